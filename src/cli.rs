@@ -1,0 +1,254 @@
+//! Every option, once.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::builder::FalseyValueParser;
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+use serde::Deserialize;
+
+use crate::lock::{DurationText, Key, OwnerToken, Ttl};
+
+/// Hold a distributed lock while a command runs
+///
+/// redlock takes a lock that spans machines, starts a command, renews the lease while the command runs, and
+/// gives the lock back when it ends: flock(1) for a fleet. acquire, renew, check and release are the same
+/// steps by hand.
+#[derive(Debug, Parser)]
+#[command(name = "redlock", version, max_term_width = 100, after_help = EXIT_STATUS)]
+pub struct Cli {
+    #[command(flatten)]
+    pub global: GlobalArgs,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const EXIT_STATUS: &str = "\
+Exit status: that of the command under `run`; 1 this token does not hold the lock, 64 usage, 69 no store
+could be reached, 75 held by another (-E changes it), 77 login or permission refused, 78 configuration,
+79 the lock was lost while the command ran, 124 --timeout, 126 and 127 the command cannot be executed or
+found.";
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    Run(RunArgs),
+    Acquire(AcquireArgs),
+    Renew(RenewArgs),
+    Check(CheckArgs),
+    Release(ReleaseArgs),
+    Status(StatusArgs),
+    Break(BreakArgs),
+    Completions(CompletionsArgs),
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Global options")]
+pub struct GlobalArgs {
+    /// Where locks are kept: redis://[user[:password]@]host[:port][/db], or local:[PATH] for a lock on this
+    /// host only [default: redis://127.0.0.1:6379]
+    #[arg(short = 'S', long, global = true, value_name = "URL", env = "REDLOCK_SERVER", hide_env_values = true)]
+    pub server: Option<String>,
+    /// Read this configuration file instead of ~/.config/redlock/config.toml
+    #[arg(long, global = true, value_name = "FILE", env = "REDLOCK_CONFIG")]
+    pub config: Option<PathBuf>,
+    /// Log in to the store as this user
+    #[arg(long, global = true, value_name = "NAME", env = "REDLOCK_USER")]
+    pub user: Option<String>,
+    /// Log in with the password in the first line of this file, which others must not be able to read
+    #[arg(long, global = true, value_name = "FILE", env = "REDLOCK_PASSWORD_FILE")]
+    pub password_file: Option<PathBuf>,
+    /// Wait at most this long for an answer of the store [default: 5s]
+    #[arg(long, global = true, value_name = "DURATION", env = "REDLOCK_CONNECT_TIMEOUT")]
+    pub connect_timeout: Option<DurationText>,
+    /// Print nothing but errors
+    #[arg(short, long, global = true, env = "REDLOCK_QUIET", value_parser = FalseyValueParser::new(), conflicts_with = "verbose")]
+    pub quiet: bool,
+    /// Say what is done
+    #[arg(short, long, global = true, env = "REDLOCK_VERBOSE", value_parser = FalseyValueParser::new())]
+    pub verbose: bool,
+    /// Colour the output [default: auto]
+    #[arg(long, global = true, value_name = "WHEN", env = "REDLOCK_COLOR")]
+    pub color: Option<Color>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Color {
+    #[default]
+    Auto,
+    Always,
+    Never,
+}
+
+#[derive(Debug, Args)]
+pub struct LockArgs {
+    /// The lock's name: 1 to 512 bytes without control characters
+    #[arg(short, long, value_name = "KEY")]
+    pub key: Key,
+    /// How long the lease lives without renewal: 500ms, 30s, 5m, 1h30m; a bare number is seconds [default: 30s]
+    #[arg(short, long, value_name = "DURATION", env = "REDLOCK_TTL")]
+    pub ttl: Option<Ttl>,
+    /// Wait in line when the lock is held: for ever, or at most this long
+    #[arg(short, long, value_name = "DURATION", num_args = 0..=1, env = "REDLOCK_WAIT")]
+    pub wait: Option<Option<DurationText>>,
+    /// Do not wait; undoes a configured wait
+    #[arg(short, long, conflicts_with = "wait")]
+    pub no_wait: bool,
+    /// What others see in `status` and in wait messages [default: the command line]
+    #[arg(long, value_name = "TEXT", env = "REDLOCK_LABEL")]
+    pub label: Option<String>,
+    /// Keep the lock at least this long after it was taken, even if it is given back sooner
+    #[arg(long, value_name = "DURATION", env = "REDLOCK_MIN_HOLD")]
+    pub min_hold: Option<DurationText>,
+}
+
+/// Hold the lock while COMMAND runs
+///
+/// Takes the lock, starts COMMAND, renews the lease while it runs, and gives the lock back when it ends.
+/// Standard streams, terminal, signals and exit status are as if COMMAND had been started alone. Every
+/// process of the job is dead before the lease can pass to another holder.
+///
+/// COMMAND finds REDLOCK_KEY, REDLOCK_TOKEN (the owner token) and REDLOCK_FENCE (the fencing token) in its
+/// environment.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    #[command(flatten)]
+    pub lock: LockArgs,
+    /// COMMAND is one string, run by `sh -c`
+    #[arg(short = 'c', long)]
+    pub shell: bool,
+    /// Exit status when the lock is held by another [default: 75]
+    #[arg(short = 'E', long, value_name = "N", env = "REDLOCK_CONFLICT_EXIT_CODE")]
+    pub conflict_exit_code: Option<u8>,
+    /// What happens to the command when the lock is lost [default: terminate]
+    #[arg(long, value_name = "WHAT", env = "REDLOCK_ON_LOST")]
+    pub on_lost: Option<OnLost>,
+    /// From SIGTERM to SIGKILL [default: a quarter of the TTL, at most 5s]
+    #[arg(long, value_name = "DURATION", env = "REDLOCK_KILL_AFTER")]
+    pub kill_after: Option<DurationText>,
+    /// Stop the command after this long, as timeout(1) does
+    #[arg(long, value_name = "DURATION", env = "REDLOCK_TIMEOUT")]
+    pub timeout: Option<DurationText>,
+    /// Sleep a random part of this before taking the lock
+    #[arg(long, value_name = "DURATION", env = "REDLOCK_SPLAY")]
+    pub splay: Option<DurationText>,
+    /// What to run, after `--`
+    #[arg(last = true, required = true, num_args = 1.., value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OnLost {
+    /// Stop it before another can hold the lock
+    #[default]
+    Terminate,
+    /// Let it run on, and exit with 79 in the end
+    Continue,
+}
+
+/// Take the lock and print its owner token
+///
+/// The lease runs until its TTL ends, `renew` extends it, or `release` ends it.
+#[derive(Debug, Args)]
+pub struct AcquireArgs {
+    #[command(flatten)]
+    pub lock: LockArgs,
+    /// What to print: the owner token, `export` lines for eval, or JSON
+    #[arg(long, value_name = "FORMAT", default_value = "token")]
+    pub format: Format,
+    /// Write the owner token to this file, readable by you alone, instead of printing it
+    #[arg(long, value_name = "FILE", env = "REDLOCK_TOKEN_FILE", conflicts_with = "format")]
+    pub token_file: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    Token,
+    Env,
+    Json,
+}
+
+#[derive(Debug, Args)]
+pub struct OwnerArgs {
+    /// The lock's name
+    #[arg(short, long, value_name = "KEY", env = "REDLOCK_KEY")]
+    pub key: Key,
+    /// The owner token that `acquire` printed
+    #[arg(long, value_name = "TOKEN", env = "REDLOCK_TOKEN", hide_env_values = true)]
+    pub token: Option<OwnerToken>,
+    /// The file that `acquire --token-file` wrote
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+}
+
+/// Extend the lease
+///
+/// Exits with 1 when the token does not hold the lock any more.
+#[derive(Debug, Args)]
+pub struct RenewArgs {
+    #[command(flatten)]
+    pub owner: OwnerArgs,
+    /// How long the lease lives from now on [default: 30s]
+    #[arg(short, long, value_name = "DURATION", env = "REDLOCK_TTL")]
+    pub ttl: Option<Ttl>,
+}
+
+/// Ask whether the token still holds the lock
+///
+/// Exits with 0 when it does, for at least --for longer, and with 1 when it does not.
+#[derive(Debug, Args)]
+pub struct CheckArgs {
+    #[command(flatten)]
+    pub owner: OwnerArgs,
+    /// The lease has to live at least this much longer
+    #[arg(long = "for", value_name = "DURATION", env = "REDLOCK_FOR")]
+    pub at_least: Option<DurationText>,
+}
+
+/// Give the lock back
+///
+/// Exits with 1 when the token does not hold the lock.
+#[derive(Debug, Args)]
+pub struct ReleaseArgs {
+    #[command(flatten)]
+    pub owner: OwnerArgs,
+}
+
+/// Show holders, waiters and time left
+///
+/// Without KEY all locks that redlock knows. A lock of another program is shown when its KEY is given.
+#[derive(Debug, Args)]
+pub struct StatusArgs {
+    /// The locks to show
+    #[arg(value_name = "KEY")]
+    pub keys: Vec<Key>,
+    /// Print JSON: see redlock-status(1) for the fields
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Take a lock away from its holder
+///
+/// A redlock that holds it is told at its next renewal, stops its job and then gives the lock to the next
+/// one; if it does not, the lock is free when its lease ends. Breaking it once more frees it at once. A lock
+/// of another program is freed at once.
+#[derive(Debug, Args)]
+pub struct BreakArgs {
+    /// The lock's name
+    #[arg(short, long, value_name = "KEY")]
+    pub key: Key,
+    /// Break the lock only if this owner token holds it
+    #[arg(long, value_name = "TOKEN")]
+    pub token: Option<OwnerToken>,
+    /// Do not ask
+    #[arg(short, long, action = ArgAction::SetTrue)]
+    pub yes: bool,
+}
+
+/// Print a completion script for a shell
+#[derive(Debug, Args)]
+pub struct CompletionsArgs {
+    pub shell: Shell,
+}

@@ -1,0 +1,61 @@
+//! The clock on which every lease is measured.
+
+use std::time::Duration;
+
+use nix::time::{ClockId, clock_gettime};
+
+/// A point on the boot clock.
+///
+/// `CLOCK_BOOTTIME` goes on while the machine sleeps, so a lease that ended during a suspend is
+/// seen as ended on waking; `std::time::Instant` (`CLOCK_MONOTONIC`) would not see it. It does not
+/// jump when somebody sets the wall clock. See `clock_gettime(2)`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct BootTime(Duration);
+
+/// A point on the boot clock before which something has to be over.
+pub type Deadline = BootTime;
+
+impl BootTime {
+    pub fn now() -> Self {
+        // The kernel has had this clock since 2.6.39. Without it there is no safe lease, so the
+        // answer "far in the future" makes every deadline pass: closed, not open.
+        BootTime(clock_gettime(ClockId::CLOCK_BOOTTIME).map_or(Duration::MAX, Duration::from))
+    }
+
+    /// `duration` from now.
+    pub fn after(duration: Duration) -> Self {
+        Self::now().plus(duration)
+    }
+
+    pub fn plus(self, duration: Duration) -> Self {
+        BootTime(self.0.saturating_add(duration))
+    }
+
+    pub fn minus(self, duration: Duration) -> Self {
+        BootTime(self.0.saturating_sub(duration))
+    }
+
+    /// The time from now to this point; zero when it has passed.
+    pub fn left(self) -> Duration {
+        self.since(Self::now())
+    }
+
+    /// The time from `earlier` to this point; zero when `earlier` is not earlier.
+    pub fn since(self, earlier: BootTime) -> Duration {
+        self.0.saturating_sub(earlier.0)
+    }
+
+    pub fn has_passed(self) -> bool {
+        Self::now() >= self
+    }
+
+    /// Nanoseconds since boot.
+    pub fn as_nanos(self) -> u64 {
+        u64::try_from(self.0.as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// The inverse of [`BootTime::as_nanos`].
+    pub fn from_nanos(nanos: u64) -> Self {
+        BootTime(Duration::from_nanos(nanos))
+    }
+}

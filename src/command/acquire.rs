@@ -1,0 +1,65 @@
+use std::io::{self, Write};
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use serde_json::json;
+
+use super::Outcome;
+use super::context::Context;
+use super::failure::{Failed, NOT_HELD};
+use super::owner;
+use super::taking::Taking;
+use crate::cli::{AcquireArgs, Format};
+use crate::lock::{Lease, Patience};
+use crate::process::Signals;
+
+/// Takes the lock and prints its owner token.
+pub fn acquire(args: AcquireArgs, context: &Context) -> anyhow::Result<Outcome> {
+    let taking = Taking::new(&args.lock, context, "redlock acquire")?;
+    if let Some(path) = &args.token_file {
+        owner::refuse_bad_target(path)?;
+    }
+    let mut signals = Signals::listen()?;
+    let mut store = context.open_store();
+    let lease = match taking.take(store.as_mut(), &mut signals, context)? {
+        Ok(lease) => lease,
+        Err(outcome) => return Ok(outcome),
+    };
+    let handed_out = match &args.token_file {
+        Some(path) => write_file(path, &lease),
+        None => print(args.format, &lease),
+    };
+    let interrupted = signals.next();
+    if handed_out.is_err() || interrupted.is_some() {
+        // Nobody knows the token, so nobody could give the lock back.
+        let _ = store.withdraw(&lease.request, &Patience::of(Duration::from_secs(1)));
+    }
+    handed_out?;
+    Ok(interrupted.map_or(Outcome::SUCCESS, |arrived| Outcome::Signal(arrived.signal)))
+}
+
+fn print(format: Format, lease: &Lease) -> anyhow::Result<()> {
+    let (key, token, fence) = (lease.request.key.as_str(), lease.request.token.expose(), lease.fence);
+    let text = match format {
+        Format::Token => format!("{token}\n"),
+        Format::Env => format!("export REDLOCK_KEY={} REDLOCK_TOKEN={token} REDLOCK_FENCE={fence}\n", quoted(key)),
+        Format::Json => {
+            let ttl = lease.request.ttl.as_millis();
+            json!({ "key": key, "token": token, "fence": fence.0, "ttl_ms": ttl }).to_string() + "\n"
+        }
+    };
+    let mut stdout = io::stdout();
+    let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+    written.map_err(|error| Failed { code: NOT_HELD, why: format!("cannot print the owner token: {error}; '{key}' was given back") }.into())
+}
+
+fn write_file(path: &Path, lease: &Lease) -> anyhow::Result<()> {
+    let key = &lease.request.key;
+    owner::write(path, &lease.request.token).with_context(|| format!("'{key}' was given back"))
+}
+
+/// In single quotes, for a POSIX shell.
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}

@@ -1,0 +1,46 @@
+use std::io::{self, BufRead, IsTerminal, Write};
+
+use super::Outcome;
+use super::context::Context;
+use super::failure::{Failed, NOT_HELD, Usage};
+use crate::cli::BreakArgs;
+use crate::lock::{Broken, DurationText};
+use crate::output::holder;
+
+/// Takes a lock away from its holder, on purpose and visibly.
+pub fn break_lock(args: &BreakArgs, context: &Context) -> anyhow::Result<Outcome> {
+    let key = &args.key;
+    let mut store = context.open_store();
+    let status = store.status(std::slice::from_ref(key), &context.patience()).map_err(|error| context.explain(error))?;
+    let Some(now) = status.iter().flat_map(|lock| &lock.holders).next() else {
+        return Err(Failed { code: NOT_HELD, why: format!("nobody holds '{key}'") }.into());
+    };
+    if !args.yes && !confirmed(&format!("'{key}' is held by {}. Break it?", holder(now)))? {
+        return Ok(Outcome::Exit(NOT_HELD));
+    }
+    let broken = store.break_lock(key, args.token.as_ref(), &context.patience()).map_err(|error| context.explain(error))?;
+    match broken {
+        Broken::Told(held) => {
+            let left = held.left.map(DurationText).map_or("its lease ends".to_owned(), |left| format!("{left} have passed"));
+            context.messages.warning(format_args!("broke '{key}', held by {}; it is free when its job has stopped, or when {left}", holder(&held)));
+        }
+        Broken::Freed(held) => context.messages.warning(format_args!("freed '{key}', which was held by {}", holder(&held))),
+        Broken::Free => return Err(Failed { code: NOT_HELD, why: format!("nobody holds '{key}' any more") }.into()),
+        Broken::Other(held) => {
+            let why = format!("another token holds '{key}': {}", holder(&held));
+            return Err(Failed { code: NOT_HELD, why }.into());
+        }
+    }
+    Ok(Outcome::SUCCESS)
+}
+
+fn confirmed(question: &str) -> anyhow::Result<bool> {
+    if !io::stdin().is_terminal() {
+        return Err(Usage::new("break asks before it breaks, and there is no terminal to ask on; add --yes").into());
+    }
+    eprint!("redlock: {question} [y/N] ");
+    io::stderr().flush()?;
+    let mut answer = String::new();
+    io::stdin().lock().read_line(&mut answer)?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}

@@ -1,0 +1,63 @@
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use super::failure::{Failed, UNREACHABLE};
+use crate::cli::{Color, GlobalArgs};
+use crate::config::Config;
+use crate::lock::{Patience, Store, StoreError};
+use crate::output::Messages;
+use crate::store::{Login, ServerUrl};
+
+/// What all commands share: the configuration, checked before anything is contacted.
+pub struct Context {
+    pub config: Config,
+    pub messages: Messages,
+    pub server: ServerUrl,
+    /// Nobody named a server.
+    default_server: bool,
+    /// For each exchange with the store.
+    pub attempt: Duration,
+    login: Login,
+    color: Color,
+}
+
+impl Context {
+    pub fn new(global: GlobalArgs) -> anyhow::Result<Context> {
+        let config = Config::load(&global)?;
+        let (server, default_server) = config.server(&global)?;
+        let login = config.login(&global)?;
+        let attempt = config.connect_timeout(&global)?;
+        let quiet = global.quiet || (config.quiet.unwrap_or(false) && !global.verbose);
+        let messages = Messages { quiet, verbose: !quiet && (global.verbose || config.verbose.unwrap_or(false)) };
+        let color = global.color.or(config.color).unwrap_or_default();
+        Ok(Context { config, messages, server, default_server, attempt, login, color })
+    }
+
+    pub fn open_store(&self) -> Box<dyn Store> {
+        self.server.clone().open(self.login.clone())
+    }
+
+    /// The error, with both ways out when the default server is not there.
+    pub fn explain(&self, error: StoreError) -> anyhow::Error {
+        match error {
+            StoreError::Unreachable { .. } if self.default_server => {
+                let ways = "name your Redis with --server redis://HOST, or use --server local: for a lock on this host only";
+                Failed { code: UNREACHABLE, why: format!("{error}; {ways}") }.into()
+            }
+            other => other.into(),
+        }
+    }
+
+    pub fn patience(&self) -> Patience<'static> {
+        Patience::of(self.attempt)
+    }
+
+    /// Whether stdout is to be coloured. NO_COLOR: see no-color.org.
+    pub fn colour(&self) -> bool {
+        match self.color {
+            Color::Always => true,
+            Color::Never => false,
+            Color::Auto => std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
+        }
+    }
+}

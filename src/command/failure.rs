@@ -1,0 +1,98 @@
+//! What failed, in one line, and with which exit status.
+
+use std::io::Write;
+
+use clap::error::ErrorKind;
+use thiserror::Error;
+
+use super::Outcome;
+use crate::config::ConfigError;
+use crate::lock::StoreError;
+use crate::output::Messages;
+
+pub const NOT_HELD: u8 = 1;
+pub const USAGE: u8 = 64;
+pub const UNREACHABLE: u8 = 69;
+pub const BUG: u8 = 70;
+pub const BUSY: u8 = 75;
+pub const DENIED: u8 = 77;
+pub const CONFIGURATION: u8 = 78;
+pub const LOST: u8 = 79;
+pub const TIMED_OUT: u8 = 124;
+pub const NOT_EXECUTABLE: u8 = 126;
+pub const NOT_FOUND: u8 = 127;
+
+/// The command line asks for something that cannot be.
+#[derive(Debug, Error)]
+#[error("{0}")]
+pub struct Usage(String);
+
+impl Usage {
+    pub fn new(why: impl Into<String>) -> Usage {
+        Usage(why.into())
+    }
+}
+
+/// A failure with the exit status that it calls for.
+#[derive(Debug, Error)]
+#[error("{why}")]
+pub struct Failed {
+    pub code: u8,
+    pub why: String,
+}
+
+/// Prints the error and says how to end.
+pub fn report(error: &anyhow::Error) -> Outcome {
+    Messages::default().error(format_args!("{error:#}"));
+    Outcome::Exit(code(error))
+}
+
+fn code(error: &anyhow::Error) -> u8 {
+    for cause in error.chain() {
+        if let Some(failed) = cause.downcast_ref::<Failed>() {
+            return failed.code;
+        }
+        if cause.is::<Usage>() {
+            return USAGE;
+        }
+        if cause.is::<ConfigError>() {
+            return CONFIGURATION;
+        }
+        if let Some(error) = cause.downcast_ref::<StoreError>() {
+            return match error {
+                StoreError::Unreachable { .. } | StoreError::Interrupted => UNREACHABLE,
+                StoreError::Denied { .. } => DENIED,
+                StoreError::NotALock { .. } | StoreError::Unusable { .. } => CONFIGURATION,
+            };
+        }
+    }
+    BUG
+}
+
+/// Help and version go to stdout; for a mistake one line says what is wrong and what would be right.
+pub fn of_arguments(error: &clap::Error) -> Outcome {
+    if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+        let _ = write!(std::io::stdout(), "{}", error.render().ansi());
+        return Outcome::SUCCESS;
+    }
+    let text = error.render().to_string();
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        Messages::default().error("there is no subcommand; try 'redlock run --key KEY -- COMMAND', or 'redlock --help'");
+        return Outcome::Exit(USAGE);
+    }
+    // What is wrong stands before the first empty line, tips behind it.
+    let (what, rest) = text.split_once("\n\n").unwrap_or((&text, ""));
+    let mut line = words(what.trim_start_matches("error: "));
+    for tip in rest.lines().map(str::trim).filter_map(|line| line.strip_prefix("tip: ")) {
+        line = format!("{line}; {tip}");
+    }
+    if error.kind() == ErrorKind::MissingRequiredArgument {
+        line = format!("{line}; for example: redlock run --key KEY -- COMMAND");
+    }
+    Messages::default().error(format_args!("{line}; see 'redlock --help'"));
+    Outcome::Exit(USAGE)
+}
+
+fn words(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,64 @@
+//! One file for each subcommand: its story, top to bottom.
+
+mod acquire;
+mod r#break;
+mod check;
+mod completions;
+mod context;
+mod failure;
+mod owner;
+mod release;
+mod renew;
+mod run;
+mod status;
+mod taking;
+
+use clap::parser::ValueSource;
+use clap::{ArgMatches, CommandFactory, FromArgMatches};
+
+use self::context::Context;
+use self::failure::Usage;
+use crate::cli::{Cli, Command};
+
+/// How redlock ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    Exit(u8),
+    /// By this signal, as the command did.
+    Signal(i32),
+}
+
+impl Outcome {
+    pub const SUCCESS: Outcome = Outcome::Exit(0);
+}
+
+/// Reads the command line and does what it says.
+pub fn execute() -> Outcome {
+    let matches = match Cli::command().try_get_matches() {
+        Ok(matches) => matches,
+        Err(error) => return failure::of_arguments(&error),
+    };
+    obey(&matches).unwrap_or_else(|error| failure::report(&error))
+}
+
+fn obey(matches: &ArgMatches) -> anyhow::Result<Outcome> {
+    let cli = Cli::from_arg_matches(matches)?;
+    if let Command::Completions(args) = &cli.command {
+        return completions::completions(args);
+    }
+    let shown = matches.subcommand().is_some_and(|(_, sub)| sub.value_source("server") == Some(ValueSource::CommandLine));
+    let context = Context::new(cli.global)?;
+    if shown && context.server.has_password() {
+        return Err(Usage::new("a password in --server is seen by everyone who lists processes; use --password-file").into());
+    }
+    match cli.command {
+        Command::Run(args) => run::run(args, &context),
+        Command::Acquire(args) => acquire::acquire(args, &context),
+        Command::Renew(args) => renew::renew(&args, &context),
+        Command::Check(args) => check::check(&args, &context),
+        Command::Release(args) => release::release(&args, &context),
+        Command::Status(args) => status::status(&args, &context),
+        Command::Break(args) => r#break::break_lock(&args, &context),
+        Command::Completions(_) => Ok(Outcome::SUCCESS),
+    }
+}

@@ -1,0 +1,247 @@
+use std::ffi::OsString;
+use std::time::Duration;
+
+
+use super::Outcome;
+use super::context::Context;
+use super::failure::{BUG, Failed, LOST, NOT_EXECUTABLE, NOT_FOUND, TIMED_OUT};
+use super::taking::{Taking, in_words};
+use crate::cli::{OnLost, RunArgs};
+use crate::clock::Deadline;
+use crate::lock::{DurationText, Kept, Keeper, Key, Lease, Patience, Progress, Store};
+use crate::output::{Messages, holder};
+use crate::process::{CommandLine, Control, Ended, Event, Job, NotStarted, Signals, Status};
+
+/// Holds the lock while a command runs.
+pub fn run(args: RunArgs, context: &Context) -> anyhow::Result<Outcome> {
+    let mut plan = Plan::new(args, context)?;
+    let mut job = Job::prepare(plan.command.clone(), plan.kill_after)?;
+    let mut signals = Signals::listen()?;
+    let mut store = context.open_store();
+
+    if plan.is_nested(store.as_mut(), context)? {
+        return plan.run_nested(job, &mut signals, context);
+    }
+    if let Some(signal) = plan.splay(&mut signals) {
+        return Ok(Outcome::Signal(signal));
+    }
+    plan.taking.request.pids = vec![std::process::id(), job.guard_pid()];
+    let lease = match plan.taking.take(store.as_mut(), &mut signals, context)? {
+        Ok(lease) => lease,
+        Err(outcome) => return Ok(outcome),
+    };
+    // A signal that came between the grant and here: released, no start.
+    if let Some(arrived) = signals.next() {
+        withdraw(store.as_mut(), &lease);
+        return Ok(Outcome::Signal(arrived.signal));
+    }
+    if let Err(failure) = job.start(plan.environment(&lease), plan.guarded_until(&lease)) {
+        withdraw(store.as_mut(), &lease);
+        return Err(plan.not_started(failure));
+    }
+    let keeper = plan.keep(store, lease, job.control()?, context.messages)?;
+    let end = plan.attend(&mut job, &mut signals)?;
+    let kept = keeper.finish();
+    Ok(plan.conclude(&end, Some(kept), context.messages))
+}
+
+/// The command line, checked before anything is contacted.
+struct Plan {
+    taking: Taking,
+    command: CommandLine,
+    /// What messages call the command.
+    name: String,
+    kill_after: Duration,
+    on_lost: OnLost,
+    timeout: Option<Duration>,
+    splay: Duration,
+}
+
+/// How the job ended.
+struct End {
+    ended: Ended,
+    guard_lost: bool,
+    timed_out: bool,
+}
+
+impl Plan {
+    fn new(args: RunArgs, context: &Context) -> anyhow::Result<Plan> {
+        let config = &context.config;
+        let mut taking = Taking::new(&args.lock, context, &in_words(&args.command))?;
+        if let Some(code) = args.conflict_exit_code.or(config.conflict_exit_code) {
+            taking.conflict_exit_code = code;
+        }
+        let default_kill_after = (taking.request.ttl.duration() / 4).min(Duration::from_secs(5));
+        let kill_after = args.kill_after.or(config.kill_after).map_or(default_kill_after, |text| text.0);
+        taking.reserve(kill_after)?;
+        let mut words = args.command.into_iter();
+        let first = words.next().unwrap_or_default();
+        let name = first.to_string_lossy().into_owned();
+        let command = if args.shell || config.shell.unwrap_or(false) {
+            let args = ["-c".into(), first].into_iter().chain(words);
+            CommandLine { program: OsString::from("/bin/sh"), args: args.collect() }
+        } else {
+            CommandLine { program: first, args: words.collect() }
+        };
+        Ok(Plan {
+            taking,
+            command,
+            name,
+            kill_after,
+            on_lost: args.on_lost.or(config.on_lost).unwrap_or_default(),
+            timeout: args.timeout.or(config.timeout).map(|text| text.0).filter(|timeout| !timeout.is_zero()),
+            splay: args.splay.or(config.splay).map_or(Duration::ZERO, |text| text.0),
+        })
+    }
+
+    fn key(&self) -> &Key {
+        &self.taking.request.key
+    }
+
+    /// Whether this is part of a job that holds the same lock: then its lease covers us.
+    fn is_nested(&self, store: &mut dyn Store, context: &Context) -> anyhow::Result<bool> {
+        let (Ok(key), Ok(token)) = (std::env::var("REDLOCK_KEY"), std::env::var("REDLOCK_TOKEN")) else { return Ok(false) };
+        let (Ok(key), Ok(token)) = (key.parse::<Key>(), token.parse()) else { return Ok(false) };
+        if key != *self.key() {
+            return Ok(false);
+        }
+        let left = store.check(&key, &token, &context.patience()).map_err(|error| context.explain(error))?;
+        Ok(left.is_some())
+    }
+
+    /// Under the lease of the job around us, which renews and releases it, and whose guard guards us.
+    fn run_nested(&self, mut job: Job, signals: &mut Signals, context: &Context) -> anyhow::Result<Outcome> {
+        job.start(Vec::new(), None).map_err(|failure| self.not_started(failure))?;
+        let end = self.attend(&mut job, signals)?;
+        Ok(self.conclude(&end, None, context.messages))
+    }
+
+    /// Sleeps a random part of the splay. Returns the signal that ended it.
+    fn splay(&self, signals: &mut Signals) -> Option<i32> {
+        let end = Deadline::after(self.splay.mul_f64(fastrand::f64()));
+        while !end.has_passed() {
+            if let Some(arrived) = signals.next_until(end) {
+                return Some(arrived.signal);
+            }
+        }
+        None
+    }
+
+    fn environment(&self, lease: &Lease) -> Vec<(String, String)> {
+        vec![
+            ("REDLOCK_KEY".to_owned(), self.key().to_string()),
+            ("REDLOCK_TOKEN".to_owned(), lease.request.token.expose().to_owned()),
+            ("REDLOCK_FENCE".to_owned(), lease.fence.to_string()),
+        ]
+    }
+
+    /// The deadline that the guard enforces.
+    fn guarded_until(&self, lease: &Lease) -> Option<Deadline> {
+        (self.on_lost == OnLost::Terminate).then(|| lease.deadline())
+    }
+
+    fn not_started(&self, failure: NotStarted) -> anyhow::Error {
+        let name = &self.name;
+        let (code, why) = match failure {
+            NotStarted::NotFound => (NOT_FOUND, format!("'{name}' is not found")),
+            NotStarted::NotExecutable(why) => (NOT_EXECUTABLE, format!("'{name}' cannot be executed: {why}")),
+            NotStarted::NoGuard => (BUG, format!("the guard ended before it could start '{name}'; nothing was started")),
+        };
+        Failed { code, why }.into()
+    }
+
+    /// Renews in the background; tells the guard and the person what comes of it.
+    fn keep(&self, store: Box<dyn Store>, lease: Lease, control: Control, messages: Messages) -> anyhow::Result<Keeper> {
+        let terminate = self.on_lost == OnLost::Terminate;
+        let (key, kill_after) = (self.key().clone(), self.kill_after);
+        let what_now = if terminate { "stopping the command" } else { "the command goes on without it" };
+        let reserve = if terminate { kill_after } else { Duration::ZERO };
+        let report = move |progress: Progress| match progress {
+            Progress::Renewed(lease) => {
+                control.extend(lease.deadline());
+                messages.note(format_args!("renewed '{key}' for {}", lease.request.ttl));
+            }
+            Progress::Healed(lease, gone) => {
+                control.extend(lease.deadline());
+                messages.warning(format_args!(
+                    "'{key}' was gone from the store, for at most {}; nobody else was granted it, and it is held again",
+                    DurationText(gone)
+                ));
+            }
+            Progress::Failed(lease, error) => messages.note(format_args!(
+                "could not renew '{key}': {error}; {} left on its lease",
+                DurationText(lease.deadline().left())
+            )),
+            Progress::Lost(lease, now_held) => {
+                if terminate {
+                    control.stop(lease.deadline().min(Deadline::after(kill_after)));
+                }
+                let by = now_held.map_or("it was granted to another since".to_owned(), |now| {
+                    if now.broken { "somebody broke it".to_owned() } else { format!("it is held by {}", holder(now)) }
+                });
+                messages.error(format_args!("lost '{key}': {by}; {what_now}"));
+            }
+            Progress::Expired => {
+                messages.error(format_args!("lost '{key}': no renewal came through before its lease ended; {what_now}"));
+            }
+        };
+        Ok(Keeper::start(store, lease, reserve, report)?)
+    }
+
+    /// Waits for the end of the job, and passes on the signals that only redlock got.
+    fn attend(&self, job: &mut Job, signals: &mut Signals) -> anyhow::Result<End> {
+        let control = job.control()?;
+        let mut stop_at = self.timeout.map(Deadline::after);
+        let (mut passed_on, mut timed_out) = (false, false);
+        loop {
+            match job.next(signals, stop_at) {
+                Event::Signal(arrived) if arrived.is_for_the_command() => control.signal_command(arrived.signal),
+                Event::Signal(arrived) if arrived.from_terminal => {}
+                Event::Signal(_) if passed_on => control.kill(),
+                Event::Signal(arrived) => {
+                    passed_on = true;
+                    control.signal(arrived.signal);
+                }
+                Event::TimeUp => {
+                    (timed_out, stop_at) = (true, None);
+                    control.stop(Deadline::after(self.kill_after));
+                }
+                Event::Ended { ended, guard_lost } => return Ok(End { ended, guard_lost, timed_out }),
+            }
+        }
+    }
+
+    /// Says what was out of the ordinary, and how to end.
+    fn conclude(&self, end: &End, kept: Option<Kept>, messages: Messages) -> Outcome {
+        let key = self.key();
+        if end.guard_lost {
+            messages.error(format_args!("the guard of '{key}' was killed; the job was killed too, as nothing guarded it"));
+        }
+        if end.ended.leftovers {
+            messages.warning(format_args!("'{}' left processes behind; '{key}' was given back while they run", self.name));
+        }
+        match kept {
+            Some(Kept::Lost) => return Outcome::Exit(LOST),
+            _ if end.ended.expired => {
+                messages.error(format_args!("lost '{key}': its lease was not renewed in time; the command was stopped"));
+                return Outcome::Exit(LOST);
+            }
+            Some(Kept::Unreleased) => messages.warning(format_args!(
+                "could not give '{key}' back; it is free when its lease ends, within {}",
+                self.taking.request.ttl
+            )),
+            Some(Kept::Released) | None => {}
+        }
+        match end.ended.status {
+            _ if end.timed_out => Outcome::Exit(TIMED_OUT),
+            Status::Exited(code) => Outcome::Exit(code as u8),
+            Status::Signaled(signal) => Outcome::Signal(signal),
+        }
+    }
+}
+
+/// Gives back a grant under which nothing ran.
+fn withdraw(store: &mut dyn Store, lease: &Lease) {
+    // An unreachable store frees the lock when the lease ends.
+    let _ = store.withdraw(&lease.request, &Patience::of(Duration::from_secs(1)));
+}

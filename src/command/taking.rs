@@ -1,0 +1,111 @@
+//! Taking the lock, as `run` and `acquire` do it.
+
+use std::ffi::OsString;
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use nix::unistd::{User, getuid};
+
+use super::Outcome;
+use super::context::Context;
+use super::failure::{BUSY, Failed, UNREACHABLE, Usage};
+use crate::cli::LockArgs;
+use crate::config::WaitSetting;
+use crate::lock::{DurationText, Lease, Metadata, NotTaken, OwnerToken, Request, Store, Ttl, Wait, acquire};
+use crate::output::{WaitDisplay, busy};
+use crate::process::Signals;
+
+/// How the lock is to be taken.
+pub struct Taking {
+    pub request: Request,
+    pub wait: Wait,
+    /// Exit status when the lock is held by another.
+    pub conflict_exit_code: u8,
+    /// The part of the lease that must be left after the grant.
+    pub reserve: Duration,
+}
+
+impl Taking {
+    pub fn new(args: &LockArgs, context: &Context, command_line: &str) -> anyhow::Result<Taking> {
+        let config = &context.config;
+        let ttl = args.ttl.or(config.ttl).unwrap_or(Ttl::DEFAULT);
+        let min_hold = args.min_hold.or(config.min_hold).map_or(Duration::ZERO, |text| text.0);
+        let label = args.label.as_deref().or(config.label.as_deref()).unwrap_or(command_line);
+        if min_hold >= ttl.validity() && !min_hold.is_zero() {
+            // Not wrong: the keeper renews. But after a crash nothing holds the lock that long.
+            context.messages.note(format_args!("--min-hold {} is longer than --ttl {ttl}", DurationText(min_hold)));
+        }
+        let request = Request {
+            key: args.key.clone(),
+            token: OwnerToken::random(),
+            ttl,
+            min_hold,
+            metadata: metadata(label),
+            pids: Vec::new(),
+        };
+        let wait = match (args.no_wait, args.wait, config.wait) {
+            (true, ..) => Wait::No,
+            (_, Some(None), _) | (_, None, Some(WaitSetting::Forever(true))) => Wait::Forever,
+            (_, Some(Some(limit)), _) | (_, None, Some(WaitSetting::AtMost(limit))) => Wait::AtMost(limit.0),
+            (_, None, None | Some(WaitSetting::Forever(false))) => Wait::No,
+        };
+        Ok(Taking { request, wait, conflict_exit_code: BUSY, reserve: Duration::ZERO })
+    }
+
+    /// Reserves the time that stopping the job takes, out of the lease.
+    pub fn reserve(&mut self, kill_after: Duration) -> Result<(), Usage> {
+        let ttl = self.request.ttl;
+        if kill_after >= ttl.validity() {
+            return Err(Usage::new(format!(
+                "--kill-after {} leaves no time before the end of --ttl {ttl}; it must be shorter than the TTL, for example {}",
+                DurationText(kill_after),
+                DurationText(ttl.duration() / 4)
+            )));
+        }
+        self.reserve = kill_after;
+        Ok(())
+    }
+
+    /// Takes the lock, or says how to end.
+    pub fn take(&self, store: &mut dyn Store, signals: &mut Signals, context: &Context) -> anyhow::Result<Result<Lease, Outcome>> {
+        let key = &self.request.key;
+        let mut display = WaitDisplay::new(key.clone(), context.messages);
+        let taken = acquire(store, &self.request, self.wait, context.attempt, self.reserve, signals.as_fd(), &mut display);
+        let failed = |code, why| Err(Failed { code, why }.into());
+        match taken {
+            Ok(lease) => {
+                context.messages.note(format_args!("took '{key}', fencing token {}", lease.fence));
+                Ok(Ok(lease))
+            }
+            Err(NotTaken::Interrupted) => Ok(Err(match signals.next() {
+                Some(arrived) => Outcome::Signal(arrived.signal),
+                None => Outcome::Exit(UNREACHABLE),
+            })),
+            Err(NotTaken::Busy(holder)) => failed(self.conflict_exit_code, format!("{}. --wait to stand in line", busy(key, &holder))),
+            Err(NotTaken::TimedOut(holder, waited)) => {
+                let ahead = if holder.ahead > 0 { format!(", {} ahead in line", holder.ahead) } else { String::new() };
+                failed(self.conflict_exit_code, format!("waited {} in vain: {}{ahead}", DurationText(waited), busy(key, &holder)))
+            }
+            Err(NotTaken::TooSlow { took }) => failed(
+                UNREACHABLE,
+                format!("taking '{key}' took {}, which leaves too little of --ttl {}; it was given back. Use a longer TTL", DurationText(took), self.request.ttl),
+            ),
+            Err(NotTaken::Unresolved(error)) => {
+                let may_stay = format!("'{key}' may stay locked for up to {}", self.request.ttl);
+                failed(UNREACHABLE, format!("{:#}; {may_stay}", context.explain(error)))
+            }
+            Err(NotTaken::Store(error)) => Err(context.explain(error)),
+        }
+    }
+}
+
+/// The command line as a person would type it, for `status`.
+pub fn in_words(command: &[OsString]) -> String {
+    command.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+}
+
+fn metadata(label: &str) -> Metadata {
+    let host = nix::unistd::gethostname().unwrap_or_default().to_string_lossy().into_owned();
+    let user = User::from_uid(getuid()).ok().flatten().map_or_else(|| getuid().to_string(), |user| user.name);
+    Metadata::new(host, std::process::id(), user, label)
+}

@@ -1,0 +1,207 @@
+//! Where the values of options come from, strongest first: flag, environment (both in [`crate::cli`]), the
+//! user's configuration file, the system's, the default.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Duration;
+
+use nix::unistd::{User, geteuid};
+use serde::{Deserialize, Deserializer};
+use thiserror::Error;
+
+use crate::cli::{Color, GlobalArgs, OnLost};
+use crate::lock::{DurationText, Ttl};
+use crate::store::{Login, ServerUrl};
+
+const SYSTEM_FILE: &str = "/etc/redlock/config.toml";
+const DEFAULT_SERVER: &str = "redis://127.0.0.1:6379";
+const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The configuration cannot be used: exit status 78.
+#[derive(Debug, Error)]
+#[error("{0}")]
+pub struct ConfigError(String);
+
+/// The options that a configuration file may set, with the names of the command line.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Config {
+    pub server: Option<String>,
+    pub user: Option<String>,
+    pub password_file: Option<PathBuf>,
+    #[serde(deserialize_with = "from_text")]
+    pub connect_timeout: Option<DurationText>,
+    pub quiet: Option<bool>,
+    pub verbose: Option<bool>,
+    pub color: Option<Color>,
+    #[serde(deserialize_with = "from_text")]
+    pub ttl: Option<Ttl>,
+    pub wait: Option<WaitSetting>,
+    pub label: Option<String>,
+    #[serde(deserialize_with = "from_text")]
+    pub min_hold: Option<DurationText>,
+    pub conflict_exit_code: Option<u8>,
+    pub on_lost: Option<OnLost>,
+    #[serde(deserialize_with = "from_text")]
+    pub kill_after: Option<DurationText>,
+    #[serde(deserialize_with = "from_text")]
+    pub timeout: Option<DurationText>,
+    #[serde(deserialize_with = "from_text")]
+    pub splay: Option<DurationText>,
+    #[serde(rename = "for", deserialize_with = "from_text")]
+    pub at_least: Option<DurationText>,
+    pub shell: Option<bool>,
+}
+
+/// `wait = true`, `wait = false` or `wait = "10m"`.
+#[derive(Clone, Copy, Debug)]
+pub enum WaitSetting {
+    Forever(bool),
+    AtMost(DurationText),
+}
+
+impl<'de> Deserialize<'de> for WaitSetting {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged, expecting = "true, false or a duration such as \"10m\"")]
+        enum Either {
+            Switch(bool),
+            Text(String),
+            Seconds(u32),
+        }
+        match Either::deserialize(deserializer)? {
+            Either::Switch(on) => Ok(WaitSetting::Forever(on)),
+            Either::Text(text) => text.parse().map(WaitSetting::AtMost).map_err(serde::de::Error::custom),
+            Either::Seconds(seconds) => Ok(WaitSetting::AtMost(DurationText(Duration::from_secs(seconds.into())))),
+        }
+    }
+}
+
+/// Reads what is written as on the command line; a bare number stands for itself.
+fn from_text<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: FromStr<Err = String>,
+{
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "a duration such as \"30s\"")]
+    enum Either {
+        Text(String),
+        Whole(i64),
+        Part(f64),
+    }
+    let text = match Either::deserialize(deserializer)? {
+        Either::Text(text) => text,
+        Either::Whole(number) => number.to_string(),
+        Either::Part(number) => number.to_string(),
+    };
+    text.parse().map(Some).map_err(serde::de::Error::custom)
+}
+
+impl Config {
+    /// The user's file over the system's. A file named by `--config` has to exist.
+    pub fn load(global: &GlobalArgs) -> Result<Config, ConfigError> {
+        let user = match (&global.config, home()) {
+            (Some(path), _) => read(path)?.ok_or_else(|| ConfigError(format!("there is no configuration file {}", path.display())))?,
+            (None, Some(home)) => read(&home.join(".config/redlock/config.toml"))?.unwrap_or_default(),
+            (None, None) => Config::default(),
+        };
+        Ok(user.over(read(Path::new(SYSTEM_FILE))?.unwrap_or_default()))
+    }
+
+    fn over(self, weaker: Config) -> Config {
+        Config {
+            server: self.server.or(weaker.server),
+            user: self.user.or(weaker.user),
+            password_file: self.password_file.or(weaker.password_file),
+            connect_timeout: self.connect_timeout.or(weaker.connect_timeout),
+            quiet: self.quiet.or(weaker.quiet),
+            verbose: self.verbose.or(weaker.verbose),
+            color: self.color.or(weaker.color),
+            ttl: self.ttl.or(weaker.ttl),
+            wait: self.wait.or(weaker.wait),
+            label: self.label.or(weaker.label),
+            min_hold: self.min_hold.or(weaker.min_hold),
+            conflict_exit_code: self.conflict_exit_code.or(weaker.conflict_exit_code),
+            on_lost: self.on_lost.or(weaker.on_lost),
+            kill_after: self.kill_after.or(weaker.kill_after),
+            timeout: self.timeout.or(weaker.timeout),
+            splay: self.splay.or(weaker.splay),
+            at_least: self.at_least.or(weaker.at_least),
+            shell: self.shell.or(weaker.shell),
+        }
+    }
+
+    /// The server, and whether it is the default one.
+    pub fn server(&self, global: &GlobalArgs) -> Result<(ServerUrl, bool), ConfigError> {
+        let chosen = global.server.as_ref().or(self.server.as_ref());
+        let url = ServerUrl::parse(chosen.map_or(DEFAULT_SERVER, String::as_str));
+        Ok((url.map_err(|why| ConfigError(format!("the server URL cannot be used: {why}")))?, chosen.is_none()))
+    }
+
+    /// User and password. `REDISCLI_AUTH` is the weakest source, as it is there for another program.
+    pub fn login(&self, global: &GlobalArgs) -> Result<Login, ConfigError> {
+        let file = global.password_file.as_ref().or(self.password_file.as_ref());
+        let password = match file {
+            Some(path) => Some(secret(path)?),
+            None => std::env::var("REDISCLI_AUTH").ok().filter(|password| !password.is_empty()),
+        };
+        Ok(Login { user: global.user.clone().or_else(|| self.user.clone()), password })
+    }
+
+    pub fn connect_timeout(&self, global: &GlobalArgs) -> Result<Duration, ConfigError> {
+        let timeout = global.connect_timeout.or(self.connect_timeout).map_or(DEFAULT_CONNECT_TIMEOUT, |text| text.0);
+        if timeout.is_zero() {
+            return Err(ConfigError("--connect-timeout 0 leaves no time to connect; try 5s".to_owned()));
+        }
+        Ok(timeout)
+    }
+}
+
+/// The configuration in a file; `None` when there is no such file.
+fn read(path: &Path) -> Result<Option<Config>, ConfigError> {
+    let refused = |why: &str| ConfigError(format!("{}: {why}", path.display()));
+    let text = match fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => return Ok(None),
+        Err(error) => return Err(refused(&format!("cannot be read: {error}"))),
+    };
+    let config: Config = toml::from_str(&text).map_err(|error| refused(&one_line(&error, &text)))?;
+    let secret = config.server.as_deref().and_then(|url| ServerUrl::parse(url).ok()).is_some_and(|url| url.has_password());
+    if secret && readable_by_others(path) {
+        return Err(refused("it contains a password and others can read it; chmod 600 it"));
+    }
+    Ok(Some(config))
+}
+
+/// "line 3: unknown field `tll`, expected one of …", and never the line itself, which may hold a password.
+fn one_line(error: &toml::de::Error, text: &str) -> String {
+    let message = error.message().replace('\n', ", ");
+    let before = error.span().and_then(|span| text.get(..span.start));
+    before.map_or(message.clone(), |before| format!("line {}: {message}", before.matches('\n').count() + 1))
+}
+
+/// The first line of a file that nobody else can read.
+fn secret(path: &Path) -> Result<String, ConfigError> {
+    let refused = |why: String| ConfigError(format!("password file {}: {why}", path.display()));
+    let text = fs::read_to_string(path).map_err(|error| refused(format!("cannot be read: {error}")))?;
+    if readable_by_others(path) {
+        return Err(refused("others can read it; chmod 600 it".to_owned()));
+    }
+    match text.lines().next() {
+        Some(line) if !line.is_empty() => Ok(line.to_owned()),
+        _ => Err(refused("its first line is empty; it should be the password".to_owned())),
+    }
+}
+
+fn readable_by_others(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o044 != 0)
+}
+
+/// The home directory of the passwd entry: cron and sudo change the environment.
+fn home() -> Option<PathBuf> {
+    User::from_uid(geteuid()).ok().flatten().map(|user| user.dir)
+}

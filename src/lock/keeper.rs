@@ -1,0 +1,173 @@
+use std::io::Write;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+use super::{Holding, Lease, Patience, Renewal, Store, StoreError};
+use crate::clock::{BootTime, Deadline};
+
+/// What the keeper reports while it keeps.
+pub enum Progress<'a> {
+    /// The lease was extended.
+    Renewed(&'a Lease),
+    /// The lock was gone, for at most this long, and is held again.
+    Healed(&'a Lease, Duration),
+    /// A renewal failed; the lease still runs.
+    Failed(&'a Lease, &'a StoreError),
+    /// Another holds the lock, or was granted it since.
+    Lost(&'a Lease, Option<&'a Holding>),
+    /// No renewal got through in the time there was.
+    Expired,
+}
+
+/// How the keeping ended.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Kept {
+    /// The lease was valid to the end, and the lock was given back.
+    Released,
+    /// The lease was valid to the end, and whether the lock was given back is unknown: it is free
+    /// when the lease ends.
+    Unreleased,
+    Lost,
+}
+
+/// Renews a lease in a thread of its own, and is the only one who talks to the store while it
+/// does: so no renewal can follow the release (redisson issue 7272).
+pub struct Keeper {
+    thread: JoinHandle<Kept>,
+    /// Readable in the thread when the keeping is to end.
+    finish: UnixStream,
+}
+
+/// The shortest pause between two attempts to renew.
+const RETRY: Duration = Duration::from_millis(20);
+/// For the release: the job has ended, somebody waits for the prompt.
+const RELEASE: Duration = Duration::from_secs(2);
+
+impl Keeper {
+    /// Keeps `lease` until [`Keeper::finish`]. From `reserve` before the deadline on the lease counts
+    /// as expired: that is the time in which the job is stopped. `report` runs in the keeper's thread.
+    pub fn start(
+        store: Box<dyn Store>,
+        lease: Lease,
+        reserve: Duration,
+        report: impl FnMut(Progress) + Send + 'static,
+    ) -> std::io::Result<Keeper> {
+        let (finish, finished) = UnixStream::pair()?;
+        let mut keeping = Keeping { store, lease, reserve, finished, report };
+        let thread = thread::Builder::new().name("keeper".to_owned()).spawn(move || {
+            let held = keeping.keep();
+            keeping.give_back(held)
+        })?;
+        Ok(Keeper { thread, finish })
+    }
+
+    /// Ends the renewals and gives the lock back.
+    pub fn finish(mut self) -> Kept {
+        // A thread that is gone has closed its end; then there is nobody to tell.
+        let _ = self.finish.write_all(b".");
+        self.thread.join().unwrap_or(Kept::Unreleased)
+    }
+}
+
+struct Keeping<R> {
+    store: Box<dyn Store>,
+    lease: Lease,
+    reserve: Duration,
+    finished: UnixStream,
+    report: R,
+}
+
+impl<R: FnMut(Progress)> Keeping<R> {
+    /// Renews until told to finish: `true`, or until the lease is lost: `false`.
+    fn keep(&mut self) -> bool {
+        let mut next = self.lease.renewal_due();
+        let mut backoff = RETRY;
+        loop {
+            if self.told_to_finish(next.min(self.last_chance())) {
+                return !self.last_chance().has_passed();
+            }
+            if self.last_chance().has_passed() {
+                (self.report)(Progress::Expired);
+                return false;
+            }
+            let gone_for = self.lease.unconfirmed();
+            let sent = BootTime::now();
+            match self.renew() {
+                // An answer after the last chance is too late: the job is being stopped.
+                Ok(Renewal::Extended | Renewal::Healed) if self.last_chance().has_passed() => continue,
+                Ok(renewal @ (Renewal::Extended | Renewal::Healed)) => {
+                    self.lease.extend(sent);
+                    next = self.lease.renewal_due();
+                    backoff = RETRY;
+                    (self.report)(match renewal {
+                        Renewal::Healed => Progress::Healed(&self.lease, gone_for),
+                        _ => Progress::Renewed(&self.lease),
+                    });
+                }
+                Ok(Renewal::Lost(holder)) => {
+                    (self.report)(Progress::Lost(&self.lease, holder.as_ref()));
+                    return false;
+                }
+                Err(StoreError::Interrupted) => next = BootTime::now(),
+                Err(StoreError::NotALock { .. }) => {
+                    (self.report)(Progress::Lost(&self.lease, None));
+                    return false;
+                }
+                Err(error) => {
+                    (self.report)(Progress::Failed(&self.lease, &error));
+                    next = Deadline::after(backoff.mul_f64(0.5 + fastrand::f64()));
+                    backoff = (backoff * 2).min(self.lease.request.ttl.duration() / 6).max(RETRY);
+                }
+            }
+        }
+    }
+
+    /// After a lost lock the release does no harm (it compares the owner token), and behind a
+    /// renewal that a hung server still has to carry out it takes back what that renewal took.
+    fn give_back(&mut self, held: bool) -> Kept {
+        if !held {
+            self.told_to_finish(BootTime::from_nanos(u64::MAX));
+        }
+        let request = &self.lease.request;
+        let give_up = Deadline::after(RELEASE);
+        loop {
+            match self.store.release(&request.key, &request.token, &Patience { until: give_up, interrupt: None }) {
+                _ if !held => return Kept::Lost,
+                Ok(_) => return Kept::Released,
+                Err(StoreError::Unreachable { .. }) if !give_up.has_passed() => thread::sleep(RETRY),
+                Err(_) => return Kept::Unreleased,
+            }
+        }
+    }
+
+    fn renew(&mut self) -> Result<Renewal, StoreError> {
+        // A sixth of the TTL for one attempt leaves time for others on a new connection.
+        let attempt = Deadline::after((self.lease.request.ttl.duration() / 6).max(RETRY));
+        let patience = Patience { until: attempt.min(self.last_chance()), interrupt: Some(self.finished.as_fd()) };
+        self.store.renew(&self.lease.request, Some(self.lease.fence), &patience)
+    }
+
+    fn last_chance(&self) -> Deadline {
+        self.lease.deadline().minus(self.reserve)
+    }
+
+    /// Waits until `until`, or until told to finish: then `true`.
+    fn told_to_finish(&self, until: Deadline) -> bool {
+        loop {
+            // poll(2) rounds down to milliseconds; one more keeps the loop from spinning.
+            let millis = until.left().as_millis().saturating_add(1).min(60_000) as u16;
+            let timeout = if until.has_passed() { PollTimeout::ZERO } else { PollTimeout::from(millis) };
+            let ready = poll(&mut [PollFd::new(self.finished.as_fd(), PollFlags::POLLIN)], timeout);
+            if ready == Ok(1) {
+                return true;
+            }
+            if until.has_passed() {
+                return false;
+            }
+        }
+    }
+}

@@ -1,0 +1,34 @@
+use std::fmt;
+use std::str::FromStr;
+
+/// The longest key, in bytes.
+const LONGEST: usize = 512;
+
+/// The name of a lock: 1 to 512 bytes of UTF-8 without control characters.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Key(String);
+
+impl Key {
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for Key {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text.is_empty() || text.len() > LONGEST || text.chars().any(char::is_control) {
+            return Err(format!(
+                "a key is 1 to {LONGEST} bytes of text without control characters, for example nightly-backup"
+            ));
+        }
+        Ok(Key(text.to_owned()))
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}

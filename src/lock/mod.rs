@@ -1,0 +1,23 @@
+//! The lock model: what a lock is, how it is asked for, waited for and kept.
+//!
+//! Nothing here knows a store or a process; stores implement [`Store`].
+
+mod keeper;
+mod key;
+mod lease;
+mod metadata;
+mod request;
+mod store;
+mod token;
+mod ttl;
+mod waiting;
+
+pub use keeper::{Kept, Keeper, Progress};
+pub use key::Key;
+pub use lease::Lease;
+pub use metadata::{Metadata, unix_millis};
+pub use request::Request;
+pub use store::{Broken, Busy, Holding, LockStatus, Patience, Renewal, Store, StoreError, Take, Waiter};
+pub use token::{FencingToken, OwnerToken};
+pub use ttl::{DurationText, Ttl};
+pub use waiting::{NotTaken, Observer, Wait, acquire};

@@ -1,0 +1,158 @@
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+use thiserror::Error;
+
+use super::{FencingToken, Key, Metadata, OwnerToken, Request};
+use crate::clock::Deadline;
+
+/// How long a call may take, and what ends it early.
+#[derive(Clone, Copy)]
+pub struct Patience<'a> {
+    pub until: Deadline,
+    /// When this becomes readable the call returns [`StoreError::Interrupted`].
+    pub interrupt: Option<BorrowedFd<'a>>,
+}
+
+impl<'a> Patience<'a> {
+    /// At most `duration`, whatever happens.
+    pub fn of(duration: Duration) -> Patience<'static> {
+        Patience { until: Deadline::after(duration), interrupt: None }
+    }
+
+    /// At most `duration`, or until `interrupt` is readable.
+    pub fn or_interrupt(duration: Duration, interrupt: BorrowedFd<'a>) -> Patience<'a> {
+        Patience { until: Deadline::after(duration), interrupt: Some(interrupt) }
+    }
+}
+
+/// The answer to a request for a lock.
+#[derive(Debug)]
+pub enum Take {
+    /// The lock is held by this request for its TTL, counted from before the call.
+    Granted(FencingToken),
+    Busy(Busy),
+}
+
+/// Why a lock was not granted now.
+#[derive(Clone, Debug, Default)]
+pub struct Busy {
+    pub holder: Option<Holding>,
+    /// How many waiters are served earlier.
+    pub ahead: usize,
+}
+
+/// A lock in somebody's hands, as the store knows it.
+#[derive(Clone, Debug, Default)]
+pub struct Holding {
+    /// `None` when the holder is not a redlock and left nothing but its token.
+    pub metadata: Option<Metadata>,
+    pub fence: Option<FencingToken>,
+    /// When it was granted, in milliseconds since the Unix epoch.
+    pub since: Option<u64>,
+    /// What is left of the lease; `None` when it never expires.
+    pub left: Option<Duration>,
+    /// The lock was broken: its holder is to stop, and the next one gets it when it did.
+    pub broken: bool,
+}
+
+/// The answer to a renewal.
+#[derive(Debug)]
+pub enum Renewal {
+    Extended,
+    /// Nobody held the lock, nobody else was granted it since: it is held again.
+    Healed,
+    /// Another holds it, or was granted it since.
+    Lost(Option<Holding>),
+}
+
+/// The state of one key, for `status`.
+#[derive(Debug)]
+pub struct LockStatus {
+    pub key: Key,
+    pub holders: Vec<Holding>,
+    pub waiters: Vec<Waiter>,
+}
+
+/// Somebody in the queue.
+#[derive(Debug)]
+pub struct Waiter {
+    pub metadata: Metadata,
+}
+
+/// What `break` did.
+#[derive(Debug)]
+pub enum Broken {
+    /// Nobody held the lock.
+    Free,
+    /// The holder is told at its next renewal; the lock is free when it stopped its job, or when
+    /// its lease ends.
+    Told(Holding),
+    /// The lock was taken away at once.
+    Freed(Holding),
+    /// Another owner token holds the lock than the one to be broken.
+    Other(Holding),
+}
+
+/// Why a store did not do what it was asked.
+#[derive(Debug, Error)]
+pub enum StoreError {
+    /// No answer, so the outcome is unknown.
+    #[error("cannot reach {store}: {why}")]
+    Unreachable {
+        store: String,
+        why: String,
+        /// Whether asking again within seconds makes sense.
+        transient: bool,
+    },
+    /// The login was refused, or a permission is missing.
+    #[error("{store} refuses: {why}")]
+    Denied { store: String, why: String },
+    /// The key holds something that is not a lock.
+    #[error("'{key}' is not a lock: {store} has {found} under that name; choose another key")]
+    NotALock { store: String, key: Key, found: String },
+    /// The store itself cannot be used.
+    #[error("{store} cannot be used: {why}")]
+    Unusable { store: String, why: String },
+    /// The interrupt of the [`Patience`] came first; the outcome is unknown.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+/// Where locks are kept.
+///
+/// Every call is atomic in the store, bounded by its [`Patience`], and safe to repeat after an
+/// unknown outcome: the owner token recognises itself.
+pub trait Store: Send {
+    /// Asks for the lock once, without a place in the queue. Never overtakes a waiter.
+    fn take(&mut self, request: &Request, patience: &Patience) -> Result<Take, StoreError>;
+
+    /// Asks for the lock and takes a place in the queue, or keeps the one it has.
+    fn line_up(&mut self, request: &Request, patience: &Patience) -> Result<Take, StoreError>;
+
+    /// Waits until it makes sense to call [`Store::line_up`] again: `true`, or `false` when the
+    /// patience ended first.
+    fn wait(&mut self, request: &Request, patience: &Patience) -> Result<bool, StoreError>;
+
+    /// Extends the lease to one TTL from now. With the `fence` of the grant a lock that is gone is
+    /// taken again if nobody else was granted it since.
+    fn renew(&mut self, request: &Request, fence: Option<FencingToken>, patience: &Patience) -> Result<Renewal, StoreError>;
+
+    /// Gives the lock to the first live waiter, or frees it; before the end of its `min_hold` it goes on
+    /// for nobody until then. `false` when this token did not hold it.
+    fn release(&mut self, key: &Key, token: &OwnerToken, patience: &Patience) -> Result<bool, StoreError>;
+
+    /// Leaves the queue and gives back at once what was taken, or may have been by a take whose answer is
+    /// still out.
+    fn withdraw(&mut self, request: &Request, patience: &Patience) -> Result<(), StoreError>;
+
+    /// What is left of the lease of this token: `None` when it does not hold the lock,
+    /// `Duration::MAX` when the lock never expires.
+    fn check(&mut self, key: &Key, token: &OwnerToken, patience: &Patience) -> Result<Option<Duration>, StoreError>;
+
+    /// Holders and waiters of these keys, or of every key that redlock knows.
+    fn status(&mut self, keys: &[Key], patience: &Patience) -> Result<Vec<LockStatus>, StoreError>;
+
+    /// Takes the lock away from its holder, or from `token` only.
+    fn break_lock(&mut self, key: &Key, token: Option<&OwnerToken>, patience: &Patience) -> Result<Broken, StoreError>;
+}

@@ -1,0 +1,59 @@
+use std::fmt;
+use std::str::FromStr;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use uuid::Uuid;
+
+/// Proof of ownership: a fresh random UUID for every acquisition.
+///
+/// Who knows it can release the lock, so it has no `Display` and its `Debug` hides it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct OwnerToken(String);
+
+impl OwnerToken {
+    pub fn random() -> Self {
+        OwnerToken(Uuid::new_v4().to_string())
+    }
+
+    /// The secret itself, for the store and for those who asked for it.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for OwnerToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OwnerToken(…)")
+    }
+}
+
+impl FromStr for OwnerToken {
+    type Err = String;
+
+    /// Any printable text: a lock taken by another library is released with that library's token.
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text.is_empty() || text.len() > 512 || text.chars().any(char::is_control) {
+            return Err("an owner token is what `redlock acquire` printed".to_owned());
+        }
+        Ok(OwnerToken(text.to_owned()))
+    }
+}
+
+/// A number that grows with every grant of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FencingToken(pub u64);
+
+impl FencingToken {
+    /// The least fencing token that a grant may get now: the wall clock in microseconds, so that
+    /// the tokens go on growing when the store lost its data.
+    pub fn floor() -> Self {
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        FencingToken(since_epoch.as_micros() as u64)
+    }
+}
+
+impl fmt::Display for FencingToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}

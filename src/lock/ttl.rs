@@ -1,0 +1,109 @@
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// A duration as people write it: `500ms`, `30s`, `5m`, `1h30m`; a bare number is seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DurationText(pub Duration);
+
+/// No option takes more than this, so that no sum of durations overflows.
+const LONGEST: Duration = Duration::from_secs(366 * 24 * 60 * 60);
+
+impl FromStr for DurationText {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let form = "a duration looks like 500ms, 30s, 5m or 1h30m (a bare number is seconds, at most one year)";
+        let duration = match text.parse::<f64>() {
+            Ok(seconds) => Duration::try_from_secs_f64(seconds).map_err(|_| form)?,
+            Err(_) => humantime::parse_duration(text).map_err(|_| form)?,
+        };
+        if duration > LONGEST {
+            return Err(form.to_owned());
+        }
+        Ok(DurationText(duration))
+    }
+}
+
+impl fmt::Display for DurationText {
+    /// At most two units, as a person would say it: `3m12s`, `24s`, `1.5s`, `120ms`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let whole = match self.0 {
+            d if d < Duration::from_secs(1) => Duration::from_millis(d.as_millis() as u64),
+            d if d < Duration::from_secs(10) => {
+                return write!(f, "{}s", (d.as_secs_f64() * 10.0).floor() / 10.0);
+            }
+            d if d < Duration::from_secs(3600) => Duration::from_secs(d.as_secs()),
+            d => Duration::from_secs(d.as_secs() / 60 * 60),
+        };
+        f.write_str(&humantime::format_duration(whole).to_string().replace(' ', ""))
+    }
+}
+
+/// How long a lease lives without renewal: 10 ms to one year, in whole milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ttl(Duration);
+
+impl Ttl {
+    pub const DEFAULT: Ttl = Ttl(Duration::from_secs(30));
+
+    pub fn duration(self) -> Duration {
+        self.0
+    }
+
+    pub fn as_millis(self) -> u64 {
+        self.0.as_millis() as u64
+    }
+
+    /// How much the clocks of two hosts may differ in speed over one TTL, with the time that a
+    /// kill takes: the margin of the Redlock description, 1 % and 2 ms.
+    pub fn drift(self) -> Duration {
+        self.0 / 100 + Duration::from_millis(2)
+    }
+
+    /// The part of the TTL on which its owner may rely.
+    pub fn validity(self) -> Duration {
+        self.0 - self.drift()
+    }
+}
+
+impl FromStr for Ttl {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let DurationText(duration) = text.parse()?;
+        let millis = duration.as_millis() as u64;
+        if millis < 10 {
+            return Err("a TTL is at least 10ms, for example 500ms, 30s, 5m or 1h30m".to_owned());
+        }
+        Ok(Ttl(Duration::from_millis(millis)))
+    }
+}
+
+impl fmt::Display for Ttl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        DurationText(self.0).fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_read_as_people_write_them() {
+        for (text, millis) in [("500ms", 500), ("30s", 30_000), ("5m", 300_000), ("1h30m", 5_400_000), ("2", 2_000), ("0.5", 500)] {
+            assert_eq!(text.parse::<Ttl>().map(Ttl::as_millis), Ok(millis), "{text}");
+        }
+        for text in ["", "0", "0s", "-1", "-1s", "1e99", "NaN", "inf", "3 parsecs", "99999999999999999999s", "1ms"] {
+            assert!(text.parse::<Ttl>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn durations_are_shown_with_at_most_two_units() {
+        for (millis, text) in [(120, "120ms"), (1_550, "1.5s"), (24_300, "24s"), (192_000, "3m12s"), (3_725_000, "1h2m")] {
+            assert_eq!(DurationText(Duration::from_millis(millis)).to_string(), text);
+        }
+    }
+}

@@ -1,0 +1,195 @@
+use std::os::fd::BorrowedFd;
+use std::thread;
+use std::time::Duration;
+
+use thiserror::Error;
+
+use super::{Busy, Lease, Patience, Request, Store, StoreError, Take};
+use crate::clock::{BootTime, Deadline};
+
+/// How long to stand in line.
+#[derive(Clone, Copy, Debug)]
+pub enum Wait {
+    No,
+    AtMost(Duration),
+    Forever,
+}
+
+/// Why the lock was not taken.
+#[derive(Debug, Error)]
+pub enum NotTaken {
+    #[error("held by another")]
+    Busy(Busy),
+    /// The wait ran out, after this long.
+    #[error("the wait ran out")]
+    TimedOut(Busy, Duration),
+    #[error("interrupted")]
+    Interrupted,
+    /// The grant came so late that the job could not be stopped within it; it was given back.
+    #[error("taking the lock took {took:?}")]
+    TooSlow { took: Duration },
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// As `Store`, and a take without an answer could not be given back either.
+    #[error(transparent)]
+    Unresolved(StoreError),
+}
+
+/// Is told how the waiting goes, about once a second.
+pub trait Observer {
+    fn waiting(&mut self, busy: &Busy);
+    fn unreachable(&mut self, error: &StoreError);
+    fn over(&mut self);
+}
+
+/// Nothing is displayed more often than this while waiting.
+const TICK: Duration = Duration::from_secs(1);
+/// Between two attempts to reach a store that does not answer.
+const RETRY: Duration = Duration::from_millis(100);
+/// For leaving the queue and cancelling a take: this is time that a person at Ctrl-C waits.
+const WITHDRAWAL: Duration = Duration::from_secs(1);
+
+/// Takes the lock, standing in line as `wait` allows.
+///
+/// `attempt` bounds each exchange with the store. `reserve` is the part of the lease that has to
+/// be left after the grant (for stopping the job). When this fails, the queue was left and a take
+/// whose answer is unknown was cancelled.
+pub fn acquire(
+    store: &mut dyn Store,
+    request: &Request,
+    wait: Wait,
+    attempt: Duration,
+    reserve: Duration,
+    interrupt: BorrowedFd,
+    observer: &mut dyn Observer,
+) -> Result<Lease, NotTaken> {
+    let mut line = Line { store, request, attempt, interrupt, observer };
+    let outcome = match wait {
+        Wait::No => line.ask_once(),
+        Wait::AtMost(limit) => line.stand(BootTime::now(), Some(limit)),
+        Wait::Forever => line.stand(BootTime::now(), None),
+    };
+    line.observer.over();
+    match outcome {
+        Ok(lease) if lease.deadline().minus(reserve).has_passed() => {
+            let took = lease.unconfirmed();
+            line.withdraw()?;
+            Err(NotTaken::TooSlow { took })
+        }
+        Ok(lease) => Ok(lease),
+        Err(busy @ NotTaken::Busy(_)) => Err(busy),
+        Err(NotTaken::Store(error @ StoreError::Unreachable { .. })) => match line.withdraw() {
+            Ok(()) => Err(NotTaken::Store(error)),
+            Err(_) => Err(NotTaken::Unresolved(error)),
+        },
+        Err(other) => {
+            // The reason for giving up is the message; a store that cannot be told frees the
+            // place by itself.
+            let _ = line.withdraw();
+            Err(other)
+        }
+    }
+}
+
+struct Line<'a> {
+    store: &'a mut dyn Store,
+    request: &'a Request,
+    attempt: Duration,
+    interrupt: BorrowedFd<'a>,
+    observer: &'a mut dyn Observer,
+}
+
+impl Line<'_> {
+    fn ask_once(&mut self) -> Result<Lease, NotTaken> {
+        let patience = Patience::or_interrupt(self.attempt, self.interrupt);
+        loop {
+            let sent = BootTime::now();
+            match self.store.take(self.request, &patience) {
+                Ok(Take::Granted(fence)) => return Ok(Lease::new(self.request.clone(), fence, sent)),
+                Ok(Take::Busy(busy)) => return Err(NotTaken::Busy(busy)),
+                Err(StoreError::Unreachable { transient: true, .. }) if !patience.until.has_passed() => self.pause()?,
+                Err(error) => return Err(self.failed(error)),
+            }
+        }
+    }
+
+    fn stand(&mut self, start: BootTime, limit: Option<Duration>) -> Result<Lease, NotTaken> {
+        // Most locks are free: one plain take, and a place in the queue only when it is not.
+        let mut queued = false;
+        let mut last = Busy::default();
+        loop {
+            let patience = Patience::or_interrupt(self.attempt, self.interrupt);
+            let sent = BootTime::now();
+            let answer = if queued {
+                self.store.line_up(self.request, &patience)
+            } else {
+                self.store.take(self.request, &patience)
+            };
+            match answer {
+                Ok(Take::Granted(fence)) => return Ok(Lease::new(self.request.clone(), fence, sent)),
+                Ok(Take::Busy(busy)) => {
+                    last = busy;
+                    if queued {
+                        self.wait_for_news(start, limit, &last)?;
+                    }
+                    queued = true;
+                }
+                Err(error @ StoreError::Unreachable { .. }) => {
+                    self.observer.unreachable(&error);
+                    if limit.is_some_and(|limit| BootTime::now().since(start) >= limit) {
+                        return Err(error.into());
+                    }
+                    self.pause()?;
+                }
+                Err(error) => return Err(self.failed(error)),
+            }
+            if limit.is_some_and(|limit| BootTime::now().since(start) >= limit) {
+                return Err(NotTaken::TimedOut(last, BootTime::now().since(start)));
+            }
+        }
+    }
+
+    /// Waits for a reason to ask again, or for the end of the wait.
+    fn wait_for_news(&mut self, start: BootTime, limit: Option<Duration>, busy: &Busy) -> Result<(), NotTaken> {
+        loop {
+            self.observer.waiting(busy);
+            let mut until = Deadline::after(TICK);
+            if let Some(limit) = limit {
+                until = until.min(start.plus(limit));
+            }
+            let patience = Patience { until, interrupt: Some(self.interrupt) };
+            let news = self.store.wait(self.request, &patience).map_err(|error| self.failed(error))?;
+            if news || limit.is_some_and(|limit| BootTime::now().since(start) >= limit) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// A short random pause, so that a server that comes back is not met by everybody at once.
+    fn pause(&self) -> Result<(), NotTaken> {
+        let end = Deadline::after(RETRY.mul_f64(0.5 + fastrand::f64()));
+        while !end.has_passed() {
+            if readable(self.interrupt) {
+                return Err(NotTaken::Interrupted);
+            }
+            thread::sleep(end.left().min(Duration::from_millis(20)));
+        }
+        Ok(())
+    }
+
+    fn failed(&self, error: StoreError) -> NotTaken {
+        match error {
+            StoreError::Interrupted => NotTaken::Interrupted,
+            other => other.into(),
+        }
+    }
+
+    fn withdraw(&mut self) -> Result<(), StoreError> {
+        self.store.withdraw(self.request, &Patience::of(WITHDRAWAL.min(self.attempt)))
+    }
+}
+
+fn readable(fd: BorrowedFd) -> bool {
+    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+    poll(&mut [PollFd::new(fd, PollFlags::POLLIN)], PollTimeout::ZERO) == Ok(1)
+}

@@ -1,0 +1,21 @@
+//! redlock: hold a distributed lock while a command runs.
+
+mod cli;
+mod clock;
+mod command;
+mod config;
+mod lock;
+mod output;
+mod process;
+mod store;
+
+use std::process::ExitCode;
+
+use command::Outcome;
+
+fn main() -> ExitCode {
+    match command::execute() {
+        Outcome::Exit(code) => ExitCode::from(code),
+        Outcome::Signal(signal) => process::die_of(signal),
+    }
+}

@@ -1,0 +1,37 @@
+use std::fmt::Display;
+use std::io::{self, Write};
+
+/// The lines on stderr.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Messages {
+    pub quiet: bool,
+    pub verbose: bool,
+}
+
+impl Messages {
+    /// Something failed.
+    pub fn error(self, text: impl Display) {
+        line(text);
+    }
+
+    /// Something is not as it should be, and the work goes on.
+    pub fn warning(self, text: impl Display) {
+        if !self.quiet {
+            line(text);
+        }
+    }
+
+    /// What is being done, for those who asked.
+    pub fn note(self, text: impl Display) {
+        if self.verbose {
+            line(text);
+        }
+    }
+}
+
+/// One line in one write, so that the lines of many processes do not mix. A stderr that is closed or full
+/// must not keep anybody from giving a lock back.
+fn line(text: impl Display) {
+    let text = format!("redlock: {text}").replace(['\n', '\r'], " ") + "\n";
+    let _ = io::stderr().write_all(text.as_bytes());
+}

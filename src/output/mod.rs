@@ -1,0 +1,11 @@
+//! What people and programs read.
+
+mod messages;
+mod table;
+mod waiting;
+mod words;
+
+pub use messages::Messages;
+pub use table::{json, table};
+pub use waiting::WaitDisplay;
+pub use words::{busy, holder};

@@ -1,0 +1,42 @@
+//! Locks in a sentence.
+
+use std::time::Duration;
+
+use crate::lock::{Busy, DurationText, Holding, Key, Metadata, unix_millis};
+
+/// `'deploy' is held by ci-7 (pid 4123, "make deploy") for 3m12s; 24s left on its lease`.
+pub fn busy(key: &Key, busy: &Busy) -> String {
+    match &busy.holder {
+        Some(holding) => format!("'{key}' is held by {}", holder(holding)),
+        None => format!("'{key}' is held by another"),
+    }
+}
+
+/// `ci-7 (pid 4123, "make deploy") for 3m12s; 24s left on its lease`.
+pub fn holder(holding: &Holding) -> String {
+    let mut text = holding.metadata.as_ref().map_or("another program".to_owned(), who);
+    if let Some(since) = holding.since {
+        text += &format!(" for {}", age(since));
+    }
+    text += &match holding.left {
+        Some(left) => format!("; {} left on its lease", DurationText(left)),
+        None => "; its lease never expires".to_owned(),
+    };
+    if holding.broken {
+        text += ", which was broken";
+    }
+    text
+}
+
+fn who(metadata: &Metadata) -> String {
+    let host = if metadata.host.is_empty() { "somebody" } else { &metadata.host };
+    match metadata.label.as_str() {
+        "" => format!("{host} (pid {})", metadata.pid),
+        label => format!("{host} (pid {}, \"{label}\")", metadata.pid),
+    }
+}
+
+/// The time since a point in milliseconds since the epoch, by this host's wall clock.
+pub fn age(since: u64) -> DurationText {
+    DurationText(Duration::from_millis(unix_millis().saturating_sub(since)))
+}

@@ -1,0 +1,239 @@
+//! The guard: a small process outside the job's group that starts the command, is the subreaper of
+//! everything the command starts, and kills all of it when redlock dies or the deadline passes.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::prctl;
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::sys::time::TimeSpec;
+use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
+use nix::unistd::{ForkResult, Pid, fork, setpgid};
+
+use super::command::{Caller, CommandLine};
+use super::inherited;
+use super::tree::{self, Reach, Reaped};
+use super::wire::{Ended, Line, Order, Report, Status};
+use crate::clock::{BootTime, Deadline};
+
+/// Forks the guard. Returns its pid and the line to it.
+///
+/// To be called before any thread is started: the guard goes on running Rust code after the fork,
+/// which only a process with one thread may. See fork(2) and signal-safety(7).
+pub fn fork_guard(command: CommandLine, kill_after: Duration) -> io::Result<(Pid, Line)> {
+    let (front, back) = Line::pair()?;
+    // If the guard is killed, its orphans come to us, and we kill them.
+    prctl::set_child_subreaper(true)?;
+    let caller = Caller::note()?;
+    // With SIGCHLD ignored, as some callers leave it, no child could be waited for.
+    inherited::set_ignored(libc::SIGCHLD, false);
+    // No signal reaches the guard before it has left the process group, and none after: `systemctl
+    // stop` sends SIGTERM to every process there is, and the job needs its guard then.
+    SigSet::all().thread_set_mask()?;
+    // SAFETY: no other thread exists, so the child may run any code.
+    match unsafe { fork() } {
+        Ok(ForkResult::Child) => {
+            drop(front);
+            if let Ok(mut guard) = Guard::new(back, kill_after) {
+                guard.watch(&command, caller);
+            }
+            // SAFETY: ends the process without running the exit handlers of the parent's copy.
+            unsafe { libc::_exit(0) }
+        }
+        Ok(ForkResult::Parent { child }) => {
+            caller.mask.thread_set_mask()?;
+            Ok((child, front))
+        }
+        Err(errno) => {
+            caller.mask.thread_set_mask()?;
+            Err(errno.into())
+        }
+    }
+}
+
+struct Guard {
+    line: Line,
+    deaths: SignalFd,
+    timer: TimerFd,
+    kill_after: Duration,
+    command: Option<i32>,
+    deadline: Option<Deadline>,
+    /// When the job is to be killed, once it was told to stop.
+    kill_at: Option<Deadline>,
+    expired: bool,
+    status: Option<Status>,
+    reported: bool,
+}
+
+impl Guard {
+    fn new(line: Line, kill_after: Duration) -> nix::Result<Guard> {
+        // Outside the job's group, so that the terminal's signals and stops do not touch it.
+        setpgid(Pid::from_raw(0), Pid::from_raw(0))?;
+        prctl::set_name(tree::GUARD_NAME)?;
+        prctl::set_child_subreaper(true)?;
+        let deaths = SignalFd::with_flags(&SigSet::from(Signal::SIGCHLD), SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
+        let timer = TimerFd::new(ClockId::CLOCK_BOOTTIME, TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK)?;
+        Ok(Guard {
+            line,
+            deaths,
+            timer,
+            kill_after,
+            command: None,
+            deadline: None,
+            kill_at: None,
+            expired: false,
+            status: None,
+            reported: false,
+        })
+    }
+
+    /// Obeys redlock until it is gone, and sees to it that the job does not outlive it.
+    fn watch(&mut self, command: &CommandLine, caller: Caller) {
+        let mut caller = Some(caller);
+        loop {
+            let watched = |fd| PollFd::new(fd, PollFlags::POLLIN);
+            let mut fds = [watched(self.line.as_fd()), watched(self.deaths.as_fd()), watched(self.timer.as_fd())];
+            let _ = poll(&mut fds, PollTimeout::NONE);
+            let [from_redlock, death, time] = fds.map(|fd| fd.any().unwrap_or(false));
+            // Time first: an extension that arrives with the end of the time is too late.
+            if time {
+                let _ = self.timer.wait();
+            }
+            self.check_time();
+            if from_redlock {
+                match self.line.receive() {
+                    Some(Order::Start { env, deadline }) => {
+                        if let Some(caller) = caller.take() {
+                            self.start(command, &env, caller, deadline.map(BootTime::from_nanos));
+                        }
+                    }
+                    Some(order) => self.obey(order),
+                    None => return self.abandoned(),
+                }
+            }
+            if death {
+                while let Ok(Some(_)) = self.deaths.read_signal() {}
+                self.reap();
+            }
+            self.arm_timer();
+        }
+    }
+
+    fn start(&mut self, command: &CommandLine, env: &[(String, String)], caller: Caller, deadline: Option<Deadline>) {
+        self.deadline = deadline;
+        match command.start(env, caller) {
+            Ok(pid) => {
+                self.command = Some(pid);
+                self.line.send(&Report::Started { pid });
+                inherited::let_go_of_streams(false);
+            }
+            Err(error) => {
+                self.reported = true;
+                let errno = error.raw_os_error().unwrap_or(libc::EINVAL);
+                self.line.send(&Report::NotStarted { errno, message: error.to_string() });
+            }
+        }
+    }
+
+    fn obey(&mut self, order: Order) {
+        match order {
+            Order::Start { .. } => {}
+            Order::Extend { deadline } => {
+                if self.deadline.is_some() && !self.expired {
+                    self.deadline = Some(BootTime::from_nanos(deadline));
+                }
+            }
+            Order::Signal(signal) => {
+                tree::signal_all(signal, Reach::OwnJob);
+                tree::signal_all(libc::SIGCONT, Reach::OwnJob);
+            }
+            Order::SignalCommand(signal) => {
+                if let (Some(pid), None) = (self.command, self.status) {
+                    tree::send(pid, signal);
+                }
+            }
+            Order::Stop { kill_at } => self.stop(BootTime::from_nanos(kill_at)),
+            Order::Kill => self.kill(),
+        }
+    }
+
+    fn check_time(&mut self) {
+        if self.command.is_none() || self.reported {
+            return;
+        }
+        if let Some(deadline) = self.deadline
+            && !self.expired
+            && deadline.minus(self.kill_after).has_passed()
+        {
+            self.expired = true;
+            self.stop(deadline);
+        }
+        if self.kill_at.is_some_and(Deadline::has_passed) {
+            self.kill();
+        }
+    }
+
+    fn stop(&mut self, kill_at: Deadline) {
+        self.kill_at = Some(self.kill_at.map_or(kill_at, |earlier| earlier.min(kill_at)));
+        tree::signal_all(libc::SIGTERM, Reach::OwnJob);
+        tree::signal_all(libc::SIGCONT, Reach::OwnJob);
+    }
+
+    fn kill(&mut self) {
+        self.kill_at = Some(BootTime::now());
+        tree::kill_all(|pid, status| {
+            if self.command == Some(pid) {
+                self.status = Some(status);
+            }
+        });
+        self.report(false);
+    }
+
+    fn reap(&mut self) {
+        let alive = loop {
+            match tree::reap() {
+                Reaped::Died(pid, status) if self.command == Some(pid) => self.status = Some(status),
+                Reaped::Died(..) => {}
+                Reaped::Alive => break true,
+                Reaped::Childless => break false,
+            }
+        };
+        // A job that was told to stop has ended when its last process has.
+        if self.status.is_some() && (self.kill_at.is_none() || !alive) {
+            self.report(alive);
+        }
+    }
+
+    fn report(&mut self, leftovers: bool) {
+        if !self.reported && let Some(status) = self.status {
+            self.reported = true;
+            self.line.send(&Report::Ended(Ended { status, expired: self.expired, leftovers }));
+        }
+    }
+
+    /// Redlock is gone. Before the end of the job was reported it was killed, and the job goes too.
+    fn abandoned(&mut self) {
+        if self.command.is_some() && !self.reported {
+            self.kill();
+        }
+    }
+
+    fn arm_timer(&mut self) {
+        let next = match (self.kill_at, self.deadline) {
+            _ if self.reported || self.command.is_none() => None,
+            (Some(kill_at), _) => Some(kill_at),
+            (None, Some(deadline)) => Some(deadline.minus(self.kill_after)),
+            (None, None) => None,
+        };
+        // The timer of an absolute time that has passed fires at once; a time of zero disarms.
+        let nanos = next.map_or(0, |at| at.as_nanos().max(1));
+        let at = Duration::from_nanos(nanos.min(i64::MAX as u64));
+        let _ = match next {
+            Some(_) => self.timer.set(Expiration::OneShot(TimeSpec::from_duration(at)), TimerSetTimeFlags::TFD_TIMER_ABSTIME),
+            None => self.timer.unset(),
+        };
+    }
+}

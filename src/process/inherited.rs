@@ -1,0 +1,64 @@
+//! What the caller gave to redlock, before Rust's runtime changed it.
+//!
+//! Before `main` the standard library ignores SIGPIPE and opens /dev/null on standard streams that
+//! are closed. The command has to find what the caller left, so it is noted earlier still.
+
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+
+use libc::{SIG_DFL, SIG_IGN, c_int};
+
+static CLOSED_STREAMS: AtomicU8 = AtomicU8::new(0);
+static IGNORED_SIGPIPE: AtomicBool = AtomicBool::new(false);
+
+// SAFETY: the linker calls every pointer in .init_array once, before main, on the only thread; the
+// function has the expected signature and uses async-signal-safe calls only.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static NOTE: extern "C" fn() = note;
+
+extern "C" fn note() {
+    for fd in 0..3 {
+        // SAFETY: F_GETFD reads flags of a descriptor, open or not.
+        if unsafe { libc::fcntl(fd, libc::F_GETFD) } == -1 {
+            CLOSED_STREAMS.fetch_or(1 << fd, Ordering::Relaxed);
+        }
+    }
+    IGNORED_SIGPIPE.store(is_ignored(libc::SIGPIPE), Ordering::Relaxed);
+}
+
+/// Whether this process ignores `signal` now.
+pub fn is_ignored(signal: c_int) -> bool {
+    // SAFETY: sigaction is plain data for which zeroes are valid, and a null new action only reads.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(signal, std::ptr::null(), &mut action) == 0 && action.sa_sigaction == SIG_IGN
+    }
+}
+
+/// Puts `signal` to its default action, or ignores it.
+pub fn set_ignored(signal: c_int, ignored: bool) {
+    // SAFETY: SIG_DFL and SIG_IGN are valid dispositions and no Rust code runs in them.
+    unsafe { libc::signal(signal, if ignored { SIG_IGN } else { SIG_DFL }) };
+}
+
+/// Gives the standard streams and SIGPIPE back as they were. For the child, between fork and exec.
+pub fn restore() {
+    set_ignored(libc::SIGPIPE, IGNORED_SIGPIPE.load(Ordering::Relaxed));
+    let closed = CLOSED_STREAMS.load(Ordering::Relaxed);
+    for fd in (0..3).filter(|fd| closed & (1 << fd) != 0) {
+        // SAFETY: these are the runtime's /dev/null; nothing between here and exec uses them.
+        unsafe { libc::close(fd) };
+    }
+}
+
+/// Points the standard streams of this process to /dev/null, so that the readers of a pipe see its
+/// end when the command closes it, and not when redlock ends.
+pub fn let_go_of_streams(keep_stderr: bool) {
+    if let Ok(null) = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null") {
+        let _ = nix::unistd::dup2_stdin(&null);
+        let _ = nix::unistd::dup2_stdout(&null);
+        if !keep_stderr {
+            let _ = nix::unistd::dup2_stderr(&null);
+        }
+    }
+}

@@ -1,0 +1,141 @@
+use std::io;
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::unistd::Pid;
+
+use super::command::CommandLine;
+use super::guard::fork_guard;
+use super::signals::{Arrived, Signals};
+use super::wire::{Ended, Line, Order, Report, Status};
+use super::{inherited, tree};
+use crate::clock::{BootTime, Deadline};
+
+/// The command and every process it starts, under a guard.
+pub struct Job {
+    line: Line,
+    guard: Pid,
+    command: Option<i32>,
+}
+
+/// What happened next.
+#[derive(Debug)]
+pub enum Event {
+    Signal(Arrived),
+    /// The job's end. With `guard_lost` the guard was killed, and redlock killed the job.
+    Ended { ended: Ended, guard_lost: bool },
+    TimeUp,
+}
+
+/// Why the command did not start.
+#[derive(Debug)]
+pub enum NotStarted {
+    /// There is no such command.
+    NotFound,
+    /// It cannot be executed, and why.
+    NotExecutable(String),
+    /// The guard is gone.
+    NoGuard,
+}
+
+impl Job {
+    /// Makes the guard. To be called before any thread is started.
+    ///
+    /// `kill_after` is the time between SIGTERM and SIGKILL when the deadline comes near.
+    pub fn prepare(command: CommandLine, kill_after: Duration) -> io::Result<Job> {
+        let (guard, line) = fork_guard(command, kill_after)?;
+        Ok(Job { line, guard, command: None })
+    }
+
+    pub fn guard_pid(&self) -> u32 {
+        self.guard.as_raw() as u32
+    }
+
+    /// Starts the command. All of the job is dead at `deadline`, unless that is extended in time.
+    pub fn start(&mut self, env: Vec<(String, String)>, deadline: Option<Deadline>) -> Result<(), NotStarted> {
+        self.line.send(&Order::Start { env, deadline: deadline.map(BootTime::as_nanos) });
+        match self.line.receive() {
+            Some(Report::Started { pid }) => {
+                self.command = Some(pid);
+                // What redlock has to say goes to stderr.
+                inherited::let_go_of_streams(true);
+                Ok(())
+            }
+            Some(Report::NotStarted { errno: libc::ENOENT, .. }) => Err(NotStarted::NotFound),
+            Some(Report::NotStarted { message, .. }) => Err(NotStarted::NotExecutable(message)),
+            Some(Report::Ended(_)) | None => Err(NotStarted::NoGuard),
+        }
+    }
+
+    /// A handle for telling the guard from another thread.
+    pub fn control(&self) -> io::Result<Control> {
+        Ok(Control(self.line.try_clone()?))
+    }
+
+    /// Waits for a signal, the job's end, or `until`.
+    pub fn next(&mut self, signals: &mut Signals, until: Option<Deadline>) -> Event {
+        loop {
+            if let Some(arrived) = signals.next() {
+                return Event::Signal(arrived);
+            }
+            let timeout = match until {
+                Some(until) if until.has_passed() => return Event::TimeUp,
+                // poll(2) takes whole milliseconds; one more keeps the loop from spinning.
+                Some(until) => PollTimeout::from(until.left().as_millis().saturating_add(1).min(60_000) as u16),
+                None => PollTimeout::NONE,
+            };
+            let watched = |fd| PollFd::new(fd, PollFlags::POLLIN);
+            let mut fds = [watched(signals.as_fd()), watched(self.line.as_fd())];
+            let _ = poll(&mut fds, timeout);
+            if fds[1].any().unwrap_or(false) {
+                match self.line.receive() {
+                    Some(Report::Ended(ended)) => return Event::Ended { ended, guard_lost: false },
+                    Some(_) => {}
+                    None => return Event::Ended { ended: self.kill_without_guard(), guard_lost: true },
+                }
+            }
+        }
+    }
+
+    /// The guard is dead: its orphans are ours now, and none may live on unguarded.
+    fn kill_without_guard(&self) -> Ended {
+        let mut end = Status::Signaled(libc::SIGKILL);
+        tree::kill_all(|pid, status| {
+            if self.command == Some(pid) {
+                end = status;
+            }
+        });
+        Ended { status: end, expired: false, leftovers: false }
+    }
+}
+
+/// Tells the guard what to do with the job.
+#[derive(Debug)]
+pub struct Control(Line);
+
+impl Control {
+    /// Moves the deadline.
+    pub fn extend(&self, deadline: Deadline) {
+        self.0.send(&Order::Extend { deadline: deadline.as_nanos() });
+    }
+
+    /// Passes a signal to the whole job, and wakes what is stopped.
+    pub fn signal(&self, signal: i32) {
+        self.0.send(&Order::Signal(signal));
+    }
+
+    /// Passes a signal to the command alone.
+    pub fn signal_command(&self, signal: i32) {
+        self.0.send(&Order::SignalCommand(signal));
+    }
+
+    /// Ends the whole job: SIGTERM now, SIGKILL at `kill_at`.
+    pub fn stop(&self, kill_at: Deadline) {
+        self.0.send(&Order::Stop { kill_at: kill_at.as_nanos() });
+    }
+
+    pub fn kill(&self) {
+        self.0.send(&Order::Kill);
+    }
+}

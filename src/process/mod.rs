@@ -1,0 +1,15 @@
+//! The job: the command and every process it started, and the guard that makes sure that it dies
+//! in time. Nothing here knows a lock: a job has a deadline, which moves.
+
+mod command;
+mod guard;
+mod inherited;
+mod job;
+mod signals;
+mod tree;
+mod wire;
+
+pub use command::CommandLine;
+pub use job::{Control, Event, Job, NotStarted};
+pub use signals::{Signals, die_of};
+pub use wire::{Ended, Status};

@@ -1,0 +1,90 @@
+use std::collections::VecDeque;
+use std::ffi::c_int;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::resource::{Resource, setrlimit};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::iterator::backend::SignalDelivery;
+use signal_hook::iterator::exfiltrator::WithOrigin;
+use signal_hook::low_level::siginfo::{Cause, Origin};
+
+use super::inherited::is_ignored;
+use crate::clock::Deadline;
+
+/// The signals that redlock handles. Those that the caller ignored stay ignored (nohup, `&`).
+const HANDLED: [c_int; 6] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
+
+/// The signals that arrive at redlock.
+pub struct Signals {
+    delivery: SignalDelivery<UnixStream, WithOrigin>,
+    /// Taken from the delivery, not yet asked for.
+    arrived: VecDeque<Origin>,
+}
+
+/// A signal that arrived.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrived {
+    pub signal: c_int,
+    /// The kernel sent it to the whole foreground process group, for a key such as Ctrl-C: the
+    /// command has it already. A signal of kill(2) went to redlock alone. See sigaction(2), `si_code`.
+    pub from_terminal: bool,
+}
+
+impl Signals {
+    pub fn listen() -> io::Result<Signals> {
+        let (read, write) = UnixStream::pair()?;
+        let handled = HANDLED.into_iter().filter(|&signal| !is_ignored(signal));
+        let delivery = SignalDelivery::with_pipe(read, write, WithOrigin::default(), handled)?;
+        Ok(Signals { delivery, arrived: VecDeque::new() })
+    }
+
+    /// Waits for a signal, at most until `end`.
+    pub fn next_until(&mut self, end: Deadline) -> Option<Arrived> {
+        let millis = end.left().as_millis().saturating_add(1).min(60_000) as u16;
+        let _ = poll(&mut [PollFd::new(self.as_fd(), PollFlags::POLLIN)], PollTimeout::from(millis));
+        self.next()
+    }
+
+    /// A signal that came, if there is one.
+    pub fn next(&mut self) -> Option<Arrived> {
+        if self.arrived.is_empty() {
+            self.arrived.extend(self.delivery.pending());
+        }
+        let origin = self.arrived.pop_front()?;
+        Some(Arrived { signal: origin.signal, from_terminal: origin.cause == Cause::Kernel })
+    }
+}
+
+impl Arrived {
+    /// A signal that has no meaning but the one that the command gives it.
+    pub fn is_for_the_command(self) -> bool {
+        matches!(self.signal, SIGUSR1 | SIGUSR2)
+    }
+}
+
+impl AsFd for Signals {
+    /// Readable when a signal has come.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.delivery.get_read().as_fd()
+    }
+}
+
+/// Ends this process by `signal`, so that the caller sees the death that the command had: bash
+/// stops a script only when Ctrl-C killed the command, not when it exited with 130. Without a core
+/// dump: the command's own is enough. Exits with 128 + signal where raising does nothing (PID 1).
+pub fn die_of(signal: c_int) -> ! {
+    let _ = setrlimit(Resource::RLIMIT_CORE, 0, 0);
+    super::inherited::set_ignored(signal, false);
+    // SAFETY: the set is initialised by sigemptyset before it is used; raise takes any number.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&mut set);
+        libc::sigaddset(&mut set, signal);
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, &set, std::ptr::null_mut());
+        libc::raise(signal);
+    }
+    std::process::exit(128 + signal)
+}

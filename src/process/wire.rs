@@ -1,0 +1,94 @@
+//! What redlock and its guard say to each other: one packet, one message.
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, recv, send, socketpair};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+/// From redlock to the guard. Times are nanoseconds on the boot clock.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Order {
+    /// Start the command; every process of the job has to be dead at the deadline.
+    Start { env: Vec<(String, String)>, deadline: Option<u64> },
+    /// The deadline moved.
+    Extend { deadline: u64 },
+    /// Pass a signal to the whole job.
+    Signal(i32),
+    /// Pass a signal to the command alone.
+    SignalCommand(i32),
+    /// End the whole job: SIGTERM now, SIGKILL at `kill_at`.
+    Stop { kill_at: u64 },
+    /// Kill the whole job.
+    Kill,
+}
+
+/// From the guard to redlock.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Report {
+    Started { pid: i32 },
+    /// The command could not be executed: the `errno`, and what it means.
+    NotStarted { errno: i32, message: String },
+    Ended(Ended),
+}
+
+/// The job's end.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Ended {
+    pub status: Status,
+    /// The deadline passed while the command ran: the guard stopped the job.
+    pub expired: bool,
+    /// The command left processes behind.
+    pub leftovers: bool,
+}
+
+/// How the command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Status {
+    Exited(i32),
+    Signaled(i32),
+}
+
+/// One end of the line between the two; the other side's death is its end of file.
+#[derive(Debug)]
+pub struct Line(OwnedFd);
+
+impl Line {
+    pub fn pair() -> io::Result<(Line, Line)> {
+        let (ours, theirs) = socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC)?;
+        Ok((Line(ours), Line(theirs)))
+    }
+
+    pub fn try_clone(&self) -> io::Result<Line> {
+        Ok(Line(self.0.try_clone()?))
+    }
+
+    /// Sends a message; to a dead peer it is lost, which the receiving side sees as end of file.
+    pub fn send(&self, message: &impl Serialize) {
+        if let Ok(packet) = serde_json::to_vec(message) {
+            // MSG_NOSIGNAL: the other side's death is no SIGPIPE here.
+            while send(self.0.as_raw_fd(), &packet, MsgFlags::MSG_NOSIGNAL) == Err(nix::errno::Errno::EINTR) {}
+        }
+    }
+
+    /// The next message; `None` when the other side is gone.
+    pub fn receive<M: DeserializeOwned>(&self) -> Option<M> {
+        // Room for the largest order: a key of 512 bytes with every character escaped.
+        let mut packet = [0; 8192];
+        loop {
+            match recv(self.0.as_raw_fd(), &mut packet, MsgFlags::empty()) {
+                Ok(0) | Err(nix::errno::Errno::ECONNRESET) => return None,
+                Ok(length) => return serde_json::from_slice(&packet[..length]).ok(),
+                Err(nix::errno::Errno::EINTR) => {}
+                Err(_) => return None,
+            }
+        }
+    }
+}
+
+impl std::os::fd::AsFd for Line {
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}

@@ -1,0 +1,203 @@
+use std::fs;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use nix::sys::statfs::{NFS_SUPER_MAGIC, statfs};
+use nix::unistd::{User, geteuid};
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
+
+use crate::lock::{Patience, StoreError};
+
+/// The file, opened when it is first used.
+pub struct Database {
+    path: Result<PathBuf, String>,
+    open: Option<Open>,
+}
+
+struct Open {
+    connection: Connection,
+    /// Which file it is: one that was replaced holds no locks any more.
+    file: (u64, u64),
+    /// The id of this boot; leases of another one are over.
+    boot: String,
+}
+
+/// Bumped when the tables change.
+const VERSION: i32 = 1;
+
+const TABLES: &str = "
+    CREATE TABLE lock (
+        key TEXT PRIMARY KEY,
+        fence INTEGER NOT NULL,
+        owner TEXT,
+        since INTEGER NOT NULL,
+        until INTEGER NOT NULL,
+        boot TEXT NOT NULL,
+        keep INTEGER NOT NULL,
+        broken INTEGER NOT NULL,
+        pids TEXT NOT NULL,
+        metadata TEXT NOT NULL
+    ) WITHOUT ROWID;
+    CREATE TABLE waiter (
+        ticket INTEGER PRIMARY KEY AUTOINCREMENT,
+        token TEXT NOT NULL UNIQUE,
+        key TEXT NOT NULL,
+        boot TEXT NOT NULL,
+        bell TEXT NOT NULL,
+        pids TEXT NOT NULL,
+        metadata TEXT NOT NULL
+    );
+    CREATE INDEX waiter_by_key ON waiter (key, ticket);
+";
+
+impl Database {
+    pub fn new(path: Option<PathBuf>) -> Database {
+        Database { path: path.map_or_else(default_path, Ok), open: None }
+    }
+
+    /// Runs one transaction, alone on the whole host.
+    pub fn transact<T>(
+        &mut self,
+        patience: &Patience,
+        mut work: impl FnMut(&Transaction, &str) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
+        let mut pause = Duration::from_micros(100);
+        loop {
+            match self.try_transact(&mut work) {
+                Ok(outcome) => return Ok(outcome),
+                Err(Failure::Store(error)) => return Err(error),
+                Err(Failure::Sql(error)) if is_busy(&error) && !patience.until.has_passed() => {
+                    // SQLite's own handler sleeps ever longer and is unfair to those who wait long.
+                    thread::sleep(pause.mul_f64(0.5 + fastrand::f64()));
+                    pause = (pause * 2).min(Duration::from_millis(2));
+                }
+                Err(Failure::Sql(error)) => return Err(self.failed(&error)),
+            }
+        }
+    }
+
+    /// An error about something beside the file.
+    pub fn unusable(&self, error: &io::Error) -> StoreError {
+        StoreError::Unusable { store: self.name(), why: error.to_string() }
+    }
+
+    fn try_transact<T>(&mut self, work: &mut impl FnMut(&Transaction, &str) -> rusqlite::Result<T>) -> Result<T, Failure> {
+        if let (Some(open), Ok(path)) = (&self.open, &self.path)
+            && identity(path).ok() != Some(open.file)
+        {
+            // Somebody removed the file; others use a new one now.
+            self.open = None;
+        }
+        let open = match &mut self.open {
+            Some(open) => open,
+            none => {
+                let path = self.path.as_ref().map_err(|why| Failure::Store(StoreError::Unusable { store: "local:".to_owned(), why: why.clone() }))?;
+                none.insert(Open::at(path)?)
+            }
+        };
+        let tx = open.connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(Failure::Sql)?;
+        let outcome = work(&tx, &open.boot).map_err(Failure::Sql)?;
+        tx.commit().map_err(Failure::Sql)?;
+        Ok(outcome)
+    }
+
+    fn name(&self) -> String {
+        self.path.as_ref().map_or("local:".to_owned(), |path| format!("local:{}", path.display()))
+    }
+
+    fn failed(&self, error: &rusqlite::Error) -> StoreError {
+        let store = self.name();
+        let unreachable = |why: &str| StoreError::Unreachable { store: store.clone(), why: why.to_owned(), transient: false };
+        match error.sqlite_error_code() {
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => unreachable("others keep it busy"),
+            Some(ErrorCode::DiskFull) => unreachable("the disk is full"),
+            Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => {
+                unreachable("it cannot be written; check the permissions of the file and of its folder")
+            }
+            Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
+                StoreError::Unusable { store, why: "the file is damaged or holds something else; when no redlock runs here, move it away".to_owned() }
+            }
+            _ => unreachable(&error.to_string()),
+        }
+    }
+}
+
+enum Failure {
+    Sql(rusqlite::Error),
+    Store(StoreError),
+}
+
+impl Open {
+    fn at(path: &Path) -> Result<Open, Failure> {
+        let store = || format!("local:{}", path.display());
+        let unreachable = |error: io::Error| Failure::Store(StoreError::Unreachable { store: store(), why: plain(&error), transient: false });
+        let unusable = |why: &str| Failure::Store(StoreError::Unusable { store: store(), why: why.to_owned() });
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        if !folder.exists() {
+            fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(unreachable)?;
+        }
+        if path.is_dir() {
+            return Err(unusable("it is a directory; name a file"));
+        }
+        if statfs(folder).is_ok_and(|fs| fs.filesystem_type() == NFS_SUPER_MAGIC) {
+            return Err(unusable("it is on NFS, whose file locks are no base for this; name a file on a local disk"));
+        }
+        // SQLite says no more than "unable to open"; the system says why.
+        fs::OpenOptions::new().read(true).append(true).create(true).open(path).map_err(unreachable)?;
+        let file = identity(path).map_err(unreachable)?;
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(path, flags).map_err(Failure::Sql)?;
+        prepare(&connection).map_err(Failure::Sql)?;
+        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").map_err(unreachable)?;
+        Ok(Open { connection, file, boot: boot.trim_end().to_owned() })
+    }
+}
+
+fn prepare(connection: &Connection) -> rusqlite::Result<()> {
+    // A write-ahead log is consistent after a kill and after a power cut, without a sync for each
+    // transaction: what a power cut takes with it, the reboot has freed anyway. Left in place at the
+    // end, as the next redlock comes soon.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+    connection.execute_batch("PRAGMA synchronous = NORMAL")?;
+    let version = |connection: &Connection| connection.pragma_query_value(None, "user_version", |row| row.get::<_, i32>(0));
+    if version(connection)? != VERSION {
+        connection.pragma_update(None, "journal_mode", "WAL")?;
+        let tx = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
+        if version(&tx)? != VERSION {
+            tx.execute_batch(TABLES)?;
+            tx.pragma_update(None, "user_version", VERSION)?;
+        }
+        tx.commit()?;
+    }
+    Ok(())
+}
+
+/// root: /var/lib/redlock/locks.db; others: ~/.local/state/redlock/locks.db, with the home directory of
+/// the passwd entry: cron and sudo change the environment, and that must not split a lock into two.
+fn default_path() -> Result<PathBuf, String> {
+    if geteuid().is_root() {
+        return Ok(PathBuf::from("/var/lib/redlock/locks.db"));
+    }
+    match User::from_uid(geteuid()) {
+        Ok(Some(user)) => Ok(user.dir.join(".local/state/redlock/locks.db")),
+        _ => Err("this user has no passwd entry and so no home directory; name a file: local:PATH".to_owned()),
+    }
+}
+
+fn identity(path: &Path) -> io::Result<(u64, u64)> {
+    fs::metadata(path).map(|metadata| (metadata.dev(), metadata.ino()))
+}
+
+fn is_busy(error: &rusqlite::Error) -> bool {
+    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
+}
+
+/// "Permission denied (os error 13)" without the number.
+fn plain(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or(&text).to_lowercase()
+}

@@ -1,0 +1,337 @@
+//! The embedded store: one SQLite file, for the processes of one host.
+//!
+//! Every call is one immediate transaction, so calls are atomic and come one after the other. Leases
+//! are on the boot clock, beside the id of the boot: after a reboot nothing is held.
+
+mod database;
+mod process;
+mod queue;
+mod wake;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rusqlite::{OptionalExtension, Transaction, params};
+
+use self::database::Database;
+use self::process::Processes;
+use self::queue::{Place, first_alive};
+use self::wake::{Bell, ring};
+use crate::clock::{BootTime, Deadline};
+use crate::lock::{
+    Broken, Busy, FencingToken, Holding, Key, LockStatus, Metadata, OwnerToken, Patience, Renewal, Request, Store,
+    StoreError, Take, Waiter,
+};
+
+/// How long a lock that was handed over waits for its new holder to confirm. A waiter that dies is seen
+/// at once, so this is for one that is stopped or starved.
+const CLAIM: Duration = Duration::from_secs(5);
+/// A waiter looks at the queue this often even if nobody rings: its bell may be in another network
+/// namespace.
+const FALLBACK: Duration = Duration::from_secs(5);
+
+pub struct Local {
+    database: Database,
+    /// What wakes this process in the queue.
+    bell: Option<Bell>,
+    /// Our place in the queue: kept when a grant runs out before it is confirmed.
+    ticket: Option<i64>,
+    /// The holder's processes while we are the first in line: their death frees the lock at once.
+    holder: Processes,
+    ask_at: Deadline,
+}
+
+/// A row of the table `lock`.
+struct Row {
+    fence: u64,
+    owner: Option<String>,
+    since: u64,
+    until: Deadline,
+    boot: String,
+    /// Before this a release leaves the lock to its time.
+    keep: BootTime,
+    broken: bool,
+    processes: Processes,
+    metadata: Metadata,
+}
+
+impl Local {
+    /// A store in the file at `path`, opened when it is asked for something.
+    pub fn new(path: Option<PathBuf>) -> Local {
+        Local { database: Database::new(path), bell: None, ticket: None, holder: Processes::default(), ask_at: BootTime::now() }
+    }
+
+    fn ask(&mut self, request: &Request, queue: bool, patience: &Patience) -> Result<Take, StoreError> {
+        if queue && self.bell.is_none() {
+            self.bell = Some(Bell::hang().map_err(|error| self.database.unusable(&error))?);
+        }
+        let bell = if queue { self.bell.as_ref().map(Bell::name) } else { None };
+        let mut holder = Processes::default();
+        let mut ask_at = Deadline::after(FALLBACK);
+        let mut ticket = self.ticket;
+        let (take, wake) = self.database.transact(patience, |tx, boot| {
+            let row = read(tx, &request.key)?;
+            let held = row.as_ref().filter(|row| row.is_held(boot));
+            let fence = row.as_ref().map_or(0, |row| row.fence);
+            if held.is_some_and(|row| row.owner.as_deref() == Some(request.token.expose())) {
+                // Handed over, or the caller asks again.
+                hold(tx, request, fence, row.as_ref().map_or(0, |row| row.since), boot)?;
+                return Ok((Take::Granted(FencingToken(fence)), queue::first(tx, &request.key)?));
+            }
+            let place = bell.map(|bell| queue::join(tx, request, bell, self.ticket, boot)).transpose()?;
+            ticket = place;
+            if let Some(row) = held {
+                let ahead = queue::ahead(tx, &request.key, place)?;
+                if ahead == 0 {
+                    ask_at = ask_at.min(row.until);
+                    holder = row.processes.clone();
+                }
+                return Ok((Take::Busy(Busy { holder: Some(row.holding()), ahead }), None));
+            }
+            match first_alive(tx, &request.key, boot)? {
+                Some(first) if place != Some(first.ticket) => {
+                    let next = hand_over(tx, &request.key, fence, &first, boot)?;
+                    let ahead = queue::ahead(tx, &request.key, place)?;
+                    let holder = Holding { metadata: Some(first.metadata.clone()), left: Some(CLAIM), ..Holding::default() };
+                    Ok((Take::Busy(Busy { holder: Some(holder), ahead }), Some(first).or(next)))
+                }
+                _ => {
+                    queue::leave(tx, &request.token)?;
+                    let fence = next_fence(fence);
+                    hold(tx, request, fence, crate::lock::unix_millis(), boot)?;
+                    Ok((Take::Granted(FencingToken(fence)), queue::first(tx, &request.key)?))
+                }
+            }
+        })?;
+        self.holder = holder;
+        self.ticket = ticket;
+        self.ask_at = ask_at;
+        ring(wake);
+        Ok(take)
+    }
+
+    /// Gives the lock back. To `cancel` is to leave the queue too, and not to care for the min-hold.
+    fn give_back(&mut self, key: &Key, token: &OwnerToken, cancel: bool, patience: &Patience) -> Result<bool, StoreError> {
+        let (released, wake) = self.database.transact(patience, |tx, boot| {
+            if cancel {
+                queue::leave(tx, token)?;
+            }
+            let Some(row) = read(tx, key)? else { return Ok((false, None)) };
+            if row.owner.as_deref() != Some(token.expose()) || row.boot != boot {
+                return Ok((false, None));
+            }
+            let held = row.is_held(boot) && !row.broken;
+            if held && !cancel && !row.keep.has_passed() {
+                // Nobody's any more: only the time holds it.
+                tx.prepare_cached("UPDATE lock SET until = keep, pids = '' WHERE key = ?1")?.execute([key.as_str()])?;
+                return Ok((true, queue::first(tx, key)?));
+            }
+            Ok((held, set_free(tx, key, row.fence, boot)?))
+        })?;
+        ring(wake);
+        Ok(released)
+    }
+}
+
+impl Store for Local {
+    fn take(&mut self, request: &Request, patience: &Patience) -> Result<Take, StoreError> {
+        self.ask(request, false, patience)
+    }
+
+    fn line_up(&mut self, request: &Request, patience: &Patience) -> Result<Take, StoreError> {
+        self.ask(request, true, patience)
+    }
+
+    fn wait(&mut self, _request: &Request, patience: &Patience) -> Result<bool, StoreError> {
+        match &self.bell {
+            Some(bell) => bell.wait(&self.holder, self.ask_at, patience),
+            None => Ok(true),
+        }
+    }
+
+    fn renew(&mut self, request: &Request, fence: Option<FencingToken>, patience: &Patience) -> Result<Renewal, StoreError> {
+        let (renewal, wake) = self.database.transact(patience, |tx, boot| {
+            let row = read(tx, &request.key)?;
+            let ours = |row: &Row| row.owner.as_deref() == Some(request.token.expose()) && row.boot == boot && !row.broken;
+            match (&row, fence) {
+                (Some(row), _) if ours(row) && row.is_held(boot) => {
+                    extend(tx, request)?;
+                    Ok((Renewal::Extended, queue::first(tx, &request.key)?))
+                }
+                // Expired, and nobody was granted it since; or the file is a new one.
+                (Some(row), Some(fence)) if ours(row) && row.fence == fence.0 => {
+                    hold(tx, request, fence.0, row.since, boot)?;
+                    Ok((Renewal::Healed, None))
+                }
+                (None, Some(fence)) => {
+                    hold(tx, request, fence.0, crate::lock::unix_millis(), boot)?;
+                    Ok((Renewal::Healed, None))
+                }
+                _ => Ok((Renewal::Lost(row.filter(|row| row.is_held(boot)).map(|row| row.holding())), None)),
+            }
+        })?;
+        ring(wake);
+        Ok(renewal)
+    }
+
+    fn release(&mut self, key: &Key, token: &OwnerToken, patience: &Patience) -> Result<bool, StoreError> {
+        self.give_back(key, token, false, patience)
+    }
+
+    fn withdraw(&mut self, request: &Request, patience: &Patience) -> Result<(), StoreError> {
+        self.give_back(&request.key, &request.token, true, patience).map(drop)
+    }
+
+    fn check(&mut self, key: &Key, token: &OwnerToken, patience: &Patience) -> Result<Option<Duration>, StoreError> {
+        let row = self.database.transact(patience, |tx, boot| Ok(read(tx, key)?.filter(|row| row.is_held(boot) && !row.broken)))?;
+        Ok(row.filter(|row| row.owner.as_deref() == Some(token.expose())).map(|row| row.until.left()))
+    }
+
+    fn status(&mut self, keys: &[Key], patience: &Patience) -> Result<Vec<LockStatus>, StoreError> {
+        self.database.transact(patience, |tx, boot| {
+            let known = if keys.is_empty() { known_keys(tx)? } else { keys.to_vec() };
+            let mut locks = Vec::new();
+            for key in known {
+                let holders = read(tx, &key)?.filter(|row| row.is_held(boot)).map(|row| row.holding());
+                let waiters = queue::alive(tx, &key, boot)?.into_iter().map(|place| Waiter { metadata: place.metadata });
+                locks.push(LockStatus { holders: holders.into_iter().collect(), waiters: waiters.collect(), key });
+            }
+            Ok(locks)
+        })
+    }
+
+    fn break_lock(&mut self, key: &Key, token: Option<&OwnerToken>, patience: &Patience) -> Result<Broken, StoreError> {
+        let (broken, wake) = self.database.transact(patience, |tx, boot| {
+            let Some(row) = read(tx, key)?.filter(|row| row.is_held(boot)) else { return Ok((Broken::Free, None)) };
+            let holding = row.holding();
+            if token.is_some_and(|token| row.owner.as_deref() != Some(token.expose())) {
+                return Ok((Broken::Other(holding), None));
+            }
+            if row.broken {
+                return Ok((Broken::Freed(holding), set_free(tx, key, row.fence, boot)?));
+            }
+            tx.execute("UPDATE lock SET broken = 1 WHERE key = ?1", [key.as_str()])?;
+            Ok((Broken::Told(holding), None))
+        })?;
+        ring(wake);
+        Ok(broken)
+    }
+}
+
+impl Row {
+    /// Held by a lease that runs, of a holder that is not known to be dead.
+    fn is_held(&self, boot: &str) -> bool {
+        self.owner.is_some() && self.boot == boot && !self.until.has_passed() && !self.processes.are_dead()
+    }
+
+    fn holding(&self) -> Holding {
+        Holding {
+            metadata: Some(self.metadata.clone()),
+            fence: Some(FencingToken(self.fence)),
+            since: Some(self.since),
+            left: Some(self.until.left()),
+            broken: self.broken,
+        }
+    }
+}
+
+fn next_fence(last: u64) -> u64 {
+    FencingToken::floor().0.max(last + 1)
+}
+
+fn read(tx: &Transaction, key: &Key) -> rusqlite::Result<Option<Row>> {
+    tx.prepare_cached("SELECT fence, owner, since, until, boot, keep, broken, pids, metadata FROM lock WHERE key = ?1")?
+        .query_row([key.as_str()], |row| {
+            Ok(Row {
+                fence: row.get::<_, i64>(0)? as u64,
+                owner: row.get(1)?,
+                since: row.get::<_, i64>(2)? as u64,
+                until: BootTime::from_nanos(row.get::<_, i64>(3)? as u64),
+                boot: row.get(4)?,
+                keep: BootTime::from_nanos(row.get::<_, i64>(5)? as u64),
+                broken: row.get(6)?,
+                processes: Processes::from_text(&row.get::<_, String>(7)?),
+                metadata: Metadata::from_untrusted(&row.get::<_, String>(8)?),
+            })
+        })
+        .optional()
+}
+
+/// Makes the request the holder, for one TTL from now.
+fn hold(tx: &Transaction, request: &Request, fence: u64, since: u64, boot: &str) -> rusqlite::Result<()> {
+    let row = Row {
+        fence,
+        owner: Some(request.token.expose().to_owned()),
+        since,
+        until: Deadline::after(request.ttl.duration()),
+        boot: boot.to_owned(),
+        keep: BootTime::after(request.min_hold),
+        broken: false,
+        processes: Processes::of(&request.pids),
+        metadata: request.metadata.clone(),
+    };
+    write(tx, &request.key, row)
+}
+
+fn write(tx: &Transaction, key: &Key, row: Row) -> rusqlite::Result<()> {
+    let sql = "INSERT OR REPLACE INTO lock (key, fence, owner, since, until, boot, keep, broken, pids, metadata)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
+    tx.prepare_cached(sql)?.execute(params![
+        key.as_str(),
+        row.fence as i64,
+        row.owner,
+        row.since as i64,
+        row.until.as_nanos() as i64,
+        row.boot,
+        row.keep.as_nanos() as i64,
+        row.broken,
+        row.processes.to_text(),
+        row.metadata.to_json()
+    ])?;
+    Ok(())
+}
+
+fn extend(tx: &Transaction, request: &Request) -> rusqlite::Result<()> {
+    let until = Deadline::after(request.ttl.duration()).as_nanos() as i64;
+    tx.prepare_cached("UPDATE lock SET until = ?2 WHERE key = ?1")?.execute(params![request.key.as_str(), until])?;
+    Ok(())
+}
+
+/// Makes a waiter the holder until it confirms. Returns who is the first in line then.
+fn hand_over(tx: &Transaction, key: &Key, last_fence: u64, place: &Place, boot: &str) -> rusqlite::Result<Option<Place>> {
+    tx.prepare_cached("DELETE FROM waiter WHERE ticket = ?1")?.execute([place.ticket])?;
+    let row = Row {
+        fence: next_fence(last_fence),
+        owner: Some(place.token.clone()),
+        since: crate::lock::unix_millis(),
+        until: Deadline::after(CLAIM),
+        boot: boot.to_owned(),
+        keep: BootTime::from_nanos(0),
+        broken: false,
+        processes: place.processes.clone(),
+        metadata: place.metadata.clone(),
+    };
+    write(tx, key, row)?;
+    queue::first(tx, key)
+}
+
+/// Gives the lock to the first waiter that is alive, or to nobody. Returns whom to wake.
+fn set_free(tx: &Transaction, key: &Key, last_fence: u64, boot: &str) -> rusqlite::Result<Option<Place>> {
+    match first_alive(tx, key, boot)? {
+        Some(first) => {
+            hand_over(tx, key, last_fence, &first, boot)?;
+            Ok(Some(first))
+        }
+        None => {
+            // The row stays for its fence.
+            tx.prepare_cached("UPDATE lock SET owner = NULL WHERE key = ?1")?.execute([key.as_str()])?;
+            Ok(None)
+        }
+    }
+}
+
+fn known_keys(tx: &Transaction) -> rusqlite::Result<Vec<Key>> {
+    let mut statement = tx.prepare("SELECT key FROM lock WHERE owner IS NOT NULL UNION SELECT key FROM waiter ORDER BY key")?;
+    let keys = statement.query_map([], |row| row.get::<_, String>(0))?;
+    Ok(keys.flatten().filter_map(|key| key.parse().ok()).collect())
+}

@@ -1,0 +1,70 @@
+//! Whether the processes that keep a lock alive still live.
+
+use std::fs;
+use std::os::fd::OwnedFd;
+
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+/// Processes, each with its start time so that a recycled pid is not taken for it, in one pid namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Processes {
+    /// The pid namespace in which the pids count; in another one they say nothing.
+    namespace: String,
+    processes: Vec<(u32, u64)>,
+}
+
+impl Processes {
+    pub fn of(pids: &[u32]) -> Processes {
+        let processes = pids.iter().filter_map(|&pid| Some((pid, start_time(pid)?))).collect();
+        Processes { namespace: namespace(), processes }
+    }
+
+    /// All of them are gone. Without any, or when they cannot be seen from here, that is not known: then
+    /// time decides.
+    pub fn are_dead(&self) -> bool {
+        !self.processes.is_empty() && self.namespace == namespace() && self.processes.iter().all(|process| !is_alive(process))
+    }
+
+    /// Descriptors that become readable with the death of each; none for those that cannot be seen.
+    pub fn watch(&self) -> Vec<OwnedFd> {
+        if self.namespace != namespace() {
+            return Vec::new();
+        }
+        let alive = self.processes.iter().filter(|process| is_alive(process));
+        let pids = alive.filter_map(|(pid, _)| Pid::from_raw(*pid as i32));
+        pids.filter_map(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()).collect()
+    }
+
+    pub fn to_text(&self) -> String {
+        let each = self.processes.iter().map(|(pid, start)| format!(" {pid}:{start}"));
+        self.namespace.clone() + &each.collect::<String>()
+    }
+
+    pub fn from_text(text: &str) -> Processes {
+        let mut words = text.split(' ');
+        let namespace = words.next().unwrap_or_default().to_owned();
+        let processes = words.filter_map(|word| word.split_once(':'));
+        let numbers = processes.filter_map(|(pid, start)| Some((pid.parse().ok()?, start.parse().ok()?)));
+        Processes { namespace, processes: numbers.collect() }
+    }
+}
+
+fn is_alive(&(pid, start): &(u32, u64)) -> bool {
+    start_time(pid) == Some(start)
+}
+
+/// When the process started, in clock ticks since boot; `None` for one that is gone or a zombie. See
+/// proc_pid_stat(5): the name in parentheses may contain anything, the fields follow the last one.
+fn start_time(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    let state = fields.next()?;
+    if matches!(state, "Z" | "X") {
+        return None;
+    }
+    fields.nth(18)?.parse().ok()
+}
+
+fn namespace() -> String {
+    fs::read_link("/proc/self/ns/pid").map(|link| link.display().to_string()).unwrap_or_default()
+}

@@ -1,0 +1,88 @@
+//! The table `waiter`: who stands in line, in the order of arrival.
+
+use rusqlite::{Row, Transaction, params};
+
+use super::process::Processes;
+use crate::lock::{Key, Metadata, OwnerToken, Request};
+
+/// A place in the queue.
+pub struct Place {
+    pub ticket: i64,
+    pub token: String,
+    pub boot: String,
+    /// The name of the socket that wakes this waiter.
+    pub bell: String,
+    pub processes: Processes,
+    pub metadata: Metadata,
+}
+
+impl Place {
+    fn read(row: &Row) -> rusqlite::Result<Place> {
+        Ok(Place {
+            ticket: row.get(0)?,
+            token: row.get(1)?,
+            boot: row.get(2)?,
+            bell: row.get(3)?,
+            processes: Processes::from_text(&row.get::<_, String>(4)?),
+            metadata: Metadata::from_untrusted(&row.get::<_, String>(5)?),
+        })
+    }
+}
+
+const PLACES: &str = "SELECT ticket, token, boot, bell, pids, metadata FROM waiter WHERE key = ?1 ORDER BY ticket";
+
+/// Puts a request into line and returns its ticket: the one it had before, or a new one at the end.
+pub fn join(tx: &Transaction, request: &Request, bell: &str, ticket: Option<i64>, boot: &str) -> rusqlite::Result<i64> {
+    let sql = "INSERT OR IGNORE INTO waiter (ticket, token, key, boot, bell, pids, metadata)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+    tx.prepare_cached(sql)?.execute(params![
+            ticket,
+            request.token.expose(),
+            request.key.as_str(),
+            boot,
+            bell,
+            Processes::of(&request.pids).to_text(),
+            request.metadata.to_json()
+        ])?;
+    tx.prepare_cached("SELECT ticket FROM waiter WHERE token = ?1")?.query_row([request.token.expose()], |row| row.get(0))
+}
+
+pub fn leave(tx: &Transaction, token: &OwnerToken) -> rusqlite::Result<()> {
+    tx.prepare_cached("DELETE FROM waiter WHERE token = ?1")?.execute([token.expose()]).map(drop)
+}
+
+/// How many stand before `place`; with no place, how many there are.
+pub fn ahead(tx: &Transaction, key: &Key, place: Option<i64>) -> rusqlite::Result<usize> {
+    let count = tx
+        .prepare_cached("SELECT count(*) FROM waiter WHERE key = ?1 AND ticket < ?2")?
+        .query_row(params![key.as_str(), place.unwrap_or(i64::MAX)], |row| row.get::<_, i64>(0))?;
+    Ok(count as usize)
+}
+
+/// The first in line, dead or alive.
+pub fn first(tx: &Transaction, key: &Key) -> rusqlite::Result<Option<Place>> {
+    use rusqlite::OptionalExtension;
+    tx.prepare_cached(&format!("{PLACES} LIMIT 1"))?.query_row([key.as_str()], Place::read).optional()
+}
+
+/// The first in line that is alive; the dead before it are dropped.
+pub fn first_alive(tx: &Transaction, key: &Key, boot: &str) -> rusqlite::Result<Option<Place>> {
+    while let Some(first) = first(tx, key)? {
+        if is_alive(&first, boot) {
+            return Ok(Some(first));
+        }
+        tx.prepare_cached("DELETE FROM waiter WHERE ticket = ?1")?.execute([first.ticket])?;
+    }
+    Ok(None)
+}
+
+/// Everyone in line that is alive.
+pub fn alive(tx: &Transaction, key: &Key, boot: &str) -> rusqlite::Result<Vec<Place>> {
+    let mut statement = tx.prepare_cached(PLACES)?;
+    let places = statement.query_map([key.as_str()], Place::read)?;
+    places.filter(|place| place.as_ref().map_or(true, |place| is_alive(place, boot))).collect()
+}
+
+fn is_alive(place: &Place, boot: &str) -> bool {
+    place.boot == boot && !place.processes.are_dead()
+}

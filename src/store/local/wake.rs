@@ -1,0 +1,79 @@
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use uuid::Uuid;
+
+use super::process::Processes;
+use super::queue::Place;
+use crate::clock::Deadline;
+use crate::lock::{Patience, StoreError};
+
+/// The socket on which a waiter is woken. Its name is abstract (unix(7)): no file is left behind.
+pub struct Bell {
+    socket: UnixDatagram,
+    name: String,
+}
+
+impl Bell {
+    pub fn hang() -> io::Result<Bell> {
+        let name = format!("redlock-{}", Uuid::new_v4());
+        let socket = UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(&name)?)?;
+        socket.set_nonblocking(true)?;
+        Ok(Bell { socket, name })
+    }
+
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Waits until somebody rings, the holder dies, or it is time to ask: `true`; `false` when the
+    /// patience ends first.
+    pub fn wait(&self, holder: &Processes, ask_at: Deadline, patience: &Patience) -> Result<bool, StoreError> {
+        let watched = holder.watch();
+        let mut dying: Vec<&OwnedFd> = watched.iter().collect();
+        loop {
+            let until = patience.until.min(ask_at);
+            let millis = until.left().as_millis().saturating_add(1).min(60_000) as u16;
+            let timeout = if until.has_passed() { PollTimeout::ZERO } else { PollTimeout::from(millis) };
+            let fds = [Some(self.socket.as_fd()), patience.interrupt].into_iter().flatten();
+            let fds = fds.chain(dying.iter().map(|fd| fd.as_fd()));
+            let mut polled: Vec<PollFd> = fds.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
+            let _ = poll(&mut polled, timeout);
+            let ready: Vec<bool> = polled.iter().map(|fd| fd.any().unwrap_or(false)).collect();
+            if ready[0] {
+                while self.socket.recv(&mut [0; 8]).is_ok() {}
+                return Ok(true);
+            }
+            let first_process = if patience.interrupt.is_some() { 2 } else { 1 };
+            if first_process == 2 && ready[1] {
+                return Err(StoreError::Interrupted);
+            }
+            // The lock is free when the last of the holder's processes is gone: redlock and its guard.
+            let before = dying.len();
+            let mut dead = ready[first_process..].iter();
+            dying.retain(|_| !dead.next().copied().unwrap_or(false));
+            if (dying.is_empty() && before > 0) || ask_at.has_passed() {
+                return Ok(true);
+            }
+            if patience.until.has_passed() {
+                return Ok(false);
+            }
+        }
+    }
+}
+
+/// Wakes a waiter: the lock is its own now, or it is the first in line. A bell that cannot be reached
+/// belongs to a dead waiter, or to one that looks by itself before long.
+pub fn ring(place: Option<Place>) {
+    let send = |place: Place| -> io::Result<()> {
+        let socket = UnixDatagram::unbound()?;
+        socket.set_nonblocking(true)?;
+        socket.send_to_addr(b".", &SocketAddr::from_abstract_name(&place.bell)?).map(drop)
+    };
+    if let Some(place) = place {
+        let _ = send(place);
+    }
+}

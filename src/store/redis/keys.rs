@@ -1,0 +1,101 @@
+//! The names of what redlock keeps in Redis for one key.
+
+use crate::lock::Key;
+
+/// The Redis keys of one lock, all of them in one slot of a cluster.
+pub struct Names {
+    pub lock: String,
+    pub state: String,
+    pub queue: String,
+    /// What the channels of the waiters begin with; the owner token follows.
+    pub channel: String,
+}
+
+/// Before the key in the name of a state; `status` finds the key behind it.
+const STATE: &str = "}:state:";
+const QUEUE: &str = "}:queue:";
+
+impl Names {
+    pub fn of(key: &Key) -> Names {
+        let key = key.as_str();
+        let tag = hash_tag(key);
+        Names {
+            lock: key.to_owned(),
+            state: format!("redlock:{{{tag}{STATE}{key}"),
+            queue: format!("redlock:{{{tag}{QUEUE}{key}"),
+            channel: format!("redlock:{{{tag}}}:wake:"),
+        }
+    }
+}
+
+/// The key to which a side key with this name belongs.
+pub fn key_of(name: &str) -> Option<Key> {
+    let rest = name.strip_prefix("redlock:{")?;
+    let (_, after) = rest.split_once('}')?;
+    let key = after.strip_prefix(&STATE[1..]).or_else(|| after.strip_prefix(&QUEUE[1..]))?;
+    key.parse().ok()
+}
+
+/// A text that, in braces, puts a key into the same slot as `key` itself.
+///
+/// That is the part between the first `{` and the next `}` when there is one, else the whole key. A
+/// whole key that contains `}` cannot stand in braces; then it is the least number in the same slot.
+/// See "Hash tags" in the Redis Cluster specification.
+fn hash_tag(key: &str) -> String {
+    let tag = key.split_once('{').and_then(|(_, rest)| rest.split_once('}')).map(|(tag, _)| tag);
+    match tag {
+        Some(tag) if !tag.is_empty() => tag.to_owned(),
+        _ if !key.contains('}') => key.to_owned(),
+        _ => {
+            let slot = slot_of(key.as_bytes());
+            let mut numbers = (0u32..).map(|number| number.to_string());
+            // Every slot is met by a number below 2^20.
+            numbers.find(|number| slot_of(number.as_bytes()) == slot).unwrap_or_default()
+        }
+    }
+}
+
+/// CRC-16/XMODEM of the text modulo 16384, as Redis Cluster defines it.
+fn slot_of(bytes: &[u8]) -> u16 {
+    let crc = bytes.iter().fold(0u16, |crc, byte| {
+        (0..8).fold(crc ^ (u16::from(*byte) << 8), |crc, _| if crc & 0x8000 != 0 { (crc << 1) ^ 0x1021 } else { crc << 1 })
+    });
+    crc % 16384
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The slot of a key as a Redis Cluster server computes it.
+    fn server_slot(key: &str) -> u16 {
+        let bytes = key.as_bytes();
+        if let Some(open) = bytes.iter().position(|byte| *byte == b'{')
+            && let Some(length) = bytes[open + 1..].iter().position(|byte| *byte == b'}')
+            && length > 0
+        {
+            return slot_of(&bytes[open + 1..open + 1 + length]);
+        }
+        slot_of(bytes)
+    }
+
+    #[test]
+    fn the_checksum_is_that_of_the_specification() {
+        assert_eq!(slot_of(b"123456789"), 0x31C3);
+    }
+
+    proptest! {
+        #[test]
+        fn side_keys_share_the_slot_and_name_the_key(text in "([{}a-c:é]{1,12}|\\PC{1,40})") {
+            prop_assume!(text.parse::<Key>().is_ok());
+            let key: Key = text.parse().map_err(TestCaseError::fail)?;
+            let names = Names::of(&key);
+            prop_assert_eq!(server_slot(&names.state), server_slot(&names.lock));
+            prop_assert_eq!(server_slot(&names.queue), server_slot(&names.lock));
+            prop_assert_eq!(key_of(&names.state), Some(key.clone()));
+            prop_assert_eq!(key_of(&names.queue), Some(key));
+        }
+    }
+}

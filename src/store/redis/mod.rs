@@ -1,0 +1,260 @@
+//! One Redis or Valkey server.
+
+mod address;
+mod connection;
+mod keys;
+mod refusal;
+mod reply;
+mod resolve;
+mod script;
+mod subscription;
+mod waiter;
+
+use std::time::Duration;
+
+use redis::{Cmd, Value};
+
+pub use self::address::Address;
+use self::connection::{Connection, Failure};
+use self::keys::Names;
+use self::refusal::{Refusal, explain, refusal};
+use self::script::{Call, items, number, text};
+use self::waiter::Waiter;
+use crate::lock::{
+    Broken, FencingToken, Key, LockStatus, OwnerToken, Patience, Renewal, Request, Store, StoreError, Take,
+};
+
+pub struct Redis {
+    address: Address,
+    /// What messages call this store.
+    name: String,
+    connection: Option<Connection>,
+    /// Connections on which a request was sent and not answered: it may still be carried out, and only
+    /// what is sent behind it on the same connection is sure to come later.
+    unanswered: Vec<Connection>,
+    waiter: Option<Waiter>,
+}
+
+/// As many hung connections are worth a message.
+const MOST_UNANSWERED: usize = 4;
+
+impl Redis {
+    /// A store that connects when it is asked for something.
+    pub fn new(address: Address) -> Redis {
+        Redis { name: address.to_string(), address, connection: None, unanswered: Vec::new(), waiter: None }
+    }
+
+    /// Calls a script. A connection that broke is replaced once, and the call repeated: the owner token
+    /// makes that safe.
+    fn call(&mut self, key: Option<&Key>, call: &Call, patience: &Patience) -> Result<Value, StoreError> {
+        let reply = self.query(&call.by_hash(), patience)?;
+        let reply = match &reply {
+            Value::ServerError(error) if refusal(error) == Refusal::NoScript => self.query(&call.in_full(), patience)?,
+            _ => reply,
+        };
+        match (reply, key) {
+            (Value::ServerError(error), Some(key)) if refusal(&error) == Refusal::WrongType => {
+                let found = self.query(redis::cmd("TYPE").arg(key.as_str()), patience)?;
+                let found = format!("a {}", text(Some(&found)));
+                Err(StoreError::NotALock { store: self.name.clone(), key: key.clone(), found })
+            }
+            (reply, _) => self.accepted(reply),
+        }
+    }
+
+    /// The reply, unless it is an error.
+    fn accepted(&self, reply: Value) -> Result<Value, StoreError> {
+        let Value::ServerError(error) = reply else { return Ok(reply) };
+        let (store, why) = (self.name.clone(), explain(&error));
+        Err(match refusal(&error) {
+            Refusal::Denied => StoreError::Denied { store, why },
+            Refusal::Transient => StoreError::Unreachable { store, why, transient: true },
+            _ => StoreError::Unreachable { store, why, transient: false },
+        })
+    }
+
+    fn query(&mut self, command: &Cmd, patience: &Patience) -> Result<Value, StoreError> {
+        let mut repeated = false;
+        loop {
+            let mut connection = match self.connection.take() {
+                Some(connection) => connection,
+                None => self.connect(patience)?,
+            };
+            match connection.query(command, patience) {
+                Ok(reply) => {
+                    self.connection = Some(connection);
+                    return Ok(reply);
+                }
+                Err(Failure::Broken(_)) if !repeated => repeated = true,
+                Err(Failure::Broken(why)) => return Err(self.unreachable(Failure::Broken(why))),
+                Err(failure) => {
+                    self.unanswered.truncate(MOST_UNANSWERED - 1);
+                    self.unanswered.insert(0, connection);
+                    return Err(self.unreachable(failure));
+                }
+            }
+        }
+    }
+
+    /// A new connection, logged in. Without a password and a database number nothing is sent for that.
+    fn connect(&self, patience: &Patience) -> Result<Connection, StoreError> {
+        let mut connection = Connection::open(&self.address.endpoint, patience).map_err(|failure| self.unreachable(failure))?;
+        let mut login = Vec::new();
+        if let Some(password) = &self.address.password {
+            login.push(redis::cmd("AUTH").arg(self.address.user.as_deref()).arg(password).take());
+        }
+        if self.address.database != 0 {
+            login.push(redis::cmd("SELECT").arg(self.address.database).take());
+        }
+        for command in &login {
+            let reply = connection.query(command, patience).map_err(|failure| self.unreachable(failure))?;
+            self.accepted(reply)?;
+        }
+        Ok(connection)
+    }
+
+    fn unreachable(&self, failure: Failure) -> StoreError {
+        let why = match failure {
+            Failure::Interrupted => return StoreError::Interrupted,
+            Failure::Broken(why) => why,
+            Failure::TimedOut => "no answer in time".to_owned(),
+        };
+        StoreError::Unreachable { store: self.name.clone(), why, transient: false }
+    }
+
+    fn take_call(&self, request: &Request, mode: &str, ticket: &str) -> Call {
+        Call::new(&script::TAKE, &Names::of(&request.key), Some(&request.token))
+            .arg(request.ttl.as_millis())
+            .arg(request.metadata.to_json())
+            .arg(mode)
+            .arg(ticket)
+            .arg(request.min_hold.as_millis())
+    }
+
+    /// The names of all keys of which redlock keeps something here. By SCAN: KEYS blocks the server.
+    fn known_keys(&mut self, patience: &Patience) -> Result<Vec<Key>, StoreError> {
+        let mut keys = Vec::new();
+        let mut cursor = "0".to_owned();
+        loop {
+            let scan = redis::cmd("SCAN").arg(&cursor).arg("MATCH").arg("redlock:{*").arg("COUNT").arg(1000).take();
+            let reply = self.query(&scan, patience)?;
+            let mut page = items(self.accepted(reply)?).into_iter();
+            cursor = text(page.next().as_ref());
+            let names = page.next().map(items).unwrap_or_default();
+            keys.extend(names.iter().filter_map(|name| keys::key_of(&text(Some(name)))));
+            if cursor.is_empty() || cursor == "0" {
+                keys.sort();
+                keys.dedup();
+                return Ok(keys);
+            }
+        }
+    }
+}
+
+impl Store for Redis {
+    fn take(&mut self, request: &Request, patience: &Patience) -> Result<Take, StoreError> {
+        let call = self.take_call(request, "once", "");
+        let reply = self.call(Some(&request.key), &call, patience)?;
+        Ok(reply::taken(reply).into())
+    }
+
+    fn line_up(&mut self, request: &Request, patience: &Patience) -> Result<Take, StoreError> {
+        let mut waiter = self.waiter.take().unwrap_or_default();
+        let answer = self.ask_in_line(&mut waiter, request, patience);
+        self.waiter = Some(waiter);
+        answer
+    }
+
+    fn wait(&mut self, _request: &Request, patience: &Patience) -> Result<bool, StoreError> {
+        match &mut self.waiter {
+            Some(waiter) => waiter.listen(patience),
+            None => Ok(true),
+        }
+    }
+
+    fn renew(&mut self, request: &Request, fence: Option<FencingToken>, patience: &Patience) -> Result<Renewal, StoreError> {
+        // The keeper has no more use for what the waiter needed.
+        self.waiter = None;
+        let call = Call::new(&script::RENEW, &Names::of(&request.key), Some(&request.token))
+            .arg(request.ttl.as_millis())
+            .arg(request.metadata.to_json())
+            .arg(fence.map(|fence| fence.to_string()).unwrap_or_default());
+        let reply = self.call(Some(&request.key), &call, patience)?;
+        Ok(reply::renewed(reply))
+    }
+
+    fn release(&mut self, key: &Key, token: &OwnerToken, patience: &Patience) -> Result<bool, StoreError> {
+        let call = Call::new(&script::RELEASE, &Names::of(key), Some(token)).arg("");
+        self.send_behind_unanswered(&call, patience);
+        self.call(Some(key), &call, patience).map(|reply| number(Some(&reply)) == 1)
+    }
+
+    fn withdraw(&mut self, request: &Request, patience: &Patience) -> Result<(), StoreError> {
+        let call = Call::new(&script::RELEASE, &Names::of(&request.key), Some(&request.token)).arg(Waiter::place(request));
+        let hung = self.send_behind_unanswered(&call, patience);
+        self.waiter = None;
+        if hung.is_empty() {
+            return self.call(Some(&request.key), &call, patience).map(drop);
+        }
+        // Only an answer on the connection of the take itself says that the take is undone.
+        for mut connection in hung {
+            while connection.is_waiting() {
+                connection.skip_reply(patience).map_err(|failure| self.unreachable(failure))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check(&mut self, key: &Key, token: &OwnerToken, patience: &Patience) -> Result<Option<Duration>, StoreError> {
+        let call = Call::new(&script::CHECK, &Names::of(key), Some(token));
+        Ok(match self.call(Some(key), &call, patience)? {
+            Value::Int(left) => Some(reply::left(left).unwrap_or(Duration::MAX)),
+            _ => None,
+        })
+    }
+
+    fn status(&mut self, keys: &[Key], patience: &Patience) -> Result<Vec<LockStatus>, StoreError> {
+        let known;
+        let keys = if keys.is_empty() {
+            known = self.known_keys(patience)?;
+            &known
+        } else {
+            keys
+        };
+        let mut locks = Vec::new();
+        for key in keys {
+            let call = Call::new(&script::STATUS, &Names::of(key), None);
+            locks.push(reply::status(key.clone(), self.call(Some(key), &call, patience)?));
+        }
+        Ok(locks)
+    }
+
+    fn break_lock(&mut self, key: &Key, token: Option<&OwnerToken>, patience: &Patience) -> Result<Broken, StoreError> {
+        let call = Call::new(&script::BREAK, &Names::of(key), token);
+        self.call(Some(key), &call, patience).map(reply::broken)
+    }
+}
+
+impl Redis {
+    /// Sends a call on every connection that has an answer out, and gives these connections back.
+    fn send_behind_unanswered(&mut self, call: &Call, patience: &Patience) -> Vec<Connection> {
+        let mut hung = std::mem::take(&mut self.unanswered);
+        // In full: whether the server knows the script cannot be asked. A connection that does not
+        // even take it is broken, and the request on it is dead.
+        hung.retain_mut(|connection| connection.send(&call.in_full(), patience).is_ok());
+        hung
+    }
+
+    /// Asks with a place in the queue. The wake-up channel is opened first: who cannot be woken counts
+    /// as dead.
+    fn ask_in_line(&mut self, waiter: &mut Waiter, request: &Request, patience: &Patience) -> Result<Take, StoreError> {
+        if !waiter.is_listening() {
+            let connection = self.connect(patience)?;
+            let channel = Names::of(&request.key).channel + request.token.expose();
+            waiter.listen_on(connection, &channel, patience).map_err(|failure| self.unreachable(failure))?;
+        }
+        let call = self.take_call(request, waiter.mode(), waiter.ticket());
+        let reply = self.call(Some(&request.key), &call, patience)?;
+        Ok(waiter.note(reply::taken(reply)))
+    }
+}

@@ -1,0 +1,56 @@
+//! What an error reply of the server means for a lock.
+
+use redis::{ServerError, ServerErrorKind};
+
+/// How a refusal is to be treated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The script is not known there: send it in full.
+    NoScript,
+    /// No login, the wrong one, or a missing permission.
+    Denied,
+    /// The key holds something else than a string.
+    WrongType,
+    /// Passes within seconds.
+    Transient,
+    /// The server cannot do it now.
+    Unable,
+}
+
+/// Sorts an error reply.
+///
+/// A script's errors keep their code from Redis 7 on; 6.2 wraps them into a plain `ERR`, and so does
+/// every version with a permission that is missing inside a script. So the text is looked at as well.
+pub fn refusal(error: &ServerError) -> Refusal {
+    let details = error.details().unwrap_or_default();
+    let says = |word: &str| error.code() == word || details.contains(word);
+    if error.kind() == Some(ServerErrorKind::NoScript) {
+        Refusal::NoScript
+    } else if says("WRONGTYPE") {
+        Refusal::WrongType
+    } else if ["NOAUTH", "WRONGPASS", "NOPERM", "AUTH failed", "AUTH <password>", "can't run this command", "No permissions"].into_iter().any(says) {
+        Refusal::Denied
+    } else if ["LOADING", "BUSY", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "max number of clients"].into_iter().any(says) {
+        Refusal::Transient
+    } else {
+        Refusal::Unable
+    }
+}
+
+/// The server's words, with what to do about them where that is not plain.
+pub fn explain(error: &ServerError) -> String {
+    let details = error.details().unwrap_or_default().lines().next().unwrap_or_default();
+    let details = details.split(" script: ").next().unwrap_or(details).trim_end_matches(',');
+    let hint = match error.code() {
+        "NOAUTH" => "it wants a password: --password-file, REDISCLI_AUTH, or the URL in the configuration file",
+        "WRONGPASS" => "check --user and the password",
+        "NOPERM" => "give the user this permission; the least ACL is in redlock(1)",
+        "ERR" if details.contains("can't run this command") => "the user lacks a permission inside scripts; the least ACL is in redlock(1)",
+        "ERR" if details.contains("AUTH <password>") => "the server has no password; leave it out",
+        "OOM" => "it is out of memory: raise maxmemory or free some",
+        "READONLY" => "it is a replica: name its master",
+        "MISCONF" => "it cannot save to disk, and so accepts no writes",
+        _ => return format!("{} {details}", error.code()),
+    };
+    format!("{} {details}; {hint}", error.code())
+}

@@ -1,0 +1,104 @@
+//! The answers of the scripts, as the lock model knows them.
+
+use std::time::Duration;
+
+use redis::Value;
+
+use super::script::{items, number, text};
+use crate::lock::{Broken, Busy, FencingToken, Holding, Key, LockStatus, Metadata, Renewal, Take, Waiter};
+
+/// The answer of `take.lua`.
+pub enum Taken {
+    Granted(FencingToken),
+    Busy {
+        busy: Busy,
+        ticket: String,
+        /// The TTL of the holder's lease; zero for a holder that is not a redlock.
+        ttl: Duration,
+        /// The place in the queue is a new one.
+        newly_queued: bool,
+    },
+    /// The server lost its data; a lease may be alive all the same.
+    Vanished { ticket: String },
+}
+
+impl From<Taken> for Take {
+    fn from(taken: Taken) -> Take {
+        match taken {
+            Taken::Granted(fence) => Take::Granted(fence),
+            Taken::Busy { busy, .. } => Take::Busy(busy),
+            Taken::Vanished { .. } => Take::Busy(Busy::default()),
+        }
+    }
+}
+
+pub fn taken(reply: Value) -> Taken {
+    let reply = items(reply);
+    match text(reply.first()).as_str() {
+        "granted" => Taken::Granted(FencingToken(number(reply.get(1)).max(0) as u64)),
+        "vanished" => Taken::Vanished { ticket: text(reply.get(1)) },
+        _ => {
+            let holder = reply.get(1).cloned().map(items).unwrap_or_default();
+            Taken::Busy {
+                ttl: Duration::from_millis(number(holder.get(4)).max(0) as u64),
+                busy: Busy { holder: Some(holding(&holder)), ahead: number(reply.get(2)).max(0) as usize },
+                ticket: text(reply.get(3)),
+                newly_queued: number(reply.get(4)) == 1,
+            }
+        }
+    }
+}
+
+pub fn renewed(reply: Value) -> Renewal {
+    let reply = items(reply);
+    match text(reply.first()).as_str() {
+        "extended" => Renewal::Extended,
+        "healed" => Renewal::Healed,
+        _ => Renewal::Lost(reply.get(1).cloned().map(|holder| holding(&items(holder)))),
+    }
+}
+
+pub fn broken(reply: Value) -> Broken {
+    let reply = items(reply);
+    let holder = holding(&reply.get(1).cloned().map(items).unwrap_or_default());
+    match text(reply.first()).as_str() {
+        "free" => Broken::Free,
+        "told" => Broken::Told(holder),
+        "other" => Broken::Other(holder),
+        _ => Broken::Freed(holder),
+    }
+}
+
+pub fn status(key: Key, reply: Value) -> LockStatus {
+    let mut reply = items(reply).into_iter();
+    let holder = reply.next().map(items).unwrap_or_default();
+    let queue = reply.next().map(items).unwrap_or_default();
+    LockStatus {
+        key,
+        holders: if holder.is_empty() { Vec::new() } else { vec![holding(&holder)] },
+        waiters: queue.iter().map(|member| waiter(&text(Some(member)))).collect(),
+    }
+}
+
+/// What is left of a lease, from PTTL: `None` when it never expires.
+pub fn left(millis: i64) -> Option<Duration> {
+    u64::try_from(millis).ok().map(Duration::from_millis)
+}
+
+/// See `describe` in `scripts/queue.lua`.
+fn holding(description: &[Value]) -> Holding {
+    let metadata = text(description.first());
+    let positive = |index: usize| Some(number(description.get(index))).filter(|number| *number > 0).map(|number| number as u64);
+    Holding {
+        metadata: (!metadata.is_empty()).then(|| Metadata::from_untrusted(&metadata)),
+        fence: positive(1).map(FencingToken),
+        since: positive(2),
+        left: left(number(description.get(3))),
+        broken: number(description.get(5)) == 1,
+    }
+}
+
+/// A member of the queue is the owner token, a space, the metadata.
+fn waiter(member: &str) -> Waiter {
+    Waiter { metadata: Metadata::from_untrusted(member.split_once(' ').map_or("", |(_, metadata)| metadata)) }
+}

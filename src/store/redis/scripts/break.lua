@@ -1,0 +1,19 @@
+-- Takes the lock from its holder; from the token of ARGV 3 only, when it is not ''.
+local owner = redis.call('GET', lock)
+if not owner then
+  set_free()
+  return {'free'}
+end
+local told = string.match(owner, '^broken:(.*)$')
+local before = describe(owner)
+if me ~= '' and me ~= owner and me ~= told then
+  return {'other', before}
+end
+if not told and redis.call('HGET', state, 'owner') == owner then
+  -- A redlock holds it: it stops its job at the next renewal and then frees the lock.
+  redis.call('SET', lock, 'broken:' .. owner, 'KEEPTTL')
+  return {'told', before}
+end
+-- Not a redlock, or told before.
+set_free()
+return {'freed', before}

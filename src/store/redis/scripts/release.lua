@@ -1,0 +1,28 @@
+-- Gives the lock back. ARGV 4: the place in the queue to leave, which also cancels the grant: then its
+-- min-hold does not count; or ''.
+local member = ARGV[4]
+if member ~= '' then
+  redis.call('ZREM', queue, member)
+end
+local owner = redis.call('GET', lock)
+if owner == 'broken:' .. me then
+  -- Its owner has stopped: the break is complete.
+  set_free()
+  return 0
+end
+if owner ~= me then
+  if not owner and redis.call('HGET', state, 'owner') == me then
+    -- Removed behind our back: those in line need not wait for the end of the lease.
+    set_free()
+  end
+  return 0
+end
+local keep = (tonumber(redis.call('HGET', state, 'keep')) or 0) - now()
+if keep > 0 and member == '' then
+  redis.call('PEXPIRE', lock, integer(keep))
+  redis.call('HSET', state, 'until', integer(now() + keep))
+  tell_first(keep)
+else
+  set_free()
+end
+return 1

@@ -1,0 +1,59 @@
+-- Takes the lock, or says who has it. ARGV 4: ttl, 5: metadata, 6: 'once', 'queue' (take a place), or
+-- 'insist' (as 'queue', when the wait for a vanished lease is over), 7: the ticket that the waiter has,
+-- or '', 8: the min-hold in milliseconds.
+local ttl, metadata, mode, ticket = tonumber(ARGV[4]), ARGV[5], ARGV[6], ARGV[7]
+local member = me .. ' ' .. metadata
+local newly_queued = 0
+
+-- An early release leaves the lock to its time.
+local function keep_for(min_hold)
+  if min_hold ~= '0' then
+    redis.call('HSET', state, 'keep', integer(now() + min_hold))
+  end
+end
+
+local owner = redis.call('GET', lock)
+if owner == me then
+  -- Handed over, or the answer to an earlier request was lost.
+  redis.call('PEXPIRE', lock, ttl)
+  redis.call('HSET', state, 'until', integer(now() + ttl), 'ttl', integer(ttl))
+  keep_for(ARGV[8])
+  tell_first(ttl)
+  return {'granted', redis.call('HGET', state, 'fence') or grant(me, metadata, ttl)}
+end
+
+local known = redis.call('HMGET', state, 'owner', 'until', 'fence')
+if mode ~= 'once' then
+  if ticket == '' then
+    local last = redis.call('ZRANGE', queue, -1, -1, 'WITHSCORES')[2]
+    ticket = integer(math.max((tonumber(last) or 0) + 1, now() * 1000))
+  end
+  newly_queued = redis.call('ZADD', queue, 'NX', ticket, member)
+  redis.call('PEXPIRE', queue, QUEUE_RETENTION)
+end
+
+if not owner then
+  if not known[3] and ARGV[7] ~= '' and mode ~= 'insist' then
+    -- This waiter knew of a lease, and the store knows nothing: it lost its data. The holder may be
+    -- alive and about to renew.
+    return {'vanished', ticket}
+  elseif known[1] and known[1] ~= me and tonumber(known[2] or 0) > now() then
+    -- The key was removed, not released and not expired: its owner may be alive and about to renew.
+    owner = known[1]
+  else
+    local first = redis.call('ZRANGE', queue, 0, 0)[1]
+    if first ~= member and hand_over() then
+      owner = redis.call('GET', lock)
+    end
+    if not owner or owner == me then
+      redis.call('ZREM', queue, member)
+      local fence = grant(me, metadata, ttl)
+      keep_for(ARGV[8])
+      tell_first(ttl)
+      return {'granted', fence}
+    end
+  end
+end
+
+local ahead = mode == 'once' and redis.call('ZCARD', queue) or redis.call('ZRANK', queue, member)
+return {'busy', describe(owner), ahead or 0, ticket, newly_queued}

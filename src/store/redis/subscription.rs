@@ -1,0 +1,42 @@
+use std::time::Duration;
+
+use redis::Value;
+
+use super::connection::{Connection, Failure};
+use super::script::{items, text};
+use crate::lock::Patience;
+
+/// The channel on which a waiter is woken.
+pub struct Subscription {
+    connection: Connection,
+}
+
+/// What a waiter is told.
+pub enum News {
+    /// The lock was handed over.
+    Granted,
+    /// The waiter is the first in line, and the lease of the holder lasts this long.
+    First(Duration),
+}
+
+impl Subscription {
+    /// Listens to `channel`. From here on the server counts the waiter as alive.
+    pub fn open(mut connection: Connection, channel: &str, patience: &Patience) -> Result<Subscription, Failure> {
+        match connection.query(redis::cmd("SUBSCRIBE").arg(channel), patience)? {
+            Value::Array(_) => Ok(Subscription { connection }),
+            Value::ServerError(error) => Err(Failure::Broken(super::refusal::explain(&error))),
+            _ => Err(Failure::Broken("SUBSCRIBE has an unknown answer".to_owned())),
+        }
+    }
+
+    /// Waits for the next message.
+    pub fn listen(&mut self, patience: &Patience) -> Result<News, Failure> {
+        loop {
+            let message = items(self.connection.read(patience)?);
+            if text(message.first()) == "message" {
+                let news = text(message.get(2));
+                return Ok(news.parse().map_or(News::Granted, |millis| News::First(Duration::from_millis(millis))));
+            }
+        }
+    }
+}

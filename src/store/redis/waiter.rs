@@ -1,0 +1,124 @@
+use std::time::Duration;
+
+use super::connection::{Connection, Failure};
+use super::reply::Taken;
+use super::subscription::{News, Subscription};
+use crate::clock::{BootTime, Deadline};
+use crate::lock::{Patience, Request, StoreError, Take};
+
+/// Asking is the fallback for a wake-up that got lost; an idle waiter asks no more often than this.
+const FALLBACK: Duration = Duration::from_secs(5);
+/// A holder that is not a redlock wakes nobody, so the first in line asks: at first this often, then
+/// ever more rarely.
+const POLL_FOREIGN: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
+
+/// This process in the queue.
+#[derive(Default)]
+pub struct Waiter {
+    subscription: Option<Subscription>,
+    ticket: String,
+    /// When to ask again without being told.
+    ask_at: Option<Deadline>,
+    poll: Duration,
+    /// The longest lease that was seen.
+    ttl: Duration,
+    /// When a lease that vanished with the data of the server has ended for sure.
+    vanished_until: Option<Deadline>,
+}
+
+impl Waiter {
+    /// The member of the queue that stands for a request.
+    pub fn place(request: &Request) -> String {
+        format!("{} {}", request.token.expose(), request.metadata.to_json())
+    }
+
+    pub fn is_listening(&self) -> bool {
+        self.subscription.is_some()
+    }
+
+    pub fn listen_on(&mut self, connection: Connection, channel: &str, patience: &Patience) -> Result<(), Failure> {
+        self.subscription = Some(Subscription::open(connection, channel, patience)?);
+        Ok(())
+    }
+
+    pub fn ticket(&self) -> &str {
+        &self.ticket
+    }
+
+    /// How to ask: see `take.lua`.
+    pub fn mode(&self) -> &'static str {
+        match self.vanished_until {
+            Some(until) if until.has_passed() => "insist",
+            _ => "queue",
+        }
+    }
+
+    /// Takes note of an answer, and decides when to ask again.
+    pub fn note(&mut self, taken: Taken) -> Take {
+        match &taken {
+            Taken::Granted(_) => {}
+            Taken::Vanished { ticket } => {
+                // The lease was renewed at the latest when the data was lost, which is over now.
+                let until = *self.vanished_until.get_or_insert_with(|| Deadline::after(self.ttl));
+                self.ticket.clone_from(ticket);
+                self.ask_at = Some(until.min(Deadline::after(fallback())));
+            }
+            Taken::Busy { busy, ticket, ttl, newly_queued } => {
+                if *newly_queued && !self.ticket.is_empty() {
+                    // We were in line and were dropped: somebody could not wake us. Listen anew.
+                    self.subscription = None;
+                }
+                self.vanished_until = None;
+                self.ticket.clone_from(ticket);
+                self.ttl = self.ttl.max(*ttl);
+                let first = busy.ahead == 0;
+                let left = busy.holder.as_ref().and_then(|holder| holder.left);
+                let pause = match left {
+                    _ if first && ttl.is_zero() => self.next_poll(),
+                    Some(left) if first => just_after(left).min(fallback()),
+                    _ => fallback(),
+                };
+                self.ask_at = Some(Deadline::after(pause));
+            }
+        }
+        taken.into()
+    }
+
+    /// Waits for a message, or for the time to ask again. `false` when the patience ends first.
+    pub fn listen(&mut self, patience: &Patience) -> Result<bool, StoreError> {
+        let fallback_at = Deadline::after(FALLBACK);
+        loop {
+            let ask_at = self.ask_at.unwrap_or(BootTime::now());
+            let Some(subscription) = &mut self.subscription else { return Ok(true) };
+            let until = Patience { until: patience.until.min(ask_at), ..*patience };
+            match subscription.listen(&until) {
+                Ok(News::Granted) => return Ok(true),
+                // The holder is alive: ask when its lease ends.
+                Ok(News::First(left)) => self.ask_at = Some(Deadline::after(just_after(left)).min(fallback_at)),
+                Err(Failure::TimedOut) if ask_at.has_passed() => return Ok(true),
+                Err(Failure::TimedOut) => return Ok(false),
+                Err(Failure::Interrupted) => return Err(StoreError::Interrupted),
+                Err(Failure::Broken(_)) => {
+                    self.subscription = None;
+                    return Ok(true);
+                }
+            }
+        }
+    }
+
+    fn next_poll(&mut self) -> Duration {
+        let (least, most) = POLL_FOREIGN;
+        self.poll = (self.poll * 3 / 2).clamp(least, most);
+        self.poll.mul_f64(0.5 + fastrand::f64())
+    }
+}
+
+/// Spread out, so that the waiters of a server do not ask in step.
+fn fallback() -> Duration {
+    FALLBACK.mul_f64(1.0 + fastrand::f64() * 0.2)
+}
+
+/// A little after a lease has ended: the server's clock decides, in whole milliseconds.
+fn just_after(left: Duration) -> Duration {
+    left + Duration::from_millis(2 + fastrand::u64(..3))
+}
