@@ -21,8 +21,9 @@ pub fn break_lock(args: &BreakArgs, context: &Context) -> anyhow::Result<Outcome
     let broken = store.break_lock(key, args.token.as_ref(), &context.patience()).map_err(|error| context.explain(error))?;
     match broken {
         Broken::Told(held) => {
-            let left = held.left.map(DurationText).map_or("its lease ends".to_owned(), |left| format!("{left} have passed"));
-            context.messages.warning(format_args!("broke '{key}', held by {}; it is free when its job has stopped, or when {left}", holder(&held)));
+            let holder = holder(&held);
+            let latest = held.left.map_or(String::new(), |left| format!(", in {} at the latest", DurationText(left)));
+            context.messages.warning(format_args!("broke '{key}', held by {holder}; it is free when its job has stopped{latest}"));
         }
         Broken::Freed(held) => context.messages.warning(format_args!("freed '{key}', which was held by {}", holder(&held))),
         Broken::Free => return Err(Failed { code: NOT_HELD, why: format!("nobody holds '{key}' any more") }.into()),

@@ -31,12 +31,16 @@ impl WaitDisplay {
             return;
         }
         let waited = BootTime::now().since(self.start);
+        let text = match waited.as_secs() {
+            0 => text.to_owned(),
+            _ => format!("{text}; waiting for {}", DurationText(waited)),
+        };
         if io::stderr().is_terminal() {
             let live = self.live.get_or_insert_with(live_line);
-            live.set_message(format!("redlock: {text}; waiting for {}", DurationText(waited)));
+            live.set_message(format!("redlock: {text}"));
             live.tick();
         } else if self.next_line.has_passed() {
-            self.messages.warning(format!("{text}; waiting for {}", DurationText(waited)));
+            self.messages.warning(text);
             self.next_line = Deadline::after(self.pause);
             self.pause *= 2;
         }

@@ -63,10 +63,16 @@ struct Guard {
     deadline: Option<Deadline>,
     /// When the job is to be killed, once it was told to stop.
     kill_at: Option<Deadline>,
+    /// Until when processes that outlive the command may be on their way out, too.
+    settled_at: Option<Deadline>,
     expired: bool,
     status: Option<Status>,
     reported: bool,
 }
+
+/// A signal or the end of a pipe ends the processes of a job one after the other, in no fixed order; only
+/// what is there after this was left behind.
+const SETTLING: Duration = Duration::from_millis(50);
 
 impl Guard {
     fn new(line: Line, kill_after: Duration) -> nix::Result<Guard> {
@@ -84,6 +90,7 @@ impl Guard {
             command: None,
             deadline: None,
             kill_at: None,
+            settled_at: None,
             expired: false,
             status: None,
             reported: false,
@@ -173,6 +180,8 @@ impl Guard {
         }
         if self.kill_at.is_some_and(Deadline::has_passed) {
             self.kill();
+        } else if self.kill_at.is_none() && self.settled_at.is_some_and(Deadline::has_passed) {
+            self.report(true);
         }
     }
 
@@ -201,9 +210,13 @@ impl Guard {
                 Reaped::Childless => break false,
             }
         };
-        // A job that was told to stop has ended when its last process has.
-        if self.status.is_some() && (self.kill_at.is_none() || !alive) {
-            self.report(alive);
+        if self.status.is_none() {
+            return;
+        }
+        if !alive {
+            self.report(false);
+        } else if self.kill_at.is_none() && self.settled_at.is_none() {
+            self.settled_at = Some(Deadline::after(SETTLING));
         }
     }
 
@@ -222,11 +235,12 @@ impl Guard {
     }
 
     fn arm_timer(&mut self) {
-        let next = match (self.kill_at, self.deadline) {
+        let term_at = self.deadline.map(|deadline| deadline.minus(self.kill_after));
+        let next = match self.kill_at {
             _ if self.reported || self.command.is_none() => None,
-            (Some(kill_at), _) => Some(kill_at),
-            (None, Some(deadline)) => Some(deadline.minus(self.kill_after)),
-            (None, None) => None,
+            // A job that was told to stop has ended when its last process has.
+            Some(kill_at) => Some(kill_at),
+            None => self.settled_at.into_iter().chain(term_at).min(),
         };
         // The timer of an absolute time that has passed fires at once; a time of zero disarms.
         let nanos = next.map_or(0, |at| at.as_nanos().max(1));

@@ -33,6 +33,8 @@ pub struct Redis {
     /// what is sent behind it on the same connection is sure to come later.
     unanswered: Vec<Connection>,
     waiter: Option<Waiter>,
+    /// Something was sent, so that something may have been carried out.
+    asked: bool,
 }
 
 /// As many hung connections are worth a message.
@@ -41,7 +43,7 @@ const MOST_UNANSWERED: usize = 4;
 impl Redis {
     /// A store that connects when it is asked for something.
     pub fn new(address: Address) -> Redis {
-        Redis { name: address.to_string(), address, connection: None, unanswered: Vec::new(), waiter: None }
+        Redis { name: address.to_string(), address, connection: None, unanswered: Vec::new(), waiter: None, asked: false }
     }
 
     /// Calls a script. A connection that broke is replaced once, and the call repeated: the owner token
@@ -80,6 +82,7 @@ impl Redis {
                 Some(connection) => connection,
                 None => self.connect(patience)?,
             };
+            self.asked = true;
             match connection.query(command, patience) {
                 Ok(reply) => {
                     self.connection = Some(connection);
@@ -191,6 +194,9 @@ impl Store for Redis {
 
     fn withdraw(&mut self, request: &Request, patience: &Patience) -> Result<(), StoreError> {
         let call = Call::new(&script::RELEASE, &Names::of(&request.key), Some(&request.token)).arg(Waiter::place(request));
+        if !self.asked {
+            return Ok(());
+        }
         let hung = self.send_behind_unanswered(&call, patience);
         self.waiter = None;
         if hung.is_empty() {

@@ -1,0 +1,164 @@
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::eventually;
+
+/// The program under test, in an environment with nothing but PATH and HOME.
+pub struct Redlock {
+    pub command: Command,
+}
+
+impl Redlock {
+    pub fn new(args: &[&str]) -> Redlock {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_redlock"));
+        command.args(args).env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("HOME", "/nonexistent");
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Redlock { command }
+    }
+
+    pub fn server(mut self, url: &str) -> Redlock {
+        self.command.env("REDLOCK_SERVER", url);
+        self
+    }
+
+    pub fn env(mut self, name: &str, value: impl AsRef<std::ffi::OsStr>) -> Redlock {
+        self.command.env(name, value);
+        self
+    }
+
+    /// Runs to the end; fails the test when that takes longer than a minute.
+    pub fn run(self) -> Finished {
+        self.spawn().finish()
+    }
+
+    pub fn spawn(mut self) -> Running {
+        // SAFETY: the closure makes one system call.
+        unsafe {
+            // The end of the test's thread is the end of what it started.
+            self.command.pre_exec(|| Ok(nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?));
+        }
+        Running { child: self.command.spawn().expect("redlock starts") }
+    }
+}
+
+/// The program, running.
+pub struct Running {
+    pub child: Child,
+}
+
+impl Running {
+    pub fn pid(&self) -> i32 {
+        self.child.id() as i32
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.pid()), signal).expect("a signal to redlock");
+    }
+
+    /// The pid of its guard.
+    pub fn guard(&self) -> i32 {
+        let mut found = None;
+        eventually(Duration::from_secs(10), "the guard", || {
+            found = children(self.pid()).into_iter().next();
+            found.is_some()
+        });
+        found.expect("just seen")
+    }
+
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().expect("wait").is_some()
+    }
+
+    pub fn finish(mut self) -> Finished {
+        // Read beside the waiting: a full pipe would stop the program.
+        let out = reader(self.child.stdout.take());
+        let err = reader(self.child.stderr.take());
+        eventually(Duration::from_secs(60), "the end of redlock", || self.has_ended());
+        let status = self.child.wait().expect("wait");
+        Finished { status, stdout: out.join().expect("stdout"), stderr: err.join().expect("stderr") }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if !self.has_ended() {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+fn reader(stream: Option<impl Read + Send + 'static>) -> std::thread::JoinHandle<String> {
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        if let Some(mut stream) = stream {
+            let _ = stream.read_to_end(&mut bytes);
+        }
+        String::from_utf8_lossy(&bytes).into_owned()
+    })
+}
+
+/// How the program ended and what it wrote.
+#[derive(Debug)]
+pub struct Finished {
+    pub status: ExitStatus,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Finished {
+    /// The exit status; a death by signal is its negative number.
+    pub fn code(&self) -> i32 {
+        self.status.code().unwrap_or_else(|| -self.status.signal().unwrap_or(0))
+    }
+
+    #[track_caller]
+    pub fn expect(self, code: i32) -> Finished {
+        assert_eq!(self.code(), code, "{self:?}");
+        self
+    }
+
+    /// The only line on stderr.
+    #[track_caller]
+    pub fn line(&self) -> &str {
+        assert_eq!(self.stderr.lines().count(), 1, "{self:?}");
+        self.stderr.trim_end()
+    }
+}
+
+/// The children of a process, of all its threads.
+pub fn children(pid: i32) -> Vec<i32> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let lists = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());
+    lists.flat_map(|list| list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>()).collect()
+}
+
+/// Whether a process exists and is no zombie.
+pub fn is_alive(pid: i32) -> bool {
+    let mut stat = String::new();
+    let read = File::open(format!("/proc/{pid}/stat")).and_then(|mut file| file.read_to_string(&mut stat));
+    read.is_ok() && stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+}
+
+/// The number in a file that a job wrote.
+pub fn pid_in(path: &Path) -> i32 {
+    let mut pid = None;
+    eventually(Duration::from_secs(20), &format!("a pid in {}", path.display()), || {
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        pid = text.ends_with('\n').then(|| text.trim().parse().ok()).flatten();
+        pid.is_some()
+    });
+    pid.expect("just read")
+}
+
+/// Waits until a file exists.
+pub fn await_file(path: &PathBuf) {
+    eventually(Duration::from_secs(20), &format!("{} exists", path.display()), || path.exists());
+}

@@ -1,0 +1,121 @@
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+/// What the proxy does to the traffic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    None,
+    /// Each chunk of a reply comes this much later.
+    Delay(Duration),
+    /// Accepts and never answers.
+    Stall,
+    /// Forwards requests, and closes the connection after this many bytes of the next reply. Once.
+    CutReplyAt(usize),
+    /// Answers the next request with something that is no Redis reply. Once.
+    Rubbish(&'static str),
+}
+
+/// A fault proxy between the program and a server.
+pub struct Proxy {
+    pub port: u16,
+    shared: Arc<Mutex<Shared>>,
+}
+
+struct Shared {
+    fault: Fault,
+    connections: Vec<TcpStream>,
+    injected: usize,
+}
+
+impl Proxy {
+    pub fn to(server: u16) -> Proxy {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port for the proxy");
+        let port = listener.local_addr().expect("its number").port();
+        let shared = Arc::new(Mutex::new(Shared { fault: Fault::None, connections: Vec::new(), injected: 0 }));
+        let accepting = Arc::clone(&shared);
+        thread::spawn(move || {
+            for client in listener.incoming().flatten() {
+                let Ok(upstream) = TcpStream::connect(("127.0.0.1", server)) else { continue };
+                carry(client, upstream, &accepting);
+            }
+        });
+        Proxy { port, shared }
+    }
+
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    pub fn set(&self, fault: Fault) {
+        self.shared.lock().expect("the proxy").fault = fault;
+    }
+
+    /// Closes all connections.
+    pub fn cut(&self) {
+        let mut shared = self.shared.lock().expect("the proxy");
+        for connection in shared.connections.drain(..) {
+            let _ = connection.shutdown(Shutdown::Both);
+        }
+        shared.injected += 1;
+    }
+
+    /// How many faults were injected.
+    pub fn injected(&self) -> usize {
+        self.shared.lock().expect("the proxy").injected
+    }
+}
+
+fn carry(client: TcpStream, upstream: TcpStream, shared: &Arc<Mutex<Shared>>) {
+    let clone = |stream: &TcpStream| stream.try_clone().expect("a second handle");
+    let (mut from_client, mut to_server) = (clone(&client), clone(&upstream));
+    let (mut from_server, mut to_client) = (clone(&upstream), clone(&client));
+    shared.lock().expect("the proxy").connections.extend([client, upstream]);
+    let requests = Arc::clone(shared);
+    thread::spawn(move || {
+        let mut chunk = [0; 65536];
+        while let Ok(length @ 1..) = from_client.read(&mut chunk) {
+            let stalled = requests.lock().expect("the proxy").fault == Fault::Stall;
+            if !stalled && to_server.write_all(&chunk[..length]).is_err() {
+                break;
+            }
+        }
+        let _ = to_server.shutdown(Shutdown::Both);
+    });
+    let replies = Arc::clone(shared);
+    thread::spawn(move || {
+        let mut chunk = [0; 65536];
+        while let Ok(length @ 1..) = from_server.read(&mut chunk) {
+            let fault = {
+                let mut shared = replies.lock().expect("the proxy");
+                let fault = shared.fault;
+                if fault != Fault::None {
+                    shared.injected += 1;
+                }
+                if matches!(fault, Fault::CutReplyAt(_) | Fault::Rubbish(_)) {
+                    shared.fault = Fault::None;
+                }
+                fault
+            };
+            let written = match fault {
+                Fault::None => to_client.write_all(&chunk[..length]),
+                Fault::Delay(delay) => {
+                    thread::sleep(delay);
+                    to_client.write_all(&chunk[..length])
+                }
+                Fault::Stall => Ok(()),
+                Fault::Rubbish(text) => to_client.write_all(text.as_bytes()),
+                Fault::CutReplyAt(at) => {
+                    let _ = to_client.write_all(&chunk[..length.min(at)]);
+                    break;
+                }
+            };
+            if written.is_err() {
+                break;
+            }
+        }
+        let _ = to_client.shutdown(Shutdown::Both);
+    });
+}

@@ -1,0 +1,92 @@
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use super::eventually;
+
+/// A program at a terminal of its own.
+pub struct Pty {
+    child: Child,
+    keys: File,
+    screen: Arc<Mutex<String>>,
+}
+
+impl Pty {
+    /// Starts `command` as the leader of a session whose terminal this is.
+    pub fn start(mut command: Command) -> Pty {
+        let pty = nix::pty::openpty(None, None).expect("a pseudo terminal");
+        let slave = || Stdio::from(pty.slave.try_clone().expect("a second handle"));
+        command.stdin(slave()).stdout(slave()).stderr(slave());
+        // SAFETY: the closure makes system calls only.
+        unsafe {
+            command.pre_exec(|| {
+                nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)?;
+                nix::unistd::setsid()?;
+                if libc::ioctl(0, libc::TIOCSCTTY, 0) == -1 {
+                    return Err(std::io::Error::last_os_error());
+                }
+                Ok(())
+            });
+        }
+        let child = command.spawn().expect("the program at the terminal");
+        drop(pty.slave);
+        set_cloexec(pty.master.as_raw_fd());
+        let keys = File::from(pty.master);
+        let screen = Arc::new(Mutex::new(String::new()));
+        let (mut output, text) = (keys.try_clone().expect("a second handle"), Arc::clone(&screen));
+        thread::spawn(move || {
+            let mut chunk = [0; 4096];
+            while let Ok(length @ 1..) = output.read(&mut chunk) {
+                text.lock().expect("the screen").push_str(&String::from_utf8_lossy(&chunk[..length]));
+            }
+        });
+        Pty { child, keys, screen }
+    }
+
+    pub fn pid(&self) -> i32 {
+        self.child.id() as i32
+    }
+
+    pub fn send(&mut self, keys: &str) {
+        self.keys.write_all(keys.as_bytes()).expect("keys to the terminal");
+    }
+
+    /// All that was written to the terminal.
+    pub fn screen(&self) -> String {
+        self.screen.lock().expect("the screen").clone()
+    }
+
+    #[track_caller]
+    pub fn expect(&self, text: &str) {
+        eventually(Duration::from_secs(20), &format!("{text:?} on the terminal"), || {
+            let seen = self.screen().contains(text);
+            seen
+        });
+    }
+
+    /// How it ended; a death by signal is its negative number.
+    pub fn finish(&mut self) -> i32 {
+        eventually(Duration::from_secs(30), "the end of the program at the terminal", || {
+            self.child.try_wait().expect("wait").is_some()
+        });
+        let status = self.child.wait().expect("wait");
+        status.code().unwrap_or_else(|| -status.signal().unwrap_or(0))
+    }
+}
+
+impl Drop for Pty {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn set_cloexec(fd: i32) {
+    // SAFETY: sets a flag of a descriptor that is open.
+    unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) };
+}
