@@ -47,7 +47,14 @@ pub enum Command {
 pub struct GlobalArgs {
     /// Where locks are kept: redis://[user[:password]@]host[:port][/db], or local:[PATH] for a lock on this
     /// host only [default: redis://127.0.0.1:6379]
-    #[arg(short = 'S', long, global = true, value_name = "URL", env = "REDLOCK_SERVER", hide_env_values = true)]
+    #[arg(
+        short = 'S',
+        long,
+        global = true,
+        value_name = "URL",
+        env = "REDLOCK_SERVER",
+        hide_env_values = true
+    )]
     pub server: Option<String>,
     /// Read this configuration file instead of ~/.config/redlock/config.toml
     #[arg(long, global = true, value_name = "FILE", env = "REDLOCK_CONFIG")]

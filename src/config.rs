@@ -75,7 +75,9 @@ impl<'de> Deserialize<'de> for WaitSetting {
         match Either::deserialize(deserializer)? {
             Either::Switch(on) => Ok(WaitSetting::Forever(on)),
             Either::Text(text) => text.parse().map(WaitSetting::AtMost).map_err(serde::de::Error::custom),
-            Either::Seconds(seconds) => Ok(WaitSetting::AtMost(DurationText(Duration::from_secs(seconds.into())))),
+            Either::Seconds(seconds) => {
+                Ok(WaitSetting::AtMost(DurationText(Duration::from_secs(seconds.into()))))
+            }
         }
     }
 }
@@ -105,7 +107,8 @@ impl Config {
     /// The user's file over the system's. A file named by `--config` has to exist.
     pub fn load(global: &GlobalArgs) -> Result<Config, ConfigError> {
         let user = match (&global.config, home()) {
-            (Some(path), _) => read(path)?.ok_or_else(|| ConfigError(format!("there is no configuration file {}", path.display())))?,
+            (Some(path), _) => read(path)?
+                .ok_or_else(|| ConfigError(format!("there is no configuration file {}", path.display())))?,
             (None, Some(home)) => read(&home.join(".config/redlock/config.toml"))?.unwrap_or_default(),
             (None, None) => Config::default(),
         };
@@ -139,7 +142,10 @@ impl Config {
     pub fn server(&self, global: &GlobalArgs) -> Result<(ServerUrl, bool), ConfigError> {
         let chosen = global.server.as_ref().or(self.server.as_ref());
         let url = ServerUrl::parse(chosen.map_or(DEFAULT_SERVER, String::as_str));
-        Ok((url.map_err(|why| ConfigError(format!("the server URL cannot be used: {why}")))?, chosen.is_none()))
+        Ok((
+            url.map_err(|why| ConfigError(format!("the server URL cannot be used: {why}")))?,
+            chosen.is_none(),
+        ))
     }
 
     /// User and password. `REDISCLI_AUTH` is the weakest source, as it is there for another program.
@@ -153,7 +159,8 @@ impl Config {
     }
 
     pub fn connect_timeout(&self, global: &GlobalArgs) -> Result<Duration, ConfigError> {
-        let timeout = global.connect_timeout.or(self.connect_timeout).map_or(DEFAULT_CONNECT_TIMEOUT, |text| text.0);
+        let timeout =
+            global.connect_timeout.or(self.connect_timeout).map_or(DEFAULT_CONNECT_TIMEOUT, |text| text.0);
         if timeout.is_zero() {
             return Err(ConfigError("--connect-timeout 0 leaves no time to connect; try 5s".to_owned()));
         }
@@ -166,11 +173,17 @@ fn read(path: &Path) -> Result<Option<Config>, ConfigError> {
     let refused = |why: &str| ConfigError(format!("{}: {why}", path.display()));
     let text = match fs::read_to_string(path) {
         Ok(text) => text,
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => return Ok(None),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            return Ok(None);
+        }
         Err(error) => return Err(refused(&format!("cannot be read: {error}"))),
     };
     let config: Config = toml::from_str(&text).map_err(|error| refused(&one_line(&error, &text)))?;
-    let secret = config.server.as_deref().and_then(|url| ServerUrl::parse(url).ok()).is_some_and(|url| url.has_password());
+    let secret = config
+        .server
+        .as_deref()
+        .and_then(|url| ServerUrl::parse(url).ok())
+        .is_some_and(|url| url.has_password());
     if secret && readable_by_others(path) {
         return Err(refused("it contains a password and others can read it; chmod 600 it"));
     }

@@ -43,7 +43,9 @@ fn print(format: Format, lease: &Lease) -> anyhow::Result<()> {
     let (key, token, fence) = (lease.request.key.as_str(), lease.request.token.expose(), lease.fence);
     let text = match format {
         Format::Token => format!("{token}\n"),
-        Format::Env => format!("export REDLOCK_KEY={} REDLOCK_TOKEN={token} REDLOCK_FENCE={fence}\n", quoted(key)),
+        Format::Env => {
+            format!("export REDLOCK_KEY={} REDLOCK_TOKEN={token} REDLOCK_FENCE={fence}\n", quoted(key))
+        }
         Format::Json => {
             let ttl = lease.request.ttl.as_millis();
             json!({ "key": key, "token": token, "fence": fence.0, "ttl_ms": ttl }).to_string() + "\n"
@@ -51,7 +53,13 @@ fn print(format: Format, lease: &Lease) -> anyhow::Result<()> {
     };
     let mut stdout = io::stdout();
     let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
-    written.map_err(|error| Failed { code: NOT_HELD, why: format!("cannot print the owner token: {error}; '{key}' was given back") }.into())
+    written.map_err(|error| {
+        Failed {
+            code: NOT_HELD,
+            why: format!("cannot print the owner token: {error}; '{key}' was given back"),
+        }
+        .into()
+    })
 }
 
 fn write_file(path: &Path, lease: &Lease) -> anyhow::Result<()> {

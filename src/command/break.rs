@@ -11,22 +11,33 @@ use crate::output::holder;
 pub fn break_lock(args: &BreakArgs, context: &Context) -> anyhow::Result<Outcome> {
     let key = &args.key;
     let mut store = context.open_store();
-    let status = store.status(std::slice::from_ref(key), &context.patience()).map_err(|error| context.explain(error))?;
+    let status = store
+        .status(std::slice::from_ref(key), &context.patience())
+        .map_err(|error| context.explain(error))?;
     let Some(now) = status.iter().flat_map(|lock| &lock.holders).next() else {
         return Err(Failed { code: NOT_HELD, why: format!("nobody holds '{key}'") }.into());
     };
     if !args.yes && !confirmed(&format!("'{key}' is held by {}. Break it?", holder(now)))? {
         return Ok(Outcome::Exit(NOT_HELD));
     }
-    let broken = store.break_lock(key, args.token.as_ref(), &context.patience()).map_err(|error| context.explain(error))?;
+    let broken = store
+        .break_lock(key, args.token.as_ref(), &context.patience())
+        .map_err(|error| context.explain(error))?;
     match broken {
         Broken::Told(held) => {
             let holder = holder(&held);
-            let latest = held.left.map_or(String::new(), |left| format!(", in {} at the latest", DurationText(left)));
-            context.messages.warning(format_args!("broke '{key}', held by {holder}; it is free when its job has stopped{latest}"));
+            let latest =
+                held.left.map_or(String::new(), |left| format!(", in {} at the latest", DurationText(left)));
+            context.messages.warning(format_args!(
+                "broke '{key}', held by {holder}; it is free when its job has stopped{latest}"
+            ));
         }
-        Broken::Freed(held) => context.messages.warning(format_args!("freed '{key}', which was held by {}", holder(&held))),
-        Broken::Free => return Err(Failed { code: NOT_HELD, why: format!("nobody holds '{key}' any more") }.into()),
+        Broken::Freed(held) => {
+            context.messages.warning(format_args!("freed '{key}', which was held by {}", holder(&held)))
+        }
+        Broken::Free => {
+            return Err(Failed { code: NOT_HELD, why: format!("nobody holds '{key}' any more") }.into());
+        }
         Broken::Other(held) => {
             let why = format!("another token holds '{key}': {}", holder(&held));
             return Err(Failed { code: NOT_HELD, why }.into());
@@ -37,7 +48,9 @@ pub fn break_lock(args: &BreakArgs, context: &Context) -> anyhow::Result<Outcome
 
 fn confirmed(question: &str) -> anyhow::Result<bool> {
     if !io::stdin().is_terminal() {
-        return Err(Usage::new("break asks before it breaks, and there is no terminal to ask on; add --yes").into());
+        return Err(
+            Usage::new("break asks before it breaks, and there is no terminal to ask on; add --yes").into()
+        );
     }
     eprint!("redlock: {question} [y/N] ");
     io::stderr().flush()?;

@@ -14,7 +14,10 @@ pub fn check(args: &CheckArgs, context: &Context) -> anyhow::Result<Outcome> {
     let token = owner::token(&args.owner)?;
     let at_least = args.at_least.or(context.config.at_least).map_or(Duration::ZERO, |text| text.0);
     let asked = BootTime::now();
-    let left = context.open_store().check(key, &token, &context.patience()).map_err(|error| context.explain(error))?;
+    let left = context
+        .open_store()
+        .check(key, &token, &context.patience())
+        .map_err(|error| context.explain(error))?;
     let failed = |why| Err(Failed { code: NOT_HELD, why }.into());
     match left {
         None => failed(format!("this token does not hold '{key}'")),
@@ -22,7 +25,11 @@ pub fn check(args: &CheckArgs, context: &Context) -> anyhow::Result<Outcome> {
             // The store may have looked as early as when it was asked, with a clock that goes faster.
             let left = left.saturating_sub(BootTime::now().since(asked) + left / 100);
             if left < at_least {
-                return failed(format!("'{key}' is held for {} more, not for {}", DurationText(left), DurationText(at_least)));
+                return failed(format!(
+                    "'{key}' is held for {} more, not for {}",
+                    DurationText(left),
+                    DurationText(at_least)
+                ));
             }
             context.messages.note(format_args!("'{key}' is held for {} more", DurationText(left)));
             Ok(Outcome::SUCCESS)

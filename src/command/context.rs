@@ -28,7 +28,8 @@ impl Context {
         let login = config.login(&global)?;
         let attempt = config.connect_timeout(&global)?;
         let quiet = global.quiet || (config.quiet.unwrap_or(false) && !global.verbose);
-        let messages = Messages { quiet, verbose: !quiet && (global.verbose || config.verbose.unwrap_or(false)) };
+        let messages =
+            Messages { quiet, verbose: !quiet && (global.verbose || config.verbose.unwrap_or(false)) };
         let color = global.color.or(config.color).unwrap_or_default();
         Ok(Context { config, messages, server, default_server, attempt, login, color })
     }
@@ -57,7 +58,10 @@ impl Context {
         match self.color {
             Color::Always => true,
             Color::Never => false,
-            Color::Auto => std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
+            Color::Auto => {
+                std::io::stdout().is_terminal()
+                    && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+            }
         }
     }
 }

@@ -77,7 +77,8 @@ pub fn of_arguments(error: &clap::Error) -> Outcome {
     }
     let text = error.render().to_string();
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        Messages::default().error("there is no subcommand; try 'redlock run --key KEY -- COMMAND', or 'redlock --help'");
+        Messages::default()
+            .error("there is no subcommand; try 'redlock run --key KEY -- COMMAND', or 'redlock --help'");
         return Outcome::Exit(USAGE);
     }
     // What is wrong stands before the first empty line, tips behind it.

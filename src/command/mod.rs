@@ -46,10 +46,15 @@ fn obey(matches: &ArgMatches) -> anyhow::Result<Outcome> {
     if let Command::Completions(args) = &cli.command {
         return completions::completions(args);
     }
-    let shown = matches.subcommand().is_some_and(|(_, sub)| sub.value_source("server") == Some(ValueSource::CommandLine));
+    let shown = matches
+        .subcommand()
+        .is_some_and(|(_, sub)| sub.value_source("server") == Some(ValueSource::CommandLine));
     let context = Context::new(cli.global)?;
     if shown && context.server.has_password() {
-        return Err(Usage::new("a password in --server is seen by everyone who lists processes; use --password-file").into());
+        return Err(Usage::new(
+            "a password in --server is seen by everyone who lists processes; use --password-file",
+        )
+        .into());
     }
     match cli.command {
         Command::Run(args) => run::run(args, &context),

@@ -17,7 +17,10 @@ pub fn token(args: &OwnerArgs) -> anyhow::Result<OwnerToken> {
     match (&args.token_file, &args.token) {
         (Some(path), _) => read(path),
         (None, Some(token)) => Ok(token.clone()),
-        (None, None) => Err(Usage::new("there is no owner token; give --token or --token-file, or set REDLOCK_TOKEN").into()),
+        (None, None) => {
+            Err(Usage::new("there is no owner token; give --token or --token-file, or set REDLOCK_TOKEN")
+                .into())
+        }
     }
 }
 
@@ -49,7 +52,13 @@ pub fn write(path: &Path, token: &OwnerToken) -> anyhow::Result<()> {
     refuse_bad_target(path)?;
     let write = || -> std::io::Result<()> {
         let flags = libc::O_NOFOLLOW;
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).custom_flags(flags).open(path)?;
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .custom_flags(flags)
+            .open(path)?;
         // An old file may be open to others.
         file.set_permissions(fs::Permissions::from_mode(0o600))?;
         writeln!(file, "{}", token.expose())

@@ -13,7 +13,14 @@ pub fn renew(args: &RenewArgs, context: &Context) -> anyhow::Result<Outcome> {
     let token = owner::token(&args.owner)?;
     let ttl = args.ttl.or(context.config.ttl).unwrap_or(Ttl::DEFAULT);
     let key = args.owner.key.clone();
-    let request = Request { key, token, ttl, min_hold: Duration::ZERO, metadata: Metadata::default(), pids: Vec::new() };
+    let request = Request {
+        key,
+        token,
+        ttl,
+        min_hold: Duration::ZERO,
+        metadata: Metadata::default(),
+        pids: Vec::new(),
+    };
     let renewed = context.open_store().renew(&request, None, &context.patience());
     match renewed.map_err(|error| context.explain(error))? {
         Renewal::Extended | Renewal::Healed => {
@@ -21,8 +28,10 @@ pub fn renew(args: &RenewArgs, context: &Context) -> anyhow::Result<Outcome> {
             Ok(Outcome::SUCCESS)
         }
         Renewal::Lost(now) => {
-            let now = now.map_or("nobody holds it".to_owned(), |now| format!("it is held by {}", holder(&now)));
-            Err(Failed { code: NOT_HELD, why: format!("this token does not hold '{}': {now}", request.key) }.into())
+            let now =
+                now.map_or("nobody holds it".to_owned(), |now| format!("it is held by {}", holder(&now)));
+            Err(Failed { code: NOT_HELD, why: format!("this token does not hold '{}': {now}", request.key) }
+                .into())
         }
     }
 }

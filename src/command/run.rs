@@ -1,14 +1,13 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
-
 use super::Outcome;
 use super::context::Context;
 use super::failure::{BUG, Failed, LOST, NOT_EXECUTABLE, NOT_FOUND, TIMED_OUT};
 use super::taking::{Taking, in_words};
 use crate::cli::{OnLost, RunArgs};
 use crate::clock::Deadline;
-use crate::lock::{DurationText, Kept, Keeper, Key, Lease, Patience, Progress, Store};
+use crate::lock::{DurationText, Keeper, Kept, Key, Lease, Patience, Progress, Store};
 use crate::output::{Messages, holder};
 use crate::process::{CommandLine, Control, Ended, Event, Job, NotStarted, Signals, Status};
 
@@ -100,7 +99,9 @@ impl Plan {
 
     /// Whether this is part of a job that holds the same lock: then its lease covers us.
     fn is_nested(&self, store: &mut dyn Store, context: &Context) -> anyhow::Result<bool> {
-        let (Ok(key), Ok(token)) = (std::env::var("REDLOCK_KEY"), std::env::var("REDLOCK_TOKEN")) else { return Ok(false) };
+        let (Ok(key), Ok(token)) = (std::env::var("REDLOCK_KEY"), std::env::var("REDLOCK_TOKEN")) else {
+            return Ok(false);
+        };
         let (Ok(key), Ok(token)) = (key.parse::<Key>(), token.parse()) else { return Ok(false) };
         if key != *self.key() {
             return Ok(false);
@@ -145,13 +146,21 @@ impl Plan {
         let (code, why) = match failure {
             NotStarted::NotFound => (NOT_FOUND, format!("'{name}' is not found")),
             NotStarted::NotExecutable(why) => (NOT_EXECUTABLE, format!("'{name}' cannot be executed: {why}")),
-            NotStarted::NoGuard => (BUG, format!("the guard ended before it could start '{name}'; nothing was started")),
+            NotStarted::NoGuard => {
+                (BUG, format!("the guard ended before it could start '{name}'; nothing was started"))
+            }
         };
         Failed { code, why }.into()
     }
 
     /// Renews in the background; tells the guard and the person what comes of it.
-    fn keep(&self, store: Box<dyn Store>, lease: Lease, control: Control, messages: Messages) -> anyhow::Result<Keeper> {
+    fn keep(
+        &self,
+        store: Box<dyn Store>,
+        lease: Lease,
+        control: Control,
+        messages: Messages,
+    ) -> anyhow::Result<Keeper> {
         let terminate = self.on_lost == OnLost::Terminate;
         let (key, kill_after) = (self.key().clone(), self.kill_after);
         let what_now = if terminate { "stopping the command" } else { "the command goes on without it" };
@@ -177,12 +186,18 @@ impl Plan {
                     control.stop(lease.deadline().min(Deadline::after(kill_after)));
                 }
                 let by = now_held.map_or("it was granted to another since".to_owned(), |now| {
-                    if now.broken { "somebody broke it".to_owned() } else { format!("it is held by {}", holder(now)) }
+                    if now.broken {
+                        "somebody broke it".to_owned()
+                    } else {
+                        format!("it is held by {}", holder(now))
+                    }
                 });
                 messages.error(format_args!("lost '{key}': {by}; {what_now}"));
             }
             Progress::Expired => {
-                messages.error(format_args!("lost '{key}': no renewal came through before its lease ended; {what_now}"));
+                messages.error(format_args!(
+                    "lost '{key}': no renewal came through before its lease ended; {what_now}"
+                ));
             }
         };
         Ok(Keeper::start(store, lease, reserve, report)?)
@@ -195,7 +210,9 @@ impl Plan {
         let (mut passed_on, mut timed_out) = (false, false);
         loop {
             match job.next(signals, stop_at) {
-                Event::Signal(arrived) if arrived.is_for_the_command() => control.signal_command(arrived.signal),
+                Event::Signal(arrived) if arrived.is_for_the_command() => {
+                    control.signal_command(arrived.signal)
+                }
                 Event::Signal(arrived) if arrived.from_terminal => {}
                 Event::Signal(_) if passed_on => control.kill(),
                 Event::Signal(arrived) => {
@@ -215,15 +232,22 @@ impl Plan {
     fn conclude(&self, end: &End, kept: Option<Kept>, messages: Messages) -> Outcome {
         let key = self.key();
         if end.guard_lost {
-            messages.error(format_args!("the guard of '{key}' was killed; the job was killed too, as nothing guarded it"));
+            messages.error(format_args!(
+                "the guard of '{key}' was killed; the job was killed too, as nothing guarded it"
+            ));
         }
         if end.ended.leftovers {
-            messages.warning(format_args!("'{}' left processes behind; '{key}' was given back while they run", self.name));
+            messages.warning(format_args!(
+                "'{}' left processes behind; '{key}' was given back while they run",
+                self.name
+            ));
         }
         match kept {
             Some(Kept::Lost) => return Outcome::Exit(LOST),
             _ if end.ended.expired => {
-                messages.error(format_args!("lost '{key}': its lease was not renewed in time; the command was stopped"));
+                messages.error(format_args!(
+                    "lost '{key}': its lease was not renewed in time; the command was stopped"
+                ));
                 return Outcome::Exit(LOST);
             }
             Some(Kept::Unreleased) => messages.warning(format_args!(

@@ -7,7 +7,10 @@ use crate::output::{json, table};
 
 /// Shows holders and waiters.
 pub fn status(args: &StatusArgs, context: &Context) -> anyhow::Result<Outcome> {
-    let mut locks = context.open_store().status(&args.keys, &context.patience()).map_err(|error| context.explain(error))?;
+    let mut locks = context
+        .open_store()
+        .status(&args.keys, &context.patience())
+        .map_err(|error| context.explain(error))?;
     if args.keys.is_empty() {
         locks.retain(|lock| !lock.holders.is_empty() || !lock.waiters.is_empty());
     }

@@ -33,7 +33,9 @@ impl Taking {
         let label = args.label.as_deref().or(config.label.as_deref()).unwrap_or(command_line);
         if min_hold >= ttl.validity() && !min_hold.is_zero() {
             // Not wrong: the keeper renews. But after a crash nothing holds the lock that long.
-            context.messages.note(format_args!("--min-hold {} is longer than --ttl {ttl}", DurationText(min_hold)));
+            context
+                .messages
+                .note(format_args!("--min-hold {} is longer than --ttl {ttl}", DurationText(min_hold)));
         }
         let request = Request {
             key: args.key.clone(),
@@ -67,10 +69,23 @@ impl Taking {
     }
 
     /// Takes the lock, or says how to end.
-    pub fn take(&self, store: &mut dyn Store, signals: &mut Signals, context: &Context) -> anyhow::Result<Result<Lease, Outcome>> {
+    pub fn take(
+        &self,
+        store: &mut dyn Store,
+        signals: &mut Signals,
+        context: &Context,
+    ) -> anyhow::Result<Result<Lease, Outcome>> {
         let key = &self.request.key;
         let mut display = WaitDisplay::new(key.clone(), context.messages);
-        let taken = acquire(store, &self.request, self.wait, context.attempt, self.reserve, signals.as_fd(), &mut display);
+        let taken = acquire(
+            store,
+            &self.request,
+            self.wait,
+            context.attempt,
+            self.reserve,
+            signals.as_fd(),
+            &mut display,
+        );
         let failed = |code, why| Err(Failed { code, why }.into());
         match taken {
             Ok(lease) => {
@@ -81,14 +96,27 @@ impl Taking {
                 Some(arrived) => Outcome::Signal(arrived.signal),
                 None => Outcome::Exit(UNREACHABLE),
             })),
-            Err(NotTaken::Busy(holder)) => failed(self.conflict_exit_code, format!("{}. --wait to stand in line", busy(key, &holder))),
+            Err(NotTaken::Busy(holder)) => {
+                failed(self.conflict_exit_code, format!("{}. --wait to stand in line", busy(key, &holder)))
+            }
             Err(NotTaken::TimedOut(holder, waited)) => {
-                let ahead = if holder.ahead > 0 { format!(", {} ahead in line", holder.ahead) } else { String::new() };
-                failed(self.conflict_exit_code, format!("waited {} in vain: {}{ahead}", DurationText(waited), busy(key, &holder)))
+                let ahead = if holder.ahead > 0 {
+                    format!(", {} ahead in line", holder.ahead)
+                } else {
+                    String::new()
+                };
+                failed(
+                    self.conflict_exit_code,
+                    format!("waited {} in vain: {}{ahead}", DurationText(waited), busy(key, &holder)),
+                )
             }
             Err(NotTaken::TooSlow { took }) => failed(
                 UNREACHABLE,
-                format!("taking '{key}' took {}, which leaves too little of --ttl {}; it was given back. Use a longer TTL", DurationText(took), self.request.ttl),
+                format!(
+                    "taking '{key}' took {}, which leaves too little of --ttl {}; it was given back. Use a longer TTL",
+                    DurationText(took),
+                    self.request.ttl
+                ),
             ),
             Err(NotTaken::Unresolved(error)) => {
                 let may_stay = format!("'{key}' may stay locked for up to {}", self.request.ttl);

@@ -135,7 +135,11 @@ impl<R: FnMut(Progress)> Keeping<R> {
         let request = &self.lease.request;
         let give_up = Deadline::after(RELEASE);
         loop {
-            match self.store.release(&request.key, &request.token, &Patience { until: give_up, interrupt: None }) {
+            match self.store.release(
+                &request.key,
+                &request.token,
+                &Patience { until: give_up, interrupt: None },
+            ) {
                 _ if !held => return Kept::Lost,
                 Ok(_) => return Kept::Released,
                 Err(StoreError::Unreachable { .. }) if !give_up.has_passed() => thread::sleep(RETRY),
@@ -147,7 +151,8 @@ impl<R: FnMut(Progress)> Keeping<R> {
     fn renew(&mut self) -> Result<Renewal, StoreError> {
         // A sixth of the TTL for one attempt leaves time for others on a new connection.
         let attempt = Deadline::after((self.lease.request.ttl.duration() / 6).max(RETRY));
-        let patience = Patience { until: attempt.min(self.last_chance()), interrupt: Some(self.finished.as_fd()) };
+        let patience =
+            Patience { until: attempt.min(self.last_chance()), interrupt: Some(self.finished.as_fd()) };
         self.store.renew(&self.lease.request, Some(self.lease.fence), &patience)
     }
 

@@ -46,7 +46,12 @@ fn clean(text: &str) -> String {
         c.is_control()
             || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
     };
-    text.chars().take(LONGEST_LABEL).map(|c| if harmful(c) { '\u{fffd}' } else { c }).collect()
+    let harmless = |c: char| match c {
+        '\t' | '\n' | '\r' => ' ',
+        c if harmful(c) => '\u{fffd}',
+        c => c,
+    };
+    text.chars().take(LONGEST_LABEL).map(harmless).collect()
 }
 
 #[cfg(test)]
@@ -57,7 +62,10 @@ mod tests {
     fn metadata_of_others_is_harmless() {
         let hostile = r#"{"host":"a\u001b[2Jb","pid":1,"user":"x\u202ey","label":"\u0007"}"#;
         let metadata = Metadata::from_untrusted(hostile);
-        assert_eq!((metadata.host.as_str(), metadata.user.as_str(), metadata.label.as_str()), ("a\u{fffd}[2Jb", "x\u{fffd}y", "\u{fffd}"));
+        assert_eq!(
+            (metadata.host.as_str(), metadata.user.as_str(), metadata.label.as_str()),
+            ("a\u{fffd}[2Jb", "x\u{fffd}y", "\u{fffd}")
+        );
         assert_eq!(Metadata::from_untrusted("{broken"), Metadata::default());
         let long = Metadata { label: "x".repeat(10_000), ..Metadata::default() };
         assert_eq!(Metadata::from_untrusted(&long.to_json()).label.len(), LONGEST_LABEL);

@@ -136,7 +136,12 @@ pub trait Store: Send {
 
     /// Extends the lease to one TTL from now. With the `fence` of the grant a lock that is gone is
     /// taken again if nobody else was granted it since.
-    fn renew(&mut self, request: &Request, fence: Option<FencingToken>, patience: &Patience) -> Result<Renewal, StoreError>;
+    fn renew(
+        &mut self,
+        request: &Request,
+        fence: Option<FencingToken>,
+        patience: &Patience,
+    ) -> Result<Renewal, StoreError>;
 
     /// Gives the lock to the first live waiter, or frees it; before the end of its `min_hold` it goes on
     /// for nobody until then. `false` when this token did not hold it.
@@ -148,11 +153,21 @@ pub trait Store: Send {
 
     /// What is left of the lease of this token: `None` when it does not hold the lock,
     /// `Duration::MAX` when the lock never expires.
-    fn check(&mut self, key: &Key, token: &OwnerToken, patience: &Patience) -> Result<Option<Duration>, StoreError>;
+    fn check(
+        &mut self,
+        key: &Key,
+        token: &OwnerToken,
+        patience: &Patience,
+    ) -> Result<Option<Duration>, StoreError>;
 
     /// Holders and waiters of these keys, or of every key that redlock knows.
     fn status(&mut self, keys: &[Key], patience: &Patience) -> Result<Vec<LockStatus>, StoreError>;
 
     /// Takes the lock away from its holder, or from `token` only.
-    fn break_lock(&mut self, key: &Key, token: Option<&OwnerToken>, patience: &Patience) -> Result<Broken, StoreError>;
+    fn break_lock(
+        &mut self,
+        key: &Key,
+        token: Option<&OwnerToken>,
+        patience: &Patience,
+    ) -> Result<Broken, StoreError>;
 }

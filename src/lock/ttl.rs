@@ -13,7 +13,8 @@ impl FromStr for DurationText {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let form = "a duration looks like 500ms, 30s, 5m or 1h30m (a bare number is seconds, at most one year)";
+        let form =
+            "a duration looks like 500ms, 30s, 5m or 1h30m (a bare number is seconds, at most one year)";
         let duration = match text.parse::<f64>() {
             Ok(seconds) => Duration::try_from_secs_f64(seconds).map_err(|_| form)?,
             Err(_) => humantime::parse_duration(text).map_err(|_| form)?,
@@ -92,17 +93,28 @@ mod tests {
 
     #[test]
     fn durations_are_read_as_people_write_them() {
-        for (text, millis) in [("500ms", 500), ("30s", 30_000), ("5m", 300_000), ("1h30m", 5_400_000), ("2", 2_000), ("0.5", 500)] {
+        for (text, millis) in [
+            ("500ms", 500),
+            ("30s", 30_000),
+            ("5m", 300_000),
+            ("1h30m", 5_400_000),
+            ("2", 2_000),
+            ("0.5", 500),
+        ] {
             assert_eq!(text.parse::<Ttl>().map(Ttl::as_millis), Ok(millis), "{text}");
         }
-        for text in ["", "0", "0s", "-1", "-1s", "1e99", "NaN", "inf", "3 parsecs", "99999999999999999999s", "1ms"] {
+        for text in
+            ["", "0", "0s", "-1", "-1s", "1e99", "NaN", "inf", "3 parsecs", "99999999999999999999s", "1ms"]
+        {
             assert!(text.parse::<Ttl>().is_err(), "{text}");
         }
     }
 
     #[test]
     fn durations_are_shown_with_at_most_two_units() {
-        for (millis, text) in [(120, "120ms"), (1_550, "1.5s"), (24_300, "24s"), (192_000, "3m12s"), (3_725_000, "1h2m")] {
+        for (millis, text) in
+            [(120, "120ms"), (1_550, "1.5s"), (24_300, "24s"), (192_000, "3m12s"), (3_725_000, "1h2m")]
+        {
             assert_eq!(DurationText(Duration::from_millis(millis)).to_string(), text);
         }
     }

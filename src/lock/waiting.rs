@@ -107,7 +107,9 @@ impl Line<'_> {
             match self.store.take(self.request, &patience) {
                 Ok(Take::Granted(fence)) => return Ok(Lease::new(self.request.clone(), fence, sent)),
                 Ok(Take::Busy(busy)) => return Err(NotTaken::Busy(busy)),
-                Err(StoreError::Unreachable { transient: true, .. }) if !patience.until.has_passed() => self.pause()?,
+                Err(StoreError::Unreachable { transient: true, .. }) if !patience.until.has_passed() => {
+                    self.pause()?
+                }
                 Err(error) => return Err(self.failed(error)),
             }
         }
@@ -150,7 +152,12 @@ impl Line<'_> {
     }
 
     /// Waits for a reason to ask again, or for the end of the wait.
-    fn wait_for_news(&mut self, start: BootTime, limit: Option<Duration>, busy: &Busy) -> Result<(), NotTaken> {
+    fn wait_for_news(
+        &mut self,
+        start: BootTime,
+        limit: Option<Duration>,
+        busy: &Busy,
+    ) -> Result<(), NotTaken> {
         loop {
             self.observer.waiting(busy);
             let mut until = Deadline::after(TICK);

@@ -20,13 +20,25 @@ pub fn table(locks: &[LockStatus], colour: bool) -> String {
             rows.push(row(key, state, holder.metadata.as_ref(), holder.since, left));
         }
         for (place, waiter) in lock.waiters.iter().enumerate() {
-            rows.push(row(key, &format!("waiting {}", place + 1), Some(&waiter.metadata), Some(waiter.metadata.since), None));
+            rows.push(row(
+                key,
+                &format!("waiting {}", place + 1),
+                Some(&waiter.metadata),
+                Some(waiter.metadata.since),
+                None,
+            ));
         }
     }
     align(&rows, if colour { Style::new().bold() } else { Style::new() })
 }
 
-fn row(key: &str, state: &str, who: Option<&Metadata>, since: Option<u64>, left: Option<String>) -> [String; 8] {
+fn row(
+    key: &str,
+    state: &str,
+    who: Option<&Metadata>,
+    since: Option<u64>,
+    left: Option<String>,
+) -> [String; 8] {
     let host = match (who, state) {
         (Some(who), _) => who.host.clone(),
         (None, "free") => String::new(),

@@ -69,6 +69,8 @@ impl Observer for WaitDisplay {
 
 fn live_line() -> ProgressBar {
     let live = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-    live.set_style(ProgressStyle::with_template("{wide_msg}").unwrap_or_else(|_| ProgressStyle::default_spinner()));
+    live.set_style(
+        ProgressStyle::with_template("{wide_msg}").unwrap_or_else(|_| ProgressStyle::default_spinner()),
+    );
     live
 }

@@ -32,7 +32,15 @@ fn who(metadata: &Metadata) -> String {
     let host = if metadata.host.is_empty() { "somebody" } else { &metadata.host };
     match metadata.label.as_str() {
         "" => format!("{host} (pid {})", metadata.pid),
-        label => format!("{host} (pid {}, \"{label}\")", metadata.pid),
+        label => format!("{host} (pid {}, \"{}\")", metadata.pid, shortened(label)),
+    }
+}
+
+/// The beginning of a label: in a sentence it is only to be recognised.
+fn shortened(label: &str) -> String {
+    match label.char_indices().nth(60) {
+        Some((end, _)) => label[..end].to_owned() + "…",
+        None => label.to_owned(),
     }
 }
 

@@ -80,8 +80,12 @@ impl Guard {
         setpgid(Pid::from_raw(0), Pid::from_raw(0))?;
         prctl::set_name(tree::GUARD_NAME)?;
         prctl::set_child_subreaper(true)?;
-        let deaths = SignalFd::with_flags(&SigSet::from(Signal::SIGCHLD), SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
-        let timer = TimerFd::new(ClockId::CLOCK_BOOTTIME, TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK)?;
+        let deaths = SignalFd::with_flags(
+            &SigSet::from(Signal::SIGCHLD),
+            SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK,
+        )?;
+        let timer =
+            TimerFd::new(ClockId::CLOCK_BOOTTIME, TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK)?;
         Ok(Guard {
             line,
             deaths,
@@ -102,7 +106,8 @@ impl Guard {
         let mut caller = Some(caller);
         loop {
             let watched = |fd| PollFd::new(fd, PollFlags::POLLIN);
-            let mut fds = [watched(self.line.as_fd()), watched(self.deaths.as_fd()), watched(self.timer.as_fd())];
+            let mut fds =
+                [watched(self.line.as_fd()), watched(self.deaths.as_fd()), watched(self.timer.as_fd())];
             let _ = poll(&mut fds, PollTimeout::NONE);
             let [from_redlock, death, time] = fds.map(|fd| fd.any().unwrap_or(false));
             // Time first: an extension that arrives with the end of the time is too late.
@@ -129,7 +134,13 @@ impl Guard {
         }
     }
 
-    fn start(&mut self, command: &CommandLine, env: &[(String, String)], caller: Caller, deadline: Option<Deadline>) {
+    fn start(
+        &mut self,
+        command: &CommandLine,
+        env: &[(String, String)],
+        caller: Caller,
+        deadline: Option<Deadline>,
+    ) {
         self.deadline = deadline;
         match command.start(env, caller) {
             Ok(pid) => {
@@ -221,7 +232,9 @@ impl Guard {
     }
 
     fn report(&mut self, leftovers: bool) {
-        if !self.reported && let Some(status) = self.status {
+        if !self.reported
+            && let Some(status) = self.status
+        {
             self.reported = true;
             self.line.send(&Report::Ended(Ended { status, expired: self.expired, leftovers }));
         }
@@ -246,7 +259,9 @@ impl Guard {
         let nanos = next.map_or(0, |at| at.as_nanos().max(1));
         let at = Duration::from_nanos(nanos.min(i64::MAX as u64));
         let _ = match next {
-            Some(_) => self.timer.set(Expiration::OneShot(TimeSpec::from_duration(at)), TimerSetTimeFlags::TFD_TIMER_ABSTIME),
+            Some(_) => self
+                .timer
+                .set(Expiration::OneShot(TimeSpec::from_duration(at)), TimerSetTimeFlags::TFD_TIMER_ABSTIME),
             None => self.timer.unset(),
         };
     }

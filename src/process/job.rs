@@ -24,7 +24,10 @@ pub struct Job {
 pub enum Event {
     Signal(Arrived),
     /// The job's end. With `guard_lost` the guard was killed, and redlock killed the job.
-    Ended { ended: Ended, guard_lost: bool },
+    Ended {
+        ended: Ended,
+        guard_lost: bool,
+    },
     TimeUp,
 }
 
@@ -53,7 +56,11 @@ impl Job {
     }
 
     /// Starts the command. All of the job is dead at `deadline`, unless that is extended in time.
-    pub fn start(&mut self, env: Vec<(String, String)>, deadline: Option<Deadline>) -> Result<(), NotStarted> {
+    pub fn start(
+        &mut self,
+        env: Vec<(String, String)>,
+        deadline: Option<Deadline>,
+    ) -> Result<(), NotStarted> {
         self.line.send(&Order::Start { env, deadline: deadline.map(BootTime::as_nanos) });
         match self.line.receive() {
             Some(Report::Started { pid }) => {
@@ -82,7 +89,9 @@ impl Job {
             let timeout = match until {
                 Some(until) if until.has_passed() => return Event::TimeUp,
                 // poll(2) takes whole milliseconds; one more keeps the loop from spinning.
-                Some(until) => PollTimeout::from(until.left().as_millis().saturating_add(1).min(60_000) as u16),
+                Some(until) => {
+                    PollTimeout::from(until.left().as_millis().saturating_add(1).min(60_000) as u16)
+                }
                 None => PollTimeout::NONE,
             };
             let watched = |fd| PollFd::new(fd, PollFlags::POLLIN);

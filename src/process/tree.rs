@@ -55,8 +55,12 @@ pub fn reap() -> Reaped {
         // SAFETY: the pointer is to a c_int that lives through the call.
         match unsafe { libc::waitpid(-1, &mut status, libc::WNOHANG) } {
             0 => return Reaped::Alive,
-            pid if pid > 0 && libc::WIFEXITED(status) => return Reaped::Died(pid, Status::Exited(libc::WEXITSTATUS(status))),
-            pid if pid > 0 && libc::WIFSIGNALED(status) => return Reaped::Died(pid, Status::Signaled(libc::WTERMSIG(status))),
+            pid if pid > 0 && libc::WIFEXITED(status) => {
+                return Reaped::Died(pid, Status::Exited(libc::WEXITSTATUS(status)));
+            }
+            pid if pid > 0 && libc::WIFSIGNALED(status) => {
+                return Reaped::Died(pid, Status::Signaled(libc::WTERMSIG(status)));
+            }
             -1 if Errno::last() == Errno::ECHILD => return Reaped::Childless,
             _ => {}
         }
@@ -102,9 +106,12 @@ fn descendants(reach: Reach) -> Vec<i32> {
 fn children(pid: i32) -> Vec<i32> {
     let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
     let lists = tasks.flatten().filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
-    lists.flat_map(|list| list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>()).collect()
+    lists
+        .flat_map(|list| list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>())
+        .collect()
 }
 
 fn is_guard(pid: i32) -> bool {
-    fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|comm| comm.trim_end().as_bytes() == GUARD_NAME.to_bytes())
+    fs::read_to_string(format!("/proc/{pid}/comm"))
+        .is_ok_and(|comm| comm.trim_end().as_bytes() == GUARD_NAME.to_bytes())
 }

@@ -27,9 +27,14 @@ pub enum Order {
 /// From the guard to redlock.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Report {
-    Started { pid: i32 },
+    Started {
+        pid: i32,
+    },
     /// The command could not be executed: the `errno`, and what it means.
-    NotStarted { errno: i32, message: String },
+    NotStarted {
+        errno: i32,
+        message: String,
+    },
     Ended(Ended),
 }
 
@@ -56,7 +61,8 @@ pub struct Line(OwnedFd);
 
 impl Line {
     pub fn pair() -> io::Result<(Line, Line)> {
-        let (ours, theirs) = socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC)?;
+        let (ours, theirs) =
+            socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC)?;
         Ok((Line(ours), Line(theirs)))
     }
 
@@ -68,7 +74,8 @@ impl Line {
     pub fn send(&self, message: &impl Serialize) {
         if let Ok(packet) = serde_json::to_vec(message) {
             // MSG_NOSIGNAL: the other side's death is no SIGPIPE here.
-            while send(self.0.as_raw_fd(), &packet, MsgFlags::MSG_NOSIGNAL) == Err(nix::errno::Errno::EINTR) {}
+            while send(self.0.as_raw_fd(), &packet, MsgFlags::MSG_NOSIGNAL) == Err(nix::errno::Errno::EINTR) {
+            }
         }
     }
 

@@ -32,7 +32,9 @@ impl ServerUrl {
         };
         match scheme {
             "local" if rest.contains('\0') => Err(format!("a path has no NUL bytes; a server is {FORMS}")),
-            "local" => Ok(ServerUrl::Local(Some(PathBuf::from(rest)).filter(|path| !path.as_os_str().is_empty()))),
+            "local" => {
+                Ok(ServerUrl::Local(Some(PathBuf::from(rest)).filter(|path| !path.as_os_str().is_empty())))
+            }
             "redis" => redis::Address::parse(text).map(ServerUrl::Redis),
             "redis+unix" => redis::Address::unix(text).map(ServerUrl::Redis),
             "rediss" | "redis+sentinel" | "redis+cluster" | "etcd" | "etcds" | "zk" => {

@@ -1,5 +1,5 @@
 //! What all test binaries share: servers, the program, waiting for events, the witness.
-#![allow(dead_code, reason = "each test binary uses a part of it")]
+#![allow(dead_code, unused_imports, reason = "each test binary uses a part of it")]
 
 mod program;
 mod proxy;
@@ -80,7 +80,8 @@ impl Store {
     /// The entry of a key in `status --json`.
     pub fn status(&self, key: &str) -> serde_json::Value {
         let output = self.redlock(&["status", "--json", key]).run();
-        let locks: serde_json::Value = serde_json::from_str(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"));
+        let locks: serde_json::Value =
+            serde_json::from_str(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"));
         locks[0].clone()
     }
 
@@ -90,10 +91,14 @@ impl Store {
     }
 
     pub fn await_waiters(&self, key: &str, count: usize) {
-        eventually(Duration::from_secs(20), &format!("{count} waiters for {key}"), || self.waiters(key) == count);
+        eventually(Duration::from_secs(20), &format!("{count} waiters for {key}"), || {
+            self.waiters(key) == count
+        });
     }
 
     pub fn await_holder(&self, key: &str) {
-        eventually(Duration::from_secs(20), &format!("a holder of {key}"), || self.status(key)["holders"][0].is_object());
+        eventually(Duration::from_secs(20), &format!("a holder of {key}"), || {
+            self.status(key)["holders"][0].is_object()
+        });
     }
 }

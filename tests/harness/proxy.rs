@@ -34,7 +34,8 @@ impl Proxy {
     pub fn to(server: u16) -> Proxy {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port for the proxy");
         let port = listener.local_addr().expect("its number").port();
-        let shared = Arc::new(Mutex::new(Shared { fault: Fault::None, connections: Vec::new(), injected: 0 }));
+        let shared =
+            Arc::new(Mutex::new(Shared { fault: Fault::None, connections: Vec::new(), injected: 0 }));
         let accepting = Arc::clone(&shared);
         thread::spawn(move || {
             for client in listener.incoming().flatten() {

@@ -69,7 +69,8 @@ impl Redis {
     pub fn commandstats(&self) -> BTreeMap<String, u64> {
         let text = self.cli(&["info", "commandstats"]);
         let lines = text.lines().filter_map(|line| line.strip_prefix("cmdstat_")?.split_once(":calls="));
-        let calls = lines.filter_map(|(name, rest)| Some((name.to_owned(), rest.split(',').next()?.parse().ok()?)));
+        let calls =
+            lines.filter_map(|(name, rest)| Some((name.to_owned(), rest.split(',').next()?.parse().ok()?)));
         calls.filter(|(name, _)| name != "info").collect()
     }
 

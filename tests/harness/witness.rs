@@ -41,7 +41,7 @@ impl Witness {
 
     /// The command line of a job that stays inside for `seconds`.
     pub fn job(&self, seconds: &str) -> Vec<String> {
-        ["sh", "-c", JOB, &self.folder.path("").display().to_string(), seconds].map(str::to_owned).to_vec()
+        ["sh", "-c", JOB, &self.folder(), seconds].map(str::to_owned).to_vec()
     }
 
     pub fn entries(&self) -> usize {
@@ -56,12 +56,17 @@ impl Witness {
 
     /// Whether a job is inside now.
     pub fn is_occupied(&self) -> bool {
-        let owner = fs::read_to_string(self.owner_file()).unwrap_or_default();
+        let owner = fs::read_to_string(self.file("owner")).unwrap_or_default();
         owner.trim().parse().is_ok_and(is_alive)
     }
 
-    pub fn owner_file(&self) -> PathBuf {
-        self.folder.path("owner")
+    /// Where the jobs meet.
+    pub fn folder(&self) -> String {
+        self.folder.path("").display().to_string()
+    }
+
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.folder.path(name)
     }
 
     #[track_caller]

@@ -85,7 +85,10 @@ impl Database {
         StoreError::Unusable { store: self.name(), why: error.to_string() }
     }
 
-    fn try_transact<T>(&mut self, work: &mut impl FnMut(&Transaction, &str) -> rusqlite::Result<T>) -> Result<T, Failure> {
+    fn try_transact<T>(
+        &mut self,
+        work: &mut impl FnMut(&Transaction, &str) -> rusqlite::Result<T>,
+    ) -> Result<T, Failure> {
         if let (Some(open), Ok(path)) = (&self.open, &self.path)
             && identity(path).ok() != Some(open.file)
         {
@@ -95,11 +98,16 @@ impl Database {
         let open = match &mut self.open {
             Some(open) => open,
             none => {
-                let path = self.path.as_ref().map_err(|why| Failure::Store(StoreError::Unusable { store: "local:".to_owned(), why: why.clone() }))?;
+                let path = self.path.as_ref().map_err(|why| {
+                    Failure::Store(StoreError::Unusable { store: "local:".to_owned(), why: why.clone() })
+                })?;
                 none.insert(Open::at(path)?)
             }
         };
-        let tx = open.connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(Failure::Sql)?;
+        let tx = open
+            .connection
+            .transaction_with_behavior(TransactionBehavior::Immediate)
+            .map_err(Failure::Sql)?;
         let outcome = work(&tx, &open.boot).map_err(Failure::Sql)?;
         tx.commit().map_err(Failure::Sql)?;
         Ok(outcome)
@@ -111,16 +119,22 @@ impl Database {
 
     fn failed(&self, error: &rusqlite::Error) -> StoreError {
         let store = self.name();
-        let unreachable = |why: &str| StoreError::Unreachable { store: store.clone(), why: why.to_owned(), transient: false };
+        let unreachable = |why: &str| StoreError::Unreachable {
+            store: store.clone(),
+            why: why.to_owned(),
+            transient: false,
+        };
         match error.sqlite_error_code() {
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => unreachable("others keep it busy"),
             Some(ErrorCode::DiskFull) => unreachable("the disk is full"),
             Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => {
                 unreachable("it cannot be written; check the permissions of the file and of its folder")
             }
-            Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
-                StoreError::Unusable { store, why: "the file is damaged or holds something else; when no redlock runs here, move it away".to_owned() }
-            }
+            Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => StoreError::Unusable {
+                store,
+                why: "the file is damaged or holds something else; when no redlock runs here, move it away"
+                    .to_owned(),
+            },
             _ => unreachable(&error.to_string()),
         }
     }
@@ -134,8 +148,11 @@ enum Failure {
 impl Open {
     fn at(path: &Path) -> Result<Open, Failure> {
         let store = || format!("local:{}", path.display());
-        let unreachable = |error: io::Error| Failure::Store(StoreError::Unreachable { store: store(), why: plain(&error), transient: false });
-        let unusable = |why: &str| Failure::Store(StoreError::Unusable { store: store(), why: why.to_owned() });
+        let unreachable = |error: io::Error| {
+            Failure::Store(StoreError::Unreachable { store: store(), why: plain(&error), transient: false })
+        };
+        let unusable =
+            |why: &str| Failure::Store(StoreError::Unusable { store: store(), why: why.to_owned() });
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         if !folder.exists() {
             fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(unreachable)?;
@@ -144,7 +161,9 @@ impl Open {
             return Err(unusable("it is a directory; name a file"));
         }
         if statfs(folder).is_ok_and(|fs| fs.filesystem_type() == NFS_SUPER_MAGIC) {
-            return Err(unusable("it is on NFS, whose file locks are no base for this; name a file on a local disk"));
+            return Err(unusable(
+                "it is on NFS, whose file locks are no base for this; name a file on a local disk",
+            ));
         }
         // SQLite says no more than "unable to open"; the system says why.
         fs::OpenOptions::new().read(true).append(true).create(true).open(path).map_err(unreachable)?;
@@ -163,7 +182,9 @@ fn prepare(connection: &Connection) -> rusqlite::Result<()> {
     // end, as the next redlock comes soon.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     connection.execute_batch("PRAGMA synchronous = NORMAL")?;
-    let version = |connection: &Connection| connection.pragma_query_value(None, "user_version", |row| row.get::<_, i32>(0));
+    let version = |connection: &Connection| {
+        connection.pragma_query_value(None, "user_version", |row| row.get::<_, i32>(0))
+    };
     if version(connection)? != VERSION {
         connection.pragma_update(None, "journal_mode", "WAL")?;
         let tx = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
@@ -184,7 +205,9 @@ fn default_path() -> Result<PathBuf, String> {
     }
     match User::from_uid(geteuid()) {
         Ok(Some(user)) => Ok(user.dir.join(".local/state/redlock/locks.db")),
-        _ => Err("this user has no passwd entry and so no home directory; name a file: local:PATH".to_owned()),
+        _ => {
+            Err("this user has no passwd entry and so no home directory; name a file: local:PATH".to_owned())
+        }
     }
 }
 

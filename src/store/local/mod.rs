@@ -19,8 +19,8 @@ use self::queue::{Place, first_alive};
 use self::wake::{Bell, ring};
 use crate::clock::{BootTime, Deadline};
 use crate::lock::{
-    Broken, Busy, FencingToken, Holding, Key, LockStatus, Metadata, OwnerToken, Patience, Renewal, Request, Store,
-    StoreError, Take, Waiter,
+    Broken, Busy, FencingToken, Holding, Key, LockStatus, Metadata, OwnerToken, Patience, Renewal, Request,
+    Store, StoreError, Take, Waiter,
 };
 
 /// How long a lock that was handed over waits for its new holder to confirm. A waiter that dies is seen
@@ -58,7 +58,13 @@ struct Row {
 impl Local {
     /// A store in the file at `path`, opened when it is asked for something.
     pub fn new(path: Option<PathBuf>) -> Local {
-        Local { database: Database::new(path), bell: None, ticket: None, holder: Processes::default(), ask_at: BootTime::now() }
+        Local {
+            database: Database::new(path),
+            bell: None,
+            ticket: None,
+            holder: Processes::default(),
+            ask_at: BootTime::now(),
+        }
     }
 
     fn ask(&mut self, request: &Request, queue: bool, patience: &Patience) -> Result<Take, StoreError> {
@@ -92,7 +98,11 @@ impl Local {
                 Some(first) if place != Some(first.ticket) => {
                     let next = hand_over(tx, &request.key, fence, &first, boot)?;
                     let ahead = queue::ahead(tx, &request.key, place)?;
-                    let holder = Holding { metadata: Some(first.metadata.clone()), left: Some(CLAIM), ..Holding::default() };
+                    let holder = Holding {
+                        metadata: Some(first.metadata.clone()),
+                        left: Some(CLAIM),
+                        ..Holding::default()
+                    };
                     Ok((Take::Busy(Busy { holder: Some(holder), ahead }), Some(first).or(next)))
                 }
                 _ => {
@@ -111,7 +121,13 @@ impl Local {
     }
 
     /// Gives the lock back. To `cancel` is to leave the queue too, and not to care for the min-hold.
-    fn give_back(&mut self, key: &Key, token: &OwnerToken, cancel: bool, patience: &Patience) -> Result<bool, StoreError> {
+    fn give_back(
+        &mut self,
+        key: &Key,
+        token: &OwnerToken,
+        cancel: bool,
+        patience: &Patience,
+    ) -> Result<bool, StoreError> {
         let (released, wake) = self.database.transact(patience, |tx, boot| {
             if cancel {
                 queue::leave(tx, token)?;
@@ -123,7 +139,8 @@ impl Local {
             let held = row.is_held(boot) && !row.broken;
             if held && !cancel && !row.keep.has_passed() {
                 // Nobody's any more: only the time holds it.
-                tx.prepare_cached("UPDATE lock SET until = keep, pids = '' WHERE key = ?1")?.execute([key.as_str()])?;
+                tx.prepare_cached("UPDATE lock SET until = keep, pids = '' WHERE key = ?1")?
+                    .execute([key.as_str()])?;
                 return Ok((true, queue::first(tx, key)?));
             }
             Ok((held, set_free(tx, key, row.fence, boot)?))
@@ -149,10 +166,17 @@ impl Store for Local {
         }
     }
 
-    fn renew(&mut self, request: &Request, fence: Option<FencingToken>, patience: &Patience) -> Result<Renewal, StoreError> {
+    fn renew(
+        &mut self,
+        request: &Request,
+        fence: Option<FencingToken>,
+        patience: &Patience,
+    ) -> Result<Renewal, StoreError> {
         let (renewal, wake) = self.database.transact(patience, |tx, boot| {
             let row = read(tx, &request.key)?;
-            let ours = |row: &Row| row.owner.as_deref() == Some(request.token.expose()) && row.boot == boot && !row.broken;
+            let ours = |row: &Row| {
+                row.owner.as_deref() == Some(request.token.expose()) && row.boot == boot && !row.broken
+            };
             match (&row, fence) {
                 (Some(row), _) if ours(row) && row.is_held(boot) => {
                     extend(tx, request)?;
@@ -182,8 +206,15 @@ impl Store for Local {
         self.give_back(&request.key, &request.token, true, patience).map(drop)
     }
 
-    fn check(&mut self, key: &Key, token: &OwnerToken, patience: &Patience) -> Result<Option<Duration>, StoreError> {
-        let row = self.database.transact(patience, |tx, boot| Ok(read(tx, key)?.filter(|row| row.is_held(boot) && !row.broken)))?;
+    fn check(
+        &mut self,
+        key: &Key,
+        token: &OwnerToken,
+        patience: &Patience,
+    ) -> Result<Option<Duration>, StoreError> {
+        let row = self.database.transact(patience, |tx, boot| {
+            Ok(read(tx, key)?.filter(|row| row.is_held(boot) && !row.broken))
+        })?;
         Ok(row.filter(|row| row.owner.as_deref() == Some(token.expose())).map(|row| row.until.left()))
     }
 
@@ -193,16 +224,29 @@ impl Store for Local {
             let mut locks = Vec::new();
             for key in known {
                 let holders = read(tx, &key)?.filter(|row| row.is_held(boot)).map(|row| row.holding());
-                let waiters = queue::alive(tx, &key, boot)?.into_iter().map(|place| Waiter { metadata: place.metadata });
-                locks.push(LockStatus { holders: holders.into_iter().collect(), waiters: waiters.collect(), key });
+                let waiters = queue::alive(tx, &key, boot)?
+                    .into_iter()
+                    .map(|place| Waiter { metadata: place.metadata });
+                locks.push(LockStatus {
+                    holders: holders.into_iter().collect(),
+                    waiters: waiters.collect(),
+                    key,
+                });
             }
             Ok(locks)
         })
     }
 
-    fn break_lock(&mut self, key: &Key, token: Option<&OwnerToken>, patience: &Patience) -> Result<Broken, StoreError> {
+    fn break_lock(
+        &mut self,
+        key: &Key,
+        token: Option<&OwnerToken>,
+        patience: &Patience,
+    ) -> Result<Broken, StoreError> {
         let (broken, wake) = self.database.transact(patience, |tx, boot| {
-            let Some(row) = read(tx, key)?.filter(|row| row.is_held(boot)) else { return Ok((Broken::Free, None)) };
+            let Some(row) = read(tx, key)?.filter(|row| row.is_held(boot)) else {
+                return Ok((Broken::Free, None));
+            };
             let holding = row.holding();
             if token.is_some_and(|token| row.owner.as_deref() != Some(token.expose())) {
                 return Ok((Broken::Other(holding), None));
@@ -240,21 +284,23 @@ fn next_fence(last: u64) -> u64 {
 }
 
 fn read(tx: &Transaction, key: &Key) -> rusqlite::Result<Option<Row>> {
-    tx.prepare_cached("SELECT fence, owner, since, until, boot, keep, broken, pids, metadata FROM lock WHERE key = ?1")?
-        .query_row([key.as_str()], |row| {
-            Ok(Row {
-                fence: row.get::<_, i64>(0)? as u64,
-                owner: row.get(1)?,
-                since: row.get::<_, i64>(2)? as u64,
-                until: BootTime::from_nanos(row.get::<_, i64>(3)? as u64),
-                boot: row.get(4)?,
-                keep: BootTime::from_nanos(row.get::<_, i64>(5)? as u64),
-                broken: row.get(6)?,
-                processes: Processes::from_text(&row.get::<_, String>(7)?),
-                metadata: Metadata::from_untrusted(&row.get::<_, String>(8)?),
-            })
+    tx.prepare_cached(
+        "SELECT fence, owner, since, until, boot, keep, broken, pids, metadata FROM lock WHERE key = ?1",
+    )?
+    .query_row([key.as_str()], |row| {
+        Ok(Row {
+            fence: row.get::<_, i64>(0)? as u64,
+            owner: row.get(1)?,
+            since: row.get::<_, i64>(2)? as u64,
+            until: BootTime::from_nanos(row.get::<_, i64>(3)? as u64),
+            boot: row.get(4)?,
+            keep: BootTime::from_nanos(row.get::<_, i64>(5)? as u64),
+            broken: row.get(6)?,
+            processes: Processes::from_text(&row.get::<_, String>(7)?),
+            metadata: Metadata::from_untrusted(&row.get::<_, String>(8)?),
         })
-        .optional()
+    })
+    .optional()
 }
 
 /// Makes the request the holder, for one TTL from now.
@@ -274,7 +320,8 @@ fn hold(tx: &Transaction, request: &Request, fence: u64, since: u64, boot: &str)
 }
 
 fn write(tx: &Transaction, key: &Key, row: Row) -> rusqlite::Result<()> {
-    let sql = "INSERT OR REPLACE INTO lock (key, fence, owner, since, until, boot, keep, broken, pids, metadata)
+    let sql =
+        "INSERT OR REPLACE INTO lock (key, fence, owner, since, until, boot, keep, broken, pids, metadata)
                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
     tx.prepare_cached(sql)?.execute(params![
         key.as_str(),
@@ -293,12 +340,19 @@ fn write(tx: &Transaction, key: &Key, row: Row) -> rusqlite::Result<()> {
 
 fn extend(tx: &Transaction, request: &Request) -> rusqlite::Result<()> {
     let until = Deadline::after(request.ttl.duration()).as_nanos() as i64;
-    tx.prepare_cached("UPDATE lock SET until = ?2 WHERE key = ?1")?.execute(params![request.key.as_str(), until])?;
+    tx.prepare_cached("UPDATE lock SET until = ?2 WHERE key = ?1")?
+        .execute(params![request.key.as_str(), until])?;
     Ok(())
 }
 
 /// Makes a waiter the holder until it confirms. Returns who is the first in line then.
-fn hand_over(tx: &Transaction, key: &Key, last_fence: u64, place: &Place, boot: &str) -> rusqlite::Result<Option<Place>> {
+fn hand_over(
+    tx: &Transaction,
+    key: &Key,
+    last_fence: u64,
+    place: &Place,
+    boot: &str,
+) -> rusqlite::Result<Option<Place>> {
     tx.prepare_cached("DELETE FROM waiter WHERE ticket = ?1")?.execute([place.ticket])?;
     let row = Row {
         fence: next_fence(last_fence),
@@ -331,7 +385,8 @@ fn set_free(tx: &Transaction, key: &Key, last_fence: u64, boot: &str) -> rusqlit
 }
 
 fn known_keys(tx: &Transaction) -> rusqlite::Result<Vec<Key>> {
-    let mut statement = tx.prepare("SELECT key FROM lock WHERE owner IS NOT NULL UNION SELECT key FROM waiter ORDER BY key")?;
+    let mut statement =
+        tx.prepare("SELECT key FROM lock WHERE owner IS NOT NULL UNION SELECT key FROM waiter ORDER BY key")?;
     let keys = statement.query_map([], |row| row.get::<_, String>(0))?;
     Ok(keys.flatten().filter_map(|key| key.parse().ok()).collect())
 }

@@ -22,7 +22,9 @@ impl Processes {
     /// All of them are gone. Without any, or when they cannot be seen from here, that is not known: then
     /// time decides.
     pub fn are_dead(&self) -> bool {
-        !self.processes.is_empty() && self.namespace == namespace() && self.processes.iter().all(|process| !is_alive(process))
+        !self.processes.is_empty()
+            && self.namespace == namespace()
+            && self.processes.iter().all(|process| !is_alive(process))
     }
 
     /// Descriptors that become readable with the death of each; none for those that cannot be seen.

@@ -29,22 +29,30 @@ impl Place {
     }
 }
 
-const PLACES: &str = "SELECT ticket, token, boot, bell, pids, metadata FROM waiter WHERE key = ?1 ORDER BY ticket";
+const PLACES: &str =
+    "SELECT ticket, token, boot, bell, pids, metadata FROM waiter WHERE key = ?1 ORDER BY ticket";
 
 /// Puts a request into line and returns its ticket: the one it had before, or a new one at the end.
-pub fn join(tx: &Transaction, request: &Request, bell: &str, ticket: Option<i64>, boot: &str) -> rusqlite::Result<i64> {
+pub fn join(
+    tx: &Transaction,
+    request: &Request,
+    bell: &str,
+    ticket: Option<i64>,
+    boot: &str,
+) -> rusqlite::Result<i64> {
     let sql = "INSERT OR IGNORE INTO waiter (ticket, token, key, boot, bell, pids, metadata)
                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
     tx.prepare_cached(sql)?.execute(params![
-            ticket,
-            request.token.expose(),
-            request.key.as_str(),
-            boot,
-            bell,
-            Processes::of(&request.pids).to_text(),
-            request.metadata.to_json()
-        ])?;
-    tx.prepare_cached("SELECT ticket FROM waiter WHERE token = ?1")?.query_row([request.token.expose()], |row| row.get(0))
+        ticket,
+        request.token.expose(),
+        request.key.as_str(),
+        boot,
+        bell,
+        Processes::of(&request.pids).to_text(),
+        request.metadata.to_json()
+    ])?;
+    tx.prepare_cached("SELECT ticket FROM waiter WHERE token = ?1")?
+        .query_row([request.token.expose()], |row| row.get(0))
 }
 
 pub fn leave(tx: &Transaction, token: &OwnerToken) -> rusqlite::Result<()> {

@@ -31,7 +31,12 @@ impl Bell {
 
     /// Waits until somebody rings, the holder dies, or it is time to ask: `true`; `false` when the
     /// patience ends first.
-    pub fn wait(&self, holder: &Processes, ask_at: Deadline, patience: &Patience) -> Result<bool, StoreError> {
+    pub fn wait(
+        &self,
+        holder: &Processes,
+        ask_at: Deadline,
+        patience: &Patience,
+    ) -> Result<bool, StoreError> {
         let watched = holder.watch();
         let mut dying: Vec<&OwnedFd> = watched.iter().collect();
         loop {

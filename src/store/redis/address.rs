@@ -97,9 +97,20 @@ mod tests {
         }
         let address = Address::parse("redis://u:p%40w@h").map(|address| (address.user, address.password));
         assert_eq!(address, Ok((Some("u".to_owned()), Some("p@w".to_owned()))));
-        for text in ["redis://", "redis://h:99999", "redis://h:0", "redis://h/x", "redis:h", "redis://h?db=1", "redis://:canary@h:x"] {
+        for text in [
+            "redis://",
+            "redis://h:99999",
+            "redis://h:0",
+            "redis://h/x",
+            "redis:h",
+            "redis://h?db=1",
+            "redis://:canary@h:x",
+        ] {
             let error = Address::parse(text).err();
-            assert!(error.is_some_and(|error| error.contains("redis://[user") && !error.contains("canary")), "{text}");
+            assert!(
+                error.is_some_and(|error| error.contains("redis://[user") && !error.contains("canary")),
+                "{text}"
+            );
         }
     }
 }

@@ -5,7 +5,9 @@ use std::os::unix::net::UnixStream;
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, SockaddrLike, SockaddrStorage, UnixAddr, sockopt};
+use nix::sys::socket::{
+    self, AddressFamily, SockFlag, SockType, SockaddrLike, SockaddrStorage, UnixAddr, sockopt,
+};
 use redis::{Cmd, Parser, Value};
 
 use super::address::Endpoint;
@@ -86,10 +88,12 @@ impl Connection {
         match (patient.cause, parsed) {
             (Some(failure), _) => Err(failure),
             (None, Ok(value)) => Ok(value),
-            (None, Err(error)) if error.kind() == redis::ErrorKind::Parse => {
-                Err(Failure::Broken("it does not speak the Redis protocol; is this the right port?".to_owned()))
+            (None, Err(error)) if error.kind() == redis::ErrorKind::Parse => Err(Failure::Broken(
+                "it does not speak the Redis protocol; is this the right port?".to_owned(),
+            )),
+            (None, Err(error)) if error.is_io_error() => {
+                Err(Failure::Broken("the server closed the connection".to_owned()))
             }
-            (None, Err(error)) if error.is_io_error() => Err(Failure::Broken("the server closed the connection".to_owned())),
             (None, Err(error)) => Err(Failure::Broken(error.to_string())),
         }
     }
@@ -150,7 +154,11 @@ impl Stream {
     }
 }
 
-fn connect(family: AddressFamily, address: &dyn SockaddrLike, patience: &Patience) -> Result<OwnedFd, Failure> {
+fn connect(
+    family: AddressFamily,
+    address: &dyn SockaddrLike,
+    patience: &Patience,
+) -> Result<OwnedFd, Failure> {
     let broken = |errno: Errno| Failure::Broken(errno.desc().to_lowercase());
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
     let fd = socket::socket(family, SockType::Stream, flags, None).map_err(broken)?;
@@ -179,7 +187,11 @@ pub fn ready(fd: BorrowedFd, flags: PollFlags, patience: &Patience) -> Result<()
     loop {
         // poll(2) takes whole milliseconds; one more keeps the loop from spinning.
         let millis = patience.until.left().as_millis();
-        let timeout = PollTimeout::from(if millis == 0 && patience.until.has_passed() { 0 } else { (millis + 1).min(60_000) as u16 });
+        let timeout = PollTimeout::from(if millis == 0 && patience.until.has_passed() {
+            0
+        } else {
+            (millis + 1).min(60_000) as u16
+        });
         let mut fds = vec![PollFd::new(fd, flags)];
         fds.extend(patience.interrupt.map(|interrupt| PollFd::new(interrupt, PollFlags::POLLIN)));
         match poll(&mut fds, timeout) {
@@ -214,7 +226,8 @@ impl Read for Patient<'_> {
         loop {
             self.wait(PollFlags::POLLIN)?;
             match self.stream.read_now(buffer) {
-                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+                Err(error)
+                    if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
                 other => return other,
             }
         }

@@ -18,7 +18,7 @@ pub use self::address::Address;
 use self::connection::{Connection, Failure};
 use self::keys::Names;
 use self::refusal::{Refusal, explain, refusal};
-use self::script::{Call, items, number, text};
+use self::script::{Call, items, text};
 use self::waiter::Waiter;
 use crate::lock::{
     Broken, FencingToken, Key, LockStatus, OwnerToken, Patience, Renewal, Request, Store, StoreError, Take,
@@ -43,7 +43,14 @@ const MOST_UNANSWERED: usize = 4;
 impl Redis {
     /// A store that connects when it is asked for something.
     pub fn new(address: Address) -> Redis {
-        Redis { name: address.to_string(), address, connection: None, unanswered: Vec::new(), waiter: None, asked: false }
+        Redis {
+            name: address.to_string(),
+            address,
+            connection: None,
+            unanswered: Vec::new(),
+            waiter: None,
+            asked: false,
+        }
     }
 
     /// Calls a script. A connection that broke is replaced once, and the call repeated: the owner token
@@ -51,7 +58,9 @@ impl Redis {
     fn call(&mut self, key: Option<&Key>, call: &Call, patience: &Patience) -> Result<Value, StoreError> {
         let reply = self.query(&call.by_hash(), patience)?;
         let reply = match &reply {
-            Value::ServerError(error) if refusal(error) == Refusal::NoScript => self.query(&call.in_full(), patience)?,
+            Value::ServerError(error) if refusal(error) == Refusal::NoScript => {
+                self.query(&call.in_full(), patience)?
+            }
             _ => reply,
         };
         match (reply, key) {
@@ -101,7 +110,8 @@ impl Redis {
 
     /// A new connection, logged in. Without a password and a database number nothing is sent for that.
     fn connect(&self, patience: &Patience) -> Result<Connection, StoreError> {
-        let mut connection = Connection::open(&self.address.endpoint, patience).map_err(|failure| self.unreachable(failure))?;
+        let mut connection = Connection::open(&self.address.endpoint, patience)
+            .map_err(|failure| self.unreachable(failure))?;
         let mut login = Vec::new();
         if let Some(password) = &self.address.password {
             login.push(redis::cmd("AUTH").arg(self.address.user.as_deref()).arg(password).take());
@@ -114,6 +124,14 @@ impl Redis {
             self.accepted(reply)?;
         }
         Ok(connection)
+    }
+
+    /// What a reply says; one that says nothing known leaves the outcome unknown.
+    fn understood<T>(&mut self, meaning: Option<T>) -> Result<T, StoreError> {
+        meaning.ok_or_else(|| {
+            self.connection = None;
+            self.unreachable(Failure::Broken("its answer makes no sense; is it a Redis server?".to_owned()))
+        })
     }
 
     fn unreachable(&self, failure: Failure) -> StoreError {
@@ -139,7 +157,8 @@ impl Redis {
         let mut keys = Vec::new();
         let mut cursor = "0".to_owned();
         loop {
-            let scan = redis::cmd("SCAN").arg(&cursor).arg("MATCH").arg("redlock:{*").arg("COUNT").arg(1000).take();
+            let scan =
+                redis::cmd("SCAN").arg(&cursor).arg("MATCH").arg("redlock:{*").arg("COUNT").arg(1000).take();
             let reply = self.query(&scan, patience)?;
             let mut page = items(self.accepted(reply)?).into_iter();
             cursor = text(page.next().as_ref());
@@ -158,7 +177,7 @@ impl Store for Redis {
     fn take(&mut self, request: &Request, patience: &Patience) -> Result<Take, StoreError> {
         let call = self.take_call(request, "once", "");
         let reply = self.call(Some(&request.key), &call, patience)?;
-        Ok(reply::taken(reply).into())
+        Ok(self.understood(reply::taken(reply))?.into())
     }
 
     fn line_up(&mut self, request: &Request, patience: &Patience) -> Result<Take, StoreError> {
@@ -175,7 +194,12 @@ impl Store for Redis {
         }
     }
 
-    fn renew(&mut self, request: &Request, fence: Option<FencingToken>, patience: &Patience) -> Result<Renewal, StoreError> {
+    fn renew(
+        &mut self,
+        request: &Request,
+        fence: Option<FencingToken>,
+        patience: &Patience,
+    ) -> Result<Renewal, StoreError> {
         // The keeper has no more use for what the waiter needed.
         self.waiter = None;
         let call = Call::new(&script::RENEW, &Names::of(&request.key), Some(&request.token))
@@ -183,24 +207,27 @@ impl Store for Redis {
             .arg(request.metadata.to_json())
             .arg(fence.map(|fence| fence.to_string()).unwrap_or_default());
         let reply = self.call(Some(&request.key), &call, patience)?;
-        Ok(reply::renewed(reply))
+        self.understood(reply::renewed(reply))
     }
 
     fn release(&mut self, key: &Key, token: &OwnerToken, patience: &Patience) -> Result<bool, StoreError> {
         let call = Call::new(&script::RELEASE, &Names::of(key), Some(token)).arg("");
         self.send_behind_unanswered(&call, patience);
-        self.call(Some(key), &call, patience).map(|reply| number(Some(&reply)) == 1)
+        let reply = self.call(Some(key), &call, patience)?;
+        self.understood(reply::released(reply))
     }
 
     fn withdraw(&mut self, request: &Request, patience: &Patience) -> Result<(), StoreError> {
-        let call = Call::new(&script::RELEASE, &Names::of(&request.key), Some(&request.token)).arg(Waiter::place(request));
+        let call = Call::new(&script::RELEASE, &Names::of(&request.key), Some(&request.token))
+            .arg(Waiter::place(request));
         if !self.asked {
             return Ok(());
         }
         let hung = self.send_behind_unanswered(&call, patience);
         self.waiter = None;
         if hung.is_empty() {
-            return self.call(Some(&request.key), &call, patience).map(drop);
+            let reply = self.call(Some(&request.key), &call, patience)?;
+            return self.understood(reply::released(reply)).map(drop);
         }
         // Only an answer on the connection of the take itself says that the take is undone.
         for mut connection in hung {
@@ -211,7 +238,12 @@ impl Store for Redis {
         Ok(())
     }
 
-    fn check(&mut self, key: &Key, token: &OwnerToken, patience: &Patience) -> Result<Option<Duration>, StoreError> {
+    fn check(
+        &mut self,
+        key: &Key,
+        token: &OwnerToken,
+        patience: &Patience,
+    ) -> Result<Option<Duration>, StoreError> {
         let call = Call::new(&script::CHECK, &Names::of(key), Some(token));
         Ok(match self.call(Some(key), &call, patience)? {
             Value::Int(left) => Some(reply::left(left).unwrap_or(Duration::MAX)),
@@ -235,9 +267,15 @@ impl Store for Redis {
         Ok(locks)
     }
 
-    fn break_lock(&mut self, key: &Key, token: Option<&OwnerToken>, patience: &Patience) -> Result<Broken, StoreError> {
+    fn break_lock(
+        &mut self,
+        key: &Key,
+        token: Option<&OwnerToken>,
+        patience: &Patience,
+    ) -> Result<Broken, StoreError> {
         let call = Call::new(&script::BREAK, &Names::of(key), token);
-        self.call(Some(key), &call, patience).map(reply::broken)
+        let reply = self.call(Some(key), &call, patience)?;
+        self.understood(reply::broken(reply))
     }
 }
 
@@ -253,7 +291,12 @@ impl Redis {
 
     /// Asks with a place in the queue. The wake-up channel is opened first: who cannot be woken counts
     /// as dead.
-    fn ask_in_line(&mut self, waiter: &mut Waiter, request: &Request, patience: &Patience) -> Result<Take, StoreError> {
+    fn ask_in_line(
+        &mut self,
+        waiter: &mut Waiter,
+        request: &Request,
+        patience: &Patience,
+    ) -> Result<Take, StoreError> {
         if !waiter.is_listening() {
             let connection = self.connect(patience)?;
             let channel = Names::of(&request.key).channel + request.token.expose();
@@ -261,6 +304,6 @@ impl Redis {
         }
         let call = self.take_call(request, waiter.mode(), waiter.ticket());
         let reply = self.call(Some(&request.key), &call, patience)?;
-        Ok(waiter.note(reply::taken(reply)))
+        Ok(waiter.note(self.understood(reply::taken(reply))?))
     }
 }

@@ -28,24 +28,46 @@ pub fn refusal(error: &ServerError) -> Refusal {
         Refusal::NoScript
     } else if says("WRONGTYPE") {
         Refusal::WrongType
-    } else if ["NOAUTH", "WRONGPASS", "NOPERM", "AUTH failed", "AUTH <password>", "can't run this command", "No permissions"].into_iter().any(says) {
+    } else if [
+        "NOAUTH",
+        "unauthenticated",
+        "WRONGPASS",
+        "NOPERM",
+        "AUTH failed",
+        "AUTH <password>",
+        "can't run this command",
+        "No permissions",
+    ]
+    .into_iter()
+    .any(says)
+    {
         Refusal::Denied
-    } else if ["LOADING", "BUSY", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "max number of clients"].into_iter().any(says) {
+    } else if ["LOADING", "BUSY", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "max number of clients"]
+        .into_iter()
+        .any(says)
+    {
         Refusal::Transient
     } else {
         Refusal::Unable
     }
 }
 
+const LOGIN: &str =
+    "it wants a password: --password-file, REDISCLI_AUTH, or the URL in the configuration file";
+
 /// The server's words, with what to do about them where that is not plain.
 pub fn explain(error: &ServerError) -> String {
     let details = error.details().unwrap_or_default().lines().next().unwrap_or_default();
     let details = details.split(" script: ").next().unwrap_or(details).trim_end_matches(',');
     let hint = match error.code() {
-        "NOAUTH" => "it wants a password: --password-file, REDISCLI_AUTH, or the URL in the configuration file",
+        // Before the login Redis reads no command as long as ours.
+        "ERR" if details.contains("unauthenticated") => return format!("NOAUTH {LOGIN}"),
+        "NOAUTH" => LOGIN,
         "WRONGPASS" => "check --user and the password",
         "NOPERM" => "give the user this permission; the least ACL is in redlock(1)",
-        "ERR" if details.contains("can't run this command") => "the user lacks a permission inside scripts; the least ACL is in redlock(1)",
+        "ERR" if details.contains("can't run this command") => {
+            "the user lacks a permission inside scripts; the least ACL is in redlock(1)"
+        }
         "ERR" if details.contains("AUTH <password>") => "the server has no password; leave it out",
         "OOM" => "it is out of memory: raise maxmemory or free some",
         "READONLY" => "it is a replica: name its master",

@@ -19,7 +19,9 @@ pub enum Taken {
         newly_queued: bool,
     },
     /// The server lost its data; a lease may be alive all the same.
-    Vanished { ticket: String },
+    Vanished {
+        ticket: String,
+    },
 }
 
 impl From<Taken> for Take {
@@ -32,12 +34,15 @@ impl From<Taken> for Take {
     }
 }
 
-pub fn taken(reply: Value) -> Taken {
+/// `None` for a reply that makes no sense.
+pub fn taken(reply: Value) -> Option<Taken> {
     let reply = items(reply);
-    match text(reply.first()).as_str() {
-        "granted" => Taken::Granted(FencingToken(number(reply.get(1)).max(0) as u64)),
+    Some(match text(reply.first()).as_str() {
+        "granted" => {
+            Taken::Granted(FencingToken(u64::try_from(number(reply.get(1))).ok().filter(|fence| *fence > 0)?))
+        }
         "vanished" => Taken::Vanished { ticket: text(reply.get(1)) },
-        _ => {
+        "busy" => {
             let holder = reply.get(1).cloned().map(items).unwrap_or_default();
             Taken::Busy {
                 ttl: Duration::from_millis(number(holder.get(4)).max(0) as u64),
@@ -46,26 +51,39 @@ pub fn taken(reply: Value) -> Taken {
                 newly_queued: number(reply.get(4)) == 1,
             }
         }
-    }
+        _ => return None,
+    })
 }
 
-pub fn renewed(reply: Value) -> Renewal {
+/// `None` for a reply that makes no sense.
+pub fn renewed(reply: Value) -> Option<Renewal> {
     let reply = items(reply);
     match text(reply.first()).as_str() {
-        "extended" => Renewal::Extended,
-        "healed" => Renewal::Healed,
-        _ => Renewal::Lost(reply.get(1).cloned().map(|holder| holding(&items(holder)))),
+        "extended" => Some(Renewal::Extended),
+        "healed" => Some(Renewal::Healed),
+        "lost" => Some(Renewal::Lost(reply.get(1).cloned().map(|holder| holding(&items(holder))))),
+        _ => None,
     }
 }
 
-pub fn broken(reply: Value) -> Broken {
+/// `None` for a reply that makes no sense.
+pub fn released(reply: Value) -> Option<bool> {
+    match reply {
+        Value::Int(released) => Some(released == 1),
+        _ => None,
+    }
+}
+
+/// `None` for a reply that makes no sense.
+pub fn broken(reply: Value) -> Option<Broken> {
     let reply = items(reply);
     let holder = holding(&reply.get(1).cloned().map(items).unwrap_or_default());
     match text(reply.first()).as_str() {
-        "free" => Broken::Free,
-        "told" => Broken::Told(holder),
-        "other" => Broken::Other(holder),
-        _ => Broken::Freed(holder),
+        "free" => Some(Broken::Free),
+        "told" => Some(Broken::Told(holder)),
+        "other" => Some(Broken::Other(holder)),
+        "freed" => Some(Broken::Freed(holder)),
+        _ => None,
     }
 }
 
@@ -88,7 +106,9 @@ pub fn left(millis: i64) -> Option<Duration> {
 /// See `describe` in `scripts/queue.lua`.
 fn holding(description: &[Value]) -> Holding {
     let metadata = text(description.first());
-    let positive = |index: usize| Some(number(description.get(index))).filter(|number| *number > 0).map(|number| number as u64);
+    let positive = |index: usize| {
+        Some(number(description.get(index))).filter(|number| *number > 0).map(|number| number as u64)
+    };
     Holding {
         metadata: (!metadata.is_empty()).then(|| Metadata::from_untrusted(&metadata)),
         fence: positive(1).map(FencingToken),

@@ -14,7 +14,8 @@ pub struct Script {
 
 macro_rules! script {
     ($file:literal) => {{
-        const TEXT: &str = concat!(include_str!("scripts/queue.lua"), include_str!(concat!("scripts/", $file)));
+        const TEXT: &str =
+            concat!(include_str!("scripts/queue.lua"), include_str!(concat!("scripts/", $file)));
         Script { text: TEXT, source: LazyLock::new(|| Source::new(TEXT)) }
     }};
 }

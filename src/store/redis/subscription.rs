@@ -21,7 +21,11 @@ pub enum News {
 
 impl Subscription {
     /// Listens to `channel`. From here on the server counts the waiter as alive.
-    pub fn open(mut connection: Connection, channel: &str, patience: &Patience) -> Result<Subscription, Failure> {
+    pub fn open(
+        mut connection: Connection,
+        channel: &str,
+        patience: &Patience,
+    ) -> Result<Subscription, Failure> {
         match connection.query(redis::cmd("SUBSCRIBE").arg(channel), patience)? {
             Value::Array(_) => Ok(Subscription { connection }),
             Value::ServerError(error) => Err(Failure::Broken(super::refusal::explain(&error))),
@@ -35,7 +39,9 @@ impl Subscription {
             let message = items(self.connection.read(patience)?);
             if text(message.first()) == "message" {
                 let news = text(message.get(2));
-                return Ok(news.parse().map_or(News::Granted, |millis| News::First(Duration::from_millis(millis))));
+                return Ok(news
+                    .parse()
+                    .map_or(News::Granted, |millis| News::First(Duration::from_millis(millis))));
             }
         }
     }

@@ -36,7 +36,12 @@ impl Waiter {
         self.subscription.is_some()
     }
 
-    pub fn listen_on(&mut self, connection: Connection, channel: &str, patience: &Patience) -> Result<(), Failure> {
+    pub fn listen_on(
+        &mut self,
+        connection: Connection,
+        channel: &str,
+        patience: &Patience,
+    ) -> Result<(), Failure> {
         self.subscription = Some(Subscription::open(connection, channel, patience)?);
         Ok(())
     }
@@ -94,7 +99,9 @@ impl Waiter {
             match subscription.listen(&until) {
                 Ok(News::Granted) => return Ok(true),
                 // The holder is alive: ask when its lease ends.
-                Ok(News::First(left)) => self.ask_at = Some(Deadline::after(just_after(left)).min(fallback_at)),
+                Ok(News::First(left)) => {
+                    self.ask_at = Some(Deadline::after(just_after(left)).min(fallback_at))
+                }
                 Err(Failure::TimedOut) if ask_at.has_passed() => return Ok(true),
                 Err(Failure::TimedOut) => return Ok(false),
                 Err(Failure::Interrupted) => return Err(StoreError::Interrupted),

@@ -1,0 +1,156 @@
+//! Answers that never came, or were none, or said no.
+
+use std::time::{Duration, Instant};
+
+use crate::harness::{Fault, Proxy, Redis, Redlock, Store, eventually};
+
+fn behind_proxy() -> (Store, Proxy) {
+    let store = Store::redis();
+    // The scripts are known, so that the take is one round trip.
+    store.redlock(&["run", "-k", "warm", "--", "true"]).run().expect(0);
+    let proxy = Proxy::to(store.redis.as_ref().map_or(0, |redis| redis.port));
+    (store, proxy)
+}
+
+/// A take whose answer was cut off asks again and finds itself, at every byte.
+#[test]
+fn answer_cut_at_every_byte() {
+    for at in 0..48 {
+        let (store, proxy) = behind_proxy();
+        proxy.set(Fault::CutReplyAt(at));
+        Redlock::new(&["run", "-k", "X", "--", "true"]).server(&proxy.url()).run().expect(0);
+        assert!(proxy.injected() > 0);
+        assert!(store.status("X")["holders"][0].is_null());
+    }
+}
+
+#[test]
+fn rubbish_for_an_answer() {
+    for rubbish in [
+        "HTTP/1.1 400 Bad Request\r\n\r\n",
+        "*9223372036854775807\r\n",
+        "$-7\r\nx\r\n",
+        "\u{0}\u{1}\u{2}",
+        ":99999999999999999999\r\n",
+        "*2\r\n*1\r\n",
+    ] {
+        let (store, proxy) = behind_proxy();
+        proxy.set(Fault::Rubbish(rubbish));
+        let run = Redlock::new(&["run", "-k", "X", "--connect-timeout", "1s", "--", "true"])
+            .server(&proxy.url())
+            .run();
+        // Asked again it works; or it is given up in time. Never a crash, never a lock left behind.
+        assert!([0, 69, 75].contains(&run.code()), "{rubbish:?}: {run:?}");
+        eventually(Duration::from_secs(5), "nothing is held", || store.status("X")["holders"][0].is_null());
+    }
+}
+
+#[test]
+fn a_web_server() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("its number").port();
+    std::thread::spawn(move || {
+        use std::io::{Read, Write};
+        for mut stream in listener.incoming().flatten() {
+            let _ = stream.read(&mut [0; 1024]);
+            let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n");
+        }
+    });
+    let run = Redlock::new(&["run", "-k", "X", "--", "true"])
+        .server(&format!("redis://127.0.0.1:{port}"))
+        .run()
+        .expect(69);
+    assert!(run.line().contains("does not speak the Redis protocol"), "{run:?}");
+}
+
+/// A server that accepts and never answers: no start, within --connect-timeout, and when it goes on nothing
+/// is left of the take.
+#[test]
+fn hung_server_carries_out_the_take_in_the_end() {
+    let store = Store::redis();
+    store.redlock(&["run", "-k", "warm", "--", "true"]).run().expect(0);
+    let redis = store.redis.as_ref().expect("a Redis");
+    redis.pause();
+    let start = Instant::now();
+    let args = ["run", "-k", "X", "--connect-timeout", "500ms", "--", "sh", "-c", "echo started"];
+    let run = store.redlock(&args).run().expect(69);
+    assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+    assert!(
+        run.line().contains("no answer in time") && run.line().contains("may stay locked for up to 30s"),
+        "{run:?}"
+    );
+    assert_eq!(run.stdout, "");
+    redis.resume();
+    // The take is carried out, and the release behind it.
+    eventually(Duration::from_secs(5), "both were carried out", || {
+        redis.cli(&["HGET", "redlock:{X}:state:X", "fence"]) != ""
+    });
+    eventually(Duration::from_secs(1), "the key is gone", || redis.cli(&["EXISTS", "X"]) == "0");
+}
+
+/// Ctrl-C while the server hangs ends at once.
+#[test]
+fn interrupted_while_taking() {
+    let store = Store::redis();
+    let redis = store.redis.as_ref().expect("a Redis");
+    redis.pause();
+    let run = store.redlock(&["run", "-k", "X", "--connect-timeout", "60s", "--", "true"]).spawn();
+    eventually(Duration::from_secs(5), "it has connected", || {
+        std::fs::read_to_string(format!("/proc/{}/net/tcp", run.pid()))
+            .is_ok_and(|table| table.contains(&format!(":{:04X} 01", redis.port)))
+    });
+    let start = Instant::now();
+    run.signal(nix::sys::signal::Signal::SIGINT);
+    assert_eq!(run.finish().code(), -2);
+    assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+}
+
+/// What servers say no with: exit status, and a word of the line.
+#[test]
+fn refusals() {
+    let refused = |redis: &Redis, prepare: &[&[&str]], code: i32, word: &str| {
+        for command in prepare {
+            redis.cli(command);
+        }
+        let run = Redlock::new(&["run", "-k", "X", "--connect-timeout", "1s", "--", "echo", "started"])
+            .server(&redis.url())
+            .run();
+        assert!(run.code() == code && run.line().contains(word) && run.stdout.is_empty(), "{run:?}");
+    };
+    refused(&Redis::with(&["--requirepass", "canary"]), &[], 77, "NOAUTH");
+    refused(&Redis::start(), &[&["HSET", "X", "a", "b"]], 78, "'X' is not a lock");
+    refused(&Redis::start(), &[&["CONFIG", "SET", "maxmemory", "1"]], 69, "out of memory");
+    refused(&Redis::start(), &[&["REPLICAOF", "127.0.0.1", "1"]], 69, "replica");
+    refused(&Redis::start(), &[&["ACL", "SETUSER", "default", "-evalsha"]], 77, "NOPERM");
+    refused(&Redis::start(), &[&["ACL", "SETUSER", "default", "-set"]], 77, "permission");
+    let full = Redis::with(&["--maxclients", "1"]);
+    let _only_client = std::net::TcpStream::connect(("127.0.0.1", full.port)).expect("the only client");
+    refused(&full, &[], 69, "max number of clients");
+}
+
+#[test]
+fn passwords() {
+    let redis = Redis::with(&["--requirepass", "canary"]);
+    let url = redis.url();
+    let file = crate::harness::Folder::new().path("password");
+    std::fs::create_dir_all(file.parent().expect("a folder")).expect("the folder");
+    std::fs::write(&file, "canary\n").expect("a password file");
+    std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o600)).expect("its mode");
+    let path = file.display().to_string();
+    Redlock::new(&["run", "-k", "X", "--password-file", &path, "--", "true"]).server(&url).run().expect(0);
+    Redlock::new(&["run", "-k", "X", "--", "true"])
+        .server(&url)
+        .env("REDISCLI_AUTH", "canary")
+        .run()
+        .expect(0);
+    let wrong = Redlock::new(&["run", "-v", "-k", "X", "--", "true"])
+        .server(&url)
+        .env("REDISCLI_AUTH", "wrong-canary")
+        .run()
+        .expect(77);
+    assert!(wrong.line().contains("WRONGPASS") && !wrong.stderr.contains("canary"), "{wrong:?}");
+    let with_url = url.replace("redis://", "redis://:canary@");
+    Redlock::new(&["run", "-k", "X", "--", "true"]).server(&with_url).run().expect(0);
+    let refused = Redlock::new(&["run", "-k", "X", "-S", &with_url, "--", "true"]).run().expect(64);
+    assert!(!refused.stderr.contains("canary"), "{refused:?}");
+}

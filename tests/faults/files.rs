@@ -1,0 +1,105 @@
+//! The file of the local store is full, damaged, forbidden, or gone.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use nix::sys::signal::Signal;
+
+use crate::harness::{Finished, Folder, Redlock, Store, eventually};
+
+fn run_on(path: &std::path::Path) -> Finished {
+    let url = format!("local:{}", path.display());
+    Redlock::new(&["run", "-k", "X", "-S", &url, "--connect-timeout", "1s", "--", "echo", "started"]).run()
+}
+
+#[test]
+fn damaged() {
+    let folder = Folder::new();
+    fs::write(folder.path("file"), "this is no database, and longer than a header has to be: ".repeat(20))
+        .expect("a file");
+    let run = run_on(&folder.path("file")).expect(78);
+    assert!(run.line().contains("damaged or holds something else") && run.stdout.is_empty(), "{run:?}");
+}
+
+#[test]
+fn a_directory() {
+    let folder = Folder::new();
+    let run = run_on(&folder.path("")).expect(78);
+    assert!(run.line().contains("directory"), "{run:?}");
+}
+
+#[test]
+fn a_full_disk() {
+    // /dev/full takes no byte; the store's folder is a file system of its own that is full.
+    let run = run_on(std::path::Path::new("/dev/full"));
+    assert!([69, 78].contains(&run.code()) && run.stdout.is_empty(), "{run:?}");
+    assert_eq!(run.stderr.lines().count(), 1, "{run:?}");
+}
+
+#[test]
+fn a_folder_that_cannot_be_made() {
+    let run = run_on(std::path::Path::new("/proc/nowhere/locks.db")).expect(69);
+    assert!(run.line().contains("local:/proc/nowhere/locks.db"), "{run:?}");
+}
+
+/// A file that another user's program may not write.
+#[test]
+fn forbidden() {
+    let folder = Folder::new();
+    let path = folder.path("locks.db");
+    run_on(&path).expect(0);
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o444)).expect("its mode");
+    let url = format!("local:{}", path.display());
+    let mut run = Redlock::new(&["run", "-k", "X", "-S", &url, "--", "echo", "started"]);
+    use std::os::unix::process::CommandExt;
+    run.command.uid(65534).gid(65534);
+    let run = run.run().expect(69);
+    assert!(run.line().contains("permission denied") && run.stdout.is_empty(), "{run:?}");
+}
+
+/// Killed at any moment, the file is as it should be.
+#[test]
+fn killed_while_writing() {
+    let store = Store::local();
+    for round in 0..100 {
+        let run = store.redlock(&["run", "-k", "X", "--wait", "--", "true"]).spawn();
+        let pause = std::time::Duration::from_micros(round * 50);
+        let end = std::time::Instant::now() + pause;
+        // Not a wait for anything: the moment of the kill is what varies.
+        while std::time::Instant::now() < end {}
+        let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(run.pid()), Signal::SIGKILL);
+        run.finish();
+    }
+    store.redlock(&["run", "-k", "X", "--wait", "10s", "--", "true"]).run().expect(0);
+}
+
+/// After a reboot nothing is held: the boot id in the file is another one.
+#[test]
+fn rebooted() {
+    let store = Store::local();
+    store.redlock(&["acquire", "-k", "X", "--ttl", "1h"]).run().expect(0);
+    store.redlock(&["run", "-k", "X", "--", "true"]).run().expect(75);
+    let path = store.url.trim_start_matches("local:").to_owned();
+    let sql = "UPDATE lock SET boot = '00000000-0000-0000-0000-000000000000'";
+    let script =
+        format!("import sqlite3; db = sqlite3.connect('{path}'); db.execute(\"{sql}\"); db.commit()");
+    assert!(std::process::Command::new("python3").args(["-c", &script]).status().expect("python3").success());
+    store.redlock(&["run", "-k", "X", "--", "true"]).run().expect(0);
+}
+
+/// The file is removed while a job runs: its next renewal makes a new one with the lock in it.
+#[test]
+fn removed() {
+    let store = Store::local();
+    let path = store.url.trim_start_matches("local:").to_owned();
+    let first = store.redlock(&["run", "-k", "X", "--ttl", "1s", "--", "sleep", "3"]).spawn();
+    store.await_holder("X");
+    for suffix in ["", "-wal", "-shm"] {
+        let _ = fs::remove_file(format!("{path}{suffix}"));
+    }
+    eventually(std::time::Duration::from_secs(2), "the lock is back", || {
+        store.status("X")["holders"][0].is_object()
+    });
+    store.redlock(&["run", "-k", "X", "--", "true"]).run().expect(75);
+    first.finish().expect(0);
+}

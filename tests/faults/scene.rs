@@ -1,0 +1,85 @@
+use std::time::Duration;
+
+use crate::harness::{Finished, Redlock, Running, Store, Witness, await_file, eventually, is_alive, pid_in};
+
+/// One job holds the lock, another waits for it, and something happens to the first.
+pub struct Scene {
+    pub store: Store,
+    pub witness: Witness,
+    pub first: Running,
+    pub second: Running,
+    pub faults: usize,
+}
+
+/// The job that must not live on: it ignores SIGTERM, has a child in its session and one in a session of its
+/// own whose parent is gone, and writes their pids down. "$0" is the folder. The witness is inside as long as
+/// one of them is.
+const STUBBORN: &str = r#"
+cd "$0" || exit 9
+trap '' TERM
+(set -C; echo $$ > owner) || exit 9
+echo start >> log
+sh -c 'trap "" TERM; echo $$ > child; while :; do sleep 0.05; done' &
+setsid sh -c 'trap "" TERM; setsid sh -c "echo \$\$ > daemon; while :; do sleep 0.05; done" & exit' 
+while :; do sleep 0.05; done
+"#;
+
+/// The second job checks that nobody of the first is alive.
+const SECOND: &str = r#"
+cd "$0" || exit 9
+for name in owner child daemon; do
+    pid=$(cat $name 2>/dev/null) || continue
+    if [ -r /proc/$pid/stat ] && ! grep -q ') [ZX] ' /proc/$pid/stat; then echo "$name $pid is alive" >> overlaps; fi
+done
+echo start >> log
+"#;
+
+impl Scene {
+    /// The first holds the key with a TTL of three seconds, the second waits.
+    pub fn new(store: Store) -> Scene {
+        let url = store.url.clone();
+        Scene::through(store, url)
+    }
+
+    /// As `new`, with the first one reaching the store at `url`.
+    pub fn through(store: Store, url: String) -> Scene {
+        let witness = Witness::new();
+        let folder = witness.folder();
+        let args = ["run", "--key", "X", "--ttl", "3s", "--", "sh", "-c", STUBBORN, &folder];
+        let first = Redlock::new(&args).server(&url).spawn();
+        for name in ["owner", "child", "daemon"] {
+            await_file(&witness.file(name));
+            pid_in(&witness.file(name));
+        }
+        let second =
+            store.redlock(&["run", "--key", "X", "--wait", "60s", "--", "sh", "-c", SECOND, &folder]).spawn();
+        store.await_waiters("X", 1);
+        Scene { store, witness, first, second, faults: 0 }
+    }
+
+    /// Does something to the first, and counts it.
+    pub fn fault(&mut self, fault: impl FnOnce(&mut Scene)) {
+        fault(self);
+        self.faults += 1;
+    }
+
+    pub fn job_is_alive(&self) -> bool {
+        let pids = ["owner", "child", "daemon"].map(|name| pid_in(&self.witness.file(name)));
+        pids.into_iter().any(is_alive)
+    }
+
+    /// The second one runs in the end, and met nobody.
+    #[track_caller]
+    pub fn second_is_alone(self) -> Finished {
+        assert!(self.faults > 0, "nothing was done to the first");
+        self.second.finish().expect(0);
+        self.witness.assert_alone();
+        assert_eq!(self.witness.entries(), 2);
+        self.first.finish()
+    }
+
+    /// Waits until all of the first job is dead.
+    pub fn await_death(&self, limit: Duration) {
+        eventually(limit, "the death of the whole job", || !self.job_is_alive());
+    }
+}

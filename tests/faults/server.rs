@@ -1,0 +1,168 @@
+//! The Redis server dies, hangs, forgets, or is cut off, while a job runs and another waits.
+
+use std::time::Duration;
+
+use crate::harness::{Fault, Proxy, Redis, Redlock, Store, Witness, eventually};
+use crate::scene::Scene;
+
+fn redis(scene: &mut Scene) -> &mut Redis {
+    scene.store.redis.as_mut().expect("a scene on Redis")
+}
+
+/// The job is dead by the fence, and the second gets in when the server goes on.
+#[test]
+fn hung() {
+    let mut scene = Scene::new(Store::redis());
+    scene.fault(|scene| redis(scene).pause());
+    scene.await_death(Duration::from_secs(4));
+    redis(&mut scene).resume();
+    let first = scene.second_is_alone();
+    assert_eq!(first.code(), 79, "{first:?}");
+    assert!(first.stderr.contains("lost 'X'"), "{first:?}");
+}
+
+#[test]
+fn killed_for_good() {
+    let mut scene = Scene::new(Store::redis());
+    scene.fault(|scene| redis(scene).kill());
+    scene.await_death(Duration::from_secs(4));
+    redis(&mut scene).restart();
+    assert_eq!(scene.second_is_alone().code(), 79);
+}
+
+/// The connection of the first one is stalled: half open.
+#[test]
+fn stalled() {
+    let store = Store::redis();
+    let proxy = Proxy::to(store.redis.as_ref().map_or(0, |redis| redis.port));
+    let mut scene = Scene::through(store, proxy.url());
+    scene.fault(|_| proxy.set(Fault::Stall));
+    scene.await_death(Duration::from_secs(4));
+    assert_eq!(scene.second_is_alone().code(), 79);
+}
+
+#[test]
+fn overwritten_by_another_token() {
+    let mut scene = Scene::new(Store::redis());
+    scene.fault(|scene| {
+        redis(scene).cli(&["SET", "X", "another", "PX", "2500"]);
+    });
+    scene.await_death(Duration::from_secs(3));
+    let first = scene.second_is_alone();
+    assert_eq!(first.code(), 79, "{first:?}");
+    assert!(first.stderr.contains("held by another program"), "{first:?}");
+}
+
+/// A key that only held for a moment: the first heals or loses its lock, the second does not slip in.
+#[test]
+fn overwritten_for_a_moment() {
+    let mut scene = Quiet::new(&[]);
+    scene.redis().cli(&["SET", "X", "another", "PX", "50"]);
+    scene.goes_on_healed();
+}
+
+#[test]
+fn flushed() {
+    let mut scene = Quiet::new(&[]);
+    scene.redis().cli(&["FLUSHALL"]);
+    scene.goes_on_healed();
+}
+
+#[test]
+fn key_deleted() {
+    let mut scene = Quiet::new(&[]);
+    scene.redis().cli(&["DEL", "X"]);
+    scene.goes_on_healed();
+}
+
+#[test]
+fn restarted_empty() {
+    let mut scene = Quiet::new(&[]);
+    scene.redis().kill();
+    scene.redis().restart();
+    scene.goes_on_healed();
+}
+
+#[test]
+fn restarted_with_its_data() {
+    let mut scene = Quiet::new(&["--appendonly", "yes", "--appendfsync", "always"]);
+    scene.redis().kill();
+    scene.redis().restart();
+    scene.goes_on();
+}
+
+#[test]
+fn connections_cut() {
+    let mut scene = Quiet::new(&[]);
+    scene.redis().cli(&["CLIENT", "KILL", "TYPE", "normal"]);
+    scene.redis().cli(&["CLIENT", "KILL", "TYPE", "pubsub"]);
+    scene.goes_on();
+}
+
+#[test]
+fn scripts_forgotten() {
+    let mut scene = Quiet::new(&[]);
+    scene.redis().cli(&["SCRIPT", "FLUSH"]);
+    scene.goes_on();
+}
+
+/// With other fencing tokens granted since, a lock that is gone is lost, not healed.
+#[test]
+fn gone_and_granted_to_another_since() {
+    let mut scene = Scene::new(Store::redis());
+    scene.fault(|scene| {
+        let state = "redlock:{X}:state:X";
+        redis(scene).cli(&["HSET", state, "owner", "another", "fence", "9000000000000000", "until", "0"]);
+        redis(scene).cli(&["DEL", "X"]);
+    });
+    assert_eq!(scene.second_is_alone().code(), 79);
+}
+
+/// A job that the fault must not stop, of a holder that must go on, and a second one in line.
+struct Quiet {
+    store: Store,
+    witness: Witness,
+    first: crate::harness::Running,
+    second: crate::harness::Running,
+}
+
+impl Quiet {
+    fn new(args: &[&str]) -> Quiet {
+        let mut store = Store::redis();
+        store.redis = Some(Redis::with(args));
+        store.url = store.redis.as_ref().map(Redis::url).unwrap_or_default();
+        let witness = Witness::new();
+        // Beyond one TTL, so that a lock that was not healed would be the second one's before the end.
+        let (long, short) = (witness.job("5"), witness.job("0"));
+        let run = |options: &[&str], job: &[String]| {
+            let mut args = options.to_vec();
+            args.extend(job.iter().map(String::as_str));
+            Redlock::new(&args).server(&store.url).spawn()
+        };
+        let first = run(&["run", "--key", "X", "--ttl", "3s", "--"], &long);
+        eventually(Duration::from_secs(20), "the first job", || witness.is_occupied());
+        let second = run(&["run", "--key", "X", "--wait", "60s", "--ttl", "3s", "--"], &short);
+        store.await_waiters("X", 1);
+        Quiet { store, witness, first, second }
+    }
+
+    fn redis(&mut self) -> &mut Redis {
+        self.store.redis.as_mut().expect("a scene on Redis")
+    }
+
+    /// The first ends well, then the second, and they did not meet.
+    #[track_caller]
+    fn goes_on(self) -> String {
+        let first = self.first.finish().expect(0);
+        self.second.finish().expect(0);
+        self.witness.assert_alone();
+        assert_eq!(self.witness.entries(), 2);
+        first.stderr
+    }
+
+    #[track_caller]
+    fn goes_on_healed(self) {
+        let stderr = self.goes_on();
+        assert!(stderr.contains("'X' was gone from the store, for at most"), "{stderr}");
+    }
+}
