@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
-use nix::unistd::{User, geteuid};
 use serde::{Deserialize, Deserializer};
 use thiserror::Error;
 
+use crate::account::ACCOUNT;
 use crate::cli::{Color, GlobalArgs, OnLost};
 use crate::lock::{DurationText, Ttl};
 use crate::store::{Login, ServerUrl};
@@ -106,7 +106,7 @@ where
 impl Config {
     /// The user's file over the system's. A file named by `--config` has to exist.
     pub fn load(global: &GlobalArgs) -> Result<Config, ConfigError> {
-        let user = match (&global.config, home()) {
+        let user = match (&global.config, ACCOUNT.as_ref().map(|user| &user.dir)) {
             (Some(path), _) => read(path)?
                 .ok_or_else(|| ConfigError(format!("there is no configuration file {}", path.display())))?,
             (None, Some(home)) => read(&home.join(".config/redlock/config.toml"))?.unwrap_or_default(),
@@ -212,9 +212,4 @@ fn secret(path: &Path) -> Result<String, ConfigError> {
 
 fn readable_by_others(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o044 != 0)
-}
-
-/// The home directory of the passwd entry: cron and sudo change the environment.
-fn home() -> Option<PathBuf> {
-    User::from_uid(geteuid()).ok().flatten().map(|user| user.dir)
 }

@@ -1,5 +1,6 @@
 //! redlock: hold a distributed lock while a command runs.
 
+mod account;
 mod cli;
 mod clock;
 mod command;

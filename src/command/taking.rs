@@ -4,11 +4,12 @@ use std::ffi::OsString;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use nix::unistd::{User, getuid};
+use nix::unistd::geteuid;
 
 use super::Outcome;
 use super::context::Context;
 use super::failure::{BUSY, Failed, UNREACHABLE, Usage};
+use crate::account::ACCOUNT;
 use crate::cli::LockArgs;
 use crate::config::WaitSetting;
 use crate::lock::{DurationText, Lease, Metadata, NotTaken, OwnerToken, Request, Store, Ttl, Wait, acquire};
@@ -134,6 +135,6 @@ pub fn in_words(command: &[OsString]) -> String {
 
 fn metadata(label: &str) -> Metadata {
     let host = nix::unistd::gethostname().unwrap_or_default().to_string_lossy().into_owned();
-    let user = User::from_uid(getuid()).ok().flatten().map_or_else(|| getuid().to_string(), |user| user.name);
+    let user = ACCOUNT.as_ref().map_or_else(|| geteuid().to_string(), |user| user.name.clone());
     Metadata::new(host, std::process::id(), user, label)
 }

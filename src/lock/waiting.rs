@@ -19,10 +19,10 @@ pub enum Wait {
 #[derive(Debug, Error)]
 pub enum NotTaken {
     #[error("held by another")]
-    Busy(Busy),
+    Busy(Box<Busy>),
     /// The wait ran out, after this long.
     #[error("the wait ran out")]
-    TimedOut(Busy, Duration),
+    TimedOut(Box<Busy>, Duration),
     #[error("interrupted")]
     Interrupted,
     /// The grant came so late that the job could not be stopped within it; it was given back.
@@ -106,9 +106,12 @@ impl Line<'_> {
             let sent = BootTime::now();
             match self.store.take(self.request, &patience) {
                 Ok(Take::Granted(fence)) => return Ok(Lease::new(self.request.clone(), fence, sent)),
-                Ok(Take::Busy(busy)) => return Err(NotTaken::Busy(busy)),
-                Err(StoreError::Unreachable { transient: true, .. }) if !patience.until.has_passed() => {
-                    self.pause()?
+                Ok(Take::Busy(busy)) => return Err(NotTaken::Busy(busy.into())),
+                Err(error @ StoreError::Unreachable { transient: true, .. }) => {
+                    self.pause()?;
+                    if patience.until.has_passed() {
+                        return Err(error.into());
+                    }
                 }
                 Err(error) => return Err(self.failed(error)),
             }
@@ -146,7 +149,7 @@ impl Line<'_> {
                 Err(error) => return Err(self.failed(error)),
             }
             if limit.is_some_and(|limit| BootTime::now().since(start) >= limit) {
-                return Err(NotTaken::TimedOut(last, BootTime::now().since(start)));
+                return Err(NotTaken::TimedOut(last.into(), BootTime::now().since(start)));
             }
         }
     }

@@ -77,6 +77,38 @@ impl Store {
         Redlock::new(args).server(&self.url)
     }
 
+    /// A job that holds the key until it is let go.
+    pub fn hold(&self, key: &str, options: &[&str]) -> Running {
+        let args = [&["run", "--key", key][..], options, &["--", "cat"]].concat();
+        let running = self.redlock(&args).open_stdin().spawn();
+        let pid = u64::try_from(running.pid()).expect("a pid");
+        eventually(Duration::from_secs(20), &format!("the lock {key}"), || self.status(key)["holders"][0]["pid"] == pid);
+        running
+    }
+
+    /// A job that waits for the key and then adds a line to the file "order".
+    pub fn wait_in_line(&self, key: &str, line: &str, options: &[&str]) -> Running {
+        let order = self.folder.path("order");
+        let job = ["--", "sh", "-c", "echo \"$0\" >> \"$1\"", line, order.to_str().expect("a path")];
+        self.redlock(&[&["run", "--key", key, "--wait"][..], options, &job].concat()).spawn()
+    }
+
+    /// The lines of the file "order".
+    pub fn order(&self) -> Vec<String> {
+        let lines = fs::read_to_string(self.folder.path("order")).unwrap_or_default();
+        lines.lines().map(str::to_owned).collect()
+    }
+
+    /// The store loses all that it knows.
+    pub fn lose_everything(&self) {
+        match &self.redis {
+            Some(redis) => assert_eq!(redis.cli(&["flushall"]), "OK"),
+            None => ["", "-wal", "-shm", "-journal"].iter().for_each(|end| {
+                let _ = fs::remove_file(self.folder.path(&format!("locks.db{end}")));
+            }),
+        }
+    }
+
     /// The entry of a key in `status --json`.
     pub fn status(&self, key: &str) -> serde_json::Value {
         let output = self.redlock(&["status", "--json", key]).run();

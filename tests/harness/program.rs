@@ -37,6 +37,12 @@ impl Redlock {
         self
     }
 
+    /// With a stdin that stays open until [`Running::let_go`].
+    pub fn open_stdin(mut self) -> Redlock {
+        self.command.stdin(Stdio::piped());
+        self
+    }
+
     /// Runs to the end; fails the test when that takes longer than a minute.
     pub fn run(self) -> Finished {
         self.spawn().finish()
@@ -78,6 +84,12 @@ impl Running {
 
     pub fn has_ended(&mut self) -> bool {
         self.child.try_wait().expect("wait").is_some()
+    }
+
+    /// Closes the stdin of a job that waits for that.
+    pub fn let_go(mut self) -> Finished {
+        drop(self.child.stdin.take());
+        self.finish()
     }
 
     pub fn finish(mut self) -> Finished {

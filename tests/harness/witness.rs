@@ -16,7 +16,7 @@ pub struct Witness {
 const JOB: &str = r#"
 cd "$0" || exit 9
 until (set -C; echo $$ > owner) 2>/dev/null; do
-    other=$(cat owner 2>/dev/null)
+    { read -r other < owner; } 2>/dev/null
     if [ -n "$other" ] && kill -0 "$other" 2>/dev/null; then
         echo "$other inside as $$ came" >> overlaps
         exit 9
@@ -25,11 +25,11 @@ until (set -C; echo $$ > owner) 2>/dev/null; do
 done
 echo start >> log
 if [ -n "$REDLOCK_FENCE" ]; then
-    last=$(cat fence 2>/dev/null || echo 0)
-    [ "$REDLOCK_FENCE" -gt "$last" ] || echo "fence $REDLOCK_FENCE after $last" >> overlaps
+    { read -r last < fence; } 2>/dev/null
+    [ "$REDLOCK_FENCE" -gt "${last:-0}" ] || echo "fence $REDLOCK_FENCE after $last" >> overlaps
     echo "$REDLOCK_FENCE" > fence
 fi
-sleep "$1"
+[ "$1" = 0 ] || sleep "$1"
 echo end >> log
 rm -f owner
 "#;

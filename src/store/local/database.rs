@@ -6,10 +6,11 @@ use std::thread;
 use std::time::Duration;
 
 use nix::sys::statfs::{NFS_SUPER_MAGIC, statfs};
-use nix::unistd::{User, geteuid};
+use nix::unistd::geteuid;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
 
+use crate::account::ACCOUNT;
 use crate::lock::{Patience, StoreError};
 
 /// The file, opened when it is first used.
@@ -203,8 +204,8 @@ fn default_path() -> Result<PathBuf, String> {
     if geteuid().is_root() {
         return Ok(PathBuf::from("/var/lib/redlock/locks.db"));
     }
-    match User::from_uid(geteuid()) {
-        Ok(Some(user)) => Ok(user.dir.join(".local/state/redlock/locks.db")),
+    match ACCOUNT.as_ref() {
+        Some(user) => Ok(user.dir.join(".local/state/redlock/locks.db")),
         _ => {
             Err("this user has no passwd entry and so no home directory; name a file: local:PATH".to_owned())
         }

@@ -6,26 +6,23 @@
 mod database;
 mod process;
 mod queue;
+mod row;
 mod wake;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use rusqlite::{OptionalExtension, Transaction, params};
-
 use self::database::Database;
 use self::process::Processes;
-use self::queue::{Place, first_alive};
+use self::queue::first_alive;
+use self::row::{CLAIM, Row, extend, hand_over, hold, known_keys, next_fence, read, set_free};
 use self::wake::{Bell, ring};
 use crate::clock::{BootTime, Deadline};
 use crate::lock::{
-    Broken, Busy, FencingToken, Holding, Key, LockStatus, Metadata, OwnerToken, Patience, Renewal, Request,
-    Store, StoreError, Take, Waiter,
+    Broken, Busy, FencingToken, Holding, Key, LockStatus, OwnerToken, Patience, Renewal, Request, Store,
+    StoreError, Take, Waiter, unix_millis,
 };
 
-/// How long a lock that was handed over waits for its new holder to confirm. A waiter that dies is seen
-/// at once, so this is for one that is stopped or starved.
-const CLAIM: Duration = Duration::from_secs(5);
 /// A waiter looks at the queue this often even if nobody rings: its bell may be in another network
 /// namespace.
 const FALLBACK: Duration = Duration::from_secs(5);
@@ -39,20 +36,6 @@ pub struct Local {
     /// The holder's processes while we are the first in line: their death frees the lock at once.
     holder: Processes,
     ask_at: Deadline,
-}
-
-/// A row of the table `lock`.
-struct Row {
-    fence: u64,
-    owner: Option<String>,
-    since: u64,
-    until: Deadline,
-    boot: String,
-    /// Before this a release leaves the lock to its time.
-    keep: BootTime,
-    broken: bool,
-    processes: Processes,
-    metadata: Metadata,
 }
 
 impl Local {
@@ -108,7 +91,7 @@ impl Local {
                 _ => {
                     queue::leave(tx, &request.token)?;
                     let fence = next_fence(fence);
-                    hold(tx, request, fence, crate::lock::unix_millis(), boot)?;
+                    hold(tx, request, fence, unix_millis(), boot)?;
                     Ok((Take::Granted(FencingToken(fence)), queue::first(tx, &request.key)?))
                 }
             }
@@ -188,7 +171,7 @@ impl Store for Local {
                     Ok((Renewal::Healed, None))
                 }
                 (None, Some(fence)) => {
-                    hold(tx, request, fence.0, crate::lock::unix_millis(), boot)?;
+                    hold(tx, request, fence.0, unix_millis(), boot)?;
                     Ok((Renewal::Healed, None))
                 }
                 _ => Ok((Renewal::Lost(row.filter(|row| row.is_held(boot)).map(|row| row.holding())), None)),
@@ -260,133 +243,4 @@ impl Store for Local {
         ring(wake);
         Ok(broken)
     }
-}
-
-impl Row {
-    /// Held by a lease that runs, of a holder that is not known to be dead.
-    fn is_held(&self, boot: &str) -> bool {
-        self.owner.is_some() && self.boot == boot && !self.until.has_passed() && !self.processes.are_dead()
-    }
-
-    fn holding(&self) -> Holding {
-        Holding {
-            metadata: Some(self.metadata.clone()),
-            fence: Some(FencingToken(self.fence)),
-            since: Some(self.since),
-            left: Some(self.until.left()),
-            broken: self.broken,
-        }
-    }
-}
-
-fn next_fence(last: u64) -> u64 {
-    FencingToken::floor().0.max(last + 1)
-}
-
-fn read(tx: &Transaction, key: &Key) -> rusqlite::Result<Option<Row>> {
-    tx.prepare_cached(
-        "SELECT fence, owner, since, until, boot, keep, broken, pids, metadata FROM lock WHERE key = ?1",
-    )?
-    .query_row([key.as_str()], |row| {
-        Ok(Row {
-            fence: row.get::<_, i64>(0)? as u64,
-            owner: row.get(1)?,
-            since: row.get::<_, i64>(2)? as u64,
-            until: BootTime::from_nanos(row.get::<_, i64>(3)? as u64),
-            boot: row.get(4)?,
-            keep: BootTime::from_nanos(row.get::<_, i64>(5)? as u64),
-            broken: row.get(6)?,
-            processes: Processes::from_text(&row.get::<_, String>(7)?),
-            metadata: Metadata::from_untrusted(&row.get::<_, String>(8)?),
-        })
-    })
-    .optional()
-}
-
-/// Makes the request the holder, for one TTL from now.
-fn hold(tx: &Transaction, request: &Request, fence: u64, since: u64, boot: &str) -> rusqlite::Result<()> {
-    let row = Row {
-        fence,
-        owner: Some(request.token.expose().to_owned()),
-        since,
-        until: Deadline::after(request.ttl.duration()),
-        boot: boot.to_owned(),
-        keep: BootTime::after(request.min_hold),
-        broken: false,
-        processes: Processes::of(&request.pids),
-        metadata: request.metadata.clone(),
-    };
-    write(tx, &request.key, row)
-}
-
-fn write(tx: &Transaction, key: &Key, row: Row) -> rusqlite::Result<()> {
-    let sql =
-        "INSERT OR REPLACE INTO lock (key, fence, owner, since, until, boot, keep, broken, pids, metadata)
-               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
-    tx.prepare_cached(sql)?.execute(params![
-        key.as_str(),
-        row.fence as i64,
-        row.owner,
-        row.since as i64,
-        row.until.as_nanos() as i64,
-        row.boot,
-        row.keep.as_nanos() as i64,
-        row.broken,
-        row.processes.to_text(),
-        row.metadata.to_json()
-    ])?;
-    Ok(())
-}
-
-fn extend(tx: &Transaction, request: &Request) -> rusqlite::Result<()> {
-    let until = Deadline::after(request.ttl.duration()).as_nanos() as i64;
-    tx.prepare_cached("UPDATE lock SET until = ?2 WHERE key = ?1")?
-        .execute(params![request.key.as_str(), until])?;
-    Ok(())
-}
-
-/// Makes a waiter the holder until it confirms. Returns who is the first in line then.
-fn hand_over(
-    tx: &Transaction,
-    key: &Key,
-    last_fence: u64,
-    place: &Place,
-    boot: &str,
-) -> rusqlite::Result<Option<Place>> {
-    tx.prepare_cached("DELETE FROM waiter WHERE ticket = ?1")?.execute([place.ticket])?;
-    let row = Row {
-        fence: next_fence(last_fence),
-        owner: Some(place.token.clone()),
-        since: crate::lock::unix_millis(),
-        until: Deadline::after(CLAIM),
-        boot: boot.to_owned(),
-        keep: BootTime::from_nanos(0),
-        broken: false,
-        processes: place.processes.clone(),
-        metadata: place.metadata.clone(),
-    };
-    write(tx, key, row)?;
-    queue::first(tx, key)
-}
-
-/// Gives the lock to the first waiter that is alive, or to nobody. Returns whom to wake.
-fn set_free(tx: &Transaction, key: &Key, last_fence: u64, boot: &str) -> rusqlite::Result<Option<Place>> {
-    match first_alive(tx, key, boot)? {
-        Some(first) => {
-            hand_over(tx, key, last_fence, &first, boot)?;
-            Ok(Some(first))
-        }
-        None => {
-            // The row stays for its fence.
-            tx.prepare_cached("UPDATE lock SET owner = NULL WHERE key = ?1")?.execute([key.as_str()])?;
-            Ok(None)
-        }
-    }
-}
-
-fn known_keys(tx: &Transaction) -> rusqlite::Result<Vec<Key>> {
-    let mut statement =
-        tx.prepare("SELECT key FROM lock WHERE owner IS NOT NULL UNION SELECT key FROM waiter ORDER BY key")?;
-    let keys = statement.query_map([], |row| row.get::<_, String>(0))?;
-    Ok(keys.flatten().filter_map(|key| key.parse().ok()).collect())
 }

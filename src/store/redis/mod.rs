@@ -33,7 +33,7 @@ pub struct Redis {
     /// what is sent behind it on the same connection is sure to come later.
     unanswered: Vec<Connection>,
     waiter: Option<Waiter>,
-    /// Something was sent, so that something may have been carried out.
+    /// Something was or may have been carried out.
     asked: bool,
 }
 
@@ -91,8 +91,10 @@ impl Redis {
                 Some(connection) => connection,
                 None => self.connect(patience)?,
             };
-            self.asked = true;
-            match connection.query(command, patience) {
+            let answer = connection.query(command, patience);
+            // An error reply means that nothing was done.
+            self.asked |= !matches!(answer, Ok(Value::ServerError(_)));
+            match answer {
                 Ok(reply) => {
                     self.connection = Some(connection);
                     return Ok(reply);

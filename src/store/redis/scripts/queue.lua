@@ -39,10 +39,12 @@ local function grant(token, metadata, ttl)
   local last = tonumber(redis.call('HGET', state, 'fence')) or 0
   local fence = integer(math.max(last + 1, clock))
   local since = now()
+  -- The first write of the script is one that a server without memory refuses: after another one it would
+  -- let everything pass.
   redis.call('SET', lock, token, 'PX', ttl)
-  redis.call('HDEL', state, 'keep')
   redis.call('HSET', state, 'owner', token, 'fence', fence, 'since', integer(since),
     'until', integer(since + ttl), 'ttl', integer(ttl), 'metadata', metadata)
+  redis.call('HDEL', state, 'keep')
   redis.call('PEXPIRE', state, RETENTION)
   return fence
 end
