@@ -83,7 +83,7 @@ fn hung_server_carries_out_the_take_in_the_end() {
     redis.resume();
     // The take is carried out, and the release behind it.
     eventually(Duration::from_secs(5), "both were carried out", || {
-        redis.cli(&["HGET", "redlock:{X}:state:X", "fence"]) != ""
+        !redis.cli(&["HGET", "redlock:{X}:state:X", "fence"]).is_empty()
     });
     eventually(Duration::from_secs(1), "the key is gone", || redis.cli(&["EXISTS", "X"]) == "0");
 }

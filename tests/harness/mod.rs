@@ -82,7 +82,9 @@ impl Store {
         let args = [&["run", "--key", key][..], options, &["--", "cat"]].concat();
         let running = self.redlock(&args).open_stdin().spawn();
         let pid = u64::try_from(running.pid()).expect("a pid");
-        eventually(Duration::from_secs(20), &format!("the lock {key}"), || self.status(key)["holders"][0]["pid"] == pid);
+        eventually(Duration::from_secs(20), &format!("the lock {key}"), || {
+            self.status(key)["holders"][0]["pid"] == pid
+        });
         running
     }
 

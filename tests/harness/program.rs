@@ -1,7 +1,7 @@
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
@@ -177,6 +177,6 @@ pub fn pid_in(path: &Path) -> i32 {
 }
 
 /// Waits until a file exists.
-pub fn await_file(path: &PathBuf) {
+pub fn await_file(path: &Path) {
     eventually(Duration::from_secs(20), &format!("{} exists", path.display()), || path.exists());
 }

@@ -64,8 +64,7 @@ impl Pty {
     #[track_caller]
     pub fn expect(&self, text: &str) {
         eventually(Duration::from_secs(20), &format!("{text:?} on the terminal"), || {
-            let seen = self.screen().contains(text);
-            seen
+            self.screen().contains(text)
         });
     }
 

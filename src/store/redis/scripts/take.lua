@@ -42,7 +42,7 @@ if not owner then
     owner = known[1]
   else
     local first = redis.call('ZRANGE', queue, 0, 0)[1]
-    if first ~= member and hand_over() then
+    if first and first ~= member and hand_over() then
       owner = redis.call('GET', lock)
     end
     if not owner or owner == me then
