@@ -46,8 +46,10 @@ if not owner then
       owner = redis.call('GET', lock)
     end
     if not owner or owner == me then
-      redis.call('ZREM', queue, member)
       local fence = grant(me, metadata, ttl)
+      if mode ~= 'once' then
+        redis.call('ZREM', queue, member)
+      end
       keep_for(ARGV[8])
       tell_first(ttl)
       return {'granted', fence}
