@@ -3,14 +3,15 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
+use nix::fcntl::{Flock, FlockArg};
 use nix::sys::statfs::{NFS_SUPER_MAGIC, statfs};
 use nix::unistd::geteuid;
-use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
 
 use crate::account::ACCOUNT;
+use crate::clock::BootTime;
 use crate::lock::{Patience, StoreError};
 
 /// The file, opened when it is first used.
@@ -27,6 +28,8 @@ struct Open {
     boot: String,
 }
 
+/// Marks the file as ours: "rlck".
+const APPLICATION: i32 = 0x726c_636b;
 /// Bumped when the tables change.
 const VERSION: i32 = 1;
 
@@ -168,32 +171,70 @@ impl Open {
         }
         // SQLite says no more than "unable to open"; the system says why.
         fs::OpenOptions::new().read(true).append(true).create(true).open(path).map_err(unreachable)?;
+        if is_of_another_boot(path) {
+            repair(path, folder).map_err(unreachable)?;
+        }
         let file = identity(path).map_err(unreachable)?;
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(path, flags).map_err(Failure::Sql)?;
-        prepare(&connection).map_err(Failure::Sql)?;
+        if !prepare(&connection).map_err(Failure::Sql)? {
+            return Err(unusable("it is the database of another program; name another file"));
+        }
         let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").map_err(unreachable)?;
         Ok(Open { connection, file, boot: boot.trim_end().to_owned() })
     }
 }
 
-fn prepare(connection: &Connection) -> rusqlite::Result<()> {
-    // A write-ahead log is consistent after a kill and after a power cut, without a sync for each
-    // transaction: what a power cut takes with it, the reboot has freed anyway. Left in place at the
-    // end, as the next redlock comes soon.
-    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
-    connection.execute_batch("PRAGMA synchronous = NORMAL")?;
+/// Sets the connection up, and makes the tables of a new file. `false` for a database that is not ours.
+fn prepare(connection: &Connection) -> rusqlite::Result<bool> {
+    // The rollback journal makes the file consistent after a kill. Nothing is synced to the disk: what a
+    // power cut takes with it, the reboot has freed anyway, and `repair` makes a file good that it tore.
+    // (A write-ahead log would be read from its beginning by every short-lived process.)
+    connection.execute_batch("PRAGMA synchronous = OFF; PRAGMA journal_mode = PERSIST")?;
     let version = |connection: &Connection| {
         connection.pragma_query_value(None, "user_version", |row| row.get::<_, i32>(0))
     };
     if version(connection)? != VERSION {
-        connection.pragma_update(None, "journal_mode", "WAL")?;
         let tx = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
         if version(&tx)? != VERSION {
+            let tables: i32 = tx.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+            if tables > 0 {
+                return Ok(false);
+            }
             tx.execute_batch(TABLES)?;
+            tx.pragma_update(None, "application_id", APPLICATION)?;
             tx.pragma_update(None, "user_version", VERSION)?;
         }
         tx.commit()?;
+    }
+    Ok(true)
+}
+
+/// Whether the file was last written before this boot: then no lease in it counts.
+fn is_of_another_boot(path: &Path) -> bool {
+    let booted = SystemTime::now().checked_sub(BootTime::now().since(BootTime::from_nanos(0)));
+    let written = fs::metadata(path).and_then(|metadata| metadata.modified());
+    matches!((written, booted), (Ok(written), Some(booted)) if written < booted)
+}
+
+/// Moves a file aside that the end of the last boot left damaged.
+fn repair(path: &Path, folder: &Path) -> io::Result<()> {
+    // One at a time, so that nobody moves the new file of another.
+    let _alone = Flock::lock(fs::File::open(folder)?, FlockArg::LockExclusive).map_err(|(_, errno)| errno)?;
+    let is_ours = |connection: &Connection| {
+        connection.pragma_query_value(None, "application_id", |row| row.get::<_, i32>(0)) == Ok(APPLICATION)
+    };
+    let is_sound = |connection: &Connection| {
+        connection.pragma_query_value(None, "quick_check", |row| row.get::<_, String>(0))
+            == Ok("ok".to_owned())
+    };
+    if is_of_another_boot(path)
+        && let Ok(connection) = Connection::open(path)
+        && is_ours(&connection)
+        && !is_sound(&connection)
+    {
+        fs::rename(path, path.with_extension("damaged"))?;
+        fs::File::create_new(path)?;
     }
     Ok(())
 }
