@@ -5,6 +5,8 @@ mod cli;
 mod clock;
 mod command;
 mod config;
+#[cfg(test)]
+mod documents;
 mod lock;
 mod output;
 mod process;

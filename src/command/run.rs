@@ -38,10 +38,10 @@ pub fn run(args: RunArgs, context: &Context) -> anyhow::Result<Outcome> {
         withdraw(store.as_mut(), &lease);
         return Err(plan.not_started(failure));
     }
-    let keeper = plan.keep(store, lease, job.control()?, context.messages)?;
-    let end = plan.attend(&mut job, &mut signals)?;
-    let kept = keeper.finish();
-    Ok(plan.conclude(&end, Some(kept), context.messages))
+    let keeper = plan.keep(store, lease, job.control()?, context.messages);
+    let (end, keeper) = plan.attend(&mut job, &mut signals, Some(keeper))?;
+    let kept = keeper.map(Keeper::finish);
+    Ok(plan.conclude(&end, kept, context.messages))
 }
 
 /// The command line, checked before anything is contacted.
@@ -113,7 +113,7 @@ impl Plan {
     /// Under the lease of the job around us, which renews and releases it, and whose guard guards us.
     fn run_nested(&self, mut job: Job, signals: &mut Signals, context: &Context) -> anyhow::Result<Outcome> {
         job.start(Vec::new(), None).map_err(|failure| self.not_started(failure))?;
-        let end = self.attend(&mut job, signals)?;
+        let (end, _) = self.attend(&mut job, signals, None::<Keeper<fn(Progress)>>)?;
         Ok(self.conclude(&end, None, context.messages))
     }
 
@@ -160,7 +160,7 @@ impl Plan {
         lease: Lease,
         control: Control,
         messages: Messages,
-    ) -> anyhow::Result<Keeper> {
+    ) -> Keeper<impl FnMut(Progress) + Send + 'static> {
         let terminate = self.on_lost == OnLost::Terminate;
         let (key, kill_after) = (self.key().clone(), self.kill_after);
         let what_now = if terminate { "stopping the command" } else { "the command goes on without it" };
@@ -200,16 +200,22 @@ impl Plan {
                 ));
             }
         };
-        Ok(Keeper::start(store, lease, reserve, report)?)
+        Keeper::new(store, lease, reserve, report)
     }
 
-    /// Waits for the end of the job, and passes on the signals that only redlock got.
-    fn attend(&self, job: &mut Job, signals: &mut Signals) -> anyhow::Result<End> {
+    /// Waits for the end of the job, has its lease renewed, and passes on the signals that only redlock got.
+    fn attend<R: FnMut(Progress) + Send + 'static>(
+        &self,
+        job: &mut Job,
+        signals: &mut Signals,
+        mut keeper: Option<Keeper<R>>,
+    ) -> anyhow::Result<(End, Option<Keeper<R>>)> {
         let control = job.control()?;
         let mut stop_at = self.timeout.map(Deadline::after);
         let (mut passed_on, mut timed_out) = (false, false);
         loop {
-            match job.next(signals, stop_at) {
+            let renew_at = keeper.as_ref().and_then(Keeper::start_at);
+            match job.next(signals, renew_at.into_iter().chain(stop_at).min()) {
                 Event::Signal(arrived) if arrived.is_for_the_command() => {
                     control.signal_command(arrived.signal)
                 }
@@ -219,11 +225,16 @@ impl Plan {
                     passed_on = true;
                     control.signal(arrived.signal);
                 }
+                Event::TimeUp if renew_at.is_some_and(Deadline::has_passed) => {
+                    keeper = keeper.map(Keeper::start).transpose()?;
+                }
                 Event::TimeUp => {
                     (timed_out, stop_at) = (true, None);
                     control.stop(Deadline::after(self.kill_after));
                 }
-                Event::Ended { ended, guard_lost } => return Ok(End { ended, guard_lost, timed_out }),
+                Event::Ended { ended, guard_lost } => {
+                    return Ok((End { ended, guard_lost, timed_out }, keeper));
+                }
             }
         }
     }

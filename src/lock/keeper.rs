@@ -34,12 +34,22 @@ pub enum Kept {
     Lost,
 }
 
-/// Renews a lease in a thread of its own, and is the only one who talks to the store while it
-/// does: so no renewal can follow the release (redisson issue 7272).
-pub struct Keeper {
-    thread: JoinHandle<Kept>,
-    /// Readable in the thread when the keeping is to end.
-    finish: UnixStream,
+/// Renews a lease, and is the only one who talks to the store while it does: so no renewal can follow the
+/// release (redisson issue 7272).
+///
+/// Before the first renewal is due there is nothing to do; only then a thread is started, which most jobs
+/// do not live to see.
+pub struct Keeper<R> {
+    state: State<R>,
+}
+
+enum State<R> {
+    Idle(Keeping<R>),
+    Running {
+        thread: JoinHandle<Kept>,
+        /// Readable in the thread when the keeping is to end.
+        finish: UnixStream,
+    },
 }
 
 /// The shortest pause between two attempts to renew.
@@ -47,29 +57,46 @@ const RETRY: Duration = Duration::from_millis(20);
 /// For the release: the job has ended, somebody waits for the prompt.
 const RELEASE: Duration = Duration::from_secs(2);
 
-impl Keeper {
-    /// Keeps `lease` until [`Keeper::finish`]. From `reserve` before the deadline on the lease counts
-    /// as expired: that is the time in which the job is stopped. `report` runs in the keeper's thread.
-    pub fn start(
-        store: Box<dyn Store>,
-        lease: Lease,
-        reserve: Duration,
-        report: impl FnMut(Progress) + Send + 'static,
-    ) -> std::io::Result<Keeper> {
+impl<R: FnMut(Progress) + Send + 'static> Keeper<R> {
+    /// Keeps `lease` until [`Keeper::finish`]. From `reserve` before the deadline on the lease counts as
+    /// expired: that is the time in which the job is stopped. `report` runs in the keeper's thread.
+    pub fn new(store: Box<dyn Store>, lease: Lease, reserve: Duration, report: R) -> Keeper<R> {
+        Keeper { state: State::Idle(Keeping { store, lease, reserve, finished: None, report }) }
+    }
+
+    /// When [`Keeper::start`] is to be called; `None` when it was.
+    pub fn start_at(&self) -> Option<BootTime> {
+        match &self.state {
+            State::Idle(keeping) => Some(keeping.lease.renewal_due()),
+            State::Running { .. } => None,
+        }
+    }
+
+    /// Starts to renew.
+    pub fn start(self) -> std::io::Result<Keeper<R>> {
+        let State::Idle(mut keeping) = self.state else { return Ok(self) };
         let (finish, finished) = UnixStream::pair()?;
-        let mut keeping = Keeping { store, lease, reserve, finished, report };
+        keeping.finished = Some(finished);
         let thread = thread::Builder::new().name("keeper".to_owned()).spawn(move || {
             let held = keeping.keep();
             keeping.give_back(held)
         })?;
-        Ok(Keeper { thread, finish })
+        Ok(Keeper { state: State::Running { thread, finish } })
     }
 
     /// Ends the renewals and gives the lock back.
-    pub fn finish(mut self) -> Kept {
-        // A thread that is gone has closed its end; then there is nobody to tell.
-        let _ = self.finish.write_all(b".");
-        self.thread.join().unwrap_or(Kept::Unreleased)
+    pub fn finish(self) -> Kept {
+        match self.state {
+            State::Idle(mut keeping) => {
+                let held = !keeping.last_chance().has_passed();
+                keeping.give_back(held)
+            }
+            State::Running { thread, mut finish } => {
+                // A thread that is gone has closed its end; then there is nobody to tell.
+                let _ = finish.write_all(b".");
+                thread.join().unwrap_or(Kept::Unreleased)
+            }
+        }
     }
 }
 
@@ -77,7 +104,8 @@ struct Keeping<R> {
     store: Box<dyn Store>,
     lease: Lease,
     reserve: Duration,
-    finished: UnixStream,
+    /// Readable when the keeping is to end; none while nothing is renewed.
+    finished: Option<UnixStream>,
     report: R,
 }
 
@@ -152,7 +180,7 @@ impl<R: FnMut(Progress)> Keeping<R> {
         // A sixth of the TTL for one attempt leaves time for others on a new connection.
         let attempt = Deadline::after((self.lease.request.ttl.duration() / 6).max(RETRY));
         let patience =
-            Patience { until: attempt.min(self.last_chance()), interrupt: Some(self.finished.as_fd()) };
+            Patience { until: attempt.min(self.last_chance()), interrupt: self.finished.as_ref().map(AsFd::as_fd) };
         self.store.renew(&self.lease.request, Some(self.lease.fence), &patience)
     }
 
@@ -162,11 +190,12 @@ impl<R: FnMut(Progress)> Keeping<R> {
 
     /// Waits until `until`, or until told to finish: then `true`.
     fn told_to_finish(&self, until: Deadline) -> bool {
+        let Some(finished) = &self.finished else { return true };
         loop {
             // poll(2) rounds down to milliseconds; one more keeps the loop from spinning.
             let millis = until.left().as_millis().saturating_add(1).min(60_000) as u16;
             let timeout = if until.has_passed() { PollTimeout::ZERO } else { PollTimeout::from(millis) };
-            let ready = poll(&mut [PollFd::new(self.finished.as_fd(), PollFlags::POLLIN)], timeout);
+            let ready = poll(&mut [PollFd::new(finished.as_fd(), PollFlags::POLLIN)], timeout);
             if ready == Ok(1) {
                 return true;
             }
