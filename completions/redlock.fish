@@ -32,7 +32,7 @@ complete -c redlock -n "__fish_redlock_needs_command" -l connect-timeout -d 'Wai
 complete -c redlock -n "__fish_redlock_needs_command" -l color -d 'Colour the output [default: auto]' -r -f -a "auto\t''
 always\t''
 never\t''"
-complete -c redlock -n "__fish_redlock_needs_command" -s q -l quiet -d 'Print nothing but errors'
+complete -c redlock -n "__fish_redlock_needs_command" -s q -l quiet -d 'Print nothing but errors; that another holds the lock is none'
 complete -c redlock -n "__fish_redlock_needs_command" -s v -l verbose -d 'Say what is done'
 complete -c redlock -n "__fish_redlock_needs_command" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c redlock -n "__fish_redlock_needs_command" -s V -l version -d 'Print version'
@@ -66,7 +66,7 @@ always\t''
 never\t''"
 complete -c redlock -n "__fish_redlock_using_subcommand run" -s n -l no-wait -d 'Do not wait; undoes a configured wait'
 complete -c redlock -n "__fish_redlock_using_subcommand run" -s c -l shell -d 'COMMAND is one string, run by `sh -c`'
-complete -c redlock -n "__fish_redlock_using_subcommand run" -s q -l quiet -d 'Print nothing but errors'
+complete -c redlock -n "__fish_redlock_using_subcommand run" -s q -l quiet -d 'Print nothing but errors; that another holds the lock is none'
 complete -c redlock -n "__fish_redlock_using_subcommand run" -s v -l verbose -d 'Say what is done'
 complete -c redlock -n "__fish_redlock_using_subcommand run" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s k -l key -d 'The lock\'s name: 1 to 512 bytes without control characters' -r
@@ -87,7 +87,7 @@ complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l color -d 'Co
 always\t''
 never\t''"
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s n -l no-wait -d 'Do not wait; undoes a configured wait'
-complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s q -l quiet -d 'Print nothing but errors'
+complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s q -l quiet -d 'Print nothing but errors; that another holds the lock is none'
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s v -l verbose -d 'Say what is done'
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c redlock -n "__fish_redlock_using_subcommand renew" -s k -l key -d 'The lock\'s name' -r
@@ -102,7 +102,7 @@ complete -c redlock -n "__fish_redlock_using_subcommand renew" -l connect-timeou
 complete -c redlock -n "__fish_redlock_using_subcommand renew" -l color -d 'Colour the output [default: auto]' -r -f -a "auto\t''
 always\t''
 never\t''"
-complete -c redlock -n "__fish_redlock_using_subcommand renew" -s q -l quiet -d 'Print nothing but errors'
+complete -c redlock -n "__fish_redlock_using_subcommand renew" -s q -l quiet -d 'Print nothing but errors; that another holds the lock is none'
 complete -c redlock -n "__fish_redlock_using_subcommand renew" -s v -l verbose -d 'Say what is done'
 complete -c redlock -n "__fish_redlock_using_subcommand renew" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c redlock -n "__fish_redlock_using_subcommand check" -s k -l key -d 'The lock\'s name' -r
@@ -117,7 +117,7 @@ complete -c redlock -n "__fish_redlock_using_subcommand check" -l connect-timeou
 complete -c redlock -n "__fish_redlock_using_subcommand check" -l color -d 'Colour the output [default: auto]' -r -f -a "auto\t''
 always\t''
 never\t''"
-complete -c redlock -n "__fish_redlock_using_subcommand check" -s q -l quiet -d 'Print nothing but errors'
+complete -c redlock -n "__fish_redlock_using_subcommand check" -s q -l quiet -d 'Print nothing but errors; that another holds the lock is none'
 complete -c redlock -n "__fish_redlock_using_subcommand check" -s v -l verbose -d 'Say what is done'
 complete -c redlock -n "__fish_redlock_using_subcommand check" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c redlock -n "__fish_redlock_using_subcommand release" -s k -l key -d 'The lock\'s name' -r
@@ -131,7 +131,7 @@ complete -c redlock -n "__fish_redlock_using_subcommand release" -l connect-time
 complete -c redlock -n "__fish_redlock_using_subcommand release" -l color -d 'Colour the output [default: auto]' -r -f -a "auto\t''
 always\t''
 never\t''"
-complete -c redlock -n "__fish_redlock_using_subcommand release" -s q -l quiet -d 'Print nothing but errors'
+complete -c redlock -n "__fish_redlock_using_subcommand release" -s q -l quiet -d 'Print nothing but errors; that another holds the lock is none'
 complete -c redlock -n "__fish_redlock_using_subcommand release" -s v -l verbose -d 'Say what is done'
 complete -c redlock -n "__fish_redlock_using_subcommand release" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c redlock -n "__fish_redlock_using_subcommand status" -s S -l server -d 'Where locks are kept: redis://[user[:password]@]host[:port][/db], or local:[PATH] for a lock on this host only [default: redis://127.0.0.1:6379]' -r
@@ -143,7 +143,7 @@ complete -c redlock -n "__fish_redlock_using_subcommand status" -l color -d 'Col
 always\t''
 never\t''"
 complete -c redlock -n "__fish_redlock_using_subcommand status" -l json -d 'Print JSON: see redlock-status(1) for the fields'
-complete -c redlock -n "__fish_redlock_using_subcommand status" -s q -l quiet -d 'Print nothing but errors'
+complete -c redlock -n "__fish_redlock_using_subcommand status" -s q -l quiet -d 'Print nothing but errors; that another holds the lock is none'
 complete -c redlock -n "__fish_redlock_using_subcommand status" -s v -l verbose -d 'Say what is done'
 complete -c redlock -n "__fish_redlock_using_subcommand status" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c redlock -n "__fish_redlock_using_subcommand break" -s k -l key -d 'The lock\'s name' -r
@@ -157,7 +157,7 @@ complete -c redlock -n "__fish_redlock_using_subcommand break" -l color -d 'Colo
 always\t''
 never\t''"
 complete -c redlock -n "__fish_redlock_using_subcommand break" -s y -l yes -d 'Do not ask'
-complete -c redlock -n "__fish_redlock_using_subcommand break" -s q -l quiet -d 'Print nothing but errors'
+complete -c redlock -n "__fish_redlock_using_subcommand break" -s q -l quiet -d 'Print nothing but errors; that another holds the lock is none'
 complete -c redlock -n "__fish_redlock_using_subcommand break" -s v -l verbose -d 'Say what is done'
 complete -c redlock -n "__fish_redlock_using_subcommand break" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c redlock -n "__fish_redlock_using_subcommand completions" -s S -l server -d 'Where locks are kept: redis://[user[:password]@]host[:port][/db], or local:[PATH] for a lock on this host only [default: redis://127.0.0.1:6379]' -r
@@ -168,7 +168,7 @@ complete -c redlock -n "__fish_redlock_using_subcommand completions" -l connect-
 complete -c redlock -n "__fish_redlock_using_subcommand completions" -l color -d 'Colour the output [default: auto]' -r -f -a "auto\t''
 always\t''
 never\t''"
-complete -c redlock -n "__fish_redlock_using_subcommand completions" -s q -l quiet -d 'Print nothing but errors'
+complete -c redlock -n "__fish_redlock_using_subcommand completions" -s q -l quiet -d 'Print nothing but errors; that another holds the lock is none'
 complete -c redlock -n "__fish_redlock_using_subcommand completions" -s v -l verbose -d 'Say what is done'
 complete -c redlock -n "__fish_redlock_using_subcommand completions" -s h -l help -d 'Print help'
 complete -c redlock -n "__fish_redlock_using_subcommand help; and not __fish_seen_subcommand_from run acquire renew check release status break completions help" -f -a "run" -d 'Hold the lock while COMMAND runs'

@@ -68,7 +68,7 @@ pub struct GlobalArgs {
     /// Wait at most this long for an answer of the store [default: 5s]
     #[arg(long, global = true, value_name = "DURATION", env = "REDLOCK_CONNECT_TIMEOUT")]
     pub connect_timeout: Option<DurationText>,
-    /// Print nothing but errors
+    /// Print nothing but errors; that another holds the lock is none
     #[arg(short, long, global = true, env = "REDLOCK_QUIET", value_parser = FalseyValueParser::new(), conflicts_with = "verbose")]
     pub quiet: bool,
     /// Say what is done

@@ -6,6 +6,7 @@ use crate::cli::{Color, GlobalArgs};
 use crate::config::Config;
 use crate::lock::{Patience, Store, StoreError};
 use crate::output::Messages;
+use crate::process::forbid_core_dumps;
 use crate::store::{Login, ServerUrl};
 
 /// What all commands share: the configuration, checked before anything is contacted.
@@ -26,6 +27,9 @@ impl Context {
         let config = Config::load(&global)?;
         let (server, default_server) = config.server(&global)?;
         let login = config.login(&global)?;
+        if server.is_secret(&login) {
+            forbid_core_dumps();
+        }
         let attempt = config.connect_timeout(&global)?;
         let quiet = global.quiet || (config.quiet.unwrap_or(false) && !global.verbose);
         let messages =

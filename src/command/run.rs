@@ -1,4 +1,5 @@
 use std::ffi::OsString;
+use std::os::fd::AsFd;
 use std::time::Duration;
 
 use super::Outcome;
@@ -40,7 +41,7 @@ pub fn run(args: RunArgs, context: &Context) -> anyhow::Result<Outcome> {
     }
     let keeper = plan.keep(store, lease, job.control()?, context.messages);
     let (end, keeper) = plan.attend(&mut job, &mut signals, Some(keeper))?;
-    let kept = keeper.map(Keeper::finish);
+    let kept = keeper.map(|keeper| keeper.finish(signals.as_fd()));
     Ok(plan.conclude(&end, kept, context.messages))
 }
 
@@ -265,7 +266,8 @@ impl Plan {
                 "could not give '{key}' back; it is free when its lease ends, within {}",
                 self.taking.request.ttl
             )),
-            Some(Kept::Released) | None => {}
+            Some(Kept::Released) => messages.note(format_args!("released '{key}'")),
+            None => {}
         }
         match end.ended.status {
             _ if end.timed_out => Outcome::Exit(TIMED_OUT),

@@ -97,6 +97,9 @@ impl Taking {
                 Some(arrived) => Outcome::Signal(arrived.signal),
                 None => Outcome::Exit(UNREACHABLE),
             })),
+            Err(NotTaken::Busy(_) | NotTaken::TimedOut(..)) if context.messages.quiet => {
+                Ok(Err(Outcome::Exit(self.conflict_exit_code)))
+            }
             Err(NotTaken::Busy(holder)) => {
                 failed(self.conflict_exit_code, format!("{}. --wait to stand in line", busy(key, &holder)))
             }

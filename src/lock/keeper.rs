@@ -1,5 +1,5 @@
-use std::io::Write;
-use std::os::fd::AsFd;
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -76,25 +76,32 @@ impl<R: FnMut(Progress) + Send + 'static> Keeper<R> {
     pub fn start(self) -> std::io::Result<Keeper<R>> {
         let State::Idle(mut keeping) = self.state else { return Ok(self) };
         let (finish, finished) = UnixStream::pair()?;
+        finish.set_nonblocking(true)?;
         keeping.finished = Some(finished);
         let thread = thread::Builder::new().name("keeper".to_owned()).spawn(move || {
             let held = keeping.keep();
-            keeping.give_back(held)
+            keeping.give_back(held, None)
         })?;
         Ok(Keeper { state: State::Running { thread, finish } })
     }
 
-    /// Ends the renewals and gives the lock back.
-    pub fn finish(self) -> Kept {
+    /// Ends the renewals and gives the lock back, in bounded time; at once when `interrupt` is readable.
+    pub fn finish(self, interrupt: BorrowedFd) -> Kept {
         match self.state {
             State::Idle(mut keeping) => {
                 let held = !keeping.last_chance().has_passed();
-                keeping.give_back(held)
+                keeping.give_back(held, Some(interrupt))
             }
             State::Running { thread, mut finish } => {
                 // A thread that is gone has closed its end; then there is nobody to tell.
                 let _ = finish.write_all(b".");
-                thread.join().unwrap_or(Kept::Unreleased)
+                let closed = PollFd::new(finish.as_fd(), PollFlags::POLLIN);
+                let _ = poll(&mut [closed, PollFd::new(interrupt, PollFlags::POLLIN)], PollTimeout::NONE);
+                // The thread closes its end last. Before that, somebody is in a hurry.
+                match finish.read(&mut [0]) {
+                    Ok(0) => thread.join().unwrap_or(Kept::Unreleased),
+                    _ => Kept::Unreleased,
+                }
             }
         }
     }
@@ -156,7 +163,7 @@ impl<R: FnMut(Progress)> Keeping<R> {
 
     /// After a lost lock the release does no harm (it compares the owner token), and behind a
     /// renewal that a hung server still has to carry out it takes back what that renewal took.
-    fn give_back(&mut self, held: bool) -> Kept {
+    fn give_back(&mut self, held: bool, interrupt: Option<BorrowedFd>) -> Kept {
         if !held {
             self.told_to_finish(BootTime::from_nanos(u64::MAX));
         }
@@ -166,7 +173,7 @@ impl<R: FnMut(Progress)> Keeping<R> {
             match self.store.release(
                 &request.key,
                 &request.token,
-                &Patience { until: give_up, interrupt: None },
+                &Patience { until: give_up, interrupt },
             ) {
                 _ if !held => return Kept::Lost,
                 Ok(_) => return Kept::Released,

@@ -51,6 +51,12 @@ pub fn restore() {
     }
 }
 
+/// Keeps the memory of this process out of core dumps: there is a password in it. The command is not
+/// affected; see PR_SET_DUMPABLE(2const).
+pub fn forbid_core_dumps() {
+    let _ = nix::sys::prctl::set_dumpable(false);
+}
+
 /// Points the standard streams of this process to /dev/null, so that the readers of a pipe see its
 /// end when the command closes it, and not when redlock ends.
 pub fn let_go_of_streams(keep_stderr: bool) {

@@ -10,6 +10,7 @@ mod tree;
 mod wire;
 
 pub use command::CommandLine;
+pub use inherited::forbid_core_dumps;
 pub use job::{Control, Event, Job, NotStarted};
 pub use signals::{Signals, die_of};
 pub use wire::{Ended, Status};

@@ -49,6 +49,11 @@ impl ServerUrl {
         matches!(self, ServerUrl::Redis(address) if address.password.is_some())
     }
 
+    /// Whether there is a password to be kept secret.
+    pub fn is_secret(&self, login: &Login) -> bool {
+        self.has_password() || (login.password.is_some() && matches!(self, ServerUrl::Redis(_)))
+    }
+
     /// The store at this address.
     pub fn open(self, login: Login) -> Box<dyn Store> {
         match self {
