@@ -36,7 +36,12 @@ fn page(command: &Command, name: &str) -> Vec<u8> {
     // clap keeps names for ever.
     let own: &'static str = name.to_owned().leak();
     let command = command.clone().name(own).bin_name(name.replacen('-', " ", 1)).display_name(own);
-    let man = Man::new(command).title(name.to_uppercase()).section("1").date("").source("redlock").manual("User Commands");
+    let man = Man::new(command)
+        .title(name.to_uppercase())
+        .section("1")
+        .date("")
+        .source("redlock")
+        .manual("User Commands");
     man.render(&mut text).expect("a man page in memory");
     // What no option says stands in a file of its own.
     let more: PathBuf = root().join("man/sections").join(format!("{name}.roff"));
@@ -60,7 +65,9 @@ fn documents_man_pages() {
 
 #[test]
 fn documents_completions() {
-    for (shell, name) in [(Shell::Bash, "redlock.bash"), (Shell::Zsh, "_redlock"), (Shell::Fish, "redlock.fish")] {
+    for (shell, name) in
+        [(Shell::Bash, "redlock.bash"), (Shell::Zsh, "_redlock"), (Shell::Fish, "redlock.fish")]
+    {
         let mut script = Vec::new();
         clap_complete::generate(shell, &mut Cli::command(), "redlock", &mut script);
         check(&format!("completions/{name}"), &script);

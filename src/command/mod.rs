@@ -5,6 +5,7 @@ mod r#break;
 mod check;
 mod completions;
 mod context;
+mod enclosing;
 mod failure;
 mod owner;
 mod release;

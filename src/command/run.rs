@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::Outcome;
 use super::context::Context;
+use super::enclosing;
 use super::failure::{BUG, Failed, LOST, NOT_EXECUTABLE, NOT_FOUND, TIMED_OUT};
 use super::taking::{Taking, in_words};
 use crate::cli::{OnLost, RunArgs};
@@ -100,15 +101,10 @@ impl Plan {
 
     /// Whether this is part of a job that holds the same lock: then its lease covers us.
     fn is_nested(&self, store: &mut dyn Store, context: &Context) -> anyhow::Result<bool> {
-        let (Ok(key), Ok(token)) = (std::env::var("REDLOCK_KEY"), std::env::var("REDLOCK_TOKEN")) else {
-            return Ok(false);
-        };
-        let (Ok(key), Ok(token)) = (key.parse::<Key>(), token.parse()) else { return Ok(false) };
-        if key != *self.key() {
-            return Ok(false);
-        }
-        let left = store.check(&key, &token, &context.patience()).map_err(|error| context.explain(error))?;
-        Ok(left.is_some())
+        let Some(token) = enclosing::tokens().remove(self.key().as_str()) else { return Ok(false) };
+        let Ok(token) = token.parse() else { return Ok(false) };
+        let left = store.check(self.key(), &token, &context.patience());
+        Ok(left.map_err(|error| context.explain(error))?.is_some())
     }
 
     /// Under the lease of the job around us, which renews and releases it, and whose guard guards us.
@@ -130,11 +126,7 @@ impl Plan {
     }
 
     fn environment(&self, lease: &Lease) -> Vec<(String, String)> {
-        vec![
-            ("REDLOCK_KEY".to_owned(), self.key().to_string()),
-            ("REDLOCK_TOKEN".to_owned(), lease.request.token.expose().to_owned()),
-            ("REDLOCK_FENCE".to_owned(), lease.fence.to_string()),
-        ]
+        enclosing::environment(self.key(), &lease.request.token, lease.fence)
     }
 
     /// The deadline that the guard enforces.

@@ -1,4 +1,4 @@
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::thread::{self, JoinHandle};
@@ -44,7 +44,7 @@ pub struct Keeper<R> {
 }
 
 enum State<R> {
-    Idle(Keeping<R>),
+    Idle(Box<Keeping<R>>),
     Running {
         thread: JoinHandle<Kept>,
         /// Readable in the thread when the keeping is to end.
@@ -61,7 +61,7 @@ impl<R: FnMut(Progress) + Send + 'static> Keeper<R> {
     /// Keeps `lease` until [`Keeper::finish`]. From `reserve` before the deadline on the lease counts as
     /// expired: that is the time in which the job is stopped. `report` runs in the keeper's thread.
     pub fn new(store: Box<dyn Store>, lease: Lease, reserve: Duration, report: R) -> Keeper<R> {
-        Keeper { state: State::Idle(Keeping { store, lease, reserve, finished: None, report }) }
+        Keeper { state: State::Idle(Box::new(Keeping { store, lease, reserve, finished: None, report })) }
     }
 
     /// When [`Keeper::start`] is to be called; `None` when it was.
@@ -99,8 +99,8 @@ impl<R: FnMut(Progress) + Send + 'static> Keeper<R> {
                 let _ = poll(&mut [closed, PollFd::new(interrupt, PollFlags::POLLIN)], PollTimeout::NONE);
                 // The thread closes its end last. Before that, somebody is in a hurry.
                 match finish.read(&mut [0]) {
-                    Ok(0) => thread.join().unwrap_or(Kept::Unreleased),
-                    _ => Kept::Unreleased,
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => Kept::Unreleased,
+                    _ => thread.join().unwrap_or(Kept::Unreleased),
                 }
             }
         }
@@ -170,11 +170,7 @@ impl<R: FnMut(Progress)> Keeping<R> {
         let request = &self.lease.request;
         let give_up = Deadline::after(RELEASE);
         loop {
-            match self.store.release(
-                &request.key,
-                &request.token,
-                &Patience { until: give_up, interrupt },
-            ) {
+            match self.store.release(&request.key, &request.token, &Patience { until: give_up, interrupt }) {
                 _ if !held => return Kept::Lost,
                 Ok(_) => return Kept::Released,
                 Err(StoreError::Unreachable { .. }) if !give_up.has_passed() => thread::sleep(RETRY),
@@ -186,8 +182,10 @@ impl<R: FnMut(Progress)> Keeping<R> {
     fn renew(&mut self) -> Result<Renewal, StoreError> {
         // A sixth of the TTL for one attempt leaves time for others on a new connection.
         let attempt = Deadline::after((self.lease.request.ttl.duration() / 6).max(RETRY));
-        let patience =
-            Patience { until: attempt.min(self.last_chance()), interrupt: self.finished.as_ref().map(AsFd::as_fd) };
+        let patience = Patience {
+            until: attempt.min(self.last_chance()),
+            interrupt: self.finished.as_ref().map(AsFd::as_fd),
+        };
         self.store.renew(&self.lease.request, Some(self.lease.fence), &patience)
     }
 

@@ -4,6 +4,9 @@ use std::str::FromStr;
 /// The longest key, in bytes.
 const LONGEST: usize = 512;
 
+/// What redlock keeps beside the locks is named so.
+const RESERVED: &str = "redlock:";
+
 /// The name of a lock: 1 to 512 bytes of UTF-8 without control characters.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key(String);
@@ -18,6 +21,11 @@ impl FromStr for Key {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
+        if text.starts_with(RESERVED) {
+            return Err(format!(
+                "keys that begin with '{RESERVED}' are for redlock's own use; choose another"
+            ));
+        }
         if text.is_empty() || text.len() > LONGEST || text.chars().any(char::is_control) {
             return Err(format!(
                 "a key is 1 to {LONGEST} bytes of text without control characters, for example nightly-backup"

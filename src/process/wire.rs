@@ -81,8 +81,8 @@ impl Line {
 
     /// The next message; `None` when the other side is gone.
     pub fn receive<M: DeserializeOwned>(&self) -> Option<M> {
-        // Room for the largest order: a key of 512 bytes with every character escaped.
-        let mut packet = [0; 8192];
+        // Room for the largest order: the keys and tokens of many jobs around this one.
+        let mut packet = vec![0; 1 << 16];
         loop {
             match recv(self.0.as_raw_fd(), &mut packet, MsgFlags::empty()) {
                 Ok(0) | Err(nix::errno::Errno::ECONNRESET) => return None,

@@ -254,17 +254,17 @@ impl Store for Redis {
     }
 
     fn status(&mut self, keys: &[Key], patience: &Patience) -> Result<Vec<LockStatus>, StoreError> {
-        let known;
-        let keys = if keys.is_empty() {
-            known = self.known_keys(patience)?;
-            &known
-        } else {
-            keys
-        };
+        let all = keys.is_empty();
+        let keys = if all { self.known_keys(patience)? } else { keys.to_vec() };
         let mut locks = Vec::new();
         for key in keys {
-            let call = Call::new(&script::STATUS, &Names::of(key), None);
-            locks.push(reply::status(key.clone(), self.call(Some(key), &call, patience)?));
+            let call = Call::new(&script::STATUS, &Names::of(&key), None);
+            match self.call(Some(&key), &call, patience) {
+                Ok(reply) => locks.push(reply::status(key, reply)),
+                // Somebody put something else there; that must not hide the other locks.
+                Err(StoreError::NotALock { .. }) if all => {}
+                Err(error) => return Err(error),
+            }
         }
         Ok(locks)
     }

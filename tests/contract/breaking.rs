@@ -1,0 +1,29 @@
+use crate::harness::{Store, await_file, is_alive, pid_in};
+
+pub fn breaking_needs_a_yes(store: &Store) {
+    store.redlock(&["break", "--key", "X", "--yes"]).run().expect(1);
+    let holder = store.hold("X", &["--ttl", "60s"]);
+    store.redlock(&["break", "--key", "X"]).run().expect(64);
+    store.redlock(&["break", "--key", "X", "--yes", "--token", "not-the-one"]).run().expect(1);
+    store.redlock(&["run", "--key", "X", "--", "true"]).run().expect(75);
+    holder.let_go().expect(0);
+}
+
+/// The next one starts when the job is dead, not when the lock was broken.
+pub fn breaking_stops_the_job_first(store: &Store) {
+    let pid = store.folder.path("pid");
+    let folder = store.folder.path("").display().to_string();
+    let job = "cd \"$0\"; trap '' TERM; echo $$ > pid; while :; do sleep 0.1; done";
+    let holder = store.redlock(&["run", "--key", "X", "--ttl", "3s", "--", "sh", "-c", job, &folder]).spawn();
+    await_file(&pid);
+    let job = pid_in(&pid);
+    let next = "cd \"$0\"; read -r pid < pid; ! kill -0 $pid 2>/dev/null";
+    let waiter = store.redlock(&["run", "--key", "X", "--wait", "--", "sh", "-c", next, &folder]).spawn();
+    store.await_waiters("X", 1);
+    store.redlock(&["break", "--key", "X", "--yes"]).run().expect(0);
+    store.redlock(&["run", "--key", "X", "--", "true"]).run().expect(75);
+    waiter.finish().expect(0);
+    assert!(!is_alive(job));
+    let told = holder.finish().expect(79);
+    assert!(told.line().contains("somebody broke it"), "{told:?}");
+}

@@ -1,0 +1,88 @@
+//! What redlock costs a Redis server.
+
+use std::fs::OpenOptions;
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use crate::harness::{Redis, Running, Store, eventually};
+
+#[test]
+fn a_handover_costs_the_same_in_any_queue() {
+    let [one, some, many] = [1, 20, 100].map(handover);
+    println!("with 1 waiter: {one:?}\nwith 20: {some:?}\nwith 100: {many:?}");
+    assert_eq!(one.sent, some.sent);
+    assert_eq!(one.sent, many.sent);
+    assert!(one.sent.len() <= 6);
+    // Behind the only waiter there is nobody to be told.
+    assert!(one.in_scripts <= some.in_scripts);
+    assert_eq!(some.in_scripts, many.in_scripts);
+}
+
+#[test]
+fn a_free_lock_costs_two_commands() {
+    let store = Store::redis();
+    meet(&store);
+    assert_eq!(Commands::during(server(&store), || meet(&store)).sent, ["evalsha", "evalsha"]);
+}
+
+/// The first time, the server learns the scripts.
+fn meet(store: &Store) {
+    store.redlock(&["run", "--key", "X", "--", "true"]).run().expect(0);
+}
+
+/// The least that a handover costs with so many waiters: an idle one may ask in the middle of one handover,
+/// hardly of all.
+fn handover(waiters: usize) -> Commands {
+    let store = Store::redis();
+    meet(&store);
+    let name = store.folder.path("go");
+    nix::unistd::mkfifo(&name, nix::sys::stat::Mode::S_IRWXU).expect("a fifo");
+    let mut go = OpenOptions::new().read(true).write(true).open(&name).expect("its end");
+    let folder = store.folder.path("").display().to_string();
+    let job = ["sh", "-c", "cd \"$0\"; echo started >> order; read -r _ < go", &folder];
+    let args = [&["run", "--key", "X", "--wait", "--ttl", "10m", "--"][..], &job].concat();
+    let _line: Vec<Running> = (0..=waiters).map(|_| store.redlock(&args).spawn()).collect();
+    store.await_waiters("X", waiters);
+
+    let handovers = (1..=waiters.min(4)).map(|served| {
+        Commands::during(server(&store), || {
+            go.write_all(b"\n").expect("the end of a job");
+            eventually(Duration::from_secs(20), "the next job", || store.order().len() == served + 1);
+        })
+    });
+    handovers.min_by_key(|commands| commands.sent.len() + commands.in_scripts).expect("a handover")
+}
+
+fn server(store: &Store) -> &Redis {
+    store.redis.as_ref().expect("Redis")
+}
+
+/// What a server carried out: the names that clients sent, and how many more its scripts called.
+#[derive(Debug)]
+struct Commands {
+    sent: Vec<String>,
+    in_scripts: usize,
+}
+
+impl Commands {
+    /// By MONITOR: INFO commandstats does not tell the two apart.
+    fn during(redis: &Redis, action: impl FnOnce()) -> Commands {
+        let mut monitor = TcpStream::connect(("127.0.0.1", redis.port)).expect("redis-server");
+        monitor.write_all(b"MONITOR\r\n").expect("a request");
+        monitor.set_read_timeout(Some(Duration::from_secs(20))).expect("a bound");
+        let mut lines = BufReader::new(monitor).lines().map(|line| line.expect("a line of MONITOR"));
+        assert_eq!(lines.next().as_deref(), Some("+OK"));
+        action();
+        redis.cli(&["echo", "the end"]);
+        let mut commands = Commands { sent: Vec::new(), in_scripts: 0 };
+        for line in lines.take_while(|line| !line.ends_with("\"echo\" \"the end\"")) {
+            let (source, command) = line.split_once("] \"").expect("a command");
+            match source.ends_with(" lua") {
+                true => commands.in_scripts += 1,
+                false => commands.sent.push(command.split('"').next().unwrap_or_default().to_lowercase()),
+            }
+        }
+        commands
+    }
+}

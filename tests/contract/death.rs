@@ -1,0 +1,69 @@
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+
+use crate::harness::{Redlock, Store, await_file, pid_in};
+
+pub fn a_dead_waiter_is_skipped(store: &Store) {
+    let holder = store.hold("X", &[]);
+    let mut waiters: Vec<_> = (1..=4)
+        .map(|place| {
+            let waiter = store.wait_in_line("X", &place.to_string(), &[]);
+            store.await_waiters("X", place);
+            waiter
+        })
+        .collect();
+    // The first, and one in the middle.
+    for place in [2, 0] {
+        let dead = waiters.remove(place);
+        dead.signal(Signal::SIGKILL);
+        dead.finish().expect(-9);
+    }
+    let start = Instant::now();
+    holder.let_go().expect(0);
+    for waiter in waiters {
+        waiter.finish().expect(0);
+    }
+    // Less than a claim window, and than the poll that finds out what no wake-up told.
+    assert!(start.elapsed() < Duration::from_secs(2), "took {:?}", start.elapsed());
+    assert_eq!(store.order(), ["2", "4"]);
+}
+
+/// At once where the store can see the death, else when the lease has ended; in both cases after the job.
+pub fn a_dead_holder_is_followed(store: &Store) {
+    let ttl = if store.is_local() { "60s" } else { "2s" };
+    let pid = store.folder.path("pid");
+    let folder = store.folder.path("").display().to_string();
+    let job = "cd \"$0\"; trap '' TERM; echo $$ > pid; while :; do sleep 0.1; done";
+    let holder = store.redlock(&["run", "--key", "X", "--ttl", ttl, "--", "sh", "-c", job, &folder]).spawn();
+    await_file(&pid);
+    pid_in(&pid);
+    let next = "cd \"$0\"; read -r pid < pid; ! kill -0 $pid 2>/dev/null";
+    let waiter = store.redlock(&["run", "--key", "X", "--wait", "--", "sh", "-c", next, &folder]).spawn();
+    store.await_waiters("X", 1);
+    let start = Instant::now();
+    holder.signal(Signal::SIGKILL);
+    waiter.finish().expect(0);
+    assert!(start.elapsed() < Duration::from_secs(4), "took {:?}", start.elapsed());
+    holder.finish().expect(-9);
+}
+
+pub fn deaths_while_taking_leave_the_store_usable(store: &Store) {
+    let seed = fastrand::u64(..);
+    println!("seed {seed}");
+    let mut random = fastrand::Rng::with_seed(seed);
+    for _ in 0..40 {
+        let take =
+            || -> Redlock { store.redlock(&["run", "--key", "X", "--wait", "--ttl", "1s", "--", "true"]) };
+        let (one, other) = (take().spawn(), take().spawn());
+        thread::sleep(Duration::from_micros(random.u64(..25_000)));
+        one.signal(Signal::SIGKILL);
+        assert!([-9, 0].contains(&one.finish().code()));
+        other.finish().expect(0);
+    }
+    let start = Instant::now();
+    store.redlock(&["run", "--key", "X", "--wait", "20s", "--quiet", "--", "true"]).run().expect(0);
+    assert!(start.elapsed() < Duration::from_secs(5), "took {:?}", start.elapsed());
+    assert_eq!(store.waiters("X"), 0);
+}

@@ -1,0 +1,61 @@
+//! What every store must do, through the real program.
+
+#[path = "../harness/mod.rs"]
+mod harness;
+
+mod breaking;
+mod commands;
+mod death;
+mod fencing;
+mod keys;
+mod redis_only;
+mod shown;
+mod taking;
+mod waiting;
+mod witness;
+
+/// One test for each store and promise. A new store is a new word.
+macro_rules! contract {
+    ($($store:ident)*) => { $(promises! { $store:
+        taking {
+            one_job_at_a_time
+            a_second_release_says_so
+            a_wrong_token_changes_nothing
+            a_lease_ends_with_its_ttl
+            min_hold_outlasts_the_job
+            a_job_may_take_its_own_lock_again
+            a_job_may_take_its_own_lock_again_below_another
+        }
+        fencing { tokens_grow tokens_grow_when_the_store_forgets }
+        waiting {
+            first_come_first_served
+            nobody_overtakes_a_waiter
+            giving_up_leaves_nothing
+            a_signal_ends_the_wait
+        }
+        death {
+            a_dead_waiter_is_skipped
+            a_dead_holder_is_followed
+            deaths_while_taking_leave_the_store_usable
+        }
+        breaking { breaking_needs_a_yes breaking_stops_the_job_first }
+        keys { odd_keys_are_keys odd_keys_are_apart }
+        shown { holder_and_waiters hostile_labels_are_harmless }
+        witness { fifty_workers_never_meet }
+    })* };
+}
+
+macro_rules! promises {
+    ($store:ident: $($file:ident { $($promise:ident)* })*) => {
+        mod $store {
+            $($(
+                #[test]
+                fn $promise() {
+                    crate::$file::$promise(&crate::harness::Store::$store());
+                }
+            )*)*
+        }
+    };
+}
+
+contract! { redis local }

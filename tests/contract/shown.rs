@@ -1,0 +1,84 @@
+use std::time::SystemTime;
+
+use crate::harness::{Store, eventually};
+
+pub fn holder_and_waiters(store: &Store) {
+    let before = SystemTime::now();
+    let holder = store.hold("X", &["--ttl", "60s", "--label", "nightly backup"]);
+    let waiters: Vec<_> = (1..=3)
+        .map(|place| {
+            let waiter =
+                store.wait_in_line("X", &place.to_string(), &["--label", &format!("waiter {place}")]);
+            store.await_waiters("X", place);
+            waiter
+        })
+        .collect();
+
+    let lock = store.status("X");
+    assert_eq!(lock["key"], "X");
+    let shown = &lock["holders"][0];
+    let host = nix::unistd::gethostname().expect("a host name").into_string().expect("in UTF-8");
+    let user = nix::unistd::User::from_uid(nix::unistd::getuid()).expect("users").expect("this user").name;
+    assert_eq!(shown["host"], host);
+    assert_eq!(shown["pid"], holder.pid());
+    assert_eq!(shown["user"], user);
+    assert_eq!(shown["label"], "nightly backup");
+    assert_eq!(shown["foreign"], false);
+    assert!(shown["fence"].as_u64().is_some_and(|fence| fence > 0), "{shown}");
+    assert!(shown["left_ms"].as_u64().is_some_and(|left| (1..=60_000).contains(&left)), "{shown}");
+    let since = shown["since"].as_str().expect("a time");
+    let since = humantime::parse_rfc3339(since).expect("in RFC 3339");
+    assert!(since + std::time::Duration::from_millis(1) >= before && since <= SystemTime::now(), "{shown}");
+    for (place, waiter) in waiters.iter().enumerate() {
+        let shown = &lock["waiters"][place];
+        assert_eq!(shown["pid"], waiter.pid());
+        assert_eq!(shown["label"], format!("waiter {}", place + 1));
+        assert_eq!(
+            (&shown["host"], &shown["user"]),
+            (&lock["holders"][0]["host"], &lock["holders"][0]["user"])
+        );
+        assert!(shown["since"].is_string(), "{shown}");
+    }
+
+    let table = store.redlock(&["status", "X"]).run().expect(0).stdout;
+    let at = |text: &str| table.find(text).unwrap_or_else(|| panic!("no {text:?} in {table}"));
+    assert!(at("nightly backup") < at("waiter 1") && at("waiter 1") < at("waiter 2"), "{table}");
+    holder.let_go().expect(0);
+    for waiter in waiters {
+        waiter.finish().expect(0);
+    }
+}
+
+/// What a terminal would act on never reaches it, and a screen is not filled.
+pub fn hostile_labels_are_harmless(store: &Store) {
+    let long = "x".repeat(10_000);
+    for label in [
+        "\u{1b}[2J\u{1b}]0;owned\u{7}",
+        "a\u{9b}31mb",
+        "line\nbreak\rreturn\ttab",
+        "safe\u{202e}desrever\u{2066}",
+        &long,
+    ] {
+        let holder = store.hold("X", &["--label", label]);
+        let waiter = store.redlock(&["run", "--key", "X", "--wait", "--label", label, "--", "true"]).spawn();
+        store.await_waiters("X", 1);
+        let table = store.redlock(&["status"]).run().expect(0);
+        assert_eq!(table.stdout.lines().count(), 3, "{table:?}");
+        let json = store.redlock(&["status", "--json"]).run().expect(0);
+        let refused = store.redlock(&["run", "--key", "X", "--", "true"]).run().expect(75);
+        refused.line();
+        let told = holder.let_go().expect(0);
+        let waited = waiter.finish().expect(0);
+        assert_eq!(waited.stderr.lines().count(), 1, "{waited:?}");
+        for text in [table.stdout, json.stdout, refused.stderr, told.stderr, waited.stderr] {
+            assert!(text.len() < 2_000, "{} bytes", text.len());
+            let harmful = text
+                .chars()
+                .find(|c| (c.is_control() && *c != '\n') || ('\u{202a}'..='\u{2069}').contains(c));
+            assert_eq!(harmful, None, "{text:?}");
+        }
+        eventually(std::time::Duration::from_secs(5), "the end", || {
+            store.status("X")["holders"][0].is_null()
+        });
+    }
+}

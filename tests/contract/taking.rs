@@ -1,0 +1,93 @@
+use std::time::{Duration, Instant};
+
+use crate::harness::{Finished, Store};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_redlock");
+
+pub fn one_job_at_a_time(store: &Store) {
+    let holder = store.hold("X", &["--label", "the first"]);
+    let second = store.redlock(&["run", "--key", "X", "--", "echo", "ran"]).run().expect(75);
+    assert_eq!(second.stdout, "");
+    let line = second.line();
+    assert!(line.starts_with("redlock: 'X' is held by "), "{line}");
+    assert!(line.contains(&format!("(pid {}, \"the first\")", holder.pid())), "{line}");
+    store.redlock(&["acquire", "--key", "X"]).run().expect(75);
+
+    let first = holder.let_go().expect(0);
+    assert_eq!((first.stdout.as_str(), first.stderr.as_str()), ("", ""));
+    let third = store.redlock(&["run", "--key", "X", "--", "echo", "ran"]).run().expect(0);
+    assert_eq!((third.stdout.as_str(), third.stderr.as_str()), ("ran\n", ""));
+}
+
+pub fn a_second_release_says_so(store: &Store) {
+    let token = acquire(store, "30s");
+    by_hand(store, "release", &token).expect(0);
+    by_hand(store, "release", &token).expect(1);
+    by_hand(store, "release", &acquire(store, "30s")).expect(0);
+}
+
+pub fn a_wrong_token_changes_nothing(store: &Store) {
+    let token = acquire(store, "60s");
+    let before = store.status("X");
+    for command in ["check", "renew", "release"] {
+        by_hand(store, command, "00000000-0000-4000-8000-000000000000").expect(1);
+        store.redlock(&["run", "--key", "X", "--", "true"]).run().expect(75);
+    }
+    let after = store.status("X");
+    assert_eq!(after["holders"][0]["fence"], before["holders"][0]["fence"]);
+    assert!(
+        after["holders"][0]["left_ms"].as_u64() <= before["holders"][0]["left_ms"].as_u64(),
+        "{before} {after}"
+    );
+    by_hand(store, "check", &token).expect(0);
+    by_hand(store, "release", &token).expect(0);
+}
+
+pub fn a_lease_ends_with_its_ttl(store: &Store) {
+    let start = Instant::now();
+    let old = acquire(store, "1500ms");
+    store.redlock(&["run", "--key", "X", "--", "true"]).run().expect(75);
+    let acquired =
+        store.redlock(&["acquire", "--key", "X", "--wait", "20s", "--ttl", "60s", "--quiet"]).run().expect(0);
+    assert!(start.elapsed() >= Duration::from_millis(1500), "too early: {:?}", start.elapsed());
+    let new = acquired.stdout.trim();
+    for command in ["renew", "check", "release"] {
+        by_hand(store, command, &old).expect(1);
+    }
+    by_hand(store, "check", new).expect(0);
+    by_hand(store, "release", new).expect(0);
+}
+
+pub fn min_hold_outlasts_the_job(store: &Store) {
+    let start = Instant::now();
+    store.redlock(&["run", "--key", "X", "--min-hold", "2s", "--", "true"]).run().expect(0);
+    assert!(start.elapsed() < Duration::from_secs(2), "the job itself is not kept waiting");
+    store.redlock(&["run", "--key", "X", "--", "true"]).run().expect(75);
+    store.redlock(&["run", "--key", "X", "--wait", "20s", "--quiet", "--", "true"]).run().expect(0);
+    assert!(start.elapsed() >= Duration::from_secs(2), "too early: {:?}", start.elapsed());
+}
+
+/// The inner run neither waits nor gives the lock of the outer one back.
+pub fn a_job_may_take_its_own_lock_again(store: &Store) {
+    let job = r#""$0" run --key X -- echo inner && "$0" check"#;
+    let outer = store.redlock(&["run", "--key", "X", "--", "sh", "-c", job, PROGRAM]).run().expect(0);
+    assert_eq!((outer.stdout.as_str(), outer.stderr.as_str()), ("inner\n", ""));
+    store.redlock(&["run", "--key", "X", "--", "true"]).run().expect(0);
+}
+
+pub fn a_job_may_take_its_own_lock_again_below_another(store: &Store) {
+    let job =
+        r#""$0" run --key Y -- "$0" run --key X -- echo inner && "$0" check && "$0" run --key Y -- true"#;
+    let outer = store.redlock(&["run", "--key", "X", "--", "sh", "-c", job, PROGRAM]).run().expect(0);
+    assert_eq!((outer.stdout.as_str(), outer.stderr.as_str()), ("inner\n", ""));
+}
+
+/// Takes X and returns the owner token.
+fn acquire(store: &Store, ttl: &str) -> String {
+    let acquired = store.redlock(&["acquire", "--key", "X", "--ttl", ttl]).run().expect(0);
+    acquired.stdout.trim().to_owned()
+}
+
+fn by_hand(store: &Store, command: &str, token: &str) -> Finished {
+    store.redlock(&[command, "--key", "X", "--token", token]).run()
+}

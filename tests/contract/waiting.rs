@@ -1,0 +1,78 @@
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+
+use crate::harness::{Running, Store, eventually};
+
+pub fn first_come_first_served(store: &Store) {
+    let holder = store.hold("X", &[]);
+    let waiters: Vec<Running> = (1..=20)
+        .map(|place| {
+            let waiter = store.wait_in_line("X", &place.to_string(), &[]);
+            store.await_waiters("X", place);
+            waiter
+        })
+        .collect();
+    holder.let_go().expect(0);
+    for waiter in waiters {
+        waiter.finish().expect(0);
+    }
+    assert_eq!(store.order(), (1..=20).map(|place| place.to_string()).collect::<Vec<_>>());
+}
+
+/// Neither at a release nor at the end of a lease.
+pub fn nobody_overtakes_a_waiter(store: &Store) {
+    for round in 0..6 {
+        let ttl = if round % 2 == 0 { "60s" } else { "1500ms" };
+        let acquired = store.redlock(&["acquire", "--key", "X", "--ttl", ttl]).run().expect(0);
+        let waiter = store.wait_in_line("X", "waiter", &[]);
+        store.await_waiters("X", 1);
+        let served = AtomicBool::new(false);
+        thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    while !served.load(Ordering::Relaxed) {
+                        let order = store.folder.path("order").display().to_string();
+                        let pushy = ["run", "--key", "X", "--", "sh", "-c", "echo pushy >> \"$0\"", &order];
+                        store.redlock(&pushy).run();
+                    }
+                });
+            }
+            if round % 2 == 0 {
+                store.redlock(&["release", "--key", "X", "--token", acquired.stdout.trim()]).run().expect(0);
+            }
+            waiter.finish().expect(0);
+            served.store(true, Ordering::Relaxed);
+        });
+        assert_eq!(store.order()[0], "waiter", "in round {round}");
+        std::fs::remove_file(store.folder.path("order")).expect("the order");
+    }
+}
+
+pub fn giving_up_leaves_nothing(store: &Store) {
+    let holder = store.hold("X", &[]);
+    let start = Instant::now();
+    store.redlock(&["run", "--key", "X", "--wait", "1s", "--", "echo", "ran"]).run().expect(75);
+    let waited = start.elapsed();
+    assert!((1.0..5.0).contains(&waited.as_secs_f64()), "waited {waited:?}");
+    assert_eq!(store.waiters("X"), 0);
+    holder.let_go().expect(0);
+}
+
+pub fn a_signal_ends_the_wait(store: &Store) {
+    let holder = store.hold("X", &[]);
+    for signal in [Signal::SIGINT, Signal::SIGTERM] {
+        let waiter = store.wait_in_line("X", "ran", &[]);
+        store.await_waiters("X", 1);
+        waiter.signal(signal);
+        let start = Instant::now();
+        assert_eq!(waiter.finish().code(), -(signal as i32));
+        assert!(start.elapsed() < Duration::from_secs(2), "took {:?}", start.elapsed());
+        assert_eq!(store.waiters("X"), 0);
+    }
+    holder.let_go().expect(0);
+    eventually(Duration::from_secs(5), "the lock is free", || store.status("X")["holders"][0].is_null());
+    assert!(store.order().is_empty());
+}
