@@ -1,8 +1,11 @@
-use std::ffi::{OsStr, OsString, c_int};
+use std::env;
+use std::ffi::{CString, OsStr, OsString, c_char};
 use std::io;
-use std::os::unix::process::CommandExt;
-use std::process::Command;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::atomic::{AtomicI32, Ordering};
 
+use nix::errno::Errno;
+use nix::sched::{CloneFlags, clone};
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::{SigSet, Signal};
 use nix::unistd::{Pid, getpgid, getppid, setpgid};
@@ -37,28 +40,72 @@ impl Caller {
 impl CommandLine {
     /// Executes the command as a child of this process, with the variables added to its environment.
     /// Returns its pid.
-    pub fn start(&self, env: &[(String, String)], caller: Caller) -> io::Result<i32> {
-        let mut command = Command::new(&self.program);
-        command.args(&self.args).envs(env.iter().map(|(name, value)| (OsStr::new(name), OsStr::new(value))));
-        let guard = Pid::this();
-        // SAFETY: the closure runs in the child of a process with one thread, where every call is
-        // allowed; it makes system calls only.
-        unsafe {
-            command.pre_exec(move || {
-                // The second belt: the command dies with the guard. See PR_SET_PDEATHSIG(2const).
-                set_pdeathsig(Signal::SIGKILL)?;
-                if getppid() != guard {
-                    return Err(io::Error::from_raw_os_error(libc::ESRCH));
-                }
-                // Into the caller's process group, so that the terminal treats command and redlock
-                // as one job. The group may be another session's (setsid between): then it stays.
-                let _ = setpgid(Pid::from_raw(0), caller.group);
-                inherited::set_ignored(libc::SIGCHLD, caller.ignored_sigchld);
-                inherited::restore();
-                caller.mask.thread_set_mask()?;
-                Ok(())
-            });
-        }
-        Ok(command.spawn()?.id() as c_int)
+    pub fn start(&self, added: &[(String, String)], caller: &Caller) -> io::Result<i32> {
+        let words = [&self.program].into_iter().chain(&self.args).map(|word| c_string(word.as_bytes()));
+        let words = words.collect::<io::Result<Vec<CString>>>()?;
+        let inherited = env::vars_os().filter(|(name, _)| added.iter().all(|(added, _)| name != OsStr::new(added)));
+        let inherited = inherited.map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat());
+        let added = added.iter().map(|(name, value)| format!("{name}={value}").into_bytes());
+        let variables = inherited.chain(added).map(|variable| c_string(&variable)).collect::<io::Result<Vec<_>>>()?;
+        spawn(&pointers(&words), &pointers(&variables), caller)
     }
+}
+
+/// For exec(3), which alone needs more of it for a long PATH than the kernel's smallest stack.
+const STACK: usize = 256 << 10;
+
+/// Starts a child as vfork(2) does: it borrows our memory until it executes the command, which takes a tenth
+/// of the time in which fork(2) copies what exec throws away.
+fn spawn(words: &[*const c_char], variables: &[*const c_char], caller: &Caller) -> io::Result<i32> {
+    let guard = Pid::this();
+    let failure = AtomicI32::new(0);
+    let child = || -> isize {
+        let errno = execute(words, variables, caller, guard);
+        failure.store(errno as i32, Ordering::Relaxed);
+        127
+    };
+    let mut stack = vec![0; STACK];
+    let flags = CloneFlags::CLONE_VM | CloneFlags::CLONE_VFORK;
+    // SAFETY: this process has one thread, all its signals are blocked, and it sleeps until the child has
+    // executed the command or exited; until then the child makes system calls only, on a stack of its own
+    // that is large enough for them.
+    let pid = unsafe { clone(Box::new(child), &mut stack, flags, Some(libc::SIGCHLD)) }?.as_raw();
+    match failure.load(Ordering::Relaxed) {
+        0 => Ok(pid),
+        errno => {
+            // SAFETY: waits for the child that has just exited; null asks for no status.
+            unsafe { libc::waitpid(pid, std::ptr::null_mut(), 0) };
+            Err(io::Error::from_raw_os_error(errno))
+        }
+    }
+}
+
+/// Becomes the command, with everything as the caller had it. Returns only on failure, with the reason.
+fn execute(words: &[*const c_char], variables: &[*const c_char], caller: &Caller, guard: Pid) -> Errno {
+    // The second belt: the command dies with the guard. See PR_SET_PDEATHSIG(2const).
+    if let Err(errno) = set_pdeathsig(Signal::SIGKILL) {
+        return errno;
+    }
+    if getppid() != guard {
+        return Errno::ESRCH;
+    }
+    // Into the caller's process group, so that the terminal treats command and redlock as one job. The group
+    // may be another session's by now: then it stays.
+    let _ = setpgid(Pid::from_raw(0), caller.group);
+    inherited::set_ignored(libc::SIGCHLD, caller.ignored_sigchld);
+    inherited::restore();
+    if let Err(errno) = caller.mask.thread_set_mask() {
+        return errno;
+    }
+    // SAFETY: both arrays end with a null pointer, and their strings live in the guard, which sleeps.
+    unsafe { libc::execvpe(words[0], words.as_ptr(), variables.as_ptr()) };
+    Errno::last()
+}
+
+fn c_string(bytes: &[u8]) -> io::Result<CString> {
+    CString::new(bytes).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))
+}
+
+fn pointers(strings: &[CString]) -> Vec<*const c_char> {
+    strings.iter().map(|string| string.as_ptr()).chain([std::ptr::null()]).collect()
 }

@@ -38,7 +38,7 @@ pub fn fork_guard(command: CommandLine, kill_after: Duration) -> io::Result<(Pid
         Ok(ForkResult::Child) => {
             drop(front);
             if let Ok(mut guard) = Guard::new(back, kill_after) {
-                guard.watch(&command, caller);
+                guard.watch(&command, &caller);
             }
             // SAFETY: ends the process without running the exit handlers of the parent's copy.
             unsafe { libc::_exit(0) }
@@ -102,8 +102,7 @@ impl Guard {
     }
 
     /// Obeys redlock until it is gone, and sees to it that the job does not outlive it.
-    fn watch(&mut self, command: &CommandLine, caller: Caller) {
-        let mut caller = Some(caller);
+    fn watch(&mut self, command: &CommandLine, caller: &Caller) {
         loop {
             let watched = |fd| PollFd::new(fd, PollFlags::POLLIN);
             let mut fds =
@@ -118,9 +117,7 @@ impl Guard {
             if from_redlock {
                 match self.line.receive() {
                     Some(Order::Start { env, deadline }) => {
-                        if let Some(caller) = caller.take() {
-                            self.start(command, &env, caller, deadline.map(BootTime::from_nanos));
-                        }
+                        self.start(command, &env, &caller, deadline.map(BootTime::from_nanos));
                     }
                     Some(order) => self.obey(order),
                     None => return self.abandoned(),
@@ -138,7 +135,7 @@ impl Guard {
         &mut self,
         command: &CommandLine,
         env: &[(String, String)],
-        caller: Caller,
+        caller: &Caller,
         deadline: Option<Deadline>,
     ) {
         self.deadline = deadline;

@@ -1,8 +1,9 @@
 //! What redlock and its guard say to each other: one packet, one message.
 
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
+use nix::errno::Errno;
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, recv, send, socketpair};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -74,28 +75,32 @@ impl Line {
     pub fn send(&self, message: &impl Serialize) {
         if let Ok(packet) = serde_json::to_vec(message) {
             // MSG_NOSIGNAL: the other side's death is no SIGPIPE here.
-            while send(self.0.as_raw_fd(), &packet, MsgFlags::MSG_NOSIGNAL) == Err(nix::errno::Errno::EINTR) {
+            while send(self.0.as_raw_fd(), &packet, MsgFlags::MSG_NOSIGNAL) == Err(Errno::EINTR) {
             }
         }
     }
 
     /// The next message; `None` when the other side is gone.
     pub fn receive<M: DeserializeOwned>(&self) -> Option<M> {
-        // Room for the largest order: the keys and tokens of many jobs around this one.
-        let mut packet = vec![0; 1 << 16];
         loop {
-            match recv(self.0.as_raw_fd(), &mut packet, MsgFlags::empty()) {
-                Ok(0) | Err(nix::errno::Errno::ECONNRESET) => return None,
-                Ok(length) => return serde_json::from_slice(&packet[..length]).ok(),
-                Err(nix::errno::Errno::EINTR) => {}
+            let next = |packet: &mut [u8], flags| recv(self.0.as_raw_fd(), packet, flags);
+            let whole = next(&mut [], MsgFlags::MSG_PEEK | MsgFlags::MSG_TRUNC);
+            let received = whole.and_then(|length| {
+                let mut packet = vec![0; length];
+                next(&mut packet, MsgFlags::empty()).map(|_| packet)
+            });
+            match received {
+                Ok(packet) if packet.is_empty() => return None,
+                Ok(packet) => return serde_json::from_slice(&packet).ok(),
+                Err(Errno::EINTR) => {}
                 Err(_) => return None,
             }
         }
     }
 }
 
-impl std::os::fd::AsFd for Line {
-    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+impl AsFd for Line {
+    fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
 }
