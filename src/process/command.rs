@@ -43,10 +43,12 @@ impl CommandLine {
     pub fn start(&self, added: &[(String, String)], caller: &Caller) -> io::Result<i32> {
         let words = [&self.program].into_iter().chain(&self.args).map(|word| c_string(word.as_bytes()));
         let words = words.collect::<io::Result<Vec<CString>>>()?;
-        let inherited = env::vars_os().filter(|(name, _)| added.iter().all(|(added, _)| name != OsStr::new(added)));
+        let inherited =
+            env::vars_os().filter(|(name, _)| added.iter().all(|(added, _)| name != OsStr::new(added)));
         let inherited = inherited.map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat());
         let added = added.iter().map(|(name, value)| format!("{name}={value}").into_bytes());
-        let variables = inherited.chain(added).map(|variable| c_string(&variable)).collect::<io::Result<Vec<_>>>()?;
+        let variables =
+            inherited.chain(added).map(|variable| c_string(&variable)).collect::<io::Result<Vec<_>>>()?;
         spawn(&pointers(&words), &pointers(&variables), caller)
     }
 }

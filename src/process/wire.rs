@@ -75,8 +75,7 @@ impl Line {
     pub fn send(&self, message: &impl Serialize) {
         if let Ok(packet) = serde_json::to_vec(message) {
             // MSG_NOSIGNAL: the other side's death is no SIGPIPE here.
-            while send(self.0.as_raw_fd(), &packet, MsgFlags::MSG_NOSIGNAL) == Err(Errno::EINTR) {
-            }
+            while send(self.0.as_raw_fd(), &packet, MsgFlags::MSG_NOSIGNAL) == Err(Errno::EINTR) {}
         }
     }
 

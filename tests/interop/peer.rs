@@ -16,7 +16,7 @@ pub struct Kind {
 }
 
 const PYTHON: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/target/peers/venv/bin/python");
-const RSLOCK_PEER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/target/peers/rslock/debug/rslock-peer");
+const RSLOCK_PEER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/target/peers/bin/rslock-peer");
 
 pub const REDIS_PY: Kind = Kind { program: PYTHON, script: Some("redis_py.py"), key: "X" };
 pub const PYTHON_REDIS_LOCK: Kind =

@@ -65,7 +65,8 @@ impl Local {
             if held.is_some_and(|row| row.owner.as_deref() == Some(request.token.expose())) {
                 // Handed over, or the caller asks again.
                 hold(tx, request, fence, row.as_ref().map_or(0, |row| row.since), boot)?;
-                return Ok((Take::Granted(FencingToken(fence)), queue::first(tx, &request.key)?));
+                let first = queue::first(tx, &request.key)?;
+                return Ok((Take::Granted(FencingToken(fence)), first.into_iter().collect()));
             }
             let place = bell.map(|bell| queue::join(tx, request, bell, self.ticket, boot)).transpose()?;
             ticket = place;
@@ -75,24 +76,31 @@ impl Local {
                     ask_at = ask_at.min(row.until);
                     holder = row.processes.clone();
                 }
-                return Ok((Take::Busy(Busy { holder: Some(row.holding()), ahead }), None));
+                return Ok((Take::Busy(Busy { holder: Some(row.holding()), ahead }), Vec::new()));
             }
             match first_alive(tx, &request.key, boot)? {
                 Some(first) if place != Some(first.ticket) => {
-                    let next = hand_over(tx, &request.key, fence, &first, boot)?;
-                    let ahead = queue::ahead(tx, &request.key, place)?;
                     let holder = Holding {
                         metadata: Some(first.metadata.clone()),
                         left: Some(CLAIM),
                         ..Holding::default()
                     };
-                    Ok((Take::Busy(Busy { holder: Some(holder), ahead }), Some(first).or(next)))
+                    let wake = hand_over(tx, &request.key, fence, first, boot)?;
+                    let ahead = queue::ahead(tx, &request.key, place)?;
+                    Ok((Take::Busy(Busy { holder: Some(holder), ahead }), wake))
                 }
-                _ => {
-                    queue::leave(tx, &request.token)?;
+                first => {
                     let fence = next_fence(fence);
                     hold(tx, request, fence, unix_millis(), boot)?;
-                    Ok((Take::Granted(FencingToken(fence)), queue::first(tx, &request.key)?))
+                    // Without anybody in line there is nobody behind us either.
+                    let next = match first {
+                        Some(_) => {
+                            queue::leave(tx, &request.token)?;
+                            queue::first(tx, &request.key)?
+                        }
+                        None => None,
+                    };
+                    Ok((Take::Granted(FencingToken(fence)), next.into_iter().collect()))
                 }
             }
         })?;
@@ -115,16 +123,17 @@ impl Local {
             if cancel {
                 queue::leave(tx, token)?;
             }
-            let Some(row) = read(tx, key)? else { return Ok((false, None)) };
+            let Some(row) = read(tx, key)? else { return Ok((false, Vec::new())) };
             if row.owner.as_deref() != Some(token.expose()) || row.boot != boot {
-                return Ok((false, None));
+                return Ok((false, Vec::new()));
             }
-            let held = row.is_held(boot) && !row.broken;
+            // Whoever asks is alive.
+            let held = !row.until.has_passed() && !row.broken;
             if held && !cancel && !row.keep.has_passed() {
                 // Nobody's any more: only the time holds it.
                 tx.prepare_cached("UPDATE lock SET until = keep, pids = '' WHERE key = ?1")?
                     .execute([key.as_str()])?;
-                return Ok((true, queue::first(tx, key)?));
+                return Ok((true, queue::first(tx, key)?.into_iter().collect()));
             }
             Ok((held, set_free(tx, key, row.fence, boot)?))
         })?;
@@ -163,18 +172,21 @@ impl Store for Local {
             match (&row, fence) {
                 (Some(row), _) if ours(row) && row.is_held(boot) => {
                     extend(tx, request)?;
-                    Ok((Renewal::Extended, queue::first(tx, &request.key)?))
+                    Ok((Renewal::Extended, queue::first(tx, &request.key)?.into_iter().collect()))
                 }
                 // Expired, and nobody was granted it since; or the file is a new one.
                 (Some(row), Some(fence)) if ours(row) && row.fence == fence.0 => {
                     hold(tx, request, fence.0, row.since, boot)?;
-                    Ok((Renewal::Healed, None))
+                    Ok((Renewal::Healed, Vec::new()))
                 }
                 (None, Some(fence)) => {
                     hold(tx, request, fence.0, unix_millis(), boot)?;
-                    Ok((Renewal::Healed, None))
+                    Ok((Renewal::Healed, Vec::new()))
                 }
-                _ => Ok((Renewal::Lost(row.filter(|row| row.is_held(boot)).map(|row| row.holding())), None)),
+                _ => Ok((
+                    Renewal::Lost(row.filter(|row| row.is_held(boot)).map(|row| row.holding())),
+                    Vec::new(),
+                )),
             }
         })?;
         ring(wake);
@@ -228,17 +240,17 @@ impl Store for Local {
     ) -> Result<Broken, StoreError> {
         let (broken, wake) = self.database.transact(patience, |tx, boot| {
             let Some(row) = read(tx, key)?.filter(|row| row.is_held(boot)) else {
-                return Ok((Broken::Free, None));
+                return Ok((Broken::Free, Vec::new()));
             };
             let holding = row.holding();
             if token.is_some_and(|token| row.owner.as_deref() != Some(token.expose())) {
-                return Ok((Broken::Other(holding), None));
+                return Ok((Broken::Other(holding), Vec::new()));
             }
             if row.broken {
                 return Ok((Broken::Freed(holding), set_free(tx, key, row.fence, boot)?));
             }
             tx.execute("UPDATE lock SET broken = 1 WHERE key = ?1", [key.as_str()])?;
-            Ok((Broken::Told(holding), None))
+            Ok((Broken::Told(holding), Vec::new()))
         })?;
         ring(wake);
         Ok(broken)

@@ -113,14 +113,14 @@ pub fn extend(tx: &Transaction, request: &Request) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Makes a waiter the holder until it confirms. Returns who is the first in line then.
+/// Makes a waiter the holder until it confirms. Returns whom to wake: it, and the first in line behind it.
 pub fn hand_over(
     tx: &Transaction,
     key: &Key,
     last_fence: u64,
-    place: &Place,
+    place: Place,
     boot: &str,
-) -> rusqlite::Result<Option<Place>> {
+) -> rusqlite::Result<Vec<Place>> {
     tx.prepare_cached("DELETE FROM waiter WHERE ticket = ?1")?.execute([place.ticket])?;
     let row = Row {
         fence: next_fence(last_fence),
@@ -134,20 +134,17 @@ pub fn hand_over(
         metadata: place.metadata.clone(),
     };
     write(tx, key, row)?;
-    queue::first(tx, key)
+    Ok([place].into_iter().chain(queue::first(tx, key)?).collect())
 }
 
 /// Gives the lock to the first waiter that is alive, or to nobody. Returns whom to wake.
-pub fn set_free(tx: &Transaction, key: &Key, last_fence: u64, boot: &str) -> rusqlite::Result<Option<Place>> {
+pub fn set_free(tx: &Transaction, key: &Key, last_fence: u64, boot: &str) -> rusqlite::Result<Vec<Place>> {
     match first_alive(tx, key, boot)? {
-        Some(first) => {
-            hand_over(tx, key, last_fence, &first, boot)?;
-            Ok(Some(first))
-        }
+        Some(first) => hand_over(tx, key, last_fence, first, boot),
         None => {
             // The row stays for its fence.
             tx.prepare_cached("UPDATE lock SET owner = NULL WHERE key = ?1")?.execute([key.as_str()])?;
-            Ok(None)
+            Ok(Vec::new())
         }
     }
 }

@@ -70,15 +70,15 @@ impl Bell {
     }
 }
 
-/// Wakes a waiter: the lock is its own now, or it is the first in line. A bell that cannot be reached
-/// belongs to a dead waiter, or to one that looks by itself before long.
-pub fn ring(place: Option<Place>) {
-    let send = |place: Place| -> io::Result<()> {
+/// Wakes waiters: the lock is theirs now, or they are the first in line. A bell that cannot be reached belongs
+/// to a dead waiter, or to one that looks by itself before long.
+pub fn ring(places: Vec<Place>) {
+    let send = |place: &Place| -> io::Result<()> {
         let socket = UnixDatagram::unbound()?;
         socket.set_nonblocking(true)?;
         socket.send_to_addr(b".", &SocketAddr::from_abstract_name(&place.bell)?).map(drop)
     };
-    if let Some(place) = place {
+    for place in &places {
         let _ = send(place);
     }
 }
