@@ -7,18 +7,23 @@ use serde_json::json;
 
 use super::Outcome;
 use super::context::Context;
-use super::failure::{Failed, NOT_HELD};
+use super::failure::{Failed, NOT_HELD, Usage};
 use super::owner;
 use super::taking::Taking;
 use crate::cli::{AcquireArgs, Format};
 use crate::lock::{Lease, Patience};
-use crate::process::Signals;
+use crate::process::{Signals, stdout_was_closed};
 
 /// Takes the lock and prints its owner token.
 pub fn acquire(args: AcquireArgs, context: &Context) -> anyhow::Result<Outcome> {
     let taking = Taking::new(&args.lock, context, "redlock acquire")?;
-    if let Some(path) = &args.token_file {
-        owner::refuse_bad_target(path)?;
+    match &args.token_file {
+        Some(path) => owner::refuse_bad_target(path)?,
+        None if stdout_was_closed() => {
+            let why = "standard output is closed, so nobody would get the owner token; use --token-file";
+            return Err(Usage::new(why).into());
+        }
+        None => {}
     }
     let mut signals = Signals::listen()?;
     let mut store = context.open_store();

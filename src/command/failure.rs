@@ -76,7 +76,10 @@ pub fn of_arguments(error: &clap::Error) -> Outcome {
         return Outcome::SUCCESS;
     }
     let text = error.render().to_string();
-    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+    if matches!(
+        error.kind(),
+        ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+    ) {
         Messages::default()
             .error("there is no subcommand; try 'redlock run --key KEY -- COMMAND', or 'redlock --help'");
         return Outcome::Exit(USAGE);

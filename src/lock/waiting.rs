@@ -119,9 +119,9 @@ impl Line<'_> {
     }
 
     fn stand(&mut self, start: BootTime, limit: Option<Duration>) -> Result<Lease, NotTaken> {
+        let ran_out = || limit.is_some_and(|limit| BootTime::now().since(start) >= limit);
         // Most locks are free: one plain take, and a place in the queue only when it is not.
         let mut queued = false;
-        let mut last = Busy::default();
         loop {
             let patience = Patience::or_interrupt(self.attempt, self.interrupt);
             let sent = BootTime::now();
@@ -133,23 +133,22 @@ impl Line<'_> {
             match answer {
                 Ok(Take::Granted(fence)) => return Ok(Lease::new(self.request.clone(), fence, sent)),
                 Ok(Take::Busy(busy)) => {
-                    last = busy;
                     if queued {
-                        self.wait_for_news(start, limit, &last)?;
+                        self.wait_for_news(start, limit, &busy)?;
+                    }
+                    if ran_out() {
+                        return Err(NotTaken::TimedOut(busy.into(), BootTime::now().since(start)));
                     }
                     queued = true;
                 }
                 Err(error @ StoreError::Unreachable { .. }) => {
                     self.observer.unreachable(&error);
-                    if limit.is_some_and(|limit| BootTime::now().since(start) >= limit) {
+                    self.pause()?;
+                    if ran_out() {
                         return Err(error.into());
                     }
-                    self.pause()?;
                 }
                 Err(error) => return Err(self.failed(error)),
-            }
-            if limit.is_some_and(|limit| BootTime::now().since(start) >= limit) {
-                return Err(NotTaken::TimedOut(last.into(), BootTime::now().since(start)));
             }
         }
     }

@@ -117,7 +117,7 @@ impl Guard {
             if from_redlock {
                 match self.line.receive() {
                     Some(Order::Start { env, deadline }) => {
-                        self.start(command, &env, &caller, deadline.map(BootTime::from_nanos));
+                        self.start(command, &env, caller, deadline.map(BootTime::from_nanos));
                     }
                     Some(order) => self.obey(order),
                     None => return self.abandoned(),

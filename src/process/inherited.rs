@@ -26,6 +26,11 @@ extern "C" fn note() {
     IGNORED_SIGPIPE.store(is_ignored(libc::SIGPIPE), Ordering::Relaxed);
 }
 
+/// Whether the caller left standard output closed.
+pub fn stdout_was_closed() -> bool {
+    CLOSED_STREAMS.load(Ordering::Relaxed) & (1 << libc::STDOUT_FILENO) != 0
+}
+
 /// Whether this process ignores `signal` now.
 pub fn is_ignored(signal: c_int) -> bool {
     // SAFETY: sigaction is plain data for which zeroes are valid, and a null new action only reads.

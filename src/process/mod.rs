@@ -10,7 +10,7 @@ mod tree;
 mod wire;
 
 pub use command::CommandLine;
-pub use inherited::forbid_core_dumps;
+pub use inherited::{forbid_core_dumps, stdout_was_closed};
 pub use job::{Control, Event, Job, NotStarted};
 pub use signals::{Signals, die_of};
 pub use wire::{Ended, Status};

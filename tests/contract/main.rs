@@ -23,6 +23,7 @@ macro_rules! contract {
             a_wrong_token_changes_nothing
             a_lease_ends_with_its_ttl
             min_hold_outlasts_the_job
+            a_release_is_final_while_min_hold_goes_on
             a_job_may_take_its_own_lock_again
             a_job_may_take_its_own_lock_again_below_another
         }
@@ -30,6 +31,7 @@ macro_rules! contract {
         waiting {
             first_come_first_served
             nobody_overtakes_a_waiter
+            nobody_overtakes_a_waiter_when_a_lease_ends
             giving_up_leaves_nothing
             a_signal_ends_the_wait
         }

@@ -67,6 +67,19 @@ pub fn min_hold_outlasts_the_job(store: &Store) {
     assert!(start.elapsed() >= Duration::from_secs(2), "too early: {:?}", start.elapsed());
 }
 
+/// The lock is nobody's then: who held it cannot keep it any longer.
+pub fn a_release_is_final_while_min_hold_goes_on(store: &Store) {
+    let acquired = store.redlock(&["acquire", "--key", "X", "--min-hold", "20s"]).run().expect(0);
+    let token = acquired.stdout.trim();
+    by_hand(store, "release", token).expect(0);
+    for command in ["release", "check", "renew"] {
+        by_hand(store, command, token).expect(1);
+    }
+    store.redlock(&["run", "--key", "X", "--", "true"]).run().expect(75);
+    let left = store.status("X")["holders"][0]["left_ms"].as_u64();
+    assert!(left.is_some_and(|left| (1..=20_000).contains(&left)), "{left:?}");
+}
+
 /// The inner run neither waits nor gives the lock of the outer one back.
 pub fn a_job_may_take_its_own_lock_again(store: &Store) {
     let job = r#""$0" run --key X -- echo inner && "$0" check"#;

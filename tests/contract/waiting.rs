@@ -1,3 +1,4 @@
+use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -22,11 +23,10 @@ pub fn first_come_first_served(store: &Store) {
     assert_eq!(store.order(), (1..=20).map(|place| place.to_string()).collect::<Vec<_>>());
 }
 
-/// Neither at a release nor at the end of a lease.
+/// Others ask all the time while the lock is given back.
 pub fn nobody_overtakes_a_waiter(store: &Store) {
-    for round in 0..6 {
-        let ttl = if round % 2 == 0 { "60s" } else { "1500ms" };
-        let acquired = store.redlock(&["acquire", "--key", "X", "--ttl", ttl]).run().expect(0);
+    for round in 0..5 {
+        let holder = store.hold("X", &[]);
         let waiter = store.wait_in_line("X", "waiter", &[]);
         store.await_waiters("X", 1);
         let served = AtomicBool::new(false);
@@ -40,15 +40,27 @@ pub fn nobody_overtakes_a_waiter(store: &Store) {
                     }
                 });
             }
-            if round % 2 == 0 {
-                store.redlock(&["release", "--key", "X", "--token", acquired.stdout.trim()]).run().expect(0);
-            }
+            holder.let_go().expect(0);
             waiter.finish().expect(0);
             served.store(true, Ordering::Relaxed);
         });
         assert_eq!(store.order()[0], "waiter", "in round {round}");
-        std::fs::remove_file(store.folder.path("order")).expect("the order");
+        fs::remove_file(store.folder.path("order")).expect("the order");
     }
+}
+
+/// The waiter is slow, so that others are sure to ask before it does.
+pub fn nobody_overtakes_a_waiter_when_a_lease_ends(store: &Store) {
+    store.redlock(&["acquire", "--key", "X", "--ttl", "3s"]).run().expect(0);
+    let waiter = store.wait_in_line("X", "waiter", &[]);
+    store.await_waiters("X", 1);
+    waiter.signal(Signal::SIGSTOP);
+    eventually(Duration::from_secs(10), "the end of the lease", || store.status("X")["holders"][0].is_null());
+    store.redlock(&["run", "--key", "X", "--", "true"]).run().expect(75);
+    store.redlock(&["acquire", "--key", "X"]).run().expect(75);
+    waiter.signal(Signal::SIGCONT);
+    waiter.finish().expect(0);
+    assert_eq!(store.order(), ["waiter"]);
 }
 
 pub fn giving_up_leaves_nothing(store: &Store) {

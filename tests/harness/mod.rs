@@ -15,7 +15,7 @@ use std::{fs, process, thread};
 pub use program::{Finished, Redlock, Running, await_file, children, is_alive, pid_in};
 pub use proxy::{Fault, Proxy};
 pub use pty::Pty;
-pub use redis::Redis;
+pub use redis::{Redis, free_port};
 pub use witness::Witness;
 
 /// Waits until `condition` holds; panics with `what` when it does not within `limit`.

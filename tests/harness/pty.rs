@@ -19,7 +19,8 @@ pub struct Pty {
 impl Pty {
     /// Starts `command` as the leader of a session whose terminal this is.
     pub fn start(mut command: Command) -> Pty {
-        let pty = nix::pty::openpty(None, None).expect("a pseudo terminal");
+        let size = nix::pty::Winsize { ws_row: 24, ws_col: 200, ws_xpixel: 0, ws_ypixel: 0 };
+        let pty = nix::pty::openpty(Some(&size), None).expect("a pseudo terminal");
         let slave = || Stdio::from(pty.slave.try_clone().expect("a second handle"));
         command.stdin(slave()).stdout(slave()).stderr(slave());
         // SAFETY: the closure makes system calls only.

@@ -1,0 +1,172 @@
+//! Bad input: one line, the valid form in it, and the store is never contacted.
+
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::fs::{PermissionsExt, symlink};
+
+use crate::harness::{Finished, Folder, Redlock, Store};
+
+/// A server that is never to be contacted.
+struct Untouched(TcpListener);
+
+impl Untouched {
+    fn new() -> Untouched {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        listener.set_nonblocking(true).expect("its mode");
+        Untouched(listener)
+    }
+
+    fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.0.local_addr().expect("its address").port())
+    }
+
+    #[track_caller]
+    fn refuses(&self, redlock: Redlock, codes: &[i32], form: &str) -> Finished {
+        let refused = redlock.run();
+        assert!(codes.contains(&refused.code()), "{refused:?}");
+        assert!(
+            refused.line().starts_with("redlock: ") && refused.line().contains(form),
+            "{form:?}: {refused:?}"
+        );
+        assert!(refused.stdout.is_empty() && !refused.stderr.contains("canary"), "{refused:?}");
+        assert!(self.0.accept().is_err(), "the store was contacted");
+        refused
+    }
+}
+
+#[test]
+fn options() {
+    let server = Untouched::new();
+    let long = "k".repeat(513);
+    let cases: &[(&[&str], &str)] = &[
+        (&["-k", "", "--", "true"], "1 to 512 bytes"),
+        (&["-k", "a\nb", "--", "true"], "without control characters"),
+        (&["-k", &long, "--", "true"], "1 to 512 bytes"),
+        (&["-k", "redlock:x", "--", "true"], "choose another"),
+        (&["-k", "X", "--ttl", "0", "--", "true"], "500ms, 30s"),
+        (&["-k", "X", "--ttl=-1", "--", "true"], "500ms, 30s"),
+        (&["-k", "X", "--ttl", "3 parsecs", "--", "true"], "500ms, 30s"),
+        (&["-k", "X", "--ttl", "99999999999999999999", "--", "true"], "500ms, 30s"),
+        (&["-k", "X", "--ttl", "4s", "--kill-after", "5s", "--", "true"], "for example 1s"),
+        (&["-k", "X", "--wait", "soon", "--", "true"], "500ms, 30s"),
+        (&["-k", "X", "-E", "256", "--", "true"], "256"),
+        (&["-k", "X", "--"], "redlock run --key KEY -- COMMAND"),
+        (&["-k", "X"], "redlock run --key KEY -- COMMAND"),
+        (&["--", "true"], "--key <KEY>"),
+        (&["-k", "X", "--tll", "3s", "--", "true"], "--ttl"),
+        (&["-k", "X", "--on-lost", "panic", "--", "true"], "terminate, continue"),
+        (&["-k", "X", "true"], "--"),
+    ];
+    for (args, form) in cases {
+        let args: Vec<&str> = ["run"].iter().chain(args.iter()).copied().collect();
+        server.refuses(Redlock::new(&args).server(&server.url()), &[64], form);
+    }
+    server.refuses(Redlock::new(&["frobnicate"]).server(&server.url()), &[64], "frobnicate");
+    server.refuses(Redlock::new(&[]).server(&server.url()), &[64], "redlock run --key KEY");
+    server.refuses(Redlock::new(&["release", "-k", "X"]).server(&server.url()), &[64], "--token-file");
+    let ttl =
+        Redlock::new(&["run", "-k", "X", "--", "true"]).server(&server.url()).env("REDLOCK_TTL", "nonsense");
+    server.refuses(ttl, &[64], "500ms, 30s");
+    let mut bytes = Redlock::new(&["run", "-k"]).server(&server.url());
+    bytes
+        .command
+        .arg(std::os::unix::ffi::OsStrExt::from_bytes(b"\xff") as &std::ffi::OsStr)
+        .args(["--", "true"]);
+    server.refuses(bytes, &[64], "UTF-8");
+}
+
+#[test]
+fn servers() {
+    let server = Untouched::new();
+    for (url, form) in [
+        ("redos://127.0.0.1", "redis://host[:port][/db]"),
+        ("redis://127.0.0.1:99999", "redis://[user[:password]@]host[:port][/db]"),
+        ("redis://127.0.0.1/x", "redis://[user[:password]@]host[:port][/db]"),
+        ("localhost", "redis://host[:port][/db]"),
+        ("redis://:canary@[::1", "redis://[user[:password]@]host[:port][/db]"),
+    ] {
+        server.refuses(Redlock::new(&["run", "-k", "X", "-S", url, "--", "true"]), &[78], form);
+    }
+    let shown = server.url().replace("redis://", "redis://:canary@");
+    server.refuses(Redlock::new(&["run", "-k", "X", "-S", &shown, "--", "true"]), &[64], "--password-file");
+}
+
+#[test]
+fn files() {
+    let (server, folder) = (Untouched::new(), Folder::new());
+    let write = |name: &str, text: &str, mode: u32| {
+        let path = folder.path(name);
+        fs::write(&path, text).expect("a file");
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("its mode");
+        path.display().to_string()
+    };
+    let with_password = format!("server = \"{}\"\n", server.url().replace("redis://", "redis://:canary@"));
+    for (file, form) in [
+        (write("broken", "ttl = = canary\n", 0o600), "line 1"),
+        (write("unknown", "\ntll = \"3s\"\n", 0o600), "unknown field `tll`"),
+        (write("value", "ttl = \"soon\"\n", 0o600), "500ms, 30s"),
+        (write("open", &with_password, 0o644), "chmod 600"),
+        (folder.path("missing").display().to_string(), "there is no configuration file"),
+    ] {
+        let run = Redlock::new(&["run", "-k", "X", "--config", &file, "--", "true"]).server(&server.url());
+        server.refuses(run, &[78], form);
+    }
+    let open = write("password", "canary\n", 0o644);
+    let run = Redlock::new(&["run", "-k", "X", "--password-file", &open, "--", "true"]).server(&server.url());
+    server.refuses(run, &[78], "chmod 600");
+    symlink(folder.path("target"), folder.path("link")).expect("a link");
+    let link = folder.path("link").display().to_string();
+    let run = Redlock::new(&["acquire", "-k", "X", "--token-file", &link]).server(&server.url());
+    server.refuses(run, &[78], "symbolic link");
+    assert!(!folder.path("target").exists());
+}
+
+/// Flag over environment over file.
+#[test]
+fn sources() {
+    let store = Store::local();
+    let file = store.folder.path("config.toml");
+    fs::write(&file, "ttl = \"100s\"\nlabel = \"from the file\"\nwait = \"1s\"\n").expect("a file");
+    let file = file.display().to_string();
+    let left = |key: &str| store.status(key)["holders"][0]["left_ms"].as_u64().unwrap_or(0) / 1000;
+    store.redlock(&["acquire", "-k", "file", "--config", &file]).run().expect(0);
+    store.redlock(&["acquire", "-k", "env", "--config", &file]).env("REDLOCK_TTL", "200s").run().expect(0);
+    store
+        .redlock(&["acquire", "-k", "flag", "--config", &file, "--ttl", "300s"])
+        .env("REDLOCK_TTL", "200s")
+        .run()
+        .expect(0);
+    assert!(
+        (90..=100).contains(&left("file"))
+            && (190..=200).contains(&left("env"))
+            && (290..=300).contains(&left("flag"))
+    );
+    assert_eq!(store.status("file")["holders"][0]["label"], "from the file");
+    let waited = store.redlock(&["acquire", "-k", "file", "--config", &file]).run().expect(75);
+    assert!(waited.stderr.contains("in vain"), "{waited:?}");
+    let at_once = store.redlock(&["acquire", "-k", "file", "--config", &file, "--no-wait"]).run().expect(75);
+    assert!(!at_once.stderr.contains("in vain"), "{at_once:?}");
+}
+
+#[test]
+fn token_files() {
+    let store = Store::local();
+    let path = store.folder.path("token");
+    let file = path.display().to_string();
+    let out = store.redlock(&["acquire", "-k", "X", "--token-file", &file]).run().expect(0);
+    assert_eq!(out.stdout, "");
+    assert_eq!(fs::metadata(&path).expect("the file").permissions().mode() & 0o777, 0o600);
+    for command in [&["check"][..], &["renew", "--ttl", "1m"], &["release"]] {
+        let args: Vec<&str> = command.iter().chain(&["-k", "X", "--token-file", &file]).copied().collect();
+        store.redlock(&args).run().expect(0);
+    }
+    store.redlock(&["check", "-k", "X", "--token-file", &file]).run().expect(1);
+}
+
+#[test]
+fn help_and_version() {
+    for args in [&["--help"][..], &["run", "--help"], &["-h"], &["--version"], &["completions", "bash"]] {
+        let help = Redlock::new(args).run().expect(0);
+        assert!(!help.stdout.is_empty() && help.stderr.is_empty(), "{args:?}");
+    }
+}

@@ -1,0 +1,10 @@
+//! The program from outside: streams, exit status, signals, terminal, input.
+
+#[path = "../harness/mod.rs"]
+mod harness;
+
+mod input;
+mod signals;
+mod status;
+mod streams;
+mod terminal;

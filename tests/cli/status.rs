@@ -1,0 +1,120 @@
+//! Exit status: the command's own, or one that says what happened.
+
+use std::time::{Duration, Instant};
+
+use crate::harness::{Redlock, Store, free_port, is_alive, pid_in};
+
+fn sh(store: &Store, options: &[&str], script: &str) -> crate::harness::Finished {
+    let mut args = vec!["run", "-k", "X"];
+    args.extend(options);
+    args.extend(["--", "sh", "-c", script]);
+    store.redlock(&args).run()
+}
+
+#[test]
+fn that_of_the_command() {
+    let store = Store::local();
+    for code in [0, 3, 75, 255] {
+        sh(&store, &[], &format!("exit {code}")).expect(code);
+    }
+    for signal in [1, 2, 6, 9, 11, 13, 15, 34, 64] {
+        let died = sh(&store, &[], &format!("ulimit -c 0; kill -{signal} $$"));
+        assert_eq!(died.code(), -signal, "{died:?}");
+        assert_eq!(died.stderr, "");
+    }
+}
+
+#[test]
+fn a_command_that_cannot_be_executed() {
+    let store = Store::local();
+    let missing = store.redlock(&["run", "-k", "X", "--", "no-such-command"]).run().expect(127);
+    assert_eq!(missing.line(), "redlock: 'no-such-command' is not found");
+    let data = store.redlock(&["run", "-k", "X", "--", "/etc/passwd"]).run().expect(126);
+    assert!(data.line().contains("cannot be executed"), "{data:?}");
+    // Given back at once, whatever --min-hold says.
+    store.redlock(&["run", "-k", "X", "--min-hold", "1m", "--", "no-such-command"]).run().expect(127);
+    store.redlock(&["run", "-k", "X", "--", "true"]).run().expect(0);
+}
+
+#[test]
+fn held_by_another() {
+    let store = Store::local();
+    store.redlock(&["acquire", "-k", "X", "--label", "the other"]).run().expect(0);
+    let refused = sh(&store, &[], "echo started").expect(75);
+    assert!(
+        refused.stdout.is_empty()
+            && refused.line().contains("\"the other\"")
+            && refused.line().contains("--wait"),
+        "{refused:?}"
+    );
+    sh(&store, &["-E", "9"], "echo started").expect(9);
+    assert_eq!(sh(&store, &["-q"], "echo started").expect(75).stderr, "");
+    let waited = sh(&store, &["--wait", "300ms"], "echo started").expect(75);
+    assert!(waited.stderr.contains("in vain"), "{waited:?}");
+}
+
+#[test]
+fn no_server() {
+    let port = free_port();
+    let url = format!("redis://127.0.0.1:{port}");
+    let refused = Redlock::new(&["run", "-k", "X", "--", "echo", "started"]).server(&url).run().expect(69);
+    assert!(refused.stdout.is_empty() && refused.line().contains("connection refused"), "{refused:?}");
+    // With --wait it is asked again and again, for as long as one is ready to wait.
+    let start = Instant::now();
+    Redlock::new(&["run", "-k", "X", "--wait", "1s", "--", "true"]).server(&url).run().expect(69);
+    assert!(start.elapsed() >= Duration::from_secs(1));
+}
+
+#[test]
+fn the_default_server_names_both_ways_out() {
+    // Nothing of ours listens there; should something else, it is no failure of redlock.
+    if std::net::TcpStream::connect(("127.0.0.1", 6379)).is_ok() {
+        return;
+    }
+    let refused = Redlock::new(&["run", "-k", "X", "--", "true"]).run().expect(69);
+    assert!(
+        refused.line().contains("--server redis://") && refused.line().contains("--server local:"),
+        "{refused:?}"
+    );
+}
+
+#[test]
+fn timeout() {
+    let store = Store::local();
+    sh(&store, &["--timeout", "300ms"], "exec sleep 30").expect(124);
+    let file = store.folder.path("pid");
+    let script = format!(
+        "trap '' TERM; setsid sh -c 'trap \"\" TERM; echo $$ > {}; while :; do sleep 0.05; done' & wait",
+        file.display()
+    );
+    sh(&store, &["--timeout", "500ms", "--kill-after", "200ms"], &script).expect(124);
+    assert!(!is_alive(pid_in(&file)), "a process of the job is alive");
+    sh(&store, &["--timeout", "1m"], "exit 4").expect(4);
+}
+
+#[test]
+fn on_lost_continue_lets_the_command_end() {
+    let store = Store::redis();
+    let redis = store.redis.as_ref().expect("a Redis");
+    let run = store
+        .redlock(&[
+            "run",
+            "-k",
+            "X",
+            "--ttl",
+            "600ms",
+            "--on-lost",
+            "continue",
+            "--",
+            "sh",
+            "-c",
+            "sleep 2; echo end",
+        ])
+        .spawn();
+    store.await_holder("X");
+    redis.cli(&["SET", "X", "another", "PX", "60000"]);
+    let run = run.finish().expect(79);
+    assert_eq!(run.stdout, "end\n");
+    assert!(run.line().contains("the command goes on without it"), "{run:?}");
+    assert_eq!(redis.cli(&["GET", "X"]), "another");
+}
