@@ -29,7 +29,7 @@ pub fn break_lock(args: &BreakArgs, context: &Context) -> anyhow::Result<Outcome
             let latest =
                 held.left.map_or(String::new(), |left| format!(", in {} at the latest", DurationText(left)));
             context.messages.warning(format_args!(
-                "broke '{key}', held by {holder}; it is free when its job has stopped{latest}"
+                "broke '{key}', held by {holder}; it is free when that has let go of it{latest}"
             ));
         }
         Broken::Freed(held) => {

@@ -35,6 +35,8 @@ pub struct Redis {
     waiter: Option<Waiter>,
     /// Something was or may have been carried out.
     asked: bool,
+    /// The last request was sent twice, as the connection broke after the first time.
+    repeated: bool,
 }
 
 /// As many hung connections are worth a message.
@@ -50,6 +52,7 @@ impl Redis {
             unanswered: Vec::new(),
             waiter: None,
             asked: false,
+            repeated: false,
         }
     }
 
@@ -85,7 +88,7 @@ impl Redis {
     }
 
     fn query(&mut self, command: &Cmd, patience: &Patience) -> Result<Value, StoreError> {
-        let mut repeated = false;
+        self.repeated = false;
         loop {
             let mut connection = match self.connection.take() {
                 Some(connection) => connection,
@@ -99,7 +102,7 @@ impl Redis {
                     self.connection = Some(connection);
                     return Ok(reply);
                 }
-                Err(Failure::Broken(_)) if !repeated => repeated = true,
+                Err(Failure::Broken(_)) if !self.repeated => self.repeated = true,
                 Err(Failure::Broken(why)) => return Err(self.unreachable(Failure::Broken(why))),
                 Err(failure) => {
                     self.unanswered.truncate(MOST_UNANSWERED - 1);
@@ -216,7 +219,8 @@ impl Store for Redis {
         let call = Call::new(&script::RELEASE, &Names::of(key), Some(token)).arg("");
         self.send_behind_unanswered(&call, patience);
         let reply = self.call(Some(key), &call, patience)?;
-        self.understood(reply::released(reply))
+        // Asked again after a lost answer, "not held" means that the first one was carried out.
+        Ok(self.understood(reply::released(reply))? || self.repeated)
     }
 
     fn withdraw(&mut self, request: &Request, patience: &Patience) -> Result<(), StoreError> {

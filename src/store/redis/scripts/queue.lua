@@ -2,7 +2,8 @@
 -- channels on which waiters listen, the wall clock of the caller in microseconds, the owner token.
 --
 -- lock   string: the owner token, with a PX expiry: the format of the Redis documentation, which other
---        libraries share. "broken:" before the token: broken, and its owner has not stopped yet.
+--        libraries share. "broken:" before the token: broken, and its owner has not stopped yet;
+--        "released:": given back before the end of its min-hold.
 -- state  hash: what redlock knows of the last grant (owner, fence, since, until, ttl, metadata; times in
 --        milliseconds). "owner" goes with the release, "fence" stays.
 -- queue  sorted set: "token metadata" by ticket. Tickets grow, so the order is that of arrival.

@@ -19,8 +19,9 @@ if owner ~= me then
 end
 local keep = (tonumber(redis.call('HGET', state, 'keep')) or 0) - now()
 if keep > 0 and member == '' then
-  redis.call('PEXPIRE', lock, integer(keep))
-  redis.call('HSET', state, 'until', integer(now() + keep))
+  -- Nobody's any more: only the time holds it.
+  redis.call('SET', lock, 'released:' .. me, 'PX', integer(keep))
+  redis.call('HSET', state, 'owner', 'released:' .. me, 'until', integer(now() + keep))
   tell_first(keep)
 else
   set_free()

@@ -1,0 +1,138 @@
+"""What the measurements share: servers of their own, processes, and the rows that they print."""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+REDLOCK = os.environ["REDLOCK_BIN"]
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def eventually(what, condition, limit=30.0):
+    end = time.monotonic() + limit
+    while not condition():
+        if time.monotonic() > end:
+            sys.exit(f"not within {limit} s: {what}")
+        time.sleep(0.01)
+
+
+class Bench:
+    """A folder and servers, all gone at the end."""
+
+    def __init__(self):
+        self.folder = tempfile.mkdtemp(prefix="redlock-bench-")
+        self.processes = []
+        self.missed = 0
+        self.environment = {key: os.environ[key] for key in ("PATH", "HOME") if key in os.environ}
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for process in self.processes:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def start(self, arguments, **options):
+        options = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "stdin": subprocess.DEVNULL, **options}
+        process = subprocess.Popen(arguments, env=self.environment, **options)
+        self.processes.append(process)
+        return process
+
+    def redis(self):
+        self.redis_port = free_port()
+        self.start(["redis-server", "--port", str(self.redis_port), "--bind", "127.0.0.1", "--save", "", "--dir", self.folder])
+        eventually("redis-server answers", lambda: "PONG" in self.redis_cli("ping"))
+        return f"redis://127.0.0.1:{self.redis_port}"
+
+    def redis_cli(self, *arguments):
+        command = ["redis-cli", "-p", str(self.redis_port), *arguments]
+        return subprocess.run(command, capture_output=True, text=True).stdout
+
+    def etcd(self):
+        client, peer = free_port(), free_port()
+        url = f"http://127.0.0.1:{client}"
+        self.start(["etcd", "--data-dir", self.path("etcd"), "--listen-client-urls", url, "--advertise-client-urls", url,
+                    "--listen-peer-urls", f"http://127.0.0.1:{peer}", "--unsafe-no-fsync", "--log-level", "error"])
+        self.environment["ETCDCTL_API"] = "3"
+        self.environment["ETCDCTL_ENDPOINTS"] = url
+        probe = ["etcdctl", "get", "x"]
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        eventually("etcd answers", lambda: subprocess.run(probe, env=self.environment, **quiet).returncode == 0)
+
+    def local(self):
+        return f"local:{self.path('locks.db')}"
+
+    def waiters(self, url, key):
+        command = [REDLOCK, "-S", url, "status", "--json", key]
+        status = json.loads(subprocess.run(command, capture_output=True, text=True, env=self.environment).stdout)
+        return len(status[0]["waiters"])
+
+    def row(self, what, ours, peer, unit, limit=None, peers_name=""):
+        """Prints our figure, the peer's and the ratio; with a limit, whether it was reached."""
+        ratio = ours / peer if peer else float("nan")
+        verdict = ""
+        if limit is not None:
+            reached = ratio <= limit
+            self.missed += not reached
+            verdict = f"target <= {limit} x  {'reached' if reached else 'MISSED'}"
+        print(f"{what:44} {ours:9.3f} {unit:3} {peers_name:8} {peer:9.3f} {unit:3} ratio {ratio:5.2f}  {verdict}", flush=True)
+
+    def figure(self, what, ours, unit, limit=None):
+        verdict = ""
+        if limit is not None:
+            reached = ours <= limit
+            self.missed += not reached
+            verdict = f"target <= {limit} {unit}  {'reached' if reached else 'MISSED'}"
+        print(f"{what:44} {ours:9.3f} {unit:3} {verdict}", flush=True)
+
+
+def children(pid):
+    return [int(child) for child in open(f"/proc/{pid}/task/{pid}/children").read().split()]
+
+
+# What clients send; all else is called by scripts.
+SENT = {"eval", "evalsha", "subscribe", "unsubscribe", "ping", "auth", "select", "hello", "client|setinfo"}
+
+
+def commands(bench):
+    """Calls of commands since the server started: those that clients sent, and all."""
+    lines = bench.redis_cli("info", "commandstats").split()
+    stats = (line.removeprefix("cmdstat_").split(":calls=") for line in lines if line.startswith("cmdstat_"))
+    calls = {name: int(rest.split(",")[0]) for name, rest in stats if name != "info"}
+    return sum(count for name, count in calls.items() if name in SENT), sum(calls.values())
+
+
+def run(measure):
+    # A bench that is stopped stops its servers.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    with Bench() as bench:
+        measure(bench)
+        missed = bench.missed
+    sys.exit(1 if missed else 0)
+
+
+median = statistics.median
+
+
+def percentile(values, part):
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(len(ordered) * part))]

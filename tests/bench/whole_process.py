@@ -1,0 +1,46 @@
+"""From start to end of `redlock run -- true`, against the same under flock(1) and `etcdctl lock`."""
+
+import os
+import time
+
+from bench import REDLOCK, median, run
+
+PAIRS = 300
+ETCD_PAIRS = 40
+
+
+def milliseconds(arguments, environment):
+    start = time.perf_counter_ns()
+    pid = os.posix_spawnp(arguments[0], arguments, environment, file_actions=SILENT)
+    _, status = os.waitpid(pid, 0)
+    took = (time.perf_counter_ns() - start) / 1e6
+    assert status == 0, arguments
+    return took
+
+
+SILENT = [(os.POSIX_SPAWN_OPEN, 1, "/dev/null", os.O_WRONLY, 0)]
+
+
+def pairs(bench, ours, peer, count):
+    """Medians of both, measured in turn."""
+    figures = ([], [])
+    for turn in range(count + 10):
+        for command, kept in zip((ours, peer), figures):
+            took = milliseconds(command, bench.environment)
+            if turn >= 10:
+                kept.append(took)
+    return [median(kept) for kept in figures]
+
+
+def measure(bench):
+    redis, local = bench.redis(), bench.local()
+    bench.etcd()
+    flock = ["flock", "-n", bench.path("flock"), "true"]
+    etcdctl = ["etcdctl", "lock", "X", "true"]
+    on = lambda url: [REDLOCK, "run", "-S", url, "-k", "X", "--", "true"]
+    bench.row("redlock run -- true, Redis", *pairs(bench, on(redis), flock, PAIRS), "ms", 2.0, "flock")
+    bench.row("redlock run -- true, local:", *pairs(bench, on(local), flock, PAIRS), "ms", 1.5, "flock")
+    bench.row("redlock run -- true, Redis", *pairs(bench, on(redis), etcdctl, ETCD_PAIRS), "ms", 0.25, "etcdctl")
+
+
+run(measure)
