@@ -48,14 +48,13 @@ const TABLES: &str = "
     ) WITHOUT ROWID;
     CREATE TABLE waiter (
         ticket INTEGER PRIMARY KEY AUTOINCREMENT,
-        token TEXT NOT NULL UNIQUE,
+        token TEXT NOT NULL,
         key TEXT NOT NULL,
         boot TEXT NOT NULL,
         bell TEXT NOT NULL,
         pids TEXT NOT NULL,
         metadata TEXT NOT NULL
     );
-    CREATE INDEX waiter_by_key ON waiter (key, ticket);
 ";
 
 impl Database {

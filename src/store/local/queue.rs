@@ -1,6 +1,6 @@
 //! The table `waiter`: who stands in line, in the order of arrival.
 
-use rusqlite::{Row, Transaction, params};
+use rusqlite::{OptionalExtension, Row, Transaction, params};
 
 use super::process::Processes;
 use crate::lock::{Key, Metadata, OwnerToken, Request};
@@ -40,7 +40,11 @@ pub fn join(
     ticket: Option<i64>,
     boot: &str,
 ) -> rusqlite::Result<i64> {
-    let sql = "INSERT OR IGNORE INTO waiter (ticket, token, key, boot, bell, pids, metadata)
+    let mut known = tx.prepare_cached("SELECT ticket FROM waiter WHERE token = ?1")?;
+    if let Some(ticket) = known.query_row([request.token.expose()], |row| row.get(0)).optional()? {
+        return Ok(ticket);
+    }
+    let sql = "INSERT INTO waiter (ticket, token, key, boot, bell, pids, metadata)
                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
     tx.prepare_cached(sql)?.execute(params![
         ticket,
@@ -51,8 +55,7 @@ pub fn join(
         Processes::of(&request.pids).to_text(),
         request.metadata.to_json()
     ])?;
-    tx.prepare_cached("SELECT ticket FROM waiter WHERE token = ?1")?
-        .query_row([request.token.expose()], |row| row.get(0))
+    Ok(tx.last_insert_rowid())
 }
 
 pub fn leave(tx: &Transaction, token: &OwnerToken) -> rusqlite::Result<()> {
@@ -69,7 +72,6 @@ pub fn ahead(tx: &Transaction, key: &Key, place: Option<i64>) -> rusqlite::Resul
 
 /// The first in line, dead or alive.
 pub fn first(tx: &Transaction, key: &Key) -> rusqlite::Result<Option<Place>> {
-    use rusqlite::OptionalExtension;
     tx.prepare_cached(&format!("{PLACES} LIMIT 1"))?.query_row([key.as_str()], Place::read).optional()
 }
 
