@@ -45,6 +45,14 @@ complete -c redlock -n "__fish_redlock_needs_command" -f -a "status" -d 'Show ho
 complete -c redlock -n "__fish_redlock_needs_command" -f -a "break" -d 'Take a lock away from its holder'
 complete -c redlock -n "__fish_redlock_needs_command" -f -a "completions" -d 'Print a completion script for a shell'
 complete -c redlock -n "__fish_redlock_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c redlock -n "__fish_redlock_using_subcommand run" -s S -l server -d 'Where locks are kept: redis://[user[:password]@]host[:port][/db], or local:[PATH] for a lock on this host only [default: redis://127.0.0.1:6379]' -r
+complete -c redlock -n "__fish_redlock_using_subcommand run" -l config -d 'Read this configuration file instead of ~/.config/redlock/config.toml' -r -F
+complete -c redlock -n "__fish_redlock_using_subcommand run" -l user -d 'Log in to the store as this user' -r
+complete -c redlock -n "__fish_redlock_using_subcommand run" -l password-file -d 'Log in with the password in the first line of this file, which others must not be able to read' -r -F
+complete -c redlock -n "__fish_redlock_using_subcommand run" -l connect-timeout -d 'Wait at most this long for an answer of the store [default: 5s]' -r
+complete -c redlock -n "__fish_redlock_using_subcommand run" -l color -d 'Colour the output [default: auto]' -r -f -a "auto\t''
+always\t''
+never\t''"
 complete -c redlock -n "__fish_redlock_using_subcommand run" -s k -l key -d 'The lock\'s name: 1 to 512 bytes without control characters' -r
 complete -c redlock -n "__fish_redlock_using_subcommand run" -s t -l ttl -d 'How long the lease lives without renewal: 500ms, 30s, 5m, 1h30m; a bare number is seconds [default: 30s]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand run" -s w -l wait -d 'Wait in line when the lock is held: for ever, or at most this long' -r
@@ -56,19 +64,19 @@ continue\t'Let it run on, and exit with 79 in the end'"
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l kill-after -d 'From SIGTERM to SIGKILL [default: a quarter of the TTL, at most 5s]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l timeout -d 'Stop the command after this long, as timeout(1) does' -r
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l splay -d 'Sleep a random part of this before taking the lock' -r
-complete -c redlock -n "__fish_redlock_using_subcommand run" -s S -l server -d 'Where locks are kept: redis://[user[:password]@]host[:port][/db], or local:[PATH] for a lock on this host only [default: redis://127.0.0.1:6379]' -r
-complete -c redlock -n "__fish_redlock_using_subcommand run" -l config -d 'Read this configuration file instead of ~/.config/redlock/config.toml' -r -F
-complete -c redlock -n "__fish_redlock_using_subcommand run" -l user -d 'Log in to the store as this user' -r
-complete -c redlock -n "__fish_redlock_using_subcommand run" -l password-file -d 'Log in with the password in the first line of this file, which others must not be able to read' -r -F
-complete -c redlock -n "__fish_redlock_using_subcommand run" -l connect-timeout -d 'Wait at most this long for an answer of the store [default: 5s]' -r
-complete -c redlock -n "__fish_redlock_using_subcommand run" -l color -d 'Colour the output [default: auto]' -r -f -a "auto\t''
-always\t''
-never\t''"
-complete -c redlock -n "__fish_redlock_using_subcommand run" -s n -l no-wait -d 'Do not wait; undoes a configured wait'
-complete -c redlock -n "__fish_redlock_using_subcommand run" -s c -l shell -d 'COMMAND is one string, run by `sh -c`'
 complete -c redlock -n "__fish_redlock_using_subcommand run" -s q -l quiet -d 'Print nothing but errors; that another holds the lock is none'
 complete -c redlock -n "__fish_redlock_using_subcommand run" -s v -l verbose -d 'Say what is done'
+complete -c redlock -n "__fish_redlock_using_subcommand run" -s n -l no-wait -d 'Do not wait; undoes a configured wait'
+complete -c redlock -n "__fish_redlock_using_subcommand run" -s c -l shell -d 'COMMAND is one string, run by `sh -c`'
 complete -c redlock -n "__fish_redlock_using_subcommand run" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s S -l server -d 'Where locks are kept: redis://[user[:password]@]host[:port][/db], or local:[PATH] for a lock on this host only [default: redis://127.0.0.1:6379]' -r
+complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l config -d 'Read this configuration file instead of ~/.config/redlock/config.toml' -r -F
+complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l user -d 'Log in to the store as this user' -r
+complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l password-file -d 'Log in with the password in the first line of this file, which others must not be able to read' -r -F
+complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l connect-timeout -d 'Wait at most this long for an answer of the store [default: 5s]' -r
+complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l color -d 'Colour the output [default: auto]' -r -f -a "auto\t''
+always\t''
+never\t''"
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s k -l key -d 'The lock\'s name: 1 to 512 bytes without control characters' -r
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s t -l ttl -d 'How long the lease lives without renewal: 500ms, 30s, 5m, 1h30m; a bare number is seconds [default: 30s]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s w -l wait -d 'Wait in line when the lock is held: for ever, or at most this long' -r
@@ -78,22 +86,10 @@ complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l format -d 'W
 env\t''
 json\t''"
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l token-file -d 'Write the owner token to this file, readable by you alone, instead of printing it' -r -F
-complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s S -l server -d 'Where locks are kept: redis://[user[:password]@]host[:port][/db], or local:[PATH] for a lock on this host only [default: redis://127.0.0.1:6379]' -r
-complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l config -d 'Read this configuration file instead of ~/.config/redlock/config.toml' -r -F
-complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l user -d 'Log in to the store as this user' -r
-complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l password-file -d 'Log in with the password in the first line of this file, which others must not be able to read' -r -F
-complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l connect-timeout -d 'Wait at most this long for an answer of the store [default: 5s]' -r
-complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l color -d 'Colour the output [default: auto]' -r -f -a "auto\t''
-always\t''
-never\t''"
-complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s n -l no-wait -d 'Do not wait; undoes a configured wait'
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s q -l quiet -d 'Print nothing but errors; that another holds the lock is none'
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s v -l verbose -d 'Say what is done'
+complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s n -l no-wait -d 'Do not wait; undoes a configured wait'
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c redlock -n "__fish_redlock_using_subcommand renew" -s k -l key -d 'The lock\'s name' -r
-complete -c redlock -n "__fish_redlock_using_subcommand renew" -l token -d 'The owner token that `acquire` printed' -r
-complete -c redlock -n "__fish_redlock_using_subcommand renew" -l token-file -d 'The file that `acquire --token-file` wrote' -r -F
-complete -c redlock -n "__fish_redlock_using_subcommand renew" -s t -l ttl -d 'How long the lease lives from now on [default: 30s]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand renew" -s S -l server -d 'Where locks are kept: redis://[user[:password]@]host[:port][/db], or local:[PATH] for a lock on this host only [default: redis://127.0.0.1:6379]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand renew" -l config -d 'Read this configuration file instead of ~/.config/redlock/config.toml' -r -F
 complete -c redlock -n "__fish_redlock_using_subcommand renew" -l user -d 'Log in to the store as this user' -r
@@ -102,13 +98,13 @@ complete -c redlock -n "__fish_redlock_using_subcommand renew" -l connect-timeou
 complete -c redlock -n "__fish_redlock_using_subcommand renew" -l color -d 'Colour the output [default: auto]' -r -f -a "auto\t''
 always\t''
 never\t''"
+complete -c redlock -n "__fish_redlock_using_subcommand renew" -s k -l key -d 'The lock\'s name' -r
+complete -c redlock -n "__fish_redlock_using_subcommand renew" -l token -d 'The owner token that `acquire` printed' -r
+complete -c redlock -n "__fish_redlock_using_subcommand renew" -l token-file -d 'The file that `acquire --token-file` wrote' -r -F
+complete -c redlock -n "__fish_redlock_using_subcommand renew" -s t -l ttl -d 'How long the lease lives from now on [default: 30s]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand renew" -s q -l quiet -d 'Print nothing but errors; that another holds the lock is none'
 complete -c redlock -n "__fish_redlock_using_subcommand renew" -s v -l verbose -d 'Say what is done'
 complete -c redlock -n "__fish_redlock_using_subcommand renew" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c redlock -n "__fish_redlock_using_subcommand check" -s k -l key -d 'The lock\'s name' -r
-complete -c redlock -n "__fish_redlock_using_subcommand check" -l token -d 'The owner token that `acquire` printed' -r
-complete -c redlock -n "__fish_redlock_using_subcommand check" -l token-file -d 'The file that `acquire --token-file` wrote' -r -F
-complete -c redlock -n "__fish_redlock_using_subcommand check" -l for -d 'The lease has to live at least this much longer' -r
 complete -c redlock -n "__fish_redlock_using_subcommand check" -s S -l server -d 'Where locks are kept: redis://[user[:password]@]host[:port][/db], or local:[PATH] for a lock on this host only [default: redis://127.0.0.1:6379]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand check" -l config -d 'Read this configuration file instead of ~/.config/redlock/config.toml' -r -F
 complete -c redlock -n "__fish_redlock_using_subcommand check" -l user -d 'Log in to the store as this user' -r
@@ -117,12 +113,13 @@ complete -c redlock -n "__fish_redlock_using_subcommand check" -l connect-timeou
 complete -c redlock -n "__fish_redlock_using_subcommand check" -l color -d 'Colour the output [default: auto]' -r -f -a "auto\t''
 always\t''
 never\t''"
+complete -c redlock -n "__fish_redlock_using_subcommand check" -s k -l key -d 'The lock\'s name' -r
+complete -c redlock -n "__fish_redlock_using_subcommand check" -l token -d 'The owner token that `acquire` printed' -r
+complete -c redlock -n "__fish_redlock_using_subcommand check" -l token-file -d 'The file that `acquire --token-file` wrote' -r -F
+complete -c redlock -n "__fish_redlock_using_subcommand check" -l for -d 'The lease has to live at least this much longer' -r
 complete -c redlock -n "__fish_redlock_using_subcommand check" -s q -l quiet -d 'Print nothing but errors; that another holds the lock is none'
 complete -c redlock -n "__fish_redlock_using_subcommand check" -s v -l verbose -d 'Say what is done'
 complete -c redlock -n "__fish_redlock_using_subcommand check" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c redlock -n "__fish_redlock_using_subcommand release" -s k -l key -d 'The lock\'s name' -r
-complete -c redlock -n "__fish_redlock_using_subcommand release" -l token -d 'The owner token that `acquire` printed' -r
-complete -c redlock -n "__fish_redlock_using_subcommand release" -l token-file -d 'The file that `acquire --token-file` wrote' -r -F
 complete -c redlock -n "__fish_redlock_using_subcommand release" -s S -l server -d 'Where locks are kept: redis://[user[:password]@]host[:port][/db], or local:[PATH] for a lock on this host only [default: redis://127.0.0.1:6379]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand release" -l config -d 'Read this configuration file instead of ~/.config/redlock/config.toml' -r -F
 complete -c redlock -n "__fish_redlock_using_subcommand release" -l user -d 'Log in to the store as this user' -r
@@ -131,6 +128,9 @@ complete -c redlock -n "__fish_redlock_using_subcommand release" -l connect-time
 complete -c redlock -n "__fish_redlock_using_subcommand release" -l color -d 'Colour the output [default: auto]' -r -f -a "auto\t''
 always\t''
 never\t''"
+complete -c redlock -n "__fish_redlock_using_subcommand release" -s k -l key -d 'The lock\'s name' -r
+complete -c redlock -n "__fish_redlock_using_subcommand release" -l token -d 'The owner token that `acquire` printed' -r
+complete -c redlock -n "__fish_redlock_using_subcommand release" -l token-file -d 'The file that `acquire --token-file` wrote' -r -F
 complete -c redlock -n "__fish_redlock_using_subcommand release" -s q -l quiet -d 'Print nothing but errors; that another holds the lock is none'
 complete -c redlock -n "__fish_redlock_using_subcommand release" -s v -l verbose -d 'Say what is done'
 complete -c redlock -n "__fish_redlock_using_subcommand release" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -142,12 +142,10 @@ complete -c redlock -n "__fish_redlock_using_subcommand status" -l connect-timeo
 complete -c redlock -n "__fish_redlock_using_subcommand status" -l color -d 'Colour the output [default: auto]' -r -f -a "auto\t''
 always\t''
 never\t''"
-complete -c redlock -n "__fish_redlock_using_subcommand status" -l json -d 'Print JSON: see redlock-status(1) for the fields'
 complete -c redlock -n "__fish_redlock_using_subcommand status" -s q -l quiet -d 'Print nothing but errors; that another holds the lock is none'
 complete -c redlock -n "__fish_redlock_using_subcommand status" -s v -l verbose -d 'Say what is done'
+complete -c redlock -n "__fish_redlock_using_subcommand status" -l json -d 'Print JSON: see redlock-status(1) for the fields'
 complete -c redlock -n "__fish_redlock_using_subcommand status" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c redlock -n "__fish_redlock_using_subcommand break" -s k -l key -d 'The lock\'s name' -r
-complete -c redlock -n "__fish_redlock_using_subcommand break" -l token -d 'Break the lock only if this owner token holds it' -r
 complete -c redlock -n "__fish_redlock_using_subcommand break" -s S -l server -d 'Where locks are kept: redis://[user[:password]@]host[:port][/db], or local:[PATH] for a lock on this host only [default: redis://127.0.0.1:6379]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand break" -l config -d 'Read this configuration file instead of ~/.config/redlock/config.toml' -r -F
 complete -c redlock -n "__fish_redlock_using_subcommand break" -l user -d 'Log in to the store as this user' -r
@@ -156,9 +154,11 @@ complete -c redlock -n "__fish_redlock_using_subcommand break" -l connect-timeou
 complete -c redlock -n "__fish_redlock_using_subcommand break" -l color -d 'Colour the output [default: auto]' -r -f -a "auto\t''
 always\t''
 never\t''"
-complete -c redlock -n "__fish_redlock_using_subcommand break" -s y -l yes -d 'Do not ask'
+complete -c redlock -n "__fish_redlock_using_subcommand break" -s k -l key -d 'The lock\'s name' -r
+complete -c redlock -n "__fish_redlock_using_subcommand break" -l token -d 'Break the lock only if this owner token holds it' -r
 complete -c redlock -n "__fish_redlock_using_subcommand break" -s q -l quiet -d 'Print nothing but errors; that another holds the lock is none'
 complete -c redlock -n "__fish_redlock_using_subcommand break" -s v -l verbose -d 'Say what is done'
+complete -c redlock -n "__fish_redlock_using_subcommand break" -s y -l yes -d 'Do not ask'
 complete -c redlock -n "__fish_redlock_using_subcommand break" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c redlock -n "__fish_redlock_using_subcommand completions" -s S -l server -d 'Where locks are kept: redis://[user[:password]@]host[:port][/db], or local:[PATH] for a lock on this host only [default: redis://127.0.0.1:6379]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand completions" -l config -d 'Read this configuration file instead of ~/.config/redlock/config.toml' -r -F
@@ -171,12 +171,12 @@ never\t''"
 complete -c redlock -n "__fish_redlock_using_subcommand completions" -s q -l quiet -d 'Print nothing but errors; that another holds the lock is none'
 complete -c redlock -n "__fish_redlock_using_subcommand completions" -s v -l verbose -d 'Say what is done'
 complete -c redlock -n "__fish_redlock_using_subcommand completions" -s h -l help -d 'Print help'
-complete -c redlock -n "__fish_redlock_using_subcommand help; and not __fish_seen_subcommand_from run acquire renew check release status break completions help" -f -a "run" -d 'Hold the lock while COMMAND runs'
-complete -c redlock -n "__fish_redlock_using_subcommand help; and not __fish_seen_subcommand_from run acquire renew check release status break completions help" -f -a "acquire" -d 'Take the lock and print its owner token'
-complete -c redlock -n "__fish_redlock_using_subcommand help; and not __fish_seen_subcommand_from run acquire renew check release status break completions help" -f -a "renew" -d 'Extend the lease'
-complete -c redlock -n "__fish_redlock_using_subcommand help; and not __fish_seen_subcommand_from run acquire renew check release status break completions help" -f -a "check" -d 'Ask whether the token still holds the lock'
-complete -c redlock -n "__fish_redlock_using_subcommand help; and not __fish_seen_subcommand_from run acquire renew check release status break completions help" -f -a "release" -d 'Give the lock back'
-complete -c redlock -n "__fish_redlock_using_subcommand help; and not __fish_seen_subcommand_from run acquire renew check release status break completions help" -f -a "status" -d 'Show holders, waiters and time left'
-complete -c redlock -n "__fish_redlock_using_subcommand help; and not __fish_seen_subcommand_from run acquire renew check release status break completions help" -f -a "break" -d 'Take a lock away from its holder'
-complete -c redlock -n "__fish_redlock_using_subcommand help; and not __fish_seen_subcommand_from run acquire renew check release status break completions help" -f -a "completions" -d 'Print a completion script for a shell'
+complete -c redlock -n "__fish_redlock_using_subcommand help; and not __fish_seen_subcommand_from run acquire renew check release status break completions help" -f -a "run"
+complete -c redlock -n "__fish_redlock_using_subcommand help; and not __fish_seen_subcommand_from run acquire renew check release status break completions help" -f -a "acquire"
+complete -c redlock -n "__fish_redlock_using_subcommand help; and not __fish_seen_subcommand_from run acquire renew check release status break completions help" -f -a "renew"
+complete -c redlock -n "__fish_redlock_using_subcommand help; and not __fish_seen_subcommand_from run acquire renew check release status break completions help" -f -a "check"
+complete -c redlock -n "__fish_redlock_using_subcommand help; and not __fish_seen_subcommand_from run acquire renew check release status break completions help" -f -a "release"
+complete -c redlock -n "__fish_redlock_using_subcommand help; and not __fish_seen_subcommand_from run acquire renew check release status break completions help" -f -a "status"
+complete -c redlock -n "__fish_redlock_using_subcommand help; and not __fish_seen_subcommand_from run acquire renew check release status break completions help" -f -a "break"
+complete -c redlock -n "__fish_redlock_using_subcommand help; and not __fish_seen_subcommand_from run acquire renew check release status break completions help" -f -a "completions"
 complete -c redlock -n "__fish_redlock_using_subcommand help; and not __fish_seen_subcommand_from run acquire renew check release status break completions help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'

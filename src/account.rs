@@ -1,10 +1,46 @@
 //! The user as whom redlock runs.
 
+use std::fs;
+use std::path::PathBuf;
 use std::sync::LazyLock;
 
 use nix::unistd::{User, geteuid};
 
-/// The passwd entry of the effective user, looked up once: it may come from a server far away.
-///
-/// The home directory in it is the same under cron, sudo and a login shell; `$HOME` is not.
-pub static ACCOUNT: LazyLock<Option<User>> = LazyLock::new(|| User::from_uid(geteuid()).ok().flatten());
+/// Of the passwd entry: the same under cron, sudo and a login shell, where `$USER` and `$HOME` differ.
+pub struct Account {
+    pub name: String,
+    pub home: PathBuf,
+}
+
+/// The effective user, looked up once; `None` for one without a passwd entry.
+pub static ACCOUNT: LazyLock<Option<Account>> = LazyLock::new(|| {
+    let passwd = fs::read_to_string("/etc/passwd").unwrap_or_default();
+    find(&passwd, geteuid().as_raw()).or_else(elsewhere)
+});
+
+/// Almost every user stands in the file; reading it takes a fraction of the time of a name service.
+fn find(passwd: &str, uid: u32) -> Option<Account> {
+    let uid = uid.to_string();
+    let mut users = passwd.lines().map(|line| line.split(':').collect::<Vec<_>>());
+    let entry = users.find(|fields| fields.len() == 7 && fields[2] == uid)?;
+    Some(Account { name: entry[0].to_owned(), home: PathBuf::from(entry[5]) })
+}
+
+/// The others: LDAP and the like.
+fn elsewhere() -> Option<Account> {
+    let user = User::from_uid(geteuid()).ok().flatten()?;
+    Some(Account { name: user.name, home: user.dir })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_entry_is_that_of_the_number() {
+        let passwd = "root:x:0:0:root:/root:/bin/sh\nbroken\nada:x:1000:1000:Ada,,,:/home/ada:/bin/sh\n";
+        let found = |uid| find(passwd, uid).map(|account| (account.name, account.home));
+        assert_eq!(found(1000), Some(("ada".to_owned(), PathBuf::from("/home/ada"))));
+        assert_eq!(found(100), None);
+    }
+}

@@ -30,7 +30,9 @@ could be reached, 75 held by another (-E changes it), 77 login or permission ref
 79 the lock was lost while the command ran, 124 --timeout, 126 and 127 the command cannot be executed or
 found.";
 
+// Of a command line only the subcommand that it names is built.
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub enum Command {
     Run(RunArgs),
     Acquire(AcquireArgs),

@@ -106,7 +106,7 @@ where
 impl Config {
     /// The user's file over the system's. A file named by `--config` has to exist.
     pub fn load(global: &GlobalArgs) -> Result<Config, ConfigError> {
-        let user = match (&global.config, ACCOUNT.as_ref().map(|user| &user.dir)) {
+        let user = match (&global.config, ACCOUNT.as_ref().map(|user| &user.home)) {
             (Some(path), _) => read(path)?
                 .ok_or_else(|| ConfigError(format!("there is no configuration file {}", path.display())))?,
             (None, Some(home)) => read(&home.join(".config/redlock/config.toml"))?.unwrap_or_default(),

@@ -1,7 +1,5 @@
 //! What failed, in one line, and with which exit status.
 
-use std::io::Write;
-
 use clap::error::ErrorKind;
 use thiserror::Error;
 
@@ -72,7 +70,7 @@ fn code(error: &anyhow::Error) -> u8 {
 /// Help and version go to stdout; for a mistake one line says what is wrong and what would be right.
 pub fn of_arguments(error: &clap::Error) -> Outcome {
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
-        let _ = write!(std::io::stdout(), "{}", error.render().ansi());
+        let _ = error.print();
         return Outcome::SUCCESS;
     }
     let text = error.render().to_string();

@@ -37,9 +37,20 @@ impl Outcome {
 pub fn execute() -> Outcome {
     let matches = match Cli::command().try_get_matches() {
         Ok(matches) => matches,
-        Err(error) => return failure::of_arguments(&error),
+        // Help and tips name every subcommand.
+        Err(_) => match built().try_get_matches() {
+            Ok(matches) => matches,
+            Err(error) => return failure::of_arguments(&error),
+        },
     };
     obey(&matches).unwrap_or_else(|error| failure::report(&error))
+}
+
+/// The command with all its subcommands, which are otherwise built when they are needed.
+fn built() -> clap::Command {
+    let mut command = Cli::command();
+    command.build();
+    command
 }
 
 fn obey(matches: &ArgMatches) -> anyhow::Result<Outcome> {

@@ -88,7 +88,9 @@ impl<R: FnMut(Progress) + Send + 'static> Keeper<R> {
     /// Ends the renewals and gives the lock back, in bounded time; at once when `interrupt` is readable.
     pub fn finish(self, interrupt: BorrowedFd) -> Kept {
         match self.state {
-            State::Idle(mut keeping) => {
+            State::Idle(keeping) => {
+                // The end of the process closes the store, faster than a destructor.
+                let keeping = Box::leak(keeping);
                 let held = !keeping.last_chance().has_passed();
                 keeping.give_back(held, Some(interrupt))
             }

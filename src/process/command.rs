@@ -37,28 +37,46 @@ impl Caller {
     }
 }
 
-impl CommandLine {
-    /// Executes the command as a child of this process, with the variables added to its environment.
-    /// Returns its pid.
-    pub fn start(&self, added: &[(String, String)], caller: &Caller) -> io::Result<i32> {
-        let words = [&self.program].into_iter().chain(&self.args).map(|word| c_string(word.as_bytes()));
-        let words = words.collect::<io::Result<Vec<CString>>>()?;
-        let inherited =
-            env::vars_os().filter(|(name, _)| added.iter().all(|(added, _)| name != OsStr::new(added)));
-        let inherited = inherited.map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat());
-        let added = added.iter().map(|(name, value)| format!("{name}={value}").into_bytes());
-        let variables =
-            inherited.chain(added).map(|variable| c_string(&variable)).collect::<io::Result<Vec<_>>>()?;
-        spawn(&pointers(&words), &pointers(&variables), caller)
-    }
+/// A command with all that executing it takes, so that nothing is left to do when the lock is there.
+pub struct Prepared {
+    words: Vec<CString>,
+    inherited: Vec<(OsString, OsString)>,
+    stack: Vec<u8>,
 }
 
 /// For exec(3), which alone needs more of it for a long PATH than the kernel's smallest stack.
 const STACK: usize = 256 << 10;
 
+impl CommandLine {
+    pub fn prepare(&self) -> io::Result<Prepared> {
+        let words = [&self.program].into_iter().chain(&self.args).map(|word| c_string(word.as_bytes()));
+        let words = words.collect::<io::Result<_>>()?;
+        Ok(Prepared { words, inherited: env::vars_os().collect(), stack: vec![0; STACK] })
+    }
+}
+
+impl Prepared {
+    /// Executes the command as a child of this process, with the variables added to its environment.
+    /// Returns its pid.
+    pub fn start(&mut self, added: &[(String, String)], caller: &Caller) -> io::Result<i32> {
+        let is_added = |name: &OsString| added.iter().any(|(added, _)| name == OsStr::new(added));
+        let inherited = self.inherited.iter().filter(|(name, _)| !is_added(name));
+        let inherited = inherited.map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat());
+        let added = added.iter().map(|(name, value)| format!("{name}={value}").into_bytes());
+        let variables =
+            inherited.chain(added).map(|variable| c_string(&variable)).collect::<io::Result<Vec<_>>>()?;
+        spawn(&pointers(&self.words), &pointers(&variables), caller, &mut self.stack)
+    }
+}
+
 /// Starts a child as vfork(2) does: it borrows our memory until it executes the command, which takes a tenth
 /// of the time in which fork(2) copies what exec throws away.
-fn spawn(words: &[*const c_char], variables: &[*const c_char], caller: &Caller) -> io::Result<i32> {
+fn spawn(
+    words: &[*const c_char],
+    variables: &[*const c_char],
+    caller: &Caller,
+    stack: &mut [u8],
+) -> io::Result<i32> {
     let guard = Pid::this();
     let failure = AtomicI32::new(0);
     let child = || -> isize {
@@ -66,12 +84,11 @@ fn spawn(words: &[*const c_char], variables: &[*const c_char], caller: &Caller) 
         failure.store(errno as i32, Ordering::Relaxed);
         127
     };
-    let mut stack = vec![0; STACK];
     let flags = CloneFlags::CLONE_VM | CloneFlags::CLONE_VFORK;
     // SAFETY: this process has one thread, all its signals are blocked, and it sleeps until the child has
     // executed the command or exited; until then the child makes system calls only, on a stack of its own
     // that is large enough for them.
-    let pid = unsafe { clone(Box::new(child), &mut stack, flags, Some(libc::SIGCHLD)) }?.as_raw();
+    let pid = unsafe { clone(Box::new(child), stack, flags, Some(libc::SIGCHLD)) }?.as_raw();
     match failure.load(Ordering::Relaxed) {
         0 => Ok(pid),
         errno => {

@@ -13,7 +13,7 @@ use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 use nix::unistd::{ForkResult, Pid, fork, setpgid};
 
-use super::command::{Caller, CommandLine};
+use super::command::{Caller, CommandLine, Prepared};
 use super::inherited;
 use super::tree::{self, Reach, Reaped};
 use super::wire::{Ended, Line, Order, Report, Status};
@@ -38,7 +38,7 @@ pub fn fork_guard(command: CommandLine, kill_after: Duration) -> io::Result<(Pid
         Ok(ForkResult::Child) => {
             drop(front);
             if let Ok(mut guard) = Guard::new(back, kill_after) {
-                guard.watch(&command, &caller);
+                guard.watch(command.prepare(), &caller);
             }
             // SAFETY: ends the process without running the exit handlers of the parent's copy.
             unsafe { libc::_exit(0) }
@@ -102,7 +102,7 @@ impl Guard {
     }
 
     /// Obeys redlock until it is gone, and sees to it that the job does not outlive it.
-    fn watch(&mut self, command: &CommandLine, caller: &Caller) {
+    fn watch(&mut self, mut command: io::Result<Prepared>, caller: &Caller) {
         loop {
             let watched = |fd| PollFd::new(fd, PollFlags::POLLIN);
             let mut fds =
@@ -117,7 +117,7 @@ impl Guard {
             if from_redlock {
                 match self.line.receive() {
                     Some(Order::Start { env, deadline }) => {
-                        self.start(command, &env, caller, deadline.map(BootTime::from_nanos));
+                        self.start(&mut command, &env, caller, deadline.map(BootTime::from_nanos));
                     }
                     Some(order) => self.obey(order),
                     None => return self.abandoned(),
@@ -133,13 +133,17 @@ impl Guard {
 
     fn start(
         &mut self,
-        command: &CommandLine,
+        command: &mut io::Result<Prepared>,
         env: &[(String, String)],
         caller: &Caller,
         deadline: Option<Deadline>,
     ) {
         self.deadline = deadline;
-        match command.start(env, caller) {
+        let started = match command {
+            Ok(command) => command.start(env, caller),
+            Err(error) => Err(io::Error::from(error.kind())),
+        };
+        match started {
             Ok(pid) => {
                 self.command = Some(pid);
                 self.line.send(&Report::Started { pid });

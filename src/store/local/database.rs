@@ -93,7 +93,7 @@ impl Database {
         work: &mut impl FnMut(&Transaction, &str) -> rusqlite::Result<T>,
     ) -> Result<T, Failure> {
         if let (Some(open), Ok(path)) = (&self.open, &self.path)
-            && identity(path).ok() != Some(open.file)
+            && fs::metadata(path).ok().map(|found| identity(&found)) != Some(open.file)
         {
             // Somebody removed the file; others use a new one now.
             self.open = None;
@@ -157,10 +157,13 @@ impl Open {
         let unusable =
             |why: &str| Failure::Store(StoreError::Unusable { store: store(), why: why.to_owned() });
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        if !folder.exists() {
-            fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(unreachable)?;
-        }
-        if path.is_dir() {
+        let found = match fs::metadata(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                create(path, folder).map_err(unreachable)?
+            }
+            other => other.map_err(unreachable)?,
+        };
+        if found.is_dir() {
             return Err(unusable("it is a directory; name a file"));
         }
         if statfs(folder).is_ok_and(|fs| fs.filesystem_type() == NFS_SUPER_MAGIC) {
@@ -168,14 +171,17 @@ impl Open {
                 "it is on NFS, whose file locks are no base for this; name a file on a local disk",
             ));
         }
-        // SQLite says no more than "unable to open"; the system says why.
-        fs::OpenOptions::new().read(true).append(true).create(true).open(path).map_err(unreachable)?;
-        if is_of_another_boot(path) {
+        let mut file = identity(&found);
+        if is_of_another_boot(&found) {
             repair(path, folder).map_err(unreachable)?;
+            file = identity(&fs::metadata(path).map_err(unreachable)?);
         }
-        let file = identity(path).map_err(unreachable)?;
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection = Connection::open_with_flags(path, flags).map_err(Failure::Sql)?;
+        let connection = Connection::open_with_flags(path, flags).map_err(|error| {
+            // SQLite says no more than "unable to open"; the system says why.
+            let opened = fs::OpenOptions::new().read(true).write(true).open(path);
+            opened.err().map_or(Failure::Sql(error), unreachable)
+        })?;
         if !prepare(&connection).map_err(Failure::Sql)? {
             return Err(unusable("it is the database of another program; name another file"));
         }
@@ -210,10 +216,9 @@ fn prepare(connection: &Connection) -> rusqlite::Result<bool> {
 }
 
 /// Whether the file was last written before this boot: then no lease in it counts.
-fn is_of_another_boot(path: &Path) -> bool {
+fn is_of_another_boot(file: &fs::Metadata) -> bool {
     let booted = SystemTime::now().checked_sub(BootTime::now().since(BootTime::from_nanos(0)));
-    let written = fs::metadata(path).and_then(|metadata| metadata.modified());
-    matches!((written, booted), (Ok(written), Some(booted)) if written < booted)
+    matches!((file.modified(), booted), (Ok(written), Some(booted)) if written < booted)
 }
 
 /// Moves a file aside that the end of the last boot left damaged.
@@ -227,7 +232,7 @@ fn repair(path: &Path, folder: &Path) -> io::Result<()> {
         connection.pragma_query_value(None, "quick_check", |row| row.get::<_, String>(0))
             == Ok("ok".to_owned())
     };
-    if is_of_another_boot(path)
+    if is_of_another_boot(&fs::metadata(path)?)
         && let Ok(connection) = Connection::open(path)
         && is_ours(&connection)
         && !is_sound(&connection)
@@ -245,15 +250,22 @@ fn default_path() -> Result<PathBuf, String> {
         return Ok(PathBuf::from("/var/lib/redlock/locks.db"));
     }
     match ACCOUNT.as_ref() {
-        Some(user) => Ok(user.dir.join(".local/state/redlock/locks.db")),
+        Some(user) => Ok(user.home.join(".local/state/redlock/locks.db")),
         _ => {
             Err("this user has no passwd entry and so no home directory; name a file: local:PATH".to_owned())
         }
     }
 }
 
-fn identity(path: &Path) -> io::Result<(u64, u64)> {
-    fs::metadata(path).map(|metadata| (metadata.dev(), metadata.ino()))
+fn identity(file: &fs::Metadata) -> (u64, u64) {
+    (file.dev(), file.ino())
+}
+
+/// An empty file, in a folder that is made when it is missing.
+fn create(path: &Path, folder: &Path) -> io::Result<fs::Metadata> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    // Another may be faster; append(true) leaves its file as it is.
+    fs::OpenOptions::new().append(true).create(true).open(path)?.metadata()
 }
 
 fn is_busy(error: &rusqlite::Error) -> bool {

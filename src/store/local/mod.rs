@@ -131,8 +131,10 @@ impl Local {
             let held = !row.until.has_passed() && !row.broken;
             if held && !cancel && !row.keep.has_passed() {
                 // Nobody's any more: only the time holds it.
-                tx.prepare_cached("UPDATE lock SET until = keep, owner = 'released', pids = '' WHERE key = ?1")?
-                    .execute([key.as_str()])?;
+                tx.prepare_cached(
+                    "UPDATE lock SET until = keep, owner = 'released', pids = '' WHERE key = ?1",
+                )?
+                .execute([key.as_str()])?;
                 return Ok((true, queue::first(tx, key)?.into_iter().collect()));
             }
             Ok((held, set_free(tx, key, row.fence, boot)?))
