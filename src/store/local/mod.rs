@@ -36,6 +36,8 @@ pub struct Local {
     /// The holder's processes while we are the first in line: their death frees the lock at once.
     holder: Processes,
     ask_at: Deadline,
+    /// A transaction of ours was carried out: there may be something to give back.
+    asked: bool,
 }
 
 impl Local {
@@ -47,6 +49,7 @@ impl Local {
             ticket: None,
             holder: Processes::default(),
             ask_at: BootTime::now(),
+            asked: false,
         }
     }
 
@@ -107,6 +110,7 @@ impl Local {
         self.holder = holder;
         self.ticket = ticket;
         self.ask_at = ask_at;
+        self.asked = true;
         ring(wake);
         Ok(take)
     }
@@ -200,6 +204,9 @@ impl Store for Local {
     }
 
     fn withdraw(&mut self, request: &Request, patience: &Patience) -> Result<(), StoreError> {
+        if !self.asked {
+            return Ok(());
+        }
         self.give_back(&request.key, &request.token, true, patience).map(drop)
     }
 
