@@ -1,5 +1,6 @@
 """What the measurements share: servers of their own, processes, and the rows that they print."""
 
+import base64
 import json
 import os
 import shutil
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 
 REDLOCK = os.environ["REDLOCK_BIN"]
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -36,7 +38,8 @@ class Bench:
         self.folder = tempfile.mkdtemp(prefix="redlock-bench-")
         self.processes = []
         self.missed = 0
-        self.environment = {key: os.environ[key] for key in ("PATH", "HOME") if key in os.environ}
+        # No settings of the caller: neither REDLOCK_... nor a configuration file in the home directory.
+        self.environment = {"PATH": os.environ["PATH"], "HOME": self.folder}
 
     def __enter__(self):
         return self
@@ -69,7 +72,7 @@ class Bench:
 
     def etcd(self):
         client, peer = free_port(), free_port()
-        url = f"http://127.0.0.1:{client}"
+        self.etcd_url = url = f"http://127.0.0.1:{client}"
         self.start(["etcd", "--data-dir", self.path("etcd"), "--listen-client-urls", url, "--advertise-client-urls", url,
                     "--listen-peer-urls", f"http://127.0.0.1:{peer}", "--unsafe-no-fsync", "--log-level", "error"])
         self.environment["ETCDCTL_API"] = "3"
@@ -77,6 +80,14 @@ class Bench:
         probe = ["etcdctl", "get", "x"]
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         eventually("etcd answers", lambda: subprocess.run(probe, env=self.environment, **quiet).returncode == 0)
+
+    def etcd_count(self, prefix):
+        """How many keys begin with this."""
+        encoded = lambda text: base64.b64encode(text.encode()).decode()
+        following = prefix[:-1] + chr(ord(prefix[-1]) + 1)
+        query = {"key": encoded(prefix), "range_end": encoded(following), "count_only": True}
+        with urllib.request.urlopen(f"{self.etcd_url}/v3/kv/range", json.dumps(query).encode()) as reply:
+            return int(json.load(reply).get("count", 0))
 
     def local(self):
         return f"local:{self.path('locks.db')}"
@@ -93,7 +104,7 @@ class Bench:
         if limit is not None:
             reached = ratio <= limit
             self.missed += not reached
-            verdict = f"target <= {limit} x  {'reached' if reached else 'MISSED'}"
+            verdict = f"target <= {limit} x  {'reached' if reached else 'not reached'}"
         print(f"{what:44} {ours:9.3f} {unit:3} {peers_name:8} {peer:9.3f} {unit:3} ratio {ratio:5.2f}  {verdict}", flush=True)
 
     def figure(self, what, ours, unit, limit=None):
@@ -101,7 +112,7 @@ class Bench:
         if limit is not None:
             reached = ours <= limit
             self.missed += not reached
-            verdict = f"target <= {limit} {unit}  {'reached' if reached else 'MISSED'}"
+            verdict = f"target <= {limit} {unit}  {'reached' if reached else 'not reached'}"
         print(f"{what:44} {ours:9.3f} {unit:3} {verdict}", flush=True)
 
 

@@ -2,12 +2,16 @@
 
 import subprocess
 
-from bench import REDLOCK, commands, eventually, run
+from bench import REDLOCK, SENT, commands, eventually, run
+
 
 def measure(bench):
     redis = bench.redis()
     # The server learns the scripts here.
     subprocess.run([REDLOCK, "run", "-S", redis, "-k", "X", "--", "true"], check=True, env=bench.environment)
+    watched = bench.path("monitor")
+    monitor = bench.start(["redis-cli", "-p", str(bench.redis_port), "monitor"], stdout=open(watched, "w"))
+    eventually("the server is watched", lambda: "OK" in open(watched).read())
     counted = []
     for count in (1, 20, 100, 200):
         command = [REDLOCK, "run", "-S", redis, "-k", "X", "--wait", "--ttl", "60s", "--"]
@@ -21,14 +25,19 @@ def measure(bench):
         open(gate, "w").close()
         for process in [holder, *waiters]:
             process.wait(timeout=60)
+            bench.processes.remove(process)
         sent, called = (after - before for after, before in zip(commands(bench), (sent, called)))
-        # The last one hands over to nobody.
+        # From the release of the holder on; that of the last waiter hands over to nobody.
         sent -= 1
         counted.append(sent / count)
         bench.figure(f"sent per handover, {count} waiting", sent / count, "", 6)
         bench.figure("  with those that scripts call", called / count, "")
-    spread = max(counted) - min(counted)
-    bench.figure("  difference between 1 and 200 waiting", spread, "", 0.1)
+    bench.figure("  most less fewest sent, 1 to 200 waiting", max(counted) - min(counted), "", 0.1)
+    monitor.terminate()
+    # "seconds [database client] "command" ...", with "lua" for the client when a script calls it.
+    lines = (line.split() for line in open(watched) if " lua] " not in line and '"' in line)
+    others = {line[3].strip('"').lower() for line in lines} - SENT - {"info", "exists", "zcard"}
+    assert not others, f"clients send {others} too, which counts as called by scripts"
 
 
 run(measure)

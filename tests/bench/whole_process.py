@@ -1,6 +1,7 @@
 """From start to end of `redlock run -- true`, against the same under flock(1) and `etcdctl lock`."""
 
 import os
+import shutil
 import time
 
 from bench import REDLOCK, median, run
@@ -11,8 +12,8 @@ ETCD_PAIRS = 40
 
 def milliseconds(arguments, environment):
     start = time.perf_counter_ns()
-    pid = os.posix_spawnp(arguments[0], arguments, environment, file_actions=SILENT)
-    _, status = os.waitpid(pid, 0)
+    pid = os.posix_spawn(arguments[0], arguments, environment, file_actions=SILENT)
+    _, status, _ = os.wait4(pid, 0)
     took = (time.perf_counter_ns() - start) / 1e6
     assert status == 0, arguments
     return took
@@ -35,8 +36,8 @@ def pairs(bench, ours, peer, count):
 def measure(bench):
     redis, local = bench.redis(), bench.local()
     bench.etcd()
-    flock = ["flock", "-n", bench.path("flock"), "true"]
-    etcdctl = ["etcdctl", "lock", "X", "true"]
+    flock = [shutil.which("flock"), "-n", bench.path("flock"), "true"]
+    etcdctl = [shutil.which("etcdctl"), "lock", "X", "true"]
     on = lambda url: [REDLOCK, "run", "-S", url, "-k", "X", "--", "true"]
     bench.row("redlock run -- true, Redis", *pairs(bench, on(redis), flock, PAIRS), "ms", 2.0, "flock")
     bench.row("redlock run -- true, local:", *pairs(bench, on(local), flock, PAIRS), "ms", 1.5, "flock")

@@ -15,7 +15,9 @@ use std::time::Duration;
 use self::database::Database;
 use self::process::Processes;
 use self::queue::first_alive;
-use self::row::{CLAIM, Row, extend, hand_over, hold, known_keys, next_fence, read, set_free};
+use self::row::{
+    CLAIM, Row, extend, free_if_alone, hand_over, hold, hold_if_free, known_keys, next_fence, read, set_free,
+};
 use self::wake::{Bell, ring};
 use crate::clock::{BootTime, Deadline};
 use crate::lock::{
@@ -62,6 +64,9 @@ impl Local {
         let mut ask_at = Deadline::after(FALLBACK);
         let mut ticket = self.ticket;
         let (take, wake) = self.database.transact(patience, |tx, boot| {
+            if let Some(fence) = hold_if_free(tx, request, boot)? {
+                return Ok((Take::Granted(FencingToken(fence)), Vec::new()));
+            }
             let row = read(tx, &request.key)?;
             let held = row.as_ref().filter(|row| row.is_held(boot));
             let fence = row.as_ref().map_or(0, |row| row.fence);
@@ -124,6 +129,9 @@ impl Local {
         patience: &Patience,
     ) -> Result<bool, StoreError> {
         let (released, wake) = self.database.transact(patience, |tx, boot| {
+            if free_if_alone(tx, key, token, boot)? {
+                return Ok((true, Vec::new()));
+            }
             if cancel {
                 queue::leave(tx, token)?;
             }
