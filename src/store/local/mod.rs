@@ -64,7 +64,7 @@ impl Local {
         let mut ask_at = Deadline::after(FALLBACK);
         let mut ticket = self.ticket;
         let (take, wake) = self.database.transact(patience, |tx, boot| {
-            if let Some(fence) = hold_if_free(tx, request, boot)? {
+            if !queue && let Some(fence) = hold_if_free(tx, request, boot)? {
                 return Ok((Take::Granted(FencingToken(fence)), Vec::new()));
             }
             let row = read(tx, &request.key)?;

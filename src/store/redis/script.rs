@@ -27,6 +27,13 @@ pub static CHECK: Script = script!("check.lua");
 pub static BREAK: Script = script!("break.lua");
 pub static STATUS: Script = script!("status.lua");
 
+impl Script {
+    /// Computes the hash, while there is time.
+    pub fn make_ready(&self) {
+        LazyLock::force(&self.source);
+    }
+}
+
 /// One call of a script.
 pub struct Call {
     script: &'static Script,
