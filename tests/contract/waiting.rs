@@ -8,19 +8,24 @@ use nix::sys::signal::Signal;
 use crate::harness::{Running, Store, eventually};
 
 pub fn first_come_first_served(store: &Store) {
-    let holder = store.hold("X", &[]);
-    let waiters: Vec<Running> = (1..=20)
-        .map(|place| {
-            let waiter = store.wait_in_line("X", &place.to_string(), &[]);
-            store.await_waiters("X", place);
-            waiter
-        })
-        .collect();
-    holder.let_go().expect(0);
-    for waiter in waiters {
-        waiter.finish().expect(0);
+    let mut expected = Vec::new();
+    for count in [1, 20, 100] {
+        let holder = store.hold("X", &[]);
+        let waiters: Vec<Running> = (1..=count)
+            .map(|place| {
+                let name = format!("{place} of {count}");
+                let waiter = store.wait_in_line("X", &name, &[]);
+                expected.push(name);
+                store.await_waiters("X", place);
+                waiter
+            })
+            .collect();
+        holder.let_go().expect(0);
+        for waiter in waiters {
+            waiter.finish().expect(0);
+        }
+        assert_eq!(store.order(), expected);
     }
-    assert_eq!(store.order(), (1..=20).map(|place| place.to_string()).collect::<Vec<_>>());
 }
 
 /// Others ask all the time while the lock is given back.
