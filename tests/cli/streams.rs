@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use crate::harness::{Redlock, Store};
+use crate::harness::{Redlock, Store, with_default_signals};
 
 /// A shell script in which `redlock` is the program and `$R` is `redlock run -k X --`.
 fn shell(store: &Store, script: &str) -> crate::harness::Finished {
@@ -20,6 +20,7 @@ fn shell(store: &Store, script: &str) -> crate::harness::Finished {
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
+    with_default_signals(&mut command);
     redlock.command = command;
     redlock.run()
 }

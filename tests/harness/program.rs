@@ -24,6 +24,7 @@ impl Redlock {
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .env("HOME", "/nonexistent");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        with_default_signals(&mut command);
         Redlock { command }
     }
 
@@ -55,6 +56,21 @@ impl Redlock {
             self.command.pre_exec(|| Ok(nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?));
         }
         Running { child: self.command.spawn().expect("redlock starts") }
+    }
+}
+
+/// Starts the program with the signals as at a prompt: those that run the tests may ignore some (nohup, `&`).
+pub fn with_default_signals(command: &mut Command) {
+    // SAFETY: the closure makes system calls only.
+    unsafe {
+        command.pre_exec(|| {
+            for signal in
+                [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGUSR1, libc::SIGUSR2]
+            {
+                libc::signal(signal, libc::SIG_DFL);
+            }
+            Ok(())
+        });
     }
 }
 

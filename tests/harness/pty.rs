@@ -23,6 +23,7 @@ impl Pty {
         let pty = nix::pty::openpty(Some(&size), None).expect("a pseudo terminal");
         let slave = || Stdio::from(pty.slave.try_clone().expect("a second handle"));
         command.stdin(slave()).stdout(slave()).stderr(slave());
+        super::with_default_signals(&mut command);
         // SAFETY: the closure makes system calls only.
         unsafe {
             command.pre_exec(|| {
