@@ -13,8 +13,9 @@ const OUTER: &str = "REDLOCK_OUTER";
 
 /// The owner token for each key that the jobs around us hold, as they say.
 pub fn tokens() -> BTreeMap<String, String> {
-    let outer = env::var(OUTER).unwrap_or_default();
-    let mut tokens: BTreeMap<String, String> = serde_json::from_str(&outer).unwrap_or_default();
+    let outer = env::var(OUTER).ok();
+    let mut tokens: BTreeMap<String, String> =
+        outer.and_then(|outer| serde_json::from_str(&outer).ok()).unwrap_or_default();
     if let (Ok(key), Ok(token)) = (env::var(KEY), env::var(TOKEN)) {
         tokens.insert(key, token);
     }

@@ -176,6 +176,8 @@ impl Open {
             repair(path, folder).map_err(unreachable)?;
             file = identity(&fs::metadata(path).map_err(unreachable)?);
         }
+        // Before SQLite opens the file: closing any descriptor of it drops the locks of the process.
+        let is_ready = has_our_header(path);
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(path, flags).map_err(|error| {
             // SQLite says no more than "unable to open"; the system says why.
@@ -183,7 +185,7 @@ impl Open {
             opened.err().map_or(Failure::Sql(error), unreachable)
         })?;
         set_up(&connection).map_err(Failure::Sql)?;
-        if !has_our_header(path) && !make_tables(&connection).map_err(Failure::Sql)? {
+        if !is_ready && !make_tables(&connection).map_err(Failure::Sql)? {
             return Err(unusable("it is the database of another program; name another file"));
         }
         let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").map_err(unreachable)?;
