@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
-use nix::unistd::{User, geteuid};
+use nix::unistd::geteuid;
 
 /// Of the passwd entry: the same under cron, sudo and a login shell, where `$USER` and `$HOME` differ.
 pub struct Account {
@@ -15,21 +15,15 @@ pub struct Account {
 /// The effective user, looked up once; `None` for one without a passwd entry.
 pub static ACCOUNT: LazyLock<Option<Account>> = LazyLock::new(|| {
     let passwd = fs::read_to_string("/etc/passwd").unwrap_or_default();
-    find(&passwd, geteuid().as_raw()).or_else(elsewhere)
+    find(&passwd, geteuid().as_raw())
 });
 
-/// Almost every user stands in the file; reading it takes a fraction of the time of a name service.
+/// Not by getpwuid(3): in a static program it loads the modules of another glibc, and crashes.
 fn find(passwd: &str, uid: u32) -> Option<Account> {
     let uid = uid.to_string();
     let mut users = passwd.lines().map(|line| line.split(':').collect::<Vec<_>>());
     let entry = users.find(|fields| fields.len() == 7 && fields[2] == uid)?;
     Some(Account { name: entry[0].to_owned(), home: PathBuf::from(entry[5]) })
-}
-
-/// The others: LDAP and the like.
-fn elsewhere() -> Option<Account> {
-    let user = User::from_uid(geteuid()).ok().flatten()?;
-    Some(Account { name: user.name, home: user.dir })
 }
 
 #[cfg(test)]

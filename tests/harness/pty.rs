@@ -1,11 +1,14 @@
 use std::fs::File;
 use std::io::{Read, Write};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
+
+use nix::fcntl::OFlag;
 
 use super::eventually;
 
@@ -19,9 +22,18 @@ pub struct Pty {
 impl Pty {
     /// Starts `command` as the leader of a session whose terminal this is.
     pub fn start(mut command: Command) -> Pty {
-        let size = nix::pty::Winsize { ws_row: 24, ws_col: 200, ws_xpixel: 0, ws_ypixel: 0 };
-        let pty = nix::pty::openpty(Some(&size), None).expect("a pseudo terminal");
-        let slave = || Stdio::from(pty.slave.try_clone().expect("a second handle"));
+        // Closed on exec from the first moment: other tests start programs at the same time.
+        let flags = OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
+        let master = nix::pty::posix_openpt(flags).expect("a pseudo terminal");
+        nix::pty::grantpt(&master).expect("its rights");
+        nix::pty::unlockpt(&master).expect("its lock");
+        let name = nix::pty::ptsname_r(&master).expect("its name");
+        let terminal = File::options().read(true).write(true).custom_flags(libc::O_NOCTTY).open(name);
+        let terminal = terminal.expect("the terminal");
+        let size = libc::winsize { ws_row: 24, ws_col: 200, ws_xpixel: 0, ws_ypixel: 0 };
+        // SAFETY: the pointer is to a winsize that lives through the call.
+        unsafe { libc::ioctl(terminal.as_raw_fd(), libc::TIOCSWINSZ, &size) };
+        let slave = || Stdio::from(terminal.try_clone().expect("a second handle"));
         command.stdin(slave()).stdout(slave()).stderr(slave());
         super::with_default_signals(&mut command);
         // SAFETY: the closure makes system calls only.
@@ -36,9 +48,8 @@ impl Pty {
             });
         }
         let child = command.spawn().expect("the program at the terminal");
-        drop(pty.slave);
-        set_cloexec(pty.master.as_raw_fd());
-        let keys = File::from(pty.master);
+        drop(terminal);
+        let keys = File::from(OwnedFd::from(master));
         let screen = Arc::new(Mutex::new(String::new()));
         let (mut output, text) = (keys.try_clone().expect("a second handle"), Arc::clone(&screen));
         thread::spawn(move || {
@@ -85,9 +96,4 @@ impl Drop for Pty {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-fn set_cloexec(fd: i32) {
-    // SAFETY: sets a flag of a descriptor that is open.
-    unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) };
 }

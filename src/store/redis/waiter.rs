@@ -19,6 +19,8 @@ pub struct Waiter {
     ticket: String,
     /// When to ask again without being told.
     ask_at: Option<Deadline>,
+    /// When to ask in any case: that also keeps our place from being forgotten.
+    fallback_at: Option<Deadline>,
     poll: Duration,
     /// The longest lease that was seen.
     ttl: Duration,
@@ -60,6 +62,7 @@ impl Waiter {
 
     /// Takes note of an answer, and decides when to ask again.
     pub fn note(&mut self, taken: Taken) -> Take {
+        self.fallback_at = Some(Deadline::after(fallback()));
         match &taken {
             Taken::Granted(_) => {}
             Taken::Vanished { ticket } => {
@@ -91,7 +94,7 @@ impl Waiter {
 
     /// Waits for a message, or for the time to ask again. `false` when the patience ends first.
     pub fn listen(&mut self, patience: &Patience) -> Result<bool, StoreError> {
-        let fallback_at = Deadline::after(FALLBACK);
+        let fallback_at = self.fallback_at.unwrap_or(BootTime::now());
         loop {
             let ask_at = self.ask_at.unwrap_or(BootTime::now());
             let Some(subscription) = &mut self.subscription else { return Ok(true) };
