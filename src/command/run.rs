@@ -1,5 +1,5 @@
 use std::ffi::OsString;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use super::Outcome;
@@ -9,7 +9,7 @@ use super::failure::{BUG, Failed, LOST, NOT_EXECUTABLE, NOT_FOUND, TIMED_OUT};
 use super::taking::{Taking, in_words};
 use crate::cli::{OnLost, RunArgs};
 use crate::clock::Deadline;
-use crate::lock::{DurationText, Keeper, Kept, Key, Lease, Patience, Progress, Store};
+use crate::lock::{DurationText, Hurry, Keeper, Kept, Key, Lease, Patience, Progress, Store};
 use crate::output::{Messages, holder};
 use crate::process::{CommandLine, Control, Ended, Event, Job, NotStarted, Signals, Status};
 
@@ -42,7 +42,7 @@ pub fn run(args: RunArgs, context: &Context) -> anyhow::Result<Outcome> {
     }
     let keeper = plan.keep(store, lease, job.control()?, context.messages);
     let (end, keeper) = plan.attend(&mut job, &mut signals, Some(keeper))?;
-    let kept = keeper.map(|keeper| keeper.finish(signals.as_fd()));
+    let kept = keeper.map(|keeper| keeper.finish(&mut Wishes { signals, told: end.told_to_end }));
     Ok(plan.conclude(&end, kept, context.messages))
 }
 
@@ -63,6 +63,29 @@ struct End {
     ended: Ended,
     guard_lost: bool,
     timed_out: bool,
+    /// A signal had asked for it.
+    told_to_end: bool,
+}
+
+/// The signals that ask redlock to end: one is no reason not to give the lock back, a second one is.
+struct Wishes {
+    signals: Signals,
+    told: bool,
+}
+
+impl Hurry for Wishes {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.signals.as_fd()
+    }
+
+    fn is_great(&mut self) -> bool {
+        while let Some(arrived) = self.signals.next() {
+            if !arrived.is_for_the_command() && std::mem::replace(&mut self.told, true) {
+                return true;
+            }
+        }
+        false
+    }
 }
 
 impl Plan {
@@ -205,17 +228,17 @@ impl Plan {
     ) -> anyhow::Result<(End, Option<Keeper<R>>)> {
         let control = job.control()?;
         let mut stop_at = self.timeout.map(Deadline::after);
-        let (mut passed_on, mut timed_out) = (false, false);
+        let (mut told_to_end, mut passed_on, mut timed_out) = (false, false, false);
         loop {
             let renew_at = keeper.as_ref().and_then(Keeper::start_at);
             match job.next(signals, renew_at.into_iter().chain(stop_at).min()) {
                 Event::Signal(arrived) if arrived.is_for_the_command() => {
                     control.signal_command(arrived.signal)
                 }
-                Event::Signal(arrived) if arrived.from_terminal => {}
+                Event::Signal(arrived) if arrived.from_terminal => told_to_end = true,
                 Event::Signal(_) if passed_on => control.kill(),
                 Event::Signal(arrived) => {
-                    passed_on = true;
+                    (told_to_end, passed_on) = (true, true);
                     control.signal(arrived.signal);
                 }
                 Event::TimeUp if renew_at.is_some_and(Deadline::has_passed) => {
@@ -226,7 +249,7 @@ impl Plan {
                     control.stop(Deadline::after(self.kill_after));
                 }
                 Event::Ended { ended, guard_lost } => {
-                    return Ok((End { ended, guard_lost, timed_out }, keeper));
+                    return Ok((End { ended, guard_lost, timed_out, told_to_end }, keeper));
                 }
             }
         }

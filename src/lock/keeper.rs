@@ -52,6 +52,15 @@ enum State<R> {
     },
 }
 
+/// Somebody who may lose patience with the release.
+pub trait Hurry {
+    /// Readable when it is time to ask again.
+    fn as_fd(&self) -> BorrowedFd<'_>;
+
+    /// Whether the release is to be given up.
+    fn is_great(&mut self) -> bool;
+}
+
 /// The shortest pause between two attempts to renew.
 const RETRY: Duration = Duration::from_millis(20);
 /// For the release: the job has ended, somebody waits for the prompt.
@@ -85,24 +94,31 @@ impl<R: FnMut(Progress) + Send + 'static> Keeper<R> {
         Ok(Keeper { state: State::Running { thread, finish } })
     }
 
-    /// Ends the renewals and gives the lock back, in bounded time; at once when `interrupt` is readable.
-    pub fn finish(self, interrupt: BorrowedFd) -> Kept {
+    /// Ends the renewals and gives the lock back, in bounded time, or until somebody is in a hurry.
+    pub fn finish(self, hurry: &mut dyn Hurry) -> Kept {
         match self.state {
             State::Idle(keeping) => {
                 // The end of the process closes the store, faster than a destructor.
                 let keeping = Box::leak(keeping);
                 let held = !keeping.last_chance().has_passed();
-                keeping.give_back(held, Some(interrupt))
+                keeping.give_back(held, Some(hurry))
             }
             State::Running { thread, mut finish } => {
                 // A thread that is gone has closed its end; then there is nobody to tell.
                 let _ = finish.write_all(b".");
-                let closed = PollFd::new(finish.as_fd(), PollFlags::POLLIN);
-                let _ = poll(&mut [closed, PollFd::new(interrupt, PollFlags::POLLIN)], PollTimeout::NONE);
-                // The thread closes its end last. Before that, somebody is in a hurry.
-                match finish.read(&mut [0]) {
-                    Err(error) if error.kind() == ErrorKind::WouldBlock => Kept::Unreleased,
-                    _ => thread.join().unwrap_or(Kept::Unreleased),
+                loop {
+                    let closed = PollFd::new(finish.as_fd(), PollFlags::POLLIN);
+                    let hurried = PollFd::new(hurry.as_fd(), PollFlags::POLLIN);
+                    let _ = poll(&mut [closed, hurried], PollTimeout::NONE);
+                    // The thread closes its end last.
+                    match finish.read(&mut [0]) {
+                        Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                            if hurry.is_great() {
+                                return Kept::Unreleased;
+                            }
+                        }
+                        _ => return thread.join().unwrap_or(Kept::Unreleased),
+                    }
                 }
             }
         }
@@ -165,17 +181,19 @@ impl<R: FnMut(Progress)> Keeping<R> {
 
     /// After a lost lock the release does no harm (it compares the owner token), and behind a
     /// renewal that a hung server still has to carry out it takes back what that renewal took.
-    fn give_back(&mut self, held: bool, interrupt: Option<BorrowedFd>) -> Kept {
+    fn give_back(&mut self, held: bool, mut hurry: Option<&mut dyn Hurry>) -> Kept {
         if !held {
             self.told_to_finish(BootTime::from_nanos(u64::MAX));
         }
         let request = &self.lease.request;
         let give_up = Deadline::after(RELEASE);
         loop {
+            let interrupt = hurry.as_ref().map(|hurry| hurry.as_fd());
             match self.store.release(&request.key, &request.token, &Patience { until: give_up, interrupt }) {
                 _ if !held => return Kept::Lost,
                 Ok(_) => return Kept::Released,
                 Err(StoreError::Unreachable { .. }) if !give_up.has_passed() => thread::sleep(RETRY),
+                Err(StoreError::Interrupted) if hurry.as_mut().is_some_and(|hurry| !hurry.is_great()) => {}
                 Err(_) => return Kept::Unreleased,
             }
         }

@@ -12,7 +12,7 @@ mod token;
 mod ttl;
 mod waiting;
 
-pub use keeper::{Keeper, Kept, Progress};
+pub use keeper::{Hurry, Keeper, Kept, Progress};
 pub use key::Key;
 pub use lease::Lease;
 pub use metadata::{Metadata, unix_millis};

@@ -3,6 +3,7 @@ use std::ffi::c_int;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
+use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::resource::{Resource, setrlimit};
@@ -12,7 +13,7 @@ use signal_hook::iterator::exfiltrator::WithOrigin;
 use signal_hook::low_level::siginfo::{Cause, Origin};
 
 use super::inherited::is_ignored;
-use crate::clock::Deadline;
+use crate::clock::{BootTime, Deadline};
 
 /// The signals that redlock handles. Those that the caller ignored stay ignored (nohup, `&`).
 const HANDLED: [c_int; 6] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
@@ -22,7 +23,13 @@ pub struct Signals {
     delivery: SignalDelivery<UnixStream, WithOrigin>,
     /// Taken from the delivery, not yet asked for.
     arrived: VecDeque<Origin>,
+    /// The one that was handed out last, and when.
+    last: Option<(c_int, BootTime)>,
 }
+
+/// The same signal again within this time is the same wish: timeout(1) signals redlock, and then the group
+/// in which redlock and its job are.
+const ONE_WISH: Duration = Duration::from_millis(20);
 
 /// A signal that arrived.
 #[derive(Clone, Copy, Debug)]
@@ -38,7 +45,7 @@ impl Signals {
         let (read, write) = UnixStream::pair()?;
         let handled = HANDLED.into_iter().filter(|&signal| !is_ignored(signal));
         let delivery = SignalDelivery::with_pipe(read, write, WithOrigin::default(), handled)?;
-        Ok(Signals { delivery, arrived: VecDeque::new() })
+        Ok(Signals { delivery, arrived: VecDeque::new(), last: None })
     }
 
     /// Waits for a signal, at most until `end`.
@@ -53,8 +60,17 @@ impl Signals {
         if self.arrived.is_empty() {
             self.arrived.extend(self.delivery.pending());
         }
-        let origin = self.arrived.pop_front()?;
-        Some(Arrived { signal: origin.signal, from_terminal: origin.cause == Cause::Kernel })
+        loop {
+            let origin = self.arrived.pop_front()?;
+            let arrived = Arrived { signal: origin.signal, from_terminal: origin.cause == Cause::Kernel };
+            let now = BootTime::now();
+            let again =
+                self.last.is_some_and(|(signal, at)| signal == arrived.signal && now.since(at) < ONE_WISH);
+            if arrived.is_for_the_command() || !again {
+                self.last = Some((arrived.signal, now));
+                return Some(arrived);
+            }
+        }
     }
 }
 

@@ -2,11 +2,14 @@
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use nix::sys::signal::Signal;
+use nix::sys::signal::{SigSet, Signal, kill, killpg};
+use nix::unistd::Pid;
 
-use crate::harness::{Store, await_file, eventually, is_alive, pid_in};
+use crate::harness::{
+    Fault, Proxy, Redis, Redlock, Running, Store, await_file, children, eventually, is_alive, pid_in,
+};
 
 /// The signal lines of /proc/self/status in a command that a shell starts after `prepare`.
 fn masks(store: &Store, prefix: &[&str], prepare: &str) -> String {
@@ -31,16 +34,20 @@ fn dispositions_and_mask_are_the_callers() {
 #[test]
 fn a_blocked_signal_stays_blocked() {
     let store = Store::local();
-    let mut run = store.redlock(&["run", "-k", "X", "--", "grep", "SigBlk", "/proc/self/status"]);
-    // SAFETY: the closure makes one system call.
-    unsafe {
-        run.command.pre_exec(|| {
-            let mut set = nix::sys::signal::SigSet::empty();
-            set.add(Signal::SIGUSR1);
-            Ok(set.thread_block()?)
-        });
+    for set in [SigSet::from(Signal::SIGUSR1), SigSet::from(Signal::SIGCHLD), SigSet::all()] {
+        let blocked = |mut command: Command| {
+            // SAFETY: the closure makes one system call.
+            unsafe { command.pre_exec(move || Ok(set.thread_block()?)) };
+            let output = command.output().expect("it starts");
+            String::from_utf8_lossy(&output.stdout).into_owned()
+        };
+        let mut alone = Command::new("grep");
+        alone.args(["SigBlk", "/proc/self/status"]);
+        let run = store.redlock(&["run", "-k", "X", "--", "grep", "SigBlk", "/proc/self/status"]);
+        let alone = blocked(alone);
+        assert!(!alone.ends_with("\t0000000000000000\n"), "{alone}");
+        assert_eq!(blocked(run.command), alone);
     }
-    assert_eq!(run.run().expect(0).stdout, "SigBlk:\t0000000000000200\n");
 }
 
 /// To the whole job, once to each process, also through other redlocks in it.
@@ -142,7 +149,7 @@ fn what_is_left_behind_lives_on_and_is_told() {
     let pid = pid_in(&file);
     assert!(is_alive(pid));
     store.redlock(&["run", "-k", "X", "--", "true"]).run().expect(0);
-    let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), Signal::SIGKILL);
+    let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
 }
 
 /// A signal during the splay, before anything was taken.
@@ -178,7 +185,176 @@ fn a_guard_lives_through_sigterm() {
     );
     let run = store.redlock(&["run", "-k", "X", "--", "sh", "-c", &script]).spawn();
     await_file(&file);
-    let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(run.guard()), Signal::SIGTERM);
+    let _ = kill(Pid::from_raw(run.guard()), Signal::SIGTERM);
     run.signal(Signal::SIGTERM);
     assert_eq!(run.finish().expect(0).stdout, "clean\n");
+}
+
+/// Starts `run -k X` with a bash script as the leader of a process group, as a shell with job control does.
+fn in_a_group_of_its_own(store: &Store, script: &str) -> Running {
+    let mut run: Redlock = store.redlock(&["run", "-k", "X", "--", "bash", "-c", script]);
+    run.command.process_group(0);
+    run.spawn()
+}
+
+/// `timeout 1h redlock run ...` sends SIGTERM to redlock and then to the group that both are in: one request
+/// to end, after which the command cleans up as it does under timeout(1) alone.
+#[test]
+fn a_signal_to_redlock_and_its_group_is_one() {
+    let store = Store::local();
+    for round in 0..10 {
+        let ready = store.folder.path(&format!("ready {round}"));
+        let script = format!(
+            "trap '[ $asked ] || {{ asked=1; trap : TERM; sleep 0.2 & wait; wait; echo cleaned; exit 0; }}' TERM; \
+             touch '{}'; while :; do sleep 0.05; done",
+            ready.display()
+        );
+        let run = in_a_group_of_its_own(&store, &script);
+        await_file(&ready);
+        run.signal(Signal::SIGTERM);
+        // So far apart that the kernel does not merge them, as it may under timeout(1).
+        std::thread::sleep(Duration::from_millis(1));
+        killpg(Pid::from_raw(run.pid()), Signal::SIGTERM).expect("a signal to the group");
+        let run = run.finish();
+        assert_eq!((run.code(), run.stdout.as_str()), (0, "cleaned\n"), "in round {round}: {run:?}");
+    }
+}
+
+/// A job that ignores SIGTERM keeps the lock; a second signal kills all of it, whatever session it is in.
+#[test]
+fn a_second_signal_kills_what_ignores_the_first() {
+    let store = Store::local();
+    let [command, daemon] = ["command", "daemon"].map(|name| store.folder.path(name));
+    let heard = store.folder.path("heard");
+    // The daemon is the child of a process that has ended, in a session of its own.
+    let script = format!(
+        "trap 'touch {heard}' TERM; \
+         (setsid sh -c '(trap \"\" TERM; sh -c \"echo \\$PPID\" >{daemon}; while :; do sleep 0.05; done) & exit') & \
+         wait $!; echo $$ >{command}; while :; do sleep 0.05; done",
+        heard = heard.display(),
+        daemon = daemon.display(),
+        command = command.display()
+    );
+    let run = in_a_group_of_its_own(&store, &script);
+    let pids = [pid_in(&command), pid_in(&daemon)];
+    run.signal(Signal::SIGTERM);
+    await_file(&heard);
+    assert!(pids.into_iter().all(is_alive));
+    store.redlock(&["run", "-k", "X", "--", "true"]).run().expect(75);
+    // Later than the second signal of timeout(1), which is none.
+    std::thread::sleep(Duration::from_millis(100));
+    run.signal(Signal::SIGTERM);
+    assert_eq!(run.finish().code(), -9);
+    assert!(!pids.into_iter().any(is_alive));
+    store.redlock(&["run", "-k", "X", "--", "true"]).run().expect(0);
+}
+
+#[test]
+fn a_command_that_is_stopped_ends_with_the_signal() {
+    let store = Store::local();
+    let file = store.folder.path("pid");
+    let run = in_a_group_of_its_own(&store, &format!("echo $$ > {}; exec sleep 100", file.display()));
+    let command = pid_in(&file);
+    kill(Pid::from_raw(command), Signal::SIGSTOP).expect("a signal to the command");
+    eventually(Duration::from_secs(5), "the command is stopped", || {
+        std::fs::read_to_string(format!("/proc/{command}/stat")).is_ok_and(|stat| stat.contains(") T "))
+    });
+    run.signal(Signal::SIGTERM);
+    assert_eq!(run.finish().code(), -15);
+}
+
+/// Before the grant, between grant and start, while the command runs, while the lock is given back.
+#[test]
+fn a_signal_at_any_moment_leaves_nothing() {
+    for store in [Store::local(), Store::redis()] {
+        let started = store.folder.path("started");
+        let script = format!("echo $$ > {}; exec sleep 0.01", started.display());
+        for round in 0..60 {
+            let run = store.redlock(&["run", "-k", "X", "--", "sh", "-c", &script]).spawn();
+            // Another moment in each round.
+            std::thread::sleep(Duration::from_micros(500 * round));
+            let _ = kill(Pid::from_raw(run.pid()), Signal::SIGINT);
+            let run = run.finish();
+            let seen = format!("in round {round} on {}: {run:?}", store.url);
+            assert!([0, -2].contains(&run.code()) && run.stderr.is_empty(), "{seen}");
+            assert!(store.status("X")["holders"][0].is_null(), "{seen}");
+            let job = std::fs::read_to_string(&started).unwrap_or_default();
+            assert!(!job.trim().parse().is_ok_and(is_alive), "{seen}");
+        }
+    }
+}
+
+/// The lock is given back all the same: only a second signal is in a hurry.
+#[test]
+fn a_first_signal_while_the_lock_is_given_back() {
+    let redis = Redis::start();
+    let proxy = Proxy::to(redis.port);
+    // Long after the first renewal, and before it.
+    for ttl in ["1200ms", "10m"] {
+        let run = Redlock::new(&["run", "-k", "X", "--ttl", ttl, "--", "cat"]).server(&proxy.url());
+        let mut run = run.open_stdin().spawn();
+        let command = command_of(&run);
+        if ttl == "1200ms" {
+            let before = redis.commandstats();
+            eventually(Duration::from_secs(10), "a renewal", || redis.commandstats() != before);
+        }
+        proxy.set(Fault::Delay(Duration::from_millis(300)));
+        drop(run.child.stdin.take());
+        eventually(Duration::from_secs(5), "the end of the command", || !is_alive(command));
+        run.signal(Signal::SIGTERM);
+        let run = run.finish();
+        proxy.set(Fault::None);
+        assert_eq!((run.code(), run.stderr.as_str()), (0, ""), "--ttl {ttl}");
+        assert_eq!(redis.cli(&["EXISTS", "X"]), "0", "--ttl {ttl}");
+    }
+}
+
+/// On a server that hangs the release would take two seconds.
+#[test]
+fn a_second_signal_while_the_lock_is_given_back() {
+    let redis = Redis::start();
+    let proxy = Proxy::to(redis.port);
+    let mut run = Redlock::new(&["run", "-k", "X", "--", "cat"]).server(&proxy.url()).open_stdin().spawn();
+    let command = command_of(&run);
+    proxy.set(Fault::Stall);
+    drop(run.child.stdin.take());
+    eventually(Duration::from_secs(5), "the end of the command", || !is_alive(command));
+    let start = Instant::now();
+    run.signal(Signal::SIGTERM);
+    std::thread::sleep(Duration::from_millis(100));
+    assert!(!run.has_ended());
+    run.signal(Signal::SIGTERM);
+    let run = run.finish();
+    assert!(start.elapsed() < Duration::from_secs(1), "took {:?}", start.elapsed());
+    assert!(run.code() == 0 && run.line().contains("could not give 'X' back"), "{run:?}");
+}
+
+/// The pid of the command that a redlock runs.
+fn command_of(run: &Running) -> i32 {
+    let guard = run.guard();
+    let mut command = None;
+    eventually(Duration::from_secs(10), "the command", || {
+        command = children(guard).into_iter().next();
+        command.is_some()
+    });
+    command.expect("just seen")
+}
+
+/// Those behind it move up.
+#[test]
+fn a_waiter_that_is_told_to_end_leaves_the_queue() {
+    for store in [Store::local(), Store::redis()] {
+        let holder = store.hold("X", &[]);
+        let first = store.wait_in_line("X", "first", &[]);
+        store.await_waiters("X", 1);
+        let second = store.wait_in_line("X", "second", &[]);
+        store.await_waiters("X", 2);
+        first.signal(Signal::SIGTERM);
+        let first = first.finish();
+        assert_eq!((first.code(), first.line().contains("next in line")), (-15, true), "{first:?}");
+        assert_eq!(store.waiters("X"), 1);
+        holder.let_go().expect(0);
+        second.finish().expect(0);
+        assert_eq!(store.order(), ["second"]);
+    }
 }

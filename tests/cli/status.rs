@@ -1,5 +1,6 @@
 //! Exit status: the command's own, or one that says what happened.
 
+use std::os::unix::process::ExitStatusExt;
 use std::time::{Duration, Instant};
 
 use crate::harness::{Redlock, Store, free_port, is_alive, pid_in};
@@ -36,6 +37,43 @@ fn a_command_that_cannot_be_executed() {
     store.redlock(&["run", "-k", "X", "--", "true"]).run().expect(0);
 }
 
+/// The command's own core dump is enough.
+#[test]
+fn a_death_that_dumps_core_does_so_once() {
+    let store = Store::local();
+    for signal in [libc::SIGSEGV, libc::SIGABRT, libc::SIGQUIT] {
+        let dies = |args: &[&str]| {
+            let script = format!("ulimit -S -c unlimited; cd \"$0\"; exec \"$@\" sh -c 'kill -{signal} $$'");
+            let mut command = std::process::Command::new("sh");
+            command.args(["-c", &script]).arg(store.folder.path("")).args(args);
+            let status = command.env("REDLOCK_SERVER", &store.url).status().expect("sh");
+            (status.signal(), status.core_dumped())
+        };
+        // This host may not allow core dumps at all: then there is nothing to see.
+        if dies(&["env"]) == (Some(signal), true) {
+            let redlock = [env!("CARGO_BIN_EXE_redlock"), "run", "-k", "X", "--"];
+            assert_eq!(dies(&redlock), (Some(signal), false));
+        }
+    }
+}
+
+#[test]
+fn given_back_twice() {
+    for store in [Store::local(), Store::redis()] {
+        let token = store.redlock(&["acquire", "-k", "X"]).run().expect(0).stdout;
+        let by_hand = |command: &str| {
+            let args = [command, "-k", "X", "--token", token.trim()];
+            store.redlock(&args).run()
+        };
+        by_hand("check").expect(0);
+        by_hand("release").expect(0);
+        for command in ["release", "check", "renew"] {
+            let refused = by_hand(command).expect(1);
+            assert!(refused.line().contains("does not hold") && refused.stdout.is_empty(), "{refused:?}");
+        }
+    }
+}
+
 #[test]
 fn held_by_another() {
     let store = Store::local();
@@ -48,6 +86,8 @@ fn held_by_another() {
         "{refused:?}"
     );
     sh(&store, &["-E", "9"], "echo started").expect(9);
+    sh(&store, &["-E", "9", "--wait", "100ms"], "echo started").expect(9);
+    sh(&store, &["-E", "0"], "echo started").expect(0);
     assert_eq!(sh(&store, &["-q"], "echo started").expect(75).stderr, "");
     let waited = sh(&store, &["--wait", "300ms"], "echo started").expect(75);
     assert!(waited.stderr.contains("in vain"), "{waited:?}");
