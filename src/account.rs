@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::process::{Command, Stdio};
 use std::sync::LazyLock;
 
 use nix::unistd::geteuid;
@@ -14,11 +15,20 @@ pub struct Account {
 
 /// The effective user, looked up once; `None` for one without a passwd entry.
 pub static ACCOUNT: LazyLock<Option<Account>> = LazyLock::new(|| {
+    let uid = geteuid().as_raw();
     let passwd = fs::read_to_string("/etc/passwd").unwrap_or_default();
-    find(&passwd, geteuid().as_raw())
+    find(&passwd, uid).or_else(|| find(&ask_directory(uid), uid))
 });
 
-/// Not by getpwuid(3): in a static program it loads the modules of another glibc, and crashes.
+/// The passwd entry of a user of LDAP or the like. Not by getpwuid(3): in a static program it loads the modules
+/// of another glibc, and crashes.
+fn ask_directory(uid: u32) -> String {
+    let mut getent = Command::new("getent");
+    let output =
+        getent.arg("passwd").arg(uid.to_string()).stdin(Stdio::null()).stderr(Stdio::null()).output();
+    output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default()
+}
+
 fn find(passwd: &str, uid: u32) -> Option<Account> {
     let uid = uid.to_string();
     let mut users = passwd.lines().map(|line| line.split(':').collect::<Vec<_>>());

@@ -194,7 +194,7 @@ pub struct OwnerArgs {
 
 /// Extend the lease
 ///
-/// Exits with 1 when the token does not hold the lock any more.
+/// A lease that has longer to go than the TTL keeps its end. Exits with 1 when the token does not hold the lock any more.
 #[derive(Debug, Args)]
 pub struct RenewArgs {
     #[command(flatten)]

@@ -1,37 +1,66 @@
 //! What a job finds in its environment, and the locks of the jobs around us that stand there.
 
-use std::collections::BTreeMap;
 use std::env;
 
-use crate::lock::{FencingToken, Key, OwnerToken};
+use serde::{Deserialize, Serialize};
+
+use crate::lock::{FencingToken, Key, Lease, OwnerToken};
 
 const KEY: &str = "REDLOCK_KEY";
 const TOKEN: &str = "REDLOCK_TOKEN";
 const FENCE: &str = "REDLOCK_FENCE";
-/// A JSON object: the owner token for each key that an outer job holds, beside the innermost one.
+/// All the locks around a job, as JSON; the three above are the innermost one.
 const OUTER: &str = "REDLOCK_OUTER";
 
-/// The owner token for each key that the jobs around us hold, as they say.
-pub fn tokens() -> BTreeMap<String, String> {
-    let outer = env::var(OUTER).ok();
-    let mut tokens: BTreeMap<String, String> =
-        outer.and_then(|outer| serde_json::from_str(&outer).ok()).unwrap_or_default();
-    if let (Ok(key), Ok(token)) = (env::var(KEY), env::var(TOKEN)) {
-        tokens.insert(key, token);
-    }
-    tokens
+/// A lock that is held around us, as the environment says; whether it still is, the store knows.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct Enclosing {
+    key: String,
+    token: String,
+    fence: u64,
+    /// A `redlock run` around us renews it and guards its job, and so us. Otherwise it was taken by hand.
+    pub kept: bool,
 }
 
-/// What the command of a job adds to its environment.
-pub fn environment(key: &Key, token: &OwnerToken, fence: FencingToken) -> Vec<(String, String)> {
-    let mut variables = vec![
-        (KEY.to_owned(), key.to_string()),
-        (TOKEN.to_owned(), token.expose().to_owned()),
-        (FENCE.to_owned(), fence.to_string()),
-    ];
-    let outer = tokens();
-    if !outer.is_empty() {
-        variables.push((OUTER.to_owned(), serde_json::to_string(&outer).unwrap_or_default()));
+impl Enclosing {
+    /// The innermost lock on `key` around us.
+    pub fn on(key: &Key) -> Option<Enclosing> {
+        all().into_iter().rfind(|enclosing| enclosing.key == key.as_str())
     }
-    variables
+
+    pub fn token(&self) -> Option<OwnerToken> {
+        self.token.parse().ok()
+    }
+
+    pub fn fence(&self) -> FencingToken {
+        FencingToken(self.fence)
+    }
+}
+
+/// The locks around us, from the outermost to the innermost.
+fn all() -> Vec<Enclosing> {
+    let kept = env::var(OUTER).ok();
+    let mut all: Vec<Enclosing> = kept.and_then(|kept| serde_json::from_str(&kept).ok()).unwrap_or_default();
+    if let (Ok(key), Ok(token)) = (env::var(KEY), env::var(TOKEN))
+        && !all.iter().any(|known| known.token == token)
+    {
+        // From the `export` line of `redlock acquire`.
+        let fence = env::var(FENCE).ok().and_then(|fence| fence.parse().ok()).unwrap_or(0);
+        all.push(Enclosing { key, token, fence, kept: false });
+    }
+    all
+}
+
+/// What the command of a job that runs under `lease` adds to its environment.
+pub fn environment(lease: &Lease) -> Vec<(String, String)> {
+    let (key, token, fence) = (&lease.request.key, lease.request.token.expose(), lease.fence);
+    let mut all = all();
+    all.retain(|enclosing| enclosing.token != token);
+    all.push(Enclosing { key: key.to_string(), token: token.to_owned(), fence: fence.0, kept: true });
+    vec![
+        (KEY.to_owned(), key.to_string()),
+        (TOKEN.to_owned(), token.to_owned()),
+        (FENCE.to_owned(), fence.to_string()),
+        (OUTER.to_owned(), serde_json::to_string(&all).unwrap_or_default()),
+    ]
 }

@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use super::Outcome;
 use super::context::Context;
-use super::enclosing;
+use super::enclosing::{self, Enclosing};
 use super::failure::{BUG, Failed, LOST, NOT_EXECUTABLE, NOT_FOUND, TIMED_OUT};
 use super::taking::{Taking, in_words};
 use crate::cli::{OnLost, RunArgs};
-use crate::clock::Deadline;
-use crate::lock::{DurationText, Hurry, Keeper, Kept, Key, Lease, Patience, Progress, Store};
+use crate::clock::{BootTime, Deadline};
+use crate::lock::{
+    DurationText, Hurry, Keeper, Kept, Key, Lease, Patience, Progress, Renewal, Request, Store,
+};
 use crate::output::{Messages, holder};
 use crate::process::{CommandLine, Control, Ended, Event, Job, NotStarted, Signals, Status};
 
@@ -20,23 +22,26 @@ pub fn run(args: RunArgs, context: &Context) -> anyhow::Result<Outcome> {
     let mut signals = Signals::listen()?;
     let mut store = context.open_store();
 
-    if plan.is_nested(store.as_mut(), context)? {
-        return plan.run_nested(job, &mut signals, context);
-    }
-    if let Some(signal) = plan.splay(&mut signals) {
-        return Ok(Outcome::Signal(signal));
-    }
-    plan.taking.request.pids = vec![std::process::id(), job.guard_pid()];
-    let lease = match plan.taking.take(store.as_mut(), &mut signals, context)? {
-        Ok(lease) => lease,
-        Err(outcome) => return Ok(outcome),
+    let lease = match plan.enclosing(store.as_mut(), context)? {
+        Some(Nested::Kept(lease)) => return plan.run_nested(&lease, job, &mut signals, context),
+        Some(Nested::ByHand(lease)) => lease,
+        None => {
+            if let Some(signal) = plan.splay(&mut signals) {
+                return Ok(Outcome::Signal(signal));
+            }
+            plan.taking.request.pids = vec![std::process::id(), job.guard_pid()];
+            match plan.taking.take(store.as_mut(), &mut signals, context)? {
+                Ok(lease) => lease,
+                Err(outcome) => return Ok(outcome),
+            }
+        }
     };
     // A signal that came between the grant and here: released, no start.
     if let Some(arrived) = signals.next() {
         withdraw(store.as_mut(), &lease);
         return Ok(Outcome::Signal(arrived.signal));
     }
-    if let Err(failure) = job.start(plan.environment(&lease), plan.guarded_until(&lease)) {
+    if let Err(failure) = job.start(enclosing::environment(&lease), plan.guarded_until(&lease)) {
         withdraw(store.as_mut(), &lease);
         return Err(plan.not_started(failure));
     }
@@ -56,6 +61,14 @@ struct Plan {
     on_lost: OnLost,
     timeout: Option<Duration>,
     splay: Duration,
+}
+
+/// A lease that was taken around us.
+enum Nested {
+    /// By a `redlock run`, which renews it.
+    Kept(Lease),
+    /// By `redlock acquire`: we renew it while our job runs.
+    ByHand(Lease),
 }
 
 /// How the job ended.
@@ -122,17 +135,34 @@ impl Plan {
         &self.taking.request.key
     }
 
-    /// Whether this is part of a job that holds the same lock: then its lease covers us.
-    fn is_nested(&self, store: &mut dyn Store, context: &Context) -> anyhow::Result<bool> {
-        let Some(token) = enclosing::tokens().remove(self.key().as_str()) else { return Ok(false) };
-        let Ok(token) = token.parse() else { return Ok(false) };
-        let left = store.check(self.key(), &token, &context.patience());
-        Ok(left.map_err(|error| context.explain(error))?.is_some())
+    /// The lock that we are to take, when it is held around us: then its lease is ours.
+    fn enclosing(&self, store: &mut dyn Store, context: &Context) -> anyhow::Result<Option<Nested>> {
+        let Some(enclosing) = Enclosing::on(self.key()) else { return Ok(None) };
+        let Some(token) = enclosing.token() else { return Ok(None) };
+        let request = Request { token, ..self.taking.request.clone() };
+        let sent = BootTime::now();
+        let patience = context.patience();
+        let held = if enclosing.kept {
+            store.check(&request.key, &request.token, &patience).map(|left| left.is_some())
+        } else {
+            // From now on somebody renews it, at least as long as our job runs.
+            store.renew(&request, None, &patience).map(|renewal| matches!(renewal, Renewal::Extended))
+        };
+        let held = held.map_err(|error| context.explain(error))?;
+        let lease = Lease::borrowed(request, enclosing.fence(), sent);
+        let nested = if enclosing.kept { Nested::Kept(lease) } else { Nested::ByHand(lease) };
+        Ok(held.then_some(nested))
     }
 
     /// Under the lease of the job around us, which renews and releases it, and whose guard guards us.
-    fn run_nested(&self, mut job: Job, signals: &mut Signals, context: &Context) -> anyhow::Result<Outcome> {
-        job.start(Vec::new(), None).map_err(|failure| self.not_started(failure))?;
+    fn run_nested(
+        &self,
+        lease: &Lease,
+        mut job: Job,
+        signals: &mut Signals,
+        context: &Context,
+    ) -> anyhow::Result<Outcome> {
+        job.start(enclosing::environment(lease), None).map_err(|failure| self.not_started(failure))?;
         let (end, _) = self.attend(&mut job, signals, None::<Keeper<fn(Progress)>>)?;
         Ok(self.conclude(&end, None, context.messages))
     }
@@ -146,10 +176,6 @@ impl Plan {
             }
         }
         None
-    }
-
-    fn environment(&self, lease: &Lease) -> Vec<(String, String)> {
-        enclosing::environment(self.key(), &lease.request.token, lease.fence)
     }
 
     /// The deadline that the guard enforces.
@@ -282,7 +308,7 @@ impl Plan {
                 self.taking.request.ttl
             )),
             Some(Kept::Released) => messages.note(format_args!("released '{key}'")),
-            None => {}
+            Some(Kept::Borrowed) | None => {}
         }
         match end.ended.status {
             _ if end.timed_out => Outcome::Exit(TIMED_OUT),
@@ -294,6 +320,8 @@ impl Plan {
 
 /// Gives back a grant under which nothing ran.
 fn withdraw(store: &mut dyn Store, lease: &Lease) {
-    // An unreachable store frees the lock when the lease ends.
-    let _ = store.withdraw(&lease.request, &Patience::of(Duration::from_secs(1)));
+    if !lease.is_borrowed {
+        // An unreachable store frees the lock when the lease ends.
+        let _ = store.withdraw(&lease.request, &Patience::of(Duration::from_secs(1)));
+    }
 }

@@ -31,6 +31,8 @@ pub enum Kept {
     /// The lease was valid to the end, and whether the lock was given back is unknown: it is free
     /// when the lease ends.
     Unreleased,
+    /// The lease was valid to the end, and goes on: it was borrowed.
+    Borrowed,
     Lost,
 }
 
@@ -94,7 +96,7 @@ impl<R: FnMut(Progress) + Send + 'static> Keeper<R> {
         Ok(Keeper { state: State::Running { thread, finish } })
     }
 
-    /// Ends the renewals and gives the lock back, in bounded time, or until somebody is in a hurry.
+    /// Ends the renewals and gives the lock back if it was not borrowed, in bounded time, or until somebody is in a hurry.
     pub fn finish(self, hurry: &mut dyn Hurry) -> Kept {
         match self.state {
             State::Idle(keeping) => {
@@ -184,6 +186,9 @@ impl<R: FnMut(Progress)> Keeping<R> {
     fn give_back(&mut self, held: bool, mut hurry: Option<&mut dyn Hurry>) -> Kept {
         if !held {
             self.told_to_finish(BootTime::from_nanos(u64::MAX));
+        }
+        if self.lease.is_borrowed {
+            return if held { Kept::Borrowed } else { Kept::Lost };
         }
         let request = &self.lease.request;
         let give_up = Deadline::after(RELEASE);

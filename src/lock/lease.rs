@@ -10,12 +10,19 @@ pub struct Lease {
     pub fence: FencingToken,
     /// When the request that last extended the lease was sent.
     renewed: BootTime,
+    /// Somebody else took it and gives it back.
+    pub is_borrowed: bool,
 }
 
 impl Lease {
     /// A lease granted by a request that was sent at `sent`.
     pub fn new(request: Request, fence: FencingToken, sent: BootTime) -> Self {
-        Lease { request, fence, renewed: sent }
+        Lease { request, fence, renewed: sent, is_borrowed: false }
+    }
+
+    /// A lease that somebody else took, and that a request sent at `sent` found held or extended.
+    pub fn borrowed(request: Request, fence: FencingToken, sent: BootTime) -> Self {
+        Lease { is_borrowed: true, ..Lease::new(request, fence, sent) }
     }
 
     /// The fence: from here on another may hold the lock. Counted from before the request was

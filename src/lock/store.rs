@@ -134,7 +134,7 @@ pub trait Store: Send {
     /// patience ended first.
     fn wait(&mut self, request: &Request, patience: &Patience) -> Result<bool, StoreError>;
 
-    /// Extends the lease to one TTL from now. With the `fence` of the grant a lock that is gone is
+    /// Extends the lease to one TTL from now; one that is longer stays. With the `fence` of the grant a lock that is gone is
     /// taken again if nobody else was granted it since.
     fn renew(
         &mut self,

@@ -44,8 +44,8 @@ pub trait Observer {
 
 /// Nothing is displayed more often than this while waiting.
 const TICK: Duration = Duration::from_secs(1);
-/// Between two attempts to reach a store that does not answer.
-const RETRY: Duration = Duration::from_millis(100);
+/// Between two attempts to reach a store that does not answer: at first and at most.
+const RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
 /// For leaving the queue and cancelling a take: this is time that a person at Ctrl-C waits.
 const WITHDRAWAL: Duration = Duration::from_secs(1);
 
@@ -63,7 +63,7 @@ pub fn acquire(
     interrupt: BorrowedFd,
     observer: &mut dyn Observer,
 ) -> Result<Lease, NotTaken> {
-    let mut line = Line { store, request, attempt, interrupt, observer };
+    let mut line = Line { store, request, attempt, interrupt, observer, backoff: RETRY.0 };
     let outcome = match wait {
         Wait::No => line.ask_once(),
         Wait::AtMost(limit) => line.stand(BootTime::now(), Some(limit)),
@@ -97,6 +97,8 @@ struct Line<'a> {
     attempt: Duration,
     interrupt: BorrowedFd<'a>,
     observer: &'a mut dyn Observer,
+    /// The next pause after a failure.
+    backoff: Duration,
 }
 
 impl Line<'_> {
@@ -108,7 +110,7 @@ impl Line<'_> {
                 Ok(Take::Granted(fence)) => return Ok(Lease::new(self.request.clone(), fence, sent)),
                 Ok(Take::Busy(busy)) => return Err(NotTaken::Busy(busy.into())),
                 Err(error @ StoreError::Unreachable { transient: true, .. }) => {
-                    self.pause()?;
+                    self.pause(Some(patience.until))?;
                     if patience.until.has_passed() {
                         return Err(error.into());
                     }
@@ -133,6 +135,7 @@ impl Line<'_> {
             match answer {
                 Ok(Take::Granted(fence)) => return Ok(Lease::new(self.request.clone(), fence, sent)),
                 Ok(Take::Busy(busy)) => {
+                    self.backoff = RETRY.0;
                     if queued {
                         self.wait_for_news(start, limit, &busy)?;
                     }
@@ -143,7 +146,7 @@ impl Line<'_> {
                 }
                 Err(error @ StoreError::Unreachable { .. }) => {
                     self.observer.unreachable(&error);
-                    self.pause()?;
+                    self.pause(limit.map(|limit| start.plus(limit)))?;
                     if ran_out() {
                         return Err(error.into());
                     }
@@ -174,9 +177,11 @@ impl Line<'_> {
         }
     }
 
-    /// A short random pause, so that a server that comes back is not met by everybody at once.
-    fn pause(&self) -> Result<(), NotTaken> {
-        let end = Deadline::after(RETRY.mul_f64(0.5 + fastrand::f64()));
+    /// A random pause, so that a server that comes back is not met by everybody at once; at most until `limit`.
+    fn pause(&mut self, limit: Option<Deadline>) -> Result<(), NotTaken> {
+        let end = Deadline::after(self.backoff.mul_f64(0.5 + fastrand::f64()));
+        let end = limit.map_or(end, |limit| end.min(limit));
+        self.backoff = (self.backoff * 2).min(RETRY.1);
         while !end.has_passed() {
             if readable(self.interrupt) {
                 return Err(NotTaken::Interrupted);

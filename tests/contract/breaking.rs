@@ -27,3 +27,11 @@ pub fn breaking_stops_the_job_first(store: &Store) {
     let told = holder.finish().expect(79);
     assert!(told.line().contains("somebody broke it"), "{told:?}");
 }
+
+/// Nobody has to be told: the job ended before.
+pub fn breaking_ends_a_min_hold(store: &Store) {
+    store.redlock(&["run", "--key", "X", "--min-hold", "1h", "--", "true"]).run().expect(0);
+    store.redlock(&["run", "--key", "X", "--", "true"]).run().expect(75);
+    store.redlock(&["break", "--key", "X", "--yes"]).run().expect(0);
+    store.redlock(&["run", "--key", "X", "--", "true"]).run().expect(0);
+}

@@ -30,6 +30,43 @@ pub fn a_dead_waiter_is_skipped(store: &Store) {
     assert_eq!(store.order(), ["2", "4"]);
 }
 
+/// Who waits for a lock to keep it by hand is a process, too.
+pub fn a_dead_waiter_of_acquire_is_skipped(store: &Store) {
+    let holder = store.hold("X", &[]);
+    let dead = [1, 2].map(|place| {
+        let waiter = store.redlock(&["acquire", "--key", "X", "--wait"]).spawn();
+        store.await_waiters("X", place);
+        waiter
+    });
+    let waiter = store.wait_in_line("X", "alive", &[]);
+    store.await_waiters("X", 3);
+    for waiter in dead {
+        waiter.signal(Signal::SIGKILL);
+        waiter.finish().expect(-9);
+    }
+    let start = Instant::now();
+    holder.let_go().expect(0);
+    waiter.finish().expect(0);
+    assert!(start.elapsed() < Duration::from_secs(2), "took {:?}", start.elapsed());
+}
+
+/// The second in line moves up, and has to notice the end of a holder that tells nobody.
+pub fn who_moves_up_sees_the_holder_die(store: &Store) {
+    let ttl = if store.is_local() { "60s" } else { "3s" };
+    let holder = store.hold("X", &["--ttl", ttl]);
+    let first = store.wait_in_line("X", "first", &[]);
+    store.await_waiters("X", 1);
+    let second = store.wait_in_line("X", "second", &[]);
+    store.await_waiters("X", 2);
+    let start = Instant::now();
+    holder.signal(Signal::SIGKILL);
+    first.signal(Signal::SIGTERM);
+    first.finish().expect(-15);
+    second.finish().expect(0);
+    assert!(start.elapsed() < Duration::from_millis(4200), "took {:?}", start.elapsed());
+    assert_eq!(store.order(), ["second"]);
+}
+
 /// At once where the store can see the death, else when the lease has ended; in both cases after the job.
 pub fn a_dead_holder_is_followed(store: &Store) {
     let ttl = if store.is_local() { "60s" } else { "2s" };

@@ -26,6 +26,8 @@ macro_rules! contract {
             a_release_is_final_while_min_hold_goes_on
             a_job_may_take_its_own_lock_again
             a_job_may_take_its_own_lock_again_below_another
+            a_lock_taken_by_hand_may_be_taken_again
+            a_job_does_not_outlive_the_lock_taken_by_hand
         }
         fencing { tokens_grow tokens_grow_when_the_store_forgets }
         waiting {
@@ -37,10 +39,12 @@ macro_rules! contract {
         }
         death {
             a_dead_waiter_is_skipped
+            a_dead_waiter_of_acquire_is_skipped
+            who_moves_up_sees_the_holder_die
             a_dead_holder_is_followed
             deaths_while_taking_leave_the_store_usable
         }
-        breaking { breaking_needs_a_yes breaking_stops_the_job_first }
+        breaking { breaking_needs_a_yes breaking_stops_the_job_first breaking_ends_a_min_hold }
         keys { odd_keys_are_keys odd_keys_are_apart }
         shown { holder_and_waiters hostile_labels_are_harmless }
         witness { fifty_workers_never_meet }

@@ -1,6 +1,6 @@
 use std::time::{Duration, Instant};
 
-use crate::harness::{Finished, Store};
+use crate::harness::{Finished, Redlock, Store, children, eventually, is_alive};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_redlock");
 
@@ -93,6 +93,32 @@ pub fn a_job_may_take_its_own_lock_again_below_another(store: &Store) {
         r#""$0" run --key Y -- "$0" run --key X -- echo inner && "$0" check && "$0" run --key Y -- true"#;
     let outer = store.redlock(&["run", "--key", "X", "--", "sh", "-c", job, PROGRAM]).run().expect(0);
     assert_eq!((outer.stdout.as_str(), outer.stderr.as_str()), ("inner\n", ""));
+}
+
+/// The lease lasts as long as the job needs it, and stays with who took it.
+pub fn a_lock_taken_by_hand_may_be_taken_again(store: &Store) {
+    let script = r#"
+        eval "$("$0" acquire --key X --ttl 1s --format env)"
+        "$0" run --key X --ttl 1s -- sh -c 'sleep 2.5; "$0" run --key Y -- "$0" run --key X -- "$0" check && echo inner' "$0"
+        "$0" run --key Y --ttl 1s -- "$0" run --key X --ttl 1s -- "$0" check && "$0" release"#;
+    let done = Redlock::under("sh", &["-c", script, PROGRAM]).server(&store.url).run().expect(0);
+    assert_eq!((done.stdout.as_str(), done.stderr.as_str()), ("inner\n", ""));
+    store.redlock(&["run", "--key", "X", "--", "true"]).run().expect(0);
+}
+
+/// Somebody else gives it back while the job runs.
+pub fn a_job_does_not_outlive_the_lock_taken_by_hand(store: &Store) {
+    let token = acquire(store, "1s");
+    let mut inner = store.redlock(&["run", "--key", "X", "--ttl", "1500ms", "--", "sleep", "60"]);
+    inner.command.env("REDLOCK_KEY", "X").env("REDLOCK_TOKEN", &token);
+    let inner = inner.spawn();
+    let sleeps = || children(inner.guard()).first().is_some_and(|&command| is_alive(command));
+    eventually(Duration::from_secs(10), "the job", sleeps);
+    by_hand(store, "release", &token).expect(0);
+    let next = store.hold("X", &[]);
+    let lost = inner.finish().expect(79);
+    assert!(lost.line().contains("lost 'X'"), "{lost:?}");
+    next.let_go().expect(0);
 }
 
 /// Takes X and returns the owner token.

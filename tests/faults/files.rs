@@ -73,6 +73,39 @@ fn killed_while_writing() {
     store.redlock(&["run", "-k", "X", "--wait", "10s", "--", "true"]).run().expect(0);
 }
 
+/// The first of all was killed while it made the tables: SQLite undoes that when the next one comes.
+#[test]
+fn killed_while_making_the_tables() {
+    let store = Store::local();
+    store.redlock(&["run", "-k", "X", "--", "true"]).run().expect(0);
+    // The header of a rollback journal of a file that was empty. See "The Rollback Journal" in the file format
+    // of SQLite: magic, no records, a nonce, no pages before, sectors of 512, pages of 4096 bytes.
+    let mut journal = vec![0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
+    for number in [0, 1, 0, 512, 4096_u32] {
+        journal.extend(number.to_be_bytes());
+    }
+    journal.resize(512, 0);
+    fs::write(store.folder.path("locks.db-journal"), journal).expect("a journal");
+    store.redlock(&["run", "-k", "X", "--", "echo", "ran"]).run().expect(0);
+}
+
+/// /proc hides the processes of others: a holder that cannot be seen is not a dead one.
+#[test]
+fn a_holder_that_proc_hides() {
+    let store = Store::local();
+    let holder = store.hold("X", &[]);
+    for (path, mode) in [("", 0o777), ("locks.db", 0o666), ("locks.db-journal", 0o666)] {
+        let everybodys = fs::Permissions::from_mode(mode);
+        fs::set_permissions(store.folder.path(path), everybodys).expect("its mode");
+    }
+    let script = "mount -t proc -o hidepid=2 proc /proc && exec setpriv --reuid 65534 --regid 65534 --clear-groups -- \"$@\"";
+    let program = env!("CARGO_BIN_EXE_redlock");
+    let args = ["-m", "sh", "-c", script, "sh", program, "run", "-k", "X", "--", "echo", "ran"];
+    let seen = Redlock::under("unshare", &args).server(&store.url).run().expect(75);
+    assert!(seen.line().contains("held by") && seen.stdout.is_empty(), "{seen:?}");
+    holder.let_go().expect(0);
+}
+
 /// After a reboot nothing is held: the boot id in the file is another one.
 #[test]
 fn rebooted() {

@@ -17,7 +17,12 @@ pub struct Redlock {
 
 impl Redlock {
     pub fn new(args: &[&str]) -> Redlock {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_redlock"));
+        Redlock::under(env!("CARGO_BIN_EXE_redlock"), args)
+    }
+
+    /// Another program, which starts it.
+    pub fn under(program: &str, args: &[&str]) -> Redlock {
+        let mut command = Command::new(program);
         command
             .args(args)
             .env_clear()

@@ -69,6 +69,7 @@ impl Database {
         mut work: impl FnMut(&Transaction, &str) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
         let mut pause = Duration::from_micros(100);
+        let mut mended = false;
         loop {
             match self.try_transact(&mut work) {
                 Ok(outcome) => return Ok(outcome),
@@ -77,6 +78,13 @@ impl Database {
                     // SQLite's own handler sleeps ever longer and is unfair to those who wait long.
                     thread::sleep(pause.mul_f64(0.5 + fastrand::f64()));
                     pause = (pause * 2).min(Duration::from_millis(2));
+                }
+                // Who made the tables was killed before it was done, and SQLite has just undone it.
+                Err(Failure::Sql(error)) if lacks_table(&error) && !mended => {
+                    mended = true;
+                    if let Some(open) = &self.open {
+                        let _ = make_tables(&open.connection);
+                    }
                 }
                 Err(Failure::Sql(error)) => return Err(self.failed(&error)),
             }
@@ -280,6 +288,10 @@ fn create(path: &Path, folder: &Path) -> io::Result<fs::Metadata> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     // Another may be faster; append(true) leaves its file as it is.
     fs::OpenOptions::new().append(true).create(true).open(path)?.metadata()
+}
+
+fn lacks_table(error: &rusqlite::Error) -> bool {
+    error.sqlite_error_code() == Some(ErrorCode::Unknown) && error.to_string().contains("no such table")
 }
 
 fn is_busy(error: &rusqlite::Error) -> bool {

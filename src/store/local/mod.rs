@@ -29,6 +29,9 @@ use crate::lock::{
 /// namespace.
 const FALLBACK: Duration = Duration::from_secs(5);
 
+/// In place of the owner token of a lock that was given back before the end of its min-hold.
+const RELEASED: &str = "released";
+
 pub struct Local {
     database: Database,
     /// What wakes this process in the queue.
@@ -132,21 +135,18 @@ impl Local {
             if free_if_alone(tx, key, token, boot)? {
                 return Ok((true, Vec::new()));
             }
-            if cancel {
-                queue::leave(tx, token)?;
-            }
-            let Some(row) = read(tx, key)? else { return Ok((false, Vec::new())) };
-            if row.owner.as_deref() != Some(token.expose()) || row.boot != boot {
-                return Ok((false, Vec::new()));
-            }
+            // Who may be the first in line now has to watch the holder.
+            let moved_up = if cancel && queue::leave(tx, token)? { queue::first(tx, key)? } else { None };
+            let ours = |row: &Row| row.owner.as_deref() == Some(token.expose()) && row.boot == boot;
+            let Some(row) = read(tx, key)?.filter(ours) else {
+                return Ok((false, moved_up.into_iter().collect()));
+            };
             // Whoever asks is alive.
             let held = !row.until.has_passed() && !row.broken;
             if held && !cancel && !row.keep.has_passed() {
                 // Nobody's any more: only the time holds it.
-                tx.prepare_cached(
-                    "UPDATE lock SET until = keep, owner = 'released', pids = '' WHERE key = ?1",
-                )?
-                .execute([key.as_str()])?;
+                tx.prepare_cached("UPDATE lock SET until = keep, owner = ?2, pids = '' WHERE key = ?1")?
+                    .execute([key.as_str(), RELEASED])?;
                 return Ok((true, queue::first(tx, key)?.into_iter().collect()));
             }
             Ok((held, set_free(tx, key, row.fence, boot)?))
@@ -263,7 +263,8 @@ impl Store for Local {
             if token.is_some_and(|token| row.owner.as_deref() != Some(token.expose())) {
                 return Ok((Broken::Other(holding), Vec::new()));
             }
-            if row.broken {
+            // Told before, or there is nobody to tell.
+            if row.broken || row.owner.as_deref() == Some(RELEASED) {
                 return Ok((Broken::Freed(holding), set_free(tx, key, row.fence, boot)?));
             }
             tx.execute("UPDATE lock SET broken = 1 WHERE key = ?1", [key.as_str()])?;

@@ -1,8 +1,10 @@
 //! Whether the processes that keep a lock alive still live.
 
 use std::fs;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 /// Processes, each with its start time so that a recycled pid is not taken for it, in one pid namespace.
@@ -15,7 +17,8 @@ pub struct Processes {
 
 impl Processes {
     pub fn of(pids: &[u32]) -> Processes {
-        let processes = pids.iter().filter_map(|&pid| Some((pid, start_time(pid)?))).collect();
+        let start = |pid| start_time(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?);
+        let processes = pids.iter().filter_map(|&pid| Some((pid, start(pid)?))).collect();
         Processes { namespace: namespace(), processes }
     }
 
@@ -51,14 +54,28 @@ impl Processes {
     }
 }
 
+/// One that cannot be looked at counts as alive as long as any process has its pid: /proc may hide those of
+/// other users (`hidepid` in proc(5)).
 fn is_alive(&(pid, start): &(u32, u64)) -> bool {
-    start_time(pid) == Some(start)
+    match fs::read_to_string(format!("/proc/{pid}/stat")) {
+        Ok(stat) => start_time(&stat) == Some(start),
+        Err(_) => exists(pid),
+    }
 }
 
-/// When the process started, in clock ticks since boot; `None` for one that is gone or a zombie. See
-/// proc_pid_stat(5): the name in parentheses may contain anything, the fields follow the last one.
-fn start_time(pid: u32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+/// Whether a process has this pid that has not ended.
+fn exists(pid: u32) -> bool {
+    let Some(pid) = Pid::from_raw(pid as i32) else { return false };
+    match pidfd_open(pid, PidfdFlags::empty()) {
+        // A zombie's descriptor is readable.
+        Ok(fd) => poll(&mut [PollFd::new(fd.as_fd(), PollFlags::POLLIN)], PollTimeout::ZERO) == Ok(0),
+        Err(errno) => errno != Errno::SRCH,
+    }
+}
+
+/// When a process started, in clock ticks since boot; `None` for a zombie. See proc_pid_stat(5): the name in
+/// parentheses may contain anything, the fields follow the last one.
+fn start_time(stat: &str) -> Option<u64> {
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
     let state = fields.next()?;
     if matches!(state, "Z" | "X") {

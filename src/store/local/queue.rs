@@ -52,14 +52,17 @@ pub fn join(
         request.key.as_str(),
         boot,
         bell,
-        Processes::of(&request.pids).to_text(),
+        // Who waits is this process, whoever is to keep the lock.
+        Processes::of(&[std::process::id()]).to_text(),
         request.metadata.to_json()
     ])?;
     Ok(tx.last_insert_rowid())
 }
 
-pub fn leave(tx: &Transaction, token: &OwnerToken) -> rusqlite::Result<()> {
-    tx.prepare_cached("DELETE FROM waiter WHERE token = ?1")?.execute([token.expose()]).map(drop)
+/// Leaves the queue. `false` when this token was not in it.
+pub fn leave(tx: &Transaction, token: &OwnerToken) -> rusqlite::Result<bool> {
+    let left = tx.prepare_cached("DELETE FROM waiter WHERE token = ?1")?.execute([token.expose()])?;
+    Ok(left > 0)
 }
 
 /// How many stand before `place`; with no place, how many there are.

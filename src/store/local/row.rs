@@ -140,10 +140,10 @@ pub fn free_if_alone(tx: &Transaction, key: &Key, token: &OwnerToken, boot: &str
     Ok(freed == 1)
 }
 
-/// Moves the end of the lease to one TTL from now.
+/// Moves the end of the lease to one TTL from now, if it is earlier.
 pub fn extend(tx: &Transaction, request: &Request) -> rusqlite::Result<()> {
     let until = Deadline::after(request.ttl.duration()).as_nanos() as i64;
-    tx.prepare_cached("UPDATE lock SET until = ?2 WHERE key = ?1")?
+    tx.prepare_cached("UPDATE lock SET until = max(until, ?2) WHERE key = ?1")?
         .execute(params![request.key.as_str(), until])?;
     Ok(())
 }

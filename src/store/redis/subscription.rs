@@ -13,8 +13,8 @@ pub struct Subscription {
 
 /// What a waiter is told.
 pub enum News {
-    /// The lock was handed over.
-    Granted,
+    /// It is time to ask: the lock may have been handed over.
+    Ask,
     /// The waiter is the first in line, and the lease of the holder lasts this long.
     First(Duration),
 }
@@ -41,7 +41,7 @@ impl Subscription {
                 let news = text(message.get(2));
                 return Ok(news
                     .parse()
-                    .map_or(News::Granted, |millis| News::First(Duration::from_millis(millis))));
+                    .map_or(News::Ask, |millis| News::First(Duration::from_millis(millis))));
             }
         }
     }

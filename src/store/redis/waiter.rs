@@ -100,7 +100,7 @@ impl Waiter {
             let Some(subscription) = &mut self.subscription else { return Ok(true) };
             let until = Patience { until: patience.until.min(ask_at), ..*patience };
             match subscription.listen(&until) {
-                Ok(News::Granted) => return Ok(true),
+                Ok(News::Ask) => return Ok(true),
                 // The holder is alive: ask when its lease ends.
                 Ok(News::First(left)) => {
                     self.ask_at = Some(Deadline::after(just_after(left)).min(fallback_at))

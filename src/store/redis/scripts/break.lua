@@ -9,11 +9,12 @@ local before = describe(owner)
 if me ~= '' and me ~= owner and me ~= told then
   return {'other', before}
 end
-if not told and redis.call('HGET', state, 'owner') == owner then
+local released = string.match(owner, '^released:')
+if not told and not released and redis.call('HGET', state, 'owner') == owner then
   -- A redlock holds it: it stops its job at the next renewal and then frees the lock.
   redis.call('SET', lock, 'broken:' .. owner, 'KEEPTTL')
   return {'told', before}
 end
--- Not a redlock, or told before.
+-- Not a redlock, told before, or there is nobody to tell.
 set_free()
 return {'freed', before}

@@ -50,13 +50,14 @@ local function grant(token, metadata, ttl)
   return fence
 end
 
--- Tells the first in line how long the lease lasts, so that it need not ask. PUBLISH answers how many
--- received it: nobody does when the waiter is dead.
+-- Tells the first in line how long the lease lasts, so that it need not ask; without a ttl, to ask.
+-- PUBLISH answers how many received it: nobody does when the waiter is dead.
 local function tell_first(ttl)
+  local news = ttl and integer(ttl) or 'ask'
   while true do
     local first = redis.call('ZRANGE', queue, 0, 0)[1]
     if not first then return end
-    if redis.call('PUBLISH', channel .. token_of(first), integer(ttl)) > 0 then return end
+    if redis.call('PUBLISH', channel .. token_of(first), news) > 0 then return end
     redis.call('ZREM', queue, first)
   end
 end
@@ -67,7 +68,7 @@ local function hand_over()
     local first = redis.call('ZPOPMIN', queue)[1]
     if not first then return false end
     local token = token_of(first)
-    if redis.call('PUBLISH', channel .. token, 'granted') > 0 then
+    if redis.call('PUBLISH', channel .. token, 'ask') > 0 then
       grant(token, metadata_of(first), CLAIM)
       tell_first(CLAIM)
       return true

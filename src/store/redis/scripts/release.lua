@@ -1,6 +1,7 @@
 -- Gives the lock back. ARGV 4: the place in the queue to leave, which also cancels the grant: then its
 -- min-hold does not count; or ''.
 local member = ARGV[4]
+local was_first = member ~= '' and redis.call('ZRANK', queue, member) == 0
 if member ~= '' then
   redis.call('ZREM', queue, member)
 end
@@ -14,6 +15,9 @@ if owner ~= me then
   if not owner and redis.call('HGET', state, 'owner') == me then
     -- Removed behind our back: those in line need not wait for the end of the lease.
     set_free()
+  elseif was_first then
+    -- Who is the first now has to look after the holder.
+    tell_first()
   end
   return 0
 end

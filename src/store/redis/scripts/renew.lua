@@ -3,9 +3,13 @@
 local ttl, metadata, fence = tonumber(ARGV[4]), ARGV[5], ARGV[6]
 local owner = redis.call('GET', lock)
 if owner == me then
-  redis.call('PEXPIRE', lock, ttl)
-  redis.call('HSET', state, 'until', integer(now() + ttl), 'ttl', integer(ttl))
-  tell_first(ttl)
+  -- Never shorter: a job inside another may have the same lock with a shorter ttl.
+  local left = redis.call('PTTL', lock)
+  if left < ttl then
+    redis.call('PEXPIRE', lock, ttl)
+    redis.call('HSET', state, 'until', integer(now() + ttl), 'ttl', integer(ttl))
+  end
+  tell_first(math.max(left, ttl))
   return {'extended'}
 end
 if not owner and fence ~= '' then
