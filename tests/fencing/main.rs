@@ -1,0 +1,10 @@
+//! Fencing tokens in practice: the scripts of this folder, each with a job that was frozen together with its
+//! redlock and its guard, and goes on when its lock has passed to another.
+
+#[path = "../harness/mod.rs"]
+mod harness;
+
+mod ledger;
+mod postgres;
+mod report;
+mod scene;
