@@ -12,13 +12,6 @@ mod output;
 mod process;
 mod store;
 
-use std::process::ExitCode;
-
-use command::Outcome;
-
-fn main() -> ExitCode {
-    match command::execute() {
-        Outcome::Exit(code) => ExitCode::from(code),
-        Outcome::Signal(signal) => process::die_of(signal),
-    }
+fn main() -> ! {
+    command::execute()
 }

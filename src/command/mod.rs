@@ -20,6 +20,7 @@ use clap::{ArgMatches, CommandFactory, FromArgMatches};
 use self::context::Context;
 use self::failure::Usage;
 use crate::cli::{Cli, Command};
+use crate::process;
 
 /// How redlock ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,19 +32,27 @@ pub enum Outcome {
 
 impl Outcome {
     pub const SUCCESS: Outcome = Outcome::Exit(0);
+
+    /// Ends the process so.
+    fn end(self) -> ! {
+        match self {
+            Outcome::Exit(code) => std::process::exit(code.into()),
+            Outcome::Signal(signal) => process::die_of(signal),
+        }
+    }
 }
 
-/// Reads the command line and does what it says.
-pub fn execute() -> Outcome {
+/// Reads the command line, does what it says, and ends. Never returns, as destructors would only take time.
+pub fn execute() -> ! {
     let matches = match Cli::command().try_get_matches() {
         Ok(matches) => matches,
         // Help and tips name every subcommand.
         Err(_) => match built().try_get_matches() {
             Ok(matches) => matches,
-            Err(error) => return failure::of_arguments(&error),
+            Err(error) => failure::of_arguments(&error).end(),
         },
     };
-    obey(&matches).unwrap_or_else(|error| failure::report(&error))
+    obey(&matches).unwrap_or_else(|error| failure::report(&error)).end()
 }
 
 /// The command with all its subcommands, which are otherwise built when they are needed.

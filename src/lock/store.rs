@@ -134,6 +134,9 @@ pub trait Store: Send {
     /// patience ended first.
     fn wait(&mut self, request: &Request, patience: &Patience) -> Result<bool, StoreError>;
 
+    /// Does ahead, while there is time, what the confirmation of a grant and its release begin with.
+    fn get_ready(&mut self) {}
+
     /// Extends the lease to one TTL from now; one that is longer stays. With the `fence` of the grant a lock that is gone is
     /// taken again if nobody else was granted it since.
     fn renew(

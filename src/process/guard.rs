@@ -40,8 +40,7 @@ pub fn fork_guard(command: CommandLine, kill_after: Duration) -> io::Result<(Pid
             if let Ok(mut guard) = Guard::new(back, kill_after) {
                 guard.watch(command.prepare(), &caller);
             }
-            // SAFETY: ends the process without running the exit handlers of the parent's copy.
-            unsafe { libc::_exit(0) }
+            end()
         }
         Ok(ForkResult::Parent { child }) => {
             caller.mask.thread_set_mask()?;
@@ -52,6 +51,12 @@ pub fn fork_guard(command: CommandLine, kill_after: Duration) -> io::Result<(Pid
             Err(errno.into())
         }
     }
+}
+
+/// Ends this process without the exit handlers and the destructors of the parent's copy.
+fn end() -> ! {
+    // SAFETY: nothing of this process is in use by another one.
+    unsafe { libc::_exit(0) }
 }
 
 struct Guard {
@@ -102,7 +107,7 @@ impl Guard {
     }
 
     /// Obeys redlock until it is gone, and sees to it that the job does not outlive it.
-    fn watch(&mut self, mut command: io::Result<Prepared>, caller: &Caller) {
+    fn watch(&mut self, mut command: io::Result<Prepared>, caller: &Caller) -> ! {
         loop {
             let watched = |fd| PollFd::new(fd, PollFlags::POLLIN);
             let mut fds =
@@ -120,7 +125,7 @@ impl Guard {
                         self.start(&mut command, &env, caller, deadline.map(BootTime::from_nanos));
                     }
                     Some(order) => self.obey(order),
-                    None => return self.abandoned(),
+                    None => self.abandoned(),
                 }
             }
             if death {
@@ -246,10 +251,11 @@ impl Guard {
     }
 
     /// Redlock is gone. Before the end of the job was reported it was killed, and the job goes too.
-    fn abandoned(&mut self) {
+    fn abandoned(&mut self) -> ! {
         if self.command.is_some() && !self.reported {
             self.kill();
         }
+        end()
     }
 
     fn arm_timer(&mut self) {

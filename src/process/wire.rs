@@ -73,7 +73,7 @@ impl Line {
 
     /// Sends a message; to a dead peer it is lost, which the receiving side sees as end of file.
     pub fn send(&self, message: &impl Serialize) {
-        if let Ok(packet) = serde_json::to_vec(message) {
+        if let Ok(packet) = postcard::to_allocvec(message) {
             // MSG_NOSIGNAL: the other side's death is no SIGPIPE here.
             while send(self.0.as_raw_fd(), &packet, MsgFlags::MSG_NOSIGNAL) == Err(Errno::EINTR) {}
         }
@@ -90,7 +90,7 @@ impl Line {
             });
             match received {
                 Ok(packet) if packet.is_empty() => return None,
-                Ok(packet) => return serde_json::from_slice(&packet).ok(),
+                Ok(packet) => return postcard::from_bytes(&packet).ok(),
                 Err(Errno::EINTR) => {}
                 Err(_) => return None,
             }

@@ -22,6 +22,7 @@ pub struct Database {
 
 struct Open {
     connection: Connection,
+    is_set_up: bool,
     /// Which file it is: one that was replaced holds no locks any more.
     file: (u64, u64),
     /// The id of this boot; leases of another one are over.
@@ -91,6 +92,15 @@ impl Database {
         }
     }
 
+    /// Compiles statements for a later transaction.
+    pub fn prepare(&self, statements: &[&str]) {
+        if let Some(open) = &self.open {
+            for statement in statements {
+                let _ = open.connection.prepare_cached(statement);
+            }
+        }
+    }
+
     /// An error about something beside the file.
     pub fn unusable(&self, error: &io::Error) -> StoreError {
         StoreError::Unusable { store: self.name(), why: error.to_string() }
@@ -119,6 +129,10 @@ impl Database {
             .connection
             .transaction_with_behavior(TransactionBehavior::Immediate)
             .map_err(Failure::Sql)?;
+        if !open.is_set_up {
+            set_up(&tx).map_err(Failure::Sql)?;
+            open.is_set_up = true;
+        }
         let outcome = work(&tx, &open.boot).map_err(Failure::Sql)?;
         tx.commit().map_err(Failure::Sql)?;
         Ok(outcome)
@@ -192,22 +206,23 @@ impl Open {
             let opened = fs::OpenOptions::new().read(true).write(true).open(path);
             opened.err().map_or(Failure::Sql(error), unreachable)
         })?;
-        set_up(&connection).map_err(Failure::Sql)?;
+        // Who finds the file busy asks again himself, sooner than SQLite would.
+        connection.busy_timeout(Duration::ZERO).map_err(Failure::Sql)?;
         if !is_ready && !make_tables(&connection).map_err(Failure::Sql)? {
             return Err(unusable("it is the database of another program; name another file"));
         }
         let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").map_err(unreachable)?;
-        Ok(Open { connection, file, boot: boot.trim_end().to_owned() })
+        Ok(Open { connection, is_set_up: false, file, boot: boot.trim_end().to_owned() })
     }
 }
 
-fn set_up(connection: &Connection) -> rusqlite::Result<()> {
-    // Who finds the file busy asks again himself, sooner than SQLite would.
-    connection.busy_timeout(Duration::ZERO)?;
-    // The rollback journal makes the file consistent after a kill. Nothing is synced to the disk: what a
-    // power cut takes with it, the reboot has freed anyway, and `repair` makes a file good that it tore.
-    // (A write-ahead log would be read from its beginning by every short-lived process.)
-    connection.execute_batch("PRAGMA synchronous = OFF; PRAGMA journal_mode = PERSIST")
+/// The rollback journal makes the file consistent after a kill; it is overwritten, which is faster than a new one
+/// each time. (A write-ahead log would be read from its beginning by every short-lived process.) Nothing is synced
+/// to the disk, which only the build can say without another look at the file: what a power cut takes with it, the
+/// reboot has freed anyway, and `repair` makes a file good that it tore.
+fn set_up(tx: &Transaction) -> rusqlite::Result<()> {
+    // In the first transaction, as outside of one it takes a look at the file of its own.
+    tx.execute_batch("PRAGMA journal_mode = PERSIST")
 }
 
 /// Whether the file has our tables, by the numbers at bytes 60 and 68 of an SQLite file: a look at them takes

@@ -71,14 +71,14 @@ impl Local {
                 return Ok((Take::Granted(FencingToken(fence)), Vec::new()));
             }
             let row = read(tx, &request.key)?;
-            let held = row.as_ref().filter(|row| row.is_held(boot));
             let fence = row.as_ref().map_or(0, |row| row.fence);
-            if held.is_some_and(|row| row.owner.as_deref() == Some(request.token.expose())) {
+            if row.as_ref().is_some_and(|row| row.is_held_by(&request.token, boot)) {
                 // Handed over, or the caller asks again.
                 hold(tx, request, fence, row.as_ref().map_or(0, |row| row.since), boot)?;
                 let first = queue::first(tx, &request.key)?;
                 return Ok((Take::Granted(FencingToken(fence)), first.into_iter().collect()));
             }
+            let held = row.as_ref().filter(|row| row.is_held(boot));
             let place = bell.map(|bell| queue::join(tx, request, bell, self.ticket, boot)).transpose()?;
             ticket = place;
             if let Some(row) = held {
@@ -131,8 +131,10 @@ impl Local {
         cancel: bool,
         patience: &Patience,
     ) -> Result<bool, StoreError> {
+        let waited = self.bell.is_some();
         let (released, wake) = self.database.transact(patience, |tx, boot| {
-            if free_if_alone(tx, key, token, boot)? {
+            // Who stood in line is likely to leave others behind.
+            if !waited && free_if_alone(tx, key, token, boot)? {
                 return Ok((true, Vec::new()));
             }
             // Who may be the first in line now has to watch the holder.
@@ -170,6 +172,12 @@ impl Store for Local {
             Some(bell) => bell.wait(&self.holder, self.ask_at, patience),
             None => Ok(true),
         }
+    }
+
+    fn get_ready(&mut self) {
+        // Nobody stands in line behind a lock that was free, most of the time.
+        let likely = if self.bell.is_some() { &row::AHEAD[..] } else { &row::AHEAD[..1] };
+        self.database.prepare(likely);
     }
 
     fn renew(

@@ -31,6 +31,9 @@ impl Place {
 
 const PLACES: &str =
     "SELECT ticket, token, boot, bell, pids, metadata FROM waiter WHERE key = ?1 ORDER BY ticket";
+pub const FIRST: &str =
+    "SELECT ticket, token, boot, bell, pids, metadata FROM waiter WHERE key = ?1 ORDER BY ticket LIMIT 1";
+pub const DROP: &str = "DELETE FROM waiter WHERE ticket = ?1";
 
 /// Puts a request into line and returns its ticket: the one it had before, or a new one at the end.
 pub fn join(
@@ -75,7 +78,7 @@ pub fn ahead(tx: &Transaction, key: &Key, place: Option<i64>) -> rusqlite::Resul
 
 /// The first in line, dead or alive.
 pub fn first(tx: &Transaction, key: &Key) -> rusqlite::Result<Option<Place>> {
-    tx.prepare_cached(&format!("{PLACES} LIMIT 1"))?.query_row([key.as_str()], Place::read).optional()
+    tx.prepare_cached(FIRST)?.query_row([key.as_str()], Place::read).optional()
 }
 
 /// The first in line that is alive; the dead before it are dropped.
@@ -84,7 +87,7 @@ pub fn first_alive(tx: &Transaction, key: &Key, boot: &str) -> rusqlite::Result<
         if is_alive(&first, boot) {
             return Ok(Some(first));
         }
-        tx.prepare_cached("DELETE FROM waiter WHERE ticket = ?1")?.execute([first.ticket])?;
+        tx.prepare_cached(DROP)?.execute([first.ticket])?;
     }
     Ok(None)
 }

@@ -33,6 +33,11 @@ impl Row {
         self.owner.is_some() && self.boot == boot && !self.until.has_passed() && !self.processes.are_dead()
     }
 
+    /// Held by this token, whose owner is asking and so alive.
+    pub fn is_held_by(&self, token: &OwnerToken, boot: &str) -> bool {
+        self.owner.as_deref() == Some(token.expose()) && self.boot == boot && !self.until.has_passed()
+    }
+
     pub fn holding(&self) -> Holding {
         Holding {
             metadata: Some(self.metadata.clone()),
@@ -44,6 +49,18 @@ impl Row {
     }
 }
 
+const READ: &str =
+    "SELECT fence, owner, since, until, boot, keep, broken, pids, metadata FROM lock WHERE key = ?1";
+const WRITE: &str =
+    "INSERT OR REPLACE INTO lock (key, fence, owner, since, until, boot, keep, broken, pids, metadata)
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
+const FREE_IF_ALONE: &str = "UPDATE lock SET owner = NULL
+     WHERE key = ?1 AND owner = ?2 AND boot = ?3 AND until > ?4 AND keep <= ?4 AND broken = 0
+         AND NOT EXISTS (SELECT 1 FROM waiter WHERE key = ?1)";
+
+/// What confirming a grant and giving it back begin with: compiling them takes longer than carrying them out.
+pub const AHEAD: [&str; 5] = [FREE_IF_ALONE, READ, WRITE, queue::FIRST, queue::DROP];
+
 /// The fencing token after `last`.
 pub fn next_fence(last: u64) -> u64 {
     FencingToken::floor().0.max(last + 1)
@@ -51,23 +68,21 @@ pub fn next_fence(last: u64) -> u64 {
 
 /// The row of a key; `None` when it was never granted.
 pub fn read(tx: &Transaction, key: &Key) -> rusqlite::Result<Option<Row>> {
-    tx.prepare_cached(
-        "SELECT fence, owner, since, until, boot, keep, broken, pids, metadata FROM lock WHERE key = ?1",
-    )?
-    .query_row([key.as_str()], |row| {
-        Ok(Row {
-            fence: row.get::<_, i64>(0)? as u64,
-            owner: row.get(1)?,
-            since: row.get::<_, i64>(2)? as u64,
-            until: BootTime::from_nanos(row.get::<_, i64>(3)? as u64),
-            boot: row.get(4)?,
-            keep: BootTime::from_nanos(row.get::<_, i64>(5)? as u64),
-            broken: row.get(6)?,
-            processes: Processes::from_text(&row.get::<_, String>(7)?),
-            metadata: Metadata::from_untrusted(&row.get::<_, String>(8)?),
+    tx.prepare_cached(READ)?
+        .query_row([key.as_str()], |row| {
+            Ok(Row {
+                fence: row.get::<_, i64>(0)? as u64,
+                owner: row.get(1)?,
+                since: row.get::<_, i64>(2)? as u64,
+                until: BootTime::from_nanos(row.get::<_, i64>(3)? as u64),
+                boot: row.get(4)?,
+                keep: BootTime::from_nanos(row.get::<_, i64>(5)? as u64),
+                broken: row.get(6)?,
+                processes: Processes::from_text(&row.get::<_, String>(7)?),
+                metadata: Metadata::from_untrusted(&row.get::<_, String>(8)?),
+            })
         })
-    })
-    .optional()
+        .optional()
 }
 
 /// Makes the request the holder, for one TTL from now.
@@ -87,10 +102,7 @@ pub fn hold(tx: &Transaction, request: &Request, fence: u64, since: u64, boot: &
 }
 
 fn write(tx: &Transaction, key: &Key, row: Row) -> rusqlite::Result<()> {
-    let sql =
-        "INSERT OR REPLACE INTO lock (key, fence, owner, since, until, boot, keep, broken, pids, metadata)
-               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
-    tx.prepare_cached(sql)?.execute(params![
+    tx.prepare_cached(WRITE)?.execute(params![
         key.as_str(),
         row.fence as i64,
         row.owner,
@@ -132,11 +144,9 @@ pub fn hold_if_free(tx: &Transaction, request: &Request, boot: &str) -> rusqlite
 
 /// Frees a lock for which nobody waits, in one statement. `false` when it takes a closer look.
 pub fn free_if_alone(tx: &Transaction, key: &Key, token: &OwnerToken, boot: &str) -> rusqlite::Result<bool> {
-    let sql = "UPDATE lock SET owner = NULL
-               WHERE key = ?1 AND owner = ?2 AND boot = ?3 AND until > ?4 AND keep <= ?4 AND broken = 0
-                   AND NOT EXISTS (SELECT 1 FROM waiter WHERE key = ?1)";
     let now = BootTime::now().as_nanos() as i64;
-    let freed = tx.prepare_cached(sql)?.execute(params![key.as_str(), token.expose(), boot, now])?;
+    let freed =
+        tx.prepare_cached(FREE_IF_ALONE)?.execute(params![key.as_str(), token.expose(), boot, now])?;
     Ok(freed == 1)
 }
 
@@ -156,7 +166,7 @@ pub fn hand_over(
     place: Place,
     boot: &str,
 ) -> rusqlite::Result<Vec<Place>> {
-    tx.prepare_cached("DELETE FROM waiter WHERE ticket = ?1")?.execute([place.ticket])?;
+    tx.prepare_cached(queue::DROP)?.execute([place.ticket])?;
     let row = Row {
         fence: next_fence(last_fence),
         owner: Some(place.token.clone()),

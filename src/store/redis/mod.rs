@@ -199,6 +199,10 @@ impl Store for Redis {
         }
     }
 
+    fn get_ready(&mut self) {
+        script::RELEASE.make_ready();
+    }
+
     fn renew(
         &mut self,
         request: &Request,
@@ -310,8 +314,6 @@ impl Redis {
         }
         let call = self.take_call(request, waiter.mode(), waiter.ticket());
         let reply = self.call(Some(&request.key), &call, patience)?;
-        // The end of our own job is a moment at which somebody waits for us.
-        script::RELEASE.make_ready();
         Ok(waiter.note(self.understood(reply::taken(reply))?))
     }
 }

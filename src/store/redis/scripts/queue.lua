@@ -36,16 +36,23 @@ local function metadata_of(member)
   return string.match(member, '^%S+ (.*)$') or ''
 end
 
-local function grant(token, metadata, ttl)
-  local last = tonumber(redis.call('HGET', state, 'fence')) or 0
-  local fence = integer(math.max(last + 1, clock))
+-- What is known of the last grant: its fence, and the time before which a release leaves the lock to its time.
+local function last_grant()
+  local known = redis.call('HMGET', state, 'fence', 'keep')
+  return {fence = tonumber(known[1]) or 0, keep = tonumber(known[2])}
+end
+
+local function grant(token, metadata, ttl, last)
+  local fence = integer(math.max(last.fence + 1, clock))
   local since = now()
   -- The first write of the script is one that a server without memory refuses: after another one it would
   -- let everything pass.
   redis.call('SET', lock, token, 'PX', ttl)
   redis.call('HSET', state, 'owner', token, 'fence', fence, 'since', integer(since),
     'until', integer(since + ttl), 'ttl', integer(ttl), 'metadata', metadata)
-  redis.call('HDEL', state, 'keep')
+  if last.keep then
+    redis.call('HDEL', state, 'keep')
+  end
   redis.call('PEXPIRE', state, RETENTION)
   return fence
 end
@@ -62,23 +69,23 @@ local function tell_first(ttl)
   end
 end
 
--- Gives the lock to the first waiter that is alive, and wakes it. Its lease is short until it confirms.
-local function hand_over()
+-- Gives the lock to the first waiter that is alive, and wakes it. Its lease is short until it confirms; that also
+-- tells the next one that it is the first now.
+local function hand_over(last)
   while true do
     local first = redis.call('ZPOPMIN', queue)[1]
     if not first then return false end
     local token = token_of(first)
     if redis.call('PUBLISH', channel .. token, 'ask') > 0 then
-      grant(token, metadata_of(first), CLAIM)
-      tell_first(CLAIM)
+      grant(token, metadata_of(first), CLAIM, last)
       return true
     end
   end
 end
 
 -- The lock is free for the next one.
-local function set_free()
-  if not hand_over() then
+local function set_free(last)
+  if not hand_over(last or last_grant()) then
     redis.call('DEL', lock)
     redis.call('HDEL', state, 'owner', 'until', 'keep')
   end

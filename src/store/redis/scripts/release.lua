@@ -21,13 +21,14 @@ if owner ~= me then
   end
   return 0
 end
-local keep = (tonumber(redis.call('HGET', state, 'keep')) or 0) - now()
-if keep > 0 and member == '' then
+local last = last_grant()
+local keep = last.keep and member == '' and last.keep - now() or 0
+if keep > 0 then
   -- Nobody's any more: only the time holds it.
   redis.call('SET', lock, 'released:' .. me, 'PX', integer(keep))
   redis.call('HSET', state, 'owner', 'released:' .. me, 'until', integer(now() + keep))
   tell_first(keep)
 else
-  set_free()
+  set_free(last)
 end
 return 1

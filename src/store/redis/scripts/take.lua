@@ -19,14 +19,15 @@ if owner == me then
   redis.call('HSET', state, 'until', integer(now() + ttl), 'ttl', integer(ttl))
   keep_for(ARGV[8])
   tell_first(ttl)
-  return {'granted', redis.call('HGET', state, 'fence') or grant(me, metadata, ttl)}
+  return {'granted', redis.call('HGET', state, 'fence') or grant(me, metadata, ttl, last_grant())}
 end
 
-local known = redis.call('HMGET', state, 'owner', 'until', 'fence')
+local known = redis.call('HMGET', state, 'owner', 'until', 'fence', 'keep')
+local last = {fence = tonumber(known[3]) or 0, keep = tonumber(known[4])}
 if mode ~= 'once' then
   if ticket == '' then
-    local last = redis.call('ZRANGE', queue, -1, -1, 'WITHSCORES')[2]
-    ticket = integer(math.max((tonumber(last) or 0) + 1, now() * 1000))
+    local latest = redis.call('ZRANGE', queue, -1, -1, 'WITHSCORES')[2]
+    ticket = integer(math.max((tonumber(latest) or 0) + 1, now() * 1000))
   end
   newly_queued = redis.call('ZADD', queue, 'NX', ticket, member)
   redis.call('PEXPIRE', queue, QUEUE_RETENTION)
@@ -42,11 +43,11 @@ if not owner then
     owner = known[1]
   else
     local first = redis.call('ZRANGE', queue, 0, 0)[1]
-    if first and first ~= member and hand_over() then
+    if first and first ~= member and hand_over(last) then
       owner = redis.call('GET', lock)
     end
     if not owner or owner == me then
-      local fence = grant(me, metadata, ttl)
+      local fence = grant(me, metadata, ttl, owner and last_grant() or last)
       if mode ~= 'once' then
         redis.call('ZREM', queue, member)
       end
