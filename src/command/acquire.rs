@@ -35,6 +35,7 @@ pub fn acquire(args: AcquireArgs, context: &Context) -> anyhow::Result<Outcome> 
         Some(path) => write_file(path, &lease),
         None => print(args.format, &lease),
     };
+    store.settle(&lease.request);
     let interrupted = signals.next();
     if handed_out.is_err() || interrupted.is_some() {
         // Nobody knows the token, so nobody could give the lock back.

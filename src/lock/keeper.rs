@@ -72,6 +72,7 @@ impl<R: FnMut(Progress) + Send + 'static> Keeper<R> {
     /// Keeps `lease` until [`Keeper::finish`]. From `reserve` before the deadline on the lease counts as
     /// expired: that is the time in which the job is stopped. `report` runs in the keeper's thread.
     pub fn new(mut store: Box<dyn Store>, lease: Lease, reserve: Duration, report: R) -> Keeper<R> {
+        store.settle(&lease.request);
         store.get_ready();
         Keeper { state: State::Idle(Box::new(Keeping { store, lease, reserve, finished: None, report })) }
     }

@@ -137,6 +137,9 @@ pub trait Store: Send {
     /// Does ahead, while there is time, what the confirmation of a grant and its release begin with.
     fn get_ready(&mut self) {}
 
+    /// To be called after a grant when nothing is urgent any more: tells the next in line that it is the first.
+    fn settle(&mut self, _request: &Request) {}
+
     /// Extends the lease to one TTL from now; one that is longer stays. With the `fence` of the grant a lock that is gone is
     /// taken again if nobody else was granted it since.
     fn renew(

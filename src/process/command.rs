@@ -1,5 +1,5 @@
 use std::env;
-use std::ffi::{CString, OsStr, OsString, c_char};
+use std::ffi::{CString, OsString, c_char};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -40,7 +40,8 @@ impl Caller {
 /// A command with all that executing it takes, so that nothing is left to do when the lock is there.
 pub struct Prepared {
     words: Vec<CString>,
-    inherited: Vec<(OsString, OsString)>,
+    /// Its environment but for what the start adds.
+    inherited: Vec<CString>,
     stack: Vec<u8>,
 }
 
@@ -51,7 +52,10 @@ impl CommandLine {
     pub fn prepare(&self) -> io::Result<Prepared> {
         let words = [&self.program].into_iter().chain(&self.args).map(|word| c_string(word.as_bytes()));
         let words = words.collect::<io::Result<_>>()?;
-        Ok(Prepared { words, inherited: env::vars_os().collect(), stack: vec![0; STACK] })
+        let inherited =
+            env::vars_os().map(|(name, value)| c_string(&[name.as_bytes(), b"=", value.as_bytes()].concat()));
+        let inherited = inherited.collect::<io::Result<_>>()?;
+        Ok(Prepared { words, inherited, stack: vec![0; STACK] })
     }
 }
 
@@ -59,13 +63,15 @@ impl Prepared {
     /// Executes the command as a child of this process, with the variables added to its environment.
     /// Returns its pid.
     pub fn start(&mut self, added: &[(String, String)], caller: &Caller) -> io::Result<i32> {
-        let is_added = |name: &OsString| added.iter().any(|(added, _)| name == OsStr::new(added));
-        let inherited = self.inherited.iter().filter(|(name, _)| !is_added(name));
-        let inherited = inherited.map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat());
-        let added = added.iter().map(|(name, value)| format!("{name}={value}").into_bytes());
-        let variables =
-            inherited.chain(added).map(|variable| c_string(&variable)).collect::<io::Result<Vec<_>>>()?;
-        spawn(&pointers(&self.words), &pointers(&variables), caller, &mut self.stack)
+        let is_added = |variable: &CString| {
+            let name = variable.as_bytes().split(|byte| *byte == b'=').next();
+            added.iter().any(|(added, _)| name == Some(added.as_bytes()))
+        };
+        let inherited = self.inherited.iter().filter(|variable| !is_added(variable));
+        let added = added.iter().map(|(name, value)| c_string(format!("{name}={value}").as_bytes()));
+        let added = added.collect::<io::Result<Vec<_>>>()?;
+        let variables = inherited.chain(&added);
+        spawn(&pointers(&self.words), &pointers(variables), caller, &mut self.stack)
     }
 }
 
@@ -125,6 +131,6 @@ fn c_string(bytes: &[u8]) -> io::Result<CString> {
     CString::new(bytes).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))
 }
 
-fn pointers(strings: &[CString]) -> Vec<*const c_char> {
-    strings.iter().map(|string| string.as_ptr()).chain([std::ptr::null()]).collect()
+fn pointers<'a>(strings: impl IntoIterator<Item = &'a CString>) -> Vec<*const c_char> {
+    strings.into_iter().map(|string| string.as_ptr()).chain([std::ptr::null()]).collect()
 }

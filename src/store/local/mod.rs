@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use self::database::Database;
 use self::process::Processes;
-use self::queue::first_alive;
+use self::queue::{Place, first_alive};
 use self::row::{
     CLAIM, Row, extend, free_if_alone, hand_over, hold, hold_if_free, known_keys, next_fence, read, set_free,
 };
@@ -41,6 +41,8 @@ pub struct Local {
     /// The holder's processes while we are the first in line: their death frees the lock at once.
     holder: Processes,
     ask_at: Deadline,
+    /// Who is to be told that it is the first in line now.
+    next: Vec<Place>,
     /// A transaction of ours was carried out: there may be something to give back.
     asked: bool,
 }
@@ -54,6 +56,7 @@ impl Local {
             ticket: None,
             holder: Processes::default(),
             ask_at: BootTime::now(),
+            next: Vec::new(),
             asked: false,
         }
     }
@@ -119,7 +122,10 @@ impl Local {
         self.ticket = ticket;
         self.ask_at = ask_at;
         self.asked = true;
-        ring(wake);
+        match take {
+            Take::Granted(_) => self.next = wake,
+            Take::Busy(_) => ring(wake),
+        }
         Ok(take)
     }
 
@@ -178,6 +184,10 @@ impl Store for Local {
         // Nobody stands in line behind a lock that was free, most of the time.
         let likely = if self.bell.is_some() { &row::AHEAD[..] } else { &row::AHEAD[..1] };
         self.database.prepare(likely);
+    }
+
+    fn settle(&mut self, _request: &Request) {
+        ring(std::mem::take(&mut self.next));
     }
 
     fn renew(

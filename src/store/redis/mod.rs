@@ -39,6 +39,9 @@ pub struct Redis {
     repeated: bool,
 }
 
+/// For a request whose answer does not matter.
+const SETTLING: Duration = Duration::from_millis(100);
+
 /// As many hung connections are worth a message.
 const MOST_UNANSWERED: usize = 4;
 
@@ -178,6 +181,13 @@ impl Redis {
     }
 }
 
+fn renew_call(request: &Request, fence: Option<FencingToken>) -> Call {
+    Call::new(&script::RENEW, &Names::of(&request.key), Some(&request.token))
+        .arg(request.ttl.as_millis())
+        .arg(request.metadata.to_json())
+        .arg(fence.map(|fence| fence.to_string()).unwrap_or_default())
+}
+
 impl Store for Redis {
     fn take(&mut self, request: &Request, patience: &Patience) -> Result<Take, StoreError> {
         let call = self.take_call(request, "once", "");
@@ -203,18 +213,24 @@ impl Store for Redis {
         script::RELEASE.make_ready();
     }
 
+    fn settle(&mut self, request: &Request) {
+        // The end of our job is a moment at which the server has better to do than to end a subscription.
+        if self.waiter.take().is_none() {
+            return;
+        }
+        if let Some(connection) = &mut self.connection {
+            // A renewal tells the next in line. Nobody waits for its answer, which is skipped in the end.
+            let _ = connection.send(&renew_call(request, None).by_hash(), &Patience::of(SETTLING));
+        }
+    }
+
     fn renew(
         &mut self,
         request: &Request,
         fence: Option<FencingToken>,
         patience: &Patience,
     ) -> Result<Renewal, StoreError> {
-        // The keeper has no more use for what the waiter needed.
-        self.waiter = None;
-        let call = Call::new(&script::RENEW, &Names::of(&request.key), Some(&request.token))
-            .arg(request.ttl.as_millis())
-            .arg(request.metadata.to_json())
-            .arg(fence.map(|fence| fence.to_string()).unwrap_or_default());
+        let call = renew_call(request, fence);
         let reply = self.call(Some(&request.key), &call, patience)?;
         self.understood(reply::renewed(reply))
     }

@@ -14,11 +14,11 @@ end
 
 local owner = redis.call('GET', lock)
 if owner == me then
-  -- Handed over, or the answer to an earlier request was lost.
+  -- Handed over, or the answer to an earlier request was lost. The next in line is told by a renewal, when
+  -- the job has started.
   redis.call('PEXPIRE', lock, ttl)
   redis.call('HSET', state, 'until', integer(now() + ttl), 'ttl', integer(ttl))
   keep_for(ARGV[8])
-  tell_first(ttl)
   return {'granted', redis.call('HGET', state, 'fence') or grant(me, metadata, ttl, last_grant())}
 end
 
