@@ -1,5 +1,7 @@
 //! redlock: hold a distributed lock while a command runs.
 
+#![cfg_attr(not(test), no_main)]
+
 mod account;
 mod cli;
 mod clock;
@@ -12,6 +14,4 @@ mod output;
 mod process;
 mod store;
 
-fn main() -> ! {
-    command::execute()
-}
+process::start_with!(command::execute);

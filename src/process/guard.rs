@@ -247,6 +247,11 @@ impl Guard {
         {
             self.reported = true;
             self.line.send(&Report::Ended(Ended { status, expired: self.expired, leftovers }));
+            if !leftovers {
+                // Redlock first, which gives the lock back now; then there is nothing to wait for.
+                std::thread::yield_now();
+                end();
+            }
         }
     }
 

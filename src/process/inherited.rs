@@ -1,7 +1,4 @@
-//! What the caller gave to redlock, before Rust's runtime changed it.
-//!
-//! Before `main` the standard library ignores SIGPIPE and opens /dev/null on standard streams that
-//! are closed. The command has to find what the caller left, so it is noted earlier still.
+//! What the caller gave to redlock: the command has to find it so.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
@@ -10,20 +7,22 @@ use libc::{SIG_DFL, SIG_IGN, c_int};
 static CLOSED_STREAMS: AtomicU8 = AtomicU8::new(0);
 static IGNORED_SIGPIPE: AtomicBool = AtomicBool::new(false);
 
-// SAFETY: the linker calls every pointer in .init_array once, before main, on the only thread; the
-// function has the expected signature and uses async-signal-safe calls only.
-#[used]
-#[unsafe(link_section = ".init_array")]
-static NOTE: extern "C" fn() = note;
-
-extern "C" fn note() {
+/// Notes what the caller gave, and changes it as Rust's runtime does: standard streams that are closed go to
+/// /dev/null, so that no other file gets their number, and a broken pipe is an error and no signal. To be called
+/// first of all.
+pub fn take_over() {
     for fd in 0..3 {
-        // SAFETY: F_GETFD reads flags of a descriptor, open or not.
-        if unsafe { libc::fcntl(fd, libc::F_GETFD) } == -1 {
-            CLOSED_STREAMS.fetch_or(1 << fd, Ordering::Relaxed);
+        // SAFETY: F_GETFD reads flags of a descriptor, open or not; open(2) takes the lowest free one, which is
+        // this.
+        unsafe {
+            if libc::fcntl(fd, libc::F_GETFD) == -1 {
+                CLOSED_STREAMS.fetch_or(1 << fd, Ordering::Relaxed);
+                libc::open(c"/dev/null".as_ptr(), libc::O_RDWR);
+            }
         }
     }
     IGNORED_SIGPIPE.store(is_ignored(libc::SIGPIPE), Ordering::Relaxed);
+    set_ignored(libc::SIGPIPE, true);
 }
 
 /// Whether the caller left standard output closed.
@@ -51,7 +50,7 @@ pub fn restore() {
     set_ignored(libc::SIGPIPE, IGNORED_SIGPIPE.load(Ordering::Relaxed));
     let closed = CLOSED_STREAMS.load(Ordering::Relaxed);
     for fd in (0..3).filter(|fd| closed & (1 << fd) != 0) {
-        // SAFETY: these are the runtime's /dev/null; nothing between here and exec uses them.
+        // SAFETY: these are our /dev/null; nothing between here and exec uses them.
         unsafe { libc::close(fd) };
     }
 }

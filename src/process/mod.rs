@@ -2,6 +2,7 @@
 //! in time. Nothing here knows a lock: a job has a deadline, which moves.
 
 mod command;
+mod entry;
 mod guard;
 mod inherited;
 mod job;
@@ -10,7 +11,8 @@ mod tree;
 mod wire;
 
 pub use command::CommandLine;
-pub use inherited::{forbid_core_dumps, stdout_was_closed};
+pub(crate) use entry::start_with;
+pub use inherited::{forbid_core_dumps, stdout_was_closed, take_over};
 pub use job::{Control, Event, Job, NotStarted};
 pub use signals::{Signals, die_of};
 pub use wire::{Ended, Status};
