@@ -5,7 +5,7 @@ import subprocess
 
 from bench import HERE, REDLOCK, eventually, median, percentile, run
 
-ROUNDS = {1: 60, 20: 6, 100: 2}
+ROUNDS = {1: 60, 20: 10, 100: 5}
 
 
 class System:
