@@ -119,7 +119,7 @@ _redlock() {
             return 0
             ;;
         redlock__subcmd__acquire)
-            opts="-S -q -v -k -t -w -n -h --server --config --user --password-file --connect-timeout --quiet --verbose --color --key --ttl --wait --no-wait --label --min-hold --format --token-file --help"
+            opts="-S -q -v -k -t -w -n -h --server --config --user --password-file --connect-timeout --quiet --verbose --color --key --ttl --wait --no-wait --label --min-hold --while-pid --on-lost --format --token-file --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -183,6 +183,14 @@ _redlock() {
                     ;;
                 --min-hold)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --while-pid)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --on-lost)
+                    COMPREPLY=($(compgen -W "terminate continue" -- "${cur}"))
                     return 0
                     ;;
                 --format)

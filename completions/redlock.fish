@@ -60,7 +60,7 @@ complete -c redlock -n "__fish_redlock_using_subcommand run" -l label -d 'What o
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l min-hold -d 'Keep the lock at least this long after it was taken, even if it is given back sooner' -r
 complete -c redlock -n "__fish_redlock_using_subcommand run" -s E -l conflict-exit-code -d 'Exit status when the lock is held by another [default: 75]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l on-lost -d 'What happens to the command when the lock is lost [default: terminate]' -r -f -a "terminate\t'Stop it before another can hold the lock'
-continue\t'Let it run on, and exit with 79 in the end'"
+continue\t'Let it run on; `run` exits with 79 in the end'"
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l kill-after -d 'From SIGTERM to SIGKILL [default: a quarter of the TTL, at most 5s]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l timeout -d 'Stop the command after this long, as timeout(1) does' -r
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l splay -d 'Sleep a random part of this before taking the lock' -r
@@ -82,6 +82,9 @@ complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s t -l ttl -d 
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s w -l wait -d 'Wait in line when the lock is held: for ever, or at most this long' -r
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l label -d 'What others see in `status` and in wait messages [default: the command line]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l min-hold -d 'Keep the lock at least this long after it was taken, even if it is given back sooner' -r
+complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l while-pid -d 'Keep the lock until the process PID ends, in a script $$, or until `release`' -r
+complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l on-lost -d 'What happens to PID when the lock is lost [default: terminate]' -r -f -a "terminate\t'Stop it before another can hold the lock'
+continue\t'Let it run on; `run` exits with 79 in the end'"
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l format -d 'What to print: the owner token, `export` lines for eval, or JSON' -r -f -a "token\t''
 env\t''
 json\t''"

@@ -153,17 +153,24 @@ pub enum OnLost {
     /// Stop it before another can hold the lock
     #[default]
     Terminate,
-    /// Let it run on, and exit with 79 in the end
+    /// Let it run on; `run` exits with 79 in the end
     Continue,
 }
 
 /// Take the lock and print its owner token
 ///
-/// The lease runs until its TTL ends, `renew` extends it, or `release` ends it.
+/// The lease runs until its TTL ends, `renew` extends it, or `release` ends it. With --while-pid a keeper in the
+/// background renews it until a process ends, and then gives the lock back.
 #[derive(Debug, Args)]
 pub struct AcquireArgs {
     #[command(flatten)]
     pub lock: LockArgs,
+    /// Keep the lock until the process PID ends, in a script $$, or until `release`
+    #[arg(long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
+    pub while_pid: Option<i32>,
+    /// What happens to PID when the lock is lost [default: terminate]
+    #[arg(long, value_name = "WHAT", env = "REDLOCK_ON_LOST")]
+    pub on_lost: Option<OnLost>,
     /// What to print: the owner token, `export` lines for eval, or JSON
     #[arg(long, value_name = "FORMAT", default_value = "token")]
     pub format: Format,

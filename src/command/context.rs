@@ -42,6 +42,11 @@ impl Context {
         self.server.clone().open(self.login.clone())
     }
 
+    /// A store for a process that leaves this folder.
+    pub fn open_store_anywhere(&self) -> std::io::Result<Box<dyn Store>> {
+        Ok(self.server.clone().absolute()?.open(self.login.clone()))
+    }
+
     /// The error, with both ways out when the default server is not there.
     pub fn explain(&self, error: StoreError) -> anyhow::Error {
         match error {

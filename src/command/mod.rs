@@ -7,12 +7,15 @@ mod completions;
 mod context;
 mod enclosing;
 mod failure;
+mod keeping;
+mod notice;
 mod owner;
 mod release;
 mod renew;
 mod run;
 mod status;
 mod taking;
+mod wishes;
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory, FromArgMatches};
@@ -67,15 +70,23 @@ fn obey(matches: &ArgMatches) -> anyhow::Result<Outcome> {
     if let Command::Completions(args) = &cli.command {
         return completions::completions(args);
     }
-    let shown = matches
-        .subcommand()
-        .is_some_and(|(_, sub)| sub.value_source("server") == Some(ValueSource::CommandLine));
+    let by_flag = |name| {
+        matches.subcommand().is_some_and(|(_, sub)| sub.value_source(name) == Some(ValueSource::CommandLine))
+    };
+    let shown = by_flag("server");
     let context = Context::new(cli.global)?;
     if shown && context.server.has_password() {
         return Err(Usage::new(
             "a password in --server is seen by everyone who lists processes; use --password-file",
         )
         .into());
+    }
+    // Not by clap, for which a value in the environment is as good as a flag.
+    if let Command::Acquire(args) = &cli.command
+        && args.while_pid.is_none()
+        && by_flag("on_lost")
+    {
+        return Err(Usage::new("--on-lost needs --while-pid: without it nobody looks after the lock").into());
     }
     match cli.command {
         Command::Run(args) => run::run(args, &context),

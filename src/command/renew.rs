@@ -27,7 +27,8 @@ pub fn renew(args: &RenewArgs, context: &Context) -> anyhow::Result<Outcome> {
             context.messages.note(format_args!("renewed '{}' for {ttl}", request.key));
             Ok(Outcome::SUCCESS)
         }
-        Renewal::Lost(now) => {
+        lost @ (Renewal::Lost(_) | Renewal::Released) => {
+            let now = if let Renewal::Lost(now) = lost { now } else { None };
             let now =
                 now.map_or("nobody holds it".to_owned(), |now| format!("it is held by {}", holder(&now)));
             Err(Failed { code: NOT_HELD, why: format!("this token does not hold '{}': {now}", request.key) }

@@ -1,5 +1,4 @@
 use std::ffi::OsString;
-use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use super::Outcome;
@@ -7,12 +6,11 @@ use super::context::Context;
 use super::enclosing::{self, Enclosing};
 use super::failure::{BUG, Failed, LOST, NOT_EXECUTABLE, NOT_FOUND, TIMED_OUT};
 use super::taking::{Taking, in_words};
+use super::wishes::Wishes;
 use crate::cli::{OnLost, RunArgs};
 use crate::clock::{BootTime, Deadline};
-use crate::lock::{
-    DurationText, Hurry, Keeper, Kept, Key, Lease, Patience, Progress, Renewal, Request, Store,
-};
-use crate::output::{Messages, holder};
+use crate::lock::{DurationText, Keeper, Kept, Key, Lease, Patience, Progress, Renewal, Request, Store};
+use crate::output::{Messages, lost_to};
 use crate::process::{CommandLine, Control, Ended, Event, Job, NotStarted, Signals, Status};
 
 /// Holds the lock while a command runs.
@@ -30,7 +28,7 @@ pub fn run(args: RunArgs, context: &Context) -> anyhow::Result<Outcome> {
                 return Ok(Outcome::Signal(signal));
             }
             plan.taking.request.pids = vec![std::process::id(), job.guard_pid()];
-            match plan.taking.take(store.as_mut(), &mut signals, context)? {
+            match plan.taking.take(store.as_mut(), &mut signals, None, context)? {
                 Ok(lease) => lease,
                 Err(outcome) => return Ok(outcome),
             }
@@ -80,27 +78,6 @@ struct End {
     told_to_end: bool,
 }
 
-/// The signals that ask redlock to end: one is no reason not to give the lock back, a second one is.
-struct Wishes {
-    signals: Signals,
-    told: bool,
-}
-
-impl Hurry for Wishes {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.signals.as_fd()
-    }
-
-    fn is_great(&mut self) -> bool {
-        while let Some(arrived) = self.signals.next() {
-            if !arrived.is_for_the_command() && std::mem::replace(&mut self.told, true) {
-                return true;
-            }
-        }
-        false
-    }
-}
-
 impl Plan {
     fn new(args: RunArgs, context: &Context) -> anyhow::Result<Plan> {
         let config = &context.config;
@@ -108,8 +85,8 @@ impl Plan {
         if let Some(code) = args.conflict_exit_code.or(config.conflict_exit_code) {
             taking.conflict_exit_code = code;
         }
-        let default_kill_after = (taking.request.ttl.duration() / 4).min(Duration::from_secs(5));
-        let kill_after = args.kill_after.or(config.kill_after).map_or(default_kill_after, |text| text.0);
+        let kill_after = args.kill_after.or(config.kill_after);
+        let kill_after = kill_after.map_or_else(|| taking.default_kill_after(), |text| text.0);
         taking.reserve(kill_after)?;
         let mut words = args.command.into_iter();
         let first = words.next().unwrap_or_default();
@@ -223,20 +200,20 @@ impl Plan {
                 "could not renew '{key}': {error}; {} left on its lease",
                 DurationText(lease.deadline().left())
             )),
+            Progress::Released(lease) => {
+                if terminate {
+                    control.stop(lease.deadline().min(Deadline::after(kill_after)));
+                }
+                messages
+                    .error(format_args!("lost '{key}': it was given back with its owner token; {what_now}"));
+            }
             Progress::Lost(lease, now_held) => {
                 if terminate {
                     control.stop(lease.deadline().min(Deadline::after(kill_after)));
                 }
-                let by = now_held.map_or("it was granted to another since".to_owned(), |now| {
-                    if now.broken {
-                        "somebody broke it".to_owned()
-                    } else {
-                        format!("it is held by {}", holder(now))
-                    }
-                });
-                messages.error(format_args!("lost '{key}': {by}; {what_now}"));
+                messages.error(format_args!("lost '{key}': {}; {what_now}", lost_to(now_held)));
             }
-            Progress::Expired => {
+            Progress::Expired(_) => {
                 messages.error(format_args!(
                     "lost '{key}': no renewal came through before its lease ended; {what_now}"
                 ));

@@ -1,7 +1,7 @@
 //! Taking the lock, as `run` and `acquire` do it.
 
 use std::ffi::OsString;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use nix::unistd::geteuid;
@@ -55,6 +55,11 @@ impl Taking {
         Ok(Taking { request, wait, conflict_exit_code: BUSY, reserve: Duration::ZERO })
     }
 
+    /// How long a job has from SIGTERM to its end, when nobody says it.
+    pub fn default_kill_after(&self) -> Duration {
+        (self.request.ttl.duration() / 4).min(Duration::from_secs(5))
+    }
+
     /// Reserves the time that stopping the job takes, out of the lease.
     pub fn reserve(&mut self, kill_after: Duration) -> Result<(), Usage> {
         let ttl = self.request.ttl;
@@ -69,24 +74,20 @@ impl Taking {
         Ok(())
     }
 
-    /// Takes the lock, or says how to end.
+    /// Takes the lock, or says how to end. A signal ends the waiting, and so does `also` when it is readable.
     pub fn take(
         &self,
         store: &mut dyn Store,
         signals: &mut Signals,
+        also: Option<BorrowedFd>,
         context: &Context,
     ) -> anyhow::Result<Result<Lease, Outcome>> {
         let key = &self.request.key;
+        let either = also.map(|also| signals.or(also)).transpose()?;
+        let interrupt = either.as_ref().map_or(signals.as_fd(), AsFd::as_fd);
         let mut display = WaitDisplay::new(key.clone(), context.messages);
-        let taken = acquire(
-            store,
-            &self.request,
-            self.wait,
-            context.attempt,
-            self.reserve,
-            signals.as_fd(),
-            &mut display,
-        );
+        let taken =
+            acquire(store, &self.request, self.wait, context.attempt, self.reserve, interrupt, &mut display);
         let failed = |code, why| Err(Failed { code, why }.into());
         match taken {
             Ok(lease) => {

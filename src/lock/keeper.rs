@@ -17,10 +17,12 @@ pub enum Progress<'a> {
     Healed(&'a Lease, Duration),
     /// A renewal failed; the lease still runs.
     Failed(&'a Lease, &'a StoreError),
+    /// Somebody who knows the owner token gave the lock back, and nobody else was granted it since.
+    Released(&'a Lease),
     /// Another holds the lock, or was granted it since.
     Lost(&'a Lease, Option<&'a Holding>),
     /// No renewal got through in the time there was.
-    Expired,
+    Expired(&'a Lease),
 }
 
 /// How the keeping ended.
@@ -49,8 +51,8 @@ enum State<R> {
     Idle(Box<Keeping<R>>),
     Running {
         thread: JoinHandle<Kept>,
-        /// Readable in the thread when the keeping is to end.
-        finish: UnixStream,
+        /// Where the thread is told something.
+        tell: UnixStream,
     },
 }
 
@@ -63,6 +65,17 @@ pub trait Hurry {
     fn is_great(&mut self) -> bool;
 }
 
+/// What the thread was told.
+enum Told {
+    Nothing,
+    /// To renew now.
+    Look,
+    Finish,
+}
+
+const LOOK: u8 = b'?';
+const FINISH: u8 = b'.';
+
 /// The shortest pause between two attempts to renew.
 const RETRY: Duration = Duration::from_millis(20);
 /// For the release: the job has ended, somebody waits for the prompt.
@@ -74,7 +87,7 @@ impl<R: FnMut(Progress) + Send + 'static> Keeper<R> {
     pub fn new(mut store: Box<dyn Store>, lease: Lease, reserve: Duration, report: R) -> Keeper<R> {
         store.settle(&lease.request);
         store.get_ready();
-        Keeper { state: State::Idle(Box::new(Keeping { store, lease, reserve, finished: None, report })) }
+        Keeper { state: State::Idle(Box::new(Keeping { store, lease, reserve, told: None, report })) }
     }
 
     /// When [`Keeper::start`] is to be called; `None` when it was.
@@ -88,14 +101,21 @@ impl<R: FnMut(Progress) + Send + 'static> Keeper<R> {
     /// Starts to renew.
     pub fn start(self) -> std::io::Result<Keeper<R>> {
         let State::Idle(mut keeping) = self.state else { return Ok(self) };
-        let (finish, finished) = UnixStream::pair()?;
-        finish.set_nonblocking(true)?;
-        keeping.finished = Some(finished);
+        let (tell, told) = UnixStream::pair()?;
+        tell.set_nonblocking(true)?;
+        keeping.told = Some(told);
         let thread = thread::Builder::new().name("keeper".to_owned()).spawn(move || {
             let held = keeping.keep();
             keeping.give_back(held, None)
         })?;
-        Ok(Keeper { state: State::Running { thread, finish } })
+        Ok(Keeper { state: State::Running { thread, tell } })
+    }
+
+    /// Renews now: something may have happened to the lock.
+    pub fn look(&mut self) {
+        if let State::Running { tell, .. } = &mut self.state {
+            let _ = tell.write_all(&[LOOK]);
+        }
     }
 
     /// Ends the renewals and gives the lock back if it was not borrowed, in bounded time, or until somebody is in a hurry.
@@ -107,15 +127,15 @@ impl<R: FnMut(Progress) + Send + 'static> Keeper<R> {
                 let held = !keeping.last_chance().has_passed();
                 keeping.give_back(held, Some(hurry))
             }
-            State::Running { thread, mut finish } => {
+            State::Running { thread, mut tell } => {
                 // A thread that is gone has closed its end; then there is nobody to tell.
-                let _ = finish.write_all(b".");
+                let _ = tell.write_all(&[FINISH]);
                 loop {
-                    let closed = PollFd::new(finish.as_fd(), PollFlags::POLLIN);
+                    let closed = PollFd::new(tell.as_fd(), PollFlags::POLLIN);
                     let hurried = PollFd::new(hurry.as_fd(), PollFlags::POLLIN);
                     let _ = poll(&mut [closed, hurried], PollTimeout::NONE);
                     // The thread closes its end last.
-                    match finish.read(&mut [0]) {
+                    match tell.read(&mut [0]) {
                         Err(error) if error.kind() == ErrorKind::WouldBlock => {
                             if hurry.is_great() {
                                 return Kept::Unreleased;
@@ -133,8 +153,8 @@ struct Keeping<R> {
     store: Box<dyn Store>,
     lease: Lease,
     reserve: Duration,
-    /// Readable when the keeping is to end; none while nothing is renewed.
-    finished: Option<UnixStream>,
+    /// Readable when there is something to be told; none while nothing is renewed.
+    told: Option<UnixStream>,
     report: R,
 }
 
@@ -144,11 +164,11 @@ impl<R: FnMut(Progress)> Keeping<R> {
         let mut next = self.lease.renewal_due();
         let mut backoff = RETRY;
         loop {
-            if self.told_to_finish(next.min(self.last_chance())) {
+            if let Told::Finish = self.wait(next.min(self.last_chance())) {
                 return !self.last_chance().has_passed();
             }
             if self.last_chance().has_passed() {
-                (self.report)(Progress::Expired);
+                (self.report)(Progress::Expired(&self.lease));
                 return false;
             }
             let gone_for = self.lease.unconfirmed();
@@ -164,6 +184,10 @@ impl<R: FnMut(Progress)> Keeping<R> {
                         Renewal::Healed => Progress::Healed(&self.lease, gone_for),
                         _ => Progress::Renewed(&self.lease),
                     });
+                }
+                Ok(Renewal::Released) => {
+                    (self.report)(Progress::Released(&self.lease));
+                    return false;
                 }
                 Ok(Renewal::Lost(holder)) => {
                     (self.report)(Progress::Lost(&self.lease, holder.as_ref()));
@@ -187,7 +211,7 @@ impl<R: FnMut(Progress)> Keeping<R> {
     /// renewal that a hung server still has to carry out it takes back what that renewal took.
     fn give_back(&mut self, held: bool, mut hurry: Option<&mut dyn Hurry>) -> Kept {
         if !held {
-            self.told_to_finish(BootTime::from_nanos(u64::MAX));
+            while !matches!(self.wait(BootTime::from_nanos(u64::MAX)), Told::Finish) {}
         }
         if self.lease.is_borrowed {
             return if held { Kept::Borrowed } else { Kept::Lost };
@@ -211,7 +235,7 @@ impl<R: FnMut(Progress)> Keeping<R> {
         let attempt = Deadline::after((self.lease.request.ttl.duration() / 6).max(RETRY));
         let patience = Patience {
             until: attempt.min(self.last_chance()),
-            interrupt: self.finished.as_ref().map(AsFd::as_fd),
+            interrupt: self.told.as_ref().map(AsFd::as_fd),
         };
         self.store.renew(&self.lease.request, Some(self.lease.fence), &patience)
     }
@@ -220,19 +244,23 @@ impl<R: FnMut(Progress)> Keeping<R> {
         self.lease.deadline().minus(self.reserve)
     }
 
-    /// Waits until `until`, or until told to finish: then `true`.
-    fn told_to_finish(&self, until: Deadline) -> bool {
-        let Some(finished) = &self.finished else { return true };
+    /// Waits until `until`, or until told something.
+    fn wait(&mut self, until: Deadline) -> Told {
+        let Some(told) = &mut self.told else { return Told::Finish };
         loop {
             // poll(2) rounds down to milliseconds; one more keeps the loop from spinning.
             let millis = until.left().as_millis().saturating_add(1).min(60_000) as u16;
             let timeout = if until.has_passed() { PollTimeout::ZERO } else { PollTimeout::from(millis) };
-            let ready = poll(&mut [PollFd::new(finished.as_fd(), PollFlags::POLLIN)], timeout);
+            let ready = poll(&mut [PollFd::new(told.as_fd(), PollFlags::POLLIN)], timeout);
             if ready == Ok(1) {
-                return true;
+                let mut word = [0];
+                return match told.read(&mut word) {
+                    Ok(1) if word[0] == LOOK => Told::Look,
+                    _ => Told::Finish,
+                };
             }
             if until.has_passed() {
-                return false;
+                return Told::Nothing;
             }
         }
     }

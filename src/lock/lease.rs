@@ -25,6 +25,11 @@ impl Lease {
         Lease { is_borrowed: true, ..Lease::new(request, fence, sent) }
     }
 
+    /// When the request that last extended the lease was sent.
+    pub fn renewed(&self) -> BootTime {
+        self.renewed
+    }
+
     /// The fence: from here on another may hold the lock. Counted from before the request was
     /// sent, because the store may have counted from any moment after that.
     pub fn deadline(&self) -> Deadline {

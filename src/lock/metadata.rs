@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 pub struct Metadata {
     pub host: String,
     pub pid: u32,
+    /// The process for which the lock is held, when that is not the one that holds it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub while_pid: Option<u32>,
     pub user: String,
     pub label: String,
     /// When the request began, in milliseconds since the Unix epoch.
@@ -19,7 +22,7 @@ const LONGEST_LABEL: usize = 200;
 
 impl Metadata {
     pub fn new(host: String, pid: u32, user: String, label: &str) -> Self {
-        Metadata { host, pid, user, label: clean(label), since: unix_millis() }
+        Metadata { host, pid, while_pid: None, user, label: clean(label), since: unix_millis() }
     }
 
     /// The metadata in `text`, made harmless; with broken text, an empty one.

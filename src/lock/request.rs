@@ -16,3 +16,12 @@ pub struct Request {
     /// all of them are gone; empty means that the TTL alone ends the lease.
     pub pids: Vec<u32>,
 }
+
+impl Request {
+    /// The request for a lock that the process `keeper` holds for the process `pid`. Where the keeper alone
+    /// dies, the process goes on, and the lock stays until the end of its lease.
+    pub fn kept_by(self, keeper: u32, pid: u32) -> Request {
+        let metadata = Metadata { pid: keeper, while_pid: Some(pid), ..self.metadata };
+        Request { metadata, pids: vec![keeper, pid], ..self }
+    }
+}

@@ -62,6 +62,8 @@ pub enum Renewal {
     Extended,
     /// Nobody held the lock, nobody else was granted it since: it is held again.
     Healed,
+    /// Somebody gave it back with this token, and nobody else was granted it since.
+    Released,
     /// Another holds it, or was granted it since.
     Lost(Option<Holding>),
 }
@@ -141,7 +143,7 @@ pub trait Store: Send {
     fn settle(&mut self, _request: &Request) {}
 
     /// Extends the lease to one TTL from now; one that is longer stays. With the `fence` of the grant a lock that is gone is
-    /// taken again if nobody else was granted it since.
+    /// taken again if nobody else was granted it since, and one that was given back is told from one that is lost.
     fn renew(
         &mut self,
         request: &Request,

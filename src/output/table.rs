@@ -3,7 +3,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use clap::builder::styling::Style;
 use serde_json::{Value, json};
 
-use super::words::age;
+use super::words::{age, pids};
 use crate::lock::{DurationText, Holding, LockStatus, Metadata};
 
 /// Locks as a table: a line for each holder and each waiter.
@@ -48,7 +48,7 @@ fn row(
         key.to_owned(),
         state.to_owned(),
         host,
-        who.map(|who| who.pid.to_string()).unwrap_or_default(),
+        who.map(pids).unwrap_or_default(),
         who.map(|who| who.user.clone()).unwrap_or_default(),
         since.map(|since| age(since).to_string()).unwrap_or_default(),
         left.unwrap_or_default(),
@@ -102,6 +102,7 @@ fn who(metadata: &Metadata, since: Option<u64>) -> Value {
     json!({
         "host": metadata.host,
         "pid": metadata.pid,
+        "while_pid": metadata.while_pid,
         "user": metadata.user,
         "label": metadata.label,
         "since": since.map(|time| humantime::format_rfc3339_millis(time).to_string()),

@@ -28,11 +28,27 @@ pub fn holder(holding: &Holding) -> String {
     text
 }
 
+/// Why a lock is lost: `somebody broke it`, `it is held by ci-7 (pid 4123)…`.
+pub fn lost_to(now_held: Option<&Holding>) -> String {
+    match now_held {
+        None => "it was granted to another since".to_owned(),
+        Some(now) if now.broken => "somebody broke it".to_owned(),
+        Some(now) => format!("it is held by {}", holder(now)),
+    }
+}
+
+/// `4123`, or `4123 for 4100` of a keeper.
+pub fn pids(who: &Metadata) -> String {
+    let kept_for = who.while_pid.map_or(String::new(), |pid| format!(" for {pid}"));
+    format!("{}{kept_for}", who.pid)
+}
+
 fn who(metadata: &Metadata) -> String {
     let host = if metadata.host.is_empty() { "somebody" } else { &metadata.host };
+    let pid = pids(metadata);
     match metadata.label.as_str() {
-        "" => format!("{host} (pid {})", metadata.pid),
-        label => format!("{host} (pid {}, \"{}\")", metadata.pid, shortened(label)),
+        "" => format!("{host} (pid {pid})"),
+        label => format!("{host} (pid {pid}, \"{}\")", shortened(label)),
     }
 }
 

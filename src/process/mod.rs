@@ -1,18 +1,22 @@
 //! The job: the command and every process it started, and the guard that makes sure that it dies
-//! in time. Nothing here knows a lock: a job has a deadline, which moves.
+//! in time; and processes that go on without us. Nothing here knows a lock: a job has a deadline, which moves.
 
 mod command;
+mod daemon;
 mod entry;
 mod guard;
 mod inherited;
 mod job;
 mod signals;
 mod tree;
+mod watched;
 mod wire;
 
 pub use command::CommandLine;
+pub use daemon::detach;
 pub(crate) use entry::start_with;
 pub use inherited::{forbid_core_dumps, stdout_was_closed, take_over};
 pub use job::{Control, Event, Job, NotStarted};
 pub use signals::{Signals, die_of};
-pub use wire::{Ended, Status};
+pub use watched::Watched;
+pub use wire::{Ended, Line, Status};

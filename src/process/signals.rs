@@ -1,11 +1,12 @@
 use std::collections::VecDeque;
 use std::ffi::c_int;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 use nix::sys::resource::{Resource, setrlimit};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::backend::SignalDelivery;
@@ -46,6 +47,14 @@ impl Signals {
         let handled = HANDLED.into_iter().filter(|&signal| !is_ignored(signal));
         let delivery = SignalDelivery::with_pipe(read, write, WithOrigin::default(), handled)?;
         Ok(Signals { delivery, arrived: VecDeque::new(), last: None })
+    }
+
+    /// A descriptor that is readable when a signal has come or `other` is readable.
+    pub fn or(&self, other: BorrowedFd) -> io::Result<OwnedFd> {
+        let either = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
+        either.add(self, EpollEvent::new(EpollFlags::EPOLLIN, 0))?;
+        either.add(other, EpollEvent::new(EpollFlags::EPOLLIN, 1))?;
+        Ok(either.0)
     }
 
     /// Waits for a signal, at most until `end`.

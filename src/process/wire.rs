@@ -1,4 +1,4 @@
-//! What redlock and its guard say to each other: one packet, one message.
+//! What redlock and the processes that it forks say to each other: one packet, one message.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};

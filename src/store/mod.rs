@@ -3,7 +3,8 @@
 mod local;
 mod redis;
 
-use std::path::PathBuf;
+use std::io;
+use std::path::{self, PathBuf};
 
 use crate::lock::Store;
 
@@ -52,6 +53,14 @@ impl ServerUrl {
     /// Whether there is a password to be kept secret.
     pub fn is_secret(&self, login: &Login) -> bool {
         self.has_password() || (login.password.is_some() && matches!(self, ServerUrl::Redis(_)))
+    }
+
+    /// The same server, for a process that leaves this folder.
+    pub fn absolute(self) -> io::Result<ServerUrl> {
+        match self {
+            ServerUrl::Local(Some(path)) => Ok(ServerUrl::Local(Some(path::absolute(path)?))),
+            other => Ok(other),
+        }
     }
 
     /// The store at this address.

@@ -3,8 +3,11 @@
 use std::fs;
 use std::net::TcpListener;
 use std::os::unix::fs::{PermissionsExt, symlink};
+use std::process::Command;
 
 use crate::harness::{Finished, Folder, Redlock, Store};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_redlock");
 
 /// A server that is never to be contacted.
 struct Untouched(TcpListener);
@@ -61,6 +64,26 @@ fn options() {
         let args: Vec<&str> = ["run"].iter().chain(args.iter()).copied().collect();
         server.refuses(Redlock::new(&args).server(&server.url()), &[64], form);
     }
+    let gone = {
+        let mut process = Command::new("true").spawn().expect("a process");
+        process.wait().expect("its end");
+        process.id().to_string()
+    };
+    let cases: &[(&[&str], &str)] = &[
+        (&["--while-pid", "0"], "1..=2147483647"),
+        (&["--while-pid=-1"], "1..=2147483647"),
+        (&["--while-pid", "me"], "--while-pid <PID>"),
+        (&["--while-pid", &gone], "in a script $$"),
+        (&["--while-pid", "2147483647"], "there is no process 2147483647"),
+        (&["--on-lost", "terminate"], "--while-pid"),
+        (&["--format", "xml"], "token, env, json"),
+    ];
+    for (args, form) in cases {
+        let args: Vec<&str> = ["acquire", "-k", "X"].iter().chain(args.iter()).copied().collect();
+        server.refuses(Redlock::new(&args).server(&server.url()), &[64], form);
+    }
+    let itself = Redlock::under("sh", &["-c", r#"exec "$0" acquire -k X --while-pid $$"#, PROGRAM]);
+    server.refuses(itself.server(&server.url()), &[64], "redlock itself");
     server.refuses(Redlock::new(&["frobnicate"]).server(&server.url()), &[64], "frobnicate");
     server.refuses(Redlock::new(&[]).server(&server.url()), &[64], "redlock run --key KEY");
     server.refuses(Redlock::new(&["release", "-k", "X"]).server(&server.url()), &[64], "--token-file");

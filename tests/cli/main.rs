@@ -4,6 +4,7 @@
 mod harness;
 
 mod input;
+mod keeper;
 mod signals;
 mod status;
 mod streams;

@@ -9,6 +9,7 @@ mod death;
 mod fencing;
 mod keys;
 mod redis_only;
+mod script;
 mod shown;
 mod taking;
 mod waiting;
@@ -43,6 +44,21 @@ macro_rules! contract {
             who_moves_up_sees_the_holder_die
             a_dead_holder_is_followed
             deaths_while_taking_leave_the_store_usable
+        }
+        script {
+            a_killed_script_frees_its_lock
+            a_script_that_ends_frees_its_lock
+            a_release_ends_the_keeper
+            a_lease_is_kept_while_the_script_runs
+            a_script_may_take_its_lock_again
+            a_lost_lock_ends_the_script
+            a_script_may_outlive_its_lock
+            a_dead_keeper_leaves_the_lease
+            a_keeper_that_is_told_to_end_gives_back
+            nobody_waits_for_a_script_that_has_ended
+            a_dead_acquire_leaves_no_lock
+            no_stream_is_held_open
+            a_job_without_its_lock_is_stopped
         }
         breaking { breaking_needs_a_yes breaking_stops_the_job_first breaking_ends_a_min_hold }
         keys { odd_keys_are_keys odd_keys_are_apart }

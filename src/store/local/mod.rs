@@ -16,7 +16,8 @@ use self::database::Database;
 use self::process::Processes;
 use self::queue::{Place, first_alive};
 use self::row::{
-    CLAIM, Row, extend, free_if_alone, hand_over, hold, hold_if_free, known_keys, next_fence, read, set_free,
+    CLAIM, RELEASED, Row, extend, free_if_alone, hand_over, hold, hold_if_free, known_keys, next_fence, read,
+    set_free,
 };
 use self::wake::{Bell, ring};
 use crate::clock::{BootTime, Deadline};
@@ -28,9 +29,6 @@ use crate::lock::{
 /// A waiter looks at the queue this often even if nobody rings: its bell may be in another network
 /// namespace.
 const FALLBACK: Duration = Duration::from_secs(5);
-
-/// In place of the owner token of a lock that was given back before the end of its min-hold.
-const RELEASED: &str = "released";
 
 pub struct Local {
     database: Database,
@@ -214,6 +212,9 @@ impl Store for Local {
                 (None, Some(fence)) => {
                     hold(tx, request, fence.0, unix_millis(), boot)?;
                     Ok((Renewal::Healed, Vec::new()))
+                }
+                (Some(row), Some(fence)) if row.fence == fence.0 && row.is_given_back() => {
+                    Ok((Renewal::Released, Vec::new()))
                 }
                 _ => Ok((
                     Renewal::Lost(row.filter(|row| row.is_held(boot)).map(|row| row.holding())),

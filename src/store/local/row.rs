@@ -13,6 +13,9 @@ use crate::lock::{FencingToken, Holding, Key, Metadata, OwnerToken, Request, uni
 /// at once, so this is for one that is stopped or starved.
 pub const CLAIM: Duration = Duration::from_secs(5);
 
+/// In place of the owner token of a lock that was given back before the end of its min-hold.
+pub const RELEASED: &str = "released";
+
 /// A row of the table `lock`.
 pub struct Row {
     pub fence: u64,
@@ -36,6 +39,11 @@ impl Row {
     /// Held by this token, whose owner is asking and so alive.
     pub fn is_held_by(&self, token: &OwnerToken, boot: &str) -> bool {
         self.owner.as_deref() == Some(token.expose()) && self.boot == boot && !self.until.has_passed()
+    }
+
+    /// Nobody's since it was given back, not taken away.
+    pub fn is_given_back(&self) -> bool {
+        !self.broken && self.owner.as_deref().is_none_or(|owner| owner == RELEASED)
     }
 
     pub fn holding(&self) -> Holding {

@@ -61,6 +61,7 @@ pub fn renewed(reply: Value) -> Option<Renewal> {
     match text(reply.first()).as_str() {
         "extended" => Some(Renewal::Extended),
         "healed" => Some(Renewal::Healed),
+        "released" => Some(Renewal::Released),
         "lost" => Some(Renewal::Lost(reply.get(1).cloned().map(|holder| holding(&items(holder))))),
         _ => None,
     }

@@ -15,6 +15,11 @@ if not told and not released and redis.call('HGET', state, 'owner') == owner the
   redis.call('SET', lock, 'broken:' .. owner, 'KEEPTTL')
   return {'told', before}
 end
--- Not a redlock, told before, or there is nobody to tell.
+-- Not a redlock, told before, or there is nobody to tell. The fence that was broken tells a broken lock from
+-- one that was given back.
+local last = last_grant()
 set_free()
+if last.fence > 0 then
+  redis.call('HSET', state, 'broken', integer(last.fence))
+end
 return {'freed', before}

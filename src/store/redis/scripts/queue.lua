@@ -5,7 +5,8 @@
 --        libraries share. "broken:" before the token: broken, and its owner has not stopped yet;
 --        "released:": given back before the end of its min-hold.
 -- state  hash: what redlock knows of the last grant (owner, fence, since, until, ttl, metadata; times in
---        milliseconds). "owner" goes with the release, "fence" stays.
+--        milliseconds). "owner" goes with the release, "fence" stays. "broken": the last fence that was
+--        taken away at once.
 -- queue  sorted set: "token metadata" by ticket. Tickets grow, so the order is that of arrival.
 
 local lock, state, queue = KEYS[1], KEYS[2], KEYS[3]

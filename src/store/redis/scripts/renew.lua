@@ -12,9 +12,15 @@ if owner == me then
   tell_first(math.max(left, ttl))
   return {'extended'}
 end
+if owner == 'released:' .. me then
+  return {'released'}
+end
 if not owner and fence ~= '' then
   -- Gone. The counter shows whether anybody was granted the lock since; no counter, nobody was.
-  local known = redis.call('HMGET', state, 'owner', 'fence')
+  local known = redis.call('HMGET', state, 'owner', 'fence', 'broken')
+  if not known[1] and known[2] == fence and known[3] ~= fence then
+    return {'released'}
+  end
   if not known[2] or (known[1] == me and known[2] == fence) then
     local since = now()
     redis.call('SET', lock, me, 'PX', ttl)

@@ -1,0 +1,246 @@
+//! `acquire --while-pid`: a script that takes its lock in the first line.
+
+use std::process::{Child, Command};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::harness::{Redlock, Running, Store, await_file, eventually, is_alive, with_default_signals};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_redlock");
+const SOON: Duration = Duration::from_secs(1);
+
+pub fn a_killed_script_frees_its_lock(store: &Store) {
+    let script = Script::start(store, "--ttl 60s", "read -r _");
+    script.running.signal(Signal::SIGKILL);
+    script.keeper.is_gone_soon(store);
+    script.running.finish().expect(-9);
+}
+
+pub fn a_script_that_ends_frees_its_lock(store: &Store) {
+    let script = Script::start(store, "--ttl 60s", "read -r _");
+    let Script { running, keeper } = script;
+    let done = running.let_go().expect(1);
+    assert_eq!((done.stdout.as_str(), done.stderr.as_str()), ("", ""));
+    keeper.is_gone_soon(store);
+}
+
+/// The script goes on, also when somebody else takes the lock at once.
+pub fn a_release_ends_the_keeper(store: &Store) {
+    let script = Script::start(
+        store,
+        "--ttl 60s",
+        r#""$0" release && "$0" run --key X -- true; touch released; until [ -e taken ]; do sleep 0.01; done; read -r _; exit 7"#,
+    );
+    await_file(&store.folder.path("released"));
+    let next = store.hold("X", &[]);
+    std::fs::write(store.folder.path("taken"), "").expect("a file");
+    eventually(SOON, "the end of the keeper", || !is_alive(script.keeper.0));
+    let done = script.running.let_go().expect(7);
+    assert_eq!(done.stderr, "");
+    next.let_go().expect(0);
+}
+
+pub fn a_lease_is_kept_while_the_script_runs(store: &Store) {
+    let script = Script::start(store, "--ttl 600ms", "read -r _");
+    let fence = store.status("X")["holders"][0]["fence"].clone();
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_millis(2000) {
+        assert_eq!(store.status("X")["holders"][0]["fence"], fence);
+        store.redlock(&["run", "--key", "X", "--", "true"]).run().expect(75);
+    }
+    script.running.let_go().expect(1);
+    script.keeper.is_gone_soon(store);
+}
+
+pub fn a_script_may_take_its_lock_again(store: &Store) {
+    let script = Script::start(
+        store,
+        "--ttl 700ms",
+        r#""$0" run --key X --ttl 500ms -- sh -c 'sleep 1.5; echo inner'; "$0" check && read -r _; exit 7"#,
+    );
+    let done = script.running.let_go().expect(7);
+    assert_eq!((done.stdout.as_str(), done.stderr.as_str()), ("inner\n", ""));
+    script.keeper.is_gone_soon(store);
+}
+
+/// The next one gets it when the script has ended, not before.
+pub fn a_lost_lock_ends_the_script(store: &Store) {
+    let script = Script::start(
+        store,
+        "--ttl 3s",
+        "trap 'sleep 0.3; touch cleaned; exit 9' TERM; while :; do sleep 0.01; done",
+    );
+    let folder = store.folder.path("").display().to_string();
+    let next = store
+        .redlock(&["run", "--key", "X", "--wait", "--", "sh", "-c", "cd \"$0\"; test -e cleaned", &folder])
+        .spawn();
+    store.await_waiters("X", 1);
+    store.redlock(&["break", "--key", "X", "--yes"]).run().expect(0);
+    next.finish().expect(0);
+    let lost = script.running.finish().expect(9);
+    let pid = script.keeper.1;
+    assert_eq!(
+        lost.line(),
+        format!("redlock: lost 'X': somebody broke it; SIGTERM was sent to process {pid}")
+    );
+    eventually(SOON, "the end of the keeper", || !is_alive(script.keeper.0));
+}
+
+pub fn a_script_may_outlive_its_lock(store: &Store) {
+    let script = Script::start(store, "--ttl 900ms --on-lost continue", "read -r _; exit 7");
+    store.redlock(&["break", "--key", "X", "--yes"]).run().expect(0);
+    eventually(Duration::from_secs(5), "the end of the keeper", || !is_alive(script.keeper.0));
+    let lost = script.running.let_go().expect(7);
+    assert!(
+        lost.line().contains("lost 'X': somebody broke it") && lost.line().contains("goes on"),
+        "{lost:?}"
+    );
+    store.redlock(&["run", "--key", "X", "--", "true"]).run().expect(0);
+}
+
+/// Nothing renews then, but the script runs: the lock is its own until the end of the lease.
+pub fn a_dead_keeper_leaves_the_lease(store: &Store) {
+    let script = Script::start(store, "--ttl 2s", "read -r _; exit 7");
+    let start = Instant::now();
+    kill(Pid::from_raw(script.keeper.0), Signal::SIGKILL).expect("a signal to the keeper");
+    eventually(SOON, "the end of the keeper", || !is_alive(script.keeper.0));
+    store.redlock(&["run", "--key", "X", "--", "true"]).run().expect(75);
+    store.redlock(&["run", "--key", "X", "--wait", "20s", "-q", "--", "true"]).run().expect(0);
+    assert!(start.elapsed() >= Duration::from_millis(1300), "too early: {:?}", start.elapsed());
+    script.running.let_go().expect(7);
+}
+
+/// As on a shutdown: it gives the lock back, although the script runs on.
+pub fn a_keeper_that_is_told_to_end_gives_back(store: &Store) {
+    let script = Script::start(store, "--ttl 60s", "read -r _; exit 7");
+    for ignored in [Signal::SIGHUP, Signal::SIGINT] {
+        kill(Pid::from_raw(script.keeper.0), ignored).expect("a signal to the keeper");
+    }
+    assert!(store.status("X")["holders"][0].is_object());
+    kill(Pid::from_raw(script.keeper.0), Signal::SIGTERM).expect("a signal to the keeper");
+    script.keeper.is_gone_soon(store);
+    script.running.let_go().expect(7);
+}
+
+pub fn nobody_waits_for_a_script_that_has_ended(store: &Store) {
+    let holder = store.hold("X", &[]);
+    let mut script = process();
+    let acquire = store
+        .redlock(&["acquire", "--key", "X", "--wait", "--quiet", "--while-pid", &script.id().to_string()])
+        .spawn();
+    store.await_waiters("X", 1);
+    // Not waited for: a zombie has ended, too.
+    script.kill().expect("its death");
+    let told = acquire.finish().expect(75);
+    assert!(told.line().contains("has ended; nothing was taken") && told.stdout.is_empty(), "{told:?}");
+    script.wait().expect("its end");
+    store.await_waiters("X", 0);
+    holder.let_go().expect(0);
+    store.redlock(&["run", "--key", "X", "--", "true"]).run().expect(0);
+}
+
+/// Whenever `acquire` dies: either somebody has the owner token, or the lock is given back.
+pub fn a_dead_acquire_leaves_no_lock(store: &Store) {
+    let seed = fastrand::u64(..);
+    println!("seed {seed}");
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut script = process();
+    let pid = script.id().to_string();
+    for _ in 0..30 {
+        let acquire = store.redlock(&["acquire", "--key", "X", "--ttl", "60s", "--while-pid", &pid]).spawn();
+        thread::sleep(Duration::from_micros(random.u64(..8_000)));
+        acquire.signal(Signal::SIGKILL);
+        let dead = acquire.finish();
+        if dead.stdout.ends_with('\n') && !is_free_soon(store) {
+            store.redlock(&["release", "--key", "X", "--token", dead.stdout.trim()]).run().expect(0);
+        }
+        eventually(SOON * 3, "a free lock", || store.status("X")["holders"][0].is_null());
+    }
+    script.kill().expect("its death");
+    script.wait().expect("its end");
+}
+
+/// Who waits for the end of a pipe that acquire writes to does not wait for the keeper.
+pub fn no_stream_is_held_open(store: &Store) {
+    let mut script = process();
+    let pid = script.id().to_string();
+    // Reads stdout and stderr to their ends.
+    let acquired = store.redlock(&["acquire", "--key", "X", "--while-pid", &pid]).run().expect(0);
+    assert_eq!(acquired.stderr, "");
+    let shown = &store.status("X")["holders"][0];
+    assert_eq!(shown["while_pid"].as_u64().map(|shown| shown.to_string()), Some(pid));
+    script.kill().expect("its death");
+    script.wait().expect("its end");
+    eventually(SOON, "a free lock", || store.status("X")["holders"][0].is_null());
+}
+
+/// A run is not asked whether its lock is given back.
+pub fn a_job_without_its_lock_is_stopped(store: &Store) {
+    let job = r#""$0" release; exec sleep 60"#;
+    let lost = store.redlock(&["run", "--key", "X", "--ttl", "900ms", "--", "sh", "-c", job, PROGRAM]);
+    let lost = lost.run().expect(79);
+    assert!(lost.line().contains("it was given back with its owner token"), "{lost:?}");
+}
+
+/// A script that has the lock X.
+struct Script {
+    running: Running,
+    keeper: Keeper,
+}
+
+/// The pid of the keeper, and that of the script.
+struct Keeper(i32, i32);
+
+impl Script {
+    fn start(store: &Store, options: &str, rest: &str) -> Script {
+        let acquire = format!(
+            r#"cd "$1" && eval "$("$0" acquire --key X {options} --while-pid $$ --format env)"; until [ -e go ]; do sleep 0.01; done; {rest}"#
+        );
+        let folder = store.folder.path("").display().to_string();
+        let script = Redlock::under("bash", &["-c", &acquire, PROGRAM, &folder]).server(&store.url);
+        let running = script.open_stdin().spawn();
+        let mut pids = None;
+        eventually(Duration::from_secs(20), "the lock of the script", || {
+            let holder = store.status("X")["holders"][0].clone();
+            let pid = |name: &str| holder[name].as_i64().map(|pid| pid as i32);
+            pids = pid("pid").zip(pid("while_pid"));
+            pids.is_some()
+        });
+        let (keeper, script) = pids.expect("just seen");
+        assert_eq!(script, running.pid());
+        std::fs::write(store.folder.path("go"), "").expect("a file");
+        Script { running, keeper: Keeper(keeper, script) }
+    }
+}
+
+impl Keeper {
+    #[track_caller]
+    fn is_gone_soon(&self, store: &Store) {
+        let start = Instant::now();
+        eventually(SOON, "a free lock", || store.status("X")["holders"][0].is_null());
+        eventually(SOON, "the end of the keeper", || !is_alive(self.0));
+        assert!(start.elapsed() < SOON, "took {:?}", start.elapsed());
+        store.redlock(&["run", "--key", "X", "--", "true"]).run().expect(0);
+    }
+}
+
+/// Whether the lock is free before long.
+fn is_free_soon(store: &Store) -> bool {
+    let end = Instant::now() + Duration::from_millis(200);
+    while Instant::now() < end {
+        if store.status("X")["holders"][0].is_null() {
+            return true;
+        }
+    }
+    false
+}
+
+/// A process that does nothing.
+fn process() -> Child {
+    let mut command = Command::new("sleep");
+    with_default_signals(command.arg("60"));
+    command.spawn().expect("a process")
+}
