@@ -194,7 +194,7 @@ _redlock() {
                     return 0
                     ;;
                 --format)
-                    COMPREPLY=($(compgen -W "token env json" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "token env json github" -- "${cur}"))
                     return 0
                     ;;
                 --token-file)

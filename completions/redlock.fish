@@ -85,9 +85,10 @@ complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l min-hold -d 
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l while-pid -d 'Keep the lock until the process PID ends, in a script $$, or until `release`' -r
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l on-lost -d 'What happens to PID when the lock is lost [default: terminate]' -r -f -a "terminate\t'Stop it before another can hold the lock'
 continue\t'Let it run on; `run` exits with 79 in the end'"
-complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l format -d 'What to print: the owner token, `export` lines for eval, or JSON' -r -f -a "token\t''
+complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l format -d 'What to print: the owner token, `export` lines for eval, JSON, or nothing but a mask, with the lock in the environment files of GitHub Actions' -r -f -a "token\t''
 env\t''
-json\t''"
+json\t''
+github\t''"
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l token-file -d 'Write the owner token to this file, readable by you alone, instead of printing it' -r -F
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s q -l quiet -d 'Print nothing but errors; that another holds the lock is none'
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s v -l verbose -d 'Say what is done'

@@ -171,7 +171,8 @@ pub struct AcquireArgs {
     /// What happens to PID when the lock is lost [default: terminate]
     #[arg(long, value_name = "WHAT", env = "REDLOCK_ON_LOST")]
     pub on_lost: Option<OnLost>,
-    /// What to print: the owner token, `export` lines for eval, or JSON
+    /// What to print: the owner token, `export` lines for eval, JSON, or nothing but a mask, with the lock in the
+    /// environment files of GitHub Actions
     #[arg(long, value_name = "FORMAT", default_value = "token")]
     pub format: Format,
     /// Write the owner token to this file, readable by you alone, instead of printing it
@@ -184,6 +185,7 @@ pub enum Format {
     Token,
     Env,
     Json,
+    Github,
 }
 
 #[derive(Debug, Args)]

@@ -9,6 +9,7 @@ use serde_json::json;
 use super::Outcome;
 use super::context::Context;
 use super::failure::{Failed, NOT_HELD, Usage};
+use super::github::Workflow;
 use super::keeping::Attendant;
 use super::owner;
 use super::taking::Taking;
@@ -55,6 +56,7 @@ pub fn acquire(args: AcquireArgs, context: &Context) -> anyhow::Result<Outcome> 
 enum Target<'a> {
     File(&'a Path),
     Stdout(Format),
+    Workflow(Workflow),
 }
 
 impl Target<'_> {
@@ -68,13 +70,17 @@ impl Target<'_> {
             let why = "standard output is closed, so nobody would get the owner token; use --token-file";
             return Err(Usage::new(why).into());
         }
-        Ok(Target::Stdout(args.format))
+        Ok(match args.format {
+            Format::Github => Target::Workflow(Workflow::of_environment()?),
+            format => Target::Stdout(format),
+        })
     }
 
     fn hand_out(&self, lease: &Lease) -> anyhow::Result<()> {
         match self {
             Target::File(path) => write_file(path, lease),
             Target::Stdout(format) => print(*format, lease),
+            Target::Workflow(workflow) => workflow.tell(lease),
         }
     }
 }
@@ -82,7 +88,7 @@ impl Target<'_> {
 fn print(format: Format, lease: &Lease) -> anyhow::Result<()> {
     let (key, token, fence) = (lease.request.key.as_str(), lease.request.token.expose(), lease.fence);
     let text = match format {
-        Format::Token => format!("{token}\n"),
+        Format::Token | Format::Github => format!("{token}\n"),
         Format::Env => {
             format!("export REDLOCK_KEY={} REDLOCK_TOKEN={token} REDLOCK_FENCE={fence}\n", quoted(key))
         }

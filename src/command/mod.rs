@@ -7,6 +7,7 @@ mod completions;
 mod context;
 mod enclosing;
 mod failure;
+mod github;
 mod keeping;
 mod notice;
 mod owner;

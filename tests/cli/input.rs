@@ -76,7 +76,8 @@ fn options() {
         (&["--while-pid", &gone], "in a script $$"),
         (&["--while-pid", "2147483647"], "there is no process 2147483647"),
         (&["--on-lost", "terminate"], "--while-pid"),
-        (&["--format", "xml"], "token, env, json"),
+        (&["--format", "github"], "GITHUB_OUTPUT"),
+        (&["--format", "xml"], "token, env, json, github"),
     ];
     for (args, form) in cases {
         let args: Vec<&str> = ["acquire", "-k", "X"].iter().chain(args.iter()).copied().collect();
