@@ -27,16 +27,15 @@ pub fn a_script_that_ends_frees_its_lock(store: &Store) {
     keeper.is_gone_soon(store);
 }
 
-/// The script goes on, also when somebody else takes the lock at once.
+/// The script goes on, also when the lock is another's before the keeper can look.
 pub fn a_release_ends_the_keeper(store: &Store) {
-    let script = Script::start(
-        store,
-        "--ttl 60s",
-        r#""$0" release && "$0" run --key X -- true; touch released; until [ -e taken ]; do sleep 0.01; done; read -r _; exit 7"#,
-    );
+    let rest =
+        r#"until [ -e waited-for ]; do sleep 0.01; done; "$0" release; touch released; read -r _; exit 7"#;
+    let script = Script::start(store, "--ttl 60s", rest);
+    let next = store.redlock(&["run", "--key", "X", "--wait", "--quiet", "--", "cat"]).open_stdin().spawn();
+    store.await_waiters("X", 1);
+    std::fs::write(store.folder.path("waited-for"), "").expect("a file");
     await_file(&store.folder.path("released"));
-    let next = store.hold("X", &[]);
-    std::fs::write(store.folder.path("taken"), "").expect("a file");
     eventually(SOON, "the end of the keeper", || !is_alive(script.keeper.0));
     let done = script.running.let_go().expect(7);
     assert_eq!(done.stderr, "");
