@@ -119,7 +119,7 @@ _redlock() {
             return 0
             ;;
         redlock__subcmd__acquire)
-            opts="-S -q -v -k -t -w -n -h --server --config --user --password-file --connect-timeout --quiet --verbose --color --key --ttl --wait --no-wait --label --min-hold --format --token-file --help"
+            opts="-S -q -v -k -t -w -n -s -p -h --server --config --user --password-file --connect-timeout --quiet --verbose --color --key --ttl --wait --no-wait --shared --permits --label --min-hold --format --token-file --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -174,6 +174,14 @@ _redlock() {
                     return 0
                     ;;
                 -w)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --permits)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -p)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -623,7 +631,7 @@ _redlock() {
             return 0
             ;;
         redlock__subcmd__run)
-            opts="-S -q -v -k -t -w -n -c -E -h --server --config --user --password-file --connect-timeout --quiet --verbose --color --key --ttl --wait --no-wait --label --min-hold --shell --conflict-exit-code --on-lost --kill-after --timeout --splay --help"
+            opts="-S -q -v -k -t -w -n -s -p -c -E -h --server --config --user --password-file --connect-timeout --quiet --verbose --color --key --ttl --wait --no-wait --shared --permits --label --min-hold --shell --conflict-exit-code --on-lost --kill-after --timeout --splay --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -678,6 +686,14 @@ _redlock() {
                     return 0
                     ;;
                 -w)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --permits)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -p)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -56,6 +56,7 @@ never\t''"
 complete -c redlock -n "__fish_redlock_using_subcommand run" -s k -l key -d 'The lock\'s name: 1 to 512 bytes without control characters' -r
 complete -c redlock -n "__fish_redlock_using_subcommand run" -s t -l ttl -d 'How long the lease lives without renewal: 500ms, 30s, 5m, 1h30m; a bare number is seconds [default: 30s]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand run" -s w -l wait -d 'Wait in line when the lock is held: for ever, or at most this long' -r
+complete -c redlock -n "__fish_redlock_using_subcommand run" -s p -l permits -d 'Take one of N permits: at most N hold the lock at once' -r
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l label -d 'What others see in `status` and in wait messages [default: the command line]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l min-hold -d 'Keep the lock at least this long after it was taken, even if it is given back sooner' -r
 complete -c redlock -n "__fish_redlock_using_subcommand run" -s E -l conflict-exit-code -d 'Exit status when the lock is held by another [default: 75]' -r
@@ -67,6 +68,7 @@ complete -c redlock -n "__fish_redlock_using_subcommand run" -l splay -d 'Sleep 
 complete -c redlock -n "__fish_redlock_using_subcommand run" -s q -l quiet -d 'Print nothing but errors; that another holds the lock is none'
 complete -c redlock -n "__fish_redlock_using_subcommand run" -s v -l verbose -d 'Say what is done'
 complete -c redlock -n "__fish_redlock_using_subcommand run" -s n -l no-wait -d 'Do not wait; undoes a configured wait'
+complete -c redlock -n "__fish_redlock_using_subcommand run" -s s -l shared -d 'Take a reader\'s lock: many may hold it at once, or one without --shared'
 complete -c redlock -n "__fish_redlock_using_subcommand run" -s c -l shell -d 'COMMAND is one string, run by `sh -c`'
 complete -c redlock -n "__fish_redlock_using_subcommand run" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s S -l server -d 'Where locks are kept: redis://[user[:password]@]host[:port][/db], or local:[PATH] for a lock on this host only [default: redis://127.0.0.1:6379]' -r
@@ -80,6 +82,7 @@ never\t''"
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s k -l key -d 'The lock\'s name: 1 to 512 bytes without control characters' -r
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s t -l ttl -d 'How long the lease lives without renewal: 500ms, 30s, 5m, 1h30m; a bare number is seconds [default: 30s]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s w -l wait -d 'Wait in line when the lock is held: for ever, or at most this long' -r
+complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s p -l permits -d 'Take one of N permits: at most N hold the lock at once' -r
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l label -d 'What others see in `status` and in wait messages [default: the command line]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l min-hold -d 'Keep the lock at least this long after it was taken, even if it is given back sooner' -r
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l format -d 'What to print: the owner token, `export` lines for eval, or JSON' -r -f -a "token\t''
@@ -89,6 +92,7 @@ complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l token-file -
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s q -l quiet -d 'Print nothing but errors; that another holds the lock is none'
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s v -l verbose -d 'Say what is done'
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s n -l no-wait -d 'Do not wait; undoes a configured wait'
+complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s s -l shared -d 'Take a reader\'s lock: many may hold it at once, or one without --shared'
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c redlock -n "__fish_redlock_using_subcommand renew" -s S -l server -d 'Where locks are kept: redis://[user[:password]@]host[:port][/db], or local:[PATH] for a lock on this host only [default: redis://127.0.0.1:6379]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand renew" -l config -d 'Read this configuration file instead of ~/.config/redlock/config.toml' -r -F

@@ -1,6 +1,7 @@
 //! Every option, once.
 
 use std::ffi::OsString;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use clap::builder::FalseyValueParser;
@@ -104,12 +105,22 @@ pub struct LockArgs {
     /// Do not wait; undoes a configured wait
     #[arg(short, long, conflicts_with = "wait")]
     pub no_wait: bool,
+    /// Take a reader's lock: many may hold it at once, or one without --shared
+    #[arg(short, long, env = "REDLOCK_SHARED", value_parser = FalseyValueParser::new(), conflicts_with = "permits")]
+    pub shared: bool,
+    /// Take one of N permits: at most N hold the lock at once
+    #[arg(short, long, value_name = "N", env = "REDLOCK_PERMITS", value_parser = permits)]
+    pub permits: Option<NonZeroU32>,
     /// What others see in `status` and in wait messages [default: the command line]
     #[arg(long, value_name = "TEXT", env = "REDLOCK_LABEL")]
     pub label: Option<String>,
     /// Keep the lock at least this long after it was taken, even if it is given back sooner
     #[arg(long, value_name = "DURATION", env = "REDLOCK_MIN_HOLD")]
     pub min_hold: Option<DurationText>,
+}
+
+fn permits(text: &str) -> Result<NonZeroU32, String> {
+    text.parse().map_err(|_| "the number of permits is 1 or more, for example --permits 3".to_owned())
 }
 
 /// Hold the lock while COMMAND runs

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::io;
+use std::num::NonZeroU32;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -40,6 +41,8 @@ pub struct Config {
     #[serde(deserialize_with = "from_text")]
     pub ttl: Option<Ttl>,
     pub wait: Option<WaitSetting>,
+    pub shared: Option<bool>,
+    pub permits: Option<NonZeroU32>,
     pub label: Option<String>,
     #[serde(deserialize_with = "from_text")]
     pub min_hold: Option<DurationText>,
@@ -126,6 +129,8 @@ impl Config {
             color: self.color.or(weaker.color),
             ttl: self.ttl.or(weaker.ttl),
             wait: self.wait.or(weaker.wait),
+            shared: self.shared.or(weaker.shared),
+            permits: self.permits.or(weaker.permits),
             label: self.label.or(weaker.label),
             min_hold: self.min_hold.or(weaker.min_hold),
             conflict_exit_code: self.conflict_exit_code.or(weaker.conflict_exit_code),

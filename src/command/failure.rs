@@ -60,7 +60,9 @@ fn code(error: &anyhow::Error) -> u8 {
             return match error {
                 StoreError::Unreachable { .. } | StoreError::Interrupted => UNREACHABLE,
                 StoreError::Denied { .. } => DENIED,
-                StoreError::NotALock { .. } | StoreError::Unusable { .. } => CONFIGURATION,
+                StoreError::NotALock { .. } | StoreError::OtherKind { .. } | StoreError::Unusable { .. } => {
+                    CONFIGURATION
+                }
             };
         }
     }

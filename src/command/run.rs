@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::Outcome;
 use super::context::Context;
 use super::enclosing::{self, Enclosing};
-use super::failure::{BUG, Failed, LOST, NOT_EXECUTABLE, NOT_FOUND, TIMED_OUT};
+use super::failure::{BUG, CONFIGURATION, Failed, LOST, NOT_EXECUTABLE, NOT_FOUND, TIMED_OUT};
 use super::taking::{Taking, in_words};
 use crate::cli::{OnLost, RunArgs};
 use crate::clock::{BootTime, Deadline};
@@ -148,10 +148,21 @@ impl Plan {
             // From now on somebody renews it, at least as long as our job runs.
             store.renew(&request, None, &patience).map(|renewal| matches!(renewal, Renewal::Extended))
         };
-        let held = held.map_err(|error| context.explain(error))?;
+        if !held.map_err(|error| context.explain(error))? {
+            return Ok(None);
+        }
+        let status = store.status(std::slice::from_ref(&request.key), &patience);
+        let status = status.map_err(|error| context.explain(error))?;
+        if let Some(status) = status.first().filter(|status| !status.kind.covers(request.kind)) {
+            let why = format!(
+                "a job around this one holds '{}' as {}, and this one would wait for it; ask for the same kind in both",
+                request.key, status.kind
+            );
+            return Err(Failed { code: CONFIGURATION, why }.into());
+        }
         let lease = Lease::borrowed(request, enclosing.fence(), sent);
         let nested = if enclosing.kept { Nested::Kept(lease) } else { Nested::ByHand(lease) };
-        Ok(held.then_some(nested))
+        Ok(Some(nested))
     }
 
     /// Under the lease of the job around us, which renews and releases it, and whose guard guards us.

@@ -170,7 +170,7 @@ impl<R: FnMut(Progress)> Keeping<R> {
                     return false;
                 }
                 Err(StoreError::Interrupted) => next = BootTime::now(),
-                Err(StoreError::NotALock { .. }) => {
+                Err(StoreError::NotALock { .. } | StoreError::OtherKind { .. }) => {
                     (self.report)(Progress::Lost(&self.lease, None));
                     return false;
                 }

@@ -8,6 +8,7 @@ mod commands;
 mod death;
 mod fencing;
 mod keys;
+mod kinds;
 mod redis_only;
 mod shown;
 mod taking;
@@ -47,7 +48,19 @@ macro_rules! contract {
         breaking { breaking_needs_a_yes breaking_stops_the_job_first breaking_ends_a_min_hold }
         keys { odd_keys_are_keys odd_keys_are_apart }
         shown { holder_and_waiters hostile_labels_are_harmless }
-        witness { fifty_workers_never_meet }
+        kinds {
+            readers_hold_it_together
+            a_reader_does_not_overtake_a_writer
+            readers_in_a_row_are_let_in_together
+            a_writer_waits_for_the_last_reader
+            permits_are_handed_over
+            one_kind_at_a_time
+            a_shared_lock_is_broken_for_all
+            a_permit_kept_by_min_hold
+            by_hand
+            a_writer_inside_readers_is_refused
+        }
+        witness { fifty_workers_never_meet readers_and_writers_never_meet never_more_than_the_permits }
     })* };
 }
 

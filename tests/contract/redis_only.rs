@@ -141,3 +141,22 @@ fn hostile_metadata_is_harmless() {
 fn server(store: &Store) -> &Redis {
     store.redis.as_ref().expect("Redis")
 }
+
+/// A library that knows nothing of readers and permits is kept out by them.
+#[test]
+fn several_holders_keep_a_foreign_one_out() {
+    for options in [&["--shared"][..], &["--permits", "2"]] {
+        let store = Store::redis();
+        let redis = server(&store);
+        let holder = store.hold("X", options);
+        let second = store.redlock(&[&["acquire", "--key", "X", "--ttl", "60s"][..], options].concat());
+        let token = second.run().expect(0).stdout;
+        let take = || redis.cli(&["set", "X", "somebody", "NX", "PX", "60000"]);
+        assert_eq!(take(), "");
+        holder.let_go().expect(0);
+        assert_eq!(take(), "");
+        store.redlock(&["release", "--key", "X", "--token", token.trim()]).run().expect(0);
+        assert_eq!(take(), "OK");
+        assert_eq!(redis.cli(&["get", "X"]), "somebody");
+    }
+}

@@ -18,6 +18,7 @@ pub use self::address::Address;
 use self::connection::{Connection, Failure};
 use self::keys::Names;
 use self::refusal::{Refusal, explain, refusal};
+use self::reply::Taken;
 use self::script::{Call, items, text};
 use self::waiter::Waiter;
 use crate::lock::{
@@ -142,6 +143,13 @@ impl Redis {
         })
     }
 
+    fn taken(&mut self, key: &Key, reply: Value) -> Result<Taken, StoreError> {
+        match self.understood(reply::taken(reply))? {
+            Taken::OtherKind(found) => Err(StoreError::OtherKind { key: key.clone(), found }),
+            taken => Ok(taken),
+        }
+    }
+
     fn unreachable(&self, failure: Failure) -> StoreError {
         let why = match failure {
             Failure::Interrupted => return StoreError::Interrupted,
@@ -158,6 +166,7 @@ impl Redis {
             .arg(mode)
             .arg(ticket)
             .arg(request.min_hold.as_millis())
+            .arg(reply::kind_name(request.kind))
     }
 
     /// The names of all keys of which redlock keeps something here. By SCAN: KEYS blocks the server.
@@ -186,13 +195,14 @@ fn renew_call(request: &Request, fence: Option<FencingToken>) -> Call {
         .arg(request.ttl.as_millis())
         .arg(request.metadata.to_json())
         .arg(fence.map(|fence| fence.to_string()).unwrap_or_default())
+        .arg(reply::kind_name(request.kind))
 }
 
 impl Store for Redis {
     fn take(&mut self, request: &Request, patience: &Patience) -> Result<Take, StoreError> {
         let call = self.take_call(request, "once", "");
         let reply = self.call(Some(&request.key), &call, patience)?;
-        Ok(self.understood(reply::taken(reply))?.into())
+        Ok(self.taken(&request.key, reply)?.into())
     }
 
     fn line_up(&mut self, request: &Request, patience: &Patience) -> Result<Take, StoreError> {
@@ -330,6 +340,6 @@ impl Redis {
         }
         let call = self.take_call(request, waiter.mode(), waiter.ticket());
         let reply = self.call(Some(&request.key), &call, patience)?;
-        Ok(waiter.note(self.understood(reply::taken(reply))?))
+        Ok(waiter.note(self.taken(&request.key, reply)?))
     }
 }
