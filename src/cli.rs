@@ -109,7 +109,7 @@ pub struct LockArgs {
     #[arg(short, long, env = "REDLOCK_SHARED", value_parser = FalseyValueParser::new(), conflicts_with = "permits")]
     pub shared: bool,
     /// Take one of N permits: at most N hold the lock at once
-    #[arg(short, long, value_name = "N", env = "REDLOCK_PERMITS", value_parser = permits)]
+    #[arg(short, long, value_name = "N", env = "REDLOCK_PERMITS", value_parser = permits, allow_negative_numbers = true)]
     pub permits: Option<NonZeroU32>,
     /// What others see in `status` and in wait messages [default: the command line]
     #[arg(long, value_name = "TEXT", env = "REDLOCK_LABEL")]

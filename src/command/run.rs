@@ -1,5 +1,6 @@
 use std::ffi::OsString;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use super::Outcome;
@@ -20,10 +21,13 @@ pub fn run(args: RunArgs, context: &Context) -> anyhow::Result<Outcome> {
     let mut plan = Plan::new(args, context)?;
     let mut job = Job::prepare(plan.command.clone(), plan.kill_after)?;
     let mut signals = Signals::listen()?;
+    // All descriptors that the job needs are there before it starts.
+    let control = job.control()?;
+    let finish = UnixStream::pair()?;
     let mut store = context.open_store();
 
     let lease = match plan.enclosing(store.as_mut(), context)? {
-        Some(Nested::Kept(lease)) => return plan.run_nested(&lease, job, &mut signals, context),
+        Some(Nested::Kept(lease)) => return plan.run_nested(&lease, job, &control, &mut signals, context),
         Some(Nested::ByHand(lease)) => lease,
         None => {
             if let Some(signal) = plan.splay(&mut signals) {
@@ -41,12 +45,14 @@ pub fn run(args: RunArgs, context: &Context) -> anyhow::Result<Outcome> {
         withdraw(store.as_mut(), &lease);
         return Ok(Outcome::Signal(arrived.signal));
     }
-    if let Err(failure) = job.start(enclosing::environment(&lease), plan.guarded_until(&lease)) {
+    if let Err(failure) =
+        job.start(enclosing::environment(&lease, job.guard_pid()), plan.guarded_until(&lease))
+    {
         withdraw(store.as_mut(), &lease);
         return Err(plan.not_started(failure));
     }
-    let keeper = plan.keep(store, lease, job.control()?, context.messages);
-    let (end, keeper) = plan.attend(&mut job, &mut signals, Some(keeper))?;
+    let keeper = plan.keep(store, lease, finish, control.clone(), context.messages);
+    let (end, keeper) = plan.attend(&mut job, &control, &mut signals, Some(keeper));
     let kept = keeper.map(|keeper| keeper.finish(&mut Wishes { signals, told: end.told_to_end }));
     Ok(plan.conclude(&end, kept, context.messages))
 }
@@ -93,7 +99,8 @@ impl Hurry for Wishes {
 
     fn is_great(&mut self) -> bool {
         while let Some(arrived) = self.signals.next() {
-            if !arrived.is_for_the_command() && std::mem::replace(&mut self.told, true) {
+            let is_wish = !arrived.is_for_the_command() && !arrived.is_same_wish;
+            if is_wish && std::mem::replace(&mut self.told, true) {
                 return true;
             }
         }
@@ -142,7 +149,7 @@ impl Plan {
         let request = Request { token, ..self.taking.request.clone() };
         let sent = BootTime::now();
         let patience = context.patience();
-        let held = if enclosing.kept {
+        let held = if enclosing.is_kept() {
             store.check(&request.key, &request.token, &patience).map(|left| left.is_some())
         } else {
             // From now on somebody renews it, at least as long as our job runs.
@@ -161,7 +168,7 @@ impl Plan {
             return Err(Failed { code: CONFIGURATION, why }.into());
         }
         let lease = Lease::borrowed(request, enclosing.fence(), sent);
-        let nested = if enclosing.kept { Nested::Kept(lease) } else { Nested::ByHand(lease) };
+        let nested = if enclosing.is_kept() { Nested::Kept(lease) } else { Nested::ByHand(lease) };
         Ok(Some(nested))
     }
 
@@ -170,11 +177,13 @@ impl Plan {
         &self,
         lease: &Lease,
         mut job: Job,
+        control: &Control,
         signals: &mut Signals,
         context: &Context,
     ) -> anyhow::Result<Outcome> {
-        job.start(enclosing::environment(lease), None).map_err(|failure| self.not_started(failure))?;
-        let (end, _) = self.attend(&mut job, signals, None::<Keeper<fn(Progress)>>)?;
+        job.start(enclosing::environment(lease, job.guard_pid()), None)
+            .map_err(|failure| self.not_started(failure))?;
+        let (end, _) = self.attend(&mut job, control, signals, None::<Keeper<fn(Progress)>>);
         Ok(self.conclude(&end, None, context.messages))
     }
 
@@ -211,6 +220,7 @@ impl Plan {
         &self,
         store: Box<dyn Store>,
         lease: Lease,
+        finish: (UnixStream, UnixStream),
         control: Control,
         messages: Messages,
     ) -> Keeper<impl FnMut(Progress) + Send + 'static> {
@@ -238,7 +248,12 @@ impl Plan {
                 if terminate {
                     control.stop(lease.deadline().min(Deadline::after(kill_after)));
                 }
-                let by = now_held.map_or("it was granted to another since".to_owned(), |now| {
+                let gone = if lease.is_borrowed {
+                    "nobody holds it any more"
+                } else {
+                    "it was granted to another since"
+                };
+                let by = now_held.map_or(gone.to_owned(), |now| {
                     if now.broken {
                         "somebody broke it".to_owned()
                     } else {
@@ -253,17 +268,17 @@ impl Plan {
                 ));
             }
         };
-        Keeper::new(store, lease, reserve, report)
+        Keeper::new(store, lease, finish, reserve, report)
     }
 
     /// Waits for the end of the job, has its lease renewed, and passes on the signals that only redlock got.
     fn attend<R: FnMut(Progress) + Send + 'static>(
         &self,
         job: &mut Job,
+        control: &Control,
         signals: &mut Signals,
         mut keeper: Option<Keeper<R>>,
-    ) -> anyhow::Result<(End, Option<Keeper<R>>)> {
-        let control = job.control()?;
+    ) -> (End, Option<Keeper<R>>) {
         let mut stop_at = self.timeout.map(Deadline::after);
         let (mut told_to_end, mut passed_on, mut timed_out) = (false, false, false);
         loop {
@@ -273,20 +288,20 @@ impl Plan {
                     control.signal_command(arrived.signal)
                 }
                 Event::Signal(arrived) if arrived.from_terminal => told_to_end = true,
-                Event::Signal(_) if passed_on => control.kill(),
+                Event::Signal(arrived) if passed_on && !arrived.is_same_wish => control.kill(),
                 Event::Signal(arrived) => {
                     (told_to_end, passed_on) = (true, true);
                     control.signal(arrived.signal);
                 }
                 Event::TimeUp if renew_at.is_some_and(Deadline::has_passed) => {
-                    keeper = keeper.map(Keeper::start).transpose()?;
+                    keeper = keeper.map(Keeper::start);
                 }
                 Event::TimeUp => {
                     (timed_out, stop_at) = (true, None);
                     control.stop(Deadline::after(self.kill_after));
                 }
                 Event::Ended { ended, guard_lost } => {
-                    return Ok((End { ended, guard_lost, timed_out, told_to_end }, keeper));
+                    return (End { ended, guard_lost, timed_out, told_to_end }, keeper);
                 }
             }
         }
@@ -301,10 +316,12 @@ impl Plan {
             ));
         }
         if end.ended.leftovers {
-            messages.warning(format_args!(
-                "'{}' left processes behind; '{key}' was given back while they run",
-                self.name
-            ));
+            let what = if matches!(kept, Some(Kept::Borrowed) | None) {
+                "guards them no more"
+            } else {
+                "was given back while they run"
+            };
+            messages.warning(format_args!("'{}' left processes behind; '{key}' {what}", self.name));
         }
         match kept {
             Some(Kept::Lost) => return Outcome::Exit(LOST),

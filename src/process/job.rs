@@ -1,5 +1,6 @@
 use std::io;
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -77,7 +78,7 @@ impl Job {
 
     /// A handle for telling the guard from another thread.
     pub fn control(&self) -> io::Result<Control> {
-        Ok(Control(self.line.try_clone()?))
+        Ok(Control(Arc::new(self.line.try_clone()?)))
     }
 
     /// Waits for a signal, the job's end, or `until`.
@@ -120,8 +121,8 @@ impl Job {
 }
 
 /// Tells the guard what to do with the job.
-#[derive(Debug)]
-pub struct Control(Line);
+#[derive(Clone, Debug)]
+pub struct Control(Arc<Line>);
 
 impl Control {
     /// Moves the deadline.

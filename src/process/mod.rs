@@ -15,4 +15,5 @@ pub(crate) use entry::start_with;
 pub use inherited::{forbid_core_dumps, stdout_was_closed, take_over};
 pub use job::{Control, Event, Job, NotStarted};
 pub use signals::{Signals, die_of};
+pub use tree::is_below;
 pub use wire::{Ended, Status};

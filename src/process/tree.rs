@@ -31,6 +31,18 @@ pub fn signal_all(signal: c_int, reach: Reach) {
     }
 }
 
+/// Whether the process with this pid is an ancestor of this one.
+pub fn is_below(ancestor: u32) -> bool {
+    let mut pid = std::process::id();
+    while pid > 1 && pid != ancestor {
+        // The fourth field of proc_pid_stat(5); the second, in parentheses, may contain anything.
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let parent = stat.rsplit_once(") ").and_then(|(_, fields)| fields.split(' ').nth(1)?.parse().ok());
+        pid = parent.unwrap_or(0);
+    }
+    pid == ancestor
+}
+
 /// Sends `signal` to one process; that it is gone already is no error.
 pub fn send(pid: i32, signal: c_int) {
     // SAFETY: kill takes any numbers. The pid is a child's or was just read from /proc, and a

@@ -91,7 +91,8 @@ impl Line {
             match received {
                 Ok(packet) if packet.is_empty() => return None,
                 Ok(packet) => return postcard::from_bytes(&packet).ok(),
-                Err(Errno::EINTR) => {}
+                // A guard that ends with an order unread leaves an error, and behind it what it reported.
+                Err(Errno::EINTR | Errno::ECONNRESET) => {}
                 Err(_) => return None,
             }
         }

@@ -358,3 +358,38 @@ fn a_waiter_that_is_told_to_end_leaves_the_queue() {
         assert_eq!(store.order(), ["second"]);
     }
 }
+
+/// The guard ends with a signal for the command still unread: what it reported before is what counts.
+#[test]
+fn a_report_is_read_behind_an_order_that_was_not() {
+    let store = Store::local();
+    let run =
+        store.redlock(&["run", "-k", "X", "--", "sh", "-c", "trap '' USR1 USR2; sleep 0.5; exit 7"]).spawn();
+    let (guard, command) = (run.guard(), command_of(&run));
+    let send = |pid, signal| kill(Pid::from_raw(pid), signal).expect("a signal");
+    send(guard, Signal::SIGSTOP);
+    send(run.pid(), Signal::SIGUSR1);
+    send(run.pid(), Signal::SIGUSR2);
+    eventually(Duration::from_secs(10), "the end of the command", || !is_alive(command));
+    send(run.pid(), Signal::SIGSTOP);
+    send(guard, Signal::SIGCONT);
+    eventually(Duration::from_secs(10), "the end of the guard", || !is_alive(guard));
+    send(run.pid(), Signal::SIGCONT);
+    run.finish().expect(7);
+}
+
+/// As systemd does with SendSIGHUP=: one wish, after which the command cleans up.
+#[test]
+fn two_signals_at_once_are_one_wish() {
+    let store = Store::local();
+    let ready = store.folder.path("ready");
+    let script = format!(
+        "trap '' HUP; trap 'sleep 0.2; echo cleaned; exit 0' TERM; touch '{}'; while :; do sleep 0.05; done",
+        ready.display()
+    );
+    let run = store.redlock(&["run", "-k", "X", "--", "bash", "-c", &script]).spawn();
+    await_file(&ready);
+    run.signal(Signal::SIGTERM);
+    run.signal(Signal::SIGHUP);
+    assert_eq!(run.finish().expect(0).stdout, "cleaned\n");
+}

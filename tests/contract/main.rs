@@ -29,6 +29,8 @@ macro_rules! contract {
             a_job_may_take_its_own_lock_again_below_another
             a_lock_taken_by_hand_may_be_taken_again
             a_job_does_not_outlive_the_lock_taken_by_hand
+            a_job_elsewhere_does_not_outlive_the_lock
+            a_lock_that_another_holds_at_the_end_is_lost
         }
         fencing { tokens_grow tokens_grow_when_the_store_forgets }
         waiting {

@@ -160,8 +160,8 @@ impl Local {
                 }
                 return Ok((false, wake));
             };
-            let held = !lease.until.has_passed() && !lease.broken;
-            let kept = held && !cancel && !lease.keep.has_passed();
+            let held = !lease.until.has_passed();
+            let kept = held && !lease.broken && !cancel && !lease.keep.has_passed();
             if kept {
                 // Nobody's any more: only the time holds it.
                 let anonymous =

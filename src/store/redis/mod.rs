@@ -229,8 +229,12 @@ impl Store for Redis {
             return;
         }
         if let Some(connection) = &mut self.connection {
-            // A renewal tells the next in line. Nobody waits for its answer, which is skipped in the end.
-            let _ = connection.send(&renew_call(request, None).by_hash(), &Patience::of(SETTLING));
+            // A renewal tells the next in line. Nobody waits for its answer, which is skipped in the end; so the
+            // server is not asked whether it knows the script.
+            let call = renew_call(request, None).in_full();
+            if connection.send(&call, &Patience::of(SETTLING)).is_err() {
+                self.connection = None;
+            }
         }
     }
 

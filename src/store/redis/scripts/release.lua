@@ -9,7 +9,7 @@ owner = redis.call('GET', lock)
 if owner == 'broken:' .. me then
   -- Its owner has stopped: the break is complete.
   set_free()
-  return 0
+  return 1
 end
 if owner == me then
   local last = last_grant()
@@ -38,7 +38,7 @@ if mine then
   else
     leave(me)
   end
-  return mine.broken and 0 or 1
+  return 1
 end
 if not owner and known[1] == me then
   -- Removed behind our back: those in line need not wait for the end of the lease.
