@@ -6,7 +6,7 @@ use std::time::Duration;
 use std::{fs, thread};
 
 use nix::errno::Errno;
-use nix::unistd::Pid;
+use nix::unistd::{Pid, getpgid};
 
 use super::wire::Status;
 
@@ -28,6 +28,15 @@ pub enum Reach {
 pub fn signal_all(signal: c_int, reach: Reach) {
     for pid in descendants(reach) {
         send(pid, signal);
+    }
+}
+
+/// Sends `signal` to the descendants that are in another process group than `group`, as [`Reach::OwnJob`].
+pub fn signal_outside(group: Pid, signal: c_int) {
+    for pid in descendants(Reach::OwnJob) {
+        if getpgid(Some(Pid::from_raw(pid))).is_ok_and(|its| its != group) {
+            send(pid, signal);
+        }
     }
 }
 
