@@ -631,7 +631,7 @@ _redlock() {
             return 0
             ;;
         redlock__subcmd__run)
-            opts="-S -q -v -k -t -w -n -s -p -c -E -h --server --config --user --password-file --connect-timeout --quiet --verbose --color --key --ttl --wait --no-wait --shared --permits --label --min-hold --shell --conflict-exit-code --on-lost --kill-after --timeout --splay --help"
+            opts="-S -q -v -k -t -w -n -s -p -c -E -h --server --config --user --password-file --connect-timeout --quiet --verbose --color --key --ttl --wait --no-wait --shared --permits --label --min-hold --shell --conflict-exit-code --on-lost --kill-after --timeout --splay --leftovers --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -727,6 +727,10 @@ _redlock() {
                     ;;
                 --splay)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --leftovers)
+                    COMPREPLY=($(compgen -W "release wait kill" -- "${cur}"))
                     return 0
                     ;;
                 *)

@@ -153,6 +153,9 @@ pub struct RunArgs {
     /// Sleep a random part of this before taking the lock
     #[arg(long, value_name = "DURATION", env = "REDLOCK_SPLAY")]
     pub splay: Option<DurationText>,
+    /// What to do with processes that COMMAND left behind when it ended [default: release]
+    #[arg(long, value_name = "WHAT", env = "REDLOCK_LEFTOVERS")]
+    pub leftovers: Option<Leftovers>,
     /// What to run, after `--`
     #[arg(last = true, required = true, num_args = 1.., value_name = "COMMAND")]
     pub command: Vec<OsString>,
@@ -166,6 +169,18 @@ pub enum OnLost {
     Terminate,
     /// Let it run on, and exit with 79 in the end
     Continue,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Leftovers {
+    /// Give the lock back while they run, with one warning
+    #[default]
+    Release,
+    /// Hold the lock until the last of them has ended
+    Wait,
+    /// Stop them, then give the lock back
+    Kill,
 }
 
 /// Take the lock and print its owner token

@@ -13,7 +13,7 @@ use serde::{Deserialize, Deserializer};
 use thiserror::Error;
 
 use crate::account::ACCOUNT;
-use crate::cli::{Color, GlobalArgs, OnLost};
+use crate::cli::{Color, GlobalArgs, Leftovers, OnLost};
 use crate::lock::{DurationText, Ttl};
 use crate::store::{Login, ServerUrl};
 
@@ -54,6 +54,7 @@ pub struct Config {
     pub timeout: Option<DurationText>,
     #[serde(deserialize_with = "from_text")]
     pub splay: Option<DurationText>,
+    pub leftovers: Option<Leftovers>,
     #[serde(rename = "for", deserialize_with = "from_text")]
     pub at_least: Option<DurationText>,
     pub shell: Option<bool>,
@@ -138,6 +139,7 @@ impl Config {
             kill_after: self.kill_after.or(weaker.kill_after),
             timeout: self.timeout.or(weaker.timeout),
             splay: self.splay.or(weaker.splay),
+            leftovers: self.leftovers.or(weaker.leftovers),
             at_least: self.at_least.or(weaker.at_least),
             shell: self.shell.or(weaker.shell),
         }

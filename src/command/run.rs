@@ -8,18 +8,18 @@ use super::context::Context;
 use super::enclosing::{self, Enclosing};
 use super::failure::{BUG, CONFIGURATION, Failed, LOST, NOT_EXECUTABLE, NOT_FOUND, TIMED_OUT};
 use super::taking::{Taking, in_words};
-use crate::cli::{OnLost, RunArgs};
+use crate::cli::{Leftovers, OnLost, RunArgs};
 use crate::clock::{BootTime, Deadline};
 use crate::lock::{
     DurationText, Hurry, Keeper, Kept, Key, Lease, Patience, Progress, Renewal, Request, Store,
 };
 use crate::output::{Messages, holder};
-use crate::process::{CommandLine, Control, Ended, Event, Job, NotStarted, Signals, Status};
+use crate::process::{self, CommandLine, Control, Ended, Event, Job, NotStarted, Signals, Status};
 
 /// Holds the lock while a command runs.
 pub fn run(args: RunArgs, context: &Context) -> anyhow::Result<Outcome> {
     let mut plan = Plan::new(args, context)?;
-    let mut job = Job::prepare(plan.command.clone(), plan.kill_after)?;
+    let mut job = Job::prepare(plan.command.clone(), plan.kill_after, plan.fate_of_leftovers())?;
     let mut signals = Signals::listen()?;
     // All descriptors that the job needs are there before it starts.
     let control = job.control()?;
@@ -52,7 +52,7 @@ pub fn run(args: RunArgs, context: &Context) -> anyhow::Result<Outcome> {
         return Err(plan.not_started(failure));
     }
     let keeper = plan.keep(store, lease, finish, control.clone(), context.messages);
-    let (end, keeper) = plan.attend(&mut job, &control, &mut signals, Some(keeper));
+    let (end, keeper) = plan.attend(&mut job, &control, &mut signals, Some(keeper), context.messages);
     let kept = keeper.map(|keeper| keeper.finish(&mut Wishes { signals, told: end.told_to_end }));
     Ok(plan.conclude(&end, kept, context.messages))
 }
@@ -67,6 +67,7 @@ struct Plan {
     on_lost: OnLost,
     timeout: Option<Duration>,
     splay: Duration,
+    leftovers: Leftovers,
 }
 
 /// A lease that was taken around us.
@@ -135,6 +136,7 @@ impl Plan {
             on_lost: args.on_lost.or(config.on_lost).unwrap_or_default(),
             timeout: args.timeout.or(config.timeout).map(|text| text.0).filter(|timeout| !timeout.is_zero()),
             splay: args.splay.or(config.splay).map_or(Duration::ZERO, |text| text.0),
+            leftovers: args.leftovers.or(config.leftovers).unwrap_or_default(),
         })
     }
 
@@ -183,7 +185,8 @@ impl Plan {
     ) -> anyhow::Result<Outcome> {
         job.start(enclosing::environment(lease, job.guard_pid()), None)
             .map_err(|failure| self.not_started(failure))?;
-        let (end, _) = self.attend(&mut job, control, signals, None::<Keeper<fn(Progress)>>);
+        let (end, _) =
+            self.attend(&mut job, control, signals, None::<Keeper<fn(Progress)>>, context.messages);
         Ok(self.conclude(&end, None, context.messages))
     }
 
@@ -196,6 +199,15 @@ impl Plan {
             }
         }
         None
+    }
+
+    /// What the guard does with the processes that outlive the command.
+    fn fate_of_leftovers(&self) -> process::Leftovers {
+        match self.leftovers {
+            Leftovers::Release => process::Leftovers::Leave,
+            Leftovers::Wait => process::Leftovers::Await,
+            Leftovers::Kill => process::Leftovers::Stop,
+        }
     }
 
     /// The deadline that the guard enforces.
@@ -226,7 +238,7 @@ impl Plan {
     ) -> Keeper<impl FnMut(Progress) + Send + 'static> {
         let terminate = self.on_lost == OnLost::Terminate;
         let (key, kill_after) = (self.key().clone(), self.kill_after);
-        let what_now = if terminate { "stopping the command" } else { "the command goes on without it" };
+        let what_now = if terminate { "stopping the job" } else { "the job goes on without it" };
         let reserve = if terminate { kill_after } else { Duration::ZERO };
         let report = move |progress: Progress| match progress {
             Progress::Renewed(lease) => {
@@ -278,17 +290,30 @@ impl Plan {
         control: &Control,
         signals: &mut Signals,
         mut keeper: Option<Keeper<R>>,
+        messages: Messages,
     ) -> (End, Option<Keeper<R>>) {
         let mut stop_at = self.timeout.map(Deadline::after);
         let (mut told_to_end, mut passed_on, mut timed_out) = (false, false, false);
+        let mut command_ended = false;
         loop {
             let renew_at = keeper.as_ref().and_then(Keeper::start_at);
             match job.next(signals, renew_at.into_iter().chain(stop_at).min()) {
                 Event::Signal(arrived) if arrived.is_for_the_command() => {
                     control.signal_command(arrived.signal)
                 }
-                Event::Signal(arrived) if arrived.from_terminal => told_to_end = true,
+                // The terminal told the job, and the command decides what becomes of it; when that has ended, we do.
+                Event::Signal(arrived) if arrived.from_terminal && !(command_ended && arrived.is_key()) => {
+                    told_to_end = true;
+                }
                 Event::Signal(arrived) if passed_on && !arrived.is_same_wish => control.kill(),
+                Event::Signal(arrived) if arrived.from_terminal => {
+                    (told_to_end, passed_on) = (true, true);
+                    control.signal_outside(arrived.signal);
+                    messages.warning(format_args!(
+                        "told the processes that '{}' left behind; once more kills them",
+                        self.name
+                    ));
+                }
                 Event::Signal(arrived) => {
                     (told_to_end, passed_on) = (true, true);
                     control.signal(arrived.signal);
@@ -299,6 +324,18 @@ impl Plan {
                 Event::TimeUp => {
                     (timed_out, stop_at) = (true, None);
                     control.stop(Deadline::after(self.kill_after));
+                }
+                Event::CommandEnded => {
+                    command_ended = true;
+                    if self.leftovers == Leftovers::Kill {
+                        // The command ended in time.
+                        stop_at = None;
+                    }
+                    messages.note(format_args!(
+                        "'{}' left processes behind; '{}' is held until they have ended",
+                        self.name,
+                        self.key()
+                    ));
                 }
                 Event::Ended { ended, guard_lost } => {
                     return (End { ended, guard_lost, timed_out, told_to_end }, keeper);
@@ -327,7 +364,7 @@ impl Plan {
             Some(Kept::Lost) => return Outcome::Exit(LOST),
             _ if end.ended.expired => {
                 messages.error(format_args!(
-                    "lost '{key}': its lease was not renewed in time; the command was stopped"
+                    "lost '{key}': its lease was not renewed in time; the job was stopped"
                 ));
                 return Outcome::Exit(LOST);
             }

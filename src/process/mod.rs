@@ -12,6 +12,7 @@ mod wire;
 
 pub use command::CommandLine;
 pub(crate) use entry::start_with;
+pub use guard::Leftovers;
 pub use inherited::{forbid_core_dumps, stdout_was_closed, take_over};
 pub use job::{Control, Event, Job, NotStarted};
 pub use signals::{Signals, die_of};

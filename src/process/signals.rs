@@ -83,6 +83,12 @@ impl Signals {
 }
 
 impl Arrived {
+    /// A key at the terminal, such as Ctrl-C. The end of the terminal is none, and comes more than once: from the
+    /// kernel, and from the shell.
+    pub fn is_key(self) -> bool {
+        self.from_terminal && self.signal != SIGHUP
+    }
+
     /// A signal that has no meaning but the one that the command gives it.
     pub fn is_for_the_command(self) -> bool {
         matches!(self.signal, SIGUSR1 | SIGUSR2)

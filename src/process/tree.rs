@@ -6,7 +6,7 @@ use std::time::Duration;
 use std::{fs, thread};
 
 use nix::errno::Errno;
-use nix::unistd::Pid;
+use nix::unistd::{Pid, getpgid};
 
 use super::wire::Status;
 
@@ -41,6 +41,15 @@ pub fn is_below(ancestor: u32) -> bool {
         pid = parent.unwrap_or(0);
     }
     pid == ancestor
+}
+
+/// Sends `signal` to the descendants that are in another process group than `group`, as [`Reach::OwnJob`].
+pub fn signal_outside(group: Pid, signal: c_int) {
+    for pid in descendants(Reach::OwnJob) {
+        if getpgid(Some(Pid::from_raw(pid))).is_ok_and(|its| its != group) {
+            send(pid, signal);
+        }
+    }
 }
 
 /// Sends `signal` to one process; that it is gone already is no error.

@@ -58,6 +58,7 @@ fn options() {
         (&["--", "true"], "--key <KEY>"),
         (&["-k", "X", "--tll", "3s", "--", "true"], "--ttl"),
         (&["-k", "X", "--on-lost", "panic", "--", "true"], "terminate, continue"),
+        (&["-k", "X", "--leftovers", "forget", "--", "true"], "release, wait, kill"),
         (&["-k", "X", "true"], "--"),
     ];
     for (args, form) in cases {
@@ -108,6 +109,7 @@ fn files() {
         (write("broken", "ttl = = canary\n", 0o600), "line 1"),
         (write("unknown", "\ntll = \"3s\"\n", 0o600), "unknown field `tll`"),
         (write("value", "ttl = \"soon\"\n", 0o600), "500ms, 30s"),
+        (write("word", "leftovers = \"forget\"\n", 0o600), "`release`, `wait`, `kill`"),
         (write("open", &with_password, 0o644), "chmod 600"),
         (folder.path("missing").display().to_string(), "there is no configuration file"),
     ] {

@@ -4,6 +4,7 @@
 mod harness;
 
 mod input;
+mod leftovers;
 mod signals;
 mod status;
 mod streams;

@@ -139,19 +139,6 @@ fn nohup_survives_a_hangup() {
     assert_eq!(run.finish().expect(0).stdout, "end\n");
 }
 
-#[test]
-fn what_is_left_behind_lives_on_and_is_told() {
-    let store = Store::local();
-    let file = store.folder.path("pid");
-    let script = format!("sleep 100 >/dev/null 2>&1 & echo $! > {}", file.display());
-    let run = store.redlock(&["run", "-k", "X", "--", "sh", "-c", &script]).run().expect(0);
-    assert!(run.line().contains("left processes behind"), "{run:?}");
-    let pid = pid_in(&file);
-    assert!(is_alive(pid));
-    store.redlock(&["run", "-k", "X", "--", "true"]).run().expect(0);
-    let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
-}
-
 /// A signal during the splay, before anything was taken.
 #[test]
 fn the_splay_ends_with_a_signal() {

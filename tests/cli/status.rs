@@ -155,7 +155,7 @@ fn on_lost_continue_lets_the_command_end() {
     redis.cli(&["SET", "X", "another", "PX", "60000"]);
     let run = run.finish().expect(79);
     assert_eq!(run.stdout, "end\n");
-    assert!(run.line().contains("the command goes on without it"), "{run:?}");
+    assert!(run.line().contains("the job goes on without it"), "{run:?}");
     assert_eq!(redis.cli(&["GET", "X"]), "another");
 }
 
