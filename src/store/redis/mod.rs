@@ -251,10 +251,10 @@ impl Store for Redis {
 
     fn release(&mut self, key: &Key, token: &OwnerToken, patience: &Patience) -> Result<bool, StoreError> {
         let call = Call::new(&script::RELEASE, &Names::of(key), Some(token)).arg("");
-        self.send_behind_unanswered(&call, patience);
+        let hung = self.send_behind_unanswered(&call, patience);
         let reply = self.call(Some(key), &call, patience)?;
-        // Asked again after a lost answer, "not held" means that the first one was carried out.
-        Ok(self.understood(reply::released(reply))? || self.repeated)
+        // Asked twice, "not held" means that the first one was carried out.
+        Ok(self.understood(reply::released(reply))? || self.repeated || !hung.is_empty())
     }
 
     fn withdraw(&mut self, request: &Request, patience: &Patience) -> Result<(), StoreError> {
