@@ -80,7 +80,7 @@ impl<R: FnMut(Progress) + Send + 'static> Keeper<R> {
         report: R,
     ) -> Keeper<R> {
         store.settle(&lease.request);
-        store.get_ready();
+        store.get_ready(&lease.request);
         let (finish, finished) = finish;
         let next = lease.renewal_due();
         let keeping =

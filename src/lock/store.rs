@@ -155,7 +155,7 @@ pub trait Store: Send {
     fn wait(&mut self, request: &Request, patience: &Patience) -> Result<bool, StoreError>;
 
     /// Does ahead, while there is time, what the confirmation of a grant and its release begin with.
-    fn get_ready(&mut self) {}
+    fn get_ready(&mut self, _request: &Request) {}
 
     /// To be called after a grant when nothing is urgent any more: tells the next in line that it is the first.
     fn settle(&mut self, _request: &Request) {}

@@ -209,7 +209,7 @@ impl Store for Local {
         }
     }
 
-    fn get_ready(&mut self) {
+    fn get_ready(&mut self, _request: &Request) {
         // Nobody stands in line behind a lock that was free, most of the time.
         let likely = if self.bell.is_some() { &row::AHEAD[..] } else { &row::AHEAD[..1] };
         self.database.prepare(likely);

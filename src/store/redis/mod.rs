@@ -219,8 +219,13 @@ impl Store for Redis {
         }
     }
 
-    fn get_ready(&mut self) {
+    fn get_ready(&mut self, request: &Request) {
         script::RELEASE.make_ready();
+        if self.waiter.as_mut().is_some_and(Waiter::is_new) {
+            // Changes nothing while we wait, and the server knows the script when we have the lock: see `settle`.
+            let call = renew_call(request, None);
+            let _ = self.call(None, &call, &Patience::of(SETTLING));
+        }
     }
 
     fn settle(&mut self, request: &Request) {
@@ -229,9 +234,8 @@ impl Store for Redis {
             return;
         }
         if let Some(connection) = &mut self.connection {
-            // A renewal tells the next in line. Nobody waits for its answer, which is skipped in the end; so the
-            // server is not asked whether it knows the script.
-            let call = renew_call(request, None).in_full();
+            // A renewal tells the next in line. Nobody waits for its answer, which is skipped in the end.
+            let call = renew_call(request, None).by_hash();
             if connection.send(&call, &Patience::of(SETTLING)).is_err() {
                 self.connection = None;
             }

@@ -26,6 +26,7 @@ pub struct Waiter {
     ttl: Duration,
     /// When a lease that vanished with the data of the server has ended for sure.
     vanished_until: Option<Deadline>,
+    is_known: bool,
 }
 
 impl Waiter {
@@ -47,6 +48,11 @@ impl Waiter {
     ) -> Result<(), Failure> {
         self.subscription = Some(Subscription::open(connection, channel, patience)?);
         Ok(())
+    }
+
+    /// Whether this is asked for the first time.
+    pub fn is_new(&mut self) -> bool {
+        !std::mem::replace(&mut self.is_known, true)
     }
 
     pub fn ticket(&self) -> &str {
