@@ -119,7 +119,7 @@ _redlock() {
             return 0
             ;;
         redlock__subcmd__acquire)
-            opts="-S -q -v -k -t -w -n -h --server --config --user --password-file --connect-timeout --quiet --verbose --color --key --ttl --wait --no-wait --label --min-hold --while-pid --on-lost --format --token-file --help"
+            opts="-S -q -v -k -t -w -n -s -p -h --server --config --user --password-file --connect-timeout --quiet --verbose --color --key --ttl --wait --no-wait --shared --permits --label --min-hold --while-pid --on-lost --format --token-file --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -174,6 +174,14 @@ _redlock() {
                     return 0
                     ;;
                 -w)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --permits)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -p)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -631,7 +639,7 @@ _redlock() {
             return 0
             ;;
         redlock__subcmd__run)
-            opts="-S -q -v -k -t -w -n -c -E -h --server --config --user --password-file --connect-timeout --quiet --verbose --color --key --ttl --wait --no-wait --label --min-hold --shell --conflict-exit-code --on-lost --kill-after --timeout --splay --help"
+            opts="-S -q -v -k -t -w -n -s -p -c -E -h --server --config --user --password-file --connect-timeout --quiet --verbose --color --key --ttl --wait --no-wait --shared --permits --label --min-hold --shell --conflict-exit-code --on-lost --kill-after --timeout --splay --leftovers --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -689,6 +697,14 @@ _redlock() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --permits)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -p)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --label)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -719,6 +735,10 @@ _redlock() {
                     ;;
                 --splay)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --leftovers)
+                    COMPREPLY=($(compgen -W "release wait kill" -- "${cur}"))
                     return 0
                     ;;
                 *)

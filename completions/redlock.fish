@@ -56,6 +56,7 @@ never\t''"
 complete -c redlock -n "__fish_redlock_using_subcommand run" -s k -l key -d 'The lock\'s name: 1 to 512 bytes without control characters' -r
 complete -c redlock -n "__fish_redlock_using_subcommand run" -s t -l ttl -d 'How long the lease lives without renewal: 500ms, 30s, 5m, 1h30m; a bare number is seconds [default: 30s]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand run" -s w -l wait -d 'Wait in line when the lock is held: for ever, or at most this long' -r
+complete -c redlock -n "__fish_redlock_using_subcommand run" -s p -l permits -d 'Take one of N permits: at most N hold the lock at once' -r
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l label -d 'What others see in `status` and in wait messages [default: the command line]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l min-hold -d 'Keep the lock at least this long after it was taken, even if it is given back sooner' -r
 complete -c redlock -n "__fish_redlock_using_subcommand run" -s E -l conflict-exit-code -d 'Exit status when the lock is held by another [default: 75]' -r
@@ -64,9 +65,13 @@ continue\t'Let it run on; `run` exits with 79 in the end'"
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l kill-after -d 'From SIGTERM to SIGKILL [default: a quarter of the TTL, at most 5s]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l timeout -d 'Stop the command after this long, as timeout(1) does' -r
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l splay -d 'Sleep a random part of this before taking the lock' -r
+complete -c redlock -n "__fish_redlock_using_subcommand run" -l leftovers -d 'What to do with processes that COMMAND left behind when it ended [default: release]' -r -f -a "release\t'Give the lock back while they run, with one warning'
+wait\t'Hold the lock until the last of them has ended'
+kill\t'Stop them, then give the lock back'"
 complete -c redlock -n "__fish_redlock_using_subcommand run" -s q -l quiet -d 'Print nothing but errors; that another holds the lock is none'
 complete -c redlock -n "__fish_redlock_using_subcommand run" -s v -l verbose -d 'Say what is done'
 complete -c redlock -n "__fish_redlock_using_subcommand run" -s n -l no-wait -d 'Do not wait; undoes a configured wait'
+complete -c redlock -n "__fish_redlock_using_subcommand run" -s s -l shared -d 'Take a reader\'s lock: many may hold it at once, or one without --shared'
 complete -c redlock -n "__fish_redlock_using_subcommand run" -s c -l shell -d 'COMMAND is one string, run by `sh -c`'
 complete -c redlock -n "__fish_redlock_using_subcommand run" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s S -l server -d 'Where locks are kept: redis://[user[:password]@]host[:port][/db], or local:[PATH] for a lock on this host only [default: redis://127.0.0.1:6379]' -r
@@ -80,6 +85,7 @@ never\t''"
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s k -l key -d 'The lock\'s name: 1 to 512 bytes without control characters' -r
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s t -l ttl -d 'How long the lease lives without renewal: 500ms, 30s, 5m, 1h30m; a bare number is seconds [default: 30s]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s w -l wait -d 'Wait in line when the lock is held: for ever, or at most this long' -r
+complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s p -l permits -d 'Take one of N permits: at most N hold the lock at once' -r
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l label -d 'What others see in `status` and in wait messages [default: the command line]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l min-hold -d 'Keep the lock at least this long after it was taken, even if it is given back sooner' -r
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l while-pid -d 'Keep the lock until the process PID ends, in a script $$, or until `release`' -r
@@ -93,6 +99,7 @@ complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l token-file -
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s q -l quiet -d 'Print nothing but errors; that another holds the lock is none'
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s v -l verbose -d 'Say what is done'
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s n -l no-wait -d 'Do not wait; undoes a configured wait'
+complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s s -l shared -d 'Take a reader\'s lock: many may hold it at once, or one without --shared'
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c redlock -n "__fish_redlock_using_subcommand renew" -s S -l server -d 'Where locks are kept: redis://[user[:password]@]host[:port][/db], or local:[PATH] for a lock on this host only [default: redis://127.0.0.1:6379]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand renew" -l config -d 'Read this configuration file instead of ~/.config/redlock/config.toml' -r -F

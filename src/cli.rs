@@ -1,6 +1,7 @@
 //! Every option, once.
 
 use std::ffi::OsString;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use clap::builder::FalseyValueParser;
@@ -104,12 +105,22 @@ pub struct LockArgs {
     /// Do not wait; undoes a configured wait
     #[arg(short, long, conflicts_with = "wait")]
     pub no_wait: bool,
+    /// Take a reader's lock: many may hold it at once, or one without --shared
+    #[arg(short, long, env = "REDLOCK_SHARED", value_parser = FalseyValueParser::new(), conflicts_with = "permits")]
+    pub shared: bool,
+    /// Take one of N permits: at most N hold the lock at once
+    #[arg(short, long, value_name = "N", env = "REDLOCK_PERMITS", value_parser = permits, allow_negative_numbers = true)]
+    pub permits: Option<NonZeroU32>,
     /// What others see in `status` and in wait messages [default: the command line]
     #[arg(long, value_name = "TEXT", env = "REDLOCK_LABEL")]
     pub label: Option<String>,
     /// Keep the lock at least this long after it was taken, even if it is given back sooner
     #[arg(long, value_name = "DURATION", env = "REDLOCK_MIN_HOLD")]
     pub min_hold: Option<DurationText>,
+}
+
+fn permits(text: &str) -> Result<NonZeroU32, String> {
+    text.parse().map_err(|_| "the number of permits is 1 or more, for example --permits 3".to_owned())
 }
 
 /// Hold the lock while COMMAND runs
@@ -142,6 +153,9 @@ pub struct RunArgs {
     /// Sleep a random part of this before taking the lock
     #[arg(long, value_name = "DURATION", env = "REDLOCK_SPLAY")]
     pub splay: Option<DurationText>,
+    /// What to do with processes that COMMAND left behind when it ended [default: release]
+    #[arg(long, value_name = "WHAT", env = "REDLOCK_LEFTOVERS")]
+    pub leftovers: Option<Leftovers>,
     /// What to run, after `--`
     #[arg(last = true, required = true, num_args = 1.., value_name = "COMMAND")]
     pub command: Vec<OsString>,
@@ -155,6 +169,18 @@ pub enum OnLost {
     Terminate,
     /// Let it run on; `run` exits with 79 in the end
     Continue,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Leftovers {
+    /// Give the lock back while they run, with one warning
+    #[default]
+    Release,
+    /// Hold the lock until the last of them has ended
+    Wait,
+    /// Stop them, then give the lock back
+    Kill,
 }
 
 /// Take the lock and print its owner token

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::io;
+use std::num::NonZeroU32;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -12,7 +13,7 @@ use serde::{Deserialize, Deserializer};
 use thiserror::Error;
 
 use crate::account::ACCOUNT;
-use crate::cli::{Color, GlobalArgs, OnLost};
+use crate::cli::{Color, GlobalArgs, Leftovers, OnLost};
 use crate::lock::{DurationText, Ttl};
 use crate::store::{Login, ServerUrl};
 
@@ -40,6 +41,8 @@ pub struct Config {
     #[serde(deserialize_with = "from_text")]
     pub ttl: Option<Ttl>,
     pub wait: Option<WaitSetting>,
+    pub shared: Option<bool>,
+    pub permits: Option<NonZeroU32>,
     pub label: Option<String>,
     #[serde(deserialize_with = "from_text")]
     pub min_hold: Option<DurationText>,
@@ -51,6 +54,7 @@ pub struct Config {
     pub timeout: Option<DurationText>,
     #[serde(deserialize_with = "from_text")]
     pub splay: Option<DurationText>,
+    pub leftovers: Option<Leftovers>,
     #[serde(rename = "for", deserialize_with = "from_text")]
     pub at_least: Option<DurationText>,
     pub shell: Option<bool>,
@@ -126,6 +130,8 @@ impl Config {
             color: self.color.or(weaker.color),
             ttl: self.ttl.or(weaker.ttl),
             wait: self.wait.or(weaker.wait),
+            shared: self.shared.or(weaker.shared),
+            permits: self.permits.or(weaker.permits),
             label: self.label.or(weaker.label),
             min_hold: self.min_hold.or(weaker.min_hold),
             conflict_exit_code: self.conflict_exit_code.or(weaker.conflict_exit_code),
@@ -133,6 +139,7 @@ impl Config {
             kill_after: self.kill_after.or(weaker.kill_after),
             timeout: self.timeout.or(weaker.timeout),
             splay: self.splay.or(weaker.splay),
+            leftovers: self.leftovers.or(weaker.leftovers),
             at_least: self.at_least.or(weaker.at_least),
             shell: self.shell.or(weaker.shell),
         }

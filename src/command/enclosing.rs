@@ -5,6 +5,7 @@ use std::env;
 use serde::{Deserialize, Serialize};
 
 use crate::lock::{FencingToken, Key, Lease, OwnerToken};
+use crate::process::is_below;
 
 const KEY: &str = "REDLOCK_KEY";
 const TOKEN: &str = "REDLOCK_TOKEN";
@@ -18,14 +19,19 @@ pub struct Enclosing {
     key: String,
     token: String,
     fence: u64,
-    /// A `redlock run` around us renews it and guards its job, and so us. Otherwise it was taken by hand.
-    pub kept: bool,
+    /// Of a lock that a `redlock run` holds, which renews it: the guard of its job. Otherwise it was taken by hand.
+    guard: Option<u32>,
 }
 
 impl Enclosing {
     /// The innermost lock on `key` around us.
     pub fn on(key: &Key) -> Option<Enclosing> {
         all().into_iter().rfind(|enclosing| enclosing.key == key.as_str())
+    }
+
+    /// The job of the `redlock run` that holds it has us in it, so that we end with it.
+    pub fn is_kept(&self) -> bool {
+        self.guard.is_some_and(is_below)
     }
 
     pub fn token(&self) -> Option<OwnerToken> {
@@ -46,21 +52,27 @@ fn all() -> Vec<Enclosing> {
     {
         // From the `export` line of `redlock acquire`.
         let fence = env::var(FENCE).ok().and_then(|fence| fence.parse().ok()).unwrap_or(0);
-        all.push(Enclosing { key, token, fence, kept: false });
+        all.push(Enclosing { key, token, fence, guard: None });
     }
     all
 }
 
-/// What the command of a job that runs under `lease` adds to its environment.
-pub fn environment(lease: &Lease) -> Vec<(String, String)> {
+/// What the command of a job under this guard, which runs under `lease`, adds to its environment.
+pub fn environment(lease: &Lease, guard: u32) -> Vec<(String, String)> {
     let (key, token, fence) = (&lease.request.key, lease.request.token.expose(), lease.fence);
     let mut all = all();
+    let kept = all.iter().find(|enclosing| enclosing.token == token && enclosing.is_kept());
+    let guard = kept.and_then(|enclosing| enclosing.guard).or(Some(guard));
     all.retain(|enclosing| enclosing.token != token);
-    all.push(Enclosing { key: key.to_string(), token: token.to_owned(), fence: fence.0, kept: true });
-    vec![
+    all.push(Enclosing { key: key.to_string(), token: token.to_owned(), fence: fence.0, guard });
+    let mut variables = vec![
         (KEY.to_owned(), key.to_string()),
         (TOKEN.to_owned(), token.to_owned()),
-        (FENCE.to_owned(), fence.to_string()),
         (OUTER.to_owned(), serde_json::to_string(&all).unwrap_or_default()),
-    ]
+    ];
+    // That of a lock that was taken by hand is known only if it was told.
+    if fence.0 > 0 {
+        variables.push((FENCE.to_owned(), fence.to_string()));
+    }
+    variables
 }

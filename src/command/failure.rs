@@ -1,5 +1,7 @@
 //! What failed, in one line, and with which exit status.
 
+use std::io::{self, Write};
+
 use clap::error::ErrorKind;
 use thiserror::Error;
 
@@ -9,6 +11,7 @@ use crate::lock::StoreError;
 use crate::output::Messages;
 
 pub const NOT_HELD: u8 = 1;
+pub const NOT_PRINTED: u8 = 1;
 pub const USAGE: u8 = 64;
 pub const UNREACHABLE: u8 = 69;
 pub const BUG: u8 = 70;
@@ -45,6 +48,11 @@ pub fn report(error: &anyhow::Error) -> Outcome {
     Outcome::Exit(code(error))
 }
 
+/// What was asked for could not be printed.
+pub fn of_printing(error: &io::Error) -> anyhow::Error {
+    Failed { code: NOT_PRINTED, why: format!("cannot write to standard output: {error}") }.into()
+}
+
 fn code(error: &anyhow::Error) -> u8 {
     for cause in error.chain() {
         if let Some(failed) = cause.downcast_ref::<Failed>() {
@@ -60,7 +68,9 @@ fn code(error: &anyhow::Error) -> u8 {
             return match error {
                 StoreError::Unreachable { .. } | StoreError::Interrupted => UNREACHABLE,
                 StoreError::Denied { .. } => DENIED,
-                StoreError::NotALock { .. } | StoreError::Unusable { .. } => CONFIGURATION,
+                StoreError::NotALock { .. } | StoreError::OtherKind { .. } | StoreError::Unusable { .. } => {
+                    CONFIGURATION
+                }
             };
         }
     }
@@ -70,8 +80,11 @@ fn code(error: &anyhow::Error) -> u8 {
 /// Help and version go to stdout; for a mistake one line says what is wrong and what would be right.
 pub fn of_arguments(error: &clap::Error) -> Outcome {
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
-        let _ = error.print();
-        return Outcome::SUCCESS;
+        let printed = error.print();
+        return match printed.and_then(|()| io::stdout().flush()) {
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => report(&of_printing(&error)),
+            _ => Outcome::SUCCESS,
+        };
     }
     let text = error.render().to_string();
     if matches!(

@@ -1,6 +1,7 @@
 //! `redlock acquire --while-pid`: a process of its own keeps the lock until another process ends.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::process;
 use std::time::Duration;
 
@@ -169,10 +170,13 @@ impl Post<'_> {
         };
         let key = lease.request.key.clone();
         let notices = Notices::listen(&key, &lease.request.token).ok();
-        let Ok((losses, report)) = Line::pair() else { return };
-        let keeper =
-            Keeper::new(store, lease, self.reserve, move |progress: Progress| tell(&report, &progress));
-        let Ok(mut keeper) = keeper.start() else { return };
+        let (Ok((losses, report)), Ok(line)) = (Line::pair(), UnixStream::pair()) else { return };
+        let report = move |progress: Progress| tell(&report, &progress);
+        let mut keeper = Keeper::new(store, lease, line, self.reserve, report).start();
+        if keeper.start_at().is_some() {
+            // The system allows no thread.
+            return;
+        }
         self.line.send(&Answer::Keeping);
         match self.attend(&mut keeper, notices.as_ref(), &losses) {
             End::Dismissed => return,

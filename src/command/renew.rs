@@ -5,7 +5,7 @@ use super::context::Context;
 use super::failure::{Failed, NOT_HELD};
 use super::owner;
 use crate::cli::RenewArgs;
-use crate::lock::{Metadata, Renewal, Request, Ttl};
+use crate::lock::{Kind, Metadata, Renewal, Request, Ttl};
 use crate::output::holder;
 
 /// Extends the lease of an owner token.
@@ -15,6 +15,7 @@ pub fn renew(args: &RenewArgs, context: &Context) -> anyhow::Result<Outcome> {
     let key = args.owner.key.clone();
     let request = Request {
         key,
+        kind: Kind::Exclusive,
         token,
         ttl,
         min_hold: Duration::ZERO,

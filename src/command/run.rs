@@ -1,27 +1,31 @@
 use std::ffi::OsString;
+use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use super::Outcome;
 use super::context::Context;
 use super::enclosing::{self, Enclosing};
-use super::failure::{BUG, Failed, LOST, NOT_EXECUTABLE, NOT_FOUND, TIMED_OUT};
+use super::failure::{BUG, CONFIGURATION, Failed, LOST, NOT_EXECUTABLE, NOT_FOUND, TIMED_OUT};
 use super::taking::{Taking, in_words};
 use super::wishes::Wishes;
-use crate::cli::{OnLost, RunArgs};
+use crate::cli::{Leftovers, OnLost, RunArgs};
 use crate::clock::{BootTime, Deadline};
 use crate::lock::{DurationText, Keeper, Kept, Key, Lease, Patience, Progress, Renewal, Request, Store};
 use crate::output::{Messages, lost_to};
-use crate::process::{CommandLine, Control, Ended, Event, Job, NotStarted, Signals, Status};
+use crate::process::{self, CommandLine, Control, Ended, Event, Job, NotStarted, Signals, Status};
 
 /// Holds the lock while a command runs.
 pub fn run(args: RunArgs, context: &Context) -> anyhow::Result<Outcome> {
     let mut plan = Plan::new(args, context)?;
-    let mut job = Job::prepare(plan.command.clone(), plan.kill_after)?;
+    let mut job = Job::prepare(plan.command.clone(), plan.kill_after, plan.fate_of_leftovers())?;
     let mut signals = Signals::listen()?;
+    // All descriptors that the job needs are there before it starts.
+    let control = job.control()?;
+    let finish = UnixStream::pair()?;
     let mut store = context.open_store();
 
     let lease = match plan.enclosing(store.as_mut(), context)? {
-        Some(Nested::Kept(lease)) => return plan.run_nested(&lease, job, &mut signals, context),
+        Some(Nested::Kept(lease)) => return plan.run_nested(&lease, job, &control, &mut signals, context),
         Some(Nested::ByHand(lease)) => lease,
         None => {
             if let Some(signal) = plan.splay(&mut signals) {
@@ -39,12 +43,14 @@ pub fn run(args: RunArgs, context: &Context) -> anyhow::Result<Outcome> {
         withdraw(store.as_mut(), &lease);
         return Ok(Outcome::Signal(arrived.signal));
     }
-    if let Err(failure) = job.start(enclosing::environment(&lease), plan.guarded_until(&lease)) {
+    if let Err(failure) =
+        job.start(enclosing::environment(&lease, job.guard_pid()), plan.guarded_until(&lease))
+    {
         withdraw(store.as_mut(), &lease);
         return Err(plan.not_started(failure));
     }
-    let keeper = plan.keep(store, lease, job.control()?, context.messages);
-    let (end, keeper) = plan.attend(&mut job, &mut signals, Some(keeper))?;
+    let keeper = plan.keep(store, lease, finish, control.clone(), context.messages);
+    let (end, keeper) = plan.attend(&mut job, &control, &mut signals, Some(keeper), context.messages);
     let kept = keeper.map(|keeper| keeper.finish(&mut Wishes { signals, told: end.told_to_end }));
     Ok(plan.conclude(&end, kept, context.messages))
 }
@@ -59,6 +65,7 @@ struct Plan {
     on_lost: OnLost,
     timeout: Option<Duration>,
     splay: Duration,
+    leftovers: Leftovers,
 }
 
 /// A lease that was taken around us.
@@ -105,6 +112,7 @@ impl Plan {
             on_lost: args.on_lost.or(config.on_lost).unwrap_or_default(),
             timeout: args.timeout.or(config.timeout).map(|text| text.0).filter(|timeout| !timeout.is_zero()),
             splay: args.splay.or(config.splay).map_or(Duration::ZERO, |text| text.0),
+            leftovers: args.leftovers.or(config.leftovers).unwrap_or_default(),
         })
     }
 
@@ -119,16 +127,27 @@ impl Plan {
         let request = Request { token, ..self.taking.request.clone() };
         let sent = BootTime::now();
         let patience = context.patience();
-        let held = if enclosing.kept {
+        let held = if enclosing.is_kept() {
             store.check(&request.key, &request.token, &patience).map(|left| left.is_some())
         } else {
             // From now on somebody renews it, at least as long as our job runs.
             store.renew(&request, None, &patience).map(|renewal| matches!(renewal, Renewal::Extended))
         };
-        let held = held.map_err(|error| context.explain(error))?;
+        if !held.map_err(|error| context.explain(error))? {
+            return Ok(None);
+        }
+        let status = store.status(std::slice::from_ref(&request.key), &patience);
+        let status = status.map_err(|error| context.explain(error))?;
+        if let Some(status) = status.first().filter(|status| !status.kind.covers(request.kind)) {
+            let why = format!(
+                "a job around this one holds '{}' as {}, and this one would wait for it; ask for the same kind in both",
+                request.key, status.kind
+            );
+            return Err(Failed { code: CONFIGURATION, why }.into());
+        }
         let lease = Lease::borrowed(request, enclosing.fence(), sent);
-        let nested = if enclosing.kept { Nested::Kept(lease) } else { Nested::ByHand(lease) };
-        Ok(held.then_some(nested))
+        let nested = if enclosing.is_kept() { Nested::Kept(lease) } else { Nested::ByHand(lease) };
+        Ok(Some(nested))
     }
 
     /// Under the lease of the job around us, which renews and releases it, and whose guard guards us.
@@ -136,11 +155,14 @@ impl Plan {
         &self,
         lease: &Lease,
         mut job: Job,
+        control: &Control,
         signals: &mut Signals,
         context: &Context,
     ) -> anyhow::Result<Outcome> {
-        job.start(enclosing::environment(lease), None).map_err(|failure| self.not_started(failure))?;
-        let (end, _) = self.attend(&mut job, signals, None::<Keeper<fn(Progress)>>)?;
+        job.start(enclosing::environment(lease, job.guard_pid()), None)
+            .map_err(|failure| self.not_started(failure))?;
+        let (end, _) =
+            self.attend(&mut job, control, signals, None::<Keeper<fn(Progress)>>, context.messages);
         Ok(self.conclude(&end, None, context.messages))
     }
 
@@ -153,6 +175,15 @@ impl Plan {
             }
         }
         None
+    }
+
+    /// What the guard does with the processes that outlive the command.
+    fn fate_of_leftovers(&self) -> process::Leftovers {
+        match self.leftovers {
+            Leftovers::Release => process::Leftovers::Leave,
+            Leftovers::Wait => process::Leftovers::Await,
+            Leftovers::Kill => process::Leftovers::Stop,
+        }
     }
 
     /// The deadline that the guard enforces.
@@ -177,12 +208,13 @@ impl Plan {
         &self,
         store: Box<dyn Store>,
         lease: Lease,
+        finish: (UnixStream, UnixStream),
         control: Control,
         messages: Messages,
     ) -> Keeper<impl FnMut(Progress) + Send + 'static> {
         let terminate = self.on_lost == OnLost::Terminate;
         let (key, kill_after) = (self.key().clone(), self.kill_after);
-        let what_now = if terminate { "stopping the command" } else { "the command goes on without it" };
+        let what_now = if terminate { "stopping the job" } else { "the job goes on without it" };
         let reserve = if terminate { kill_after } else { Duration::ZERO };
         let report = move |progress: Progress| match progress {
             Progress::Renewed(lease) => {
@@ -211,7 +243,11 @@ impl Plan {
                 if terminate {
                     control.stop(lease.deadline().min(Deadline::after(kill_after)));
                 }
-                messages.error(format_args!("lost '{key}': {}; {what_now}", lost_to(now_held)));
+                let by = match now_held {
+                    None if lease.is_borrowed => "nobody holds it any more".to_owned(),
+                    _ => lost_to(now_held),
+                };
+                messages.error(format_args!("lost '{key}': {by}; {what_now}"));
             }
             Progress::Expired(_) => {
                 messages.error(format_args!(
@@ -219,40 +255,65 @@ impl Plan {
                 ));
             }
         };
-        Keeper::new(store, lease, reserve, report)
+        Keeper::new(store, lease, finish, reserve, report)
     }
 
     /// Waits for the end of the job, has its lease renewed, and passes on the signals that only redlock got.
     fn attend<R: FnMut(Progress) + Send + 'static>(
         &self,
         job: &mut Job,
+        control: &Control,
         signals: &mut Signals,
         mut keeper: Option<Keeper<R>>,
-    ) -> anyhow::Result<(End, Option<Keeper<R>>)> {
-        let control = job.control()?;
+        messages: Messages,
+    ) -> (End, Option<Keeper<R>>) {
         let mut stop_at = self.timeout.map(Deadline::after);
         let (mut told_to_end, mut passed_on, mut timed_out) = (false, false, false);
+        let mut command_ended = false;
         loop {
             let renew_at = keeper.as_ref().and_then(Keeper::start_at);
             match job.next(signals, renew_at.into_iter().chain(stop_at).min()) {
                 Event::Signal(arrived) if arrived.is_for_the_command() => {
                     control.signal_command(arrived.signal)
                 }
-                Event::Signal(arrived) if arrived.from_terminal => told_to_end = true,
-                Event::Signal(_) if passed_on => control.kill(),
+                // The terminal told the job, and the command decides what becomes of it; when that has ended, we do.
+                Event::Signal(arrived) if arrived.from_terminal && !(command_ended && arrived.is_key()) => {
+                    told_to_end = true;
+                }
+                Event::Signal(arrived) if passed_on && !arrived.is_same_wish => control.kill(),
+                Event::Signal(arrived) if arrived.from_terminal => {
+                    (told_to_end, passed_on) = (true, true);
+                    control.signal_outside(arrived.signal);
+                    messages.warning(format_args!(
+                        "told the processes that '{}' left behind; once more kills them",
+                        self.name
+                    ));
+                }
                 Event::Signal(arrived) => {
                     (told_to_end, passed_on) = (true, true);
                     control.signal(arrived.signal);
                 }
                 Event::TimeUp if renew_at.is_some_and(Deadline::has_passed) => {
-                    keeper = keeper.map(Keeper::start).transpose()?;
+                    keeper = keeper.map(Keeper::start);
                 }
                 Event::TimeUp => {
                     (timed_out, stop_at) = (true, None);
                     control.stop(Deadline::after(self.kill_after));
                 }
+                Event::CommandEnded => {
+                    command_ended = true;
+                    if self.leftovers == Leftovers::Kill {
+                        // The command ended in time.
+                        stop_at = None;
+                    }
+                    messages.note(format_args!(
+                        "'{}' left processes behind; '{}' is held until they have ended",
+                        self.name,
+                        self.key()
+                    ));
+                }
                 Event::Ended { ended, guard_lost } => {
-                    return Ok((End { ended, guard_lost, timed_out, told_to_end }, keeper));
+                    return (End { ended, guard_lost, timed_out, told_to_end }, keeper);
                 }
             }
         }
@@ -267,16 +328,18 @@ impl Plan {
             ));
         }
         if end.ended.leftovers {
-            messages.warning(format_args!(
-                "'{}' left processes behind; '{key}' was given back while they run",
-                self.name
-            ));
+            let what = if matches!(kept, Some(Kept::Borrowed) | None) {
+                "guards them no more"
+            } else {
+                "was given back while they run"
+            };
+            messages.warning(format_args!("'{}' left processes behind; '{key}' {what}", self.name));
         }
         match kept {
             Some(Kept::Lost) => return Outcome::Exit(LOST),
             _ if end.ended.expired => {
                 messages.error(format_args!(
-                    "lost '{key}': its lease was not renewed in time; the command was stopped"
+                    "lost '{key}': its lease was not renewed in time; the job was stopped"
                 ));
                 return Outcome::Exit(LOST);
             }

@@ -1,9 +1,8 @@
-use std::io::{self, Write};
-
 use super::Outcome;
 use super::context::Context;
+use super::failure;
 use crate::cli::StatusArgs;
-use crate::output::{json, table};
+use crate::output::{json, print, table};
 
 /// Shows holders and waiters.
 pub fn status(args: &StatusArgs, context: &Context) -> anyhow::Result<Outcome> {
@@ -15,7 +14,6 @@ pub fn status(args: &StatusArgs, context: &Context) -> anyhow::Result<Outcome> {
         locks.retain(|lock| !lock.holders.is_empty() || !lock.waiters.is_empty());
     }
     let text = if args.json { json(&locks) } else { table(&locks, context.colour()) };
-    // A reader that went away (`status | head`) has seen enough.
-    let _ = io::stdout().write_all(text.as_bytes());
+    print(text.as_bytes()).map_err(|error| failure::of_printing(&error))?;
     Ok(Outcome::SUCCESS)
 }

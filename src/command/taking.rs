@@ -11,8 +11,10 @@ use super::context::Context;
 use super::failure::{BUSY, Failed, UNREACHABLE, Usage};
 use crate::account::ACCOUNT;
 use crate::cli::LockArgs;
-use crate::config::WaitSetting;
-use crate::lock::{DurationText, Lease, Metadata, NotTaken, OwnerToken, Request, Store, Ttl, Wait, acquire};
+use crate::config::{Config, WaitSetting};
+use crate::lock::{
+    DurationText, Kind, Lease, Metadata, NotTaken, OwnerToken, Request, Store, Ttl, Wait, acquire,
+};
 use crate::output::{WaitDisplay, busy};
 use crate::process::Signals;
 
@@ -40,6 +42,7 @@ impl Taking {
         }
         let request = Request {
             key: args.key.clone(),
+            kind: kind(args, config),
             token: OwnerToken::random(),
             ttl,
             min_hold,
@@ -129,6 +132,15 @@ impl Taking {
             }
             Err(NotTaken::Store(error)) => Err(context.explain(error)),
         }
+    }
+}
+
+fn kind(args: &LockArgs, config: &Config) -> Kind {
+    match (args.permits, args.shared, config.permits) {
+        (Some(permits), ..) | (None, false, Some(permits)) => Kind::Permits(permits),
+        (None, true, _) => Kind::Shared,
+        _ if config.shared.unwrap_or(false) => Kind::Shared,
+        _ => Kind::Exclusive,
     }
 }
 

@@ -17,7 +17,8 @@ impl Hurry for Wishes {
 
     fn is_great(&mut self) -> bool {
         while let Some(arrived) = self.signals.next() {
-            if !arrived.is_for_the_command() && std::mem::replace(&mut self.told, true) {
+            let is_wish = !arrived.is_for_the_command() && !arrived.is_same_wish;
+            if is_wish && std::mem::replace(&mut self.told, true) {
                 return true;
             }
         }

@@ -4,6 +4,7 @@
 
 mod keeper;
 mod key;
+mod kind;
 mod lease;
 mod metadata;
 mod request;
@@ -14,6 +15,7 @@ mod waiting;
 
 pub use keeper::{Hurry, Keeper, Kept, Progress};
 pub use key::Key;
+pub use kind::Kind;
 pub use lease::Lease;
 pub use metadata::{Metadata, unix_millis};
 pub use request::Request;

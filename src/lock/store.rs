@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use super::{FencingToken, Key, Metadata, OwnerToken, Request};
+use super::{FencingToken, Key, Kind, Metadata, OwnerToken, Request};
 use crate::clock::Deadline;
 
 /// How long a call may take, and what ends it early.
@@ -72,6 +72,8 @@ pub enum Renewal {
 #[derive(Debug)]
 pub struct LockStatus {
     pub key: Key,
+    /// As what it is in use; exclusive when it is not.
+    pub kind: Kind,
     pub holders: Vec<Holding>,
     pub waiters: Vec<Waiter>,
 }
@@ -79,6 +81,7 @@ pub struct LockStatus {
 /// Somebody in the queue.
 #[derive(Debug)]
 pub struct Waiter {
+    pub kind: Kind,
     pub metadata: Metadata,
 }
 
@@ -113,12 +116,29 @@ pub enum StoreError {
     /// The key holds something that is not a lock.
     #[error("'{key}' is not a lock: {store} has {found} under that name; choose another key")]
     NotALock { store: String, key: Key, found: String },
+    /// The key is in use as another kind of lock than the one asked for.
+    #[error("'{key}' is in use as {}; {}", in_use(.found), how_to_join(.found))]
+    OtherKind { key: Key, found: Kind },
     /// The store itself cannot be used.
     #[error("{store} cannot be used: {why}")]
     Unusable { store: String, why: String },
     /// The interrupt of the [`Patience`] came first; the outcome is unknown.
     #[error("interrupted")]
     Interrupted,
+}
+
+fn in_use(found: &Kind) -> String {
+    match found {
+        Kind::Permits(permits) => format!("a semaphore of {permits}"),
+        _ => "a lock without permits".to_owned(),
+    }
+}
+
+fn how_to_join(found: &Kind) -> String {
+    match found {
+        Kind::Permits(permits) => format!("ask with --permits {permits}, or choose another key"),
+        _ => "ask without --permits, or choose another key".to_owned(),
+    }
 }
 
 /// Where locks are kept.
@@ -137,7 +157,7 @@ pub trait Store: Send {
     fn wait(&mut self, request: &Request, patience: &Patience) -> Result<bool, StoreError>;
 
     /// Does ahead, while there is time, what the confirmation of a grant and its release begin with.
-    fn get_ready(&mut self) {}
+    fn get_ready(&mut self, _request: &Request) {}
 
     /// To be called after a grant when nothing is urgent any more: tells the next in line that it is the first.
     fn settle(&mut self, _request: &Request) {}

@@ -137,7 +137,7 @@ impl Line<'_> {
                 Ok(Take::Busy(busy)) => {
                     self.backoff = RETRY.0;
                     if queued {
-                        self.store.get_ready();
+                        self.store.get_ready(self.request);
                         self.wait_for_news(start, limit, &busy)?;
                     }
                     if ran_out() {

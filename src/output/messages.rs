@@ -35,3 +35,16 @@ fn line(text: impl Display) {
     let text = format!("redlock: {text}").replace(['\n', '\r'], " ") + "\n";
     let _ = io::stderr().write_all(text.as_bytes());
 }
+
+/// Prints what was asked for. A reader that went away (`status | head`) has seen enough.
+///
+/// # Errors
+///
+/// Standard output took less than all of it.
+pub fn print(text: &[u8]) -> io::Result<()> {
+    let mut stdout = io::stdout();
+    match stdout.write_all(text).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
+        _ => Ok(()),
+    }
+}

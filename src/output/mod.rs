@@ -5,7 +5,7 @@ mod table;
 mod waiting;
 mod words;
 
-pub use messages::Messages;
+pub use messages::{Messages, print};
 pub use table::{json, table};
 pub use waiting::WaitDisplay;
 pub use words::{busy, holder, lost_to};

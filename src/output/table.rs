@@ -4,7 +4,7 @@ use clap::builder::styling::Style;
 use serde_json::{Value, json};
 
 use super::words::{age, pids};
-use crate::lock::{DurationText, Holding, LockStatus, Metadata};
+use crate::lock::{DurationText, Holding, Kind, LockStatus, Metadata, Waiter};
 
 /// Locks as a table: a line for each holder and each waiter.
 pub fn table(locks: &[LockStatus], colour: bool) -> String {
@@ -14,15 +14,23 @@ pub fn table(locks: &[LockStatus], colour: bool) -> String {
         if lock.holders.is_empty() && lock.waiters.is_empty() {
             rows.push(row(key, "free", None, None, None));
         }
-        for holder in &lock.holders {
-            let state = if holder.broken { "broken" } else { "held" };
+        for (place, holder) in lock.holders.iter().enumerate() {
+            let held = match lock.kind {
+                Kind::Exclusive => "held".to_owned(),
+                Kind::Shared => "shared".to_owned(),
+                Kind::Permits(permits) => format!("held {}/{permits}", place + 1),
+            };
+            let state = if holder.broken { "broken" } else { &held };
             let left = Some(holder.left.map_or("for ever".to_owned(), |left| DurationText(left).to_string()));
             rows.push(row(key, state, holder.metadata.as_ref(), holder.since, left));
         }
         for (place, waiter) in lock.waiters.iter().enumerate() {
             rows.push(row(
                 key,
-                &format!("waiting {}", place + 1),
+                &match waiter.kind {
+                    Kind::Shared => format!("waiting {} to share", place + 1),
+                    _ => format!("waiting {}", place + 1),
+                },
                 Some(&waiter.metadata),
                 Some(waiter.metadata.since),
                 None,
@@ -75,12 +83,34 @@ pub fn json(locks: &[LockStatus]) -> String {
     let locks = locks.iter().map(|lock| {
         json!({
             "key": lock.key.as_str(),
-            "kind": "exclusive",
+            "kind": kind(lock.kind),
+            "permits": permits(lock.kind),
             "holders": lock.holders.iter().map(holder).collect::<Vec<_>>(),
-            "waiters": lock.waiters.iter().map(|waiter| who(&waiter.metadata, Some(waiter.metadata.since))).collect::<Vec<_>>(),
+            "waiters": lock.waiters.iter().map(waiter).collect::<Vec<_>>(),
         })
     });
     format!("{:#}\n", Value::from_iter(locks))
+}
+
+fn waiter(waiter: &Waiter) -> Value {
+    let mut value = who(&waiter.metadata, Some(waiter.metadata.since));
+    value["kind"] = kind(waiter.kind).into();
+    value
+}
+
+fn kind(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Exclusive => "exclusive",
+        Kind::Shared => "shared",
+        Kind::Permits(_) => "semaphore",
+    }
+}
+
+fn permits(kind: Kind) -> Option<u32> {
+    match kind {
+        Kind::Permits(permits) => Some(permits.get()),
+        _ => None,
+    }
 }
 
 fn holder(holding: &Holding) -> Value {

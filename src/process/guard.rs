@@ -19,11 +19,26 @@ use super::tree::{self, Reach, Reaped};
 use super::wire::{Ended, Line, Order, Report, Status};
 use crate::clock::{BootTime, Deadline};
 
+/// What becomes of the processes that outlive the command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leftovers {
+    /// The job has ended; they run on, unguarded.
+    Leave,
+    /// The job ends with the last of them.
+    Await,
+    /// They are told to end, and are killed some time later.
+    Stop,
+}
+
 /// Forks the guard. Returns its pid and the line to it.
 ///
 /// To be called before any thread is started: the guard goes on running Rust code after the fork,
 /// which only a process with one thread may. See fork(2) and signal-safety(7).
-pub fn fork_guard(command: CommandLine, kill_after: Duration) -> io::Result<(Pid, Line)> {
+pub fn fork_guard(
+    command: CommandLine,
+    kill_after: Duration,
+    leftovers: Leftovers,
+) -> io::Result<(Pid, Line)> {
     let (front, back) = Line::pair()?;
     // If the guard is killed, its orphans come to us, and we kill them.
     prctl::set_child_subreaper(true)?;
@@ -37,7 +52,7 @@ pub fn fork_guard(command: CommandLine, kill_after: Duration) -> io::Result<(Pid
     match unsafe { fork() } {
         Ok(ForkResult::Child) => {
             drop(front);
-            if let Ok(mut guard) = Guard::new(back, kill_after) {
+            if let Ok(mut guard) = Guard::new(back, kill_after, leftovers) {
                 guard.watch(command.prepare(), &caller);
             }
             end()
@@ -64,13 +79,17 @@ struct Guard {
     deaths: SignalFd,
     timer: TimerFd,
     kill_after: Duration,
+    leftovers: Leftovers,
     command: Option<i32>,
     deadline: Option<Deadline>,
     /// When the job is to be killed, once it was told to stop.
     kill_at: Option<Deadline>,
     /// Until when processes that outlive the command may be on their way out, too.
     settled_at: Option<Deadline>,
+    /// They were not, and it was decided what becomes of them.
+    settled: bool,
     expired: bool,
+    /// How the command ended. While others are awaited its pid may come back.
     status: Option<Status>,
     reported: bool,
 }
@@ -80,7 +99,7 @@ struct Guard {
 const SETTLING: Duration = Duration::from_millis(50);
 
 impl Guard {
-    fn new(line: Line, kill_after: Duration) -> nix::Result<Guard> {
+    fn new(line: Line, kill_after: Duration, leftovers: Leftovers) -> nix::Result<Guard> {
         // Outside the job's group, so that the terminal's signals and stops do not touch it.
         setpgid(Pid::from_raw(0), Pid::from_raw(0))?;
         prctl::set_name(tree::GUARD_NAME)?;
@@ -96,10 +115,12 @@ impl Guard {
             deaths,
             timer,
             kill_after,
+            leftovers,
             command: None,
             deadline: None,
             kill_at: None,
             settled_at: None,
+            settled: false,
             expired: false,
             status: None,
             reported: false,
@@ -124,7 +145,7 @@ impl Guard {
                     Some(Order::Start { env, deadline }) => {
                         self.start(&mut command, &env, caller, deadline.map(BootTime::from_nanos));
                     }
-                    Some(order) => self.obey(order),
+                    Some(order) => self.obey(order, caller),
                     None => self.abandoned(),
                 }
             }
@@ -166,7 +187,7 @@ impl Guard {
         }
     }
 
-    fn obey(&mut self, order: Order) {
+    fn obey(&mut self, order: Order, caller: &Caller) {
         match order {
             Order::Start { .. } => {}
             Order::Extend { deadline } => {
@@ -177,6 +198,10 @@ impl Guard {
             Order::Signal(signal) => {
                 tree::signal_all(signal, Reach::OwnJob);
                 tree::signal_all(libc::SIGCONT, Reach::OwnJob);
+            }
+            Order::SignalOutside(signal) => {
+                tree::signal_outside(caller.group, signal);
+                tree::signal_outside(caller.group, libc::SIGCONT);
             }
             Order::SignalCommand(signal) => {
                 if let (Some(pid), None) = (self.command, self.status) {
@@ -202,7 +227,21 @@ impl Guard {
         if self.kill_at.is_some_and(Deadline::has_passed) {
             self.kill();
         } else if self.kill_at.is_none() && self.settled_at.is_some_and(Deadline::has_passed) {
-            self.report(true);
+            self.settle();
+        }
+    }
+
+    /// Decides about the processes that the command left behind.
+    fn settle(&mut self) {
+        let Some(status) = self.status else { return };
+        (self.settled_at, self.settled) = (None, true);
+        match self.leftovers {
+            Leftovers::Leave => self.report(true),
+            Leftovers::Await => self.line.send(&Report::CommandEnded(status)),
+            Leftovers::Stop => {
+                self.line.send(&Report::CommandEnded(status));
+                self.stop(Deadline::after(self.kill_after));
+            }
         }
     }
 
@@ -216,7 +255,7 @@ impl Guard {
         self.kill_at = Some(BootTime::now());
         tree::kill_all(|pid, status| {
             if self.command == Some(pid) {
-                self.status = Some(status);
+                self.status.get_or_insert(status);
             }
         });
         self.report(false);
@@ -225,7 +264,9 @@ impl Guard {
     fn reap(&mut self) {
         let alive = loop {
             match tree::reap() {
-                Reaped::Died(pid, status) if self.command == Some(pid) => self.status = Some(status),
+                Reaped::Died(pid, status) if self.command == Some(pid) => {
+                    self.status.get_or_insert(status);
+                }
                 Reaped::Died(..) => {}
                 Reaped::Alive => break true,
                 Reaped::Childless => break false,
@@ -236,7 +277,7 @@ impl Guard {
         }
         if !alive {
             self.report(false);
-        } else if self.kill_at.is_none() && self.settled_at.is_none() {
+        } else if self.kill_at.is_none() && self.settled_at.is_none() && !self.settled {
             self.settled_at = Some(Deadline::after(SETTLING));
         }
     }

@@ -17,7 +17,10 @@ pub fn take_over() {
         unsafe {
             if libc::fcntl(fd, libc::F_GETFD) == -1 {
                 CLOSED_STREAMS.fetch_or(1 << fd, Ordering::Relaxed);
-                libc::open(c"/dev/null".as_ptr(), libc::O_RDWR);
+                // Without it the next file that is opened would be a standard stream.
+                if libc::open(c"/dev/null".as_ptr(), libc::O_RDWR) == -1 {
+                    libc::_exit(70);
+                }
             }
         }
     }

@@ -1,12 +1,13 @@
 use std::io;
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::unistd::Pid;
 
 use super::command::CommandLine;
-use super::guard::fork_guard;
+use super::guard::{Leftovers, fork_guard};
 use super::signals::{Arrived, Signals};
 use super::wire::{Ended, Line, Order, Report, Status};
 use super::{inherited, tree};
@@ -17,12 +18,16 @@ pub struct Job {
     line: Line,
     guard: Pid,
     command: Option<i32>,
+    /// How the command ended, when that was before the job's end.
+    command_end: Option<Status>,
 }
 
 /// What happened next.
 #[derive(Debug)]
 pub enum Event {
     Signal(Arrived),
+    /// The command ended and left processes behind, which are being awaited or stopped.
+    CommandEnded,
     /// The job's end. With `guard_lost` the guard was killed, and redlock killed the job.
     Ended {
         ended: Ended,
@@ -45,10 +50,10 @@ pub enum NotStarted {
 impl Job {
     /// Makes the guard. To be called before any thread is started.
     ///
-    /// `kill_after` is the time between SIGTERM and SIGKILL when the deadline comes near.
-    pub fn prepare(command: CommandLine, kill_after: Duration) -> io::Result<Job> {
-        let (guard, line) = fork_guard(command, kill_after)?;
-        Ok(Job { line, guard, command: None })
+    /// `kill_after` is the time between SIGTERM and SIGKILL when the deadline comes near, and for leftovers.
+    pub fn prepare(command: CommandLine, kill_after: Duration, leftovers: Leftovers) -> io::Result<Job> {
+        let (guard, line) = fork_guard(command, kill_after, leftovers)?;
+        Ok(Job { line, guard, command: None, command_end: None })
     }
 
     pub fn guard_pid(&self) -> u32 {
@@ -71,13 +76,13 @@ impl Job {
             }
             Some(Report::NotStarted { errno: libc::ENOENT, .. }) => Err(NotStarted::NotFound),
             Some(Report::NotStarted { message, .. }) => Err(NotStarted::NotExecutable(message)),
-            Some(Report::Ended(_)) | None => Err(NotStarted::NoGuard),
+            Some(Report::CommandEnded(_) | Report::Ended(_)) | None => Err(NotStarted::NoGuard),
         }
     }
 
     /// A handle for telling the guard from another thread.
     pub fn control(&self) -> io::Result<Control> {
-        Ok(Control(self.line.try_clone()?))
+        Ok(Control(Arc::new(self.line.try_clone()?)))
     }
 
     /// Waits for a signal, the job's end, or `until`.
@@ -100,6 +105,10 @@ impl Job {
             if fds[1].any().unwrap_or(false) {
                 match self.line.receive() {
                     Some(Report::Ended(ended)) => return Event::Ended { ended, guard_lost: false },
+                    Some(Report::CommandEnded(status)) => {
+                        self.command_end = Some(status);
+                        return Event::CommandEnded;
+                    }
                     Some(_) => {}
                     None => return Event::Ended { ended: self.kill_without_guard(), guard_lost: true },
                 }
@@ -109,19 +118,19 @@ impl Job {
 
     /// The guard is dead: its orphans are ours now, and none may live on unguarded.
     fn kill_without_guard(&self) -> Ended {
-        let mut end = Status::Signaled(libc::SIGKILL);
+        let mut end = self.command_end;
         tree::kill_all(|pid, status| {
             if self.command == Some(pid) {
-                end = status;
+                end.get_or_insert(status);
             }
         });
-        Ended { status: end, expired: false, leftovers: false }
+        Ended { status: end.unwrap_or(Status::Signaled(libc::SIGKILL)), expired: false, leftovers: false }
     }
 }
 
 /// Tells the guard what to do with the job.
-#[derive(Debug)]
-pub struct Control(Line);
+#[derive(Clone, Debug)]
+pub struct Control(Arc<Line>);
 
 impl Control {
     /// Moves the deadline.
@@ -132,6 +141,11 @@ impl Control {
     /// Passes a signal to the whole job, and wakes what is stopped.
     pub fn signal(&self, signal: i32) {
         self.0.send(&Order::Signal(signal));
+    }
+
+    /// Passes a signal to what left the caller's process group, and wakes what is stopped of it.
+    pub fn signal_outside(&self, signal: i32) {
+        self.0.send(&Order::SignalOutside(signal));
     }
 
     /// Passes a signal to the command alone.

@@ -24,12 +24,12 @@ pub struct Signals {
     delivery: SignalDelivery<UnixStream, WithOrigin>,
     /// Taken from the delivery, not yet asked for.
     arrived: VecDeque<Origin>,
-    /// The one that was handed out last, and when.
+    /// The one that was handed out last and not for the command alone, and when.
     last: Option<(c_int, BootTime)>,
 }
 
-/// The same signal again within this time is the same wish: timeout(1) signals redlock, and then the group
-/// in which redlock and its job are.
+/// Two signals within this time are one wish: timeout(1) signals redlock, and then the group in which redlock and
+/// its job are; systemd sends SIGHUP right after SIGTERM.
 const ONE_WISH: Duration = Duration::from_millis(20);
 
 /// A signal that arrived.
@@ -39,6 +39,8 @@ pub struct Arrived {
     /// The kernel sent it to the whole foreground process group, for a key such as Ctrl-C: the
     /// command has it already. A signal of kill(2) went to redlock alone. See sigaction(2), `si_code`.
     pub from_terminal: bool,
+    /// It belongs to the one before, which came just now.
+    pub is_same_wish: bool,
 }
 
 impl Signals {
@@ -71,12 +73,18 @@ impl Signals {
         }
         loop {
             let origin = self.arrived.pop_front()?;
-            let arrived = Arrived { signal: origin.signal, from_terminal: origin.cause == Cause::Kernel };
             let now = BootTime::now();
-            let again =
-                self.last.is_some_and(|(signal, at)| signal == arrived.signal && now.since(at) < ONE_WISH);
-            if arrived.is_for_the_command() || !again {
-                self.last = Some((arrived.signal, now));
+            let before = self.last.filter(|(_, at)| now.since(*at) < ONE_WISH);
+            let arrived = Arrived {
+                signal: origin.signal,
+                from_terminal: origin.cause == Cause::Kernel,
+                is_same_wish: before.is_some(),
+            };
+            if arrived.is_for_the_command() {
+                return Some(arrived);
+            }
+            if before.is_none_or(|(signal, _)| signal != arrived.signal) {
+                self.last = Some((arrived.signal, before.map_or(now, |(_, at)| at)));
                 return Some(arrived);
             }
         }
@@ -84,6 +92,12 @@ impl Signals {
 }
 
 impl Arrived {
+    /// A key at the terminal, such as Ctrl-C. The end of the terminal is none, and comes more than once: from the
+    /// kernel, and from the shell.
+    pub fn is_key(self) -> bool {
+        self.from_terminal && self.signal != SIGHUP
+    }
+
     /// A signal that has no meaning but the one that the command gives it.
     pub fn is_for_the_command(self) -> bool {
         matches!(self.signal, SIGUSR1 | SIGUSR2)

@@ -6,7 +6,7 @@ use std::time::Duration;
 use std::{fs, thread};
 
 use nix::errno::Errno;
-use nix::unistd::Pid;
+use nix::unistd::{Pid, getpgid};
 
 use super::wire::Status;
 
@@ -28,6 +28,27 @@ pub enum Reach {
 pub fn signal_all(signal: c_int, reach: Reach) {
     for pid in descendants(reach) {
         send(pid, signal);
+    }
+}
+
+/// Whether the process with this pid is an ancestor of this one.
+pub fn is_below(ancestor: u32) -> bool {
+    let mut pid = std::process::id();
+    while pid > 1 && pid != ancestor {
+        // The fourth field of proc_pid_stat(5); the second, in parentheses, may contain anything.
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let parent = stat.rsplit_once(") ").and_then(|(_, fields)| fields.split(' ').nth(1)?.parse().ok());
+        pid = parent.unwrap_or(0);
+    }
+    pid == ancestor
+}
+
+/// Sends `signal` to the descendants that are in another process group than `group`, as [`Reach::OwnJob`].
+pub fn signal_outside(group: Pid, signal: c_int) {
+    for pid in descendants(Reach::OwnJob) {
+        if getpgid(Some(Pid::from_raw(pid))).is_ok_and(|its| its != group) {
+            send(pid, signal);
+        }
     }
 }
 

@@ -17,6 +17,8 @@ pub enum Order {
     Extend { deadline: u64 },
     /// Pass a signal to the whole job.
     Signal(i32),
+    /// Pass a signal to what left the caller's process group.
+    SignalOutside(i32),
     /// Pass a signal to the command alone.
     SignalCommand(i32),
     /// End the whole job: SIGTERM now, SIGKILL at `kill_at`.
@@ -36,6 +38,8 @@ pub enum Report {
         errno: i32,
         message: String,
     },
+    /// The command ended before the job did: what it left behind is being awaited or stopped.
+    CommandEnded(Status),
     Ended(Ended),
 }
 
@@ -45,7 +49,7 @@ pub struct Ended {
     pub status: Status,
     /// The deadline passed while the command ran: the guard stopped the job.
     pub expired: bool,
-    /// The command left processes behind.
+    /// The command left processes behind, and they run on.
     pub leftovers: bool,
 }
 
@@ -91,7 +95,8 @@ impl Line {
             match received {
                 Ok(packet) if packet.is_empty() => return None,
                 Ok(packet) => return postcard::from_bytes(&packet).ok(),
-                Err(Errno::EINTR) => {}
+                // A guard that ends with an order unread leaves an error, and behind it what it reported.
+                Err(Errno::EINTR | Errno::ECONNRESET) => {}
                 Err(_) => return None,
             }
         }

@@ -48,6 +48,9 @@ fn options() {
         (&["-k", "redlock:x", "--", "true"], "choose another"),
         (&["-k", "X", "--ttl", "0", "--", "true"], "500ms, 30s"),
         (&["-k", "X", "--ttl=-1", "--", "true"], "500ms, 30s"),
+        (&["-k", "X", "--permits", "0", "--", "true"], "1 or more"),
+        (&["-k", "X", "--permits", "-1", "--", "true"], "1 or more"),
+        (&["-k", "X", "--permits", "2", "--shared", "--", "true"], "cannot be used with"),
         (&["-k", "X", "--ttl", "3 parsecs", "--", "true"], "500ms, 30s"),
         (&["-k", "X", "--ttl", "99999999999999999999", "--", "true"], "500ms, 30s"),
         (&["-k", "X", "--ttl", "4s", "--kill-after", "5s", "--", "true"], "for example 1s"),
@@ -58,6 +61,7 @@ fn options() {
         (&["--", "true"], "--key <KEY>"),
         (&["-k", "X", "--tll", "3s", "--", "true"], "--ttl"),
         (&["-k", "X", "--on-lost", "panic", "--", "true"], "terminate, continue"),
+        (&["-k", "X", "--leftovers", "forget", "--", "true"], "release, wait, kill"),
         (&["-k", "X", "true"], "--"),
     ];
     for (args, form) in cases {
@@ -129,6 +133,7 @@ fn files() {
         (write("broken", "ttl = = canary\n", 0o600), "line 1"),
         (write("unknown", "\ntll = \"3s\"\n", 0o600), "unknown field `tll`"),
         (write("value", "ttl = \"soon\"\n", 0o600), "500ms, 30s"),
+        (write("word", "leftovers = \"forget\"\n", 0o600), "`release`, `wait`, `kill`"),
         (write("open", &with_password, 0o644), "chmod 600"),
         (folder.path("missing").display().to_string(), "there is no configuration file"),
     ] {

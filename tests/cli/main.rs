@@ -6,6 +6,7 @@ mod harness;
 mod github;
 mod input;
 mod keeper;
+mod leftovers;
 mod signals;
 mod status;
 mod streams;

@@ -139,19 +139,6 @@ fn nohup_survives_a_hangup() {
     assert_eq!(run.finish().expect(0).stdout, "end\n");
 }
 
-#[test]
-fn what_is_left_behind_lives_on_and_is_told() {
-    let store = Store::local();
-    let file = store.folder.path("pid");
-    let script = format!("sleep 100 >/dev/null 2>&1 & echo $! > {}", file.display());
-    let run = store.redlock(&["run", "-k", "X", "--", "sh", "-c", &script]).run().expect(0);
-    assert!(run.line().contains("left processes behind"), "{run:?}");
-    let pid = pid_in(&file);
-    assert!(is_alive(pid));
-    store.redlock(&["run", "-k", "X", "--", "true"]).run().expect(0);
-    let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
-}
-
 /// A signal during the splay, before anything was taken.
 #[test]
 fn the_splay_ends_with_a_signal() {
@@ -357,4 +344,39 @@ fn a_waiter_that_is_told_to_end_leaves_the_queue() {
         second.finish().expect(0);
         assert_eq!(store.order(), ["second"]);
     }
+}
+
+/// The guard ends with a signal for the command still unread: what it reported before is what counts.
+#[test]
+fn a_report_is_read_behind_an_order_that_was_not() {
+    let store = Store::local();
+    let run =
+        store.redlock(&["run", "-k", "X", "--", "sh", "-c", "trap '' USR1 USR2; sleep 0.5; exit 7"]).spawn();
+    let (guard, command) = (run.guard(), command_of(&run));
+    let send = |pid, signal| kill(Pid::from_raw(pid), signal).expect("a signal");
+    send(guard, Signal::SIGSTOP);
+    send(run.pid(), Signal::SIGUSR1);
+    send(run.pid(), Signal::SIGUSR2);
+    eventually(Duration::from_secs(10), "the end of the command", || !is_alive(command));
+    send(run.pid(), Signal::SIGSTOP);
+    send(guard, Signal::SIGCONT);
+    eventually(Duration::from_secs(10), "the end of the guard", || !is_alive(guard));
+    send(run.pid(), Signal::SIGCONT);
+    run.finish().expect(7);
+}
+
+/// As systemd does with SendSIGHUP=: one wish, after which the command cleans up.
+#[test]
+fn two_signals_at_once_are_one_wish() {
+    let store = Store::local();
+    let ready = store.folder.path("ready");
+    let script = format!(
+        "trap '' HUP; trap 'sleep 0.2; echo cleaned; exit 0' TERM; touch '{}'; while :; do sleep 0.05; done",
+        ready.display()
+    );
+    let run = store.redlock(&["run", "-k", "X", "--", "bash", "-c", &script]).spawn();
+    await_file(&ready);
+    run.signal(Signal::SIGTERM);
+    run.signal(Signal::SIGHUP);
+    assert_eq!(run.finish().expect(0).stdout, "cleaned\n");
 }

@@ -155,6 +155,35 @@ fn on_lost_continue_lets_the_command_end() {
     redis.cli(&["SET", "X", "another", "PX", "60000"]);
     let run = run.finish().expect(79);
     assert_eq!(run.stdout, "end\n");
-    assert!(run.line().contains("the command goes on without it"), "{run:?}");
+    assert!(run.line().contains("the job goes on without it"), "{run:?}");
     assert_eq!(redis.cli(&["GET", "X"]), "another");
+}
+
+/// What was asked for and could not be printed is a failure; a reader that went away is none.
+#[test]
+fn output_that_goes_nowhere() {
+    let store = Store::local();
+    for args in [&["status", "--json", "X"][..], &["completions", "bash"], &["--help"], &["--version"]] {
+        let mut full = store.redlock(args);
+        full.command.stdout(std::fs::OpenOptions::new().write(true).open("/dev/full").expect("/dev/full"));
+        assert!(full.run().expect(1).line().contains("cannot write to standard output"), "{args:?}");
+    }
+}
+
+/// There is no descriptor left for the job, or no thread for the keeper: no start, or the job goes on.
+#[test]
+fn little_to_work_with() {
+    for store in [Store::local(), Store::redis()] {
+        for files in 4..14 {
+            let started = store.folder.path(&format!("started {files}"));
+            let script = format!("touch '{}'; sleep 1.2; echo done", started.display());
+            let program = env!("CARGO_BIN_EXE_redlock");
+            let limit = format!("--nofile={files}");
+            let run = [&limit, program, "run", "-k", "X", "-t", "2s", "--", "/bin/sh", "-c", &script];
+            let run = Redlock::under("prlimit", &run).server(&store.url).run();
+            assert_eq!(started.exists(), run.code() == 0, "{files}: {run:?}");
+            assert_eq!(run.stdout, if started.exists() { "done\n" } else { "" }, "{files}: {run:?}");
+            store.redlock(&["run", "-k", "X", "--wait", "1s", "--", "true"]).run().expect(0);
+        }
+    }
 }

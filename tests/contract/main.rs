@@ -8,6 +8,7 @@ mod commands;
 mod death;
 mod fencing;
 mod keys;
+mod kinds;
 mod redis_only;
 mod script;
 mod shown;
@@ -29,6 +30,8 @@ macro_rules! contract {
             a_job_may_take_its_own_lock_again_below_another
             a_lock_taken_by_hand_may_be_taken_again
             a_job_does_not_outlive_the_lock_taken_by_hand
+            a_job_elsewhere_does_not_outlive_the_lock
+            a_lock_that_another_holds_at_the_end_is_lost
         }
         fencing { tokens_grow tokens_grow_when_the_store_forgets }
         waiting {
@@ -63,7 +66,19 @@ macro_rules! contract {
         breaking { breaking_needs_a_yes breaking_stops_the_job_first breaking_ends_a_min_hold }
         keys { odd_keys_are_keys odd_keys_are_apart }
         shown { holder_and_waiters hostile_labels_are_harmless }
-        witness { fifty_workers_never_meet }
+        kinds {
+            readers_hold_it_together
+            a_reader_does_not_overtake_a_writer
+            readers_in_a_row_are_let_in_together
+            a_writer_waits_for_the_last_reader
+            permits_are_handed_over
+            one_kind_at_a_time
+            a_shared_lock_is_broken_for_all
+            a_permit_kept_by_min_hold
+            by_hand
+            a_writer_inside_readers_is_refused
+        }
+        witness { fifty_workers_never_meet readers_and_writers_never_meet never_more_than_the_permits }
     })* };
 }
 

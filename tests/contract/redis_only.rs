@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use crate::harness::{Redis, Store};
+use nix::sys::signal::Signal;
+
+use crate::harness::{Redis, Store, eventually};
 
 #[test]
 fn scripts_may_be_flushed_at_any_time() {
@@ -140,4 +142,45 @@ fn hostile_metadata_is_harmless() {
 
 fn server(store: &Store) -> &Redis {
     store.redis.as_ref().expect("Redis")
+}
+
+/// A library that knows nothing of readers and permits is kept out by them.
+#[test]
+fn several_holders_keep_a_foreign_one_out() {
+    for options in [&["--shared"][..], &["--permits", "2"]] {
+        let store = Store::redis();
+        let redis = server(&store);
+        let holder = store.hold("X", options);
+        let second = store.redlock(&[&["acquire", "--key", "X", "--ttl", "60s"][..], options].concat());
+        let token = second.run().expect(0).stdout;
+        let take = || redis.cli(&["set", "X", "somebody", "NX", "PX", "60000"]);
+        assert_eq!(take(), "");
+        holder.let_go().expect(0);
+        assert_eq!(take(), "");
+        store.redlock(&["release", "--key", "X", "--token", token.trim()]).run().expect(0);
+        assert_eq!(take(), "OK");
+        assert_eq!(redis.cli(&["get", "X"]), "somebody");
+    }
+}
+
+/// Also where no job lives long enough to be renewed: the server learns the script from those who wait.
+#[test]
+fn the_next_in_line_knows_when_the_lease_ends() {
+    let store = Store::redis();
+    assert_eq!(server(&store).cli(&["script", "flush"]), "OK");
+    let first = store.hold("X", &["--ttl", "2s"]);
+    let job = ["run", "--key", "X", "--wait", "--ttl", "2s", "--", "sleep", "60"];
+    let second = store.redlock(&job).spawn();
+    store.await_waiters("X", 1);
+    let third = store.wait_in_line("X", "third", &[]);
+    store.await_waiters("X", 2);
+    first.let_go().expect(0);
+    eventually(Duration::from_secs(5), "the second one holds it", || {
+        store.status("X")["holders"][0]["pid"] == u64::try_from(second.pid()).expect("a pid")
+    });
+    let start = Instant::now();
+    second.signal(Signal::SIGKILL);
+    second.finish().expect(-9);
+    third.finish().expect(0);
+    assert!(start.elapsed() < Duration::from_secs(4), "took {:?}", start.elapsed());
 }

@@ -1,6 +1,6 @@
 use std::time::{Duration, Instant};
 
-use crate::harness::{Finished, Redlock, Store, children, eventually, is_alive};
+use crate::harness::{Finished, Redlock, Store, await_file, children, eventually, is_alive};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_redlock");
 
@@ -119,6 +119,48 @@ pub fn a_job_does_not_outlive_the_lock_taken_by_hand(store: &Store) {
     let lost = inner.finish().expect(79);
     assert!(lost.line().contains("lost 'X'"), "{lost:?}");
     next.let_go().expect(0);
+}
+
+/// With the environment of a job, and not below its guard, as at(1) or tmux start it.
+pub fn a_job_elsewhere_does_not_outlive_the_lock(store: &Store) {
+    let variables = store.folder.path("variables");
+    let job = [
+        "run",
+        "--key",
+        "X",
+        "--ttl",
+        "1500ms",
+        "--",
+        "sh",
+        "-c",
+        "env > \"$0.new\"; mv \"$0.new\" \"$0\"; cat",
+    ];
+    let job = [&job[..], &[variables.to_str().expect("a path")]].concat();
+    let outer = store.redlock(&job).open_stdin().spawn();
+    await_file(&variables);
+    let mut elsewhere = store.redlock(&["run", "--key", "X", "--ttl", "1500ms", "--", "sleep", "60"]);
+    for line in std::fs::read_to_string(&variables).expect("variables").lines() {
+        if let Some((name, value)) = line.split_once('=').filter(|(name, _)| name.starts_with("REDLOCK_")) {
+            elsewhere.command.env(name, value);
+        }
+    }
+    let elsewhere = elsewhere.spawn();
+    let runs = || children(elsewhere.guard()).first().is_some_and(|&command| is_alive(command));
+    eventually(Duration::from_secs(10), "the job", runs);
+    outer.let_go().expect(0);
+    elsewhere.finish().expect(79);
+}
+
+/// It ended before it was renewed, so only the release tells.
+pub fn a_lock_that_another_holds_at_the_end_is_lost(store: &Store) {
+    let holder = store.hold("X", &["--ttl", "60s"]);
+    for _ in 0..2 {
+        store.redlock(&["break", "--key", "X", "--yes"]).run().expect(0);
+    }
+    let other = store.hold("X", &[]);
+    let lost = holder.let_go().expect(79);
+    assert!(lost.line().contains("lost 'X': it is held by"), "{lost:?}");
+    other.let_go().expect(0);
 }
 
 /// Takes X and returns the owner token.

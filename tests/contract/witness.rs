@@ -9,7 +9,7 @@ use nix::sys::signal::Signal;
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use nix::unistd::Pid;
 
-use crate::harness::{Redlock, Running, Store, Witness, is_alive};
+use crate::harness::{Redlock, Rules, Running, Store, Witness, is_alive};
 
 const WORKERS: usize = 50;
 const ACQUISITIONS: usize = 2000;
@@ -24,10 +24,10 @@ pub fn fifty_workers_never_meet(store: &Store) {
     let seed = fastrand::u64(..);
     let mut random = fastrand::Rng::with_seed(seed);
     let start = Instant::now();
-    let crowd = Crowd::new();
+    let crowd = Crowd::of(WORKERS);
     let mut kills = 0;
     crowd.work(
-        || store.redlock(&args),
+        |_| store.redlock(&args),
         || {
             while crowd.ends(0) < ACQUISITIONS && start.elapsed() < LIMIT {
                 thread::sleep(Duration::from_secs(1));
@@ -51,18 +51,83 @@ pub fn fifty_workers_never_meet(store: &Store) {
     assert!(ends.keys().all(|end| [0, -9, 69, 79].contains(end)), "{ends:?}");
 }
 
+/// One of four is a writer. Nobody starves.
+pub fn readers_and_writers_never_meet(store: &Store) {
+    let roles = |place| if place % 4 == 0 { ("writer", &[][..]) } else { ("reader", &["--shared"][..]) };
+    a_crowd_keeps_the_rules(store, &roles);
+}
+
+pub fn never_more_than_the_permits(store: &Store) {
+    a_crowd_keeps_the_rules(store, &|_| ("permit", &["--permits", "3"]));
+}
+
+/// 20 workers with the roles of [`Rules`], of whom one dies each second.
+fn a_crowd_keeps_the_rules(
+    store: &Store,
+    role: &(dyn Fn(usize) -> (&'static str, &'static [&'static str]) + Sync),
+) {
+    let rules = Rules::new(3);
+    let start = Instant::now();
+    let crowd = Crowd::of(20);
+    let mut random = fastrand::Rng::new();
+    let mut kills = 0;
+    let program = |place: usize| {
+        let (role, options) = role(place);
+        let job = rules.job(role, "0");
+        let job: Vec<&str> = job.iter().map(String::as_str).collect();
+        let lock = ["run", "--key", "X", "--wait", "--ttl", "1s", "--quiet"];
+        store.redlock(&[&lock[..], options, &["--"], &job].concat())
+    };
+    crowd.work(program, || {
+        while crowd.ends(0) < ACQUISITIONS && start.elapsed() < LIMIT {
+            thread::sleep(Duration::from_secs(1));
+            kills += usize::from(crowd.kill(None, &mut random));
+        }
+    });
+    let ends = crowd.ends.lock().expect("the ends");
+    let served = crowd.served.lock().expect("who was served");
+    println!("{}: {kills} kills, ends {ends:?}, served {served:?} in {:?}", store.url, start.elapsed());
+    assert!(kills > 0, "nobody was killed");
+    assert_eq!(rules.broken(), Vec::<String>::new());
+    let total: usize = served.iter().sum();
+    assert!(total >= ACQUISITIONS, "no more than {total} within {LIMIT:?}");
+    assert!(served.iter().all(|count| 2 * 20 * count >= total), "somebody starved: {served:?}");
+    assert!(ends.keys().all(|end| [0, -9, 69, 79].contains(end)), "{ends:?}");
+}
+
+/// Without a lock readers and writers, and too many with a permit, do meet.
+#[test]
+fn without_a_lock_the_rules_are_broken() {
+    for role in [&["reader", "writer"][..], &["permit"]] {
+        let rules = Rules::new(3);
+        let start = Instant::now();
+        let unlocked = |place: usize| {
+            let job = rules.job(role[place % role.len()], "0.01");
+            let mut command = Command::new(&job[0]);
+            command.args(&job[1..]);
+            Redlock { command }
+        };
+        Crowd::of(20).work(unlocked, || {
+            while rules.broken().is_empty() && start.elapsed() < Duration::from_secs(20) {
+                thread::sleep(Duration::from_millis(20));
+            }
+        });
+        assert!(!rules.broken().is_empty(), "{role:?}");
+    }
+}
+
 /// The same jobs without a lock do meet; else the test above shows nothing.
 #[test]
 fn without_a_lock_the_witness_sees_overlaps() {
     let witness = Witness::new();
     let job = witness.job("0.01");
-    let unlocked = || {
+    let unlocked = |_: usize| {
         let mut command = Command::new(&job[0]);
         command.args(&job[1..]);
         Redlock { command }
     };
     let start = Instant::now();
-    Crowd::new().work(unlocked, || {
+    Crowd::of(WORKERS).work(unlocked, || {
         while witness.overlaps().is_empty() && start.elapsed() < Duration::from_secs(20) {
             thread::sleep(Duration::from_millis(20));
         }
@@ -81,44 +146,50 @@ struct Crowd {
     over: AtomicBool,
     /// How often a run ended with each exit status.
     ends: Mutex<BTreeMap<i32, usize>>,
+    /// How often each worker was served.
+    served: Mutex<Vec<usize>>,
 }
 
 type Worker = Mutex<Option<Running>>;
 
 impl Crowd {
-    fn new() -> Crowd {
-        let workers = (0..WORKERS).map(|_| Mutex::new(None)).collect();
-        Crowd { workers, over: AtomicBool::new(false), ends: Mutex::default() }
+    fn of(count: usize) -> Crowd {
+        let workers = (0..count).map(|_| Mutex::new(None)).collect();
+        let served = Mutex::new(vec![0; count]);
+        Crowd { workers, over: AtomicBool::new(false), ends: Mutex::default(), served }
     }
 
     /// They work until `meanwhile` is done.
-    fn work(&self, program: impl Fn() -> Redlock + Sync, meanwhile: impl FnOnce()) {
+    fn work(&self, program: impl Fn(usize) -> Redlock + Sync, meanwhile: impl FnOnce()) {
         thread::scope(|scope| {
-            for worker in &self.workers {
-                scope.spawn(|| while self.run_once(worker, &program) {});
+            let program = &program;
+            for place in 0..self.workers.len() {
+                scope.spawn(move || while self.run_once(place, program) {});
             }
             let _end = End(self);
             meanwhile();
         });
     }
 
-    fn run_once(&self, worker: &Worker, program: impl Fn() -> Redlock) -> bool {
+    fn run_once(&self, place: usize, program: impl Fn(usize) -> Redlock) -> bool {
+        let worker = &self.workers[place];
         let mut running = current(worker);
         if self.over.load(Ordering::SeqCst) {
             return false;
         }
-        let pid = running.insert(program().spawn()).pid();
+        let pid = running.insert(program(place).spawn()).pid();
         drop(running);
         // Its pid stays its own until the lock of the worker is held: nobody else is killed instead.
         waitid(Id::Pid(Pid::from_raw(pid)), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT).expect("its end");
         let ended = current(worker).take().expect("it was running").finish();
         *self.ends.lock().expect("the ends").entry(ended.code()).or_default() += 1;
+        self.served.lock().expect("who was served")[place] += usize::from(ended.code() == 0);
         true
     }
 
     /// Kills the one with this pid, or anyone. `false` when it has ended.
     fn kill(&self, pid: Option<i32>, random: &mut fastrand::Rng) -> bool {
-        let chosen = random.usize(..WORKERS);
+        let chosen = random.usize(..self.workers.len());
         self.workers.iter().enumerate().any(|(place, worker)| {
             current(worker).as_ref().is_some_and(|running| {
                 let meant = pid.map_or(place == chosen, |pid| pid == running.pid());

@@ -16,7 +16,7 @@ pub use program::{Finished, Redlock, Running, await_file, children, is_alive, pi
 pub use proxy::{Fault, Proxy};
 pub use pty::Pty;
 pub use redis::{Redis, free_port};
-pub use witness::Witness;
+pub use witness::{Rules, Witness};
 
 /// Waits until `condition` holds; panics with `what` when it does not within `limit`.
 pub fn eventually(limit: Duration, what: &str, mut condition: impl FnMut() -> bool) {

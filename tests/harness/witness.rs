@@ -74,3 +74,53 @@ impl Witness {
         assert_eq!(self.overlaps(), Vec::<String>::new());
     }
 }
+
+/// A witness for jobs that may meet some others: a reader every reader, one with a permit a few with a permit.
+///
+/// Each job makes a file with its role and pid, and then looks who else is inside: of two that meet, the later
+/// one sees the other.
+pub struct Rules {
+    folder: Folder,
+    permits: usize,
+}
+
+/// `$0` is the folder, `$1` the role, `$2` the number of permits, `$3` how long to work.
+const ROLE: &str = r#"
+cd "$0" || exit 9
+: > "$1.$$"
+together=1
+for file in reader.* writer.* permit.*; do
+    pid=${file#*.}
+    [ "$pid" = '*' ] || [ "$pid" = $$ ] && continue
+    if ! kill -0 "$pid" 2>/dev/null; then
+        rm -f "$file"
+        continue
+    fi
+    case $1,$file in
+        reader,reader.*) ;;
+        permit,permit.*) together=$((together + 1)) ;;
+        *) echo "$1 $$ met $file" >> broken ;;
+    esac
+done
+[ $together -le "$2" ] || echo "$together at once" >> broken
+[ "$3" = 0 ] || sleep "$3"
+rm -f "$1.$$"
+"#;
+
+impl Rules {
+    pub fn new(permits: usize) -> Rules {
+        Rules { folder: Folder::new(), permits }
+    }
+
+    /// The command line of a job in this role that stays inside for `seconds`.
+    pub fn job(&self, role: &str, seconds: &str) -> Vec<String> {
+        let folder = self.folder.path("").display().to_string();
+        ["sh", "-c", ROLE, &folder, role, &self.permits.to_string(), seconds].map(str::to_owned).to_vec()
+    }
+
+    /// What jobs saw that must not be.
+    pub fn broken(&self) -> Vec<String> {
+        let seen = fs::read_to_string(self.folder.path("broken")).unwrap_or_default();
+        seen.lines().map(str::to_owned).collect()
+    }
+}

@@ -37,6 +37,7 @@ const VERSION: i32 = 1;
 const TABLES: &str = "
     CREATE TABLE lock (
         key TEXT PRIMARY KEY,
+        kind TEXT NOT NULL,
         fence INTEGER NOT NULL,
         owner TEXT,
         since INTEGER NOT NULL,
@@ -47,10 +48,24 @@ const TABLES: &str = "
         pids TEXT NOT NULL,
         metadata TEXT NOT NULL
     ) WITHOUT ROWID;
+    CREATE TABLE holder (
+        key TEXT NOT NULL,
+        token TEXT NOT NULL,
+        fence INTEGER NOT NULL,
+        since INTEGER NOT NULL,
+        until INTEGER NOT NULL,
+        boot TEXT NOT NULL,
+        keep INTEGER NOT NULL,
+        broken INTEGER NOT NULL,
+        pids TEXT NOT NULL,
+        metadata TEXT NOT NULL,
+        PRIMARY KEY (key, token)
+    ) WITHOUT ROWID;
     CREATE TABLE waiter (
         ticket INTEGER PRIMARY KEY AUTOINCREMENT,
         token TEXT NOT NULL,
         key TEXT NOT NULL,
+        kind TEXT NOT NULL,
         boot TEXT NOT NULL,
         bell TEXT NOT NULL,
         pids TEXT NOT NULL,

@@ -42,6 +42,17 @@ impl Processes {
         pids.filter_map(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()).collect()
     }
 
+    /// These and those: dead when all are. Those of another namespace cannot be seen, and are left out.
+    pub fn and(mut self, other: &Processes) -> Processes {
+        if self.processes.is_empty() {
+            return other.clone();
+        }
+        if self.namespace == other.namespace {
+            self.processes.extend_from_slice(&other.processes);
+        }
+        self
+    }
+
     pub fn to_text(&self) -> String {
         let each = self.processes.iter().map(|(pid, start)| format!(" {pid}:{start}"));
         self.namespace.clone() + &each.collect::<String>()

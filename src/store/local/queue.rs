@@ -3,12 +3,13 @@
 use rusqlite::{OptionalExtension, Row, Transaction, params};
 
 use super::process::Processes;
-use crate::lock::{Key, Metadata, OwnerToken, Request};
+use crate::lock::{Key, Kind, Metadata, OwnerToken, Request};
 
 /// A place in the queue.
 pub struct Place {
     pub ticket: i64,
     pub token: String,
+    pub kind: Kind,
     pub boot: String,
     /// The name of the socket that wakes this waiter.
     pub bell: String,
@@ -25,14 +26,14 @@ impl Place {
             bell: row.get(3)?,
             processes: Processes::from_text(&row.get::<_, String>(4)?),
             metadata: Metadata::from_untrusted(&row.get::<_, String>(5)?),
+            kind: row.get::<_, String>(6)?.parse().unwrap_or_default(),
         })
     }
 }
 
 const PLACES: &str =
-    "SELECT ticket, token, boot, bell, pids, metadata FROM waiter WHERE key = ?1 ORDER BY ticket";
-pub const FIRST: &str =
-    "SELECT ticket, token, boot, bell, pids, metadata FROM waiter WHERE key = ?1 ORDER BY ticket LIMIT 1";
+    "SELECT ticket, token, boot, bell, pids, metadata, kind FROM waiter WHERE key = ?1 ORDER BY ticket";
+pub const FIRST: &str = "SELECT ticket, token, boot, bell, pids, metadata, kind FROM waiter WHERE key = ?1 ORDER BY ticket LIMIT 1";
 pub const DROP: &str = "DELETE FROM waiter WHERE ticket = ?1";
 
 /// Puts a request into line and returns its ticket: the one it had before, or a new one at the end.
@@ -47,8 +48,8 @@ pub fn join(
     if let Some(ticket) = known.query_row([request.token.expose()], |row| row.get(0)).optional()? {
         return Ok(ticket);
     }
-    let sql = "INSERT INTO waiter (ticket, token, key, boot, bell, pids, metadata)
-               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+    let sql = "INSERT INTO waiter (ticket, token, key, boot, bell, pids, metadata, kind)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
     tx.prepare_cached(sql)?.execute(params![
         ticket,
         request.token.expose(),
@@ -57,7 +58,8 @@ pub fn join(
         bell,
         // Who waits is this process, whoever is to keep the lock.
         Processes::of(&[std::process::id()]).to_text(),
-        request.metadata.to_json()
+        request.metadata.to_json(),
+        request.kind.to_string()
     ])?;
     Ok(tx.last_insert_rowid())
 }
@@ -66,6 +68,10 @@ pub fn join(
 pub fn leave(tx: &Transaction, token: &OwnerToken) -> rusqlite::Result<bool> {
     let left = tx.prepare_cached("DELETE FROM waiter WHERE token = ?1")?.execute([token.expose()])?;
     Ok(left > 0)
+}
+
+pub fn drop_place(tx: &Transaction, ticket: i64) -> rusqlite::Result<()> {
+    tx.prepare_cached(DROP)?.execute([ticket]).map(drop)
 }
 
 /// How many stand before `place`; with no place, how many there are.
@@ -87,7 +93,7 @@ pub fn first_alive(tx: &Transaction, key: &Key, boot: &str) -> rusqlite::Result<
         if is_alive(&first, boot) {
             return Ok(Some(first));
         }
-        tx.prepare_cached(DROP)?.execute([first.ticket])?;
+        drop_place(tx, first.ticket)?;
     }
     Ok(None)
 }

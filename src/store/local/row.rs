@@ -1,22 +1,25 @@
-//! The table `lock`: who holds what, and the last fencing token of every key.
+//! The tables `lock`, with a row for each key, and `holder`, for the keys that several may hold.
 
 use std::time::Duration;
 
-use rusqlite::{OptionalExtension, Transaction, params};
+use rusqlite::{OptionalExtension, Row as SqlRow, Transaction, params};
 
 use super::process::Processes;
-use super::queue::{self, Place, first_alive};
+use super::queue::{self, Place};
 use crate::clock::{BootTime, Deadline};
-use crate::lock::{FencingToken, Holding, Key, Metadata, OwnerToken, Request, unix_millis};
+use crate::lock::{FencingToken, Holding, Key, Kind, Metadata, OwnerToken, Request, unix_millis};
 
 /// How long a lock that was handed over waits for its new holder to confirm. A waiter that dies is seen
 /// at once, so this is for one that is stopped or starved.
 pub const CLAIM: Duration = Duration::from_secs(5);
 
-/// In place of the owner token of a lock that was given back before the end of its min-hold.
+/// In place of the owner token of a lock that several hold, and of one that was given back before the end of its
+/// min-hold.
+pub const SEVERAL: &str = "several";
 pub const RELEASED: &str = "released";
 
-/// A row of the table `lock`.
+/// A lease.
+#[derive(Clone)]
 pub struct Row {
     pub fence: u64,
     pub owner: Option<String>,
@@ -30,15 +33,71 @@ pub struct Row {
     pub metadata: Metadata,
 }
 
+/// What is known of a key.
+pub struct LockRow {
+    /// The exclusive lease, or the mark that several hold the lock.
+    pub lease: Row,
+    pub kind: Kind,
+}
+
 impl Row {
+    /// The lease of a request, for one TTL from now.
+    pub fn of(request: &Request, fence: u64, since: u64, boot: &str) -> Row {
+        Row {
+            fence,
+            owner: Some(request.token.expose().to_owned()),
+            since,
+            until: Deadline::after(request.ttl.duration()),
+            boot: boot.to_owned(),
+            keep: BootTime::after(request.min_hold),
+            broken: false,
+            processes: Processes::of(&request.pids),
+            metadata: request.metadata.clone(),
+        }
+    }
+
+    /// The short lease of a waiter, until it confirms.
+    pub fn claim(place: &Place, fence: u64, boot: &str) -> Row {
+        Row {
+            fence,
+            owner: Some(place.token.clone()),
+            since: unix_millis(),
+            until: Deadline::after(CLAIM),
+            boot: boot.to_owned(),
+            keep: BootTime::from_nanos(0),
+            broken: false,
+            processes: place.processes.clone(),
+            metadata: place.metadata.clone(),
+        }
+    }
+
+    /// The mark that several hold the lock.
+    pub fn of_several(fence: u64, boot: &str) -> Row {
+        Row {
+            fence,
+            owner: Some(SEVERAL.to_owned()),
+            since: 0,
+            until: BootTime::from_nanos(i64::MAX as u64),
+            boot: boot.to_owned(),
+            keep: BootTime::from_nanos(0),
+            broken: false,
+            processes: Processes::default(),
+            metadata: Metadata::default(),
+        }
+    }
+
     /// Held by a lease that runs, of a holder that is not known to be dead.
     pub fn is_held(&self, boot: &str) -> bool {
         self.owner.is_some() && self.boot == boot && !self.until.has_passed() && !self.processes.are_dead()
     }
 
+    pub fn is_of(&self, token: &OwnerToken) -> bool {
+        self.owner.as_deref() == Some(token.expose())
+    }
+
     /// Held by this token, whose owner is asking and so alive.
     pub fn is_held_by(&self, token: &OwnerToken, boot: &str) -> bool {
-        self.owner.as_deref() == Some(token.expose()) && self.boot == boot && !self.until.has_passed()
+        self.is_of(token) && self.boot == boot && !self.until.has_passed()
     }
 
     /// Nobody's since it was given back, not taken away.
@@ -57,10 +116,13 @@ impl Row {
     }
 }
 
-const READ: &str =
-    "SELECT fence, owner, since, until, boot, keep, broken, pids, metadata FROM lock WHERE key = ?1";
-const WRITE: &str =
-    "INSERT OR REPLACE INTO lock (key, fence, owner, since, until, boot, keep, broken, pids, metadata)
+const READ: &str = "SELECT fence, owner, since, until, boot, keep, broken, pids, metadata, kind
+     FROM lock WHERE key = ?1";
+const WRITE: &str = "INSERT OR REPLACE INTO lock
+     (key, fence, owner, since, until, boot, keep, broken, pids, metadata, kind)
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
+const WRITE_ONE: &str = "INSERT OR REPLACE INTO holder
+     (key, fence, token, since, until, boot, keep, broken, pids, metadata)
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
 const FREE_IF_ALONE: &str = "UPDATE lock SET owner = NULL
      WHERE key = ?1 AND owner = ?2 AND boot = ?3 AND until > ?4 AND keep <= ?4 AND broken = 0
@@ -75,63 +137,86 @@ pub fn next_fence(last: u64) -> u64 {
 }
 
 /// The row of a key; `None` when it was never granted.
-pub fn read(tx: &Transaction, key: &Key) -> rusqlite::Result<Option<Row>> {
+pub fn read(tx: &Transaction, key: &Key) -> rusqlite::Result<Option<LockRow>> {
     tx.prepare_cached(READ)?
         .query_row([key.as_str()], |row| {
-            Ok(Row {
-                fence: row.get::<_, i64>(0)? as u64,
-                owner: row.get(1)?,
-                since: row.get::<_, i64>(2)? as u64,
-                until: BootTime::from_nanos(row.get::<_, i64>(3)? as u64),
-                boot: row.get(4)?,
-                keep: BootTime::from_nanos(row.get::<_, i64>(5)? as u64),
-                broken: row.get(6)?,
-                processes: Processes::from_text(&row.get::<_, String>(7)?),
-                metadata: Metadata::from_untrusted(&row.get::<_, String>(8)?),
-            })
+            Ok(LockRow { lease: lease(row)?, kind: row.get::<_, String>(9)?.parse().unwrap_or_default() })
         })
         .optional()
 }
 
-/// Makes the request the holder, for one TTL from now.
-pub fn hold(tx: &Transaction, request: &Request, fence: u64, since: u64, boot: &str) -> rusqlite::Result<()> {
-    let row = Row {
-        fence,
-        owner: Some(request.token.expose().to_owned()),
-        since,
-        until: Deadline::after(request.ttl.duration()),
-        boot: boot.to_owned(),
-        keep: BootTime::after(request.min_hold),
-        broken: false,
-        processes: Processes::of(&request.pids),
-        metadata: request.metadata.clone(),
-    };
-    write(tx, &request.key, row)
+/// Those who hold the lock together, alive or not.
+pub fn read_several(tx: &Transaction, key: &Key) -> rusqlite::Result<Vec<Row>> {
+    let sql = "SELECT fence, token, since, until, boot, keep, broken, pids, metadata FROM holder
+               WHERE key = ?1 ORDER BY fence";
+    tx.prepare_cached(sql)?.query_map([key.as_str()], lease)?.collect()
 }
 
-fn write(tx: &Transaction, key: &Key, row: Row) -> rusqlite::Result<()> {
+fn lease(row: &SqlRow) -> rusqlite::Result<Row> {
+    Ok(Row {
+        fence: row.get::<_, i64>(0)? as u64,
+        owner: row.get(1)?,
+        since: row.get::<_, i64>(2)? as u64,
+        until: BootTime::from_nanos(row.get::<_, i64>(3)? as u64),
+        boot: row.get(4)?,
+        keep: BootTime::from_nanos(row.get::<_, i64>(5)? as u64),
+        broken: row.get(6)?,
+        processes: Processes::from_text(&row.get::<_, String>(7)?),
+        metadata: Metadata::from_untrusted(&row.get::<_, String>(8)?),
+    })
+}
+
+pub fn write(tx: &Transaction, key: &Key, row: &LockRow) -> rusqlite::Result<()> {
+    let lease = &row.lease;
     tx.prepare_cached(WRITE)?.execute(params![
         key.as_str(),
-        row.fence as i64,
-        row.owner,
-        row.since as i64,
-        row.until.as_nanos() as i64,
-        row.boot,
-        row.keep.as_nanos() as i64,
-        row.broken,
-        row.processes.to_text(),
-        row.metadata.to_json()
+        lease.fence as i64,
+        lease.owner,
+        lease.since as i64,
+        lease.until.as_nanos() as i64,
+        lease.boot,
+        lease.keep.as_nanos() as i64,
+        lease.broken,
+        lease.processes.to_text(),
+        lease.metadata.to_json(),
+        row.kind.to_string()
     ])?;
     Ok(())
 }
 
-/// Takes a lock that nobody holds and for which nobody waits, in one statement: most are so. Returns the
-/// fencing token; `None` when it takes a closer look.
+/// Writes down one of several holders.
+pub fn write_one(tx: &Transaction, key: &Key, lease: &Row) -> rusqlite::Result<()> {
+    tx.prepare_cached(WRITE_ONE)?.execute(params![
+        key.as_str(),
+        lease.fence as i64,
+        lease.owner,
+        lease.since as i64,
+        lease.until.as_nanos() as i64,
+        lease.boot,
+        lease.keep.as_nanos() as i64,
+        lease.broken,
+        lease.processes.to_text(),
+        lease.metadata.to_json()
+    ])?;
+    Ok(())
+}
+
+/// Strikes out one of several holders.
+pub fn remove_one(tx: &Transaction, key: &Key, token: &str) -> rusqlite::Result<()> {
+    tx.prepare_cached("DELETE FROM holder WHERE key = ?1 AND token = ?2")?
+        .execute([key.as_str(), token])
+        .map(drop)
+}
+
+/// Takes an exclusive lock that nobody holds and for which nobody waits, in one statement: most are so. Returns
+/// the fencing token; `None` when it takes a closer look.
 pub fn hold_if_free(tx: &Transaction, request: &Request, boot: &str) -> rusqlite::Result<Option<u64>> {
-    let sql = "INSERT INTO lock (key, fence, owner, since, until, boot, keep, broken, pids, metadata)
-               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 0, ?8, ?9)
+    let sql = "INSERT INTO lock
+                   (key, kind, fence, owner, since, until, boot, keep, broken, pids, metadata)
+               VALUES (?1, 'exclusive', ?2, ?3, ?4, ?5, ?6, ?7, 0, ?8, ?9)
                ON CONFLICT (key) DO UPDATE SET
-                   fence = max(fence + 1, excluded.fence), owner = excluded.owner, since = excluded.since,
+                   kind = excluded.kind, fence = max(fence + 1, excluded.fence),
+                   owner = excluded.owner, since = excluded.since,
                    until = excluded.until, boot = excluded.boot, keep = excluded.keep, broken = 0,
                    pids = excluded.pids, metadata = excluded.metadata
                WHERE owner IS NULL AND NOT EXISTS (SELECT 1 FROM waiter WHERE key = excluded.key)
@@ -150,7 +235,7 @@ pub fn hold_if_free(tx: &Transaction, request: &Request, boot: &str) -> rusqlite
     tx.prepare_cached(sql)?.query_row(values, |row| row.get::<_, i64>(0).map(|fence| fence as u64)).optional()
 }
 
-/// Frees a lock for which nobody waits, in one statement. `false` when it takes a closer look.
+/// Frees an exclusive lock for which nobody waits, in one statement. `false` when it takes a closer look.
 pub fn free_if_alone(tx: &Transaction, key: &Key, token: &OwnerToken, boot: &str) -> rusqlite::Result<bool> {
     let now = BootTime::now().as_nanos() as i64;
     let freed =
@@ -158,48 +243,9 @@ pub fn free_if_alone(tx: &Transaction, key: &Key, token: &OwnerToken, boot: &str
     Ok(freed == 1)
 }
 
-/// Moves the end of the lease to one TTL from now, if it is earlier.
-pub fn extend(tx: &Transaction, request: &Request) -> rusqlite::Result<()> {
-    let until = Deadline::after(request.ttl.duration()).as_nanos() as i64;
-    tx.prepare_cached("UPDATE lock SET until = max(until, ?2) WHERE key = ?1")?
-        .execute(params![request.key.as_str(), until])?;
-    Ok(())
-}
-
-/// Makes a waiter the holder until it confirms. Returns whom to wake: it, and the first in line behind it.
-pub fn hand_over(
-    tx: &Transaction,
-    key: &Key,
-    last_fence: u64,
-    place: Place,
-    boot: &str,
-) -> rusqlite::Result<Vec<Place>> {
-    tx.prepare_cached(queue::DROP)?.execute([place.ticket])?;
-    let row = Row {
-        fence: next_fence(last_fence),
-        owner: Some(place.token.clone()),
-        since: unix_millis(),
-        until: Deadline::after(CLAIM),
-        boot: boot.to_owned(),
-        keep: BootTime::from_nanos(0),
-        broken: false,
-        processes: place.processes.clone(),
-        metadata: place.metadata.clone(),
-    };
-    write(tx, key, row)?;
-    Ok([place].into_iter().chain(queue::first(tx, key)?).collect())
-}
-
-/// Gives the lock to the first waiter that is alive, or to nobody. Returns whom to wake.
-pub fn set_free(tx: &Transaction, key: &Key, last_fence: u64, boot: &str) -> rusqlite::Result<Vec<Place>> {
-    match first_alive(tx, key, boot)? {
-        Some(first) => hand_over(tx, key, last_fence, first, boot),
-        None => {
-            // The row stays for its fence.
-            tx.prepare_cached("UPDATE lock SET owner = NULL WHERE key = ?1")?.execute([key.as_str()])?;
-            Ok(Vec::new())
-        }
-    }
+/// Nobody holds the lock; the row stays for its fence.
+pub fn set_free(tx: &Transaction, key: &Key) -> rusqlite::Result<()> {
+    tx.prepare_cached("UPDATE lock SET owner = NULL WHERE key = ?1")?.execute([key.as_str()]).map(drop)
 }
 
 /// The keys that are held or waited for.

@@ -29,25 +29,25 @@ impl Bell {
         &self.name
     }
 
-    /// Waits until somebody rings, the holder dies, or it is time to ask: `true`; `false` when the
-    /// patience ends first.
+    /// Waits until somebody rings, all processes of one of the `holders` are dead, or it is time to ask: `true`;
+    /// `false` when the patience ends first.
     pub fn wait(
         &self,
-        holder: &Processes,
+        holders: &[Processes],
         ask_at: Deadline,
         patience: &Patience,
     ) -> Result<bool, StoreError> {
-        let watched = holder.watch();
-        if watched.is_empty() && holder.are_dead() {
-            return Ok(true);
-        }
-        let mut dying: Vec<&OwnedFd> = watched.iter().collect();
+        let mut watched: Vec<OwnedFd> = holders.iter().flat_map(Processes::watch).collect();
         loop {
+            // Freed by the death of the last of a holder's processes: redlock and its guard.
+            if holders.iter().any(Processes::are_dead) {
+                return Ok(true);
+            }
             let until = patience.until.min(ask_at);
             let millis = until.left().as_millis().saturating_add(1).min(60_000) as u16;
             let timeout = if until.has_passed() { PollTimeout::ZERO } else { PollTimeout::from(millis) };
             let fds = [Some(self.socket.as_fd()), patience.interrupt].into_iter().flatten();
-            let fds = fds.chain(dying.iter().map(|fd| fd.as_fd()));
+            let fds = fds.chain(watched.iter().map(|fd| fd.as_fd()));
             let mut polled: Vec<PollFd> = fds.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
             let _ = poll(&mut polled, timeout);
             let ready: Vec<bool> = polled.iter().map(|fd| fd.any().unwrap_or(false)).collect();
@@ -59,11 +59,9 @@ impl Bell {
             if first_process == 2 && ready[1] {
                 return Err(StoreError::Interrupted);
             }
-            // The lock is free when the last of the holder's processes is gone: redlock and its guard.
-            let before = dying.len();
             let mut dead = ready[first_process..].iter();
-            dying.retain(|_| !dead.next().copied().unwrap_or(false));
-            if (dying.is_empty() && before > 0) || ask_at.has_passed() {
+            watched.retain(|_| !dead.next().copied().unwrap_or(false));
+            if ask_at.has_passed() {
                 return Ok(true);
             }
             if patience.until.has_passed() {

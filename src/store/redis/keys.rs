@@ -7,6 +7,7 @@ pub struct Names {
     pub lock: String,
     pub state: String,
     pub queue: String,
+    pub holders: String,
     /// What the channels of the waiters begin with; the owner token follows.
     pub channel: String,
 }
@@ -23,6 +24,7 @@ impl Names {
             lock: key.to_owned(),
             state: format!("redlock:{{{tag}{STATE}{key}"),
             queue: format!("redlock:{{{tag}{QUEUE}{key}"),
+            holders: format!("redlock:{{{tag}}}:holders:{key}"),
             channel: format!("redlock:{{{tag}}}:wake:"),
         }
     }
@@ -96,6 +98,7 @@ mod tests {
             let names = Names::of(&key);
             prop_assert_eq!(server_slot(&names.state), server_slot(&names.lock));
             prop_assert_eq!(server_slot(&names.queue), server_slot(&names.lock));
+            prop_assert_eq!(server_slot(&names.holders), server_slot(&names.lock));
             prop_assert_eq!(key_of(&names.state), Some(key.clone()));
             prop_assert_eq!(key_of(&names.queue), Some(key));
         }

@@ -18,6 +18,7 @@ pub use self::address::Address;
 use self::connection::{Connection, Failure};
 use self::keys::Names;
 use self::refusal::{Refusal, explain, refusal};
+use self::reply::Taken;
 use self::script::{Call, items, text};
 use self::waiter::Waiter;
 use crate::lock::{
@@ -142,6 +143,13 @@ impl Redis {
         })
     }
 
+    fn taken(&mut self, key: &Key, reply: Value) -> Result<Taken, StoreError> {
+        match self.understood(reply::taken(reply))? {
+            Taken::OtherKind(found) => Err(StoreError::OtherKind { key: key.clone(), found }),
+            taken => Ok(taken),
+        }
+    }
+
     fn unreachable(&self, failure: Failure) -> StoreError {
         let why = match failure {
             Failure::Interrupted => return StoreError::Interrupted,
@@ -158,6 +166,7 @@ impl Redis {
             .arg(mode)
             .arg(ticket)
             .arg(request.min_hold.as_millis())
+            .arg(reply::kind_name(request.kind))
     }
 
     /// The names of all keys of which redlock keeps something here. By SCAN: KEYS blocks the server.
@@ -186,13 +195,14 @@ fn renew_call(request: &Request, fence: Option<FencingToken>) -> Call {
         .arg(request.ttl.as_millis())
         .arg(request.metadata.to_json())
         .arg(fence.map(|fence| fence.to_string()).unwrap_or_default())
+        .arg(reply::kind_name(request.kind))
 }
 
 impl Store for Redis {
     fn take(&mut self, request: &Request, patience: &Patience) -> Result<Take, StoreError> {
         let call = self.take_call(request, "once", "");
         let reply = self.call(Some(&request.key), &call, patience)?;
-        Ok(self.understood(reply::taken(reply))?.into())
+        Ok(self.taken(&request.key, reply)?.into())
     }
 
     fn line_up(&mut self, request: &Request, patience: &Patience) -> Result<Take, StoreError> {
@@ -209,8 +219,13 @@ impl Store for Redis {
         }
     }
 
-    fn get_ready(&mut self) {
+    fn get_ready(&mut self, request: &Request) {
         script::RELEASE.make_ready();
+        if self.waiter.as_mut().is_some_and(Waiter::is_new) {
+            // Changes nothing while we wait, and the server knows the script when we have the lock: see `settle`.
+            let call = renew_call(request, None);
+            let _ = self.call(None, &call, &Patience::of(SETTLING));
+        }
     }
 
     fn settle(&mut self, request: &Request) {
@@ -220,7 +235,10 @@ impl Store for Redis {
         }
         if let Some(connection) = &mut self.connection {
             // A renewal tells the next in line. Nobody waits for its answer, which is skipped in the end.
-            let _ = connection.send(&renew_call(request, None).by_hash(), &Patience::of(SETTLING));
+            let call = renew_call(request, None).by_hash();
+            if connection.send(&call, &Patience::of(SETTLING)).is_err() {
+                self.connection = None;
+            }
         }
     }
 
@@ -237,10 +255,10 @@ impl Store for Redis {
 
     fn release(&mut self, key: &Key, token: &OwnerToken, patience: &Patience) -> Result<bool, StoreError> {
         let call = Call::new(&script::RELEASE, &Names::of(key), Some(token)).arg("");
-        self.send_behind_unanswered(&call, patience);
+        let hung = self.send_behind_unanswered(&call, patience);
         let reply = self.call(Some(key), &call, patience)?;
-        // Asked again after a lost answer, "not held" means that the first one was carried out.
-        Ok(self.understood(reply::released(reply))? || self.repeated)
+        // Asked twice, "not held" means that the first one was carried out.
+        Ok(self.understood(reply::released(reply))? || self.repeated || !hung.is_empty())
     }
 
     fn withdraw(&mut self, request: &Request, patience: &Patience) -> Result<(), StoreError> {
@@ -330,6 +348,6 @@ impl Redis {
         }
         let call = self.take_call(request, waiter.mode(), waiter.ticket());
         let reply = self.call(Some(&request.key), &call, patience)?;
-        Ok(waiter.note(self.understood(reply::taken(reply))?))
+        Ok(waiter.note(self.taken(&request.key, reply)?))
     }
 }

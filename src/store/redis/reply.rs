@@ -5,7 +5,9 @@ use std::time::Duration;
 use redis::Value;
 
 use super::script::{items, number, text};
-use crate::lock::{Broken, Busy, FencingToken, Holding, Key, LockStatus, Metadata, Renewal, Take, Waiter};
+use crate::lock::{
+    Broken, Busy, FencingToken, Holding, Key, Kind, LockStatus, Metadata, Renewal, Take, Waiter,
+};
 
 /// The answer of `take.lua`.
 pub enum Taken {
@@ -18,6 +20,7 @@ pub enum Taken {
         /// The place in the queue is a new one.
         newly_queued: bool,
     },
+    OtherKind(Kind),
     /// The server lost its data; a lease may be alive all the same.
     Vanished {
         ticket: String,
@@ -29,7 +32,7 @@ impl From<Taken> for Take {
         match taken {
             Taken::Granted(fence) => Take::Granted(fence),
             Taken::Busy { busy, .. } => Take::Busy(busy),
-            Taken::Vanished { .. } => Take::Busy(Busy::default()),
+            Taken::Vanished { .. } | Taken::OtherKind(_) => Take::Busy(Busy::default()),
         }
     }
 }
@@ -41,6 +44,7 @@ pub fn taken(reply: Value) -> Option<Taken> {
         "granted" => {
             Taken::Granted(FencingToken(u64::try_from(number(reply.get(1))).ok().filter(|fence| *fence > 0)?))
         }
+        "kind" => Taken::OtherKind(kind(&text(reply.get(1)))),
         "vanished" => Taken::Vanished { ticket: text(reply.get(1)) },
         "busy" => {
             let holder = reply.get(1).cloned().map(items).unwrap_or_default();
@@ -90,11 +94,15 @@ pub fn broken(reply: Value) -> Option<Broken> {
 
 pub fn status(key: Key, reply: Value) -> LockStatus {
     let mut reply = items(reply).into_iter();
-    let holder = reply.next().map(items).unwrap_or_default();
+    let held = text(reply.next().as_ref());
+    let holders = reply.next().map(items).unwrap_or_default();
     let queue = reply.next().map(items).unwrap_or_default();
+    let mut holders: Vec<Holding> = holders.into_iter().map(|holder| holding(&items(holder))).collect();
+    holders.sort_by_key(|holder| holder.fence);
     LockStatus {
         key,
-        holders: if holder.is_empty() { Vec::new() } else { vec![holding(&holder)] },
+        kind: kind(&held),
+        holders,
         waiters: queue.iter().map(|member| waiter(&text(Some(member)))).collect(),
     }
 }
@@ -119,7 +127,21 @@ fn holding(description: &[Value]) -> Holding {
     }
 }
 
-/// A member of the queue is the owner token, a space, the metadata.
+/// A member of the queue is the owner token, the kind, the metadata, with spaces between.
 fn waiter(member: &str) -> Waiter {
-    Waiter { metadata: Metadata::from_untrusted(member.split_once(' ').map_or("", |(_, metadata)| metadata)) }
+    let mut words = member.splitn(3, ' ').skip(1);
+    let kind = kind(words.next().unwrap_or_default());
+    Waiter { kind, metadata: Metadata::from_untrusted(words.next().unwrap_or_default()) }
+}
+
+/// What the scripts call a kind: never an owner token of another library.
+pub fn kind_name(kind: Kind) -> String {
+    match kind {
+        Kind::Shared => "shared:".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+fn kind(name: &str) -> Kind {
+    name.trim_end_matches(':').parse().unwrap_or_default()
 }

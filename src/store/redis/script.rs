@@ -43,8 +43,8 @@ pub struct Call {
 impl Call {
     /// The arguments that all scripts share; see `scripts/queue.lua`.
     pub fn new(script: &'static Script, names: &Names, token: Option<&OwnerToken>) -> Call {
-        let mut call = Call { script, arguments: vec!["3".to_owned()] };
-        for name in [&names.lock, &names.state, &names.queue, &names.channel] {
+        let mut call = Call { script, arguments: vec!["4".to_owned()] };
+        for name in [&names.lock, &names.state, &names.queue, &names.holders, &names.channel] {
             call = call.arg(name);
         }
         call.arg(FencingToken::floor()).arg(token.map_or("", OwnerToken::expose))

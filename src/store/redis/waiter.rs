@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::connection::{Connection, Failure};
-use super::reply::Taken;
+use super::reply::{Taken, kind_name};
 use super::subscription::{News, Subscription};
 use crate::clock::{BootTime, Deadline};
 use crate::lock::{Patience, Request, StoreError, Take};
@@ -26,12 +26,14 @@ pub struct Waiter {
     ttl: Duration,
     /// When a lease that vanished with the data of the server has ended for sure.
     vanished_until: Option<Deadline>,
+    is_known: bool,
 }
 
 impl Waiter {
     /// The member of the queue that stands for a request.
     pub fn place(request: &Request) -> String {
-        format!("{} {}", request.token.expose(), request.metadata.to_json())
+        let kind = kind_name(request.kind);
+        format!("{} {kind} {}", request.token.expose(), request.metadata.to_json())
     }
 
     pub fn is_listening(&self) -> bool {
@@ -46,6 +48,11 @@ impl Waiter {
     ) -> Result<(), Failure> {
         self.subscription = Some(Subscription::open(connection, channel, patience)?);
         Ok(())
+    }
+
+    /// Whether this is asked for the first time.
+    pub fn is_new(&mut self) -> bool {
+        !std::mem::replace(&mut self.is_known, true)
     }
 
     pub fn ticket(&self) -> &str {
@@ -64,7 +71,7 @@ impl Waiter {
     pub fn note(&mut self, taken: Taken) -> Take {
         self.fallback_at = Some(Deadline::after(fallback()));
         match &taken {
-            Taken::Granted(_) => {}
+            Taken::Granted(_) | Taken::OtherKind(_) => {}
             Taken::Vanished { ticket } => {
                 // The lease was renewed at the latest when the data was lost, which is over now.
                 let until = *self.vanished_until.get_or_insert_with(|| Deadline::after(self.ttl));

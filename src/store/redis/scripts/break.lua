@@ -1,11 +1,38 @@
--- Takes the lock from its holder; from the token of ARGV 3 only, when it is not ''.
-local owner = redis.call('GET', lock)
+-- Takes the lock from its holders; from the token of ARGV 3 only, when it is not ''.
+look(redis.call('HGET', state, 'kind'))
+if held and held ~= 'exclusive' then
+  local told, freed, before
+  for token, holder in pairs(several) do
+    if me == '' or me == token then
+      before = before or describe_one(holder)
+      if holder.broken or string.match(token, '^released:') then
+        freed = token
+        redis.call('HDEL', holders, token)
+        several[token] = nil
+        count = count - 1
+      else
+        -- It stops its job at the next renewal and then leaves.
+        holder.broken, told = true, true
+        write(token)
+      end
+    end
+  end
+  if freed and count == 0 then
+    set_free()
+  elseif freed then
+    hand_over(last_grant())
+  end
+  if told or freed then
+    return {told and 'told' or 'freed', before}
+  end
+  return {'other', describe()}
+end
 if not owner then
   set_free()
   return {'free'}
 end
 local told = string.match(owner, '^broken:(.*)$')
-local before = describe(owner)
+local before = describe()
 if me ~= '' and me ~= owner and me ~= told then
   return {'other', before}
 end

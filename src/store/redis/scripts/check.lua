@@ -2,4 +2,9 @@
 if redis.call('GET', lock) == me then
   return redis.call('PTTL', lock)
 end
+look(redis.call('HGET', state, 'kind'))
+local mine = several[me]
+if mine and not mine.broken then
+  return mine['until'] - now()
+end
 return nil

@@ -1,15 +1,16 @@
--- What every script begins with. KEYS: the lock, its state, its queue. ARGV 1 to 3: the prefix of the
--- channels on which waiters listen, the wall clock of the caller in microseconds, the owner token.
+-- What every script begins with. KEYS: the lock, its state, its queue, its holders. ARGV 1 to 3: the prefix of
+-- the channels on which waiters listen, the wall clock of the caller in microseconds, the owner token.
 --
--- lock   string: the owner token, with a PX expiry: the format of the Redis documentation, which other
---        libraries share. "broken:" before the token: broken, and its owner has not stopped yet;
---        "released:": given back before the end of its min-hold.
--- state  hash: what redlock knows of the last grant (owner, fence, since, until, ttl, metadata; times in
---        milliseconds). "owner" goes with the release, "fence" stays. "broken": the last fence that was
---        taken away at once.
--- queue  sorted set: "token metadata" by ticket. Tickets grow, so the order is that of arrival.
+-- lock     string with a PX expiry. Of an exclusive lock the owner token: the format of the Redis documentation,
+--          which other libraries share. "broken:" before the token: broken, and its owner has not stopped yet;
+--          "released:": given back before the end of its min-hold. "shared:" and "permits:N": held by several.
+-- state    hash: what redlock knows of the last exclusive grant (owner, since, until, ttl, metadata; times in
+--          milliseconds) and of the last grant (fence, kind). "owner" goes with the release, "fence" stays.
+--          "broken": the last fence that was taken away at once.
+-- queue    sorted set: "token kind metadata" by ticket. Tickets grow, so the order is that of arrival.
+-- holders  hash: of a lock that several hold, what is known of each, as JSON by owner token.
 
-local lock, state, queue = KEYS[1], KEYS[2], KEYS[3]
+local lock, state, queue, holders = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local channel, clock, me = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 
 -- For a week after the last grant the fencing counter is kept; after that the wall clock makes the
@@ -19,6 +20,10 @@ local RETENTION = 604800000
 local CLAIM = 3000
 -- A queue that no waiter has asked about for a minute is forgotten.
 local QUEUE_RETENTION = 60000
+
+-- The value of the lock; how it is held: nil, "exclusive", "shared:" or "permits:N"; and by whom, if by several.
+local owner, held
+local several, count = {}, 0
 
 local function integer(number)
   return string.format('%.0f', number)
@@ -30,11 +35,65 @@ local function now()
 end
 
 local function token_of(member)
-  return string.match(member, '^%S+')
+  return string.match(member, '^%S+') or member
+end
+
+local function kind_of(member)
+  local kind = string.match(member, '^%S+ (%S+)')
+  return (kind == 'shared:' or kind and string.match(kind, '^permits:%d+$')) and kind or 'exclusive'
 end
 
 local function metadata_of(member)
-  return string.match(member, '^%S+ (.*)$') or ''
+  return string.match(member, '^%S+ %S+ (.*)$') or ''
+end
+
+-- Looks who holds the lock. `last_kind` is that of the last grant, for a lock that somebody removed.
+local function look(last_kind)
+  owner = redis.call('GET', lock)
+  local kind = owner or last_kind
+  if not kind or not (kind == 'shared:' or string.match(kind, '^permits:%d+$')) then
+    held = owner and 'exclusive'
+    return
+  end
+  local all, time = redis.call('HGETALL', holders), now()
+  for i = 1, #all, 2 do
+    local holder = cjson.decode(all[i + 1])
+    if holder['until'] > time then
+      several[all[i]] = holder
+      count = count + 1
+    else
+      redis.call('HDEL', holders, all[i])
+    end
+  end
+  held = count > 0 and kind or nil
+  if not held then
+    owner = false
+  end
+end
+
+-- What is left of the leases of several holders: of readers until the last one ends, of permits until the first.
+local function left()
+  local latest, first = 0, nil
+  for _, holder in pairs(several) do
+    latest = math.max(latest, holder['until'])
+    first = math.min(first or holder['until'], holder['until'])
+  end
+  return math.max((held == 'shared:' and latest or first or 0) - now(), 0), latest
+end
+
+-- Writes down one of several holders. The lock lasts as long as the longest of their leases.
+local function write(token)
+  local holder = several[token]
+  local _, latest = left()
+  redis.call('SET', lock, held, 'PX', integer(math.max(latest - now(), 1)))
+  redis.call('HSET', holders, token, cjson.encode(holder))
+  redis.call('PEXPIRE', holders, RETENTION)
+end
+
+local function admits(kind)
+  if not held then return true end
+  if held == 'exclusive' or kind ~= held then return false end
+  return held == 'shared:' or count < tonumber(string.match(held, '%d+'))
 end
 
 -- What is known of the last grant: its fence, and the time before which a release leaves the lock to its time.
@@ -43,14 +102,24 @@ local function last_grant()
   return {fence = tonumber(known[1]) or 0, keep = tonumber(known[2])}
 end
 
-local function grant(token, metadata, ttl, last)
+local function grant(token, kind, metadata, ttl, last)
   local fence = integer(math.max(last.fence + 1, clock))
   local since = now()
   -- The first write of the script is one that a server without memory refuses: after another one it would
   -- let everything pass.
-  redis.call('SET', lock, token, 'PX', ttl)
-  redis.call('HSET', state, 'owner', token, 'fence', fence, 'since', integer(since),
-    'until', integer(since + ttl), 'ttl', integer(ttl), 'metadata', metadata)
+  if kind == 'exclusive' then
+    redis.call('SET', lock, token, 'PX', ttl)
+    redis.call('HSET', state, 'owner', token, 'fence', fence, 'since', integer(since), 'kind', kind,
+      'until', integer(since + ttl), 'ttl', integer(ttl), 'metadata', metadata, 'exclusive', fence)
+  else
+    several[token] = {fence = fence, since = since, ['until'] = since + ttl, ttl = ttl, metadata = metadata}
+    count = count + 1
+    held = kind
+    write(token)
+    redis.call('HSET', state, 'fence', fence, 'kind', kind)
+    redis.call('HDEL', state, 'owner', 'until')
+  end
+  held, last.fence = kind, tonumber(fence)
   if last.keep then
     redis.call('HDEL', state, 'keep')
   end
@@ -70,31 +139,68 @@ local function tell_first(ttl)
   end
 end
 
--- Gives the lock to the first waiter that is alive, and wakes it. Its lease is short until it confirms; that also
--- tells the next one that it is the first now.
-local function hand_over(last)
+-- Gives the lock to the first waiters that are alive, as many as there is room for, and wakes them. Their leases
+-- are short until they confirm; that also tells the next one that it is the first now. Stops before the member
+-- `mine`. Returns whether anybody was served.
+local function hand_over(last, mine)
+  local served = false
   while true do
-    local first = redis.call('ZPOPMIN', queue)[1]
-    if not first then return false end
-    local token = token_of(first)
+    local first
+    if held or mine then
+      first = redis.call('ZRANGE', queue, 0, 0)[1]
+      if not first or first == mine or not admits(kind_of(first)) then return served end
+      redis.call('ZREM', queue, first)
+    else
+      first = redis.call('ZPOPMIN', queue)[1]
+      if not first then return served end
+    end
+    local token, kind = token_of(first), kind_of(first)
     if redis.call('PUBLISH', channel .. token, 'ask') > 0 then
-      grant(token, metadata_of(first), CLAIM, last)
-      return true
+      grant(token, kind, metadata_of(first), CLAIM, last)
+      served = true
+      if kind == 'exclusive' then return true end
     end
   end
 end
 
 -- The lock is free for the next one.
 local function set_free(last)
+  held = nil
   if not hand_over(last or last_grant()) then
     redis.call('DEL', lock)
     redis.call('HDEL', state, 'owner', 'until', 'keep')
   end
 end
 
--- Who holds the lock: metadata ('' for one that is not a redlock), fence, since, what is left (-1: never
--- expires), ttl, broken.
-local function describe(owner)
+-- One of several holders is gone.
+local function leave(token)
+  redis.call('HDEL', holders, token)
+  several[token] = nil
+  count = count - 1
+  if count == 0 then
+    set_free()
+  else
+    hand_over(last_grant())
+  end
+end
+
+-- One of several holders: metadata, fence, since, what is left, ttl, broken.
+local function describe_one(holder)
+  return {holder.metadata, holder.fence, integer(holder.since), math.max(holder['until'] - now(), 0),
+    integer(holder.ttl), holder.broken and 1 or 0}
+end
+
+-- Who holds the lock, as in `describe_one`: metadata '' for one that is not a redlock, what is left -1 for a lease
+-- that never expires. Of several it is the one whose lease decides how long the lock is held.
+local function describe()
+  local one
+  for _, holder in pairs(several) do
+    local later = one and holder['until'] > one['until']
+    if not one or later == (held == 'shared:') then
+      one = holder
+    end
+  end
+  if one then return describe_one(one) end
   local known = redis.call('HMGET', state, 'owner', 'metadata', 'fence', 'since', 'ttl', 'until')
   local broken = string.match(owner, '^broken:(.*)$')
   local left = redis.call('PTTL', lock)

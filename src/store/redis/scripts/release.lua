@@ -5,30 +5,49 @@ local was_first = member ~= '' and redis.call('ZRANK', queue, member) == 0
 if member ~= '' then
   redis.call('ZREM', queue, member)
 end
-local owner = redis.call('GET', lock)
+owner = redis.call('GET', lock)
 if owner == 'broken:' .. me then
   -- Its owner has stopped: the break is complete.
   set_free()
-  return 0
+  return 1
 end
-if owner ~= me then
-  if not owner and redis.call('HGET', state, 'owner') == me then
-    -- Removed behind our back: those in line need not wait for the end of the lease.
-    set_free()
-  elseif was_first then
-    -- Who is the first now has to look after the holder.
-    tell_first()
+if owner == me then
+  local last = last_grant()
+  local keep = last.keep and member == '' and last.keep - now() or 0
+  if keep > 0 then
+    -- Nobody's any more: only the time holds it.
+    redis.call('SET', lock, 'released:' .. me, 'PX', integer(keep))
+    redis.call('HSET', state, 'owner', 'released:' .. me, 'until', integer(now() + keep))
+    tell_first(keep)
+  else
+    set_free(last)
   end
-  return 0
+  return 1
 end
-local last = last_grant()
-local keep = last.keep and member == '' and last.keep - now() or 0
-if keep > 0 then
-  -- Nobody's any more: only the time holds it.
-  redis.call('SET', lock, 'released:' .. me, 'PX', integer(keep))
-  redis.call('HSET', state, 'owner', 'released:' .. me, 'until', integer(now() + keep))
-  tell_first(keep)
-else
-  set_free(last)
+
+local known = redis.call('HMGET', state, 'owner', 'kind')
+look(known[2])
+local mine = several[me]
+if mine then
+  if not mine.broken and member == '' and (mine.keep or 0) > now() then
+    redis.call('HDEL', holders, me)
+    mine['until'] = mine.keep
+    several['released:' .. me], several[me] = mine, nil
+    write('released:' .. me)
+    tell_first(left())
+  else
+    leave(me)
+  end
+  return 1
 end
-return 1
+if not owner and known[1] == me then
+  -- Removed behind our back: those in line need not wait for the end of the lease.
+  set_free()
+elseif was_first then
+  -- Who is the first now may be let in, or has to look after the holder.
+  if held and held ~= 'exclusive' then
+    hand_over(last_grant())
+  end
+  tell_first()
+end
+return 0

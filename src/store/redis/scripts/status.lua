@@ -1,6 +1,14 @@
--- Who holds the lock and who waits for it: the description of the holder or nil, the members of the queue.
-local owner = redis.call('GET', lock)
-if not owner and redis.call('HGET', state, 'owner') and tonumber(redis.call('HGET', state, 'until') or 0) > now() then
-  owner = redis.call('HGET', state, 'owner')
+-- How the lock is held, by whom, and who waits for it: the kind or '', the holders, the members of the queue.
+local known = redis.call('HMGET', state, 'owner', 'until', 'kind')
+look(known[3])
+if not owner and not held and known[1] and tonumber(known[2] or 0) > now() then
+  owner, held = known[1], 'exclusive'
 end
-return {owner and describe(owner), redis.call('ZRANGE', queue, 0, -1)}
+local described = {}
+for _, holder in pairs(several) do
+  described[#described + 1] = describe_one(holder)
+end
+if held == 'exclusive' then
+  described[1] = describe()
+end
+return {held or '', described, redis.call('ZRANGE', queue, 0, -1)}
