@@ -5,7 +5,7 @@ owner = redis.call('GET', lock)
 if owner == me then
   -- Never shorter: a job inside another may have the same lock with a shorter ttl.
   local left = redis.call('PTTL', lock)
-  if left < ttl then
+  if left <= ttl then
     redis.call('PEXPIRE', lock, ttl)
     redis.call('HSET', state, 'until', integer(now() + ttl), 'ttl', integer(ttl))
   end
@@ -19,7 +19,7 @@ local mine = several[me]
 if mine and mine.broken then
   return {'lost', describe_one(mine)}
 elseif mine then
-  if mine['until'] < now() + ttl then
+  if mine['until'] <= now() + ttl then
     mine['until'], mine.ttl = now() + ttl, ttl
     write(me)
   end
