@@ -96,7 +96,17 @@ impl<R: FnMut(Progress) + Send + 'static> Keeper<R> {
         store.get_ready(&lease.request);
         let (tell, told) = line;
         let next = lease.renewal_due();
-        let keeping = Keeping { store, lease, reserve, told, next, backoff: RETRY, is_lost: false, report };
+        let keeping = Keeping {
+            store,
+            lease,
+            reserve,
+            told,
+            is_finished: false,
+            next,
+            backoff: RETRY,
+            is_lost: false,
+            report,
+        };
         Keeper { tell, state: State::Idle(Box::new(keeping)) }
     }
 
@@ -176,6 +186,8 @@ struct Keeping<R> {
     reserve: Duration,
     /// Readable when there is something to be told.
     told: UnixStream,
+    /// The end of the keeping was told.
+    is_finished: bool,
     /// When to renew next.
     next: BootTime,
     backoff: Duration,
@@ -308,6 +320,9 @@ impl<R: FnMut(Progress)> Keeping<R> {
 
     /// Waits until `until`, or until told something.
     fn wait(&mut self, until: Deadline) -> Told {
+        if self.is_finished {
+            return Told::Finish;
+        }
         loop {
             // poll(2) rounds down to milliseconds; one more keeps the loop from spinning.
             let millis = until.left().as_millis().saturating_add(1).min(60_000) as u16;
@@ -317,7 +332,10 @@ impl<R: FnMut(Progress)> Keeping<R> {
                 let mut word = [0];
                 return match self.told.read(&mut word) {
                     Ok(1) if word[0] == LOOK => Told::Look,
-                    _ => Told::Finish,
+                    _ => {
+                        self.is_finished = true;
+                        Told::Finish
+                    }
                 };
             }
             if until.has_passed() {
