@@ -32,12 +32,11 @@ struct Open {
 /// Marks the file as ours: "rlck".
 const APPLICATION: i32 = 0x726c_636b;
 /// Bumped when the tables change.
-const VERSION: i32 = 1;
+const VERSION: i32 = 2;
 
 const TABLES: &str = "
     CREATE TABLE lock (
         key TEXT PRIMARY KEY,
-        kind TEXT NOT NULL,
         fence INTEGER NOT NULL,
         owner TEXT,
         since INTEGER NOT NULL,
@@ -48,6 +47,22 @@ const TABLES: &str = "
         pids TEXT NOT NULL,
         metadata TEXT NOT NULL
     ) WITHOUT ROWID;
+    CREATE TABLE waiter (
+        ticket INTEGER PRIMARY KEY AUTOINCREMENT,
+        token TEXT NOT NULL,
+        key TEXT NOT NULL,
+        boot TEXT NOT NULL,
+        bell TEXT NOT NULL,
+        pids TEXT NOT NULL,
+        metadata TEXT NOT NULL
+    );
+";
+
+/// What the second version added, with what it means for the rows of the first.
+const SECOND_VERSION: &str = "
+    ALTER TABLE lock ADD COLUMN kind TEXT NOT NULL DEFAULT 'exclusive';
+    ALTER TABLE lock ADD COLUMN exclusive INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE waiter ADD COLUMN kind TEXT NOT NULL DEFAULT 'exclusive';
     CREATE TABLE holder (
         key TEXT NOT NULL,
         token TEXT NOT NULL,
@@ -61,16 +76,6 @@ const TABLES: &str = "
         metadata TEXT NOT NULL,
         PRIMARY KEY (key, token)
     ) WITHOUT ROWID;
-    CREATE TABLE waiter (
-        ticket INTEGER PRIMARY KEY AUTOINCREMENT,
-        token TEXT NOT NULL,
-        key TEXT NOT NULL,
-        kind TEXT NOT NULL,
-        boot TEXT NOT NULL,
-        bell TEXT NOT NULL,
-        pids TEXT NOT NULL,
-        metadata TEXT NOT NULL
-    );
 ";
 
 impl Database {
@@ -256,10 +261,13 @@ fn make_tables(connection: &Connection) -> rusqlite::Result<bool> {
     let version = tx.pragma_query_value(None, "user_version", |row| row.get::<_, i32>(0))?;
     if version != VERSION {
         let tables: i32 = tx.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
-        if tables > 0 {
-            return Ok(false);
+        let application = tx.pragma_query_value(None, "application_id", |row| row.get::<_, i32>(0))?;
+        match (tables, application, version) {
+            (0, ..) => tx.execute_batch(TABLES)?,
+            (_, APPLICATION, 1) => {}
+            _ => return Ok(false),
         }
-        tx.execute_batch(TABLES)?;
+        tx.execute_batch(SECOND_VERSION)?;
         tx.pragma_update(None, "application_id", APPLICATION)?;
         tx.pragma_update(None, "user_version", VERSION)?;
     }
