@@ -61,7 +61,6 @@ const TABLES: &str = "
 /// What the second version added, with what it means for the rows of the first.
 const SECOND_VERSION: &str = "
     ALTER TABLE lock ADD COLUMN kind TEXT NOT NULL DEFAULT 'exclusive';
-    ALTER TABLE lock ADD COLUMN exclusive INTEGER NOT NULL DEFAULT 0;
     ALTER TABLE waiter ADD COLUMN kind TEXT NOT NULL DEFAULT 'exclusive';
     CREATE TABLE holder (
         key TEXT NOT NULL,
