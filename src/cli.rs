@@ -93,9 +93,10 @@ pub enum Color {
 
 #[derive(Debug, Args)]
 pub struct LockArgs {
-    /// The lock's name: 1 to 512 bytes without control characters
-    #[arg(short, long, value_name = "KEY")]
-    pub key: Key,
+    /// The lock's name: 1 to 512 bytes without control characters. Given more than once, all the locks are
+    /// taken, in one fixed order, or none is kept
+    #[arg(short, long = "key", value_name = "KEY", required = true)]
+    pub keys: Vec<Key>,
     /// How long the lease lives without renewal: 500ms, 30s, 5m, 1h30m; a bare number is seconds [default: 30s]
     #[arg(short, long, value_name = "DURATION", env = "REDLOCK_TTL")]
     pub ttl: Option<Ttl>,
@@ -216,9 +217,16 @@ pub enum Format {
 
 #[derive(Debug, Args)]
 pub struct OwnerArgs {
-    /// The lock's name
-    #[arg(short, long, value_name = "KEY", env = "REDLOCK_KEY")]
-    pub key: Key,
+    /// The lock's name; given more than once, of locks that have one owner token
+    #[arg(
+        short,
+        long = "key",
+        value_name = "KEY",
+        env = "REDLOCK_KEY",
+        required = true,
+        value_delimiter = '\n'
+    )]
+    pub keys: Vec<Key>,
     /// The owner token that `acquire` printed
     #[arg(long, value_name = "TOKEN", env = "REDLOCK_TOKEN", hide_env_values = true)]
     pub token: Option<OwnerToken>,

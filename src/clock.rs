@@ -16,6 +16,9 @@ pub struct BootTime(Duration);
 pub type Deadline = BootTime;
 
 impl BootTime {
+    /// Later than all others.
+    pub const NEVER: BootTime = BootTime(Duration::MAX);
+
     pub fn now() -> Self {
         // The kernel has had this clock since 2.6.39. Without it there is no safe lease, so the
         // answer "far in the future" makes every deadline pass: closed, not open.

@@ -4,20 +4,21 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::Outcome;
 use super::context::Context;
+use super::enclosing::lines;
 use super::failure::{Failed, NOT_HELD, Usage};
 use super::github::Workflow;
 use super::keeping::Attendant;
 use super::owner;
 use super::taking::Taking;
 use crate::cli::{AcquireArgs, Format};
-use crate::lock::{Lease, Patience};
+use crate::lock::{Lease, OwnerToken, Patience, Ttl};
 use crate::process::{Signals, stdout_was_closed};
 
-/// Takes the lock and hands out its owner token.
+/// Takes the locks and hands out their owner token.
 pub fn acquire(args: AcquireArgs, context: &Context) -> anyhow::Result<Outcome> {
     let name = args
         .while_pid
@@ -30,26 +31,51 @@ pub fn acquire(args: AcquireArgs, context: &Context) -> anyhow::Result<Outcome> 
     };
     let mut signals = Signals::listen()?;
     let mut store = context.open_store();
-    let lease = match taking.take(store.as_mut(), &mut signals, keeper.as_ref().map(AsFd::as_fd), context)? {
-        Ok(lease) => lease,
+    let leases = match taking.take(store.as_mut(), &mut signals, keeper.as_ref().map(AsFd::as_fd), context)? {
+        Ok(leases) => leases,
         Err(outcome) => {
             keeper.iter().try_for_each(Attendant::check)?;
             return Ok(outcome);
         }
     };
-    let kept = keeper.iter().try_for_each(|keeper| keeper.keep(&lease));
-    let handed_out = kept.and_then(|()| target.hand_out(&lease));
-    store.settle(&lease.request);
+    let kept = keeper.iter().try_for_each(|keeper| keeper.keep(&leases));
+    let handed_out = kept.and_then(|()| target.hand_out(&Locks::new(&taking, &leases)));
+    store.settle();
     let interrupted = signals.next();
     if handed_out.is_ok() && interrupted.is_none() {
         keeper.iter().for_each(Attendant::go_on);
         return Ok(Outcome::SUCCESS);
     }
     drop(keeper);
-    // Nobody knows the token, so nobody could give the lock back.
-    let _ = store.withdraw(&lease.request, &Patience::of(Duration::from_secs(1)));
+    // Nobody knows the token, so nobody could give the locks back.
+    let _ = store.withdraw(&taking.requests, &Patience::of(Duration::from_secs(1)));
     handed_out?;
     Ok(interrupted.map_or(Outcome::SUCCESS, |arrived| Outcome::Signal(arrived.signal)))
+}
+
+/// What is handed out.
+pub struct Locks<'a> {
+    pub token: &'a OwnerToken,
+    /// One for each line.
+    pub keys: String,
+    pub fences: String,
+    /// What messages call the locks.
+    pub names: String,
+    ttl: Ttl,
+    leases: &'a [Lease],
+}
+
+impl<'a> Locks<'a> {
+    fn new(taking: &'a Taking, leases: &'a [Lease]) -> Locks<'a> {
+        Locks {
+            token: &taking.token,
+            keys: lines(leases.iter().map(|lease| &lease.request.key)),
+            fences: lines(leases.iter().map(|lease| lease.fence)),
+            names: taking.names(),
+            ttl: taking.ttl,
+            leases,
+        }
+    }
 }
 
 /// Where the owner token goes.
@@ -76,41 +102,49 @@ impl Target<'_> {
         })
     }
 
-    fn hand_out(&self, lease: &Lease) -> anyhow::Result<()> {
+    fn hand_out(&self, locks: &Locks) -> anyhow::Result<()> {
         match self {
-            Target::File(path) => write_file(path, lease),
-            Target::Stdout(format) => print(*format, lease),
-            Target::Workflow(workflow) => workflow.tell(lease),
+            Target::File(path) => {
+                owner::write(path, locks.token).with_context(|| format!("{} was given back", locks.names))
+            }
+            Target::Stdout(format) => print(*format, locks),
+            Target::Workflow(workflow) => workflow.tell(locks),
         }
     }
 }
 
-fn print(format: Format, lease: &Lease) -> anyhow::Result<()> {
-    let (key, token, fence) = (lease.request.key.as_str(), lease.request.token.expose(), lease.fence);
+fn print(format: Format, locks: &Locks) -> anyhow::Result<()> {
+    let token = locks.token.expose();
     let text = match format {
         Format::Token | Format::Github => format!("{token}\n"),
-        Format::Env => {
-            format!("export REDLOCK_KEY={} REDLOCK_TOKEN={token} REDLOCK_FENCE={fence}\n", quoted(key))
-        }
-        Format::Json => {
-            let ttl = lease.request.ttl.as_millis();
-            json!({ "key": key, "token": token, "fence": fence.0, "ttl_ms": ttl }).to_string() + "\n"
-        }
+        Format::Env => format!(
+            "export REDLOCK_KEY={} REDLOCK_TOKEN={token} REDLOCK_FENCE={}\n",
+            quoted(&locks.keys),
+            quoted(&locks.fences)
+        ),
+        Format::Json => json(locks).to_string() + "\n",
     };
     let mut stdout = io::stdout();
     let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
     written.map_err(|error| {
-        Failed {
-            code: NOT_HELD,
-            why: format!("cannot print the owner token: {error}; '{key}' was given back"),
-        }
-        .into()
+        let why = format!("cannot print the owner token: {error}; {} was given back", locks.names);
+        Failed { code: NOT_HELD, why }.into()
     })
 }
 
-fn write_file(path: &Path, lease: &Lease) -> anyhow::Result<()> {
-    let key = &lease.request.key;
-    owner::write(path, &lease.request.token).with_context(|| format!("'{key}' was given back"))
+/// Of one lock the key and the fencing token stand by themselves; of each they stand in `locks`.
+fn json(locks: &Locks) -> Value {
+    let each: Vec<Value> = locks
+        .leases
+        .iter()
+        .map(|lease| json!({ "key": lease.request.key.as_str(), "fence": lease.fence.0 }))
+        .collect();
+    let mut all = json!({ "token": locks.token.expose(), "ttl_ms": locks.ttl.as_millis(), "locks": each });
+    if let [one] = &each[..] {
+        all["key"] = one["key"].clone();
+        all["fence"] = one["fence"].clone();
+    }
+    all
 }
 
 /// In single quotes, for a POSIX shell.

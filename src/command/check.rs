@@ -8,31 +8,26 @@ use crate::cli::CheckArgs;
 use crate::clock::BootTime;
 use crate::lock::DurationText;
 
-/// Asks whether an owner token holds the lock, for some time to come.
+/// Asks whether an owner token holds the locks, for some time to come.
 pub fn check(args: &CheckArgs, context: &Context) -> anyhow::Result<Outcome> {
-    let key = &args.owner.key;
     let token = owner::token(&args.owner)?;
     let at_least = args.at_least.or(context.config.at_least).map_or(Duration::ZERO, |text| text.0);
-    let asked = BootTime::now();
-    let left = context
-        .open_store()
-        .check(key, &token, &context.patience())
-        .map_err(|error| context.explain(error))?;
+    let mut store = context.open_store();
     let failed = |why| Err(Failed { code: NOT_HELD, why }.into());
-    match left {
-        None => failed(format!("this token does not hold '{key}'")),
-        Some(left) => {
-            // The store may have looked as early as when it was asked, with a clock that goes faster.
-            let left = left.saturating_sub(BootTime::now().since(asked) + left / 100);
-            if left < at_least {
-                return failed(format!(
-                    "'{key}' is held for {} more, not for {}",
-                    DurationText(left),
-                    DurationText(at_least)
-                ));
-            }
-            context.messages.note(format_args!("'{key}' is held for {} more", DurationText(left)));
-            Ok(Outcome::SUCCESS)
+    let asked = BootTime::now();
+    for key in &args.owner.keys {
+        let left = store.check(key, &token, &context.patience()).map_err(|error| context.explain(error))?;
+        let Some(left) = left else { return failed(format!("this token does not hold '{key}'")) };
+        // The store may have looked as early as when it was asked, with a clock that goes faster.
+        let left = left.saturating_sub(BootTime::now().since(asked) + left / 100);
+        if left < at_least {
+            return failed(format!(
+                "'{key}' is held for {} more, not for {}",
+                DurationText(left),
+                DurationText(at_least)
+            ));
         }
+        context.messages.note(format_args!("'{key}' is held for {} more", DurationText(left)));
     }
+    Ok(Outcome::SUCCESS)
 }

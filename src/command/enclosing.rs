@@ -10,7 +10,7 @@ use crate::process::is_below;
 const KEY: &str = "REDLOCK_KEY";
 const TOKEN: &str = "REDLOCK_TOKEN";
 const FENCE: &str = "REDLOCK_FENCE";
-/// All the locks around a job, as JSON; the three above are the innermost one.
+/// All the locks around a job, as JSON; the three above are the innermost ones.
 const OUTER: &str = "REDLOCK_OUTER";
 
 /// A lock that is held around us, as the environment says; whether it still is, the store knows.
@@ -47,32 +47,45 @@ impl Enclosing {
 fn all() -> Vec<Enclosing> {
     let kept = env::var(OUTER).ok();
     let mut all: Vec<Enclosing> = kept.and_then(|kept| serde_json::from_str(&kept).ok()).unwrap_or_default();
-    if let (Ok(key), Ok(token)) = (env::var(KEY), env::var(TOKEN))
+    if let (Ok(keys), Ok(token)) = (env::var(KEY), env::var(TOKEN))
         && !all.iter().any(|known| known.token == token)
     {
         // From the `export` line of `redlock acquire`.
-        let fence = env::var(FENCE).ok().and_then(|fence| fence.parse().ok()).unwrap_or(0);
-        all.push(Enclosing { key, token, fence, guard: None });
+        let fences = env::var(FENCE).unwrap_or_default();
+        let mut fences = fences.lines().map(|fence| fence.parse().unwrap_or(0));
+        all.extend(keys.lines().map(|key| {
+            let fence = fences.next().unwrap_or(0);
+            Enclosing { key: key.to_owned(), token: token.clone(), fence, guard: None }
+        }));
     }
     all
 }
 
-/// What the command of a job under this guard, which runs under `lease`, adds to its environment.
-pub fn environment(lease: &Lease, guard: u32) -> Vec<(String, String)> {
-    let (key, token, fence) = (&lease.request.key, lease.request.token.expose(), lease.fence);
+/// What the command of a job under this guard, which runs under `leases`, adds to its environment. With one line for
+/// each lock, of those that were taken last.
+pub fn environment(leases: &[Lease], guard: u32) -> Vec<(String, String)> {
     let mut all = all();
-    let kept = all.iter().find(|enclosing| enclosing.token == token && enclosing.is_kept());
-    let guard = kept.and_then(|enclosing| enclosing.guard).or(Some(guard));
-    all.retain(|enclosing| enclosing.token != token);
-    all.push(Enclosing { key: key.to_string(), token: token.to_owned(), fence: fence.0, guard });
-    let mut variables = vec![
-        (KEY.to_owned(), key.to_string()),
-        (TOKEN.to_owned(), token.to_owned()),
-        (OUTER.to_owned(), serde_json::to_string(&all).unwrap_or_default()),
-    ];
-    // That of a lock that was taken by hand is known only if it was told.
-    if fence.0 > 0 {
-        variables.push((FENCE.to_owned(), fence.to_string()));
+    for lease in leases {
+        let (key, token) = (lease.request.key.to_string(), lease.request.token.expose().to_owned());
+        let known = all.iter().position(|known| known.token == token && known.key == key);
+        let known = known.map(|index| all.remove(index)).filter(Enclosing::is_kept);
+        let guard = known.and_then(|enclosing| enclosing.guard).or(Some(guard));
+        all.push(Enclosing { key, token, fence: lease.fence.0, guard });
+    }
+    let mut variables = vec![(OUTER.to_owned(), serde_json::to_string(&all).unwrap_or_default())];
+    if let Some(token) = leases.last().map(|lease| lease.request.token.expose()) {
+        let innermost = || leases.iter().filter(|lease| lease.request.token.expose() == token);
+        variables.push((KEY.to_owned(), lines(innermost().map(|lease| &lease.request.key))));
+        variables.push((TOKEN.to_owned(), token.to_owned()));
+        // That of a lock that was taken by hand is known only if it was told.
+        if innermost().all(|lease| lease.fence.0 > 0) {
+            variables.push((FENCE.to_owned(), lines(innermost().map(|lease| lease.fence))));
+        }
     }
     variables
+}
+
+/// One for each line: a key has no line feed in it.
+pub fn lines(values: impl Iterator<Item = impl ToString>) -> String {
+    values.map(|value| value.to_string()).collect::<Vec<_>>().join("\n")
 }

@@ -5,8 +5,10 @@ use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use uuid::Uuid;
+
+use super::acquire::Locks;
 use super::failure::{Failed, NOT_HELD, Usage};
-use crate::lock::Lease;
 
 /// The files from which the runner reads what a step has to say.
 pub struct Workflow {
@@ -28,11 +30,11 @@ impl Workflow {
     }
 
     /// The mask comes first, so that no log shows the token.
-    pub fn tell(&self, lease: &Lease) -> anyhow::Result<()> {
-        let (key, token, fence) = (lease.request.key.as_str(), lease.request.token.expose(), lease.fence);
-        // A key has no line feed, so NAME=VALUE takes it as it is.
-        let output = format!("token={token}\nfence={fence}\nkey={key}\n");
-        let env = format!("REDLOCK_KEY={key}\nREDLOCK_TOKEN={token}\nREDLOCK_FENCE={fence}\n");
+    pub fn tell(&self, locks: &Locks) -> anyhow::Result<()> {
+        let token = locks.token.expose();
+        let (keys, fences) = (&locks.keys[..], &locks.fences[..]);
+        let output = [("token", token), ("fence", fences), ("key", keys)];
+        let env = [("REDLOCK_KEY", keys), ("REDLOCK_TOKEN", token), ("REDLOCK_FENCE", fences)];
         let mask = || {
             let mut stdout = io::stdout();
             writeln!(stdout, "::add-mask::{token}")?;
@@ -40,15 +42,26 @@ impl Workflow {
         };
         let failed = |what: &str, error: io::Error| Failed {
             code: NOT_HELD,
-            why: format!("cannot write to {what}: {error}; '{key}' was given back"),
+            why: format!("cannot write to {what}: {error}; {} was given back", locks.names),
         };
         mask().map_err(|error| failed("standard output", error))?;
-        for (path, text) in [(&self.output, output), (&self.env, env)] {
+        for (path, values) in [(&self.output, output), (&self.env, env)] {
             if let Some(path) = path {
+                let text: String = values.map(|(name, value)| setting(name, value)).concat();
                 append(path, &text).map_err(|error| failed(&path.display().to_string(), error))?;
             }
         }
         Ok(())
+    }
+}
+
+/// A value of several lines stands between two lines that are not in it.
+fn setting(name: &str, value: &str) -> String {
+    if value.contains('\n') {
+        let end = Uuid::new_v4();
+        format!("{name}<<{end}\n{value}\n{end}\n")
+    } else {
+        format!("{name}={value}\n")
     }
 }
 

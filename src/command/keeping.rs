@@ -15,8 +15,8 @@ use super::taking::Taking;
 use super::wishes::Wishes;
 use crate::cli::{AcquireArgs, OnLost};
 use crate::clock::{BootTime, Deadline};
-use crate::lock::{FencingToken, Keeper, Lease, Patience, Progress, Request, Store};
-use crate::output::{Messages, lost_to};
+use crate::lock::{FencingToken, Keeper, Key, Lease, Patience, Progress, Request, Store};
+use crate::output::{Messages, lost_to, names};
 use crate::process::{Line, Signals, Watched, detach};
 
 /// The keeper's name in `ps`. Not "redlock-…", so that `killall redlock` does not give the lock back.
@@ -31,8 +31,9 @@ pub struct Attendant {
 /// From `redlock acquire` to the keeper. The end of the line says that acquire was killed.
 #[derive(Serialize, Deserialize)]
 enum Order {
-    /// Keep the lease that was granted: its fencing token, and when it was asked for, in nanoseconds.
-    Keep { fence: u64, sent: u64 },
+    /// Keep the leases that were granted: the fencing token of each, and when the first one was asked for, in
+    /// nanoseconds.
+    Keep { fences: Vec<u64>, sent: u64 },
     /// Somebody has the owner token: keep on.
     GoOn,
     /// There is nothing to keep.
@@ -63,12 +64,14 @@ impl Attendant {
         if on_lost == OnLost::Terminate {
             taking.reserve(taking.default_kill_after())?;
         }
-        let store = context.open_store_anywhere()?;
+        let stores = taking.requests.iter().map(|_| context.open_store_anywhere());
+        let stores = stores.collect::<Result<Vec<_>, _>>()?;
         let stderr = watched.shared_stderr();
         let kept: Vec<BorrowedFd> =
             [Some(watched.as_fd()), stderr.as_ref().map(AsFd::as_fd)].into_iter().flatten().collect();
         let (keeper, line) = detach(NAME, &kept, |line, signals| {
-            let request = taking.request.clone().kept_by(process::id(), pid as u32);
+            let kept_by_us = |request: &Request| request.clone().kept_by(process::id(), pid as u32);
+            let requests = taking.requests.iter().map(kept_by_us).collect();
             Post {
                 line,
                 signals,
@@ -77,18 +80,21 @@ impl Attendant {
                 on_lost,
                 reserve: taking.reserve,
             }
-            .serve(request, store);
+            .serve(requests, stores);
         })?;
-        taking.request = taking.request.clone().kept_by(keeper, pid as u32);
+        let requests = std::mem::take(&mut taking.requests).into_iter();
+        taking.requests = requests.map(|request| request.kept_by(keeper, pid as u32)).collect();
         Ok(Attendant { line, watched })
     }
 
-    /// Hands the lease over; from here on it is renewed.
-    pub fn keep(&self, lease: &Lease) -> anyhow::Result<()> {
-        self.line.send(&Order::Keep { fence: lease.fence.0, sent: lease.renewed().as_nanos() });
-        let key = &lease.request.key;
+    /// Hands the leases over; from here on they are renewed.
+    pub fn keep(&self, leases: &[Lease]) -> anyhow::Result<()> {
+        let fences = leases.iter().map(|lease| lease.fence.0).collect();
+        let sent = leases.iter().map(Lease::renewed).min().unwrap_or(BootTime::now());
+        self.line.send(&Order::Keep { fences, sent: sent.as_nanos() });
         self.line.receive().map(|Answer::Keeping| ()).ok_or_else(|| {
-            Failed { code: BUG, why: format!("the keeper of '{key}' has ended; '{key}' was given back") }
+            let names = names(leases.iter().map(|lease| &lease.request.key));
+            Failed { code: BUG, why: format!("the keeper of {names} has ended; {names} was given back") }
                 .into()
         })
     }
@@ -152,63 +158,78 @@ enum End {
     Lost { how: String, deadline: Deadline },
 }
 
+/// One of the locks, kept by itself: giving one back leaves the others.
+struct Kept {
+    key: Key,
+    keeper: Keeper<Box<dyn FnMut(Progress) + Send>>,
+    losses: Line,
+    notices: Option<Notices>,
+    /// Somebody gives it back with the owner token.
+    releasing: bool,
+}
+
 /// For giving back what `redlock acquire` may have taken before it was killed.
 const RELEASE: Duration = Duration::from_secs(2);
 
 impl Post<'_> {
-    /// Waits for the lease, keeps it, and gives it back.
-    fn serve(mut self, request: Request, mut store: Box<dyn Store>) {
-        let lease = match self.line.receive() {
-            Some(Order::Keep { fence, sent }) => {
-                Lease::new(request, FencingToken(fence), BootTime::from_nanos(sent))
-            }
+    /// Waits for the leases, keeps them, and gives them back.
+    fn serve(mut self, requests: Vec<Request>, mut stores: Vec<Box<dyn Store>>) {
+        let (fences, sent) = match self.line.receive() {
+            Some(Order::Keep { fences, sent }) => (fences, BootTime::from_nanos(sent)),
             Some(Order::GoOn | Order::Dismissed) => return,
             None => {
-                let _ = store.release(&request.key, &request.token, &Patience::of(RELEASE));
+                for (store, request) in stores.iter_mut().zip(&requests) {
+                    let _ = store.release(&request.key, &request.token, &Patience::of(RELEASE));
+                }
                 return;
             }
         };
-        let key = lease.request.key.clone();
-        let notices = Notices::listen(&key, &lease.request.token).ok();
-        let (Ok((losses, report)), Ok(line)) = (Line::pair(), UnixStream::pair()) else { return };
-        let report = move |progress: Progress| tell(&report, &progress);
-        let mut keeper = Keeper::new(store, lease, line, self.reserve, report).start();
-        if keeper.start_at().is_some() {
-            // The system allows no thread.
-            return;
-        }
+        let leases = requests.into_iter().zip(fences);
+        let leases = leases.map(|(request, fence)| Lease::new(request, FencingToken(fence), sent));
+        let kept = stores.into_iter().zip(leases).map(|(store, lease)| self.keep(store, lease));
+        let Some(mut locks) = kept.collect::<Option<Vec<Kept>>>() else { return };
         self.line.send(&Answer::Keeping);
-        match self.attend(&mut keeper, notices.as_ref(), &losses) {
+        match self.attend(&mut locks) {
             End::Dismissed => return,
             End::Unneeded => {}
-            End::Lost { how, deadline } => self.lost(&format!("lost '{key}': {how}"), deadline),
+            End::Lost { how, deadline } => self.lost(&how, deadline),
         }
-        keeper.finish(&mut Wishes { signals: self.signals, told: true });
+        let mut wishes = Wishes { signals: self.signals, told: true };
+        for lock in locks.into_iter().rev() {
+            lock.keeper.finish(&mut wishes);
+        }
+    }
+
+    /// Renews a lease from now on; `None` where the system does not allow it.
+    fn keep(&self, store: Box<dyn Store>, lease: Lease) -> Option<Kept> {
+        let key = lease.request.key.clone();
+        let notices = Notices::listen(&key, &lease.request.token).ok();
+        let (losses, report) = Line::pair().ok()?;
+        let report = move |progress: Progress| tell(&report, &progress);
+        let line = UnixStream::pair().ok()?;
+        let report: Box<dyn FnMut(Progress) + Send> = Box::new(report);
+        let keeper = Keeper::new(store, vec![lease], line, self.reserve, report).start();
+        // Without a thread nobody would renew.
+        let is_started = keeper.start_at().is_none();
+        is_started.then_some(Kept { key, keeper, losses, notices, releasing: false })
     }
 
     /// Waits until there is nothing to keep any more.
-    fn attend<R: FnMut(Progress) + Send + 'static>(
-        &mut self,
-        keeper: &mut Keeper<R>,
-        notices: Option<&Notices>,
-        losses: &Line,
-    ) -> End {
-        let (mut gone_on, mut releasing) = (false, false);
+    fn attend(&mut self, locks: &mut Vec<Kept>) -> End {
+        let mut gone_on = false;
         loop {
-            let acquire = (!gone_on).then(|| self.line.as_fd());
-            let notice = notices.map(AsFd::as_fd);
-            let watched = [Some(losses.as_fd()), notice, acquire];
-            let [loss, noticed, ordered] = self.next(watched);
-            // First, as it came before what a renewal found because of it.
-            if noticed {
-                while let Some(notice) = notices.and_then(Notices::next) {
-                    releasing = true;
-                    if notice == Notice::Released {
-                        keeper.look();
-                    }
+            self.wait(locks, gone_on);
+            let mut end = None;
+            locks.retain_mut(|lock| match lock.hear() {
+                None => true,
+                Some(Loss::GivenBack) => false,
+                Some(Loss::Lost { how, deadline }) => {
+                    let how = format!("lost '{}': {how}", lock.key);
+                    end.get_or_insert(End::Lost { how, deadline: BootTime::from_nanos(deadline) });
+                    true
                 }
-            }
-            if ordered {
+            });
+            if !gone_on && is_ready(self.line.as_fd(), PollFlags::POLLIN) {
                 match self.line.receive() {
                     Some(Order::GoOn) => gone_on = true,
                     Some(Order::Keep { .. } | Order::Dismissed) => return End::Dismissed,
@@ -216,28 +237,26 @@ impl Post<'_> {
                     None => return End::Unneeded,
                 }
             }
-            if loss {
-                return match losses.receive() {
-                    Some(Loss::Lost { how, deadline }) if !releasing => {
-                        End::Lost { how, deadline: BootTime::from_nanos(deadline) }
-                    }
-                    _ => End::Unneeded,
-                };
+            if let Some(end) = end {
+                return end;
             }
-            if self.watched.has_ended() || self.signals.next().is_some() {
+            if locks.is_empty() || self.watched.has_ended() || self.signals.next().is_some() {
                 return End::Unneeded;
             }
         }
     }
 
-    /// Waits for one of these, a signal, or the end of the process.
-    fn next<const N: usize>(&self, watched: [Option<BorrowedFd>; N]) -> [bool; N] {
-        let always = [self.signals.as_fd(), self.watched.as_fd()];
-        let all = watched.into_iter().flatten().chain(always);
-        let mut polled: Vec<PollFd> = all.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
+    /// Waits for news of a lock, an order, a signal, or the end of the process.
+    fn wait(&self, locks: &[Kept], gone_on: bool) {
+        let mut watched = vec![self.signals.as_fd(), self.watched.as_fd()];
+        watched.extend((!gone_on).then(|| self.line.as_fd()));
+        for lock in locks {
+            watched.push(lock.losses.as_fd());
+            watched.extend(lock.notices.as_ref().map(AsFd::as_fd));
+        }
+        let mut polled: Vec<PollFd> =
+            watched.into_iter().map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
         let _ = poll(&mut polled, PollTimeout::NONE);
-        let mut ready = polled.iter().map(|fd| fd.any().unwrap_or(false));
-        watched.map(|fd| fd.is_some() && ready.next().unwrap_or(false))
     }
 
     /// Says so, ends the process if that is wanted, and lets it have the rest of the lease.
@@ -251,7 +270,8 @@ impl Post<'_> {
             OnLost::Continue => format!("process {pid} goes on without it"),
         };
         if let Some(stderr) = self.stderr
-            && takes_a_line(stderr)
+            // Without waiting for a reader.
+            && is_ready(stderr.as_fd(), PollFlags::POLLOUT)
         {
             let _ = nix::unistd::dup2_stderr(stderr);
             Messages::default().error(format_args!("{what}; {what_now}"));
@@ -260,6 +280,27 @@ impl Post<'_> {
             let millis = deadline.left().as_millis().saturating_add(1).min(60_000) as u16;
             let mut ended = [PollFd::new(self.watched.as_fd(), PollFlags::POLLIN)];
             let _ = poll(&mut ended, PollTimeout::from(millis));
+        }
+    }
+}
+
+impl Kept {
+    /// How it is lost, when it is.
+    fn hear(&mut self) -> Option<Loss> {
+        // Looked at first: when a renewal finds what a release did, that release was announced before.
+        let is_lost = is_ready(self.losses.as_fd(), PollFlags::POLLIN);
+        while let Some(notice) = self.notices.as_ref().and_then(Notices::next) {
+            self.releasing = true;
+            if notice == Notice::Released {
+                self.keeper.look();
+            }
+        }
+        if !is_lost {
+            return None;
+        }
+        match self.losses.receive() {
+            Some(lost @ Loss::Lost { .. }) if !self.releasing => Some(lost),
+            _ => Some(Loss::GivenBack),
         }
     }
 }
@@ -283,7 +324,6 @@ fn tell(losses: &Line, progress: &Progress) {
     losses.send(&loss);
 }
 
-/// Whether a line can be written without waiting for a reader.
-fn takes_a_line(stream: &OwnedFd) -> bool {
-    poll(&mut [PollFd::new(stream.as_fd(), PollFlags::POLLOUT)], PollTimeout::ZERO) == Ok(1)
+fn is_ready(fd: BorrowedFd, flags: PollFlags) -> bool {
+    poll(&mut [PollFd::new(fd, flags)], PollTimeout::ZERO) == Ok(1)
 }

@@ -10,7 +10,7 @@ use super::taking::{Taking, in_words};
 use super::wishes::Wishes;
 use crate::cli::{Leftovers, OnLost, RunArgs};
 use crate::clock::{BootTime, Deadline};
-use crate::lock::{DurationText, Keeper, Kept, Key, Lease, Patience, Progress, Renewal, Request, Store};
+use crate::lock::{DurationText, Keeper, Kept, Lease, Patience, Progress, Renewal, Request, Store};
 use crate::output::{Messages, lost_to};
 use crate::process::{self, CommandLine, Control, Ended, Event, Job, NotStarted, Signals, Status};
 
@@ -24,40 +24,40 @@ pub fn run(args: RunArgs, context: &Context) -> anyhow::Result<Outcome> {
     let finish = UnixStream::pair()?;
     let mut store = context.open_store();
 
-    let lease = match plan.enclosing(store.as_mut(), context)? {
-        Some(Nested::Kept(lease)) => return plan.run_nested(&lease, job, &control, &mut signals, context),
-        Some(Nested::ByHand(lease)) => lease,
-        None => {
-            if let Some(signal) = plan.splay(&mut signals) {
-                return Ok(Outcome::Signal(signal));
-            }
-            plan.taking.request.pids = vec![std::process::id(), job.guard_pid()];
-            match plan.taking.take(store.as_mut(), &mut signals, None, context)? {
-                Ok(lease) => lease,
-                Err(outcome) => return Ok(outcome),
-            }
+    // Locks that are held around us, by a run that renews them, and by hand.
+    let (kept, mut leases) = plan.around(store.as_mut(), context)?;
+    if !plan.taking.requests.is_empty() {
+        if let Some(signal) = plan.splay(&mut signals) {
+            return Ok(Outcome::Signal(signal));
         }
-    };
+        plan.taking.kept_alive_by(&[std::process::id(), job.guard_pid()]);
+        match plan.taking.take(store.as_mut(), &mut signals, None, context)? {
+            Ok(taken) => leases.extend(taken),
+            Err(outcome) => return Ok(outcome),
+        }
+    }
     // A signal that came between the grant and here: released, no start.
     if let Some(arrived) = signals.next() {
-        withdraw(store.as_mut(), &lease);
+        plan.withdraw(store.as_mut());
         return Ok(Outcome::Signal(arrived.signal));
     }
-    if let Err(failure) =
-        job.start(enclosing::environment(&lease, job.guard_pid()), plan.guarded_until(&lease))
-    {
-        withdraw(store.as_mut(), &lease);
+    let environment = enclosing::environment(&[&kept[..], &leases[..]].concat(), job.guard_pid());
+    if let Err(failure) = job.start(environment, plan.guarded_until(&leases)) {
+        plan.withdraw(store.as_mut());
         return Err(plan.not_started(failure));
     }
-    let keeper = plan.keep(store, lease, finish, control.clone(), context.messages);
-    let (end, keeper) = plan.attend(&mut job, &control, &mut signals, Some(keeper), context.messages);
+    let keeper = plan.keep(store, leases, finish, control.clone(), context.messages);
+    let (end, keeper) = plan.attend(&mut job, &control, &mut signals, keeper, context.messages);
     let kept = keeper.map(|keeper| keeper.finish(&mut Wishes { signals, told: end.told_to_end }));
     Ok(plan.conclude(&end, kept, context.messages))
 }
 
 /// The command line, checked before anything is contacted.
 struct Plan {
+    /// What is not held around us.
     taking: Taking,
+    /// What messages call the locks.
+    locks: String,
     command: CommandLine,
     /// What messages call the command.
     name: String,
@@ -66,14 +66,6 @@ struct Plan {
     timeout: Option<Duration>,
     splay: Duration,
     leftovers: Leftovers,
-}
-
-/// A lease that was taken around us.
-enum Nested {
-    /// By a `redlock run`, which renews it.
-    Kept(Lease),
-    /// By `redlock acquire`: we renew it while our job runs.
-    ByHand(Lease),
 }
 
 /// How the job ended.
@@ -105,6 +97,7 @@ impl Plan {
             CommandLine { program: first, args: words.collect() }
         };
         Ok(Plan {
+            locks: taking.names(),
             taking,
             command,
             name,
@@ -116,54 +109,26 @@ impl Plan {
         })
     }
 
-    fn key(&self) -> &Key {
-        &self.taking.request.key
-    }
-
-    /// The lock that we are to take, when it is held around us: then its lease is ours.
-    fn enclosing(&self, store: &mut dyn Store, context: &Context) -> anyhow::Result<Option<Nested>> {
-        let Some(enclosing) = Enclosing::on(self.key()) else { return Ok(None) };
-        let Some(token) = enclosing.token() else { return Ok(None) };
-        let request = Request { token, ..self.taking.request.clone() };
-        let sent = BootTime::now();
-        let patience = context.patience();
-        let held = if enclosing.is_kept() {
-            store.check(&request.key, &request.token, &patience).map(|left| left.is_some())
-        } else {
-            // From now on somebody renews it, at least as long as our job runs.
-            store.renew(&request, None, &patience).map(|renewal| matches!(renewal, Renewal::Extended))
-        };
-        if !held.map_err(|error| context.explain(error))? {
-            return Ok(None);
-        }
-        let status = store.status(std::slice::from_ref(&request.key), &patience);
-        let status = status.map_err(|error| context.explain(error))?;
-        if let Some(status) = status.first().filter(|status| !status.kind.covers(request.kind)) {
-            let why = format!(
-                "a job around this one holds '{}' as {}, and this one would wait for it; ask for the same kind in both",
-                request.key, status.kind
-            );
-            return Err(Failed { code: CONFIGURATION, why }.into());
-        }
-        let lease = Lease::borrowed(request, enclosing.fence(), sent);
-        let nested = if enclosing.is_kept() { Nested::Kept(lease) } else { Nested::ByHand(lease) };
-        Ok(Some(nested))
-    }
-
-    /// Under the lease of the job around us, which renews and releases it, and whose guard guards us.
-    fn run_nested(
-        &self,
-        lease: &Lease,
-        mut job: Job,
-        control: &Control,
-        signals: &mut Signals,
+    /// The locks of ours that are held around us: by a `redlock run`, which renews and releases them, and whose guard
+    /// guards us; and by `redlock acquire`: those we renew while our job runs. What is left is to be taken.
+    fn around(
+        &mut self,
+        store: &mut dyn Store,
         context: &Context,
-    ) -> anyhow::Result<Outcome> {
-        job.start(enclosing::environment(lease, job.guard_pid()), None)
-            .map_err(|failure| self.not_started(failure))?;
-        let (end, _) =
-            self.attend(&mut job, control, signals, None::<Keeper<fn(Progress)>>, context.messages);
-        Ok(self.conclude(&end, None, context.messages))
+    ) -> anyhow::Result<(Vec<Lease>, Vec<Lease>)> {
+        let (mut kept, mut by_hand) = (Vec::new(), Vec::new());
+        for request in std::mem::take(&mut self.taking.requests) {
+            let Some(enclosing) = Enclosing::on(&request.key) else {
+                self.taking.requests.push(request);
+                continue;
+            };
+            match borrow(&enclosing, &request, store, context)? {
+                Some(lease) if enclosing.is_kept() => kept.push(lease),
+                Some(lease) => by_hand.push(lease),
+                None => self.taking.requests.push(request),
+            }
+        }
+        Ok((kept, by_hand))
     }
 
     /// Sleeps a random part of the splay. Returns the signal that ended it.
@@ -187,8 +152,14 @@ impl Plan {
     }
 
     /// The deadline that the guard enforces.
-    fn guarded_until(&self, lease: &Lease) -> Option<Deadline> {
-        (self.on_lost == OnLost::Terminate).then(|| lease.deadline())
+    fn guarded_until(&self, leases: &[Lease]) -> Option<Deadline> {
+        (self.on_lost == OnLost::Terminate && !leases.is_empty()).then(|| Lease::first_deadline(leases))
+    }
+
+    /// Gives back what was taken, as nothing ran under it.
+    fn withdraw(&self, store: &mut dyn Store) {
+        // An unreachable store frees the locks when their leases end.
+        let _ = store.withdraw(&self.taking.requests, &Patience::of(Duration::from_secs(1)));
     }
 
     fn not_started(&self, failure: NotStarted) -> anyhow::Error {
@@ -203,39 +174,40 @@ impl Plan {
         Failed { code, why }.into()
     }
 
-    /// Renews in the background; tells the guard and the person what comes of it.
+    /// Renews in the background what nobody else renews; tells the guard and the person what comes of it.
     fn keep(
         &self,
         store: Box<dyn Store>,
-        lease: Lease,
+        leases: Vec<Lease>,
         finish: (UnixStream, UnixStream),
         control: Control,
         messages: Messages,
-    ) -> Keeper<impl FnMut(Progress) + Send + 'static> {
+    ) -> Option<Keeper<impl FnMut(Progress) + Send + 'static>> {
         let terminate = self.on_lost == OnLost::Terminate;
-        let (key, kill_after) = (self.key().clone(), self.kill_after);
+        let (locks, kill_after) = (self.locks.clone(), self.kill_after);
         let what_now = if terminate { "stopping the job" } else { "the job goes on without it" };
         let reserve = if terminate { kill_after } else { Duration::ZERO };
-        let report = move |progress: Progress| match progress {
-            Progress::Renewed(lease) => {
-                control.extend(lease.deadline());
-                messages.note(format_args!("renewed '{key}' for {}", lease.request.ttl));
+        let report = move |progress: Progress| {
+            match progress {
+            Progress::Renewed(leases) => {
+                control.extend(Lease::first_deadline(leases));
+                messages.note(format_args!("renewed {locks}"));
             }
-            Progress::Healed(lease, gone) => {
-                control.extend(lease.deadline());
-                messages.warning(format_args!(
-                    "'{key}' was gone from the store, for at most {}; nobody else was granted it, and it is held again",
-                    DurationText(gone)
-                ));
-            }
+            Progress::Healed(lease, gone) => messages.warning(format_args!(
+                "'{}' was gone from the store, for at most {}; nobody else was granted it, and it is held again",
+                lease.request.key,
+                DurationText(gone)
+            )),
             Progress::Failed(lease, error) => messages.note(format_args!(
-                "could not renew '{key}': {error}; {} left on its lease",
+                "could not renew '{}': {error}; {} left on its lease",
+                lease.request.key,
                 DurationText(lease.deadline().left())
             )),
             Progress::Released(lease) => {
                 if terminate {
                     control.stop(lease.deadline().min(Deadline::after(kill_after)));
                 }
+                let key = &lease.request.key;
                 messages
                     .error(format_args!("lost '{key}': it was given back with its owner token; {what_now}"));
             }
@@ -247,15 +219,15 @@ impl Plan {
                     None if lease.is_borrowed => "nobody holds it any more".to_owned(),
                     _ => lost_to(now_held),
                 };
-                messages.error(format_args!("lost '{key}': {by}; {what_now}"));
+                messages.error(format_args!("lost '{}': {by}; {what_now}", lease.request.key));
             }
-            Progress::Expired(_) => {
-                messages.error(format_args!(
-                    "lost '{key}': no renewal came through before its lease ended; {what_now}"
-                ));
-            }
+            Progress::Expired(lease) => messages.error(format_args!(
+                "lost '{}': no renewal came through before its lease ended; {what_now}",
+                lease.request.key
+            )),
+        }
         };
-        Keeper::new(store, lease, finish, reserve, report)
+        (!leases.is_empty()).then(|| Keeper::new(store, leases, finish, reserve, report))
     }
 
     /// Waits for the end of the job, has its lease renewed, and passes on the signals that only redlock got.
@@ -307,9 +279,8 @@ impl Plan {
                         stop_at = None;
                     }
                     messages.note(format_args!(
-                        "'{}' left processes behind; '{}' is held until they have ended",
-                        self.name,
-                        self.key()
+                        "'{}' left processes behind; {} held until they have ended",
+                        self.name, self.locks
                     ));
                 }
                 Event::Ended { ended, guard_lost } => {
@@ -321,33 +292,38 @@ impl Plan {
 
     /// Says what was out of the ordinary, and how to end.
     fn conclude(&self, end: &End, kept: Option<Kept>, messages: Messages) -> Outcome {
-        let key = self.key();
+        let (locks, taken) = (&self.locks, self.taking.names());
         if end.guard_lost {
             messages.error(format_args!(
-                "the guard of '{key}' was killed; the job was killed too, as nothing guarded it"
+                "the guard of {locks} was killed; the job was killed too, as nothing guarded it"
             ));
         }
-        if end.ended.leftovers {
-            let what = if matches!(kept, Some(Kept::Borrowed) | None) {
-                "guards them no more"
-            } else {
-                "was given back while they run"
-            };
-            messages.warning(format_args!("'{}' left processes behind; '{key}' {what}", self.name));
+        match kept {
+            _ if !end.ended.leftovers => {}
+            // The job around us has them now.
+            None => {}
+            Some(Kept::Borrowed) => messages.warning(format_args!(
+                "'{}' left processes behind; {locks} stays locked, but nothing ends them with its lease any more",
+                self.name
+            )),
+            Some(_) => messages.warning(format_args!(
+                "'{}' left processes behind; redlock gave {taken} back while they run",
+                self.name
+            )),
         }
         match kept {
             Some(Kept::Lost) => return Outcome::Exit(LOST),
             _ if end.ended.expired => {
                 messages.error(format_args!(
-                    "lost '{key}': its lease was not renewed in time; the job was stopped"
+                    "lost {locks}: the lease was not renewed in time; the job was stopped"
                 ));
                 return Outcome::Exit(LOST);
             }
             Some(Kept::Unreleased) => messages.warning(format_args!(
-                "could not give '{key}' back; it is free when its lease ends, within {}",
-                self.taking.request.ttl
+                "could not give {taken} back; free when the lease ends, within {}",
+                self.taking.ttl
             )),
-            Some(Kept::Released) => messages.note(format_args!("released '{key}'")),
+            Some(Kept::Released) => messages.note(format_args!("released {taken}")),
             Some(Kept::Borrowed) | None => {}
         }
         match end.ended.status {
@@ -358,10 +334,34 @@ impl Plan {
     }
 }
 
-/// Gives back a grant under which nothing ran.
-fn withdraw(store: &mut dyn Store, lease: &Lease) {
-    if !lease.is_borrowed {
-        // An unreachable store frees the lock when the lease ends.
-        let _ = store.withdraw(&lease.request, &Patience::of(Duration::from_secs(1)));
+/// The lease of a lock around us, when the store says that it is still held.
+fn borrow(
+    enclosing: &Enclosing,
+    request: &Request,
+    store: &mut dyn Store,
+    context: &Context,
+) -> anyhow::Result<Option<Lease>> {
+    let Some(token) = enclosing.token() else { return Ok(None) };
+    let request = Request { token, ..request.clone() };
+    let sent = BootTime::now();
+    let patience = context.patience();
+    let held = if enclosing.is_kept() {
+        store.check(&request.key, &request.token, &patience).map(|left| left.is_some())
+    } else {
+        // From now on somebody renews it, at least as long as our job runs.
+        store.renew(&request, None, &patience).map(|renewal| matches!(renewal, Renewal::Extended))
+    };
+    if !held.map_err(|error| context.explain(error))? {
+        return Ok(None);
     }
+    let status = store.status(std::slice::from_ref(&request.key), &patience);
+    let status = status.map_err(|error| context.explain(error))?;
+    if let Some(status) = status.first().filter(|status| !status.kind.covers(request.kind)) {
+        let why = format!(
+            "a job around this one holds '{}' as {}, and this one would wait for it; ask for the same kind in both",
+            request.key, status.kind
+        );
+        return Err(Failed { code: CONFIGURATION, why }.into());
+    }
+    Ok(Some(Lease::borrowed(request, enclosing.fence(), sent)))
 }

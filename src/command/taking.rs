@@ -13,14 +13,17 @@ use crate::account::ACCOUNT;
 use crate::cli::LockArgs;
 use crate::config::{Config, WaitSetting};
 use crate::lock::{
-    DurationText, Kind, Lease, Metadata, NotTaken, OwnerToken, Request, Store, Ttl, Wait, acquire,
+    DurationText, Key, Kind, Lease, Metadata, NotTaken, OwnerToken, Request, Store, Ttl, Wait, acquire,
 };
-use crate::output::{WaitDisplay, busy};
+use crate::output::{WaitDisplay, busy, names};
 use crate::process::Signals;
 
-/// How the lock is to be taken.
+/// How locks are to be taken.
 pub struct Taking {
-    pub request: Request,
+    /// In the order in which everybody takes them; they differ in nothing but their keys.
+    pub requests: Vec<Request>,
+    pub token: OwnerToken,
+    pub ttl: Ttl,
     pub wait: Wait,
     /// Exit status when the lock is held by another.
     pub conflict_exit_code: u8,
@@ -40,32 +43,29 @@ impl Taking {
                 .messages
                 .note(format_args!("--min-hold {} is longer than --ttl {ttl}", DurationText(min_hold)));
         }
-        let request = Request {
-            key: args.key.clone(),
-            kind: kind(args, config),
-            token: OwnerToken::random(),
-            ttl,
-            min_hold,
-            metadata: metadata(label),
-            pids: Vec::new(),
+        let (kind, token, metadata) = (kind(args, config), OwnerToken::random(), metadata(label));
+        let request = |key| {
+            let (token, metadata) = (token.clone(), metadata.clone());
+            Request { key, kind, token, ttl, min_hold, metadata, pids: Vec::new() }
         };
+        let requests = in_order(&args.keys)?.into_iter().map(request).collect();
         let wait = match (args.no_wait, args.wait, config.wait) {
             (true, ..) => Wait::No,
             (_, Some(None), _) | (_, None, Some(WaitSetting::Forever(true))) => Wait::Forever,
             (_, Some(Some(limit)), _) | (_, None, Some(WaitSetting::AtMost(limit))) => Wait::AtMost(limit.0),
             (_, None, None | Some(WaitSetting::Forever(false))) => Wait::No,
         };
-        Ok(Taking { request, wait, conflict_exit_code: BUSY, reserve: Duration::ZERO })
+        Ok(Taking { requests, token, ttl, wait, conflict_exit_code: BUSY, reserve: Duration::ZERO })
     }
 
     /// How long a job has from SIGTERM to its end, when nobody says it.
     pub fn default_kill_after(&self) -> Duration {
-        (self.request.ttl.duration() / 4).min(Duration::from_secs(5))
+        (self.ttl.duration() / 4).min(Duration::from_secs(5))
     }
 
     /// Reserves the time that stopping the job takes, out of the lease.
     pub fn reserve(&mut self, kill_after: Duration) -> Result<(), Usage> {
-        let ttl = self.request.ttl;
+        let ttl = self.ttl;
         if kill_after >= ttl.validity() {
             return Err(Usage::new(format!(
                 "--kill-after {} leaves no time before the end of --ttl {ttl}; it must be shorter than the TTL, for example {}",
@@ -77,25 +77,38 @@ impl Taking {
         Ok(())
     }
 
-    /// Takes the lock, or says how to end. A signal ends the waiting, and so does `also` when it is readable.
+    /// Names the processes with whose death the locks are free: see [`Request::pids`].
+    pub fn kept_alive_by(&mut self, pids: &[u32]) {
+        self.requests.iter_mut().for_each(|request| request.pids = pids.to_vec());
+    }
+
+    /// What messages call the locks.
+    pub fn names(&self) -> String {
+        names(self.requests.iter().map(|request| &request.key))
+    }
+
+    /// Takes the locks, or says how to end. A signal ends the waiting, and so does `also` when it is readable.
     pub fn take(
         &self,
         store: &mut dyn Store,
         signals: &mut Signals,
         also: Option<BorrowedFd>,
         context: &Context,
-    ) -> anyhow::Result<Result<Lease, Outcome>> {
-        let key = &self.request.key;
+    ) -> anyhow::Result<Result<Vec<Lease>, Outcome>> {
+        let names = self.names();
         let either = also.map(|also| signals.or(also)).transpose()?;
         let interrupt = either.as_ref().map_or(signals.as_fd(), AsFd::as_fd);
-        let mut display = WaitDisplay::new(key.clone(), context.messages);
+        let mut display = WaitDisplay::new(context.messages);
         let taken =
-            acquire(store, &self.request, self.wait, context.attempt, self.reserve, interrupt, &mut display);
+            acquire(store, &self.requests, self.wait, context.attempt, self.reserve, interrupt, &mut display);
         let failed = |code, why| Err(Failed { code, why }.into());
         match taken {
-            Ok(lease) => {
-                context.messages.note(format_args!("took '{key}', fencing token {}", lease.fence));
-                Ok(Ok(lease))
+            Ok(leases) => {
+                for lease in &leases {
+                    let key = &lease.request.key;
+                    context.messages.note(format_args!("took '{key}', fencing token {}", lease.fence));
+                }
+                Ok(Ok(leases))
             }
             Err(NotTaken::Interrupted) => Ok(Err(match signals.next() {
                 Some(arrived) => Outcome::Signal(arrived.signal),
@@ -105,7 +118,7 @@ impl Taking {
                 Ok(Err(Outcome::Exit(self.conflict_exit_code)))
             }
             Err(NotTaken::Busy(holder)) => {
-                failed(self.conflict_exit_code, format!("{}. --wait to stand in line", busy(key, &holder)))
+                failed(self.conflict_exit_code, format!("{}. --wait to stand in line", busy(&holder)))
             }
             Err(NotTaken::TimedOut(holder, waited)) => {
                 let ahead = if holder.ahead > 0 {
@@ -115,24 +128,43 @@ impl Taking {
                 };
                 failed(
                     self.conflict_exit_code,
-                    format!("waited {} in vain: {}{ahead}", DurationText(waited), busy(key, &holder)),
+                    format!("waited {} in vain: {}{ahead}", DurationText(waited), busy(&holder)),
                 )
             }
             Err(NotTaken::TooSlow { took }) => failed(
                 UNREACHABLE,
                 format!(
-                    "taking '{key}' took {}, which leaves too little of --ttl {}; it was given back. Use a longer TTL",
+                    "taking {names} took {}, which leaves too little of --ttl {}, and nothing was kept; use a longer TTL",
                     DurationText(took),
-                    self.request.ttl
+                    self.ttl
                 ),
             ),
             Err(NotTaken::Unresolved(error)) => {
-                let may_stay = format!("'{key}' may stay locked for up to {}", self.request.ttl);
+                let may_stay = format!("{names} may stay locked for up to {}", self.ttl);
                 failed(UNREACHABLE, format!("{:#}; {may_stay}", context.explain(error)))
             }
             Err(NotTaken::Store(error)) => Err(context.explain(error)),
         }
     }
+}
+
+/// As many fit into the environment of a command.
+const MOST_KEYS: usize = 64;
+
+/// Everybody takes the same locks in the same order, so that nobody waits for somebody who waits for him.
+fn in_order(keys: &[Key]) -> Result<Vec<Key>, Usage> {
+    let mut keys = keys.to_vec();
+    keys.sort();
+    if let Some(pair) = keys.windows(2).find(|pair| pair[0] == pair[1]) {
+        return Err(Usage::new(format!("the key '{}' is given twice", pair[0])));
+    }
+    if keys.len() > MOST_KEYS {
+        return Err(Usage::new(format!(
+            "{} keys are too many; one command takes at most {MOST_KEYS}",
+            keys.len()
+        )));
+    }
+    Ok(keys)
 }
 
 fn kind(args: &LockArgs, config: &Config) -> Kind {

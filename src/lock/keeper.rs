@@ -12,11 +12,11 @@ use crate::clock::{BootTime, Deadline};
 
 /// What the keeper reports while it keeps.
 pub enum Progress<'a> {
-    /// The lease was extended.
-    Renewed(&'a Lease),
+    /// The leases were extended.
+    Renewed(&'a [Lease]),
     /// The lock was gone, for at most this long, and is held again.
     Healed(&'a Lease, Duration),
-    /// A renewal failed; the lease still runs.
+    /// A renewal failed; the leases still run.
     Failed(&'a Lease, &'a StoreError),
     /// Somebody who knows the owner token gave the lock back, and nobody else was granted it since.
     Released(&'a Lease),
@@ -26,21 +26,21 @@ pub enum Progress<'a> {
     Expired(&'a Lease),
 }
 
-/// How the keeping ended.
-#[derive(Debug, PartialEq, Eq)]
+/// How the keeping ended, from the best to the worst.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kept {
-    /// The lease was valid to the end, and the lock was given back.
-    Released,
-    /// The lease was valid to the end, and whether the lock was given back is unknown: it is free
-    /// when the lease ends.
-    Unreleased,
-    /// The lease was valid to the end, and goes on: it was borrowed.
+    /// The leases were valid to the end, and go on: they were borrowed.
     Borrowed,
+    /// The leases were valid to the end, and the locks were given back, but for borrowed ones.
+    Released,
+    /// The leases were valid to the end, and whether the locks were given back is unknown: they are
+    /// free when the leases end.
+    Unreleased,
     Lost,
 }
 
-/// Renews a lease, and is the only one who talks to the store while it does: so no renewal can follow the
-/// release (redisson issue 7272).
+/// Renews leases that are needed together, and is the only one who talks to the store while it does: so no
+/// renewal can follow the release (redisson issue 7272).
 ///
 /// Before the first renewal is due there is nothing to do; only then a thread is started, which most jobs
 /// do not live to see.
@@ -81,32 +81,33 @@ const RETRY: Duration = Duration::from_millis(20);
 const RELEASE: Duration = Duration::from_secs(2);
 
 impl<R: FnMut(Progress) + Send + 'static> Keeper<R> {
-    /// Keeps `lease` until [`Keeper::finish`]. From `reserve` before the deadline on the lease counts as
-    /// expired: that is the time in which the job is stopped. `report` runs in the keeper's thread.
+    /// Keeps `leases` until [`Keeper::finish`]. From `reserve` before its deadline on a lease counts as
+    /// expired: that is the time in which the job is stopped. One that is lost ends the keeping of all.
+    /// `report` runs in the keeper's thread.
     ///
     /// `line` is that on which the thread is told something.
     pub fn new(
         mut store: Box<dyn Store>,
-        lease: Lease,
+        leases: Vec<Lease>,
         line: (UnixStream, UnixStream),
         reserve: Duration,
         report: R,
     ) -> Keeper<R> {
-        store.settle(&lease.request);
-        store.get_ready(&lease.request);
+        store.settle();
+        store.get_ready();
         let (tell, told) = line;
-        let next = lease.renewal_due();
-        let keeping = Keeping {
+        let mut keeping = Keeping {
             store,
-            lease,
+            leases,
             reserve,
             told,
             is_finished: false,
-            next,
+            next: BootTime::NEVER,
             backoff: RETRY,
             is_lost: false,
             report,
         };
+        keeping.schedule();
         Keeper { tell, state: State::Idle(Box::new(keeping)) }
     }
 
@@ -124,8 +125,8 @@ impl<R: FnMut(Progress) + Send + 'static> Keeper<R> {
         let (give, take) = mpsc::channel::<Box<Keeping<R>>>();
         let thread = thread::Builder::new().name("keeper".to_owned()).spawn(move || match take.recv() {
             Ok(mut keeping) => {
-                let held = keeping.keep();
-                keeping.give_back(held, None)
+                keeping.keep();
+                keeping.give_back(None)
             }
             Err(_) => Kept::Unreleased,
         });
@@ -147,14 +148,15 @@ impl<R: FnMut(Progress) + Send + 'static> Keeper<R> {
         }
     }
 
-    /// Ends the renewals and gives the lock back if it was not borrowed, in bounded time, or until somebody is in a hurry.
+    /// Ends the renewals and gives back what was not borrowed, in bounded time, or until somebody is in a
+    /// hurry.
     pub fn finish(self, hurry: &mut dyn Hurry) -> Kept {
         match self.state {
             State::Idle(keeping) => {
                 // The end of the process closes the store, faster than a destructor.
                 let keeping = Box::leak(keeping);
-                let held = keeping.is_valid_to_the_end();
-                keeping.give_back(held, Some(hurry))
+                keeping.is_valid_to_the_end();
+                keeping.give_back(Some(hurry))
             }
             State::Running(thread) => {
                 let mut tell = self.tell;
@@ -182,7 +184,8 @@ impl<R: FnMut(Progress) + Send + 'static> Keeper<R> {
 
 struct Keeping<R> {
     store: Box<dyn Store>,
-    lease: Lease,
+    /// In the order in which they were taken.
+    leases: Vec<Lease>,
     reserve: Duration,
     /// Readable when there is something to be told.
     told: UnixStream,
@@ -191,69 +194,86 @@ struct Keeping<R> {
     /// When to renew next.
     next: BootTime,
     backoff: Duration,
-    /// The lease is lost, and that was said.
+    /// A lease is lost, and that was said.
     is_lost: bool,
     report: R,
 }
 
 impl<R: FnMut(Progress)> Keeping<R> {
-    /// Renews until told to finish: `true`, or until the lease is lost: `false`.
-    fn keep(&mut self) -> bool {
-        loop {
-            if let Told::Finish = self.wait(self.next.min(self.last_chance())) {
-                return self.is_valid_to_the_end();
-            }
+    /// Renews until told to finish, or until a lease is lost.
+    fn keep(&mut self) {
+        while !matches!(self.wait(self.next.min(self.last_chance())), Told::Finish) {
             if !self.keep_on() {
-                return false;
+                return;
             }
         }
+        self.is_valid_to_the_end();
     }
 
-    /// One renewal. `false` when the lease is lost.
+    /// Renews every lease once, or until a renewal fails. `false` when a lease is lost.
     fn keep_on(&mut self) -> bool {
-        if self.is_lost || !self.is_valid_to_the_end() {
-            return false;
-        }
-        let gone_for = self.lease.unconfirmed();
-        let sent = BootTime::now();
-        match self.renew() {
-            // An answer after the last chance is too late: the job is being stopped.
-            Ok(Renewal::Extended | Renewal::Healed) if self.last_chance().has_passed() => {}
-            Ok(renewal @ (Renewal::Extended | Renewal::Healed)) => {
-                self.lease.extend(sent);
-                self.next = self.lease.renewal_due();
-                self.backoff = RETRY;
-                (self.report)(match renewal {
-                    Renewal::Healed => Progress::Healed(&self.lease, gone_for),
-                    _ => Progress::Renewed(&self.lease),
-                });
-            }
-            Ok(Renewal::Released) => {
-                self.is_lost = true;
-                (self.report)(Progress::Released(&self.lease));
-            }
-            Ok(Renewal::Lost(holder)) => self.lose(holder.as_ref()),
-            Err(StoreError::Interrupted) => self.next = BootTime::now(),
-            Err(StoreError::NotALock { .. } | StoreError::OtherKind { .. }) => self.lose(None),
-            Err(error) => {
-                (self.report)(Progress::Failed(&self.lease, &error));
-                self.next = Deadline::after(self.backoff.mul_f64(0.5 + fastrand::f64()));
-                self.backoff = (self.backoff * 2).min(self.lease.request.ttl.duration() / 6).max(RETRY);
-            }
+        if self.is_valid_to_the_end() && (0..self.leases.len()).all(|index| self.extend(index)) {
+            self.schedule();
+            self.backoff = RETRY;
+            (self.report)(Progress::Renewed(&self.leases));
         }
         !self.is_lost
     }
 
-    fn lose(&mut self, holder: Option<&Holding>) {
-        self.is_lost = true;
-        (self.report)(Progress::Lost(&self.lease, holder));
+    /// One renewal of one lease. `false` when it is not extended.
+    fn extend(&mut self, index: usize) -> bool {
+        let sent = BootTime::now();
+        let renewal = self.renew(index);
+        let is_late = self.last_chance().has_passed();
+        let lease = &mut self.leases[index];
+        match renewal {
+            // An answer after the last chance is too late: the job is being stopped.
+            Ok(Renewal::Extended | Renewal::Healed) if is_late => return false,
+            Ok(Renewal::Extended) => {
+                lease.extend(sent);
+                return true;
+            }
+            Ok(Renewal::Healed) => {
+                let gone_for = sent.since(lease.renewed());
+                lease.extend(sent);
+                (self.report)(Progress::Healed(lease, gone_for));
+                return true;
+            }
+            Ok(Renewal::Released) => {
+                self.is_lost = true;
+                (self.report)(Progress::Released(lease));
+            }
+            Ok(Renewal::Lost(holder)) => self.lose(index, holder.as_ref()),
+            Err(StoreError::Interrupted) => self.next = BootTime::now(),
+            Err(StoreError::NotALock { .. } | StoreError::OtherKind { .. }) => self.lose(index, None),
+            Err(error) => {
+                (self.report)(Progress::Failed(lease, &error));
+                self.next = Deadline::after(self.backoff.mul_f64(0.5 + fastrand::f64()));
+                self.backoff = (self.backoff * 2).min(lease.request.ttl.duration() / 6).max(RETRY);
+            }
+        }
+        false
     }
 
-    /// Whether the lease runs now that its end is asked for; that it does not is said once.
+    fn lose(&mut self, index: usize, holder: Option<&Holding>) {
+        self.is_lost = true;
+        (self.report)(Progress::Lost(&self.leases[index], holder));
+    }
+
+    /// When the first lease is due, all are renewed.
+    fn schedule(&mut self) {
+        self.next = self.leases.iter().map(Lease::renewal_due).min().unwrap_or(BootTime::NEVER);
+    }
+
+    /// Whether the leases run now that their end is asked for; that one does not is said once.
     fn is_valid_to_the_end(&mut self) -> bool {
-        if !self.is_lost && self.last_chance().has_passed() {
+        let reserve = self.reserve;
+        let mut over = self.leases.iter().filter(|lease| lease.deadline().minus(reserve).has_passed());
+        if !self.is_lost
+            && let Some(lease) = over.next()
+        {
             self.is_lost = true;
-            (self.report)(Progress::Expired(&self.lease));
+            (self.report)(Progress::Expired(lease));
         }
         !self.is_lost
     }
@@ -261,29 +281,39 @@ impl<R: FnMut(Progress)> Keeping<R> {
     /// One renewal, where there is no thread for them.
     fn renewed_once(mut self: Box<Self>) -> Box<Self> {
         if !self.keep_on() {
-            self.next = BootTime::from_nanos(u64::MAX);
+            self.next = BootTime::NEVER;
         }
         self
     }
 
     /// After a lost lock the release does no harm (it compares the owner token), and behind a
     /// renewal that a hung server still has to carry out it takes back what that renewal took.
-    fn give_back(&mut self, held: bool, mut hurry: Option<&mut dyn Hurry>) -> Kept {
-        if !held && hurry.is_none() {
-            while !matches!(self.wait(BootTime::from_nanos(u64::MAX)), Told::Finish) {}
+    fn give_back(&mut self, mut hurry: Option<&mut dyn Hurry>) -> Kept {
+        if self.is_lost && hurry.is_none() {
+            while !matches!(self.wait(BootTime::NEVER), Told::Finish) {}
         }
-        if self.lease.is_borrowed {
-            return if held { Kept::Borrowed } else { Kept::Lost };
-        }
-        let request = self.lease.request.clone();
         let give_up = Deadline::after(RELEASE);
+        let mut worst = if self.is_lost { Kept::Lost } else { Kept::Borrowed };
+        // The last one first: who waits for the first one finds the others free.
+        for index in (0..self.leases.len()).rev() {
+            if !self.leases[index].is_borrowed {
+                worst = worst.max(self.give_one_back(index, give_up, &mut hurry));
+            }
+        }
+        worst
+    }
+
+    fn give_one_back(&mut self, index: usize, give_up: Deadline, hurry: &mut Option<&mut dyn Hurry>) -> Kept {
+        let request = self.leases[index].request.clone();
         // After a first request without an answer, "not held" may mean that it was carried out.
         let mut is_unsure = false;
         loop {
             let interrupt = hurry.as_ref().map(|hurry| hurry.as_fd());
             match self.store.release(&request.key, &request.token, &Patience { until: give_up, interrupt }) {
-                _ if !held => return Kept::Lost,
-                Ok(false) if !is_unsure && request.kind == Kind::Exclusive => return self.not_released(),
+                _ if self.is_lost => return Kept::Lost,
+                Ok(false) if !is_unsure && request.kind == Kind::Exclusive => {
+                    return self.not_released(index);
+                }
                 Ok(_) => return Kept::Released,
                 Err(StoreError::Unreachable { .. }) if !give_up.has_passed() => thread::sleep(RETRY),
                 Err(StoreError::Interrupted) if hurry.as_mut().is_some_and(|hurry| !hurry.is_great()) => {}
@@ -293,29 +323,30 @@ impl<R: FnMut(Progress)> Keeping<R> {
         }
     }
 
-    /// The lock was not ours any more at the end: lost, if another holds it now.
-    fn not_released(&mut self) -> Kept {
-        let keys = std::slice::from_ref(&self.lease.request.key);
+    /// The lock was not ours any more at the end: lost, if another is seen to hold it now.
+    fn not_released(&mut self, index: usize) -> Kept {
+        let keys = std::slice::from_ref(&self.leases[index].request.key);
         let status = self.store.status(keys, &Patience::of(RELEASE)).unwrap_or_default();
         match status.first().and_then(|lock| lock.holders.first()) {
             Some(holder) => {
-                self.lose(Some(holder));
+                self.lose(index, Some(holder));
                 Kept::Lost
             }
             None => Kept::Released,
         }
     }
 
-    fn renew(&mut self) -> Result<Renewal, StoreError> {
+    fn renew(&mut self, index: usize) -> Result<Renewal, StoreError> {
+        let lease = &self.leases[index];
         // A sixth of the TTL for one attempt leaves time for others on a new connection.
-        let attempt = Deadline::after((self.lease.request.ttl.duration() / 6).max(RETRY));
+        let attempt = Deadline::after((lease.request.ttl.duration() / 6).max(RETRY));
         let patience =
             Patience { until: attempt.min(self.last_chance()), interrupt: Some(self.told.as_fd()) };
-        self.store.renew(&self.lease.request, Some(self.lease.fence), &patience)
+        self.store.renew(&lease.request, Some(lease.fence), &patience)
     }
 
     fn last_chance(&self) -> Deadline {
-        self.lease.deadline().minus(self.reserve)
+        Lease::first_deadline(&self.leases).minus(self.reserve)
     }
 
     /// Waits until `until`, or until told something.

@@ -46,6 +46,11 @@ impl Lease {
         self.renewed = self.renewed.max(sent);
     }
 
+    /// When the first of these leases ends; never, where there is none.
+    pub fn first_deadline(leases: &[Lease]) -> Deadline {
+        leases.iter().map(Lease::deadline).min().unwrap_or(Deadline::NEVER)
+    }
+
     /// How long ago the lease was last known to be in the store.
     pub fn unconfirmed(&self) -> Duration {
         BootTime::now().since(self.renewed)

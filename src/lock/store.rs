@@ -26,20 +26,29 @@ impl<'a> Patience<'a> {
     }
 }
 
-/// The answer to a request for a lock.
+/// The answer to requests for locks.
 #[derive(Debug)]
 pub enum Take {
-    /// The lock is held by this request for its TTL, counted from before the call.
-    Granted(FencingToken),
+    /// The locks are held for their TTL, counted from before the call: a fencing token for each.
+    Granted(Vec<FencingToken>),
+    /// Nothing was granted, as one of them is not to be had now.
     Busy(Busy),
 }
 
 /// Why a lock was not granted now.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Busy {
+    pub key: Key,
     pub holder: Option<Holding>,
     /// How many waiters are served earlier.
     pub ahead: usize,
+}
+
+impl Busy {
+    /// The store cannot say who holds the lock.
+    pub fn by_unknown(key: Key) -> Busy {
+        Busy { key, holder: None, ahead: 0 }
+    }
 }
 
 /// A lock in somebody's hands, as the store knows it.
@@ -146,24 +155,28 @@ fn how_to_join(found: &Kind) -> String {
 /// Every call is atomic in the store, bounded by its [`Patience`], and safe to repeat after an
 /// unknown outcome: the owner token recognises itself.
 pub trait Store: Send {
-    /// Asks for the lock once, without a place in the queue. Never overtakes a waiter.
-    fn take(&mut self, request: &Request, patience: &Patience) -> Result<Take, StoreError>;
+    /// Asks for locks once, without a place in the queue: all of them are granted, or none. The requests
+    /// differ in nothing but their keys. Never overtakes a waiter.
+    fn take(&mut self, requests: &[Request], patience: &Patience) -> Result<Take, StoreError>;
 
-    /// Asks for the lock and takes a place in the queue, or keeps the one it has.
+    /// Asks for one lock and takes a place in its queue, or keeps the one it has. Until the grant is settled
+    /// or withdrawn, it is the only place.
     fn line_up(&mut self, request: &Request, patience: &Patience) -> Result<Take, StoreError>;
 
     /// Waits until it makes sense to call [`Store::line_up`] again: `true`, or `false` when the
     /// patience ended first.
-    fn wait(&mut self, request: &Request, patience: &Patience) -> Result<bool, StoreError>;
+    fn wait(&mut self, patience: &Patience) -> Result<bool, StoreError>;
 
     /// Does ahead, while there is time, what the confirmation of a grant and its release begin with.
-    fn get_ready(&mut self, _request: &Request) {}
+    fn get_ready(&mut self) {}
 
-    /// To be called after a grant when nothing is urgent any more: tells the next in line that it is the first.
-    fn settle(&mut self, _request: &Request) {}
+    /// To be called after a grant when nothing is urgent any more: tells the next in line that it is the
+    /// first.
+    fn settle(&mut self) {}
 
-    /// Extends the lease to one TTL from now; one that is longer stays. With the `fence` of the grant a lock that is gone is
-    /// taken again if nobody else was granted it since, and one that was given back is told from one that is lost.
+    /// Extends the lease to one TTL from now; one that is longer stays. With the `fence` of the grant a
+    /// lock that is gone is taken again if nobody else was granted it since, and one that was given back
+    /// is told from one that is lost.
     fn renew(
         &mut self,
         request: &Request,
@@ -177,7 +190,7 @@ pub trait Store: Send {
 
     /// Leaves the queue and gives back at once what was taken, or may have been by a take whose answer is
     /// still out.
-    fn withdraw(&mut self, request: &Request, patience: &Patience) -> Result<(), StoreError>;
+    fn withdraw(&mut self, requests: &[Request], patience: &Patience) -> Result<(), StoreError>;
 
     /// What is left of the lease of this token: `None` when it does not hold the lock,
     /// `Duration::MAX` when the lock never expires.

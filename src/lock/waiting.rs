@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use super::{Busy, Lease, Patience, Request, Store, StoreError, Take};
+use super::{Busy, FencingToken, Lease, Patience, Renewal, Request, Store, StoreError, Take};
 use crate::clock::{BootTime, Deadline};
 
 /// How long to stand in line.
@@ -15,7 +15,7 @@ pub enum Wait {
     Forever,
 }
 
-/// Why the lock was not taken.
+/// Why the locks were not taken.
 #[derive(Debug, Error)]
 pub enum NotTaken {
     #[error("held by another")]
@@ -49,21 +49,26 @@ const RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_
 /// For leaving the queue and cancelling a take: this is time that a person at Ctrl-C waits.
 const WITHDRAWAL: Duration = Duration::from_secs(1);
 
-/// Takes the lock, standing in line as `wait` allows.
+/// Takes the locks, all or none, standing in line as `wait` allows.
+///
+/// Those that are free are taken together. Where one is not, it is waited for while those before it in
+/// `requests` are held and renewed: whoever takes the same locks in the same order cannot deadlock.
 ///
 /// `attempt` bounds each exchange with the store. `reserve` is the part of the lease that has to
-/// be left after the grant (for stopping the job). When this fails, the queue was left and a take
-/// whose answer is unknown was cancelled.
+/// be left after the grant (for stopping the job). When this fails, the queue was left, what was taken is
+/// given back, and a take whose answer is unknown was cancelled.
 pub fn acquire(
     store: &mut dyn Store,
-    request: &Request,
+    requests: &[Request],
     wait: Wait,
     attempt: Duration,
     reserve: Duration,
     interrupt: BorrowedFd,
     observer: &mut dyn Observer,
-) -> Result<Lease, NotTaken> {
-    let mut line = Line { store, request, attempt, interrupt, observer, backoff: RETRY.0 };
+) -> Result<Vec<Lease>, NotTaken> {
+    let held = Vec::with_capacity(requests.len());
+    let mut line =
+        Line { store, requests, held, queued: false, attempt, interrupt, observer, backoff: RETRY.0 };
     let outcome = match wait {
         Wait::No => line.ask_once(),
         Wait::AtMost(limit) => line.stand(BootTime::now(), Some(limit)),
@@ -71,12 +76,12 @@ pub fn acquire(
     };
     line.observer.over();
     match outcome {
-        Ok(lease) if lease.deadline().minus(reserve).has_passed() => {
-            let took = lease.unconfirmed();
+        Ok(()) if Lease::first_deadline(&line.held).minus(reserve).has_passed() => {
+            let took = line.held.iter().map(Lease::unconfirmed).max().unwrap_or_default();
             line.withdraw()?;
             Err(NotTaken::TooSlow { took })
         }
-        Ok(lease) => Ok(lease),
+        Ok(()) => Ok(line.held),
         Err(busy @ NotTaken::Busy(_)) => Err(busy),
         Err(NotTaken::Store(error @ StoreError::Unreachable { .. })) => match line.withdraw() {
             Ok(()) => Err(NotTaken::Store(error)),
@@ -93,7 +98,11 @@ pub fn acquire(
 
 struct Line<'a> {
     store: &'a mut dyn Store,
-    request: &'a Request,
+    requests: &'a [Request],
+    /// What was granted so far: the leases of the first requests.
+    held: Vec<Lease>,
+    /// We have a place in the queue of the next one.
+    queued: bool,
     attempt: Duration,
     interrupt: BorrowedFd<'a>,
     observer: &'a mut dyn Observer,
@@ -101,13 +110,16 @@ struct Line<'a> {
     backoff: Duration,
 }
 
-impl Line<'_> {
-    fn ask_once(&mut self) -> Result<Lease, NotTaken> {
+impl<'a> Line<'a> {
+    fn ask_once(&mut self) -> Result<(), NotTaken> {
         let patience = Patience::or_interrupt(self.attempt, self.interrupt);
         loop {
             let sent = BootTime::now();
-            match self.store.take(self.request, &patience) {
-                Ok(Take::Granted(fence)) => return Ok(Lease::new(self.request.clone(), fence, sent)),
+            match self.store.take(self.requests, &patience) {
+                Ok(Take::Granted(fences)) => {
+                    self.hold(&fences, sent);
+                    return Ok(());
+                }
                 Ok(Take::Busy(busy)) => return Err(NotTaken::Busy(busy.into())),
                 Err(error @ StoreError::Unreachable { transient: true, .. }) => {
                     self.pause(Some(patience.until))?;
@@ -115,35 +127,41 @@ impl Line<'_> {
                         return Err(error.into());
                     }
                 }
-                Err(error) => return Err(self.failed(error)),
+                Err(error) => return Err(failed(error)),
             }
         }
     }
 
-    fn stand(&mut self, start: BootTime, limit: Option<Duration>) -> Result<Lease, NotTaken> {
+    fn stand(&mut self, start: BootTime, limit: Option<Duration>) -> Result<(), NotTaken> {
         let ran_out = || limit.is_some_and(|limit| BootTime::now().since(start) >= limit);
         // Most locks are free: one plain take, and a place in the queue only when it is not.
-        let mut queued = false;
-        loop {
+        while let [first, ..] = self.rest() {
             let patience = Patience::or_interrupt(self.attempt, self.interrupt);
             let sent = BootTime::now();
-            let answer = if queued {
-                self.store.line_up(self.request, &patience)
+            let answer = if self.queued {
+                self.store.line_up(first, &patience)
             } else {
-                self.store.take(self.request, &patience)
+                self.store.take(self.rest(), &patience)
             };
             match answer {
-                Ok(Take::Granted(fence)) => return Ok(Lease::new(self.request.clone(), fence, sent)),
+                Ok(Take::Granted(fences)) => {
+                    self.hold(&fences, sent);
+                    if !self.rest().is_empty() {
+                        self.store.settle();
+                    }
+                    self.queued = false;
+                }
                 Ok(Take::Busy(busy)) => {
                     self.backoff = RETRY.0;
-                    if queued {
-                        self.store.get_ready(self.request);
+                    if self.queued {
+                        self.store.get_ready();
                         self.wait_for_news(start, limit, &busy)?;
+                    } else {
+                        self.queued = true;
                     }
                     if ran_out() {
                         return Err(NotTaken::TimedOut(busy.into(), BootTime::now().since(start)));
                     }
-                    queued = true;
                 }
                 Err(error @ StoreError::Unreachable { .. }) => {
                     self.observer.unreachable(&error);
@@ -151,10 +169,50 @@ impl Line<'_> {
                     if ran_out() {
                         return Err(error.into());
                     }
+                    self.keep()?;
                 }
-                Err(error) => return Err(self.failed(error)),
+                Err(error) => return Err(failed(error)),
             }
         }
+        Ok(())
+    }
+
+    /// What is still to be taken.
+    fn rest(&self) -> &'a [Request] {
+        &self.requests[self.held.len()..]
+    }
+
+    fn hold(&mut self, fences: &[FencingToken], sent: BootTime) {
+        let granted = self.rest().iter().zip(fences);
+        self.held.extend(granted.map(|(request, fence)| Lease::new(request.clone(), *fence, sent)));
+    }
+
+    /// Renews what is held, when it is time. When some of it is lost, everything is given back, and taken anew:
+    /// no job runs yet that would need it.
+    fn keep(&mut self) -> Result<(), NotTaken> {
+        let patience = Patience::or_interrupt(self.attempt, self.interrupt);
+        let mut is_lost = false;
+        for lease in self.held.iter_mut().filter(|lease| lease.renewal_due().has_passed()) {
+            let sent = BootTime::now();
+            match self.store.renew(&lease.request, Some(lease.fence), &patience) {
+                Ok(Renewal::Extended | Renewal::Healed) => lease.extend(sent),
+                Ok(Renewal::Released | Renewal::Lost(_)) => is_lost = true,
+                // Asked again later.
+                Err(StoreError::Unreachable { .. }) => {}
+                Err(error) => return Err(failed(error)),
+            }
+        }
+        if is_lost {
+            self.withdraw()?;
+            self.held.clear();
+            self.queued = false;
+        }
+        Ok(())
+    }
+
+    /// When the first lease that is held has to be renewed.
+    fn renewal_due(&self) -> Deadline {
+        self.held.iter().map(Lease::renewal_due).min().unwrap_or(Deadline::NEVER)
     }
 
     /// Waits for a reason to ask again, or for the end of the wait.
@@ -166,13 +224,15 @@ impl Line<'_> {
     ) -> Result<(), NotTaken> {
         loop {
             self.observer.waiting(busy);
-            let mut until = Deadline::after(TICK);
+            let mut until = Deadline::after(TICK).min(self.renewal_due());
             if let Some(limit) = limit {
                 until = until.min(start.plus(limit));
             }
             let patience = Patience { until, interrupt: Some(self.interrupt) };
-            let news = self.store.wait(self.request, &patience).map_err(|error| self.failed(error))?;
-            if news || limit.is_some_and(|limit| BootTime::now().since(start) >= limit) {
+            let news = self.store.wait(&patience).map_err(failed)?;
+            self.keep()?;
+            let is_over = limit.is_some_and(|limit| BootTime::now().since(start) >= limit);
+            if news || is_over || !self.queued {
                 return Ok(());
             }
         }
@@ -192,15 +252,15 @@ impl Line<'_> {
         Ok(())
     }
 
-    fn failed(&self, error: StoreError) -> NotTaken {
-        match error {
-            StoreError::Interrupted => NotTaken::Interrupted,
-            other => other.into(),
-        }
-    }
-
     fn withdraw(&mut self) -> Result<(), StoreError> {
-        self.store.withdraw(self.request, &Patience::of(WITHDRAWAL.min(self.attempt)))
+        self.store.withdraw(self.requests, &Patience::of(WITHDRAWAL.min(self.attempt)))
+    }
+}
+
+fn failed(error: StoreError) -> NotTaken {
+    match error {
+        StoreError::Interrupted => NotTaken::Interrupted,
+        other => other.into(),
     }
 }
 

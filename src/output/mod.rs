@@ -8,4 +8,4 @@ mod words;
 pub use messages::{Messages, print};
 pub use table::{json, table};
 pub use waiting::WaitDisplay;
-pub use words::{busy, holder, lost_to};
+pub use words::{busy, holder, lost_to, names};

@@ -5,11 +5,10 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::{Messages, words};
 use crate::clock::{BootTime, Deadline};
-use crate::lock::{Busy, DurationText, Key, Observer, StoreError};
+use crate::lock::{Busy, DurationText, Observer, StoreError};
 
 /// Shows the waiting: one live line on a terminal, elsewhere a line at once and then ever more rarely.
 pub struct WaitDisplay {
-    key: Key,
     messages: Messages,
     start: BootTime,
     live: Option<ProgressBar>,
@@ -21,9 +20,9 @@ pub struct WaitDisplay {
 const FIRST_PAUSE: Duration = Duration::from_secs(30);
 
 impl WaitDisplay {
-    pub fn new(key: Key, messages: Messages) -> WaitDisplay {
+    pub fn new(messages: Messages) -> WaitDisplay {
         let start = BootTime::now();
-        WaitDisplay { key, messages, start, live: None, next_line: start, pause: FIRST_PAUSE }
+        WaitDisplay { messages, start, live: None, next_line: start, pause: FIRST_PAUSE }
     }
 
     fn show(&mut self, text: &str) {
@@ -53,7 +52,7 @@ impl Observer for WaitDisplay {
             0 => "next in line".to_owned(),
             ahead => format!("{ahead} ahead in line"),
         };
-        self.show(&format!("{}; {ahead}", words::busy(&self.key, busy)));
+        self.show(&format!("{}; {ahead}", words::busy(busy)));
     }
 
     fn unreachable(&mut self, error: &StoreError) {

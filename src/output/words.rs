@@ -4,8 +4,16 @@ use std::time::Duration;
 
 use crate::lock::{Busy, DurationText, Holding, Key, Metadata, unix_millis};
 
+/// `'a'`, `'a' and 'b'`, `'a', 'b' and 'c'`.
+pub fn names<'a>(keys: impl IntoIterator<Item = &'a Key>) -> String {
+    let mut names: Vec<String> = keys.into_iter().map(|key| format!("'{key}'")).collect();
+    let last = names.pop().unwrap_or_default();
+    if names.is_empty() { last } else { format!("{} and {last}", names.join(", ")) }
+}
+
 /// `'deploy' is held by ci-7 (pid 4123, "make deploy") for 3m12s; 24s left on its lease`.
-pub fn busy(key: &Key, busy: &Busy) -> String {
+pub fn busy(busy: &Busy) -> String {
+    let key = &busy.key;
     match &busy.holder {
         Some(holding) => format!("'{key}' is held by {}", holder(holding)),
         None => format!("'{key}' is held by another"),

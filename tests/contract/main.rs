@@ -11,6 +11,7 @@ mod keys;
 mod kinds;
 mod redis_only;
 mod script;
+mod several;
 mod shown;
 mod taking;
 mod waiting;
@@ -78,7 +79,26 @@ macro_rules! contract {
             by_hand
             a_writer_inside_readers_is_refused
         }
-        witness { fifty_workers_never_meet readers_and_writers_never_meet never_more_than_the_permits }
+        several {
+            they_are_held_together
+            all_of_them_or_none
+            what_is_free_is_not_touched
+            what_is_held_is_kept_while_waiting
+            what_is_lost_while_waiting_is_taken_again
+            giving_up_gives_all_back
+            who_waits_for_one_does_not_hold_up_another
+            one_that_is_lost_ends_the_job
+            some_of_them_may_be_held_around
+            by_hand_as_well
+            a_script_gives_them_back_one_by_one
+        }
+        witness {
+            fifty_workers_never_meet
+            readers_and_writers_never_meet
+            never_more_than_the_permits
+            holders_of_two_keys_never_meet
+            fifty_pairs_never_deadlock
+        }
     })* };
 }
 

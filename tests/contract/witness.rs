@@ -9,7 +9,7 @@ use nix::sys::signal::Signal;
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use nix::unistd::Pid;
 
-use crate::harness::{Redlock, Rules, Running, Store, Witness, is_alive};
+use crate::harness::{Redlock, Rules, Running, Store, Witness, eventually, is_alive};
 
 const WORKERS: usize = 50;
 const ACQUISITIONS: usize = 2000;
@@ -53,12 +53,44 @@ pub fn fifty_workers_never_meet(store: &Store) {
 
 /// One of four is a writer. Nobody starves.
 pub fn readers_and_writers_never_meet(store: &Store) {
-    let roles = |place| if place % 4 == 0 { ("writer", &[][..]) } else { ("reader", &["--shared"][..]) };
+    let roles = |place| match place % 4 {
+        0 => ("writer", &["-k", "X"][..]),
+        _ => ("reader", &["-k", "X", "--shared"][..]),
+    };
     a_crowd_keeps_the_rules(store, &roles);
 }
 
 pub fn never_more_than_the_permits(store: &Store) {
-    a_crowd_keeps_the_rules(store, &|_| ("permit", &["--permits", "3"]));
+    a_crowd_keeps_the_rules(store, &|_| ("permit", &["-k", "X", "--permits", "3"]));
+}
+
+pub fn holders_of_two_keys_never_meet(store: &Store) {
+    a_crowd_keeps_the_rules(store, &|place| ("writer", in_either_order(place)));
+}
+
+fn in_either_order(place: usize) -> &'static [&'static str] {
+    if place.is_multiple_of(2) { &["-k", "a", "-k", "b"] } else { &["-k", "b", "-k", "a"] }
+}
+
+/// Nobody dies, so everybody is served at once and nothing is left.
+pub fn fifty_pairs_never_deadlock(store: &Store) {
+    let rules = Rules::new(1);
+    let job = rules.job("writer", "0");
+    let job: Vec<&str> = job.iter().map(String::as_str).collect();
+    let start = Instant::now();
+    let crowd = Crowd { rounds: ACQUISITIONS / 100, ..Crowd::of(100) };
+    let program = |place| {
+        store.redlock(&[&["run", "--wait"], in_either_order(place), &["--quiet", "--"], &job].concat())
+    };
+    crowd.work(program, || eventually(LIMIT, "the end of all rounds", || crowd.is_done()));
+    let ends = crowd.ends.lock().expect("the ends");
+    println!("{}: ends {ends:?} in {:?}", store.url, start.elapsed());
+    assert_eq!(rules.broken(), Vec::<String>::new());
+    assert_eq!(ends.keys().collect::<Vec<_>>(), [&0], "{ends:?}");
+    for key in ["a", "b"] {
+        let status = store.status(key);
+        assert!(status["holders"][0].is_null() && status["waiters"][0].is_null(), "{status}");
+    }
 }
 
 /// 20 workers with the roles of [`Rules`], of whom one dies each second.
@@ -75,7 +107,7 @@ fn a_crowd_keeps_the_rules(
         let (role, options) = role(place);
         let job = rules.job(role, "0");
         let job: Vec<&str> = job.iter().map(String::as_str).collect();
-        let lock = ["run", "--key", "X", "--wait", "--ttl", "1s", "--quiet"];
+        let lock = ["run", "--wait", "--ttl", "1s", "--quiet"];
         store.redlock(&[&lock[..], options, &["--"], &job].concat())
     };
     crowd.work(program, || {
@@ -143,6 +175,8 @@ fn holder(store: &Store) -> Option<i32> {
 /// Workers, each of whom runs the same program again and again.
 struct Crowd {
     workers: Vec<Worker>,
+    /// As often each worker is to be served.
+    rounds: usize,
     over: AtomicBool,
     /// How often a run ended with each exit status.
     ends: Mutex<BTreeMap<i32, usize>>,
@@ -156,7 +190,7 @@ impl Crowd {
     fn of(count: usize) -> Crowd {
         let workers = (0..count).map(|_| Mutex::new(None)).collect();
         let served = Mutex::new(vec![0; count]);
-        Crowd { workers, over: AtomicBool::new(false), ends: Mutex::default(), served }
+        Crowd { workers, rounds: usize::MAX, over: AtomicBool::new(false), ends: Mutex::default(), served }
     }
 
     /// They work until `meanwhile` is done.
@@ -174,7 +208,9 @@ impl Crowd {
     fn run_once(&self, place: usize, program: impl Fn(usize) -> Redlock) -> bool {
         let worker = &self.workers[place];
         let mut running = current(worker);
-        if self.over.load(Ordering::SeqCst) {
+        if self.over.load(Ordering::SeqCst)
+            || self.served.lock().expect("who was served")[place] >= self.rounds
+        {
             return false;
         }
         let pid = running.insert(program(place).spawn()).pid();
@@ -200,6 +236,10 @@ impl Crowd {
                 kill
             })
         })
+    }
+
+    fn is_done(&self) -> bool {
+        self.served.lock().expect("who was served").iter().all(|served| *served >= self.rounds)
     }
 
     fn ends(&self, status: i32) -> usize {

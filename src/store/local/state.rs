@@ -5,17 +5,19 @@ use rusqlite::Transaction;
 use super::process::Processes;
 use super::queue::{self, Place, first_alive};
 use super::row::{
-    LockRow, Row, SEVERAL, next_fence, read, read_several, remove_one, set_free, write, write_one,
+    LockRow, RELEASED, Row, SEVERAL, next_fence, read, read_several, remove_one, set_free, write, write_one,
 };
 use crate::clock::Deadline;
-use crate::lock::{Holding, Key, Kind, OwnerToken};
+use crate::lock::{
+    Broken, Busy, FencingToken, Holding, Key, Kind, OwnerToken, Renewal, Request, unix_millis,
+};
 
 pub struct State<'a> {
     tx: &'a Transaction<'a>,
     key: &'a Key,
     boot: &'a str,
     /// `None` for a key that was never granted.
-    pub row: Option<LockRow>,
+    row: Option<LockRow>,
     /// How it is held; `None` for a free lock.
     pub held: Option<Kind>,
     /// Those who hold it together.
@@ -42,7 +44,7 @@ impl<'a> State<'a> {
         Ok(state)
     }
 
-    pub fn fence(&self) -> u64 {
+    fn fence(&self) -> u64 {
         self.row.as_ref().map_or(0, |row| row.lease.fence)
     }
 
@@ -53,7 +55,7 @@ impl<'a> State<'a> {
     }
 
     /// The lease of one of several.
-    pub fn one_of(&self, token: &OwnerToken) -> Option<&Row> {
+    fn one_of(&self, token: &OwnerToken) -> Option<&Row> {
         self.several.iter().find(|lease| lease.is_of(token))
     }
 
@@ -63,7 +65,7 @@ impl<'a> State<'a> {
         self.one_of(token).or(exclusive.filter(|lease| lease.is_held_by(token, self.boot)))
     }
 
-    pub fn admits(&self, kind: Kind) -> bool {
+    fn admits(&self, kind: Kind) -> bool {
         match self.held {
             None => true,
             Some(Kind::Exclusive) => false,
@@ -100,15 +102,145 @@ impl<'a> State<'a> {
         }
     }
 
+    /// The kind as which the lock is in use, held or waited for, when that does not go with this one.
+    pub fn other_kind(&self, kind: Kind) -> rusqlite::Result<Option<Kind>> {
+        let first = || first_alive(self.tx, self.key, self.boot);
+        let in_use = match self.held {
+            None => first()?.map(|first| first.kind),
+            held => held,
+        };
+        Ok(in_use.filter(|found| !found.goes_with(kind)))
+    }
+
+    /// Whether the lock can be granted to whoever has this place, or to one without a place.
+    pub fn has_room(&self, kind: Kind, place: Option<i64>) -> rusqlite::Result<bool> {
+        let first = queue::first(self.tx, self.key)?;
+        Ok(self.admits(kind) && first.is_none_or(|first| place == Some(first.ticket)))
+    }
+
+    pub fn busy(&self, place: Option<i64>) -> rusqlite::Result<Busy> {
+        let ahead = queue::ahead(self.tx, self.key, place)?;
+        Ok(Busy { key: self.key.clone(), holder: self.holding(), ahead })
+    }
+
+    /// Grants the lock for one TTL, or confirms a grant: it was handed over, or the caller asks again.
+    pub fn take(&mut self, request: &Request) -> rusqlite::Result<FencingToken> {
+        let boot = self.boot;
+        let fence = match self.lease_of(&request.token) {
+            Some(mine) => {
+                let lease = Row::of(request, mine.fence, mine.since, boot);
+                self.hold(request.kind, lease.clone())?;
+                lease.fence
+            }
+            None => self.grant(request.kind, |fence| Row::of(request, fence, unix_millis(), boot))?,
+        };
+        Ok(FencingToken(fence))
+    }
+
+    /// Extends the lease, or takes the lock again that is gone: see [`Store::renew`](crate::lock::Store::renew).
+    pub fn renew(&mut self, request: &Request, fence: Option<FencingToken>) -> rusqlite::Result<Renewal> {
+        if let Some(mine) = self.lease_of(&request.token) {
+            if mine.broken {
+                return Ok(Renewal::Lost(Some(mine.holding())));
+            }
+            let until = mine.until.max(Deadline::after(request.ttl.duration()));
+            let lease = Row { until, ..mine.clone() };
+            self.hold(self.held.unwrap_or_default(), lease)?;
+            return Ok(Renewal::Extended);
+        }
+        let Some(fence) = fence else { return Ok(Renewal::Lost(self.holding())) };
+        let untouched = match &self.row {
+            // The file is a new one.
+            None => true,
+            Some(row) if row.kind == Kind::Exclusive && row.lease.fence == fence.0 => {
+                if row.lease.is_given_back() {
+                    return Ok(Renewal::Released);
+                }
+                // It has expired, and nobody else was granted it since.
+                row.lease.is_of(&request.token) && row.lease.boot == self.boot && !row.lease.broken
+            }
+            Some(_) => false,
+        };
+        if !untouched {
+            return Ok(Renewal::Lost(self.holding()));
+        }
+        self.hold(request.kind, Row::of(request, fence.0, unix_millis(), self.boot))?;
+        Ok(Renewal::Healed)
+    }
+
+    /// Gives the lock back. To `cancel` is to leave the queue too, and not to care for the min-hold. Returns
+    /// whether this token held the lock, and whom to wake.
+    pub fn give_back(&mut self, token: &OwnerToken, cancel: bool) -> rusqlite::Result<(bool, Vec<Place>)> {
+        let left_queue = cancel && queue::leave(self.tx, token)?;
+        let one = self.one_of(token).cloned();
+        // Whoever asks is alive, so this is looked at without regard to the processes.
+        let exclusive = self.row.as_ref().map(|row| &row.lease);
+        let exclusive = exclusive.filter(|lease| lease.is_of(token) && lease.boot == self.boot).cloned();
+        let is_one_of_several = one.is_some();
+        let Some(lease) = one.or(exclusive) else {
+            let wake = match self.held {
+                _ if !left_queue => Vec::new(),
+                // Who may be the first in line now has to watch the holder.
+                None | Some(Kind::Exclusive) => queue::first(self.tx, self.key)?.into_iter().collect(),
+                Some(_) => self.hand_over(None)?,
+            };
+            return Ok((false, wake));
+        };
+        if is_one_of_several {
+            self.remove(token.expose())?;
+        } else {
+            self.held = None;
+        }
+        let held = !lease.until.has_passed();
+        if held && !lease.broken && !cancel && !lease.keep.has_passed() {
+            // Nobody's any more: only the time holds it.
+            let kind = self.row.as_ref().map_or(Kind::Exclusive, |row| row.kind);
+            let nobody =
+                if is_one_of_several { format!("{RELEASED} {}", lease.fence) } else { RELEASED.to_owned() };
+            let (until, owner, processes) = (lease.keep, Some(nobody), Processes::default());
+            self.hold(kind, Row { until, owner, processes, ..lease })?;
+            return Ok((true, queue::first(self.tx, self.key)?.into_iter().collect()));
+        }
+        Ok((held, self.pass_on()?))
+    }
+
+    /// Takes the lock from its holders, or from this one. Returns whom to wake, too.
+    pub fn break_from(&mut self, token: Option<&OwnerToken>) -> rusqlite::Result<(Broken, Vec<Place>)> {
+        let Some(kind) = self.held else { return Ok((Broken::Free, Vec::new())) };
+        let held: Vec<Row> = self.several.iter().chain(self.exclusive()).cloned().collect();
+        let mut outcome = self.holding().map_or(Broken::Free, Broken::Other);
+        let mut freed = false;
+        for lease in held.into_iter().filter(|lease| token.is_none_or(|token| lease.is_of(token))) {
+            let owner = lease.owner.clone().unwrap_or_default();
+            let holding = lease.holding();
+            // Told before, or there is nobody to tell.
+            if lease.broken || owner.starts_with(RELEASED) {
+                match kind {
+                    Kind::Exclusive => self.held = None,
+                    _ => self.remove(&owner)?,
+                }
+                freed = true;
+                if !matches!(outcome, Broken::Told(_)) {
+                    outcome = Broken::Freed(holding);
+                }
+            } else {
+                self.hold(kind, Row { broken: true, ..lease })?;
+                outcome = Broken::Told(holding);
+            }
+        }
+        let wake = if freed { self.pass_on()? } else { Vec::new() };
+        Ok((outcome, wake))
+    }
+
     /// Grants the lock. Returns the fencing token.
-    pub fn grant(&mut self, kind: Kind, lease: impl FnOnce(u64) -> Row) -> rusqlite::Result<u64> {
+    fn grant(&mut self, kind: Kind, lease: impl FnOnce(u64) -> Row) -> rusqlite::Result<u64> {
         let fence = next_fence(self.fence());
         self.hold(kind, lease(fence))?;
         Ok(fence)
     }
 
     /// Writes down a lease.
-    pub fn hold(&mut self, kind: Kind, lease: Row) -> rusqlite::Result<()> {
+    fn hold(&mut self, kind: Kind, lease: Row) -> rusqlite::Result<()> {
         let fence = self.fence().max(lease.fence);
         let row = if kind == Kind::Exclusive {
             LockRow { lease, kind }
@@ -125,15 +257,24 @@ impl<'a> State<'a> {
     }
 
     /// One of several is gone.
-    pub fn remove(&mut self, token: &str) -> rusqlite::Result<()> {
+    fn remove(&mut self, token: &str) -> rusqlite::Result<()> {
         remove_one(self.tx, self.key, token)?;
         self.several.retain(|lease| lease.owner.as_deref() != Some(token));
         self.held = self.held.filter(|_| !self.several.is_empty());
         Ok(())
     }
 
-    /// Gives the lock to the first waiters that are alive, as many as there is room for, but not to `mine`. Returns
-    /// whom to wake: them, and the first in line behind them. A lock for which nobody waits is free then.
+    /// Gives the lock on. A lock for which nobody waits is free then. Returns whom to wake.
+    fn pass_on(&mut self) -> rusqlite::Result<Vec<Place>> {
+        let wake = self.hand_over(None)?;
+        if self.held.is_none() {
+            set_free(self.tx, self.key)?;
+        }
+        Ok(wake)
+    }
+
+    /// Gives the lock to the first waiters that are alive, as many as there is room for, but not to `mine`.
+    /// Returns whom to wake: them, and the first in line behind them.
     pub fn hand_over(&mut self, mine: Option<i64>) -> rusqlite::Result<Vec<Place>> {
         let mut served = Vec::new();
         while self.held != Some(Kind::Exclusive)
@@ -145,9 +286,6 @@ impl<'a> State<'a> {
             let boot = self.boot;
             self.grant(first.kind, |fence| Row::claim(&first, fence, boot))?;
             served.push(first);
-        }
-        if self.held.is_none() {
-            set_free(self.tx, self.key)?;
         }
         served.extend(queue::first(self.tx, self.key)?);
         Ok(served)

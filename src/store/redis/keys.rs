@@ -28,6 +28,11 @@ impl Names {
             channel: format!("redlock:{{{tag}}}:wake:"),
         }
     }
+
+    /// The names of keys, in the order in which the scripts take them.
+    pub fn into_all(self) -> [String; 4] {
+        [self.lock, self.state, self.queue, self.holders]
+    }
 }
 
 /// The key to which a side key with this name belongs.

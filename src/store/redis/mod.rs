@@ -16,13 +16,13 @@ use redis::{Cmd, Value};
 
 pub use self::address::Address;
 use self::connection::{Connection, Failure};
-use self::keys::Names;
 use self::refusal::{Refusal, explain, refusal};
 use self::reply::Taken;
 use self::script::{Call, items, text};
 use self::waiter::Waiter;
 use crate::lock::{
-    Broken, FencingToken, Key, LockStatus, OwnerToken, Patience, Renewal, Request, Store, StoreError, Take,
+    Broken, Busy, FencingToken, Key, LockStatus, OwnerToken, Patience, Renewal, Request, Store, StoreError,
+    Take,
 };
 
 pub struct Redis {
@@ -62,7 +62,7 @@ impl Redis {
 
     /// Calls a script. A connection that broke is replaced once, and the call repeated: the owner token
     /// makes that safe.
-    fn call(&mut self, key: Option<&Key>, call: &Call, patience: &Patience) -> Result<Value, StoreError> {
+    fn call(&mut self, call: &Call, patience: &Patience) -> Result<Value, StoreError> {
         let reply = self.query(&call.by_hash(), patience)?;
         let reply = match &reply {
             Value::ServerError(error) if refusal(error) == Refusal::NoScript => {
@@ -70,14 +70,17 @@ impl Redis {
             }
             _ => reply,
         };
-        match (reply, key) {
-            (Value::ServerError(error), Some(key)) if refusal(&error) == Refusal::WrongType => {
+        if matches!(&reply, Value::ServerError(error) if refusal(error) == Refusal::WrongType) {
+            for key in call.keys() {
                 let found = self.query(redis::cmd("TYPE").arg(key.as_str()), patience)?;
-                let found = format!("a {}", text(Some(&found)));
-                Err(StoreError::NotALock { store: self.name.clone(), key: key.clone(), found })
+                let found = text(Some(&found));
+                if found != "string" && found != "none" {
+                    let found = format!("a {found}");
+                    return Err(StoreError::NotALock { store: self.name.clone(), key: key.clone(), found });
+                }
             }
-            (reply, _) => self.accepted(reply),
         }
+        self.accepted(reply)
     }
 
     /// The reply, unless it is an error.
@@ -143,13 +146,6 @@ impl Redis {
         })
     }
 
-    fn taken(&mut self, key: &Key, reply: Value) -> Result<Taken, StoreError> {
-        match self.understood(reply::taken(reply))? {
-            Taken::OtherKind(found) => Err(StoreError::OtherKind { key: key.clone(), found }),
-            taken => Ok(taken),
-        }
-    }
-
     fn unreachable(&self, failure: Failure) -> StoreError {
         let why = match failure {
             Failure::Interrupted => return StoreError::Interrupted,
@@ -157,16 +153,6 @@ impl Redis {
             Failure::TimedOut => "no answer in time".to_owned(),
         };
         StoreError::Unreachable { store: self.name.clone(), why, transient: false }
-    }
-
-    fn take_call(&self, request: &Request, mode: &str, ticket: &str) -> Call {
-        Call::new(&script::TAKE, &Names::of(&request.key), Some(&request.token))
-            .arg(request.ttl.as_millis())
-            .arg(request.metadata.to_json())
-            .arg(mode)
-            .arg(ticket)
-            .arg(request.min_hold.as_millis())
-            .arg(reply::kind_name(request.kind))
     }
 
     /// The names of all keys of which redlock keeps something here. By SCAN: KEYS blocks the server.
@@ -190,8 +176,20 @@ impl Redis {
     }
 }
 
+/// The requests of one `take` differ in nothing but their keys.
+fn take_call(first: &Request, requests: &[Request], mode: &str, ticket: &str) -> Call {
+    let keys = requests.iter().map(|request| &request.key);
+    Call::of_several(&script::TAKE, keys, Some(&first.token))
+        .arg(first.ttl.as_millis())
+        .arg(first.metadata.to_json())
+        .arg(mode)
+        .arg(ticket)
+        .arg(first.min_hold.as_millis())
+        .arg(reply::kind_name(first.kind))
+}
+
 fn renew_call(request: &Request, fence: Option<FencingToken>) -> Call {
-    Call::new(&script::RENEW, &Names::of(&request.key), Some(&request.token))
+    Call::new(&script::RENEW, &request.key, Some(&request.token))
         .arg(request.ttl.as_millis())
         .arg(request.metadata.to_json())
         .arg(fence.map(|fence| fence.to_string()).unwrap_or_default())
@@ -199,43 +197,48 @@ fn renew_call(request: &Request, fence: Option<FencingToken>) -> Call {
 }
 
 impl Store for Redis {
-    fn take(&mut self, request: &Request, patience: &Patience) -> Result<Take, StoreError> {
-        let call = self.take_call(request, "once", "");
-        let reply = self.call(Some(&request.key), &call, patience)?;
-        Ok(self.taken(&request.key, reply)?.into())
+    fn take(&mut self, requests: &[Request], patience: &Patience) -> Result<Take, StoreError> {
+        let Some(first) = requests.first() else { return Ok(Take::Granted(Vec::new())) };
+        let reply = self.call(&take_call(first, requests, "once", ""), patience)?;
+        match self.understood(reply::taken(reply, requests))?? {
+            Taken::Granted(fences) => Ok(Take::Granted(fences)),
+            Taken::Busy { busy, .. } => Ok(Take::Busy(busy)),
+            // Only who stands in line is told so.
+            Taken::Vanished { .. } => Ok(Take::Busy(Busy::by_unknown(first.key.clone()))),
+        }
     }
 
     fn line_up(&mut self, request: &Request, patience: &Patience) -> Result<Take, StoreError> {
-        let mut waiter = self.waiter.take().unwrap_or_default();
-        let answer = self.ask_in_line(&mut waiter, request, patience);
+        let mut waiter = self.waiter.take().unwrap_or_else(|| Waiter::new(request.clone()));
+        let answer = self.ask_in_line(&mut waiter, patience);
         self.waiter = Some(waiter);
         answer
     }
 
-    fn wait(&mut self, _request: &Request, patience: &Patience) -> Result<bool, StoreError> {
+    fn wait(&mut self, patience: &Patience) -> Result<bool, StoreError> {
         match &mut self.waiter {
             Some(waiter) => waiter.listen(patience),
             None => Ok(true),
         }
     }
 
-    fn get_ready(&mut self, request: &Request) {
+    fn get_ready(&mut self) {
         script::RELEASE.make_ready();
-        if self.waiter.as_mut().is_some_and(Waiter::is_new) {
+        if let Some(waiter) = &mut self.waiter
+            && waiter.is_new()
+        {
             // Changes nothing while we wait, and the server knows the script when we have the lock: see `settle`.
-            let call = renew_call(request, None);
-            let _ = self.call(None, &call, &Patience::of(SETTLING));
+            let call = renew_call(&waiter.request, None);
+            let _ = self.call(&call, &Patience::of(SETTLING));
         }
     }
 
-    fn settle(&mut self, request: &Request) {
+    fn settle(&mut self) {
         // The end of our job is a moment at which the server has better to do than to end a subscription.
-        if self.waiter.take().is_none() {
-            return;
-        }
+        let Some(waiter) = self.waiter.take() else { return };
         if let Some(connection) = &mut self.connection {
             // A renewal tells the next in line. Nobody waits for its answer, which is skipped in the end.
-            let call = renew_call(request, None).by_hash();
+            let call = renew_call(&waiter.request, None).by_hash();
             if connection.send(&call, &Patience::of(SETTLING)).is_err() {
                 self.connection = None;
             }
@@ -248,30 +251,33 @@ impl Store for Redis {
         fence: Option<FencingToken>,
         patience: &Patience,
     ) -> Result<Renewal, StoreError> {
-        let call = renew_call(request, fence);
-        let reply = self.call(Some(&request.key), &call, patience)?;
+        let reply = self.call(&renew_call(request, fence), patience)?;
         self.understood(reply::renewed(reply))
     }
 
     fn release(&mut self, key: &Key, token: &OwnerToken, patience: &Patience) -> Result<bool, StoreError> {
-        let call = Call::new(&script::RELEASE, &Names::of(key), Some(token)).arg("");
-        let hung = self.send_behind_unanswered(&call, patience);
-        let reply = self.call(Some(key), &call, patience)?;
+        let call = Call::new(&script::RELEASE, key, Some(token)).arg("");
+        let hung = self.send_behind_unanswered(std::slice::from_ref(&call), patience);
+        let reply = self.call(&call, patience)?;
         // Asked twice, "not held" means that the first one was carried out.
         Ok(self.understood(reply::released(reply))? || self.repeated || !hung.is_empty())
     }
 
-    fn withdraw(&mut self, request: &Request, patience: &Patience) -> Result<(), StoreError> {
-        let call = Call::new(&script::RELEASE, &Names::of(&request.key), Some(&request.token))
-            .arg(Waiter::place(request));
+    fn withdraw(&mut self, requests: &[Request], patience: &Patience) -> Result<(), StoreError> {
         if !self.asked {
             return Ok(());
         }
-        let hung = self.send_behind_unanswered(&call, patience);
+        let release = |request: &Request| {
+            Call::new(&script::RELEASE, &request.key, Some(&request.token)).arg(Waiter::place(request))
+        };
+        let calls: Vec<Call> = requests.iter().map(release).collect();
+        let hung = self.send_behind_unanswered(&calls, patience);
         self.waiter = None;
         if hung.is_empty() {
-            let reply = self.call(Some(&request.key), &call, patience)?;
-            return self.understood(reply::released(reply)).map(drop);
+            for call in &calls {
+                let reply = self.call(call, patience)?;
+                self.understood(reply::released(reply))?;
+            }
         }
         // Only an answer on the connection of the take itself says that the take is undone.
         for mut connection in hung {
@@ -288,8 +294,8 @@ impl Store for Redis {
         token: &OwnerToken,
         patience: &Patience,
     ) -> Result<Option<Duration>, StoreError> {
-        let call = Call::new(&script::CHECK, &Names::of(key), Some(token));
-        Ok(match self.call(Some(key), &call, patience)? {
+        let call = Call::new(&script::CHECK, key, Some(token));
+        Ok(match self.call(&call, patience)? {
             Value::Int(left) => Some(reply::left(left).unwrap_or(Duration::MAX)),
             _ => None,
         })
@@ -300,8 +306,8 @@ impl Store for Redis {
         let keys = if all { self.known_keys(patience)? } else { keys.to_vec() };
         let mut locks = Vec::new();
         for key in keys {
-            let call = Call::new(&script::STATUS, &Names::of(&key), None);
-            match self.call(Some(&key), &call, patience) {
+            let call = Call::new(&script::STATUS, &key, None);
+            match self.call(&call, patience) {
                 Ok(reply) => locks.push(reply::status(key, reply)),
                 // Somebody put something else there; that must not hide the other locks.
                 Err(StoreError::NotALock { .. }) if all => {}
@@ -317,37 +323,35 @@ impl Store for Redis {
         token: Option<&OwnerToken>,
         patience: &Patience,
     ) -> Result<Broken, StoreError> {
-        let call = Call::new(&script::BREAK, &Names::of(key), token);
-        let reply = self.call(Some(key), &call, patience)?;
+        let call = Call::new(&script::BREAK, key, token);
+        let reply = self.call(&call, patience)?;
         self.understood(reply::broken(reply))
     }
 }
 
 impl Redis {
-    /// Sends a call on every connection that has an answer out, and gives these connections back.
-    fn send_behind_unanswered(&mut self, call: &Call, patience: &Patience) -> Vec<Connection> {
+    /// Sends calls on every connection that has an answer out, and gives these connections back.
+    fn send_behind_unanswered(&mut self, calls: &[Call], patience: &Patience) -> Vec<Connection> {
         let mut hung = std::mem::take(&mut self.unanswered);
         // In full: whether the server knows the script cannot be asked. A connection that does not
         // even take it is broken, and the request on it is dead.
-        hung.retain_mut(|connection| connection.send(&call.in_full(), patience).is_ok());
+        hung.retain_mut(|connection| {
+            calls.iter().all(|call| connection.send(&call.in_full(), patience).is_ok())
+        });
         hung
     }
 
     /// Asks with a place in the queue. The wake-up channel is opened first: who cannot be woken counts
     /// as dead.
-    fn ask_in_line(
-        &mut self,
-        waiter: &mut Waiter,
-        request: &Request,
-        patience: &Patience,
-    ) -> Result<Take, StoreError> {
+    fn ask_in_line(&mut self, waiter: &mut Waiter, patience: &Patience) -> Result<Take, StoreError> {
         if !waiter.is_listening() {
             let connection = self.connect(patience)?;
-            let channel = Names::of(&request.key).channel + request.token.expose();
-            waiter.listen_on(connection, &channel, patience).map_err(|failure| self.unreachable(failure))?;
+            waiter.listen_on(connection, patience).map_err(|failure| self.unreachable(failure))?;
         }
-        let call = self.take_call(request, waiter.mode(), waiter.ticket());
-        let reply = self.call(Some(&request.key), &call, patience)?;
-        Ok(waiter.note(self.taken(&request.key, reply)?))
+        let requests = std::slice::from_ref(&waiter.request);
+        let call = take_call(&waiter.request, requests, waiter.mode(), waiter.ticket());
+        let reply = self.call(&call, patience)?;
+        let taken = self.understood(reply::taken(reply, requests))??;
+        Ok(waiter.note(taken))
     }
 }

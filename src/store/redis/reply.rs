@@ -6,12 +6,14 @@ use redis::Value;
 
 use super::script::{items, number, text};
 use crate::lock::{
-    Broken, Busy, FencingToken, Holding, Key, Kind, LockStatus, Metadata, Renewal, Take, Waiter,
+    Broken, Busy, FencingToken, Holding, Key, Kind, LockStatus, Metadata, Renewal, Request, StoreError,
+    Waiter,
 };
 
 /// The answer of `take.lua`.
 pub enum Taken {
-    Granted(FencingToken),
+    /// One for each lock that was asked for.
+    Granted(Vec<FencingToken>),
     Busy {
         busy: Busy,
         ticket: String,
@@ -20,43 +22,42 @@ pub enum Taken {
         /// The place in the queue is a new one.
         newly_queued: bool,
     },
-    OtherKind(Kind),
     /// The server lost its data; a lease may be alive all the same.
-    Vanished {
-        ticket: String,
-    },
+    Vanished { ticket: String },
 }
 
-impl From<Taken> for Take {
-    fn from(taken: Taken) -> Take {
-        match taken {
-            Taken::Granted(fence) => Take::Granted(fence),
-            Taken::Busy { busy, .. } => Take::Busy(busy),
-            Taken::Vanished { .. } | Taken::OtherKind(_) => Take::Busy(Busy::default()),
-        }
-    }
-}
-
-/// `None` for a reply that makes no sense.
-pub fn taken(reply: Value) -> Option<Taken> {
+/// The answer to these requests; `None` for a reply that makes no sense.
+pub fn taken(reply: Value, requests: &[Request]) -> Option<Result<Taken, StoreError>> {
     let reply = items(reply);
-    Some(match text(reply.first()).as_str() {
-        "granted" => {
-            Taken::Granted(FencingToken(u64::try_from(number(reply.get(1))).ok().filter(|fence| *fence > 0)?))
+    let key = || {
+        let index = usize::try_from(number(reply.get(1))).ok()?.checked_sub(1)?;
+        requests.get(index).map(|request| request.key.clone())
+    };
+    Some(Ok(match text(reply.first()).as_str() {
+        "granted" if reply.len() == requests.len() + 1 => {
+            Taken::Granted(reply[1..].iter().map(fence).collect::<Option<_>>()?)
         }
-        "kind" => Taken::OtherKind(kind(&text(reply.get(1)))),
+        "kind" => {
+            let (key, found) = (key()?, kind(&text(reply.get(2))));
+            return Some(Err(StoreError::OtherKind { key, found }));
+        }
         "vanished" => Taken::Vanished { ticket: text(reply.get(1)) },
         "busy" => {
-            let holder = reply.get(1).cloned().map(items).unwrap_or_default();
+            let holder = reply.get(2).cloned().map(items).unwrap_or_default();
+            let ahead = number(reply.get(3)).max(0) as usize;
             Taken::Busy {
                 ttl: Duration::from_millis(number(holder.get(4)).max(0) as u64),
-                busy: Busy { holder: Some(holding(&holder)), ahead: number(reply.get(2)).max(0) as usize },
-                ticket: text(reply.get(3)),
-                newly_queued: number(reply.get(4)) == 1,
+                busy: Busy { key: key()?, holder: Some(holding(&holder)), ahead },
+                ticket: text(reply.get(4)),
+                newly_queued: number(reply.get(5)) == 1,
             }
         }
         _ => return None,
-    })
+    }))
+}
+
+fn fence(reply: &Value) -> Option<FencingToken> {
+    u64::try_from(number(Some(reply))).ok().filter(|fence| *fence > 0).map(FencingToken)
 }
 
 /// `None` for a reply that makes no sense.

@@ -3,7 +3,7 @@ use std::sync::LazyLock;
 use redis::{Cmd, Script as Source, Value};
 
 use super::keys::Names;
-use crate::lock::{FencingToken, OwnerToken};
+use crate::lock::{FencingToken, Key, OwnerToken};
 
 /// A Lua script of ours: one atomic step in the server.
 pub struct Script {
@@ -37,17 +37,31 @@ impl Script {
 /// One call of a script.
 pub struct Call {
     script: &'static Script,
+    keys: Vec<Key>,
     arguments: Vec<String>,
 }
 
 impl Call {
+    /// A call about one lock.
+    pub fn new(script: &'static Script, key: &Key, token: Option<&OwnerToken>) -> Call {
+        Call::of_several(script, [key], token)
+    }
+
     /// The arguments that all scripts share; see `scripts/queue.lua`.
-    pub fn new(script: &'static Script, names: &Names, token: Option<&OwnerToken>) -> Call {
-        let mut call = Call { script, arguments: vec!["4".to_owned()] };
-        for name in [&names.lock, &names.state, &names.queue, &names.holders, &names.channel] {
-            call = call.arg(name);
-        }
+    pub fn of_several<'a>(
+        script: &'static Script,
+        keys: impl IntoIterator<Item = &'a Key>,
+        token: Option<&OwnerToken>,
+    ) -> Call {
+        let keys: Vec<Key> = keys.into_iter().cloned().collect();
+        let names: Vec<String> = keys.iter().map(Names::of).flat_map(Names::into_all).collect();
+        let call = Call { script, keys, arguments: vec![names.len().to_string()] };
+        let call = names.iter().fold(call, Call::arg);
         call.arg(FencingToken::floor()).arg(token.map_or("", OwnerToken::expose))
+    }
+
+    pub fn keys(&self) -> &[Key] {
+        &self.keys
     }
 
     pub fn arg(mut self, argument: impl ToString) -> Call {

@@ -1,10 +1,11 @@
 use std::time::Duration;
 
 use super::connection::{Connection, Failure};
+use super::keys::Names;
 use super::reply::{Taken, kind_name};
 use super::subscription::{News, Subscription};
 use crate::clock::{BootTime, Deadline};
-use crate::lock::{Patience, Request, StoreError, Take};
+use crate::lock::{Busy, Patience, Request, StoreError, Take};
 
 /// Asking is the fallback for a wake-up that got lost; an idle waiter asks no more often than this.
 const FALLBACK: Duration = Duration::from_secs(5);
@@ -13,8 +14,8 @@ const FALLBACK: Duration = Duration::from_secs(5);
 const POLL_FOREIGN: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
 
 /// This process in the queue.
-#[derive(Default)]
 pub struct Waiter {
+    pub request: Request,
     subscription: Option<Subscription>,
     ticket: String,
     /// When to ask again without being told.
@@ -30,6 +31,20 @@ pub struct Waiter {
 }
 
 impl Waiter {
+    pub fn new(request: Request) -> Waiter {
+        Waiter {
+            request,
+            subscription: None,
+            ticket: String::new(),
+            ask_at: None,
+            fallback_at: None,
+            poll: Duration::ZERO,
+            ttl: Duration::ZERO,
+            vanished_until: None,
+            is_known: false,
+        }
+    }
+
     /// The member of the queue that stands for a request.
     pub fn place(request: &Request) -> String {
         let kind = kind_name(request.kind);
@@ -40,13 +55,9 @@ impl Waiter {
         self.subscription.is_some()
     }
 
-    pub fn listen_on(
-        &mut self,
-        connection: Connection,
-        channel: &str,
-        patience: &Patience,
-    ) -> Result<(), Failure> {
-        self.subscription = Some(Subscription::open(connection, channel, patience)?);
+    pub fn listen_on(&mut self, connection: Connection, patience: &Patience) -> Result<(), Failure> {
+        let channel = Names::of(&self.request.key).channel + self.request.token.expose();
+        self.subscription = Some(Subscription::open(connection, &channel, patience)?);
         Ok(())
     }
 
@@ -70,22 +81,23 @@ impl Waiter {
     /// Takes note of an answer, and decides when to ask again.
     pub fn note(&mut self, taken: Taken) -> Take {
         self.fallback_at = Some(Deadline::after(fallback()));
-        match &taken {
-            Taken::Granted(_) | Taken::OtherKind(_) => {}
+        match taken {
+            Taken::Granted(fences) => Take::Granted(fences),
             Taken::Vanished { ticket } => {
                 // The lease was renewed at the latest when the data was lost, which is over now.
                 let until = *self.vanished_until.get_or_insert_with(|| Deadline::after(self.ttl));
-                self.ticket.clone_from(ticket);
+                self.ticket = ticket;
                 self.ask_at = Some(until.min(Deadline::after(fallback())));
+                Take::Busy(Busy::by_unknown(self.request.key.clone()))
             }
             Taken::Busy { busy, ticket, ttl, newly_queued } => {
-                if *newly_queued && !self.ticket.is_empty() {
+                if newly_queued && !self.ticket.is_empty() {
                     // We were in line and were dropped: somebody could not wake us. Listen anew.
                     self.subscription = None;
                 }
                 self.vanished_until = None;
-                self.ticket.clone_from(ticket);
-                self.ttl = self.ttl.max(*ttl);
+                self.ticket = ticket;
+                self.ttl = self.ttl.max(ttl);
                 let first = busy.ahead == 0;
                 let left = busy.holder.as_ref().and_then(|holder| holder.left);
                 let pause = match left {
@@ -94,9 +106,9 @@ impl Waiter {
                     _ => fallback(),
                 };
                 self.ask_at = Some(Deadline::after(pause));
+                Take::Busy(busy)
             }
         }
-        taken.into()
     }
 
     /// Waits for a message, or for the time to ask again. `false` when the patience ends first.

@@ -1,4 +1,4 @@
--- Takes the lock from its holders; from the token of ARGV 3 only, when it is not ''.
+-- Takes the lock from its holders; from the token of ARGV 2 only, when it is not ''.
 look(redis.call('HGET', state, 'kind'))
 if held and held ~= 'exclusive' then
   local told, freed, before

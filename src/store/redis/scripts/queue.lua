@@ -1,17 +1,18 @@
--- What every script begins with. KEYS: the lock, its state, its queue, its holders. ARGV 1 to 3: the prefix of
--- the channels on which waiters listen, the wall clock of the caller in microseconds, the owner token.
+-- What every script begins with. KEYS: four for each lock, namely the lock, its state, its queue, its holders.
+-- ARGV 1 and 2: the wall clock of the caller in microseconds, the owner token.
 --
 -- lock     string with a PX expiry. Of an exclusive lock the owner token: the format of the Redis documentation,
 --          which other libraries share. "broken:" before the token: broken, and its owner has not stopped yet;
 --          "released:": given back before the end of its min-hold. "shared:" and "permits:N": held by several.
 -- state    hash: what redlock knows of the last exclusive grant (owner, since, until, ttl, metadata; times in
---          milliseconds) and of the last grant (fence, kind). "owner" goes with the release, "fence" stays.
---          "broken": the last fence that was taken away at once.
+--          milliseconds), of the last grant (fence, kind), and of some fences and times before: "exclusive", the
+--          fence of the last exclusive grant; "broken", the last one that was taken away at once; "keep", the end
+--          of the min-hold; "restarted", when the first of several found that the server had lost its data.
+--          "owner" goes with the release, "fence" stays.
 -- queue    sorted set: "token kind metadata" by ticket. Tickets grow, so the order is that of arrival.
 -- holders  hash: of a lock that several hold, what is known of each, as JSON by owner token.
 
-local lock, state, queue, holders = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local channel, clock, me = ARGV[1], tonumber(ARGV[2]), ARGV[3]
+local clock, me = tonumber(ARGV[1]), ARGV[2]
 
 -- For a week after the last grant the fencing counter is kept; after that the wall clock makes the
 -- tokens grow.
@@ -21,9 +22,17 @@ local CLAIM = 3000
 -- A queue that no waiter has asked about for a minute is forgotten.
 local QUEUE_RETENTION = 60000
 
+-- The lock that is looked at, and the prefix of the channels on which its waiters listen.
+local lock, state, queue, holders, channel
 -- The value of the lock; how it is held: nil, "exclusive", "shared:" or "permits:N"; and by whom, if by several.
-local owner, held
-local several, count = {}, 0
+local owner, held, several, count
+
+local function turn_to(number)
+  lock, state, queue, holders = unpack(KEYS, 4 * number - 3, 4 * number)
+  channel = string.match(queue, '^redlock:{[^}]*}:') .. 'wake:'
+  owner, held, several, count = nil, nil, {}, 0
+end
+turn_to(1)
 
 local function integer(number)
   return string.format('%.0f', number)

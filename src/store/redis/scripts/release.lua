@@ -1,6 +1,6 @@
--- Gives the lock back. ARGV 4: the place in the queue to leave, which also cancels the grant: then its
+-- Gives the lock back. ARGV 3: the place in the queue to leave, which also cancels the grant: then its
 -- min-hold does not count; or ''.
-local member = ARGV[4]
+local member = ARGV[3]
 local was_first = member ~= '' and redis.call('ZRANK', queue, member) == 0
 if member ~= '' then
   redis.call('ZREM', queue, member)

@@ -1,6 +1,6 @@
--- Extends the lease. ARGV 4: ttl, 5: metadata, 6: the fence of the grant, or '' not to take a lock that is
--- gone again, 7: the kind.
-local ttl, metadata, fence, kind = tonumber(ARGV[4]), ARGV[5], ARGV[6], ARGV[7]
+-- Extends the lease. ARGV 3: ttl, 4: metadata, 5: the fence of the grant, or '' not to take a lock that is
+-- gone again, 6: the kind.
+local ttl, metadata, fence, kind = tonumber(ARGV[3]), ARGV[4], ARGV[5], ARGV[6]
 owner = redis.call('GET', lock)
 if owner == me then
   -- Never shorter: a job inside another may have the same lock with a shorter ttl.

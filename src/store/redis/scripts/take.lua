@@ -1,9 +1,11 @@
--- Takes the lock, or says who has it. ARGV 4: ttl, 5: metadata, 6: 'once', 'queue' (take a place), or
--- 'insist' (as 'queue', when the wait for a vanished lease is over), 7: the ticket that the waiter has,
--- or '', 8: the min-hold in milliseconds, 9: the kind.
-local ttl, metadata, mode, ticket, kind = tonumber(ARGV[4]), ARGV[5], ARGV[6], ARGV[7], ARGV[9]
+-- Takes the locks, all or none; or says which one is not to be had, and who has it. ARGV 3: ttl, 4: metadata,
+-- 5: 'once', 'queue' (take a place), or 'insist' (as 'queue', when the wait for a vanished lease is over), 6: the
+-- ticket that the waiter has, or '', 7: the min-hold in milliseconds, 8: the kind. A place is for one lock alone.
+local ttl, metadata, mode, ticket, kind = tonumber(ARGV[3]), ARGV[4], ARGV[5], ARGV[6], ARGV[8]
 local member = me .. ' ' .. kind .. ' ' .. metadata
 local newly_queued = 0
+-- What is known of the lock, its last grant, and who is the first in line.
+local known, last, first
 
 -- An early release leaves the lock to its time.
 local function keep_for(min_hold)
@@ -16,73 +18,94 @@ local function keep_for(min_hold)
   end
 end
 
-owner = redis.call('GET', lock)
-if owner == me then
-  -- Handed over, or the answer to an earlier request was lost. The next in line is told by a renewal, when
-  -- the job has started.
-  redis.call('PEXPIRE', lock, ttl)
-  redis.call('HSET', state, 'until', integer(now() + ttl), 'ttl', integer(ttl))
-  keep_for(ARGV[8])
-  return {'granted', redis.call('HGET', state, 'fence') or grant(me, kind, metadata, ttl, last_grant())}
-end
-
-local known = redis.call('HMGET', state, 'owner', 'until', 'fence', 'keep', 'kind')
-local last = {fence = tonumber(known[3]) or 0, keep = tonumber(known[4])}
-look(known[5])
-if several[me] then
-  several[me]['until'], several[me].ttl = now() + ttl, ttl
-  write(me)
-  keep_for(ARGV[8])
-  return {'granted', several[me].fence}
-end
-
--- One kind at a time, but for readers and writers.
-local first = redis.call('ZRANGE', queue, 0, 0)[1]
-local there = held or first and kind_of(first)
-if there and there ~= kind and (string.match(there, '^permits') or string.match(kind, '^permits')) then
-  return {'kind', there}
-end
-
-if mode ~= 'once' then
-  if ticket == '' then
-    local latest = redis.call('ZRANGE', queue, -1, -1, 'WITHSCORES')[2]
-    ticket = integer(math.max((tonumber(latest) or 0) + 1, now() * 1000))
-  end
-  newly_queued = redis.call('ZADD', queue, 'NX', ticket, member)
-  redis.call('PEXPIRE', queue, QUEUE_RETENTION)
-end
-
-if not owner and not held then
-  if not known[3] and ARGV[7] ~= '' and mode ~= 'insist' then
-    -- This waiter knew of a lease, and the store knows nothing: it lost its data. The holder may be
-    -- alive and about to renew.
-    return {'vanished', ticket}
-  elseif known[1] and known[1] ~= me and tonumber(known[2] or 0) > now() then
-    -- The key was removed, not released and not expired: its owner may be alive and about to renew.
-    owner, held = known[1], 'exclusive'
-  end
-end
-
--- Those in line go first.
-if first and first ~= member and held ~= 'exclusive' then
-  hand_over(last, mode ~= 'once' and member)
-  first = redis.call('ZRANGE', queue, 0, 0)[1]
+-- The fence of a lock that is ours: handed over, or the answer to an earlier request was lost. The next in line is
+-- told by a renewal, when the job has started.
+local function confirm()
   owner = redis.call('GET', lock)
+  if owner == me then
+    redis.call('PEXPIRE', lock, ttl)
+    redis.call('HSET', state, 'until', integer(now() + ttl), 'ttl', integer(ttl))
+    keep_for(ARGV[7])
+    return redis.call('HGET', state, 'fence') or grant(me, kind, metadata, ttl, last_grant())
+  end
+  known = redis.call('HMGET', state, 'owner', 'until', 'fence', 'keep', 'kind')
+  last = {fence = tonumber(known[3]) or 0, keep = tonumber(known[4])}
+  look(known[5])
+  if several[me] then
+    several[me]['until'], several[me].ttl = now() + ttl, ttl
+    write(me)
+    keep_for(ARGV[7])
+    return several[me].fence
+  end
 end
-if admits(kind) and (not first or first == member) then
+
+-- The answer where the lock is not to be had now, nil where it is.
+local function refuse(number)
+  -- One kind at a time, but for readers and writers.
+  first = redis.call('ZRANGE', queue, 0, 0)[1]
+  local there = held or first and kind_of(first)
+  if there and there ~= kind and (string.match(there, '^permits') or string.match(kind, '^permits')) then
+    return {'kind', number, there}
+  end
+
+  if mode ~= 'once' then
+    if ticket == '' then
+      local latest = redis.call('ZRANGE', queue, -1, -1, 'WITHSCORES')[2]
+      ticket = integer(math.max((tonumber(latest) or 0) + 1, now() * 1000))
+    end
+    newly_queued = redis.call('ZADD', queue, 'NX', ticket, member)
+    redis.call('PEXPIRE', queue, QUEUE_RETENTION)
+  end
+
+  if not owner and not held then
+    if not known[3] and ARGV[6] ~= '' and mode ~= 'insist' then
+      -- This waiter knew of a lease, and the store knows nothing: it lost its data. The holder may be
+      -- alive and about to renew.
+      return {'vanished', ticket}
+    elseif known[1] and known[1] ~= me and tonumber(known[2] or 0) > now() then
+      -- The key was removed, not released and not expired: its owner may be alive and about to renew.
+      owner, held = known[1], 'exclusive'
+    end
+  end
+
+  -- Those in line go first.
+  if first and first ~= member and held ~= 'exclusive' then
+    hand_over(last, mode ~= 'once' and member)
+    first = redis.call('ZRANGE', queue, 0, 0)[1]
+    owner = redis.call('GET', lock)
+  end
+  if admits(kind) and (not first or first == member) then return end
+  local ahead = mode == 'once' and redis.call('ZCARD', queue) or redis.call('ZRANK', queue, member)
+  return {'busy', number, describe(), ahead or 0, ticket, newly_queued}
+end
+
+local function take()
   local fence = grant(me, kind, metadata, ttl, last)
   if mode ~= 'once' then
     redis.call('ZREM', queue, member)
   end
-  keep_for(ARGV[8])
+  keep_for(ARGV[7])
   if first and kind ~= 'exclusive' then
     hand_over(last)
   end
   if first then
     tell_first(held == 'exclusive' and ttl or left())
   end
-  return {'granted', fence}
+  return fence
 end
 
-local ahead = mode == 'once' and redis.call('ZCARD', queue) or redis.call('ZRANK', queue, member)
-return {'busy', describe(), ahead or 0, ticket, newly_queued}
+local answer = {'granted'}
+for number = 1, #KEYS / 4 do
+  turn_to(number)
+  answer[number + 1] = confirm() or false
+  local refusal = not answer[number + 1] and refuse(number)
+  if refusal then return refusal end
+end
+for number = 1, #KEYS / 4 do
+  if #KEYS > 4 and not answer[number + 1] then
+    turn_to(number)
+    confirm()
+  end
+  answer[number + 1] = answer[number + 1] or take()
+end
+return answer
