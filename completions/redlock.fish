@@ -53,7 +53,7 @@ complete -c redlock -n "__fish_redlock_using_subcommand run" -l connect-timeout 
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l color -d 'Colour the output [default: auto]' -r -f -a "auto\t''
 always\t''
 never\t''"
-complete -c redlock -n "__fish_redlock_using_subcommand run" -s k -l key -d 'The lock\'s name: 1 to 512 bytes without control characters' -r
+complete -c redlock -n "__fish_redlock_using_subcommand run" -s k -l key -d 'The lock\'s name: 1 to 512 bytes without control characters. Given more than once, all the locks are taken, in one fixed order, or none is kept' -r
 complete -c redlock -n "__fish_redlock_using_subcommand run" -s t -l ttl -d 'How long the lease lives without renewal: 500ms, 30s, 5m, 1h30m; a bare number is seconds [default: 30s]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand run" -s w -l wait -d 'Wait in line when the lock is held: for ever, or at most this long' -r
 complete -c redlock -n "__fish_redlock_using_subcommand run" -s p -l permits -d 'Take one of N permits: at most N hold the lock at once' -r
@@ -82,7 +82,7 @@ complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l connect-time
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l color -d 'Colour the output [default: auto]' -r -f -a "auto\t''
 always\t''
 never\t''"
-complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s k -l key -d 'The lock\'s name: 1 to 512 bytes without control characters' -r
+complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s k -l key -d 'The lock\'s name: 1 to 512 bytes without control characters. Given more than once, all the locks are taken, in one fixed order, or none is kept' -r
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s t -l ttl -d 'How long the lease lives without renewal: 500ms, 30s, 5m, 1h30m; a bare number is seconds [default: 30s]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s w -l wait -d 'Wait in line when the lock is held: for ever, or at most this long' -r
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s p -l permits -d 'Take one of N permits: at most N hold the lock at once' -r
@@ -109,7 +109,7 @@ complete -c redlock -n "__fish_redlock_using_subcommand renew" -l connect-timeou
 complete -c redlock -n "__fish_redlock_using_subcommand renew" -l color -d 'Colour the output [default: auto]' -r -f -a "auto\t''
 always\t''
 never\t''"
-complete -c redlock -n "__fish_redlock_using_subcommand renew" -s k -l key -d 'The lock\'s name' -r
+complete -c redlock -n "__fish_redlock_using_subcommand renew" -s k -l key -d 'The lock\'s name; given more than once, of locks that have one owner token' -r
 complete -c redlock -n "__fish_redlock_using_subcommand renew" -l token -d 'The owner token that `acquire` printed' -r
 complete -c redlock -n "__fish_redlock_using_subcommand renew" -l token-file -d 'The file that `acquire --token-file` wrote' -r -F
 complete -c redlock -n "__fish_redlock_using_subcommand renew" -s t -l ttl -d 'How long the lease lives from now on [default: 30s]' -r
@@ -124,7 +124,7 @@ complete -c redlock -n "__fish_redlock_using_subcommand check" -l connect-timeou
 complete -c redlock -n "__fish_redlock_using_subcommand check" -l color -d 'Colour the output [default: auto]' -r -f -a "auto\t''
 always\t''
 never\t''"
-complete -c redlock -n "__fish_redlock_using_subcommand check" -s k -l key -d 'The lock\'s name' -r
+complete -c redlock -n "__fish_redlock_using_subcommand check" -s k -l key -d 'The lock\'s name; given more than once, of locks that have one owner token' -r
 complete -c redlock -n "__fish_redlock_using_subcommand check" -l token -d 'The owner token that `acquire` printed' -r
 complete -c redlock -n "__fish_redlock_using_subcommand check" -l token-file -d 'The file that `acquire --token-file` wrote' -r -F
 complete -c redlock -n "__fish_redlock_using_subcommand check" -l for -d 'The lease has to live at least this much longer' -r
@@ -139,7 +139,7 @@ complete -c redlock -n "__fish_redlock_using_subcommand release" -l connect-time
 complete -c redlock -n "__fish_redlock_using_subcommand release" -l color -d 'Colour the output [default: auto]' -r -f -a "auto\t''
 always\t''
 never\t''"
-complete -c redlock -n "__fish_redlock_using_subcommand release" -s k -l key -d 'The lock\'s name' -r
+complete -c redlock -n "__fish_redlock_using_subcommand release" -s k -l key -d 'The lock\'s name; given more than once, of locks that have one owner token' -r
 complete -c redlock -n "__fish_redlock_using_subcommand release" -l token -d 'The owner token that `acquire` printed' -r
 complete -c redlock -n "__fish_redlock_using_subcommand release" -l token-file -d 'The file that `acquire --token-file` wrote' -r -F
 complete -c redlock -n "__fish_redlock_using_subcommand release" -s q -l quiet -d 'Print nothing but errors; that another holds the lock is none'

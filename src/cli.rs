@@ -131,7 +131,7 @@ fn permits(text: &str) -> Result<NonZeroU32, String> {
 /// process of the job is dead before the lease can pass to another holder.
 ///
 /// COMMAND finds REDLOCK_KEY, REDLOCK_TOKEN (the owner token) and REDLOCK_FENCE (the fencing token) in its
-/// environment.
+/// environment; of several locks the key and the fencing token have a line for each.
 #[derive(Debug, Args)]
 pub struct RunArgs {
     #[command(flatten)]

@@ -158,10 +158,12 @@ enum End {
     Lost { how: String, deadline: Deadline },
 }
 
+type Report = Box<dyn FnMut(Progress) + Send>;
+
 /// One of the locks, kept by itself: giving one back leaves the others.
 struct Kept {
     key: Key,
-    keeper: Keeper<Box<dyn FnMut(Progress) + Send>>,
+    keeper: Keeper<Report>,
     losses: Line,
     notices: Option<Notices>,
     /// Somebody gives it back with the owner token.
@@ -207,7 +209,7 @@ impl Post<'_> {
         let (losses, report) = Line::pair().ok()?;
         let report = move |progress: Progress| tell(&report, &progress);
         let line = UnixStream::pair().ok()?;
-        let report: Box<dyn FnMut(Progress) + Send> = Box::new(report);
+        let report: Report = Box::new(report);
         let keeper = Keeper::new(store, vec![lease], line, self.reserve, report).start();
         // Without a thread nobody would renew.
         let is_started = keeper.start_at().is_none();

@@ -9,7 +9,35 @@ use crate::harness::{Redis, Running, Store, eventually};
 
 #[test]
 fn a_handover_costs_the_same_in_any_queue() {
-    let [one, some, many] = [1, 20, 100].map(handover);
+    let one = costs_the_same(&|_| &["-k", "X"]);
+    assert_eq!(one.sent.len(), 3);
+}
+
+#[test]
+fn a_handover_of_a_permit_costs_the_same() {
+    costs_the_same(&|_| &["-k", "X", "--permits", "1"]);
+}
+
+/// Readers, of whom none stands beside another.
+#[test]
+fn a_handover_to_a_reader_costs_the_same() {
+    costs_the_same(&|place| if place % 2 == 0 { &["-k", "X"] } else { &["-k", "X", "--shared"] });
+}
+
+#[test]
+fn a_handover_of_two_locks_costs_the_same() {
+    let one = costs_the_same(&|place| {
+        if place % 2 == 0 { &["-k", "X", "-k", "a"] } else { &["-k", "a", "-k", "X"] }
+    });
+    // One more to take the second one, one to give it back.
+    assert_eq!(one.sent.len(), 5);
+}
+
+/// What each in line asks for.
+type Asks<'a> = &'a dyn Fn(usize) -> &'static [&'static str];
+
+fn costs_the_same(asks: Asks) -> Commands {
+    let [one, some, many] = [1, 20, 100].map(|waiters| handover(waiters, asks));
     println!("with 1 waiter: {one:?}\nwith 20: {some:?}\nwith 100: {many:?}");
     assert_eq!(one.sent, some.sent);
     assert_eq!(one.sent, many.sent);
@@ -17,6 +45,7 @@ fn a_handover_costs_the_same_in_any_queue() {
     // Behind the only waiter there is nobody to be told.
     assert!(one.in_scripts <= some.in_scripts);
     assert_eq!(some.in_scripts, many.in_scripts);
+    one
 }
 
 #[test]
@@ -26,6 +55,15 @@ fn a_free_lock_costs_two_commands() {
     assert_eq!(Commands::during(server(&store), || meet(&store)).sent, ["evalsha", "evalsha"]);
 }
 
+/// They are taken in one step.
+#[test]
+fn two_free_locks_cost_one_more() {
+    let store = Store::redis();
+    meet(&store);
+    let both = || drop(store.redlock(&["run", "-k", "X", "-k", "a", "--", "true"]).run().expect(0));
+    assert_eq!(Commands::during(server(&store), both).sent, ["evalsha"; 3]);
+}
+
 /// The first time, the server learns the scripts.
 fn meet(store: &Store) {
     store.redlock(&["run", "--key", "X", "--", "true"]).run().expect(0);
@@ -33,7 +71,7 @@ fn meet(store: &Store) {
 
 /// The least that a handover costs with so many waiters: an idle one may ask in the middle of one handover,
 /// hardly of all.
-fn handover(waiters: usize) -> Commands {
+fn handover(waiters: usize, asks: Asks) -> Commands {
     let store = Store::redis();
     meet(&store);
     let name = store.folder.path("go");
@@ -41,10 +79,24 @@ fn handover(waiters: usize) -> Commands {
     let mut go = OpenOptions::new().read(true).write(true).open(&name).expect("its end");
     let folder = store.folder.path("").display().to_string();
     let job = ["sh", "-c", "cd \"$0\"; echo started >> order; read -r _ < go", &folder];
-    let args = [&["run", "--key", "X", "--wait", "--ttl", "10m", "--"][..], &job].concat();
-    let _line: Vec<Running> = (0..=waiters).map(|_| store.redlock(&args).spawn()).collect();
-    store.await_waiters("X", waiters);
+    let keys: Vec<&str> = asks(0).windows(2).filter(|pair| pair[0] == "-k").map(|pair| pair[1]).collect();
+    let first_key = keys.iter().min().expect("a key");
+    let _line: Vec<Running> = (0..=waiters)
+        .map(|place| {
+            let args = [&["run", "--wait", "--ttl", "10m"], asks(place), &["--"], &job].concat();
+            let running = store.redlock(&args).spawn();
+            match place {
+                0 => store.await_holder(first_key),
+                // Not all kinds ask for the same.
+                _ if asks(0) != asks(1) => store.await_waiters(first_key, place),
+                _ => {}
+            }
+            running
+        })
+        .collect();
+    store.await_waiters(first_key, waiters);
 
+    let calls_each = 2 * keys.len() as u64 + 1;
     let handovers = (1..=waiters.min(4)).map(|served| {
         Commands::during(server(&store), || {
             let calls = || server(&store).commandstats()["evalsha"];
@@ -52,10 +104,11 @@ fn handover(waiters: usize) -> Commands {
             go.write_all(b"\n").expect("the end of a job");
             eventually(Duration::from_secs(20), "the next job", || store.order().len() == served + 1);
             // Given back, confirmed, and the next in line was told.
-            eventually(Duration::from_secs(20), "three calls", || calls() >= before + 3);
+            eventually(Duration::from_secs(20), "all calls", || calls() >= before + calls_each);
         })
     });
-    handovers.min_by_key(|commands| commands.sent.len() + commands.in_scripts).expect("a handover")
+    // Those in line may ask for two kinds in turn.
+    handovers.step_by(2).min_by_key(|commands| commands.sent.len() + commands.in_scripts).expect("a handover")
 }
 
 fn server(store: &Store) -> &Redis {

@@ -202,7 +202,7 @@ impl Store for Redis {
         let reply = self.call(&take_call(first, requests, "once", ""), patience)?;
         match self.understood(reply::taken(reply, requests))?? {
             Taken::Granted(fences) => Ok(Take::Granted(fences)),
-            Taken::Busy { busy, .. } => Ok(Take::Busy(busy)),
+            Taken::Busy { busy, .. } => Ok(Take::Busy(*busy)),
             // Only who stands in line is told so.
             Taken::Vanished { .. } => Ok(Take::Busy(Busy::by_unknown(first.key.clone()))),
         }

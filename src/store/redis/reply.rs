@@ -15,7 +15,7 @@ pub enum Taken {
     /// One for each lock that was asked for.
     Granted(Vec<FencingToken>),
     Busy {
-        busy: Busy,
+        busy: Box<Busy>,
         ticket: String,
         /// The TTL of the holder's lease; zero for a holder that is not a redlock.
         ttl: Duration,
@@ -47,7 +47,7 @@ pub fn taken(reply: Value, requests: &[Request]) -> Option<Result<Taken, StoreEr
             let ahead = number(reply.get(3)).max(0) as usize;
             Taken::Busy {
                 ttl: Duration::from_millis(number(holder.get(4)).max(0) as u64),
-                busy: Busy { key: key()?, holder: Some(holding(&holder)), ahead },
+                busy: Box::new(Busy { key: key()?, holder: Some(holding(&holder)), ahead }),
                 ticket: text(reply.get(4)),
                 newly_queued: number(reply.get(5)) == 1,
             }

@@ -106,7 +106,7 @@ impl Waiter {
                     _ => fallback(),
                 };
                 self.ask_at = Some(Deadline::after(pause));
-                Take::Busy(busy)
+                Take::Busy(*busy)
             }
         }
     }
