@@ -6,9 +6,9 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use nix::sys::prctl;
 use nix::sys::signal::SigSet;
-use nix::unistd::{ForkResult, chdir, fork, setsid};
+use nix::unistd::{chdir, setsid};
 
-use super::guard::end;
+use super::fork::fork_off;
 use super::inherited;
 use super::signals::Signals;
 use super::wire::Line;
@@ -19,35 +19,19 @@ const IGNORED: [i32; 5] = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGU
 /// Forks a process that does `work` and ends. Returns its pid and the line to it. Of the descriptors of this
 /// process it keeps `kept` only.
 ///
-/// To be called before any thread is started, for the reason that [`super::guard::fork_guard`] gives.
+/// To be called before any thread is started: see [`fork_off`].
 pub fn detach(
     name: &std::ffi::CStr,
     kept: &[BorrowedFd],
     work: impl FnOnce(Line, Signals),
 ) -> io::Result<(u32, Line)> {
-    let (front, back) = Line::pair()?;
-    let mask = SigSet::thread_get_mask()?;
-    // A signal to the group of the caller is not for the child, which has not left it at first.
-    SigSet::all().thread_set_mask()?;
-    // SAFETY: no other thread exists, so the child may run any code.
-    match unsafe { fork() } {
-        Ok(ForkResult::Child) => {
-            drop(front);
-            let kept: Vec<i32> = kept.iter().chain([&back.as_fd()]).map(AsRawFd::as_raw_fd).collect();
-            if let Ok(signals) = settle(name, &kept) {
-                work(back, signals);
-            }
-            end()
+    let (child, line) = fork_off(|line| {
+        let kept: Vec<i32> = kept.iter().chain([&line.as_fd()]).map(AsRawFd::as_raw_fd).collect();
+        if let Ok(signals) = settle(name, &kept) {
+            work(line, signals);
         }
-        Ok(ForkResult::Parent { child }) => {
-            mask.thread_set_mask()?;
-            Ok((child.as_raw() as u32, front))
-        }
-        Err(errno) => {
-            mask.thread_set_mask()?;
-            Err(errno.into())
-        }
-    }
+    })?;
+    Ok((child.as_raw() as u32, line))
 }
 
 /// Leaves all that is the caller's. Of the signals that ask a process to end, SIGTERM is left.

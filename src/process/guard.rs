@@ -11,9 +11,10 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
-use nix::unistd::{ForkResult, Pid, fork, setpgid};
+use nix::unistd::{Pid, setpgid};
 
 use super::command::{Caller, CommandLine, Prepared};
+use super::fork::{end, fork_off};
 use super::inherited;
 use super::tree::{self, Reach, Reaped};
 use super::wire::{Ended, Line, Order, Report, Status};
@@ -30,48 +31,22 @@ pub enum Leftovers {
     Stop,
 }
 
-/// Forks the guard. Returns its pid and the line to it.
-///
-/// To be called before any thread is started: the guard goes on running Rust code after the fork,
-/// which only a process with one thread may. See fork(2) and signal-safety(7).
+/// Forks the guard, as [`fork_off`] does. No signal reaches it.
 pub fn fork_guard(
     command: CommandLine,
     kill_after: Duration,
     leftovers: Leftovers,
 ) -> io::Result<(Pid, Line)> {
-    let (front, back) = Line::pair()?;
     // If the guard is killed, its orphans come to us, and we kill them.
     prctl::set_child_subreaper(true)?;
     let caller = Caller::note()?;
     // With SIGCHLD ignored, as some callers leave it, no child could be waited for.
     inherited::set_ignored(libc::SIGCHLD, false);
-    // No signal reaches the guard before it has left the process group, and none after: `systemctl
-    // stop` sends SIGTERM to every process there is, and the job needs its guard then.
-    SigSet::all().thread_set_mask()?;
-    // SAFETY: no other thread exists, so the child may run any code.
-    match unsafe { fork() } {
-        Ok(ForkResult::Child) => {
-            drop(front);
-            if let Ok(mut guard) = Guard::new(back, kill_after, leftovers) {
-                guard.watch(command.prepare(), &caller);
-            }
-            end()
+    fork_off(|line| {
+        if let Ok(mut guard) = Guard::new(line, kill_after, leftovers) {
+            guard.watch(command.prepare(), &caller);
         }
-        Ok(ForkResult::Parent { child }) => {
-            caller.mask.thread_set_mask()?;
-            Ok((child, front))
-        }
-        Err(errno) => {
-            caller.mask.thread_set_mask()?;
-            Err(errno.into())
-        }
-    }
-}
-
-/// Ends this process without the exit handlers and the destructors of the parent's copy.
-pub fn end() -> ! {
-    // SAFETY: nothing of this process is in use by another one.
-    unsafe { libc::_exit(0) }
+    })
 }
 
 struct Guard {

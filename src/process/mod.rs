@@ -4,6 +4,7 @@
 mod command;
 mod daemon;
 mod entry;
+mod fork;
 mod guard;
 mod inherited;
 mod job;

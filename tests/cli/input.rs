@@ -51,6 +51,7 @@ fn options() {
         (&["-k", "X", "--permits", "0", "--", "true"], "1 or more"),
         (&["-k", "X", "--permits", "-1", "--", "true"], "1 or more"),
         (&["-k", "X", "--permits", "2", "--shared", "--", "true"], "cannot be used with"),
+        (&["-k", "X", "-k", "Y", "-k", "X", "--", "true"], "the key 'X' is given twice"),
         (&["-k", "X", "--ttl", "3 parsecs", "--", "true"], "500ms, 30s"),
         (&["-k", "X", "--ttl", "99999999999999999999", "--", "true"], "500ms, 30s"),
         (&["-k", "X", "--ttl", "4s", "--kill-after", "5s", "--", "true"], "for example 1s"),

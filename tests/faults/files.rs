@@ -120,6 +120,22 @@ fn rebooted() {
     store.redlock(&["run", "-k", "X", "--", "true"]).run().expect(0);
 }
 
+/// A file of the first version, which knew exclusive locks only, with a lock that is held.
+#[test]
+fn an_older_file() {
+    let store = Store::local();
+    let acquired = store.redlock(&["acquire", "-k", "X", "--ttl", "1h"]).run().expect(0);
+    let path = store.url.trim_start_matches("local:").to_owned();
+    let sql = "DROP TABLE holder; ALTER TABLE lock DROP COLUMN kind; ALTER TABLE waiter DROP COLUMN kind;
+        PRAGMA user_version = 1";
+    let script = format!("import sqlite3; sqlite3.connect('{path}').executescript(\"\"\"{sql}\"\"\")");
+    assert!(std::process::Command::new("python3").args(["-c", &script]).status().expect("python3").success());
+    let busy = store.redlock(&["run", "-k", "X", "--shared", "--", "true"]).run().expect(75);
+    assert!(busy.line().contains("held by"), "{busy:?}");
+    store.redlock(&["release", "-k", "X", "--token", acquired.stdout.trim()]).run().expect(0);
+    store.redlock(&["run", "-k", "X", "--shared", "--", "true"]).run().expect(0);
+}
+
 /// The file is removed while a job runs: its next renewal makes a new one with the lock in it.
 #[test]
 fn removed() {

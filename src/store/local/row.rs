@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use rusqlite::{OptionalExtension, Row as SqlRow, Transaction, params};
+use rusqlite::types::Value;
+use rusqlite::{OptionalExtension, Row as SqlRow, Transaction, params, params_from_iter};
 
 use super::process::Processes;
 use super::queue::{self, Place};
@@ -167,38 +168,29 @@ fn lease(row: &SqlRow) -> rusqlite::Result<Row> {
 }
 
 pub fn write(tx: &Transaction, key: &Key, row: &LockRow) -> rusqlite::Result<()> {
-    let lease = &row.lease;
-    tx.prepare_cached(WRITE)?.execute(params![
-        key.as_str(),
-        lease.fence as i64,
-        lease.owner,
-        lease.since as i64,
-        lease.until.as_nanos() as i64,
-        lease.boot,
-        lease.keep.as_nanos() as i64,
-        lease.broken,
-        lease.processes.to_text(),
-        lease.metadata.to_json(),
-        row.kind.to_string()
-    ])?;
-    Ok(())
+    let values = values(key, &row.lease).into_iter().chain([row.kind.to_string().into()]);
+    tx.prepare_cached(WRITE)?.execute(params_from_iter(values)).map(drop)
 }
 
 /// Writes down one of several holders.
 pub fn write_one(tx: &Transaction, key: &Key, lease: &Row) -> rusqlite::Result<()> {
-    tx.prepare_cached(WRITE_ONE)?.execute(params![
-        key.as_str(),
-        lease.fence as i64,
-        lease.owner,
-        lease.since as i64,
-        lease.until.as_nanos() as i64,
-        lease.boot,
-        lease.keep.as_nanos() as i64,
-        lease.broken,
-        lease.processes.to_text(),
-        lease.metadata.to_json()
-    ])?;
-    Ok(())
+    tx.prepare_cached(WRITE_ONE)?.execute(params_from_iter(values(key, lease))).map(drop)
+}
+
+/// The columns that both tables have, in the order of the statements above.
+fn values(key: &Key, lease: &Row) -> [Value; 10] {
+    [
+        key.to_string().into(),
+        (lease.fence as i64).into(),
+        lease.owner.clone().into(),
+        (lease.since as i64).into(),
+        (lease.until.as_nanos() as i64).into(),
+        lease.boot.clone().into(),
+        (lease.keep.as_nanos() as i64).into(),
+        lease.broken.into(),
+        lease.processes.to_text().into(),
+        lease.metadata.to_json().into(),
+    ]
 }
 
 /// Strikes out one of several holders.
