@@ -105,7 +105,7 @@ impl Target<'_> {
     fn hand_out(&self, locks: &Locks) -> anyhow::Result<()> {
         match self {
             Target::File(path) => {
-                owner::write(path, locks.token).with_context(|| format!("{} was given back", locks.names))
+                owner::write(path, locks.token).with_context(|| format!("gave {} back", locks.names))
             }
             Target::Stdout(format) => print(*format, locks),
             Target::Workflow(workflow) => workflow.tell(locks),
@@ -127,7 +127,7 @@ fn print(format: Format, locks: &Locks) -> anyhow::Result<()> {
     let mut stdout = io::stdout();
     let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
     written.map_err(|error| {
-        let why = format!("cannot print the owner token: {error}; {} was given back", locks.names);
+        let why = format!("cannot print the owner token: {error}; gave {} back", locks.names);
         Failed { code: NOT_HELD, why }.into()
     })
 }

@@ -10,12 +10,12 @@ use crate::lock::DurationText;
 
 /// Asks whether an owner token holds the locks, for some time to come.
 pub fn check(args: &CheckArgs, context: &Context) -> anyhow::Result<Outcome> {
-    let token = owner::token(&args.owner)?;
+    let (keys, token) = (owner::keys(&args.owner)?, owner::token(&args.owner)?);
     let at_least = args.at_least.or(context.config.at_least).map_or(Duration::ZERO, |text| text.0);
     let mut store = context.open_store();
     let failed = |why| Err(Failed { code: NOT_HELD, why }.into());
     let asked = BootTime::now();
-    for key in &args.owner.keys {
+    for key in &keys {
         let left = store.check(key, &token, &context.patience()).map_err(|error| context.explain(error))?;
         let Some(left) = left else { return failed(format!("this token does not hold '{key}'")) };
         // The store may have looked as early as when it was asked, with a clock that goes faster.

@@ -42,7 +42,7 @@ impl Workflow {
         };
         let failed = |what: &str, error: io::Error| Failed {
             code: NOT_HELD,
-            why: format!("cannot write to {what}: {error}; {} was given back", locks.names),
+            why: format!("cannot write to {what}: {error}; gave {} back", locks.names),
         };
         mask().map_err(|error| failed("standard output", error))?;
         for (path, values) in [(&self.output, output), (&self.env, env)] {

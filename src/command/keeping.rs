@@ -64,8 +64,7 @@ impl Attendant {
         if on_lost == OnLost::Terminate {
             taking.reserve(taking.default_kill_after())?;
         }
-        let stores = taking.requests.iter().map(|_| context.open_store_anywhere());
-        let stores = stores.collect::<Result<Vec<_>, _>>()?;
+        let store = context.open_store_anywhere()?;
         let stderr = watched.shared_stderr();
         let kept: Vec<BorrowedFd> =
             [Some(watched.as_fd()), stderr.as_ref().map(AsFd::as_fd)].into_iter().flatten().collect();
@@ -80,7 +79,7 @@ impl Attendant {
                 on_lost,
                 reserve: taking.reserve,
             }
-            .serve(requests, stores);
+            .serve(requests, store);
         })?;
         let requests = std::mem::take(&mut taking.requests).into_iter();
         taking.requests = requests.map(|request| request.kept_by(keeper, pid as u32)).collect();
@@ -94,8 +93,7 @@ impl Attendant {
         self.line.send(&Order::Keep { fences, sent: sent.as_nanos() });
         self.line.receive().map(|Answer::Keeping| ()).ok_or_else(|| {
             let names = names(leases.iter().map(|lease| &lease.request.key));
-            Failed { code: BUG, why: format!("the keeper of {names} has ended; {names} was given back") }
-                .into()
+            Failed { code: BUG, why: format!("the keeper of {names} has ended; gave the lock back") }.into()
         })
     }
 
@@ -140,129 +138,103 @@ struct Post<'a> {
     reserve: Duration,
 }
 
-/// Why the lease is no longer kept, as the thread that renews says it to the rest.
+/// Why a lease is no longer kept, as the thread that renews says it to the rest.
 #[derive(Serialize, Deserialize)]
-enum Loss {
-    GivenBack,
-    /// Lost, and how; what may still run has until the deadline, in nanoseconds.
-    Lost {
-        how: String,
-        deadline: u64,
-    },
+struct Loss {
+    key: String,
+    /// How it was lost; `None` when it was given back.
+    how: Option<String>,
+    /// What may still run has until then, in nanoseconds.
+    deadline: u64,
 }
 
-/// Why the keeping ends.
-enum End {
-    Unneeded,
-    Dismissed,
-    Lost { how: String, deadline: Deadline },
-}
-
-type Report = Box<dyn FnMut(Progress) + Send>;
-
-/// One of the locks, kept by itself: giving one back leaves the others.
+/// One of the locks.
 struct Kept {
     key: Key,
-    keeper: Keeper<Report>,
-    losses: Line,
     notices: Option<Notices>,
     /// Somebody gives it back with the owner token.
     releasing: bool,
 }
 
-/// For giving back what `redlock acquire` may have taken before it was killed.
-const RELEASE: Duration = Duration::from_secs(2);
+type Report = Box<dyn FnMut(Progress) + Send>;
 
 impl Post<'_> {
     /// Waits for the leases, keeps them, and gives them back.
-    fn serve(mut self, requests: Vec<Request>, mut stores: Vec<Box<dyn Store>>) {
+    fn serve(mut self, requests: Vec<Request>, mut store: Box<dyn Store>) {
         let (fences, sent) = match self.line.receive() {
             Some(Order::Keep { fences, sent }) => (fences, BootTime::from_nanos(sent)),
             Some(Order::GoOn | Order::Dismissed) => return,
-            None => {
-                for (store, request) in stores.iter_mut().zip(&requests) {
-                    let _ = store.release(&request.key, &request.token, &Patience::of(RELEASE));
-                }
-                return;
-            }
+            None => return cancel(store.as_mut(), &requests),
         };
+        let kept = |request: &Request| Kept {
+            key: request.key.clone(),
+            notices: Notices::listen(&request.key, &request.token).ok(),
+            releasing: false,
+        };
+        let locks = requests.iter().map(kept).collect();
         let leases = requests.into_iter().zip(fences);
-        let leases = leases.map(|(request, fence)| Lease::new(request, FencingToken(fence), sent));
-        let kept = stores.into_iter().zip(leases).map(|(store, lease)| self.keep(store, lease));
-        let Some(mut locks) = kept.collect::<Option<Vec<Kept>>>() else { return };
+        let leases = leases.map(|(request, fence)| Lease::new(request, FencingToken(fence), sent)).collect();
+        let (Ok((losses, report)), Ok(line)) = (Line::pair(), UnixStream::pair()) else { return };
+        let report: Report = Box::new(move |progress| tell(&report, &progress));
+        let mut keeper = Keeper::new(store, leases, line, self.reserve, report).start();
+        if keeper.start_at().is_some() {
+            // The system allows no thread.
+            return;
+        }
         self.line.send(&Answer::Keeping);
-        match self.attend(&mut locks) {
-            End::Dismissed => return,
-            End::Unneeded => {}
-            End::Lost { how, deadline } => self.lost(&how, deadline),
-        }
-        let mut wishes = Wishes { signals: self.signals, told: true };
-        for lock in locks.into_iter().rev() {
-            lock.keeper.finish(&mut wishes);
+        if self.attend(&mut keeper, locks, &losses) {
+            keeper.finish(&mut Wishes { signals: self.signals, told: true });
         }
     }
 
-    /// Renews a lease from now on; `None` where the system does not allow it.
-    fn keep(&self, store: Box<dyn Store>, lease: Lease) -> Option<Kept> {
-        let key = lease.request.key.clone();
-        let notices = Notices::listen(&key, &lease.request.token).ok();
-        let (losses, report) = Line::pair().ok()?;
-        let report = move |progress: Progress| tell(&report, &progress);
-        let line = UnixStream::pair().ok()?;
-        let report: Report = Box::new(report);
-        let keeper = Keeper::new(store, vec![lease], line, self.reserve, report).start();
-        // Without a thread nobody would renew.
-        let is_started = keeper.start_at().is_none();
-        is_started.then_some(Kept { key, keeper, losses, notices, releasing: false })
-    }
-
-    /// Waits until there is nothing to keep any more.
-    fn attend(&mut self, locks: &mut Vec<Kept>) -> End {
+    /// Waits until there is nothing to keep any more. `false` when nothing is to be given back.
+    fn attend(&mut self, keeper: &mut Keeper<Report>, mut locks: Vec<Kept>, losses: &Line) -> bool {
         let mut gone_on = false;
-        loop {
-            self.wait(locks, gone_on);
-            let mut end = None;
-            locks.retain_mut(|lock| match lock.hear() {
-                None => true,
-                Some(Loss::GivenBack) => false,
-                Some(Loss::Lost { how, deadline }) => {
-                    let how = format!("lost '{}': {how}", lock.key);
-                    end.get_or_insert(End::Lost { how, deadline: BootTime::from_nanos(deadline) });
-                    true
+        // What may still run after the loss of the last one has until then.
+        let mut until = BootTime::now();
+        while !locks.is_empty() || !until.has_passed() {
+            self.wait(&locks, losses, gone_on, if locks.is_empty() { until } else { Deadline::NEVER });
+            // Looked at first: when a renewal finds what a release did, that release was announced before.
+            let is_lost = is_ready(losses.as_fd(), PollFlags::POLLIN);
+            locks.iter_mut().for_each(|lock| lock.hear(keeper));
+            if is_lost && let Some(loss) = losses.receive::<Loss>() {
+                let lost = locks.iter().position(|lock| lock.key.as_str() == loss.key);
+                let lost = lost.map(|index| locks.swap_remove(index));
+                if let (Some(lock), Some(how)) = (lost, loss.how)
+                    && !lock.releasing
+                {
+                    until = until.max(BootTime::from_nanos(loss.deadline));
+                    self.lost(&format!("lost '{}': {how}", lock.key));
                 }
-            });
+            }
             if !gone_on && is_ready(self.line.as_fd(), PollFlags::POLLIN) {
                 match self.line.receive() {
                     Some(Order::GoOn) => gone_on = true,
-                    Some(Order::Keep { .. } | Order::Dismissed) => return End::Dismissed,
+                    Some(Order::Keep { .. } | Order::Dismissed) => return false,
                     // Nobody got the owner token.
-                    None => return End::Unneeded,
+                    None => return true,
                 }
             }
-            if let Some(end) = end {
-                return end;
-            }
-            if locks.is_empty() || self.watched.has_ended() || self.signals.next().is_some() {
-                return End::Unneeded;
+            if self.watched.has_ended() || self.signals.next().is_some() {
+                return true;
             }
         }
+        true
     }
 
     /// Waits for news of a lock, an order, a signal, or the end of the process.
-    fn wait(&self, locks: &[Kept], gone_on: bool) {
-        let mut watched = vec![self.signals.as_fd(), self.watched.as_fd()];
+    fn wait(&self, locks: &[Kept], losses: &Line, gone_on: bool, until: Deadline) {
+        let mut watched = vec![self.signals.as_fd(), self.watched.as_fd(), losses.as_fd()];
         watched.extend((!gone_on).then(|| self.line.as_fd()));
-        for lock in locks {
-            watched.push(lock.losses.as_fd());
-            watched.extend(lock.notices.as_ref().map(AsFd::as_fd));
-        }
+        watched.extend(locks.iter().filter_map(|lock| lock.notices.as_ref()).map(AsFd::as_fd));
         let mut polled: Vec<PollFd> =
             watched.into_iter().map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
-        let _ = poll(&mut polled, PollTimeout::NONE);
+        let millis = until.left().as_millis().saturating_add(1).min(60_000) as u16;
+        let _ = poll(&mut polled, PollTimeout::from(millis));
     }
 
-    /// Says so, ends the process if that is wanted, and lets it have the rest of the lease.
-    fn lost(&mut self, what: &str, deadline: Deadline) {
+    /// Says so, and ends the process if that is wanted.
+    fn lost(&self, what: &str) {
         let pid = self.watched.pid;
         let what_now = match self.on_lost {
             OnLost::Terminate => {
@@ -278,52 +250,50 @@ impl Post<'_> {
             let _ = nix::unistd::dup2_stderr(stderr);
             Messages::default().error(format_args!("{what}; {what_now}"));
         }
-        while !deadline.has_passed() && !self.watched.has_ended() {
-            let millis = deadline.left().as_millis().saturating_add(1).min(60_000) as u16;
-            let mut ended = [PollFd::new(self.watched.as_fd(), PollFlags::POLLIN)];
-            let _ = poll(&mut ended, PollTimeout::from(millis));
-        }
     }
 }
 
 impl Kept {
-    /// How it is lost, when it is.
-    fn hear(&mut self) -> Option<Loss> {
-        // Looked at first: when a renewal finds what a release did, that release was announced before.
-        let is_lost = is_ready(self.losses.as_fd(), PollFlags::POLLIN);
+    /// Takes note of a release that is announced.
+    fn hear(&mut self, keeper: &mut Keeper<Report>) {
         while let Some(notice) = self.notices.as_ref().and_then(Notices::next) {
             self.releasing = true;
             if notice == Notice::Released {
-                self.keeper.look();
+                keeper.look();
             }
         }
-        if !is_lost {
-            return None;
-        }
-        match self.losses.receive() {
-            Some(lost @ Loss::Lost { .. }) if !self.releasing => Some(lost),
-            _ => Some(Loss::GivenBack),
-        }
+    }
+}
+
+/// For giving back what `redlock acquire` may have taken before it was killed.
+const RELEASE: Duration = Duration::from_secs(2);
+
+/// Nobody got the owner token: what was taken is cancelled, and does not wait for its min-hold.
+fn cancel(store: &mut dyn Store, requests: &[Request]) {
+    // This store has asked for nothing so far, and so would have nothing to cancel.
+    let asked = requests.iter().all(|request| store.renew(request, None, &Patience::of(RELEASE)).is_ok());
+    if asked {
+        let _ = store.withdraw(requests, &Patience::of(RELEASE));
     }
 }
 
 /// Runs in the thread that renews.
 fn tell(losses: &Line, progress: &Progress) {
-    let loss = match progress {
+    let (lease, how, deadline) = match progress {
         Progress::Renewed(_) | Progress::Healed(..) | Progress::Failed(..) => return,
-        Progress::Released(_) => Loss::GivenBack,
+        Progress::Released(lease) => (lease, None, lease.deadline()),
         Progress::Lost(lease, now_held) => {
             // Another holds it already, or it was broken: then the next one waits for the end of the lease.
             let broken = now_held.is_some_and(|now| now.broken);
             let deadline = if broken { lease.deadline() } else { BootTime::now() };
-            Loss::Lost { how: lost_to(*now_held), deadline: deadline.as_nanos() }
+            (lease, Some(lost_to(*now_held)), deadline)
         }
-        Progress::Expired(lease) => Loss::Lost {
-            how: "no renewal came through before its lease ended".to_owned(),
-            deadline: lease.deadline().as_nanos(),
-        },
+        Progress::Expired(lease) => {
+            let how = "no renewal came through before its lease ended";
+            (lease, Some(how.to_owned()), lease.deadline())
+        }
     };
-    losses.send(&loss);
+    losses.send(&Loss { key: lease.request.key.to_string(), how, deadline: deadline.as_nanos() });
 }
 
 fn is_ready(fd: BorrowedFd, flags: PollFlags) -> bool {

@@ -8,8 +8,14 @@ use std::path::Path;
 use nix::unistd::geteuid;
 
 use super::failure::{CONFIGURATION, Failed, Usage};
+use super::taking::in_order;
 use crate::cli::OwnerArgs;
-use crate::lock::OwnerToken;
+use crate::lock::{Key, OwnerToken};
+
+/// The keys that the arguments name, in the order in which locks are taken.
+pub fn keys(args: &OwnerArgs) -> Result<Vec<Key>, Usage> {
+    in_order(&args.keys)
+}
 
 /// The owner token that the arguments name. A file named on the command line is stronger than the token of
 /// the environment.

@@ -8,21 +8,17 @@ use crate::output::names;
 
 /// Gives the locks of an owner token back.
 pub fn release(args: &ReleaseArgs, context: &Context) -> anyhow::Result<Outcome> {
-    let token = owner::token(&args.owner)?;
-    let mut store = context.open_store();
-    let mut not_held = Vec::new();
-    // As `run` does it: who waits for the first one finds the others free.
-    for key in args.owner.keys.iter().rev() {
-        Notice::Releasing.tell(key, &token);
-        let released = store.release(key, &token, &context.patience());
-        Notice::Released.tell(key, &token);
-        if released.map_err(|error| context.explain(error))? {
-            context.messages.note(format_args!("released '{key}'"));
-        } else {
-            not_held.insert(0, key);
-        }
+    let (keys, token) = (owner::keys(&args.owner)?, owner::token(&args.owner)?);
+    keys.iter().for_each(|key| Notice::Releasing.tell(key, &token));
+    let released = context.open_store().release(&keys, &token, &context.patience());
+    keys.iter().for_each(|key| Notice::Released.tell(key, &token));
+    let released = released.map_err(|error| context.explain(error))?;
+    let each = || keys.iter().zip(&released);
+    for (key, _) in each().filter(|(_, released)| **released) {
+        context.messages.note(format_args!("released '{key}'"));
     }
-    if not_held.is_empty() {
+    let mut not_held = each().filter(|(_, released)| !**released).map(|(key, _)| key).peekable();
+    if not_held.peek().is_none() {
         return Ok(Outcome::SUCCESS);
     }
     let names = names(not_held);

@@ -10,10 +10,11 @@ use crate::output::holder;
 
 /// Extends the leases of an owner token.
 pub fn renew(args: &RenewArgs, context: &Context) -> anyhow::Result<Outcome> {
-    let token = owner::token(&args.owner)?;
+    let (keys, token) = (owner::keys(&args.owner)?, owner::token(&args.owner)?);
     let ttl = args.ttl.or(context.config.ttl).unwrap_or(Ttl::DEFAULT);
     let mut store = context.open_store();
-    for key in &args.owner.keys {
+    let mut lost = Vec::new();
+    for key in &keys {
         let request = Request {
             key: key.clone(),
             kind: Kind::Exclusive,
@@ -28,14 +29,14 @@ pub fn renew(args: &RenewArgs, context: &Context) -> anyhow::Result<Outcome> {
             Renewal::Extended | Renewal::Healed => {
                 context.messages.note(format_args!("renewed '{key}' for {ttl}"));
             }
-            lost @ (Renewal::Lost(_) | Renewal::Released) => {
-                let now = if let Renewal::Lost(now) = lost { now } else { None };
-                let now =
-                    now.map_or("nobody holds it".to_owned(), |now| format!("it is held by {}", holder(&now)));
-                let why = format!("this token does not hold '{key}': {now}");
-                return Err(Failed { code: NOT_HELD, why }.into());
-            }
+            Renewal::Lost(Some(now)) => lost.push(format!("'{key}': it is held by {}", holder(&now))),
+            Renewal::Lost(None) | Renewal::Released => lost.push(format!("'{key}': nobody holds it")),
         }
     }
-    Ok(Outcome::SUCCESS)
+    if lost.is_empty() {
+        return Ok(Outcome::SUCCESS);
+    }
+    // The others were renewed.
+    let why = format!("this token does not hold {}", lost.join(", nor "));
+    Err(Failed { code: NOT_HELD, why }.into())
 }

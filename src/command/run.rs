@@ -189,8 +189,8 @@ impl Plan {
         let reserve = if terminate { kill_after } else { Duration::ZERO };
         let report = move |progress: Progress| {
             match progress {
-            Progress::Renewed(leases) => {
-                control.extend(Lease::first_deadline(leases));
+            Progress::Renewed(deadline) => {
+                control.extend(deadline);
                 messages.note(format_args!("renewed {locks}"));
             }
             Progress::Healed(lease, gone) => messages.warning(format_args!(
@@ -303,7 +303,7 @@ impl Plan {
             // The job around us has them now.
             None => {}
             Some(Kept::Borrowed) => messages.warning(format_args!(
-                "'{}' left processes behind; {locks} stays locked, but nothing ends them with its lease any more",
+                "'{}' left processes behind; nothing ends them with the lease of {locks} any more",
                 self.name
             )),
             Some(_) => messages.warning(format_args!(

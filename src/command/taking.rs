@@ -148,11 +148,11 @@ impl Taking {
     }
 }
 
-/// As many fit into the environment of a command.
+/// The environment of a command takes 128 KiB for one variable (execve(2)), and REDLOCK_OUTER has each key and more.
 const MOST_KEYS: usize = 64;
 
 /// Everybody takes the same locks in the same order, so that nobody waits for somebody who waits for him.
-fn in_order(keys: &[Key]) -> Result<Vec<Key>, Usage> {
+pub fn in_order(keys: &[Key]) -> Result<Vec<Key>, Usage> {
     let mut keys = keys.to_vec();
     keys.sort();
     if let Some(pair) = keys.windows(2).find(|pair| pair[0] == pair[1]) {

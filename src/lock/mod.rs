@@ -3,6 +3,7 @@
 //! Nothing here knows a store or a process; stores implement [`Store`].
 
 mod keeper;
+mod keeping;
 mod key;
 mod kind;
 mod lease;
@@ -13,7 +14,8 @@ mod token;
 mod ttl;
 mod waiting;
 
-pub use keeper::{Hurry, Keeper, Kept, Progress};
+pub use keeper::Keeper;
+pub use keeping::{Hurry, Kept, Progress};
 pub use key::Key;
 pub use kind::Kind;
 pub use lease::Lease;

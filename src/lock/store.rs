@@ -184,9 +184,14 @@ pub trait Store: Send {
         patience: &Patience,
     ) -> Result<Renewal, StoreError>;
 
-    /// Gives the lock to the first live waiter, or frees it; before the end of its `min_hold` it goes on
-    /// for nobody until then. `false` when this token did not hold it.
-    fn release(&mut self, key: &Key, token: &OwnerToken, patience: &Patience) -> Result<bool, StoreError>;
+    /// Gives each lock to its first live waiter, or frees it; before the end of its `min_hold` it goes on
+    /// for nobody until then. `false` for one that this token did not hold.
+    fn release(
+        &mut self,
+        keys: &[Key],
+        token: &OwnerToken,
+        patience: &Patience,
+    ) -> Result<Vec<bool>, StoreError>;
 
     /// Leaves the queue and gives back at once what was taken, or may have been by a take whose answer is
     /// still out.

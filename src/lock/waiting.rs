@@ -67,8 +67,19 @@ pub fn acquire(
     observer: &mut dyn Observer,
 ) -> Result<Vec<Lease>, NotTaken> {
     let held = Vec::with_capacity(requests.len());
-    let mut line =
-        Line { store, requests, held, queued: false, attempt, interrupt, observer, backoff: RETRY.0 };
+    let mut line = Line {
+        store,
+        requests,
+        held,
+        at_once: requests.len(),
+        queued: false,
+        starts_over: false,
+        attempt,
+        interrupt,
+        observer,
+        backoff: RETRY.0,
+        renew_at: BootTime::now(),
+    };
     let outcome = match wait {
         Wait::No => line.ask_once(),
         Wait::AtMost(limit) => line.stand(BootTime::now(), Some(limit)),
@@ -101,13 +112,19 @@ struct Line<'a> {
     requests: &'a [Request],
     /// What was granted so far: the leases of the first requests.
     held: Vec<Lease>,
-    /// We have a place in the queue of the next one.
+    /// As many of the next ones are asked for together.
+    at_once: usize,
+    /// We have a place in the queue of the next one, or are about to take one.
     queued: bool,
+    /// Something is lost: all has to be given back, and taken anew.
+    starts_over: bool,
     attempt: Duration,
     interrupt: BorrowedFd<'a>,
     observer: &'a mut dyn Observer,
     /// The next pause after a failure.
     backoff: Duration,
+    /// Not earlier is a renewal tried again that failed.
+    renew_at: Deadline,
 }
 
 impl<'a> Line<'a> {
@@ -134,30 +151,16 @@ impl<'a> Line<'a> {
 
     fn stand(&mut self, start: BootTime, limit: Option<Duration>) -> Result<(), NotTaken> {
         let ran_out = || limit.is_some_and(|limit| BootTime::now().since(start) >= limit);
-        // Most locks are free: one plain take, and a place in the queue only when it is not.
-        while let [first, ..] = self.rest() {
-            let patience = Patience::or_interrupt(self.attempt, self.interrupt);
-            let sent = BootTime::now();
-            let answer = if self.queued {
-                self.store.line_up(first, &patience)
-            } else {
-                self.store.take(self.rest(), &patience)
-            };
-            match answer {
-                Ok(Take::Granted(fences)) => {
-                    self.hold(&fences, sent);
-                    if !self.rest().is_empty() {
-                        self.store.settle();
-                    }
-                    self.queued = false;
-                }
+        while !self.rest().is_empty() {
+            match self.ask() {
+                Ok(Take::Granted(_)) => {}
                 Ok(Take::Busy(busy)) => {
                     self.backoff = RETRY.0;
                     if self.queued {
                         self.store.get_ready();
                         self.wait_for_news(start, limit, &busy)?;
                     } else {
-                        self.queued = true;
+                        self.go_for(&busy);
                     }
                     if ran_out() {
                         return Err(NotTaken::TimedOut(busy.into(), BootTime::now().since(start)));
@@ -177,6 +180,41 @@ impl<'a> Line<'a> {
         Ok(())
     }
 
+    /// Asks for what is next. Most locks are free: one plain take, and a place in the queue only where one is
+    /// not.
+    fn ask(&mut self) -> Result<Take, StoreError> {
+        let patience = Patience::or_interrupt(self.attempt, self.interrupt);
+        if self.starts_over {
+            self.withdraw()?;
+            self.starts_over = false;
+        }
+        let sent = BootTime::now();
+        let next = &self.rest()[..self.at_once];
+        let answer = match next {
+            [one] if self.queued => self.store.line_up(one, &patience)?,
+            several => self.store.take(several, &patience)?,
+        };
+        if let Take::Granted(fences) = &answer {
+            self.hold(fences, sent);
+            if self.rest().is_empty() {
+                self.renew_old()?;
+            } else {
+                self.store.settle();
+                // Those before the one that was seen to be busy were free.
+                self.queued = !self.queued;
+                self.at_once = if self.queued { 1 } else { self.rest().len() };
+            }
+        }
+        Ok(answer)
+    }
+
+    /// One of those that were asked for together is busy: takes those before it first.
+    fn go_for(&mut self, busy: &Busy) {
+        let before = self.rest().iter().position(|request| request.key == busy.key).unwrap_or(0);
+        self.queued = before == 0;
+        self.at_once = before.max(1);
+    }
+
     /// What is still to be taken.
     fn rest(&self) -> &'a [Request] {
         &self.requests[self.held.len()..]
@@ -190,29 +228,45 @@ impl<'a> Line<'a> {
     /// Renews what is held, when it is time. When some of it is lost, everything is given back, and taken anew:
     /// no job runs yet that would need it.
     fn keep(&mut self) -> Result<(), NotTaken> {
+        if !self.renewal_due().has_passed() {
+            return Ok(());
+        }
+        match self.renew(|lease| lease.renewal_due().has_passed()) {
+            Ok(()) => Ok(()),
+            Err(error @ StoreError::Unreachable { .. }) => {
+                self.observer.unreachable(&error);
+                self.renew_at = Deadline::after(self.next_pause());
+                Ok(())
+            }
+            Err(error) => Err(failed(error)),
+        }
+    }
+
+    /// Renews what was taken some time before the rest: the time of all counts from now.
+    fn renew_old(&mut self) -> Result<(), StoreError> {
+        self.renew(|lease| lease.unconfirmed() > lease.request.ttl.duration() / 10)
+    }
+
+    fn renew(&mut self, is_due: impl Fn(&Lease) -> bool) -> Result<(), StoreError> {
         let patience = Patience::or_interrupt(self.attempt, self.interrupt);
-        let mut is_lost = false;
-        for lease in self.held.iter_mut().filter(|lease| lease.renewal_due().has_passed()) {
+        for lease in self.held.iter_mut().filter(|lease| is_due(lease)) {
             let sent = BootTime::now();
-            match self.store.renew(&lease.request, Some(lease.fence), &patience) {
-                Ok(Renewal::Extended | Renewal::Healed) => lease.extend(sent),
-                Ok(Renewal::Released | Renewal::Lost(_)) => is_lost = true,
-                // Asked again later.
-                Err(StoreError::Unreachable { .. }) => {}
-                Err(error) => return Err(failed(error)),
+            match self.store.renew(&lease.request, Some(lease.fence), &patience)? {
+                Renewal::Extended | Renewal::Healed => lease.extend(sent),
+                Renewal::Released | Renewal::Lost(_) => self.starts_over = true,
             }
         }
-        if is_lost {
-            self.withdraw()?;
+        if self.starts_over {
             self.held.clear();
-            self.queued = false;
+            (self.queued, self.at_once) = (false, self.requests.len());
         }
         Ok(())
     }
 
     /// When the first lease that is held has to be renewed.
     fn renewal_due(&self) -> Deadline {
-        self.held.iter().map(Lease::renewal_due).min().unwrap_or(Deadline::NEVER)
+        let due = self.held.iter().map(Lease::renewal_due).min().unwrap_or(Deadline::NEVER);
+        due.max(self.renew_at)
     }
 
     /// Waits for a reason to ask again, or for the end of the wait.
@@ -240,9 +294,8 @@ impl<'a> Line<'a> {
 
     /// A random pause, so that a server that comes back is not met by everybody at once; at most until `limit`.
     fn pause(&mut self, limit: Option<Deadline>) -> Result<(), NotTaken> {
-        let end = Deadline::after(self.backoff.mul_f64(0.5 + fastrand::f64()));
+        let end = Deadline::after(self.next_pause());
         let end = limit.map_or(end, |limit| end.min(limit));
-        self.backoff = (self.backoff * 2).min(RETRY.1);
         while !end.has_passed() {
             if readable(self.interrupt) {
                 return Err(NotTaken::Interrupted);
@@ -250,6 +303,12 @@ impl<'a> Line<'a> {
             thread::sleep(end.left().min(Duration::from_millis(20)));
         }
         Ok(())
+    }
+
+    fn next_pause(&mut self) -> Duration {
+        let pause = self.backoff.mul_f64(0.5 + fastrand::f64());
+        self.backoff = (self.backoff * 2).min(RETRY.1);
+        pause
     }
 
     fn withdraw(&mut self) -> Result<(), StoreError> {

@@ -44,7 +44,7 @@ fn what_cannot_be_written_is_given_back() {
     for (name, file) in [("GITHUB_OUTPUT", folder.join("no/such/file")), ("GITHUB_ENV", "/dev/full".into())] {
         let failed = store.redlock(&["acquire", "-k", "X", "--format", "github"]).env(name, &file).run();
         let failed = failed.expect(1);
-        assert!(failed.line().contains("was given back"), "{failed:?}");
+        assert!(failed.line().contains("gave 'X' back"), "{failed:?}");
         store.redlock(&["run", "-k", "X", "--", "true"]).run().expect(0);
     }
 }

@@ -33,6 +33,7 @@ macro_rules! contract {
             a_job_does_not_outlive_the_lock_taken_by_hand
             a_job_elsewhere_does_not_outlive_the_lock
             a_lock_that_another_holds_at_the_end_is_lost
+            a_long_kill_after_leaves_time_to_renew
         }
         fencing { tokens_grow tokens_grow_when_the_store_forgets }
         waiting {
@@ -88,6 +89,10 @@ macro_rules! contract {
             giving_up_gives_all_back
             who_waits_for_one_does_not_hold_up_another
             one_that_is_lost_ends_the_job
+            the_others_are_kept_for_a_job_that_goes_on
+            the_others_are_kept_for_a_script_that_goes_on
+            who_gives_up_half_way_holds_up_nobody
+            an_acquire_killed_half_way_leaves_nothing
             some_of_them_may_be_held_around
             by_hand_as_well
             a_script_gives_them_back_one_by_one

@@ -1,8 +1,10 @@
 //! Several keys: all or none, in one order.
 
+use std::io::{Read, Write};
 use std::time::Duration;
 
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
 use crate::harness::{Redlock, Running, Store, eventually, pid_in};
 
@@ -21,6 +23,15 @@ fn are_free(store: &Store) -> bool {
         let status = store.status(key);
         status["holders"][0].is_null() && status["waiters"][0].is_null()
     })
+}
+
+fn await_renewal(store: &Store, key: &str) {
+    let left = || store.status(key)["holders"][0]["left_ms"].as_u64().unwrap_or(0);
+    let mut before = left();
+    eventually(Duration::from_secs(20), "a renewal", || {
+        let now = left();
+        now > std::mem::replace(&mut before, now)
+    });
 }
 
 /// Somebody who waits for b and has a.
@@ -70,12 +81,7 @@ pub fn what_is_free_is_not_touched(store: &Store) {
 pub fn what_is_held_is_kept_while_waiting(store: &Store) {
     let holder = store.hold("b", &[]);
     let waiter = half_way(store, &["--ttl", "900ms"]);
-    let left = || store.status("a")["holders"][0]["left_ms"].as_u64().unwrap_or(0);
-    let mut before = left();
-    eventually(Duration::from_secs(20), "a renewal", || {
-        let now = left();
-        now > std::mem::replace(&mut before, now)
-    });
+    await_renewal(store, "a");
     store.redlock(&["run", "-k", "a", "--", "true"]).run().expect(75);
     holder.let_go().expect(0);
     assert_eq!(waiter.finish().expect(0).stdout, "ran\n");
@@ -127,6 +133,70 @@ pub fn one_that_is_lost_ends_the_job(store: &Store) {
     assert!(are_free(store));
 }
 
+pub fn the_others_are_kept_for_a_job_that_goes_on(store: &Store) {
+    let options = ["--ttl", "900ms", "--on-lost", "continue"];
+    let job = run(store, &options, &["cat"]).open_stdin().spawn();
+    store.await_holder("b");
+    store.redlock(&["break", "-k", "b", "--yes"]).run().expect(0);
+    store.redlock(&["run", "-k", "b", "--wait", "--", "true"]).run().expect(0);
+    await_renewal(store, "a");
+    let lost = job.let_go().expect(79);
+    assert!(lost.line().contains("lost 'b'"), "{lost:?}");
+    assert!(are_free(store));
+}
+
+pub fn the_others_are_kept_for_a_script_that_goes_on(store: &Store) {
+    let program = env!("CARGO_BIN_EXE_redlock");
+    let script = r#"trap 'echo told' TERM
+        eval "$("$0" acquire -k b -k a --ttl 900ms --while-pid $$ --format env)"
+        until read -r line && [ "$line" = end ]; do :; done"#;
+    let mut script = Redlock::under("bash", &["-c", script, program]).server(&store.url).open_stdin().spawn();
+    store.await_holder("b");
+    store.redlock(&["break", "-k", "b", "--yes"]).run().expect(0);
+    store.redlock(&["run", "-k", "b", "--wait", "--", "true"]).run().expect(0);
+    await_renewal(store, "a");
+    script.child.stdin.as_mut().expect("its stdin").write_all(b"end\n").expect("a line");
+    let told = script.finish().expect(0);
+    assert_eq!(told.stdout, "told\n");
+    eventually(Duration::from_secs(1), "the locks are free", || are_free(store));
+}
+
+/// Who was in line behind the one that gave up half way looks after the holder now, or is let in.
+pub fn who_gives_up_half_way_holds_up_nobody(store: &Store) {
+    let reader = store.hold("b", &["--shared"]);
+    let waiter = half_way(store, &[]);
+    let behind = store.redlock(&["run", "-k", "b", "--shared", "--wait", "--", "echo", "ran"]).spawn();
+    store.await_waiters("b", 2);
+    waiter.signal(Signal::SIGTERM);
+    eventually(Duration::from_secs(3), "the next reader", || store.waiters("b") == 0);
+    assert_eq!(behind.finish().expect(0).stdout, "ran\n");
+    reader.let_go().expect(0);
+}
+
+/// Nobody got the owner token: not even the min-hold keeps the lock.
+pub fn an_acquire_killed_half_way_leaves_nothing(store: &Store) {
+    let holder = store.hold("b", &[]);
+    let mut me = Redlock::under(
+        "bash",
+        &[
+            "-c",
+            r#""$0" acquire -k a -k b --wait --min-hold 1h --while-pid $$ & echo $!; cat"#,
+            env!("CARGO_BIN_EXE_redlock"),
+        ],
+    )
+    .server(&store.url)
+    .open_stdin()
+    .spawn();
+    store.await_waiters("b", 1);
+    let mut pid = [0; 16];
+    let length = me.child.stdout.as_mut().expect("its stdout").read(&mut pid).expect("a pid");
+    let pid = String::from_utf8_lossy(&pid[..length]).trim().parse().expect("a pid");
+    kill(Pid::from_raw(pid), Signal::SIGKILL).expect("a signal to acquire");
+    eventually(Duration::from_secs(5), "nothing is held", || store.status("a")["holders"][0].is_null());
+    me.let_go().expect(0);
+    holder.let_go().expect(0);
+}
+
 pub fn some_of_them_may_be_held_around(store: &Store) {
     let program = env!("CARGO_BIN_EXE_redlock");
     let inner = r#"echo "$REDLOCK_KEY" "$REDLOCK_FENCE"; "$0" status --json | grep -c '"fence"'"#;
@@ -153,6 +223,7 @@ pub fn by_hand_as_well(store: &Store) {
     with_token("check", &["a", "b"]).expect(0);
     with_token("renew", &["a", "b"]).expect(0);
     with_token("release", &["b"]).expect(0);
+    with_token("release", &["a", "a"]).expect(64);
     let lacks = with_token("check", &["a", "b"]).expect(1);
     assert!(lacks.line().contains("does not hold 'b'"), "{lacks:?}");
     let lacks = with_token("release", &["a", "b"]).expect(1);
@@ -172,12 +243,7 @@ pub fn a_script_gives_them_back_one_by_one(store: &Store) {
         Redlock::under("bash", &["-c", script, program, &pid]).server(&store.url).open_stdin().spawn();
     pid_in(&store.folder.path("pid"));
     assert!(store.status("a")["holders"][0].is_null());
-    let left = || store.status("b")["holders"][0]["left_ms"].as_u64().unwrap_or(0);
-    let mut before = left();
-    eventually(Duration::from_secs(20), "a renewal", || {
-        let now = left();
-        now > std::mem::replace(&mut before, now)
-    });
+    await_renewal(store, "b");
     script.let_go().expect(1);
     eventually(Duration::from_secs(1), "the locks are free", || are_free(store));
 }

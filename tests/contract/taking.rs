@@ -172,3 +172,9 @@ fn acquire(store: &Store, ttl: &str) -> String {
 fn by_hand(store: &Store, command: &str, token: &str) -> Finished {
     store.redlock(&[command, "--key", "X", "--token", token]).run()
 }
+
+/// Most of the lease is for stopping the job; there is time for a renewal all the same.
+pub fn a_long_kill_after_leaves_time_to_renew(store: &Store) {
+    let args = ["run", "-k", "X", "--ttl", "3s", "--kill-after", "2200ms", "--", "sleep", "4"];
+    store.redlock(&args).run().expect(0);
+}

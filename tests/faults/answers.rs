@@ -88,6 +88,24 @@ fn hung_server_carries_out_the_take_in_the_end() {
     eventually(Duration::from_secs(1), "the key is gone", || redis.cli(&["EXISTS", "X"]) == "0");
 }
 
+/// As many as one command takes: all of them are cancelled behind the take.
+#[test]
+fn hung_server_carries_out_the_take_of_many_in_the_end() {
+    let store = Store::redis();
+    store.redlock(&["run", "-k", "warm", "--", "true"]).run().expect(0);
+    let redis = store.redis.as_ref().expect("a Redis");
+    redis.pause();
+    let keys: Vec<String> = (0..64).map(|number| format!("-kX{number}")).collect();
+    let keys = keys.iter().map(String::as_str);
+    let args: Vec<&str> = ["run", "--connect-timeout", "500ms"].into_iter().chain(keys).collect();
+    store.redlock(&[&args[..], &["--", "true"]].concat()).run().expect(69);
+    redis.resume();
+    eventually(Duration::from_secs(5), "the take was carried out", || {
+        !redis.cli(&["HGET", "redlock:{X63}:state:X63", "fence"]).is_empty()
+    });
+    eventually(Duration::from_secs(1), "the keys are gone", || redis.cli(&["KEYS", "X*"]).is_empty());
+}
+
 /// Ctrl-C while the server hangs ends at once.
 #[test]
 fn interrupted_while_taking() {

@@ -2,7 +2,6 @@ use std::fs;
 use std::io::{self, Read};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
@@ -29,10 +28,6 @@ struct Open {
     /// The id of this boot; leases of another one are over.
     boot: String,
 }
-
-/// The locks that SQLite puts on the file belong to the process, which loses them when any thread closes any
-/// descriptor of the file (fcntl_locking(2)); and we open it beside SQLite. So its threads take turns.
-static TURN: Mutex<()> = Mutex::new(());
 
 /// Marks the file as ours: "rlck".
 const APPLICATION: i32 = 0x726c_636b;
@@ -134,7 +129,6 @@ impl Database {
         &mut self,
         work: &mut impl FnMut(&Transaction, &str) -> rusqlite::Result<T>,
     ) -> Result<T, Failure> {
-        let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         if let (Some(open), Ok(path)) = (&self.open, &self.path)
             && fs::metadata(path).ok().map(|found| identity(&found)) != Some(open.file)
         {

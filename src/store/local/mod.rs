@@ -121,7 +121,7 @@ impl Store for Local {
                     wake.retain(|woken| woken.ticket != mine);
                     return Ok((Ok(Take::Busy(busy)), wake));
                 }
-                queue::leave(tx, &request.token)?;
+                queue::leave(tx, &request.key, &request.token)?;
             }
             let fence = state.take(request)?;
             Ok((Ok(Take::Granted(vec![fence])), state.hand_over(None)?))
@@ -166,18 +166,31 @@ impl Store for Local {
             let next = if is_held { queue::first(tx, &request.key)? } else { None };
             Ok((renewal, next.into_iter().collect()))
         })?;
+        self.asked = true;
         ring(wake);
         Ok(renewal)
     }
 
-    fn release(&mut self, key: &Key, token: &OwnerToken, patience: &Patience) -> Result<bool, StoreError> {
+    fn release(
+        &mut self,
+        keys: &[Key],
+        token: &OwnerToken,
+        patience: &Patience,
+    ) -> Result<Vec<bool>, StoreError> {
         let waited = self.bell.is_some();
         let (released, wake) = self.database.transact(patience, |tx, boot| {
-            // Who stood in line is likely to leave others behind.
-            if !waited && free_if_alone(tx, key, token, boot)? {
-                return Ok((true, Vec::new()));
+            let (mut released, mut wake) = (Vec::new(), Vec::new());
+            for key in keys {
+                // Who stood in line is likely to leave others behind.
+                if !waited && free_if_alone(tx, key, token, boot)? {
+                    released.push(true);
+                } else {
+                    let (held, woken) = State::look(tx, key, boot)?.give_back(token, false)?;
+                    released.push(held);
+                    wake.extend(woken);
+                }
             }
-            State::look(tx, key, boot)?.give_back(token, false)
+            Ok((released, wake))
         })?;
         ring(wake);
         Ok(released)

@@ -44,8 +44,9 @@ pub fn join(
     ticket: Option<i64>,
     boot: &str,
 ) -> rusqlite::Result<i64> {
-    let mut known = tx.prepare_cached("SELECT ticket FROM waiter WHERE token = ?1")?;
-    if let Some(ticket) = known.query_row([request.token.expose()], |row| row.get(0)).optional()? {
+    let mut known = tx.prepare_cached("SELECT ticket FROM waiter WHERE token = ?1 AND key = ?2")?;
+    let mine = [request.token.expose(), request.key.as_str()];
+    if let Some(ticket) = known.query_row(mine, |row| row.get(0)).optional()? {
         return Ok(ticket);
     }
     let sql = "INSERT INTO waiter (ticket, token, key, boot, bell, pids, metadata, kind)
@@ -64,10 +65,10 @@ pub fn join(
     Ok(tx.last_insert_rowid())
 }
 
-/// Leaves the queue. `false` when this token was not in it.
-pub fn leave(tx: &Transaction, token: &OwnerToken) -> rusqlite::Result<bool> {
-    let left = tx.prepare_cached("DELETE FROM waiter WHERE token = ?1")?.execute([token.expose()])?;
-    Ok(left > 0)
+/// Leaves the queue of a key. `false` when this token was not in it.
+pub fn leave(tx: &Transaction, key: &Key, token: &OwnerToken) -> rusqlite::Result<bool> {
+    let mut statement = tx.prepare_cached("DELETE FROM waiter WHERE token = ?1 AND key = ?2")?;
+    Ok(statement.execute([token.expose(), key.as_str()])? > 0)
 }
 
 pub fn drop_place(tx: &Transaction, ticket: i64) -> rusqlite::Result<()> {

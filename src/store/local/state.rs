@@ -171,7 +171,7 @@ impl<'a> State<'a> {
     /// Gives the lock back. To `cancel` is to leave the queue too, and not to care for the min-hold. Returns
     /// whether this token held the lock, and whom to wake.
     pub fn give_back(&mut self, token: &OwnerToken, cancel: bool) -> rusqlite::Result<(bool, Vec<Place>)> {
-        let left_queue = cancel && queue::leave(self.tx, token)?;
+        let left_queue = cancel && queue::leave(self.tx, self.key, token)?;
         let one = self.one_of(token).cloned();
         // Whoever asks is alive, so this is looked at without regard to the processes.
         let exclusive = self.row.as_ref().map(|row| &row.lease);

@@ -255,29 +255,30 @@ impl Store for Redis {
         self.understood(reply::renewed(reply))
     }
 
-    fn release(&mut self, key: &Key, token: &OwnerToken, patience: &Patience) -> Result<bool, StoreError> {
-        let call = Call::new(&script::RELEASE, key, Some(token)).arg("");
-        let hung = self.send_behind_unanswered(std::slice::from_ref(&call), patience);
+    fn release(
+        &mut self,
+        keys: &[Key],
+        token: &OwnerToken,
+        patience: &Patience,
+    ) -> Result<Vec<bool>, StoreError> {
+        let call = Call::of_several(&script::RELEASE, keys, Some(token)).arg("");
+        let hung = self.send_behind_unanswered(&call, patience);
         let reply = self.call(&call, patience)?;
         // Asked twice, "not held" means that the first one was carried out.
-        Ok(self.understood(reply::released(reply))? || self.repeated || !hung.is_empty())
+        let is_unsure = self.repeated || !hung.is_empty();
+        let released = self.understood(reply::released(reply, keys.len()))?;
+        Ok(released.into_iter().map(|released| released || is_unsure).collect())
     }
 
     fn withdraw(&mut self, requests: &[Request], patience: &Patience) -> Result<(), StoreError> {
-        if !self.asked {
-            return Ok(());
-        }
-        let release = |request: &Request| {
-            Call::new(&script::RELEASE, &request.key, Some(&request.token)).arg(Waiter::place(request))
-        };
-        let calls: Vec<Call> = requests.iter().map(release).collect();
-        let hung = self.send_behind_unanswered(&calls, patience);
+        let Some(first) = requests.first().filter(|_| self.asked) else { return Ok(()) };
+        let keys = requests.iter().map(|request| &request.key);
+        let call = Call::of_several(&script::RELEASE, keys, Some(&first.token)).arg(Waiter::place(first));
+        let hung = self.send_behind_unanswered(&call, patience);
         self.waiter = None;
         if hung.is_empty() {
-            for call in &calls {
-                let reply = self.call(call, patience)?;
-                self.understood(reply::released(reply))?;
-            }
+            let reply = self.call(&call, patience)?;
+            return self.understood(reply::released(reply, requests.len())).map(drop);
         }
         // Only an answer on the connection of the take itself says that the take is undone.
         for mut connection in hung {
@@ -330,14 +331,12 @@ impl Store for Redis {
 }
 
 impl Redis {
-    /// Sends calls on every connection that has an answer out, and gives these connections back.
-    fn send_behind_unanswered(&mut self, calls: &[Call], patience: &Patience) -> Vec<Connection> {
+    /// Sends a call on every connection that has an answer out, and gives these connections back.
+    fn send_behind_unanswered(&mut self, call: &Call, patience: &Patience) -> Vec<Connection> {
         let mut hung = std::mem::take(&mut self.unanswered);
         // In full: whether the server knows the script cannot be asked. A connection that does not
         // even take it is broken, and the request on it is dead.
-        hung.retain_mut(|connection| {
-            calls.iter().all(|call| connection.send(&call.in_full(), patience).is_ok())
-        });
+        hung.retain_mut(|connection| connection.send(&call.in_full(), patience).is_ok());
         hung
     }
 

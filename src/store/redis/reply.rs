@@ -72,12 +72,10 @@ pub fn renewed(reply: Value) -> Option<Renewal> {
     }
 }
 
-/// `None` for a reply that makes no sense.
-pub fn released(reply: Value) -> Option<bool> {
-    match reply {
-        Value::Int(released) => Some(released == 1),
-        _ => None,
-    }
+/// Whether each of so many locks was held; `None` for a reply that makes no sense.
+pub fn released(reply: Value, count: usize) -> Option<Vec<bool>> {
+    let released: Vec<bool> = items(reply).iter().map(|one| number(Some(one)) == 1).collect();
+    (released.len() == count).then_some(released)
 }
 
 /// `None` for a reply that makes no sense.

@@ -1,53 +1,69 @@
--- Gives the lock back. ARGV 3: the place in the queue to leave, which also cancels the grant: then its
--- min-hold does not count; or ''.
+-- Gives the locks back. ARGV 3: the place in their queues to leave, which also cancels the grants: then their
+-- min-hold does not count; or ''. Returns for each lock whether this token held it.
 local member = ARGV[3]
-local was_first = member ~= '' and redis.call('ZRANK', queue, member) == 0
-if member ~= '' then
-  redis.call('ZREM', queue, member)
-end
-owner = redis.call('GET', lock)
-if owner == 'broken:' .. me then
-  -- Its owner has stopped: the break is complete.
-  set_free()
-  return 1
-end
-if owner == me then
-  local last = last_grant()
-  local keep = last.keep and member == '' and last.keep - now() or 0
-  if keep > 0 then
-    -- Nobody's any more: only the time holds it.
-    redis.call('SET', lock, 'released:' .. me, 'PX', integer(keep))
-    redis.call('HSET', state, 'owner', 'released:' .. me, 'until', integer(now() + keep))
-    tell_first(keep)
-  else
-    set_free(last)
+
+local function release()
+  local was_first = member ~= '' and redis.call('ZRANK', queue, member) == 0
+  if member ~= '' then
+    redis.call('ZREM', queue, member)
   end
-  return 1
+  owner = redis.call('GET', lock)
+  if owner == 'broken:' .. me then
+    -- Its owner has stopped: the break is complete.
+    set_free()
+    return 1
+  end
+  if owner == me then
+    local last = last_grant()
+    local keep = last.keep and member == '' and last.keep - now() or 0
+    if keep > 0 then
+      -- Nobody's any more: only the time holds it.
+      redis.call('SET', lock, 'released:' .. me, 'PX', integer(keep))
+      redis.call('HSET', state, 'owner', 'released:' .. me, 'until', integer(now() + keep))
+      tell_first(keep)
+    else
+      set_free(last)
+    end
+    return 1
+  end
+
+  local known = redis.call('HMGET', state, 'owner', 'kind')
+  look(known[2])
+  local mine = several[me]
+  if mine then
+    if not mine.broken and member == '' and (mine.keep or 0) > now() then
+      redis.call('HDEL', holders, me)
+      mine['until'] = mine.keep
+      several['released:' .. me], several[me] = mine, nil
+      write('released:' .. me)
+      tell_first(left())
+    else
+      leave(me)
+    end
+    return 1
+  end
+  if not owner and known[1] == me then
+    -- Removed behind our back: those in line need not wait for the end of the lease.
+    set_free()
+  elseif was_first then
+    -- Who is the first now may be let in, or has to look after the holder.
+    if held and held ~= 'exclusive' then
+      hand_over(last_grant())
+    end
+    tell_first()
+  end
+  return 0
 end
 
-local known = redis.call('HMGET', state, 'owner', 'kind')
-look(known[2])
-local mine = several[me]
-if mine then
-  if not mine.broken and member == '' and (mine.keep or 0) > now() then
-    redis.call('HDEL', holders, me)
-    mine['until'] = mine.keep
-    several['released:' .. me], several[me] = mine, nil
-    write('released:' .. me)
-    tell_first(left())
-  else
-    leave(me)
-  end
-  return 1
+-- One that cannot be given back does not keep the others.
+local answers, failed = {}, nil
+for number = 1, #KEYS / 4 do
+  turn_to(number)
+  local done, answer = pcall(release)
+  answers[number] = done and answer or 0
+  failed = failed or not done and answer
 end
-if not owner and known[1] == me then
-  -- Removed behind our back: those in line need not wait for the end of the lease.
-  set_free()
-elseif was_first then
-  -- Who is the first now may be let in, or has to look after the holder.
-  if held and held ~= 'exclusive' then
-    hand_over(last_grant())
-  end
-  tell_first()
+if failed then
+  return redis.error_reply(type(failed) == 'table' and failed.err or failed)
 end
-return 0
+return answers

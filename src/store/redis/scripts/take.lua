@@ -21,6 +21,7 @@ end
 -- The fence of a lock that is ours: handed over, or the answer to an earlier request was lost. The next in line is
 -- told by a renewal, when the job has started.
 local function confirm()
+  first = nil
   owner = redis.call('GET', lock)
   if owner == me then
     redis.call('PEXPIRE', lock, ttl)

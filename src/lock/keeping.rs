@@ -1,0 +1,304 @@
+//! What the keeper does: to renew, and to give back.
+
+use std::io::Read;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::thread;
+use std::time::Duration;
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+use super::{Holding, Key, Kind, Lease, OwnerToken, Patience, Renewal, Request, Store, StoreError};
+use crate::clock::{BootTime, Deadline};
+
+/// What the keeper reports while it keeps.
+pub enum Progress<'a> {
+    /// The leases that are not lost were extended. All of them end at this deadline at the earliest.
+    Renewed(Deadline),
+    /// The lock was gone, for at most this long, and is held again.
+    Healed(&'a Lease, Duration),
+    /// A renewal failed; the leases still run.
+    Failed(&'a Lease, &'a StoreError),
+    /// Somebody who knows the owner token gave the lock back, and nobody else was granted it since.
+    Released(&'a Lease),
+    /// Another holds the lock, or was granted it since.
+    Lost(&'a Lease, Option<&'a Holding>),
+    /// No renewal got through in the time there was.
+    Expired(&'a Lease),
+}
+
+/// How the keeping ended, from the best to the worst.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kept {
+    /// The leases were valid to the end, and go on: they were borrowed.
+    Borrowed,
+    /// The leases were valid to the end, and the locks were given back, but for borrowed ones.
+    Released,
+    /// The leases were valid to the end, and whether the locks were given back is unknown: they are
+    /// free when the leases end.
+    Unreleased,
+    Lost,
+}
+
+/// Somebody who may lose patience with the release.
+pub trait Hurry {
+    /// Readable when it is time to ask again.
+    fn as_fd(&self) -> BorrowedFd<'_>;
+
+    /// Whether the release is to be given up.
+    fn is_great(&mut self) -> bool;
+}
+
+/// What the thread was told.
+enum Told {
+    Nothing,
+    /// To renew now.
+    Look,
+    Finish,
+}
+
+pub const LOOK: u8 = b'?';
+pub const FINISH: u8 = b'.';
+
+/// The shortest pause between two attempts to renew.
+const RETRY: Duration = Duration::from_millis(20);
+/// For the release: the job has ended, somebody waits for the prompt.
+const RELEASE: Duration = Duration::from_secs(2);
+
+/// A lease, until it is lost.
+struct Held {
+    lease: Lease,
+    /// It is lost, and that was said.
+    is_lost: bool,
+}
+
+pub struct Keeping<R> {
+    store: Box<dyn Store>,
+    /// In the order in which they were taken.
+    leases: Vec<Held>,
+    reserve: Duration,
+    /// Readable when there is something to be told.
+    told: UnixStream,
+    /// The end of the keeping was told.
+    is_finished: bool,
+    /// When to renew next.
+    next: BootTime,
+    backoff: Duration,
+    report: R,
+}
+
+impl<R: FnMut(Progress)> Keeping<R> {
+    pub fn new(
+        store: Box<dyn Store>,
+        leases: Vec<Lease>,
+        told: UnixStream,
+        reserve: Duration,
+        report: R,
+    ) -> Keeping<R> {
+        let leases = leases.into_iter().map(|lease| Held { lease, is_lost: false }).collect();
+        let (next, backoff) = (BootTime::NEVER, RETRY);
+        let mut keeping = Keeping { store, leases, reserve, told, is_finished: false, next, backoff, report };
+        keeping.schedule();
+        keeping
+    }
+
+    /// When the next renewal is due.
+    pub fn renews_at(&self) -> BootTime {
+        self.next
+    }
+
+    /// Renews until told to finish.
+    pub fn keep(&mut self) {
+        while !matches!(self.wait(self.next.min(self.last_chance())), Told::Finish) {
+            self.keep_on();
+        }
+    }
+
+    /// Renews every lease that is not lost, or until a renewal fails.
+    fn keep_on(&mut self) {
+        self.look_at_the_clock();
+        for index in 0..self.leases.len() {
+            if !self.leases[index].is_lost && !self.extend(index) {
+                return;
+            }
+        }
+        self.schedule();
+        self.backoff = RETRY;
+        if self.leases.iter().any(|held| !held.is_lost) {
+            // A lost lease keeps its end, and who relies on all of them ends with it.
+            let deadline = self.leases.iter().map(|held| held.lease.deadline()).min();
+            (self.report)(Progress::Renewed(deadline.unwrap_or(Deadline::NEVER)));
+        }
+    }
+
+    /// One renewal of one lease. `false` when its outcome is unknown.
+    fn extend(&mut self, index: usize) -> bool {
+        let sent = BootTime::now();
+        let renewal = self.renew(index);
+        let Held { lease, is_lost } = &mut self.leases[index];
+        // An answer after the last chance is too late: the job is being stopped.
+        let is_late = lease.deadline().minus(self.reserve).has_passed();
+        match renewal {
+            Ok(Renewal::Extended | Renewal::Healed) if is_late => return false,
+            Ok(Renewal::Extended) => lease.extend(sent),
+            Ok(Renewal::Healed) => {
+                let gone_for = sent.since(lease.renewed());
+                lease.extend(sent);
+                (self.report)(Progress::Healed(lease, gone_for));
+            }
+            Ok(Renewal::Released) => {
+                *is_lost = true;
+                (self.report)(Progress::Released(lease));
+            }
+            Ok(Renewal::Lost(holder)) => self.lose(index, holder.as_ref()),
+            Err(StoreError::NotALock { .. } | StoreError::OtherKind { .. }) => self.lose(index, None),
+            Err(StoreError::Interrupted) => {
+                self.next = BootTime::now();
+                return false;
+            }
+            Err(error) => {
+                (self.report)(Progress::Failed(lease, &error));
+                self.next = Deadline::after(self.backoff.mul_f64(0.5 + fastrand::f64()));
+                self.backoff = (self.backoff * 2).min(lease.request.ttl.duration() / 6).max(RETRY);
+                return false;
+            }
+        }
+        true
+    }
+
+    fn lose(&mut self, index: usize, holder: Option<&Holding>) {
+        let Held { lease, is_lost } = &mut self.leases[index];
+        *is_lost = true;
+        (self.report)(Progress::Lost(lease, holder));
+    }
+
+    /// When the first lease is due, all are renewed: after a third of the TTL, and while there is time for a second
+    /// attempt before the last chance.
+    fn schedule(&mut self) {
+        let reserve = self.reserve;
+        let due = self.kept().map(|lease| {
+            let chances = lease.deadline().minus(reserve).since(lease.renewed());
+            lease.renewal_due().min(lease.renewed().plus(chances / 2))
+        });
+        self.next = due.min().unwrap_or(BootTime::NEVER);
+    }
+
+    /// A lease that has run out is lost, which is said once.
+    fn look_at_the_clock(&mut self) {
+        for Held { lease, is_lost } in &mut self.leases {
+            if !*is_lost && lease.deadline().minus(self.reserve).has_passed() {
+                *is_lost = true;
+                (self.report)(Progress::Expired(lease));
+            }
+        }
+    }
+
+    /// One renewal, where there is no thread for them.
+    pub fn renewed_once(mut self: Box<Self>) -> Box<Self> {
+        self.keep_on();
+        self
+    }
+
+    /// Those that are not lost.
+    fn kept(&self) -> impl Iterator<Item = &Lease> {
+        self.leases.iter().filter(|held| !held.is_lost).map(|held| &held.lease)
+    }
+
+    /// Releasing a lost lock does no harm, as the owner token is compared, and behind a renewal that a hung server
+    /// still has to carry out it takes back what that renewal took.
+    pub fn give_back(&mut self, hurry: Option<&mut dyn Hurry>) -> Kept {
+        self.look_at_the_clock();
+        let own = self.leases.iter().filter(|held| !held.lease.is_borrowed);
+        let own: Vec<Request> = own.map(|held| held.lease.request.clone()).collect();
+        let kept = match own.first() {
+            Some(first) => self.release(&own, &first.token, hurry),
+            None => Kept::Borrowed,
+        };
+        if self.leases.iter().any(|held| held.is_lost) { Kept::Lost } else { kept }
+    }
+
+    /// Of what was taken together. Tries again while there is time; when all of it is lost, once.
+    fn release(
+        &mut self,
+        requests: &[Request],
+        token: &OwnerToken,
+        mut hurry: Option<&mut dyn Hurry>,
+    ) -> Kept {
+        let keys: Vec<Key> = requests.iter().map(|request| request.key.clone()).collect();
+        let give_up = Deadline::after(RELEASE);
+        // After a first request without an answer, "not held" may mean that it was carried out.
+        let mut is_unsure = false;
+        loop {
+            let interrupt = hurry.as_ref().map(|hurry| hurry.as_fd());
+            let patience = Patience { until: give_up, interrupt };
+            match self.store.release(&keys, token, &patience) {
+                Ok(released) => {
+                    if !is_unsure {
+                        let missing = released.iter().zip(requests).filter(|(released, _)| !**released);
+                        missing.for_each(|(_, request)| self.was_missing(request));
+                    }
+                    return Kept::Released;
+                }
+                Err(_) if self.kept().next().is_none() => return Kept::Unreleased,
+                Err(StoreError::Unreachable { .. }) if !give_up.has_passed() => thread::sleep(RETRY),
+                Err(StoreError::Interrupted) if hurry.as_mut().is_some_and(|hurry| !hurry.is_great()) => {}
+                Err(_) => return Kept::Unreleased,
+            }
+            is_unsure = true;
+        }
+    }
+
+    /// The lock was not ours any more at the end: lost, if another is seen to hold it now.
+    fn was_missing(&mut self, request: &Request) {
+        let is_kept = |held: &Held| held.lease.request.key == request.key && !held.is_lost;
+        let Some(index) = self.leases.iter().position(is_kept) else { return };
+        if request.kind != Kind::Exclusive {
+            return;
+        }
+        let keys = std::slice::from_ref(&request.key);
+        let status = self.store.status(keys, &Patience::of(RELEASE)).unwrap_or_default();
+        if let Some(holder) = status.first().and_then(|lock| lock.holders.first()) {
+            self.lose(index, Some(holder));
+        }
+    }
+
+    fn renew(&mut self, index: usize) -> Result<Renewal, StoreError> {
+        let lease = &self.leases[index].lease;
+        // A sixth of the TTL for one attempt leaves time for others on a new connection.
+        let attempt = Deadline::after((lease.request.ttl.duration() / 6).max(RETRY));
+        let until = attempt.min(lease.deadline().minus(self.reserve));
+        let patience = Patience { until, interrupt: Some(self.told.as_fd()) };
+        self.store.renew(&lease.request, Some(lease.fence), &patience)
+    }
+
+    /// When the first lease runs out that is not lost.
+    fn last_chance(&self) -> Deadline {
+        self.kept().map(Lease::deadline).min().unwrap_or(Deadline::NEVER).minus(self.reserve)
+    }
+
+    /// Waits until `until`, or until told something.
+    fn wait(&mut self, until: Deadline) -> Told {
+        if self.is_finished {
+            return Told::Finish;
+        }
+        loop {
+            // poll(2) rounds down to milliseconds; one more keeps the loop from spinning.
+            let millis = until.left().as_millis().saturating_add(1).min(60_000) as u16;
+            let timeout = if until.has_passed() { PollTimeout::ZERO } else { PollTimeout::from(millis) };
+            let ready = poll(&mut [PollFd::new(self.told.as_fd(), PollFlags::POLLIN)], timeout);
+            if ready == Ok(1) {
+                let mut word = [0];
+                return match self.told.read(&mut word) {
+                    Ok(1) if word[0] == LOOK => Told::Look,
+                    _ => {
+                        self.is_finished = true;
+                        Told::Finish
+                    }
+                };
+            }
+            if until.has_passed() {
+                return Told::Nothing;
+            }
+        }
+    }
+}
