@@ -77,7 +77,7 @@ _redlock() {
 
     case "${cmd}" in
         redlock)
-            opts="-S -q -v -h -V --server --config --user --password-file --connect-timeout --quiet --verbose --color --help --version run acquire renew check release status break completions help"
+            opts="-S -q -v -h -V --server --config --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --quiet --verbose --color --help --version run acquire renew check release status break completions help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -103,6 +103,22 @@ _redlock() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --sentinel-password-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --tls-ca)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --tls-cert)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --tls-key)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --connect-timeout)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -119,7 +135,7 @@ _redlock() {
             return 0
             ;;
         redlock__subcmd__acquire)
-            opts="-S -q -v -k -t -w -n -s -p -h --server --config --user --password-file --connect-timeout --quiet --verbose --color --key --ttl --wait --no-wait --shared --permits --label --min-hold --while-pid --on-lost --format --token-file --help"
+            opts="-S -q -v -k -t -w -n -s -p -h --server --config --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --quiet --verbose --color --key --ttl --wait --no-wait --shared --permits --label --min-hold --replicas --while-pid --on-lost --format --token-file --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -142,6 +158,22 @@ _redlock() {
                     return 0
                     ;;
                 --password-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --sentinel-password-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --tls-ca)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --tls-cert)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --tls-key)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -193,6 +225,10 @@ _redlock() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --replicas)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --while-pid)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -217,7 +253,7 @@ _redlock() {
             return 0
             ;;
         redlock__subcmd__break)
-            opts="-S -q -v -k -y -h --server --config --user --password-file --connect-timeout --quiet --verbose --color --key --token --yes --help"
+            opts="-S -q -v -k -y -h --server --config --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --quiet --verbose --color --key --token --yes --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -240,6 +276,22 @@ _redlock() {
                     return 0
                     ;;
                 --password-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --sentinel-password-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --tls-ca)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --tls-cert)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --tls-key)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -271,7 +323,7 @@ _redlock() {
             return 0
             ;;
         redlock__subcmd__check)
-            opts="-S -q -v -k -h --server --config --user --password-file --connect-timeout --quiet --verbose --color --key --token --token-file --for --help"
+            opts="-S -q -v -k -h --server --config --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --quiet --verbose --color --key --token --token-file --for --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -294,6 +346,22 @@ _redlock() {
                     return 0
                     ;;
                 --password-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --sentinel-password-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --tls-ca)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --tls-cert)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --tls-key)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -333,7 +401,7 @@ _redlock() {
             return 0
             ;;
         redlock__subcmd__completions)
-            opts="-S -q -v -h --server --config --user --password-file --connect-timeout --quiet --verbose --color --help bash elvish fish powershell zsh"
+            opts="-S -q -v -h --server --config --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --quiet --verbose --color --help bash elvish fish powershell zsh"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -356,6 +424,22 @@ _redlock() {
                     return 0
                     ;;
                 --password-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --sentinel-password-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --tls-ca)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --tls-cert)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --tls-key)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -515,7 +599,7 @@ _redlock() {
             return 0
             ;;
         redlock__subcmd__release)
-            opts="-S -q -v -k -h --server --config --user --password-file --connect-timeout --quiet --verbose --color --key --token --token-file --help"
+            opts="-S -q -v -k -h --server --config --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --quiet --verbose --color --key --token --token-file --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -538,6 +622,22 @@ _redlock() {
                     return 0
                     ;;
                 --password-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --sentinel-password-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --tls-ca)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --tls-cert)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --tls-key)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -573,7 +673,7 @@ _redlock() {
             return 0
             ;;
         redlock__subcmd__renew)
-            opts="-S -q -v -k -t -h --server --config --user --password-file --connect-timeout --quiet --verbose --color --key --token --token-file --ttl --help"
+            opts="-S -q -v -k -t -h --server --config --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --quiet --verbose --color --key --token --token-file --ttl --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -596,6 +696,22 @@ _redlock() {
                     return 0
                     ;;
                 --password-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --sentinel-password-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --tls-ca)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --tls-cert)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --tls-key)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -639,7 +755,7 @@ _redlock() {
             return 0
             ;;
         redlock__subcmd__run)
-            opts="-S -q -v -k -t -w -n -s -p -c -E -h --server --config --user --password-file --connect-timeout --quiet --verbose --color --key --ttl --wait --no-wait --shared --permits --label --min-hold --shell --conflict-exit-code --on-lost --kill-after --timeout --splay --leftovers --help"
+            opts="-S -q -v -k -t -w -n -s -p -c -E -h --server --config --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --quiet --verbose --color --key --ttl --wait --no-wait --shared --permits --label --min-hold --replicas --shell --conflict-exit-code --on-lost --kill-after --timeout --splay --leftovers --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -662,6 +778,22 @@ _redlock() {
                     return 0
                     ;;
                 --password-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --sentinel-password-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --tls-ca)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --tls-cert)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --tls-key)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -713,6 +845,10 @@ _redlock() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --replicas)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --conflict-exit-code)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -749,7 +885,7 @@ _redlock() {
             return 0
             ;;
         redlock__subcmd__status)
-            opts="-S -q -v -h --server --config --user --password-file --connect-timeout --quiet --verbose --color --json --help"
+            opts="-S -q -v -h --server --config --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --quiet --verbose --color --json --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -772,6 +908,22 @@ _redlock() {
                     return 0
                     ;;
                 --password-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --sentinel-password-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --tls-ca)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --tls-cert)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --tls-key)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

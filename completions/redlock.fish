@@ -1,6 +1,6 @@
 # Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
 function __fish_redlock_global_optspecs
-    string join \n S/server= config= user= password-file= connect-timeout= q/quiet v/verbose color= h/help V/version
+    string join \n S/server= config= user= password-file= sentinel-password-file= tls-ca= tls-cert= tls-key= connect-timeout= q/quiet v/verbose color= h/help V/version
 end
 
 function __fish_redlock_needs_command
@@ -24,10 +24,14 @@ function __fish_redlock_using_subcommand
     contains -- $cmd[1] $argv
 end
 
-complete -c redlock -n "__fish_redlock_needs_command" -s S -l server -d 'Where locks are kept: redis://[user[:password]@]host[:port][/db], or local:[PATH] for a lock on this host only [default: redis://127.0.0.1:6379]' -r
+complete -c redlock -n "__fish_redlock_needs_command" -s S -l server -d 'Where locks are kept: redis://[user[:password]@]host[:port][/db], or local:[PATH] for a lock on this host only; see STORES in redlock(1). Given more than once, it is a quorum of independent servers [default: redis://127.0.0.1:6379]' -r
 complete -c redlock -n "__fish_redlock_needs_command" -l config -d 'Read this configuration file instead of ~/.config/redlock/config.toml' -r -F
 complete -c redlock -n "__fish_redlock_needs_command" -l user -d 'Log in to the store as this user' -r
 complete -c redlock -n "__fish_redlock_needs_command" -l password-file -d 'Log in with the password in the first line of this file, which others must not be able to read' -r -F
+complete -c redlock -n "__fish_redlock_needs_command" -l sentinel-password-file -d 'Log in to the Sentinels with the password in the first line of this file' -r -F
+complete -c redlock -n "__fish_redlock_needs_command" -l tls-ca -d 'With rediss://, believe the certificates that these sign (PEM), instead of the system\'s' -r -F
+complete -c redlock -n "__fish_redlock_needs_command" -l tls-cert -d 'With rediss://, the certificate to show to a server that wants one (PEM)' -r -F
+complete -c redlock -n "__fish_redlock_needs_command" -l tls-key -d 'The key of --tls-cert (PEM)' -r -F
 complete -c redlock -n "__fish_redlock_needs_command" -l connect-timeout -d 'Wait at most this long for an answer of the store [default: 5s]' -r
 complete -c redlock -n "__fish_redlock_needs_command" -l color -d 'Colour the output [default: auto]' -r -f -a "auto\t''
 always\t''
@@ -45,10 +49,14 @@ complete -c redlock -n "__fish_redlock_needs_command" -f -a "status" -d 'Show ho
 complete -c redlock -n "__fish_redlock_needs_command" -f -a "break" -d 'Take a lock away from its holder'
 complete -c redlock -n "__fish_redlock_needs_command" -f -a "completions" -d 'Print a completion script for a shell'
 complete -c redlock -n "__fish_redlock_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
-complete -c redlock -n "__fish_redlock_using_subcommand run" -s S -l server -d 'Where locks are kept: redis://[user[:password]@]host[:port][/db], or local:[PATH] for a lock on this host only [default: redis://127.0.0.1:6379]' -r
+complete -c redlock -n "__fish_redlock_using_subcommand run" -s S -l server -d 'Where locks are kept: redis://[user[:password]@]host[:port][/db], or local:[PATH] for a lock on this host only; see STORES in redlock(1). Given more than once, it is a quorum of independent servers [default: redis://127.0.0.1:6379]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l config -d 'Read this configuration file instead of ~/.config/redlock/config.toml' -r -F
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l user -d 'Log in to the store as this user' -r
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l password-file -d 'Log in with the password in the first line of this file, which others must not be able to read' -r -F
+complete -c redlock -n "__fish_redlock_using_subcommand run" -l sentinel-password-file -d 'Log in to the Sentinels with the password in the first line of this file' -r -F
+complete -c redlock -n "__fish_redlock_using_subcommand run" -l tls-ca -d 'With rediss://, believe the certificates that these sign (PEM), instead of the system\'s' -r -F
+complete -c redlock -n "__fish_redlock_using_subcommand run" -l tls-cert -d 'With rediss://, the certificate to show to a server that wants one (PEM)' -r -F
+complete -c redlock -n "__fish_redlock_using_subcommand run" -l tls-key -d 'The key of --tls-cert (PEM)' -r -F
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l connect-timeout -d 'Wait at most this long for an answer of the store [default: 5s]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l color -d 'Colour the output [default: auto]' -r -f -a "auto\t''
 always\t''
@@ -59,6 +67,7 @@ complete -c redlock -n "__fish_redlock_using_subcommand run" -s w -l wait -d 'Wa
 complete -c redlock -n "__fish_redlock_using_subcommand run" -s p -l permits -d 'Take one of N permits: at most N hold the lock at once' -r
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l label -d 'What others see in `status` and in wait messages [default: the command line]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l min-hold -d 'Keep the lock at least this long after it was taken, even if it is given back sooner' -r
+complete -c redlock -n "__fish_redlock_using_subcommand run" -l replicas -d 'Count the lock as taken only when N replicas of the Redis server have it, too [default: 0]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand run" -s E -l conflict-exit-code -d 'Exit status when the lock is held by another [default: 75]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l on-lost -d 'What happens to the command when the lock is lost [default: terminate]' -r -f -a "terminate\t'Stop it before another can hold the lock'
 continue\t'Let it run on; `run` exits with 79 in the end'"
@@ -74,10 +83,14 @@ complete -c redlock -n "__fish_redlock_using_subcommand run" -s n -l no-wait -d 
 complete -c redlock -n "__fish_redlock_using_subcommand run" -s s -l shared -d 'Take a reader\'s lock: many may hold it at once, or one without --shared'
 complete -c redlock -n "__fish_redlock_using_subcommand run" -s c -l shell -d 'COMMAND is one string, run by `sh -c`'
 complete -c redlock -n "__fish_redlock_using_subcommand run" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s S -l server -d 'Where locks are kept: redis://[user[:password]@]host[:port][/db], or local:[PATH] for a lock on this host only [default: redis://127.0.0.1:6379]' -r
+complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s S -l server -d 'Where locks are kept: redis://[user[:password]@]host[:port][/db], or local:[PATH] for a lock on this host only; see STORES in redlock(1). Given more than once, it is a quorum of independent servers [default: redis://127.0.0.1:6379]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l config -d 'Read this configuration file instead of ~/.config/redlock/config.toml' -r -F
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l user -d 'Log in to the store as this user' -r
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l password-file -d 'Log in with the password in the first line of this file, which others must not be able to read' -r -F
+complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l sentinel-password-file -d 'Log in to the Sentinels with the password in the first line of this file' -r -F
+complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l tls-ca -d 'With rediss://, believe the certificates that these sign (PEM), instead of the system\'s' -r -F
+complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l tls-cert -d 'With rediss://, the certificate to show to a server that wants one (PEM)' -r -F
+complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l tls-key -d 'The key of --tls-cert (PEM)' -r -F
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l connect-timeout -d 'Wait at most this long for an answer of the store [default: 5s]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l color -d 'Colour the output [default: auto]' -r -f -a "auto\t''
 always\t''
@@ -88,6 +101,7 @@ complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s w -l wait -d
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s p -l permits -d 'Take one of N permits: at most N hold the lock at once' -r
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l label -d 'What others see in `status` and in wait messages [default: the command line]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l min-hold -d 'Keep the lock at least this long after it was taken, even if it is given back sooner' -r
+complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l replicas -d 'Count the lock as taken only when N replicas of the Redis server have it, too [default: 0]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l while-pid -d 'Keep the lock until the process PID ends, in a script $$, or until `release`' -r
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l on-lost -d 'What happens to PID when the lock is lost [default: terminate]' -r -f -a "terminate\t'Stop it before another can hold the lock'
 continue\t'Let it run on; `run` exits with 79 in the end'"
@@ -101,10 +115,14 @@ complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s v -l verbose
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s n -l no-wait -d 'Do not wait; undoes a configured wait'
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s s -l shared -d 'Take a reader\'s lock: many may hold it at once, or one without --shared'
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c redlock -n "__fish_redlock_using_subcommand renew" -s S -l server -d 'Where locks are kept: redis://[user[:password]@]host[:port][/db], or local:[PATH] for a lock on this host only [default: redis://127.0.0.1:6379]' -r
+complete -c redlock -n "__fish_redlock_using_subcommand renew" -s S -l server -d 'Where locks are kept: redis://[user[:password]@]host[:port][/db], or local:[PATH] for a lock on this host only; see STORES in redlock(1). Given more than once, it is a quorum of independent servers [default: redis://127.0.0.1:6379]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand renew" -l config -d 'Read this configuration file instead of ~/.config/redlock/config.toml' -r -F
 complete -c redlock -n "__fish_redlock_using_subcommand renew" -l user -d 'Log in to the store as this user' -r
 complete -c redlock -n "__fish_redlock_using_subcommand renew" -l password-file -d 'Log in with the password in the first line of this file, which others must not be able to read' -r -F
+complete -c redlock -n "__fish_redlock_using_subcommand renew" -l sentinel-password-file -d 'Log in to the Sentinels with the password in the first line of this file' -r -F
+complete -c redlock -n "__fish_redlock_using_subcommand renew" -l tls-ca -d 'With rediss://, believe the certificates that these sign (PEM), instead of the system\'s' -r -F
+complete -c redlock -n "__fish_redlock_using_subcommand renew" -l tls-cert -d 'With rediss://, the certificate to show to a server that wants one (PEM)' -r -F
+complete -c redlock -n "__fish_redlock_using_subcommand renew" -l tls-key -d 'The key of --tls-cert (PEM)' -r -F
 complete -c redlock -n "__fish_redlock_using_subcommand renew" -l connect-timeout -d 'Wait at most this long for an answer of the store [default: 5s]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand renew" -l color -d 'Colour the output [default: auto]' -r -f -a "auto\t''
 always\t''
@@ -116,10 +134,14 @@ complete -c redlock -n "__fish_redlock_using_subcommand renew" -s t -l ttl -d 'H
 complete -c redlock -n "__fish_redlock_using_subcommand renew" -s q -l quiet -d 'Print nothing but errors; that another holds the lock is none'
 complete -c redlock -n "__fish_redlock_using_subcommand renew" -s v -l verbose -d 'Say what is done'
 complete -c redlock -n "__fish_redlock_using_subcommand renew" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c redlock -n "__fish_redlock_using_subcommand check" -s S -l server -d 'Where locks are kept: redis://[user[:password]@]host[:port][/db], or local:[PATH] for a lock on this host only [default: redis://127.0.0.1:6379]' -r
+complete -c redlock -n "__fish_redlock_using_subcommand check" -s S -l server -d 'Where locks are kept: redis://[user[:password]@]host[:port][/db], or local:[PATH] for a lock on this host only; see STORES in redlock(1). Given more than once, it is a quorum of independent servers [default: redis://127.0.0.1:6379]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand check" -l config -d 'Read this configuration file instead of ~/.config/redlock/config.toml' -r -F
 complete -c redlock -n "__fish_redlock_using_subcommand check" -l user -d 'Log in to the store as this user' -r
 complete -c redlock -n "__fish_redlock_using_subcommand check" -l password-file -d 'Log in with the password in the first line of this file, which others must not be able to read' -r -F
+complete -c redlock -n "__fish_redlock_using_subcommand check" -l sentinel-password-file -d 'Log in to the Sentinels with the password in the first line of this file' -r -F
+complete -c redlock -n "__fish_redlock_using_subcommand check" -l tls-ca -d 'With rediss://, believe the certificates that these sign (PEM), instead of the system\'s' -r -F
+complete -c redlock -n "__fish_redlock_using_subcommand check" -l tls-cert -d 'With rediss://, the certificate to show to a server that wants one (PEM)' -r -F
+complete -c redlock -n "__fish_redlock_using_subcommand check" -l tls-key -d 'The key of --tls-cert (PEM)' -r -F
 complete -c redlock -n "__fish_redlock_using_subcommand check" -l connect-timeout -d 'Wait at most this long for an answer of the store [default: 5s]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand check" -l color -d 'Colour the output [default: auto]' -r -f -a "auto\t''
 always\t''
@@ -131,10 +153,14 @@ complete -c redlock -n "__fish_redlock_using_subcommand check" -l for -d 'The le
 complete -c redlock -n "__fish_redlock_using_subcommand check" -s q -l quiet -d 'Print nothing but errors; that another holds the lock is none'
 complete -c redlock -n "__fish_redlock_using_subcommand check" -s v -l verbose -d 'Say what is done'
 complete -c redlock -n "__fish_redlock_using_subcommand check" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c redlock -n "__fish_redlock_using_subcommand release" -s S -l server -d 'Where locks are kept: redis://[user[:password]@]host[:port][/db], or local:[PATH] for a lock on this host only [default: redis://127.0.0.1:6379]' -r
+complete -c redlock -n "__fish_redlock_using_subcommand release" -s S -l server -d 'Where locks are kept: redis://[user[:password]@]host[:port][/db], or local:[PATH] for a lock on this host only; see STORES in redlock(1). Given more than once, it is a quorum of independent servers [default: redis://127.0.0.1:6379]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand release" -l config -d 'Read this configuration file instead of ~/.config/redlock/config.toml' -r -F
 complete -c redlock -n "__fish_redlock_using_subcommand release" -l user -d 'Log in to the store as this user' -r
 complete -c redlock -n "__fish_redlock_using_subcommand release" -l password-file -d 'Log in with the password in the first line of this file, which others must not be able to read' -r -F
+complete -c redlock -n "__fish_redlock_using_subcommand release" -l sentinel-password-file -d 'Log in to the Sentinels with the password in the first line of this file' -r -F
+complete -c redlock -n "__fish_redlock_using_subcommand release" -l tls-ca -d 'With rediss://, believe the certificates that these sign (PEM), instead of the system\'s' -r -F
+complete -c redlock -n "__fish_redlock_using_subcommand release" -l tls-cert -d 'With rediss://, the certificate to show to a server that wants one (PEM)' -r -F
+complete -c redlock -n "__fish_redlock_using_subcommand release" -l tls-key -d 'The key of --tls-cert (PEM)' -r -F
 complete -c redlock -n "__fish_redlock_using_subcommand release" -l connect-timeout -d 'Wait at most this long for an answer of the store [default: 5s]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand release" -l color -d 'Colour the output [default: auto]' -r -f -a "auto\t''
 always\t''
@@ -145,10 +171,14 @@ complete -c redlock -n "__fish_redlock_using_subcommand release" -l token-file -
 complete -c redlock -n "__fish_redlock_using_subcommand release" -s q -l quiet -d 'Print nothing but errors; that another holds the lock is none'
 complete -c redlock -n "__fish_redlock_using_subcommand release" -s v -l verbose -d 'Say what is done'
 complete -c redlock -n "__fish_redlock_using_subcommand release" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c redlock -n "__fish_redlock_using_subcommand status" -s S -l server -d 'Where locks are kept: redis://[user[:password]@]host[:port][/db], or local:[PATH] for a lock on this host only [default: redis://127.0.0.1:6379]' -r
+complete -c redlock -n "__fish_redlock_using_subcommand status" -s S -l server -d 'Where locks are kept: redis://[user[:password]@]host[:port][/db], or local:[PATH] for a lock on this host only; see STORES in redlock(1). Given more than once, it is a quorum of independent servers [default: redis://127.0.0.1:6379]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand status" -l config -d 'Read this configuration file instead of ~/.config/redlock/config.toml' -r -F
 complete -c redlock -n "__fish_redlock_using_subcommand status" -l user -d 'Log in to the store as this user' -r
 complete -c redlock -n "__fish_redlock_using_subcommand status" -l password-file -d 'Log in with the password in the first line of this file, which others must not be able to read' -r -F
+complete -c redlock -n "__fish_redlock_using_subcommand status" -l sentinel-password-file -d 'Log in to the Sentinels with the password in the first line of this file' -r -F
+complete -c redlock -n "__fish_redlock_using_subcommand status" -l tls-ca -d 'With rediss://, believe the certificates that these sign (PEM), instead of the system\'s' -r -F
+complete -c redlock -n "__fish_redlock_using_subcommand status" -l tls-cert -d 'With rediss://, the certificate to show to a server that wants one (PEM)' -r -F
+complete -c redlock -n "__fish_redlock_using_subcommand status" -l tls-key -d 'The key of --tls-cert (PEM)' -r -F
 complete -c redlock -n "__fish_redlock_using_subcommand status" -l connect-timeout -d 'Wait at most this long for an answer of the store [default: 5s]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand status" -l color -d 'Colour the output [default: auto]' -r -f -a "auto\t''
 always\t''
@@ -157,10 +187,14 @@ complete -c redlock -n "__fish_redlock_using_subcommand status" -s q -l quiet -d
 complete -c redlock -n "__fish_redlock_using_subcommand status" -s v -l verbose -d 'Say what is done'
 complete -c redlock -n "__fish_redlock_using_subcommand status" -l json -d 'Print JSON: see redlock-status(1) for the fields'
 complete -c redlock -n "__fish_redlock_using_subcommand status" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c redlock -n "__fish_redlock_using_subcommand break" -s S -l server -d 'Where locks are kept: redis://[user[:password]@]host[:port][/db], or local:[PATH] for a lock on this host only [default: redis://127.0.0.1:6379]' -r
+complete -c redlock -n "__fish_redlock_using_subcommand break" -s S -l server -d 'Where locks are kept: redis://[user[:password]@]host[:port][/db], or local:[PATH] for a lock on this host only; see STORES in redlock(1). Given more than once, it is a quorum of independent servers [default: redis://127.0.0.1:6379]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand break" -l config -d 'Read this configuration file instead of ~/.config/redlock/config.toml' -r -F
 complete -c redlock -n "__fish_redlock_using_subcommand break" -l user -d 'Log in to the store as this user' -r
 complete -c redlock -n "__fish_redlock_using_subcommand break" -l password-file -d 'Log in with the password in the first line of this file, which others must not be able to read' -r -F
+complete -c redlock -n "__fish_redlock_using_subcommand break" -l sentinel-password-file -d 'Log in to the Sentinels with the password in the first line of this file' -r -F
+complete -c redlock -n "__fish_redlock_using_subcommand break" -l tls-ca -d 'With rediss://, believe the certificates that these sign (PEM), instead of the system\'s' -r -F
+complete -c redlock -n "__fish_redlock_using_subcommand break" -l tls-cert -d 'With rediss://, the certificate to show to a server that wants one (PEM)' -r -F
+complete -c redlock -n "__fish_redlock_using_subcommand break" -l tls-key -d 'The key of --tls-cert (PEM)' -r -F
 complete -c redlock -n "__fish_redlock_using_subcommand break" -l connect-timeout -d 'Wait at most this long for an answer of the store [default: 5s]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand break" -l color -d 'Colour the output [default: auto]' -r -f -a "auto\t''
 always\t''
@@ -171,10 +205,14 @@ complete -c redlock -n "__fish_redlock_using_subcommand break" -s q -l quiet -d 
 complete -c redlock -n "__fish_redlock_using_subcommand break" -s v -l verbose -d 'Say what is done'
 complete -c redlock -n "__fish_redlock_using_subcommand break" -s y -l yes -d 'Do not ask'
 complete -c redlock -n "__fish_redlock_using_subcommand break" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c redlock -n "__fish_redlock_using_subcommand completions" -s S -l server -d 'Where locks are kept: redis://[user[:password]@]host[:port][/db], or local:[PATH] for a lock on this host only [default: redis://127.0.0.1:6379]' -r
+complete -c redlock -n "__fish_redlock_using_subcommand completions" -s S -l server -d 'Where locks are kept: redis://[user[:password]@]host[:port][/db], or local:[PATH] for a lock on this host only; see STORES in redlock(1). Given more than once, it is a quorum of independent servers [default: redis://127.0.0.1:6379]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand completions" -l config -d 'Read this configuration file instead of ~/.config/redlock/config.toml' -r -F
 complete -c redlock -n "__fish_redlock_using_subcommand completions" -l user -d 'Log in to the store as this user' -r
 complete -c redlock -n "__fish_redlock_using_subcommand completions" -l password-file -d 'Log in with the password in the first line of this file, which others must not be able to read' -r -F
+complete -c redlock -n "__fish_redlock_using_subcommand completions" -l sentinel-password-file -d 'Log in to the Sentinels with the password in the first line of this file' -r -F
+complete -c redlock -n "__fish_redlock_using_subcommand completions" -l tls-ca -d 'With rediss://, believe the certificates that these sign (PEM), instead of the system\'s' -r -F
+complete -c redlock -n "__fish_redlock_using_subcommand completions" -l tls-cert -d 'With rediss://, the certificate to show to a server that wants one (PEM)' -r -F
+complete -c redlock -n "__fish_redlock_using_subcommand completions" -l tls-key -d 'The key of --tls-cert (PEM)' -r -F
 complete -c redlock -n "__fish_redlock_using_subcommand completions" -l connect-timeout -d 'Wait at most this long for an answer of the store [default: 5s]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand completions" -l color -d 'Colour the output [default: auto]' -r -f -a "auto\t''
 always\t''

@@ -49,7 +49,8 @@ pub enum Command {
 #[command(next_help_heading = "Global options")]
 pub struct GlobalArgs {
     /// Where locks are kept: redis://[user[:password]@]host[:port][/db], or local:[PATH] for a lock on this
-    /// host only [default: redis://127.0.0.1:6379]
+    /// host only; see STORES in redlock(1). Given more than once, it is a quorum of independent servers
+    /// [default: redis://127.0.0.1:6379]
     #[arg(
         short = 'S',
         long,
@@ -58,7 +59,7 @@ pub struct GlobalArgs {
         env = "REDLOCK_SERVER",
         hide_env_values = true
     )]
-    pub server: Option<String>,
+    pub server: Vec<String>,
     /// Read this configuration file instead of ~/.config/redlock/config.toml
     #[arg(long, global = true, value_name = "FILE", env = "REDLOCK_CONFIG")]
     pub config: Option<PathBuf>,
@@ -68,6 +69,18 @@ pub struct GlobalArgs {
     /// Log in with the password in the first line of this file, which others must not be able to read
     #[arg(long, global = true, value_name = "FILE", env = "REDLOCK_PASSWORD_FILE")]
     pub password_file: Option<PathBuf>,
+    /// Log in to the Sentinels with the password in the first line of this file
+    #[arg(long, global = true, value_name = "FILE", env = "REDLOCK_SENTINEL_PASSWORD_FILE")]
+    pub sentinel_password_file: Option<PathBuf>,
+    /// With rediss://, believe the certificates that these sign (PEM), instead of the system's
+    #[arg(long, global = true, value_name = "FILE", env = "REDLOCK_TLS_CA")]
+    pub tls_ca: Option<PathBuf>,
+    /// With rediss://, the certificate to show to a server that wants one (PEM)
+    #[arg(long, global = true, value_name = "FILE", env = "REDLOCK_TLS_CERT")]
+    pub tls_cert: Option<PathBuf>,
+    /// The key of --tls-cert (PEM)
+    #[arg(long, global = true, value_name = "FILE", env = "REDLOCK_TLS_KEY")]
+    pub tls_key: Option<PathBuf>,
     /// Wait at most this long for an answer of the store [default: 5s]
     #[arg(long, global = true, value_name = "DURATION", env = "REDLOCK_CONNECT_TIMEOUT")]
     pub connect_timeout: Option<DurationText>,
@@ -118,6 +131,9 @@ pub struct LockArgs {
     /// Keep the lock at least this long after it was taken, even if it is given back sooner
     #[arg(long, value_name = "DURATION", env = "REDLOCK_MIN_HOLD")]
     pub min_hold: Option<DurationText>,
+    /// Count the lock as taken only when N replicas of the Redis server have it, too [default: 0]
+    #[arg(long, value_name = "N", env = "REDLOCK_REPLICAS")]
+    pub replicas: Option<u8>,
 }
 
 fn permits(text: &str) -> Result<NonZeroU32, String> {

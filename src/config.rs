@@ -15,7 +15,7 @@ use thiserror::Error;
 use crate::account::ACCOUNT;
 use crate::cli::{Color, GlobalArgs, Leftovers, OnLost};
 use crate::lock::{DurationText, Ttl};
-use crate::store::{Login, ServerUrl};
+use crate::store::{Login, ServerUrl, TlsFiles};
 
 const SYSTEM_FILE: &str = "/etc/redlock/config.toml";
 const DEFAULT_SERVER: &str = "redis://127.0.0.1:6379";
@@ -30,9 +30,14 @@ pub struct ConfigError(String);
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Config {
-    pub server: Option<String>,
+    #[serde(deserialize_with = "one_or_more")]
+    pub server: Vec<String>,
     pub user: Option<String>,
     pub password_file: Option<PathBuf>,
+    pub sentinel_password_file: Option<PathBuf>,
+    pub tls_ca: Option<PathBuf>,
+    pub tls_cert: Option<PathBuf>,
+    pub tls_key: Option<PathBuf>,
     #[serde(deserialize_with = "from_text")]
     pub connect_timeout: Option<DurationText>,
     pub quiet: Option<bool>,
@@ -46,6 +51,7 @@ pub struct Config {
     pub label: Option<String>,
     #[serde(deserialize_with = "from_text")]
     pub min_hold: Option<DurationText>,
+    pub replicas: Option<u8>,
     pub conflict_exit_code: Option<u8>,
     pub on_lost: Option<OnLost>,
     #[serde(deserialize_with = "from_text")]
@@ -107,6 +113,39 @@ where
     text.parse().map(Some).map_err(serde::de::Error::custom)
 }
 
+/// A URL, or a list of them.
+fn one_or_more<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "a URL, or a list of URLs")]
+    enum Either {
+        One(String),
+        More(Vec<String>),
+    }
+    Ok(match Either::deserialize(deserializer)? {
+        Either::One(url) => vec![url],
+        Either::More(urls) => urls,
+    })
+}
+
+/// URLs that stand in one variable are separated by spaces, which a path may have, too: a URL begins where a word
+/// has a scheme.
+fn separate(values: &[String]) -> Vec<&str> {
+    let mut urls = Vec::new();
+    for value in values {
+        let mut begin = 0;
+        for (space, _) in value.match_indices(char::is_whitespace) {
+            let word = value[space..].trim_start().split(char::is_whitespace).next().unwrap_or_default();
+            if word.contains("://") || word == "local:" {
+                urls.push(value[begin..space].trim());
+                begin = space;
+            }
+        }
+        urls.push(value[begin..].trim());
+    }
+    urls.retain(|url| !url.is_empty());
+    urls
+}
+
 impl Config {
     /// The user's file over the system's. A file named by `--config` has to exist.
     pub fn load(global: &GlobalArgs) -> Result<Config, ConfigError> {
@@ -121,9 +160,13 @@ impl Config {
 
     fn over(self, weaker: Config) -> Config {
         Config {
-            server: self.server.or(weaker.server),
+            server: if self.server.is_empty() { weaker.server } else { self.server },
             user: self.user.or(weaker.user),
             password_file: self.password_file.or(weaker.password_file),
+            sentinel_password_file: self.sentinel_password_file.or(weaker.sentinel_password_file),
+            tls_ca: self.tls_ca.or(weaker.tls_ca),
+            tls_cert: self.tls_cert.or(weaker.tls_cert),
+            tls_key: self.tls_key.or(weaker.tls_key),
             connect_timeout: self.connect_timeout.or(weaker.connect_timeout),
             quiet: self.quiet.or(weaker.quiet),
             verbose: self.verbose.or(weaker.verbose),
@@ -134,6 +177,7 @@ impl Config {
             permits: self.permits.or(weaker.permits),
             label: self.label.or(weaker.label),
             min_hold: self.min_hold.or(weaker.min_hold),
+            replicas: self.replicas.or(weaker.replicas),
             conflict_exit_code: self.conflict_exit_code.or(weaker.conflict_exit_code),
             on_lost: self.on_lost.or(weaker.on_lost),
             kill_after: self.kill_after.or(weaker.kill_after),
@@ -147,12 +191,14 @@ impl Config {
 
     /// The server, and whether it is the default one.
     pub fn server(&self, global: &GlobalArgs) -> Result<(ServerUrl, bool), ConfigError> {
-        let chosen = global.server.as_ref().or(self.server.as_ref());
-        let url = ServerUrl::parse(chosen.map_or(DEFAULT_SERVER, String::as_str));
-        Ok((
-            url.map_err(|why| ConfigError(format!("the server URL cannot be used: {why}")))?,
-            chosen.is_none(),
-        ))
+        let chosen = if global.server.is_empty() { &self.server } else { &global.server };
+        let mut texts = separate(chosen);
+        let is_default = texts.is_empty();
+        if is_default {
+            texts.push(DEFAULT_SERVER);
+        }
+        let url = ServerUrl::parse(&texts);
+        Ok((url.map_err(|why| ConfigError(format!("the server URL cannot be used: {why}")))?, is_default))
     }
 
     /// User and password. `REDISCLI_AUTH` is the weakest source, as it is there for another program.
@@ -162,7 +208,19 @@ impl Config {
             Some(path) => Some(secret(path)?),
             None => std::env::var("REDISCLI_AUTH").ok().filter(|password| !password.is_empty()),
         };
-        Ok(Login { user: global.user.clone().or_else(|| self.user.clone()), password })
+        let sentinel = global.sentinel_password_file.as_ref().or(self.sentinel_password_file.as_ref());
+        let file =
+            |flag: &Option<PathBuf>, setting: &Option<PathBuf>| flag.clone().or_else(|| setting.clone());
+        Ok(Login {
+            user: global.user.clone().or_else(|| self.user.clone()),
+            password,
+            sentinel_password: sentinel.map(|path| secret(path)).transpose()?,
+            tls_files: TlsFiles {
+                ca: file(&global.tls_ca, &self.tls_ca),
+                cert: file(&global.tls_cert, &self.tls_cert),
+                key: file(&global.tls_key, &self.tls_key),
+            },
+        })
     }
 
     pub fn connect_timeout(&self, global: &GlobalArgs) -> Result<Duration, ConfigError> {
@@ -186,11 +244,7 @@ fn read(path: &Path) -> Result<Option<Config>, ConfigError> {
         Err(error) => return Err(refused(&format!("cannot be read: {error}"))),
     };
     let config: Config = toml::from_str(&text).map_err(|error| refused(&one_line(&error, &text)))?;
-    let secret = config
-        .server
-        .as_deref()
-        .and_then(|url| ServerUrl::parse(url).ok())
-        .is_some_and(|url| url.has_password());
+    let secret = ServerUrl::parse(&separate(&config.server)).is_ok_and(|url| url.has_password());
     if secret && readable_by_others(path) {
         return Err(refused("it contains a password and others can read it; chmod 600 it"));
     }

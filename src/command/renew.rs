@@ -21,6 +21,7 @@ pub fn renew(args: &RenewArgs, context: &Context) -> anyhow::Result<Outcome> {
             token: token.clone(),
             ttl,
             min_hold: Duration::ZERO,
+            replicas: 0,
             metadata: Metadata::default(),
             pids: Vec::new(),
         };

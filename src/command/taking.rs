@@ -43,10 +43,11 @@ impl Taking {
                 .messages
                 .note(format_args!("--min-hold {} is longer than --ttl {ttl}", DurationText(min_hold)));
         }
+        let replicas = args.replicas.or(config.replicas).unwrap_or(0);
         let (kind, token, metadata) = (kind(args, config), OwnerToken::random(), metadata(label));
         let request = |key| {
             let (token, metadata) = (token.clone(), metadata.clone());
-            Request { key, kind, token, ttl, min_hold, metadata, pids: Vec::new() }
+            Request { key, kind, token, ttl, min_hold, replicas, metadata, pids: Vec::new() }
         };
         let requests = in_order(&args.keys)?.into_iter().map(request).collect();
         let wait = match (args.no_wait, args.wait, config.wait) {

@@ -12,6 +12,8 @@ pub struct Request {
     pub ttl: Ttl,
     /// A release earlier than this after the grant leaves the lock to its time.
     pub min_hold: Duration,
+    /// As many replicas of the server have to have the lock before it counts as taken, or as renewed.
+    pub replicas: u8,
     pub metadata: Metadata,
     /// The processes that keep the lock alive. A store on the same host frees the lock as soon as
     /// all of them are gone; empty means that the TTL alone ends the lease.

@@ -14,6 +14,8 @@ pub enum ServerUrl {
     /// A file on this host; `None` is the default one.
     Local(Option<PathBuf>),
     Redis(redis::Address),
+    /// Independent Redis servers, of which a majority decides.
+    Quorum(Vec<redis::Address>),
 }
 
 /// How to log in where the URL does not say.
@@ -21,13 +23,53 @@ pub enum ServerUrl {
 pub struct Login {
     pub user: Option<String>,
     pub password: Option<String>,
+    /// Of the Sentinels, which have a login of their own.
+    pub sentinel_password: Option<String>,
+    pub tls_files: TlsFiles,
 }
 
-const FORMS: &str = "redis://host[:port][/db], redis+unix:///path, or local: for a lock on this host only";
+/// What an encrypted connection is checked with, and shows, as PEM files.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// Whom to believe, instead of the system's roots.
+    pub ca: Option<PathBuf>,
+    /// Our certificate and its key, for a server that wants one.
+    pub cert: Option<PathBuf>,
+    pub key: Option<PathBuf>,
+}
+
+const FORMS: &str = "redis://host[:port][/db], rediss:// for TLS, redis+unix:///path, redis+sentinel://, redis+cluster://, or local: for a lock on this host only";
 
 impl ServerUrl {
-    /// Reads a server URL. The error never shows a password.
-    pub fn parse(text: &str) -> Result<ServerUrl, String> {
+    /// Reads server URLs: one, or those of a quorum. The error never shows a password.
+    pub fn parse(texts: &[&str]) -> Result<ServerUrl, String> {
+        let urls = texts.iter().map(|text| ServerUrl::parse_one(text)).collect::<Result<Vec<_>, _>>()?;
+        let [one] = &urls[..] else {
+            let mut members: Vec<redis::Address> = Vec::new();
+            for url in urls {
+                match url {
+                    ServerUrl::Redis(address) if !address.is_one_server() => {
+                        return Err(format!(
+                            "{address} cannot be one of several servers; a quorum has single ones"
+                        ));
+                    }
+                    ServerUrl::Redis(address)
+                        if members.iter().any(|known| known.servers == address.servers) =>
+                    {
+                        return Err(format!(
+                            "{address} is given twice; the servers of a quorum are independent"
+                        ));
+                    }
+                    ServerUrl::Redis(address) => members.push(address),
+                    _ => return Err("local: cannot be one of several servers".to_owned()),
+                }
+            }
+            return Ok(ServerUrl::Quorum(members));
+        };
+        Ok(one.clone())
+    }
+
+    fn parse_one(text: &str) -> Result<ServerUrl, String> {
         let Some((scheme, rest)) = text.split_once(':') else {
             return Err(format!("a server is {FORMS}"));
         };
@@ -36,23 +78,32 @@ impl ServerUrl {
             "local" => {
                 Ok(ServerUrl::Local(Some(PathBuf::from(rest)).filter(|path| !path.as_os_str().is_empty())))
             }
-            "redis" => redis::Address::parse(text).map(ServerUrl::Redis),
+            "redis" | "rediss" => redis::Address::parse(text).map(ServerUrl::Redis),
             "redis+unix" => redis::Address::unix(text).map(ServerUrl::Redis),
-            "rediss" | "redis+sentinel" | "redis+cluster" | "etcd" | "etcds" | "zk" => {
-                Err(format!("{scheme}: is not supported yet; a server is {FORMS}"))
-            }
+            "redis+sentinel" | "redis+cluster" => redis::Address::of_several(text).map(ServerUrl::Redis),
+            "etcd" | "etcds" | "zk" => Err(format!("{scheme}: is not supported yet; a server is {FORMS}")),
             _ => Err(format!("unknown kind of server; a server is {FORMS}")),
         }
     }
 
-    /// Whether the URL shows a password to everyone who can list processes.
+    /// Whether a URL shows a password to everyone who can list processes.
     pub fn has_password(&self) -> bool {
-        matches!(self, ServerUrl::Redis(address) if address.password.is_some())
+        self.addresses().iter().any(|address| address.access.password.is_some())
     }
 
     /// Whether there is a password to be kept secret.
     pub fn is_secret(&self, login: &Login) -> bool {
-        self.has_password() || (login.password.is_some() && matches!(self, ServerUrl::Redis(_)))
+        let has_login = login.password.is_some() || login.sentinel_password.is_some();
+        self.has_password() || (has_login && !matches!(self, ServerUrl::Local(_)))
+    }
+
+    /// The Redis servers.
+    pub fn addresses(&self) -> &[redis::Address] {
+        match self {
+            ServerUrl::Local(_) => &[],
+            ServerUrl::Redis(address) => std::slice::from_ref(address),
+            ServerUrl::Quorum(members) => members,
+        }
     }
 
     /// The same server, for a process that leaves this folder.
@@ -67,12 +118,9 @@ impl ServerUrl {
     pub fn open(self, login: Login) -> Box<dyn Store> {
         match self {
             ServerUrl::Local(path) => Box::new(local::Local::new(path)),
-            ServerUrl::Redis(mut address) => {
-                if address.password.is_none() {
-                    address.password = login.password;
-                    address.user = address.user.or(login.user);
-                }
-                Box::new(redis::Redis::new(address))
+            ServerUrl::Redis(address) => Box::new(redis::Redis::new(address.with(&login))),
+            ServerUrl::Quorum(members) => {
+                Box::new(redis::Quorum::new(members.into_iter().map(|member| member.with(&login)).collect()))
             }
         }
     }

@@ -3,22 +3,38 @@ use std::path::PathBuf;
 
 use url::{Host, Url};
 
-/// Where a Redis server is, and how to log in there.
+use super::access::Access;
+use crate::store::Login;
+
+/// Where Redis is, and how to log in there.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Address {
-    pub endpoint: Endpoint,
-    pub user: Option<String>,
-    pub password: Option<String>,
-    pub database: u32,
+    pub servers: Servers,
+    pub access: Access,
 }
 
+/// Which server has the locks.
 #[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Servers {
+    One(Endpoint),
+    /// The one that these Sentinels call the master of this name.
+    Sentinel {
+        sentinels: Vec<Endpoint>,
+        master: String,
+    },
+    /// The one of a Redis Cluster that has the slot of the key; some of its servers.
+    Cluster(Vec<Endpoint>),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Endpoint {
     Tcp { host: String, port: u16 },
     Unix(PathBuf),
 }
 
 const FORM: &str = "a Redis URL looks like redis://[user[:password]@]host[:port][/db]";
+const PORT: u16 = 6379;
+const SENTINEL_PORT: u16 = 26379;
 
 impl Address {
     /// Reads `redis+unix://PATH`, the path of the server's socket.
@@ -28,10 +44,11 @@ impl Address {
             return Err("the URL of a socket looks like redis+unix:///run/redis/redis.sock".to_owned());
         }
         let endpoint = Endpoint::Unix(PathBuf::from(percent_decode(path)?));
-        Ok(Address { endpoint, user: None, password: None, database: 0 })
+        Ok(Address { servers: Servers::One(endpoint), access: Access::default() })
     }
 
-    /// Reads `redis://[user[:password]@]host[:port][/db]`. The error never shows the password.
+    /// Reads `redis://[user[:password]@]host[:port][/db]`, and `rediss://` for TLS. The error never shows the
+    /// password.
     pub fn parse(text: &str) -> Result<Address, String> {
         let url = Url::parse(text).map_err(|error| format!("{error}; {FORM}"))?;
         let host = match url.host() {
@@ -53,11 +70,58 @@ impl Address {
         };
         let port = match url.port() {
             Some(0) => return Err(format!("0 is no port; {FORM}")),
-            port => port.unwrap_or(6379),
+            port => port.unwrap_or(PORT),
         };
         let user = Some(percent_decode(url.username())?).filter(|user| !user.is_empty());
         let password = url.password().map(percent_decode).transpose()?;
-        Ok(Address { endpoint: Endpoint::Tcp { host, port }, user, password, database })
+        let tls = url.scheme() == "rediss";
+        let access = Access { user, password, database, tls, ..Access::default() };
+        Ok(Address { servers: Servers::One(Endpoint::Tcp { host, port }), access })
+    }
+
+    /// Reads `redis+sentinel://[user[:password]@]host[:port],...[/master][/db]`, which names Sentinels, and
+    /// `redis+cluster://[user[:password]@]host[:port],...`. The error never shows the password.
+    pub fn of_several(text: &str) -> Result<Address, String> {
+        const FORM: &str = "such a URL looks like redis+sentinel://host[:port],host[:port]/master[/db] or \
+                            redis+cluster://host[:port],host[:port]";
+        let (scheme, rest) = text.split_once("://").ok_or(FORM)?;
+        let is_sentinel = scheme == "redis+sentinel";
+        // Everything up to the last @ before the path is the login.
+        let (place, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let (login, hosts) = place.rsplit_once('@').unwrap_or(("", place));
+        let port = if is_sentinel { SENTINEL_PORT } else { PORT };
+        let mut endpoints = Vec::new();
+        for host in hosts.split(',') {
+            // Each by itself is a URL that can be read; `canary` cannot be in it.
+            let one = Address::parse(&format!("redis://{host}")).map_err(|why| format!("'{host}': {why}"))?;
+            let Servers::One(Endpoint::Tcp { host: name, port: given }) = one.servers else {
+                return Err(FORM.into());
+            };
+            let is_given = host.ends_with(&format!(":{given}"));
+            endpoints.push(Endpoint::Tcp { host: name, port: if is_given { given } else { port } });
+        }
+        let (user, password) = login.split_once(':').map_or((login, None), |(user, word)| (user, Some(word)));
+        let user = Some(percent_decode(user)?).filter(|user| !user.is_empty());
+        let password = password.map(percent_decode).transpose()?;
+        let mut words = path.trim_end_matches('/').splitn(2, '/');
+        let (first, second) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+        let access = Access { user, password, ..Access::default() };
+        if !is_sentinel {
+            return match first {
+                "" | "0" if second.is_empty() => Ok(Address { servers: Servers::Cluster(endpoints), access }),
+                _ => Err(format!("a Redis Cluster has one database only; {FORM}")),
+            };
+        }
+        let master = percent_decode(first)?;
+        if master.is_empty() {
+            return Err(format!("the name of the master is missing; {FORM}"));
+        }
+        let database = match second {
+            "" => 0,
+            number => number.parse().map_err(|_| format!("'{number}' is no database number; {FORM}"))?,
+        };
+        let access = Access { database, ..access };
+        Ok(Address { servers: Servers::Sentinel { sentinels: endpoints, master }, access })
     }
 }
 
@@ -66,17 +130,51 @@ fn percent_decode(text: &str) -> Result<String, String> {
     decoded.map(|text| text.into_owned()).map_err(|_| format!("it is not UTF-8; {FORM}"))
 }
 
+impl Address {
+    /// Whether it names one server, whatever happens.
+    pub fn is_one_server(&self) -> bool {
+        matches!(self.servers, Servers::One(_))
+    }
+
+    /// Logged in as `login` says, where the URL does not.
+    pub fn with(mut self, login: &Login) -> Address {
+        if self.access.password.is_none() {
+            self.access.password.clone_from(&login.password);
+            self.access.user = self.access.user.or_else(|| login.user.clone());
+        }
+        self.access.sentinel_password.clone_from(&login.sentinel_password);
+        self.access.tls_files = login.tls_files.clone();
+        self
+    }
+}
+
 impl fmt::Display for Address {
     /// Without user and password: this is what messages show.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.endpoint {
-            Endpoint::Tcp { host, port } if host.contains(':') => write!(f, "redis://[{host}]:{port}")?,
-            Endpoint::Tcp { host, port } => write!(f, "redis://{host}:{port}")?,
-            Endpoint::Unix(path) => write!(f, "redis+unix://{}", path.display())?,
+        let list =
+            |endpoints: &[Endpoint]| endpoints.iter().map(Endpoint::to_string).collect::<Vec<_>>().join(",");
+        let tls = if self.access.tls { "s" } else { "" };
+        match &self.servers {
+            Servers::One(Endpoint::Unix(path)) => write!(f, "redis+unix://{}", path.display())?,
+            Servers::One(endpoint) => write!(f, "redis{tls}://{endpoint}")?,
+            Servers::Sentinel { sentinels, master } => {
+                write!(f, "redis+sentinel://{}/{master}", list(sentinels))?;
+            }
+            Servers::Cluster(seeds) => write!(f, "redis+cluster://{}", list(seeds))?,
         }
-        match self.database {
+        match self.access.database {
             0 => Ok(()),
             number => write!(f, "/{number}"),
+        }
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Endpoint::Tcp { host, port } if host.contains(':') => write!(f, "[{host}]:{port}"),
+            Endpoint::Tcp { host, port } => write!(f, "{host}:{port}"),
+            Endpoint::Unix(path) => write!(f, "{}", path.display()),
         }
     }
 }
@@ -92,10 +190,18 @@ mod tests {
             ("redis://u:p%40w@h:7000/3", "redis://h:7000/3"),
             ("redis://:pw@127.0.0.1", "redis://127.0.0.1:6379"),
             ("redis://[::1]:1", "redis://[::1]:1"),
+            ("rediss://h/2", "rediss://h:6379/2"),
         ] {
             assert_eq!(Address::parse(text).map(|address| address.to_string()), Ok(shown.to_owned()));
         }
-        let address = Address::parse("redis://u:p%40w@h").map(|address| (address.user, address.password));
+        for (text, shown) in [
+            ("redis+sentinel://u:canary@a,b:1/mine/2", "redis+sentinel://a:26379,b:1/mine/2"),
+            ("redis+cluster://:canary@a,[::1]:7000", "redis+cluster://a:6379,[::1]:7000"),
+        ] {
+            assert_eq!(Address::of_several(text).map(|address| address.to_string()), Ok(shown.to_owned()));
+        }
+        let address =
+            Address::parse("redis://u:p%40w@h").map(|address| (address.access.user, address.access.password));
         assert_eq!(address, Ok((Some("u".to_owned()), Some("p@w".to_owned()))));
         for text in [
             "redis://",
@@ -111,6 +217,16 @@ mod tests {
                 error.is_some_and(|error| error.contains("redis://[user") && !error.contains("canary")),
                 "{text}"
             );
+        }
+        for text in [
+            "redis+sentinel://a",
+            "redis+sentinel://:canary@a/mine/x",
+            "redis+sentinel://a,,b/mine",
+            "redis+cluster://:canary@",
+            "redis+cluster://a/1",
+        ] {
+            let error = Address::of_several(text).err();
+            assert!(error.is_some_and(|error| !error.contains("canary")), "{text}");
         }
     }
 }

@@ -12,7 +12,7 @@ use redis::{Cmd, Parser, Value};
 
 use super::address::Endpoint;
 use super::resolve::resolve;
-use crate::lock::Patience;
+use crate::lock::{Patience, StoreError};
 
 /// A connection to one Redis server.
 ///
@@ -34,6 +34,18 @@ pub enum Failure {
     /// No reply in time. The connection can be used on: the late reply is skipped.
     TimedOut,
     Interrupted,
+}
+
+impl Failure {
+    /// What it means for a request to the server with this name.
+    pub fn of(self, name: &str) -> StoreError {
+        let why = match self {
+            Failure::Interrupted => return StoreError::Interrupted,
+            Failure::Broken(why) => why,
+            Failure::TimedOut => "no answer in time".to_owned(),
+        };
+        StoreError::Unreachable { store: name.to_owned(), why, transient: false }
+    }
 }
 
 /// A server that sends more than this is no Redis of ours.

@@ -1,8 +1,10 @@
 //! One Redis or Valkey server.
 
+mod access;
 mod address;
 mod connection;
 mod keys;
+mod quorum;
 mod refusal;
 mod reply;
 mod resolve;
@@ -15,8 +17,10 @@ use std::time::Duration;
 use redis::{Cmd, Value};
 
 pub use self::address::Address;
+use self::address::Servers;
 use self::connection::{Connection, Failure};
-use self::refusal::{Refusal, explain, refusal};
+pub use self::quorum::Quorum;
+use self::refusal::{Refusal, accepted, refusal};
 use self::reply::Taken;
 use self::script::{Call, items, text};
 use self::waiter::Waiter;
@@ -80,18 +84,7 @@ impl Redis {
                 }
             }
         }
-        self.accepted(reply)
-    }
-
-    /// The reply, unless it is an error.
-    fn accepted(&self, reply: Value) -> Result<Value, StoreError> {
-        let Value::ServerError(error) = reply else { return Ok(reply) };
-        let (store, why) = (self.name.clone(), explain(&error));
-        Err(match refusal(&error) {
-            Refusal::Denied => StoreError::Denied { store, why },
-            Refusal::Transient => StoreError::Unreachable { store, why, transient: true },
-            _ => StoreError::Unreachable { store, why, transient: false },
-        })
+        accepted(reply, &self.name)
     }
 
     fn query(&mut self, command: &Cmd, patience: &Patience) -> Result<Value, StoreError> {
@@ -120,22 +113,15 @@ impl Redis {
         }
     }
 
-    /// A new connection, logged in. Without a password and a database number nothing is sent for that.
+    /// A new connection to the server that has the locks.
     fn connect(&self, patience: &Patience) -> Result<Connection, StoreError> {
-        let mut connection = Connection::open(&self.address.endpoint, patience)
-            .map_err(|failure| self.unreachable(failure))?;
-        let mut login = Vec::new();
-        if let Some(password) = &self.address.password {
-            login.push(redis::cmd("AUTH").arg(self.address.user.as_deref()).arg(password).take());
+        match &self.address.servers {
+            Servers::One(endpoint) => self.address.access.connect(endpoint, &self.name, patience),
+            Servers::Sentinel { .. } | Servers::Cluster(_) => Err(StoreError::Unusable {
+                store: self.name.clone(),
+                why: "this kind of server is not supported yet".to_owned(),
+            }),
         }
-        if self.address.database != 0 {
-            login.push(redis::cmd("SELECT").arg(self.address.database).take());
-        }
-        for command in &login {
-            let reply = connection.query(command, patience).map_err(|failure| self.unreachable(failure))?;
-            self.accepted(reply)?;
-        }
-        Ok(connection)
     }
 
     /// What a reply says; one that says nothing known leaves the outcome unknown.
@@ -147,12 +133,7 @@ impl Redis {
     }
 
     fn unreachable(&self, failure: Failure) -> StoreError {
-        let why = match failure {
-            Failure::Interrupted => return StoreError::Interrupted,
-            Failure::Broken(why) => why,
-            Failure::TimedOut => "no answer in time".to_owned(),
-        };
-        StoreError::Unreachable { store: self.name.clone(), why, transient: false }
+        failure.of(&self.name)
     }
 
     /// The names of all keys of which redlock keeps something here. By SCAN: KEYS blocks the server.
@@ -163,7 +144,7 @@ impl Redis {
             let scan =
                 redis::cmd("SCAN").arg(&cursor).arg("MATCH").arg("redlock:{*").arg("COUNT").arg(1000).take();
             let reply = self.query(&scan, patience)?;
-            let mut page = items(self.accepted(reply)?).into_iter();
+            let mut page = items(accepted(reply, &self.name)?).into_iter();
             cursor = text(page.next().as_ref());
             let names = page.next().map(items).unwrap_or_default();
             keys.extend(names.iter().filter_map(|name| keys::key_of(&text(Some(name)))));

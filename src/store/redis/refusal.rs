@@ -1,6 +1,8 @@
 //! What an error reply of the server means for a lock.
 
-use redis::{ServerError, ServerErrorKind};
+use redis::{ServerError, ServerErrorKind, Value};
+
+use crate::lock::StoreError;
 
 /// How a refusal is to be treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +52,17 @@ pub fn refusal(error: &ServerError) -> Refusal {
     } else {
         Refusal::Unable
     }
+}
+
+/// The reply of the server with this name, unless it is an error.
+pub fn accepted(reply: Value, name: &str) -> Result<Value, StoreError> {
+    let Value::ServerError(error) = reply else { return Ok(reply) };
+    let (store, why) = (name.to_owned(), explain(&error));
+    Err(match refusal(&error) {
+        Refusal::Denied => StoreError::Denied { store, why },
+        Refusal::Transient => StoreError::Unreachable { store, why, transient: true },
+        _ => StoreError::Unreachable { store, why, transient: false },
+    })
 }
 
 const LOGIN: &str =

@@ -1,0 +1,47 @@
+use super::address::Endpoint;
+use super::connection::{Connection, Failure};
+use super::refusal::accepted;
+use crate::lock::{Patience, StoreError};
+use crate::store::TlsFiles;
+
+/// How to log in to a server.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Access {
+    pub user: Option<String>,
+    pub password: Option<String>,
+    pub database: u32,
+    /// The connection is encrypted, and the server has to show a certificate.
+    pub tls: bool,
+    pub tls_files: TlsFiles,
+    /// Of the Sentinels.
+    pub sentinel_password: Option<String>,
+}
+
+impl Access {
+    /// A new connection, logged in. Without a password and a database number nothing is sent for that.
+    ///
+    /// # Errors
+    ///
+    /// `name` is what they call the server.
+    pub fn connect(
+        &self,
+        endpoint: &Endpoint,
+        name: &str,
+        patience: &Patience,
+    ) -> Result<Connection, StoreError> {
+        let unreachable = |failure: Failure| failure.of(name);
+        let mut connection = Connection::open(endpoint, patience).map_err(unreachable)?;
+        let mut login = Vec::new();
+        if let Some(password) = &self.password {
+            login.push(redis::cmd("AUTH").arg(self.user.as_deref()).arg(password).take());
+        }
+        if self.database != 0 {
+            login.push(redis::cmd("SELECT").arg(self.database).take());
+        }
+        for command in &login {
+            let reply = connection.query(command, patience).map_err(unreachable)?;
+            accepted(reply, name)?;
+        }
+        Ok(connection)
+    }
+}
