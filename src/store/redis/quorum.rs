@@ -44,7 +44,12 @@ impl Store for Quorum {
         self.unsupported()
     }
 
-    fn release(&mut self, _key: &Key, _token: &OwnerToken, _patience: &Patience) -> Result<bool, StoreError> {
+    fn release(
+        &mut self,
+        _keys: &[Key],
+        _token: &OwnerToken,
+        _patience: &Patience,
+    ) -> Result<Vec<bool>, StoreError> {
         self.unsupported()
     }
 
