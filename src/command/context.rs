@@ -4,7 +4,7 @@ use std::time::Duration;
 use super::failure::{Failed, UNREACHABLE};
 use crate::cli::{Color, GlobalArgs};
 use crate::config::Config;
-use crate::lock::{Patience, Store, StoreError};
+use crate::lock::{Finding, Patience, Store, StoreError, Terms};
 use crate::output::Messages;
 use crate::process::forbid_core_dumps;
 use crate::store::{Login, ServerUrl};
@@ -45,6 +45,11 @@ impl Context {
     /// A store for a process that leaves this folder.
     pub fn open_store_anywhere(&self) -> std::io::Result<Box<dyn Store>> {
         Ok(self.server.clone().absolute()?.open(self.login.clone()))
+    }
+
+    /// Whether the store is fit to be used so.
+    pub fn examine_store(&self, terms: &Terms) -> Vec<Finding> {
+        self.server.clone().examine(&self.login, terms)
     }
 
     /// The error, with both ways out when the default server is not there.
