@@ -55,11 +55,12 @@ impl Terms {
     }
 }
 
-/// `0.12ms`, `20ms`, `1.3s`: for times that are mostly below a millisecond.
+/// `0.12ms`, `20ms`, `5.0s`: for times that were measured, mostly below a millisecond.
 pub fn millis(duration: Duration) -> String {
     match duration.as_secs_f64() * 1000.0 {
         ms if ms < 10.0 => format!("{ms:.2}ms"),
         ms if ms < 1000.0 => format!("{ms:.0}ms"),
+        ms if ms < 60_000.0 => format!("{:.1}s", ms / 1000.0),
         _ => DurationText(duration).to_string(),
     }
 }

@@ -1,12 +1,11 @@
 //! Who has the locks behind Sentinel, or in a cluster. This is the one place where `doctor` finds that out.
 
-use std::collections::BTreeMap;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::RangeInclusive;
 
 use redis::Value;
 
-use super::server::{Asking, Server, unreachable, wants_login};
+use super::server::{Asking, LOGIN_ADVICE, Server, unreachable, wants_login};
 use crate::lock::{Report, Terms};
 use crate::store::redis::access::Access;
 use crate::store::redis::address::{Address, Endpoint, Servers};
@@ -65,7 +64,9 @@ fn ask_sentinel(
         reply.map_err(|failure| failure.of(&report.server))
     });
     let reply = asked.map_err(|error| unreachable(report, &error)).ok()?;
-    if wants_login(&reply, report) {
+    if wants_login(&reply) {
+        let advice = "name the file with its password: --sentinel-password-file";
+        report.bad("login", "this Sentinel wants a password", advice);
         return None;
     }
     if let Value::ServerError(error) = &reply {
@@ -82,6 +83,10 @@ fn ask_sentinel(
     let master = Endpoint::Tcp { host: (*host).to_owned(), port };
     if fields.get("flags").is_some_and(|flags| flags.contains("_down")) {
         report.bad("master", format!("the master {master} is down, says this Sentinel"), "see to the master");
+    } else if count("num-slaves") == 0 {
+        let finding =
+            format!("the master is {master}, which has no replica: when it is lost, nothing takes over");
+        report.warning("master", finding, "start replicas of it");
     } else {
         report.ok("master", format!("the master is {master}"));
     }
@@ -137,7 +142,8 @@ fn ask_seed(
         asking.ask(redis::cmd("CLUSTER").arg("SLOTS")).map_err(|failure| failure.of(&report.server))
     });
     let reply = asked.map_err(|error| unreachable(report, &error)).ok()?;
-    if wants_login(&reply, report) {
+    if wants_login(&reply) {
+        report.bad("login", "it wants a password", LOGIN_ADVICE);
         return None;
     }
     if let Value::ServerError(error) = &reply {

@@ -11,7 +11,6 @@ use crate::store::redis::access::Access;
 use crate::store::redis::address::{Address, Endpoint, Servers};
 use crate::store::redis::connection::{Connection, Failure};
 use crate::store::redis::keys::{Names, slot_of};
-use crate::store::redis::refusal::{Refusal, explain, refusal};
 
 /// A server that has locks, or would have.
 pub struct Server {
@@ -135,7 +134,7 @@ impl Server {
 /// Says why a server was of no use.
 pub fn unreachable(report: &mut Report, error: &StoreError) {
     match error {
-        StoreError::Denied { why, .. } => refused(report, why),
+        StoreError::Denied { why, .. } => report.bad("login", why, LOGIN_ADVICE),
         StoreError::Unreachable { why, .. } | StoreError::Unusable { why, .. } => {
             let advice = "see whether it runs, and check the address, firewalls and --connect-timeout";
             report.bad("reachable", format!("it cannot be reached: {why}"), advice);
@@ -144,18 +143,11 @@ pub fn unreachable(report: &mut Report, error: &StoreError) {
     }
 }
 
-fn refused(report: &mut Report, why: &str) {
-    report.bad("login", why, "check --user and --password-file, and the user on the server (ACL LIST)");
-}
+pub const LOGIN_ADVICE: &str = "check --user and --password-file, and the user on the server (ACL LIST)";
 
 /// Whether a reply says that nothing is permitted before a login.
-pub fn wants_login(reply: &Value, report: &mut Report) -> bool {
-    let Value::ServerError(error) = reply else { return false };
-    let is_locked = error.code() == "NOAUTH" && refusal(error) == Refusal::Denied;
-    if is_locked {
-        refused(report, &explain(error));
-    }
-    is_locked
+pub fn wants_login(reply: &Value) -> bool {
+    matches!(reply, Value::ServerError(error) if error.code() == "NOAUTH")
 }
 
 fn version(facts: &Facts, report: &mut Report) {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::server::{Asking, wants_login};
+use super::server::{Asking, LOGIN_ADVICE, wants_login};
 use crate::clock::BootTime;
 use crate::lock::{Report, millis};
 use crate::store::redis::connection::Failure;
@@ -30,7 +30,8 @@ pub fn round_trip(asking: &mut Asking, report: &mut Report) -> Result<Option<Dur
         let sent = BootTime::now();
         let reply = asking.ask(&redis::cmd("PING"))?;
         times.push(BootTime::now().since(sent));
-        if wants_login(&reply, report) {
+        if wants_login(&reply) {
+            report.bad("login", "it wants a password", LOGIN_ADVICE);
             return Ok(None);
         }
     }
