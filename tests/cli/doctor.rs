@@ -145,3 +145,16 @@ fn a_file_that_cannot_be_one() {
         assert!(bad[0]["finding"].as_str().is_some_and(|text| text.contains(why)), "{output:?}");
     }
 }
+
+#[test]
+fn the_default_server() {
+    // Nothing of ours listens there; should something else, it is no failure of redlock.
+    if std::net::TcpStream::connect(("127.0.0.1", 6379)).is_ok() {
+        return;
+    }
+    let output = Redlock::new(&["doctor"]).run().expect(1);
+    assert!(
+        output.stdout.contains("--server redis://") && output.stdout.contains("--server local:"),
+        "{output:?}"
+    );
+}

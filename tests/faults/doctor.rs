@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::harness::{Fault, Folder, Proxy, Redis, Redlock, eventually, free_port};
+use crate::harness::{Fault, Finished, Folder, Proxy, Redis, Redlock, eventually, free_port};
 
 /// Of a server that is fit, for a quorum as well.
 const FIT: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "always"];
@@ -19,13 +19,18 @@ struct Diagnosis {
 
 /// `urls` are separated by spaces.
 fn diagnose(urls: &str, options: &[&str]) -> Diagnosis {
-    let output = Redlock::new(&[&["doctor", "--json"][..], options].concat()).server(urls).run();
-    assert_eq!(output.stderr, "");
-    let findings = serde_json::from_str(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"));
-    Diagnosis { code: output.code(), findings }
+    Diagnosis::of(&Redlock::new(&[&["doctor", "--json"][..], options].concat()).server(urls).run())
 }
 
 impl Diagnosis {
+    #[track_caller]
+    fn of(output: &Finished) -> Diagnosis {
+        assert_eq!(output.stderr, "");
+        let findings = serde_json::from_str(&output.stdout);
+        let findings = findings.unwrap_or_else(|error| panic!("{error}: {output:?}"));
+        Diagnosis { code: output.code(), findings }
+    }
+
     fn level(&self, check: &str) -> &str {
         self.one(check)["level"].as_str().unwrap_or("none")
     }
@@ -266,6 +271,14 @@ impl Drop for Sentinel {
     }
 }
 
+/// A file with the password of the Sentinels.
+fn password(folder: &Folder) -> String {
+    let file = folder.path("password");
+    std::fs::write(&file, "canary\n").expect("a password file");
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).expect("for us alone");
+    file.display().to_string()
+}
+
 #[test]
 fn sentinels() {
     let master = Redis::with(&FIT);
@@ -273,10 +286,8 @@ fn sentinels() {
     let list = sentinels.each_ref().map(|sentinel| format!("127.0.0.1:{}", sentinel.port)).join(",");
     let (url, wrong) = (format!("redis+sentinel://{list}/mine"), format!("redis+sentinel://{list}/other"));
     let folder = Folder::new();
-    let file = folder.path("password");
-    std::fs::write(&file, "canary\n").expect("a password file");
-    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).expect("for us alone");
-    let password = ["--sentinel-password-file", file.to_str().expect("a path")];
+    let password = password(&folder);
+    let password = ["--sentinel-password-file", &password];
     // They find one another within some seconds.
     let found = |diagnosis: &Diagnosis| {
         let all = diagnosis.findings.iter().filter(|one| one["check"] == "sentinels" && one["level"] == "ok");
@@ -290,13 +301,37 @@ fn sentinels() {
     assert_eq!(diagnosis.code, 0);
     diagnose(&wrong, &password).expect("master", "bad", &["does not know the master 'other'"]);
     diagnose(&url, &[]).expect("login", "bad", &["--sentinel-password-file"]);
-    // One that is alone can do nothing.
-    let alone = Sentinel::of(&Redis::start(), 2);
+}
+
+#[test]
+fn a_sentinel_that_is_alone() {
+    let master = Redis::with(&FIT);
+    let alone = Sentinel::of(&master, 2);
+    let folder = Folder::new();
+    let password = password(&folder);
+    let options = ["--sentinel-password-file", &password];
     let url = format!("redis+sentinel://127.0.0.1:{}/mine", alone.port);
     eventually(Duration::from_secs(20), "the Sentinel answers", || {
-        diagnose(&url, &password).findings.iter().any(|one| one["check"] == "sentinels")
+        diagnose(&url, &options).findings.iter().any(|one| one["check"] == "sentinels")
     });
-    diagnose(&url, &password).expect("sentinels", "bad", &["no failover can happen"]);
+    diagnose(&url, &options).expect("sentinels", "bad", &["no failover can happen"]);
+}
+
+/// The disk of a local file.
+#[test]
+fn a_disk_that_is_full() {
+    let folder = Folder::new();
+    let script =
+        "mount -t tmpfs -o size=$1 none \"$0\" && exec \"$2\" doctor --json --server \"local:$0/locks.db\"";
+    for (size, level) in [("512k", "bad"), ("4m", "warning"), ("64m", "ok")] {
+        let place = folder.path("").display().to_string();
+        let program = env!("CARGO_BIN_EXE_redlock");
+        let args = ["-m", "sh", "-c", script, &place, size, program];
+        let output = Redlock::under("unshare", &args).run();
+        let diagnosis = Diagnosis::of(&output);
+        diagnosis.expect("space", level, &[]);
+        diagnosis.expect("locking", "ok", &[]);
+    }
 }
 
 #[test]
