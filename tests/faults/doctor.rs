@@ -83,8 +83,14 @@ fn a_replica() {
     let diagnosis = diagnose(&master.url(), &[]);
     diagnosis.expect("role", "ok", &[]);
     diagnosis.expect("replicas", "ok", &["1", "--replicas 1"]);
+    diagnosis.expect("persistence", "warning", &["on its replicas as well"]);
     assert_eq!(diagnosis.code, 0);
     diagnose(&master.url(), &["--replicas", "2"]).expect("replicas", "bad", &["--replicas 2"]);
+    // Where INFO does not say what it is, its refusal does.
+    replica.cli(&["acl", "setuser", "default", "-info"]);
+    let hidden = diagnose(&replica.url(), &[]);
+    hidden.expect("role", "unknown", &["could not see"]);
+    hidden.expect("locking", "bad", &["name its master"]);
 }
 
 #[test]
@@ -357,6 +363,7 @@ fn a_cluster() {
         servers.iter().all(|server| server.cli(&["cluster", "info"]).contains("cluster_state:ok"))
     });
     let diagnosis = diagnose(&url, &[]);
+    diagnosis.expect("cluster", "warning", &["2 masters"]);
     diagnosis.expect("locking", "ok", &[]);
     let tried = diagnosis.findings.iter().filter(|one| one["check"] == "locking").count();
     assert_eq!(tried, 2, "{:?}", diagnosis.findings);

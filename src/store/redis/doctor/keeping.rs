@@ -62,11 +62,13 @@ pub fn restart(facts: &Facts, terms: &Terms, is_in_quorum: bool, report: &mut Re
     } else {
         let advice = "set appendonly yes; until then holders notice it at their next renewal and take the lock \
                       again where nobody else did, and waiters let the old lease end";
-        report.warning(
-            "persistence",
-            format!("{}: a restart frees locks that are held", kept(facts)),
-            advice,
-        );
+        let too = match facts.info_number("connected_slaves") {
+            None | Some(0) => "",
+            // They follow the master into the state in which it came up.
+            Some(_) => ", on its replicas as well",
+        };
+        let finding = format!("{}: a restart frees locks that are held{too}", kept(facts));
+        report.warning("persistence", finding, advice);
     }
 }
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::server::{Asking, Server};
 use crate::clock::BootTime;
 use crate::lock::{
-    Broken, DurationText, FencingToken, Key, Kind, Metadata, OwnerToken, Patience, Renewal, Report, Request,
-    Store, StoreError, Take, Terms, Ttl, millis,
+    Broken, FencingToken, Key, Kind, Metadata, OwnerToken, Patience, Renewal, Report, Request, Store,
+    StoreError, Take, Terms, Ttl, millis,
 };
 use crate::store::redis::Redis;
 use crate::store::redis::connection::Failure;
@@ -61,18 +61,13 @@ pub fn live(server: &Server, asking: &mut Asking, terms: &Terms, report: &mut Re
     swept
 }
 
-/// Longer than the trial takes, on a server that answers at all; and soon over if we are killed.
-fn trial_ttl(terms: &Terms) -> Ttl {
-    let ttl = (terms.attempt * 2).max(Duration::from_secs(10));
-    DurationText(ttl).to_string().parse().unwrap_or(Ttl::DEFAULT)
-}
-
 fn request(key: &Key, terms: &Terms) -> Request {
     Request {
         key: key.clone(),
         kind: Kind::Exclusive,
         token: OwnerToken::random(),
-        ttl: trial_ttl(terms),
+        // Not the one in use: it may be too short for this link, which is found out elsewhere.
+        ttl: Ttl::DEFAULT,
         min_hold: Duration::ZERO,
         replicas: terms.replicas,
         metadata: Metadata::new(String::new(), std::process::id(), String::new(), "redlock doctor"),

@@ -14,6 +14,9 @@ use crate::store::redis::script::{items, number, text};
 /// The least number of Sentinels that can lose one and still have a majority.
 const ENOUGH: u64 = 3;
 
+/// Masters decide by majority which replica takes the place of one that is lost.
+const ENOUGH_MASTERS: usize = 3;
+
 /// Examines the Sentinels, and names the master that they know.
 pub fn master(
     address: &Address,
@@ -168,6 +171,13 @@ fn ask_seed(
         let endpoint = Endpoint::Tcp { host, port };
         masters.entry(endpoint.to_string()).or_insert((endpoint, Vec::new())).1.push(begin..=end);
     }
-    report.ok("cluster", format!("it knows {} masters", masters.len()));
+    let count = masters.len();
+    if count < ENOUGH_MASTERS {
+        let finding =
+            format!("it knows {count} masters: when one is lost, the others are no majority to replace it");
+        report.warning("cluster", finding, "run three masters or more, with replicas");
+    } else {
+        report.ok("cluster", format!("it knows {count} masters"));
+    }
     Some(masters.into_values().collect())
 }

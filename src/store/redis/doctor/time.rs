@@ -17,7 +17,7 @@ pub struct Clock {
     pub error: Duration,
 }
 
-const PINGS: usize = 7;
+const PINGS: usize = 5;
 const LOOKS: usize = 3;
 
 /// A clock that is further off is not kept by anybody: NTP keeps it within some milliseconds.
