@@ -47,6 +47,7 @@ complete -c redlock -n "__fish_redlock_needs_command" -f -a "check" -d 'Ask whet
 complete -c redlock -n "__fish_redlock_needs_command" -f -a "release" -d 'Give the lock back'
 complete -c redlock -n "__fish_redlock_needs_command" -f -a "status" -d 'Show holders, waiters and time left'
 complete -c redlock -n "__fish_redlock_needs_command" -f -a "break" -d 'Take a lock away from its holder'
+complete -c redlock -n "__fish_redlock_needs_command" -f -a "doctor" -d 'Find out whether the store is fit to hold locks'
 complete -c redlock -n "__fish_redlock_needs_command" -f -a "completions" -d 'Print a completion script for a shell'
 complete -c redlock -n "__fish_redlock_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c redlock -n "__fish_redlock_using_subcommand run" -s S -l server -d 'Where locks are kept: redis://[user[:password]@]host[:port][/db], or local:[PATH] for a lock on this host only; see STORES in redlock(1). Given more than once, it is a quorum of independent servers [default: redis://127.0.0.1:6379]' -r
@@ -205,6 +206,25 @@ complete -c redlock -n "__fish_redlock_using_subcommand break" -s q -l quiet -d 
 complete -c redlock -n "__fish_redlock_using_subcommand break" -s v -l verbose -d 'Say what is done'
 complete -c redlock -n "__fish_redlock_using_subcommand break" -s y -l yes -d 'Do not ask'
 complete -c redlock -n "__fish_redlock_using_subcommand break" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c redlock -n "__fish_redlock_using_subcommand doctor" -s S -l server -d 'Where locks are kept: redis://[user[:password]@]host[:port][/db], or local:[PATH] for a lock on this host only; see STORES in redlock(1). Given more than once, it is a quorum of independent servers [default: redis://127.0.0.1:6379]' -r
+complete -c redlock -n "__fish_redlock_using_subcommand doctor" -l config -d 'Read this configuration file instead of ~/.config/redlock/config.toml' -r -F
+complete -c redlock -n "__fish_redlock_using_subcommand doctor" -l user -d 'Log in to the store as this user' -r
+complete -c redlock -n "__fish_redlock_using_subcommand doctor" -l password-file -d 'Log in with the password in the first line of this file, which others must not be able to read' -r -F
+complete -c redlock -n "__fish_redlock_using_subcommand doctor" -l sentinel-password-file -d 'Log in to the Sentinels with the password in the first line of this file' -r -F
+complete -c redlock -n "__fish_redlock_using_subcommand doctor" -l tls-ca -d 'With rediss://, believe the certificates that these sign (PEM), instead of the system\'s' -r -F
+complete -c redlock -n "__fish_redlock_using_subcommand doctor" -l tls-cert -d 'With rediss://, the certificate to show to a server that wants one (PEM)' -r -F
+complete -c redlock -n "__fish_redlock_using_subcommand doctor" -l tls-key -d 'The key of --tls-cert (PEM)' -r -F
+complete -c redlock -n "__fish_redlock_using_subcommand doctor" -l connect-timeout -d 'Wait at most this long for an answer of the store [default: 5s]' -r
+complete -c redlock -n "__fish_redlock_using_subcommand doctor" -l color -d 'Colour the output [default: auto]' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c redlock -n "__fish_redlock_using_subcommand doctor" -s t -l ttl -d 'The TTL that is in use [default: 30s]' -r
+complete -c redlock -n "__fish_redlock_using_subcommand doctor" -l kill-after -d 'The time from SIGTERM to SIGKILL that is in use [default: a quarter of the TTL, at most 5s]' -r
+complete -c redlock -n "__fish_redlock_using_subcommand doctor" -l replicas -d 'How many replicas have to have a lock [default: 0]' -r
+complete -c redlock -n "__fish_redlock_using_subcommand doctor" -s q -l quiet -d 'Print nothing but errors; that another holds the lock is none'
+complete -c redlock -n "__fish_redlock_using_subcommand doctor" -s v -l verbose -d 'Say what is done'
+complete -c redlock -n "__fish_redlock_using_subcommand doctor" -l json -d 'Print JSON: see redlock-doctor(1) for the fields'
+complete -c redlock -n "__fish_redlock_using_subcommand doctor" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c redlock -n "__fish_redlock_using_subcommand completions" -s S -l server -d 'Where locks are kept: redis://[user[:password]@]host[:port][/db], or local:[PATH] for a lock on this host only; see STORES in redlock(1). Given more than once, it is a quorum of independent servers [default: redis://127.0.0.1:6379]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand completions" -l config -d 'Read this configuration file instead of ~/.config/redlock/config.toml' -r -F
 complete -c redlock -n "__fish_redlock_using_subcommand completions" -l user -d 'Log in to the store as this user' -r
@@ -220,12 +240,13 @@ never\t''"
 complete -c redlock -n "__fish_redlock_using_subcommand completions" -s q -l quiet -d 'Print nothing but errors; that another holds the lock is none'
 complete -c redlock -n "__fish_redlock_using_subcommand completions" -s v -l verbose -d 'Say what is done'
 complete -c redlock -n "__fish_redlock_using_subcommand completions" -s h -l help -d 'Print help'
-complete -c redlock -n "__fish_redlock_using_subcommand help; and not __fish_seen_subcommand_from run acquire renew check release status break completions help" -f -a "run"
-complete -c redlock -n "__fish_redlock_using_subcommand help; and not __fish_seen_subcommand_from run acquire renew check release status break completions help" -f -a "acquire"
-complete -c redlock -n "__fish_redlock_using_subcommand help; and not __fish_seen_subcommand_from run acquire renew check release status break completions help" -f -a "renew"
-complete -c redlock -n "__fish_redlock_using_subcommand help; and not __fish_seen_subcommand_from run acquire renew check release status break completions help" -f -a "check"
-complete -c redlock -n "__fish_redlock_using_subcommand help; and not __fish_seen_subcommand_from run acquire renew check release status break completions help" -f -a "release"
-complete -c redlock -n "__fish_redlock_using_subcommand help; and not __fish_seen_subcommand_from run acquire renew check release status break completions help" -f -a "status"
-complete -c redlock -n "__fish_redlock_using_subcommand help; and not __fish_seen_subcommand_from run acquire renew check release status break completions help" -f -a "break"
-complete -c redlock -n "__fish_redlock_using_subcommand help; and not __fish_seen_subcommand_from run acquire renew check release status break completions help" -f -a "completions"
-complete -c redlock -n "__fish_redlock_using_subcommand help; and not __fish_seen_subcommand_from run acquire renew check release status break completions help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c redlock -n "__fish_redlock_using_subcommand help; and not __fish_seen_subcommand_from run acquire renew check release status break doctor completions help" -f -a "run"
+complete -c redlock -n "__fish_redlock_using_subcommand help; and not __fish_seen_subcommand_from run acquire renew check release status break doctor completions help" -f -a "acquire"
+complete -c redlock -n "__fish_redlock_using_subcommand help; and not __fish_seen_subcommand_from run acquire renew check release status break doctor completions help" -f -a "renew"
+complete -c redlock -n "__fish_redlock_using_subcommand help; and not __fish_seen_subcommand_from run acquire renew check release status break doctor completions help" -f -a "check"
+complete -c redlock -n "__fish_redlock_using_subcommand help; and not __fish_seen_subcommand_from run acquire renew check release status break doctor completions help" -f -a "release"
+complete -c redlock -n "__fish_redlock_using_subcommand help; and not __fish_seen_subcommand_from run acquire renew check release status break doctor completions help" -f -a "status"
+complete -c redlock -n "__fish_redlock_using_subcommand help; and not __fish_seen_subcommand_from run acquire renew check release status break doctor completions help" -f -a "break"
+complete -c redlock -n "__fish_redlock_using_subcommand help; and not __fish_seen_subcommand_from run acquire renew check release status break doctor completions help" -f -a "doctor"
+complete -c redlock -n "__fish_redlock_using_subcommand help; and not __fish_seen_subcommand_from run acquire renew check release status break doctor completions help" -f -a "completions"
+complete -c redlock -n "__fish_redlock_using_subcommand help; and not __fish_seen_subcommand_from run acquire renew check release status break doctor completions help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'

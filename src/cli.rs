@@ -42,6 +42,7 @@ pub enum Command {
     Release(ReleaseArgs),
     Status(StatusArgs),
     Break(BreakArgs),
+    Doctor(DoctorArgs),
     Completions(CompletionsArgs),
 }
 
@@ -313,6 +314,26 @@ pub struct BreakArgs {
     /// Do not ask
     #[arg(short, long, action = ArgAction::SetTrue)]
     pub yes: bool,
+}
+
+/// Find out whether the store is fit to hold locks
+///
+/// Looks at every server, takes and gives back a lock of its own there, and says what was found and what to
+/// change. A line is `ok`, `unknown` (it could not be seen), `warning` or `bad`. Exits with 1 when something is bad.
+#[derive(Debug, Args)]
+pub struct DoctorArgs {
+    /// Print JSON: see redlock-doctor(1) for the fields
+    #[arg(long)]
+    pub json: bool,
+    /// The TTL that is in use [default: 30s]
+    #[arg(short, long, value_name = "DURATION", env = "REDLOCK_TTL")]
+    pub ttl: Option<Ttl>,
+    /// The time from SIGTERM to SIGKILL that is in use [default: a quarter of the TTL, at most 5s]
+    #[arg(long, value_name = "DURATION", env = "REDLOCK_KILL_AFTER")]
+    pub kill_after: Option<DurationText>,
+    /// How many replicas have to have a lock [default: 0]
+    #[arg(long, value_name = "N", env = "REDLOCK_REPLICAS")]
+    pub replicas: Option<u8>,
 }
 
 /// Print a completion script for a shell

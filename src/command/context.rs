@@ -4,10 +4,14 @@ use std::time::Duration;
 use super::failure::{Failed, UNREACHABLE};
 use crate::cli::{Color, GlobalArgs};
 use crate::config::Config;
-use crate::lock::{Patience, Store, StoreError};
+use crate::lock::{Finding, Level, Patience, Store, StoreError, Terms};
 use crate::output::Messages;
 use crate::process::forbid_core_dumps;
 use crate::store::{Login, ServerUrl};
+
+/// Of the default server not being there.
+const WAYS_OUT: &str =
+    "name your Redis with --server redis://HOST, or use --server local: for a lock on this host only";
 
 /// What all commands share: the configuration, checked before anything is contacted.
 pub struct Context {
@@ -47,12 +51,21 @@ impl Context {
         Ok(self.server.clone().absolute()?.open(self.login.clone()))
     }
 
+    /// Whether the store is fit to be used so.
+    pub fn examine_store(&self, terms: &Terms) -> Vec<Finding> {
+        let mut findings = self.server.clone().examine(&self.login, terms);
+        let is_missing = |finding: &&mut Finding| finding.check == "reachable" && finding.level == Level::Bad;
+        if self.default_server {
+            findings.iter_mut().filter(is_missing).for_each(|one| one.advice = Some(WAYS_OUT.to_owned()));
+        }
+        findings
+    }
+
     /// The error, with both ways out when the default server is not there.
     pub fn explain(&self, error: StoreError) -> anyhow::Error {
         match error {
             StoreError::Unreachable { .. } if self.default_server => {
-                let ways = "name your Redis with --server redis://HOST, or use --server local: for a lock on this host only";
-                Failed { code: UNREACHABLE, why: format!("{error}; {ways}") }.into()
+                Failed { code: UNREACHABLE, why: format!("{error}; {WAYS_OUT}") }.into()
             }
             other => other.into(),
         }

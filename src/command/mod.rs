@@ -5,6 +5,7 @@ mod r#break;
 mod check;
 mod completions;
 mod context;
+mod doctor;
 mod enclosing;
 mod failure;
 mod github;
@@ -97,6 +98,7 @@ fn obey(matches: &ArgMatches) -> anyhow::Result<Outcome> {
         Command::Release(args) => release::release(&args, &context),
         Command::Status(args) => status::status(&args, &context),
         Command::Break(args) => r#break::break_lock(&args, &context),
+        Command::Doctor(args) => doctor::doctor(&args, &context),
         Command::Completions(_) => Ok(Outcome::SUCCESS),
     }
 }

@@ -61,7 +61,7 @@ impl Taking {
 
     /// How long a job has from SIGTERM to its end, when nobody says it.
     pub fn default_kill_after(&self) -> Duration {
-        (self.ttl.duration() / 4).min(Duration::from_secs(5))
+        self.ttl.default_kill_after()
     }
 
     /// Reserves the time that stopping the job takes, out of the lease.

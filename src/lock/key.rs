@@ -1,6 +1,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use uuid::Uuid;
+
 /// The longest key, in bytes.
 const LONGEST: usize = 512;
 
@@ -12,6 +14,12 @@ const RESERVED: &str = "redlock:";
 pub struct Key(String);
 
 impl Key {
+    /// A key that nobody uses, to try a store with. Its name is one that every user of redlock may write to, whatever
+    /// their own keys are called, and that `status` does not show.
+    pub fn scratch() -> Key {
+        Key(format!("{RESERVED}doctor:{}", Uuid::new_v4()))
+    }
+
     pub fn as_str(&self) -> &str {
         &self.0
     }

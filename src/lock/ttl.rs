@@ -62,6 +62,11 @@ impl Ttl {
         self.0 / 100 + Duration::from_millis(2)
     }
 
+    /// How long a job has from SIGTERM to its end, when nobody says it.
+    pub fn default_kill_after(self) -> Duration {
+        (self.0 / 4).min(Duration::from_secs(5))
+    }
+
     /// The part of the TTL on which its owner may rely.
     pub fn validity(self) -> Duration {
         self.0 - self.drift()

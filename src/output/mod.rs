@@ -1,10 +1,12 @@
 //! What people and programs read.
 
+mod findings;
 mod messages;
 mod table;
 mod waiting;
 mod words;
 
+pub use findings::{findings, findings_json};
 pub use messages::{Messages, print};
 pub use table::{json, table};
 pub use waiting::WaitDisplay;

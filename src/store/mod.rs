@@ -6,7 +6,7 @@ mod redis;
 use std::io;
 use std::path::{self, PathBuf};
 
-use crate::lock::Store;
+use crate::lock::{Finding, Store, Terms};
 
 /// A store's address, read and checked; nothing was contacted yet.
 #[derive(Clone, PartialEq, Eq)]
@@ -111,6 +111,17 @@ impl ServerUrl {
         match self {
             ServerUrl::Local(Some(path)) => Ok(ServerUrl::Local(Some(path::absolute(path)?))),
             other => Ok(other),
+        }
+    }
+
+    /// Whether the store is fit to be used so.
+    pub fn examine(self, login: &Login, terms: &Terms) -> Vec<Finding> {
+        match self {
+            ServerUrl::Local(path) => local::examine(path, terms),
+            ServerUrl::Redis(address) => redis::examine(vec![address.with(login)], terms),
+            ServerUrl::Quorum(members) => {
+                redis::examine(members.into_iter().map(|member| member.with(login)).collect(), terms)
+            }
         }
     }
 

@@ -1,6 +1,7 @@
 //! What all test binaries share: servers, the program, waiting for events, the witness.
 #![allow(dead_code, unused_imports, reason = "each test binary uses a part of it")]
 
+mod clock;
 mod program;
 mod proxy;
 mod pty;

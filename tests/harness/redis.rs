@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -16,6 +17,8 @@ pub struct Redis {
     pub port: u16,
     folder: Folder,
     args: Vec<String>,
+    /// A library that changes what the server sees of the system.
+    preload: Option<PathBuf>,
 }
 
 impl Redis {
@@ -24,14 +27,24 @@ impl Redis {
     }
 
     pub fn with(args: &[&str]) -> Redis {
-        let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
+        Redis::serving(Folder::new(), args, None)
+    }
+
+    /// A server whose clock is this many seconds ahead.
+    pub fn with_clock(ahead: i64, args: &[&str]) -> Redis {
         let folder = Folder::new();
+        let library = super::clock::library(ahead, &folder);
+        Redis::serving(folder, args, Some(library))
+    }
+
+    fn serving(folder: Folder, args: &[&str], preload: Option<PathBuf>) -> Redis {
+        let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
         // Another test may take the port between the look and the start.
         for _ in 0..10 {
             let port = free_port();
-            let mut child = serve(port, &folder, &args);
+            let mut child = serve(port, &folder, &args, preload.as_deref());
             if comes_up(&mut child, port) {
-                return Redis { child, port, folder, args };
+                return Redis { child, port, folder, args, preload };
             }
         }
         panic!("redis-server does not start; tests/run installs it");
@@ -61,7 +74,7 @@ impl Redis {
 
     /// Starts the server anew on its port.
     pub fn restart(&mut self) {
-        self.child = serve(self.port, &self.folder, &self.args);
+        self.child = serve(self.port, &self.folder, &self.args, self.preload.as_deref());
         assert!(comes_up(&mut self.child, self.port), "redis-server does not come back");
     }
 
@@ -86,8 +99,9 @@ impl Drop for Redis {
     }
 }
 
-fn serve(port: u16, folder: &Folder, args: &[String]) -> Child {
+fn serve(port: u16, folder: &Folder, args: &[String], preload: Option<&Path>) -> Child {
     let mut command = Command::new("redis-server");
+    command.envs(preload.map(|library| ("LD_PRELOAD", library)));
     command.arg("--port").arg(port.to_string()).arg("--bind").arg("127.0.0.1").arg("--save").arg("");
     command.arg("--dir").arg(folder.path("")).args(args).stdout(Stdio::null()).stderr(Stdio::null());
     // SAFETY: the closure makes one system call.

@@ -157,7 +157,13 @@ impl Database {
         Ok(outcome)
     }
 
-    fn name(&self) -> String {
+    /// The file, if there can be one.
+    pub fn path(&self) -> Option<&Path> {
+        self.path.as_deref().ok()
+    }
+
+    /// What messages call it.
+    pub fn name(&self) -> String {
         self.path.as_ref().map_or("local:".to_owned(), |path| format!("local:{}", path.display()))
     }
 

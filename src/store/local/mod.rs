@@ -4,6 +4,7 @@
 //! are on the boot clock, beside the id of the boot: after a reboot nothing is held.
 
 mod database;
+mod doctor;
 mod process;
 mod queue;
 mod row;
@@ -14,6 +15,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use self::database::Database;
+pub use self::doctor::examine;
 use self::process::Processes;
 use self::queue::Place;
 use self::row::{Row, free_if_alone, hold_if_free, known_keys};

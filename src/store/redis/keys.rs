@@ -63,7 +63,7 @@ fn hash_tag(key: &str) -> String {
 }
 
 /// CRC-16/XMODEM of the text modulo 16384, as Redis Cluster defines it.
-fn slot_of(bytes: &[u8]) -> u16 {
+pub fn slot_of(bytes: &[u8]) -> u16 {
     let crc = bytes.iter().fold(0u16, |crc, byte| {
         (0..8).fold(crc ^ (u16::from(*byte) << 8), |crc, _| {
             if crc & 0x8000 != 0 { (crc << 1) ^ 0x1021 } else { crc << 1 }

@@ -3,6 +3,7 @@
 mod access;
 mod address;
 mod connection;
+mod doctor;
 mod keys;
 mod quorum;
 mod refusal;
@@ -19,6 +20,7 @@ use redis::{Cmd, Value};
 pub use self::address::Address;
 use self::address::Servers;
 use self::connection::{Connection, Failure};
+pub use self::doctor::examine;
 pub use self::quorum::Quorum;
 use self::refusal::{Refusal, accepted, refusal};
 use self::reply::Taken;

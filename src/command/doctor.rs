@@ -1,0 +1,28 @@
+use super::Outcome;
+use super::context::Context;
+use super::failure::{self, NOT_FIT};
+use crate::cli::DoctorArgs;
+use crate::lock::{Level, Terms, Ttl};
+use crate::output::{findings, findings_json, print};
+
+/// Says whether the store is fit to hold locks, and what to change.
+pub fn doctor(args: &DoctorArgs, context: &Context) -> anyhow::Result<Outcome> {
+    let config = &context.config;
+    let ttl = args.ttl.or(config.ttl).unwrap_or(Ttl::DEFAULT);
+    let terms = Terms {
+        ttl,
+        kill_after: args.kill_after.or(config.kill_after).map_or(ttl.default_kill_after(), |text| text.0),
+        replicas: args.replicas.or(config.replicas).unwrap_or(0),
+        attempt: context.attempt,
+    };
+    let mut found = context.examine_store(&terms);
+    let is_fit = found.iter().all(|finding| finding.level != Level::Bad);
+    let text = if args.json {
+        findings_json(&found)
+    } else {
+        found.retain(|finding| !context.messages.quiet || finding.level == Level::Bad);
+        findings(&found, context.colour())
+    };
+    print(text.as_bytes()).map_err(|error| failure::of_printing(&error))?;
+    Ok(if is_fit { Outcome::SUCCESS } else { Outcome::Exit(NOT_FIT) })
+}

@@ -1,0 +1,183 @@
+//! Who has the locks behind Sentinel, or in a cluster. This is the one place where `doctor` finds that out.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::RangeInclusive;
+
+use redis::Value;
+
+use super::server::{Asking, LOGIN_ADVICE, Server, unreachable, wants_login};
+use crate::lock::{Report, Terms};
+use crate::store::redis::access::Access;
+use crate::store::redis::address::{Address, Endpoint, Servers};
+use crate::store::redis::script::{items, number, text};
+
+/// The least number of Sentinels that can lose one and still have a majority.
+const ENOUGH: u64 = 3;
+
+/// Masters decide by majority which replica takes the place of one that is lost.
+const ENOUGH_MASTERS: usize = 3;
+
+/// Examines the Sentinels, and names the master that they know.
+pub fn master(
+    address: &Address,
+    sentinels: &[Endpoint],
+    master: &str,
+    terms: &Terms,
+    report: &mut Report,
+) -> Vec<Server> {
+    // Sentinels have no locks, no databases, and a login of their own.
+    let access = Access {
+        user: None,
+        password: address.access.sentinel_password.clone(),
+        database: 0,
+        ..address.access.clone()
+    };
+    let mut masters: Vec<(Endpoint, &Endpoint)> = Vec::new();
+    for sentinel in sentinels {
+        let mut own = Report::about(format!("sentinel {sentinel}"));
+        if let Some(found) = ask_sentinel(&access, sentinel, master, terms, &mut own) {
+            masters.push((found, sentinel));
+        }
+        report.findings.append(&mut own.findings);
+    }
+    let Some((first, one)) = masters.first() else { return Vec::new() };
+    if let Some((second, other)) = masters.iter().find(|(found, _)| found != first) {
+        let finding =
+            format!("{one} says that the master is {first}, {other} says {second}: there may be two masters");
+        report.bad(
+            "master",
+            finding,
+            "wait until a failover is over; see that the Sentinels reach one another",
+        );
+    }
+    let known = Address { servers: Servers::One(first.clone()), access: address.access.clone() };
+    vec![Server::at(known, false)]
+}
+
+/// What one Sentinel knows of the master.
+fn ask_sentinel(
+    access: &Access,
+    sentinel: &Endpoint,
+    master: &str,
+    terms: &Terms,
+    report: &mut Report,
+) -> Option<Endpoint> {
+    let asked = Asking::open(access, sentinel, &report.server, terms.attempt).and_then(|mut asking| {
+        let reply = asking.ask(redis::cmd("SENTINEL").arg("MASTER").arg(master));
+        reply.map_err(|failure| failure.of(&report.server))
+    });
+    let reply = asked.map_err(|error| unreachable(report, &error)).ok()?;
+    if wants_login(&reply) {
+        let advice = "name the file with its password: --sentinel-password-file";
+        report.bad("login", "this Sentinel wants a password", advice);
+        return None;
+    }
+    if let Value::ServerError(error) = &reply {
+        let why = error.details().unwrap_or_default();
+        let advice = format!("check the name, and that this is a Sentinel (SENTINEL MASTER {master})");
+        report.bad("master", format!("it does not know the master '{master}': {why}"), advice);
+        return None;
+    }
+    let fields: Vec<String> = items(reply).iter().map(|item| text(Some(item))).collect();
+    let fields: HashMap<&str, &str> =
+        fields.chunks_exact(2).map(|pair| (pair[0].as_str(), pair[1].as_str())).collect();
+    let count = |name| fields.get(name).and_then(|value: &&str| value.parse::<u64>().ok()).unwrap_or(0);
+    let (host, port) = (fields.get("ip")?, fields.get("port")?.parse().ok()?);
+    let master = Endpoint::Tcp { host: (*host).to_owned(), port };
+    if fields.get("flags").is_some_and(|flags| flags.contains("_down")) {
+        report.bad("master", format!("the master {master} is down, says this Sentinel"), "see to the master");
+    } else if count("num-slaves") == 0 {
+        let finding =
+            format!("the master is {master}, which has no replica: when it is lost, nothing takes over");
+        report.warning("master", finding, "start replicas of it");
+    } else {
+        report.ok("master", format!("the master is {master}"));
+    }
+    let (all, quorum) = (count("num-other-sentinels") + 1, count("quorum"));
+    if quorum > all || all == 1 {
+        let finding =
+            format!("it knows of {all} Sentinels in all, and the quorum is {quorum}: no failover can happen");
+        report.bad("sentinels", finding, "run three Sentinels or more, with a quorum of the majority");
+    } else if all < ENOUGH {
+        let finding = format!("it knows of {all} Sentinels in all: when one is lost, no failover can happen");
+        report.warning("sentinels", finding, "run three Sentinels or more");
+    } else {
+        report.ok("sentinels", format!("{all} Sentinels in all, with a quorum of {quorum}"));
+    }
+    Some(master)
+}
+
+/// Examines the servers of a cluster that were named, and names its masters with their slots.
+pub fn masters(address: &Address, seeds: &[Endpoint], terms: &Terms, report: &mut Report) -> Vec<Server> {
+    let mut known = Vec::new();
+    for seed in seeds {
+        let one = Address { servers: Servers::One(seed.clone()), access: address.access.clone() };
+        let mut own = Report::about(one.to_string());
+        let found = ask_seed(&one, seed, terms, &mut own).unwrap_or_default();
+        report.findings.append(&mut own.findings);
+        if known.is_empty() {
+            known = found;
+        }
+    }
+    let covered: usize = known.iter().flat_map(|(_, slots)| slots).map(|range| range.len()).sum();
+    if !known.is_empty() && covered < 16384 {
+        let finding =
+            format!("{} of 16384 slots have no server: their locks cannot be taken", 16384 - covered);
+        report.bad("slots", finding, "see CLUSTER INFO, and repair it with redis-cli --cluster fix");
+    }
+    let server = |(endpoint, slots)| {
+        let address = Address { servers: Servers::One(endpoint), access: address.access.clone() };
+        Server { slots: Some(slots), ..Server::at(address, false) }
+    };
+    known.into_iter().map(server).collect()
+}
+
+type Slots = Vec<RangeInclusive<u16>>;
+
+/// The masters that one server of a cluster knows.
+fn ask_seed(
+    address: &Address,
+    seed: &Endpoint,
+    terms: &Terms,
+    report: &mut Report,
+) -> Option<Vec<(Endpoint, Slots)>> {
+    let asked = Asking::open(&address.access, seed, &report.server, terms.attempt).and_then(|mut asking| {
+        asking.ask(redis::cmd("CLUSTER").arg("SLOTS")).map_err(|failure| failure.of(&report.server))
+    });
+    let reply = asked.map_err(|error| unreachable(report, &error)).ok()?;
+    if wants_login(&reply) {
+        report.bad("login", "it wants a password", LOGIN_ADVICE);
+        return None;
+    }
+    if let Value::ServerError(error) = &reply {
+        let why = error.details().unwrap_or_default();
+        let advice = "name servers of a cluster, or use redis://; the user needs +cluster|slots";
+        report.bad("cluster", format!("it does not say who has which slots: {why}"), advice);
+        return None;
+    }
+    let mut masters: BTreeMap<String, (Endpoint, Slots)> = BTreeMap::new();
+    for range in items(reply) {
+        let range = items(range);
+        let slot = |index: usize| u16::try_from(number(range.get(index))).ok();
+        let (begin, end) = (slot(0)?, slot(1)?);
+        let server = range.get(2).cloned().map(items)?;
+        let host = text(server.first());
+        let port = u16::try_from(number(server.get(1))).ok()?;
+        // An empty name stands for the server that was asked.
+        let host = match (host.as_str(), seed) {
+            ("", Endpoint::Tcp { host, .. }) => host.clone(),
+            _ => host,
+        };
+        let endpoint = Endpoint::Tcp { host, port };
+        masters.entry(endpoint.to_string()).or_insert((endpoint, Vec::new())).1.push(begin..=end);
+    }
+    let count = masters.len();
+    if count < ENOUGH_MASTERS {
+        let finding =
+            format!("it knows {count} masters: when one is lost, the others are no majority to replace it");
+        report.warning("cluster", finding, "run three masters or more, with replicas");
+    } else {
+        report.ok("cluster", format!("it knows {count} masters"));
+    }
+    Some(masters.into_values().collect())
+}

@@ -1,0 +1,193 @@
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use redis::{Cmd, Value};
+
+use super::facts::Facts;
+use super::time::Clock;
+use super::{keeping, life, permissions, time};
+use crate::lock::{Key, Patience, Report, StoreError, Terms};
+use crate::store::redis::access::Access;
+use crate::store::redis::address::{Address, Endpoint, Servers};
+use crate::store::redis::connection::{Connection, Failure};
+use crate::store::redis::keys::{Names, slot_of};
+
+/// A server that has locks, or would have.
+pub struct Server {
+    /// Of one server.
+    pub address: Address,
+    pub is_in_quorum: bool,
+    /// Of a cluster: the slots whose keys it has.
+    pub slots: Option<Vec<RangeInclusive<u16>>>,
+}
+
+/// What is known of a server afterwards.
+pub struct Examined {
+    pub report: Report,
+    pub clock: Option<Clock>,
+    /// Of the running server: two that have the same one are the same.
+    pub run_id: Option<String>,
+    pub is_reached: bool,
+}
+
+/// A connection on which anything may be asked, each time for as long as an exchange may take.
+pub struct Asking {
+    connection: Connection,
+    attempt: Duration,
+}
+
+impl Asking {
+    /// Connects and logs in.
+    pub fn open(
+        access: &Access,
+        endpoint: &Endpoint,
+        name: &str,
+        attempt: Duration,
+    ) -> Result<Asking, StoreError> {
+        let connection = access.connect(endpoint, name, &Patience::of(attempt))?;
+        Ok(Asking { connection, attempt })
+    }
+
+    /// The reply, which may be an error.
+    pub fn ask(&mut self, command: &Cmd) -> Result<Value, Failure> {
+        self.connection.query(command, &Patience::of(self.attempt))
+    }
+}
+
+/// The oldest that has all that the scripts need.
+const OLDEST: (u32, u32) = (6, 2);
+
+impl Server {
+    pub fn at(address: Address, is_in_quorum: bool) -> Server {
+        Server { address, is_in_quorum, slots: None }
+    }
+
+    pub fn examine(&self, terms: &Terms) -> Examined {
+        let report = Report::about(self.address.to_string());
+        let mut examined = Examined { report, clock: None, run_id: None, is_reached: false };
+        if let Some(mut asking) = self.reach(terms, &mut examined.report)
+            && let Err(failure) = self.look(&mut asking, terms, &mut examined)
+        {
+            examined.is_reached = false;
+            unreachable(&mut examined.report, &failure.of(""));
+        }
+        examined
+    }
+
+    pub fn open(&self, terms: &Terms) -> Result<Asking, StoreError> {
+        let Servers::One(endpoint) = &self.address.servers else {
+            // Who has the locks there was found out before.
+            return Err(Failure::Broken("it is not one server".to_owned()).of(""));
+        };
+        Asking::open(&self.address.access, endpoint, &self.address.to_string(), terms.attempt)
+    }
+
+    fn reach(&self, terms: &Terms, report: &mut Report) -> Option<Asking> {
+        self.open(terms).map_err(|error| unreachable(report, &error)).ok()
+    }
+
+    fn look(&self, asking: &mut Asking, terms: &Terms, examined: &mut Examined) -> Result<(), Failure> {
+        let report = &mut examined.report;
+        let Some(round_trip) = time::round_trip(asking, report)? else { return Ok(()) };
+        examined.is_reached = true;
+        let facts = Facts::ask(asking)?;
+        version(&facts, report);
+        let is_master = role(&facts, report);
+        if is_master && permissions::try_all(self, asking, terms, report)? {
+            life::live(self, asking, terms, report)?;
+        }
+        keeping::eviction(&facts, report);
+        keeping::restart(&facts, terms, self.is_in_quorum, report);
+        if is_master {
+            keeping::replicas(&facts, terms, report);
+        }
+        examined.clock = time::clock(asking, report)?;
+        terms.judge_ttl(round_trip, report);
+        examined.run_id = facts.info("run_id").map(str::to_owned);
+        Ok(())
+    }
+
+    /// A key to try things with, in a slot of this server.
+    pub fn scratch_key(&self) -> Key {
+        let Some(slots) = &self.slots else { return Key::scratch() };
+        let is_here = |key: &Key| {
+            // All of it is the hash tag.
+            let slot = slot_of(key.as_str().as_bytes());
+            slots.iter().any(|range| range.contains(&slot))
+        };
+        // A server with one slot of 16384 is met in the end.
+        (0..1_000_000).map(|_| Key::scratch()).find(is_here).unwrap_or_else(Key::scratch)
+    }
+
+    /// Removes all that is kept for a key.
+    pub fn sweep(&self, asking: &mut Asking, key: &Key) -> Result<(), Failure> {
+        let names = Names::of(key).into_all();
+        if let Value::ServerError(_) = asking.ask(redis::cmd("DEL").arg(&names))? {
+            for name in &names {
+                asking.ask(redis::cmd("PEXPIRE").arg(name).arg(1))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Says why a server was of no use.
+pub fn unreachable(report: &mut Report, error: &StoreError) {
+    match error {
+        StoreError::Denied { why, .. } => report.bad("login", why, LOGIN_ADVICE),
+        StoreError::Unreachable { why, .. } | StoreError::Unusable { why, .. } => {
+            let advice = "see whether it runs, and check the address, firewalls and --connect-timeout";
+            report.bad("reachable", format!("it cannot be reached: {why}"), advice);
+        }
+        other => report.bad("reachable", other.to_string(), "check the server"),
+    }
+}
+
+pub const LOGIN_ADVICE: &str = "check --user and --password-file, and the user on the server (ACL LIST)";
+
+/// Whether a reply says that nothing is permitted before a login.
+pub fn wants_login(reply: &Value) -> bool {
+    matches!(reply, Value::ServerError(error) if error.code() == "NOAUTH")
+}
+
+fn version(facts: &Facts, report: &mut Report) {
+    let valkey = facts.info("valkey_version").map(|version| format!("Valkey {version}"));
+    let Some(version) = facts.info("redis_version") else {
+        let advice = "make sure that it is Redis 6.2 or later, or Valkey";
+        return report.unknown("version", format!("could not see the version: {}", facts.why_not()), advice);
+    };
+    let mut numbers = version.split('.').map(|number| number.parse::<u32>().unwrap_or(0));
+    let found = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    let name = valkey.unwrap_or_else(|| format!("Redis {version}"));
+    if found < OLDEST {
+        report.bad(
+            "version",
+            format!("{name} lacks commands that redlock needs"),
+            "use Redis 6.2 or later, or Valkey",
+        );
+    } else {
+        report.ok("version", name);
+    }
+}
+
+/// Whether it is a master, as far as can be seen.
+fn role(facts: &Facts, report: &mut Report) -> bool {
+    match facts.info("role") {
+        Some("master") => report.ok("role", "a master"),
+        Some("slave") => {
+            let master = format!(
+                "{}:{}",
+                facts.info("master_host").unwrap_or("its master"),
+                facts.info("master_port").unwrap_or("?")
+            );
+            let finding = "it is a replica, which takes no locks, and what it is told it forgets for what its master says";
+            report.bad("role", finding, format!("name its master, {master}, instead"));
+            return false;
+        }
+        _ => {
+            let finding = format!("could not see whether it is a master: {}", facts.why_not());
+            report.unknown("role", finding, "make sure that it is not a replica");
+        }
+    }
+    true
+}

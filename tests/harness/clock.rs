@@ -1,0 +1,15 @@
+use std::path::PathBuf;
+use std::process::Command;
+
+use super::Folder;
+
+/// Builds the library that puts the wall clock of a program this many seconds ahead.
+pub fn library(ahead: i64, folder: &Folder) -> PathBuf {
+    let library = folder.path("clock.so");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/harness/clock.c");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-shared", "-fPIC", "-O1", &format!("-DAHEAD={ahead}"), "-o"]).arg(&library).arg(source);
+    let status = compiler.status().expect("a C compiler is installed; tests/run does that");
+    assert!(status.success(), "the library is built");
+    library
+}
