@@ -9,7 +9,9 @@ mod refusal;
 mod reply;
 mod resolve;
 mod script;
+mod stream;
 mod subscription;
+mod tls;
 mod waiter;
 
 use std::time::Duration;
@@ -104,6 +106,9 @@ impl Redis {
                 }
                 Err(Failure::Broken(_)) if !self.repeated => self.repeated = true,
                 Err(Failure::Broken(why)) => return Err(self.unreachable(Failure::Broken(why))),
+                Err(failure @ (Failure::Denied(_) | Failure::Unusable(_))) => {
+                    return Err(self.unreachable(failure));
+                }
                 Err(failure) => {
                     self.unanswered.truncate(MOST_UNANSWERED - 1);
                     self.unanswered.insert(0, connection);
