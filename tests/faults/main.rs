@@ -4,6 +4,7 @@
 mod harness;
 
 mod answers;
+mod connections;
 mod files;
 mod holder;
 mod scene;

@@ -32,10 +32,14 @@ pub enum Valid {
 
 impl Authority {
     pub fn new() -> Authority {
+        Authority::named(&format!("authority {}", fastrand::u64(..)))
+    }
+
+    pub fn named(name: &str) -> Authority {
         let mut params = CertificateParams::new(Vec::new()).expect("no names");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
-        params.distinguished_name.push(DnType::CommonName, "an authority of the tests");
+        params.distinguished_name.push(DnType::CommonName, name);
         let key = KeyPair::generate().expect("a key");
         let issuer = CertifiedIssuer::self_signed(params, key).expect("an authority");
         let folder = Folder::new();

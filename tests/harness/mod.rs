@@ -59,7 +59,7 @@ pub struct Store {
     pub folder: Folder,
     /// The variables that say how to reach it.
     env: Vec<(&'static str, String)>,
-    _authority: Option<Authority>,
+    authority: Option<Authority>,
 }
 
 impl Store {
@@ -69,7 +69,7 @@ impl Store {
 
     fn of(redis: Redis) -> Store {
         let url = redis.url();
-        Store { url, redis: Some(redis), folder: Folder::new(), env: Vec::new(), _authority: None }
+        Store { url, redis: Some(redis), folder: Folder::new(), env: Vec::new(), authority: None }
     }
 
     /// The oldest Redis that redlock works with.
@@ -94,7 +94,7 @@ impl Store {
         ];
         let env = env.map(|(name, path)| (name, path.display().to_string())).to_vec();
         let redis = Redis::with_tls(&server, &client, &[]);
-        Store { env, _authority: Some(authority), ..Store::of(redis) }
+        Store { env, authority: Some(authority), ..Store::of(redis) }
     }
 
     /// A Redis in which redlock may do what its manual page says and nothing else, on any key.
@@ -119,7 +119,7 @@ impl Store {
             redis: None,
             folder,
             env: Vec::new(),
-            _authority: None,
+            authority: None,
         }
     }
 

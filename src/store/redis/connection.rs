@@ -17,6 +17,8 @@ pub struct Connection {
     parser: Parser,
     /// Requests whose replies have not been read.
     unanswered: usize,
+    /// A reply was read: it is a Redis server.
+    is_known: bool,
 }
 
 /// Why there is no reply.
@@ -59,7 +61,7 @@ impl Connection {
         patience: &Patience,
     ) -> Result<Connection, Failure> {
         let stream = Stream::connect(endpoint, tls, patience)?;
-        Ok(Connection { stream, parser: Parser::new(), unanswered: 0 })
+        Ok(Connection { stream, parser: Parser::new(), unanswered: 0, is_known: false })
     }
 
     /// Sends a command and reads its reply; an error that the server reports is a reply.
@@ -103,10 +105,18 @@ impl Connection {
         let parsed = self.parser.parse_value((&mut patient).take(LONGEST_REPLY));
         match (patient.cause, parsed) {
             (Some(failure), _) => Err(failure),
-            (None, Ok(value)) => Ok(value),
+            (None, Ok(value)) => {
+                self.is_known = true;
+                Ok(value)
+            }
             (None, Err(error)) if error.kind() == redis::ErrorKind::Parse => Err(Failure::Broken(
                 "it does not speak the Redis protocol; is this the right port?".to_owned(),
             )),
+            // So does a server that speaks TLS.
+            (None, Err(error)) if error.is_io_error() && !self.is_known && !self.stream.is_encrypted() => {
+                let why = "the server closed the connection; if it speaks TLS, the URL begins with rediss://";
+                Err(Failure::Broken(why.to_owned()))
+            }
             (None, Err(error)) if error.is_io_error() => {
                 Err(Failure::Broken("the server closed the connection".to_owned()))
             }

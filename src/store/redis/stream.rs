@@ -48,6 +48,10 @@ impl Stream {
         }
     }
 
+    pub fn is_encrypted(&self) -> bool {
+        matches!(self, Stream::Tls(_))
+    }
+
     fn read_now(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
             Stream::Tcp(stream) => stream.read(buffer),
@@ -180,7 +184,7 @@ impl<'a> Patient<'a> {
 impl Read for Patient<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         // TLS may hold bytes, read and decrypted, of which poll(2) knows nothing.
-        if !matches!(self.stream, Stream::Tls(_)) {
+        if !self.stream.is_encrypted() {
             self.wait(PollFlags::POLLIN)?;
         }
         loop {

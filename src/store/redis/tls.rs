@@ -132,7 +132,9 @@ impl TlsStream {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     ready(stream.as_fd(), flags, patience).map_err(|failure| match failure {
                         Failure::TimedOut => Failure::Broken(
-                            "no answer to the TLS handshake in time; is this its TLS port?".to_owned(),
+                            "no answer to the TLS handshake in time; is this its TLS port, or should the URL begin \
+                             with redis://?"
+                                .to_owned(),
                         ),
                         other => other,
                     })?;
@@ -141,7 +143,7 @@ impl TlsStream {
                     // The server may want to know why we leave.
                     let _ = stream.send();
                     return Err(match (tls_error(&error), &files.ca) {
-                        (Some(Error::InvalidCertificate(CertificateError::UnknownIssuer)), Some(ca)) => {
+                        (Some(Error::InvalidCertificate(error)), Some(ca)) if is_of_a_stranger(error) => {
                             let ca = ca.display();
                             Failure::Broken(format!("its certificate is signed by nobody in --tls-ca {ca}"))
                         }
@@ -263,6 +265,11 @@ fn explain(error: &Error) -> Failure {
     Failure::Broken(why)
 }
 
+/// A bad signature is that of an authority whose name is known here, with another key: one that was made anew.
+fn is_of_a_stranger(error: &CertificateError) -> bool {
+    matches!(error, CertificateError::UnknownIssuer | CertificateError::BadSignature)
+}
+
 fn of_certificate(error: &CertificateError) -> String {
     match error {
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
@@ -271,7 +278,7 @@ fn of_certificate(error: &CertificateError) -> String {
         CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
             "its certificate is not valid yet; is the clock of this host right?".to_owned()
         }
-        CertificateError::UnknownIssuer => {
+        stranger if is_of_a_stranger(stranger) => {
             "its certificate is signed by nobody known here; --tls-ca FILE names whom to believe".to_owned()
         }
         CertificateError::NotValidForNameContext { presented, .. } => {
