@@ -4,7 +4,9 @@
 mod harness;
 
 mod answers;
+mod call;
 mod connections;
+mod encrypted;
 mod files;
 mod holder;
 mod scene;

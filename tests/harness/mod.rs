@@ -67,7 +67,8 @@ impl Store {
         Store::of(Redis::start())
     }
 
-    fn of(redis: Redis) -> Store {
+    /// With a Redis of this kind.
+    pub fn of(redis: Redis) -> Store {
         let url = redis.url();
         Store { url, redis: Some(redis), folder: Folder::new(), env: Vec::new(), authority: None }
     }
