@@ -30,7 +30,8 @@ impl Access {
         patience: &Patience,
     ) -> Result<Connection, StoreError> {
         let unreachable = |failure: Failure| failure.of(name);
-        let mut connection = Connection::open(endpoint, self.tls_files(), patience).map_err(unreachable)?;
+        let tls = self.tls.then_some(&self.tls_files);
+        let mut connection = Connection::open(endpoint, tls, patience).map_err(unreachable)?;
         let mut login = Vec::new();
         if let Some(password) = &self.password {
             login.push(redis::cmd("AUTH").arg(self.user.as_deref()).arg(password).take());
@@ -42,15 +43,6 @@ impl Access {
             let reply = connection.query(command, patience).map_err(unreachable)?;
             accepted(reply, name)?;
         }
-        if self.tls && login.is_empty() {
-            // In TLS 1.3 a server that does not accept our certificate says so behind the handshake. Any answer
-            // will do, also that this user may not ask.
-            connection.query(&redis::cmd("PING"), patience).map_err(unreachable)?;
-        }
         Ok(connection)
-    }
-
-    fn tls_files(&self) -> Option<&TlsFiles> {
-        self.tls.then_some(&self.tls_files)
     }
 }

@@ -97,8 +97,9 @@ impl Redis {
                 None => self.connect(patience)?,
             };
             let answer = connection.query(command, patience);
-            // An error reply means that nothing was done.
-            self.asked |= !matches!(answer, Ok(Value::ServerError(_)));
+            // An error reply means that nothing was done, and so does a certificate that is not accepted: in
+            // TLS 1.3 the server says that behind the handshake.
+            self.asked |= !matches!(answer, Ok(Value::ServerError(_)) | Err(Failure::Denied(_)));
             match answer {
                 Ok(reply) => {
                     self.connection = Some(connection);
