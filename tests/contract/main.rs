@@ -48,7 +48,6 @@ macro_rules! promises {
                 a_dead_waiter_of_acquire_is_skipped
                 who_moves_up_sees_the_holder_die
                 a_dead_holder_is_followed
-                deaths_while_taking_leave_the_store_usable
             }
             script {
                 a_killed_script_frees_its_lock
@@ -101,6 +100,7 @@ macro_rules! promises {
 macro_rules! crowds {
     ($store:ident) => {
         tests! { $store:
+            death { deaths_while_taking_leave_the_store_usable }
             witness {
                 fifty_workers_never_meet
                 readers_and_writers_never_meet
