@@ -17,107 +17,129 @@ mod taking;
 mod waiting;
 mod witness;
 
-/// One test for each store and promise. A new store is a new word.
-macro_rules! contract {
-    ($($store:ident)*) => { $(promises! { $store:
-        taking {
-            one_job_at_a_time
-            a_second_release_says_so
-            a_wrong_token_changes_nothing
-            a_lease_ends_with_its_ttl
-            min_hold_outlasts_the_job
-            a_release_is_final_while_min_hold_goes_on
-            a_job_may_take_its_own_lock_again
-            a_job_may_take_its_own_lock_again_below_another
-            a_lock_taken_by_hand_may_be_taken_again
-            a_job_does_not_outlive_the_lock_taken_by_hand
-            a_job_elsewhere_does_not_outlive_the_lock
-            a_lock_that_another_holds_at_the_end_is_lost
-            a_long_kill_after_leaves_time_to_renew
-        }
-        fencing { tokens_grow tokens_grow_when_the_store_forgets }
-        waiting {
-            first_come_first_served
-            nobody_overtakes_a_waiter
-            nobody_overtakes_a_waiter_when_a_lease_ends
-            giving_up_leaves_nothing
-            a_signal_ends_the_wait
-        }
-        death {
-            a_dead_waiter_is_skipped
-            a_dead_waiter_of_acquire_is_skipped
-            who_moves_up_sees_the_holder_die
-            a_dead_holder_is_followed
-            deaths_while_taking_leave_the_store_usable
-        }
-        script {
-            a_killed_script_frees_its_lock
-            a_script_that_ends_frees_its_lock
-            a_release_ends_the_keeper
-            a_lease_is_kept_while_the_script_runs
-            a_script_may_take_its_lock_again
-            a_lost_lock_ends_the_script
-            a_script_may_outlive_its_lock
-            a_dead_keeper_leaves_the_lease
-            a_keeper_that_is_told_to_end_gives_back
-            nobody_waits_for_a_script_that_has_ended
-            a_dead_acquire_leaves_no_lock
-            no_stream_is_held_open
-            a_job_without_its_lock_is_stopped
-        }
-        breaking { breaking_needs_a_yes breaking_stops_the_job_first breaking_ends_a_min_hold }
-        keys { odd_keys_are_keys odd_keys_are_apart }
-        shown { holder_and_waiters hostile_labels_are_harmless }
-        kinds {
-            readers_hold_it_together
-            a_reader_does_not_overtake_a_writer
-            readers_in_a_row_are_let_in_together
-            a_writer_waits_for_the_last_reader
-            permits_are_handed_over
-            one_kind_at_a_time
-            a_shared_lock_is_broken_for_all
-            a_permit_kept_by_min_hold
-            by_hand
-            a_writer_inside_readers_is_refused
-        }
-        several {
-            they_are_held_together
-            all_of_them_or_none
-            what_is_free_is_not_touched
-            what_is_held_is_kept_while_waiting
-            what_is_lost_while_waiting_is_taken_again
-            giving_up_gives_all_back
-            who_waits_for_one_does_not_hold_up_another
-            one_that_is_lost_ends_the_job
-            the_others_are_kept_for_a_job_that_goes_on
-            the_others_are_kept_for_a_script_that_goes_on
-            who_gives_up_half_way_holds_up_nobody
-            an_acquire_killed_half_way_leaves_nothing
-            some_of_them_may_be_held_around
-            by_hand_as_well
-            a_script_gives_them_back_one_by_one
-        }
-        witness {
-            fifty_workers_never_meet
-            readers_and_writers_never_meet
-            never_more_than_the_permits
-            holders_of_two_keys_never_meet
-            fifty_pairs_never_deadlock
-        }
-    })* };
-}
-
+/// One test for each store and promise.
 macro_rules! promises {
-    ($store:ident: $($file:ident { $($promise:ident)* })*) => {
-        mod $store {
-            $($(
-                #[test]
-                fn $promise() {
-                    crate::$file::$promise(&crate::harness::Store::$store());
-                }
-            )*)*
+    ($store:ident) => {
+        tests! { $store:
+            taking {
+                one_job_at_a_time
+                a_second_release_says_so
+                a_wrong_token_changes_nothing
+                a_lease_ends_with_its_ttl
+                min_hold_outlasts_the_job
+                a_release_is_final_while_min_hold_goes_on
+                a_job_may_take_its_own_lock_again
+                a_job_may_take_its_own_lock_again_below_another
+                a_lock_taken_by_hand_may_be_taken_again
+                a_job_does_not_outlive_the_lock_taken_by_hand
+                a_job_elsewhere_does_not_outlive_the_lock
+                a_lock_that_another_holds_at_the_end_is_lost
+                a_long_kill_after_leaves_time_to_renew
+            }
+            fencing { tokens_grow tokens_grow_when_the_store_forgets }
+            waiting {
+                first_come_first_served
+                nobody_overtakes_a_waiter
+                nobody_overtakes_a_waiter_when_a_lease_ends
+                giving_up_leaves_nothing
+                a_signal_ends_the_wait
+            }
+            death {
+                a_dead_waiter_is_skipped
+                a_dead_waiter_of_acquire_is_skipped
+                who_moves_up_sees_the_holder_die
+                a_dead_holder_is_followed
+            }
+            script {
+                a_killed_script_frees_its_lock
+                a_script_that_ends_frees_its_lock
+                a_release_ends_the_keeper
+                a_lease_is_kept_while_the_script_runs
+                a_script_may_take_its_lock_again
+                a_lost_lock_ends_the_script
+                a_script_may_outlive_its_lock
+                a_dead_keeper_leaves_the_lease
+                a_keeper_that_is_told_to_end_gives_back
+                nobody_waits_for_a_script_that_has_ended
+                a_dead_acquire_leaves_no_lock
+                no_stream_is_held_open
+                a_job_without_its_lock_is_stopped
+            }
+            breaking { breaking_needs_a_yes breaking_stops_the_job_first breaking_ends_a_min_hold }
+            keys { odd_keys_are_keys odd_keys_are_apart }
+            shown { holder_and_waiters hostile_labels_are_harmless }
+            kinds {
+                readers_hold_it_together
+                a_reader_does_not_overtake_a_writer
+                readers_in_a_row_are_let_in_together
+                a_writer_waits_for_the_last_reader
+                permits_are_handed_over
+                one_kind_at_a_time
+                a_shared_lock_is_broken_for_all
+                a_permit_kept_by_min_hold
+                by_hand
+                a_writer_inside_readers_is_refused
+            }
+            several {
+                they_are_held_together
+                all_of_them_or_none
+                what_is_free_is_not_touched
+                what_is_held_is_kept_while_waiting
+                what_is_lost_while_waiting_is_taken_again
+                giving_up_gives_all_back
+                who_waits_for_one_does_not_hold_up_another
+                one_that_is_lost_ends_the_job
+                the_others_are_kept_for_a_job_that_goes_on
+                the_others_are_kept_for_a_script_that_goes_on
+                who_gives_up_half_way_holds_up_nobody
+                an_acquire_killed_half_way_leaves_nothing
+                some_of_them_may_be_held_around
+                by_hand_as_well
+                a_script_gives_them_back_one_by_one
+            }
         }
     };
 }
 
-contract! { redis local }
+/// Many at once, for some seconds each.
+macro_rules! crowds {
+    ($store:ident) => {
+        tests! { $store:
+            death { deaths_while_taking_leave_the_store_usable }
+            witness {
+                fifty_workers_never_meet
+                readers_and_writers_never_meet
+                never_more_than_the_permits
+                holders_of_two_keys_never_meet
+                fifty_pairs_never_deadlock
+            }
+        }
+    };
+}
+
+macro_rules! tests {
+    ($store:ident: $($file:ident { $($promise:ident)* })*) => { $($(
+        #[test]
+        fn $promise() {
+            crate::$file::$promise(&crate::harness::Store::$store());
+        }
+    )*)* };
+}
+
+macro_rules! contract {
+    ($($store:ident: $($part:ident)*;)*) => { $(
+        mod $store {
+            $($part! { $store })*
+        }
+    )* };
+}
+
+// A new store is a new line. What is a Redis all the same needs no crowds of its own.
+contract! {
+    redis: promises crowds;
+    local: promises crowds;
+    redis62: promises;
+    tls: promises;
+    unix: promises;
+    acl: promises;
+}

@@ -199,7 +199,7 @@ impl Script {
             r#"cd "$1" && eval "$("$0" acquire --key X {options} --while-pid $$ --format env)"; until [ -e go ]; do sleep 0.01; done; {rest}"#
         );
         let folder = store.folder.path("").display().to_string();
-        let script = Redlock::under("bash", &["-c", &acquire, PROGRAM, &folder]).server(&store.url);
+        let script = store.reached_by(Redlock::under("bash", &["-c", &acquire, PROGRAM, &folder]));
         let running = script.open_stdin().spawn();
         let mut pids = None;
         eventually(Duration::from_secs(20), "the lock of the script", || {

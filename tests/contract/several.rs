@@ -240,7 +240,7 @@ pub fn a_script_gives_them_back_one_by_one(store: &Store) {
         "$0" release -k a || exit 8
         echo $$ > "$1"; read -r _"#;
     let script =
-        Redlock::under("bash", &["-c", script, program, &pid]).server(&store.url).open_stdin().spawn();
+        store.reached_by(Redlock::under("bash", &["-c", script, program, &pid])).open_stdin().spawn();
     pid_in(&store.folder.path("pid"));
     assert!(store.status("a")["holders"][0].is_null());
     await_renewal(store, "b");

@@ -101,7 +101,7 @@ pub fn a_lock_taken_by_hand_may_be_taken_again(store: &Store) {
         eval "$("$0" acquire --key X --ttl 1s --format env)"
         "$0" run --key X --ttl 1s -- sh -c 'sleep 2.5; "$0" run --key Y -- "$0" run --key X -- "$0" check && echo inner' "$0"
         "$0" run --key Y --ttl 1s -- "$0" run --key X --ttl 1s -- "$0" check && "$0" release"#;
-    let done = Redlock::under("sh", &["-c", script, PROGRAM]).server(&store.url).run().expect(0);
+    let done = store.reached_by(Redlock::under("sh", &["-c", script, PROGRAM])).run().expect(0);
     assert_eq!((done.stdout.as_str(), done.stderr.as_str()), ("inner\n", ""));
     store.redlock(&["run", "--key", "X", "--", "true"]).run().expect(0);
 }

@@ -4,7 +4,10 @@
 mod harness;
 
 mod answers;
+mod call;
+mod connections;
 mod doctor;
+mod encrypted;
 mod files;
 mod holder;
 mod scene;

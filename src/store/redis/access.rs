@@ -30,7 +30,8 @@ impl Access {
         patience: &Patience,
     ) -> Result<Connection, StoreError> {
         let unreachable = |failure: Failure| failure.of(name);
-        let mut connection = Connection::open(endpoint, patience).map_err(unreachable)?;
+        let tls = self.tls.then_some(&self.tls_files);
+        let mut connection = Connection::open(endpoint, tls, patience).map_err(unreachable)?;
         let mut login = Vec::new();
         if let Some(password) = &self.password {
             login.push(redis::cmd("AUTH").arg(self.user.as_deref()).arg(password).take());

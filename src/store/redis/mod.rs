@@ -10,7 +10,9 @@ mod refusal;
 mod reply;
 mod resolve;
 mod script;
+mod stream;
 mod subscription;
+mod tls;
 mod waiter;
 
 use std::time::Duration;
@@ -97,8 +99,9 @@ impl Redis {
                 None => self.connect(patience)?,
             };
             let answer = connection.query(command, patience);
-            // An error reply means that nothing was done.
-            self.asked |= !matches!(answer, Ok(Value::ServerError(_)));
+            // An error reply means that nothing was done, and so does a certificate that is not accepted: in
+            // TLS 1.3 the server says that behind the handshake.
+            self.asked |= !matches!(answer, Ok(Value::ServerError(_)) | Err(Failure::Denied(_)));
             match answer {
                 Ok(reply) => {
                     self.connection = Some(connection);
@@ -106,6 +109,9 @@ impl Redis {
                 }
                 Err(Failure::Broken(_)) if !self.repeated => self.repeated = true,
                 Err(Failure::Broken(why)) => return Err(self.unreachable(Failure::Broken(why))),
+                Err(failure @ (Failure::Denied(_) | Failure::Unusable(_))) => {
+                    return Err(self.unreachable(failure));
+                }
                 Err(failure) => {
                     self.unanswered.truncate(MOST_UNANSWERED - 1);
                     self.unanswered.insert(0, connection);

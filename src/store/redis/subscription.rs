@@ -3,6 +3,7 @@ use std::time::Duration;
 use redis::Value;
 
 use super::connection::{Connection, Failure};
+use super::refusal::{Refusal, explain, refusal};
 use super::script::{items, text};
 use crate::lock::Patience;
 
@@ -28,7 +29,10 @@ impl Subscription {
     ) -> Result<Subscription, Failure> {
         match connection.query(redis::cmd("SUBSCRIBE").arg(channel), patience)? {
             Value::Array(_) => Ok(Subscription { connection }),
-            Value::ServerError(error) => Err(Failure::Broken(super::refusal::explain(&error))),
+            Value::ServerError(error) if refusal(&error) == Refusal::Denied => {
+                Err(Failure::Denied(explain(&error)))
+            }
+            Value::ServerError(error) => Err(Failure::Broken(explain(&error))),
             _ => Err(Failure::Broken("SUBSCRIBE has an unknown answer".to_owned())),
         }
     }

@@ -127,7 +127,7 @@ impl Waiter {
                 Err(Failure::TimedOut) if ask_at.has_passed() => return Ok(true),
                 Err(Failure::TimedOut) => return Ok(false),
                 Err(Failure::Interrupted) => return Err(StoreError::Interrupted),
-                Err(Failure::Broken(_)) => {
+                Err(Failure::Broken(_) | Failure::Denied(_) | Failure::Unusable(_)) => {
                     self.subscription = None;
                     return Ok(true);
                 }

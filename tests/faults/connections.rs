@@ -1,0 +1,186 @@
+//! Servers that cannot be reached, are others than they should be, or do not let us in; and the ways to log in.
+
+use std::fs;
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::call::{CANARY, Call, logged_in, run, tls, with_user};
+use crate::harness::{Authority, Folder, Redis, Redlock, Store, Valid, eventually, free_port, least_acl};
+
+#[test]
+fn nobody_there() {
+    run(&format!("redis://127.0.0.1:{}", free_port())).fails(69, "connection refused");
+    let url = format!("rediss://127.0.0.1:{}", free_port());
+    run(&url).trusting(&Authority::new()).fails(69, "connection refused");
+    let folder = Folder::new();
+    let socket = folder.path("socket").display().to_string();
+    let none = Redlock::new(&["run", "-k", "X", "--", "true"]).server(&format!("redis+unix://{socket}"));
+    let none = none.run().expect(69);
+    assert!(none.line().contains(&socket) && none.line().contains("no such file"), "{none:?}");
+}
+
+/// As behind a firewall that drops what it does not like.
+#[test]
+fn no_answer_to_the_connection() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("its number");
+    // SAFETY: listen(2) on a socket that listens only changes the length of its queue.
+    assert_eq!(unsafe { libc::listen(listener.as_raw_fd(), 0) }, 0);
+    let mut queue = Vec::new();
+    while let Ok(stream) = TcpStream::connect_timeout(&address, Duration::from_millis(200)) {
+        queue.push(stream);
+        assert!(queue.len() < 100, "the queue is never full");
+    }
+    run(&format!("redis://{address}")).fails(69, "no answer in time");
+    run(&format!("rediss://{address}")).trusting(&Authority::new()).fails(69, "no answer in time");
+}
+
+#[test]
+fn no_answer_to_a_request() {
+    let redis = Redis::with(&["--requirepass", CANARY]);
+    redis.pause();
+    run(&redis.url()).fails(69, "no answer in time");
+}
+
+/// In a network of its own, with a name server that says nothing, and with none.
+#[test]
+fn names_that_are_not_found() {
+    // No DNS name has a label as long as that, so that nobody is asked.
+    run(&format!("redis://{}.example:6379", "x".repeat(70))).fails(69, "its name cannot be resolved");
+    let folder = Folder::new();
+    let resolv_conf = folder.path("resolv.conf");
+    fs::write(&resolv_conf, "nameserver 127.0.0.1\n").expect("a file");
+    const SILENT: &str = "import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); \
+                          s.bind(('127.0.0.1', 53)); print(flush=True); s.recv(1); s.recv(1); s.recv(1)";
+    let server = format!("coproc python3 -c \"{SILENT}\"; read -r <&\"${{COPROC[0]}}\"");
+    for (server, words) in
+        [("true", "its name cannot be resolved"), (&server, "its name could not be resolved in time")]
+    {
+        let script =
+            format!("ip link set lo up && mount --bind \"$0\" /etc/resolv.conf && {{ {server}; }} && \"$@\"");
+        let path = resolv_conf.display().to_string();
+        let program = env!("CARGO_BIN_EXE_redlock");
+        let args = ["-rmnpf", "--kill-child", "bash", "-c", &script, &path, program];
+        let args = [&args[..], &["run", "-k", "X", "--connect-timeout", "1s", "--", "true"]].concat();
+        let shown = "redis://locks.example:6379".to_owned();
+        let redlock = Redlock::under("unshare", &args).server(&logged_in(&shown, ""));
+        Call { redlock, shown }.fails(69, words);
+    }
+}
+
+#[test]
+fn another_protocol() {
+    let authority = Authority::new();
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("its number");
+    std::thread::spawn(move || {
+        use std::io::{Read, Write};
+        for mut stream in listener.incoming().flatten() {
+            let _ = stream.read(&mut [0; 4096]);
+            let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n");
+        }
+    });
+    run(&format!("redis://{address}")).fails(69, "it does not speak the Redis protocol");
+    run(&format!("rediss://{address}")).trusting(&authority).fails(69, "it does not speak TLS");
+
+    let plain = Redis::with(&["--requirepass", CANARY]);
+    let url = plain.url().replace("redis:", "rediss:");
+    run(&url).trusting(&authority).fails(69, "should the URL begin with redis://?");
+
+    let encrypted = tls(&authority.sign(&["127.0.0.1"], Valid::Now));
+    let url = encrypted.url().replace("rediss:", "redis:");
+    run(&url).fails(69, "rediss://");
+    // Also without a login.
+    let redlock = Redlock::new(&["run", "-k", "X", "--", "true"]).server(&url);
+    Call { redlock, shown: url }.fails(69, "rediss://");
+}
+
+#[test]
+fn logins() {
+    let store = Store::with_user("locks on >PASSWORD ~* &* +@all");
+    let url = store.redis.as_ref().map(Redis::url).unwrap_or_default();
+    let redis = store.redis.as_ref().expect("a Redis");
+    redis.cli(&["ACL", "SETUSER", "default", "resetpass", ">another"]);
+    let file = store.folder.path("password");
+    fs::write(&file, format!("{CANARY}\n")).expect("a password file");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).expect("its mode");
+    let call = |url: &str| {
+        let redlock = Redlock::new(&["run", "-v", "-k", "X", "--", "echo", "started"]).server(url);
+        Call { redlock, shown: url.to_owned() }
+    };
+    with_user(&url, "locks").works();
+    call(&url).with("REDLOCK_USER", Path::new("locks")).with("REDLOCK_PASSWORD_FILE", &file).works();
+    call(&url).with("REDLOCK_USER", Path::new("locks")).with("REDISCLI_AUTH", Path::new(CANARY)).works();
+    let with_name = url.replace("://", "://locks@");
+    call(&with_name).with("REDLOCK_PASSWORD_FILE", &file).works();
+    call(&with_name).with("REDISCLI_AUTH", Path::new(CANARY)).works();
+    // The file is stronger than the variable.
+    let wrong = Path::new("wrong");
+    call(&with_name).with("REDLOCK_PASSWORD_FILE", &file).with("REDISCLI_AUTH", wrong).works();
+
+    call(&url).fails(77, "it wants a password");
+    run(&url).fails(77, "check --user and the password");
+    with_user(&url, "nobody").fails(77, "check --user and the password");
+    call(&url).with("REDISCLI_AUTH", Path::new("wrong-canary")).fails(77, "WRONGPASS");
+    let open = Redis::start();
+    with_user(&open.url(), "locks").fails(77, "WRONGPASS");
+    run(&open.url()).fails(77, "the server has no password; leave it out");
+}
+
+/// The user of the manual page, outside of what it may do.
+#[test]
+fn permissions() {
+    let store = Store::with_user(&least_acl());
+    let url = store.redis.as_ref().map(Redis::url).unwrap_or_default();
+    let line = with_user(&url, "locks").fails(77, "permission").stderr;
+    assert!(!line.contains("may stay locked"), "{line}");
+    store.redlock(&["run", "-k", "deploy:x", "--", "true"]).run().expect(0);
+    store.redis.as_ref().expect("a Redis").cli(&["ACL", "SETUSER", "locks", "-subscribe"]);
+    let _holder = store.hold("deploy:x", &[]);
+    let redlock = store.redlock(&["run", "-k", "deploy:x", "--wait", "10s", "--", "true"]);
+    Call { redlock, shown: url }.fails(77, "'subscribe' command");
+}
+
+#[test]
+fn over_ipv6() {
+    if TcpListener::bind("[::1]:0").is_err() {
+        println!("there is no IPv6 here");
+        return;
+    }
+    let redis = Redis::with(&["--bind", "127.0.0.1", "::1", "--requirepass", CANARY]);
+    run(&format!("redis://[::1]:{}", redis.port)).works();
+    let authority = Authority::new();
+    let papers = authority.sign(&["::1"], Valid::Now);
+    let args = ["--bind", "127.0.0.1", "::1", "--tls-auth-clients", "no", "--requirepass", CANARY];
+    let encrypted = Redis::with_tls(&papers, &papers, &args);
+    run(&format!("rediss://[::1]:{}", encrypted.port)).trusting(&authority).works();
+    run(&encrypted.url()).trusting(&authority).fails(69, "its certificate is for other names");
+    run(&format!("redis://[::1]:{}", free_port())).fails(69, "connection refused");
+}
+
+/// Locks in one database do not meet those in another.
+#[test]
+fn databases_are_apart() {
+    let store = Store::redis();
+    let mut third = Store::local();
+    third.url = format!("{}/3", store.url);
+    let (here, there) = (store.hold("X", &[]), third.hold("X", &[]));
+    let waiter = third.wait_in_line("X", "third", &[]);
+    third.await_waiters("X", 1);
+    assert_eq!(store.waiters("X"), 0);
+    assert_ne!(store.status("X")["holders"][0]["pid"], third.status("X")["holders"][0]["pid"]);
+    there.let_go().expect(0);
+    waiter.finish().expect(0);
+    assert_eq!(third.order(), ["third"]);
+    store.redlock(&["run", "-k", "X", "--", "true"]).run().expect(75);
+    here.let_go().expect(0);
+    let redis = store.redis.as_ref().expect("a Redis");
+    assert_eq!(redis.cli(&["-n", "3", "EXISTS", "redlock:{X}:state:X"]), "1");
+    let beyond = format!("{}/99", store.url);
+    let redlock = Redlock::new(&["run", "-k", "X", "--", "true"]).server(&beyond);
+    Call { redlock, shown: beyond }.fails(69, "out of range");
+    eventually(Duration::from_secs(1), "nothing is held", || redis.cli(&["EXISTS", "X"]) == "0");
+}

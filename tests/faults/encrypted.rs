@@ -1,0 +1,139 @@
+//! TLS: who the server is, who we are, and what is said when that is not as it should be.
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+
+use crate::call::{CANARY, Call, run, tls};
+use crate::harness::{Authority, Folder, Redis, Redlock, Store, Valid, free_port};
+
+#[test]
+fn no_answer_to_the_handshake() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("rediss://{}", listener.local_addr().expect("its number"));
+    let authority = Authority::new();
+    run(&url).trusting(&authority).fails(69, "no answer to the TLS handshake in time");
+
+    let args = ["run", "-k", "X", "--connect-timeout", "60s", "--", "true"];
+    let redlock = Redlock::new(&args).server(&url).env("REDLOCK_TLS_CA", authority.file()).spawn();
+    let _first = listener.accept().expect("the first one");
+    let (_second, _) = listener.accept().expect("the second one");
+    let start = Instant::now();
+    redlock.signal(Signal::SIGINT);
+    assert_eq!(redlock.finish().code(), -2);
+    assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+}
+
+#[test]
+fn certificates_of_others() {
+    let (authority, stranger) = (Authority::new(), Authority::new());
+    let with = |names: &[&str], valid| tls(&authority.sign(names, valid));
+
+    let good = with(&["127.0.0.1", "localhost"], Valid::Now);
+    run(&good.url()).trusting(&authority).works();
+    run(&good.url().replace("127.0.0.1", "localhost")).trusting(&authority).works();
+    // As a root of the system.
+    run(&good.url()).with("SSL_CERT_FILE", &authority.file()).works();
+    run(&good.url()).with("SSL_CERT_FILE", &stranger.file()).fails(69, "--tls-ca FILE names whom to believe");
+    let why = format!("its certificate is signed by nobody in --tls-ca {}", stranger.file().display());
+    run(&good.url()).trusting(&stranger).with("SSL_CERT_FILE", &authority.file()).fails(69, &why);
+    // One that was made anew has the name of the old one.
+    let [old, new] = [Authority::named("mine"), Authority::named("mine")];
+    let made_anew = tls(&new.sign(&["127.0.0.1"], Valid::Now));
+    run(&made_anew.url()).trusting(&old).fails(69, "its certificate is signed by nobody in --tls-ca");
+
+    run(&with(&["127.0.0.1"], Valid::UntilYear(2020)).url())
+        .trusting(&authority)
+        .fails(69, "its certificate has expired");
+    run(&with(&["127.0.0.1"], Valid::FromYear(3000)).url())
+        .trusting(&authority)
+        .fails(69, "its certificate is not valid yet");
+    let named = with(&["a.example", "10.0.0.1", "*.b.example"], Valid::Now);
+    let why = "its certificate is for other names (a.example, 10.0.0.1, *.b.example)";
+    run(&named.url()).trusting(&authority).fails(69, why);
+    run(&named.url().replace("127.0.0.1", "localhost")).trusting(&authority).fails(69, why);
+    run(&with(&[], Valid::Now).url()).trusting(&authority).fails(69, "for no name at all");
+    // What a certificate says is no text for a terminal.
+    let hostile = with(&["\u{1b}]0;x\u{7}a.example"], Valid::Now);
+    let line = run(&hostile.url()).trusting(&authority).fails(69, "a.example").stderr;
+    assert!(!line.trim_end().contains(char::is_control), "{line:?}");
+}
+
+#[test]
+fn certificates_of_ours() {
+    let (authority, stranger) = (Authority::new(), Authority::new());
+    let papers = authority.sign(&["127.0.0.1"], Valid::Now);
+    let redis = Redis::with_tls(&papers, &papers, &["--requirepass", CANARY]);
+    let url = redis.url();
+    let call = || run(&url).trusting(&authority);
+    call().showing(&authority.sign(&["me"], Valid::Now)).works();
+    call().fails(77, "it wants a certificate: --tls-cert FILE and --tls-key FILE");
+    call().showing(&stranger.sign(&["me"], Valid::Now)).fails(77, "it does not know who signed it");
+    call().showing(&authority.sign(&["me"], Valid::UntilYear(2020))).fails(77, "it has expired");
+
+    // Without a login nothing is asked before the lock itself; the answer is the same.
+    let open = Redis::with_tls(&papers, &papers, &[]);
+    let redlock = Redlock::new(&["run", "-k", "X", "--", "true"]).server(&open.url());
+    Call { redlock, shown: open.url() }.trusting(&authority).fails(77, "it wants a certificate");
+}
+
+/// They are read before anything is contacted.
+#[test]
+fn files_that_are_no_good() {
+    let authority = Authority::new();
+    let [mine, other] = ["mine", "other"].map(|name| authority.sign(&[name], Valid::Now));
+    let url = format!("rediss://127.0.0.1:{}", free_port());
+    let folder = Folder::new();
+    let (missing, text, broken) = (folder.path("missing"), folder.path("text"), folder.path("broken"));
+    fs::write(&text, "no certificate\n").expect("a file");
+    fs::write(&broken, "-----BEGIN CERTIFICATE-----\n????\n-----END CERTIFICATE-----\n").expect("a file");
+    let call = || run(&url).trusting(&authority);
+    for (bad, why) in [(&missing, "No such file"), (&text, "no certificate in it"), (&broken, "no PEM file")]
+    {
+        let in_file = |option: &str| format!("{option} {}: ", bad.display());
+        for line in [
+            run(&url).with("REDLOCK_TLS_CA", bad).fails(78, why),
+            call().showing(&mine).with("REDLOCK_TLS_CERT", bad).fails(78, why),
+        ] {
+            assert!(
+                line.stderr.contains(&in_file("--tls-ca")) || line.stderr.contains(&in_file("--tls-cert")),
+                "{line:?}"
+            );
+        }
+    }
+    call().showing(&mine).with("REDLOCK_TLS_KEY", &missing).fails(78, "No such file");
+    call().showing(&mine).with("REDLOCK_TLS_KEY", &text).fails(78, "there is no key in it");
+    call().showing(&mine).with("REDLOCK_TLS_KEY", &other.key).fails(78, "it is not the key of --tls-cert");
+    let alone = |name: &str, path: &Path, why: &str| {
+        let line = call().with(name, path).fails(78, why);
+        assert!(line.stderr.contains(&path.display().to_string()), "{line:?}");
+    };
+    alone("REDLOCK_TLS_CERT", &mine.cert, "it needs its --tls-key");
+    alone("REDLOCK_TLS_KEY", &mine.key, "it needs its --tls-cert");
+    // Who does not encrypt needs none of them.
+    let redis = Redis::with(&["--requirepass", CANARY]);
+    run(&redis.url()).with("REDLOCK_TLS_CA", &missing).works();
+}
+
+/// More than one record, and more than the socket tells of: what was decrypted is read to its end.
+#[test]
+fn long_answers_are_read_to_their_end() {
+    const MANY: usize = 2000;
+    let store = Store::tls();
+    let redis = store.redis.as_ref().expect("a Redis");
+    let token = store.redlock(&["acquire", "-k", "X"]).run().expect(0).stdout;
+    let members = (0..MANY).flat_map(|n| [n.to_string(), format!("token-{n} exclusive {}", "x".repeat(200))]);
+    let members: Vec<String> = members.collect();
+    let words: Vec<&str> =
+        ["ZADD", "redlock:{X}:queue:X"].into_iter().chain(members.iter().map(String::as_str)).collect();
+    assert_eq!(redis.cli(&words), MANY.to_string());
+    assert_eq!(store.waiters("X"), MANY);
+    // A connection that broke is opened anew, encrypted.
+    let job = store.hold("Y", &[]);
+    redis.cli(&["CLIENT", "KILL", "TYPE", "normal"]);
+    job.let_go().expect(0);
+    store.redlock(&["release", "-k", "X", "--token", token.trim()]).run().expect(0);
+}
