@@ -6,5 +6,6 @@ mod harness;
 mod answers;
 mod files;
 mod holder;
+mod quorum;
 mod scene;
 mod server;

@@ -4,6 +4,7 @@
 mod program;
 mod proxy;
 mod pty;
+mod quorum;
 mod redis;
 mod witness;
 
@@ -15,6 +16,7 @@ use std::{fs, process, thread};
 pub use program::{Finished, Redlock, Running, await_file, children, is_alive, pid_in, with_default_signals};
 pub use proxy::{Fault, Proxy};
 pub use pty::Pty;
+pub use quorum::urls;
 pub use redis::{Redis, free_port};
 pub use witness::{Rules, Witness};
 
@@ -54,22 +56,25 @@ impl Drop for Folder {
 pub struct Store {
     pub url: String,
     pub redis: Option<Redis>,
+    /// The servers of a quorum.
+    pub members: Vec<Redis>,
     pub folder: Folder,
 }
 
 impl Store {
     pub fn redis() -> Store {
         let redis = Redis::start();
-        Store { url: redis.url(), redis: Some(redis), folder: Folder::new() }
+        Store { url: redis.url(), redis: Some(redis), members: Vec::new(), folder: Folder::new() }
     }
 
     pub fn local() -> Store {
         let folder = Folder::new();
-        Store { url: format!("local:{}", folder.path("locks.db").display()), redis: None, folder }
+        let url = format!("local:{}", folder.path("locks.db").display());
+        Store { url, redis: None, members: Vec::new(), folder }
     }
 
     pub fn is_local(&self) -> bool {
-        self.redis.is_none()
+        self.url.starts_with("local:")
     }
 
     /// The program, with this store as its server.
@@ -103,6 +108,7 @@ impl Store {
 
     /// The store loses all that it knows.
     pub fn lose_everything(&self) {
+        self.members.iter().for_each(|member| assert_eq!(member.cli(&["flushall"]), "OK"));
         match &self.redis {
             Some(redis) => assert_eq!(redis.cli(&["flushall"]), "OK"),
             None => ["", "-wal", "-shm", "-journal"].iter().for_each(|end| {
@@ -121,6 +127,9 @@ impl Store {
 
     /// How many wait for the key.
     pub fn waiters(&self, key: &str) -> usize {
+        if !self.members.is_empty() {
+            return self.listeners(key);
+        }
         self.status(key)["waiters"].as_array().map_or(0, Vec::len)
     }
 

@@ -24,6 +24,8 @@ pub struct Connection {
     parser: Parser,
     /// Requests whose replies have not been read.
     unanswered: usize,
+    /// Replies to what was sent before a query.
+    passed_over: Vec<Value>,
 }
 
 /// Why there is no reply.
@@ -55,7 +57,7 @@ impl Connection {
     /// Connects, and sends nothing.
     pub fn open(endpoint: &Endpoint, patience: &Patience) -> Result<Connection, Failure> {
         let stream = Stream::connect(endpoint, patience)?;
-        Ok(Connection { stream, parser: Parser::new(), unanswered: 0 })
+        Ok(Connection { stream, parser: Parser::new(), unanswered: 0, passed_over: Vec::new() })
     }
 
     /// Sends a command and reads its reply; an error that the server reports is a reply.
@@ -71,9 +73,15 @@ impl Connection {
 
     /// Reads a reply that nobody waited for.
     pub fn skip_reply(&mut self, patience: &Patience) -> Result<(), Failure> {
-        self.read(patience)?;
+        let reply = self.read(patience)?;
+        self.passed_over.push(reply);
         self.unanswered -= 1;
         Ok(())
+    }
+
+    /// The replies to what was sent and not waited for, each of them once.
+    pub fn passed_over(&mut self) -> Vec<Value> {
+        std::mem::take(&mut self.passed_over)
     }
 
     /// Sends a command without waiting for its reply.
@@ -113,6 +121,13 @@ impl Connection {
     /// Whether an answer is out that was not waited for.
     pub fn is_waiting(&self) -> bool {
         self.unanswered > 0
+    }
+}
+
+impl AsFd for Connection {
+    /// Readable when something can be read.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.fd()
     }
 }
 

@@ -1,6 +1,13 @@
 -- Gives the lock back. ARGV 3: the place in the queue to leave, which also cancels the grant: then its
--- min-hold does not count; or ''.
+-- min-hold does not count; or ''. ARGV 4 and 5, of a quorum only: the channel on which its waiters hear that a
+-- lock is given back, and what they hear.
 local member = ARGV[3]
+if ARGV[4] then
+  local value = redis.call('GET', lock)
+  if value == me or value == 'broken:' .. me or redis.call('HGET', holders, me) then
+    redis.call('PUBLISH', ARGV[4], ARGV[5])
+  end
+end
 local was_first = member ~= '' and redis.call('ZRANK', queue, member) == 0
 if member ~= '' then
   redis.call('ZREM', queue, member)
