@@ -8,6 +8,7 @@ mod contender;
 mod identity;
 mod member;
 mod round;
+mod view;
 mod vote;
 
 use std::time::Duration;
@@ -323,7 +324,7 @@ impl Store for Quorum {
         // A holder may be known to those who answer last.
         round.linger(LINGER);
         match is_quorate(&round.replies) {
-            true => Ok(vote::status(keys, round.replies)),
+            true => Ok(view::status(keys, round.replies)),
             false => Err(failure(round.replies, council.names())),
         }
     }
@@ -345,6 +346,6 @@ impl Store for Quorum {
         });
         round.decide(patience, is_quorate)?;
         round.linger(LINGER);
-        known(vote::broken(&mut round.replies), round, council)
+        known(view::broken(&mut round.replies), round, council)
     }
 }

@@ -1,11 +1,10 @@
 //! What the answers of the servers mean together. More than half of all servers decide, also of those that
 //! do not answer.
 
-use std::mem::discriminant;
 use std::time::Duration;
 
 use super::member::{Returned, Told};
-use crate::lock::{Broken, Busy, FencingToken, Holding, Key, LockStatus, Metadata, Renewal, StoreError};
+use crate::lock::{Busy, FencingToken, Renewal, StoreError};
 
 /// What became of a question to one server.
 #[derive(Debug)]
@@ -191,68 +190,128 @@ pub fn left(replies: &[Reply<Option<Duration>>]) -> Option<Option<Duration>> {
     (lacking > replies.len() - needed).then_some(None)
 }
 
-/// What the servers know of these keys, or of all of which one knows something. A holder is one on a majority.
-pub fn status(keys: &[Key], replies: Vec<Reply<Vec<LockStatus>>>) -> Vec<LockStatus> {
-    let needed = majority(replies.len());
-    let mut known: Vec<LockStatus> = Vec::new();
-    for reply in replies {
-        if let Reply::Answer(locks) = reply {
-            known.extend(locks);
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lock::{Holding, Metadata};
+
+    fn granted(fence: u64) -> Reply<Told> {
+        Reply::Answer(Told::Granted(vec![FencingToken(fence)]))
+    }
+
+    /// Refused, as this process has the lock for so many milliseconds.
+    fn busy(pid: u32, left: u64) -> Reply<Told> {
+        let metadata = Some(Metadata { pid, ..Metadata::default() });
+        let holder = Holding { metadata, left: Some(Duration::from_millis(left)), ..Holding::default() };
+        let key = "X".parse().unwrap_or_else(|why| panic!("{why}"));
+        Reply::Answer(Told::Busy(Busy { key, holder: Some(holder), ahead: 0 }.into()))
+    }
+
+    fn down<T>() -> Reply<T> {
+        let (store, why) = ("s".to_owned(), "no answer in time".to_owned());
+        Reply::Failure(StoreError::Unreachable { store, why, transient: false })
+    }
+
+    #[test]
+    fn a_majority_of_all_grants() {
+        let highest = |replies: &[Reply<Told>]| match taken(replies) {
+            Some(Taken::Granted(fences)) => fences.first().map(|fence| fence.0),
+            _ => None,
+        };
+        assert_eq!(highest(&[granted(1), granted(3), granted(2), down(), Reply::Pending]), Some(3));
+        assert_eq!(highest(&[granted(1), granted(3), busy(1, 9), down(), Reply::Pending]), None);
+        // Half is not most.
+        assert_eq!(highest(&[granted(1), granted(1), down(), down()]), None);
+        assert!(taken(&[granted(1), granted(1), down(), down(), Reply::Pending]).is_none());
+    }
+
+    #[test]
+    fn one_holder_of_most_is_told_from_a_split_vote() {
+        let held = taken(&[busy(1, 30), busy(1, 10), busy(1, 20), granted(1), down()]);
+        // In 20 ms three could grant: the one that did, and two of those that are held.
+        let expected = Duration::from_millis(20);
+        assert!(matches!(held, Some(Taken::Held { free_in, .. }) if free_in == expected), "{held:?}");
+        for split in
+            [[busy(1, 9), busy(1, 9), busy(2, 9), granted(1)], [busy(1, 9), busy(1, 9), granted(1), down()]]
+        {
+            let replies: Vec<Reply<Told>> = split.into_iter().chain([down()]).collect();
+            assert!(matches!(taken(&replies), Some(Taken::Split(_))), "{replies:?}");
         }
     }
-    let mut keys = keys.to_vec();
-    if keys.is_empty() {
-        keys.extend(known.iter().map(|lock| lock.key.clone()));
-        keys.sort();
-        keys.dedup();
+
+    #[test]
+    fn it_is_settled_when_no_answer_can_change_it() {
+        let is_granted = |told: &Told| matches!(told, Told::Granted(_));
+        let settled = |replies: &[Reply<Told>]| is_settled(replies, is_granted);
+        assert!(settled(&[granted(1), granted(1), Reply::Pending]));
+        assert!(settled(&[busy(1, 9), down(), Reply::Pending]));
+        assert!(!settled(&[granted(1), down(), Reply::Pending]));
     }
-    let merged = |key: Key| {
-        let of_key = || known.iter().filter(|lock| lock.key == key);
-        let kind = of_key().filter(|lock| !lock.holders.is_empty()).map(|lock| lock.kind);
-        let kinds: Vec<_> = kind.collect();
-        let count = |kind| kinds.iter().filter(|other| **other == kind).count();
-        let kind = kinds.iter().copied().max_by_key(|kind| count(*kind)).unwrap_or_default();
-        let mut seen: Vec<(Option<&Metadata>, Vec<&Holding>)> = Vec::new();
-        for holder in of_key().flat_map(|lock| &lock.holders) {
-            match seen.iter_mut().find(|(who, _)| *who == holder.metadata.as_ref()) {
-                Some((_, same)) => same.push(holder),
-                None => seen.push((holder.metadata.as_ref(), vec![holder])),
-            }
+
+    #[test]
+    fn a_renewal_is_lost_only_when_it_is_sure() {
+        let vote = |letters: &str| {
+            let reply = |letter| match letter {
+                'e' => Reply::Answer(Renewal::Extended),
+                'h' => Reply::Answer(Renewal::Healed),
+                'r' => Reply::Answer(Renewal::Released),
+                'l' => Reply::Answer(Renewal::Lost(None)),
+                'o' => Reply::Answer(Renewal::Lost(Some(Holding::default()))),
+                'p' => Reply::Pending,
+                _ => down(),
+            };
+            let mut replies: Vec<Reply<Renewal>> = letters.chars().map(reply).collect();
+            let decided = is_renewed(&replies);
+            let word = match renewed(&mut replies) {
+                Some(Renewal::Extended) => "extended",
+                Some(Renewal::Healed) => "healed",
+                Some(Renewal::Released) => "released",
+                Some(Renewal::Lost(None)) => "lost",
+                Some(Renewal::Lost(Some(_))) => "another's",
+                None => "unknown",
+            };
+            (word, decided)
+        };
+        for (letters, word, decided) in [
+            ("eeepp", "extended", true),
+            ("eehpp", "healed", false),
+            ("eehdd", "healed", true),
+            ("hhhpp", "healed", true),
+            ("eellp", "unknown", false),
+            ("eelld", "unknown", true),
+            ("eelll", "lost", true),
+            ("rrrpp", "released", true),
+            ("rroll", "another's", true),
+            ("dddee", "unknown", true),
+            ("dddll", "unknown", true),
+        ] {
+            assert_eq!(vote(letters), (word, decided), "{letters}");
         }
-        let held = seen.into_iter().filter(|(_, same)| same.len() >= needed);
-        let mut holders: Vec<Holding> = held.map(|(_, same)| agreed(&same, needed)).collect();
-        holders.sort_by_key(|holder| holder.fence);
-        LockStatus { key, kind, holders, waiters: Vec::new() }
-    };
-    keys.into_iter().map(merged).collect()
-}
-
-/// One holder, as a majority knows him.
-fn agreed(same: &[&Holding], needed: usize) -> Holding {
-    let mut left: Vec<Duration> = same.iter().map(|held| held.left.unwrap_or(Duration::MAX)).collect();
-    left.sort();
-    let left = left[left.len().saturating_sub(needed)];
-    Holding {
-        metadata: same.first().and_then(|held| held.metadata.clone()),
-        fence: same.iter().filter_map(|held| held.fence).max(),
-        since: same.iter().filter_map(|held| held.since).min(),
-        left: (left != Duration::MAX).then_some(left),
-        broken: same.iter().any(|held| held.broken),
     }
-}
 
-/// What most servers did, where a majority did anything.
-pub fn broken(replies: &mut [Reply<Broken>]) -> Option<Broken> {
-    if !is_quorate(replies) {
-        return None;
+    #[test]
+    fn a_release_counts_what_was_given_back() {
+        let vote = |letters: &str| {
+            let reply = |letter| match letter {
+                'y' => Reply::Answer(Returned::Confirmed(true)),
+                'n' => Reply::Answer(Returned::Confirmed(false)),
+                '-' => Reply::Answer(Returned::Nothing),
+                's' => Reply::Answer(Returned::Sent),
+                _ => down(),
+            };
+            released(&letters.chars().map(reply).collect::<Vec<_>>())
+        };
+        assert_eq!(vote("yyyss"), Some(true));
+        assert_eq!(vote("yy--d"), Some(true));
+        assert_eq!(vote("ynnnd"), Some(false));
+        assert_eq!(vote("yysss"), None);
     }
-    let count = |one: &Broken| votes(replies, |other| discriminant(other) == discriminant(one));
-    // Of as many, the one that says who was told.
-    let foremost = answers(replies).max_by_key(|one| (count(one), matches!(one, Broken::Told(_))));
-    let foremost = discriminant(foremost?);
-    let mut same = replies.iter_mut().filter_map(|reply| match reply {
-        Reply::Answer(broken) if discriminant(broken) == foremost => Some(broken),
-        _ => None,
-    });
-    same.next().map(|broken| std::mem::replace(broken, Broken::Free))
+
+    #[test]
+    fn the_lease_is_as_long_as_a_majority_keeps_it() {
+        let ms = |millis| Reply::Answer(Some(Duration::from_millis(millis)));
+        assert_eq!(left(&[ms(1), ms(5), ms(3), ms(4), down()]), Some(Some(Duration::from_millis(3))));
+        assert_eq!(left(&[ms(1), ms(5), down(), down(), Reply::Answer(None)]), None);
+        assert_eq!(left(&[ms(1), Reply::Answer(None), Reply::Answer(None)]), Some(None));
+    }
 }
