@@ -95,7 +95,9 @@ impl Quorum {
         };
         let whom: Vec<bool> =
             round.replies.iter().map(|reply| !matches!(reply, Reply::Answer(Told::Busy(_)))).collect();
-        self.give_back(requests, &whom, None, Deadline::after(LINGER))?.linger(LINGER);
+        // As long as the servers need, not one that hangs: the process may end next.
+        let enough = (BootTime::now().since(sent) * 2).max(LINGER).min(timeout(first.ttl));
+        self.give_back(requests, &whom, None, Deadline::after(enough))?.linger(enough);
         let names = self.council()?.names();
         taken.map_err(|error| error.unwrap_or_else(|| failure(round.replies, names)))
     }
