@@ -96,7 +96,7 @@ def against(bench, name, command, members):
         if turn >= 3:
             ours.append(figures[0])
             theirs.append(figures[1])
-    bench.row("redlock run -- true, and the peer as a process", median(ours), median(theirs), "ms", None, name)
+    bench.row("run -- true, and the same by the peer", median(ours), median(theirs), "ms", None, name)
 
 
 def connected(bench, name, members):

@@ -81,7 +81,7 @@ impl Quorum {
             round.linger(LINGER);
         } else if decided.is_ok() && is_first {
             // Two names of one server are to be seen before the job starts, if both answer.
-            round.linger((BootTime::now().since(sent) / 2).min(LINGER));
+            round.linger((BootTime::now().since(sent) / 4).min(LINGER));
         }
         let fit = council.note_findings();
         let taken = match decided.and(fit).map(|()| vote::taken(&round.replies)) {
