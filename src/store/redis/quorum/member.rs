@@ -27,8 +27,10 @@ pub struct Errand {
     pub until: Deadline,
     /// The next errand ends this one: nobody waits for its answer any more then. What it sent stays sent.
     pub yields: bool,
-    pub run: Box<dyn FnOnce(&mut Member, &Patience) + Send>,
+    pub run: Box<Question>,
 }
+
+type Question = dyn FnOnce(&mut Member, &Patience) + Send;
 
 /// What a worker found out beside the answers.
 pub enum Finding {
