@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use std::{env, thread};
 
-use crate::harness::{Redis, Redlock, Store, Witness, eventually, urls};
+use crate::harness::{Fault, Proxy, Redis, Redlock, Store, Witness, eventually, urls};
 
 /// So that a restarted server knows what it promised.
 const DURABLE: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "always"];
@@ -181,6 +181,35 @@ fn a_refused_take_leaves_nothing() {
     eventually(Duration::from_secs(5), "nothing is left", || {
         store.members[4].cli(&["ping"]) == "PONG" && store.members[4].cli(&["get", "X"]).is_empty()
     });
+}
+
+/// A waiter takes with one owner token again and again. What it gave back in vain must not undo, carried out
+/// late, what it was granted since.
+#[test]
+fn a_late_cancel_undoes_nothing() {
+    let mut store = Store::quorum3();
+    let proxy = Proxy::to(store.members[0].port);
+    let url = format!("{} {} {}", proxy.url(), store.members[1].url(), store.members[2].url());
+    let witness = Witness::new();
+    let job = witness.job("3");
+    let job: Vec<&str> = job.iter().map(String::as_str).collect();
+    // The servers learn the scripts.
+    Redlock::new(&["run", "--key", "X", "--", "true"]).server(&url).run().expect(0);
+    store.members[2].kill();
+    store.members[1].cli(&["set", "X", "another", "px", "1000"]);
+    let asked = || store.members[1].commandstats()["evalsha"];
+    let before = asked();
+    proxy.set(Fault::Late(Duration::from_millis(2500)));
+    let args = [&["run", "--key", "X", "--wait", "20s", "--ttl", "10s", "-q", "--"][..], &job].concat();
+    let waiter = Redlock::new(&args).server(&url).spawn();
+    eventually(Duration::from_secs(5), "it asked", || asked() > before);
+    proxy.set(Fault::None);
+    eventually(Duration::from_secs(15), "the job", || witness.is_occupied());
+    while witness.is_occupied() {
+        let value = store.members[0].cli(&["get", "X"]);
+        assert!(!value.is_empty() || !witness.is_occupied(), "one server lost the lock");
+    }
+    waiter.finish().expect(0);
 }
 
 #[test]

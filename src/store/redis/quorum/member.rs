@@ -6,13 +6,14 @@ use std::thread;
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
+use super::super::connection::{Connection, Failure};
 use super::super::reply::{self, Taken};
 use super::super::script::Call;
 use super::super::subscription::Subscription;
 use super::super::{Address, Redis, take_call};
 use super::identity::{self, Identity};
 use crate::clock::Deadline;
-use crate::lock::{Busy, FencingToken, Key, Patience, Request, StoreError};
+use crate::lock::{Busy, FencingToken, Key, Patience, Renewal, Request, Store, StoreError};
 use crate::store::redis::keys::Names;
 
 /// The caller's end of the thread.
@@ -43,6 +44,11 @@ pub enum Finding {
 pub struct Member {
     index: usize,
     pub redis: Redis,
+    /// Connections on which something was given back without an answer: it may still be carried out, and must
+    /// not undo what is taken with the same token later.
+    unconfirmed: Vec<Connection>,
+    /// Such a connection broke; what was sent on it may be carried out all the same.
+    is_in_doubt: bool,
     is_known: bool,
     findings: mpsc::Sender<(usize, Finding)>,
 }
@@ -76,7 +82,14 @@ impl Worker {
         let (errands, orders) = mpsc::channel::<Errand>();
         let next = Arc::clone(&waiting);
         let work = move || {
-            let mut member = Member { index, redis: Redis::new(address), is_known: false, findings };
+            let mut member = Member {
+                index,
+                redis: Redis::new(address),
+                unconfirmed: Vec::new(),
+                is_in_doubt: false,
+                is_known: false,
+                findings,
+            };
             while let Ok(errand) = orders.recv() {
                 let _ = next.read();
                 let interrupt = errand.yields.then(|| next.as_fd());
@@ -109,6 +122,7 @@ impl Member {
         {
             self.listen(&first.key, patience);
         }
+        self.confirm(patience)?;
         if !self.is_known {
             self.ask_who(patience)?;
         }
@@ -129,21 +143,68 @@ impl Member {
     /// Takes a lock here that is ours on a majority.
     pub fn take_again(&mut self, request: &Request, patience: &Patience) {
         let requests = std::slice::from_ref(request);
-        let _ = self.redis.call(&take_call(request, requests, "once", ""), patience);
+        if self.confirm(patience).is_ok() {
+            let _ = self.redis.call(&take_call(request, requests, "once", ""), patience);
+        }
+    }
+
+    pub fn renew(
+        &mut self,
+        request: &Request,
+        fence: Option<FencingToken>,
+        patience: &Patience,
+    ) -> Result<Renewal, StoreError> {
+        if !self.unconfirmed.is_empty() {
+            self.confirm(patience)?;
+        }
+        self.redis.renew(request, fence, patience)
     }
 
     /// Gives locks back, behind every request that was not answered.
     pub fn give_back(&mut self, calls: &[Call], patience: &Patience) -> Result<Returned, StoreError> {
         let hung = self.redis.send_behind_unanswered(calls, patience);
-        if !hung.is_empty() && self.redis.connection.is_none() {
+        let mut released = !hung.is_empty();
+        self.unconfirmed.extend(hung);
+        if released && self.redis.connection.is_none() {
             return Ok(Returned::Sent);
         }
-        let mut released = !hung.is_empty();
         for call in calls {
             let reply = self.redis.call(call, patience)?;
             released |= self.redis.understood(reply::released(reply))? || self.redis.repeated;
         }
         Ok(Returned::Confirmed(released))
+    }
+
+    /// Waits for all answers that are out, so that nothing of before is carried out later.
+    fn confirm(&mut self, patience: &Patience) -> Result<(), StoreError> {
+        self.unconfirmed.append(&mut self.redis.unanswered);
+        while let Some(mut connection) = self.unconfirmed.pop() {
+            let answered = loop {
+                if !connection.is_waiting() {
+                    break Ok(());
+                }
+                if let Err(failure) = connection.skip_reply(patience) {
+                    break Err(failure);
+                }
+            };
+            match answered {
+                Ok(()) => self.redis.connection = Some(connection),
+                Err(Failure::Broken(_)) => self.is_in_doubt = true,
+                Err(failure) => {
+                    self.unconfirmed.push(connection);
+                    return Err(self.redis.unreachable(failure));
+                }
+            }
+        }
+        if self.is_in_doubt {
+            // A server that hung carries out what came on all connections before it answers new ones a second
+            // time; three, as it reads long requests in pieces of 16 kB.
+            for _ in 0..3 {
+                self.redis.query(&redis::cmd("PING"), patience)?;
+            }
+            self.is_in_doubt = false;
+        }
+        Ok(())
     }
 
     /// Whether nothing can be left here of what this process asked for.

@@ -246,8 +246,8 @@ impl Store for Quorum {
     ) -> Result<Renewal, StoreError> {
         let council = self.council()?;
         let asked = request.clone();
-        let mut round = council
-            .ask(patience.until, true, move |member, patience| member.redis.renew(&asked, fence, patience));
+        let mut round =
+            council.ask(patience.until, true, move |member, patience| member.renew(&asked, fence, patience));
         round.decide(patience, vote::is_renewed)?;
         let renewal = vote::renewed(&mut round.replies);
         if let Some(Renewal::Extended | Renewal::Healed) = renewal
