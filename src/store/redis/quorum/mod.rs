@@ -152,11 +152,6 @@ impl Quorum {
     }
 }
 
-/// Of the servers of a round: all.
-fn everybody(council: &Council) -> Vec<bool> {
-    vec![true; council.names().len()]
-}
-
 fn timeout(ttl: Ttl) -> Duration {
     (ttl.duration() / 8).max(LEAST_TIMEOUT)
 }
@@ -253,7 +248,9 @@ impl Store for Quorum {
         if let Some(Renewal::Extended | Renewal::Healed) = renewal
             && fence.is_some()
         {
-            // Where nobody holds it, it is taken anew: so a server that comes back counts again.
+            // Where nobody holds it, it is taken anew: so a server that comes back counts again, also a slow one.
+            let linger = (request.ttl.duration() / 20).min(patience.until.left() / 4);
+            let _ = round.gather(&Patience { until: Deadline::after(linger), ..*patience }, |_| false);
             let is_free = |reply: &Reply<Renewal>| matches!(reply, Reply::Answer(Renewal::Lost(None)));
             let whom: Vec<bool> = round.replies.iter().map(is_free).collect();
             let again = Request { min_hold: Duration::ZERO, ..request.clone() };
@@ -290,7 +287,7 @@ impl Store for Quorum {
         self.contender = None;
         let Some(council) = &mut self.council else { return Ok(()) };
         council.ears.fill_with(|| None);
-        let whom = everybody(council);
+        let whom = vec![true; council.names().len()];
         let mut round = self.give_back(requests, &whom, Some(&new_hint()), patience.until)?;
         let is_sure = |replies: &[Reply<Returned>]| {
             votes(replies, |returned| *returned != Returned::Sent) >= majority(replies.len())
