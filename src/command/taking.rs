@@ -43,6 +43,9 @@ impl Taking {
                 .messages
                 .note(format_args!("--min-hold {} is longer than --ttl {ttl}", DurationText(min_hold)));
         }
+        if let Some(advice) = context.server.advice() {
+            context.messages.warning(advice);
+        }
         let replicas = args.replicas.or(config.replicas).unwrap_or(0);
         let (kind, token, metadata) = (kind(args, config), OwnerToken::random(), metadata(label));
         let request = |key| {

@@ -106,6 +106,13 @@ impl ServerUrl {
         }
     }
 
+    /// What is accepted and does not help.
+    pub fn advice(&self) -> Option<String> {
+        let servers = self.addresses().len();
+        let is_even = servers > 0 && servers.is_multiple_of(2);
+        is_even.then(|| format!("{servers} servers survive no more failures than {}", servers - 1))
+    }
+
     /// The same server, for a process that leaves this folder.
     pub fn absolute(self) -> io::Result<ServerUrl> {
         match self {

@@ -66,6 +66,14 @@ class Bench:
         eventually("redis-server answers", lambda: "PONG" in self.redis_cli("ping"))
         return f"redis://127.0.0.1:{self.redis_port}"
 
+    def quorum(self, count):
+        """Independent servers: their ports and processes."""
+        servers = []
+        for _ in range(count):
+            self.redis()
+            servers.append((self.redis_port, self.processes[-1]))
+        return servers
+
     def redis_cli(self, *arguments):
         command = ["redis-cli", "-p", str(self.redis_port), *arguments]
         return subprocess.run(command, capture_output=True, text=True).stdout
@@ -114,6 +122,19 @@ class Bench:
             self.missed += not reached
             verdict = f"target <= {limit} {unit}  {'reached' if reached else 'not reached'}"
         print(f"{what:44} {ours:9.3f} {unit:3} {verdict}", flush=True)
+
+
+SILENT = [(os.POSIX_SPAWN_OPEN, 1, "/dev/null", os.O_WRONLY, 0)]
+
+
+def milliseconds(arguments, environment):
+    """From the start to the end of a process."""
+    start = time.perf_counter_ns()
+    pid = os.posix_spawn(arguments[0], arguments, environment, file_actions=SILENT)
+    _, status, _ = os.wait4(pid, 0)
+    took = (time.perf_counter_ns() - start) / 1e6
+    assert status == 0, arguments
+    return took
 
 
 def children(pid):

@@ -1,25 +1,11 @@
 """From start to end of `redlock run -- true`, against the same under flock(1) and `etcdctl lock`."""
 
-import os
 import shutil
-import time
 
-from bench import REDLOCK, median, run
+from bench import REDLOCK, median, milliseconds, run
 
 PAIRS = 300
 ETCD_PAIRS = 40
-
-
-def milliseconds(arguments, environment):
-    start = time.perf_counter_ns()
-    pid = os.posix_spawn(arguments[0], arguments, environment, file_actions=SILENT)
-    _, status, _ = os.wait4(pid, 0)
-    took = (time.perf_counter_ns() - start) / 1e6
-    assert status == 0, arguments
-    return took
-
-
-SILENT = [(os.POSIX_SPAWN_OPEN, 1, "/dev/null", os.O_WRONLY, 0)]
 
 
 def pairs(bench, ours, peer, count):

@@ -117,6 +117,65 @@ macro_rules! crowds {
     };
 }
 
+/// A quorum keeps no queue, so there is no order and nobody in it to be shown, and counts no permits.
+macro_rules! promises_of_a_quorum {
+    ($store:ident) => {
+        tests! { $store:
+            taking {
+                one_job_at_a_time
+                a_second_release_says_so
+                a_wrong_token_changes_nothing
+                a_lease_ends_with_its_ttl
+                min_hold_outlasts_the_job
+                a_release_is_final_while_min_hold_goes_on
+                a_job_may_take_its_own_lock_again
+                a_job_may_take_its_own_lock_again_below_another
+                a_lock_taken_by_hand_may_be_taken_again
+                a_job_does_not_outlive_the_lock_taken_by_hand
+                a_job_elsewhere_does_not_outlive_the_lock
+                a_lock_that_another_holds_at_the_end_is_lost
+                a_long_kill_after_leaves_time_to_renew
+            }
+            fencing { tokens_grow tokens_grow_when_the_store_forgets }
+            waiting { giving_up_leaves_nothing a_signal_ends_the_wait }
+            death { a_dead_holder_is_followed }
+            script {
+                a_killed_script_frees_its_lock
+                a_script_that_ends_frees_its_lock
+                a_release_ends_the_keeper
+                a_lease_is_kept_while_the_script_runs
+                a_script_may_take_its_lock_again
+                a_lost_lock_ends_the_script
+                a_script_may_outlive_its_lock
+                a_dead_keeper_leaves_the_lease
+                a_keeper_that_is_told_to_end_gives_back
+                nobody_waits_for_a_script_that_has_ended
+                a_dead_acquire_leaves_no_lock
+                no_stream_is_held_open
+                a_job_without_its_lock_is_stopped
+            }
+            breaking { breaking_needs_a_yes breaking_stops_the_job_first breaking_ends_a_min_hold }
+            keys { odd_keys_are_apart }
+            kinds { readers_hold_it_together a_writer_waits_for_the_last_reader a_shared_lock_is_broken_for_all }
+            several {
+                they_are_held_together
+                all_of_them_or_none
+                what_is_free_is_not_touched
+                what_is_held_is_kept_while_waiting
+                what_is_lost_while_waiting_is_taken_again
+                giving_up_gives_all_back
+                who_waits_for_one_does_not_hold_up_another
+                one_that_is_lost_ends_the_job
+                the_others_are_kept_for_a_job_that_goes_on
+                the_others_are_kept_for_a_script_that_goes_on
+                some_of_them_may_be_held_around
+                by_hand_as_well
+                a_script_gives_them_back_one_by_one
+            }
+        }
+    };
+}
+
 macro_rules! tests {
     ($store:ident: $($file:ident { $($promise:ident)* })*) => { $($(
         #[test]
@@ -142,4 +201,5 @@ contract! {
     tls: promises;
     unix: promises;
     acl: promises;
+    quorum3: promises_of_a_quorum;
 }

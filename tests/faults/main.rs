@@ -10,5 +10,6 @@ mod doctor;
 mod encrypted;
 mod files;
 mod holder;
+mod quorum;
 mod scene;
 mod server;

@@ -6,6 +6,7 @@ mod clock;
 mod program;
 mod proxy;
 mod pty;
+mod quorum;
 mod redis;
 mod witness;
 
@@ -18,6 +19,7 @@ pub use certificates::{Authority, Papers, Valid};
 pub use program::{Finished, Redlock, Running, await_file, children, is_alive, pid_in, with_default_signals};
 pub use proxy::{Fault, Proxy};
 pub use pty::Pty;
+pub use quorum::urls;
 pub use redis::{Redis, free_port};
 pub use witness::{Rules, Witness};
 
@@ -57,6 +59,8 @@ impl Drop for Folder {
 pub struct Store {
     pub url: String,
     pub redis: Option<Redis>,
+    /// The servers of a quorum.
+    pub members: Vec<Redis>,
     pub folder: Folder,
     /// The variables that say how to reach it.
     env: Vec<(&'static str, String)>,
@@ -71,7 +75,14 @@ impl Store {
     /// With a Redis of this kind.
     pub fn of(redis: Redis) -> Store {
         let url = redis.url();
-        Store { url, redis: Some(redis), folder: Folder::new(), env: Vec::new(), authority: None }
+        Store {
+            url,
+            redis: Some(redis),
+            members: Vec::new(),
+            folder: Folder::new(),
+            env: Vec::new(),
+            authority: None,
+        }
     }
 
     /// The oldest Redis that redlock works with.
@@ -119,6 +130,7 @@ impl Store {
         Store {
             url: format!("local:{}", folder.path("locks.db").display()),
             redis: None,
+            members: Vec::new(),
             folder,
             env: Vec::new(),
             authority: None,
@@ -126,7 +138,7 @@ impl Store {
     }
 
     pub fn is_local(&self) -> bool {
-        self.redis.is_none()
+        self.url.starts_with("local:")
     }
 
     /// The program, with this store as its server.
@@ -165,6 +177,7 @@ impl Store {
 
     /// The store loses all that it knows.
     pub fn lose_everything(&self) {
+        self.members.iter().for_each(|member| assert_eq!(member.cli(&["flushall"]), "OK"));
         match &self.redis {
             Some(redis) => assert_eq!(redis.cli(&["flushall"]), "OK"),
             None => ["", "-wal", "-shm", "-journal"].iter().for_each(|end| {
@@ -183,6 +196,9 @@ impl Store {
 
     /// How many wait for the key.
     pub fn waiters(&self, key: &str) -> usize {
+        if !self.members.is_empty() {
+            return self.listeners(key);
+        }
         self.status(key)["waiters"].as_array().map_or(0, Vec::len)
     }
 

@@ -12,6 +12,8 @@ pub enum Fault {
     Delay(Duration),
     /// Accepts and never answers.
     Stall,
+    /// Each request arrives this much later, also when the fault is over by then.
+    Late(Duration),
     /// Forwards requests, and closes the connection after this many bytes of the next reply. Once.
     CutReplyAt(usize),
     /// Answers the next request with something that is no Redis reply. Once.
@@ -78,8 +80,11 @@ fn carry(client: TcpStream, upstream: TcpStream, shared: &Arc<Mutex<Shared>>) {
     thread::spawn(move || {
         let mut chunk = [0; 65536];
         while let Ok(length @ 1..) = from_client.read(&mut chunk) {
-            let stalled = requests.lock().expect("the proxy").fault == Fault::Stall;
-            if !stalled && to_server.write_all(&chunk[..length]).is_err() {
+            let fault = requests.lock().expect("the proxy").fault;
+            if let Fault::Late(delay) = fault {
+                thread::sleep(delay);
+            }
+            if fault != Fault::Stall && to_server.write_all(&chunk[..length]).is_err() {
                 break;
             }
         }
@@ -101,7 +106,7 @@ fn carry(client: TcpStream, upstream: TcpStream, shared: &Arc<Mutex<Shared>>) {
                 fault
             };
             let written = match fault {
-                Fault::None => to_client.write_all(&chunk[..length]),
+                Fault::None | Fault::Late(_) => to_client.write_all(&chunk[..length]),
                 Fault::Delay(delay) => {
                     thread::sleep(delay);
                     to_client.write_all(&chunk[..length])

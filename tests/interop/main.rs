@@ -5,6 +5,7 @@ mod harness;
 
 mod both;
 mod peer;
+mod quorum;
 
 macro_rules! peers {
     ($($name:ident $peer:ident)*) => { $(

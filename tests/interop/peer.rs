@@ -33,10 +33,16 @@ pub struct Peer {
 
 impl Kind {
     pub fn start(&self, redis: &Redis, ttl_seconds: u32) -> Peer {
+        self.start_on(std::slice::from_ref(redis), ttl_seconds)
+    }
+
+    /// With these servers as its quorum, if it knows one.
+    pub fn start_on(&self, servers: &[Redis], ttl_seconds: u32) -> Peer {
+        let ports: Vec<String> = servers.iter().map(|server| server.port.to_string()).collect();
         let mut command = Command::new(self.program);
         command.current_dir(env!("CARGO_MANIFEST_DIR")).env("NODE_PATH", "target/peers/node_modules");
         command.args(self.script.map(|script| format!("tests/interop/peers/{script}")));
-        command.arg(redis.port.to_string()).arg("X").arg(ttl_seconds.to_string());
+        command.arg(ports.join(",")).arg("X").arg(ttl_seconds.to_string());
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         // SAFETY: the closure makes one system call.
         unsafe {

@@ -1,4 +1,5 @@
 use std::io::{Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
 
 use redis::{Cmd, Parser, Value};
 
@@ -19,6 +20,8 @@ pub struct Connection {
     unanswered: usize,
     /// A reply was read: it is a Redis server.
     is_known: bool,
+    /// Replies to what was sent before a query.
+    passed_over: Vec<Value>,
 }
 
 /// Why there is no reply.
@@ -61,7 +64,13 @@ impl Connection {
         patience: &Patience,
     ) -> Result<Connection, Failure> {
         let stream = Stream::connect(endpoint, tls, patience)?;
-        Ok(Connection { stream, parser: Parser::new(), unanswered: 0, is_known: false })
+        Ok(Connection {
+            stream,
+            parser: Parser::new(),
+            unanswered: 0,
+            is_known: false,
+            passed_over: Vec::new(),
+        })
     }
 
     /// Sends a command and reads its reply; an error that the server reports is a reply.
@@ -77,9 +86,15 @@ impl Connection {
 
     /// Reads a reply that nobody waited for.
     pub fn skip_reply(&mut self, patience: &Patience) -> Result<(), Failure> {
-        self.read(patience)?;
+        let reply = self.read(patience)?;
+        self.passed_over.push(reply);
         self.unanswered -= 1;
         Ok(())
+    }
+
+    /// The replies to what was sent and not waited for, each of them once.
+    pub fn passed_over(&mut self) -> Vec<Value> {
+        std::mem::take(&mut self.passed_over)
     }
 
     /// Sends a command without waiting for its reply.
@@ -127,5 +142,12 @@ impl Connection {
     /// Whether an answer is out that was not waited for.
     pub fn is_waiting(&self) -> bool {
         self.unanswered > 0
+    }
+}
+
+impl AsFd for Connection {
+    /// Readable when something can be read.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.fd()
     }
 }

@@ -25,6 +25,7 @@ pub static RENEW: Script = script!("renew.lua");
 pub static RELEASE: Script = script!("release.lua");
 pub static CHECK: Script = script!("check.lua");
 pub static BREAK: Script = script!("break.lua");
+pub static RAISE: Script = script!("raise.lua");
 pub static STATUS: Script = script!("status.lua");
 
 impl Script {

@@ -1,3 +1,4 @@
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use redis::Value;
@@ -39,14 +40,23 @@ impl Subscription {
 
     /// Waits for the next message.
     pub fn listen(&mut self, patience: &Patience) -> Result<News, Failure> {
+        let news = self.message(patience)?;
+        Ok(news.parse().map_or(News::Ask, |millis| News::First(Duration::from_millis(millis))))
+    }
+
+    /// The text of the next message.
+    pub fn message(&mut self, patience: &Patience) -> Result<String, Failure> {
         loop {
             let message = items(self.connection.read(patience)?);
             if text(message.first()) == "message" {
-                let news = text(message.get(2));
-                return Ok(news
-                    .parse()
-                    .map_or(News::Ask, |millis| News::First(Duration::from_millis(millis))));
+                return Ok(text(message.get(2)));
             }
         }
+    }
+}
+
+impl AsFd for Subscription {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.connection.as_fd()
     }
 }

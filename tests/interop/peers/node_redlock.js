@@ -3,8 +3,10 @@
 const { default: Redlock, ExecutionError } = require("redlock");
 const Redis = require("ioredis");
 
-const [port, name, ttl] = process.argv.slice(2);
-const redlock = new Redlock([new Redis(Number(port))], { retryCount: 0 });
+// PORT is one, or those of a quorum with commas between.
+const [ports, name, ttl] = process.argv.slice(2);
+const servers = ports.split(",").map((port) => new Redis(Number(port)));
+const redlock = new Redlock(servers, { retryCount: 0 });
 redlock.on("error", () => {}); // Reported by the promise, too.
 let lock;
 

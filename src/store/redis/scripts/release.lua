@@ -1,8 +1,15 @@
 -- Gives the locks back. ARGV 3: the place in their queues to leave, which also cancels the grants: then their
--- min-hold does not count; or ''. Returns for each lock whether this token held it.
-local member = ARGV[3]
+-- min-hold does not count; or ''. ARGV 4, of a quorum only: what those hear who wait for a lock that is given
+-- back. Returns for each lock whether this token held it.
+local member, hint = ARGV[3], ARGV[4]
 
 local function release()
+  if hint then
+    local value = redis.call('GET', lock)
+    if value == me or value == 'broken:' .. me or redis.call('HGET', holders, me) then
+      redis.call('PUBLISH', channel .. 'quorum:' .. lock, hint)
+    end
+  end
   local was_first = member ~= '' and redis.call('ZRANK', queue, member) == 0
   if member ~= '' then
     redis.call('ZREM', queue, member)

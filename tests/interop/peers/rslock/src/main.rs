@@ -7,9 +7,11 @@ use rslock::{Lock, LockError, LockManager};
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let [port, name, ttl] = &args[..] else { panic!("PORT NAME TTL") };
+    // PORT is one, or those of a quorum with commas between.
+    let [ports, name, ttl] = &args[..] else { panic!("PORT NAME TTL") };
     let ttl = Duration::from_secs(ttl.parse().expect("seconds"));
-    let mut manager = LockManager::new(vec![format!("redis://127.0.0.1:{port}")]);
+    let servers = ports.split(',').map(|port| format!("redis://127.0.0.1:{port}"));
+    let mut manager = LockManager::new(servers.collect::<Vec<_>>());
     manager.set_retry(1, Duration::from_millis(1));
     let mut held: Option<Lock> = None;
     for line in std::io::stdin().lines() {

@@ -1,0 +1,111 @@
+//! A waiter in a quorum. The servers keep no queue, as their orders could differ: who waits asks again when it
+//! hears that the lock was given back, after a random delay, so that not all ask at once.
+
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+use super::super::connection::Failure;
+use super::super::subscription::Subscription;
+use super::vote::Taken;
+use crate::clock::{BootTime, Deadline};
+use crate::lock::{Patience, StoreError};
+
+/// An idle waiter asks no more often than this, to find out what no hint said.
+const FALLBACK: Duration = Duration::from_secs(5);
+/// A holder that is not a redlock gives no hint: at first it is asked about this often, then more rarely.
+const POLL_FOREIGN: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
+/// Out of what time the random delay is.
+const WINDOW: (Duration, Duration) = (Duration::from_millis(2), Duration::from_secs(1));
+
+pub struct Contender {
+    /// The delay is a random part of this. It grows with every split vote and falls with every other.
+    window: Duration,
+    ask_at: Deadline,
+    /// The last hint that was heard: every server gives the same one.
+    hint: String,
+    poll: Duration,
+}
+
+impl Contender {
+    pub fn new() -> Contender {
+        Contender { window: WINDOW.0, ask_at: BootTime::now(), hint: String::new(), poll: Duration::ZERO }
+    }
+
+    /// Decides when to ask again after an answer for which it waited this long.
+    pub fn note(&mut self, taken: &Taken, took: Duration) {
+        let least = (took * 2).clamp(WINDOW.0, WINDOW.1);
+        let pause = match taken {
+            Taken::Granted(_) => Duration::ZERO,
+            Taken::Split(_) => {
+                self.window = (self.window * 2).clamp(least, WINDOW.1);
+                self.delay()
+            }
+            Taken::Held { by_redlock: false, .. } => {
+                self.poll = (self.poll * 3 / 2).clamp(POLL_FOREIGN.0, POLL_FOREIGN.1);
+                self.poll.mul_f64(0.5 + fastrand::f64())
+            }
+            Taken::Held { free_in, .. } => {
+                self.window = (self.window / 2).clamp(least, WINDOW.1);
+                let fallback = FALLBACK.mul_f64(1.0 + fastrand::f64() * 0.2);
+                // A little after the end: the servers count in whole milliseconds.
+                free_in.saturating_add(Duration::from_millis(2) + self.delay()).min(fallback)
+            }
+        };
+        self.ask_at = Deadline::after(pause);
+    }
+
+    /// Waits for a hint, or for the time to ask. `false` when the patience ends first.
+    pub fn wait(
+        &mut self,
+        ears: &mut [Option<Subscription>],
+        patience: &Patience,
+    ) -> Result<bool, StoreError> {
+        loop {
+            for ear in ears.iter_mut() {
+                self.hear(ear);
+            }
+            if self.ask_at.has_passed() {
+                return Ok(true);
+            }
+            if patience.until.has_passed() {
+                return Ok(false);
+            }
+            // poll(2) takes whole milliseconds; one more keeps the loop from spinning.
+            let millis = self.ask_at.min(patience.until).left().as_millis().saturating_add(1).min(60_000);
+            let fds = patience.interrupt.into_iter().chain(ears.iter().flatten().map(AsFd::as_fd));
+            let mut polled: Vec<PollFd> = fds.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
+            match poll(&mut polled, PollTimeout::from(millis as u16)) {
+                Ok(_) | Err(Errno::EINTR) => {}
+                Err(errno) => {
+                    let (store, why) = ("a quorum".to_owned(), errno.desc().to_owned());
+                    return Err(StoreError::Unusable { store, why });
+                }
+            }
+            if patience.interrupt.is_some() && polled.first().and_then(PollFd::any) == Some(true) {
+                return Err(StoreError::Interrupted);
+            }
+        }
+    }
+
+    /// Takes note of all hints that came. An ear that is of no more use is dropped.
+    fn hear(&mut self, ear: &mut Option<Subscription>) {
+        while let Some(subscription) = ear {
+            match subscription.message(&Patience::of(Duration::ZERO)) {
+                Ok(hint) if hint == self.hint => {}
+                Ok(hint) => {
+                    self.hint = hint;
+                    self.ask_at = self.ask_at.min(Deadline::after(self.delay()));
+                }
+                Err(Failure::TimedOut) => return,
+                Err(_) => *ear = None,
+            }
+        }
+    }
+
+    fn delay(&self) -> Duration {
+        self.window.mul_f64(fastrand::f64())
+    }
+}

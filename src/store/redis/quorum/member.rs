@@ -1,0 +1,261 @@
+//! One server of a quorum, in a thread of its own.
+
+use std::os::fd::AsFd;
+use std::sync::{Arc, mpsc};
+use std::thread;
+
+use nix::sys::eventfd::{EfdFlags, EventFd};
+
+use super::super::connection::{Connection, Failure};
+use super::super::reply::{self, Taken};
+use super::super::script::Call;
+use super::super::subscription::Subscription;
+use super::super::{Address, Redis, take_call};
+use super::identity::{self, Identity};
+use crate::clock::Deadline;
+use crate::lock::{Busy, FencingToken, Key, Patience, Renewal, Request, Store, StoreError};
+use crate::store::redis::keys::Names;
+
+/// The caller's end of the thread.
+pub struct Worker {
+    errands: mpsc::Sender<Errand>,
+    /// Counts the errands that were not begun.
+    waiting: Arc<EventFd>,
+}
+
+/// What a worker is told to do.
+pub struct Errand {
+    pub until: Deadline,
+    /// The next errand ends this one: nobody waits for its answer any more then. What it sent stays sent.
+    pub yields: bool,
+    pub run: Box<Question>,
+}
+
+type Question = dyn FnOnce(&mut Member, &Patience) + Send;
+
+/// What a worker found out beside the answers.
+pub enum Finding {
+    Identity(Identity),
+    /// Where the hints of this server are heard.
+    Ear(Subscription),
+}
+
+/// The server, as its worker has it.
+pub struct Member {
+    index: usize,
+    pub redis: Redis,
+    /// Connections on which something was given back without an answer: it may still be carried out, and must
+    /// not undo what is taken with the same token later.
+    unconfirmed: Vec<Connection>,
+    /// Such a connection broke; what was sent on it may be carried out all the same.
+    is_in_doubt: bool,
+    is_known: bool,
+    findings: mpsc::Sender<(usize, Finding)>,
+}
+
+/// The answer to a take.
+#[derive(Debug)]
+pub enum Told {
+    Granted(Vec<FencingToken>),
+    Busy(Box<Busy>),
+}
+
+/// The answer to what gives locks back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Returned {
+    /// Whether each of them was held.
+    Confirmed(Vec<bool>),
+    /// The server hangs; when it goes on, it carries this out behind everything else.
+    Sent,
+    /// Nothing was ever asked of this server.
+    Nothing,
+}
+
+impl Worker {
+    /// Starts the thread, which connects when it is told to do something.
+    pub fn start(
+        index: usize,
+        address: Address,
+        findings: mpsc::Sender<(usize, Finding)>,
+    ) -> std::io::Result<Worker> {
+        let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_SEMAPHORE;
+        let waiting = Arc::new(EventFd::from_flags(flags)?);
+        let (errands, orders) = mpsc::channel::<Errand>();
+        let next = Arc::clone(&waiting);
+        let work = move || {
+            let mut member = Member {
+                index,
+                redis: Redis::new(address),
+                unconfirmed: Vec::new(),
+                is_in_doubt: false,
+                is_known: false,
+                findings,
+            };
+            while let Ok(errand) = orders.recv() {
+                let _ = next.read();
+                let interrupt = errand.yields.then(|| next.as_fd());
+                (errand.run)(&mut member, &Patience { until: errand.until, interrupt });
+            }
+        };
+        let _runs_to_the_end = thread::Builder::new().name("member".to_owned()).spawn(work)?;
+        Ok(Worker { errands, waiting })
+    }
+
+    pub fn tell(&self, errand: Errand) {
+        // Counted before it can be begun.
+        let _ = self.waiting.write(1);
+        // A thread that is gone answers nothing, which is what a dead server does.
+        let _ = self.errands.send(errand);
+    }
+}
+
+impl Member {
+    /// Asks for locks, and the first time who the server is. With `listen`, its hints are heard from now on.
+    pub fn take(
+        &mut self,
+        call: &Call,
+        requests: &[Request],
+        listen: bool,
+        patience: &Patience,
+    ) -> Result<Told, StoreError> {
+        if let [first, ..] = requests
+            && listen
+        {
+            self.listen(&first.key, patience);
+        }
+        self.confirm(patience)?;
+        if !self.is_known {
+            self.ask_who(patience)?;
+        }
+        let reply = self.redis.call(call, patience);
+        if !self.is_known {
+            self.hear_who();
+        }
+        match self.redis.understood(reply::taken(reply?, requests))?? {
+            Taken::Granted(fences) => Ok(Told::Granted(fences)),
+            Taken::Busy { busy, .. } => Ok(Told::Busy(busy)),
+            Taken::Vanished { .. } => {
+                let key = requests.first().map(|request| request.key.clone());
+                self.redis.understood(key.map(|key| Told::Busy(Busy::by_unknown(key).into())))
+            }
+        }
+    }
+
+    /// Takes a lock here that is ours on a majority.
+    pub fn take_again(&mut self, request: &Request, patience: &Patience) {
+        let requests = std::slice::from_ref(request);
+        if self.confirm(patience).is_ok() {
+            let _ = self.redis.call(&take_call(request, requests, "once", ""), patience);
+        }
+    }
+
+    pub fn renew(
+        &mut self,
+        request: &Request,
+        fence: Option<FencingToken>,
+        patience: &Patience,
+    ) -> Result<Renewal, StoreError> {
+        if !self.unconfirmed.is_empty() {
+            self.confirm(patience)?;
+        }
+        self.redis.renew(request, fence, patience)
+    }
+
+    /// Gives locks back, behind every request that was not answered.
+    pub fn give_back(&mut self, call: &Call, patience: &Patience) -> Result<Returned, StoreError> {
+        let hung = self.redis.send_behind_unanswered(call, patience);
+        let is_unsure = !hung.is_empty();
+        self.unconfirmed.extend(hung);
+        if is_unsure && self.redis.connection.is_none() {
+            return Ok(Returned::Sent);
+        }
+        let reply = self.redis.call(call, patience)?;
+        let is_unsure = is_unsure || self.redis.repeated;
+        let released = self.redis.understood(reply::released(reply, call.keys().len()))?;
+        Ok(Returned::Confirmed(released.into_iter().map(|released| released || is_unsure).collect()))
+    }
+
+    /// Waits for all answers that are out, so that nothing of before is carried out later.
+    fn confirm(&mut self, patience: &Patience) -> Result<(), StoreError> {
+        self.unconfirmed.append(&mut self.redis.unanswered);
+        while let Some(mut connection) = self.unconfirmed.pop() {
+            let answered = loop {
+                if !connection.is_waiting() {
+                    break Ok(());
+                }
+                if let Err(failure) = connection.skip_reply(patience) {
+                    break Err(failure);
+                }
+            };
+            match answered {
+                Ok(()) => self.redis.connection = Some(connection),
+                Err(Failure::Broken(_)) => self.is_in_doubt = true,
+                Err(failure) => {
+                    self.unconfirmed.push(connection);
+                    return Err(self.redis.unreachable(failure));
+                }
+            }
+        }
+        if self.is_in_doubt {
+            // A server that hung carries out what came on all connections before it answers new ones a second
+            // time; three, as it reads long requests in pieces of 16 kB.
+            for _ in 0..3 {
+                self.redis.query(&redis::cmd("PING"), patience)?;
+            }
+            self.is_in_doubt = false;
+        }
+        Ok(())
+    }
+
+    /// Whether nothing can be left here of what this process asked for.
+    pub fn is_untouched(&self) -> bool {
+        !self.redis.asked
+    }
+
+    /// Tells those who wait that it makes sense to ask.
+    pub fn hint(&mut self, key: &Key, patience: &Patience) {
+        let _ = self.redis.query(redis::cmd("PUBLISH").arg(channel(key)).arg("broken"), patience);
+    }
+
+    fn listen(&mut self, key: &Key, patience: &Patience) {
+        // Who hears no hint asks later.
+        let opened = self
+            .redis
+            .connect(patience)
+            .ok()
+            .and_then(|connection| Subscription::open(connection, &channel(key), patience).ok());
+        if let Some(ear) = opened {
+            self.found(Finding::Ear(ear));
+        }
+    }
+
+    /// Asks who the server is, in one packet with the next request or just before it.
+    fn ask_who(&mut self, patience: &Patience) -> Result<(), StoreError> {
+        let mut connection = match self.redis.connection.take() {
+            Some(connection) => connection,
+            None => self.redis.connect(patience)?,
+        };
+        if identity::questions().iter().all(|question| connection.send(question, patience).is_ok()) {
+            self.redis.connection = Some(connection);
+        }
+        Ok(())
+    }
+
+    fn hear_who(&mut self) {
+        let Some(connection) = &mut self.redis.connection else { return };
+        let answers = connection.passed_over();
+        if !answers.is_empty() {
+            self.is_known = true;
+            self.found(Finding::Identity(Identity::of(&answers)));
+        }
+    }
+
+    fn found(&self, finding: Finding) {
+        let _ = self.findings.send((self.index, finding));
+    }
+}
+
+/// Where those who wait for a lock in a quorum hear that it was given back.
+pub fn channel(key: &Key) -> String {
+    Names::of(key).channel + "quorum:" + key.as_str()
+}

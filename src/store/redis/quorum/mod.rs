@@ -1,0 +1,346 @@
+//! The Redlock algorithm: several independent servers, of which a majority decides.
+//!
+//! All are asked at once, each by a thread of its own, and an answer counts as soon as no other can change what
+//! the majority said: a server that hangs or is slow costs nothing. See "Distributed Locks with Redis" in the
+//! Redis documentation.
+
+mod contender;
+mod identity;
+mod member;
+mod round;
+mod view;
+mod vote;
+
+use std::time::Duration;
+
+use self::contender::Contender;
+use self::member::{Returned, Told};
+use self::round::{Council, Round};
+use self::vote::{Reply, Taken, failure, is_quorate, is_settled, majority, votes};
+use super::script::{self, Call, number};
+use super::{Address, take_call};
+use crate::clock::{BootTime, Deadline};
+use crate::lock::{
+    Broken, FencingToken, Key, Kind, LockStatus, OwnerToken, Patience, Renewal, Request, Store, StoreError,
+    Take, Ttl,
+};
+
+pub struct Quorum {
+    members: Vec<Address>,
+    /// Nobody before the first question: processes that are to be forked are forked before.
+    council: Option<Council>,
+    contender: Option<Contender>,
+    has_taken: bool,
+}
+
+/// How long one take waits for a server; small against the TTL, but long enough to connect.
+const LEAST_TIMEOUT: Duration = Duration::from_millis(100);
+/// So long a take that does not wait tries to decide split votes.
+const MOST_SPLITS: Duration = Duration::from_secs(1);
+/// What is given back is sent at once where a server hangs, and answered at once where it does not.
+const LINGER: Duration = Duration::from_millis(50);
+
+impl Quorum {
+    /// A store that connects when it is asked for something.
+    pub fn new(members: Vec<Address>) -> Quorum {
+        Quorum { members, council: None, contender: None, has_taken: false }
+    }
+
+    fn council(&mut self) -> Result<&mut Council, StoreError> {
+        let council = match self.council.take() {
+            Some(council) => council,
+            None => Council::start(&self.members)?,
+        };
+        Ok(self.council.insert(council))
+    }
+
+    /// Asks every server once. What a minority granted, or may have granted, is given back.
+    fn ask_for(&mut self, requests: &[Request], patience: &Patience) -> Result<Taken, StoreError> {
+        let Some(first) = requests.first() else { return Ok(Taken::Granted(Vec::new())) };
+        if let Kind::Permits(_) = first.kind {
+            let why = "--permits needs one server: a majority of per-server counts does not bound the total";
+            return Err(StoreError::Unusable { store: "a quorum".to_owned(), why: why.to_owned() });
+        }
+        let is_first = !std::mem::replace(&mut self.has_taken, true);
+        let waits = self.contender.is_some();
+        let council = self.council()?;
+        let sent = BootTime::now();
+        let until = patience.until.min(sent.plus(timeout(first.ttl)));
+        let listen: Vec<bool> = council.ears.iter().map(|ear| waits && ear.is_none()).collect();
+        // One call for all: their fencing tokens are of one clock.
+        let call = take_call(first, requests, "once", "");
+        let asked = requests.to_vec();
+        let all = vec![true; listen.len()];
+        let mut round = council.ask_some(until, true, &all, move |index, member, patience| {
+            member.take(&call, &asked, listen[index], patience)
+        });
+        let is_granted = |told: &Told| matches!(told, Told::Granted(_));
+        let decided = round.decide(patience, |replies| is_settled(replies, is_granted));
+        if decided.is_ok() && !is_quorate(&round.replies) {
+            // Who says why there is no majority has time for that.
+            round.linger(LINGER);
+        } else if decided.is_ok() && is_first {
+            // Two names of one server are to be seen before the job starts, if both answer.
+            round.linger((BootTime::now().since(sent) / 4).min(LINGER));
+        }
+        let fit = council.note_findings();
+        let taken = match decided.and(fit).map(|()| vote::taken(&round.replies)) {
+            Ok(Some(Taken::Granted(fences))) => match self.raise(requests, &fences, &round, patience) {
+                Ok(()) => return Ok(Taken::Granted(fences)),
+                Err(error) => Err(error),
+            },
+            Ok(Some(refused)) => Ok(refused),
+            Ok(None) => Err(None),
+            Err(error) => Err(Some(error)),
+        };
+        let whom: Vec<bool> =
+            round.replies.iter().map(|reply| !matches!(reply, Reply::Answer(Told::Busy(_)))).collect();
+        // As long as the servers need, not one that hangs: the process may end next.
+        let enough = (BootTime::now().since(sent) * 2).max(LINGER).min(timeout(first.ttl));
+        self.give_back(requests, &whom, None, Deadline::after(enough))?.linger(enough);
+        let names = self.council()?.names();
+        taken.map_err(|error| error.unwrap_or_else(|| failure(round.replies, names)))
+    }
+
+    /// Where the majority's fencing tokens differ, the highest is written back to a majority before it is used.
+    fn raise(
+        &mut self,
+        requests: &[Request],
+        fences: &[FencingToken],
+        round: &Round<Told>,
+        patience: &Patience,
+    ) -> Result<(), Option<StoreError>> {
+        let differs =
+            |reply: &Reply<Told>| matches!(reply, Reply::Answer(Told::Granted(own)) if own != fences);
+        let whom: Vec<bool> = round.replies.iter().map(differs).collect();
+        if !whom.contains(&true) {
+            return Ok(());
+        }
+        let equal = votes(&round.replies, |told| matches!(told, Told::Granted(own) if own == fences));
+        let keys = requests.iter().map(|request| &request.key);
+        let call = Call::of_several(&script::RAISE, keys, requests.first().map(|request| &request.token));
+        let call = fences.iter().fold(call, Call::arg);
+        let council = self.council().map_err(Some)?;
+        let mut raised = council.ask_some(round.until, true, &whom, move |_, member, patience| {
+            member.redis.call(&call, patience).map(|reply| number(Some(&reply)) == 1)
+        });
+        let is_enough =
+            |replies: &[Reply<bool>]| equal + votes(replies, |raised| *raised) >= majority(replies.len());
+        raised.decide(patience, is_enough).map_err(Some)?;
+        if is_enough(&raised.replies) { Ok(()) } else { Err(Some(failure(raised.replies, council.names()))) }
+    }
+
+    /// Gives locks back on some servers, and with a hint tells those who wait.
+    fn give_back(
+        &mut self,
+        requests: &[Request],
+        whom: &[bool],
+        hint: Option<&str>,
+        until: Deadline,
+    ) -> Result<Round<Returned>, StoreError> {
+        let keys = requests.iter().map(|request| &request.key);
+        let token = requests.first().map(|request| &request.token);
+        let place = requests.first().map(super::Waiter::place).unwrap_or_default();
+        let call = Call::of_several(&script::RELEASE, keys, token).arg(place);
+        let call = hint.into_iter().fold(call, Call::arg);
+        let council = self.council()?;
+        Ok(council.ask_some(until, false, whom, move |_, member, patience| match member.is_untouched() {
+            true => Ok(Returned::Nothing),
+            false => member.give_back(&call, patience),
+        }))
+    }
+}
+
+fn timeout(ttl: Ttl) -> Duration {
+    (ttl.duration() / 8).max(LEAST_TIMEOUT)
+}
+
+/// What those who wait hear of one release, from each server the same.
+fn new_hint() -> String {
+    fastrand::u64(..).to_string()
+}
+
+/// The answer, where there is a majority for one.
+fn known<T, R>(answer: Option<T>, round: Round<R>, council: &Council) -> Result<T, StoreError> {
+    answer.ok_or_else(|| failure(round.replies, council.names()))
+}
+
+impl Store for Quorum {
+    fn take(&mut self, requests: &[Request], patience: &Patience) -> Result<Take, StoreError> {
+        let ttl = requests.first().map_or(Duration::ZERO, |request| request.ttl.duration());
+        let until = patience.until.min(Deadline::after((ttl / 4).min(MOST_SPLITS)));
+        // When all give back what they got, one of them is to get it in the end.
+        let mut contender = Contender::new();
+        loop {
+            let sent = BootTime::now();
+            let taken = self.ask_for(requests, patience)?;
+            contender.note(&taken, BootTime::now().since(sent));
+            match taken {
+                Taken::Granted(fences) => return Ok(Take::Granted(fences)),
+                Taken::Held { busy, .. } => return Ok(Take::Busy(busy)),
+                Taken::Split(busy) => {
+                    if !contender.wait(&mut [], &Patience { until, interrupt: patience.interrupt })? {
+                        return Ok(Take::Busy(busy));
+                    }
+                }
+            }
+        }
+    }
+
+    fn line_up(&mut self, request: &Request, patience: &Patience) -> Result<Take, StoreError> {
+        if self.contender.is_none() {
+            self.council()?.ears.fill_with(|| None);
+        }
+        self.contender.get_or_insert_with(Contender::new);
+        let sent = BootTime::now();
+        let taken = self.ask_for(std::slice::from_ref(request), patience)?;
+        if let Some(contender) = &mut self.contender {
+            contender.note(&taken, BootTime::now().since(sent));
+        }
+        Ok(match taken {
+            Taken::Granted(fences) => Take::Granted(fences),
+            Taken::Held { busy, .. } | Taken::Split(busy) => Take::Busy(busy),
+        })
+    }
+
+    fn wait(&mut self, patience: &Patience) -> Result<bool, StoreError> {
+        match (&mut self.contender, &mut self.council) {
+            (Some(contender), Some(council)) => {
+                // What one server says of itself is checked when it is asked for a lock.
+                let _ = council.note_findings();
+                contender.wait(&mut council.ears, patience)
+            }
+            _ => Ok(true),
+        }
+    }
+
+    fn get_ready(&mut self) {
+        script::RELEASE.make_ready();
+    }
+
+    fn settle(&mut self) {
+        self.contender = None;
+        if let Some(council) = &mut self.council {
+            council.ears.fill_with(|| None);
+        }
+    }
+
+    fn renew(
+        &mut self,
+        request: &Request,
+        fence: Option<FencingToken>,
+        patience: &Patience,
+    ) -> Result<Renewal, StoreError> {
+        let council = self.council()?;
+        let asked = request.clone();
+        let mut round =
+            council.ask(patience.until, true, move |member, patience| member.renew(&asked, fence, patience));
+        round.decide(patience, vote::is_renewed)?;
+        let renewal = vote::renewed(&mut round.replies);
+        if let Some(Renewal::Extended | Renewal::Healed) = renewal
+            && fence.is_some()
+        {
+            // Where nobody holds it, it is taken anew: so a server that comes back counts again, also a slow one.
+            let linger = (request.ttl.duration() / 20).min(patience.until.left() / 4);
+            let _ = round.gather(&Patience { until: Deadline::after(linger), ..*patience }, |_| false);
+            let is_free = |reply: &Reply<Renewal>| matches!(reply, Reply::Answer(Renewal::Lost(None)));
+            let whom: Vec<bool> = round.replies.iter().map(is_free).collect();
+            let again = Request { min_hold: Duration::ZERO, ..request.clone() };
+            let until = Deadline::after(timeout(request.ttl));
+            if whom.contains(&true) {
+                let _nobody_waits = council.ask_some(until, true, &whom, move |_, member, patience| {
+                    member.take_again(&again, patience);
+                    Ok(())
+                });
+            }
+        }
+        known(renewal, round, council)
+    }
+
+    fn release(
+        &mut self,
+        keys: &[Key],
+        token: &OwnerToken,
+        patience: &Patience,
+    ) -> Result<Vec<bool>, StoreError> {
+        let has_taken = self.has_taken;
+        let call = Call::of_several(&script::RELEASE, keys, Some(token)).arg("").arg(new_hint());
+        let council = self.council()?;
+        let sent = BootTime::now();
+        let mut round = council.ask(patience.until, false, move |member, patience| {
+            match has_taken && member.is_untouched() {
+                true => Ok(Returned::Nothing),
+                false => member.give_back(&call, patience),
+            }
+        });
+        round.decide(patience, |replies| vote::released(replies, keys.len()).is_some())?;
+        // The process may end next: the others are to be told as well.
+        round.linger(LINGER.min(BootTime::now().since(sent) * 4));
+        known(vote::released(&round.replies, keys.len()), round, council)
+    }
+
+    fn withdraw(&mut self, requests: &[Request], patience: &Patience) -> Result<(), StoreError> {
+        self.contender = None;
+        let Some(council) = &mut self.council else { return Ok(()) };
+        council.ears.fill_with(|| None);
+        let whom = vec![true; council.names().len()];
+        let mut round = self.give_back(requests, &whom, Some(&new_hint()), patience.until)?;
+        let is_sure = |replies: &[Reply<Returned>]| {
+            votes(replies, |returned| *returned != Returned::Sent) >= majority(replies.len())
+        };
+        round.decide(patience, is_sure)?;
+        round.linger(LINGER);
+        match is_sure(&round.replies) {
+            true => Ok(()),
+            false => Err(failure(round.replies, self.council()?.names())),
+        }
+    }
+
+    fn check(
+        &mut self,
+        key: &Key,
+        token: &OwnerToken,
+        patience: &Patience,
+    ) -> Result<Option<Duration>, StoreError> {
+        let (key, token) = (key.clone(), token.clone());
+        let council = self.council()?;
+        let mut round = council
+            .ask(patience.until, true, move |member, patience| member.redis.check(&key, &token, patience));
+        round.decide(patience, |replies| vote::left(replies).is_some())?;
+        known(vote::left(&round.replies), round, council)
+    }
+
+    fn status(&mut self, keys: &[Key], patience: &Patience) -> Result<Vec<LockStatus>, StoreError> {
+        let asked = keys.to_vec();
+        let council = self.council()?;
+        let mut round =
+            council.ask(patience.until, true, move |member, patience| member.redis.status(&asked, patience));
+        round.decide(patience, is_quorate)?;
+        // A holder may be known to those who answer last.
+        round.linger(LINGER);
+        match is_quorate(&round.replies) {
+            true => Ok(view::status(keys, round.replies)),
+            false => Err(failure(round.replies, council.names())),
+        }
+    }
+
+    fn break_lock(
+        &mut self,
+        key: &Key,
+        token: Option<&OwnerToken>,
+        patience: &Patience,
+    ) -> Result<Broken, StoreError> {
+        let (key, token) = (key.clone(), token.cloned());
+        let council = self.council()?;
+        let mut round = council.ask(patience.until, false, move |member, patience| {
+            let broken = member.redis.break_lock(&key, token.as_ref(), patience)?;
+            if let Broken::Freed(_) = broken {
+                member.hint(&key, patience);
+            }
+            Ok(broken)
+        });
+        round.decide(patience, is_quorate)?;
+        round.linger(LINGER);
+        known(view::broken(&mut round.replies), round, council)
+    }
+}

@@ -1,0 +1,177 @@
+//! One question to all servers at once, and the answers as they come.
+
+use std::os::fd::AsFd;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use nix::poll::PollFlags;
+use nix::sys::eventfd::{EfdFlags, EventFd};
+
+use super::super::Address;
+use super::super::connection::Failure;
+use super::super::stream::ready;
+use super::identity::{Identity, independent};
+use super::member::{Errand, Finding, Member, Worker};
+use super::vote::{Reply, is_pending};
+use crate::clock::Deadline;
+use crate::lock::{Patience, StoreError};
+use crate::store::redis::subscription::Subscription;
+
+/// The workers of all members.
+pub struct Council {
+    names: Vec<String>,
+    workers: Vec<Worker>,
+    /// Rings when a worker has answered.
+    bell: Arc<EventFd>,
+    findings: mpsc::Receiver<(usize, Finding)>,
+    identities: Vec<Option<Identity>>,
+    /// Where hints are heard, by member.
+    pub ears: Vec<Option<Subscription>>,
+}
+
+/// The answers to one question. Those that come when it is gone are ignored.
+pub struct Round<T> {
+    /// By member.
+    pub replies: Vec<Reply<T>>,
+    answers: mpsc::Receiver<(usize, Result<T, StoreError>)>,
+    bell: Arc<EventFd>,
+    /// When all were asked.
+    pub until: Deadline,
+}
+
+impl Council {
+    /// Starts the threads.
+    pub fn start(addresses: &[Address]) -> Result<Council, StoreError> {
+        let (found, findings) = mpsc::channel();
+        let start = || {
+            let bell = Arc::new(EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?);
+            let each = addresses.iter().enumerate();
+            let workers = each.map(|(index, address)| Worker::start(index, address.clone(), found.clone()));
+            Ok((bell, workers.collect::<std::io::Result<Vec<_>>>()?))
+        };
+        let (bell, workers) = start().map_err(|error: std::io::Error| StoreError::Unusable {
+            store: "a quorum".to_owned(),
+            why: format!("there is no thread for each server: {error}"),
+        })?;
+        Ok(Council {
+            names: addresses.iter().map(Address::to_string).collect(),
+            workers,
+            bell,
+            findings,
+            identities: vec![None; addresses.len()],
+            ears: addresses.iter().map(|_| None).collect(),
+        })
+    }
+
+    /// Asks all members; `yields` as in [`Errand`].
+    pub fn ask<T: Send + 'static>(
+        &self,
+        until: Deadline,
+        yields: bool,
+        question: impl Fn(&mut Member, &Patience) -> Result<T, StoreError> + Send + Sync + 'static,
+    ) -> Round<T> {
+        self.ask_some(until, yields, &vec![true; self.workers.len()], move |_, member, patience| {
+            question(member, patience)
+        })
+    }
+
+    /// Asks some members.
+    pub fn ask_some<T: Send + 'static>(
+        &self,
+        until: Deadline,
+        yields: bool,
+        whom: &[bool],
+        question: impl Fn(usize, &mut Member, &Patience) -> Result<T, StoreError> + Send + Sync + 'static,
+    ) -> Round<T> {
+        let (tell, answers) = mpsc::channel();
+        let question = Arc::new(question);
+        let mut replies = Vec::new();
+        for (index, worker) in self.workers.iter().enumerate() {
+            if !whom[index] {
+                replies.push(Reply::Unasked);
+                continue;
+            }
+            replies.push(Reply::Pending);
+            let (question, tell, bell) = (Arc::clone(&question), tell.clone(), Arc::clone(&self.bell));
+            let name = self.names[index].clone();
+            let run = move |member: &mut Member, patience: &Patience| {
+                // One that stood in the queue behind a server that hangs; what gives back must go out.
+                let answer = if yields && patience.until.has_passed() {
+                    Err(Failure::TimedOut.of(&name))
+                } else {
+                    question(index, member, patience)
+                };
+                let _ = tell.send((index, answer));
+                let _ = bell.write(1);
+            };
+            worker.tell(Errand { until, yields, run: Box::new(run) });
+        }
+        Round { replies, answers, bell: Arc::clone(&self.bell), until }
+    }
+
+    /// Takes note of what was found out; an error when the servers cannot be a quorum.
+    pub fn note_findings(&mut self) -> Result<(), StoreError> {
+        let mut is_new = false;
+        while let Ok((index, finding)) = self.findings.try_recv() {
+            match finding {
+                Finding::Identity(identity) => {
+                    self.identities[index] = Some(identity);
+                    is_new = true;
+                }
+                Finding::Ear(ear) => self.ears[index] = Some(ear),
+            }
+        }
+        if !is_new {
+            return Ok(());
+        }
+        let members: Vec<_> = self.names.iter().cloned().zip(self.identities.iter().cloned()).collect();
+        independent(&members)
+    }
+
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+}
+
+impl<T> Round<T> {
+    /// Collects answers until it is decided, all are there, or the patience ends.
+    pub fn gather(
+        &mut self,
+        patience: &Patience,
+        is_decided: impl Fn(&[Reply<T>]) -> bool,
+    ) -> Result<(), StoreError> {
+        loop {
+            // Read before the answers are: what comes after that rings again.
+            let _ = self.bell.read();
+            while let Ok((index, answer)) = self.answers.try_recv() {
+                self.replies[index] = match answer {
+                    Ok(answer) => Reply::Answer(answer),
+                    Err(error) => Reply::Failure(error),
+                };
+            }
+            if !self.replies.iter().any(is_pending) || is_decided(&self.replies) {
+                return Ok(());
+            }
+            match ready(self.bell.as_fd(), PollFlags::POLLIN, patience) {
+                Ok(()) => {}
+                Err(Failure::Interrupted) => return Err(StoreError::Interrupted),
+                Err(_) => return Ok(()),
+            }
+        }
+    }
+
+    /// Collects answers as [`Round::gather`] does, until the question's own end.
+    pub fn decide(
+        &mut self,
+        patience: &Patience,
+        is_decided: impl Fn(&[Reply<T>]) -> bool,
+    ) -> Result<(), StoreError> {
+        let patience = Patience { until: self.until, interrupt: patience.interrupt };
+        self.gather(&patience, is_decided)
+    }
+
+    /// Waits a little longer, for what is nice to know.
+    pub fn linger(&mut self, at_most: Duration) {
+        let _ = self.gather(&Patience::of(at_most), |_| false);
+    }
+}

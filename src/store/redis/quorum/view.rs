@@ -1,0 +1,73 @@
+//! What the servers show of the locks, put together.
+
+use std::mem::discriminant;
+use std::time::Duration;
+
+use super::vote::{Reply, answers, is_quorate, majority, votes};
+use crate::lock::{Broken, Holding, Key, LockStatus, Metadata};
+
+/// What the servers know of these keys, or of all of which one knows something. A holder is one on a majority.
+pub fn status(keys: &[Key], replies: Vec<Reply<Vec<LockStatus>>>) -> Vec<LockStatus> {
+    let needed = majority(replies.len());
+    let mut known: Vec<LockStatus> = Vec::new();
+    for reply in replies {
+        if let Reply::Answer(locks) = reply {
+            known.extend(locks);
+        }
+    }
+    let mut keys = keys.to_vec();
+    if keys.is_empty() {
+        keys.extend(known.iter().map(|lock| lock.key.clone()));
+        keys.sort();
+        keys.dedup();
+    }
+    let merged = |key: Key| {
+        let of_key = || known.iter().filter(|lock| lock.key == key);
+        let kind = of_key().filter(|lock| !lock.holders.is_empty()).map(|lock| lock.kind);
+        let kinds: Vec<_> = kind.collect();
+        let count = |kind| kinds.iter().filter(|other| **other == kind).count();
+        let kind = kinds.iter().copied().max_by_key(|kind| count(*kind)).unwrap_or_default();
+        let mut seen: Vec<(Option<&Metadata>, Vec<&Holding>)> = Vec::new();
+        for holder in of_key().flat_map(|lock| &lock.holders) {
+            match seen.iter_mut().find(|(who, _)| *who == holder.metadata.as_ref()) {
+                Some((_, same)) => same.push(holder),
+                None => seen.push((holder.metadata.as_ref(), vec![holder])),
+            }
+        }
+        let held = seen.into_iter().filter(|(_, same)| same.len() >= needed);
+        let mut holders: Vec<Holding> = held.map(|(_, same)| agreed(&same, needed)).collect();
+        holders.sort_by_key(|holder| holder.fence);
+        LockStatus { key, kind, holders, waiters: Vec::new() }
+    };
+    keys.into_iter().map(merged).collect()
+}
+
+/// One holder, as a majority knows him.
+fn agreed(same: &[&Holding], needed: usize) -> Holding {
+    let mut left: Vec<Duration> = same.iter().map(|held| held.left.unwrap_or(Duration::MAX)).collect();
+    left.sort();
+    let left = left[left.len().saturating_sub(needed)];
+    Holding {
+        metadata: same.first().and_then(|held| held.metadata.clone()),
+        fence: same.iter().filter_map(|held| held.fence).max(),
+        since: same.iter().filter_map(|held| held.since).min(),
+        left: (left != Duration::MAX).then_some(left),
+        broken: same.iter().any(|held| held.broken),
+    }
+}
+
+/// What most servers did, where a majority did anything.
+pub fn broken(replies: &mut [Reply<Broken>]) -> Option<Broken> {
+    if !is_quorate(replies) {
+        return None;
+    }
+    let count = |one: &Broken| votes(replies, |other| discriminant(other) == discriminant(one));
+    // Of as many, the one that says who was told.
+    let foremost = answers(replies).max_by_key(|one| (count(one), matches!(one, Broken::Told(_))));
+    let foremost = discriminant(foremost?);
+    let mut same = replies.iter_mut().filter_map(|reply| match reply {
+        Reply::Answer(broken) if discriminant(broken) == foremost => Some(broken),
+        _ => None,
+    });
+    same.next().map(|broken| std::mem::replace(broken, Broken::Free))
+}
