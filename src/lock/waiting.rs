@@ -163,7 +163,7 @@ impl<'a> Line<'a> {
                         return Err(NotTaken::TimedOut(busy.into(), BootTime::now().since(start)));
                     }
                 }
-                Err(error @ StoreError::Unreachable { .. }) => {
+                Err(error @ (StoreError::Unreachable { .. } | StoreError::NotReplicated { .. })) => {
                     self.observer.unreachable(&error);
                     self.pause(limit.map(|limit| start.plus(limit)))?;
                     if ran_out() {
@@ -198,7 +198,7 @@ impl<'a> Line<'a> {
                 Ok(Renewal::Extended | Renewal::Healed) => lease.extend(sent),
                 Ok(Renewal::Released | Renewal::Lost(_)) => is_lost = true,
                 // Asked again later.
-                Err(StoreError::Unreachable { .. }) => {}
+                Err(StoreError::Unreachable { .. } | StoreError::NotReplicated { .. }) => {}
                 Err(error) => return Err(failed(error)),
             }
         }

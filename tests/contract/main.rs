@@ -102,6 +102,29 @@ macro_rules! contract {
     })* };
 }
 
+/// The promises that a store of several servers might break where one of a single server does not; starting
+/// the servers takes seconds.
+macro_rules! contract_of_several_servers {
+    ($($store:ident)*) => { $(promises! { $store:
+        taking { one_job_at_a_time a_wrong_token_changes_nothing min_hold_outlasts_the_job }
+        fencing { tokens_grow tokens_grow_when_the_store_forgets }
+        waiting { nobody_overtakes_a_waiter giving_up_leaves_nothing a_signal_ends_the_wait }
+        death { a_dead_waiter_is_skipped a_dead_holder_is_followed deaths_while_taking_leave_the_store_usable }
+        script { a_lease_is_kept_while_the_script_runs }
+        breaking { breaking_stops_the_job_first }
+        keys { odd_keys_are_keys odd_keys_are_apart }
+        shown { holder_and_waiters }
+        kinds { readers_in_a_row_are_let_in_together permits_are_handed_over }
+        several {
+            they_are_held_together
+            all_of_them_or_none
+            giving_up_gives_all_back
+            one_that_is_lost_ends_the_job
+            by_hand_as_well
+        }
+    })* };
+}
+
 macro_rules! promises {
     ($store:ident: $($file:ident { $($promise:ident)* })*) => {
         mod $store {
@@ -116,3 +139,4 @@ macro_rules! promises {
 }
 
 contract! { redis local }
+contract_of_several_servers! { sentinel cluster }

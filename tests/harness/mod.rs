@@ -1,10 +1,12 @@
 //! What all test binaries share: servers, the program, waiting for events, the witness.
 #![allow(dead_code, unused_imports, reason = "each test binary uses a part of it")]
 
+mod cluster;
 mod program;
 mod proxy;
 mod pty;
 mod redis;
+mod sentinel;
 mod witness;
 
 use std::path::PathBuf;
@@ -12,10 +14,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use std::{fs, process, thread};
 
+pub use cluster::Cluster;
 pub use program::{Finished, Redlock, Running, await_file, children, is_alive, pid_in, with_default_signals};
 pub use proxy::{Fault, Proxy};
 pub use pty::Pty;
 pub use redis::{Redis, free_port};
+pub use sentinel::Sentinel;
 pub use witness::{Rules, Witness};
 
 /// Waits until `condition` holds; panics with `what` when it does not within `limit`.
@@ -55,21 +59,40 @@ pub struct Store {
     pub url: String,
     pub redis: Option<Redis>,
     pub folder: Folder,
+    pub fleet: Fleet,
+}
+
+/// Servers that are one store together.
+pub enum Fleet {
+    None,
+    Sentinel(Sentinel),
+    Cluster(Cluster),
 }
 
 impl Store {
+    pub fn sentinel() -> Store {
+        let sentinel = Sentinel::start();
+        Store { url: sentinel.url(), fleet: Fleet::Sentinel(sentinel), ..Store::local() }
+    }
+
+    pub fn cluster() -> Store {
+        let cluster = Cluster::start();
+        Store { url: cluster.url(), fleet: Fleet::Cluster(cluster), ..Store::local() }
+    }
+
     pub fn redis() -> Store {
         let redis = Redis::start();
-        Store { url: redis.url(), redis: Some(redis), folder: Folder::new() }
+        Store { url: redis.url(), redis: Some(redis), folder: Folder::new(), fleet: Fleet::None }
     }
 
     pub fn local() -> Store {
         let folder = Folder::new();
-        Store { url: format!("local:{}", folder.path("locks.db").display()), redis: None, folder }
+        let url = format!("local:{}", folder.path("locks.db").display());
+        Store { url, redis: None, folder, fleet: Fleet::None }
     }
 
     pub fn is_local(&self) -> bool {
-        self.redis.is_none()
+        self.url.starts_with("local:")
     }
 
     /// The program, with this store as its server.
@@ -103,6 +126,15 @@ impl Store {
 
     /// The store loses all that it knows.
     pub fn lose_everything(&self) {
+        let fleet = match &self.fleet {
+            Fleet::None => &[],
+            Fleet::Sentinel(sentinel) => &sentinel.servers[..],
+            Fleet::Cluster(cluster) => &cluster.servers,
+        };
+        for server in fleet {
+            // The replicas refuse, and follow.
+            server.cli(&["flushall"]);
+        }
         match &self.redis {
             Some(redis) => assert_eq!(redis.cli(&["flushall"]), "OK"),
             None => ["", "-wal", "-shm", "-journal"].iter().for_each(|end| {
