@@ -4,6 +4,7 @@
 mod harness;
 
 mod answers;
+mod failover;
 mod files;
 mod holder;
 mod scene;

@@ -1,0 +1,213 @@
+//! The master of a lock is replaced, or the lock moves to another server, while a job runs and others wait.
+
+use std::time::{Duration, Instant};
+
+use crate::harness::{Fleet, Redis, Redlock, Running, Sentinel, Store, Witness, eventually};
+
+/// A job in its lock, and three in line.
+struct Scene {
+    store: Store,
+    witness: Witness,
+    first: Running,
+    others: Vec<Running>,
+}
+
+impl Scene {
+    fn new(store: Store, options: &[&str]) -> Scene {
+        let witness = Witness::new();
+        let run = |seconds: &str, options: &[&str]| {
+            let job = witness.job(seconds);
+            let job: Vec<&str> = job.iter().map(String::as_str).collect();
+            let all = [&["run", "--key", "X", "--ttl", "6s"][..], options, &["--"], &job].concat();
+            store.redlock(&all).spawn()
+        };
+        let first = run("6.5", options);
+        eventually(Duration::from_secs(20), "the first job", || witness.is_occupied());
+        let waiting = [options, &["--wait", "60s"]].concat();
+        let others = (1..=3)
+            .map(|place| {
+                let other = run("0", &waiting);
+                store.await_waiters("X", place);
+                other
+            })
+            .collect();
+        Scene { store, witness, first, others }
+    }
+
+    /// The first ends well, then the others one by one, soon after.
+    #[track_caller]
+    fn goes_on(mut self) {
+        assert!(!self.first.has_ended(), "the failover took too long for this test");
+        let first = self.first.finish().expect(0);
+        let end = Instant::now();
+        for other in self.others {
+            other.finish().expect(0);
+        }
+        assert!(end.elapsed() < Duration::from_secs(12), "the others waited for {:?}", end.elapsed());
+        self.witness.assert_alone();
+        assert_eq!(self.witness.entries(), 4, "{first:?}");
+    }
+}
+
+fn sentinel(store: &mut Store) -> &mut Sentinel {
+    match &mut store.fleet {
+        Fleet::Sentinel(sentinel) => sentinel,
+        _ => panic!("a scene behind Sentinel"),
+    }
+}
+
+fn cluster(store: &mut Store) -> &mut crate::harness::Cluster {
+    match &mut store.fleet {
+        Fleet::Cluster(cluster) => cluster,
+        _ => panic!("a scene in a cluster"),
+    }
+}
+
+#[test]
+fn sentinel_master_killed() {
+    let mut scene = Scene::new(Store::sentinel(), &[]);
+    let sentinel = sentinel(&mut scene.store);
+    let master = sentinel.master();
+    let from = master.port;
+    master.kill();
+    sentinel.await_failover(from);
+    scene.goes_on();
+}
+
+/// It wakes up as somebody who believes to be the master, which nobody listens to.
+#[test]
+fn sentinel_master_hung() {
+    let mut scene = Scene::new(Store::sentinel(), &[]);
+    let sentinel = sentinel(&mut scene.store);
+    let master = sentinel.master();
+    let from = master.port;
+    master.pause();
+    sentinel.await_failover(from);
+    let old = sentinel.servers.iter().find(|server| server.port == from).expect("the old master");
+    old.resume();
+    scene.goes_on();
+}
+
+#[test]
+fn cluster_master_killed() {
+    let mut scene = Scene::new(Store::cluster(), &[]);
+    cluster(&mut scene.store).kill_master_of("X");
+    cluster(&mut scene.store).master_of("X");
+    scene.goes_on();
+}
+
+#[test]
+fn cluster_master_hung() {
+    let mut scene = Scene::new(Store::cluster(), &[]);
+    let old = cluster(&mut scene.store).pause_master_of("X");
+    cluster(&mut scene.store).master_of("X");
+    cluster(&mut scene.store).servers[old].resume();
+    scene.goes_on();
+}
+
+#[test]
+fn cluster_slot_migrates() {
+    let mut scene = Scene::new(Store::cluster(), &[]);
+    cluster(&mut scene.store).migrate("X", || {});
+    scene.goes_on();
+}
+
+/// While the slot is on its way the servers ask for patience.
+#[test]
+fn cluster_slot_is_on_its_way() {
+    let mut store = Store::cluster();
+    // What is in the slot shows that part of it is elsewhere.
+    store.redlock(&["run", "-k", "X", "--", "true"]).run().expect(0);
+    let url = store.url.clone();
+    let mut waiting = None;
+    cluster(&mut store).migrate("X", || {
+        let args = ["run", "-k", "X", "--connect-timeout", "20s", "--", "true"];
+        let run = Redlock::new(&args).server(&url).spawn();
+        let pid = run.pid();
+        eventually(Duration::from_secs(20), "a guard or a connection", || {
+            std::fs::read_to_string(format!("/proc/{pid}/net/tcp")).is_ok_and(|table| !table.is_empty())
+        });
+        waiting = Some(run);
+    });
+    waiting.expect("was started").finish().expect(0);
+}
+
+#[test]
+fn unknown_master_and_no_sentinel() {
+    let mut store = Store::sentinel();
+    let run = |url: &str| {
+        let args = ["run", "-k", "X", "--connect-timeout", "2s", "--", "echo", "started"];
+        Redlock::new(&args).server(url).run()
+    };
+    let sentinel = sentinel(&mut store);
+    let unknown = run(&sentinel.url_of("other")).expect(78);
+    assert!(unknown.line().contains("know no master 'other'"), "{unknown:?}");
+    // One dead, one hung: the third one answers soon.
+    sentinel.kill_sentinels(1);
+    sentinel.pause_sentinel(1);
+    let start = Instant::now();
+    run(&sentinel.url()).expect(0);
+    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+    sentinel.kill_sentinels(3);
+    let none = run(&sentinel.url()).expect(69);
+    assert!(none.line().contains("no Sentinel answers") && none.stdout.is_empty(), "{none:?}");
+    let url = sentinel.url().replace("redis+sentinel://", "");
+    let hosts = url.split('/').next().expect("hosts");
+    assert!(hosts.split(',').all(|host| none.line().contains(host)), "{none:?}");
+}
+
+#[test]
+fn a_single_server_is_no_cluster() {
+    let redis = Redis::start();
+    let url = redis.url().replace("redis://", "redis+cluster://");
+    let run = Redlock::new(&["run", "-k", "X", "--", "true"]).server(&url).run().expect(78);
+    assert!(run.line().contains("not part of a Redis Cluster"), "{run:?}");
+}
+
+/// With as many replicas as wanted it is as without; with fewer there is no start, and nothing left behind.
+#[test]
+fn replicas() {
+    let mut store = Store::sentinel();
+    let run = |store: &Store, count: &str, wait: &str| {
+        store.redlock(&["run", "-k", "X", "--replicas", count, wait, "--", "echo", "started"]).run()
+    };
+    run(&store, "1", "--no-wait").expect(0);
+    let lacking = run(&store, "2", "--no-wait").expect(69);
+    assert!(
+        lacking.line().contains("only 1 of 2 replicas have 'X' within 1s; it was given back")
+            && lacking.stdout.is_empty(),
+        "{lacking:?}"
+    );
+    run(&store, "2", "--wait=1s").expect(69);
+    assert!(store.status("X")["holders"][0].is_null());
+    assert_eq!(store.waiters("X"), 0);
+
+    // A renewal that no replica has does not count.
+    let args = ["run", "-k", "X", "--ttl", "2s", "--replicas", "1", "--", "sleep", "60"];
+    let holder = store.redlock(&args).spawn();
+    store.await_holder("X");
+    let sentinel = sentinel(&mut store);
+    let master = sentinel.master().port;
+    sentinel.kill_sentinels(3);
+    let replica = sentinel.servers.iter_mut().find(|server| server.port != master);
+    replica.expect("a replica").kill();
+    let lost = holder.finish().expect(79);
+    assert!(lost.stderr.contains("no renewal came through"), "{lost:?}");
+}
+
+#[test]
+fn replicas_in_a_cluster() {
+    let store = Store::cluster();
+    let args = ["run", "-k", "X", "-k", "Y", "-k", "Z", "--replicas", "1", "--", "true"];
+    store.redlock(&args).run().expect(0);
+    let lacking = store.redlock(&["run", "-k", "X", "--replicas", "2", "--", "true"]).run().expect(69);
+    assert!(lacking.line().contains("only 1 of 2 replicas have 'X'"), "{lacking:?}");
+    assert!(store.status("X")["holders"][0].is_null());
+}
+
+#[test]
+fn replicas_where_there_are_none() {
+    let store = Store::local();
+    let refused = store.redlock(&["run", "-k", "X", "--replicas", "1", "--", "true"]).run().expect(78);
+    assert!(refused.line().contains("local: has no replicas"), "{refused:?}");
+}
