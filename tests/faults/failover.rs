@@ -34,9 +34,9 @@ impl Scene {
         Scene { store, witness, first, others }
     }
 
-    /// The first ends well, then the others one by one, soon after.
+    /// The first ends well, then the others one by one, soon after. Returns what the first one said.
     #[track_caller]
-    fn goes_on(mut self) {
+    fn goes_on(mut self) -> String {
         assert!(!self.first.has_ended(), "the failover took too long for this test");
         let first = self.first.finish().expect(0);
         let end = Instant::now();
@@ -46,6 +46,7 @@ impl Scene {
         assert!(end.elapsed() < Duration::from_secs(12), "the others waited for {:?}", end.elapsed());
         self.witness.assert_alone();
         assert_eq!(self.witness.entries(), 4, "{first:?}");
+        first.stderr
     }
 }
 
@@ -72,6 +73,24 @@ fn sentinel_master_killed() {
     master.kill();
     sentinel.await_failover(from);
     scene.goes_on();
+}
+
+/// The replica never heard of the lock, and becomes the master: the lock is taken again by its holder.
+#[test]
+fn sentinel_failover_forgets_the_lock() {
+    let mut store = Store::sentinel();
+    let sentinel_of = sentinel(&mut store);
+    let from = sentinel_of.master().port;
+    let replica = sentinel_of.servers.iter().find(|server| server.port != from).expect("a replica");
+    // It cannot log in any more, and so gets nothing.
+    replica.cli(&["config", "set", "masterauth", "canary"]);
+    sentinel_of.master().cli(&["client", "kill", "type", "replica"]);
+    let mut scene = Scene::new(store, &[]);
+    let sentinel = sentinel(&mut scene.store);
+    sentinel.master().kill();
+    sentinel.await_failover(from);
+    let stderr = scene.goes_on();
+    assert!(stderr.contains("'X' was gone from the store"), "{stderr}");
 }
 
 /// It wakes up as somebody who believes to be the master, which nobody listens to.
@@ -102,6 +121,27 @@ fn cluster_master_hung() {
     let old = cluster(&mut scene.store).pause_master_of("X");
     cluster(&mut scene.store).master_of("X");
     cluster(&mut scene.store).servers[old].resume();
+    scene.goes_on();
+}
+
+/// An old master that hung goes on as one for some seconds, until the Sentinels tell it. What it says does not
+/// count: neither a renewal, nor a lease that has ended there.
+#[test]
+fn sentinel_old_master_does_not_count() {
+    let mut scene = Scene::new(Store::sentinel(), &["--quiet"]);
+    let sentinel = sentinel(&mut scene.store);
+    let master = sentinel.master();
+    let from = master.port;
+    master.pause();
+    sentinel.await_failover(from);
+    let old = sentinel.servers.iter().find(|server| server.port == from).expect("the old master");
+    old.resume();
+    assert!(old.cli(&["role"]).starts_with("master"), "it was told at once");
+    old.cli(&["del", "X"]);
+    old.cli(&["hset", "redlock:{X}:state:X", "until", "0"]);
+    for waiter in old.cli(&["pubsub", "channels", "redlock:*"]).lines() {
+        old.cli(&["publish", waiter, "ask"]);
+    }
     scene.goes_on();
 }
 
