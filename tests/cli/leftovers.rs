@@ -239,7 +239,7 @@ fn they_die_at_the_deadline() {
         let scene = Scene::new();
         let redis = Redis::start();
         let proxy = Proxy::to(redis.port);
-        let store = Store { url: proxy.url(), redis: Some(redis), folder: Folder::new() };
+        let store = Store { url: proxy.url(), redis: Some(redis), ..Store::local() };
         let (run, pid) = waiting(&scene, &store, &["--ttl", "1s"], left, IGNORES);
         proxy.set(Fault::Stall);
         run.finish().expect(79);

@@ -152,24 +152,37 @@ fn cluster_slot_migrates() {
     scene.goes_on();
 }
 
-/// While the slot is on its way the servers ask for patience.
+/// While the slot is on its way the servers ask for patience, of those who hold locks in it as well.
 #[test]
 fn cluster_slot_is_on_its_way() {
-    let mut store = Store::cluster();
-    // What is in the slot shows that part of it is elsewhere.
-    store.redlock(&["run", "-k", "X", "--", "true"]).run().expect(0);
-    let url = store.url.clone();
+    let store = Store::cluster();
+    let Fleet::Cluster(cluster) = &store.fleet else { panic!("a cluster") };
     let mut waiting = None;
-    cluster(&mut store).migrate("X", || {
-        let args = ["run", "-k", "X", "--connect-timeout", "20s", "--", "true"];
-        let run = Redlock::new(&args).server(&url).spawn();
-        let pid = run.pid();
-        eventually(Duration::from_secs(20), "a guard or a connection", || {
-            std::fs::read_to_string(format!("/proc/{pid}/net/tcp")).is_ok_and(|table| !table.is_empty())
-        });
-        waiting = Some(run);
+    let holder = store.hold("X", &["--ttl", "6s"]);
+    let refusals = || {
+        let stats = cluster.servers.iter().map(|server| server.cli(&["info", "errorstats"]));
+        stats.filter(|stats| stats.contains("TRYAGAIN")).count()
+    };
+    cluster.migrate("X", || {
+        let args = ["run", "-k", "X", "--wait", "--quiet", "--", "echo", "ran"];
+        waiting = Some(store.redlock(&args).spawn());
+        eventually(Duration::from_secs(20), "a request for patience", || refusals() == 1);
     });
-    waiting.expect("was started").finish().expect(0);
+    eventually(Duration::from_secs(20), "the holder at its new place", || {
+        store.status("X")["holders"][0]["pid"] == u64::try_from(holder.pid()).unwrap_or_default()
+    });
+    store.await_waiters("X", 1);
+    holder.let_go().expect(0);
+    assert_eq!(waiting.expect("was started").finish().expect(0).stdout, "ran\n");
+
+    // Nothing is there yet: the old server sends them to the new one.
+    let mut waiting = None;
+    cluster.migrate("another", || {
+        waiting = Some(store.redlock(&["run", "-k", "another", "--quiet", "--", "echo", "ran"]).spawn());
+        let asked = |server: &Redis| server.cli(&["info", "errorstats"]).contains("errorstat_ASK");
+        eventually(Duration::from_secs(20), "they are sent on", || cluster.servers.iter().any(asked));
+    });
+    assert_eq!(waiting.expect("was started").finish().expect(0).stdout, "ran\n");
 }
 
 #[test]
@@ -189,11 +202,23 @@ fn unknown_master_and_no_sentinel() {
     run(&sentinel.url()).expect(0);
     assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
     sentinel.kill_sentinels(3);
+    let start = Instant::now();
     let none = run(&sentinel.url()).expect(69);
+    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
     assert!(none.line().contains("no Sentinel answers") && none.stdout.is_empty(), "{none:?}");
     let url = sentinel.url().replace("redis+sentinel://", "");
     let hosts = url.split('/').next().expect("hosts");
     assert!(hosts.split(',').all(|host| none.line().contains(host)), "{none:?}");
+}
+
+#[test]
+fn a_dead_cluster() {
+    let (one, other) = (crate::harness::free_port(), crate::harness::free_port());
+    let url = format!("redis+cluster://127.0.0.1:{one},127.0.0.1:{other}");
+    let start = Instant::now();
+    let run = Redlock::new(&["run", "-k", "X", "--", "true"]).server(&url).run().expect(69);
+    assert!(run.line().contains(&url) && run.line().contains("none of its servers answers"), "{run:?}");
+    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
 }
 
 #[test]

@@ -87,7 +87,7 @@ impl Sentinels {
             }
         }
         let why = format!("no Sentinel answers ({failed})");
-        Err(StoreError::Unreachable { store: self.store.clone(), why, transient: true })
+        Err(StoreError::Unreachable { store: self.store.clone(), why, transient: false })
     }
 
     fn next(&mut self) {

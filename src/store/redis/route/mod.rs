@@ -1,5 +1,7 @@
 //! The way to the server that has a lock.
 
+mod guide;
+
 use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -8,9 +10,12 @@ use redis::{Cmd, Value};
 use super::access::Access;
 use super::address::{Address, Endpoint, Servers};
 use super::cluster::{Cluster, Redirection};
+
 use super::connection::{Connection, Failure};
 use super::refusal::{Refusal, accepted, refusal};
 use super::sentinel::Sentinels;
+
+use self::guide::{Guide, passing};
 use crate::clock::BootTime;
 use crate::lock::{Key, Patience, StoreError};
 
@@ -33,14 +38,6 @@ pub struct Route {
     pub asked: bool,
     /// The last request was sent more than once, as there was no answer to it at first.
     pub repeated: bool,
-}
-
-/// Who knows which server is in charge.
-enum Guide {
-    /// There is one only.
-    None,
-    Sentinels(Sentinels),
-    Cluster(Cluster),
 }
 
 /// A server that holds locks; all that were heard of are remembered.
@@ -78,7 +75,7 @@ impl Route {
         let (nodes, guide) = match address.servers {
             Servers::One(endpoint) => (vec![endpoint], Guide::None),
             Servers::Sentinel { sentinels, master } => {
-                (Vec::new(), Guide::Sentinels(Sentinels::new(sentinels, master, &access, &name)))
+                (Vec::new(), Guide::Sentinels(Box::new(Sentinels::new(sentinels, master, &access, &name))))
             }
             Servers::Cluster(seeds) => (seeds, Guide::Cluster(Cluster::default())),
         };
@@ -149,7 +146,7 @@ impl Route {
         self.persist(patience, |route| {
             let share = part_of(patience);
             let node = route.find(place, &share)?;
-            let connection = route.open(node, &share).inspect_err(|_| route.suspect(node))?;
+            let connection = route.open(node, &share).map_err(|why| route.failed(node, why))?;
             route.listening = node;
             Ok(Some(connection))
         })
@@ -158,24 +155,6 @@ impl Route {
     /// Whether the last answer came from the server that [`Route::connect_beside`] led to.
     pub fn is_beside(&self) -> bool {
         self.listening == self.answered || self.answered_aside
-    }
-
-    /// Whether the server that answered last has the say: one that hung was perhaps replaced, and does not
-    /// know it yet.
-    pub fn is_in_charge(&mut self, place: Place, patience: &Patience) -> Result<bool, StoreError> {
-        let node = self.answered;
-        match &self.guide {
-            Guide::None => return Ok(true),
-            Guide::Sentinels(sentinels) if sentinels.is_fresh() => {}
-            Guide::Sentinels(_) => {
-                // Without Sentinels that answer nobody is put in its place.
-                let share = Patience { until: patience.until.min(BootTime::after(LEAST * 5)), ..*patience };
-                let _ = self.ask_sentinels(&share);
-            }
-            Guide::Cluster(_) if self.answered_aside || self.known(place).is_some() => return Ok(true),
-            Guide::Cluster(_) => self.draw_map(&part_of(patience))?,
-        }
-        Ok(self.known(place).is_none_or(|known| known == node))
     }
 
     /// The answer made no sense.
@@ -198,11 +177,6 @@ impl Route {
         hung
     }
 
-    /// Where there is no guide, or this server is in charge for one of the keys.
-    pub fn has_the_say<'a>(&self, node: NodeId, mut places: impl Iterator<Item = Place<'a>>) -> bool {
-        !self.is_guided() || places.any(|place| self.known(place).is_none_or(|known| known == node))
-    }
-
     pub fn is_guided(&self) -> bool {
         !matches!(self.guide, Guide::None)
     }
@@ -212,20 +186,7 @@ impl Route {
         matches!(self.guide, Guide::Cluster(_))
     }
 
-    /// All servers that are in charge of something.
-    pub fn masters(&mut self, patience: &Patience) -> Result<Vec<NodeId>, StoreError> {
-        self.persist(patience, |route| match &route.guide {
-            Guide::None => Ok(Some(vec![0])),
-            Guide::Sentinels(_) => route.ask_sentinels(patience).map(|node| Some(vec![node])),
-            Guide::Cluster(_) => {
-                route.draw_map(&part_of(patience))?;
-                let Guide::Cluster(cluster) = &route.guide else { return Ok(None) };
-                Ok(Some(cluster.masters()))
-            }
-        })
-    }
-
-    /// Tries until something comes of it, or the patience ends. `None` asks for another attempt at once.
+    /// Tries until something comes of it, or the patience ends, or nobody is there to say who is in charge. `None` asks for another attempt at once.
     fn persist<T>(
         &mut self,
         patience: &Patience,
@@ -242,7 +203,7 @@ impl Route {
                     continue;
                 }
                 Ok(None) => Failure::TimedOut.of(&self.name),
-                Err(why @ StoreError::Unreachable { .. }) => why,
+                Err(why @ StoreError::Unreachable { transient: true, .. }) => why,
                 Err(other) => return Err(other),
             };
             match pause(wait.mul_f64(0.5 + fastrand::f64()), patience) {
@@ -269,7 +230,7 @@ impl Route {
         };
         let mut connection = match self.nodes[node].connection.take() {
             Some(connection) => connection,
-            None => self.open(node, &share).inspect_err(|_| self.suspect(node))?,
+            None => self.open(node, &share).map_err(|why| self.failed(node, why))?,
         };
         let sent = BootTime::now();
         let mut answer = Ok(Value::Okay);
@@ -281,8 +242,7 @@ impl Route {
         }
         let reply = self.noted(node, connection, answer).map_err(|failure| {
             self.repeated = true;
-            self.suspect(node);
-            failure.of(&self.node_name(node))
+            self.failed(node, failure.of(&self.node_name(node)))
         })?;
         (self.answered, self.answered_aside) = (node, is_aside);
         if self.is_cluster() && sent.plus(SUSPICIOUS).has_passed() {
@@ -309,7 +269,7 @@ impl Route {
             Refusal::NotMaster => self.distrust(),
             _ => return Ok(Some(reply)),
         }
-        accepted(reply, &self.node_name(node)).map(Some)
+        accepted(reply, &self.node_name(node)).map(Some).map_err(passing)
     }
 
     /// Puts the connection where it belongs after this answer.
@@ -332,97 +292,6 @@ impl Route {
         answer
     }
 
-    /// The server in charge, as far as is known; asks who it is where that is not known.
-    fn find(&mut self, place: Place, patience: &Patience) -> Result<NodeId, StoreError> {
-        if let Some(node) = self.known(place) {
-            return Ok(node);
-        }
-        match &self.guide {
-            Guide::None => {}
-            Guide::Sentinels(_) => {
-                self.ask_sentinels(patience)?;
-            }
-            Guide::Cluster(_) => self.draw_map(patience)?,
-        }
-        self.known(place).ok_or_else(|| StoreError::Unreachable {
-            store: self.name.clone(),
-            why: "none of its servers has the slot of the key".to_owned(),
-            transient: true,
-        })
-    }
-
-    fn known(&self, place: Place) -> Option<NodeId> {
-        match (place, &self.guide) {
-            (Place::Node(node), _) => Some(node),
-            (_, Guide::None) => Some(0),
-            (_, Guide::Sentinels(sentinels)) => sentinels.master(),
-            (Place::Key(key), Guide::Cluster(cluster)) => cluster.node_of(key),
-        }
-    }
-
-    fn ask_sentinels(&mut self, patience: &Patience) -> Result<NodeId, StoreError> {
-        let Guide::Sentinels(sentinels) = &mut self.guide else { return Ok(0) };
-        let endpoint = sentinels.ask(patience)?;
-        let node = self.node(endpoint);
-        if let Guide::Sentinels(sentinels) = &mut self.guide {
-            sentinels.named(node);
-        }
-        Ok(node)
-    }
-
-    /// Asks the servers of the cluster who has which slots; one that does not answer is asked last.
-    fn draw_map(&mut self, patience: &Patience) -> Result<(), StoreError> {
-        let Guide::Cluster(cluster) = &self.guide else { return Ok(()) };
-        let mut order: Vec<NodeId> = (0..self.nodes.len()).collect();
-        fastrand::shuffle(&mut order);
-        let doubted = cluster.doubted();
-        order.sort_by_key(|node| Some(*node) == doubted);
-        let mut failed = None;
-        for (asked, &node) in order.iter().enumerate() {
-            let others = (order.len() - asked).min(4) as u32;
-            let share = Patience {
-                until: patience.until.min(BootTime::after(patience.until.left() / others)),
-                ..*patience
-            };
-            match self.ask_for_map(node, &share) {
-                Ok(map) => {
-                    let map = map.into_iter().map(|(slots, endpoint)| (slots, self.node(endpoint))).collect();
-                    if let Guide::Cluster(cluster) = &mut self.guide {
-                        cluster.drawn(map);
-                    }
-                    return Ok(());
-                }
-                Err(StoreError::Unreachable { why, .. }) => {
-                    failed = Some(format!("{}: {why}", self.nodes[node].endpoint));
-                }
-                Err(other) => return Err(other),
-            }
-        }
-        Err(StoreError::Unreachable {
-            store: self.name.clone(),
-            why: failed.unwrap_or_default(),
-            transient: true,
-        })
-    }
-
-    fn ask_for_map(
-        &mut self,
-        node: NodeId,
-        patience: &Patience,
-    ) -> Result<Vec<(super::cluster::Slots, Endpoint)>, StoreError> {
-        let name = self.node_name(node);
-        let mut connection = match self.nodes[node].connection.take() {
-            Some(connection) => connection,
-            None => self.access.connect(&self.nodes[node].endpoint, &name, patience)?,
-        };
-        let reply = connection
-            .query(redis::cmd("CLUSTER").arg("SLOTS"), patience)
-            .map_err(|failure| failure.of(&name))?;
-        let node = &mut self.nodes[node];
-        node.connection = Some(connection);
-        Cluster::read(reply, &node.endpoint, &name)
-    }
-
     fn open(&mut self, node: NodeId, patience: &Patience) -> Result<Connection, StoreError> {
         let endpoint = &self.nodes[node].endpoint;
         match &self.guide {
@@ -433,17 +302,6 @@ impl Route {
                 let mut connection = self.access.connect(endpoint, &name, patience)?;
                 Sentinels::expect_master(&mut connection, &name, patience)?;
                 Ok(connection)
-            }
-        }
-    }
-
-    /// Something is wrong with a server: before the next request it is asked who is in charge.
-    fn suspect(&mut self, node: NodeId) {
-        match &mut self.guide {
-            Guide::None => {}
-            Guide::Sentinels(sentinels) => sentinels.forget(),
-            Guide::Cluster(cluster) => {
-                cluster.doubt(node);
             }
         }
     }
