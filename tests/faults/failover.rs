@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::harness::{Fleet, Redis, Redlock, Running, Sentinel, Store, Witness, eventually};
+use crate::harness::{Fleet, Folder, Redis, Redlock, Running, Sentinel, Store, Witness, eventually};
 
 /// A job in its lock, and three in line.
 struct Scene {
@@ -18,7 +18,7 @@ impl Scene {
         let run = |seconds: &str, options: &[&str]| {
             let job = witness.job(seconds);
             let job: Vec<&str> = job.iter().map(String::as_str).collect();
-            let all = [&["run", "--key", "X", "--ttl", "6s"][..], options, &["--"], &job].concat();
+            let all = [&["run", "--key", "X", "--ttl", "10s"][..], options, &["--"], &job].concat();
             store.redlock(&all).spawn()
         };
         let first = run("6.5", options);
@@ -209,6 +209,29 @@ fn unknown_master_and_no_sentinel() {
     let url = sentinel.url().replace("redis+sentinel://", "");
     let hosts = url.split('/').next().expect("hosts");
     assert!(hosts.split(',').all(|host| none.line().contains(host)), "{none:?}");
+}
+
+#[test]
+fn sentinels_with_a_password() {
+    let sentinel = Sentinel::with(Some("canary"));
+    let folder = Folder::new();
+    let run = |options: &[&str]| {
+        let args = [&["run", "-k", "X"][..], options, &["--", "true"]].concat();
+        Redlock::new(&args).server(&sentinel.url()).run()
+    };
+    let password = |name: &str, word: &str| {
+        let path = folder.path(name);
+        std::fs::write(&path, word).expect("a password file");
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+        std::fs::set_permissions(&path, mode).expect("its mode");
+        path.display().to_string()
+    };
+    for refused in [run(&[]), run(&["--sentinel-password-file", &password("wrong", "wrong-canary")])] {
+        let line = refused.line();
+        assert!(line.contains("--sentinel-password-file") && !line.contains("canary"), "{refused:?}");
+        assert_eq!(refused.code(), 77);
+    }
+    run(&["--sentinel-password-file", &password("right", "canary")]).expect(0);
 }
 
 #[test]

@@ -12,7 +12,9 @@ use super::{Folder, eventually};
 pub struct Sentinel {
     pub servers: Vec<Redis>,
     sentinels: Vec<Watcher>,
-    folder: Folder,
+    /// Of the Sentinels.
+    password: Option<&'static str>,
+    _folder: Folder,
 }
 
 struct Watcher {
@@ -22,6 +24,11 @@ struct Watcher {
 
 impl Sentinel {
     pub fn start() -> Sentinel {
+        Sentinel::with(None)
+    }
+
+    /// The Sentinels want this password.
+    pub fn with(password: Option<&'static str>) -> Sentinel {
         let master = Redis::with(&["--repl-diskless-sync-delay", "0"]);
         let port = master.port.to_string();
         let replica = Redis::with(&["--repl-diskless-sync-delay", "0", "--replicaof", "127.0.0.1", &port]);
@@ -31,9 +38,11 @@ impl Sentinel {
         let folder = Folder::new();
         let watch = |index: usize| {
             let (own, file) = (free_port(), folder.path(&format!("sentinel{index}.conf")));
+            let login = password.map(|word| format!("requirepass {word}\nsentinel sentinel-pass {word}\n"));
+            let login = login.unwrap_or_default();
             let config = format!(
                 "port {own}\nbind 127.0.0.1\nsentinel monitor mine 127.0.0.1 {port} 2\n\
-                 sentinel down-after-milliseconds mine 500\nsentinel failover-timeout mine 2000\n"
+                 sentinel down-after-milliseconds mine 500\nsentinel failover-timeout mine 2000\n{login}"
             );
             fs::write(&file, config).expect("a configuration file");
             let mut command = Command::new("redis-server");
@@ -45,7 +54,7 @@ impl Sentinel {
             Watcher { child: command.spawn().expect("redis-server is installed"), port: own }
         };
         let sentinels = (0..3).map(watch).collect();
-        let sentinel = Sentinel { servers: vec![master, replica], sentinels, folder };
+        let sentinel = Sentinel { servers: vec![master, replica], sentinels, password, _folder: folder };
         for index in 0..3 {
             eventually(Duration::from_secs(20), "the Sentinels know each other and the replica", || {
                 let known = sentinel.ask(index, &["sentinel", "master", "mine"]);
@@ -101,7 +110,12 @@ impl Sentinel {
 
     fn ask(&self, index: usize, args: &[&str]) -> String {
         let port = self.sentinels[index].port.to_string();
-        let output = Command::new("redis-cli").arg("-p").arg(port).args(args).output();
+        let mut command = Command::new("redis-cli");
+        command.env("REDISCLI_AUTH", self.password.unwrap_or_default());
+        if self.password.is_none() {
+            command.env_remove("REDISCLI_AUTH");
+        }
+        let output = command.arg("-p").arg(port).args(args).output();
         String::from_utf8_lossy(&output.expect("redis-cli is installed").stdout).into_owned()
     }
 }
