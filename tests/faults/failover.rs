@@ -185,6 +185,23 @@ fn cluster_slot_is_on_its_way() {
     assert_eq!(waiting.expect("was started").finish().expect(0).stdout, "ran\n");
 }
 
+/// Who gives the lock back there counts those who listen there.
+#[test]
+fn cluster_waiter_follows_the_slot() {
+    let store = Store::cluster();
+    let Fleet::Cluster(cluster) = &store.fleet else { panic!("a cluster") };
+    let holder = store.hold("X", &["--ttl", "60s"]);
+    let waiter = store.wait_in_line("X", "waiter", &[]);
+    store.await_waiters("X", 1);
+    cluster.migrate("X", || {});
+    let new = &cluster.servers[cluster.master_of("X")];
+    eventually(Duration::from_secs(10), "it listens there", || {
+        new.cli(&["pubsub", "channels", "redlock:*"]).contains("wake")
+    });
+    holder.let_go().expect(0);
+    waiter.finish().expect(0);
+}
+
 #[test]
 fn unknown_master_and_no_sentinel() {
     let mut store = Store::sentinel();
@@ -291,6 +308,20 @@ fn replicas_in_a_cluster() {
     let lacking = store.redlock(&["run", "-k", "X", "--replicas", "2", "--", "true"]).run().expect(69);
     assert!(lacking.line().contains("only 1 of 2 replicas have 'X'"), "{lacking:?}");
     assert!(store.status("X")["holders"][0].is_null());
+}
+
+/// All masters are asked.
+#[test]
+fn status_of_a_whole_cluster() {
+    let store = Store::cluster();
+    let keys = ["a", "b", "c", "d"];
+    let args: Vec<&str> = keys.iter().flat_map(|key| ["-k", key]).collect();
+    store.redlock(&[&["acquire"][..], &args].concat()).run().expect(0);
+    let listed = store.redlock(&["status", "--json"]).run().expect(0).stdout;
+    let locks: serde_json::Value = serde_json::from_str(&listed).expect("JSON");
+    let listed: Vec<&str> =
+        locks.as_array().into_iter().flatten().filter_map(|lock| lock["key"].as_str()).collect();
+    assert_eq!(listed, keys);
 }
 
 #[test]
