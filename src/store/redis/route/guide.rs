@@ -1,6 +1,6 @@
 //! Which server is in charge, where it is not always the same one.
 
-use super::{LEAST, NodeId, Place, Route, part_of};
+use super::{NodeId, Place, Route, part_of};
 use crate::clock::BootTime;
 use crate::lock::{Patience, StoreError};
 use crate::store::redis::address::Endpoint;
@@ -33,15 +33,20 @@ impl Route {
     /// know it yet.
     pub fn is_in_charge(&mut self, place: Place, patience: &Patience) -> Result<bool, StoreError> {
         let node = self.answered;
-        match &self.guide {
+        let known = self.known(place);
+        match &mut self.guide {
             Guide::None => return Ok(true),
             Guide::Sentinels(sentinels) if sentinels.is_fresh() => {}
-            Guide::Sentinels(_) => {
-                // Without Sentinels that answer nobody is put in its place.
-                let share = Patience { until: patience.until.min(BootTime::after(LEAST * 5)), ..*patience };
-                let _ = self.ask_sentinels(&share);
+            // Without Sentinels that answer nobody is put in its place.
+            Guide::Sentinels(sentinels) => {
+                if let Some(other) = sentinels.dissent(&self.nodes[node].endpoint, patience) {
+                    let other = self.node(other);
+                    if let Guide::Sentinels(sentinels) = &mut self.guide {
+                        sentinels.named(other);
+                    }
+                }
             }
-            Guide::Cluster(_) if self.answered_aside || self.known(place).is_some() => return Ok(true),
+            Guide::Cluster(_) if self.answered_aside || known.is_some() => return Ok(true),
             Guide::Cluster(_) => self.draw_map(&part_of(patience))?,
         }
         Ok(self.known(place).is_none_or(|known| known == node))
