@@ -124,8 +124,8 @@ fn cluster_master_hung() {
     scene.goes_on();
 }
 
-/// An old master that hung goes on as one for some seconds, until the Sentinels tell it. What it says does not
-/// count: neither a renewal, nor a lease that has ended there.
+/// An old master that hung goes on as one for some seconds, until the Sentinels tell it, and a Sentinel that hung
+/// believes it. What it says does not count: neither a renewal, nor a lease that has ended there.
 #[test]
 fn sentinel_old_master_does_not_count() {
     let mut scene = Scene::new(Store::sentinel(), &["--quiet"]);
@@ -133,8 +133,10 @@ fn sentinel_old_master_does_not_count() {
     let master = sentinel.master();
     let from = master.port;
     master.pause();
+    sentinel.pause_sentinel(0);
     sentinel.await_failover(from);
     let old = sentinel.servers.iter().find(|server| server.port == from).expect("the old master");
+    sentinel.resume_sentinel(0);
     old.resume();
     assert!(old.cli(&["role"]).starts_with("master"), "it was told at once");
     old.cli(&["del", "X"]);

@@ -99,8 +99,16 @@ impl Sentinel {
     }
 
     pub fn pause_sentinel(&self, index: usize) {
+        self.signal(index, Signal::SIGSTOP);
+    }
+
+    pub fn resume_sentinel(&self, index: usize) {
+        self.signal(index, Signal::SIGCONT);
+    }
+
+    fn signal(&self, index: usize, signal: Signal) {
         let pid = nix::unistd::Pid::from_raw(self.sentinels[index].child.id() as i32);
-        nix::sys::signal::kill(pid, Signal::SIGSTOP).expect("a signal to a Sentinel");
+        nix::sys::signal::kill(pid, signal).expect("a signal to a Sentinel");
     }
 
     fn named(&self) -> u16 {
