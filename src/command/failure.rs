@@ -67,7 +67,9 @@ fn code(error: &anyhow::Error) -> u8 {
         }
         if let Some(error) = cause.downcast_ref::<StoreError>() {
             return match error {
-                StoreError::Unreachable { .. } | StoreError::Interrupted => UNREACHABLE,
+                StoreError::Unreachable { .. }
+                | StoreError::NotReplicated { .. }
+                | StoreError::Interrupted => UNREACHABLE,
                 StoreError::Denied { .. } => DENIED,
                 StoreError::NotALock { .. } | StoreError::OtherKind { .. } | StoreError::Unusable { .. } => {
                     CONFIGURATION

@@ -8,7 +8,7 @@ use nix::unistd::geteuid;
 
 use super::Outcome;
 use super::context::Context;
-use super::failure::{BUSY, Failed, UNREACHABLE, Usage};
+use super::failure::{BUSY, CONFIGURATION, Failed, UNREACHABLE, Usage};
 use crate::account::ACCOUNT;
 use crate::cli::LockArgs;
 use crate::config::{Config, WaitSetting};
@@ -47,6 +47,12 @@ impl Taking {
             context.messages.warning(advice);
         }
         let replicas = args.replicas.or(config.replicas).unwrap_or(0);
+        if replicas > 0
+            && let Some(what) = context.server.without_replicas()
+        {
+            let why = format!("--replicas {replicas}: {what}");
+            return Err(Failed { code: CONFIGURATION, why }.into());
+        }
         let (kind, token, metadata) = (kind(args, config), OwnerToken::random(), metadata(label));
         let request = |key| {
             let (token, metadata) = (token.clone(), metadata.clone());

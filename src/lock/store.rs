@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use super::{FencingToken, Key, Kind, Metadata, OwnerToken, Request};
+use super::{DurationText, FencingToken, Key, Kind, Metadata, OwnerToken, Request};
 use crate::clock::Deadline;
 
 /// How long a call may take, and what ends it early.
@@ -118,6 +118,16 @@ pub enum StoreError {
         why: String,
         /// Whether asking again within seconds makes sense.
         transient: bool,
+    },
+    /// Fewer replicas than wanted have it.
+    #[error("only {acknowledged} of {wanted} replicas have '{key}' within {}{then}", DurationText(*.within))]
+    NotReplicated {
+        key: Key,
+        acknowledged: u64,
+        wanted: u8,
+        within: Duration,
+        /// What was done about it.
+        then: &'static str,
     },
     /// The login was refused, or a permission is missing.
     #[error("{store} refuses: {why}")]

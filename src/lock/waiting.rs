@@ -166,7 +166,7 @@ impl<'a> Line<'a> {
                         return Err(NotTaken::TimedOut(busy.into(), BootTime::now().since(start)));
                     }
                 }
-                Err(error @ StoreError::Unreachable { .. }) => {
+                Err(error @ (StoreError::Unreachable { .. } | StoreError::NotReplicated { .. })) => {
                     self.observer.unreachable(&error);
                     self.pause(limit.map(|limit| start.plus(limit)))?;
                     if ran_out() {
@@ -233,7 +233,7 @@ impl<'a> Line<'a> {
         }
         match self.renew(|lease| lease.renewal_due().has_passed()) {
             Ok(()) => Ok(()),
-            Err(error @ StoreError::Unreachable { .. }) => {
+            Err(error @ (StoreError::Unreachable { .. } | StoreError::NotReplicated { .. })) => {
                 self.observer.unreachable(&error);
                 self.renew_at = Deadline::after(self.next_pause());
                 Ok(())

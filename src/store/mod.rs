@@ -97,6 +97,17 @@ impl ServerUrl {
         self.has_password() || (has_login && !matches!(self, ServerUrl::Local(_)))
     }
 
+    /// Why nobody can wait for replicas there, where nobody can.
+    pub fn without_replicas(&self) -> Option<&'static str> {
+        match self {
+            ServerUrl::Redis(_) => None,
+            ServerUrl::Local(_) => Some("local: has no replicas; the file is on this host only"),
+            ServerUrl::Quorum(_) => {
+                Some("the servers of a quorum are independent; none of them may be a replica")
+            }
+        }
+    }
+
     /// The Redis servers.
     pub fn addresses(&self) -> &[redis::Address] {
         match self {

@@ -8,6 +8,7 @@ mod call;
 mod connections;
 mod doctor;
 mod encrypted;
+mod failover;
 mod files;
 mod holder;
 mod quorum;

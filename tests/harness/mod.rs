@@ -3,11 +3,13 @@
 
 mod certificates;
 mod clock;
+mod cluster;
 mod program;
 mod proxy;
 mod pty;
 mod quorum;
 mod redis;
+mod sentinel;
 mod witness;
 
 use std::path::PathBuf;
@@ -16,11 +18,13 @@ use std::time::{Duration, Instant};
 use std::{fs, process, thread};
 
 pub use certificates::{Authority, Papers, Valid};
+pub use cluster::Cluster;
 pub use program::{Finished, Redlock, Running, await_file, children, is_alive, pid_in, with_default_signals};
 pub use proxy::{Fault, Proxy};
 pub use pty::Pty;
 pub use quorum::urls;
 pub use redis::{Redis, free_port};
+pub use sentinel::Sentinel;
 pub use witness::{Rules, Witness};
 
 /// Waits until `condition` holds; panics with `what` when it does not within `limit`.
@@ -65,9 +69,27 @@ pub struct Store {
     /// The variables that say how to reach it.
     env: Vec<(&'static str, String)>,
     authority: Option<Authority>,
+    pub fleet: Fleet,
+}
+
+/// Servers that are one store together.
+pub enum Fleet {
+    None,
+    Sentinel(Sentinel),
+    Cluster(Cluster),
 }
 
 impl Store {
+    pub fn sentinel() -> Store {
+        let sentinel = Sentinel::start();
+        Store { url: sentinel.url(), fleet: Fleet::Sentinel(sentinel), ..Store::local() }
+    }
+
+    pub fn cluster() -> Store {
+        let cluster = Cluster::start();
+        Store { url: cluster.url(), fleet: Fleet::Cluster(cluster), ..Store::local() }
+    }
+
     pub fn redis() -> Store {
         Store::of(Redis::start())
     }
@@ -75,14 +97,7 @@ impl Store {
     /// With a Redis of this kind.
     pub fn of(redis: Redis) -> Store {
         let url = redis.url();
-        Store {
-            url,
-            redis: Some(redis),
-            members: Vec::new(),
-            folder: Folder::new(),
-            env: Vec::new(),
-            authority: None,
-        }
+        Store { url, redis: Some(redis), ..Store::local() }
     }
 
     /// The oldest Redis that redlock works with.
@@ -134,6 +149,7 @@ impl Store {
             folder,
             env: Vec::new(),
             authority: None,
+            fleet: Fleet::None,
         }
     }
 
@@ -178,6 +194,15 @@ impl Store {
     /// The store loses all that it knows.
     pub fn lose_everything(&self) {
         self.members.iter().for_each(|member| assert_eq!(member.cli(&["flushall"]), "OK"));
+        let fleet = match &self.fleet {
+            Fleet::None => &[],
+            Fleet::Sentinel(sentinel) => &sentinel.servers[..],
+            Fleet::Cluster(cluster) => &cluster.servers,
+        };
+        for server in fleet {
+            // The replicas refuse, and follow.
+            server.cli(&["flushall"]);
+        }
         match &self.redis {
             Some(redis) => assert_eq!(redis.cli(&["flushall"]), "OK"),
             None => ["", "-wal", "-shm", "-journal"].iter().for_each(|end| {

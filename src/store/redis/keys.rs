@@ -35,6 +35,11 @@ impl Names {
     }
 }
 
+/// The slot of a key in a cluster.
+pub fn slot(key: &Key) -> u16 {
+    slot_of(hash_tag(key.as_str()).as_bytes())
+}
+
 /// The key to which a side key with this name belongs.
 pub fn key_of(name: &str) -> Option<Key> {
     let rest = name.strip_prefix("redlock:{")?;
@@ -102,6 +107,7 @@ mod tests {
             let key: Key = text.parse().map_err(TestCaseError::fail)?;
             let names = Names::of(&key);
             prop_assert_eq!(server_slot(&names.state), server_slot(&names.lock));
+            prop_assert_eq!(slot(&key), server_slot(&names.lock));
             prop_assert_eq!(server_slot(&names.queue), server_slot(&names.lock));
             prop_assert_eq!(server_slot(&names.holders), server_slot(&names.lock));
             prop_assert_eq!(key_of(&names.state), Some(key.clone()));

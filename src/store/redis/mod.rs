@@ -1,15 +1,20 @@
-//! One Redis or Valkey server.
+//! Redis or Valkey: one server, the master that Sentinels name, or the server of a cluster that has the key.
 
 mod access;
 mod address;
+mod cluster;
 mod connection;
 mod doctor;
 mod keys;
 mod quorum;
 mod refusal;
+mod replicas;
 mod reply;
 mod resolve;
+mod route;
 mod script;
+mod sentinel;
+mod several;
 mod stream;
 mod subscription;
 mod tls;
@@ -17,15 +22,15 @@ mod waiter;
 
 use std::time::Duration;
 
-use redis::{Cmd, Value};
+use redis::Value;
 
 pub use self::address::Address;
-use self::address::Servers;
-use self::connection::{Connection, Failure};
+use self::connection::Failure;
 pub use self::doctor::examine;
 pub use self::quorum::Quorum;
 use self::refusal::{Refusal, accepted, refusal};
 use self::reply::Taken;
+use self::route::{Place, Route, Unanswered};
 use self::script::{Call, items, text};
 use self::waiter::Waiter;
 use crate::lock::{
@@ -34,133 +39,99 @@ use crate::lock::{
 };
 
 pub struct Redis {
-    address: Address,
-    /// What messages call this store.
-    name: String,
-    connection: Option<Connection>,
-    /// Connections on which a request was sent and not answered: it may still be carried out, and only
-    /// what is sent behind it on the same connection is sure to come later.
-    unanswered: Vec<Connection>,
+    route: Route,
     waiter: Option<Waiter>,
-    /// Something was or may have been carried out.
-    asked: bool,
-    /// The last request was sent twice, as the connection broke after the first time.
-    repeated: bool,
 }
 
 /// For a request whose answer does not matter.
 const SETTLING: Duration = Duration::from_millis(100);
 
-/// As many hung connections are worth a message.
-const MOST_UNANSWERED: usize = 4;
-
 impl Redis {
     /// A store that connects when it is asked for something.
     pub fn new(address: Address) -> Redis {
-        Redis {
-            name: address.to_string(),
-            address,
-            connection: None,
-            unanswered: Vec::new(),
-            waiter: None,
-            asked: false,
-            repeated: false,
-        }
+        Redis { route: Route::new(address), waiter: None }
     }
 
-    /// Calls a script. A connection that broke is replaced once, and the call repeated: the owner token
-    /// makes that safe.
+    /// Calls a script.
     fn call(&mut self, call: &Call, patience: &Patience) -> Result<Value, StoreError> {
-        let reply = self.query(&call.by_hash(), patience)?;
+        let place = call.place();
+        let reply = self.route.query(place, &call.by_hash(), patience)?;
         let reply = match &reply {
             Value::ServerError(error) if refusal(error) == Refusal::NoScript => {
-                self.query(&call.in_full(), patience)?
+                self.route.query(place, &call.in_full(), patience)?
             }
             _ => reply,
         };
         if matches!(&reply, Value::ServerError(error) if refusal(error) == Refusal::WrongType) {
             for key in call.keys() {
-                let found = self.query(redis::cmd("TYPE").arg(key.as_str()), patience)?;
+                let found = self.route.query(place, redis::cmd("TYPE").arg(key.as_str()), patience)?;
                 let found = text(Some(&found));
                 if found != "string" && found != "none" {
-                    let found = format!("a {found}");
-                    return Err(StoreError::NotALock { store: self.name.clone(), key: key.clone(), found });
+                    let (store, found) = (self.route.name.clone(), format!("a {found}"));
+                    return Err(StoreError::NotALock { store, key: key.clone(), found });
                 }
             }
         }
-        accepted(reply, &self.name)
+        accepted(reply, &self.route.name)
     }
 
-    fn query(&mut self, command: &Cmd, patience: &Patience) -> Result<Value, StoreError> {
-        self.repeated = false;
+    /// A call that counts only when the server still is in charge; the owner token makes it safe to repeat.
+    fn call_in_charge(&mut self, call: &Call, patience: &Patience) -> Result<Value, StoreError> {
         loop {
-            let mut connection = match self.connection.take() {
-                Some(connection) => connection,
-                None => self.connect(patience)?,
-            };
-            let answer = connection.query(command, patience);
-            // An error reply means that nothing was done, and so does a certificate that is not accepted: in
-            // TLS 1.3 the server says that behind the handshake.
-            self.asked |= !matches!(answer, Ok(Value::ServerError(_)) | Err(Failure::Denied(_)));
-            match answer {
-                Ok(reply) => {
-                    self.connection = Some(connection);
-                    return Ok(reply);
-                }
-                Err(Failure::Broken(_)) if !self.repeated => self.repeated = true,
-                Err(Failure::Broken(why)) => return Err(self.unreachable(Failure::Broken(why))),
-                Err(failure @ (Failure::Denied(_) | Failure::Unusable(_))) => {
-                    return Err(self.unreachable(failure));
-                }
-                Err(failure) => {
-                    self.unanswered.truncate(MOST_UNANSWERED - 1);
-                    self.unanswered.insert(0, connection);
-                    return Err(self.unreachable(failure));
-                }
+            let reply = self.call(call, patience)?;
+            if self.route.is_in_charge(call.place(), patience)? {
+                return Ok(reply);
             }
-        }
-    }
-
-    /// A new connection to the server that has the locks.
-    fn connect(&self, patience: &Patience) -> Result<Connection, StoreError> {
-        match &self.address.servers {
-            Servers::One(endpoint) => self.address.access.connect(endpoint, &self.name, patience),
-            Servers::Sentinel { .. } | Servers::Cluster(_) => Err(StoreError::Unusable {
-                store: self.name.clone(),
-                why: "this kind of server is not supported yet".to_owned(),
-            }),
         }
     }
 
     /// What a reply says; one that says nothing known leaves the outcome unknown.
     fn understood<T>(&mut self, meaning: Option<T>) -> Result<T, StoreError> {
         meaning.ok_or_else(|| {
-            self.connection = None;
+            self.route.distrust();
             self.unreachable(Failure::Broken("its answer makes no sense; is it a Redis server?".to_owned()))
         })
     }
 
     fn unreachable(&self, failure: Failure) -> StoreError {
-        failure.of(&self.name)
+        failure.of(&self.route.name)
     }
 
     /// The names of all keys of which redlock keeps something here. By SCAN: KEYS blocks the server.
     fn known_keys(&mut self, patience: &Patience) -> Result<Vec<Key>, StoreError> {
         let mut keys = Vec::new();
-        let mut cursor = "0".to_owned();
-        loop {
-            let scan =
-                redis::cmd("SCAN").arg(&cursor).arg("MATCH").arg("redlock:{*").arg("COUNT").arg(1000).take();
-            let reply = self.query(&scan, patience)?;
-            let mut page = items(accepted(reply, &self.name)?).into_iter();
-            cursor = text(page.next().as_ref());
-            let names = page.next().map(items).unwrap_or_default();
-            keys.extend(names.iter().filter_map(|name| keys::key_of(&text(Some(name)))));
-            if cursor.is_empty() || cursor == "0" {
-                keys.sort();
-                keys.dedup();
-                return Ok(keys);
+        for node in self.route.masters(patience)? {
+            let mut cursor = "0".to_owned();
+            while !cursor.is_empty() {
+                let mut scan = redis::cmd("SCAN");
+                scan.arg(&cursor).arg("MATCH").arg("redlock:{*").arg("COUNT").arg(1000);
+                let reply = self.route.query(Place::Node(node), &scan, patience)?;
+                let mut page = items(accepted(reply, &self.route.name)?).into_iter();
+                cursor = text(page.next().as_ref());
+                let names = page.next().map(items).unwrap_or_default();
+                keys.extend(names.iter().filter_map(|name| keys::key_of(&text(Some(name)))));
+                if cursor == "0" {
+                    break;
+                }
             }
+        }
+        keys.sort();
+        keys.dedup();
+        Ok(keys)
+    }
+
+    /// Takes locks with one script; in a cluster all of them are in one slot.
+    fn take_together(&mut self, requests: &[Request], patience: &Patience) -> Result<Take, StoreError> {
+        let Some(first) = requests.first() else { return Ok(Take::Granted(Vec::new())) };
+        let reply = self.call_in_charge(&take_call(first, requests, "once", ""), patience)?;
+        match self.understood(reply::taken(reply, requests))?? {
+            Taken::Granted(fences) => {
+                self.expect_replicas(requests, patience)?;
+                Ok(Take::Granted(fences))
+            }
+            Taken::Busy { busy, .. } => Ok(Take::Busy(*busy)),
+            // Only who stands in line is told so.
+            Taken::Vanished { .. } => Ok(Take::Busy(Busy::by_unknown(first.key.clone()))),
         }
     }
 }
@@ -187,14 +158,10 @@ fn renew_call(request: &Request, fence: Option<FencingToken>) -> Call {
 
 impl Store for Redis {
     fn take(&mut self, requests: &[Request], patience: &Patience) -> Result<Take, StoreError> {
-        let Some(first) = requests.first() else { return Ok(Take::Granted(Vec::new())) };
-        let reply = self.call(&take_call(first, requests, "once", ""), patience)?;
-        match self.understood(reply::taken(reply, requests))?? {
-            Taken::Granted(fences) => Ok(Take::Granted(fences)),
-            Taken::Busy { busy, .. } => Ok(Take::Busy(*busy)),
-            // Only who stands in line is told so.
-            Taken::Vanished { .. } => Ok(Take::Busy(Busy::by_unknown(first.key.clone()))),
+        if self.are_apart(requests.iter().map(|request| &request.key)) {
+            return self.take_by_slot(requests, patience);
         }
+        self.take_together(requests, patience)
     }
 
     fn line_up(&mut self, request: &Request, patience: &Patience) -> Result<Take, StoreError> {
@@ -225,13 +192,9 @@ impl Store for Redis {
     fn settle(&mut self) {
         // The end of our job is a moment at which the server has better to do than to end a subscription.
         let Some(waiter) = self.waiter.take() else { return };
-        if let Some(connection) = &mut self.connection {
-            // A renewal tells the next in line. Nobody waits for its answer, which is skipped in the end.
-            let call = renew_call(&waiter.request, None).by_hash();
-            if connection.send(&call, &Patience::of(SETTLING)).is_err() {
-                self.connection = None;
-            }
-        }
+        // A renewal tells the next in line. Nobody waits for its answer, which is skipped in the end.
+        let call = renew_call(&waiter.request, None);
+        self.route.tell(call.place(), &call.by_hash(), &Patience::of(SETTLING));
     }
 
     fn renew(
@@ -240,8 +203,12 @@ impl Store for Redis {
         fence: Option<FencingToken>,
         patience: &Patience,
     ) -> Result<Renewal, StoreError> {
-        let reply = self.call(&renew_call(request, fence), patience)?;
-        self.understood(reply::renewed(reply))
+        let reply = self.call_in_charge(&renew_call(request, fence), patience)?;
+        let renewal = self.understood(reply::renewed(reply))?;
+        if matches!(renewal, Renewal::Extended | Renewal::Healed) {
+            self.count_replicas(request, patience)?;
+        }
+        Ok(renewal)
     }
 
     fn release(
@@ -250,32 +217,38 @@ impl Store for Redis {
         token: &OwnerToken,
         patience: &Patience,
     ) -> Result<Vec<bool>, StoreError> {
-        let call = Call::of_several(&script::RELEASE, keys, Some(token)).arg("");
-        let hung = self.send_behind_unanswered(&call, patience);
-        let reply = self.call(&call, patience)?;
-        // Asked twice, "not held" means that the first one was carried out.
-        let is_unsure = self.repeated || !hung.is_empty();
-        let released = self.understood(reply::released(reply, keys.len()))?;
-        Ok(released.into_iter().map(|released| released || is_unsure).collect())
+        let calls = self.release_calls(keys, token, "");
+        let hung = self.send_behind_unanswered(&calls, patience);
+        let (mut released, mut failed) = (Vec::new(), None);
+        for call in &calls {
+            match self.released(call, patience) {
+                // Asked twice, "not held" means that the first one was carried out.
+                Ok(held) if self.route.repeated || !hung.is_empty() => {
+                    released.extend(call.keys().iter().zip(held.iter().map(|_| true)));
+                }
+                Ok(held) => released.extend(call.keys().iter().zip(held)),
+                // One that cannot be given back does not keep the others.
+                Err(error) => failed = failed.or(Some(error)),
+            }
+        }
+        let was_held = |key: &Key| released.iter().any(|(of, held)| *of == key && *held);
+        failed.map_or_else(|| Ok(keys.iter().map(was_held).collect()), Err)
     }
 
     fn withdraw(&mut self, requests: &[Request], patience: &Patience) -> Result<(), StoreError> {
-        let Some(first) = requests.first().filter(|_| self.asked) else { return Ok(()) };
-        let keys = requests.iter().map(|request| &request.key);
-        let call = Call::of_several(&script::RELEASE, keys, Some(&first.token)).arg(Waiter::place(first));
-        let hung = self.send_behind_unanswered(&call, patience);
+        let Some(first) = requests.first().filter(|_| self.route.asked) else { return Ok(()) };
+        let keys: Vec<Key> = requests.iter().map(|request| request.key.clone()).collect();
+        let calls = self.release_calls(&keys, &first.token, &Waiter::place(first));
+        let hung = self.send_behind_unanswered(&calls, patience);
         self.waiter = None;
-        if hung.is_empty() {
-            let reply = self.call(&call, patience)?;
-            return self.understood(reply::released(reply, requests.len())).map(drop);
-        }
-        // Only an answer on the connection of the take itself says that the take is undone.
-        for mut connection in hung {
-            while connection.is_waiting() {
-                connection.skip_reply(patience).map_err(|failure| self.unreachable(failure))?;
+        let mut failed = None;
+        if hung.is_empty() || self.route.is_guided() {
+            for call in &calls {
+                failed = failed.or(self.released(call, patience).err());
             }
         }
-        Ok(())
+        self.route.await_answers(hung, &keys, patience)?;
+        failed.map_or(Ok(()), Err)
     }
 
     fn check(
@@ -320,26 +293,42 @@ impl Store for Redis {
 }
 
 impl Redis {
-    /// Sends a call on every connection that has an answer out, and gives these connections back.
-    fn send_behind_unanswered(&mut self, call: &Call, patience: &Patience) -> Vec<Connection> {
-        let mut hung = std::mem::take(&mut self.unanswered);
-        // In full: whether the server knows the script cannot be asked. A connection that does not
-        // even take it is broken, and the request on it is dead.
-        hung.retain_mut(|connection| connection.send(&call.in_full(), patience).is_ok());
-        hung
+    /// See [`Route::send_behind_unanswered`].
+    fn send_behind_unanswered(&mut self, calls: &[Call], patience: &Patience) -> Vec<Unanswered> {
+        // In full: whether the server knows the script cannot be asked.
+        self.route.send_behind_unanswered(calls.iter().map(Call::in_full), patience)
+    }
+
+    /// Gives locks back that one script can see. Returns for each whether it was held.
+    fn released(&mut self, call: &Call, patience: &Patience) -> Result<Vec<bool>, StoreError> {
+        let reply = self.call(call, patience)?;
+        self.understood(reply::released(reply, call.keys().len()))
     }
 
     /// Asks with a place in the queue. The wake-up channel is opened first: who cannot be woken counts
     /// as dead.
     fn ask_in_line(&mut self, waiter: &mut Waiter, patience: &Patience) -> Result<Take, StoreError> {
-        if !waiter.is_listening() {
-            let connection = self.connect(patience)?;
-            waiter.listen_on(connection, patience).map_err(|failure| self.unreachable(failure))?;
+        loop {
+            if !waiter.is_listening() {
+                let place = Place::Key(&waiter.request.key);
+                let connection = self.route.connect_beside(place, patience)?;
+                waiter.listen_on(connection, patience).map_err(|failure| {
+                    self.route.distrust();
+                    self.unreachable(failure)
+                })?;
+            }
+            let requests = std::slice::from_ref(&waiter.request);
+            let call = take_call(&waiter.request, requests, waiter.mode(), waiter.ticket());
+            let reply = self.call_in_charge(&call, patience)?;
+            let taken = self.understood(reply::taken(reply, requests))??;
+            if matches!(taken, Taken::Granted(_)) {
+                self.expect_replicas(requests, patience)?;
+            } else if !self.route.is_beside() && !patience.until.has_passed() {
+                // Those who wake others there do not see that we listen elsewhere.
+                waiter.listen_elsewhere();
+                continue;
+            }
+            return Ok(waiter.note(taken));
         }
-        let requests = std::slice::from_ref(&waiter.request);
-        let call = take_call(&waiter.request, requests, waiter.mode(), waiter.ticket());
-        let reply = self.call(&call, patience)?;
-        let taken = self.understood(reply::taken(reply, requests))??;
-        Ok(waiter.note(taken))
     }
 }

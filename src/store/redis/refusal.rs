@@ -15,6 +15,8 @@ pub enum Refusal {
     WrongType,
     /// Passes within seconds.
     Transient,
+    /// It is a replica, or a master that lost its replicas: where there is another master, that one is to be asked.
+    NotMaster,
     /// The server cannot do it now.
     Unable,
 }
@@ -49,6 +51,8 @@ pub fn refusal(error: &ServerError) -> Refusal {
         .any(says)
     {
         Refusal::Transient
+    } else if ["READONLY", "NOREPLICAS"].into_iter().any(says) {
+        Refusal::NotMaster
     } else {
         Refusal::Unable
     }

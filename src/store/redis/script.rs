@@ -3,6 +3,7 @@ use std::sync::LazyLock;
 use redis::{Cmd, Script as Source, Value};
 
 use super::keys::Names;
+use super::route::Place;
 use crate::lock::{FencingToken, Key, OwnerToken};
 
 /// A Lua script of ours: one atomic step in the server.
@@ -63,6 +64,11 @@ impl Call {
 
     pub fn keys(&self) -> &[Key] {
         &self.keys
+    }
+
+    /// Where its locks are.
+    pub fn place(&self) -> Place<'_> {
+        self.keys.first().map_or(Place::Node(0), Place::Key)
     }
 
     pub fn arg(mut self, argument: impl ToString) -> Call {

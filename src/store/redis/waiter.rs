@@ -61,6 +61,11 @@ impl Waiter {
         Ok(())
     }
 
+    /// The server that was listened to is not the one to listen to.
+    pub fn listen_elsewhere(&mut self) {
+        self.subscription = None;
+    }
+
     /// Whether this is asked for the first time.
     pub fn is_new(&mut self) -> bool {
         !std::mem::replace(&mut self.is_known, true)

@@ -12,7 +12,8 @@ mod time;
 use std::thread;
 
 use self::server::{Examined, Server};
-use super::{Address, Servers};
+use super::Address;
+use super::address::Servers;
 use crate::lock::{Finding, Report, Terms};
 
 /// Examines one address, or the members of a quorum. A server that cannot be reached is a finding.

@@ -8,6 +8,7 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use super::super::connection::{Connection, Failure};
 use super::super::reply::{self, Taken};
+use super::super::route::Place;
 use super::super::script::Call;
 use super::super::subscription::Subscription;
 use super::super::{Address, Redis, take_call};
@@ -52,6 +53,9 @@ pub struct Member {
     is_known: bool,
     findings: mpsc::Sender<(usize, Finding)>,
 }
+
+/// A member is one server, whatever it is asked about.
+const ONLY: Place = Place::Node(0);
 
 /// The answer to a take.
 #[derive(Debug)]
@@ -163,21 +167,20 @@ impl Member {
 
     /// Gives locks back, behind every request that was not answered.
     pub fn give_back(&mut self, call: &Call, patience: &Patience) -> Result<Returned, StoreError> {
-        let hung = self.redis.send_behind_unanswered(call, patience);
+        let hung = self.redis.send_behind_unanswered(std::slice::from_ref(call), patience);
         let is_unsure = !hung.is_empty();
-        self.unconfirmed.extend(hung);
-        if is_unsure && self.redis.connection.is_none() {
+        self.unconfirmed.extend(hung.into_iter().map(|(_, connection)| connection));
+        if is_unsure && self.redis.route.line().is_none_or(|line| line.is_none()) {
             return Ok(Returned::Sent);
         }
-        let reply = self.redis.call(call, patience)?;
-        let is_unsure = is_unsure || self.redis.repeated;
-        let released = self.redis.understood(reply::released(reply, call.keys().len()))?;
+        let released = self.redis.released(call, patience)?;
+        let is_unsure = is_unsure || self.redis.route.repeated;
         Ok(Returned::Confirmed(released.into_iter().map(|released| released || is_unsure).collect()))
     }
 
     /// Waits for all answers that are out, so that nothing of before is carried out later.
     fn confirm(&mut self, patience: &Patience) -> Result<(), StoreError> {
-        self.unconfirmed.append(&mut self.redis.unanswered);
+        self.unconfirmed.extend(self.redis.route.take_unanswered());
         while let Some(mut connection) = self.unconfirmed.pop() {
             let answered = loop {
                 if !connection.is_waiting() {
@@ -188,7 +191,7 @@ impl Member {
                 }
             };
             match answered {
-                Ok(()) => self.redis.connection = Some(connection),
+                Ok(()) => self.put_back(connection),
                 Err(Failure::Broken(_)) => self.is_in_doubt = true,
                 Err(failure) => {
                     self.unconfirmed.push(connection);
@@ -200,7 +203,7 @@ impl Member {
             // A server that hung carries out what came on all connections before it answers new ones a second
             // time; three, as it reads long requests in pieces of 16 kB.
             for _ in 0..3 {
-                self.redis.query(&redis::cmd("PING"), patience)?;
+                self.redis.route.query(ONLY, &redis::cmd("PING"), patience)?;
             }
             self.is_in_doubt = false;
         }
@@ -209,19 +212,20 @@ impl Member {
 
     /// Whether nothing can be left here of what this process asked for.
     pub fn is_untouched(&self) -> bool {
-        !self.redis.asked
+        !self.redis.route.asked
     }
 
     /// Tells those who wait that it makes sense to ask.
     pub fn hint(&mut self, key: &Key, patience: &Patience) {
-        let _ = self.redis.query(redis::cmd("PUBLISH").arg(channel(key)).arg("broken"), patience);
+        let _ = self.redis.route.query(ONLY, redis::cmd("PUBLISH").arg(channel(key)).arg("broken"), patience);
     }
 
     fn listen(&mut self, key: &Key, patience: &Patience) {
         // Who hears no hint asks later.
         let opened = self
             .redis
-            .connect(patience)
+            .route
+            .connect_beside(ONLY, patience)
             .ok()
             .and_then(|connection| Subscription::open(connection, &channel(key), patience).ok());
         if let Some(ear) = opened {
@@ -231,18 +235,24 @@ impl Member {
 
     /// Asks who the server is, in one packet with the next request or just before it.
     fn ask_who(&mut self, patience: &Patience) -> Result<(), StoreError> {
-        let mut connection = match self.redis.connection.take() {
+        let mut connection = match self.redis.route.line().and_then(Option::take) {
             Some(connection) => connection,
-            None => self.redis.connect(patience)?,
+            None => self.redis.route.connect_beside(ONLY, patience)?,
         };
         if identity::questions().iter().all(|question| connection.send(question, patience).is_ok()) {
-            self.redis.connection = Some(connection);
+            self.put_back(connection);
         }
         Ok(())
     }
 
+    fn put_back(&mut self, connection: Connection) {
+        if let Some(line) = self.redis.route.line() {
+            *line = Some(connection);
+        }
+    }
+
     fn hear_who(&mut self) {
-        let Some(connection) = &mut self.redis.connection else { return };
+        let Some(Some(connection)) = self.redis.route.line() else { return };
         let answers = connection.passed_over();
         if !answers.is_empty() {
             self.is_known = true;

@@ -1,0 +1,386 @@
+//! The way to the server that has a lock.
+
+mod guide;
+
+use std::time::Duration;
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use redis::{Cmd, Value};
+
+use super::access::Access;
+use super::address::{Address, Endpoint, Servers};
+use super::cluster::{Cluster, Redirection};
+
+use super::connection::{Connection, Failure};
+use super::refusal::{Refusal, accepted, refusal};
+use super::sentinel::Sentinels;
+
+use self::guide::{Guide, passing};
+use crate::clock::BootTime;
+use crate::lock::{Key, Patience, StoreError};
+
+/// Sends requests to the server in charge, and finds it where it is not always the same one.
+pub struct Route {
+    access: Access,
+    /// What messages call the store.
+    pub name: String,
+    nodes: Vec<Node>,
+    guide: Guide,
+    /// Connections on which a request was sent and not answered: it may still be carried out, and only
+    /// what is sent behind it on the same connection is sure to come later.
+    unanswered: Vec<Unanswered>,
+    /// Where the waiter listens.
+    listening: NodeId,
+    /// Who answered last, and whether only because the one in charge said so.
+    answered: NodeId,
+    answered_aside: bool,
+    /// Something was or may have been carried out.
+    pub asked: bool,
+    /// The last request was sent more than once, as there was no answer to it at first.
+    pub repeated: bool,
+}
+
+/// A server that holds locks; all that were heard of are remembered.
+struct Node {
+    endpoint: Endpoint,
+    connection: Option<Connection>,
+}
+
+/// Its index.
+pub type NodeId = usize;
+
+/// Where a request has to go.
+#[derive(Clone, Copy)]
+pub enum Place<'a> {
+    Key(&'a Key),
+    Node(NodeId),
+}
+
+/// A connection to a server that owes an answer on it.
+pub type Unanswered = (NodeId, Connection);
+
+/// As many hung connections are worth a message.
+const MOST_UNANSWERED: usize = 4;
+/// Between two attempts to find the server in charge: at first and at most.
+const RETRY: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(250));
+/// A server that takes longer for an answer may have been replaced.
+const SUSPICIOUS: Duration = Duration::from_millis(300);
+/// A request that another server can answer as well gets a part of the time there is, and not less than this.
+const LEAST: Duration = Duration::from_millis(100);
+
+impl Route {
+    pub fn new(address: Address) -> Route {
+        let name = address.to_string();
+        let access = address.access;
+        let (nodes, guide) = match address.servers {
+            Servers::One(endpoint) => (vec![endpoint], Guide::None),
+            Servers::Sentinel { sentinels, master } => {
+                (Vec::new(), Guide::Sentinels(Box::new(Sentinels::new(sentinels, master, &access, &name))))
+            }
+            Servers::Cluster(seeds) => (seeds, Guide::Cluster(Cluster::default())),
+        };
+        let nodes = nodes.into_iter().map(|endpoint| Node { endpoint, connection: None }).collect();
+        Route {
+            access,
+            name,
+            nodes,
+            guide,
+            unanswered: Vec::new(),
+            listening: 0,
+            answered: 0,
+            answered_aside: false,
+            asked: false,
+            repeated: false,
+        }
+    }
+
+    /// Sends a command and reads its reply. A connection that broke is replaced once, and the command sent
+    /// again: the owner token makes that safe. Where there is a guide, that goes on as long as the patience.
+    pub fn query(&mut self, place: Place, command: &Cmd, patience: &Patience) -> Result<Value, StoreError> {
+        self.repeated = false;
+        if !matches!(self.guide, Guide::None) {
+            let mut aside = None;
+            return self.persist(patience, |route| route.attempt(place, &mut aside, command, patience));
+        }
+        loop {
+            let mut connection = match self.nodes[0].connection.take() {
+                Some(connection) => connection,
+                None => self.open(0, patience)?,
+            };
+            let answer = connection.query(command, patience);
+            match self.noted(0, connection, answer) {
+                Err(Failure::Broken(_)) if !self.repeated => self.repeated = true,
+                answer => return answer.map_err(|failure| failure.of(&self.name)),
+            }
+        }
+    }
+
+    /// Sends a command behind the last one: on the same connection, or not at all.
+    pub fn follow_up(&mut self, command: &Cmd, patience: &Patience) -> Result<Value, StoreError> {
+        let node = self.answered;
+        let name = self.node_name(node);
+        let broken = || Failure::Broken("the connection is gone".to_owned()).of(&name);
+        let mut connection = self.nodes[node].connection.take().ok_or_else(broken)?;
+        let answer = connection.query(command, patience);
+        let reply = self.noted(node, connection, answer).map_err(|failure| {
+            self.suspect(node);
+            failure.of(&name)
+        })?;
+        accepted(reply, &name)
+    }
+
+    /// Sends a command of which nobody reads the reply, if there is a connection for it.
+    pub fn tell(&mut self, place: Place, command: &Cmd, patience: &Patience) {
+        let Some(node) = self.known(place) else { return };
+        let connection = &mut self.nodes[node].connection;
+        if connection.as_mut().is_some_and(|connection| connection.send(command, patience).is_err()) {
+            *connection = None;
+        }
+    }
+
+    /// Another connection to the server in charge, to listen on.
+    pub fn connect_beside(&mut self, place: Place, patience: &Patience) -> Result<Connection, StoreError> {
+        if matches!(self.guide, Guide::None) {
+            return self.open(0, patience);
+        }
+        self.persist(patience, |route| {
+            let share = part_of(patience);
+            let node = route.find(place, &share)?;
+            let connection = route.open(node, &share).map_err(|why| route.failed(node, why))?;
+            route.listening = node;
+            Ok(Some(connection))
+        })
+    }
+
+    /// Whether the last answer came from the server that [`Route::connect_beside`] led to.
+    pub fn is_beside(&self) -> bool {
+        self.listening == self.answered || self.answered_aside
+    }
+
+    /// The answer made no sense.
+    pub fn distrust(&mut self) {
+        self.nodes[self.answered].connection = None;
+        self.suspect(self.answered);
+    }
+
+    /// Sends commands on every connection that has an answer out, and gives these connections away.
+    pub fn send_behind_unanswered(
+        &mut self,
+        commands: impl Iterator<Item = Cmd> + Clone,
+        patience: &Patience,
+    ) -> Vec<Unanswered> {
+        let mut hung = std::mem::take(&mut self.unanswered);
+        // A connection that does not even take it is broken, and the request on it is dead.
+        hung.retain_mut(|(_, connection)| {
+            commands.clone().all(|command| connection.send(&command, patience).is_ok())
+        });
+        hung
+    }
+
+    /// Reads what is owed on these connections: only that says that what was sent is carried out. Where the server was
+    /// replaced, nobody is interested any more. One that still owes something when the patience ends is remembered:
+    /// it may carry it out behind everything else.
+    pub fn await_answers(
+        &mut self,
+        hung: Vec<Unanswered>,
+        keys: &[Key],
+        patience: &Patience,
+    ) -> Result<(), StoreError> {
+        let mut outcome = Ok(());
+        for (node, mut connection) in hung {
+            if !self.has_the_say(node, keys.iter().map(Place::Key)) {
+                continue;
+            }
+            while connection.is_waiting() {
+                match connection.skip_reply(patience) {
+                    Ok(()) => {}
+                    Err(failure) => {
+                        if matches!(failure, Failure::TimedOut | Failure::Interrupted) {
+                            self.unanswered.push((node, connection));
+                        }
+                        outcome = outcome.and(Err(failure.of(&self.name)));
+                        break;
+                    }
+                }
+            }
+        }
+        outcome
+    }
+
+    /// The connection to the only server there is, when there is no guide.
+    pub fn line(&mut self) -> Option<&mut Option<Connection>> {
+        self.nodes.first_mut().map(|node| &mut node.connection)
+    }
+
+    /// Hands over the connections that have an answer out.
+    pub fn take_unanswered(&mut self) -> impl Iterator<Item = Connection> {
+        std::mem::take(&mut self.unanswered).into_iter().map(|(_, connection)| connection)
+    }
+
+    pub fn is_guided(&self) -> bool {
+        !matches!(self.guide, Guide::None)
+    }
+
+    /// Whether keys may be on different servers.
+    pub fn is_cluster(&self) -> bool {
+        matches!(self.guide, Guide::Cluster(_))
+    }
+
+    /// Tries until something comes of it, or the patience ends, or nobody is there to say who is in charge. `None` asks for another attempt at once.
+    fn persist<T>(
+        &mut self,
+        patience: &Patience,
+        mut attempt: impl FnMut(&mut Route) -> Result<Option<T>, StoreError>,
+    ) -> Result<T, StoreError> {
+        let mut wait = RETRY.0;
+        let mut at_once = 4;
+        loop {
+            let why = match attempt(self) {
+                Ok(Some(result)) => return Ok(result),
+                // Two servers that name each other are not asked in a circle without a pause.
+                Ok(None) if at_once > 0 => {
+                    at_once -= 1;
+                    continue;
+                }
+                Ok(None) => Failure::TimedOut.of(&self.name),
+                Err(why @ StoreError::Unreachable { transient: true, .. }) => why,
+                Err(other) => return Err(other),
+            };
+            match pause(wait.mul_f64(0.5 + fastrand::f64()), patience) {
+                Ok(()) => wait = (wait * 2).min(RETRY.1),
+                Err(Failure::Interrupted) => return Err(StoreError::Interrupted),
+                Err(_) => return Err(why),
+            }
+        }
+    }
+
+    /// Sends the command once: to the server in charge, or where that one said that it is to be sent this time.
+    fn attempt(
+        &mut self,
+        place: Place,
+        aside: &mut Option<NodeId>,
+        command: &Cmd,
+        patience: &Patience,
+    ) -> Result<Option<Value>, StoreError> {
+        let share = part_of(patience);
+        let is_aside = aside.is_some();
+        let node = match aside.take() {
+            Some(node) => node,
+            None => self.find(place, &share)?,
+        };
+        let mut connection = match self.nodes[node].connection.take() {
+            Some(connection) => connection,
+            None => self.open(node, &share).map_err(|why| self.failed(node, why))?,
+        };
+        let sent = BootTime::now();
+        let mut answer = Ok(Value::Okay);
+        if is_aside {
+            answer = connection.query(&redis::cmd("ASKING"), &share);
+        }
+        if answer.is_ok() {
+            answer = connection.query(command, &share);
+        }
+        let reply = self.noted(node, connection, answer).map_err(|failure| {
+            self.repeated = true;
+            self.failed(node, failure.of(&self.node_name(node)))
+        })?;
+        (self.answered, self.answered_aside) = (node, is_aside);
+        if self.is_cluster() && sent.plus(SUSPICIOUS).has_passed() {
+            self.suspect(node);
+        }
+        let Value::ServerError(error) = &reply else { return Ok(Some(reply)) };
+        match (Redirection::read(error, &self.nodes[node].endpoint), &mut self.guide) {
+            (Some(Redirection::Ask { to }), Guide::Cluster(_)) => {
+                *aside = Some(self.node(to));
+                return Ok(None);
+            }
+            (Some(Redirection::Moved { slot, to }), Guide::Cluster(_)) => {
+                let to = self.node(to);
+                if let Guide::Cluster(cluster) = &mut self.guide {
+                    cluster.learn(slot, to);
+                }
+                return Ok(None);
+            }
+            _ => {}
+        }
+        match refusal(error) {
+            Refusal::Transient => self.suspect(node),
+            // The connection to one that was replaced is of no use.
+            Refusal::NotMaster => self.distrust(),
+            _ => return Ok(Some(reply)),
+        }
+        accepted(reply, &self.node_name(node)).map(Some).map_err(passing)
+    }
+
+    /// Puts the connection where it belongs after this answer.
+    fn noted(
+        &mut self,
+        node: NodeId,
+        connection: Connection,
+        answer: Result<Value, Failure>,
+    ) -> Result<Value, Failure> {
+        // An error reply means that nothing was done.
+        self.asked |= !matches!(answer, Ok(Value::ServerError(_)) | Err(Failure::Denied(_)));
+        match &answer {
+            Ok(_) => self.nodes[node].connection = Some(connection),
+            Err(Failure::Broken(_) | Failure::Denied(_) | Failure::Unusable(_)) => {}
+            Err(Failure::TimedOut | Failure::Interrupted) => {
+                self.unanswered.truncate(MOST_UNANSWERED - 1);
+                self.unanswered.insert(0, (node, connection));
+            }
+        }
+        answer
+    }
+
+    fn open(&mut self, node: NodeId, patience: &Patience) -> Result<Connection, StoreError> {
+        let endpoint = &self.nodes[node].endpoint;
+        match &self.guide {
+            Guide::None => self.access.connect(endpoint, &self.name, patience),
+            Guide::Cluster(_) => self.access.connect(endpoint, &self.node_name(node), patience),
+            Guide::Sentinels(_) => {
+                let name = self.node_name(node);
+                let mut connection = self.access.connect(endpoint, &name, patience)?;
+                Sentinels::expect_master(&mut connection, &name, patience)?;
+                Ok(connection)
+            }
+        }
+    }
+
+    fn node(&mut self, endpoint: Endpoint) -> NodeId {
+        self.nodes.iter().position(|node| node.endpoint == endpoint).unwrap_or_else(|| {
+            self.nodes.push(Node { endpoint, connection: None });
+            self.nodes.len() - 1
+        })
+    }
+
+    /// What messages call a server.
+    fn node_name(&self, node: NodeId) -> String {
+        match self.guide {
+            Guide::None => self.name.clone(),
+            Guide::Sentinels(_) => format!("{}, the master of {}", self.nodes[node].endpoint, self.name),
+            Guide::Cluster(_) => format!("{} of {}", self.nodes[node].endpoint, self.name),
+        }
+    }
+}
+
+/// So that there is time left to ask another server.
+fn part_of<'a>(patience: &Patience<'a>) -> Patience<'a> {
+    let part = BootTime::after((patience.until.left() / 3).max(LEAST));
+    Patience { until: patience.until.min(part), ..*patience }
+}
+
+/// Waits for `duration`; an error when the patience ends before.
+fn pause(duration: Duration, patience: &Patience) -> Result<(), Failure> {
+    let end = BootTime::after(duration);
+    loop {
+        let millis = end.min(patience.until).left().as_millis().min(60_000) as u16;
+        let mut fds: Vec<PollFd> =
+            patience.interrupt.iter().map(|interrupt| PollFd::new(*interrupt, PollFlags::POLLIN)).collect();
+        match poll(&mut fds, PollTimeout::from(millis + 1)) {
+            Ok(1..) => return Err(Failure::Interrupted),
+            _ if patience.until.has_passed() => return Err(Failure::TimedOut),
+            _ if end.has_passed() => return Ok(()),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! Sentinels: who watch over a master and its replicas, and say which server is the master.
+
+use std::time::Duration;
+
+use super::access::Access;
+use super::address::Endpoint;
+use super::connection::Connection;
+use super::refusal::accepted;
+use super::route::NodeId;
+use super::script::{items, number, text};
+use crate::clock::BootTime;
+use crate::lock::{Patience, StoreError};
+
+/// The Sentinels of one master.
+pub struct Sentinels {
+    /// The one to be asked first comes first.
+    sentinels: Vec<Sentinel>,
+    master_name: String,
+    access: Access,
+    /// What messages call the store.
+    store: String,
+    /// Whom they named.
+    master: Option<NodeId>,
+    /// When all of them were asked.
+    agreed: Option<BootTime>,
+}
+
+struct Sentinel {
+    endpoint: Endpoint,
+    connection: Option<Connection>,
+    /// It did not answer; until then only the others are asked whether they agree.
+    silent_until: Option<BootTime>,
+}
+
+/// For the answer of one Sentinel, as long as there may be another that answers.
+const QUICK: Duration = Duration::from_millis(250);
+/// What they said is believed without asking again.
+const FRESH: Duration = Duration::from_millis(300);
+/// One that did not answer is left alone.
+const SILENT: Duration = Duration::from_secs(10);
+
+impl Sentinels {
+    pub fn new(endpoints: Vec<Endpoint>, master_name: String, access: &Access, store: &str) -> Sentinels {
+        let access =
+            Access { user: None, password: access.sentinel_password.clone(), database: 0, ..access.clone() };
+        let store = store.to_owned();
+        let sentinel = |endpoint| Sentinel { endpoint, connection: None, silent_until: None };
+        let sentinels = endpoints.into_iter().map(sentinel).collect();
+        Sentinels { sentinels, master_name, access, store, master: None, agreed: None }
+    }
+
+    /// The master, as they last said.
+    pub fn master(&self) -> Option<NodeId> {
+        self.master
+    }
+
+    /// Whether all of them said so just now.
+    pub fn is_fresh(&self) -> bool {
+        self.agreed.is_some_and(|when| !when.plus(FRESH).has_passed())
+    }
+
+    pub fn named(&mut self, node: NodeId) {
+        self.master = Some(node);
+    }
+
+    /// Whom they call the master if not this one. After a failover one of them knows it first, the others within
+    /// seconds: the one with the highest epoch is right. Those that do not answer have nothing to say.
+    pub fn dissent(&mut self, from: &Endpoint, patience: &Patience) -> Option<Endpoint> {
+        self.agreed = Some(BootTime::now());
+        let mut best: Option<(i64, bool, Endpoint)> = None;
+        let mut answers = Vec::new();
+        for index in 0..self.sentinels.len() {
+            if self.sentinels[index].silent_until.is_some_and(|until| !until.has_passed()) {
+                continue;
+            }
+            let patience = Patience { until: patience.until.min(BootTime::after(QUICK)), ..*patience };
+            match self.ask_one(index, &patience) {
+                Ok(Some(master)) => answers.push((index, master)),
+                Ok(None) => {}
+                Err(_) => self.sentinels[index].silent_until = Some(BootTime::after(SILENT)),
+            }
+        }
+        if answers.iter().all(|(_, master)| master == from) {
+            return None;
+        }
+        for (index, master) in answers {
+            let patience = Patience { until: patience.until.min(BootTime::after(QUICK)), ..*patience };
+            let epoch = self.epoch(index, &patience).unwrap_or(-1);
+            let answer = (epoch, master != *from, master);
+            if best.as_ref().is_none_or(|best| (best.0, best.1) < (answer.0, answer.1)) {
+                best = Some(answer);
+            }
+        }
+        best.filter(|(_, is_other, _)| *is_other).map(|(_, _, master)| master)
+    }
+
+    /// How many failovers this Sentinel has seen, so to speak.
+    fn epoch(&mut self, index: usize, patience: &Patience) -> Option<i64> {
+        let connection = self.sentinels[index].connection.as_mut()?;
+        let mut question = redis::cmd("SENTINEL");
+        question.arg("MASTER").arg(&self.master_name);
+        let facts = items(connection.query(&question, patience).ok()?);
+        let mut facts = facts.chunks(2).filter(|fact| text(fact.first()) == "config-epoch");
+        facts.next().map(|fact| number(fact.get(1)))
+    }
+
+    /// They are to be asked anew, and another one first: this one may be behind.
+    pub fn forget(&mut self) {
+        self.master = None;
+        self.agreed = None;
+        self.next();
+    }
+
+    /// Which server they call the master.
+    pub fn ask(&mut self, patience: &Patience) -> Result<Endpoint, StoreError> {
+        let mut failed = String::new();
+        let mut is_unknown = false;
+        // One that is dead or hangs costs little: only when no other answers it gets more time.
+        let longer = patience.until.left() / self.sentinels.len().max(1) as u32;
+        for bound in [QUICK, longer.max(QUICK)] {
+            for _ in 0..self.sentinels.len() {
+                let until = patience.until.min(BootTime::after(bound));
+                match self.ask_one(0, &Patience { until, ..*patience }) {
+                    Ok(Some(master)) => return Ok(master),
+                    Ok(None) => is_unknown = true,
+                    Err(StoreError::Unreachable { why, .. }) => failed = why,
+                    Err(other) => return Err(other),
+                }
+                self.next();
+            }
+            if is_unknown {
+                let why = format!(
+                    "its Sentinels know no master '{}'; SENTINEL MASTERS lists those that they know",
+                    self.master_name
+                );
+                return Err(StoreError::Unusable { store: self.store.clone(), why });
+            }
+            if patience.until.has_passed() {
+                break;
+            }
+        }
+        let why = format!("no Sentinel answers ({failed})");
+        Err(StoreError::Unreachable { store: self.store.clone(), why, transient: false })
+    }
+
+    fn next(&mut self) {
+        self.sentinels.rotate_left(1);
+    }
+
+    /// `None` when this Sentinel does not know the master.
+    fn ask_one(&mut self, index: usize, patience: &Patience) -> Result<Option<Endpoint>, StoreError> {
+        let sentinel = &mut self.sentinels[index];
+        let name = format!("the Sentinel {}", sentinel.endpoint);
+        let mut connection = match sentinel.connection.take() {
+            Some(connection) => connection,
+            None => self.access.connect(&sentinel.endpoint, &name, patience).map_err(with_hint)?,
+        };
+        let mut question = redis::cmd("SENTINEL");
+        question.arg("GET-MASTER-ADDR-BY-NAME").arg(&self.master_name);
+        let reply = connection.query(&question, patience).map_err(|failure| failure.of(&name))?;
+        sentinel.connection = Some(connection);
+        let address = items(accepted(reply, &name).map_err(with_hint)?);
+        let port = u16::try_from(number(address.get(1))).ok().filter(|port| *port > 0);
+        Ok(port.map(|port| Endpoint::Tcp { host: text(address.first()), port }))
+    }
+
+    /// An error when the server says that it is not the master: they may be behind.
+    pub fn expect_master(
+        connection: &mut Connection,
+        name: &str,
+        patience: &Patience,
+    ) -> Result<(), StoreError> {
+        let reply = connection.query(&redis::cmd("ROLE"), patience).map_err(|failure| failure.of(name))?;
+        match text(items(accepted(reply, name)?).first()).as_str() {
+            "master" => Ok(()),
+            role => Err(StoreError::Unreachable {
+                store: name.to_owned(),
+                why: format!("its role is now '{}'; a failover is going on", role.escape_default()),
+                transient: true,
+            }),
+        }
+    }
+}
+
+fn with_hint(error: StoreError) -> StoreError {
+    match error {
+        StoreError::Denied { store, why } if why.starts_with("NOAUTH") || why.starts_with("WRONGPASS") => {
+            let why = "it has a password of its own: --sentinel-password-file".to_owned();
+            StoreError::Denied { store, why }
+        }
+        other => other,
+    }
+}
