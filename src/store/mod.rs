@@ -80,7 +80,9 @@ impl ServerUrl {
             }
             "redis" | "rediss" => redis::Address::parse(text).map(ServerUrl::Redis),
             "redis+unix" => redis::Address::unix(text).map(ServerUrl::Redis),
-            "redis+sentinel" | "redis+cluster" => redis::Address::of_several(text).map(ServerUrl::Redis),
+            "redis+sentinel" | "redis+cluster" | "rediss+sentinel" | "rediss+cluster" => {
+                redis::Address::of_several(text).map(ServerUrl::Redis)
+            }
             "etcd" | "etcds" | "zk" => Err(format!("{scheme}: is not supported yet; a server is {FORMS}")),
             _ => Err(format!("unknown kind of server; a server is {FORMS}")),
         }

@@ -150,7 +150,7 @@ pub fn the_others_are_kept_for_a_script_that_goes_on(store: &Store) {
     let script = r#"trap 'echo told' TERM
         eval "$("$0" acquire -k b -k a --ttl 900ms --while-pid $$ --format env)"
         until read -r line && [ "$line" = end ]; do :; done"#;
-    let mut script = Redlock::under("bash", &["-c", script, program]).server(&store.url).open_stdin().spawn();
+    let mut script = store.reached_by(Redlock::under("bash", &["-c", script, program])).open_stdin().spawn();
     store.await_holder("b");
     store.redlock(&["break", "-k", "b", "--yes"]).run().expect(0);
     store.redlock(&["run", "-k", "b", "--wait", "--", "true"]).run().expect(0);
@@ -176,17 +176,17 @@ pub fn who_gives_up_half_way_holds_up_nobody(store: &Store) {
 /// Nobody got the owner token: not even the min-hold keeps the lock.
 pub fn an_acquire_killed_half_way_leaves_nothing(store: &Store) {
     let holder = store.hold("b", &[]);
-    let mut me = Redlock::under(
-        "bash",
-        &[
-            "-c",
-            r#""$0" acquire -k a -k b --wait --min-hold 1h --while-pid $$ & echo $!; cat"#,
-            env!("CARGO_BIN_EXE_redlock"),
-        ],
-    )
-    .server(&store.url)
-    .open_stdin()
-    .spawn();
+    let mut me = store
+        .reached_by(Redlock::under(
+            "bash",
+            &[
+                "-c",
+                r#""$0" acquire -k a -k b --wait --min-hold 1h --while-pid $$ & echo $!; cat"#,
+                env!("CARGO_BIN_EXE_redlock"),
+            ],
+        ))
+        .open_stdin()
+        .spawn();
     store.await_waiters("b", 1);
     let mut pid = [0; 16];
     let length = me.child.stdout.as_mut().expect("its stdout").read(&mut pid).expect("a pid");

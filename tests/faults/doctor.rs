@@ -78,6 +78,7 @@ fn a_replica() {
     let replica = Redis::with(&["--replicaof", "127.0.0.1", &master.port.to_string()]);
     eventually(Duration::from_secs(20), "the replica follows", || {
         replica.cli(&["info", "replication"]).contains("master_link_status:up")
+            && master.cli(&["info", "replication"]).contains("state=online")
     });
     diagnose(&replica.url(), &[]).expect("role", "bad", &["replica", &format!("127.0.0.1:{}", master.port)]);
     let diagnosis = diagnose(&master.url(), &[]);

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 
 use crate::call::{CANARY, Call, run, tls};
-use crate::harness::{Authority, Folder, Redis, Redlock, Store, Valid, free_port};
+use crate::harness::{Authority, Folder, Redis, Redlock, Store, Valid, eventually, free_port};
 
 #[test]
 fn no_answer_to_the_handshake() {
@@ -25,6 +25,26 @@ fn no_answer_to_the_handshake() {
     redlock.signal(Signal::SIGINT);
     assert_eq!(redlock.finish().code(), -2);
     assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+}
+
+/// What a cluster announces is never spoken to in plain.
+#[test]
+fn a_cluster() {
+    let authority = Authority::new();
+    let papers = authority.sign(&["127.0.0.1"], Valid::Now);
+    let options = ["--tls-auth-clients", "no", "--cluster-enabled", "yes", "--tls-cluster", "yes"];
+    let redis = Redis::with_tls(&papers, &papers, &options);
+    redis.cli(&["cluster", "addslotsrange", "0", "16383"]);
+    eventually(Duration::from_secs(20), "the cluster", || {
+        redis.cli(&["cluster", "info"]).contains("cluster_state:ok")
+    });
+    let url = redis.url().replace("rediss:", "rediss+cluster:");
+    let call =
+        |url: &str| Redlock::new(&["run", "-k", "X", "--connect-timeout", "1s", "--", "true"]).server(url);
+    call(&url).env("REDLOCK_TLS_CA", authority.file()).run().expect(0);
+    let stranger = call(&url).run().expect(69);
+    assert!(stranger.line().contains("certificate"), "{stranger:?}");
+    call(&url.replace("rediss", "redis")).run().expect(69);
 }
 
 #[test]

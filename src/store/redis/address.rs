@@ -80,12 +80,14 @@ impl Address {
     }
 
     /// Reads `redis+sentinel://[user[:password]@]host[:port],...[/master][/db]`, which names Sentinels, and
-    /// `redis+cluster://[user[:password]@]host[:port],...`. The error never shows the password.
+    /// `redis+cluster://[user[:password]@]host[:port],...`, and `rediss+...` for TLS. The error never shows the
+    /// password.
     pub fn of_several(text: &str) -> Result<Address, String> {
         const FORM: &str = "such a URL looks like redis+sentinel://host[:port],host[:port]/master[/db] or \
                             redis+cluster://host[:port],host[:port]";
         let (scheme, rest) = text.split_once("://").ok_or(FORM)?;
-        let is_sentinel = scheme == "redis+sentinel";
+        let is_sentinel = scheme.ends_with("+sentinel");
+        let tls = scheme.starts_with("rediss");
         // Everything up to the last @ before the path is the login.
         let (place, path) = rest.split_once('/').unwrap_or((rest, ""));
         let (login, hosts) = place.rsplit_once('@').unwrap_or(("", place));
@@ -105,7 +107,7 @@ impl Address {
         let password = password.map(percent_decode).transpose()?;
         let mut words = path.trim_end_matches('/').splitn(2, '/');
         let (first, second) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-        let access = Access { user, password, ..Access::default() };
+        let access = Access { user, password, tls, ..Access::default() };
         if !is_sentinel {
             return match first {
                 "" | "0" if second.is_empty() => Ok(Address { servers: Servers::Cluster(endpoints), access }),
@@ -158,9 +160,9 @@ impl fmt::Display for Address {
             Servers::One(Endpoint::Unix(path)) => write!(f, "redis+unix://{}", path.display())?,
             Servers::One(endpoint) => write!(f, "redis{tls}://{endpoint}")?,
             Servers::Sentinel { sentinels, master } => {
-                write!(f, "redis+sentinel://{}/{master}", list(sentinels))?;
+                write!(f, "redis{tls}+sentinel://{}/{master}", list(sentinels))?;
             }
-            Servers::Cluster(seeds) => write!(f, "redis+cluster://{}", list(seeds))?,
+            Servers::Cluster(seeds) => write!(f, "redis{tls}+cluster://{}", list(seeds))?,
         }
         match self.access.database {
             0 => Ok(()),
@@ -197,6 +199,7 @@ mod tests {
         for (text, shown) in [
             ("redis+sentinel://u:canary@a,b:1/mine/2", "redis+sentinel://a:26379,b:1/mine/2"),
             ("redis+cluster://:canary@a,[::1]:7000", "redis+cluster://a:6379,[::1]:7000"),
+            ("rediss+cluster://a", "rediss+cluster://a:6379"),
         ] {
             assert_eq!(Address::of_several(text).map(|address| address.to_string()), Ok(shown.to_owned()));
         }
