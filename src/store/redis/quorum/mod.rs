@@ -266,7 +266,6 @@ impl Store for Quorum {
         let has_taken = self.has_taken;
         let call = Call::of_several(&script::RELEASE, keys, Some(token)).arg("").arg(new_hint());
         let council = self.council()?;
-        let sent = BootTime::now();
         let mut round = council.ask(patience.until, false, move |member, patience| {
             match has_taken && member.is_untouched() {
                 true => Ok(Returned::Nothing),
@@ -274,8 +273,9 @@ impl Store for Quorum {
             }
         });
         round.decide(patience, |replies| vote::released(replies, keys.len()).is_some())?;
-        // The process may end next: the others are to be told as well.
-        round.linger(LINGER.min(BootTime::now().since(sent) * 4));
+        // The process may end next: the others are to be told as well. One that hangs since the take counts as told
+        // when it was sent, which is at once.
+        round.linger(LINGER);
         known(vote::released(&round.replies, keys.len()), round, council)
     }
 
