@@ -4,7 +4,10 @@ use std::env;
 
 use serde::{Deserialize, Serialize};
 
-use crate::lock::{FencingToken, Key, Lease, OwnerToken};
+use super::context::Context;
+use super::failure::{CONFIGURATION, Failed};
+use crate::clock::BootTime;
+use crate::lock::{FencingToken, Key, Lease, Renewal, Request, Store};
 use crate::process::is_below;
 
 const KEY: &str = "REDLOCK_KEY";
@@ -34,12 +37,36 @@ impl Enclosing {
         self.guard.is_some_and(is_below)
     }
 
-    pub fn token(&self) -> Option<OwnerToken> {
-        self.token.parse().ok()
-    }
-
-    pub fn fence(&self) -> FencingToken {
-        FencingToken(self.fence)
+    /// The lease of a lock around us, when the store says that it is still held.
+    pub fn borrow(
+        &self,
+        request: &Request,
+        store: &mut dyn Store,
+        context: &Context,
+    ) -> anyhow::Result<Option<Lease>> {
+        let Ok(token) = self.token.parse() else { return Ok(None) };
+        let request = Request { token, ..request.clone() };
+        let sent = BootTime::now();
+        let patience = context.patience();
+        let held = if self.is_kept() {
+            store.check(&request.key, &request.token, &patience).map(|left| left.is_some())
+        } else {
+            // From now on somebody renews it, at least as long as our job runs.
+            store.renew(&request, None, &patience).map(|renewal| matches!(renewal, Renewal::Extended))
+        };
+        if !held.map_err(|error| context.explain(error))? {
+            return Ok(None);
+        }
+        let status = store.status(std::slice::from_ref(&request.key), &patience);
+        let status = status.map_err(|error| context.explain(error))?;
+        if let Some(status) = status.first().filter(|status| !status.kind.covers(request.kind)) {
+            let why = format!(
+                "a job around this one holds '{}' as {}, and this one would wait for it; ask for the same kind in both",
+                request.key, status.kind
+            );
+            return Err(Failed { code: CONFIGURATION, why }.into());
+        }
+        Ok(Some(Lease::borrowed(request, FencingToken(self.fence), sent)))
     }
 }
 

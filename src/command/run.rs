@@ -5,12 +5,12 @@ use std::time::Duration;
 use super::Outcome;
 use super::context::Context;
 use super::enclosing::{self, Enclosing};
-use super::failure::{BUG, CONFIGURATION, Failed, LOST, NOT_EXECUTABLE, NOT_FOUND, TIMED_OUT};
+use super::failure::{BUG, Failed, LOST, NOT_EXECUTABLE, NOT_FOUND, TIMED_OUT};
 use super::taking::{Taking, in_words};
 use super::wishes::Wishes;
 use crate::cli::{Leftovers, OnLost, RunArgs};
-use crate::clock::{BootTime, Deadline};
-use crate::lock::{DurationText, Keeper, Kept, Lease, Patience, Progress, Renewal, Request, Store};
+use crate::clock::Deadline;
+use crate::lock::{DurationText, Keeper, Kept, Lease, Patience, Progress, Store};
 use crate::output::{Messages, lost_to};
 use crate::process::{self, CommandLine, Control, Ended, Event, Job, NotStarted, Signals, Status};
 
@@ -122,7 +122,7 @@ impl Plan {
                 self.taking.requests.push(request);
                 continue;
             };
-            match borrow(&enclosing, &request, store, context)? {
+            match enclosing.borrow(&request, store, context)? {
                 Some(lease) if enclosing.is_kept() => kept.push(lease),
                 Some(lease) => by_hand.push(lease),
                 None => self.taking.requests.push(request),
@@ -332,36 +332,4 @@ impl Plan {
             Status::Signaled(signal) => Outcome::Signal(signal),
         }
     }
-}
-
-/// The lease of a lock around us, when the store says that it is still held.
-fn borrow(
-    enclosing: &Enclosing,
-    request: &Request,
-    store: &mut dyn Store,
-    context: &Context,
-) -> anyhow::Result<Option<Lease>> {
-    let Some(token) = enclosing.token() else { return Ok(None) };
-    let request = Request { token, ..request.clone() };
-    let sent = BootTime::now();
-    let patience = context.patience();
-    let held = if enclosing.is_kept() {
-        store.check(&request.key, &request.token, &patience).map(|left| left.is_some())
-    } else {
-        // From now on somebody renews it, at least as long as our job runs.
-        store.renew(&request, None, &patience).map(|renewal| matches!(renewal, Renewal::Extended))
-    };
-    if !held.map_err(|error| context.explain(error))? {
-        return Ok(None);
-    }
-    let status = store.status(std::slice::from_ref(&request.key), &patience);
-    let status = status.map_err(|error| context.explain(error))?;
-    if let Some(status) = status.first().filter(|status| !status.kind.covers(request.kind)) {
-        let why = format!(
-            "a job around this one holds '{}' as {}, and this one would wait for it; ask for the same kind in both",
-            request.key, status.kind
-        );
-        return Err(Failed { code: CONFIGURATION, why }.into());
-    }
-    Ok(Some(Lease::borrowed(request, enclosing.fence(), sent)))
 }

@@ -1,6 +1,7 @@
 //! Which server is in charge, where it is not always the same one.
 
-use super::{NodeId, Place, Route, part_of};
+use super::persist::part_of;
+use super::{NodeId, Place, Route};
 use crate::clock::BootTime;
 use crate::lock::{Patience, StoreError};
 use crate::store::redis::address::Endpoint;

@@ -1,22 +1,18 @@
 //! The way to the server that has a lock.
 
 mod guide;
+mod persist;
 
-use std::time::Duration;
-
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use redis::{Cmd, Value};
 
+use self::guide::Guide;
+use self::persist::part_of;
 use super::access::Access;
 use super::address::{Address, Endpoint, Servers};
-use super::cluster::{Cluster, Redirection};
-
+use super::cluster::Cluster;
 use super::connection::{Connection, Failure};
-use super::refusal::{Refusal, accepted, refusal};
+use super::refusal::accepted;
 use super::sentinel::Sentinels;
-
-use self::guide::{Guide, passing};
-use crate::clock::BootTime;
 use crate::lock::{Key, Patience, StoreError};
 
 /// Sends requests to the server in charge, and finds it where it is not always the same one.
@@ -61,12 +57,6 @@ pub type Unanswered = (NodeId, Connection);
 
 /// As many hung connections are worth a message.
 const MOST_UNANSWERED: usize = 4;
-/// Between two attempts to find the server in charge: at first and at most.
-const RETRY: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(250));
-/// A server that takes longer for an answer may have been replaced.
-const SUSPICIOUS: Duration = Duration::from_millis(300);
-/// A request that another server can answer as well gets a part of the time there is, and not less than this.
-const LEAST: Duration = Duration::from_millis(100);
 
 impl Route {
     pub fn new(address: Address) -> Route {
@@ -226,92 +216,6 @@ impl Route {
         matches!(self.guide, Guide::Cluster(_))
     }
 
-    /// Tries until something comes of it, or the patience ends, or nobody is there to say who is in charge. `None` asks for another attempt at once.
-    fn persist<T>(
-        &mut self,
-        patience: &Patience,
-        mut attempt: impl FnMut(&mut Route) -> Result<Option<T>, StoreError>,
-    ) -> Result<T, StoreError> {
-        let mut wait = RETRY.0;
-        let mut at_once = 4;
-        loop {
-            let why = match attempt(self) {
-                Ok(Some(result)) => return Ok(result),
-                // Two servers that name each other are not asked in a circle without a pause.
-                Ok(None) if at_once > 0 => {
-                    at_once -= 1;
-                    continue;
-                }
-                Ok(None) => Failure::TimedOut.of(&self.name),
-                Err(why @ StoreError::Unreachable { transient: true, .. }) => why,
-                Err(other) => return Err(other),
-            };
-            match pause(wait.mul_f64(0.5 + fastrand::f64()), patience) {
-                Ok(()) => wait = (wait * 2).min(RETRY.1),
-                Err(Failure::Interrupted) => return Err(StoreError::Interrupted),
-                Err(_) => return Err(why),
-            }
-        }
-    }
-
-    /// Sends the command once: to the server in charge, or where that one said that it is to be sent this time.
-    fn attempt(
-        &mut self,
-        place: Place,
-        aside: &mut Option<NodeId>,
-        command: &Cmd,
-        patience: &Patience,
-    ) -> Result<Option<Value>, StoreError> {
-        let share = part_of(patience);
-        let is_aside = aside.is_some();
-        let node = match aside.take() {
-            Some(node) => node,
-            None => self.find(place, &share)?,
-        };
-        let mut connection = match self.nodes[node].connection.take() {
-            Some(connection) => connection,
-            None => self.open(node, &share).map_err(|why| self.failed(node, why))?,
-        };
-        let sent = BootTime::now();
-        let mut answer = Ok(Value::Okay);
-        if is_aside {
-            answer = connection.query(&redis::cmd("ASKING"), &share);
-        }
-        if answer.is_ok() {
-            answer = connection.query(command, &share);
-        }
-        let reply = self.noted(node, connection, answer).map_err(|failure| {
-            self.repeated = true;
-            self.failed(node, failure.of(&self.node_name(node)))
-        })?;
-        (self.answered, self.answered_aside) = (node, is_aside);
-        if self.is_cluster() && sent.plus(SUSPICIOUS).has_passed() {
-            self.suspect(node);
-        }
-        let Value::ServerError(error) = &reply else { return Ok(Some(reply)) };
-        match (Redirection::read(error, &self.nodes[node].endpoint), &mut self.guide) {
-            (Some(Redirection::Ask { to }), Guide::Cluster(_)) => {
-                *aside = Some(self.node(to));
-                return Ok(None);
-            }
-            (Some(Redirection::Moved { slot, to }), Guide::Cluster(_)) => {
-                let to = self.node(to);
-                if let Guide::Cluster(cluster) = &mut self.guide {
-                    cluster.learn(slot, to);
-                }
-                return Ok(None);
-            }
-            _ => {}
-        }
-        match refusal(error) {
-            Refusal::Transient => self.suspect(node),
-            // The connection to one that was replaced is of no use.
-            Refusal::NotMaster => self.distrust(),
-            _ => return Ok(Some(reply)),
-        }
-        accepted(reply, &self.node_name(node)).map(Some).map_err(passing)
-    }
-
     /// Puts the connection where it belongs after this answer.
     fn noted(
         &mut self,
@@ -359,28 +263,6 @@ impl Route {
             Guide::None => self.name.clone(),
             Guide::Sentinels(_) => format!("{}, the master of {}", self.nodes[node].endpoint, self.name),
             Guide::Cluster(_) => format!("{} of {}", self.nodes[node].endpoint, self.name),
-        }
-    }
-}
-
-/// So that there is time left to ask another server.
-fn part_of<'a>(patience: &Patience<'a>) -> Patience<'a> {
-    let part = BootTime::after((patience.until.left() / 3).max(LEAST));
-    Patience { until: patience.until.min(part), ..*patience }
-}
-
-/// Waits for `duration`; an error when the patience ends before.
-fn pause(duration: Duration, patience: &Patience) -> Result<(), Failure> {
-    let end = BootTime::after(duration);
-    loop {
-        let millis = end.min(patience.until).left().as_millis().min(60_000) as u16;
-        let mut fds: Vec<PollFd> =
-            patience.interrupt.iter().map(|interrupt| PollFd::new(*interrupt, PollFlags::POLLIN)).collect();
-        match poll(&mut fds, PollTimeout::from(millis + 1)) {
-            Ok(1..) => return Err(Failure::Interrupted),
-            _ if patience.until.has_passed() => return Err(Failure::TimedOut),
-            _ if end.has_passed() => return Ok(()),
-            _ => {}
         }
     }
 }
