@@ -176,35 +176,6 @@ macro_rules! promises_of_a_quorum {
     };
 }
 
-/// What several servers might break where a single one does not; to start them takes seconds.
-macro_rules! promises_of_several_servers {
-    ($store:ident) => {
-        tests! { $store:
-            taking { one_job_at_a_time a_wrong_token_changes_nothing min_hold_outlasts_the_job }
-            fencing { tokens_grow tokens_grow_when_the_store_forgets }
-            waiting { nobody_overtakes_a_waiter giving_up_leaves_nothing a_signal_ends_the_wait }
-            death {
-                a_dead_waiter_is_skipped
-                a_dead_holder_is_followed
-                deaths_while_taking_leave_the_store_usable
-            }
-            script { a_lease_is_kept_while_the_script_runs }
-            breaking { breaking_stops_the_job_first }
-            keys { odd_keys_are_keys odd_keys_are_apart }
-            shown { holder_and_waiters }
-            kinds { readers_in_a_row_are_let_in_together permits_are_handed_over }
-            several {
-                they_are_held_together
-                all_of_them_or_none
-                giving_up_gives_all_back
-                one_that_is_lost_ends_the_job
-                the_others_are_kept_for_a_job_that_goes_on
-                by_hand_as_well
-            }
-        }
-    };
-}
-
 macro_rules! tests {
     ($store:ident: $($file:ident { $($promise:ident)* })*) => { $($(
         #[test]
@@ -231,6 +202,7 @@ contract! {
     unix: promises;
     acl: promises;
     quorum3: promises_of_a_quorum;
-    sentinel: promises_of_several_servers;
-    cluster: promises_of_several_servers;
+    quorum5: promises_of_a_quorum;
+    sentinel: promises;
+    cluster: promises;
 }

@@ -66,7 +66,7 @@ fn cluster(store: &mut Store) -> &mut crate::harness::Cluster {
 
 #[test]
 fn sentinel_master_killed() {
-    let mut scene = Scene::new(Store::sentinel(), &[]);
+    let mut scene = Scene::new(Store::own_sentinel(), &[]);
     let sentinel = sentinel(&mut scene.store);
     let master = sentinel.master();
     let from = master.port;
@@ -78,7 +78,7 @@ fn sentinel_master_killed() {
 /// The replica never heard of the lock, and becomes the master: the lock is taken again by its holder.
 #[test]
 fn sentinel_failover_forgets_the_lock() {
-    let mut store = Store::sentinel();
+    let mut store = Store::own_sentinel();
     let sentinel_of = sentinel(&mut store);
     let from = sentinel_of.master().port;
     let replica = sentinel_of.servers.iter().find(|server| server.port != from).expect("a replica");
@@ -96,7 +96,7 @@ fn sentinel_failover_forgets_the_lock() {
 /// It wakes up as somebody who believes to be the master, which nobody listens to.
 #[test]
 fn sentinel_master_hung() {
-    let mut scene = Scene::new(Store::sentinel(), &[]);
+    let mut scene = Scene::new(Store::own_sentinel(), &[]);
     let sentinel = sentinel(&mut scene.store);
     let master = sentinel.master();
     let from = master.port;
@@ -109,7 +109,7 @@ fn sentinel_master_hung() {
 
 #[test]
 fn cluster_master_killed() {
-    let mut scene = Scene::new(Store::cluster(), &[]);
+    let mut scene = Scene::new(Store::own_cluster(), &[]);
     cluster(&mut scene.store).kill_master_of("X");
     cluster(&mut scene.store).master_of("X");
     scene.goes_on();
@@ -117,7 +117,7 @@ fn cluster_master_killed() {
 
 #[test]
 fn cluster_master_hung() {
-    let mut scene = Scene::new(Store::cluster(), &[]);
+    let mut scene = Scene::new(Store::own_cluster(), &[]);
     let old = cluster(&mut scene.store).pause_master_of("X");
     cluster(&mut scene.store).master_of("X");
     cluster(&mut scene.store).servers[old].resume();
@@ -128,7 +128,7 @@ fn cluster_master_hung() {
 /// believes it. What it says does not count: neither a renewal, nor a lease that has ended there.
 #[test]
 fn sentinel_old_master_does_not_count() {
-    let mut scene = Scene::new(Store::sentinel(), &["--quiet"]);
+    let mut scene = Scene::new(Store::own_sentinel(), &["--quiet"]);
     let sentinel = sentinel(&mut scene.store);
     let master = sentinel.master();
     let from = master.port;
@@ -149,7 +149,7 @@ fn sentinel_old_master_does_not_count() {
 
 #[test]
 fn cluster_slot_migrates() {
-    let mut scene = Scene::new(Store::cluster(), &[]);
+    let mut scene = Scene::new(Store::own_cluster(), &[]);
     cluster(&mut scene.store).migrate("X", || {});
     scene.goes_on();
 }
@@ -157,7 +157,7 @@ fn cluster_slot_migrates() {
 /// While the slot is on its way the servers ask for patience, of those who hold locks in it as well.
 #[test]
 fn cluster_slot_is_on_its_way() {
-    let store = Store::cluster();
+    let store = Store::own_cluster();
     let Fleet::Cluster(cluster) = &store.fleet else { panic!("a cluster") };
     let mut waiting = None;
     let holder = store.hold("X", &["--ttl", "6s"]);
@@ -190,7 +190,7 @@ fn cluster_slot_is_on_its_way() {
 /// Who gives the lock back there counts those who listen there.
 #[test]
 fn cluster_waiter_follows_the_slot() {
-    let store = Store::cluster();
+    let store = Store::own_cluster();
     let Fleet::Cluster(cluster) = &store.fleet else { panic!("a cluster") };
     let holder = store.hold("X", &["--ttl", "60s"]);
     let waiter = store.wait_in_line("X", "waiter", &[]);
@@ -206,7 +206,7 @@ fn cluster_waiter_follows_the_slot() {
 
 #[test]
 fn unknown_master_and_no_sentinel() {
-    let mut store = Store::sentinel();
+    let mut store = Store::own_sentinel();
     let run = |url: &str| {
         let args = ["run", "-k", "X", "--connect-timeout", "2s", "--", "echo", "started"];
         Redlock::new(&args).server(url).run()
@@ -274,7 +274,7 @@ fn a_single_server_is_no_cluster() {
 /// With as many replicas as wanted it is as without; with fewer there is no start, and nothing left behind.
 #[test]
 fn replicas() {
-    let mut store = Store::sentinel();
+    let mut store = Store::own_sentinel();
     let run = |store: &Store, count: &str, wait: &str| {
         store.redlock(&["run", "-k", "X", "--replicas", count, wait, "--", "echo", "started"]).run()
     };
@@ -304,7 +304,7 @@ fn replicas() {
 
 #[test]
 fn replicas_in_a_cluster() {
-    let store = Store::cluster();
+    let store = Store::own_cluster();
     let args = ["run", "-k", "X", "-k", "Y", "-k", "Z", "--replicas", "1", "--", "true"];
     store.redlock(&args).run().expect(0);
     let lacking = store.redlock(&["run", "-k", "X", "--replicas", "2", "--", "true"]).run().expect(69);
@@ -315,7 +315,7 @@ fn replicas_in_a_cluster() {
 /// All masters are asked.
 #[test]
 fn status_of_a_whole_cluster() {
-    let store = Store::cluster();
+    let store = Store::own_cluster();
     let keys = ["a", "b", "c", "d"];
     let args: Vec<&str> = keys.iter().flat_map(|key| ["-k", key]).collect();
     store.redlock(&[&["acquire"][..], &args].concat()).run().expect(0);

@@ -4,6 +4,7 @@
 mod certificates;
 mod clock;
 mod cluster;
+mod lent;
 mod program;
 mod proxy;
 mod pty;
@@ -19,6 +20,7 @@ use std::{fs, process, thread};
 
 pub use certificates::{Authority, Papers, Valid};
 pub use cluster::Cluster;
+use lent::{Lender, Lent};
 pub use program::{Finished, Redlock, Running, await_file, children, is_alive, pid_in, with_default_signals};
 pub use proxy::{Fault, Proxy};
 pub use pty::Pty;
@@ -26,6 +28,11 @@ pub use quorum::urls;
 pub use redis::{Redis, free_port};
 pub use sentinel::Sentinel;
 pub use witness::{Rules, Witness};
+
+/// The replicas refuse, and follow.
+fn empty(servers: &[Redis]) {
+    servers.iter().for_each(|server| drop(server.cli(&["flushall"])));
+}
 
 /// Waits until `condition` holds; panics with `what` when it does not within `limit`.
 pub fn eventually(limit: Duration, what: &str, mut condition: impl FnMut() -> bool) {
@@ -75,18 +82,36 @@ pub struct Store {
 /// Servers that are one store together.
 pub enum Fleet {
     None,
-    Sentinel(Sentinel),
-    Cluster(Cluster),
+    Sentinel(Lent<Sentinel>),
+    Cluster(Lent<Cluster>),
 }
 
 impl Store {
     pub fn sentinel() -> Store {
-        let sentinel = Sentinel::start();
+        static LENDER: Lender<Sentinel> = Lender::new(Sentinel::start, |sentinel| empty(&sentinel.servers));
+        Store::behind(LENDER.lend())
+    }
+
+    /// With Sentinels and servers of a test's own.
+    pub fn own_sentinel() -> Store {
+        Store::behind(Lent::owned(Sentinel::start()))
+    }
+
+    fn behind(sentinel: Lent<Sentinel>) -> Store {
         Store { url: sentinel.url(), fleet: Fleet::Sentinel(sentinel), ..Store::local() }
     }
 
     pub fn cluster() -> Store {
-        let cluster = Cluster::start();
+        static LENDER: Lender<Cluster> = Lender::new(Cluster::start, |cluster| empty(&cluster.servers));
+        Store::in_cluster(LENDER.lend())
+    }
+
+    /// With a cluster of a test's own.
+    pub fn own_cluster() -> Store {
+        Store::in_cluster(Lent::owned(Cluster::start()))
+    }
+
+    fn in_cluster(cluster: Lent<Cluster>) -> Store {
         Store { url: cluster.url(), fleet: Fleet::Cluster(cluster), ..Store::local() }
     }
 
@@ -194,14 +219,10 @@ impl Store {
     /// The store loses all that it knows.
     pub fn lose_everything(&self) {
         self.members.iter().for_each(|member| assert_eq!(member.cli(&["flushall"]), "OK"));
-        let fleet = match &self.fleet {
-            Fleet::None => &[],
-            Fleet::Sentinel(sentinel) => &sentinel.servers[..],
-            Fleet::Cluster(cluster) => &cluster.servers,
-        };
-        for server in fleet {
-            // The replicas refuse, and follow.
-            server.cli(&["flushall"]);
+        match &self.fleet {
+            Fleet::None => {}
+            Fleet::Sentinel(sentinel) => empty(&sentinel.servers),
+            Fleet::Cluster(cluster) => empty(&cluster.servers),
         }
         match &self.redis {
             Some(redis) => assert_eq!(redis.cli(&["flushall"]), "OK"),
