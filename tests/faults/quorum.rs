@@ -33,7 +33,8 @@ fn a_minority_fails_all_the_time() {
     let witness = Witness::new();
     let job = witness.job("0.005");
     let job: Vec<&str> = job.iter().map(String::as_str).collect();
-    let url = store.url.clone();
+    let proxies: Vec<Proxy> = store.members.iter().map(|member| Proxy::to(member.port)).collect();
+    let url = proxies.iter().map(Proxy::url).collect::<Vec<_>>().join(" ");
     let over = AtomicBool::new(false);
     let ends: Mutex<BTreeMap<i32, usize>> = Mutex::default();
     let served: Mutex<Vec<usize>> = Mutex::new(vec![0; WORKERS]);
@@ -63,28 +64,23 @@ fn a_minority_fails_all_the_time() {
             longest = longest.max(last.elapsed());
             if down.len() == MINORITY || (!down.is_empty() && random.bool()) {
                 let (index, fault) = down.swap_remove(random.usize(..down.len()));
-                match fault {
-                    "killed" => store.members[index].restart(),
-                    _ => store.members[index].resume(),
-                }
+                mend(&mut store.members[index], &proxies[index], fault);
                 continue;
             }
             let up: Vec<usize> =
                 (0..5).filter(|index| down.iter().all(|(other, _)| other != index)).collect();
             let index = up[random.usize(..up.len())];
-            let fault = if random.bool() { "killed" } else { "hung" };
+            let fault = ["killed", "hung", "cut off"][random.usize(..3)];
             match fault {
                 "killed" => store.members[index].kill(),
-                _ => store.members[index].pause(),
+                "hung" => store.members[index].pause(),
+                _ => proxies[index].set(Fault::Stall),
             }
             down.push((index, fault));
             *faults.entry(fault).or_default() += 1;
         }
         for (index, fault) in down {
-            match fault {
-                "killed" => store.members[index].restart(),
-                _ => store.members[index].resume(),
-            }
+            mend(&mut store.members[index], &proxies[index], fault);
         }
     });
     let (ends, served) = (ends.into_inner().expect("the ends"), served.into_inner().expect("who was served"));
@@ -99,6 +95,17 @@ fn a_minority_fails_all_the_time() {
     assert!(ends.get(&0).is_some_and(|served| *served > 5 * seconds as usize), "no progress: {ends:?}");
     // On a busy host a wait may run out, a grant come too late, or a lease end.
     assert!(ends.keys().all(|end| [0, 69, 75, 79].contains(end)), "{ends:?}");
+}
+
+fn mend(member: &mut Redis, proxy: &Proxy, fault: &str) {
+    match fault {
+        "killed" => member.restart(),
+        "hung" => member.resume(),
+        _ => {
+            proxy.set(Fault::None);
+            proxy.cut();
+        }
+    }
 }
 
 /// Ends the work, also when the test failed.
