@@ -48,7 +48,7 @@ impl Context {
 
     /// A store for a process that leaves this folder.
     pub fn open_store_anywhere(&self) -> std::io::Result<Box<dyn Store>> {
-        Ok(self.server.clone().absolute()?.open(self.login.clone()))
+        Ok(self.server.clone().absolute()?.open(self.login.clone().absolute()?))
     }
 
     /// Whether the store is fit to be used so.

@@ -83,6 +83,14 @@ fn obey(matches: &ArgMatches) -> anyhow::Result<Outcome> {
         )
         .into());
     }
+    if let Some(address) = context.server.plain_server()
+        && ["tls_ca", "tls_cert", "tls_key"].into_iter().any(by_flag)
+    {
+        let why = format!(
+            "--tls-ca, --tls-cert and --tls-key do nothing for {address}; for TLS its URL begins with rediss"
+        );
+        return Err(Usage::new(why).into());
+    }
     // Not by clap, for which a value in the environment is as good as a flag.
     if let Command::Acquire(args) = &cli.command
         && args.while_pid.is_none()

@@ -249,18 +249,24 @@ impl<'a> Line<'a> {
 
     fn renew(&mut self, is_due: impl Fn(&Lease) -> bool) -> Result<(), StoreError> {
         let patience = Patience::or_interrupt(self.attempt, self.interrupt);
+        let mut outcome = Ok(());
         for lease in self.held.iter_mut().filter(|lease| is_due(lease)) {
             let sent = BootTime::now();
-            match self.store.renew(&lease.request, Some(lease.fence), &patience)? {
-                Renewal::Extended | Renewal::Healed => lease.extend(sent),
-                Renewal::Released | Renewal::Lost(_) => self.starts_over = true,
+            match self.store.renew(&lease.request, Some(lease.fence), &patience) {
+                Ok(Renewal::Extended | Renewal::Healed) => lease.extend(sent),
+                Ok(Renewal::Released | Renewal::Lost(_)) => self.starts_over = true,
+                Err(error) => {
+                    outcome = Err(error);
+                    break;
+                }
             }
         }
+        // Also when another renewal failed: what is lost is not held.
         if self.starts_over {
             self.held.clear();
             (self.queued, self.at_once) = (false, self.requests.len());
         }
-        Ok(())
+        outcome
     }
 
     /// When the first lease that is held has to be renewed.

@@ -32,7 +32,8 @@ impl Messages {
 /// One line in one write, so that the lines of many processes do not mix. A stderr that is closed or full
 /// must not keep anybody from giving a lock back.
 fn line(text: impl Display) {
-    let text = format!("redlock: {text}").replace(['\n', '\r'], " ") + "\n";
+    // What a server or a file says is no text for a terminal.
+    let text = format!("redlock: {text}").replace(char::is_control, " ") + "\n";
     let _ = io::stderr().write_all(text.as_bytes());
 }
 

@@ -28,6 +28,17 @@ pub struct Login {
     pub tls_files: TlsFiles,
 }
 
+impl Login {
+    /// The same files, for a process that leaves this folder.
+    pub fn absolute(mut self) -> io::Result<Login> {
+        let files = &mut self.tls_files;
+        for file in [&mut files.ca, &mut files.cert, &mut files.key].into_iter().flatten() {
+            *file = path::absolute(&file)?;
+        }
+        Ok(self)
+    }
+}
+
 /// What an encrypted connection is checked with, and shows, as PEM files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TlsFiles {
@@ -97,6 +108,11 @@ impl ServerUrl {
     pub fn is_secret(&self, login: &Login) -> bool {
         let has_login = login.password.is_some() || login.sentinel_password.is_some();
         self.has_password() || (has_login && !matches!(self, ServerUrl::Local(_)))
+    }
+
+    /// A server that is spoken to in plain.
+    pub fn plain_server(&self) -> Option<&redis::Address> {
+        self.addresses().iter().find(|address| !address.access.tls && address.is_remote())
     }
 
     /// Why nobody can wait for replicas there, where nobody can.

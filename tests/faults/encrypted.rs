@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
-use crate::call::{CANARY, Call, run, tls};
+use crate::call::{CANARY, Call, logged_in, run, tls};
 use crate::harness::{Authority, Folder, Redis, Redlock, Store, Valid, eventually, free_port};
 
 #[test]
@@ -25,6 +25,20 @@ fn no_answer_to_the_handshake() {
     redlock.signal(Signal::SIGINT);
     assert_eq!(redlock.finish().code(), -2);
     assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+}
+
+/// The keeper of a script leaves the folder in which the files were named.
+#[test]
+fn a_keeper_finds_the_files() {
+    let authority = Authority::new();
+    let redis = tls(&authority.sign(&["127.0.0.1"], Valid::Now));
+    let script =
+        r#"eval "$("$0" acquire -k X --ttl 900ms --while-pid $$ --format env)"; sleep 2; "$0" check"#;
+    let program = env!("CARGO_BIN_EXE_redlock");
+    let mut script = Redlock::under("bash", &["-c", script, program]).server(&logged_in(&redis.url(), ""));
+    let file = authority.file();
+    script.command.current_dir(file.parent().expect("its folder"));
+    script.env("REDLOCK_TLS_CA", file.file_name().expect("its name")).run().expect(0);
 }
 
 /// What a cluster announces is never spoken to in plain.

@@ -66,7 +66,10 @@ impl Address {
         }
         let database = match url.path().trim_matches('/') {
             "" => 0,
-            number => number.parse().map_err(|_| format!("'{number}' is no database number; {FORM}"))?,
+            // What is not a number may be a part of a password with a '/' in it.
+            number => {
+                number.parse().map_err(|_| format!("what follows the host is no database number; {FORM}"))?
+            }
         };
         let port = match url.port() {
             Some(0) => return Err(format!("0 is no port; {FORM}")),
@@ -88,14 +91,18 @@ impl Address {
         let (scheme, rest) = text.split_once("://").ok_or(FORM)?;
         let is_sentinel = scheme.ends_with("+sentinel");
         let tls = scheme.starts_with("rediss");
+        if rest.contains(['?', '#']) {
+            return Err(format!("'?' and '#' have no meaning (write them as %3F and %23); {FORM}"));
+        }
         // Everything up to the last @ before the path is the login.
         let (place, path) = rest.split_once('/').unwrap_or((rest, ""));
         let (login, hosts) = place.rsplit_once('@').unwrap_or(("", place));
         let port = if is_sentinel { SENTINEL_PORT } else { PORT };
         let mut endpoints = Vec::new();
         for host in hosts.split(',') {
-            // Each by itself is a URL that can be read; `canary` cannot be in it.
-            let one = Address::parse(&format!("redis://{host}")).map_err(|why| format!("'{host}': {why}"))?;
+            // A password that is not well written may be in it, so it is not shown.
+            let one = Address::parse(&format!("redis://{host}"))
+                .map_err(|_| format!("one of the hosts cannot be read; {FORM}"))?;
             let Servers::One(Endpoint::Tcp { host: name, port: given }) = one.servers else {
                 return Err(FORM.into());
             };
@@ -120,7 +127,9 @@ impl Address {
         }
         let database = match second {
             "" => 0,
-            number => number.parse().map_err(|_| format!("'{number}' is no database number; {FORM}"))?,
+            number => number
+                .parse()
+                .map_err(|_| format!("what follows the master is no database number; {FORM}"))?,
         };
         let access = Access { database, ..access };
         Ok(Address { servers: Servers::Sentinel { sentinels: endpoints, master }, access })
@@ -136,6 +145,11 @@ impl Address {
     /// Whether it names one server, whatever happens.
     pub fn is_one_server(&self) -> bool {
         matches!(self.servers, Servers::One(_))
+    }
+
+    /// Whether it is reached by a network.
+    pub fn is_remote(&self) -> bool {
+        !matches!(self.servers, Servers::One(Endpoint::Unix(_)))
     }
 
     /// Logged in as `login` says, where the URL does not.
@@ -214,6 +228,7 @@ mod tests {
             "redis:h",
             "redis://h?db=1",
             "redis://:canary@h:x",
+            "redis://u:12/canary@h/0",
         ] {
             let error = Address::parse(text).err();
             assert!(
@@ -227,6 +242,9 @@ mod tests {
             "redis+sentinel://a,,b/mine",
             "redis+cluster://:canary@",
             "redis+cluster://a/1",
+            "redis+sentinel://:can/ary@h/mine",
+            "redis+sentinel://:canary,h:1/mine",
+            "redis+sentinel://h/mine?x=canary",
         ] {
             let error = Address::of_several(text).err();
             assert!(error.is_some_and(|error| !error.contains("canary")), "{text}");

@@ -8,6 +8,7 @@ mod doctor;
 mod keys;
 mod quorum;
 mod refusal;
+mod release;
 mod replicas;
 mod reply;
 mod resolve;
@@ -29,6 +30,7 @@ use self::connection::Failure;
 pub use self::doctor::examine;
 pub use self::quorum::Quorum;
 use self::refusal::{Refusal, accepted, refusal};
+use self::release::share;
 use self::reply::Taken;
 use self::route::{Place, Route, Unanswered};
 use self::script::{Call, items, text};
@@ -41,6 +43,9 @@ use crate::lock::{
 pub struct Redis {
     route: Route,
     waiter: Option<Waiter>,
+    /// Connections on which something was given back without an answer: it may still be carried out, and must not
+    /// undo what is taken with the same token later.
+    cancelling: Vec<Unanswered>,
 }
 
 /// For a request whose answer does not matter.
@@ -49,7 +54,7 @@ const SETTLING: Duration = Duration::from_millis(100);
 impl Redis {
     /// A store that connects when it is asked for something.
     pub fn new(address: Address) -> Redis {
-        Redis { route: Route::new(address), waiter: None }
+        Redis { route: Route::new(address), waiter: None, cancelling: Vec::new() }
     }
 
     /// Calls a script.
@@ -72,6 +77,11 @@ impl Redis {
                 }
             }
         }
+        self.accepted(reply)
+    }
+
+    /// The reply, unless it is an error.
+    fn accepted(&self, reply: Value) -> Result<Value, StoreError> {
         accepted(reply, &self.route.name)
     }
 
@@ -123,13 +133,20 @@ impl Redis {
     /// Takes locks with one script; in a cluster all of them are in one slot.
     fn take_together(&mut self, requests: &[Request], patience: &Patience) -> Result<Take, StoreError> {
         let Some(first) = requests.first() else { return Ok(Take::Granted(Vec::new())) };
+        self.await_cancels(requests, patience)?;
         let reply = self.call_in_charge(&take_call(first, requests, "once", ""), patience)?;
         match self.understood(reply::taken(reply, requests))?? {
             Taken::Granted(fences) => {
                 self.expect_replicas(requests, patience)?;
                 Ok(Take::Granted(fences))
             }
-            Taken::Busy { busy, .. } => Ok(Take::Busy(*busy)),
+            Taken::Busy { busy, .. } => {
+                if self.route.owes_answers() {
+                    // An attempt before this one has no answer yet, and must not get the lock later.
+                    let _ = self.withdraw(requests, patience);
+                }
+                Ok(Take::Busy(*busy))
+            }
             // Only who stands in line is told so.
             Taken::Vanished { .. } => Ok(Take::Busy(Busy::by_unknown(first.key.clone()))),
         }
@@ -218,10 +235,11 @@ impl Store for Redis {
         patience: &Patience,
     ) -> Result<Vec<bool>, StoreError> {
         let calls = self.release_calls(keys, token, "");
+        self.route.forget_answered();
         let hung = self.send_behind_unanswered(&calls, patience);
         let (mut released, mut failed) = (Vec::new(), None);
-        for call in &calls {
-            match self.released(call, patience) {
+        for (done, call) in calls.iter().enumerate() {
+            match self.released(call, &share(patience, calls.len() - done)) {
                 // Asked twice, "not held" means that the first one was carried out.
                 Ok(held) if self.route.repeated || !hung.is_empty() => {
                     released.extend(call.keys().iter().zip(held.iter().map(|_| true)));
@@ -239,15 +257,17 @@ impl Store for Redis {
         let Some(first) = requests.first().filter(|_| self.route.asked) else { return Ok(()) };
         let keys: Vec<Key> = requests.iter().map(|request| request.key.clone()).collect();
         let calls = self.release_calls(&keys, &first.token, &Waiter::place(first));
-        let hung = self.send_behind_unanswered(&calls, patience);
+        let mut hung = self.send_behind_unanswered(&calls, patience);
+        hung.append(&mut self.cancelling);
         self.waiter = None;
         let mut failed = None;
         if hung.is_empty() || self.route.is_guided() {
-            for call in &calls {
-                failed = failed.or(self.released(call, patience).err());
+            for (done, call) in calls.iter().enumerate() {
+                failed = failed.or(self.released(call, &share(patience, calls.len() - done)).err());
             }
         }
-        self.route.await_answers(hung, &keys, patience)?;
+        self.cancelling.append(&mut hung);
+        self.await_cancels(requests, patience)?;
         failed.map_or(Ok(()), Err)
     }
 
@@ -258,7 +278,7 @@ impl Store for Redis {
         patience: &Patience,
     ) -> Result<Option<Duration>, StoreError> {
         let call = Call::new(&script::CHECK, key, Some(token));
-        Ok(match self.call(&call, patience)? {
+        Ok(match self.call_in_charge(&call, patience)? {
             Value::Int(left) => Some(reply::left(left).unwrap_or(Duration::MAX)),
             _ => None,
         })
@@ -287,24 +307,12 @@ impl Store for Redis {
         patience: &Patience,
     ) -> Result<Broken, StoreError> {
         let call = Call::new(&script::BREAK, key, token);
-        let reply = self.call(&call, patience)?;
+        let reply = self.call_in_charge(&call, patience)?;
         self.understood(reply::broken(reply))
     }
 }
 
 impl Redis {
-    /// See [`Route::send_behind_unanswered`].
-    fn send_behind_unanswered(&mut self, calls: &[Call], patience: &Patience) -> Vec<Unanswered> {
-        // In full: whether the server knows the script cannot be asked.
-        self.route.send_behind_unanswered(calls.iter().map(Call::in_full), patience)
-    }
-
-    /// Gives locks back that one script can see. Returns for each whether it was held.
-    fn released(&mut self, call: &Call, patience: &Patience) -> Result<Vec<bool>, StoreError> {
-        let reply = self.call(call, patience)?;
-        self.understood(reply::released(reply, call.keys().len()))
-    }
-
     /// Asks with a place in the queue. The wake-up channel is opened first: who cannot be woken counts
     /// as dead.
     fn ask_in_line(&mut self, waiter: &mut Waiter, patience: &Patience) -> Result<Take, StoreError> {
@@ -318,6 +326,7 @@ impl Redis {
                 })?;
             }
             let requests = std::slice::from_ref(&waiter.request);
+            self.await_cancels(requests, patience)?;
             let call = take_call(&waiter.request, requests, waiter.mode(), waiter.ticket());
             let reply = self.call_in_charge(&call, patience)?;
             let taken = self.understood(reply::taken(reply, requests))??;

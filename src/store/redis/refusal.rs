@@ -87,6 +87,7 @@ pub fn explain(error: &ServerError) -> String {
         }
         "ERR" if details.contains("AUTH <password>") => "the server has no password; leave it out",
         "OOM" => "it is out of memory: raise maxmemory or free some",
+        "MOVED" => "it is part of a cluster: name it with redis+cluster://",
         "READONLY" => "it is a replica: name its master",
         "MISCONF" => "it cannot save to disk, and so accepts no writes",
         _ => return format!("{} {details}", error.code()),

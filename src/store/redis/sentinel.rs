@@ -34,6 +34,8 @@ struct Sentinel {
 
 /// For the answer of one Sentinel, as long as there may be another that answers.
 const QUICK: Duration = Duration::from_millis(250);
+/// With less time than this nobody can answer.
+const LEAST: Duration = Duration::from_millis(20);
 /// What they said is believed without asking again.
 const FRESH: Duration = Duration::from_millis(300);
 /// One that did not answer is left alone.
@@ -65,23 +67,33 @@ impl Sentinels {
 
     /// Whom they call the master if not this one. After a failover one of them knows it first, the others within
     /// seconds: the one with the highest epoch is right. Those that do not answer have nothing to say.
-    pub fn dissent(&mut self, from: &Endpoint, patience: &Patience) -> Option<Endpoint> {
-        self.agreed = Some(BootTime::now());
+    ///
+    /// # Errors
+    ///
+    /// Not all of them could be asked in the time there is: then nobody knows.
+    pub fn dissent(&mut self, from: &Endpoint, patience: &Patience) -> Result<Option<Endpoint>, StoreError> {
+        let asked = BootTime::now();
         let mut best: Option<(i64, bool, Endpoint)> = None;
         let mut answers = Vec::new();
-        for index in 0..self.sentinels.len() {
-            if self.sentinels[index].silent_until.is_some_and(|until| !until.has_passed()) {
-                continue;
+        let is_silent = |sentinel: &Sentinel| sentinel.silent_until.is_some_and(|until| !until.has_passed());
+        let awake: Vec<usize> =
+            (0..self.sentinels.len()).filter(|index| !is_silent(&self.sentinels[*index])).collect();
+        for (done, &index) in awake.iter().enumerate() {
+            let share = (patience.until.left() / (awake.len() - done) as u32).min(QUICK);
+            if share < LEAST {
+                let why = "there was no time to ask all of its Sentinels who is the master".to_owned();
+                return Err(StoreError::Unreachable { store: self.store.clone(), why, transient: true });
             }
-            let patience = Patience { until: patience.until.min(BootTime::after(QUICK)), ..*patience };
-            match self.ask_one(index, &patience) {
+            match self.ask_one(index, &Patience { until: BootTime::after(share), ..*patience }) {
                 Ok(Some(master)) => answers.push((index, master)),
                 Ok(None) => {}
+                Err(StoreError::Interrupted) => return Err(StoreError::Interrupted),
                 Err(_) => self.sentinels[index].silent_until = Some(BootTime::after(SILENT)),
             }
         }
+        self.agreed = Some(asked);
         if answers.iter().all(|(_, master)| master == from) {
-            return None;
+            return Ok(None);
         }
         for (index, master) in answers {
             let patience = Patience { until: patience.until.min(BootTime::after(QUICK)), ..*patience };
@@ -91,7 +103,7 @@ impl Sentinels {
                 best = Some(answer);
             }
         }
-        best.filter(|(_, is_other, _)| *is_other).map(|(_, _, master)| master)
+        Ok(best.filter(|(_, is_other, _)| *is_other).map(|(_, _, master)| master))
     }
 
     /// How many failovers this Sentinel has seen, so to speak.
@@ -184,8 +196,12 @@ impl Sentinels {
 
 fn with_hint(error: StoreError) -> StoreError {
     match error {
-        StoreError::Denied { store, why } if why.starts_with("NOAUTH") || why.starts_with("WRONGPASS") => {
+        StoreError::Denied { store, why } if why.starts_with("NOAUTH") => {
             let why = "it has a password of its own: --sentinel-password-file".to_owned();
+            StoreError::Denied { store, why }
+        }
+        StoreError::Denied { store, why } if why.starts_with("WRONGPASS") => {
+            let why = "the password of --sentinel-password-file is not its own".to_owned();
             StoreError::Denied { store, why }
         }
         other => other,

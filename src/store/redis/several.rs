@@ -44,7 +44,7 @@ impl Redis {
         let Some(first) = requests.first() else { return Ok(()) };
         let keys: Vec<Key> = requests.iter().map(|request| request.key.clone()).collect();
         for call in self.release_calls(&keys, &first.token, &Waiter::place(first)) {
-            self.call(&call, patience)?;
+            self.released(&call, patience)?;
         }
         Ok(())
     }

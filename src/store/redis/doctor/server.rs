@@ -124,7 +124,10 @@ impl Server {
         let names = Names::of(key).into_all();
         if let Value::ServerError(_) = asking.ask(redis::cmd("DEL").arg(&names))? {
             for name in &names {
-                asking.ask(redis::cmd("PEXPIRE").arg(name).arg(1))?;
+                if let Value::ServerError(_) = asking.ask(redis::cmd("PEXPIRE").arg(name).arg(1))? {
+                    // SET takes the place of a value of any type.
+                    asking.ask(redis::cmd("SET").arg(name).arg("").arg("PX").arg(1))?;
+                }
             }
         }
         Ok(())

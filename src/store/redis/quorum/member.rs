@@ -168,19 +168,30 @@ impl Member {
     /// Gives locks back, behind every request that was not answered.
     pub fn give_back(&mut self, call: &Call, patience: &Patience) -> Result<Returned, StoreError> {
         let hung = self.redis.send_behind_unanswered(std::slice::from_ref(call), patience);
-        let is_unsure = !hung.is_empty();
-        self.unconfirmed.extend(hung.into_iter().map(|(_, connection)| connection));
-        if is_unsure && self.redis.route.line().is_none_or(|line| line.is_none()) {
+        let all = call.keys().len();
+        if !hung.is_empty() {
+            self.unconfirmed.extend(hung.into_iter().map(|(_, connection)| connection));
             return Ok(Returned::Sent);
         }
-        let released = self.redis.released(call, patience)?;
-        let is_unsure = is_unsure || self.redis.route.repeated;
+        if !self.unconfirmed.is_empty() {
+            // It still hangs, with a release behind its last take, and nothing was taken here since.
+            return Ok(Returned::Sent);
+        }
+        // In full: the process may end before the server could say that it does not know the script.
+        let reply = self.redis.route.query(ONLY, &call.in_full(), patience);
+        self.unconfirmed
+            .extend(self.redis.route.take_unanswered().into_iter().map(|(_, connection)| connection));
+        let released = self.redis.accepted(reply?)?;
+        let released = self.redis.understood(reply::released(released, all))?;
+        let is_unsure = self.redis.route.repeated;
         Ok(Returned::Confirmed(released.into_iter().map(|released| released || is_unsure).collect()))
     }
 
     /// Waits for all answers that are out, so that nothing of before is carried out later.
     fn confirm(&mut self, patience: &Patience) -> Result<(), StoreError> {
-        self.unconfirmed.extend(self.redis.route.take_unanswered());
+        self.unconfirmed.extend(self.redis.cancelling.drain(..).map(|(_, connection)| connection));
+        self.unconfirmed
+            .extend(self.redis.route.take_unanswered().into_iter().map(|(_, connection)| connection));
         while let Some(mut connection) = self.unconfirmed.pop() {
             let answered = loop {
                 if !connection.is_waiting() {

@@ -233,6 +233,7 @@ impl Store for Quorum {
     ) -> Result<Renewal, StoreError> {
         let council = self.council()?;
         let asked = request.clone();
+        let sent = BootTime::now();
         let mut round =
             council.ask(patience.until, true, move |member, patience| member.renew(&asked, fence, patience));
         round.decide(patience, vote::is_renewed)?;
@@ -240,9 +241,9 @@ impl Store for Quorum {
         if let Some(Renewal::Extended | Renewal::Healed) = renewal
             && fence.is_some()
         {
-            // Where nobody holds it, it is taken anew: so a server that comes back counts again, also a slow one.
-            let linger = (request.ttl.duration() / 20).min(patience.until.left() / 4);
-            let _ = round.gather(&Patience { until: Deadline::after(linger), ..*patience }, |_| false);
+            // Where nobody holds it, it is taken anew: so a server that comes back counts again. One that takes longer
+            // than the others is not waited for, as there may be many locks to be renewed.
+            round.linger(BootTime::now().since(sent).min(request.ttl.duration() / 20));
             let is_free = |reply: &Reply<Renewal>| matches!(reply, Reply::Answer(Renewal::Lost(None)));
             let whom: Vec<bool> = round.replies.iter().map(is_free).collect();
             let again = Request { min_hold: Duration::ZERO, ..request.clone() };

@@ -40,7 +40,7 @@ impl Route {
             Guide::Sentinels(sentinels) if sentinels.is_fresh() => {}
             // Without Sentinels that answer nobody is put in its place.
             Guide::Sentinels(sentinels) => {
-                if let Some(other) = sentinels.dissent(&self.nodes[node].endpoint, patience) {
+                if let Some(other) = sentinels.dissent(&self.nodes[node].endpoint, patience)? {
                     let other = self.node(other);
                     if let Guide::Sentinels(sentinels) = &mut self.guide {
                         sentinels.named(other);

@@ -3,6 +3,8 @@
 mod guide;
 mod persist;
 
+use std::time::Duration;
+
 use redis::{Cmd, Value};
 
 use self::guide::Guide;
@@ -13,7 +15,7 @@ use super::cluster::Cluster;
 use super::connection::{Connection, Failure};
 use super::refusal::accepted;
 use super::sentinel::Sentinels;
-use crate::lock::{Key, Patience, StoreError};
+use crate::lock::{Key, Patience, Request, StoreError};
 
 /// Sends requests to the server in charge, and finds it where it is not always the same one.
 pub struct Route {
@@ -167,34 +169,39 @@ impl Route {
         hung
     }
 
-    /// Reads what is owed on these connections: only that says that what was sent is carried out. Where the server was
-    /// replaced, nobody is interested any more. One that still owes something when the patience ends is remembered:
-    /// it may carry it out behind everything else.
+    /// Reads what is owed on these connections: only that says that what was sent is carried out. Where the server
+    /// was replaced, nobody is interested any more. Returns those that owe something when the patience ends.
     pub fn await_answers(
         &mut self,
         hung: Vec<Unanswered>,
-        keys: &[Key],
+        requests: &[Request],
         patience: &Patience,
-    ) -> Result<(), StoreError> {
-        let mut outcome = Ok(());
+    ) -> (Vec<Unanswered>, Result<(), StoreError>) {
+        let (mut left, mut outcome) = (Vec::new(), Ok(()));
         for (node, mut connection) in hung {
-            if !self.has_the_say(node, keys.iter().map(Place::Key)) {
+            if !self.has_the_say(node, requests.iter().map(|request| Place::Key(&request.key))) {
                 continue;
             }
-            while connection.is_waiting() {
-                match connection.skip_reply(patience) {
-                    Ok(()) => {}
-                    Err(failure) => {
-                        if matches!(failure, Failure::TimedOut | Failure::Interrupted) {
-                            self.unanswered.push((node, connection));
-                        }
-                        outcome = outcome.and(Err(failure.of(&self.name)));
-                        break;
-                    }
+            if let Err(failure) = skip_all(&mut connection, patience) {
+                if matches!(failure, Failure::TimedOut | Failure::Interrupted) {
+                    left.push((node, connection));
                 }
+                outcome = outcome.and(Err(failure.of(&self.name)));
             }
         }
-        outcome
+        (left, outcome)
+    }
+
+    /// Whether something was sent that has no answer yet.
+    pub fn owes_answers(&self) -> bool {
+        !self.unanswered.is_empty()
+    }
+
+    /// Lets go of connections whose answers have come by now.
+    pub fn forget_answered(&mut self) {
+        let now = Patience::of(Duration::ZERO);
+        self.unanswered
+            .retain_mut(|(_, connection)| matches!(skip_all(connection, &now), Err(Failure::TimedOut)));
     }
 
     /// The connection to the only server there is, when there is no guide.
@@ -203,8 +210,8 @@ impl Route {
     }
 
     /// Hands over the connections that have an answer out.
-    pub fn take_unanswered(&mut self) -> impl Iterator<Item = Connection> {
-        std::mem::take(&mut self.unanswered).into_iter().map(|(_, connection)| connection)
+    pub fn take_unanswered(&mut self) -> Vec<Unanswered> {
+        std::mem::take(&mut self.unanswered)
     }
 
     pub fn is_guided(&self) -> bool {
@@ -265,4 +272,12 @@ impl Route {
             Guide::Cluster(_) => format!("{} of {}", self.nodes[node].endpoint, self.name),
         }
     }
+}
+
+/// Reads all that is owed on a connection.
+fn skip_all(connection: &mut Connection, patience: &Patience) -> Result<(), Failure> {
+    while connection.is_waiting() {
+        connection.skip_reply(patience)?;
+    }
+    Ok(())
 }

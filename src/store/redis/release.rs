@@ -1,0 +1,46 @@
+//! Giving back, also what a server that hangs has not answered.
+
+use super::Redis;
+use super::reply;
+use super::route::Unanswered;
+use super::script::Call;
+use crate::clock::Deadline;
+use crate::lock::{Patience, Request, StoreError};
+
+impl Redis {
+    /// See [`Route::send_behind_unanswered`].
+    pub(super) fn send_behind_unanswered(&mut self, calls: &[Call], patience: &Patience) -> Vec<Unanswered> {
+        // In full: whether the server knows the script cannot be asked.
+        self.route.send_behind_unanswered(calls.iter().map(Call::in_full), patience)
+    }
+
+    /// Gives locks back that one script can see. Returns for each whether it was held.
+    pub(super) fn released(&mut self, call: &Call, patience: &Patience) -> Result<Vec<bool>, StoreError> {
+        let reply = self.call_in_charge(call, patience);
+        // An attempt that had no answer may be carried out later.
+        self.cancelling.extend(self.route.take_unanswered());
+        let reply = reply?;
+        self.understood(reply::released(reply, call.keys().len()))
+    }
+
+    /// Waits for the answers to all that was given back.
+    pub(super) fn await_cancels(
+        &mut self,
+        requests: &[Request],
+        patience: &Patience,
+    ) -> Result<(), StoreError> {
+        let hung = std::mem::take(&mut self.cancelling);
+        if hung.is_empty() {
+            return Ok(());
+        }
+        let (left, outcome) = self.route.await_answers(hung, requests, patience);
+        self.cancelling = left;
+        outcome
+    }
+}
+
+/// A part of the patience for one of so many calls, so that one that hangs leaves time for the others.
+pub fn share<'a>(patience: &Patience<'a>, calls: usize) -> Patience<'a> {
+    let part = Deadline::after(patience.until.left() / calls.max(1) as u32);
+    Patience { until: patience.until.min(part), ..*patience }
+}
