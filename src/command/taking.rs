@@ -131,11 +131,8 @@ impl Taking {
                 failed(self.conflict_exit_code, format!("{}. --wait to stand in line", busy(&holder)))
             }
             Err(NotTaken::TimedOut(holder, waited)) => {
-                let ahead = if holder.ahead > 0 {
-                    format!(", {} ahead in line", holder.ahead)
-                } else {
-                    String::new()
-                };
+                let ahead = holder.ahead.filter(|ahead| *ahead > 0);
+                let ahead = ahead.map_or(String::new(), |ahead| format!(", {ahead} ahead in line"));
                 failed(
                     self.conflict_exit_code,
                     format!("waited {} in vain: {}{ahead}", DurationText(waited), busy(&holder)),

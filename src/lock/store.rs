@@ -40,14 +40,14 @@ pub enum Take {
 pub struct Busy {
     pub key: Key,
     pub holder: Option<Holding>,
-    /// How many waiters are served earlier.
-    pub ahead: usize,
+    /// How many waiters are served earlier; `None` where there is no queue.
+    pub ahead: Option<usize>,
 }
 
 impl Busy {
     /// The store cannot say who holds the lock.
     pub fn by_unknown(key: Key) -> Busy {
-        Busy { key, holder: None, ahead: 0 }
+        Busy { key, holder: None, ahead: Some(0) }
     }
 }
 

@@ -49,10 +49,11 @@ impl WaitDisplay {
 impl Observer for WaitDisplay {
     fn waiting(&mut self, busy: &Busy) {
         let ahead = match busy.ahead {
-            0 => "next in line".to_owned(),
-            ahead => format!("{ahead} ahead in line"),
+            None => String::new(),
+            Some(0) => "; next in line".to_owned(),
+            Some(ahead) => format!("; {ahead} ahead in line"),
         };
-        self.show(&format!("{}; {ahead}", words::busy(busy)));
+        self.show(&format!("{}{ahead}", words::busy(busy)));
     }
 
     fn unreachable(&mut self, error: &StoreError) {

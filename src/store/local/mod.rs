@@ -116,7 +116,7 @@ impl Store for Local {
                 let mut wake = state.hand_over(place)?;
                 if !state.has_room(request.kind, place)? {
                     let busy = state.busy(place)?;
-                    if busy.ahead == 0 {
+                    if busy.ahead == Some(0) {
                         ask_at = state.until().map_or(ask_at, |until| ask_at.min(until));
                         holders = state.processes();
                     }

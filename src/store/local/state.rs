@@ -119,7 +119,7 @@ impl<'a> State<'a> {
     }
 
     pub fn busy(&self, place: Option<i64>) -> rusqlite::Result<Busy> {
-        let ahead = queue::ahead(self.tx, self.key, place)?;
+        let ahead = Some(queue::ahead(self.tx, self.key, place)?);
         Ok(Busy { key: self.key.clone(), holder: self.holding(), ahead })
     }
 

@@ -44,7 +44,7 @@ pub fn taken(reply: Value, requests: &[Request]) -> Option<Result<Taken, StoreEr
         "vanished" => Taken::Vanished { ticket: text(reply.get(1)) },
         "busy" => {
             let holder = reply.get(2).cloned().map(items).unwrap_or_default();
-            let ahead = number(reply.get(3)).max(0) as usize;
+            let ahead = Some(number(reply.get(3)).max(0) as usize);
             Taken::Busy {
                 ttl: Duration::from_millis(number(holder.get(4)).max(0) as u64),
                 busy: Box::new(Busy { key: key()?, holder: Some(holding(&holder)), ahead }),

@@ -103,7 +103,7 @@ impl Waiter {
                 self.vanished_until = None;
                 self.ticket = ticket;
                 self.ttl = self.ttl.max(ttl);
-                let first = busy.ahead == 0;
+                let first = busy.ahead == Some(0);
                 let left = busy.holder.as_ref().and_then(|holder| holder.left);
                 let pause = match left {
                     _ if first && ttl.is_zero() => self.next_poll(),

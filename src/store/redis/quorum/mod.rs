@@ -21,8 +21,8 @@ use super::script::{self, Call, number};
 use super::{Address, take_call};
 use crate::clock::{BootTime, Deadline};
 use crate::lock::{
-    Broken, FencingToken, Key, Kind, LockStatus, OwnerToken, Patience, Renewal, Request, Store, StoreError,
-    Take, Ttl,
+    Broken, Busy, FencingToken, Key, Kind, LockStatus, OwnerToken, Patience, Renewal, Request, Store,
+    StoreError, Take, Ttl,
 };
 
 pub struct Quorum {
@@ -155,6 +155,11 @@ fn timeout(ttl: Ttl) -> Duration {
     (ttl.duration() / 8).max(LEAST_TIMEOUT)
 }
 
+/// Nobody stands in line.
+fn unordered(busy: Busy) -> Busy {
+    Busy { ahead: None, ..busy }
+}
+
 /// What those who wait hear of one release, from each server the same.
 fn new_hint() -> String {
     fastrand::u64(..).to_string()
@@ -177,10 +182,10 @@ impl Store for Quorum {
             contender.note(&taken, BootTime::now().since(sent));
             match taken {
                 Taken::Granted(fences) => return Ok(Take::Granted(fences)),
-                Taken::Held { busy, .. } => return Ok(Take::Busy(busy)),
+                Taken::Held { busy, .. } => return Ok(Take::Busy(unordered(busy))),
                 Taken::Split(busy) => {
                     if !contender.wait(&mut [], &Patience { until, interrupt: patience.interrupt })? {
-                        return Ok(Take::Busy(busy));
+                        return Ok(Take::Busy(unordered(busy)));
                     }
                 }
             }
@@ -199,7 +204,7 @@ impl Store for Quorum {
         }
         Ok(match taken {
             Taken::Granted(fences) => Take::Granted(fences),
-            Taken::Held { busy, .. } | Taken::Split(busy) => Take::Busy(busy),
+            Taken::Held { busy, .. } | Taken::Split(busy) => Take::Busy(unordered(busy)),
         })
     }
 
@@ -267,6 +272,7 @@ impl Store for Quorum {
         let has_taken = self.has_taken;
         let call = Call::of_several(&script::RELEASE, keys, Some(token)).arg("").arg(new_hint());
         let council = self.council()?;
+        let sent = BootTime::now();
         let mut round = council.ask(patience.until, false, move |member, patience| {
             match has_taken && member.is_untouched() {
                 true => Ok(Returned::Nothing),
@@ -276,7 +282,7 @@ impl Store for Quorum {
         round.decide(patience, |replies| vote::released(replies, keys.len()).is_some())?;
         // The process may end next: the others are to be told as well. One that hangs since the take counts as told
         // when it was sent, which is at once.
-        round.linger(LINGER);
+        round.linger(LINGER.max(BootTime::now().since(sent)));
         known(vote::released(&round.replies, keys.len()), round, council)
     }
 

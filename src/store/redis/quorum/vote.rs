@@ -210,7 +210,7 @@ mod tests {
         let metadata = Some(Metadata { pid, ..Metadata::default() });
         let holder = Holding { metadata, left: Some(Duration::from_millis(left)), ..Holding::default() };
         let key = "X".parse().unwrap_or_else(|why| panic!("{why}"));
-        Reply::Answer(Told::Busy(Busy { key, holder: Some(holder), ahead: 0 }.into()))
+        Reply::Answer(Told::Busy(Busy { key, holder: Some(holder), ahead: None }.into()))
     }
 
     fn down<T>() -> Reply<T> {
