@@ -291,6 +291,18 @@ fn a_waiter_is_told() {
     assert!(start.elapsed() < Duration::from_secs(1), "took {:?}", start.elapsed());
 }
 
+/// Two grant it and one is still held: the votes of a dead server and of one that hangs are not waited for.
+#[test]
+fn a_divided_vote_is_not_held_up() {
+    let mut store = Store::quorum5();
+    store.members[0].kill();
+    store.members[4].pause();
+    store.members[3].cli(&["set", "X", "another's", "px", "500"]);
+    let start = Instant::now();
+    run(&store, &["--wait", "--ttl", "60s"], &["true"]).run().expect(0);
+    assert!(start.elapsed() < Duration::from_secs(4), "took {:?}", start.elapsed());
+}
+
 /// An idle one asks once in a while.
 #[test]
 fn a_waiter_is_quiet() {

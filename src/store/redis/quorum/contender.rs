@@ -19,6 +19,8 @@ const FALLBACK: Duration = Duration::from_secs(5);
 const POLL_FOREIGN: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
 /// Out of what time the random delay is.
 const WINDOW: (Duration, Duration) = (Duration::from_millis(2), Duration::from_secs(1));
+/// At least so long a divided majority waits for the other servers.
+const GRACE: Duration = Duration::from_millis(50);
 
 pub struct Contender {
     /// The delay is a random part of this. It grows with every split vote and falls with every other.
@@ -32,6 +34,12 @@ pub struct Contender {
 impl Contender {
     pub fn new() -> Contender {
         Contender { window: WINDOW.0, ask_at: BootTime::now(), hint: String::new(), poll: Duration::ZERO }
+    }
+
+    /// How long a divided majority is to wait for the other servers. One that hangs does not hold up a handover,
+    /// and one that is slow is waited for after a few split votes.
+    pub fn grace(&self) -> Duration {
+        self.window.max(GRACE)
     }
 
     /// Decides when to ask again after an answer for which it waited this long.

@@ -37,8 +37,8 @@ type Question = dyn FnOnce(&mut Member, &Patience) + Send;
 /// What a worker found out beside the answers.
 pub enum Finding {
     Identity(Identity),
-    /// Where the hints of this server are heard.
-    Ear(Subscription),
+    /// Where the hints of this server about this lock are heard.
+    Ear(Key, Subscription),
 }
 
 /// The server, as its worker has it.
@@ -231,7 +231,8 @@ impl Member {
         let _ = self.redis.route.query(ONLY, redis::cmd("PUBLISH").arg(channel(key)).arg("broken"), patience);
     }
 
-    fn listen(&mut self, key: &Key, patience: &Patience) {
+    /// Hears the hints of this server from now on.
+    pub fn listen(&mut self, key: &Key, patience: &Patience) {
         // Who hears no hint asks later.
         let opened = self
             .redis
@@ -240,7 +241,7 @@ impl Member {
             .ok()
             .and_then(|connection| Subscription::open(connection, &channel(key), patience).ok());
         if let Some(ear) = opened {
-            self.found(Finding::Ear(ear));
+            self.found(Finding::Ear(key.clone(), ear));
         }
     }
 

@@ -8,21 +8,22 @@ mod contender;
 mod identity;
 mod member;
 mod round;
+mod take;
 mod view;
 mod vote;
 
 use std::time::Duration;
 
 use self::contender::Contender;
-use self::member::{Returned, Told};
+use self::member::Returned;
 use self::round::{Council, Round};
-use self::vote::{Reply, Taken, failure, is_quorate, is_settled, majority, votes};
-use super::script::{self, Call, number};
-use super::{Address, take_call};
+use self::vote::{Reply, Taken, failure, is_quorate, majority, votes};
+use super::Address;
+use super::script::{self, Call};
 use crate::clock::{BootTime, Deadline};
 use crate::lock::{
-    Broken, Busy, FencingToken, Key, Kind, LockStatus, OwnerToken, Patience, Renewal, Request, Store,
-    StoreError, Take, Ttl,
+    Broken, Busy, FencingToken, Key, LockStatus, OwnerToken, Patience, Renewal, Request, Store, StoreError,
+    Take, Ttl,
 };
 
 pub struct Quorum {
@@ -54,100 +55,16 @@ impl Quorum {
         Ok(self.council.insert(council))
     }
 
-    /// Asks every server once. What a minority granted, or may have granted, is given back.
-    fn ask_for(&mut self, requests: &[Request], patience: &Patience) -> Result<Taken, StoreError> {
-        let Some(first) = requests.first() else { return Ok(Taken::Granted(Vec::new())) };
-        if let Kind::Permits(_) = first.kind {
-            let why = "--permits needs one server: a majority of per-server counts does not bound the total";
-            return Err(StoreError::Unusable { store: "a quorum".to_owned(), why: why.to_owned() });
-        }
-        let is_first = !std::mem::replace(&mut self.has_taken, true);
-        let waits = self.contender.is_some();
+    /// Hears the hints also of those servers that were too slow for it while they were asked.
+    fn listen(&mut self, request: &Request) -> Result<(), StoreError> {
         let council = self.council()?;
-        let sent = BootTime::now();
-        let until = patience.until.min(sent.plus(timeout(first.ttl)));
-        let listen: Vec<bool> = council.ears.iter().map(|ear| waits && ear.is_none()).collect();
-        // One call for all: their fencing tokens are of one clock.
-        let call = take_call(first, requests, "once", "");
-        let asked = requests.to_vec();
-        let all = vec![true; listen.len()];
-        let mut round = council.ask_some(until, true, &all, move |index, member, patience| {
-            member.take(&call, &asked, listen[index], patience)
+        let deaf: Vec<bool> = council.ears.iter().map(Option::is_none).collect();
+        let (key, until) = (request.key.clone(), Deadline::after(timeout(request.ttl)));
+        let _nobody_waits = council.ask_some(until, true, &deaf, move |_, member, patience| {
+            member.listen(&key, patience);
+            Ok(())
         });
-        let is_granted = |told: &Told| matches!(told, Told::Granted(_));
-        let decided = round.decide(patience, |replies| is_settled(replies, is_granted));
-        if decided.is_ok() && !is_quorate(&round.replies) {
-            // Who says why there is no majority has time for that.
-            round.linger(LINGER);
-        } else if decided.is_ok() && is_first {
-            // Two names of one server are to be seen before the job starts, if both answer.
-            round.linger((BootTime::now().since(sent) / 4).min(LINGER));
-        }
-        let fit = council.note_findings();
-        let taken = match decided.and(fit).map(|()| vote::taken(&round.replies)) {
-            Ok(Some(Taken::Granted(fences))) => match self.raise(requests, &fences, &round, patience) {
-                Ok(()) => return Ok(Taken::Granted(fences)),
-                Err(error) => Err(error),
-            },
-            Ok(Some(refused)) => Ok(refused),
-            Ok(None) => Err(None),
-            Err(error) => Err(Some(error)),
-        };
-        let whom: Vec<bool> =
-            round.replies.iter().map(|reply| !matches!(reply, Reply::Answer(Told::Busy(_)))).collect();
-        // As long as the servers need, not one that hangs: the process may end next.
-        let enough = (BootTime::now().since(sent) * 2).max(LINGER).min(timeout(first.ttl));
-        self.give_back(requests, &whom, None, Deadline::after(enough))?.linger(enough);
-        let names = self.council()?.names();
-        taken.map_err(|error| error.unwrap_or_else(|| failure(round.replies, names)))
-    }
-
-    /// Where the majority's fencing tokens differ, the highest is written back to a majority before it is used.
-    fn raise(
-        &mut self,
-        requests: &[Request],
-        fences: &[FencingToken],
-        round: &Round<Told>,
-        patience: &Patience,
-    ) -> Result<(), Option<StoreError>> {
-        let differs =
-            |reply: &Reply<Told>| matches!(reply, Reply::Answer(Told::Granted(own)) if own != fences);
-        let whom: Vec<bool> = round.replies.iter().map(differs).collect();
-        if !whom.contains(&true) {
-            return Ok(());
-        }
-        let equal = votes(&round.replies, |told| matches!(told, Told::Granted(own) if own == fences));
-        let keys = requests.iter().map(|request| &request.key);
-        let call = Call::of_several(&script::RAISE, keys, requests.first().map(|request| &request.token));
-        let call = fences.iter().fold(call, Call::arg);
-        let council = self.council().map_err(Some)?;
-        let mut raised = council.ask_some(round.until, true, &whom, move |_, member, patience| {
-            member.redis.call(&call, patience).map(|reply| number(Some(&reply)) == 1)
-        });
-        let is_enough =
-            |replies: &[Reply<bool>]| equal + votes(replies, |raised| *raised) >= majority(replies.len());
-        raised.decide(patience, is_enough).map_err(Some)?;
-        if is_enough(&raised.replies) { Ok(()) } else { Err(Some(failure(raised.replies, council.names()))) }
-    }
-
-    /// Gives locks back on some servers, and with a hint tells those who wait.
-    fn give_back(
-        &mut self,
-        requests: &[Request],
-        whom: &[bool],
-        hint: Option<&str>,
-        until: Deadline,
-    ) -> Result<Round<Returned>, StoreError> {
-        let keys = requests.iter().map(|request| &request.key);
-        let token = requests.first().map(|request| &request.token);
-        let place = requests.first().map(super::Waiter::place).unwrap_or_default();
-        let call = Call::of_several(&script::RELEASE, keys, token).arg(place);
-        let call = hint.into_iter().fold(call, Call::arg);
-        let council = self.council()?;
-        Ok(council.ask_some(until, false, whom, move |_, member, patience| match member.is_untouched() {
-            true => Ok(Returned::Nothing),
-            false => member.give_back(&call, patience),
-        }))
+        Ok(())
     }
 }
 
@@ -178,7 +95,7 @@ impl Store for Quorum {
         let mut contender = Contender::new();
         loop {
             let sent = BootTime::now();
-            let taken = self.ask_for(requests, patience)?;
+            let taken = self.ask_for(requests, contender.grace(), patience)?;
             contender.note(&taken, BootTime::now().since(sent));
             match taken {
                 Taken::Granted(fences) => return Ok(Take::Granted(fences)),
@@ -194,18 +111,21 @@ impl Store for Quorum {
 
     fn line_up(&mut self, request: &Request, patience: &Patience) -> Result<Take, StoreError> {
         if self.contender.is_none() {
-            self.council()?.ears.fill_with(|| None);
+            self.council()?.attend_to(Some(request.key.clone()));
         }
-        self.contender.get_or_insert_with(Contender::new);
+        let grace = self.contender.get_or_insert_with(Contender::new).grace();
         let sent = BootTime::now();
-        let taken = self.ask_for(std::slice::from_ref(request), patience)?;
+        let taken = self.ask_for(std::slice::from_ref(request), grace, patience)?;
         if let Some(contender) = &mut self.contender {
             contender.note(&taken, BootTime::now().since(sent));
         }
-        Ok(match taken {
-            Taken::Granted(fences) => Take::Granted(fences),
-            Taken::Held { busy, .. } | Taken::Split(busy) => Take::Busy(unordered(busy)),
-        })
+        match taken {
+            Taken::Granted(fences) => Ok(Take::Granted(fences)),
+            Taken::Held { busy, .. } | Taken::Split(busy) => {
+                self.listen(request)?;
+                Ok(Take::Busy(unordered(busy)))
+            }
+        }
     }
 
     fn wait(&mut self, patience: &Patience) -> Result<bool, StoreError> {
@@ -226,7 +146,7 @@ impl Store for Quorum {
     fn settle(&mut self) {
         self.contender = None;
         if let Some(council) = &mut self.council {
-            council.ears.fill_with(|| None);
+            council.attend_to(None);
         }
     }
 
@@ -289,7 +209,7 @@ impl Store for Quorum {
     fn withdraw(&mut self, requests: &[Request], patience: &Patience) -> Result<(), StoreError> {
         self.contender = None;
         let Some(council) = &mut self.council else { return Ok(()) };
-        council.ears.fill_with(|| None);
+        council.attend_to(None);
         let whom = vec![true; council.names().len()];
         let mut round = self.give_back(requests, &whom, Some(&new_hint()), patience.until)?;
         let is_sure = |replies: &[Reply<Returned>]| {

@@ -14,7 +14,7 @@ use super::identity::{Identity, independent};
 use super::member::{Errand, Finding, Member, Worker};
 use super::vote::{Reply, is_pending};
 use crate::clock::Deadline;
-use crate::lock::{Patience, StoreError};
+use crate::lock::{Key, Patience, StoreError};
 use crate::store::redis::subscription::Subscription;
 
 /// The workers of all members.
@@ -25,7 +25,9 @@ pub struct Council {
     bell: Arc<EventFd>,
     findings: mpsc::Receiver<(usize, Finding)>,
     identities: Vec<Option<Identity>>,
-    /// Where hints are heard, by member.
+    /// Hints about this lock are heard.
+    topic: Option<Key>,
+    /// Where they are heard, by member.
     pub ears: Vec<Option<Subscription>>,
 }
 
@@ -59,6 +61,7 @@ impl Council {
             bell,
             findings,
             identities: vec![None; addresses.len()],
+            topic: None,
             ears: addresses.iter().map(|_| None).collect(),
         })
     }
@@ -109,6 +112,12 @@ impl Council {
         Round { replies, answers, bell: Arc::clone(&self.bell), until }
     }
 
+    /// From now on only hints about this lock are heard.
+    pub fn attend_to(&mut self, topic: Option<Key>) {
+        self.topic = topic;
+        self.ears.fill_with(|| None);
+    }
+
     /// Takes note of what was found out; an error when the servers cannot be a quorum.
     pub fn note_findings(&mut self) -> Result<(), StoreError> {
         let mut is_new = false;
@@ -118,7 +127,8 @@ impl Council {
                     self.identities[index] = Some(identity);
                     is_new = true;
                 }
-                Finding::Ear(ear) => self.ears[index] = Some(ear),
+                Finding::Ear(key, ear) if self.topic.as_ref() == Some(&key) => self.ears[index] = Some(ear),
+                Finding::Ear(..) => {}
             }
         }
         if !is_new {
