@@ -43,10 +43,10 @@ pub fn a_release_ends_the_keeper(store: &Store) {
 }
 
 pub fn a_lease_is_kept_while_the_script_runs(store: &Store) {
-    let script = Script::start(store, "--ttl 600ms", "read -r _");
+    let script = Script::start(store, "--ttl 1500ms", "read -r _");
     let fence = store.status("X")["holders"][0]["fence"].clone();
     let start = Instant::now();
-    while start.elapsed() < Duration::from_millis(2000) {
+    while start.elapsed() < Duration::from_millis(3500) {
         assert_eq!(store.status("X")["holders"][0]["fence"], fence);
         store.redlock(&["run", "--key", "X", "--", "true"]).run().expect(75);
     }
@@ -102,13 +102,18 @@ pub fn a_script_may_outlive_its_lock(store: &Store) {
 
 /// Nothing renews then, but the script runs: the lock is its own until the end of the lease.
 pub fn a_dead_keeper_leaves_the_lease(store: &Store) {
-    let script = Script::start(store, "--ttl 2s", "read -r _; exit 7");
-    let start = Instant::now();
+    let script = Script::start(store, "--ttl 3s", "read -r _; exit 7");
     kill(Pid::from_raw(script.keeper.0), Signal::SIGKILL).expect("a signal to the keeper");
     eventually(SOON, "the end of the keeper", || !is_alive(script.keeper.0));
+    let start = Instant::now();
+    let left = store.status("X")["holders"][0]["left_ms"].as_u64().expect("a lease");
     store.redlock(&["run", "--key", "X", "--", "true"]).run().expect(75);
     store.redlock(&["run", "--key", "X", "--wait", "20s", "-q", "--", "true"]).run().expect(0);
-    assert!(start.elapsed() >= Duration::from_millis(1300), "too early: {:?}", start.elapsed());
+    // Both times are rounded to whole milliseconds.
+    assert!(
+        start.elapsed() + Duration::from_millis(2) >= Duration::from_millis(left),
+        "too early: {left} ms"
+    );
     script.running.let_go().expect(7);
 }
 
@@ -196,19 +201,16 @@ struct Keeper(i32, i32);
 impl Script {
     fn start(store: &Store, options: &str, rest: &str) -> Script {
         let acquire = format!(
-            r#"cd "$1" && eval "$("$0" acquire --key X {options} --while-pid $$ --format env)"; until [ -e go ]; do sleep 0.01; done; {rest}"#
+            r#"cd "$1" && eval "$("$0" acquire --key X {options} --while-pid $$ --format env)" && touch taken; until [ -e go ]; do sleep 0.01; done; {rest}"#
         );
         let folder = store.folder.path("").display().to_string();
         let script = store.reached_by(Redlock::under("bash", &["-c", &acquire, PROGRAM, &folder]));
         let running = script.open_stdin().spawn();
-        let mut pids = None;
-        eventually(Duration::from_secs(20), "the lock of the script", || {
-            let holder = store.status("X")["holders"][0].clone();
-            let pid = |name: &str| holder[name].as_i64().map(|pid| pid as i32);
-            pids = pid("pid").zip(pid("while_pid"));
-            pids.is_some()
-        });
-        let (keeper, script) = pids.expect("just seen");
+        // Before that, the end of the keeper is seen by `acquire`.
+        await_file(&store.folder.path("taken"));
+        let holder = store.status("X")["holders"][0].clone();
+        let pid = |name: &str| holder[name].as_i64().expect("a pid") as i32;
+        let (keeper, script) = (pid("pid"), pid("while_pid"));
         assert_eq!(script, running.pid());
         std::fs::write(store.folder.path("go"), "").expect("a file");
         Script { running, keeper: Keeper(keeper, script) }

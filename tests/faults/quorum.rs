@@ -288,7 +288,7 @@ fn a_waiter_is_told() {
     let start = Instant::now();
     holder.let_go().expect(0);
     waiter.finish().expect(0);
-    assert!(start.elapsed() < Duration::from_secs(1), "took {:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(4), "took {:?}", start.elapsed());
 }
 
 /// Two grant it and one is still held: the votes of a dead server and of one that hangs are not waited for.
