@@ -3,7 +3,7 @@ use serde::{Deserialize, Serialize};
 /// Who holds a lock or waits for it, as they said it themselves.
 ///
 /// Written by other people, on other hosts: read it with [`Metadata::from_untrusted`] only.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Metadata {
     pub host: String,

@@ -6,6 +6,7 @@ mod harness;
 mod answers;
 mod call;
 mod connections;
+mod contenders;
 mod doctor;
 mod encrypted;
 mod failover;

@@ -227,8 +227,8 @@ impl Member {
     }
 
     /// Tells those who wait that it makes sense to ask.
-    pub fn hint(&mut self, key: &Key, patience: &Patience) {
-        let _ = self.redis.route.query(ONLY, redis::cmd("PUBLISH").arg(channel(key)).arg("broken"), patience);
+    pub fn hint(&mut self, key: &Key, hint: &str, patience: &Patience) {
+        let _ = self.redis.route.query(ONLY, redis::cmd("PUBLISH").arg(channel(key)).arg(hint), patience);
     }
 
     /// Hears the hints of this server from now on.

@@ -38,6 +38,8 @@ pub struct Quorum {
 const LEAST_TIMEOUT: Duration = Duration::from_millis(100);
 /// So long a take that does not wait tries to decide split votes.
 const MOST_SPLITS: Duration = Duration::from_secs(1);
+/// So long the majority that answered is not taken for all that is known of a lock.
+const SETTLING: Duration = Duration::from_secs(1);
 /// What is given back is sent at once where a server hangs, and answered at once where it does not.
 const LINGER: Duration = Duration::from_millis(50);
 
@@ -243,8 +245,9 @@ impl Store for Quorum {
         let mut round =
             council.ask(patience.until, true, move |member, patience| member.redis.status(&asked, patience));
         round.decide(patience, is_quorate)?;
-        // A holder may be known to those who answer last.
-        round.linger(LINGER);
+        // A lock just taken may be unknown to one of those who answered first.
+        let until = patience.until.min(Deadline::after(SETTLING));
+        round.gather(&Patience { until, ..*patience }, view::is_settled)?;
         match is_quorate(&round.replies) {
             true => Ok(view::status(keys, round.replies)),
             false => Err(failure(round.replies, council.names())),
@@ -257,12 +260,12 @@ impl Store for Quorum {
         token: Option<&OwnerToken>,
         patience: &Patience,
     ) -> Result<Broken, StoreError> {
-        let (key, token) = (key.clone(), token.cloned());
+        let (key, token, hint) = (key.clone(), token.cloned(), new_hint());
         let council = self.council()?;
         let mut round = council.ask(patience.until, false, move |member, patience| {
             let broken = member.redis.break_lock(&key, token.as_ref(), patience)?;
             if let Broken::Freed(_) = broken {
-                member.hint(&key, patience);
+                member.hint(&key, &hint, patience);
             }
             Ok(broken)
         });

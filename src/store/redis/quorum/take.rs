@@ -7,7 +7,7 @@ use super::super::{Waiter, take_call};
 use super::member::{Returned, Told};
 use super::round::Round;
 use super::vote::{self, Reply, Taken, failure, is_quorate, is_settled, majority, votes};
-use super::{LINGER, Quorum, timeout};
+use super::{LINGER, Quorum, known, timeout};
 use crate::clock::{BootTime, Deadline};
 use crate::lock::{FencingToken, Kind, Patience, Request, StoreError};
 
@@ -21,53 +21,59 @@ impl Quorum {
         patience: &Patience,
     ) -> Result<Taken, StoreError> {
         let Some(first) = requests.first() else { return Ok(Taken::Granted(Vec::new())) };
+        let is_first = !std::mem::replace(&mut self.has_taken, true);
+        let sent = BootTime::now();
+        let mut round = self.ask(first, requests, patience)?;
+        let decided = decide(&mut round, grace, is_first, patience);
+        let may_hold: Vec<bool> =
+            round.replies.iter().map(|reply| !matches!(reply, Reply::Answer(Told::Busy(_)))).collect();
+        let taken = decided.and_then(|()| self.judge(requests, round, patience));
+        if !matches!(taken, Ok(Taken::Granted(_))) {
+            // As long as the servers need, not one that hangs: the process may end next.
+            let enough = (BootTime::now().since(sent) * 2).max(LINGER).min(timeout(first.ttl));
+            self.give_back(requests, &may_hold, None, Deadline::after(enough))?.linger(enough);
+        }
+        taken
+    }
+
+    fn ask(
+        &mut self,
+        first: &Request,
+        requests: &[Request],
+        patience: &Patience,
+    ) -> Result<Round<Told>, StoreError> {
         if let Kind::Permits(_) = first.kind {
             let why = "--permits needs one server: a majority of per-server counts does not bound the total";
             return Err(StoreError::Unusable { store: "a quorum".to_owned(), why: why.to_owned() });
         }
-        let is_first = !std::mem::replace(&mut self.has_taken, true);
         let waits = self.contender.is_some();
         let council = self.council()?;
-        let sent = BootTime::now();
-        let until = patience.until.min(sent.plus(timeout(first.ttl)));
+        let until = patience.until.min(Deadline::after(timeout(first.ttl)));
         let listen: Vec<bool> = council.ears.iter().map(|ear| waits && ear.is_none()).collect();
         // One call for all: their fencing tokens are of one clock.
         let call = take_call(first, requests, "once", "");
-        let asked = requests.to_vec();
-        let all = vec![true; listen.len()];
-        let mut round = council.ask_some(until, true, &all, move |index, member, patience| {
+        let (asked, all) = (requests.to_vec(), vec![true; listen.len()]);
+        Ok(council.ask_some(until, true, &all, move |index, member, patience| {
             member.take(&call, &asked, listen[index], patience)
-        });
-        let is_granted = |told: &Told| matches!(told, Told::Granted(_));
-        let is_settled = |replies: &[Reply<Told>]| is_settled(replies, is_granted);
-        let decided =
-            round.decide(patience, |replies| is_settled(replies) || is_quorate(replies)).and_then(|()| {
-                round.gather(&Patience { until: until.min(Deadline::after(grace)), ..*patience }, is_settled)
-            });
-        if decided.is_ok() && !is_quorate(&round.replies) {
-            // Who says why there is no majority has time for that.
-            round.linger(LINGER);
-        } else if decided.is_ok() && is_first {
-            // Two names of one server are to be seen before the job starts, if both answer.
-            round.linger((BootTime::now().since(sent) / 4).min(LINGER));
+        }))
+    }
+
+    /// What the answers mean.
+    fn judge(
+        &mut self,
+        requests: &[Request],
+        round: Round<Told>,
+        patience: &Patience,
+    ) -> Result<Taken, StoreError> {
+        let council = self.council()?;
+        council.note_findings()?;
+        match vote::taken(&round.replies) {
+            Some(Taken::Granted(fences)) => {
+                self.raise(requests, &fences, &round, patience)?;
+                Ok(Taken::Granted(fences))
+            }
+            taken => known(taken, round, council),
         }
-        let fit = council.note_findings();
-        let taken = match decided.and(fit).map(|()| vote::taken(&round.replies)) {
-            Ok(Some(Taken::Granted(fences))) => match self.raise(requests, &fences, &round, patience) {
-                Ok(()) => return Ok(Taken::Granted(fences)),
-                Err(error) => Err(error),
-            },
-            Ok(Some(refused)) => Ok(refused),
-            Ok(None) => Err(None),
-            Err(error) => Err(Some(error)),
-        };
-        let whom: Vec<bool> =
-            round.replies.iter().map(|reply| !matches!(reply, Reply::Answer(Told::Busy(_)))).collect();
-        // As long as the servers need, not one that hangs: the process may end next.
-        let enough = (BootTime::now().since(sent) * 2).max(LINGER).min(timeout(first.ttl));
-        self.give_back(requests, &whom, None, Deadline::after(enough))?.linger(enough);
-        let names = self.council()?.names();
-        taken.map_err(|error| error.unwrap_or_else(|| failure(round.replies, names)))
     }
 
     /// Where the majority's fencing tokens differ, the highest is written back to a majority before it is used.
@@ -77,7 +83,7 @@ impl Quorum {
         fences: &[FencingToken],
         round: &Round<Told>,
         patience: &Patience,
-    ) -> Result<(), Option<StoreError>> {
+    ) -> Result<(), StoreError> {
         let differs =
             |reply: &Reply<Told>| matches!(reply, Reply::Answer(Told::Granted(own)) if own != fences);
         let whom: Vec<bool> = round.replies.iter().map(differs).collect();
@@ -88,14 +94,14 @@ impl Quorum {
         let keys = requests.iter().map(|request| &request.key);
         let call = Call::of_several(&script::RAISE, keys, requests.first().map(|request| &request.token));
         let call = fences.iter().fold(call, Call::arg);
-        let council = self.council().map_err(Some)?;
+        let council = self.council()?;
         let mut raised = council.ask_some(round.until, true, &whom, move |_, member, patience| {
             member.redis.call(&call, patience).map(|reply| number(Some(&reply)) == 1)
         });
         let is_enough =
             |replies: &[Reply<bool>]| equal + votes(replies, |raised| *raised) >= majority(replies.len());
-        raised.decide(patience, is_enough).map_err(Some)?;
-        if is_enough(&raised.replies) { Ok(()) } else { Err(Some(failure(raised.replies, council.names()))) }
+        raised.decide(patience, is_enough)?;
+        if is_enough(&raised.replies) { Ok(()) } else { Err(failure(raised.replies, council.names())) }
     }
 
     /// Gives locks back on some servers, and with a hint tells those who wait.
@@ -117,4 +123,26 @@ impl Quorum {
             false => member.give_back(&call, patience),
         }))
     }
+}
+
+/// Waits until the servers have decided, and a little longer for what is good to know.
+fn decide(
+    round: &mut Round<Told>,
+    grace: Duration,
+    is_first: bool,
+    patience: &Patience,
+) -> Result<(), StoreError> {
+    let begin = BootTime::now();
+    let is_over = |replies: &[Reply<Told>]| is_settled(replies, |told| matches!(told, Told::Granted(_)));
+    round.decide(patience, |replies| is_over(replies) || is_quorate(replies))?;
+    let until = round.until.min(Deadline::after(grace));
+    round.gather(&Patience { until, ..*patience }, is_over)?;
+    if !is_quorate(&round.replies) {
+        // Who says why there is no majority has time for that.
+        round.linger(LINGER);
+    } else if is_first {
+        // Two names of one server are to be seen before the job starts, if both answer.
+        round.linger((BootTime::now().since(begin) / 4).min(LINGER));
+    }
+    Ok(())
 }

@@ -1,45 +1,60 @@
 //! What the servers show of the locks, put together.
 
+use std::collections::{BTreeMap, HashMap};
 use std::mem::discriminant;
 use std::time::Duration;
 
-use super::vote::{Reply, answers, is_quorate, majority, votes};
+use super::vote::{Reply, answers, is_pending, is_quorate, majority, votes};
 use crate::lock::{Broken, Holding, Key, LockStatus, Metadata};
+
+/// Whether the answers to come cannot change who holds what.
+pub fn is_settled(replies: &[Reply<Vec<LockStatus>>]) -> bool {
+    let (needed, out) = (majority(replies.len()), replies.iter().filter(|reply| is_pending(reply)).count());
+    let mut known_to: HashMap<(&Key, Option<&Metadata>), usize> = HashMap::new();
+    for lock in answers(replies).flatten() {
+        for holder in &lock.holders {
+            *known_to.entry((&lock.key, holder.metadata.as_ref())).or_default() += 1;
+        }
+    }
+    // A holder that none of a majority knows is on no majority.
+    is_quorate(replies) && known_to.values().all(|count| *count >= needed || count + out < needed)
+}
 
 /// What the servers know of these keys, or of all of which one knows something. A holder is one on a majority.
 pub fn status(keys: &[Key], replies: Vec<Reply<Vec<LockStatus>>>) -> Vec<LockStatus> {
     let needed = majority(replies.len());
-    let mut known: Vec<LockStatus> = Vec::new();
+    let mut known: BTreeMap<Key, Vec<LockStatus>> = BTreeMap::new();
     for reply in replies {
         if let Reply::Answer(locks) = reply {
-            known.extend(locks);
-        }
-    }
-    let mut keys = keys.to_vec();
-    if keys.is_empty() {
-        keys.extend(known.iter().map(|lock| lock.key.clone()));
-        keys.sort();
-        keys.dedup();
-    }
-    let merged = |key: Key| {
-        let of_key = || known.iter().filter(|lock| lock.key == key);
-        let kind = of_key().filter(|lock| !lock.holders.is_empty()).map(|lock| lock.kind);
-        let kinds: Vec<_> = kind.collect();
-        let count = |kind| kinds.iter().filter(|other| **other == kind).count();
-        let kind = kinds.iter().copied().max_by_key(|kind| count(*kind)).unwrap_or_default();
-        let mut seen: Vec<(Option<&Metadata>, Vec<&Holding>)> = Vec::new();
-        for holder in of_key().flat_map(|lock| &lock.holders) {
-            match seen.iter_mut().find(|(who, _)| *who == holder.metadata.as_ref()) {
-                Some((_, same)) => same.push(holder),
-                None => seen.push((holder.metadata.as_ref(), vec![holder])),
+            for lock in locks {
+                known.entry(lock.key.clone()).or_default().push(lock);
             }
         }
-        let held = seen.into_iter().filter(|(_, same)| same.len() >= needed);
-        let mut holders: Vec<Holding> = held.map(|(_, same)| agreed(&same, needed)).collect();
-        holders.sort_by_key(|holder| holder.fence);
-        LockStatus { key, kind, holders, waiters: Vec::new() }
-    };
-    keys.into_iter().map(merged).collect()
+    }
+    match keys {
+        [] => known.into_iter().map(|(key, locks)| merged(key, &locks, needed)).collect(),
+        keys => keys
+            .iter()
+            .map(|key| merged(key.clone(), known.get(key).map_or(&[], Vec::as_slice), needed))
+            .collect(),
+    }
+}
+
+fn merged(key: Key, locks: &[LockStatus], needed: usize) -> LockStatus {
+    let kinds: Vec<_> = locks.iter().filter(|lock| !lock.holders.is_empty()).map(|lock| lock.kind).collect();
+    let count = |kind| kinds.iter().filter(|other| **other == kind).count();
+    let kind = kinds.iter().copied().max_by_key(|kind| count(*kind)).unwrap_or_default();
+    let mut seen: Vec<(Option<&Metadata>, Vec<&Holding>)> = Vec::new();
+    for holder in locks.iter().flat_map(|lock| &lock.holders) {
+        match seen.iter_mut().find(|(who, _)| *who == holder.metadata.as_ref()) {
+            Some((_, same)) => same.push(holder),
+            None => seen.push((holder.metadata.as_ref(), vec![holder])),
+        }
+    }
+    let held = seen.into_iter().filter(|(_, same)| same.len() >= needed);
+    let mut holders: Vec<Holding> = held.map(|(_, same)| agreed(&same, needed)).collect();
+    holders.sort_by_key(|holder| holder.fence);
+    LockStatus { key, kind, holders, waiters: Vec::new() }
 }
 
 /// One holder, as a majority knows him.

@@ -1,0 +1,114 @@
+//! Who waits in a quorum stands in no queue: it hears of a release, asks, and may meet others.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+
+use crate::harness::{Store, Witness, eventually};
+use crate::quorum::{held_on, run};
+
+/// They divide the servers among themselves, so that nobody gets most.
+#[test]
+fn a_split_vote_ends() {
+    let store = Store::quorum5();
+    let witness = Witness::new();
+    let job = witness.job("0");
+    let job: Vec<&str> = job.iter().map(String::as_str).collect();
+    for _ in 0..5 {
+        for (place, member) in store.members.iter().enumerate() {
+            member.cli(&["set", "X", &format!("contender {}", place % 3), "px", "400"]);
+        }
+        let waiters: Vec<_> = (0..10).map(|_| run(&store, &["--wait", "20s", "-q"], &job).spawn()).collect();
+        for waiter in waiters {
+            waiter.finish().expect(0);
+        }
+    }
+    witness.assert_alone();
+    assert_eq!(witness.entries(), 50);
+    assert_eq!(held_on(&store.members), 0);
+}
+
+/// Nobody waits, and still somebody gets it.
+#[test]
+fn one_of_many_wins() {
+    let store = Store::quorum(4, &[]);
+    for _ in 0..5 {
+        let many: Vec<_> = (0..8).map(|_| run(&store, &["-q"], &["sleep", "1"]).spawn()).collect();
+        let codes: Vec<i32> = many.into_iter().map(|one| one.finish().code()).collect();
+        assert_eq!(codes.iter().filter(|code| **code == 0).count(), 1, "{codes:?}");
+        assert!(codes.iter().all(|code| [0, 75].contains(code)), "{codes:?}");
+    }
+}
+
+/// One hint is enough, also when other servers are silent.
+#[test]
+fn a_waiter_is_told() {
+    let mut store = Store::quorum5();
+    store.members[4].pause();
+    let holder = store.hold("X", &["--ttl", "60s"]);
+    let waiter = run(&store, &["--wait", "--ttl", "60s"], &["true"]).spawn();
+    store.await_waiters("X", 1);
+    store.members[0].kill();
+    let start = Instant::now();
+    holder.let_go().expect(0);
+    waiter.finish().expect(0);
+    assert!(start.elapsed() < Duration::from_secs(4), "took {:?}", start.elapsed());
+}
+
+/// Two grant it and one is still held: the votes of a dead server and of one that hangs are not waited for.
+#[test]
+fn a_divided_vote_is_not_held_up() {
+    let mut store = Store::quorum5();
+    store.members[0].kill();
+    store.members[4].pause();
+    store.members[3].cli(&["set", "X", "another's", "px", "500"]);
+    let start = Instant::now();
+    run(&store, &["--wait", "--ttl", "60s"], &["true"]).run().expect(0);
+    assert!(start.elapsed() < Duration::from_secs(4), "took {:?}", start.elapsed());
+}
+
+/// Each break is news to those who wait.
+#[test]
+fn every_break_is_heard() {
+    let store = Store::quorum3();
+    store.redlock(&["acquire", "--key", "X", "--ttl", "60s"]).run().expect(0);
+    let wait = || run(&store, &["--wait", "--ttl", "60s"], &["cat"]).open_stdin().spawn();
+    let (one, other) = (wait(), wait());
+    store.await_waiters("X", 2);
+    let holder = || store.status("X")["holders"][0]["pid"].as_i64().unwrap_or(0) as i32;
+    let break_it = || {
+        // The first time the holder is told, who does nothing.
+        for _ in 0..2 {
+            store.redlock(&["break", "--key", "X", "--yes"]).run().expect(0);
+        }
+    };
+    break_it();
+    eventually(Duration::from_secs(4), "the next holder", || [one.pid(), other.pid()].contains(&holder()));
+    let (first, last) = if holder() == one.pid() { (one, other) } else { (other, one) };
+    first.signal(Signal::SIGKILL);
+    first.finish().expect(-9);
+    break_it();
+    eventually(Duration::from_secs(4), "the last holder", || holder() == last.pid());
+    last.let_go().expect(0);
+}
+
+/// An idle one asks once in a while.
+#[test]
+fn a_waiter_is_quiet() {
+    let store = Store::quorum3();
+    let holder = store.hold("X", &["--ttl", "60s"]);
+    let waiter = run(&store, &["--wait", "--ttl", "60s"], &["true"]).spawn();
+    store.await_waiters("X", 1);
+    let asked = || store.members[0].commandstats().get("evalsha").copied().unwrap_or(0);
+    // The first questions are over.
+    let mut before = asked();
+    eventually(Duration::from_secs(5), "it is idle", || {
+        thread::sleep(Duration::from_millis(200));
+        std::mem::replace(&mut before, asked()) == asked()
+    });
+    thread::sleep(Duration::from_secs(4));
+    assert!(asked() - before <= 1, "{} times within 4 s", asked() - before);
+    holder.let_go().expect(0);
+    waiter.finish().expect(0);
+}
