@@ -6,8 +6,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use std::{env, thread};
 
-use nix::sys::signal::Signal;
-
 use crate::harness::{Fault, Proxy, Redis, Redlock, Store, Witness, eventually, urls};
 
 /// So that a restarted server knows what it promised.

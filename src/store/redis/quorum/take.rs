@@ -133,10 +133,11 @@ fn decide(
     patience: &Patience,
 ) -> Result<(), StoreError> {
     let begin = BootTime::now();
-    let is_over = |replies: &[Reply<Told>]| is_settled(replies, |told| matches!(told, Told::Granted(_)));
-    round.decide(patience, |replies| is_over(replies) || is_quorate(replies))?;
+    // Two of four may refuse: then it is not granted, but who holds it is not known yet.
+    round.decide(patience, |replies| is_settled(replies, |_| true))?;
     let until = round.until.min(Deadline::after(grace));
-    round.gather(&Patience { until, ..*patience }, is_over)?;
+    let is_granted = |told: &Told| matches!(told, Told::Granted(_));
+    round.gather(&Patience { until, ..*patience }, |replies| is_settled(replies, is_granted))?;
     if !is_quorate(&round.replies) {
         // Who says why there is no majority has time for that.
         round.linger(LINGER);
