@@ -10,7 +10,8 @@ use nix::unistd::Pid;
 use crate::harness::{Redlock, Running, Store, await_file, eventually, is_alive, with_default_signals};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_redlock");
-const SOON: Duration = Duration::from_secs(1);
+/// Long before the TTL ends.
+const SOON: Duration = Duration::from_secs(5);
 
 pub fn a_killed_script_frees_its_lock(store: &Store) {
     let script = Script::start(store, "--ttl 60s", "read -r _");

@@ -202,7 +202,7 @@ fn a_ttl_too_short_for_the_link() {
     // Stopping the job takes its time, too.
     diagnose(&proxy.url(), &["--ttl", "2s", "--kill-after", "1900ms"]).expect("ttl", "bad", &["1.9s"]);
     assert!(proxy.injected() > 0);
-    diagnose(&redis.url(), &["--ttl", "50ms"]).expect("ttl", "ok", &[]);
+    diagnose(&redis.url(), &["--ttl", "500ms"]).expect("ttl", "ok", &[]);
     // The TTL in use may stand elsewhere.
     let folder = Folder::new();
     std::fs::write(folder.path("config.toml"), "ttl = \"50ms\"\n").expect("a configuration");

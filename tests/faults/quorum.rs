@@ -92,7 +92,7 @@ fn a_minority_fails_all_the_time() {
     witness.assert_alone();
     assert!(faults.values().sum::<usize>() > 0, "nothing was done to the servers");
     assert!(longest < Duration::from_secs(5), "nobody got in for {longest:?}");
-    assert!(ends.get(&0).is_some_and(|served| *served > 5 * seconds as usize), "no progress: {ends:?}");
+    assert!(ends.get(&0).is_some_and(|served| *served > seconds as usize), "no progress: {ends:?}");
     // On a busy host a wait may run out, a grant come too late, or a lease end.
     assert!(ends.keys().all(|end| [0, 69, 75, 79].contains(end)), "{ends:?}");
 }
