@@ -326,6 +326,45 @@ fn status_of_a_whole_cluster() {
     assert_eq!(listed, keys);
 }
 
+/// A master of which nothing takes the place hides what it has, which is said, and nothing else.
+#[test]
+fn status_of_a_cluster_that_lacks_a_master() {
+    for hangs in [true, false] {
+        let mut store = Store::own_cluster();
+        // The first and the last are on one server.
+        let keys = ["a", "b", "c", "d"];
+        let args: Vec<&str> = keys.iter().flat_map(|key| ["-k", key]).collect();
+        store.redlock(&[&["acquire"][..], &args].concat()).run().expect(0);
+        let cluster = cluster(&mut store);
+        let master = cluster.master_of("a");
+        cluster.servers[master + 3].kill();
+        let gone = match hangs {
+            true => cluster.pause_master_of("d"),
+            false => cluster.kill_master_of("d"),
+        };
+        assert_eq!(gone, master);
+        let gone = format!("127.0.0.1:{} of redis+cluster://", cluster.servers[gone].port);
+        let status = |asked: &[&str], code: i32, seen: &[&str]| {
+            let start = Instant::now();
+            let status = store.redlock(&[&["status", "--json"][..], asked].concat()).run().expect(code);
+            assert!(start.elapsed() < Duration::from_secs(6), "{:?}", start.elapsed());
+            let locks: serde_json::Value = serde_json::from_str(&status.stdout).expect("JSON");
+            let locks = locks.as_array().into_iter().flatten();
+            let locks: Vec<&str> = locks.filter_map(|lock| lock["key"].as_str()).collect();
+            assert_eq!(locks, seen, "{status:?}");
+            let said = status.stderr.lines().count() == 1 && status.line().contains(&gone);
+            assert_eq!(said, code != 0, "{status:?}");
+            assert!(code == 0 || status.line().contains("this is not all"), "{status:?}");
+        };
+        status(&[], 69, &["b", "c"]);
+        status(&["c", "b"], 0, &["c", "b"]);
+        status(&["d", "c", "a", "b"], 69, &["c", "b"]);
+        // As before where nothing can be shown.
+        let none = store.redlock(&["status", "a"]).run().expect(69);
+        assert!(none.line().contains(&gone) && none.stdout.is_empty(), "{none:?}");
+    }
+}
+
 #[test]
 fn replicas_where_there_are_none() {
     let store = Store::local();
