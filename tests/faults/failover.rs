@@ -253,6 +253,33 @@ fn sentinels_with_a_password() {
     run(&["--sentinel-password-file", &password("right", "canary")]).expect(0);
 }
 
+/// As long as one of them answers, it does not matter that others refuse.
+#[test]
+fn sentinels_that_refuse() {
+    let mut store = Store::own_sentinel();
+    let run = |url: &str| {
+        let start = Instant::now();
+        let run =
+            Redlock::new(&["run", "-k", "X", "--connect-timeout", "2s", "--", "true"]).server(url).run();
+        assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+        run
+    };
+    let sentinel = sentinel(&mut store);
+    let url = sentinel.url();
+    sentinel.refuse(0, &["resetpass", ">another"]);
+    run(&url).expect(0);
+    sentinel.refuse(1, &["-sentinel"]);
+    run(&url).expect(0);
+    // One that does not know the master did answer.
+    run(&sentinel.url_of("other")).expect(78);
+    sentinel.kill_sentinel(2);
+    let refused = run(&url).expect(77);
+    assert!(refused.line().contains("the Sentinel 127.0.0.1:"), "{refused:?}");
+    sentinel.kill_sentinels(1);
+    let refused = run(&url).expect(77);
+    assert!(refused.line().contains("NOPERM"), "{refused:?}");
+}
+
 #[test]
 fn a_dead_cluster() {
     let (one, other) = (crate::harness::free_port(), crate::harness::free_port());
