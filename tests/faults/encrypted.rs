@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 
 use crate::call::{CANARY, Call, logged_in, run, tls};
-use crate::harness::{Authority, Folder, Redis, Redlock, Store, Valid, eventually, free_port};
+use crate::harness::{Authority, Folder, Redis, Redlock, Sentinel, Store, Valid, eventually, free_port};
 
 #[test]
 fn no_answer_to_the_handshake() {
@@ -73,6 +73,29 @@ fn certificates_of_others() {
     run(&good.url()).with("SSL_CERT_FILE", &authority.file()).works();
     run(&good.url()).with("SSL_CERT_FILE", &stranger.file()).fails(69, "--tls-ca FILE names whom to believe");
     let why = format!("its certificate is signed by nobody in --tls-ca {}", stranger.file().display());
+/// Neither the Sentinels nor whom they name are spoken to in plain.
+#[test]
+fn sentinels() {
+    let authority = Authority::new();
+    let mut sentinel = Sentinel::with_tls(&authority.sign(&["127.0.0.1"], Valid::Now));
+    let url = sentinel.url();
+    let call = |options: &[&str], url: &str| {
+        let args = [&["run", "-k", "X", "--connect-timeout", "2s"][..], options, &["--", "true"]].concat();
+        Redlock::new(&args).server(url)
+    };
+    let trusting = |options: &[&str]| call(options, &url).env("REDLOCK_TLS_CA", authority.file()).run();
+    trusting(&["--replicas", "1"]).expect(0);
+    let stranger = call(&[], &url).run().expect(69);
+    assert!(stranger.line().contains("certificate"), "{stranger:?}");
+    call(&[], &url.replace("rediss", "redis")).run().expect(69);
+    // Over TLS it follows to another master, too.
+    let master = sentinel.master();
+    let from = master.port;
+    master.kill();
+    sentinel.await_failover(from);
+    trusting(&[]).expect(0);
+}
+
     run(&good.url()).trusting(&stranger).with("SSL_CERT_FILE", &authority.file()).fails(69, &why);
     // One that was made anew has the name of the old one.
     let [old, new] = [Authority::named("mine"), Authority::named("mine")];
