@@ -6,7 +6,7 @@ mod redis;
 use std::io;
 use std::path::{self, PathBuf};
 
-use crate::lock::{Finding, Store, Terms};
+use crate::lock::{Finding, Report, Store, Terms};
 
 /// A store's address, read and checked; nothing was contacted yet.
 #[derive(Clone, PartialEq, Eq)]
@@ -163,12 +163,21 @@ impl ServerUrl {
 
     /// The store at this address.
     pub fn open(self, login: Login) -> Box<dyn Store> {
-        match self {
+        let mut findings = Vec::new();
+        if terms.replicas > 0
+            && let Some(why) = self.without_replicas()
+        {
+            let mut report = Report::about(format!("--replicas {}", terms.replicas));
+            report.bad("replicas", why, "leave out --replicas: with it no lock is taken here");
+            findings.append(&mut report.findings);
+        }
+        findings.extend(match self {
             ServerUrl::Local(path) => Box::new(local::Local::new(path)),
             ServerUrl::Redis(address) => Box::new(redis::Redis::new(address.with(&login))),
             ServerUrl::Quorum(members) => {
                 Box::new(redis::Quorum::new(members.into_iter().map(|member| member.with(&login)).collect()))
             }
-        }
+        });
+        findings
     }
 }
