@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use crate::harness::{Fleet, Folder, Redis, Redlock, Running, Sentinel, Store, Witness, eventually};
+use crate::harness::{
+    Fleet, Folder, Redis, Redlock, Running, Sentinel, Store, Witness, await_file, eventually,
+};
 
 /// A job in its lock, and three in line.
 struct Scene {
@@ -390,6 +392,43 @@ fn status_of_a_cluster_that_lacks_a_master() {
         let none = store.redlock(&["status", "a"]).run().expect(69);
         assert!(none.line().contains(&gone) && none.stdout.is_empty(), "{none:?}");
     }
+}
+
+/// A heal of which the replicas do not know does not count; it is said with the renewal that does.
+#[test]
+fn a_heal_that_no_replica_has() {
+    let master = Redis::start();
+    let replica = Redis::with(&["--replicaof", "127.0.0.1", &master.port.to_string()]);
+    let store = Store::of(master);
+    let master = store.redis.as_ref().expect("the master");
+    eventually(Duration::from_secs(20), "the replica follows", || {
+        master.cli(&["info", "replication"]).contains("state=online")
+    });
+    let started = store.folder.path("started");
+    let job = ["sh", "-c", "echo > \"$0\"; cat", started.to_str().expect("a path")];
+    let args = [&["run", "-k", "X", "--ttl", "9s", "--replicas", "1", "--"][..], &job].concat();
+    let holder = store.redlock(&args).open_stdin().spawn();
+    await_file(&started);
+    replica.pause();
+    store.lose_everything();
+    eventually(Duration::from_secs(9), "the lock is healed", || master.cli(&["exists", "X"]) == "1");
+    let renewals = || master.commandstats().get("evalsha").copied().unwrap_or(0);
+    let healed = renewals();
+    eventually(Duration::from_secs(9), "it did not count", || renewals() > healed);
+    replica.resume();
+    let acknowledged = || {
+        let answer = master.cli(&["info", "replication"]);
+        let offset = |name: &str| {
+            let (_, rest) = answer.split_once(name)?;
+            rest.split(|c: char| !c.is_ascii_digit()).next()?.parse::<u64>().ok()
+        };
+        offset("offset=") >= offset("master_repl_offset:")
+    };
+    eventually(Duration::from_secs(9), "the replica has it", acknowledged);
+    let later = renewals();
+    eventually(Duration::from_secs(9), "a renewal that counts", || renewals() > later);
+    let healed = holder.let_go().expect(0);
+    assert!(healed.line().contains("'X'") && healed.line().contains("gone"), "{healed:?}");
 }
 
 #[test]

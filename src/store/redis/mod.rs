@@ -47,6 +47,8 @@ pub struct Redis {
     /// Connections on which something was given back without an answer: it may still be carried out, and must not
     /// undo what is taken with the same token later.
     cancelling: Vec<Unanswered>,
+    /// Healed, and nobody was told so far, as too few replicas had it.
+    healed: Vec<Key>,
 }
 
 /// For a request whose answer does not matter.
@@ -55,7 +57,7 @@ const SETTLING: Duration = Duration::from_millis(100);
 impl Redis {
     /// A store that connects when it is asked for something.
     pub fn new(address: Address) -> Redis {
-        Redis { route: Route::new(address), waiter: None, cancelling: Vec::new() }
+        Redis { route: Route::new(address), waiter: None, cancelling: Vec::new(), healed: Vec::new() }
     }
 
     /// Calls a script.
@@ -200,10 +202,7 @@ impl Store for Redis {
     ) -> Result<Renewal, StoreError> {
         let reply = self.call_in_charge(&renew_call(request, fence), patience)?;
         let renewal = self.understood(reply::renewed(reply))?;
-        if matches!(renewal, Renewal::Extended | Renewal::Healed) {
-            self.count_replicas(request, patience)?;
-        }
-        Ok(renewal)
+        self.replicated(renewal, request, patience)
     }
 
     fn release(
