@@ -35,10 +35,22 @@ fn a_keeper_finds_the_files() {
     let script =
         r#"eval "$("$0" acquire -k X --ttl 900ms --while-pid $$ --format env)"; sleep 2; "$0" check"#;
     let program = env!("CARGO_BIN_EXE_redlock");
-    let mut script = Redlock::under("bash", &["-c", script, program]).server(&logged_in(&redis.url(), ""));
     let file = authority.file();
-    script.command.current_dir(file.parent().expect("its folder"));
-    script.env("REDLOCK_TLS_CA", file.file_name().expect("its name")).run().expect(0);
+    let roots = Folder::new();
+    std::os::unix::fs::symlink(&file, roots.path("5f15c80c.0")).expect("a name as c_rehash gives it");
+    let (roots, above) = (roots.path(""), roots.path("").parent().expect("above").to_owned());
+    let (own, above) = (file.parent().expect("its folder").to_owned(), above);
+    for (variable, folder, value) in [
+        ("REDLOCK_TLS_CA", &own, file.file_name()),
+        ("SSL_CERT_FILE", &own, file.file_name()),
+        ("SSL_CERT_DIR", &above, roots.file_name()),
+    ] {
+        let mut script =
+            Redlock::under("bash", &["-c", script, program]).server(&logged_in(&redis.url(), ""));
+        script.command.current_dir(folder);
+        let ended = script.env(variable, value.expect("its name")).run();
+        assert_eq!((ended.code(), &*ended.stderr), (0, ""), "{variable}");
+    }
 }
 
 /// What a cluster announces is never spoken to in plain.
@@ -61,18 +73,6 @@ fn a_cluster() {
     call(&url.replace("rediss", "redis")).run().expect(69);
 }
 
-#[test]
-fn certificates_of_others() {
-    let (authority, stranger) = (Authority::new(), Authority::new());
-    let with = |names: &[&str], valid| tls(&authority.sign(names, valid));
-
-    let good = with(&["127.0.0.1", "localhost"], Valid::Now);
-    run(&good.url()).trusting(&authority).works();
-    run(&good.url().replace("127.0.0.1", "localhost")).trusting(&authority).works();
-    // As a root of the system.
-    run(&good.url()).with("SSL_CERT_FILE", &authority.file()).works();
-    run(&good.url()).with("SSL_CERT_FILE", &stranger.file()).fails(69, "--tls-ca FILE names whom to believe");
-    let why = format!("its certificate is signed by nobody in --tls-ca {}", stranger.file().display());
 /// Neither the Sentinels nor whom they name are spoken to in plain.
 #[test]
 fn sentinels() {
@@ -96,6 +96,18 @@ fn sentinels() {
     trusting(&[]).expect(0);
 }
 
+#[test]
+fn certificates_of_others() {
+    let (authority, stranger) = (Authority::new(), Authority::new());
+    let with = |names: &[&str], valid| tls(&authority.sign(names, valid));
+
+    let good = with(&["127.0.0.1", "localhost"], Valid::Now);
+    run(&good.url()).trusting(&authority).works();
+    run(&good.url().replace("127.0.0.1", "localhost")).trusting(&authority).works();
+    // As a root of the system.
+    run(&good.url()).with("SSL_CERT_FILE", &authority.file()).works();
+    run(&good.url()).with("SSL_CERT_FILE", &stranger.file()).fails(69, "--tls-ca FILE names whom to believe");
+    let why = format!("its certificate is signed by nobody in --tls-ca {}", stranger.file().display());
     run(&good.url()).trusting(&stranger).with("SSL_CERT_FILE", &authority.file()).fails(69, &why);
     // One that was made anew has the name of the old one.
     let [old, new] = [Authority::named("mine"), Authority::named("mine")];
