@@ -80,7 +80,7 @@ fn sentinels() {
     let mut sentinel = Sentinel::with_tls(&authority.sign(&["127.0.0.1"], Valid::Now));
     let url = sentinel.url();
     let call = |options: &[&str], url: &str| {
-        let args = [&["run", "-k", "X", "--connect-timeout", "2s"][..], options, &["--", "true"]].concat();
+        let args = [&["run", "-k", "X", "--connect-timeout", "10s"][..], options, &["--", "true"]].concat();
         Redlock::new(&args).server(url)
     };
     let trusting = |options: &[&str]| call(options, &url).env("REDLOCK_TLS_CA", authority.file()).run();
