@@ -15,7 +15,7 @@ use thiserror::Error;
 use crate::account::ACCOUNT;
 use crate::cli::{Color, GlobalArgs, Leftovers, OnLost};
 use crate::lock::{DurationText, Ttl};
-use crate::store::{Login, ServerUrl, TlsFiles};
+use crate::store::{Login, Roots, ServerUrl, TlsFiles};
 
 const SYSTEM_FILE: &str = "/etc/redlock/config.toml";
 const DEFAULT_SERVER: &str = "redis://127.0.0.1:6379";
@@ -219,6 +219,7 @@ impl Config {
                 ca: file(&global.tls_ca, &self.tls_ca),
                 cert: file(&global.tls_cert, &self.tls_cert),
                 key: file(&global.tls_key, &self.tls_key),
+                roots: Roots::named(),
             },
         })
     }

@@ -19,6 +19,9 @@ mod status;
 mod taking;
 mod wishes;
 
+use std::env;
+use std::ffi::OsString;
+
 use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory, FromArgMatches};
 
@@ -49,7 +52,7 @@ impl Outcome {
 
 /// Reads the command line, does what it says, and ends. Never returns, as destructors would only take time.
 pub fn execute() -> ! {
-    let matches = match Cli::command().try_get_matches() {
+    let matches = match arguments().try_get_matches() {
         Ok(matches) => matches,
         // Help and tips name every subcommand.
         Err(_) => match built().try_get_matches() {
@@ -60,11 +63,27 @@ pub fn execute() -> ! {
     obey(&matches).unwrap_or_else(|error| failure::report(&error)).end()
 }
 
+/// What the command line may have. A variable that is empty counts as not set.
+fn arguments() -> clap::Command {
+    let is_empty = |(name, value): (OsString, OsString)| {
+        value.is_empty() && name.as_encoded_bytes().starts_with(b"REDLOCK_")
+    };
+    if env::vars_os().any(is_empty) { built() } else { Cli::command() }
+}
+
 /// The command with all its subcommands, which are otherwise built when they are needed.
 fn built() -> clap::Command {
     let mut command = Cli::command();
     command.build();
-    command
+    without_empty_variables(command)
+}
+
+fn without_empty_variables(command: clap::Command) -> clap::Command {
+    let command = command.mut_args(|arg| match arg.get_env().and_then(env::var_os) {
+        Some(value) if value.is_empty() => arg.env(None),
+        _ => arg,
+    });
+    command.mut_subcommands(without_empty_variables)
 }
 
 fn obey(matches: &ArgMatches) -> anyhow::Result<Outcome> {

@@ -24,7 +24,9 @@ pub use kind::Kind;
 pub use lease::Lease;
 pub use metadata::{Metadata, unix_millis};
 pub use request::Request;
-pub use store::{Broken, Busy, Holding, LockStatus, Patience, Renewal, Store, StoreError, Take, Waiter};
+pub use store::{
+    Broken, Busy, Holding, LockStatus, Patience, Renewal, Store, StoreError, Survey, Take, Waiter,
+};
 pub use terms::{Terms, millis};
 pub use token::{FencingToken, OwnerToken};
 pub use ttl::{DurationText, Ttl};

@@ -87,6 +87,21 @@ pub struct LockStatus {
     pub waiters: Vec<Waiter>,
 }
 
+/// What can be seen of the locks.
+#[derive(Debug, Default)]
+pub struct Survey {
+    pub locks: Vec<LockStatus>,
+    /// Why there may be more, and is not seen.
+    pub hidden: Vec<StoreError>,
+}
+
+impl Survey {
+    /// An error unless it is all.
+    pub fn complete(mut self) -> Result<Vec<LockStatus>, StoreError> {
+        if self.hidden.is_empty() { Ok(self.locks) } else { Err(self.hidden.swap_remove(0)) }
+    }
+}
+
 /// Somebody in the queue.
 #[derive(Debug)]
 pub struct Waiter {
@@ -218,6 +233,11 @@ pub trait Store: Send {
 
     /// Holders and waiters of these keys, or of every key that redlock knows.
     fn status(&mut self, keys: &[Key], patience: &Patience) -> Result<Vec<LockStatus>, StoreError>;
+
+    /// The same as far as it can be seen: a server that does not answer hides what it has, and nothing else.
+    fn survey(&mut self, keys: &[Key], patience: &Patience) -> Result<Survey, StoreError> {
+        self.status(keys, patience).map(|locks| Survey { locks, hidden: Vec::new() })
+    }
 
     /// Takes the lock away from its holder, or from `token` only.
     fn break_lock(

@@ -3,10 +3,11 @@
 mod local;
 mod redis;
 
+use std::env;
 use std::io;
 use std::path::{self, PathBuf};
 
-use crate::lock::{Finding, Store, Terms};
+use crate::lock::{Finding, Report, Store, Terms};
 
 /// A store's address, read and checked; nothing was contacted yet.
 #[derive(Clone, PartialEq, Eq)]
@@ -32,7 +33,8 @@ impl Login {
     /// The same files, for a process that leaves this folder.
     pub fn absolute(mut self) -> io::Result<Login> {
         let files = &mut self.tls_files;
-        for file in [&mut files.ca, &mut files.cert, &mut files.key].into_iter().flatten() {
+        let named = [&mut files.ca, &mut files.cert, &mut files.key, &mut files.roots.file];
+        for file in named.into_iter().flatten().chain(&mut files.roots.folders) {
             *file = path::absolute(&file)?;
         }
         Ok(self)
@@ -47,6 +49,25 @@ pub struct TlsFiles {
     /// Our certificate and its key, for a server that wants one.
     pub cert: Option<PathBuf>,
     pub key: Option<PathBuf>,
+    /// Where the system's roots are.
+    pub roots: Roots,
+}
+
+/// The places that SSL_CERT_FILE and SSL_CERT_DIR name; without them the system knows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Roots {
+    pub file: Option<PathBuf>,
+    pub folders: Vec<PathBuf>,
+}
+
+impl Roots {
+    /// Those of our environment.
+    pub fn named() -> Roots {
+        let value = |name| env::var_os(name).filter(|value| !value.is_empty());
+        let folders = value("SSL_CERT_DIR").unwrap_or_default();
+        let folders = env::split_paths(&folders).filter(|folder| !folder.as_os_str().is_empty()).collect();
+        Roots { file: value("SSL_CERT_FILE").map(PathBuf::from), folders }
+    }
 }
 
 const FORMS: &str = "redis://host[:port][/db], rediss:// for TLS, redis+unix:///path, redis+sentinel://, redis+cluster://, or local: for a lock on this host only";
@@ -152,13 +173,22 @@ impl ServerUrl {
 
     /// Whether the store is fit to be used so.
     pub fn examine(self, login: &Login, terms: &Terms) -> Vec<Finding> {
-        match self {
+        let mut findings = Vec::new();
+        if terms.replicas > 0
+            && let Some(why) = self.without_replicas()
+        {
+            let mut report = Report::about(format!("--replicas {}", terms.replicas));
+            report.bad("replicas", why, "leave out --replicas: with it no lock is taken here");
+            findings.append(&mut report.findings);
+        }
+        findings.extend(match self {
             ServerUrl::Local(path) => local::examine(path, terms),
             ServerUrl::Redis(address) => redis::examine(vec![address.with(login)], terms),
             ServerUrl::Quorum(members) => {
                 redis::examine(members.into_iter().map(|member| member.with(login)).collect(), terms)
             }
-        }
+        });
+        findings
     }
 
     /// The store at this address.

@@ -37,6 +37,29 @@ impl Untouched {
     }
 }
 
+/// As in `REDLOCK_TTL= redlock …`: as if it were not set.
+#[test]
+fn empty_variables() {
+    let store = Store::local();
+    let names = "COLOR CONFIG CONFLICT_EXIT_CODE CONNECT_TIMEOUT FOR KEY KILL_AFTER LABEL LEFTOVERS MIN_HOLD ON_LOST \
+                 PASSWORD_FILE PERMITS QUIET REPLICAS SENTINEL_PASSWORD_FILE SHARED SPLAY TIMEOUT TLS_CA TLS_CERT \
+                 TLS_KEY TOKEN TOKEN_FILE TTL USER VERBOSE WAIT";
+    let names: Vec<String> = names.split(' ').map(|name| format!("REDLOCK_{name}")).collect();
+    let with_all = |redlock: Redlock| names.iter().fold(redlock, |redlock, name| redlock.env(name, ""));
+    for args in
+        [&["acquire", "-k", "X"][..], &["status", "X"], &["doctor", "-q"], &["run", "-k", "Y", "--", "true"]]
+    {
+        assert_eq!(with_all(store.redlock(args)).run().expect(0).stderr, "", "{args:?}");
+    }
+    let holder = store.status("X")["holders"][0].clone();
+    assert!(holder["label"].as_str().is_some_and(|label| label.contains("acquire")), "{holder}");
+    let missing = with_all(store.redlock(&["check", "-k", "X"])).run().expect(64);
+    assert!(missing.line().contains("there is no owner token"), "{missing:?}");
+    // Of a flag it is a mistake.
+    store.redlock(&["run", "-k", "Y", "--ttl", "", "--", "true"]).run().expect(64);
+    store.redlock(&["status", "--tls-ca", ""]).run().expect(64);
+}
+
 #[test]
 fn options() {
     let server = Untouched::new();

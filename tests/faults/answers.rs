@@ -63,6 +63,56 @@ fn a_web_server() {
     assert!(run.line().contains("does not speak the Redis protocol"), "{run:?}");
 }
 
+/// What makes no sense says nothing about a lock, and so not that it is free.
+#[test]
+fn an_answer_without_sense() {
+    for answer in [":0\r\n", "*0\r\n", "+OK\r\n", "*3\r\n$0\r\n\r\n:1\r\n:2\r\n"] {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let url = format!("redis://{}", listener.local_addr().expect("its number"));
+        std::thread::spawn(move || {
+            use std::io::{Read, Write};
+            for mut stream in listener.incoming().flatten() {
+                while let Ok(1..) = stream.read(&mut [0; 65536]) {
+                    let _ = stream.write_all(answer.as_bytes());
+                }
+            }
+        });
+        let token = "11111111-1111-4111-8111-111111111111";
+        for args in [&["status", "X"][..], &["status"], &["break", "-k", "X", "--yes"]] {
+            let refused = Redlock::new(args).server(&url).run();
+            let line = refused.line();
+            assert!(
+                refused.code() == 69 && line.contains("makes no sense"),
+                "{answer:?} {args:?}: {refused:?}"
+            );
+            assert_eq!(refused.stdout, "");
+        }
+        if !answer.starts_with(':') {
+            let check = Redlock::new(&["check", "-k", "X", "--token", token]).server(&url).run().expect(69);
+            assert!(check.line().contains("makes no sense"), "{answer:?}: {check:?}");
+        }
+    }
+}
+
+/// What is no lock does not hide those that are.
+#[test]
+fn status_of_what_is_no_lock() {
+    for store in [Store::redis(), Store::quorum3()] {
+        for server in store.redis.iter().chain(&store.members) {
+            assert_eq!(server.cli(&["RPUSH", "X", "a"]), "1");
+        }
+        store.redlock(&["acquire", "-k", "Y"]).run().expect(0);
+        let status = store.redlock(&["status", "X"]).run().expect(78);
+        assert!(status.line().contains("'X' is not a lock") && status.stdout.is_empty(), "{status:?}");
+        if store.redis.is_some() {
+            let status = store.redlock(&["status", "X", "Y", "Z"]).run().expect(78);
+            assert!(status.line().contains("'X' is not a lock"), "{status:?}");
+            let shown: Vec<&str> = status.stdout.lines().filter_map(|line| line.split("  ").next()).collect();
+            assert_eq!(shown, ["KEY", "Y", "Z"], "{status:?}");
+        }
+    }
+}
+
 /// A server that accepts and never answers: no start, within --connect-timeout, and when it goes on nothing
 /// is left of the take.
 #[test]

@@ -153,6 +153,29 @@ fn a_quorum_that_forgets() {
     diagnose(&urls(&servers), &[]).expect("persistence", "warning", &["everysec"]);
 }
 
+/// In a quorum nobody can wait for replicas, and none of them may take a place.
+#[test]
+fn a_replica_of_a_member_of_a_quorum() {
+    let servers = fit(3);
+    let _replica = Redis::with(&["--replicaof", "127.0.0.1", &servers[0].port.to_string()]);
+    eventually(Duration::from_secs(20), "the replica follows", || {
+        servers[0].cli(&["info", "replication"]).contains("state=online")
+    });
+    let diagnosis = diagnose(&urls(&servers), &[]);
+    assert_eq!(diagnosis.code, 0, "{:?}", diagnosis.findings);
+    let about = |server: &Redis| {
+        let url = server.url();
+        let mut of_it = diagnosis.findings.iter().filter(|one| one["server"] == url);
+        of_it.find(|one| one["check"] == "replicas").expect("a finding")
+    };
+    let advice = about(&servers[0])["advice"].as_str().expect("advice");
+    assert!(!advice.contains("--replicas") && advice.contains("second holder"), "{advice}");
+    assert_eq!(about(&servers[1])["advice"], Value::Null);
+    let asked = diagnose(&urls(&servers), &["--replicas", "1"]);
+    asked.expect("replicas", "bad", &["the servers of a quorum are independent", "leave out --replicas"]);
+    diagnose("local:", &["--replicas", "1"]).expect("replicas", "bad", &["local: has no replicas"]);
+}
+
 #[test]
 fn a_permission_that_is_missing() {
     let redis = Redis::with(&FIT);

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 
 use crate::call::{CANARY, Call, logged_in, run, tls};
-use crate::harness::{Authority, Folder, Redis, Redlock, Store, Valid, eventually, free_port};
+use crate::harness::{Authority, Folder, Redis, Redlock, Sentinel, Store, Valid, eventually, free_port};
 
 #[test]
 fn no_answer_to_the_handshake() {
@@ -35,10 +35,22 @@ fn a_keeper_finds_the_files() {
     let script =
         r#"eval "$("$0" acquire -k X --ttl 900ms --while-pid $$ --format env)"; sleep 2; "$0" check"#;
     let program = env!("CARGO_BIN_EXE_redlock");
-    let mut script = Redlock::under("bash", &["-c", script, program]).server(&logged_in(&redis.url(), ""));
     let file = authority.file();
-    script.command.current_dir(file.parent().expect("its folder"));
-    script.env("REDLOCK_TLS_CA", file.file_name().expect("its name")).run().expect(0);
+    let roots = Folder::new();
+    std::os::unix::fs::symlink(&file, roots.path("5f15c80c.0")).expect("a name as c_rehash gives it");
+    let (roots, above) = (roots.path(""), roots.path("").parent().expect("above").to_owned());
+    let (own, above) = (file.parent().expect("its folder").to_owned(), above);
+    for (variable, folder, value) in [
+        ("REDLOCK_TLS_CA", &own, file.file_name()),
+        ("SSL_CERT_FILE", &own, file.file_name()),
+        ("SSL_CERT_DIR", &above, roots.file_name()),
+    ] {
+        let mut script =
+            Redlock::under("bash", &["-c", script, program]).server(&logged_in(&redis.url(), ""));
+        script.command.current_dir(folder);
+        let ended = script.env(variable, value.expect("its name")).run();
+        assert_eq!((ended.code(), &*ended.stderr), (0, ""), "{variable}");
+    }
 }
 
 /// What a cluster announces is never spoken to in plain.
@@ -59,6 +71,29 @@ fn a_cluster() {
     let stranger = call(&url).run().expect(69);
     assert!(stranger.line().contains("certificate"), "{stranger:?}");
     call(&url.replace("rediss", "redis")).run().expect(69);
+}
+
+/// Neither the Sentinels nor whom they name are spoken to in plain.
+#[test]
+fn sentinels() {
+    let authority = Authority::new();
+    let mut sentinel = Sentinel::with_tls(&authority.sign(&["127.0.0.1"], Valid::Now));
+    let url = sentinel.url();
+    let call = |options: &[&str], url: &str| {
+        let args = [&["run", "-k", "X", "--connect-timeout", "10s"][..], options, &["--", "true"]].concat();
+        Redlock::new(&args).server(url)
+    };
+    let trusting = |options: &[&str]| call(options, &url).env("REDLOCK_TLS_CA", authority.file()).run();
+    trusting(&["--replicas", "1"]).expect(0);
+    let stranger = call(&[], &url).run().expect(69);
+    assert!(stranger.line().contains("certificate"), "{stranger:?}");
+    call(&[], &url.replace("rediss", "redis")).run().expect(69);
+    // Over TLS it follows to another master, too.
+    let master = sentinel.master();
+    let from = master.port;
+    master.kill();
+    sentinel.await_failover(from);
+    trusting(&[]).expect(0);
 }
 
 #[test]

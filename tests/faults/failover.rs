@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use crate::harness::{Fleet, Folder, Redis, Redlock, Running, Sentinel, Store, Witness, eventually};
+use crate::harness::{
+    Fleet, Folder, Redis, Redlock, Running, Sentinel, Store, Witness, await_file, eventually,
+};
 
 /// A job in its lock, and three in line.
 struct Scene {
@@ -253,6 +255,33 @@ fn sentinels_with_a_password() {
     run(&["--sentinel-password-file", &password("right", "canary")]).expect(0);
 }
 
+/// As long as one of them answers, it does not matter that others refuse.
+#[test]
+fn sentinels_that_refuse() {
+    let mut store = Store::own_sentinel();
+    let run = |url: &str| {
+        let start = Instant::now();
+        let run =
+            Redlock::new(&["run", "-k", "X", "--connect-timeout", "2s", "--", "true"]).server(url).run();
+        assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+        run
+    };
+    let sentinel = sentinel(&mut store);
+    let url = sentinel.url();
+    sentinel.refuse(0, &["resetpass", ">another"]);
+    run(&url).expect(0);
+    sentinel.refuse(1, &["-sentinel"]);
+    run(&url).expect(0);
+    // One that does not know the master did answer.
+    run(&sentinel.url_of("other")).expect(78);
+    sentinel.kill_sentinel(2);
+    let refused = run(&url).expect(77);
+    assert!(refused.line().contains("the Sentinel 127.0.0.1:"), "{refused:?}");
+    sentinel.kill_sentinels(1);
+    let refused = run(&url).expect(77);
+    assert!(refused.line().contains("NOPERM"), "{refused:?}");
+}
+
 #[test]
 fn a_dead_cluster() {
     let (one, other) = (crate::harness::free_port(), crate::harness::free_port());
@@ -324,6 +353,82 @@ fn status_of_a_whole_cluster() {
     let listed: Vec<&str> =
         locks.as_array().into_iter().flatten().filter_map(|lock| lock["key"].as_str()).collect();
     assert_eq!(listed, keys);
+}
+
+/// A master of which nothing takes the place hides what it has, which is said, and nothing else.
+#[test]
+fn status_of_a_cluster_that_lacks_a_master() {
+    for hangs in [true, false] {
+        let mut store = Store::own_cluster();
+        // The first and the last are on one server.
+        let keys = ["a", "b", "c", "d"];
+        let args: Vec<&str> = keys.iter().flat_map(|key| ["-k", key]).collect();
+        store.redlock(&[&["acquire"][..], &args].concat()).run().expect(0);
+        let cluster = cluster(&mut store);
+        let master = cluster.master_of("a");
+        cluster.servers[master + 3].kill();
+        let gone = match hangs {
+            true => cluster.pause_master_of("d"),
+            false => cluster.kill_master_of("d"),
+        };
+        assert_eq!(gone, master);
+        let gone = format!("127.0.0.1:{} of redis+cluster://", cluster.servers[gone].port);
+        let status = |asked: &[&str], code: i32, seen: &[&str]| {
+            let start = Instant::now();
+            let status = store.redlock(&[&["status", "--json"][..], asked].concat()).run().expect(code);
+            assert!(start.elapsed() < Duration::from_secs(6), "{:?}", start.elapsed());
+            let locks: serde_json::Value = serde_json::from_str(&status.stdout).expect("JSON");
+            let locks = locks.as_array().into_iter().flatten();
+            let locks: Vec<&str> = locks.filter_map(|lock| lock["key"].as_str()).collect();
+            assert_eq!(locks, seen, "{status:?}");
+            let said = status.stderr.lines().count() == 1 && status.line().contains(&gone);
+            assert_eq!(said, code != 0, "{status:?}");
+            assert!(code == 0 || status.line().contains("this is not all"), "{status:?}");
+        };
+        status(&[], 69, &["b", "c"]);
+        status(&["c", "b"], 0, &["c", "b"]);
+        status(&["d", "c", "a", "b"], 69, &["c", "b"]);
+        // As before where nothing can be shown.
+        let none = store.redlock(&["status", "a"]).run().expect(69);
+        assert!(none.line().contains(&gone) && none.stdout.is_empty(), "{none:?}");
+    }
+}
+
+/// A heal of which the replicas do not know does not count; it is said with the renewal that does.
+#[test]
+fn a_heal_that_no_replica_has() {
+    let master = Redis::start();
+    let replica = Redis::with(&["--replicaof", "127.0.0.1", &master.port.to_string()]);
+    let store = Store::of(master);
+    let master = store.redis.as_ref().expect("the master");
+    eventually(Duration::from_secs(20), "the replica follows", || {
+        master.cli(&["info", "replication"]).contains("state=online")
+    });
+    let started = store.folder.path("started");
+    let job = ["sh", "-c", "echo > \"$0\"; cat", started.to_str().expect("a path")];
+    let args = [&["run", "-k", "X", "--ttl", "9s", "--replicas", "1", "--"][..], &job].concat();
+    let holder = store.redlock(&args).open_stdin().spawn();
+    await_file(&started);
+    replica.pause();
+    store.lose_everything();
+    eventually(Duration::from_secs(9), "the lock is healed", || master.cli(&["exists", "X"]) == "1");
+    let renewals = || master.commandstats().get("evalsha").copied().unwrap_or(0);
+    let healed = renewals();
+    eventually(Duration::from_secs(9), "it did not count", || renewals() > healed);
+    replica.resume();
+    let acknowledged = || {
+        let answer = master.cli(&["info", "replication"]);
+        let offset = |name: &str| {
+            let (_, rest) = answer.split_once(name)?;
+            rest.split(|c: char| !c.is_ascii_digit()).next()?.parse::<u64>().ok()
+        };
+        offset("offset=") >= offset("master_repl_offset:")
+    };
+    eventually(Duration::from_secs(9), "the replica has it", acknowledged);
+    let later = renewals();
+    eventually(Duration::from_secs(9), "a renewal that counts", || renewals() > later);
+    let healed = holder.let_go().expect(0);
+    assert!(healed.line().contains("'X'") && healed.line().contains("gone"), "{healed:?}");
 }
 
 #[test]

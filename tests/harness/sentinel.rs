@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
+use super::certificates::Papers;
 use super::redis::{Redis, free_port};
 use super::{Folder, eventually};
 
@@ -14,6 +15,8 @@ pub struct Sentinel {
     sentinels: Vec<Watcher>,
     /// Of the Sentinels.
     password: Option<&'static str>,
+    /// All of them speak TLS only.
+    papers: Option<Papers>,
     _folder: Folder,
 }
 
@@ -22,6 +25,9 @@ struct Watcher {
     port: u16,
 }
 
+/// Nothing is sent in plain, to a replica neither.
+const TLS_BETWEEN: [&str; 4] = ["--tls-replication", "yes", "--tls-auth-clients", "no"];
+
 impl Sentinel {
     pub fn start() -> Sentinel {
         Sentinel::with(None)
@@ -29,9 +35,22 @@ impl Sentinel {
 
     /// The Sentinels want this password.
     pub fn with(password: Option<&'static str>) -> Sentinel {
-        let master = Redis::with(&["--repl-diskless-sync-delay", "0"]);
+        Sentinel::set_up(password, None)
+    }
+
+    /// Sentinels and servers show this certificate, and speak TLS only.
+    pub fn with_tls(papers: &Papers) -> Sentinel {
+        Sentinel::set_up(None, Some(papers.clone()))
+    }
+
+    fn set_up(password: Option<&'static str>, papers: Option<Papers>) -> Sentinel {
+        let server = |options: &[&str]| match &papers {
+            Some(papers) => Redis::with_tls(papers, papers, &[&TLS_BETWEEN[..], options].concat()),
+            None => Redis::with(options),
+        };
+        let master = server(&["--repl-diskless-sync-delay", "0"]);
         let port = master.port.to_string();
-        let replica = Redis::with(&["--repl-diskless-sync-delay", "0", "--replicaof", "127.0.0.1", &port]);
+        let replica = server(&["--repl-diskless-sync-delay", "0", "--replicaof", "127.0.0.1", &port]);
         eventually(Duration::from_secs(20), "the replica has the data", || {
             replica.cli(&["info", "replication"]).contains("master_link_status:up")
         });
@@ -40,8 +59,18 @@ impl Sentinel {
             let (own, file) = (free_port(), folder.path(&format!("sentinel{index}.conf")));
             let login = password.map(|word| format!("requirepass {word}\nsentinel sentinel-pass {word}\n"));
             let login = login.unwrap_or_default();
+            let door = match &papers {
+                Some(Papers { ca, cert, key }) => format!(
+                    "port 0\ntls-port {own}\ntls-replication yes\ntls-auth-clients no\ntls-cert-file {}\n\
+                     tls-key-file {}\ntls-ca-cert-file {}",
+                    cert.display(),
+                    key.display(),
+                    ca.display()
+                ),
+                None => format!("port {own}"),
+            };
             let config = format!(
-                "port {own}\nbind 127.0.0.1\nsentinel monitor mine 127.0.0.1 {port} 2\n\
+                "{door}\nbind 127.0.0.1\nsentinel monitor mine 127.0.0.1 {port} 2\n\
                  sentinel down-after-milliseconds mine 500\nsentinel failover-timeout mine 2000\n{login}"
             );
             fs::write(&file, config).expect("a configuration file");
@@ -54,7 +83,8 @@ impl Sentinel {
             Watcher { child: command.spawn().expect("redis-server is installed"), port: own }
         };
         let sentinels = (0..3).map(watch).collect();
-        let sentinel = Sentinel { servers: vec![master, replica], sentinels, password, _folder: folder };
+        let servers = vec![master, replica];
+        let sentinel = Sentinel { servers, sentinels, password, papers, _folder: folder };
         for index in 0..3 {
             eventually(Duration::from_secs(20), "the Sentinels know each other and the replica", || {
                 let known = sentinel.ask(index, &["sentinel", "master", "mine"]);
@@ -71,7 +101,8 @@ impl Sentinel {
 
     pub fn url_of(&self, master: &str) -> String {
         let hosts: Vec<String> = self.sentinels.iter().map(|one| format!("127.0.0.1:{}", one.port)).collect();
-        format!("redis+sentinel://{}/{master}", hosts.join(","))
+        let scheme = if self.papers.is_some() { "rediss" } else { "redis" };
+        format!("{scheme}+sentinel://{}/{master}", hosts.join(","))
     }
 
     /// The server that the Sentinels call the master.
@@ -92,10 +123,19 @@ impl Sentinel {
 
     /// Kills some of the Sentinels.
     pub fn kill_sentinels(&mut self, count: usize) {
-        for one in &mut self.sentinels[..count] {
-            let _ = one.child.kill();
-            let _ = one.child.wait();
-        }
+        (0..count).for_each(|index| self.kill_sentinel(index));
+    }
+
+    pub fn kill_sentinel(&mut self, index: usize) {
+        let one = &mut self.sentinels[index];
+        let _ = one.child.kill();
+        let _ = one.child.wait();
+    }
+
+    /// From now on this Sentinel has these rules for everybody who comes.
+    pub fn refuse(&self, index: usize, rules: &[&str]) {
+        let answer = self.ask(index, &[&["acl", "setuser", "default"][..], rules].concat());
+        assert_eq!(answer.trim_end(), "OK");
     }
 
     pub fn pause_sentinel(&self, index: usize) {
@@ -122,6 +162,9 @@ impl Sentinel {
         command.env("REDISCLI_AUTH", self.password.unwrap_or_default());
         if self.password.is_none() {
             command.env_remove("REDISCLI_AUTH");
+        }
+        if self.papers.is_some() {
+            command.args(["--tls", "--insecure"]);
         }
         let output = command.arg("-p").arg(port).args(args).output();
         String::from_utf8_lossy(&output.expect("redis-cli is installed").stdout).into_owned()

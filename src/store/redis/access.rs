@@ -12,7 +12,7 @@ pub struct Access {
     pub database: u32,
     /// The connection is encrypted, and the server has to show a certificate.
     pub tls: bool,
-    pub tls_files: TlsFiles,
+    pub tls_files: Box<TlsFiles>,
     /// Of the Sentinels.
     pub sentinel_password: Option<String>,
 }
@@ -30,7 +30,7 @@ impl Access {
         patience: &Patience,
     ) -> Result<Connection, StoreError> {
         let unreachable = |failure: Failure| failure.of(name);
-        let tls = self.tls.then_some(&self.tls_files);
+        let tls = self.tls.then_some(&*self.tls_files);
         let mut connection = Connection::open(endpoint, tls, patience).map_err(unreachable)?;
         let mut login = Vec::new();
         if let Some(password) = &self.password {

@@ -159,7 +159,7 @@ impl Address {
             self.access.user = self.access.user.or_else(|| login.user.clone());
         }
         self.access.sentinel_password.clone_from(&login.sentinel_password);
-        self.access.tls_files = login.tls_files.clone();
+        self.access.tls_files = Box::new(login.tls_files.clone());
         self
     }
 }

@@ -18,6 +18,7 @@ mod sentinel;
 mod several;
 mod stream;
 mod subscription;
+mod survey;
 mod tls;
 mod waiter;
 
@@ -33,11 +34,11 @@ use self::refusal::{Refusal, accepted, refusal};
 use self::release::share;
 use self::reply::Taken;
 use self::route::{Place, Route, Unanswered};
-use self::script::{Call, items, text};
+use self::script::{Call, text};
 use self::waiter::Waiter;
 use crate::lock::{
     Broken, Busy, FencingToken, Key, LockStatus, OwnerToken, Patience, Renewal, Request, Store, StoreError,
-    Take,
+    Survey, Take,
 };
 
 pub struct Redis {
@@ -46,6 +47,8 @@ pub struct Redis {
     /// Connections on which something was given back without an answer: it may still be carried out, and must not
     /// undo what is taken with the same token later.
     cancelling: Vec<Unanswered>,
+    /// Healed, and nobody was told so far, as too few replicas had it.
+    healed: Vec<Key>,
 }
 
 /// For a request whose answer does not matter.
@@ -54,7 +57,7 @@ const SETTLING: Duration = Duration::from_millis(100);
 impl Redis {
     /// A store that connects when it is asked for something.
     pub fn new(address: Address) -> Redis {
-        Redis { route: Route::new(address), waiter: None, cancelling: Vec::new() }
+        Redis { route: Route::new(address), waiter: None, cancelling: Vec::new(), healed: Vec::new() }
     }
 
     /// Calls a script.
@@ -105,29 +108,6 @@ impl Redis {
 
     fn unreachable(&self, failure: Failure) -> StoreError {
         failure.of(&self.route.name)
-    }
-
-    /// The names of all keys of which redlock keeps something here. By SCAN: KEYS blocks the server.
-    fn known_keys(&mut self, patience: &Patience) -> Result<Vec<Key>, StoreError> {
-        let mut keys = Vec::new();
-        for node in self.route.masters(patience)? {
-            let mut cursor = "0".to_owned();
-            while !cursor.is_empty() {
-                let mut scan = redis::cmd("SCAN");
-                scan.arg(&cursor).arg("MATCH").arg("redlock:{*").arg("COUNT").arg(1000);
-                let reply = self.route.query(Place::Node(node), &scan, patience)?;
-                let mut page = items(accepted(reply, &self.route.name)?).into_iter();
-                cursor = text(page.next().as_ref());
-                let names = page.next().map(items).unwrap_or_default();
-                keys.extend(names.iter().filter_map(|name| keys::key_of(&text(Some(name)))));
-                if cursor == "0" {
-                    break;
-                }
-            }
-        }
-        keys.sort();
-        keys.dedup();
-        Ok(keys)
     }
 
     /// Takes locks with one script; in a cluster all of them are in one slot.
@@ -222,10 +202,7 @@ impl Store for Redis {
     ) -> Result<Renewal, StoreError> {
         let reply = self.call_in_charge(&renew_call(request, fence), patience)?;
         let renewal = self.understood(reply::renewed(reply))?;
-        if matches!(renewal, Renewal::Extended | Renewal::Healed) {
-            self.count_replicas(request, patience)?;
-        }
-        Ok(renewal)
+        self.replicated(renewal, request, patience)
     }
 
     fn release(
@@ -278,26 +255,16 @@ impl Store for Redis {
         patience: &Patience,
     ) -> Result<Option<Duration>, StoreError> {
         let call = Call::new(&script::CHECK, key, Some(token));
-        Ok(match self.call_in_charge(&call, patience)? {
-            Value::Int(left) => Some(reply::left(left).unwrap_or(Duration::MAX)),
-            _ => None,
-        })
+        let reply = self.call_in_charge(&call, patience)?;
+        self.understood(reply::checked(&reply))
     }
 
     fn status(&mut self, keys: &[Key], patience: &Patience) -> Result<Vec<LockStatus>, StoreError> {
-        let all = keys.is_empty();
-        let keys = if all { self.known_keys(patience)? } else { keys.to_vec() };
-        let mut locks = Vec::new();
-        for key in keys {
-            let call = Call::new(&script::STATUS, &key, None);
-            match self.call(&call, patience) {
-                Ok(reply) => locks.push(reply::status(key, reply)),
-                // Somebody put something else there; that must not hide the other locks.
-                Err(StoreError::NotALock { .. }) if all => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(locks)
+        self.survey(keys, patience)?.complete()
+    }
+
+    fn survey(&mut self, keys: &[Key], patience: &Patience) -> Result<Survey, StoreError> {
+        self.look_everywhere(keys, patience)
     }
 
     fn break_lock(

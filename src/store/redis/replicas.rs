@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::Redis;
 use super::script::number;
-use crate::lock::{Patience, Request, StoreError};
+use crate::lock::{Patience, Renewal, Request, StoreError};
 
 /// For the acknowledgements; a part of the TTL where that is shorter.
 const LONGEST: Duration = Duration::from_secs(1);
@@ -27,13 +27,30 @@ impl Redis {
         }
     }
 
-    /// An error when fewer replicas than wanted have what was written last. WAIT counts the writes of the same
-    /// connection only.
-    pub(super) fn count_replicas(
+    /// The renewal, when enough replicas have it. A heal that they did not have is told with the renewal that they have.
+    pub(super) fn replicated(
         &mut self,
+        renewal: Renewal,
         request: &Request,
         patience: &Patience,
-    ) -> Result<(), StoreError> {
+    ) -> Result<Renewal, StoreError> {
+        match renewal {
+            Renewal::Extended => {}
+            Renewal::Healed if self.healed.contains(&request.key) => {}
+            Renewal::Healed => self.healed.push(request.key.clone()),
+            Renewal::Released | Renewal::Lost(_) => return Ok(renewal),
+        }
+        self.count_replicas(request, patience)?;
+        let untold = self.healed.iter().position(|key| *key == request.key);
+        Ok(match untold.map(|index| self.healed.swap_remove(index)) {
+            Some(_) => Renewal::Healed,
+            None => Renewal::Extended,
+        })
+    }
+
+    /// An error when fewer replicas than wanted have what was written last. WAIT counts the writes of the same
+    /// connection only.
+    fn count_replicas(&mut self, request: &Request, patience: &Patience) -> Result<(), StoreError> {
         let wanted = request.replicas;
         if wanted == 0 {
             return Ok(());

@@ -91,19 +91,31 @@ pub fn broken(reply: Value) -> Option<Broken> {
     }
 }
 
-pub fn status(key: Key, reply: Value) -> LockStatus {
-    let mut reply = items(reply).into_iter();
-    let held = text(reply.next().as_ref());
-    let holders = reply.next().map(items).unwrap_or_default();
-    let queue = reply.next().map(items).unwrap_or_default();
+/// What is left of the lease that was asked about, if it is held; `None` for a reply that makes no sense.
+pub fn checked(reply: &Value) -> Option<Option<Duration>> {
+    match reply {
+        Value::Int(millis) => Some(Some(left(*millis).unwrap_or(Duration::MAX))),
+        Value::Nil => Some(None),
+        _ => None,
+    }
+}
+
+/// `None` for a reply that makes no sense, which must not be taken for a lock that is free.
+pub fn status(key: Key, reply: Value) -> Option<LockStatus> {
+    let [held @ (Value::BulkString(_) | Value::SimpleString(_)), Value::Array(holders), Value::Array(queue)] =
+        <[Value; 3]>::try_from(items(reply)).ok()?
+    else {
+        return None;
+    };
+    let held = text(Some(&held));
     let mut holders: Vec<Holding> = holders.into_iter().map(|holder| holding(&items(holder))).collect();
     holders.sort_by_key(|holder| holder.fence);
-    LockStatus {
+    Some(LockStatus {
         key,
         kind: kind(&held),
         holders,
         waiters: queue.iter().map(|member| waiter(&text(Some(member)))).collect(),
-    }
+    })
 }
 
 /// What is left of a lease, from PTTL: `None` when it never expires.

@@ -126,7 +126,7 @@ impl Sentinels {
     /// Which server they call the master.
     pub fn ask(&mut self, patience: &Patience) -> Result<Endpoint, StoreError> {
         let mut failed = String::new();
-        let mut is_unknown = false;
+        let (mut is_unknown, mut refused) = (false, None);
         // One that is dead or hangs costs little: only when no other answers it gets more time.
         let longer = patience.until.left() / self.sentinels.len().max(1) as u32;
         for bound in [QUICK, longer.max(QUICK)] {
@@ -136,6 +136,8 @@ impl Sentinels {
                     Ok(Some(master)) => return Ok(master),
                     Ok(None) => is_unknown = true,
                     Err(StoreError::Unreachable { why, .. }) => failed = why,
+                    // Each has a login of its own.
+                    Err(error @ StoreError::Denied { .. }) => refused = Some(error),
                     Err(other) => return Err(other),
                 }
                 self.next();
@@ -150,6 +152,9 @@ impl Sentinels {
             if patience.until.has_passed() {
                 break;
             }
+        }
+        if let Some(refused) = refused {
+            return Err(refused);
         }
         let why = format!("no Sentinel answers ({failed})");
         Err(StoreError::Unreachable { store: self.store.clone(), why, transient: false })

@@ -15,11 +15,12 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{
     AlertDescription, CertificateError, ClientConfig, ClientConnection, Error, InvalidMessage, RootCertStore,
 };
+use rustls_native_certs::{load_certs_from_paths, load_native_certs};
 
 use super::connection::Failure;
 use super::stream::ready;
 use crate::lock::Patience;
-use crate::store::TlsFiles;
+use crate::store::{Roots, TlsFiles};
 
 /// An encrypted connection over a socket that does not block.
 pub struct TlsStream {
@@ -75,7 +76,7 @@ fn roots(files: &TlsFiles) -> Result<RootCertStore, Failure> {
         }
         None => {
             // Some of the system's may be of a kind that is not known here.
-            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+            roots.add_parsable_certificates(of_the_system(&files.roots));
             if roots.is_empty() {
                 let why = "this system has no certificate authorities; --tls-ca FILE names whom to believe";
                 return Err(Failure::Unusable(why.to_owned()));
@@ -83,6 +84,16 @@ fn roots(files: &TlsFiles) -> Result<RootCertStore, Failure> {
         }
     }
     Ok(roots)
+}
+
+fn of_the_system(roots: &Roots) -> Vec<CertificateDer<'static>> {
+    let file = roots.file.as_deref().map(|file| load_certs_from_paths(Some(file), None));
+    let folders = roots.folders.iter().map(|folder| load_certs_from_paths(None, Some(folder)));
+    let mut named = file.into_iter().chain(folders).peekable();
+    match named.peek() {
+        None => load_native_certs().certs,
+        Some(_) => named.flat_map(|found| found.certs).collect(),
+    }
 }
 
 fn certificates(option: &str, path: &Path) -> Result<Vec<CertificateDer<'static>>, Failure> {

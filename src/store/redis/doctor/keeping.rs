@@ -137,6 +137,19 @@ fn nothing_kept_in_quorum(facts: &Facts, terms: &Terms, report: &mut Report) {
 /// A replica that has not acknowledged anything for this many seconds is no safeguard; they do it every second.
 const LAGGING: u64 = 10;
 
+/// The replicas of a member of a quorum, which is to be independent of the others.
+pub fn replicas_in_quorum(facts: &Facts, report: &mut Report) {
+    match facts.info_number("connected_slaves") {
+        None => {}
+        Some(0) => report.ok("replicas", "none"),
+        Some(connected) => {
+            let advice = "see to it that none of them takes its place: it may lack the last locks, and its vote \
+                          would go to a second holder";
+            report.note("replicas", format!("{connected}, for which nobody can wait in a quorum"), advice);
+        }
+    }
+}
+
 /// The replicas, to which `--replicas` refers.
 pub fn replicas(facts: &Facts, terms: &Terms, report: &mut Report) {
     let wanted = u64::from(terms.replicas);

@@ -98,7 +98,9 @@ impl Server {
         }
         keeping::eviction(&facts, report);
         keeping::restart(&facts, terms, self.is_in_quorum, report);
-        if is_master {
+        if is_master && self.is_in_quorum {
+            keeping::replicas_in_quorum(&facts, report);
+        } else if is_master {
             keeping::replicas(&facts, terms, report);
         }
         examined.clock = time::clock(asking, report)?;
