@@ -258,7 +258,6 @@ impl Store for Redis {
         let keys: Vec<Key> = requests.iter().map(|request| request.key.clone()).collect();
         let calls = self.release_calls(&keys, &first.token, &Waiter::place(first));
         let mut hung = self.send_behind_unanswered(&calls, patience);
-        hung.append(&mut self.cancelling);
         self.waiter = None;
         let mut failed = None;
         if hung.is_empty() || self.route.is_guided() {

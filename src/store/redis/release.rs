@@ -10,8 +10,10 @@ use crate::lock::{Patience, Request, StoreError};
 impl Redis {
     /// See [`Route::send_behind_unanswered`].
     pub(super) fn send_behind_unanswered(&mut self, calls: &[Call], patience: &Patience) -> Vec<Unanswered> {
-        // In full: whether the server knows the script cannot be asked.
-        self.route.send_behind_unanswered(calls.iter().map(Call::in_full), patience)
+        // In full: whether the server knows the script cannot be asked. Also behind what was to give back and was
+        // not in full.
+        let cancelling = std::mem::take(&mut self.cancelling);
+        self.route.send_behind_unanswered(cancelling, calls.iter().map(Call::in_full), patience)
     }
 
     /// Gives locks back that one script can see. Returns for each whether it was held.
