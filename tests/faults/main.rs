@@ -13,4 +13,6 @@ mod files;
 mod holder;
 mod quorum;
 mod scene;
+mod sentinels;
 mod server;
+mod several;
