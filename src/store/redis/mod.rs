@@ -30,7 +30,6 @@ use self::connection::Failure;
 pub use self::doctor::examine;
 pub use self::quorum::Quorum;
 use self::refusal::{Refusal, accepted, refusal};
-use self::release::share;
 use self::reply::Taken;
 use self::route::{Place, Route, Unanswered};
 use self::script::{Call, items, text};
@@ -239,7 +238,7 @@ impl Store for Redis {
         let hung = self.send_behind_unanswered(&calls, patience);
         let (mut released, mut failed) = (Vec::new(), None);
         for (done, call) in calls.iter().enumerate() {
-            match self.released(call, &share(patience, calls.len() - done)) {
+            match self.released(call, &patience.share(calls.len() - done)) {
                 // Asked twice, "not held" means that the first one was carried out.
                 Ok(held) if self.route.repeated || !hung.is_empty() => {
                     released.extend(call.keys().iter().zip(held.iter().map(|_| true)));
@@ -262,7 +261,7 @@ impl Store for Redis {
         let mut failed = None;
         if hung.is_empty() || self.route.is_guided() {
             for (done, call) in calls.iter().enumerate() {
-                failed = failed.or(self.released(call, &share(patience, calls.len() - done)).err());
+                failed = failed.or(self.released(call, &patience.share(calls.len() - done)).err());
             }
         }
         self.cancelling.append(&mut hung);

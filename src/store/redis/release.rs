@@ -4,7 +4,6 @@ use super::Redis;
 use super::reply;
 use super::route::Unanswered;
 use super::script::Call;
-use crate::clock::Deadline;
 use crate::lock::{Patience, Request, StoreError};
 
 impl Redis {
@@ -39,10 +38,4 @@ impl Redis {
         self.cancelling = left;
         outcome
     }
-}
-
-/// A part of the patience for one of so many calls, so that one that hangs leaves time for the others.
-pub fn share<'a>(patience: &Patience<'a>, calls: usize) -> Patience<'a> {
-    let part = Deadline::after(patience.until.left() / calls.max(1) as u32);
-    Patience { until: patience.until.min(part), ..*patience }
 }
