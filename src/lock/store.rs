@@ -24,6 +24,12 @@ impl<'a> Patience<'a> {
     pub fn or_interrupt(duration: Duration, interrupt: BorrowedFd<'a>) -> Patience<'a> {
         Patience { until: Deadline::after(duration), interrupt: Some(interrupt) }
     }
+
+    /// A part for one of so many calls, so that one that hangs leaves time for the others.
+    pub fn share(&self, calls: usize) -> Patience<'a> {
+        let part = Deadline::after(self.until.left() / calls.max(1) as u32);
+        Patience { until: self.until.min(part), ..*self }
+    }
 }
 
 /// The answer to requests for locks.

@@ -249,16 +249,15 @@ impl<'a> Line<'a> {
 
     fn renew(&mut self, is_due: impl Fn(&Lease) -> bool) -> Result<(), StoreError> {
         let patience = Patience::or_interrupt(self.attempt, self.interrupt);
-        let mut outcome = Ok(());
-        for lease in self.held.iter_mut().filter(|lease| is_due(lease)) {
+        let due: Vec<&mut Lease> = self.held.iter_mut().filter(|lease| is_due(lease)).collect();
+        let (all, mut outcome) = (due.len(), Ok(()));
+        for (done, lease) in due.into_iter().enumerate() {
             let sent = BootTime::now();
-            match self.store.renew(&lease.request, Some(lease.fence), &patience) {
+            match self.store.renew(&lease.request, Some(lease.fence), &patience.share(all - done)) {
                 Ok(Renewal::Extended | Renewal::Healed) => lease.extend(sent),
                 Ok(Renewal::Released | Renewal::Lost(_)) => self.starts_over = true,
-                Err(error) => {
-                    outcome = Err(error);
-                    break;
-                }
+                // The others are asked all the same: one of them may be lost.
+                Err(error) => outcome = outcome.and(Err(error)),
             }
         }
         // Also when another renewal failed: what is lost is not held.

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::harness::{Fault, Proxy, Redis, Redlock, Store, eventually};
+use crate::harness::{Fault, Folder, Proxy, Redis, Redlock, Store, await_file, eventually};
 
 fn behind_proxy() -> (Store, Proxy) {
     let store = Store::redis();
@@ -221,4 +221,64 @@ fn passwords() {
     Redlock::new(&["run", "-k", "X", "--", "true"]).server(&with_url).run().expect(0);
     let refused = Redlock::new(&["run", "-k", "X", "-S", &with_url, "--", "true"]).run().expect(64);
     assert!(!refused.stderr.contains("canary"), "{refused:?}");
+}
+
+/// Too few replicas have a lock, and giving it back takes so long.
+fn give_back_hangs(master: &Redis, proxy: &Proxy, so_long: Duration) {
+    eventually(Duration::from_secs(10), "the replicas are counted", || {
+        master.cli(&["client", "list"]).contains("cmd=wait")
+    });
+    proxy.set(Fault::Late(so_long));
+    eventually(Duration::from_secs(10), "the give-back hangs", || proxy.late() > 0);
+    proxy.set(Fault::None);
+}
+
+/// The next attempt succeeds. What is carried out late must not undo that.
+fn a_late_give_back_undoes_nothing(is_in_line: bool) {
+    let store = Store::of(Redis::with(&["--repl-diskless-sync-delay", "0"]));
+    // It learns the scripts: what gives back by an unknown hash undoes nothing.
+    store.redlock(&["run", "-k", "warm", "--", "true"]).run().expect(0);
+    let other = is_in_line.then(|| store.hold("X", &[]));
+    let master = store.redis.as_ref().expect("a Redis");
+    let (proxy, replica, folder) = (Proxy::to(master.port), Redis::start(), Folder::new());
+    let started = folder.path("started");
+    let lock = ["run", "--key", "X", "--replicas", "1", "--wait", "--ttl", "10s", "--connect-timeout", "1s"];
+    let job = ["--", "sh", "-c", ": > \"$0\"; cat", started.to_str().expect("a path")];
+    let holder = Redlock::new(&[&lock[..], &job].concat()).server(&proxy.url()).open_stdin().spawn();
+    if let Some(other) = other {
+        store.await_waiters("X", 1);
+        other.let_go().expect(0);
+    }
+    give_back_hangs(master, &proxy, Duration::from_secs(5));
+    assert_eq!(replica.cli(&["replicaof", "127.0.0.1", &master.port.to_string()]), "OK");
+    await_file(&started);
+    eventually(Duration::from_secs(10), "the give-back came through", || proxy.late() == 0);
+    store.redlock(&["run", "--key", "X", "--", "true"]).run().expect(75);
+    let ended = holder.let_go().expect(0);
+    assert!(!ended.stderr.contains("lost"), "{ended:?}");
+}
+
+#[test]
+fn a_late_give_back_undoes_no_take() {
+    a_late_give_back_undoes_nothing(false);
+}
+
+#[test]
+fn a_late_give_back_undoes_no_grant_in_line() {
+    a_late_give_back_undoes_nothing(true);
+}
+
+/// A server that does not know the script of the give-back says so late, to somebody who waits for no answer.
+#[test]
+fn a_late_give_back_is_carried_out() {
+    let store = Store::redis();
+    let master = store.redis.as_ref().expect("a Redis");
+    let proxy = Proxy::to(master.port);
+    let args = ["run", "-k", "X", "--replicas", "1", "--connect-timeout", "1s", "--", "echo", "ran"];
+    let refused = Redlock::new(&args).server(&proxy.url()).spawn();
+    give_back_hangs(master, &proxy, Duration::from_millis(800));
+    let refused = refused.finish().expect(69);
+    assert_eq!(refused.stdout, "");
+    assert!(!refused.line().contains("may stay locked"), "{refused:?}");
+    assert_eq!(master.cli(&["get", "X"]), "");
 }

@@ -14,4 +14,6 @@ mod files;
 mod holder;
 mod quorum;
 mod scene;
+mod sentinels;
 mod server;
+mod several;

@@ -219,6 +219,26 @@ fn a_late_cancel_undoes_nothing() {
     waiter.finish().expect(0);
 }
 
+/// A server that hangs, and a job that ends while the others have not answered its renewal yet: that they will
+/// answer is waited for.
+#[test]
+fn a_renewal_on_its_way_is_waited_for() {
+    let store = Store::quorum3();
+    let proxies: Vec<Proxy> = store.members.iter().map(|member| Proxy::to(member.port)).collect();
+    let url = proxies.iter().map(Proxy::url).collect::<Vec<_>>().join(" ");
+    let args = ["run", "--key", "X", "--ttl", "6s", "--", "cat"];
+    let holder = Redlock::new(&args).server(&url).open_stdin().spawn();
+    eventually(Duration::from_secs(20), "the lock is on all servers", || held_on(&store.members) == 3);
+    store.members[2].pause();
+    let asked = || store.members[..2].iter().map(|member| member.commandstats()["evalsha"]).sum::<u64>();
+    let before = asked();
+    proxies.iter().for_each(|proxy| proxy.set(Fault::Delay(Duration::from_millis(300))));
+    eventually(Duration::from_secs(10), "a renewal", || asked() > before);
+    let ended = holder.let_go().expect(0);
+    assert_eq!(ended.stderr, "");
+    assert_eq!(held_on(&store.members[..2]), 0);
+}
+
 #[test]
 fn a_server_that_returns_counts_again() {
     let mut store = Store::quorum5();

@@ -30,14 +30,20 @@ struct Shared {
     fault: Fault,
     connections: Vec<TcpStream>,
     injected: usize,
+    /// Requests that came and were not forwarded yet.
+    late: usize,
 }
 
 impl Proxy {
     pub fn to(server: u16) -> Proxy {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port for the proxy");
         let port = listener.local_addr().expect("its number").port();
-        let shared =
-            Arc::new(Mutex::new(Shared { fault: Fault::None, connections: Vec::new(), injected: 0 }));
+        let shared = Arc::new(Mutex::new(Shared {
+            fault: Fault::None,
+            connections: Vec::new(),
+            injected: 0,
+            late: 0,
+        }));
         let accepting = Arc::clone(&shared);
         thread::spawn(move || {
             for client in listener.incoming().flatten() {
@@ -65,6 +71,11 @@ impl Proxy {
         shared.injected += 1;
     }
 
+    /// How many requests are held up now.
+    pub fn late(&self) -> usize {
+        self.shared.lock().expect("the proxy").late
+    }
+
     /// How many faults were injected.
     pub fn injected(&self) -> usize {
         self.shared.lock().expect("the proxy").injected
@@ -81,10 +92,14 @@ fn carry(client: TcpStream, upstream: TcpStream, shared: &Arc<Mutex<Shared>>) {
         let mut chunk = [0; 65536];
         while let Ok(length @ 1..) = from_client.read(&mut chunk) {
             let fault = requests.lock().expect("the proxy").fault;
+            let is_late = matches!(fault, Fault::Late(_));
             if let Fault::Late(delay) = fault {
+                requests.lock().expect("the proxy").late += 1;
                 thread::sleep(delay);
             }
-            if fault != Fault::Stall && to_server.write_all(&chunk[..length]).is_err() {
+            let written = fault == Fault::Stall || to_server.write_all(&chunk[..length]).is_ok();
+            requests.lock().expect("the proxy").late -= usize::from(is_late);
+            if !written {
                 break;
             }
         }

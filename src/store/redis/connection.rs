@@ -97,6 +97,10 @@ impl Connection {
         std::mem::take(&mut self.passed_over)
     }
 
+    pub fn last_passed_over(&self) -> Option<&Value> {
+        self.passed_over.last()
+    }
+
     /// Sends a command without waiting for its reply.
     pub fn send(&mut self, command: &Cmd, patience: &Patience) -> Result<(), Failure> {
         let packed = command.get_packed_command();

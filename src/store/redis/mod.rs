@@ -31,7 +31,6 @@ use self::connection::Failure;
 pub use self::doctor::examine;
 pub use self::quorum::Quorum;
 use self::refusal::{Refusal, accepted, refusal};
-use self::release::share;
 use self::reply::Taken;
 use self::route::{Place, Route, Unanswered};
 use self::script::{Call, text};
@@ -216,7 +215,7 @@ impl Store for Redis {
         let hung = self.send_behind_unanswered(&calls, patience);
         let (mut released, mut failed) = (Vec::new(), None);
         for (done, call) in calls.iter().enumerate() {
-            match self.released(call, &share(patience, calls.len() - done)) {
+            match self.released(call, &patience.share(calls.len() - done)) {
                 // Asked twice, "not held" means that the first one was carried out.
                 Ok(held) if self.route.repeated || !hung.is_empty() => {
                     released.extend(call.keys().iter().zip(held.iter().map(|_| true)));
@@ -235,12 +234,11 @@ impl Store for Redis {
         let keys: Vec<Key> = requests.iter().map(|request| request.key.clone()).collect();
         let calls = self.release_calls(&keys, &first.token, &Waiter::place(first));
         let mut hung = self.send_behind_unanswered(&calls, patience);
-        hung.append(&mut self.cancelling);
         self.waiter = None;
         let mut failed = None;
         if hung.is_empty() || self.route.is_guided() {
             for (done, call) in calls.iter().enumerate() {
-                failed = failed.or(self.released(call, &share(patience, calls.len() - done)).err());
+                failed = failed.or(self.released(call, &patience.share(calls.len() - done)).err());
             }
         }
         self.cancelling.append(&mut hung);

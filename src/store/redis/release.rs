@@ -4,14 +4,15 @@ use super::Redis;
 use super::reply;
 use super::route::Unanswered;
 use super::script::Call;
-use crate::clock::Deadline;
 use crate::lock::{Patience, Request, StoreError};
 
 impl Redis {
     /// See [`Route::send_behind_unanswered`].
     pub(super) fn send_behind_unanswered(&mut self, calls: &[Call], patience: &Patience) -> Vec<Unanswered> {
-        // In full: whether the server knows the script cannot be asked.
-        self.route.send_behind_unanswered(calls.iter().map(Call::in_full), patience)
+        // In full: whether the server knows the script cannot be asked. Also behind what was to give back and was
+        // not in full.
+        let cancelling = std::mem::take(&mut self.cancelling);
+        self.route.send_behind_unanswered(cancelling, calls.iter().map(Call::in_full), patience)
     }
 
     /// Gives locks back that one script can see. Returns for each whether it was held.
@@ -37,10 +38,4 @@ impl Redis {
         self.cancelling = left;
         outcome
     }
-}
-
-/// A part of the patience for one of so many calls, so that one that hangs leaves time for the others.
-pub fn share<'a>(patience: &Patience<'a>, calls: usize) -> Patience<'a> {
-    let part = Deadline::after(patience.until.left() / calls.max(1) as u32);
-    Patience { until: patience.until.min(part), ..*patience }
 }

@@ -74,23 +74,32 @@ impl Sentinels {
     pub fn dissent(&mut self, from: &Endpoint, patience: &Patience) -> Result<Option<Endpoint>, StoreError> {
         let asked = BootTime::now();
         let mut best: Option<(i64, bool, Endpoint)> = None;
-        let mut answers = Vec::new();
+        let (mut answers, mut hurried) = (Vec::new(), Vec::new());
         let is_silent = |sentinel: &Sentinel| sentinel.silent_until.is_some_and(|until| !until.has_passed());
         let awake: Vec<usize> =
             (0..self.sentinels.len()).filter(|index| !is_silent(&self.sentinels[*index])).collect();
         for (done, &index) in awake.iter().enumerate() {
             let share = (patience.until.left() / (awake.len() - done) as u32).min(QUICK);
             if share < LEAST {
-                let why = "there was no time to ask all of its Sentinels who is the master".to_owned();
-                return Err(StoreError::Unreachable { store: self.store.clone(), why, transient: true });
+                return Err(self.nobody_knows());
             }
-            match self.ask_one(index, &Patience { until: BootTime::after(share), ..*patience }) {
+            let until = BootTime::after(share);
+            match self.ask_one(index, &Patience { until, ..*patience }) {
                 Ok(Some(master)) => answers.push((index, master)),
                 Ok(None) => {}
                 Err(StoreError::Interrupted) => return Err(StoreError::Interrupted),
-                Err(_) => self.sentinels[index].silent_until = Some(BootTime::after(SILENT)),
+                Err(_) if share < QUICK && until.has_passed() => hurried.push(index),
+                Err(_) => self.fell_silent(index),
             }
         }
+        if let Some(first) = hurried.first()
+            && answers.len() <= hurried.len()
+        {
+            // Perhaps they are only slow. Without one of them there is more time for each at the next attempt.
+            self.fell_silent(*first);
+            return Err(self.nobody_knows());
+        }
+        hurried.into_iter().for_each(|index| self.fell_silent(index));
         self.agreed = Some(asked);
         if answers.iter().all(|(_, master)| master == from) {
             return Ok(None);
@@ -104,6 +113,15 @@ impl Sentinels {
             }
         }
         Ok(best.filter(|(_, is_other, _)| *is_other).map(|(_, _, master)| master))
+    }
+
+    fn nobody_knows(&self) -> StoreError {
+        let why = "there was no time to ask all of its Sentinels who is the master".to_owned();
+        StoreError::Unreachable { store: self.store.clone(), why, transient: true }
+    }
+
+    fn fell_silent(&mut self, index: usize) {
+        self.sentinels[index].silent_until = Some(BootTime::after(SILENT));
     }
 
     /// How many failovers this Sentinel has seen, so to speak.

@@ -5,7 +5,6 @@ use redis::Value;
 use super::Redis;
 use super::keys;
 use super::refusal::accepted;
-use super::release::share;
 use super::reply;
 use super::route::{NodeId, Place};
 use super::script::{self, Call, items, text};
@@ -32,7 +31,7 @@ impl Redis {
         }
         let mut survey = Survey::default();
         for (done, server) in servers.iter().enumerate() {
-            let share = share(patience, servers.len() - done);
+            let share = patience.share(servers.len() - done);
             let here = keys.iter().zip(&places).filter(|(_, place)| *place == server);
             let here: Vec<Key> = here.map(|(key, _)| key.clone()).collect();
             let looked = match server {

@@ -5,6 +5,7 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
+use redis::Value;
 
 use super::super::connection::{Connection, Failure};
 use super::super::reply::{self, Taken};
@@ -69,7 +70,7 @@ pub enum Told {
 pub enum Returned {
     /// Whether each of them was held.
     Confirmed(Vec<bool>),
-    /// The server hangs; when it goes on, it carries this out behind everything else.
+    /// The server hangs, or has an answer to come; it carries this out behind everything else.
     Sent,
     /// Nothing was ever asked of this server.
     Nothing,
@@ -187,8 +188,26 @@ impl Member {
         Ok(Returned::Confirmed(released.into_iter().map(|released| released || is_unsure).collect()))
     }
 
-    /// Waits for all answers that are out, so that nothing of before is carried out later.
-    fn confirm(&mut self, patience: &Patience) -> Result<(), StoreError> {
+    /// As `give_back`, of a server that was told so and had other answers to come: waits for all of them.
+    pub fn give_back_again(&mut self, call: &Call, patience: &Patience) -> Result<Returned, StoreError> {
+        let told = self.confirm(patience)?;
+        let told: Vec<Vec<bool>> =
+            told.into_iter().filter_map(|answer| reply::released(answer, call.keys().len())).collect();
+        // Once more, as what was sent on a connection that broke may not have come to the server.
+        Ok(match self.give_back(call, patience)? {
+            Returned::Confirmed(held) => {
+                let was_held = |lock: usize| told.iter().any(|told| told.get(lock) == Some(&true));
+                let held = held.into_iter().enumerate();
+                Returned::Confirmed(held.map(|(lock, held)| held || was_held(lock)).collect())
+            }
+            other => other,
+        })
+    }
+
+    /// Waits for all answers that are out, so that nothing of before is carried out later. Returns the last one of
+    /// each connection.
+    fn confirm(&mut self, patience: &Patience) -> Result<Vec<Value>, StoreError> {
+        let mut last = Vec::new();
         self.unconfirmed.extend(self.redis.cancelling.drain(..).map(|(_, connection)| connection));
         self.unconfirmed
             .extend(self.redis.route.take_unanswered().into_iter().map(|(_, connection)| connection));
@@ -202,7 +221,10 @@ impl Member {
                 }
             };
             match answered {
-                Ok(()) => self.put_back(connection),
+                Ok(()) => {
+                    last.extend(connection.last_passed_over().cloned());
+                    self.put_back(connection);
+                }
                 Err(Failure::Broken(_)) => self.is_in_doubt = true,
                 Err(failure) => {
                     self.unconfirmed.push(connection);
@@ -218,7 +240,7 @@ impl Member {
             }
             self.is_in_doubt = false;
         }
-        Ok(())
+        Ok(last)
     }
 
     /// Whether nothing can be left here of what this process asked for.

@@ -7,6 +7,7 @@
 mod contender;
 mod identity;
 mod member;
+mod release;
 mod round;
 mod take;
 mod view;
@@ -16,6 +17,7 @@ use std::time::Duration;
 
 use self::contender::Contender;
 use self::member::Returned;
+use self::release::cancel_call;
 use self::round::{Council, Round};
 use self::vote::{Reply, Taken, failure, is_quorate, majority, votes};
 use super::Address;
@@ -191,34 +193,20 @@ impl Store for Quorum {
         token: &OwnerToken,
         patience: &Patience,
     ) -> Result<Vec<bool>, StoreError> {
-        let has_taken = self.has_taken;
         let call = Call::of_several(&script::RELEASE, keys, Some(token)).arg("").arg(new_hint());
-        let council = self.council()?;
-        let sent = BootTime::now();
-        let mut round = council.ask(patience.until, false, move |member, patience| {
-            match has_taken && member.is_untouched() {
-                true => Ok(Returned::Nothing),
-                false => member.give_back(&call, patience),
-            }
-        });
-        round.decide(patience, |replies| vote::released(replies, keys.len()).is_some())?;
-        // The process may end next: the others are to be told as well. One that hangs since the take counts as told
-        // when it was sent, which is at once.
-        round.linger(LINGER.max(BootTime::now().since(sent)));
-        known(vote::released(&round.replies, keys.len()), round, council)
+        let is_known = |replies: &[Reply<Returned>]| vote::released(replies, keys.len()).is_some();
+        let round = self.give_back_everywhere(call, patience, is_known)?;
+        known(vote::released(&round.replies, keys.len()), round, self.council()?)
     }
 
     fn withdraw(&mut self, requests: &[Request], patience: &Patience) -> Result<(), StoreError> {
         self.contender = None;
-        let Some(council) = &mut self.council else { return Ok(()) };
+        let Some(council) = self.council.as_mut().filter(|_| self.has_taken) else { return Ok(()) };
         council.attend_to(None);
-        let whom = vec![true; council.names().len()];
-        let mut round = self.give_back(requests, &whom, Some(&new_hint()), patience.until)?;
         let is_sure = |replies: &[Reply<Returned>]| {
             votes(replies, |returned| *returned != Returned::Sent) >= majority(replies.len())
         };
-        round.decide(patience, is_sure)?;
-        round.linger(LINGER);
+        let round = self.give_back_everywhere(cancel_call(requests).arg(new_hint()), patience, is_sure)?;
         match is_sure(&round.replies) {
             true => Ok(()),
             false => Err(failure(round.replies, self.council()?.names())),

@@ -184,4 +184,13 @@ impl<T> Round<T> {
     pub fn linger(&mut self, at_most: Duration) {
         let _ = self.gather(&Patience::of(at_most), |_| false);
     }
+
+    /// Adds what those said before that were not asked now.
+    pub fn add(&mut self, earlier: Round<T>) {
+        for (reply, earlier) in self.replies.iter_mut().zip(earlier.replies) {
+            if matches!(reply, Reply::Unasked) {
+                *reply = earlier;
+            }
+        }
+    }
 }

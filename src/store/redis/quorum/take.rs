@@ -1,10 +1,12 @@
 //! One attempt to take locks on a majority.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::script::{self, Call, number};
-use super::super::{Waiter, take_call};
-use super::member::{Returned, Told};
+use super::super::take_call;
+use super::member::Told;
+use super::release::cancel_call;
 use super::round::Round;
 use super::vote::{self, Reply, Taken, failure, is_quorate, is_settled, majority, votes};
 use super::{LINGER, Quorum, known, timeout};
@@ -31,7 +33,8 @@ impl Quorum {
         if !matches!(taken, Ok(Taken::Granted(_))) {
             // As long as the servers need, not one that hangs: the process may end next.
             let enough = (BootTime::now().since(sent) * 2).max(LINGER).min(timeout(first.ttl));
-            self.give_back(requests, &may_hold, None, Deadline::after(enough))?.linger(enough);
+            let call = Arc::new(cancel_call(requests));
+            self.give_back(&call, &may_hold, Deadline::after(enough))?.linger(enough);
         }
         taken
     }
@@ -102,26 +105,6 @@ impl Quorum {
             |replies: &[Reply<bool>]| equal + votes(replies, |raised| *raised) >= majority(replies.len());
         raised.decide(patience, is_enough)?;
         if is_enough(&raised.replies) { Ok(()) } else { Err(failure(raised.replies, council.names())) }
-    }
-
-    /// Gives locks back on some servers, and with a hint tells those who wait.
-    pub(super) fn give_back(
-        &mut self,
-        requests: &[Request],
-        whom: &[bool],
-        hint: Option<&str>,
-        until: Deadline,
-    ) -> Result<Round<Returned>, StoreError> {
-        let keys = requests.iter().map(|request| &request.key);
-        let token = requests.first().map(|request| &request.token);
-        let place = requests.first().map(Waiter::place).unwrap_or_default();
-        let call = Call::of_several(&script::RELEASE, keys, token).arg(place);
-        let call = hint.into_iter().fold(call, Call::arg);
-        let council = self.council()?;
-        Ok(council.ask_some(until, false, whom, move |_, member, patience| match member.is_untouched() {
-            true => Ok(Returned::Nothing),
-            false => member.give_back(&call, patience),
-        }))
     }
 }
 

@@ -155,13 +155,15 @@ impl Route {
         self.suspect(self.answered);
     }
 
-    /// Sends commands on every connection that has an answer out, and gives these connections away.
+    /// Sends commands on every connection that has an answer out, and on these, and gives all of them away.
     pub fn send_behind_unanswered(
         &mut self,
+        these: Vec<Unanswered>,
         commands: impl Iterator<Item = Cmd> + Clone,
         patience: &Patience,
     ) -> Vec<Unanswered> {
         let mut hung = std::mem::take(&mut self.unanswered);
+        hung.extend(these);
         // A connection that does not even take it is broken, and the request on it is dead.
         hung.retain_mut(|(_, connection)| {
             commands.clone().all(|command| connection.send(&command, patience).is_ok())
