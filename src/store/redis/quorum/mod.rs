@@ -201,7 +201,7 @@ impl Store for Quorum {
 
     fn withdraw(&mut self, requests: &[Request], patience: &Patience) -> Result<(), StoreError> {
         self.contender = None;
-        let Some(council) = self.council.as_mut().filter(|_| self.has_taken) else { return Ok(()) };
+        let Some(council) = &mut self.council else { return Ok(()) };
         council.attend_to(None);
         let is_sure = |replies: &[Reply<Returned>]| {
             votes(replies, |returned| *returned != Returned::Sent) >= majority(replies.len())
