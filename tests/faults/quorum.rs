@@ -1,6 +1,6 @@
 //! Servers of a quorum die, hang and come back.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -252,6 +252,10 @@ fn a_server_that_returns_counts_again() {
     store.members[0].restart();
     store.members[1].restart();
     eventually(Duration::from_secs(5), "the lock is on all servers", || held_on(&store.members) == 5);
+    // Under the same fencing token.
+    let fence = |member: &Redis| member.cli(&["hget", "redlock:{X}:state:X", "fence"]);
+    let fences: BTreeSet<String> = store.members.iter().map(fence).collect();
+    assert_eq!(fences.len(), 1, "{fences:?}");
     store.members[3].kill();
     store.members[4].pause();
     // Longer than a lease lives without renewals.
@@ -272,8 +276,16 @@ fn a_holder_is_shown() {
     let slow = Proxy::to(store.members[2].port);
     slow.set(Fault::Delay(Duration::from_millis(300)));
     let url = [store.members[0].url(), store.members[1].url(), slow.url()].join(" ");
-    let shown = Redlock::new(&["status", "X", "--json"]).server(&url).run().expect(0);
-    assert!(shown.stdout.contains(r#""fence""#), "{shown:?}");
+    let shown = || Redlock::new(&["status", "X", "--json"]).server(&url).run().expect(0).stdout;
+    let fence = store.members[0].cli(&["hget", "redlock:{X}:state:X", "fence"]);
+    assert!(shown().contains(&fence), "{}", shown());
+    // It has given more tokens than the others.
+    let lock = store.members[0].cli(&["get", "X"]);
+    let state = store.members[0].cli(&["hgetall", "redlock:{X}:state:X"]).replace(&fence, "9000000000000000");
+    let state: Vec<&str> = state.lines().collect();
+    store.members[1].cli(&["set", "X", &lock, "px", "60000"]);
+    store.members[1].cli(&[&["hset", "redlock:{X}:state:X"], &state[..]].concat());
+    assert!(shown().contains(&fence), "{}", shown());
     holder.let_go().expect(0);
 }
 

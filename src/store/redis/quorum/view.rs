@@ -5,15 +5,15 @@ use std::mem::discriminant;
 use std::time::Duration;
 
 use super::vote::{Reply, answers, is_pending, is_quorate, majority, votes};
-use crate::lock::{Broken, Holding, Key, LockStatus, Metadata};
+use crate::lock::{Broken, FencingToken, Holding, Key, LockStatus, Metadata};
 
-/// Whether the answers to come cannot change who holds what.
+/// Whether the answers to come cannot change who holds what with what fencing token.
 pub fn is_settled(replies: &[Reply<Vec<LockStatus>>]) -> bool {
     let (needed, out) = (majority(replies.len()), replies.iter().filter(|reply| is_pending(reply)).count());
-    let mut known_to: HashMap<(&Key, Option<&Metadata>), usize> = HashMap::new();
+    let mut known_to: HashMap<(&Key, Option<&Metadata>, Option<FencingToken>), usize> = HashMap::new();
     for lock in answers(replies).flatten() {
         for holder in &lock.holders {
-            *known_to.entry((&lock.key, holder.metadata.as_ref())).or_default() += 1;
+            *known_to.entry((&lock.key, holder.metadata.as_ref(), holder.fence)).or_default() += 1;
         }
     }
     // A holder that none of a majority knows is on no majority.
@@ -62,9 +62,12 @@ fn agreed(same: &[&Holding], needed: usize) -> Holding {
     let mut left: Vec<Duration> = same.iter().map(|held| held.left.unwrap_or(Duration::MAX)).collect();
     left.sort();
     let left = left[left.len().saturating_sub(needed)];
+    // A server may have given more of them than the others, or did not hear of the highest.
+    let fences: Vec<FencingToken> = same.iter().filter_map(|held| held.fence).collect();
+    let count = |fence: &FencingToken| fences.iter().filter(|other| *other == fence).count();
     Holding {
         metadata: same.first().and_then(|held| held.metadata.clone()),
-        fence: same.iter().filter_map(|held| held.fence).max(),
+        fence: fences.iter().copied().max_by_key(|fence| (count(fence), *fence)),
         since: same.iter().filter_map(|held| held.since).min(),
         left: (left != Duration::MAX).then_some(left),
         broken: same.iter().any(|held| held.broken),
