@@ -2,6 +2,8 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
@@ -63,10 +65,10 @@ fn killed_while_writing() {
     let store = Store::local();
     for round in 0..100 {
         let run = store.redlock(&["run", "-k", "X", "--wait", "--", "true"]).spawn();
-        let pause = std::time::Duration::from_micros(round * 50);
-        let end = std::time::Instant::now() + pause;
+        let pause = Duration::from_micros(round * 50);
+        let end = Instant::now() + pause;
         // Not a wait for anything: the moment of the kill is what varies.
-        while std::time::Instant::now() < end {}
+        while Instant::now() < end {}
         let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(run.pid()), Signal::SIGKILL);
         run.finish();
     }
@@ -89,19 +91,37 @@ fn killed_while_making_the_tables() {
     store.redlock(&["run", "-k", "X", "--", "echo", "ran"]).run().expect(0);
 }
 
-/// /proc hides the processes of others: a holder that cannot be seen is not a dead one.
-#[test]
-fn a_holder_that_proc_hides() {
-    let store = Store::local();
-    let holder = store.hold("X", &[]);
+/// A program that another user runs, for whom /proc hides the processes of others.
+fn behind_hidepid(store: &Store, program: &[&str]) -> Redlock {
     for (path, mode) in [("", 0o777), ("locks.db", 0o666), ("locks.db-journal", 0o666)] {
         let everybodys = fs::Permissions::from_mode(mode);
         fs::set_permissions(store.folder.path(path), everybodys).expect("its mode");
     }
     let script = "mount -t proc -o hidepid=2 proc /proc && exec setpriv --reuid 65534 --regid 65534 --clear-groups -- \"$@\"";
-    let program = env!("CARGO_BIN_EXE_redlock");
-    let args = ["-m", "sh", "-c", script, "sh", program, "run", "-k", "X", "--", "echo", "ran"];
-    let seen = Redlock::under("unshare", &args).server(&store.url).run().expect(75);
+    Redlock::under("unshare", &[&["-m", "sh", "-c", script, "sh"], program].concat()).server(&store.url)
+}
+
+/// Takes the lock, which is held.
+const TAKE: [&str; 9] =
+    [env!("CARGO_BIN_EXE_redlock"), "run", "-k", "X", "--connect-timeout", "20s", "--", "echo", "ran"];
+
+/// A holder that cannot be seen is not a dead one.
+#[test]
+fn a_holder_that_proc_hides() {
+    let store = Store::local();
+    let holder = store.hold("X", &[]);
+    let seen = behind_hidepid(&store, &TAKE).run().expect(75);
+    assert!(seen.line().contains("held by") && seen.stdout.is_empty(), "{seen:?}");
+    holder.let_go().expect(0);
+}
+
+/// Nor is one at which the look is interrupted by a signal.
+#[test]
+fn a_signal_while_a_hidden_holder_is_looked_at() {
+    let store = Store::local();
+    let holder = store.hold("X", &[]);
+    let interrupted = ["strace", "-qqo/dev/null", "-epoll", "-einject=poll:error=EINTR:when=1..20"];
+    let seen = behind_hidepid(&store, &[&interrupted[..], &TAKE].concat()).run().expect(75);
     assert!(seen.line().contains("held by") && seen.stdout.is_empty(), "{seen:?}");
     holder.let_go().expect(0);
 }
@@ -116,7 +136,7 @@ fn rebooted() {
     let sql = "UPDATE lock SET boot = '00000000-0000-0000-0000-000000000000'";
     let script =
         format!("import sqlite3; db = sqlite3.connect('{path}'); db.execute(\"{sql}\"); db.commit()");
-    assert!(std::process::Command::new("python3").args(["-c", &script]).status().expect("python3").success());
+    assert!(Command::new("python3").args(["-c", &script]).status().expect("python3").success());
     store.redlock(&["run", "-k", "X", "--", "true"]).run().expect(0);
 }
 
@@ -129,7 +149,7 @@ fn an_older_file() {
     let sql = "DROP TABLE holder; ALTER TABLE lock DROP COLUMN kind; ALTER TABLE waiter DROP COLUMN kind;
         PRAGMA user_version = 1";
     let script = format!("import sqlite3; sqlite3.connect('{path}').executescript(\"\"\"{sql}\"\"\")");
-    assert!(std::process::Command::new("python3").args(["-c", &script]).status().expect("python3").success());
+    assert!(Command::new("python3").args(["-c", &script]).status().expect("python3").success());
     let busy = store.redlock(&["run", "-k", "X", "--shared", "--", "true"]).run().expect(75);
     assert!(busy.line().contains("held by"), "{busy:?}");
     store.redlock(&["release", "-k", "X", "--token", acquired.stdout.trim()]).run().expect(0);
@@ -146,9 +166,7 @@ fn removed() {
     for suffix in ["", "-wal", "-shm"] {
         let _ = fs::remove_file(format!("{path}{suffix}"));
     }
-    eventually(std::time::Duration::from_secs(2), "the lock is back", || {
-        store.status("X")["holders"][0].is_object()
-    });
+    eventually(Duration::from_secs(2), "the lock is back", || store.status("X")["holders"][0].is_object());
     store.redlock(&["run", "-k", "X", "--", "true"]).run().expect(75);
     first.finish().expect(0);
 }
