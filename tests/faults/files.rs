@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use nix::sys::signal::Signal;
 
@@ -123,6 +123,36 @@ fn a_signal_while_a_hidden_holder_is_looked_at() {
     let interrupted = ["strace", "-qqo/dev/null", "-epoll", "-einject=poll:error=EINTR:when=1..20"];
     let seen = behind_hidepid(&store, &[&interrupted[..], &TAKE].concat()).run().expect(75);
     assert!(seen.line().contains("held by") && seen.stdout.is_empty(), "{seen:?}");
+    holder.let_go().expect(0);
+}
+
+/// The file looks older than the boot, as after a step of the wall clock.
+fn make_old(store: &Store) {
+    let file = fs::File::options().append(true).open(store.folder.path("locks.db")).expect("the file");
+    file.set_modified(SystemTime::UNIX_EPOCH).expect("its time");
+}
+
+/// A file that looks older than the boot is examined. Another writes to it just then: no reason to move it away.
+#[test]
+fn busy_while_it_is_examined() {
+    let store = Store::local();
+    let holder = store.hold("X", &[]);
+    make_old(&store);
+    let trace = store.folder.path("trace").display().to_string();
+    let take = |options: [&str; 3]| {
+        Redlock::under("strace", &[&["-qq"], &options[..], &TAKE].concat()).server(&store.url).run()
+    };
+    take(["-o", &trace, "-efcntl"]).expect(75);
+    // Two of them for each look: the first look finds that the file is ours.
+    let calls = fs::read_to_string(&trace).expect("a trace");
+    let readers = calls.lines().enumerate().filter(|(_, call)| call.contains("F_RDLCK"));
+    let second_look = readers.map(|(index, _)| index + 1).nth(2).expect("a second look");
+    let last = second_look + 100;
+    make_old(&store);
+    let busy = format!("-einject=fcntl:error=EAGAIN:when={second_look}..{last}");
+    let seen = take(["-o/dev/null", "-efcntl", &busy]).expect(75);
+    assert!(seen.line().contains("held by") && seen.stdout.is_empty(), "{seen:?}");
+    assert!(!store.folder.path("locks.damaged").exists());
     holder.let_go().expect(0);
 }
 

@@ -293,19 +293,27 @@ fn repair(path: &Path, folder: &Path) -> io::Result<()> {
     let is_ours = |connection: &Connection| {
         connection.pragma_query_value(None, "application_id", |row| row.get::<_, i32>(0)) == Ok(APPLICATION)
     };
-    let is_sound = |connection: &Connection| {
-        connection.pragma_query_value(None, "quick_check", |row| row.get::<_, String>(0))
-            == Ok("ok".to_owned())
-    };
     if is_of_another_boot(&fs::metadata(path)?)
         && let Ok(connection) = Connection::open(path)
+        // Who keeps it busy has examined it in this boot.
+        && connection.busy_timeout(Duration::ZERO).is_ok()
         && is_ours(&connection)
-        && !is_sound(&connection)
+        && is_damaged(&connection)
     {
         fs::rename(path, path.with_extension("damaged"))?;
         fs::File::create_new(path)?;
     }
     Ok(())
+}
+
+/// A file that cannot be examined now may be a good one, with locks in it that are held.
+fn is_damaged(connection: &Connection) -> bool {
+    match connection.pragma_query_value(None, "quick_check", |row| row.get::<_, String>(0)) {
+        Ok(verdict) => verdict != "ok",
+        Err(error) => {
+            matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
+        }
+    }
 }
 
 /// root: /var/lib/redlock/locks.db; others: ~/.local/state/redlock/locks.db, with the home directory of
