@@ -1,6 +1,7 @@
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
+use nix::poll::{PollFd, PollFlags, ppoll};
 use thiserror::Error;
 
 use super::{DurationText, FencingToken, Key, Kind, Metadata, OwnerToken, Request};
@@ -23,6 +24,21 @@ impl<'a> Patience<'a> {
     /// At most `duration`, or until `interrupt` is readable.
     pub fn or_interrupt(duration: Duration, interrupt: BorrowedFd<'a>) -> Patience<'a> {
         Patience { until: Deadline::after(duration), interrupt: Some(interrupt) }
+    }
+
+    /// Lets some time pass, at most `duration`.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Interrupted`].
+    pub fn pause(&self, duration: Duration) -> Result<(), StoreError> {
+        let mut fds: Vec<PollFd> =
+            self.interrupt.iter().map(|interrupt| PollFd::new(*interrupt, PollFlags::POLLIN)).collect();
+        // poll(2) would wait for whole milliseconds. A pause that a signal cuts short is no harm.
+        match ppoll(&mut fds, Some(duration.into()), None) {
+            Ok(1..) => Err(StoreError::Interrupted),
+            _ => Ok(()),
+        }
     }
 }
 

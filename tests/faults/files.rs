@@ -1,13 +1,14 @@
 //! The file of the local store is full, damaged, forbidden, or gone.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
-use std::process::Command;
-use std::time::{Duration, SystemTime};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant, SystemTime};
 
 use nix::sys::signal::Signal;
 
-use crate::harness::{Finished, Folder, Redlock, Store, eventually};
+use crate::harness::{Finished, Folder, Redlock, Running, Store, eventually};
 
 fn run_on(path: &std::path::Path) -> Finished {
     let url = format!("local:{}", path.display());
@@ -154,6 +155,60 @@ fn busy_while_it_is_examined() {
     assert!(seen.line().contains("held by") && seen.stdout.is_empty(), "{seen:?}");
     assert!(!store.folder.path("locks.damaged").exists());
     holder.let_go().expect(0);
+}
+
+/// Another program that writes to the file, until it is killed.
+struct Writer(Child);
+
+impl Writer {
+    fn start(store: &Store) -> Writer {
+        let path = store.folder.path("locks.db").display().to_string();
+        let script = format!(
+            "import sqlite3, sys; db = sqlite3.connect('{path}', isolation_level=None);
+db.execute('BEGIN IMMEDIATE'); print('writing', flush=True); sys.stdin.read()"
+        );
+        let mut python = Command::new("python3");
+        python.args(["-c", &script]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = python.spawn().expect("python3");
+        let mut line = String::new();
+        let stdout = child.stdout.as_mut().expect("its stdout");
+        BufReader::new(stdout).read_line(&mut line).expect("a line");
+        assert_eq!(line, "writing\n");
+        Writer(child)
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Waits until the program has opened the file.
+fn await_opened(store: &Store, run: &Running) {
+    let file = store.folder.path("locks.db");
+    eventually(Duration::from_secs(20), "it opens the file", || {
+        let open = fs::read_dir(format!("/proc/{}/fd", run.pid())).into_iter().flatten().flatten();
+        open.filter_map(|fd| fs::read_link(fd.path()).ok()).any(|path| path == file)
+    });
+}
+
+/// Ctrl-C counts also while another keeps the file busy.
+#[test]
+fn interrupted_while_another_writes() {
+    let store = Store::local();
+    store.redlock(&["run", "-k", "X", "--", "true"]).run().expect(0);
+    let _writer = Writer::start(&store);
+    for options in [&[][..], &["--wait"]] {
+        let args = [&["run", "-k", "X", "--connect-timeout", "30s"], options, &["--", "true"]].concat();
+        let run = store.redlock(&args).spawn();
+        await_opened(&store, &run);
+        let start = Instant::now();
+        run.signal(Signal::SIGTERM);
+        run.finish().expect(-15);
+        assert!(start.elapsed() < Duration::from_secs(5), "took {:?}", start.elapsed());
+    }
 }
 
 /// After a reboot nothing is held: the boot id in the file is another one.

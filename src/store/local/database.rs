@@ -2,7 +2,6 @@ use std::fs;
 use std::io::{self, Read};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::thread;
 use std::time::{Duration, SystemTime};
 
 use nix::fcntl::{Flock, FlockArg};
@@ -96,7 +95,7 @@ impl Database {
                 Err(Failure::Store(error)) => return Err(error),
                 Err(Failure::Sql(error)) if is_busy(&error) && !patience.until.has_passed() => {
                     // SQLite's own handler sleeps ever longer and is unfair to those who wait long.
-                    thread::sleep(pause.mul_f64(0.5 + fastrand::f64()));
+                    patience.pause(pause.mul_f64(0.5 + fastrand::f64()))?;
                     pause = (pause * 2).min(Duration::from_millis(2));
                 }
                 // Who made the tables was killed before it was done, and SQLite has just undone it.
