@@ -211,17 +211,62 @@ fn interrupted_while_another_writes() {
     }
 }
 
+/// Carries out a statement on the file, and returns the first value of what it answers.
+fn sql(store: &Store, statement: &str) -> String {
+    let path = store.folder.path("locks.db").display().to_string();
+    let script = "import sqlite3, sys; db = sqlite3.connect(sys.argv[1], timeout=20)
+rows = db.execute(sys.argv[2]).fetchall(); db.commit(); print(rows[0][0] if rows else '')";
+    let python = Command::new("python3").args(["-c", script, &path, statement]).output().expect("python3");
+    assert!(python.status.success(), "{python:?}");
+    String::from_utf8_lossy(&python.stdout).trim().to_owned()
+}
+
+/// What a job sees as its fencing token.
+fn fence(store: &Store, options: &[&str]) -> u64 {
+    let run = store.redlock(&[&["run"], options, &["--", "printenv", "REDLOCK_FENCE"]].concat());
+    let run = run.run().expect(0);
+    run.stdout.trim().parse().unwrap_or_else(|_| panic!("{run:?}"))
+}
+
+/// Keys that nobody has used for long are forgotten, but not their fencing tokens, nor what is held.
+#[test]
+fn keys_of_long_ago() {
+    const MONTH: u64 = 30 * 24 * 60 * 60 * 1_000_000;
+    let store = Store::local();
+    let holder = store.hold("held", &["--ttl", "60s"]);
+    let sharer = store.hold("held together", &["--ttl", "60s", "--shared"]);
+    let old = [&["-k", "released"][..], &["-k", "shared", "--shared"]];
+    let fences = old.map(|options| fence(&store, options));
+    for options in [&["-k", "expired"][..], &["-k", "expired together", "--shared"]] {
+        store.redlock(&[&["acquire", "--ttl", "1s"], options].concat()).run().expect(0);
+    }
+    sql(&store, &format!("UPDATE lock SET fence = fence - {MONTH}"));
+    let left = "SELECT count(*) FROM lock WHERE key IN ('released', 'shared', 'expired', 'expired together')";
+    assert_eq!(sql(&store, left), "4");
+    eventually(Duration::from_secs(100), "they are forgotten", || {
+        (0..10).for_each(|_| _ = fence(&store, &["-k", "used"]));
+        sql(&store, left) == "0"
+    });
+    // As if they had been granted, and forgotten, while the wall clock was ahead.
+    sql(&store, &format!("UPDATE lock SET fence = fence + {} WHERE key NOT LIKE 'held%'", 3 * MONTH));
+    for (options, before) in old.into_iter().zip(fences) {
+        let after = fence(&store, options);
+        assert!(after > before + 2 * MONTH, "{options:?}: {after} after {before}");
+    }
+    for key in ["held", "held together"] {
+        store.redlock(&["run", "-k", key, "--", "true"]).run().expect(75);
+    }
+    holder.let_go().expect(0);
+    sharer.let_go().expect(0);
+}
+
 /// After a reboot nothing is held: the boot id in the file is another one.
 #[test]
 fn rebooted() {
     let store = Store::local();
     store.redlock(&["acquire", "-k", "X", "--ttl", "1h"]).run().expect(0);
     store.redlock(&["run", "-k", "X", "--", "true"]).run().expect(75);
-    let path = store.url.trim_start_matches("local:").to_owned();
-    let sql = "UPDATE lock SET boot = '00000000-0000-0000-0000-000000000000'";
-    let script =
-        format!("import sqlite3; db = sqlite3.connect('{path}'); db.execute(\"{sql}\"); db.commit()");
-    assert!(Command::new("python3").args(["-c", &script]).status().expect("python3").success());
+    sql(&store, "UPDATE lock SET boot = '00000000-0000-0000-0000-000000000000'");
     store.redlock(&["run", "-k", "X", "--", "true"]).run().expect(0);
 }
 
