@@ -27,5 +27,5 @@ pub use request::Request;
 pub use store::{Broken, Busy, Holding, LockStatus, Patience, Renewal, Store, StoreError, Take, Waiter};
 pub use terms::{Terms, millis};
 pub use token::{FencingToken, OwnerToken};
-pub use ttl::{DurationText, Ttl};
+pub use ttl::{DurationText, Ttl, drift_over};
 pub use waiting::{NotTaken, Observer, Wait, acquire};

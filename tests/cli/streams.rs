@@ -125,3 +125,13 @@ fn hostile_keys_are_harmless() {
         assert_eq!(harmful, None, "{text:?}");
     }
 }
+
+/// Another program took the lock for ever.
+#[test]
+fn a_lease_that_never_ends() {
+    let store = Store::redis();
+    store.redis.as_ref().expect("a Redis").cli(&["set", "X", "token"]);
+    let check = store.redlock(&["check", "-v", "-k", "X", "--token", "token", "--for", "366d"]);
+    let check = check.run().expect(0);
+    assert_eq!(check.line(), "redlock: 'X' is held for ever");
+}
