@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::Duration;
 
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::poll::{PollFd, PollFlags, poll};
 
 use super::{Holding, Key, Kind, Lease, OwnerToken, Patience, Renewal, Request, Store, StoreError};
 use crate::clock::{BootTime, Deadline};
@@ -302,10 +302,8 @@ impl<R: FnMut(Progress)> Keeping<R> {
             return Told::Finish;
         }
         loop {
-            // poll(2) rounds down to milliseconds; one more keeps the loop from spinning.
-            let millis = until.left().as_millis().saturating_add(1).min(60_000) as u16;
-            let timeout = if until.has_passed() { PollTimeout::ZERO } else { PollTimeout::from(millis) };
-            let ready = poll(&mut [PollFd::new(self.told.as_fd(), PollFlags::POLLIN)], timeout);
+            let told = PollFd::new(self.told.as_fd(), PollFlags::POLLIN);
+            let ready = poll(&mut [told], until.poll_timeout());
             if ready == Ok(1) {
                 let mut word = [0];
                 return match self.told.read(&mut word) {
