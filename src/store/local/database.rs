@@ -77,11 +77,16 @@ const SECOND_VERSION: &str = "
 ";
 
 impl Database {
+    /// At `path`, or at the default place for this user; touches nothing.
     pub fn new(path: Option<PathBuf>) -> Database {
         Database { path: path.map_or_else(default_path, Ok), open: None }
     }
 
-    /// Runs one transaction, alone on the whole host.
+    /// Runs one transaction, alone on the whole host; `work` is told the id of this boot, and may be run again.
+    ///
+    /// # Errors
+    ///
+    /// The file was busy all the time, cannot be used, or the patience was interrupted: nothing was changed.
     pub fn transact<T>(
         &mut self,
         patience: &Patience,

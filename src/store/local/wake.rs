@@ -18,6 +18,11 @@ pub struct Bell {
 }
 
 impl Bell {
+    /// A bell of a random name.
+    ///
+    /// # Errors
+    ///
+    /// The system has no socket to give.
     pub fn hang() -> io::Result<Bell> {
         let name = format!("redlock-{}", Uuid::new_v4());
         let socket = UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(&name)?)?;
@@ -25,6 +30,7 @@ impl Bell {
         Ok(Bell { socket, name })
     }
 
+    /// By which others ring it: it is stored with the place in the queue.
     pub fn name(&self) -> &str {
         &self.name
     }
