@@ -7,6 +7,7 @@ mod database;
 mod doctor;
 mod process;
 mod queue;
+mod repair;
 mod row;
 mod state;
 mod wake;

@@ -1,4 +1,6 @@
 //! The table `waiter`: who stands in line, in the order of arrival.
+//!
+//! All fails as SQLite does, and is undone with the transaction.
 
 use rusqlite::{OptionalExtension, Row, Transaction, params};
 

@@ -1,6 +1,6 @@
 //! The tables `lock`, with a row for each key, and `holder`, for the keys that several may hold.
 //!
-//! All functions on a transaction fail as SQLite does; the transaction is then undone as a whole.
+//! All fails as SQLite does, and is undone with the transaction.
 
 use std::time::Duration;
 

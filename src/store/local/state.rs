@@ -1,4 +1,6 @@
 //! One key within a transaction: who holds it now, and who is next.
+//!
+//! All fails as SQLite does, and is undone with the transaction.
 
 use rusqlite::Transaction;
 

@@ -37,6 +37,10 @@ impl Bell {
 
     /// Waits until somebody rings, all processes of one of the `holders` are dead, or it is time to ask: `true`;
     /// `false` when the patience ends first.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Interrupted`] and no other.
     pub fn wait(
         &self,
         holders: &[Processes],
