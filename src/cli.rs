@@ -97,6 +97,7 @@ pub struct GlobalArgs {
     pub color: Option<Color>,
 }
 
+/// When the output has colours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Color {
@@ -180,6 +181,7 @@ pub struct RunArgs {
     pub command: Vec<OsString>,
 }
 
+/// What becomes of a job whose lock is lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OnLost {
@@ -190,6 +192,7 @@ pub enum OnLost {
     Continue,
 }
 
+/// What becomes of processes that the command left behind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Leftovers {
@@ -225,6 +228,7 @@ pub struct AcquireArgs {
     pub token_file: Option<PathBuf>,
 }
 
+/// How `acquire` prints what it got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     Token,

@@ -38,6 +38,7 @@ pub struct Config {
     pub tls_ca: Option<PathBuf>,
     pub tls_cert: Option<PathBuf>,
     pub tls_key: Option<PathBuf>,
+    /// For one exchange with the store.
     #[serde(deserialize_with = "from_text")]
     pub connect_timeout: Option<DurationText>,
     pub quiet: Option<bool>,
@@ -61,6 +62,7 @@ pub struct Config {
     #[serde(deserialize_with = "from_text")]
     pub splay: Option<DurationText>,
     pub leftovers: Option<Leftovers>,
+    /// `check --for`.
     #[serde(rename = "for", deserialize_with = "from_text")]
     pub at_least: Option<DurationText>,
     pub shell: Option<bool>,
@@ -148,6 +150,10 @@ fn separate(values: &[String]) -> Vec<&str> {
 
 impl Config {
     /// The user's file over the system's. A file named by `--config` has to exist.
+    ///
+    /// # Errors
+    ///
+    /// A file cannot be read or understood, or has a password and can be read by others.
     pub fn load(global: &GlobalArgs) -> Result<Config, ConfigError> {
         let user = match (&global.config, ACCOUNT.as_ref().map(|user| &user.home)) {
             (Some(path), _) => read(path)?
@@ -190,6 +196,10 @@ impl Config {
     }
 
     /// The server, and whether it is the default one.
+    ///
+    /// # Errors
+    ///
+    /// A URL is none, or those of several do not go together.
     pub fn server(&self, global: &GlobalArgs) -> Result<(ServerUrl, bool), ConfigError> {
         let chosen = if global.server.is_empty() { &self.server } else { &global.server };
         let mut texts = separate(chosen);
@@ -202,6 +212,10 @@ impl Config {
     }
 
     /// User and password. `REDISCLI_AUTH` is the weakest source, as it is there for another program.
+    ///
+    /// # Errors
+    ///
+    /// A password file cannot be read, can be read by others, or is empty.
     pub fn login(&self, global: &GlobalArgs) -> Result<Login, ConfigError> {
         let file = global.password_file.as_ref().or(self.password_file.as_ref());
         let password = match file {
@@ -224,6 +238,11 @@ impl Config {
         })
     }
 
+    /// How long one exchange with the store may take, by default 5 s.
+    ///
+    /// # Errors
+    ///
+    /// It is zero.
     pub fn connect_timeout(&self, global: &GlobalArgs) -> Result<Duration, ConfigError> {
         let timeout =
             global.connect_timeout.or(self.connect_timeout).map_or(DEFAULT_CONNECT_TIMEOUT, |text| text.0);
