@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::Outcome;
 use super::context::Context;
 use super::enclosing::{self, Enclosing};
-use super::failure::{BUG, Failed, LOST, NOT_EXECUTABLE, NOT_FOUND, TIMED_OUT};
+use super::failure::{BUG, Failed, LOST, NOT_EXECUTABLE, NOT_FOUND, TIMED_OUT, UNREACHABLE};
 use super::taking::{Taking, in_words};
 use super::wishes::Wishes;
 use crate::cli::{Leftovers, OnLost, RunArgs};
@@ -167,6 +167,16 @@ impl Plan {
         let (code, why) = match failure {
             NotStarted::NotFound => (NOT_FOUND, format!("'{name}' is not found")),
             NotStarted::NotExecutable(why) => (NOT_EXECUTABLE, format!("'{name}' cannot be executed: {why}")),
+            NotStarted::TooLate => {
+                let locks = &self.locks;
+                let why = "redlock was stopped, or the machine slept";
+                (
+                    UNREACHABLE,
+                    format!(
+                        "the lease of {locks} was over before '{name}' could start ({why}); nothing was started, try again"
+                    ),
+                )
+            }
             NotStarted::NoGuard => {
                 (BUG, format!("the guard ended before it could start '{name}'; nothing was started"))
             }

@@ -140,11 +140,12 @@ impl Guard {
         deadline: Option<Deadline>,
     ) {
         self.deadline = deadline;
+        if deadline.is_some_and(|deadline| deadline.minus(self.kill_after).has_passed()) {
+            // Redlock or we were stopped on the way: the command would run without a lease.
+            self.reported = true;
+            return self.line.send(&Report::TooLate);
+        }
         let started = match command {
-            // Redlock was stopped on the way: the command would run without a lease.
-            _ if deadline.is_some_and(|deadline| deadline.minus(self.kill_after).has_passed()) => {
-                Err(io::Error::from_raw_os_error(libc::ETIME))
-            }
             Ok(command) => command.start(env, caller),
             Err(error) => Err(io::Error::from(error.kind())),
         };

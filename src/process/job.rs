@@ -43,6 +43,8 @@ pub enum NotStarted {
     NotFound,
     /// It cannot be executed, and why.
     NotExecutable(String),
+    /// It would have started too late to be stopped before the deadline.
+    TooLate,
     /// The guard is gone.
     NoGuard,
 }
@@ -76,6 +78,7 @@ impl Job {
             }
             Some(Report::NotStarted { errno: libc::ENOENT, .. }) => Err(NotStarted::NotFound),
             Some(Report::NotStarted { message, .. }) => Err(NotStarted::NotExecutable(message)),
+            Some(Report::TooLate) => Err(NotStarted::TooLate),
             Some(Report::CommandEnded(_) | Report::Ended(_)) | None => Err(NotStarted::NoGuard),
         }
     }

@@ -38,6 +38,8 @@ pub enum Report {
         errno: i32,
         message: String,
     },
+    /// There was too little time left to start the command.
+    TooLate,
     /// The command ended before the job did: what it left behind is being awaited or stopped.
     CommandEnded(Status),
     Ended(Ended),

@@ -14,3 +14,4 @@ mod holder;
 mod quorum;
 mod scene;
 mod server;
+mod start;
