@@ -42,7 +42,11 @@ pub fn run(args: RunArgs, context: &Context) -> anyhow::Result<Outcome> {
         return Ok(Outcome::Signal(arrived.signal));
     }
     let environment = enclosing::environment(&[&kept[..], &leases[..]].concat(), job.guard_pid());
-    if let Err(failure) = job.start(environment, plan.guarded_until(&leases)) {
+    let deadline = Lease::first_deadline(&leases);
+    let guarded = !leases.is_empty() && plan.on_lost == OnLost::Terminate;
+    // Also a job that may go on without the lock starts with it.
+    let start_by = deadline.minus(plan.kill_after);
+    if let Err(failure) = job.start(environment, start_by, guarded.then_some(deadline)) {
         plan.withdraw(store.as_mut());
         return Err(plan.not_started(failure));
     }
@@ -149,11 +153,6 @@ impl Plan {
             Leftovers::Wait => process::Leftovers::Await,
             Leftovers::Kill => process::Leftovers::Stop,
         }
-    }
-
-    /// The deadline that the guard enforces.
-    fn guarded_until(&self, leases: &[Lease]) -> Option<Deadline> {
-        (self.on_lost == OnLost::Terminate && !leases.is_empty()).then(|| Lease::first_deadline(leases))
     }
 
     /// Gives back what was taken, as nothing ran under it.

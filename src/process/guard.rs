@@ -117,8 +117,14 @@ impl Guard {
             self.check_time();
             if from_redlock {
                 match self.line.receive() {
-                    Some(Order::Start { env, deadline }) => {
-                        self.start(&mut command, &env, caller, deadline.map(BootTime::from_nanos));
+                    // Redlock or we were stopped on the way: the command would run without a lease.
+                    Some(Order::Start { start_by, .. }) if BootTime::from_nanos(start_by).has_passed() => {
+                        self.reported = true;
+                        self.line.send(&Report::TooLate);
+                    }
+                    Some(Order::Start { env, deadline, .. }) => {
+                        self.deadline = deadline.map(BootTime::from_nanos);
+                        self.start(&mut command, &env, caller);
                     }
                     Some(order) => self.obey(order, caller),
                     None => self.abandoned(),
@@ -132,19 +138,7 @@ impl Guard {
         }
     }
 
-    fn start(
-        &mut self,
-        command: &mut io::Result<Prepared>,
-        env: &[(String, String)],
-        caller: &Caller,
-        deadline: Option<Deadline>,
-    ) {
-        self.deadline = deadline;
-        if deadline.is_some_and(|deadline| deadline.minus(self.kill_after).has_passed()) {
-            // Redlock or we were stopped on the way: the command would run without a lease.
-            self.reported = true;
-            return self.line.send(&Report::TooLate);
-        }
+    fn start(&mut self, command: &mut io::Result<Prepared>, env: &[(String, String)], caller: &Caller) {
         let started = match command {
             Ok(command) => command.start(env, caller),
             Err(error) => Err(io::Error::from(error.kind())),

@@ -43,7 +43,7 @@ pub enum NotStarted {
     NotFound,
     /// It cannot be executed, and why.
     NotExecutable(String),
-    /// It would have started too late to be stopped before the deadline.
+    /// It would have started too late.
     TooLate,
     /// The guard is gone.
     NoGuard,
@@ -62,13 +62,16 @@ impl Job {
         self.guard.as_raw() as u32
     }
 
-    /// Starts the command. All of the job is dead at `deadline`, unless that is extended in time.
+    /// Starts the command, or nothing after `start_by`. All of the job is dead at `deadline`, unless that is
+    /// extended in time.
     pub fn start(
         &mut self,
         env: Vec<(String, String)>,
+        start_by: Deadline,
         deadline: Option<Deadline>,
     ) -> Result<(), NotStarted> {
-        self.line.send(&Order::Start { env, deadline: deadline.map(BootTime::as_nanos) });
+        let deadline = deadline.map(BootTime::as_nanos);
+        self.line.send(&Order::Start { env, start_by: start_by.as_nanos(), deadline });
         match self.line.receive() {
             Some(Report::Started { pid }) => {
                 self.command = Some(pid);

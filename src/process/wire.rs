@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 /// From redlock to the guard. Times are nanoseconds on the boot clock.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Order {
-    /// Start the command; every process of the job has to be dead at the deadline.
-    Start { env: Vec<(String, String)>, deadline: Option<u64> },
+    /// Start the command, unless it is later than `start_by`; every process of the job has to be dead at the deadline.
+    Start { env: Vec<(String, String)>, start_by: u64, deadline: Option<u64> },
     /// The deadline moved.
     Extend { deadline: u64 },
     /// Pass a signal to the whole job.
@@ -38,7 +38,7 @@ pub enum Report {
         errno: i32,
         message: String,
     },
-    /// There was too little time left to start the command.
+    /// It was too late to start the command.
     TooLate,
     /// The command ended before the job did: what it left behind is being awaited or stopped.
     CommandEnded(Status),

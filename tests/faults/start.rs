@@ -29,3 +29,9 @@ fn too_late_to_start() {
     let late = too_late(&[]).expect(69);
     assert!(late.line().contains("the lease of 'X' was over before 'echo' could start"), "{late:?}");
 }
+
+/// That the job would go on without the lock is no reason to start it without.
+#[test]
+fn too_late_to_start_a_job_that_goes_on_without_the_lock() {
+    too_late(&["--on-lost", "continue"]).expect(69);
+}
