@@ -3,6 +3,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
+use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::unistd::Pid;
 
@@ -71,7 +72,11 @@ impl Job {
         deadline: Option<Deadline>,
     ) -> Result<(), NotStarted> {
         let deadline = deadline.map(BootTime::as_nanos);
-        self.line.send(&Order::Start { env, start_by: start_by.as_nanos(), deadline });
+        let order = Order::Start { env, start_by: start_by.as_nanos(), deadline };
+        if self.line.send_long(&order) == Err(Errno::EMSGSIZE) {
+            // execve(2) takes less than the line to the guard.
+            return Err(NotStarted::NotExecutable(io::Error::from(Errno::E2BIG).to_string()));
+        }
         match self.line.receive() {
             Some(Report::Started { pid }) => {
                 self.command = Some(pid);
@@ -141,7 +146,7 @@ pub struct Control(Arc<Line>);
 impl Control {
     /// Moves the deadline.
     pub fn extend(&self, deadline: Deadline) {
-        self.0.send(&Order::Extend { deadline: deadline.as_nanos() });
+        self.0.offer(&Order::Extend { deadline: deadline.as_nanos() });
     }
 
     /// Passes a signal to the whole job, and wakes what is stopped.

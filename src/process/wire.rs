@@ -79,9 +79,27 @@ impl Line {
 
     /// Sends a message; to a dead peer it is lost, which the receiving side sees as end of file.
     pub fn send(&self, message: &impl Serialize) {
-        if let Ok(packet) = postcard::to_allocvec(message) {
+        let _ = self.pass(message, MsgFlags::empty());
+    }
+
+    /// Sends a message that may be too long.
+    pub fn send_long(&self, message: &impl Serialize) -> nix::Result<()> {
+        self.pass(message, MsgFlags::empty())
+    }
+
+    /// Sends a message that is lost when the peer has left too many others unread: a later one says more.
+    pub fn offer(&self, message: &impl Serialize) {
+        let _ = self.pass(message, MsgFlags::MSG_DONTWAIT);
+    }
+
+    fn pass(&self, message: &impl Serialize, flags: MsgFlags) -> nix::Result<()> {
+        let packet = postcard::to_allocvec(message).map_err(|_| Errno::EMSGSIZE)?;
+        loop {
             // MSG_NOSIGNAL: the other side's death is no SIGPIPE here.
-            while send(self.0.as_raw_fd(), &packet, MsgFlags::MSG_NOSIGNAL) == Err(Errno::EINTR) {}
+            match send(self.0.as_raw_fd(), &packet, flags | MsgFlags::MSG_NOSIGNAL) {
+                Err(Errno::EINTR) => {}
+                sent => return sent.map(drop),
+            }
         }
     }
 

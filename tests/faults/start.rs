@@ -1,9 +1,12 @@
 //! Between the grant and the start of the command.
 
+use std::fs::{self, File};
+use std::time::Duration;
+
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::harness::{Finished, Store, children};
+use crate::harness::{Finished, Store, children, eventually};
 
 /// Nothing starts when the guard gets the order only after the lease: it was stopped, as with the whole machine.
 fn too_late(options: &[&str]) -> Finished {
@@ -34,4 +37,43 @@ fn too_late_to_start() {
 #[test]
 fn too_late_to_start_a_job_that_goes_on_without_the_lock() {
     too_late(&["--on-lost", "continue"]).expect(69);
+}
+
+/// More locks around it than an environment takes: the job does not start, and nothing waits for it.
+#[test]
+fn an_environment_that_is_too_large() {
+    let store = Store::local();
+    let outer = r#"{"key":"Y","token":"00000000-0000-4000-8000-000000000000","fence":1,"guard":null}"#;
+    let outer = format!("[{}]", vec![outer; 1400].join(","));
+    let keys: Vec<String> = (10..74).map(|number| format!("{number}{}", "\"".repeat(510))).collect();
+    let keys = keys.iter().flat_map(|key| ["-k", key]);
+    let run: Vec<&str> = ["run"].into_iter().chain(keys).chain(["--", "echo", "ran"]).collect();
+    let run = store.redlock(&run).env("REDLOCK_OUTER", outer).run().expect(126);
+    assert!(run.stderr.contains("cannot be executed: Argument list too long"), "{run:?}");
+    assert!(run.stdout.is_empty() && store.status("10")["holders"][0].is_null(), "{run:?}");
+}
+
+/// The renewals go on when the guard does not listen: these are more than the line to it takes.
+#[test]
+fn a_guard_that_does_not_listen() {
+    let renewed = |ttl| {
+        let store = Store::redis();
+        let stderr = store.folder.path("stderr");
+        let mut run =
+            store.redlock(&["run", "-v", "-k", "X", "--ttl", ttl, "--on-lost", "continue", "--", "cat"]);
+        run.command.stderr(File::create(&stderr).expect("a file"));
+        let run = run.open_stdin().spawn();
+        let said = || fs::read_to_string(&stderr).unwrap_or_default();
+        eventually(Duration::from_secs(20), "the first renewal", || said().contains("renewed"));
+        let guard = Pid::from_raw(run.guard());
+        kill(guard, Signal::SIGSTOP).expect("a signal to the guard");
+        eventually(Duration::from_secs(100), "320 renewals", || {
+            said().contains("lost") || said().matches("renewed").count() > 320
+        });
+        kill(guard, Signal::SIGCONT).expect("a signal to the guard");
+        drop(run);
+        !said().contains("lost")
+    };
+    // On a busy machine a renewal may be late.
+    assert!(["150ms", "300ms", "600ms"].into_iter().any(renewed));
 }
