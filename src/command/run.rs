@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::Outcome;
 use super::context::Context;
 use super::enclosing::{self, Enclosing};
-use super::failure::{BUG, Failed, LOST, NOT_EXECUTABLE, NOT_FOUND, TIMED_OUT, UNREACHABLE};
+use super::failure::{self, BUG, Failed, LOST, NOT_EXECUTABLE, NOT_FOUND, TIMED_OUT, UNREACHABLE};
 use super::taking::{Taking, in_words};
 use super::wishes::Wishes;
 use crate::cli::{Leftovers, OnLost, RunArgs};
@@ -17,7 +17,8 @@ use crate::process::{self, CommandLine, Control, Ended, Event, Job, NotStarted, 
 /// Holds the lock while a command runs.
 pub fn run(args: RunArgs, context: &Context) -> anyhow::Result<Outcome> {
     let mut plan = Plan::new(args, context)?;
-    let mut job = Job::prepare(plan.command.clone(), plan.kill_after, plan.fate_of_leftovers())?;
+    let job = Job::prepare(plan.command.clone(), plan.kill_after, plan.fate_of_leftovers());
+    let mut job = job.map_err(|error| failure::of_the_system("start the guard of the job", &error))?;
     let mut signals = Signals::listen()?;
     // All descriptors that the job needs are there before it starts.
     let control = job.control()?;

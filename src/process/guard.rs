@@ -37,6 +37,7 @@ pub fn fork_guard(
     kill_after: Duration,
     leftovers: Leftovers,
 ) -> io::Result<(Pid, Line)> {
+    tree::check_sight()?;
     // If the guard is killed, its orphans come to us, and we kill them.
     prctl::set_child_subreaper(true)?;
     let caller = Caller::note()?;

@@ -6,7 +6,9 @@ use std::time::Duration;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::harness::{Finished, Store, children, eventually};
+use crate::harness::{Finished, Redlock, Store, children, eventually};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_redlock");
 
 /// Nothing starts when the guard gets the order only after the lease: it was stopped, as with the whole machine.
 fn too_late(options: &[&str]) -> Finished {
@@ -51,6 +53,16 @@ fn an_environment_that_is_too_large() {
     let run = store.redlock(&run).env("REDLOCK_OUTER", outer).run().expect(126);
     assert!(run.stderr.contains("cannot be executed: Argument list too long"), "{run:?}");
     assert!(run.stdout.is_empty() && store.status("10")["holders"][0].is_null(), "{run:?}");
+}
+
+/// The guard could not find the processes that it has to kill.
+#[test]
+fn without_proc() {
+    let store = Store::redis();
+    let script = "mount -t tmpfs none /proc && exec \"$@\"";
+    let run = ["-m", "sh", "-c", script, "sh", PROGRAM, "run", "-k", "X", "--", "echo", "ran"];
+    let run = store.reached_by(Redlock::under("unshare", &run)).run().expect(69);
+    assert!(run.line().contains("/proc") && run.stdout.is_empty(), "{run:?}");
 }
 
 /// The renewals go on when the guard does not listen: these are more than the line to it takes.
