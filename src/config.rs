@@ -12,7 +12,7 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer};
 use thiserror::Error;
 
-use crate::account::ACCOUNT;
+use crate::account;
 use crate::cli::{Color, GlobalArgs, Leftovers, OnLost};
 use crate::lock::{DurationText, Ttl};
 use crate::store::{Login, ServerUrl, TlsFiles};
@@ -149,11 +149,17 @@ fn separate(values: &[String]) -> Vec<&str> {
 impl Config {
     /// The user's file over the system's. A file named by `--config` has to exist.
     pub fn load(global: &GlobalArgs) -> Result<Config, ConfigError> {
-        let user = match (&global.config, ACCOUNT.as_ref().map(|user| &user.home)) {
-            (Some(path), _) => read(path)?
+        let user = match &global.config {
+            Some(path) => read(path)?
                 .ok_or_else(|| ConfigError(format!("there is no configuration file {}", path.display())))?,
-            (None, Some(home)) => read(&home.join(".config/redlock/config.toml"))?.unwrap_or_default(),
-            (None, None) => Config::default(),
+            None => match account::home() {
+                Ok(Some(home)) => read(&home.join(".config/redlock/config.toml"))?.unwrap_or_default(),
+                Ok(None) => Config::default(),
+                // It may name another server.
+                Err(why) => {
+                    return Err(ConfigError(format!("{why}; name the configuration file with --config")));
+                }
+            },
         };
         Ok(user.over(read(Path::new(SYSTEM_FILE))?.unwrap_or_default()))
     }

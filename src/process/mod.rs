@@ -1,6 +1,7 @@
 //! The job: the command and every process it started, and the guard that makes sure that it dies
 //! in time; and processes that go on without us. Nothing here knows a lock: a job has a deadline, which moves.
 
+mod asked;
 mod command;
 mod daemon;
 mod entry;
@@ -13,6 +14,7 @@ mod tree;
 mod watched;
 mod wire;
 
+pub use asked::ask;
 pub use command::CommandLine;
 pub use daemon::detach;
 pub(crate) use entry::start_with;

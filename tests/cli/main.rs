@@ -3,6 +3,7 @@
 #[path = "../harness/mod.rs"]
 mod harness;
 
+mod account;
 mod doctor;
 mod github;
 mod input;
