@@ -1,6 +1,7 @@
 //! One file for each subcommand: its story, top to bottom.
 
 mod acquire;
+mod around;
 mod r#break;
 mod check;
 mod completions;
@@ -10,6 +11,7 @@ mod enclosing;
 mod failure;
 mod github;
 mod keeping;
+mod loss;
 mod notice;
 mod owner;
 mod release;

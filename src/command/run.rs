@@ -1,10 +1,12 @@
 use std::ffi::OsString;
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use super::Outcome;
+use super::around::{Around, Meanwhile};
 use super::context::Context;
-use super::enclosing::{self, Enclosing};
+use super::enclosing;
 use super::failure::{self, BUG, Failed, LOST, NOT_EXECUTABLE, NOT_FOUND, TIMED_OUT, UNREACHABLE};
 use super::taking::{Taking, in_words};
 use super::wishes::Wishes;
@@ -25,18 +27,14 @@ pub fn run(args: RunArgs, context: &Context) -> anyhow::Result<Outcome> {
     let finish = UnixStream::pair()?;
     let mut store = context.open_store();
 
-    // Locks that are held around us, by a run that renews them, and by hand.
-    let (kept, mut leases) = plan.around(store.as_mut(), context)?;
-    if !plan.taking.requests.is_empty() {
-        if let Some(signal) = plan.splay(&mut signals) {
-            return Ok(Outcome::Signal(signal));
-        }
-        plan.taking.kept_alive_by(&[std::process::id(), job.guard_pid()]);
-        match plan.taking.take(store.as_mut(), &mut signals, None, context)? {
-            Ok(taken) => leases.extend(taken),
-            Err(outcome) => return Ok(outcome),
-        }
-    }
+    let mut around = Around::find(&mut plan.taking.requests, store.as_mut(), context)?;
+    plan.taking.kept_alive_by(&[std::process::id(), job.guard_pid()]);
+    let taken = match plan.take(&mut around, store.as_mut(), &mut signals, context)? {
+        Ok(taken) => taken,
+        Err(outcome) => return Ok(outcome),
+    };
+    let Around { kept, by_hand } = around;
+    let leases = [by_hand, taken].concat();
     // A signal that came between the grant and here: released, no start.
     if let Some(arrived) = signals.next() {
         plan.withdraw(store.as_mut());
@@ -114,26 +112,33 @@ impl Plan {
         })
     }
 
-    /// The locks of ours that are held around us: by a `redlock run`, which renews and releases them, and whose guard
-    /// guards us; and by `redlock acquire`: those we renew while our job runs. What is left is to be taken.
-    fn around(
-        &mut self,
+    /// Takes what is not held around us, or says how to end.
+    fn take(
+        &self,
+        around: &mut Around,
         store: &mut dyn Store,
+        signals: &mut Signals,
         context: &Context,
-    ) -> anyhow::Result<(Vec<Lease>, Vec<Lease>)> {
-        let (mut kept, mut by_hand) = (Vec::new(), Vec::new());
-        for request in std::mem::take(&mut self.taking.requests) {
-            let Some(enclosing) = Enclosing::on(&request.key) else {
-                self.taking.requests.push(request);
-                continue;
-            };
-            match enclosing.borrow(&request, store, context)? {
-                Some(lease) if enclosing.is_kept() => kept.push(lease),
-                Some(lease) => by_hand.push(lease),
-                None => self.taking.requests.push(request),
-            }
+    ) -> anyhow::Result<Result<Vec<Lease>, Outcome>> {
+        if self.taking.requests.is_empty() {
+            return Ok(Ok(Vec::new()));
         }
-        Ok((kept, by_hand))
+        let meanwhile = around.keep_meanwhile(self.taking.reserve, context)?;
+        if let Some(signal) = self.splay(signals) {
+            return Ok(Err(Outcome::Signal(signal)));
+        }
+        let taken = self.taking.take(store, signals, meanwhile.as_ref().map(AsFd::as_fd), context)?;
+        match &taken {
+            Ok(_) => {
+                if let Err(lost) = around.confirm(store, context) {
+                    self.withdraw(store);
+                    return Err(lost);
+                }
+            }
+            Err(Outcome::Signal(_)) => {}
+            Err(Outcome::Exit(_)) => meanwhile.iter().try_for_each(Meanwhile::check)?,
+        }
+        Ok(taken)
     }
 
     /// Sleeps a random part of the splay. Returns the signal that ended it.

@@ -1,7 +1,7 @@
 //! Between the grant and the start of the command.
 
 use std::fs::{self, File};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -39,6 +39,52 @@ fn too_late_to_start() {
 #[test]
 fn too_late_to_start_a_job_that_goes_on_without_the_lock() {
     too_late(&["--on-lost", "continue"]).expect(69);
+}
+
+/// What was taken by hand is renewed while the rest is waited for.
+fn lasts_through_the_wait(store: &Store) {
+    let other = store.hold("B", &[]);
+    let script = r#"eval "$("$0" acquire -k A --ttl 1s --format env)"
+        "$0" run -k A -k B --ttl 1s --wait -q -- "$0" run -k A -- echo ran && "$0" release"#;
+    let run = store.reached_by(Redlock::under("sh", &["-c", script, PROGRAM])).spawn();
+    store.await_waiters("B", 1);
+    let end = Instant::now() + Duration::from_secs(3);
+    while Instant::now() < end {
+        assert!(store.status("A")["holders"][0].is_object());
+    }
+    other.let_go().expect(0);
+    let run = run.finish().expect(0);
+    assert_eq!((run.stdout.as_str(), run.stderr.as_str()), ("ran\n", ""));
+}
+
+#[test]
+fn a_lease_taken_by_hand_lasts_through_the_wait() {
+    lasts_through_the_wait(&Store::local());
+    lasts_through_the_wait(&Store::redis());
+}
+
+/// Another one has it now: the wait has lost its sense, and nothing may start.
+fn lost_in_the_wait(store: &Store, options: &[&str]) {
+    let acquired = store.redlock(&["acquire", "-k", "A", "--ttl", "1s"]).run().expect(0);
+    let token = acquired.stdout.trim();
+    let other = store.hold("B", &[]);
+    let run =
+        [&["run", "-k", "A", "-k", "B", "--ttl", "1s", "--wait", "-q"], options, &["--", "echo", "ran"]];
+    let run = store.redlock(&run.concat()).env("REDLOCK_KEY", "A").env("REDLOCK_TOKEN", token).spawn();
+    store.await_waiters("B", 1);
+    store.redlock(&["release", "-k", "A", "--token", token]).run().expect(0);
+    let next = store.hold("A", &[]);
+    let lost = run.finish().expect(79);
+    assert!(lost.line().contains("lost 'A'") && lost.stdout.is_empty(), "{lost:?}");
+    assert_eq!(store.waiters("B"), 0);
+    next.let_go().expect(0);
+    other.let_go().expect(0);
+}
+
+#[test]
+fn a_lease_taken_by_hand_is_lost_in_the_wait() {
+    lost_in_the_wait(&Store::local(), &["--on-lost", "continue"]);
+    lost_in_the_wait(&Store::redis(), &[]);
 }
 
 /// More locks around it than an environment takes: the job does not start, and nothing waits for it.

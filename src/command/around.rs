@@ -1,0 +1,112 @@
+//! The locks of ours that are held around a run.
+
+use std::io::{Read, Write};
+use std::net::Shutdown;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use super::context::Context;
+use super::enclosing::Enclosing;
+use super::failure::{self, Failed, LOST};
+use super::loss::loss;
+use crate::clock::BootTime;
+use crate::lock::{Keeper, Lease, Progress, Renewal, Request, Store};
+use crate::output::lost_to;
+
+/// As the store confirms them.
+pub struct Around {
+    /// Held by a `redlock run`, which renews and releases them, and whose guard guards us.
+    pub kept: Vec<Lease>,
+    /// Taken by hand: we renew them, and do not release them.
+    pub by_hand: Vec<Lease>,
+}
+
+impl Around {
+    /// Finds them among the requests; what is left of those is to be taken.
+    pub fn find(
+        requests: &mut Vec<Request>,
+        store: &mut dyn Store,
+        context: &Context,
+    ) -> anyhow::Result<Around> {
+        let mut around = Around { kept: Vec::new(), by_hand: Vec::new() };
+        for request in std::mem::take(requests) {
+            let Some(enclosing) = Enclosing::on(&request.key) else {
+                requests.push(request);
+                continue;
+            };
+            match enclosing.borrow(&request, store, context)? {
+                Some(lease) if enclosing.is_kept() => around.kept.push(lease),
+                Some(lease) => around.by_hand.push(lease),
+                None => requests.push(request),
+            }
+        }
+        Ok(around)
+    }
+
+    /// Renews those that were taken by hand, while the rest is waited for. `reserve` is as for [`Keeper::new`].
+    pub fn keep_meanwhile(&self, reserve: Duration, context: &Context) -> anyhow::Result<Option<Meanwhile>> {
+        if self.by_hand.is_empty() {
+            return Ok(None);
+        }
+        let pair = || UnixStream::pair().map_err(|error| failure::of_the_system("make a socket", &error));
+        let (losses, mut tell) = pair()?;
+        let report = move |progress: Progress| {
+            if let Some((lease, why)) = loss(&progress) {
+                let _ = write!(tell, "lost '{}' while the others were waited for: {why}", lease.request.key);
+                let _ = tell.shutdown(Shutdown::Write);
+            }
+        };
+        // The one who waits for the rest is busy with its own store.
+        let store = context.open_store();
+        let keeper = Keeper::new(store, self.by_hand.clone(), pair()?, reserve, Box::new(report) as Report);
+        Ok(Some(Meanwhile { _keeper: keeper.start(), losses }))
+    }
+
+    /// Renews those that were taken by hand once more, after the wait for the rest: nothing starts without them.
+    pub fn confirm(&mut self, store: &mut dyn Store, context: &Context) -> anyhow::Result<()> {
+        for lease in &mut self.by_hand {
+            let sent = BootTime::now();
+            let renewed = store.renew(&lease.request, None, &context.patience());
+            let why = match renewed.map_err(|error| context.explain(error))? {
+                Renewal::Extended | Renewal::Healed => {
+                    lease.extend(sent);
+                    continue;
+                }
+                Renewal::Lost(Some(now)) => lost_to(Some(&now)),
+                Renewal::Lost(None) | Renewal::Released => "nobody holds it any more".to_owned(),
+            };
+            return Err(not_started(&format!("lost '{}': {why}", lease.request.key)));
+        }
+        Ok(())
+    }
+}
+
+type Report = Box<dyn FnMut(Progress) + Send>;
+
+/// Renews leases until it is dropped.
+pub struct Meanwhile {
+    _keeper: Keeper<Report>,
+    losses: UnixStream,
+}
+
+impl Meanwhile {
+    /// An error when a lock is lost.
+    pub fn check(&self) -> anyhow::Result<()> {
+        let mut lost = String::new();
+        // Until its end, which is there when a loss was told, or nothing.
+        let told = self.losses.set_nonblocking(true).and_then(|()| (&self.losses).read_to_string(&mut lost));
+        if told.is_err() || lost.is_empty() { Ok(()) } else { Err(not_started(&lost)) }
+    }
+}
+
+impl AsFd for Meanwhile {
+    /// Readable when a lock is lost.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.losses.as_fd()
+    }
+}
+
+fn not_started(lost: &str) -> anyhow::Error {
+    Failed { code: LOST, why: format!("{lost}; nothing was started") }.into()
+}
