@@ -4,6 +4,7 @@
 mod harness;
 
 mod account;
+mod breaking;
 mod doctor;
 mod github;
 mod input;
