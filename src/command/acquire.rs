@@ -1,7 +1,6 @@
 use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::path::Path;
-use std::time::Duration;
 
 use anyhow::Context as _;
 use serde_json::{Value, json};
@@ -9,13 +8,13 @@ use serde_json::{Value, json};
 use super::Outcome;
 use super::context::Context;
 use super::enclosing::lines;
-use super::failure::{Failed, NOT_HELD, Usage};
+use super::failure::{Failed, NOT_HELD, Usage, cannot};
 use super::github::Workflow;
 use super::keeping::Attendant;
 use super::owner;
 use super::taking::Taking;
 use crate::cli::{AcquireArgs, Format};
-use crate::lock::{Lease, OwnerToken, Patience, Ttl};
+use crate::lock::{Lease, OwnerToken, Ttl};
 use crate::process::{Signals, stdout_was_closed};
 
 /// Takes the locks and hands out their owner token.
@@ -29,7 +28,7 @@ pub fn acquire(args: AcquireArgs, context: &Context) -> anyhow::Result<Outcome> 
         Some(pid) => Some(Attendant::start(pid, &args, &mut taking, context)?),
         None => None,
     };
-    let mut signals = Signals::listen()?;
+    let mut signals = Signals::listen().map_err(cannot("listen for signals"))?;
     let mut store = context.open_store();
     let leases = match taking.take(store.as_mut(), &mut signals, keeper.as_ref().map(AsFd::as_fd), context)? {
         Ok(leases) => leases,
@@ -48,7 +47,7 @@ pub fn acquire(args: AcquireArgs, context: &Context) -> anyhow::Result<Outcome> 
     }
     drop(keeper);
     // Nobody knows the token, so nobody could give the locks back.
-    let _ = store.withdraw(&taking.requests, &Patience::of(Duration::from_secs(1)));
+    taking.withdraw(store.as_mut());
     handed_out?;
     Ok(interrupted.map_or(Outcome::SUCCESS, |arrived| Outcome::Signal(arrived.signal)))
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::context::Context;
 use super::enclosing::Enclosing;
-use super::failure::{self, Failed, LOST};
+use super::failure::{Failed, LOST, cannot};
 use super::loss::loss;
 use crate::clock::BootTime;
 use crate::lock::{Keeper, Lease, Progress, Renewal, Request, Store};
@@ -49,7 +49,7 @@ impl Around {
         if self.by_hand.is_empty() {
             return Ok(None);
         }
-        let pair = || UnixStream::pair().map_err(|error| failure::of_the_system("make a socket", &error));
+        let pair = || UnixStream::pair().map_err(cannot("make a line to the keeper"));
         let (losses, mut tell) = pair()?;
         let report = move |progress: Progress| {
             if let Some((lease, why)) = loss(&progress) {

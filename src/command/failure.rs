@@ -49,9 +49,9 @@ pub fn report(error: &anyhow::Error) -> Outcome {
     Outcome::Exit(code(error))
 }
 
-/// The system lacks what redlock needs for doing `what`.
-pub fn of_the_system(what: &str, error: &io::Error) -> anyhow::Error {
-    Failed { code: UNREACHABLE, why: format!("cannot {what}: {error}") }.into()
+/// The system lacks what redlock needs to do `what`.
+pub fn cannot(what: &str) -> impl FnOnce(io::Error) -> anyhow::Error {
+    move |error| Failed { code: UNREACHABLE, why: format!("cannot {what}: {error}") }.into()
 }
 
 /// What was asked for could not be printed.

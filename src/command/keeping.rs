@@ -9,14 +9,15 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde::{Deserialize, Serialize};
 
 use super::context::Context;
-use super::failure::{BUG, BUSY, Failed, Usage};
+use super::failure::{BUG, BUSY, Failed, Usage, cannot};
+use super::loss::loss;
 use super::notice::{Notice, Notices};
 use super::taking::Taking;
 use super::wishes::Wishes;
 use crate::cli::{AcquireArgs, OnLost};
 use crate::clock::{BootTime, Deadline};
 use crate::lock::{FencingToken, Keeper, Key, Lease, Patience, Progress, Request, Store};
-use crate::output::{Messages, lost_to, names};
+use crate::output::{Messages, names};
 use crate::process::{Line, Signals, Watched, detach};
 
 /// The keeper's name in `ps`. Not "redlock-…", so that `killall redlock` does not give the lock back.
@@ -64,11 +65,11 @@ impl Attendant {
         if on_lost == OnLost::Terminate {
             taking.reserve(taking.default_kill_after())?;
         }
-        let store = context.open_store_anywhere()?;
+        let store = context.open_store_anywhere().map_err(cannot("find out the current folder"))?;
         let stderr = watched.shared_stderr();
         let kept: Vec<BorrowedFd> =
             [Some(watched.as_fd()), stderr.as_ref().map(AsFd::as_fd)].into_iter().flatten().collect();
-        let (keeper, line) = detach(NAME, &kept, |line, signals| {
+        let keeper = detach(NAME, &kept, |line, signals| {
             let kept_by_us = |request: &Request| request.clone().kept_by(process::id(), pid as u32);
             let requests = taking.requests.iter().map(kept_by_us).collect();
             Post {
@@ -80,7 +81,8 @@ impl Attendant {
                 reserve: taking.reserve,
             }
             .serve(requests, store);
-        })?;
+        });
+        let (keeper, line) = keeper.map_err(cannot("start the keeper"))?;
         let requests = std::mem::take(&mut taking.requests).into_iter();
         taking.requests = requests.map(|request| request.kept_by(keeper, pid as u32)).collect();
         Ok(Attendant { line, watched })
@@ -279,19 +281,14 @@ fn cancel(store: &mut dyn Store, requests: &[Request]) {
 
 /// Runs in the thread that renews.
 fn tell(losses: &Line, progress: &Progress) {
-    let (lease, how, deadline) = match progress {
-        Progress::Renewed(_) | Progress::Healed(..) | Progress::Failed(..) => return,
-        Progress::Released(lease) => (lease, None, lease.deadline()),
-        Progress::Lost(lease, now_held) => {
-            // Another holds it already, or it was broken: then the next one waits for the end of the lease.
-            let broken = now_held.is_some_and(|now| now.broken);
-            let deadline = if broken { lease.deadline() } else { BootTime::now() };
-            (lease, Some(lost_to(*now_held)), deadline)
+    let Some((lease, why)) = loss(progress) else { return };
+    let (how, deadline) = match progress {
+        Progress::Released(_) => (None, lease.deadline()),
+        // Another holds it already, or it was broken: then the next one waits for the end of the lease.
+        Progress::Lost(_, now_held) if !now_held.is_some_and(|now| now.broken) => {
+            (Some(why), BootTime::now())
         }
-        Progress::Expired(lease) => {
-            let how = "no renewal came through before its lease ended";
-            (lease, Some(how.to_owned()), lease.deadline())
-        }
+        _ => (Some(why), lease.deadline()),
     };
     losses.send(&Loss { key: lease.request.key.to_string(), how, deadline: deadline.as_nanos() });
 }

@@ -19,6 +19,8 @@ mod renew;
 mod run;
 mod status;
 mod taking;
+mod telling;
+mod watch;
 mod wishes;
 
 use clap::parser::ValueSource;

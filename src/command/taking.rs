@@ -8,15 +8,19 @@ use nix::unistd::geteuid;
 
 use super::Outcome;
 use super::context::Context;
-use super::failure::{BUSY, CONFIGURATION, Failed, UNREACHABLE, Usage};
+use super::failure::{BUSY, CONFIGURATION, Failed, UNREACHABLE, Usage, cannot};
 use crate::account::ACCOUNT;
 use crate::cli::LockArgs;
 use crate::config::{Config, WaitSetting};
 use crate::lock::{
-    DurationText, Key, Kind, Lease, Metadata, NotTaken, OwnerToken, Request, Store, Ttl, Wait, acquire,
+    DurationText, Key, Kind, Lease, Metadata, NotTaken, OwnerToken, Patience, Request, Store, Ttl, Wait,
+    acquire,
 };
 use crate::output::{WaitDisplay, busy, names};
 use crate::process::Signals;
+
+/// A person may wait for the prompt.
+const WITHDRAWAL: Duration = Duration::from_secs(1);
 
 /// How locks are to be taken.
 pub struct Taking {
@@ -97,6 +101,12 @@ impl Taking {
         names(self.requests.iter().map(|request| &request.key))
     }
 
+    /// Gives back what nobody used.
+    pub fn withdraw(&self, store: &mut dyn Store) {
+        // An unreachable store frees the locks when their leases end.
+        let _ = store.withdraw(&self.requests, &Patience::of(WITHDRAWAL));
+    }
+
     /// Takes the locks, or says how to end. A signal ends the waiting, and so does `also` when it is readable.
     pub fn take(
         &self,
@@ -106,7 +116,8 @@ impl Taking {
         context: &Context,
     ) -> anyhow::Result<Result<Vec<Lease>, Outcome>> {
         let names = self.names();
-        let either = also.map(|also| signals.or(also)).transpose()?;
+        let either = also.map(|also| signals.or(also)).transpose();
+        let either = either.map_err(cannot("wait for two things at once"))?;
         let interrupt = either.as_ref().map_or(signals.as_fd(), AsFd::as_fd);
         let mut display = WaitDisplay::new(context.messages);
         let taken =

@@ -21,7 +21,7 @@ pub(crate) use entry::start_with;
 pub use guard::Leftovers;
 pub use inherited::{forbid_core_dumps, stdout_was_closed, take_over};
 pub use job::{Control, Event, Job, NotStarted};
-pub use signals::{Signals, die_of};
+pub use signals::{Arrived, Signals, die_of};
 pub use tree::is_below;
 pub use watched::Watched;
 pub use wire::{Ended, Line, Status};

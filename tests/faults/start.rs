@@ -135,3 +135,13 @@ fn a_guard_that_does_not_listen() {
     // On a busy machine a renewal may be late.
     assert!(["150ms", "300ms", "600ms"].into_iter().any(renewed));
 }
+
+/// What the system lacks is no bug of redlock's.
+#[test]
+fn without_descriptors() {
+    let store = Store::local();
+    let run = ["--nofile=4", PROGRAM, "run", "-k", "X", "--", "echo", "ran"];
+    let run = store.reached_by(Redlock::under("prlimit", &run)).run().expect(69);
+    assert!(run.line().contains("cannot start the guard of the job: Too many open files"), "{run:?}");
+    assert!(run.stdout.is_empty(), "{run:?}");
+}
