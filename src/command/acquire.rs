@@ -80,8 +80,16 @@ impl<'a> Locks<'a> {
 /// Where the owner token goes.
 enum Target<'a> {
     File(&'a Path),
-    Stdout(Format),
+    Stdout(Text),
     Workflow(Workflow),
+}
+
+/// What is printed.
+#[derive(Clone, Copy)]
+enum Text {
+    Token,
+    Exports,
+    Json,
 }
 
 impl Target<'_> {
@@ -96,8 +104,10 @@ impl Target<'_> {
             return Err(Usage::new(why).into());
         }
         Ok(match args.format {
+            Format::Token => Target::Stdout(Text::Token),
+            Format::Env => Target::Stdout(Text::Exports),
+            Format::Json => Target::Stdout(Text::Json),
             Format::Github => Target::Workflow(Workflow::of_environment()?),
-            format => Target::Stdout(format),
         })
     }
 
@@ -106,22 +116,22 @@ impl Target<'_> {
             Target::File(path) => {
                 owner::write(path, locks.token).with_context(|| format!("gave {} back", locks.names))
             }
-            Target::Stdout(format) => print(*format, locks),
+            Target::Stdout(text) => print(*text, locks),
             Target::Workflow(workflow) => workflow.tell(locks),
         }
     }
 }
 
-fn print(format: Format, locks: &Locks) -> anyhow::Result<()> {
+fn print(text: Text, locks: &Locks) -> anyhow::Result<()> {
     let token = locks.token.expose();
-    let text = match format {
-        Format::Token | Format::Github => format!("{token}\n"),
-        Format::Env => format!(
+    let text = match text {
+        Text::Token => format!("{token}\n"),
+        Text::Exports => format!(
             "export REDLOCK_KEY={} REDLOCK_TOKEN={token} REDLOCK_FENCE={}\n",
             quoted(&locks.keys),
             quoted(&locks.fences)
         ),
-        Format::Json => json(locks).to_string() + "\n",
+        Text::Json => json(locks).to_string() + "\n",
     };
     let mut stdout = io::stdout();
     let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
