@@ -13,12 +13,15 @@ use super::github::Workflow;
 use super::keeping::Attendant;
 use super::owner;
 use super::taking::Taking;
-use crate::cli::{AcquireArgs, Format};
+use crate::cli::{AcquireArgs, Format, Given};
 use crate::lock::{Lease, OwnerToken, Ttl};
 use crate::process::{Signals, stdout_was_closed};
 
 /// Takes the locks and hands out their owner token.
-pub fn acquire(args: AcquireArgs, context: &Context) -> anyhow::Result<Outcome> {
+pub fn acquire(args: AcquireArgs, given: Given, context: &Context) -> anyhow::Result<Outcome> {
+    if args.while_pid.is_none() && given.has("on_lost") {
+        return Err(Usage::new("--on-lost needs --while-pid: without it nobody looks after the lock").into());
+    }
     let name = args
         .while_pid
         .map_or("redlock acquire".to_owned(), |pid| format!("redlock acquire --while-pid {pid}"));
