@@ -229,6 +229,19 @@ impl Config {
         })
     }
 
+    pub fn ttl(&self, flag: Option<Ttl>) -> Ttl {
+        flag.or(self.ttl).unwrap_or(Ttl::DEFAULT)
+    }
+
+    /// How long a job has from SIGTERM to its end.
+    pub fn kill_after(&self, flag: Option<DurationText>, ttl: Ttl) -> Duration {
+        flag.or(self.kill_after).map_or(ttl.default_kill_after(), |text| text.0)
+    }
+
+    pub fn replicas(&self, flag: Option<u8>) -> u8 {
+        flag.or(self.replicas).unwrap_or(0)
+    }
+
     pub fn connect_timeout(&self, global: &GlobalArgs) -> Result<Duration, ConfigError> {
         let timeout =
             global.connect_timeout.or(self.connect_timeout).map_or(DEFAULT_CONNECT_TIMEOUT, |text| text.0);

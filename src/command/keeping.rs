@@ -63,7 +63,7 @@ impl Attendant {
         })?;
         let on_lost = args.on_lost.or(context.config.on_lost).unwrap_or_default();
         if on_lost == OnLost::Terminate {
-            taking.reserve(taking.default_kill_after())?;
+            taking.reserve(taking.ttl.default_kill_after())?;
         }
         let store = context.open_store_anywhere().map_err(cannot("find out the current folder"))?;
         let stderr = watched.shared_stderr();

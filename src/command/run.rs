@@ -76,8 +76,7 @@ impl Plan {
         if let Some(code) = args.conflict_exit_code.or(config.conflict_exit_code) {
             taking.conflict_exit_code = code;
         }
-        let kill_after = args.kill_after.or(config.kill_after);
-        let kill_after = kill_after.map_or_else(|| taking.default_kill_after(), |text| text.0);
+        let kill_after = config.kill_after(args.kill_after, taking.ttl);
         taking.reserve(kill_after)?;
         let mut words = args.command.into_iter();
         let first = words.next().unwrap_or_default();

@@ -38,7 +38,7 @@ pub struct Taking {
 impl Taking {
     pub fn new(args: &LockArgs, context: &Context, command_line: &str) -> anyhow::Result<Taking> {
         let config = &context.config;
-        let ttl = args.ttl.or(config.ttl).unwrap_or(Ttl::DEFAULT);
+        let ttl = config.ttl(args.ttl);
         let min_hold = args.min_hold.or(config.min_hold).map_or(Duration::ZERO, |text| text.0);
         let label = args.label.as_deref().or(config.label.as_deref()).unwrap_or(command_line);
         if min_hold >= ttl.validity() && !min_hold.is_zero() {
@@ -50,7 +50,7 @@ impl Taking {
         if let Some(advice) = context.server.advice() {
             context.messages.warning(advice);
         }
-        let replicas = args.replicas.or(config.replicas).unwrap_or(0);
+        let replicas = config.replicas(args.replicas);
         if replicas > 0
             && let Some(what) = context.server.without_replicas()
         {
@@ -70,11 +70,6 @@ impl Taking {
             (_, None, None | Some(WaitSetting::Forever(false))) => Wait::No,
         };
         Ok(Taking { requests, token, ttl, wait, conflict_exit_code: BUSY, reserve: Duration::ZERO })
-    }
-
-    /// How long a job has from SIGTERM to its end, when nobody says it.
-    pub fn default_kill_after(&self) -> Duration {
-        self.ttl.default_kill_after()
     }
 
     /// Reserves the time that stopping the job takes, out of the lease.
