@@ -10,7 +10,7 @@ use super::context::Context;
 use super::enclosing::lines;
 use super::failure::{Failed, NOT_HELD, Usage, cannot};
 use super::github::Workflow;
-use super::keeping::Attendant;
+use super::keeper::KeeperProcess;
 use super::owner;
 use super::taking::Taking;
 use crate::cli::{AcquireArgs, Format, Given};
@@ -28,7 +28,7 @@ pub fn acquire(args: AcquireArgs, given: Given, context: &Context) -> anyhow::Re
     let mut taking = Taking::new(&args.lock, context, &name)?;
     let target = Target::new(&args)?;
     let keeper = match args.while_pid {
-        Some(pid) => Some(Attendant::start(pid, &args, &mut taking, context)?),
+        Some(pid) => Some(KeeperProcess::start(pid, &args, &mut taking, context)?),
         None => None,
     };
     let mut signals = Signals::listen().map_err(cannot("listen for signals"))?;
@@ -36,7 +36,7 @@ pub fn acquire(args: AcquireArgs, given: Given, context: &Context) -> anyhow::Re
     let leases = match taking.take(store.as_mut(), &mut signals, keeper.as_ref().map(AsFd::as_fd), context)? {
         Ok(leases) => leases,
         Err(outcome) => {
-            keeper.iter().try_for_each(Attendant::check)?;
+            keeper.iter().try_for_each(KeeperProcess::check)?;
             return Ok(outcome);
         }
     };
@@ -45,7 +45,7 @@ pub fn acquire(args: AcquireArgs, given: Given, context: &Context) -> anyhow::Re
     store.settle();
     let interrupted = signals.next();
     if handed_out.is_ok() && interrupted.is_none() {
-        keeper.iter().for_each(Attendant::go_on);
+        keeper.iter().for_each(KeeperProcess::go_on);
         return Ok(Outcome::SUCCESS);
     }
     drop(keeper);

@@ -10,7 +10,7 @@ mod doctor;
 mod enclosing;
 mod failure;
 mod github;
-mod keeping;
+mod keeper;
 mod loss;
 mod notice;
 mod owner;

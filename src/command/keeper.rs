@@ -23,8 +23,8 @@ use crate::process::{Line, Signals, Watched, detach};
 /// The keeper's name in `ps`. Not "redlock-…", so that `killall redlock` does not give the lock back.
 const NAME: &std::ffi::CStr = c"lock-keeper";
 
-/// The keeper's process, as `redlock acquire` sees it. It ends without [`Attendant::go_on`].
-pub struct Attendant {
+/// The keeper's process, as `redlock acquire` sees it. It ends without [`KeeperProcess::go_on`].
+pub struct KeeperProcess {
     line: Line,
     watched: Watched,
 }
@@ -47,7 +47,7 @@ enum Answer {
     Keeping,
 }
 
-impl Attendant {
+impl KeeperProcess {
     /// Starts the keeper, before the lock is taken and any thread is started, and makes it the holder in
     /// the request.
     pub fn start(
@@ -55,7 +55,7 @@ impl Attendant {
         args: &AcquireArgs,
         taking: &mut Taking,
         context: &Context,
-    ) -> anyhow::Result<Attendant> {
+    ) -> anyhow::Result<KeeperProcess> {
         let watched = Watched::open(pid).map_err(|error| {
             Usage::new(format!(
                 "{error}; --while-pid takes the pid of a running process of yours, in a script $$"
@@ -72,7 +72,7 @@ impl Attendant {
         let keeper = detach(NAME, &kept, |line, signals| {
             let kept_by_us = |request: &Request| request.clone().kept_by(process::id(), pid as u32);
             let requests = taking.requests.iter().map(kept_by_us).collect();
-            Post {
+            Service {
                 line,
                 signals,
                 watched: &watched,
@@ -85,7 +85,7 @@ impl Attendant {
         let (keeper, line) = keeper.map_err(cannot("start the keeper"))?;
         let requests = std::mem::take(&mut taking.requests).into_iter();
         taking.requests = requests.map(|request| request.kept_by(keeper, pid as u32)).collect();
-        Ok(Attendant { line, watched })
+        Ok(KeeperProcess { line, watched })
     }
 
     /// Hands the leases over; from here on they are renewed.
@@ -116,21 +116,21 @@ impl Attendant {
     }
 }
 
-impl AsFd for Attendant {
+impl AsFd for KeeperProcess {
     /// Readable when the process for which the lock is taken has ended.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.watched.as_fd()
     }
 }
 
-impl Drop for Attendant {
+impl Drop for KeeperProcess {
     fn drop(&mut self) {
         self.line.send(&Order::Dismissed);
     }
 }
 
 /// What the keeper's process has.
-struct Post<'a> {
+struct Service<'a> {
     line: Line,
     signals: Signals,
     watched: &'a Watched,
@@ -160,7 +160,7 @@ struct Kept {
 
 type Report = Box<dyn FnMut(Progress) + Send>;
 
-impl Post<'_> {
+impl Service<'_> {
     /// Waits for the leases, keeps them, and gives them back.
     fn serve(mut self, requests: Vec<Request>, mut store: Box<dyn Store>) {
         let (fences, sent) = match self.line.receive() {
@@ -184,13 +184,13 @@ impl Post<'_> {
             return;
         }
         self.line.send(&Answer::Keeping);
-        if self.attend(&mut keeper, locks, &losses) {
+        if self.keep(&mut keeper, locks, &losses) {
             keeper.finish(&mut Wishes { signals: self.signals, told: true });
         }
     }
 
     /// Waits until there is nothing to keep any more. `false` when nothing is to be given back.
-    fn attend(&mut self, keeper: &mut Keeper<Report>, mut locks: Vec<Kept>, losses: &Line) -> bool {
+    fn keep(&mut self, keeper: &mut Keeper<Report>, mut locks: Vec<Kept>, losses: &Line) -> bool {
         let mut gone_on = false;
         // What may still run after the loss of the last one has until then.
         let mut until = BootTime::now();
