@@ -1,9 +1,7 @@
 //! The locks of ours that are held around a run.
 
-use std::io::{Read, Write};
-use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::time::Duration;
 
 use super::context::Context;
@@ -49,17 +47,18 @@ impl Around {
         if self.by_hand.is_empty() {
             return Ok(None);
         }
-        let pair = || UnixStream::pair().map_err(cannot("make a line to the keeper"));
-        let (losses, mut tell) = pair()?;
+        let line = UnixStream::pair().map_err(cannot("make a line to the keeper"))?;
+        let (losses, tell) = UnixDatagram::pair().map_err(cannot("make a line from the keeper"))?;
+        losses.set_nonblocking(true).map_err(cannot("listen to the keeper"))?;
         let report = move |progress: Progress| {
             if let Some((lease, why)) = loss(&progress) {
-                let _ = write!(tell, "lost '{}' while the others were waited for: {why}", lease.request.key);
-                let _ = tell.shutdown(Shutdown::Write);
+                let lost = format!("lost '{}' while the others were waited for: {why}", lease.request.key);
+                let _ = tell.send(lost.as_bytes());
             }
         };
         // The one who waits for the rest is busy with its own store.
         let store = context.open_store();
-        let keeper = Keeper::new(store, self.by_hand.clone(), pair()?, reserve, Box::new(report) as Report);
+        let keeper = Keeper::new(store, self.by_hand.clone(), line, reserve, Box::new(report) as Report);
         Ok(Some(Meanwhile { _keeper: keeper.start(), losses }))
     }
 
@@ -87,16 +86,17 @@ type Report = Box<dyn FnMut(Progress) + Send>;
 /// Renews leases until it is dropped.
 pub struct Meanwhile {
     _keeper: Keeper<Report>,
-    losses: UnixStream,
+    losses: UnixDatagram,
 }
 
 impl Meanwhile {
     /// An error when a lock is lost.
     pub fn check(&self) -> anyhow::Result<()> {
-        let mut lost = String::new();
-        // Until its end, which is there when a loss was told, or nothing.
-        let told = self.losses.set_nonblocking(true).and_then(|()| (&self.losses).read_to_string(&mut lost));
-        if told.is_err() || lost.is_empty() { Ok(()) } else { Err(not_started(&lost)) }
+        let mut lost = [0; 4096];
+        match self.losses.recv(&mut lost) {
+            Ok(length) => Err(not_started(&String::from_utf8_lossy(&lost[..length]))),
+            Err(_) => Ok(()),
+        }
     }
 }
 
