@@ -12,7 +12,7 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer};
 use thiserror::Error;
 
-use crate::account::ACCOUNT;
+use crate::account;
 use crate::cli::{Color, GlobalArgs, Leftovers, OnLost};
 use crate::lock::{DurationText, Ttl};
 use crate::store::{Login, Roots, ServerUrl, TlsFiles};
@@ -155,11 +155,17 @@ impl Config {
     ///
     /// A file cannot be read or understood, or has a password and can be read by others.
     pub fn load(global: &GlobalArgs) -> Result<Config, ConfigError> {
-        let user = match (&global.config, ACCOUNT.as_ref().map(|user| &user.home)) {
-            (Some(path), _) => read(path)?
+        let user = match &global.config {
+            Some(path) => read(path)?
                 .ok_or_else(|| ConfigError(format!("there is no configuration file {}", path.display())))?,
-            (None, Some(home)) => read(&home.join(".config/redlock/config.toml"))?.unwrap_or_default(),
-            (None, None) => Config::default(),
+            None => match account::home() {
+                Ok(Some(home)) => read(&home.join(".config/redlock/config.toml"))?.unwrap_or_default(),
+                Ok(None) => Config::default(),
+                // It may name another server.
+                Err(why) => {
+                    return Err(ConfigError(format!("{why}; name the configuration file with --config")));
+                }
+            },
         };
         Ok(user.over(read(Path::new(SYSTEM_FILE))?.unwrap_or_default()))
     }
@@ -236,6 +242,19 @@ impl Config {
                 roots: Roots::named(),
             },
         })
+    }
+
+    pub fn ttl(&self, flag: Option<Ttl>) -> Ttl {
+        flag.or(self.ttl).unwrap_or(Ttl::DEFAULT)
+    }
+
+    /// How long a job has from SIGTERM to its end.
+    pub fn kill_after(&self, flag: Option<DurationText>, ttl: Ttl) -> Duration {
+        flag.or(self.kill_after).map_or(ttl.default_kill_after(), |text| text.0)
+    }
+
+    pub fn replicas(&self, flag: Option<u8>) -> u8 {
+        flag.or(self.replicas).unwrap_or(0)
     }
 
     /// How long one exchange with the store may take, by default 5 s.
