@@ -5,8 +5,7 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use clap::builder::FalseyValueParser;
-use clap::parser::ValueSource;
-use clap::{ArgAction, ArgMatches, Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use serde::Deserialize;
 
@@ -45,20 +44,6 @@ pub enum Command {
     Break(BreakArgs),
     Doctor(DoctorArgs),
     Completions(CompletionsArgs),
-}
-
-/// Which options the command line itself gives. For clap a value in the environment is as good as one.
-#[derive(Clone, Copy)]
-pub struct Given<'a>(Option<&'a ArgMatches>);
-
-impl Given<'_> {
-    pub fn in_matches(matches: &ArgMatches) -> Given<'_> {
-        Given(matches.subcommand().map(|(_, matches)| matches))
-    }
-
-    pub fn has(self, option: &str) -> bool {
-        self.0.is_some_and(|matches| matches.value_source(option) == Some(ValueSource::CommandLine))
-    }
 }
 
 #[derive(Debug, Args)]

@@ -10,10 +10,11 @@ use super::context::Context;
 use super::enclosing::lines;
 use super::failure::{Failed, NOT_HELD, Usage, cannot};
 use super::github::Workflow;
+use super::given::Given;
 use super::keeper::KeeperProcess;
 use super::owner;
 use super::taking::Taking;
-use crate::cli::{AcquireArgs, Format, Given};
+use crate::cli::{AcquireArgs, Format};
 use crate::lock::{Lease, OwnerToken, Ttl};
 use crate::process::{Signals, stdout_was_closed};
 

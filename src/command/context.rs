@@ -2,7 +2,8 @@ use std::io::IsTerminal;
 use std::time::Duration;
 
 use super::failure::{Failed, UNREACHABLE, Usage};
-use crate::cli::{Color, Given, GlobalArgs};
+use super::given::Given;
+use crate::cli::{Color, GlobalArgs};
 use crate::config::Config;
 use crate::lock::{Finding, Level, Patience, Store, StoreError, Terms};
 use crate::output::Messages;

@@ -10,6 +10,7 @@ mod doctor;
 mod enclosing;
 mod failure;
 mod github;
+mod given;
 mod keeper;
 mod loss;
 mod notice;
@@ -29,7 +30,8 @@ use std::ffi::OsString;
 use clap::{ArgMatches, CommandFactory, FromArgMatches};
 
 use self::context::Context;
-use crate::cli::{Cli, Command, Given};
+use self::given::Given;
+use crate::cli::{Cli, Command};
 use crate::process;
 
 /// How redlock ends.
