@@ -51,8 +51,10 @@ pub fn acquire(args: AcquireArgs, given: Given, context: &Context) -> anyhow::Re
     }
     drop(keeper);
     // Nobody knows the token, so nobody could give the locks back.
-    taking.withdraw(store.as_mut());
-    handed_out?;
+    if let Err(error) = handed_out {
+        return Err(taking.withdraw_after(error, store.as_mut()));
+    }
+    let _ = taking.withdraw(store.as_mut());
     Ok(interrupted.map_or(Outcome::SUCCESS, |arrived| Outcome::Signal(arrived.signal)))
 }
 

@@ -1,5 +1,6 @@
 //! The locks of ours that are held around a run.
 
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::time::Duration;
@@ -8,8 +9,9 @@ use super::context::Context;
 use super::enclosing::Enclosing;
 use super::failure::{Failed, LOST, cannot};
 use super::loss::loss;
-use crate::clock::BootTime;
-use crate::lock::{Keeper, Lease, Progress, Renewal, Request, Store};
+use super::telling::tell_of_heal;
+use crate::clock::{BootTime, Deadline};
+use crate::lock::{Keeper, Lease, Patience, Progress, Renewal, Request, Store, StoreError};
 use crate::output::lost_to;
 
 /// As the store confirms them.
@@ -25,6 +27,7 @@ impl Around {
     pub fn find(
         requests: &mut Vec<Request>,
         store: &mut dyn Store,
+        interrupt: BorrowedFd,
         context: &Context,
     ) -> anyhow::Result<Around> {
         let mut around = Around { kept: Vec::new(), by_hand: Vec::new() };
@@ -33,7 +36,7 @@ impl Around {
                 requests.push(request);
                 continue;
             };
-            match enclosing.borrow(&request, store, context)? {
+            match enclosing.borrow(&request, store, interrupt, context)? {
                 Some(lease) if enclosing.is_kept() => around.kept.push(lease),
                 Some(lease) => around.by_hand.push(lease),
                 None => requests.push(request),
@@ -50,7 +53,11 @@ impl Around {
         let line = UnixStream::pair().map_err(cannot("make a line to the keeper"))?;
         let (losses, tell) = UnixDatagram::pair().map_err(cannot("make a line from the keeper"))?;
         losses.set_nonblocking(true).map_err(cannot("listen to the keeper"))?;
+        let messages = context.messages;
         let report = move |progress: Progress| {
+            if let Progress::Healed(lease, gone) = progress {
+                tell_of_heal(messages, lease, gone);
+            }
             if let Some((lease, why)) = loss(&progress) {
                 let lost = format!("lost '{}' while the others were waited for: {why}", lease.request.key);
                 let _ = tell.send(lost.as_bytes());
@@ -59,16 +66,41 @@ impl Around {
         // The one who waits for the rest is busy with its own store.
         let store = context.open_store();
         let keeper = Keeper::new(store, self.by_hand.clone(), line, reserve, Box::new(report) as Report);
-        Ok(Some(Meanwhile { _keeper: keeper.start(), losses }))
+        let keeper = keeper.start();
+        if keeper.start_at().is_some() {
+            let none = io::Error::from(io::ErrorKind::WouldBlock);
+            return Err(cannot("start a thread that renews the lock taken by hand")(none));
+        }
+        Ok(Some(Meanwhile { _keeper: keeper, losses }))
     }
 
-    /// Renews those that were taken by hand once more, after the wait for the rest: nothing starts without them.
-    pub fn confirm(&mut self, store: &mut dyn Store, context: &Context) -> anyhow::Result<()> {
+    /// Renews those that were taken by hand once more, after the wait for the rest: nothing starts without them. A
+    /// store that does not answer is asked again, until one of the leases is over, or the patience.
+    pub fn confirm(
+        &mut self,
+        until: Deadline,
+        store: &mut dyn Store,
+        interrupt: BorrowedFd,
+        context: &Context,
+    ) -> anyhow::Result<()> {
+        let until = until.min(Deadline::after(context.attempt));
+        let patience = Patience { until, interrupt: Some(interrupt) };
         for lease in &mut self.by_hand {
-            let sent = BootTime::now();
-            let renewed = store.renew(&lease.request, None, &context.patience());
-            let why = match renewed.map_err(|error| context.explain(error))? {
-                Renewal::Extended | Renewal::Healed => {
+            let (sent, renewal) = loop {
+                let sent = BootTime::now();
+                match store.renew(&lease.request, None, &patience) {
+                    Err(StoreError::Unreachable { .. }) if !until.has_passed() => patience.pause(RETRY),
+                    other => break (sent, other),
+                }
+                .map_err(|error| context.explain(error))?;
+            };
+            let why = match renewal.map_err(|error| context.explain(error))? {
+                Renewal::Healed => {
+                    tell_of_heal(context.messages, lease, sent.since(lease.renewed()));
+                    lease.extend(sent);
+                    continue;
+                }
+                Renewal::Extended => {
                     lease.extend(sent);
                     continue;
                 }
@@ -80,6 +112,9 @@ impl Around {
         Ok(())
     }
 }
+
+/// Between two attempts to reach a store that does not answer.
+const RETRY: Duration = Duration::from_millis(100);
 
 type Report = Box<dyn FnMut(Progress) + Send>;
 

@@ -1,13 +1,14 @@
 //! What a job finds in its environment, and the locks of the jobs around us that stand there.
 
 use std::env;
+use std::os::fd::BorrowedFd;
 
 use serde::{Deserialize, Serialize};
 
 use super::context::Context;
 use super::failure::{CONFIGURATION, Failed};
 use crate::clock::BootTime;
-use crate::lock::{FencingToken, Key, Lease, Renewal, Request, Store};
+use crate::lock::{FencingToken, Key, Lease, Patience, Renewal, Request, Store};
 use crate::process::is_below;
 
 const KEY: &str = "REDLOCK_KEY";
@@ -42,12 +43,13 @@ impl Enclosing {
         &self,
         request: &Request,
         store: &mut dyn Store,
+        interrupt: BorrowedFd,
         context: &Context,
     ) -> anyhow::Result<Option<Lease>> {
         let Ok(token) = self.token.parse() else { return Ok(None) };
         let request = Request { token, ..request.clone() };
         let sent = BootTime::now();
-        let patience = context.patience();
+        let patience = Patience::or_interrupt(context.attempt, interrupt);
         let held = if self.is_kept() {
             store.check(&request.key, &request.token, &patience).map(|left| left.is_some())
         } else {

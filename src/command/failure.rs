@@ -59,7 +59,8 @@ pub fn of_printing(error: &io::Error) -> anyhow::Error {
     Failed { code: NOT_PRINTED, why: format!("cannot write to standard output: {error}") }.into()
 }
 
-fn code(error: &anyhow::Error) -> u8 {
+/// The exit status that an error means.
+pub fn code(error: &anyhow::Error) -> u8 {
     for cause in error.chain() {
         if let Some(failed) = cause.downcast_ref::<Failed>() {
             return failed.code;

@@ -29,7 +29,11 @@ pub fn run(args: RunArgs, context: &Context) -> anyhow::Result<Outcome> {
     let finish = UnixStream::pair().map_err(cannot("make a line to the keeper"))?;
     let mut store = context.open_store();
 
-    let mut around = Around::find(&mut plan.taking.requests, store.as_mut(), context)?;
+    let around = Around::find(&mut plan.taking.requests, store.as_mut(), signals.as_fd(), context);
+    if let Some(arrived) = signals.next() {
+        return Ok(Outcome::Signal(arrived.signal));
+    }
+    let mut around = around?;
     plan.taking.kept_alive_by(&[std::process::id(), job.guard_pid()]);
     let taken = match plan.take(&mut around, store.as_mut(), &mut signals, context)? {
         Ok(taken) => taken,
@@ -37,14 +41,13 @@ pub fn run(args: RunArgs, context: &Context) -> anyhow::Result<Outcome> {
     };
     // A signal that came between the grant and here: released, no start.
     if let Some(arrived) = signals.next() {
-        plan.taking.withdraw(store.as_mut());
+        let _ = plan.taking.withdraw(store.as_mut());
         return Ok(Outcome::Signal(arrived.signal));
     }
     let Around { kept, by_hand } = around;
     let leases = [by_hand, taken].concat();
     if let Err(failure) = plan.start(&mut job, &kept, &leases) {
-        plan.taking.withdraw(store.as_mut());
-        return Err(plan.not_started(failure));
+        return Err(plan.taking.withdraw_after(plan.not_started(failure), store.as_mut()));
     }
     let keeper = plan.keep(store, leases, finish, control.clone(), context.messages);
     let watch = Watch::new(&plan, &control, context.messages);
@@ -117,10 +120,13 @@ impl Plan {
         }
         let taken = self.taking.take(store, signals, meanwhile.as_ref().map(AsFd::as_fd), context)?;
         match &taken {
-            Ok(_) => {
-                if let Err(lost) = around.confirm(store, context) {
-                    self.taking.withdraw(store);
-                    return Err(lost);
+            Ok(leases) => {
+                let until = Lease::first_deadline(leases).minus(self.taking.reserve);
+                if let Err(lost) = around.confirm(until, store, signals.as_fd(), context) {
+                    let lost = self.taking.withdraw_after(lost, store);
+                    return signals
+                        .next()
+                        .map_or(Err(lost), |arrived| Ok(Err(Outcome::Signal(arrived.signal))));
                 }
             }
             Err(Outcome::Signal(_)) => {}
@@ -165,7 +171,7 @@ impl Plan {
             NotStarted::NotExecutable(why) => (NOT_EXECUTABLE, format!("'{name}' cannot be executed: {why}")),
             NotStarted::TooLate => {
                 let locks = &self.locks;
-                let why = "redlock was stopped, or the machine slept";
+                let why = "redlock was stopped, the machine slept, or the store was slow";
                 (
                     UNREACHABLE,
                     format!(

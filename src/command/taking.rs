@@ -8,13 +8,13 @@ use nix::unistd::geteuid;
 
 use super::Outcome;
 use super::context::Context;
-use super::failure::{BUSY, CONFIGURATION, Failed, UNREACHABLE, Usage, cannot};
+use super::failure::{self, BUSY, CONFIGURATION, Failed, UNREACHABLE, Usage, cannot};
 use crate::account::ACCOUNT;
 use crate::cli::LockArgs;
 use crate::config::{Config, WaitSetting};
 use crate::lock::{
-    DurationText, Key, Kind, Lease, Metadata, NotTaken, OwnerToken, Patience, Request, Store, Ttl, Wait,
-    acquire,
+    DurationText, Key, Kind, Lease, Metadata, NotTaken, OwnerToken, Patience, Request, Store, StoreError,
+    Ttl, Wait, acquire,
 };
 use crate::output::{WaitDisplay, busy, names};
 use crate::process::Signals;
@@ -96,10 +96,24 @@ impl Taking {
         names(self.requests.iter().map(|request| &request.key))
     }
 
-    /// Gives back what nobody used.
-    pub fn withdraw(&self, store: &mut dyn Store) {
-        // An unreachable store frees the locks when their leases end.
-        let _ = store.withdraw(&self.requests, &Patience::of(WITHDRAWAL));
+    /// Gives back what nobody used. A store that cannot be reached frees the locks when their leases end.
+    pub fn withdraw(&self, store: &mut dyn Store) -> Result<(), StoreError> {
+        store.withdraw(&self.requests, &Patience::of(WITHDRAWAL))
+    }
+
+    /// Gives back what nobody used because of this error, which says so if that cannot be done either.
+    pub fn withdraw_after(&self, error: anyhow::Error, store: &mut dyn Store) -> anyhow::Error {
+        match self.withdraw(store) {
+            Ok(()) => error,
+            Err(_) => {
+                let why = format!("{error:#}; {}", self.may_stay());
+                Failed { code: failure::code(&error), why }.into()
+            }
+        }
+    }
+
+    fn may_stay(&self) -> String {
+        format!("{} may stay locked for up to {}", self.names(), self.ttl)
     }
 
     /// Takes the locks, or says how to end. A signal ends the waiting, and so does `also` when it is readable.
@@ -153,8 +167,7 @@ impl Taking {
                 ),
             ),
             Err(NotTaken::Unresolved(error)) => {
-                let may_stay = format!("{names} may stay locked for up to {}", self.ttl);
-                failed(UNREACHABLE, format!("{:#}; {may_stay}", context.explain(error)))
+                failed(UNREACHABLE, format!("{:#}; {}", context.explain(error), self.may_stay()))
             }
             Err(NotTaken::Store(error)) => Err(context.explain(error)),
         }

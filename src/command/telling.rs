@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::loss::loss;
 use crate::cli::OnLost;
 use crate::clock::Deadline;
-use crate::lock::{DurationText, Progress};
+use crate::lock::{DurationText, Lease, Progress};
 use crate::output::Messages;
 use crate::process::Control;
 
@@ -26,11 +26,7 @@ impl Telling {
                 self.control.extend(*deadline);
                 self.messages.note(format_args!("renewed {}", self.locks));
             }
-            Progress::Healed(lease, gone) => self.messages.warning(format_args!(
-                "'{}' was gone from the store, for at most {}; nobody else was granted it, and it is held again",
-                lease.request.key,
-                DurationText(*gone)
-            )),
+            Progress::Healed(lease, gone) => tell_of_heal(self.messages, lease, *gone),
             Progress::Failed(lease, error) => self.messages.note(format_args!(
                 "could not renew '{}': {error}; {} left on its lease",
                 lease.request.key,
@@ -54,4 +50,13 @@ impl Telling {
             self.control.stop(deadline.min(Deadline::after(self.kill_after)));
         }
     }
+}
+
+/// A lock was away for a while, and is held again.
+pub fn tell_of_heal(messages: Messages, lease: &Lease, gone: Duration) {
+    messages.warning(format_args!(
+        "'{}' was gone from the store, for at most {}; nobody else was granted it, and it is held again",
+        lease.request.key,
+        DurationText(gone)
+    ));
 }

@@ -124,6 +124,7 @@ impl<R: FnMut(Progress)> Keeping<R> {
     /// Renews every lease that is not lost: one that cannot be renewed does not keep the others from it.
     fn keep_on(&mut self) {
         self.look_at_the_clock();
+        let before = self.first_deadline();
         let mut order: Vec<usize> = (0..self.leases.len()).filter(|&at| !self.leases[at].is_lost).collect();
         // Those that failed the last time come last, behind those that will not be held up.
         order.sort_by_key(|&index| self.leases[index].is_unknown);
@@ -141,15 +142,20 @@ impl<R: FnMut(Progress)> Keeping<R> {
             }
         }
         if failed {
-            return self.retry();
+            self.retry();
+        } else {
+            self.schedule();
+            self.backoff = RETRY;
         }
-        self.schedule();
-        self.backoff = RETRY;
-        if self.leases.iter().any(|held| !held.is_lost) {
-            // A lost lease keeps its end, and who relies on all of them ends with it.
-            let deadline = self.leases.iter().map(|held| held.lease.deadline()).min();
-            (self.report)(Progress::Renewed(deadline.unwrap_or(Deadline::NEVER)));
+        let deadline = self.first_deadline();
+        if deadline > before {
+            (self.report)(Progress::Renewed(deadline));
         }
+    }
+
+    /// A lost lease keeps its end, and who relies on all of them ends with it.
+    fn first_deadline(&self) -> Deadline {
+        self.leases.iter().map(|held| held.lease.deadline()).min().unwrap_or(Deadline::NEVER)
     }
 
     /// One renewal of one lease, in this share of the time for one. `false` when its outcome is unknown, `None` when

@@ -2,6 +2,7 @@ use std::fs;
 use std::io::{self, Read};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::RwLock;
 use std::time::Duration;
 
 use nix::sys::statfs::{NFS_SUPER_MAGIC, statfs};
@@ -75,6 +76,10 @@ const SECOND_VERSION: &str = "
     ) WITHOUT ROWID;
 ";
 
+/// Closing any descriptor of a file drops all locks of the process on it (fcntl(2)): nobody looks at one while
+/// another thread is in a transaction.
+static FILES: RwLock<()> = RwLock::new(());
+
 impl Database {
     /// At `path`, or at the default place for this user; touches nothing.
     pub fn new(path: Option<PathBuf>) -> Database {
@@ -144,9 +149,11 @@ impl Database {
                 let path = self.path.as_ref().map_err(|why| {
                     Failure::Store(StoreError::Unusable { store: "local:".to_owned(), why: why.clone() })
                 })?;
+                let _alone = FILES.write();
                 none.insert(Open::at(path)?)
             }
         };
+        let _among_others = FILES.read();
         let tx = open
             .connection
             .transaction_with_behavior(TransactionBehavior::Immediate)
@@ -222,7 +229,7 @@ impl Open {
             ));
         }
         let file = identity(&repair(path, folder, found).map_err(unreachable)?);
-        // Before SQLite opens the file: closing any descriptor of it drops the locks of the process.
+        // Before SQLite opens the file: see `FILES`.
         let is_ready = has_our_header(path);
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(path, flags).map_err(|error| {

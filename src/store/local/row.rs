@@ -163,6 +163,7 @@ pub fn forget(tx: &Transaction, boot: &str) -> rusqlite::Result<()> {
     let sql = "DELETE FROM lock
                WHERE key <> '' AND fence < ?1 AND (owner IS NULL OR boot <> ?2 OR until <= ?3 OR owner = ?4
                    AND NOT EXISTS (SELECT 1 FROM holder WHERE holder.key = lock.key))
+                   AND NOT EXISTS (SELECT 1 FROM waiter WHERE waiter.key = lock.key)
                RETURNING fence";
     let mut forget = tx.prepare(sql)?;
     let fences = forget.query_map(params![before, boot, now, SEVERAL], |row| row.get(0))?;
