@@ -17,3 +17,4 @@ mod scene;
 mod sentinels;
 mod server;
 mod several;
+mod torn;

@@ -18,6 +18,8 @@ pub struct Connection {
     parser: Parser,
     /// Requests whose replies have not been read.
     unanswered: usize,
+    /// Half a request was perhaps sent: nothing can follow it.
+    is_torn: bool,
     /// A reply was read: it is a Redis server.
     is_known: bool,
     /// Replies to what was sent before a query.
@@ -68,6 +70,7 @@ impl Connection {
             stream,
             parser: Parser::new(),
             unanswered: 0,
+            is_torn: false,
             is_known: false,
             passed_over: Vec::new(),
         })
@@ -101,8 +104,12 @@ impl Connection {
         self.passed_over.last()
     }
 
-    /// Sends a command without waiting for its reply.
+    /// Sends a command without waiting for its reply. When that fails, the connection is of no more use, whatever
+    /// the reason.
     pub fn send(&mut self, command: &Cmd, patience: &Patience) -> Result<(), Failure> {
+        if self.is_torn {
+            return Err(Failure::Broken("a request was not sent to its end".to_owned()));
+        }
         let packed = command.get_packed_command();
         let mut patient = Patient::new(&mut self.stream, patience);
         match patient.write_all(&packed).and_then(|()| patient.flush()) {
@@ -110,11 +117,13 @@ impl Connection {
                 self.unanswered += 1;
                 Ok(())
             }
-            // Half a request was perhaps sent: nothing can follow it.
-            Err(error) => Err(match patient.cause {
-                Some(Failure::TimedOut) | None => Failure::Broken(error.to_string()),
-                Some(failure) => failure,
-            }),
+            Err(error) => {
+                self.is_torn = true;
+                Err(match patient.cause {
+                    Some(Failure::TimedOut) | None => Failure::Broken(error.to_string()),
+                    Some(failure) => failure,
+                })
+            }
         }
     }
 
@@ -141,6 +150,11 @@ impl Connection {
             }
             (None, Err(error)) => Err(Failure::Broken(error.to_string())),
         }
+    }
+
+    /// Whether a request was cut off: what came before it is carried out, and nothing can follow.
+    pub fn is_torn(&self) -> bool {
+        self.is_torn
     }
 
     /// Whether an answer is out that was not waited for.

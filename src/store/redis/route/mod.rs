@@ -237,6 +237,7 @@ impl Route {
         match &answer {
             Ok(_) => self.nodes[node].connection = Some(connection),
             Err(Failure::Broken(_) | Failure::Denied(_) | Failure::Unusable(_)) => {}
+            Err(Failure::TimedOut | Failure::Interrupted) if connection.is_torn() => {}
             Err(Failure::TimedOut | Failure::Interrupted) => {
                 self.unanswered.truncate(MOST_UNANSWERED - 1);
                 self.unanswered.insert(0, (node, connection));
