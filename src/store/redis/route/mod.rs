@@ -9,6 +9,7 @@ use redis::{Cmd, Value};
 
 use self::guide::Guide;
 use self::persist::part_of;
+pub use self::persist::pause;
 use super::access::Access;
 use super::address::{Address, Endpoint, Servers};
 use super::cluster::Cluster;

@@ -116,7 +116,7 @@ pub fn part_of<'a>(patience: &Patience<'a>) -> Patience<'a> {
 }
 
 /// Waits for `duration`; an error when the patience ends before.
-fn pause(duration: Duration, patience: &Patience) -> Result<(), Failure> {
+pub fn pause(duration: Duration, patience: &Patience) -> Result<(), Failure> {
     let end = BootTime::after(duration);
     loop {
         let millis = end.min(patience.until).left().as_millis().min(60_000) as u16;
