@@ -4,6 +4,7 @@
 mod harness;
 
 mod answers;
+mod blame;
 mod call;
 mod connections;
 mod contenders;

@@ -286,7 +286,7 @@ impl Redis {
                 let place = Place::Key(&waiter.request.key);
                 let connection = self.route.connect_beside(place, patience)?;
                 waiter.listen_on(connection, patience).map_err(|failure| {
-                    self.route.distrust();
+                    self.route.suspect_beside();
                     self.unreachable(failure)
                 })?;
             }

@@ -150,6 +150,11 @@ impl Route {
         self.listening == self.answered || self.answered_aside
     }
 
+    /// The connection that [`Route::connect_beside`] made was of no use.
+    pub fn suspect_beside(&mut self) {
+        self.suspect(self.listening);
+    }
+
     /// The answer made no sense.
     pub fn distrust(&mut self) {
         self.nodes[self.answered].connection = None;
