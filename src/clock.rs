@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use nix::poll::PollTimeout;
 use nix::time::{ClockId, clock_gettime};
 
 /// A point on the boot clock.
@@ -50,6 +51,15 @@ impl BootTime {
 
     pub fn has_passed(self) -> bool {
         Self::now() >= self
+    }
+
+    /// For poll(2): until this point, but at most a minute, so who polls looks at the clock again.
+    pub fn poll_timeout(self) -> PollTimeout {
+        if self.has_passed() {
+            return PollTimeout::ZERO;
+        }
+        // poll(2) takes whole milliseconds, rounded down; one more keeps the loop from spinning.
+        PollTimeout::from(self.left().as_millis().saturating_add(1).min(60_000) as u16)
     }
 
     /// Nanoseconds since boot.

@@ -9,6 +9,7 @@ mod command;
 mod config;
 #[cfg(test)]
 mod documents;
+mod harmless;
 mod lock;
 mod output;
 mod process;

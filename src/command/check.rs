@@ -6,7 +6,7 @@ use super::failure::{Failed, NOT_HELD};
 use super::owner;
 use crate::cli::CheckArgs;
 use crate::clock::BootTime;
-use crate::lock::DurationText;
+use crate::lock::{DurationText, drift_over};
 
 /// Asks whether an owner token holds the locks, for some time to come.
 pub fn check(args: &CheckArgs, context: &Context) -> anyhow::Result<Outcome> {
@@ -18,8 +18,12 @@ pub fn check(args: &CheckArgs, context: &Context) -> anyhow::Result<Outcome> {
     for key in &keys {
         let left = store.check(key, &token, &context.patience()).map_err(|error| context.explain(error))?;
         let Some(left) = left else { return failed(format!("this token does not hold '{key}'")) };
+        if left == Duration::MAX {
+            context.messages.note(format_args!("'{key}' is held for ever"));
+            continue;
+        }
         // The store may have looked as early as when it was asked, with a clock that goes faster.
-        let left = left.saturating_sub(BootTime::now().since(asked) + left / 100);
+        let left = left.saturating_sub(BootTime::now().since(asked) + drift_over(left));
         if left < at_least {
             return failed(format!(
                 "'{key}' is held for {} more, not for {}",

@@ -229,8 +229,7 @@ impl Post<'_> {
         watched.extend(locks.iter().filter_map(|lock| lock.notices.as_ref()).map(AsFd::as_fd));
         let mut polled: Vec<PollFd> =
             watched.into_iter().map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
-        let millis = until.left().as_millis().saturating_add(1).min(60_000) as u16;
-        let _ = poll(&mut polled, PollTimeout::from(millis));
+        let _ = poll(&mut polled, until.poll_timeout());
     }
 
     /// Says so, and ends the process if that is wanted.

@@ -1,11 +1,12 @@
 //! What `redlock release` tells the keeper of the lock, when that is on this host: so it need not wait for its
 //! next renewal to see that there is nothing to keep, and knows that nobody took the lock away.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
+
+use uuid::{Uuid, uuid};
 
 use crate::lock::{Key, OwnerToken};
 
@@ -68,9 +69,25 @@ impl AsFd for Notices {
     }
 }
 
-/// An abstract name (unix(7)): no file is left behind. Everybody can list it, so the token is only in its hash.
+/// Of the names of keepers; drawn by lot.
+const KEEPERS: Uuid = uuid!("7930e200-2a8e-4c9c-b626-5a711bbb4b60");
+
+/// An abstract name (unix(7)): no file is left behind.
 fn address(key: &Key, token: &OwnerToken) -> io::Result<SocketAddr> {
-    let mut hasher = DefaultHasher::new();
-    (key.as_str(), token.expose()).hash(&mut hasher);
-    SocketAddr::from_abstract_name(format!("redlock-keeper-{:016x}", hasher.finish()))
+    SocketAddr::from_abstract_name(name(key, token))
+}
+
+/// A keeper and a release of different versions meet here, so this does not change. Everybody can list it, so the
+/// token is only in its hash: SHA-1, see RFC 9562, section 5.5.
+fn name(key: &Key, token: &OwnerToken) -> String {
+    // There is no line break in a key.
+    let of = format!("{key}\n{}", token.expose());
+    format!("redlock-keeper-{}", Uuid::new_v5(&KEEPERS, of.as_bytes()))
+}
+
+#[test]
+fn all_versions_meet_at_one_name() {
+    let of = |key: &str, token: &str| -> Result<String, String> { Ok(name(&key.parse()?, &token.parse()?)) };
+    let expected = "redlock-keeper-1cad97c9-bedb-5210-8932-394e11be50c9".to_owned();
+    assert_eq!(of("deploy", "68413f2f-8e0b-49a8-8a46-e268c50c52f7"), Ok(expected));
 }

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::Duration;
 
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::poll::{PollFd, PollFlags, poll};
 
 use super::{Holding, Key, Kind, Lease, OwnerToken, Patience, Renewal, Request, Store, StoreError};
 use crate::clock::{BootTime, Deadline};
@@ -70,6 +70,8 @@ struct Held {
     lease: Lease,
     /// It is lost, and that was said.
     is_lost: bool,
+    /// What the last renewal did is unknown.
+    is_unknown: bool,
 }
 
 pub struct Keeping<R> {
@@ -95,7 +97,8 @@ impl<R: FnMut(Progress)> Keeping<R> {
         reserve: Duration,
         report: R,
     ) -> Keeping<R> {
-        let leases = leases.into_iter().map(|lease| Held { lease, is_lost: false }).collect();
+        let leases =
+            leases.into_iter().map(|lease| Held { lease, is_lost: false, is_unknown: false }).collect();
         let (next, backoff) = (BootTime::NEVER, RETRY);
         let mut keeping = Keeping { store, leases, reserve, told, is_finished: false, next, backoff, report };
         keeping.schedule();
@@ -114,13 +117,27 @@ impl<R: FnMut(Progress)> Keeping<R> {
         }
     }
 
-    /// Renews every lease that is not lost, or until a renewal fails.
+    /// Renews every lease that is not lost: one that cannot be renewed does not keep the others from it.
     fn keep_on(&mut self) {
         self.look_at_the_clock();
-        for index in 0..self.leases.len() {
-            if !self.leases[index].is_lost && !self.extend(index) {
-                return;
+        let mut order: Vec<usize> = (0..self.leases.len()).filter(|&at| !self.leases[at].is_lost).collect();
+        // Those that failed the last time come last, behind those that will not be held up.
+        order.sort_by_key(|&index| self.leases[index].is_unknown);
+        // A sixth of the TTL for one attempt leaves time for others on a new connection. When it is used up, the
+        // rest have another one together.
+        let (mut share, mut failed) = (1, false);
+        for &index in &order {
+            match self.extend(index, share) {
+                Some(true) => {}
+                Some(false) => (share, failed) = (order.len() as u32, true),
+                None => {
+                    self.next = BootTime::now();
+                    return;
+                }
             }
+        }
+        if failed {
+            return self.retry();
         }
         self.schedule();
         self.backoff = RETRY;
@@ -131,15 +148,17 @@ impl<R: FnMut(Progress)> Keeping<R> {
         }
     }
 
-    /// One renewal of one lease. `false` when its outcome is unknown.
-    fn extend(&mut self, index: usize) -> bool {
+    /// One renewal of one lease, in this share of the time for one. `false` when its outcome is unknown, `None` when
+    /// there is something to be told.
+    fn extend(&mut self, index: usize, share: u32) -> Option<bool> {
         let sent = BootTime::now();
-        let renewal = self.renew(index);
-        let Held { lease, is_lost } = &mut self.leases[index];
+        let renewal = self.renew(index, share);
+        let Held { lease, is_lost, is_unknown } = &mut self.leases[index];
         // An answer after the last chance is too late: the job is being stopped.
         let is_late = lease.deadline().minus(self.reserve).has_passed();
+        *is_unknown = false;
         match renewal {
-            Ok(Renewal::Extended | Renewal::Healed) if is_late => return false,
+            Ok(Renewal::Extended | Renewal::Healed) if is_late => *is_unknown = true,
             Ok(Renewal::Extended) => lease.extend(sent),
             Ok(Renewal::Healed) => {
                 let gone_for = sent.since(lease.renewed());
@@ -152,22 +171,24 @@ impl<R: FnMut(Progress)> Keeping<R> {
             }
             Ok(Renewal::Lost(holder)) => self.lose(index, holder.as_ref()),
             Err(StoreError::NotALock { .. } | StoreError::OtherKind { .. }) => self.lose(index, None),
-            Err(StoreError::Interrupted) => {
-                self.next = BootTime::now();
-                return false;
-            }
+            Err(StoreError::Interrupted) => return None,
             Err(error) => {
                 (self.report)(Progress::Failed(lease, &error));
-                self.next = Deadline::after(self.backoff.mul_f64(0.5 + fastrand::f64()));
-                self.backoff = (self.backoff * 2).min(lease.request.ttl.duration() / 6).max(RETRY);
-                return false;
+                *is_unknown = true;
             }
         }
-        true
+        Some(!self.leases[index].is_unknown)
+    }
+
+    /// The next attempt comes soon, and then ever later.
+    fn retry(&mut self) {
+        self.next = Deadline::after(self.backoff.mul_f64(0.5 + fastrand::f64()));
+        let shortest = self.kept().map(|lease| lease.request.ttl.duration()).min().unwrap_or_default();
+        self.backoff = (self.backoff * 2).min(shortest / 6).max(RETRY);
     }
 
     fn lose(&mut self, index: usize, holder: Option<&Holding>) {
-        let Held { lease, is_lost } = &mut self.leases[index];
+        let Held { lease, is_lost, .. } = &mut self.leases[index];
         *is_lost = true;
         (self.report)(Progress::Lost(lease, holder));
     }
@@ -185,7 +206,7 @@ impl<R: FnMut(Progress)> Keeping<R> {
 
     /// A lease that has run out is lost, which is said once.
     fn look_at_the_clock(&mut self) {
-        for Held { lease, is_lost } in &mut self.leases {
+        for Held { lease, is_lost, .. } in &mut self.leases {
             if !*is_lost && lease.deadline().minus(self.reserve).has_passed() {
                 *is_lost = true;
                 (self.report)(Progress::Expired(lease));
@@ -262,10 +283,9 @@ impl<R: FnMut(Progress)> Keeping<R> {
         }
     }
 
-    fn renew(&mut self, index: usize) -> Result<Renewal, StoreError> {
+    fn renew(&mut self, index: usize, share: u32) -> Result<Renewal, StoreError> {
         let lease = &self.leases[index].lease;
-        // A sixth of the TTL for one attempt leaves time for others on a new connection.
-        let attempt = Deadline::after((lease.request.ttl.duration() / 6).max(RETRY));
+        let attempt = Deadline::after((lease.request.ttl.duration() / 6 / share).max(RETRY));
         let until = attempt.min(lease.deadline().minus(self.reserve));
         let patience = Patience { until, interrupt: Some(self.told.as_fd()) };
         self.store.renew(&lease.request, Some(lease.fence), &patience)
@@ -282,10 +302,8 @@ impl<R: FnMut(Progress)> Keeping<R> {
             return Told::Finish;
         }
         loop {
-            // poll(2) rounds down to milliseconds; one more keeps the loop from spinning.
-            let millis = until.left().as_millis().saturating_add(1).min(60_000) as u16;
-            let timeout = if until.has_passed() { PollTimeout::ZERO } else { PollTimeout::from(millis) };
-            let ready = poll(&mut [PollFd::new(self.told.as_fd(), PollFlags::POLLIN)], timeout);
+            let told = PollFd::new(self.told.as_fd(), PollFlags::POLLIN);
+            let ready = poll(&mut [told], until.poll_timeout());
             if ready == Ok(1) {
                 let mut word = [0];
                 return match self.told.read(&mut word) {

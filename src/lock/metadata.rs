@@ -1,5 +1,7 @@
 use serde::{Deserialize, Serialize};
 
+use crate::harmless::harmless;
+
 /// Who holds a lock or waits for it, as they said it themselves.
 ///
 /// Written by other people, on other hosts: read it with [`Metadata::from_untrusted`] only.
@@ -42,19 +44,8 @@ pub fn unix_millis() -> u64 {
     now.duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
 }
 
-/// `text` without anything that a terminal would act on: control characters, and the marks that
-/// turn or hide text (Unicode Technical Report 36, "Trojan Source").
 fn clean(text: &str) -> String {
-    let harmful = |c: char| {
-        c.is_control()
-            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
-    };
-    let harmless = |c: char| match c {
-        '\t' | '\n' | '\r' => ' ',
-        c if harmful(c) => '\u{fffd}',
-        c => c,
-    };
-    text.chars().take(LONGEST_LABEL).map(harmless).collect()
+    harmless(&text.chars().take(LONGEST_LABEL).collect::<String>())
 }
 
 #[cfg(test)]

@@ -29,5 +29,5 @@ pub use store::{
 };
 pub use terms::{Terms, millis};
 pub use token::{FencingToken, OwnerToken};
-pub use ttl::{DurationText, Ttl};
+pub use ttl::{DurationText, Ttl, drift_over};
 pub use waiting::{NotTaken, Observer, Wait, acquire};

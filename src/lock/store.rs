@@ -1,6 +1,7 @@
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
+use nix::poll::{PollFd, PollFlags, ppoll};
 use thiserror::Error;
 
 use super::{DurationText, FencingToken, Key, Kind, Metadata, OwnerToken, Request};
@@ -29,6 +30,21 @@ impl<'a> Patience<'a> {
     pub fn share(&self, calls: usize) -> Patience<'a> {
         let part = Deadline::after(self.until.left() / calls.max(1) as u32);
         Patience { until: self.until.min(part), ..*self }
+    }
+
+    /// Lets some time pass, at most `duration`.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Interrupted`].
+    pub fn pause(&self, duration: Duration) -> Result<(), StoreError> {
+        let mut fds: Vec<PollFd> =
+            self.interrupt.iter().map(|interrupt| PollFd::new(*interrupt, PollFlags::POLLIN)).collect();
+        // poll(2) would wait for whole milliseconds. A pause that a signal cuts short is no harm.
+        match ppoll(&mut fds, Some(duration.into()), None) {
+            Ok(1..) => Err(StoreError::Interrupted),
+            _ => Ok(()),
+        }
     }
 }
 

@@ -56,10 +56,9 @@ impl Ttl {
         self.0.as_millis() as u64
     }
 
-    /// How much the clocks of two hosts may differ in speed over one TTL, with the time that a
-    /// kill takes: the margin of the Redlock description, 1 % and 2 ms.
+    /// [`drift_over`] one TTL.
     pub fn drift(self) -> Duration {
-        self.0 / 100 + Duration::from_millis(2)
+        drift_over(self.0)
     }
 
     /// How long a job has from SIGTERM to its end, when nobody says it.
@@ -71,6 +70,12 @@ impl Ttl {
     pub fn validity(self) -> Duration {
         self.0 - self.drift()
     }
+}
+
+/// How much the clocks of two hosts may differ in speed over this time, with the time that a kill
+/// takes: the margin of the Redlock description, 1 % and 2 ms.
+pub fn drift_over(time: Duration) -> Duration {
+    time / 100 + Duration::from_millis(2)
 }
 
 impl FromStr for Ttl {

@@ -1,6 +1,8 @@
 use clap::builder::styling::{AnsiColor, Style};
 use serde_json::json;
 
+use super::json::document;
+use crate::harmless::harmless;
 use crate::lock::{Finding, Level};
 
 /// What `doctor` found, a line for each: `bad  redis://h:6379  eviction: …; change this`.
@@ -11,6 +13,7 @@ pub fn findings(findings: &[Finding], colour: bool) -> String {
         let style = if colour { style(one.level) } else { Style::new() };
         let advice = one.advice.as_ref().map_or(String::new(), |advice| format!("; {advice}"));
         let Finding { server, check, finding, .. } = one;
+        // A part of it came from the server.
         let text = harmless(&format!("{server:server_width$}  {check}: {finding}{advice}"));
         let level = one.level.name();
         format!("{style}{level:level_width$}{style:#}  {text}\n")
@@ -27,12 +30,7 @@ fn style(level: Level) -> Style {
     }
 }
 
-/// A part of it came from the server.
-fn harmless(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
-}
-
 /// The same as JSON. The fields are documented in redlock-doctor(1) and stable.
 pub fn findings_json(findings: &[Finding]) -> String {
-    format!("{:#}\n", json!(findings))
+    document(&json!(findings))
 }

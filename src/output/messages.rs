@@ -1,6 +1,8 @@
 use std::fmt::Display;
 use std::io::{self, Write};
 
+use crate::harmless::harmless;
+
 /// The lines on stderr.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Messages {
@@ -33,7 +35,7 @@ impl Messages {
 /// must not keep anybody from giving a lock back.
 fn line(text: impl Display) {
     // What a server or a file says is no text for a terminal.
-    let text = format!("redlock: {text}").replace(char::is_control, " ") + "\n";
+    let text = harmless(&format!("redlock: {text}")) + "\n";
     let _ = io::stderr().write_all(text.as_bytes());
 }
 

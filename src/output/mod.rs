@@ -1,6 +1,7 @@
 //! What people and programs read.
 
 mod findings;
+mod json;
 mod messages;
 mod table;
 mod waiting;

@@ -3,14 +3,16 @@ use std::time::{Duration, UNIX_EPOCH};
 use clap::builder::styling::Style;
 use serde_json::{Value, json};
 
+use super::json::document;
 use super::words::{age, pids};
+use crate::harmless::harmless;
 use crate::lock::{DurationText, Holding, Kind, LockStatus, Metadata, Waiter};
 
 /// Locks as a table: a line for each holder and each waiter.
 pub fn table(locks: &[LockStatus], colour: bool) -> String {
     let mut rows = vec![["KEY", "STATE", "HOST", "PID", "USER", "FOR", "LEFT", "LABEL"].map(str::to_owned)];
     for lock in locks {
-        let key = lock.key.as_str();
+        let key = &harmless(lock.key.as_str());
         if lock.holders.is_empty() && lock.waiters.is_empty() {
             rows.push(row(key, "free", None, None, None));
         }
@@ -89,7 +91,7 @@ pub fn json(locks: &[LockStatus]) -> String {
             "waiters": lock.waiters.iter().map(waiter).collect::<Vec<_>>(),
         })
     });
-    format!("{:#}\n", Value::from_iter(locks))
+    document(&Value::from_iter(locks))
 }
 
 fn waiter(waiter: &Waiter) -> Value {

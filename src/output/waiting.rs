@@ -5,6 +5,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::{Messages, words};
 use crate::clock::{BootTime, Deadline};
+use crate::harmless::harmless;
 use crate::lock::{Busy, DurationText, Observer, StoreError};
 
 /// Shows the waiting: one live line on a terminal, elsewhere a line at once and then ever more rarely.
@@ -36,7 +37,7 @@ impl WaitDisplay {
         };
         if io::stderr().is_terminal() {
             let live = self.live.get_or_insert_with(live_line);
-            live.set_message(format!("redlock: {text}"));
+            live.set_message(harmless(&format!("redlock: {text}")));
             live.tick();
         } else if self.next_line.has_passed() {
             self.messages.warning(text);

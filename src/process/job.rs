@@ -93,10 +93,7 @@ impl Job {
             }
             let timeout = match until {
                 Some(until) if until.has_passed() => return Event::TimeUp,
-                // poll(2) takes whole milliseconds; one more keeps the loop from spinning.
-                Some(until) => {
-                    PollTimeout::from(until.left().as_millis().saturating_add(1).min(60_000) as u16)
-                }
+                Some(until) => until.poll_timeout(),
                 None => PollTimeout::NONE,
             };
             let watched = |fd| PollFd::new(fd, PollFlags::POLLIN);

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::poll::{PollFd, PollFlags, poll};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 use nix::sys::resource::{Resource, setrlimit};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
@@ -61,8 +61,7 @@ impl Signals {
 
     /// Waits for a signal, at most until `end`.
     pub fn next_until(&mut self, end: Deadline) -> Option<Arrived> {
-        let millis = end.left().as_millis().saturating_add(1).min(60_000) as u16;
-        let _ = poll(&mut [PollFd::new(self.as_fd(), PollFlags::POLLIN)], PollTimeout::from(millis));
+        let _ = poll(&mut [PollFd::new(self.as_fd(), PollFlags::POLLIN)], end.poll_timeout());
         self.next()
     }
 

@@ -105,3 +105,33 @@ fn a_closed_stderr_keeps_nobody_from_giving_back() {
     store.redlock(&["run", "-k", "X", "--", "true"]).run().expect(0);
     shell(&store, &format!("kill {out}")).expect(0);
 }
+
+/// The name of a key was chosen by others, too: marks that turn text never reach the terminal, nor a reader of JSON
+/// who shows it.
+#[test]
+fn hostile_keys_are_harmless() {
+    let store = Store::local();
+    let key = "safe\u{202e}desrever\u{2066}\u{e0041}";
+    let holder = store.hold(key, &[]);
+    let table = store.redlock(&["status"]).run().expect(0);
+    let json = store.redlock(&["status", "--json"]).run().expect(0);
+    let refused = store.redlock(&["run", "-k", key, "--", "true"]).run().expect(75);
+    holder.let_go().expect(0);
+    let read: serde_json::Value = serde_json::from_str(&json.stdout).expect("JSON");
+    assert_eq!(read[0]["key"], key);
+    for text in [table.stdout, json.stdout, refused.stderr] {
+        assert!(text.contains("safe") && text.contains("desrever"), "{text:?}");
+        let harmful = text.chars().find(|c| ['\u{202e}', '\u{2066}', '\u{e0041}'].contains(c));
+        assert_eq!(harmful, None, "{text:?}");
+    }
+}
+
+/// Another program took the lock for ever.
+#[test]
+fn a_lease_that_never_ends() {
+    let store = Store::redis();
+    store.redis.as_ref().expect("a Redis").cli(&["set", "X", "token"]);
+    let check = store.redlock(&["check", "-v", "-k", "X", "--token", "token", "--for", "366d"]);
+    let check = check.run().expect(0);
+    assert_eq!(check.line(), "redlock: 'X' is held for ever");
+}

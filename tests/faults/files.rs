@@ -1,11 +1,14 @@
 //! The file of the local store is full, damaged, forbidden, or gone.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant, SystemTime};
 
 use nix::sys::signal::Signal;
 
-use crate::harness::{Finished, Folder, Redlock, Store, eventually};
+use crate::harness::{Finished, Folder, Redlock, Running, Store, eventually};
 
 fn run_on(path: &std::path::Path) -> Finished {
     let url = format!("local:{}", path.display());
@@ -63,10 +66,10 @@ fn killed_while_writing() {
     let store = Store::local();
     for round in 0..100 {
         let run = store.redlock(&["run", "-k", "X", "--wait", "--", "true"]).spawn();
-        let pause = std::time::Duration::from_micros(round * 50);
-        let end = std::time::Instant::now() + pause;
+        let pause = Duration::from_micros(round * 50);
+        let end = Instant::now() + pause;
         // Not a wait for anything: the moment of the kill is what varies.
-        while std::time::Instant::now() < end {}
+        while Instant::now() < end {}
         let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(run.pid()), Signal::SIGKILL);
         run.finish();
     }
@@ -89,21 +92,172 @@ fn killed_while_making_the_tables() {
     store.redlock(&["run", "-k", "X", "--", "echo", "ran"]).run().expect(0);
 }
 
-/// /proc hides the processes of others: a holder that cannot be seen is not a dead one.
-#[test]
-fn a_holder_that_proc_hides() {
-    let store = Store::local();
-    let holder = store.hold("X", &[]);
+/// A program that another user runs, for whom /proc hides the processes of others.
+fn behind_hidepid(store: &Store, program: &[&str]) -> Redlock {
     for (path, mode) in [("", 0o777), ("locks.db", 0o666), ("locks.db-journal", 0o666)] {
         let everybodys = fs::Permissions::from_mode(mode);
         fs::set_permissions(store.folder.path(path), everybodys).expect("its mode");
     }
     let script = "mount -t proc -o hidepid=2 proc /proc && exec setpriv --reuid 65534 --regid 65534 --clear-groups -- \"$@\"";
-    let program = env!("CARGO_BIN_EXE_redlock");
-    let args = ["-m", "sh", "-c", script, "sh", program, "run", "-k", "X", "--", "echo", "ran"];
-    let seen = Redlock::under("unshare", &args).server(&store.url).run().expect(75);
+    Redlock::under("unshare", &[&["-m", "sh", "-c", script, "sh"], program].concat()).server(&store.url)
+}
+
+/// Takes the lock, which is held.
+const TAKE: [&str; 9] =
+    [env!("CARGO_BIN_EXE_redlock"), "run", "-k", "X", "--connect-timeout", "20s", "--", "echo", "ran"];
+
+/// A holder that cannot be seen is not a dead one.
+#[test]
+fn a_holder_that_proc_hides() {
+    let store = Store::local();
+    let holder = store.hold("X", &[]);
+    let seen = behind_hidepid(&store, &TAKE).run().expect(75);
     assert!(seen.line().contains("held by") && seen.stdout.is_empty(), "{seen:?}");
     holder.let_go().expect(0);
+}
+
+/// Nor is one at which the look is interrupted by a signal.
+#[test]
+fn a_signal_while_a_hidden_holder_is_looked_at() {
+    let store = Store::local();
+    let holder = store.hold("X", &[]);
+    let interrupted = ["strace", "-qqo/dev/null", "-epoll", "-einject=poll:error=EINTR:when=1..20"];
+    let seen = behind_hidepid(&store, &[&interrupted[..], &TAKE].concat()).run().expect(75);
+    assert!(seen.line().contains("held by") && seen.stdout.is_empty(), "{seen:?}");
+    holder.let_go().expect(0);
+}
+
+/// The file looks older than the boot, as after a step of the wall clock.
+fn make_old(store: &Store) {
+    let file = fs::File::options().append(true).open(store.folder.path("locks.db")).expect("the file");
+    file.set_modified(SystemTime::UNIX_EPOCH).expect("its time");
+}
+
+/// A file that looks older than the boot is examined. Another writes to it just then: no reason to move it away.
+#[test]
+fn busy_while_it_is_examined() {
+    let store = Store::local();
+    let holder = store.hold("X", &[]);
+    make_old(&store);
+    let trace = store.folder.path("trace").display().to_string();
+    let take = |options: [&str; 3]| {
+        Redlock::under("strace", &[&["-qq"], &options[..], &TAKE].concat()).server(&store.url).run()
+    };
+    take(["-o", &trace, "-efcntl"]).expect(75);
+    // Two of them for each look: the first look finds that the file is ours.
+    let calls = fs::read_to_string(&trace).expect("a trace");
+    let readers = calls.lines().enumerate().filter(|(_, call)| call.contains("F_RDLCK"));
+    let second_look = readers.map(|(index, _)| index + 1).nth(2).expect("a second look");
+    let last = second_look + 100;
+    make_old(&store);
+    let busy = format!("-einject=fcntl:error=EAGAIN:when={second_look}..{last}");
+    let seen = take(["-o/dev/null", "-efcntl", &busy]).expect(75);
+    assert!(seen.line().contains("held by") && seen.stdout.is_empty(), "{seen:?}");
+    assert!(!store.folder.path("locks.damaged").exists());
+    holder.let_go().expect(0);
+}
+
+/// Another program that writes to the file, until it is killed.
+struct Writer(Child);
+
+impl Writer {
+    fn start(store: &Store) -> Writer {
+        let path = store.folder.path("locks.db").display().to_string();
+        let script = format!(
+            "import sqlite3, sys; db = sqlite3.connect('{path}', isolation_level=None);
+db.execute('BEGIN IMMEDIATE'); print('writing', flush=True); sys.stdin.read()"
+        );
+        let mut python = Command::new("python3");
+        python.args(["-c", &script]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = python.spawn().expect("python3");
+        let mut line = String::new();
+        let stdout = child.stdout.as_mut().expect("its stdout");
+        BufReader::new(stdout).read_line(&mut line).expect("a line");
+        assert_eq!(line, "writing\n");
+        Writer(child)
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Waits until the program has opened the file.
+fn await_opened(store: &Store, run: &Running) {
+    let file = store.folder.path("locks.db");
+    eventually(Duration::from_secs(20), "it opens the file", || {
+        let open = fs::read_dir(format!("/proc/{}/fd", run.pid())).into_iter().flatten().flatten();
+        open.filter_map(|fd| fs::read_link(fd.path()).ok()).any(|path| path == file)
+    });
+}
+
+/// Ctrl-C counts also while another keeps the file busy.
+#[test]
+fn interrupted_while_another_writes() {
+    let store = Store::local();
+    store.redlock(&["run", "-k", "X", "--", "true"]).run().expect(0);
+    let _writer = Writer::start(&store);
+    for options in [&[][..], &["--wait"]] {
+        let args = [&["run", "-k", "X", "--connect-timeout", "30s"], options, &["--", "true"]].concat();
+        let run = store.redlock(&args).spawn();
+        await_opened(&store, &run);
+        let start = Instant::now();
+        run.signal(Signal::SIGTERM);
+        run.finish().expect(-15);
+        assert!(start.elapsed() < Duration::from_secs(5), "took {:?}", start.elapsed());
+    }
+}
+
+/// Carries out a statement on the file, and returns the first value of what it answers.
+fn sql(store: &Store, statement: &str) -> String {
+    let path = store.folder.path("locks.db").display().to_string();
+    let script = "import sqlite3, sys; db = sqlite3.connect(sys.argv[1], timeout=20)
+rows = db.execute(sys.argv[2]).fetchall(); db.commit(); print(rows[0][0] if rows else '')";
+    let python = Command::new("python3").args(["-c", script, &path, statement]).output().expect("python3");
+    assert!(python.status.success(), "{python:?}");
+    String::from_utf8_lossy(&python.stdout).trim().to_owned()
+}
+
+/// What a job sees as its fencing token.
+fn fence(store: &Store, options: &[&str]) -> u64 {
+    let run = store.redlock(&[&["run"], options, &["--", "printenv", "REDLOCK_FENCE"]].concat());
+    let run = run.run().expect(0);
+    run.stdout.trim().parse().unwrap_or_else(|_| panic!("{run:?}"))
+}
+
+/// Keys that nobody has used for long are forgotten, but not their fencing tokens, nor what is held.
+#[test]
+fn keys_of_long_ago() {
+    const MONTH: u64 = 30 * 24 * 60 * 60 * 1_000_000;
+    let store = Store::local();
+    let holder = store.hold("held", &["--ttl", "60s"]);
+    let sharer = store.hold("held together", &["--ttl", "60s", "--shared"]);
+    let old = [&["-k", "released"][..], &["-k", "shared", "--shared"]];
+    let fences = old.map(|options| fence(&store, options));
+    for options in [&["-k", "expired"][..], &["-k", "expired together", "--shared"]] {
+        store.redlock(&[&["acquire", "--ttl", "1s"], options].concat()).run().expect(0);
+    }
+    sql(&store, &format!("UPDATE lock SET fence = fence - {MONTH}"));
+    let left = "SELECT count(*) FROM lock WHERE key IN ('released', 'shared', 'expired', 'expired together')";
+    assert_eq!(sql(&store, left), "4");
+    eventually(Duration::from_secs(100), "they are forgotten", || {
+        (0..10).for_each(|_| _ = fence(&store, &["-k", "used"]));
+        sql(&store, left) == "0"
+    });
+    // As if they had been granted, and forgotten, while the wall clock was ahead.
+    sql(&store, &format!("UPDATE lock SET fence = fence + {} WHERE key NOT LIKE 'held%'", 3 * MONTH));
+    for (options, before) in old.into_iter().zip(fences) {
+        let after = fence(&store, options);
+        assert!(after > before + 2 * MONTH, "{options:?}: {after} after {before}");
+    }
+    for key in ["held", "held together"] {
+        store.redlock(&["run", "-k", key, "--", "true"]).run().expect(75);
+    }
+    holder.let_go().expect(0);
+    sharer.let_go().expect(0);
 }
 
 /// After a reboot nothing is held: the boot id in the file is another one.
@@ -112,11 +266,7 @@ fn rebooted() {
     let store = Store::local();
     store.redlock(&["acquire", "-k", "X", "--ttl", "1h"]).run().expect(0);
     store.redlock(&["run", "-k", "X", "--", "true"]).run().expect(75);
-    let path = store.url.trim_start_matches("local:").to_owned();
-    let sql = "UPDATE lock SET boot = '00000000-0000-0000-0000-000000000000'";
-    let script =
-        format!("import sqlite3; db = sqlite3.connect('{path}'); db.execute(\"{sql}\"); db.commit()");
-    assert!(std::process::Command::new("python3").args(["-c", &script]).status().expect("python3").success());
+    sql(&store, "UPDATE lock SET boot = '00000000-0000-0000-0000-000000000000'");
     store.redlock(&["run", "-k", "X", "--", "true"]).run().expect(0);
 }
 
@@ -129,7 +279,7 @@ fn an_older_file() {
     let sql = "DROP TABLE holder; ALTER TABLE lock DROP COLUMN kind; ALTER TABLE waiter DROP COLUMN kind;
         PRAGMA user_version = 1";
     let script = format!("import sqlite3; sqlite3.connect('{path}').executescript(\"\"\"{sql}\"\"\")");
-    assert!(std::process::Command::new("python3").args(["-c", &script]).status().expect("python3").success());
+    assert!(Command::new("python3").args(["-c", &script]).status().expect("python3").success());
     let busy = store.redlock(&["run", "-k", "X", "--shared", "--", "true"]).run().expect(75);
     assert!(busy.line().contains("held by"), "{busy:?}");
     store.redlock(&["release", "-k", "X", "--token", acquired.stdout.trim()]).run().expect(0);
@@ -146,9 +296,7 @@ fn removed() {
     for suffix in ["", "-wal", "-shm"] {
         let _ = fs::remove_file(format!("{path}{suffix}"));
     }
-    eventually(std::time::Duration::from_secs(2), "the lock is back", || {
-        store.status("X")["holders"][0].is_object()
-    });
+    eventually(Duration::from_secs(2), "the lock is back", || store.status("X")["holders"][0].is_object());
     store.redlock(&["run", "-k", "X", "--", "true"]).run().expect(75);
     first.finish().expect(0);
 }

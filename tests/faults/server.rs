@@ -1,6 +1,6 @@
 //! The Redis server dies, hangs, forgets, or is cut off, while a job runs and another waits.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::harness::{Fault, Proxy, Redis, Redlock, Store, Witness, eventually};
 use crate::scene::Scene;
@@ -165,4 +165,26 @@ impl Quiet {
         let stderr = self.goes_on();
         assert!(stderr.contains("'X' was gone from the store, for at most"), "{stderr}");
     }
+}
+
+/// One of two locks cannot be renewed: the other one is.
+#[test]
+fn one_of_two_is_refused() {
+    let store = Store::with_user("locks on >PASSWORD ~?* &* +@all");
+    let redis = store.redis.as_ref().expect("a Redis");
+    let args = ["run", "-k", "A", "-k", "B", "--ttl", "3s", "--on-lost", "continue", "--", "cat"];
+    let run = store.redlock(&args).open_stdin().spawn();
+    eventually(Duration::from_secs(20), "both are held", || {
+        ["A", "B"].iter().all(|key| !redis.cli(&["get", key]).is_empty())
+    });
+    let token = redis.cli(&["get", "B"]);
+    redis.cli(&["acl", "setuser", "locks", "resetkeys", "~*B*"]);
+    eventually(Duration::from_secs(10), "A runs out", || redis.cli(&["get", "A"]).is_empty());
+    // For longer than a TTL.
+    let end = Instant::now() + Duration::from_secs(4);
+    while Instant::now() < end {
+        assert_eq!(redis.cli(&["get", "B"]), token);
+    }
+    let run = run.let_go();
+    assert!(run.stderr.contains("'A'") && !run.stderr.contains("'B'"), "{run:?}");
 }

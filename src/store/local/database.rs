@@ -2,7 +2,6 @@ use std::fs;
 use std::io::{self, Read};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::thread;
 use std::time::{Duration, SystemTime};
 
 use nix::fcntl::{Flock, FlockArg};
@@ -96,7 +95,7 @@ impl Database {
                 Err(Failure::Store(error)) => return Err(error),
                 Err(Failure::Sql(error)) if is_busy(&error) && !patience.until.has_passed() => {
                     // SQLite's own handler sleeps ever longer and is unfair to those who wait long.
-                    thread::sleep(pause.mul_f64(0.5 + fastrand::f64()));
+                    patience.pause(pause.mul_f64(0.5 + fastrand::f64()))?;
                     pause = (pause * 2).min(Duration::from_millis(2));
                 }
                 // Who made the tables was killed before it was done, and SQLite has just undone it.
@@ -293,19 +292,27 @@ fn repair(path: &Path, folder: &Path) -> io::Result<()> {
     let is_ours = |connection: &Connection| {
         connection.pragma_query_value(None, "application_id", |row| row.get::<_, i32>(0)) == Ok(APPLICATION)
     };
-    let is_sound = |connection: &Connection| {
-        connection.pragma_query_value(None, "quick_check", |row| row.get::<_, String>(0))
-            == Ok("ok".to_owned())
-    };
     if is_of_another_boot(&fs::metadata(path)?)
         && let Ok(connection) = Connection::open(path)
+        // Who keeps it busy has examined it in this boot.
+        && connection.busy_timeout(Duration::ZERO).is_ok()
         && is_ours(&connection)
-        && !is_sound(&connection)
+        && is_damaged(&connection)
     {
         fs::rename(path, path.with_extension("damaged"))?;
         fs::File::create_new(path)?;
     }
     Ok(())
+}
+
+/// A file that cannot be examined now may be a good one, with locks in it that are held.
+fn is_damaged(connection: &Connection) -> bool {
+    match connection.pragma_query_value(None, "quick_check", |row| row.get::<_, String>(0)) {
+        Ok(verdict) => verdict != "ok",
+        Err(error) => {
+            matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
+        }
+    }
 }
 
 /// root: /var/lib/redlock/locks.db; others: ~/.local/state/redlock/locks.db, with the home directory of

@@ -80,8 +80,8 @@ fn is_alive(&(pid, start): &(u32, u64)) -> bool {
 fn exists(pid: u32) -> bool {
     let Some(pid) = Pid::from_raw(pid as i32) else { return false };
     match pidfd_open(pid, PidfdFlags::empty()) {
-        // A zombie's descriptor is readable.
-        Ok(fd) => poll(&mut [PollFd::new(fd.as_fd(), PollFlags::POLLIN)], PollTimeout::ZERO) == Ok(0),
+        // A zombie's descriptor is readable. A look that a signal interrupts has seen nothing.
+        Ok(fd) => poll(&mut [PollFd::new(fd.as_fd(), PollFlags::POLLIN)], PollTimeout::ZERO) != Ok(1),
         Err(errno) => errno != Errno::SRCH,
     }
 }

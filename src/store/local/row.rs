@@ -137,7 +137,37 @@ pub fn next_fence(last: u64) -> u64 {
     FencingToken::floor().0.max(last + 1)
 }
 
-/// The row of a key; `None` when it was never granted.
+/// Free keys are remembered for a week after their last grant, in the microseconds of a fencing token.
+const RETENTION: u64 = 7 * 24 * 60 * 60 * 1_000_000;
+
+/// Forgets keys that nobody has used for long. The highest of their fencing tokens is kept, under a name that no key
+/// has: whatever happens to the wall clock, a key that comes back gets a higher one.
+pub fn forget(tx: &Transaction, boot: &str) -> rusqlite::Result<()> {
+    let (now, before) = (BootTime::now().as_nanos(), FencingToken::floor().0.saturating_sub(RETENTION));
+    let (now, before) = (now as i64, before as i64);
+    tx.execute("DELETE FROM waiter WHERE boot <> ?1", [boot])?;
+    tx.execute("DELETE FROM holder WHERE boot <> ?1 OR until <= ?2", params![boot, now])?;
+    let sql = "DELETE FROM lock
+               WHERE key <> '' AND fence < ?1 AND (owner IS NULL OR boot <> ?2 OR until <= ?3 OR owner = ?4
+                   AND NOT EXISTS (SELECT 1 FROM holder WHERE holder.key = lock.key))
+               RETURNING fence";
+    let mut forget = tx.prepare(sql)?;
+    let fences = forget.query_map(params![before, boot, now, SEVERAL], |row| row.get(0))?;
+    let highest: Option<i64> = fences.collect::<rusqlite::Result<Vec<_>>>()?.into_iter().max();
+    let Some(highest) = highest else { return Ok(()) };
+    let sql = "INSERT INTO lock (key, fence, since, until, boot, keep, broken, pids, metadata)
+               VALUES ('', ?1, 0, 0, '', 0, 0, '', '')
+               ON CONFLICT (key) DO UPDATE SET fence = max(fence, excluded.fence)";
+    tx.execute(sql, [highest]).map(drop)
+}
+
+/// The highest fencing token of the keys that are forgotten; 0 when none is.
+pub fn forgotten(tx: &Transaction) -> rusqlite::Result<u64> {
+    let mut highest = tx.prepare_cached("SELECT fence FROM lock WHERE key = ''")?;
+    Ok(highest.query_row([], |row| row.get::<_, i64>(0)).optional()?.unwrap_or(0) as u64)
+}
+
+/// The row of a key; `None` when it was never granted, or is forgotten.
 pub fn read(tx: &Transaction, key: &Key) -> rusqlite::Result<Option<LockRow>> {
     tx.prepare_cached(READ)?
         .query_row([key.as_str()], |row| {
@@ -205,7 +235,8 @@ pub fn remove_one(tx: &Transaction, key: &Key, token: &str) -> rusqlite::Result<
 pub fn hold_if_free(tx: &Transaction, request: &Request, boot: &str) -> rusqlite::Result<Option<u64>> {
     let sql = "INSERT INTO lock
                    (key, kind, fence, owner, since, until, boot, keep, broken, pids, metadata)
-               VALUES (?1, 'exclusive', ?2, ?3, ?4, ?5, ?6, ?7, 0, ?8, ?9)
+               VALUES (?1, 'exclusive', max(?2, ifnull((SELECT fence + 1 FROM lock WHERE key = ''), 0)),
+                   ?3, ?4, ?5, ?6, ?7, 0, ?8, ?9)
                ON CONFLICT (key) DO UPDATE SET
                    kind = excluded.kind, fence = max(fence + 1, excluded.fence),
                    owner = excluded.owner, since = excluded.since,

@@ -5,7 +5,8 @@ use rusqlite::Transaction;
 use super::process::Processes;
 use super::queue::{self, Place, first_alive};
 use super::row::{
-    LockRow, RELEASED, Row, SEVERAL, next_fence, read, read_several, remove_one, set_free, write, write_one,
+    LockRow, RELEASED, Row, SEVERAL, forgotten, next_fence, read, read_several, remove_one, set_free, write,
+    write_one,
 };
 use crate::clock::Deadline;
 use crate::lock::{
@@ -16,7 +17,7 @@ pub struct State<'a> {
     tx: &'a Transaction<'a>,
     key: &'a Key,
     boot: &'a str,
-    /// `None` for a key that was never granted.
+    /// `None` for a key that was never granted, or is forgotten.
     row: Option<LockRow>,
     /// How it is held; `None` for a free lock.
     pub held: Option<Kind>,
@@ -44,8 +45,9 @@ impl<'a> State<'a> {
         Ok(state)
     }
 
-    fn fence(&self) -> u64 {
-        self.row.as_ref().map_or(0, |row| row.lease.fence)
+    /// That of the last grant, or a higher one.
+    fn fence(&self) -> rusqlite::Result<u64> {
+        self.row.as_ref().map_or_else(|| forgotten(self.tx), |row| Ok(row.lease.fence))
     }
 
     /// The exclusive lease, while it runs.
@@ -150,8 +152,8 @@ impl<'a> State<'a> {
         }
         let Some(fence) = fence else { return Ok(Renewal::Lost(self.holding())) };
         let untouched = match &self.row {
-            // The file is a new one.
-            None => true,
+            // The file is a new one, unless the key was forgotten.
+            None => forgotten(self.tx)? < fence.0,
             Some(row) if row.kind == Kind::Exclusive && row.lease.fence == fence.0 => {
                 if row.lease.is_given_back() {
                     return Ok(Renewal::Released);
@@ -234,17 +236,17 @@ impl<'a> State<'a> {
 
     /// Grants the lock. Returns the fencing token.
     fn grant(&mut self, kind: Kind, lease: impl FnOnce(u64) -> Row) -> rusqlite::Result<u64> {
-        let fence = next_fence(self.fence());
+        let fence = next_fence(self.fence()?);
         self.hold(kind, lease(fence))?;
         Ok(fence)
     }
 
     /// Writes down a lease.
     fn hold(&mut self, kind: Kind, lease: Row) -> rusqlite::Result<()> {
-        let fence = self.fence().max(lease.fence);
         let row = if kind == Kind::Exclusive {
             LockRow { lease, kind }
         } else {
+            let fence = self.row.as_ref().map_or(0, |row| row.lease.fence).max(lease.fence);
             write_one(self.tx, self.key, &lease)?;
             self.several.retain(|other| other.owner != lease.owner);
             self.several.push(lease);

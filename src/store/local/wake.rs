@@ -3,7 +3,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::poll::{PollFd, PollFlags, poll};
 use uuid::Uuid;
 
 use super::process::Processes;
@@ -44,12 +44,10 @@ impl Bell {
                 return Ok(true);
             }
             let until = patience.until.min(ask_at);
-            let millis = until.left().as_millis().saturating_add(1).min(60_000) as u16;
-            let timeout = if until.has_passed() { PollTimeout::ZERO } else { PollTimeout::from(millis) };
             let fds = [Some(self.socket.as_fd()), patience.interrupt].into_iter().flatten();
             let fds = fds.chain(watched.iter().map(|fd| fd.as_fd()));
             let mut polled: Vec<PollFd> = fds.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
-            let _ = poll(&mut polled, timeout);
+            let _ = poll(&mut polled, until.poll_timeout());
             let ready: Vec<bool> = polled.iter().map(|fd| fd.any().unwrap_or(false)).collect();
             if ready[0] {
                 while self.socket.recv(&mut [0; 8]).is_ok() {}

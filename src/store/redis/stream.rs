@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
 use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::poll::{PollFd, PollFlags, poll};
 use nix::sys::socket::{
     self, AddressFamily, SockFlag, SockType, SockaddrLike, SockaddrStorage, UnixAddr, sockopt,
 };
@@ -129,16 +129,9 @@ fn connect(
 /// Waits until `fd` is ready, at most as long as `patience` says.
 pub fn ready(fd: BorrowedFd, flags: PollFlags, patience: &Patience) -> Result<(), Failure> {
     loop {
-        // poll(2) takes whole milliseconds; one more keeps the loop from spinning.
-        let millis = patience.until.left().as_millis();
-        let timeout = PollTimeout::from(if millis == 0 && patience.until.has_passed() {
-            0
-        } else {
-            (millis + 1).min(60_000) as u16
-        });
         let mut fds = vec![PollFd::new(fd, flags)];
         fds.extend(patience.interrupt.map(|interrupt| PollFd::new(interrupt, PollFlags::POLLIN)));
-        match poll(&mut fds, timeout) {
+        match poll(&mut fds, patience.until.poll_timeout()) {
             Ok(_) if fds.get(1).and_then(PollFd::any).unwrap_or(false) => return Err(Failure::Interrupted),
             Ok(_) if fds[0].any().unwrap_or(false) => return Ok(()),
             Ok(_) if patience.until.has_passed() => return Err(Failure::TimedOut),

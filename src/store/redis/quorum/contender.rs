@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::poll::{PollFd, PollFlags, poll};
 
 use super::super::connection::Failure;
 use super::super::subscription::Subscription;
@@ -81,11 +81,10 @@ impl Contender {
             if patience.until.has_passed() {
                 return Ok(false);
             }
-            // poll(2) takes whole milliseconds; one more keeps the loop from spinning.
-            let millis = self.ask_at.min(patience.until).left().as_millis().saturating_add(1).min(60_000);
+            let timeout = self.ask_at.min(patience.until).poll_timeout();
             let fds = patience.interrupt.into_iter().chain(ears.iter().flatten().map(AsFd::as_fd));
             let mut polled: Vec<PollFd> = fds.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
-            match poll(&mut polled, PollTimeout::from(millis as u16)) {
+            match poll(&mut polled, timeout) {
                 Ok(_) | Err(Errno::EINTR) => {}
                 Err(errno) => {
                     let (store, why) = ("a quorum".to_owned(), errno.desc().to_owned());

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::poll::{PollFd, PollFlags, poll};
 use redis::{Cmd, Value};
 
 use super::guide::{Guide, passing};
@@ -119,10 +119,10 @@ pub fn part_of<'a>(patience: &Patience<'a>) -> Patience<'a> {
 pub fn pause(duration: Duration, patience: &Patience) -> Result<(), Failure> {
     let end = BootTime::after(duration);
     loop {
-        let millis = end.min(patience.until).left().as_millis().min(60_000) as u16;
+        let timeout = end.min(patience.until).poll_timeout();
         let mut fds: Vec<PollFd> =
             patience.interrupt.iter().map(|interrupt| PollFd::new(*interrupt, PollFlags::POLLIN)).collect();
-        match poll(&mut fds, PollTimeout::from(millis + 1)) {
+        match poll(&mut fds, timeout) {
             Ok(1..) => return Err(Failure::Interrupted),
             _ if patience.until.has_passed() => return Err(Failure::TimedOut),
             _ if end.has_passed() => return Ok(()),
