@@ -87,8 +87,15 @@ impl Connection {
         Ok(reply)
     }
 
-    /// Reads a reply that nobody waited for.
-    pub fn skip_reply(&mut self, patience: &Patience) -> Result<(), Failure> {
+    /// Reads all replies that nobody waited for. A failure leaves the rest of them to the next time.
+    pub fn skip_replies(&mut self, patience: &Patience) -> Result<(), Failure> {
+        while self.unanswered > 0 {
+            self.skip_reply(patience)?;
+        }
+        Ok(())
+    }
+
+    fn skip_reply(&mut self, patience: &Patience) -> Result<(), Failure> {
         let reply = self.read(patience)?;
         self.passed_over.push(reply);
         self.unanswered -= 1;
@@ -155,11 +162,6 @@ impl Connection {
     /// Whether a request was cut off: what came before it is carried out, and nothing can follow.
     pub fn is_torn(&self) -> bool {
         self.is_torn
-    }
-
-    /// Whether an answer is out that was not waited for.
-    pub fn is_waiting(&self) -> bool {
-        self.unanswered > 0
     }
 }
 

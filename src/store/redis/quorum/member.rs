@@ -212,15 +212,7 @@ impl Member {
         self.unconfirmed
             .extend(self.redis.route.take_unanswered().into_iter().map(|(_, connection)| connection));
         while let Some(mut connection) = self.unconfirmed.pop() {
-            let answered = loop {
-                if !connection.is_waiting() {
-                    break Ok(());
-                }
-                if let Err(failure) = connection.skip_reply(patience) {
-                    break Err(failure);
-                }
-            };
-            match answered {
+            match connection.skip_replies(patience) {
                 Ok(()) => {
                     last.extend(connection.last_passed_over().cloned());
                     self.put_back(connection);

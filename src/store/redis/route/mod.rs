@@ -190,7 +190,7 @@ impl Route {
             if !self.has_the_say(node, requests.iter().map(|request| Place::Key(&request.key))) {
                 continue;
             }
-            if let Err(failure) = skip_all(&mut connection, patience) {
+            if let Err(failure) = connection.skip_replies(patience) {
                 if matches!(failure, Failure::TimedOut | Failure::Interrupted) {
                     left.push((node, connection));
                 }
@@ -209,7 +209,7 @@ impl Route {
     pub fn forget_answered(&mut self) {
         let now = Patience::of(Duration::ZERO);
         self.unanswered
-            .retain_mut(|(_, connection)| matches!(skip_all(connection, &now), Err(Failure::TimedOut)));
+            .retain_mut(|(_, connection)| matches!(connection.skip_replies(&now), Err(Failure::TimedOut)));
     }
 
     /// The connection to the only server there is, when there is no guide.
@@ -281,12 +281,4 @@ impl Route {
             Guide::Cluster(_) => format!("{} of {}", self.nodes[node].endpoint, self.name),
         }
     }
-}
-
-/// Reads all that is owed on a connection.
-fn skip_all(connection: &mut Connection, patience: &Patience) -> Result<(), Failure> {
-    while connection.is_waiting() {
-        connection.skip_reply(patience)?;
-    }
-    Ok(())
 }
