@@ -7,11 +7,11 @@ use std::time::Duration;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, poll};
 
-use super::super::connection::Failure;
-use super::super::subscription::Subscription;
 use super::vote::Taken;
 use crate::clock::{BootTime, Deadline};
 use crate::lock::{Patience, StoreError};
+use crate::store::redis::connection::Failure;
+use crate::store::redis::subscription::Subscription;
 
 /// An idle waiter asks no more often than this, to find out what no hint said.
 const FALLBACK: Duration = Duration::from_secs(5);

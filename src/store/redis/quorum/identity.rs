@@ -2,8 +2,8 @@
 
 use redis::{Cmd, Value};
 
-use super::super::script::text;
 use crate::lock::StoreError;
+use crate::store::redis::script::text;
 
 /// What a server says of itself; a user who may not ask INFO gets an empty one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
