@@ -18,6 +18,11 @@ pub struct Access {
 }
 
 impl Access {
+    /// How to log in to Sentinels: they have no databases, and a password of their own.
+    pub fn of_sentinels(&self) -> Access {
+        Access { user: None, password: self.sentinel_password.clone(), database: 0, ..self.clone() }
+    }
+
     /// A new connection, logged in. Without a password and a database number nothing is sent for that.
     ///
     /// # Errors

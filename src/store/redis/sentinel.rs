@@ -45,8 +45,7 @@ const SILENT: Duration = Duration::from_secs(10);
 
 impl Sentinels {
     pub fn new(endpoints: Vec<Endpoint>, master_name: String, access: &Access, store: &str) -> Sentinels {
-        let access =
-            Access { user: None, password: access.sentinel_password.clone(), database: 0, ..access.clone() };
+        let access = access.of_sentinels();
         let store = store.to_owned();
         let sentinel = |endpoint| Sentinel { endpoint, connection: None, silent_until: None };
         let sentinels = endpoints.into_iter().map(sentinel).collect();

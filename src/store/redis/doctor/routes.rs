@@ -25,13 +25,7 @@ pub fn master(
     terms: &Terms,
     report: &mut Report,
 ) -> Vec<Server> {
-    // Sentinels have no locks, no databases, and a login of their own.
-    let access = Access {
-        user: None,
-        password: address.access.sentinel_password.clone(),
-        database: 0,
-        ..address.access.clone()
-    };
+    let access = address.access.of_sentinels();
     let mut masters: Vec<(Endpoint, &Endpoint)> = Vec::new();
     for sentinel in sentinels {
         let mut own = Report::about(format!("sentinel {sentinel}"));
