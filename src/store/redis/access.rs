@@ -1,5 +1,6 @@
-use super::address::Endpoint;
-use super::connection::{Connection, Failure};
+use super::connection::Connection;
+use super::endpoint::Endpoint;
+use super::failure::Failure;
 use super::refusal::accepted;
 use crate::lock::{Patience, StoreError};
 use crate::store::TlsFiles;

@@ -2,7 +2,7 @@
 
 use redis::{ServerError, Value};
 
-use super::address::Endpoint;
+use super::endpoint::Endpoint;
 use super::keys::slot;
 use super::refusal::accepted;
 use super::route::NodeId;

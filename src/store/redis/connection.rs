@@ -3,9 +3,10 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use redis::{Cmd, Parser, Value};
 
-use super::address::Endpoint;
+use super::endpoint::Endpoint;
+use super::failure::Failure;
 use super::stream::{Patient, Stream};
-use crate::lock::{Patience, StoreError};
+use crate::lock::Patience;
 use crate::store::TlsFiles;
 
 /// A connection to one Redis server.
@@ -24,35 +25,6 @@ pub struct Connection {
     is_known: bool,
     /// Replies to what was sent before a query.
     passed_over: Vec<Value>,
-}
-
-/// Why there is no reply.
-#[derive(Debug)]
-pub enum Failure {
-    /// The connection is of no more use.
-    Broken(String),
-    /// No reply in time. The connection can be used on: the late reply is skipped.
-    TimedOut,
-    Interrupted,
-    /// The server does not let us in.
-    Denied(String),
-    /// We are not fit to ask it.
-    Unusable(String),
-}
-
-impl Failure {
-    /// What it means for a request to the server with this name.
-    pub fn of(self, name: &str) -> StoreError {
-        let store = name.to_owned();
-        let why = match self {
-            Failure::Interrupted => return StoreError::Interrupted,
-            Failure::Denied(why) => return StoreError::Denied { store, why },
-            Failure::Unusable(why) => return StoreError::Unusable { store, why },
-            Failure::Broken(why) => why,
-            Failure::TimedOut => "no answer in time".to_owned(),
-        };
-        StoreError::Unreachable { store, why, transient: false }
-    }
 }
 
 /// A server that sends more than this is no Redis of ours.

@@ -5,8 +5,9 @@ use std::time::Duration;
 use redis::Value;
 
 use super::access::Access;
-use super::address::Endpoint;
-use super::connection::{Connection, Failure};
+use super::connection::Connection;
+use super::endpoint::Endpoint;
+use super::failure::Failure;
 use super::refusal::accepted;
 use super::route::NodeId;
 use super::script::{items, number, text};

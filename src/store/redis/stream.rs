@@ -4,13 +4,14 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
 use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, poll};
+use nix::poll::PollFlags;
 use nix::sys::socket::{
     self, AddressFamily, SockFlag, SockType, SockaddrLike, SockaddrStorage, UnixAddr, sockopt,
 };
 
-use super::address::Endpoint;
-use super::connection::Failure;
+use super::endpoint::Endpoint;
+use super::failure::Failure;
+use super::idle::ready;
 use super::resolve::resolve;
 use super::tls::{self, TlsStream};
 use crate::lock::Patience;
@@ -123,21 +124,6 @@ fn connect(
             }
         }
         Err(errno) => Err(broken(errno)),
-    }
-}
-
-/// Waits until `fd` is ready, at most as long as `patience` says.
-pub fn ready(fd: BorrowedFd, flags: PollFlags, patience: &Patience) -> Result<(), Failure> {
-    loop {
-        let mut fds = vec![PollFd::new(fd, flags)];
-        fds.extend(patience.interrupt.map(|interrupt| PollFd::new(interrupt, PollFlags::POLLIN)));
-        match poll(&mut fds, patience.until.poll_timeout()) {
-            Ok(_) if fds.get(1).and_then(PollFd::any).unwrap_or(false) => return Err(Failure::Interrupted),
-            Ok(_) if fds[0].any().unwrap_or(false) => return Ok(()),
-            Ok(_) if patience.until.has_passed() => return Err(Failure::TimedOut),
-            Ok(_) | Err(Errno::EINTR) => {}
-            Err(errno) => return Err(Failure::Broken(errno.desc().to_owned())),
-        }
     }
 }
 

@@ -1,9 +1,10 @@
 use std::time::Duration;
 
-use super::connection::{Connection, Failure};
+use super::connection::Connection;
+use super::failure::Failure;
+use super::idle::pause;
 use super::keys::Names;
 use super::reply::{Taken, kind_name};
-use super::route::pause;
 use super::subscription::{News, Subscription};
 use crate::clock::{BootTime, Deadline};
 use crate::lock::{Busy, Patience, Request, StoreError, Take};

@@ -2,8 +2,8 @@ use std::collections::HashMap;
 
 use redis::Value;
 
-use super::server::Asking;
-use crate::store::redis::connection::Failure;
+use super::asking::Asking;
+use crate::store::redis::failure::Failure;
 use crate::store::redis::script::{items, text};
 
 /// What a server says about itself, as far as it is permitted to: services that run Redis for others often forbid

@@ -5,11 +5,13 @@ use std::ops::RangeInclusive;
 
 use redis::Value;
 
-use super::server::{Asking, LOGIN_ADVICE, Server, unreachable, wants_login};
+use super::asking::{Asking, LOGIN_ADVICE, unreachable, wants_login};
+use super::server::Server;
 use crate::lock::{Report, Terms};
 use crate::store::redis::access::Access;
-use crate::store::redis::address::{Address, Endpoint, Servers};
+use crate::store::redis::address::{Address, Servers};
 use crate::store::redis::cluster::Cluster;
+use crate::store::redis::endpoint::Endpoint;
 use crate::store::redis::script::{items, text};
 
 /// The least number of Sentinels that can lose one and still have a majority.

@@ -10,7 +10,7 @@ use nix::poll::{PollFd, PollFlags, poll};
 use super::vote::Taken;
 use crate::clock::{BootTime, Deadline};
 use crate::lock::{Patience, StoreError};
-use crate::store::redis::connection::Failure;
+use crate::store::redis::failure::Failure;
 use crate::store::redis::subscription::Subscription;
 
 /// An idle waiter asks no more often than this, to find out what no hint said.

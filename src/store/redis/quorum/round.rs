@@ -13,8 +13,8 @@ use super::vote::{Reply, is_pending};
 use crate::clock::Deadline;
 use crate::lock::{Key, Patience, StoreError};
 use crate::store::redis::Address;
-use crate::store::redis::connection::Failure;
-use crate::store::redis::stream::ready;
+use crate::store::redis::failure::Failure;
+use crate::store::redis::idle::ready;
 use crate::store::redis::subscription::Subscription;
 
 /// The workers of all members.

@@ -4,8 +4,8 @@ use super::persist::part_of;
 use super::{NodeId, Place, Route};
 use crate::clock::BootTime;
 use crate::lock::{Patience, StoreError};
-use crate::store::redis::address::Endpoint;
 use crate::store::redis::cluster::{Cluster, Slots};
+use crate::store::redis::endpoint::Endpoint;
 use crate::store::redis::sentinel::Sentinels;
 
 /// Who knows which server is in charge.

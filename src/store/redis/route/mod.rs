@@ -9,11 +9,12 @@ use redis::{Cmd, Value};
 
 use self::guide::Guide;
 use self::persist::part_of;
-pub use self::persist::pause;
 use super::access::Access;
-use super::address::{Address, Endpoint, Servers};
+use super::address::{Address, Servers};
 use super::cluster::Cluster;
-use super::connection::{Connection, Failure};
+use super::connection::Connection;
+use super::endpoint::Endpoint;
+use super::failure::Failure;
 use super::refusal::accepted;
 use super::sentinel::Sentinels;
 use crate::lock::{Key, Patience, Request, StoreError};
