@@ -79,6 +79,7 @@ impl Connection {
         std::mem::take(&mut self.passed_over)
     }
 
+    /// The latest of those that [`Connection::passed_over`] would give, which stays there.
     pub fn last_passed_over(&self) -> Option<&Value> {
         self.passed_over.last()
     }

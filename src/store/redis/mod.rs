@@ -43,6 +43,7 @@ use crate::lock::{
     Survey, Take,
 };
 
+/// The store on whatever one address leads to. It connects when it is asked for something.
 pub struct Redis {
     route: Route,
     waiter: Option<Waiter>,

@@ -45,6 +45,7 @@ const FRESH: Duration = Duration::from_millis(300);
 const SILENT: Duration = Duration::from_secs(10);
 
 impl Sentinels {
+    /// Asks nobody so far. `access` is that of the servers, `store` what messages call all of it.
     pub fn new(endpoints: Vec<Endpoint>, master_name: String, access: &Access, store: &str) -> Sentinels {
         let access = access.of_sentinels();
         let store = store.to_owned();
@@ -63,6 +64,7 @@ impl Sentinels {
         self.agreed.is_some_and(|when| !when.plus(FRESH).has_passed())
     }
 
+    /// This is the server that they named.
     pub fn named(&mut self, node: NodeId) {
         self.master = Some(node);
     }

@@ -49,6 +49,7 @@ impl Stream {
         }
     }
 
+    /// Whether it is TLS, which may hold bytes that poll(2) does not see.
     pub fn is_encrypted(&self) -> bool {
         matches!(self, Stream::Tls(_))
     }
@@ -76,6 +77,7 @@ impl Stream {
         }
     }
 
+    /// For poll(2), which sees encrypted bytes only.
     pub fn fd(&self) -> BorrowedFd<'_> {
         match self {
             Stream::Tcp(stream) => stream.as_fd(),
@@ -136,6 +138,7 @@ pub struct Patient<'a> {
 }
 
 impl<'a> Patient<'a> {
+    /// For one exchange.
     pub fn new(stream: &'a mut Stream, patience: &'a Patience<'a>) -> Patient<'a> {
         Patient { stream, patience, cause: None }
     }

@@ -39,6 +39,7 @@ pub struct Waiter {
 }
 
 impl Waiter {
+    /// Not in the queue so far, and not listening.
     pub fn new(request: Request) -> Waiter {
         Waiter {
             request,
@@ -62,10 +63,12 @@ impl Waiter {
         format!("{} {kind} {}", request.token.expose(), request.metadata.to_json())
     }
 
+    /// Whether there is a subscription, as far as is known: that it broke shows when it is read.
     pub fn is_listening(&self) -> bool {
         self.subscription.is_some()
     }
 
+    /// Can be woken on this connection from now on, which is used for nothing else.
     pub fn listen_on(&mut self, connection: Connection, patience: &Patience) -> Result<(), Failure> {
         let channel = Names::of(&self.request.key).channel + self.request.token.expose();
         self.subscription = Some(Subscription::open(connection, &channel, patience)?);
@@ -83,6 +86,7 @@ impl Waiter {
         !std::mem::replace(&mut self.is_known, true)
     }
 
+    /// The place in the queue as the server numbered it; empty before it gave one.
     pub fn ticket(&self) -> &str {
         &self.ticket
     }

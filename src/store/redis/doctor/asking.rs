@@ -44,6 +44,7 @@ pub fn unreachable(report: &mut Report, error: &StoreError) {
     }
 }
 
+/// For whoever is not let in.
 pub const LOGIN_ADVICE: &str = "check --user and --password-file, and the user on the server (ACL LIST)";
 
 /// Whether a reply says that nothing is permitted before a login.

@@ -33,10 +33,12 @@ pub struct Examined {
 const OLDEST: (u32, u32) = (6, 2);
 
 impl Server {
+    /// One that is not in a cluster, or whose slots are not known.
     pub fn at(address: Address, is_in_quorum: bool) -> Server {
         Server { address, is_in_quorum, slots: None }
     }
 
+    /// Looks at everything and tries everything; what goes wrong is a finding, never an error.
     pub fn examine(&self, terms: &Terms) -> Examined {
         let report = Report::about(self.address.to_string());
         let mut examined = Examined { report, clock: None, run_id: None, is_reached: false };
@@ -49,6 +51,7 @@ impl Server {
         examined
     }
 
+    /// A new connection, for what leaves it fit for nothing else.
     pub fn open(&self, terms: &Terms) -> Result<Asking, StoreError> {
         let Servers::One(endpoint) = &self.address.servers else {
             // Who has the locks there was found out before.

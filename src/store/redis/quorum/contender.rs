@@ -22,6 +22,7 @@ const WINDOW: (Duration, Duration) = (Duration::from_millis(2), Duration::from_s
 /// At least so long a divided majority waits for the other servers.
 const GRACE: Duration = Duration::from_millis(50);
 
+/// When to ask again for a lock that others want as well: there are no queues in a quorum.
 pub struct Contender {
     /// The delay is a random part of this. It grows with every split vote and falls with every other.
     window: Duration,
@@ -32,6 +33,7 @@ pub struct Contender {
 }
 
 impl Contender {
+    /// It may ask at once.
     pub fn new() -> Contender {
         Contender { window: WINDOW.0, ask_at: BootTime::now(), hint: String::new(), poll: Duration::ZERO }
     }

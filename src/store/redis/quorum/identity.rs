@@ -19,6 +19,7 @@ pub fn questions() -> [Cmd; 2] {
 }
 
 impl Identity {
+    /// Reads the answers to [`questions`]; what they do not say is left open.
     pub fn of(answers: &[Value]) -> Identity {
         let said: Vec<String> = answers.iter().map(said).collect();
         let field = |name: &str| {

@@ -107,6 +107,7 @@ impl Worker {
         Ok(Worker { errands, waiting })
     }
 
+    /// Puts it behind those that it was told before, and does not wait.
     pub fn tell(&self, errand: Errand) {
         // Counted before it can be begun.
         let _ = self.waiting.write(1);
@@ -155,6 +156,7 @@ impl Member {
         }
     }
 
+    /// Extends the lease here, when nothing is out that could give the lock back afterwards.
     pub fn renew(
         &mut self,
         request: &Request,

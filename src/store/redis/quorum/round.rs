@@ -138,6 +138,7 @@ impl Council {
         independent(&members)
     }
 
+    /// What messages call the members, in their order.
     pub fn names(&self) -> &[String] {
         &self.names
     }

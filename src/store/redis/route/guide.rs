@@ -77,6 +77,7 @@ impl Route {
         })
     }
 
+    /// The server in charge as far as is known, without asking anybody.
     pub fn known(&self, place: Place) -> Option<NodeId> {
         match (place, &self.guide) {
             (Place::Node(node), _) => Some(node),

@@ -63,6 +63,7 @@ pub type Unanswered = (NodeId, Connection);
 const MOST_UNANSWERED: usize = 4;
 
 impl Route {
+    /// Connects to nobody before the first request.
     pub fn new(address: Address) -> Route {
         let name = address.to_string();
         let access = address.access;
@@ -223,6 +224,7 @@ impl Route {
         std::mem::take(&mut self.unanswered)
     }
 
+    /// Whether the server in charge can change while we run.
     pub fn is_guided(&self) -> bool {
         !matches!(self.guide, Guide::None)
     }
