@@ -1,11 +1,15 @@
 //! The user as whom redlock runs.
 
 use std::fs;
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::LazyLock;
+use std::time::Duration;
 
 use nix::unistd::geteuid;
+
+use crate::process::ask;
 
 /// Of the passwd entry: the same under cron, sudo and a login shell, where `$USER` and `$HOME` differ.
 pub struct Account {
@@ -13,20 +17,36 @@ pub struct Account {
     pub home: PathBuf,
 }
 
-/// The effective user, looked up once; `None` for one without a passwd entry.
-pub static ACCOUNT: LazyLock<Option<Account>> = LazyLock::new(|| {
+/// A directory of users may be on another machine.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+static LOOKED_UP: LazyLock<Result<Option<Account>, String>> = LazyLock::new(|| {
     let uid = geteuid().as_raw();
     let passwd = fs::read_to_string("/etc/passwd").unwrap_or_default();
-    find(&passwd, uid).or_else(|| find(&ask_directory(uid), uid))
+    match find(&passwd, uid) {
+        Some(account) => Ok(Some(account)),
+        None => ask_directory(uid).map(|passwd| find(&passwd, uid)),
+    }
 });
+
+/// The effective user, looked up once; `None` for one without a passwd entry.
+pub static ACCOUNT: LazyLock<Option<&'static Account>> =
+    LazyLock::new(|| LOOKED_UP.as_ref().ok().and_then(Option::as_ref));
+
+/// The home directory of the effective user, or why it is not known whether there is one.
+pub fn home() -> Result<Option<&'static Path>, String> {
+    let account = LOOKED_UP.as_ref().map_err(Clone::clone)?;
+    Ok(account.as_ref().map(|account| account.home.as_path()))
+}
 
 /// The passwd entry of a user of LDAP or the like. Not by getpwuid(3): in a static program it loads the modules
 /// of another glibc, and crashes.
-fn ask_directory(uid: u32) -> String {
-    let mut getent = Command::new("getent");
-    let output =
-        getent.arg("passwd").arg(uid.to_string()).stdin(Stdio::null()).stderr(Stdio::null()).output();
-    output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default()
+fn ask_directory(uid: u32) -> Result<String, String> {
+    match ask(Command::new("getent").arg("passwd").arg(uid.to_string()), PATIENCE) {
+        // Then no program asks a directory here.
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(String::new()),
+        answer => answer.map_err(|error| format!("cannot look up user {uid} with getent: {error}")),
+    }
 }
 
 fn find(passwd: &str, uid: u32) -> Option<Account> {

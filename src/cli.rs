@@ -5,7 +5,8 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use clap::builder::FalseyValueParser;
-use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+use clap::parser::ValueSource;
+use clap::{ArgAction, ArgMatches, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use serde::Deserialize;
 
@@ -44,6 +45,20 @@ pub enum Command {
     Break(BreakArgs),
     Doctor(DoctorArgs),
     Completions(CompletionsArgs),
+}
+
+/// Which options the command line itself gives. For clap a value in the environment is as good as one.
+#[derive(Clone, Copy)]
+pub struct Given<'a>(Option<&'a ArgMatches>);
+
+impl Given<'_> {
+    pub fn in_matches(matches: &ArgMatches) -> Given<'_> {
+        Given(matches.subcommand().map(|(_, matches)| matches))
+    }
+
+    pub fn has(self, option: &str) -> bool {
+        self.0.is_some_and(|matches| matches.value_source(option) == Some(ValueSource::CommandLine))
+    }
 }
 
 #[derive(Debug, Args)]
@@ -97,6 +112,7 @@ pub struct GlobalArgs {
     pub color: Option<Color>,
 }
 
+/// When the output has colours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Color {
@@ -180,6 +196,7 @@ pub struct RunArgs {
     pub command: Vec<OsString>,
 }
 
+/// What becomes of a job whose lock is lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OnLost {
@@ -190,6 +207,7 @@ pub enum OnLost {
     Continue,
 }
 
+/// What becomes of processes that the command left behind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Leftovers {
@@ -225,6 +243,7 @@ pub struct AcquireArgs {
     pub token_file: Option<PathBuf>,
 }
 
+/// How `acquire` prints what it got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     Token,

@@ -20,6 +20,7 @@ impl BootTime {
     /// Later than all others.
     pub const NEVER: BootTime = BootTime(Duration::MAX);
 
+    /// A reading of `CLOCK_BOOTTIME`; later than every deadline where there is no such clock.
     pub fn now() -> Self {
         // The kernel has had this clock since 2.6.39. Without it there is no safe lease, so the
         // answer "far in the future" makes every deadline pass: closed, not open.
@@ -31,10 +32,12 @@ impl BootTime {
         Self::now().plus(duration)
     }
 
+    /// Saturates at [`BootTime::NEVER`].
     pub fn plus(self, duration: Duration) -> Self {
         BootTime(self.0.saturating_add(duration))
     }
 
+    /// Saturates at the boot.
     pub fn minus(self, duration: Duration) -> Self {
         BootTime(self.0.saturating_sub(duration))
     }
@@ -49,6 +52,7 @@ impl BootTime {
         self.0.saturating_sub(earlier.0)
     }
 
+    /// Also at this very point: a lease is over when its deadline is reached.
     pub fn has_passed(self) -> bool {
         Self::now() >= self
     }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer};
 use thiserror::Error;
 
-use crate::account::ACCOUNT;
+use crate::account;
 use crate::cli::{Color, GlobalArgs, Leftovers, OnLost};
 use crate::lock::{DurationText, Ttl};
 use crate::store::{Login, Roots, ServerUrl, TlsFiles};
@@ -38,6 +38,7 @@ pub struct Config {
     pub tls_ca: Option<PathBuf>,
     pub tls_cert: Option<PathBuf>,
     pub tls_key: Option<PathBuf>,
+    /// For one exchange with the store.
     #[serde(deserialize_with = "from_text")]
     pub connect_timeout: Option<DurationText>,
     pub quiet: Option<bool>,
@@ -61,6 +62,7 @@ pub struct Config {
     #[serde(deserialize_with = "from_text")]
     pub splay: Option<DurationText>,
     pub leftovers: Option<Leftovers>,
+    /// `check --for`.
     #[serde(rename = "for", deserialize_with = "from_text")]
     pub at_least: Option<DurationText>,
     pub shell: Option<bool>,
@@ -148,12 +150,22 @@ fn separate(values: &[String]) -> Vec<&str> {
 
 impl Config {
     /// The user's file over the system's. A file named by `--config` has to exist.
+    ///
+    /// # Errors
+    ///
+    /// A file cannot be read or understood, or has a password and can be read by others.
     pub fn load(global: &GlobalArgs) -> Result<Config, ConfigError> {
-        let user = match (&global.config, ACCOUNT.as_ref().map(|user| &user.home)) {
-            (Some(path), _) => read(path)?
+        let user = match &global.config {
+            Some(path) => read(path)?
                 .ok_or_else(|| ConfigError(format!("there is no configuration file {}", path.display())))?,
-            (None, Some(home)) => read(&home.join(".config/redlock/config.toml"))?.unwrap_or_default(),
-            (None, None) => Config::default(),
+            None => match account::home() {
+                Ok(Some(home)) => read(&home.join(".config/redlock/config.toml"))?.unwrap_or_default(),
+                Ok(None) => Config::default(),
+                // It may name another server.
+                Err(why) => {
+                    return Err(ConfigError(format!("{why}; name the configuration file with --config")));
+                }
+            },
         };
         Ok(user.over(read(Path::new(SYSTEM_FILE))?.unwrap_or_default()))
     }
@@ -190,6 +202,10 @@ impl Config {
     }
 
     /// The server, and whether it is the default one.
+    ///
+    /// # Errors
+    ///
+    /// A URL is none, or those of several do not go together.
     pub fn server(&self, global: &GlobalArgs) -> Result<(ServerUrl, bool), ConfigError> {
         let chosen = if global.server.is_empty() { &self.server } else { &global.server };
         let mut texts = separate(chosen);
@@ -202,6 +218,10 @@ impl Config {
     }
 
     /// User and password. `REDISCLI_AUTH` is the weakest source, as it is there for another program.
+    ///
+    /// # Errors
+    ///
+    /// A password file cannot be read, can be read by others, or is empty.
     pub fn login(&self, global: &GlobalArgs) -> Result<Login, ConfigError> {
         let file = global.password_file.as_ref().or(self.password_file.as_ref());
         let password = match file {
@@ -224,6 +244,24 @@ impl Config {
         })
     }
 
+    pub fn ttl(&self, flag: Option<Ttl>) -> Ttl {
+        flag.or(self.ttl).unwrap_or(Ttl::DEFAULT)
+    }
+
+    /// How long a job has from SIGTERM to its end.
+    pub fn kill_after(&self, flag: Option<DurationText>, ttl: Ttl) -> Duration {
+        flag.or(self.kill_after).map_or(ttl.default_kill_after(), |text| text.0)
+    }
+
+    pub fn replicas(&self, flag: Option<u8>) -> u8 {
+        flag.or(self.replicas).unwrap_or(0)
+    }
+
+    /// How long one exchange with the store may take, by default 5 s.
+    ///
+    /// # Errors
+    ///
+    /// It is zero.
     pub fn connect_timeout(&self, global: &GlobalArgs) -> Result<Duration, ConfigError> {
         let timeout =
             global.connect_timeout.or(self.connect_timeout).map_or(DEFAULT_CONNECT_TIMEOUT, |text| text.0);

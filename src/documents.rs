@@ -24,7 +24,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The command with the global options only at the top, where they are explained once.
+/// The command with all that clap adds to it.
 fn command() -> Command {
     let mut command = Cli::command();
     command.build();
@@ -55,6 +55,7 @@ fn documents_man_pages() {
     check("man/redlock.1", &page(&command, "redlock"));
     for subcommand in command.get_subcommands().filter(|subcommand| subcommand.get_name() != "help") {
         let name = format!("redlock-{}", subcommand.get_name());
+        // The global options are explained once, at the top.
         let own = subcommand.clone().mut_args(|arg| {
             let global = arg.is_global_set();
             arg.hide(global)

@@ -1,7 +1,6 @@
 use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::path::Path;
-use std::time::Duration;
 
 use anyhow::Context as _;
 use serde_json::{Value, json};
@@ -9,32 +8,35 @@ use serde_json::{Value, json};
 use super::Outcome;
 use super::context::Context;
 use super::enclosing::lines;
-use super::failure::{Failed, NOT_HELD, Usage};
+use super::failure::{Failed, NOT_HELD, Usage, cannot};
 use super::github::Workflow;
-use super::keeping::Attendant;
+use super::keeper::KeeperProcess;
 use super::owner;
 use super::taking::Taking;
-use crate::cli::{AcquireArgs, Format};
-use crate::lock::{Lease, OwnerToken, Patience, Ttl};
+use crate::cli::{AcquireArgs, Format, Given};
+use crate::lock::{Lease, OwnerToken, Ttl};
 use crate::process::{Signals, stdout_was_closed};
 
 /// Takes the locks and hands out their owner token.
-pub fn acquire(args: AcquireArgs, context: &Context) -> anyhow::Result<Outcome> {
+pub fn acquire(args: AcquireArgs, given: Given, context: &Context) -> anyhow::Result<Outcome> {
+    if args.while_pid.is_none() && given.has("on_lost") {
+        return Err(Usage::new("--on-lost needs --while-pid: without it nobody looks after the lock").into());
+    }
     let name = args
         .while_pid
         .map_or("redlock acquire".to_owned(), |pid| format!("redlock acquire --while-pid {pid}"));
     let mut taking = Taking::new(&args.lock, context, &name)?;
     let target = Target::new(&args)?;
     let keeper = match args.while_pid {
-        Some(pid) => Some(Attendant::start(pid, &args, &mut taking, context)?),
+        Some(pid) => Some(KeeperProcess::start(pid, &args, &mut taking, context)?),
         None => None,
     };
-    let mut signals = Signals::listen()?;
+    let mut signals = Signals::listen().map_err(cannot("listen for signals"))?;
     let mut store = context.open_store();
     let leases = match taking.take(store.as_mut(), &mut signals, keeper.as_ref().map(AsFd::as_fd), context)? {
         Ok(leases) => leases,
         Err(outcome) => {
-            keeper.iter().try_for_each(Attendant::check)?;
+            keeper.iter().try_for_each(KeeperProcess::check)?;
             return Ok(outcome);
         }
     };
@@ -43,12 +45,12 @@ pub fn acquire(args: AcquireArgs, context: &Context) -> anyhow::Result<Outcome> 
     store.settle();
     let interrupted = signals.next();
     if handed_out.is_ok() && interrupted.is_none() {
-        keeper.iter().for_each(Attendant::go_on);
+        keeper.iter().for_each(KeeperProcess::go_on);
         return Ok(Outcome::SUCCESS);
     }
     drop(keeper);
     // Nobody knows the token, so nobody could give the locks back.
-    let _ = store.withdraw(&taking.requests, &Patience::of(Duration::from_secs(1)));
+    taking.withdraw(store.as_mut());
     handed_out?;
     Ok(interrupted.map_or(Outcome::SUCCESS, |arrived| Outcome::Signal(arrived.signal)))
 }
@@ -81,8 +83,16 @@ impl<'a> Locks<'a> {
 /// Where the owner token goes.
 enum Target<'a> {
     File(&'a Path),
-    Stdout(Format),
+    Stdout(Text),
     Workflow(Workflow),
+}
+
+/// What is printed.
+#[derive(Clone, Copy)]
+enum Text {
+    Token,
+    Exports,
+    Json,
 }
 
 impl Target<'_> {
@@ -97,8 +107,10 @@ impl Target<'_> {
             return Err(Usage::new(why).into());
         }
         Ok(match args.format {
+            Format::Token => Target::Stdout(Text::Token),
+            Format::Env => Target::Stdout(Text::Exports),
+            Format::Json => Target::Stdout(Text::Json),
             Format::Github => Target::Workflow(Workflow::of_environment()?),
-            format => Target::Stdout(format),
         })
     }
 
@@ -107,22 +119,22 @@ impl Target<'_> {
             Target::File(path) => {
                 owner::write(path, locks.token).with_context(|| format!("gave {} back", locks.names))
             }
-            Target::Stdout(format) => print(*format, locks),
+            Target::Stdout(text) => print(*text, locks),
             Target::Workflow(workflow) => workflow.tell(locks),
         }
     }
 }
 
-fn print(format: Format, locks: &Locks) -> anyhow::Result<()> {
+fn print(text: Text, locks: &Locks) -> anyhow::Result<()> {
     let token = locks.token.expose();
-    let text = match format {
-        Format::Token | Format::Github => format!("{token}\n"),
-        Format::Env => format!(
+    let text = match text {
+        Text::Token => format!("{token}\n"),
+        Text::Exports => format!(
             "export REDLOCK_KEY={} REDLOCK_TOKEN={token} REDLOCK_FENCE={}\n",
             quoted(&locks.keys),
             quoted(&locks.fences)
         ),
-        Format::Json => json(locks).to_string() + "\n",
+        Text::Json => json(locks).to_string() + "\n",
     };
     let mut stdout = io::stdout();
     let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());

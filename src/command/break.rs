@@ -47,14 +47,15 @@ pub fn break_lock(args: &BreakArgs, context: &Context) -> anyhow::Result<Outcome
 }
 
 fn confirmed(question: &str) -> anyhow::Result<bool> {
+    let unasked = |why: &str| Usage::new(format!("break asks before it breaks, and {why}; add --yes"));
     if !io::stdin().is_terminal() {
-        return Err(
-            Usage::new("break asks before it breaks, and there is no terminal to ask on; add --yes").into()
-        );
+        return Err(unasked("there is no terminal to ask on").into());
     }
-    eprint!("redlock: {question} [y/N] ");
-    io::stderr().flush()?;
+    let mut stderr = io::stderr();
+    let asked = write!(stderr, "redlock: {question} [y/N] ").and_then(|()| stderr.flush());
+    asked.map_err(|error| unasked(&format!("cannot write to standard error: {error}")))?;
     let mut answer = String::new();
-    io::stdin().lock().read_line(&mut answer)?;
+    let answered = io::stdin().lock().read_line(&mut answer);
+    answered.map_err(|error| unasked(&format!("cannot read from the terminal: {error}")))?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }

@@ -1,8 +1,8 @@
 use std::io::IsTerminal;
 use std::time::Duration;
 
-use super::failure::{Failed, UNREACHABLE};
-use crate::cli::{Color, GlobalArgs};
+use super::failure::{Failed, UNREACHABLE, Usage};
+use crate::cli::{Color, Given, GlobalArgs};
 use crate::config::Config;
 use crate::lock::{Finding, Level, Patience, Store, StoreError, Terms};
 use crate::output::Messages;
@@ -27,7 +27,7 @@ pub struct Context {
 }
 
 impl Context {
-    pub fn new(global: GlobalArgs) -> anyhow::Result<Context> {
+    pub fn new(global: GlobalArgs, given: Given) -> anyhow::Result<Context> {
         let config = Config::load(&global)?;
         let (server, default_server) = config.server(&global)?;
         let login = config.login(&global)?;
@@ -39,6 +39,7 @@ impl Context {
         let messages =
             Messages { quiet, verbose: !quiet && (global.verbose || config.verbose.unwrap_or(false)) };
         let color = global.color.or(config.color).unwrap_or_default();
+        refuse_what_cannot_be_meant(&server, given)?;
         Ok(Context { config, messages, server, default_server, attempt, login, color })
     }
 
@@ -86,4 +87,22 @@ impl Context {
             }
         }
     }
+}
+
+/// Options of the command line that are wrong for this server. What stands in the environment or in a file may be there
+/// for other calls.
+fn refuse_what_cannot_be_meant(server: &ServerUrl, given: Given) -> Result<(), Usage> {
+    if given.has("server") && server.has_password() {
+        let why = "a password in --server is seen by everyone who lists processes; use --password-file";
+        return Err(Usage::new(why));
+    }
+    if let Some(address) = server.plain_server()
+        && ["tls_ca", "tls_cert", "tls_key"].into_iter().any(|option| given.has(option))
+    {
+        let why = "for TLS its URL begins with rediss";
+        return Err(Usage::new(format!(
+            "--tls-ca, --tls-cert and --tls-key do nothing for {address}; {why}"
+        )));
+    }
+    Ok(())
 }

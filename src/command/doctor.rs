@@ -2,17 +2,17 @@ use super::Outcome;
 use super::context::Context;
 use super::failure::{self, NOT_FIT};
 use crate::cli::DoctorArgs;
-use crate::lock::{Level, Terms, Ttl};
+use crate::lock::{Level, Terms};
 use crate::output::{findings, findings_json, print};
 
 /// Says whether the store is fit to hold locks, and what to change.
 pub fn doctor(args: &DoctorArgs, context: &Context) -> anyhow::Result<Outcome> {
     let config = &context.config;
-    let ttl = args.ttl.or(config.ttl).unwrap_or(Ttl::DEFAULT);
+    let ttl = config.ttl(args.ttl);
     let terms = Terms {
         ttl,
-        kill_after: args.kill_after.or(config.kill_after).map_or(ttl.default_kill_after(), |text| text.0),
-        replicas: args.replicas.or(config.replicas).unwrap_or(0),
+        kill_after: config.kill_after(args.kill_after, ttl),
+        replicas: config.replicas(args.replicas),
         attempt: context.attempt,
     };
     let mut found = context.examine_store(&terms);

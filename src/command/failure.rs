@@ -49,6 +49,11 @@ pub fn report(error: &anyhow::Error) -> Outcome {
     Outcome::Exit(code(error))
 }
 
+/// The system lacks what redlock needs to do `what`.
+pub fn cannot(what: &str) -> impl FnOnce(io::Error) -> anyhow::Error {
+    move |error| Failed { code: UNREACHABLE, why: format!("cannot {what}: {error}") }.into()
+}
+
 /// What was asked for could not be printed.
 pub fn of_printing(error: &io::Error) -> anyhow::Error {
     Failed { code: NOT_PRINTED, why: format!("cannot write to standard output: {error}") }.into()

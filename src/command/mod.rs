@@ -1,6 +1,7 @@
 //! One file for each subcommand: its story, top to bottom.
 
 mod acquire;
+mod around;
 mod r#break;
 mod check;
 mod completions;
@@ -9,7 +10,8 @@ mod doctor;
 mod enclosing;
 mod failure;
 mod github;
-mod keeping;
+mod keeper;
+mod loss;
 mod notice;
 mod owner;
 mod release;
@@ -17,17 +19,17 @@ mod renew;
 mod run;
 mod status;
 mod taking;
+mod telling;
+mod watch;
 mod wishes;
 
 use std::env;
 use std::ffi::OsString;
 
-use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory, FromArgMatches};
 
 use self::context::Context;
-use self::failure::Usage;
-use crate::cli::{Cli, Command};
+use crate::cli::{Cli, Command, Given};
 use crate::process;
 
 /// How redlock ends.
@@ -87,45 +89,18 @@ fn without_empty_variables(command: clap::Command) -> clap::Command {
 }
 
 fn obey(matches: &ArgMatches) -> anyhow::Result<Outcome> {
-    let cli = Cli::from_arg_matches(matches)?;
-    if let Command::Completions(args) = &cli.command {
-        return completions::completions(args);
-    }
-    let by_flag = |name| {
-        matches.subcommand().is_some_and(|(_, sub)| sub.value_source(name) == Some(ValueSource::CommandLine))
-    };
-    let shown = by_flag("server");
-    let context = Context::new(cli.global)?;
-    if shown && context.server.has_password() {
-        return Err(Usage::new(
-            "a password in --server is seen by everyone who lists processes; use --password-file",
-        )
-        .into());
-    }
-    if let Some(address) = context.server.plain_server()
-        && ["tls_ca", "tls_cert", "tls_key"].into_iter().any(by_flag)
-    {
-        let why = format!(
-            "--tls-ca, --tls-cert and --tls-key do nothing for {address}; for TLS its URL begins with rediss"
-        );
-        return Err(Usage::new(why).into());
-    }
-    // Not by clap, for which a value in the environment is as good as a flag.
-    if let Command::Acquire(args) = &cli.command
-        && args.while_pid.is_none()
-        && by_flag("on_lost")
-    {
-        return Err(Usage::new("--on-lost needs --while-pid: without it nobody looks after the lock").into());
-    }
-    match cli.command {
-        Command::Run(args) => run::run(args, &context),
-        Command::Acquire(args) => acquire::acquire(args, &context),
-        Command::Renew(args) => renew::renew(&args, &context),
-        Command::Check(args) => check::check(&args, &context),
-        Command::Release(args) => release::release(&args, &context),
-        Command::Status(args) => status::status(&args, &context),
-        Command::Break(args) => r#break::break_lock(&args, &context),
-        Command::Doctor(args) => doctor::doctor(&args, &context),
-        Command::Completions(_) => Ok(Outcome::SUCCESS),
+    let Cli { global, command } = Cli::from_arg_matches(matches)?;
+    let given = Given::in_matches(matches);
+    let context = || Context::new(global, given);
+    match command {
+        Command::Run(args) => run::run(args, &context()?),
+        Command::Acquire(args) => acquire::acquire(args, given, &context()?),
+        Command::Renew(args) => renew::renew(&args, &context()?),
+        Command::Check(args) => check::check(&args, &context()?),
+        Command::Release(args) => release::release(&args, &context()?),
+        Command::Status(args) => status::status(&args, &context()?),
+        Command::Break(args) => r#break::break_lock(&args, &context()?),
+        Command::Doctor(args) => doctor::doctor(&args, &context()?),
+        Command::Completions(args) => completions::completions(&args),
     }
 }

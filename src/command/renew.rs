@@ -5,13 +5,13 @@ use super::context::Context;
 use super::failure::{Failed, NOT_HELD};
 use super::owner;
 use crate::cli::RenewArgs;
-use crate::lock::{Kind, Metadata, Renewal, Request, Ttl};
+use crate::lock::{Kind, Metadata, Renewal, Request};
 use crate::output::holder;
 
 /// Extends the leases of an owner token.
 pub fn renew(args: &RenewArgs, context: &Context) -> anyhow::Result<Outcome> {
     let (keys, token) = (owner::keys(&args.owner)?, owner::token(&args.owner)?);
-    let ttl = args.ttl.or(context.config.ttl).unwrap_or(Ttl::DEFAULT);
+    let ttl = context.config.ttl(args.ttl);
     let mut store = context.open_store();
     let mut lost = Vec::new();
     for key in &keys {

@@ -8,15 +8,19 @@ use nix::unistd::geteuid;
 
 use super::Outcome;
 use super::context::Context;
-use super::failure::{BUSY, CONFIGURATION, Failed, UNREACHABLE, Usage};
+use super::failure::{BUSY, CONFIGURATION, Failed, UNREACHABLE, Usage, cannot};
 use crate::account::ACCOUNT;
 use crate::cli::LockArgs;
 use crate::config::{Config, WaitSetting};
 use crate::lock::{
-    DurationText, Key, Kind, Lease, Metadata, NotTaken, OwnerToken, Request, Store, Ttl, Wait, acquire,
+    DurationText, Key, Kind, Lease, Metadata, NotTaken, OwnerToken, Patience, Request, Store, Ttl, Wait,
+    acquire,
 };
 use crate::output::{WaitDisplay, busy, names};
 use crate::process::Signals;
+
+/// A person may wait for the prompt.
+const WITHDRAWAL: Duration = Duration::from_secs(1);
 
 /// How locks are to be taken.
 pub struct Taking {
@@ -34,7 +38,7 @@ pub struct Taking {
 impl Taking {
     pub fn new(args: &LockArgs, context: &Context, command_line: &str) -> anyhow::Result<Taking> {
         let config = &context.config;
-        let ttl = args.ttl.or(config.ttl).unwrap_or(Ttl::DEFAULT);
+        let ttl = config.ttl(args.ttl);
         let min_hold = args.min_hold.or(config.min_hold).map_or(Duration::ZERO, |text| text.0);
         let label = args.label.as_deref().or(config.label.as_deref()).unwrap_or(command_line);
         if min_hold >= ttl.validity() && !min_hold.is_zero() {
@@ -46,7 +50,7 @@ impl Taking {
         if let Some(advice) = context.server.advice() {
             context.messages.warning(advice);
         }
-        let replicas = args.replicas.or(config.replicas).unwrap_or(0);
+        let replicas = config.replicas(args.replicas);
         if replicas > 0
             && let Some(what) = context.server.without_replicas()
         {
@@ -66,11 +70,6 @@ impl Taking {
             (_, None, None | Some(WaitSetting::Forever(false))) => Wait::No,
         };
         Ok(Taking { requests, token, ttl, wait, conflict_exit_code: BUSY, reserve: Duration::ZERO })
-    }
-
-    /// How long a job has from SIGTERM to its end, when nobody says it.
-    pub fn default_kill_after(&self) -> Duration {
-        self.ttl.default_kill_after()
     }
 
     /// Reserves the time that stopping the job takes, out of the lease.
@@ -97,6 +96,12 @@ impl Taking {
         names(self.requests.iter().map(|request| &request.key))
     }
 
+    /// Gives back what nobody used.
+    pub fn withdraw(&self, store: &mut dyn Store) {
+        // An unreachable store frees the locks when their leases end.
+        let _ = store.withdraw(&self.requests, &Patience::of(WITHDRAWAL));
+    }
+
     /// Takes the locks, or says how to end. A signal ends the waiting, and so does `also` when it is readable.
     pub fn take(
         &self,
@@ -106,7 +111,8 @@ impl Taking {
         context: &Context,
     ) -> anyhow::Result<Result<Vec<Lease>, Outcome>> {
         let names = self.names();
-        let either = also.map(|also| signals.or(also)).transpose()?;
+        let either = also.map(|also| signals.or(also)).transpose();
+        let either = either.map_err(cannot("wait for two things at once"))?;
         let interrupt = either.as_ref().map_or(signals.as_fd(), AsFd::as_fd);
         let mut display = WaitDisplay::new(context.messages);
         let taken =

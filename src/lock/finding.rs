@@ -14,6 +14,7 @@ pub struct Finding {
     pub advice: Option<String>,
 }
 
+/// How bad it is, from the best to the worst; `bad` alone changes the exit status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
@@ -26,6 +27,7 @@ pub enum Level {
 }
 
 impl Level {
+    /// As in the table and in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Level::Ok => "ok",
@@ -39,14 +41,17 @@ impl Level {
 /// What was found out about one server.
 pub struct Report {
     pub server: String,
+    /// In the order in which they were made.
     pub findings: Vec<Finding>,
 }
 
 impl Report {
+    /// An empty report; `server` is what messages call the server.
     pub fn about(server: impl Into<String>) -> Report {
         Report { server: server.into(), findings: Vec::new() }
     }
 
+    /// As it should be.
     pub fn ok(&mut self, check: &'static str, finding: impl Into<String>) {
         self.add(Level::Ok, check, finding, None);
     }
@@ -56,14 +61,17 @@ impl Report {
         self.add(Level::Ok, check, finding, Some(advice.into()));
     }
 
+    /// It could not be seen; the advice says how to see it.
     pub fn unknown(&mut self, check: &'static str, finding: impl Into<String>, advice: impl Into<String>) {
         self.add(Level::Unknown, check, finding, Some(advice.into()));
     }
 
+    /// It works now, and can fail when something else does.
     pub fn warning(&mut self, check: &'static str, finding: impl Into<String>, advice: impl Into<String>) {
         self.add(Level::Warning, check, finding, Some(advice.into()));
     }
 
+    /// A lock is not safe there, or cannot be taken.
     pub fn bad(&mut self, check: &'static str, finding: impl Into<String>, advice: impl Into<String>) {
         self.add(Level::Bad, check, finding, Some(advice.into()));
     }

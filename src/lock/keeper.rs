@@ -32,6 +32,9 @@ impl<R: FnMut(Progress) + Send + 'static> Keeper<R> {
     /// expired: that is the time in which the job is stopped. `report` runs in the keeper's thread.
     ///
     /// `line` is that on which the thread is told something.
+    ///
+    /// To be called when nothing is urgent any more, for the store is asked here: to tell the next in line, and to
+    /// get ready for the release.
     pub fn new(
         mut store: Box<dyn Store>,
         leases: Vec<Lease>,

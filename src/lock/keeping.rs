@@ -57,7 +57,9 @@ enum Told {
     Finish,
 }
 
+/// Told on the line of [`Keeping::new`]: renew now.
 pub const LOOK: u8 = b'?';
+/// Told on the line: finish. So does its end.
 pub const FINISH: u8 = b'.';
 
 /// The shortest pause between two attempts to renew.
@@ -74,6 +76,7 @@ struct Held {
     is_unknown: bool,
 }
 
+/// Leases that are needed together, and what renews them in one order.
 pub struct Keeping<R> {
     store: Box<dyn Store>,
     /// In the order in which they were taken.
@@ -90,6 +93,7 @@ pub struct Keeping<R> {
 }
 
 impl<R: FnMut(Progress)> Keeping<R> {
+    /// From `reserve` before its deadline on a lease counts as expired. `told` is read for [`LOOK`] and [`FINISH`].
     pub fn new(
         store: Box<dyn Store>,
         leases: Vec<Lease>,

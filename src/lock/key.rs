@@ -20,6 +20,7 @@ impl Key {
         Key(format!("{RESERVED}doctor:{}", Uuid::new_v4()))
     }
 
+    /// As the user wrote it: what a store uses, and not fit for a terminal.
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -6,7 +6,9 @@ use crate::clock::{BootTime, Deadline};
 /// A lock that was granted, held until its deadline.
 #[derive(Clone, Debug)]
 pub struct Lease {
+    /// What was granted: a renewal and a release say the same again.
     pub request: Request,
+    /// Of the grant; renewals leave it as it is.
     pub fence: FencingToken,
     /// When the request that last extended the lease was sent.
     renewed: BootTime,

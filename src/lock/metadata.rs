@@ -8,12 +8,15 @@ use crate::harmless::harmless;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Metadata {
+    /// The host name of the holder or waiter.
     pub host: String,
+    /// Of redlock, or of the keeper, in the pid namespace of that host.
     pub pid: u32,
     /// The process for which the lock is held, when that is not the one that holds it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub while_pid: Option<u32>,
     pub user: String,
+    /// What it is for: `--label`, or the command.
     pub label: String,
     /// When the request began, in milliseconds since the Unix epoch.
     pub since: u64,
@@ -23,6 +26,7 @@ pub struct Metadata {
 const LONGEST_LABEL: usize = 200;
 
 impl Metadata {
+    /// Of this process, from now on; the label is made harmless and cut to 200 characters.
     pub fn new(host: String, pid: u32, user: String, label: &str) -> Self {
         Metadata { host, pid, while_pid: None, user, label: clean(label), since: unix_millis() }
     }
@@ -33,6 +37,7 @@ impl Metadata {
         Metadata { host: clean(&raw.host), user: clean(&raw.user), label: clean(&raw.label), ..raw }
     }
 
+    /// As it is stored; [`Metadata::from_untrusted`] reads it.
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }

@@ -8,12 +8,15 @@ use super::{Key, Kind, Metadata, OwnerToken, Ttl};
 pub struct Request {
     pub key: Key,
     pub kind: Kind,
+    /// The same in all requests that are made together.
     pub token: OwnerToken,
+    /// How long the lease lives without a renewal, by the clock of the store.
     pub ttl: Ttl,
     /// A release earlier than this after the grant leaves the lock to its time.
     pub min_hold: Duration,
     /// As many replicas of the server have to have the lock before it counts as taken, or as renewed.
     pub replicas: u8,
+    /// Shown to others.
     pub metadata: Metadata,
     /// The processes that keep the lock alive. A store on the same host frees the lock as soon as
     /// all of them are gone; empty means that the TTL alone ends the lease.

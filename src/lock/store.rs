@@ -10,6 +10,7 @@ use crate::clock::Deadline;
 /// How long a call may take, and what ends it early.
 #[derive(Clone, Copy)]
 pub struct Patience<'a> {
+    /// When the call is over, with an answer or without.
     pub until: Deadline,
     /// When this becomes readable the call returns [`StoreError::Interrupted`].
     pub interrupt: Option<BorrowedFd<'a>>,
@@ -61,6 +62,7 @@ pub enum Take {
 #[derive(Clone, Debug)]
 pub struct Busy {
     pub key: Key,
+    /// Who has it; `None` when the store cannot say.
     pub holder: Option<Holding>,
     /// How many waiters are served earlier; `None` where there is no queue.
     pub ahead: Option<usize>,
@@ -78,6 +80,7 @@ impl Busy {
 pub struct Holding {
     /// `None` when the holder is not a redlock and left nothing but its token.
     pub metadata: Option<Metadata>,
+    /// Of its grant; `None` when the holder is not a redlock.
     pub fence: Option<FencingToken>,
     /// When it was granted, in milliseconds since the Unix epoch.
     pub since: Option<u64>,
@@ -105,7 +108,9 @@ pub struct LockStatus {
     pub key: Key,
     /// As what it is in use; exclusive when it is not.
     pub kind: Kind,
+    /// More than one only of a lock that several hold.
     pub holders: Vec<Holding>,
+    /// In the order in which they are served.
     pub waiters: Vec<Waiter>,
 }
 
@@ -201,6 +206,11 @@ fn how_to_join(found: &Kind) -> String {
 ///
 /// Every call is atomic in the store, bounded by its [`Patience`], and safe to repeat after an
 /// unknown outcome: the owner token recognises itself.
+///
+/// # Errors
+///
+/// After [`StoreError::Unreachable`], [`StoreError::NotReplicated`] and [`StoreError::Interrupted`] the outcome is
+/// unknown: what may have been taken is to be withdrawn, or runs out.
 pub trait Store: Send {
     /// Asks for locks once, without a place in the queue: all of them are granted, or none. The requests
     /// differ in nothing but their keys. Never overtakes a waiter.

@@ -5,6 +5,7 @@ use super::{DurationText, Report, Ttl};
 /// How locks are to be used, as far as a store has to be fit for it.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms {
+    /// Of each lease.
     pub ttl: Ttl,
     /// From SIGTERM to SIGKILL.
     pub kill_after: Duration,

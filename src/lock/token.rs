@@ -11,6 +11,7 @@ use uuid::Uuid;
 pub struct OwnerToken(String);
 
 impl OwnerToken {
+    /// 122 random bits: nobody guesses it, and no two are the same.
     pub fn random() -> Self {
         OwnerToken(Uuid::new_v4().to_string())
     }

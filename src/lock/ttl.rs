@@ -46,12 +46,15 @@ impl fmt::Display for DurationText {
 pub struct Ttl(Duration);
 
 impl Ttl {
+    /// Without `--ttl`: 30 s.
     pub const DEFAULT: Ttl = Ttl(Duration::from_secs(30));
 
+    /// In whole milliseconds.
     pub fn duration(self) -> Duration {
         self.0
     }
 
+    /// For the stores, at least 10.
     pub fn as_millis(self) -> u64 {
         self.0.as_millis() as u64
     }

@@ -6,7 +6,9 @@ use crate::harmless::harmless;
 /// The lines on stderr.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Messages {
+    /// Errors only.
     pub quiet: bool,
+    /// Notes as well.
     pub verbose: bool,
 }
 

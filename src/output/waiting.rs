@@ -21,6 +21,7 @@ pub struct WaitDisplay {
 const FIRST_PAUSE: Duration = Duration::from_secs(30);
 
 impl WaitDisplay {
+    /// Shows nothing yet; the time of the waiting counts from here.
     pub fn new(messages: Messages) -> WaitDisplay {
         let start = BootTime::now();
         WaitDisplay { messages, start, live: None, next_line: start, pause: FIRST_PAUSE }

@@ -37,6 +37,7 @@ pub fn fork_guard(
     kill_after: Duration,
     leftovers: Leftovers,
 ) -> io::Result<(Pid, Line)> {
+    tree::check_sight()?;
     // If the guard is killed, its orphans come to us, and we kill them.
     prctl::set_child_subreaper(true)?;
     let caller = Caller::note()?;
@@ -117,8 +118,14 @@ impl Guard {
             self.check_time();
             if from_redlock {
                 match self.line.receive() {
-                    Some(Order::Start { env, deadline }) => {
-                        self.start(&mut command, &env, caller, deadline.map(BootTime::from_nanos));
+                    // Redlock or we were stopped on the way: the command would run without a lease.
+                    Some(Order::Start { start_by, .. }) if BootTime::from_nanos(start_by).has_passed() => {
+                        self.reported = true;
+                        self.line.send(&Report::TooLate);
+                    }
+                    Some(Order::Start { env, deadline, .. }) => {
+                        self.deadline = deadline.map(BootTime::from_nanos);
+                        self.start(&mut command, &env, caller);
                     }
                     Some(order) => self.obey(order, caller),
                     None => self.abandoned(),
@@ -132,19 +139,8 @@ impl Guard {
         }
     }
 
-    fn start(
-        &mut self,
-        command: &mut io::Result<Prepared>,
-        env: &[(String, String)],
-        caller: &Caller,
-        deadline: Option<Deadline>,
-    ) {
-        self.deadline = deadline;
+    fn start(&mut self, command: &mut io::Result<Prepared>, env: &[(String, String)], caller: &Caller) {
         let started = match command {
-            // Redlock was stopped on the way: the command would run without a lease.
-            _ if deadline.is_some_and(|deadline| deadline.minus(self.kill_after).has_passed()) => {
-                Err(io::Error::from_raw_os_error(libc::ETIME))
-            }
             Ok(command) => command.start(env, caller),
             Err(error) => Err(io::Error::from(error.kind())),
         };

@@ -3,6 +3,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
+use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::unistd::Pid;
 
@@ -43,6 +44,8 @@ pub enum NotStarted {
     NotFound,
     /// It cannot be executed, and why.
     NotExecutable(String),
+    /// It would have started too late.
+    TooLate,
     /// The guard is gone.
     NoGuard,
 }
@@ -60,13 +63,20 @@ impl Job {
         self.guard.as_raw() as u32
     }
 
-    /// Starts the command. All of the job is dead at `deadline`, unless that is extended in time.
+    /// Starts the command, or nothing after `start_by`. All of the job is dead at `deadline`, unless that is
+    /// extended in time.
     pub fn start(
         &mut self,
         env: Vec<(String, String)>,
+        start_by: Deadline,
         deadline: Option<Deadline>,
     ) -> Result<(), NotStarted> {
-        self.line.send(&Order::Start { env, deadline: deadline.map(BootTime::as_nanos) });
+        let deadline = deadline.map(BootTime::as_nanos);
+        let order = Order::Start { env, start_by: start_by.as_nanos(), deadline };
+        if self.line.send_long(&order) == Err(Errno::EMSGSIZE) {
+            // execve(2) takes less than the line to the guard.
+            return Err(NotStarted::NotExecutable(io::Error::from(Errno::E2BIG).to_string()));
+        }
         match self.line.receive() {
             Some(Report::Started { pid }) => {
                 self.command = Some(pid);
@@ -76,6 +86,7 @@ impl Job {
             }
             Some(Report::NotStarted { errno: libc::ENOENT, .. }) => Err(NotStarted::NotFound),
             Some(Report::NotStarted { message, .. }) => Err(NotStarted::NotExecutable(message)),
+            Some(Report::TooLate) => Err(NotStarted::TooLate),
             Some(Report::CommandEnded(_) | Report::Ended(_)) | None => Err(NotStarted::NoGuard),
         }
     }
@@ -132,7 +143,7 @@ pub struct Control(Arc<Line>);
 impl Control {
     /// Moves the deadline.
     pub fn extend(&self, deadline: Deadline) {
-        self.0.send(&Order::Extend { deadline: deadline.as_nanos() });
+        self.0.offer(&Order::Extend { deadline: deadline.as_nanos() });
     }
 
     /// Passes a signal to the whole job, and wakes what is stopped.

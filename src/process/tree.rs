@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::ffi::c_int;
 use std::time::Duration;
-use std::{fs, thread};
+use std::{fs, io, thread};
 
 use nix::errno::Errno;
 use nix::unistd::{Pid, getpgid};
@@ -13,6 +13,18 @@ use super::wire::Status;
 /// The name of guard processes in `ps` and /proc. Not "redlock-…", so that `killall redlock` and
 /// `pkill redlock` leave the guard to do its work.
 pub const GUARD_NAME: &std::ffi::CStr = c"lock-guard";
+
+/// An error where the children of a process cannot be seen, so that none of them could be killed.
+pub fn check_sight() -> io::Result<()> {
+    let path = "/proc/thread-self/children";
+    let why = |error| {
+        let why = format!(
+            "cannot see the processes of a job: {path}: {error}; mount /proc, of a kernel with CONFIG_PROC_CHILDREN"
+        );
+        io::Error::other(why)
+    };
+    fs::read(path).map(drop).map_err(why)
+}
 
 /// Which descendants a signal goes to.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 /// From redlock to the guard. Times are nanoseconds on the boot clock.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Order {
-    /// Start the command; every process of the job has to be dead at the deadline.
-    Start { env: Vec<(String, String)>, deadline: Option<u64> },
+    /// Start the command, unless it is later than `start_by`; every process of the job has to be dead at the deadline.
+    Start { env: Vec<(String, String)>, start_by: u64, deadline: Option<u64> },
     /// The deadline moved.
     Extend { deadline: u64 },
     /// Pass a signal to the whole job.
@@ -38,6 +38,8 @@ pub enum Report {
         errno: i32,
         message: String,
     },
+    /// It was too late to start the command.
+    TooLate,
     /// The command ended before the job did: what it left behind is being awaited or stopped.
     CommandEnded(Status),
     Ended(Ended),
@@ -77,9 +79,27 @@ impl Line {
 
     /// Sends a message; to a dead peer it is lost, which the receiving side sees as end of file.
     pub fn send(&self, message: &impl Serialize) {
-        if let Ok(packet) = postcard::to_allocvec(message) {
+        let _ = self.pass(message, MsgFlags::empty());
+    }
+
+    /// Sends a message that may be too long.
+    pub fn send_long(&self, message: &impl Serialize) -> nix::Result<()> {
+        self.pass(message, MsgFlags::empty())
+    }
+
+    /// Sends a message that is lost when the peer has left too many others unread: a later one says more.
+    pub fn offer(&self, message: &impl Serialize) {
+        let _ = self.pass(message, MsgFlags::MSG_DONTWAIT);
+    }
+
+    fn pass(&self, message: &impl Serialize, flags: MsgFlags) -> nix::Result<()> {
+        let packet = postcard::to_allocvec(message).map_err(|_| Errno::EMSGSIZE)?;
+        loop {
             // MSG_NOSIGNAL: the other side's death is no SIGPIPE here.
-            while send(self.0.as_raw_fd(), &packet, MsgFlags::MSG_NOSIGNAL) == Err(Errno::EINTR) {}
+            match send(self.0.as_raw_fd(), &packet, flags | MsgFlags::MSG_NOSIGNAL) {
+                Err(Errno::EINTR) => {}
+                sent => return sent.map(drop),
+            }
         }
     }
 

@@ -3,10 +3,13 @@
 #[path = "../harness/mod.rs"]
 mod harness;
 
+mod account;
+mod breaking;
 mod doctor;
 mod github;
 mod input;
 mod keeper;
+mod last_words;
 mod leftovers;
 mod signals;
 mod status;

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -155,6 +155,19 @@ fn busy_while_it_is_examined() {
     assert!(seen.line().contains("held by") && seen.stdout.is_empty(), "{seen:?}");
     assert!(!store.folder.path("locks.damaged").exists());
     holder.let_go().expect(0);
+}
+
+/// The end of the last boot left a torn file: a new one takes its place, and what is left of it is kept.
+#[test]
+fn torn() {
+    let store = Store::local();
+    store.redlock(&["run", "-k", "X", "--", "true"]).run().expect(0);
+    let file = fs::File::options().write(true).open(store.folder.path("locks.db")).expect("the file");
+    // The second page; the first one says what the file is.
+    file.write_all_at(&[0xff; 4096], 4096).expect("a tear");
+    make_old(&store);
+    store.redlock(&["run", "-k", "X", "--", "true"]).run().expect(0);
+    assert!(store.folder.path("locks.damaged").exists());
 }
 
 /// Another program that writes to the file, until it is killed.

@@ -18,4 +18,5 @@ mod scene;
 mod sentinels;
 mod server;
 mod several;
+mod start;
 mod torn;

@@ -2,15 +2,14 @@ use std::fs;
 use std::io::{self, Read};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use nix::fcntl::{Flock, FlockArg};
 use nix::sys::statfs::{NFS_SUPER_MAGIC, statfs};
 use nix::unistd::geteuid;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
 
+use super::repair::repair;
 use crate::account::ACCOUNT;
-use crate::clock::BootTime;
 use crate::lock::{Patience, StoreError};
 
 /// The file, opened when it is first used.
@@ -29,7 +28,7 @@ struct Open {
 }
 
 /// Marks the file as ours: "rlck".
-const APPLICATION: i32 = 0x726c_636b;
+pub const APPLICATION: i32 = 0x726c_636b;
 /// Bumped when the tables change.
 const VERSION: i32 = 2;
 
@@ -77,11 +76,16 @@ const SECOND_VERSION: &str = "
 ";
 
 impl Database {
+    /// At `path`, or at the default place for this user; touches nothing.
     pub fn new(path: Option<PathBuf>) -> Database {
         Database { path: path.map_or_else(default_path, Ok), open: None }
     }
 
-    /// Runs one transaction, alone on the whole host.
+    /// Runs one transaction, alone on the whole host; `work` is told the id of this boot, and may be run again.
+    ///
+    /// # Errors
+    ///
+    /// The file was busy all the time, cannot be used, or the patience was interrupted: nothing was changed.
     pub fn transact<T>(
         &mut self,
         patience: &Patience,
@@ -217,11 +221,7 @@ impl Open {
                 "it is on NFS, whose file locks are no base for this; name a file on a local disk",
             ));
         }
-        let mut file = identity(&found);
-        if is_of_another_boot(&found) {
-            repair(path, folder).map_err(unreachable)?;
-            file = identity(&fs::metadata(path).map_err(unreachable)?);
-        }
+        let file = identity(&repair(path, folder, found).map_err(unreachable)?);
         // Before SQLite opens the file: closing any descriptor of it drops the locks of the process.
         let is_ready = has_our_header(path);
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -277,42 +277,6 @@ fn make_tables(connection: &Connection) -> rusqlite::Result<bool> {
     }
     tx.commit()?;
     Ok(true)
-}
-
-/// Whether the file was last written before this boot: then no lease in it counts.
-fn is_of_another_boot(file: &fs::Metadata) -> bool {
-    let booted = SystemTime::now().checked_sub(BootTime::now().since(BootTime::from_nanos(0)));
-    matches!((file.modified(), booted), (Ok(written), Some(booted)) if written < booted)
-}
-
-/// Moves a file aside that the end of the last boot left damaged.
-fn repair(path: &Path, folder: &Path) -> io::Result<()> {
-    // One at a time, so that nobody moves the new file of another.
-    let _alone = Flock::lock(fs::File::open(folder)?, FlockArg::LockExclusive).map_err(|(_, errno)| errno)?;
-    let is_ours = |connection: &Connection| {
-        connection.pragma_query_value(None, "application_id", |row| row.get::<_, i32>(0)) == Ok(APPLICATION)
-    };
-    if is_of_another_boot(&fs::metadata(path)?)
-        && let Ok(connection) = Connection::open(path)
-        // Who keeps it busy has examined it in this boot.
-        && connection.busy_timeout(Duration::ZERO).is_ok()
-        && is_ours(&connection)
-        && is_damaged(&connection)
-    {
-        fs::rename(path, path.with_extension("damaged"))?;
-        fs::File::create_new(path)?;
-    }
-    Ok(())
-}
-
-/// A file that cannot be examined now may be a good one, with locks in it that are held.
-fn is_damaged(connection: &Connection) -> bool {
-    match connection.pragma_query_value(None, "quick_check", |row| row.get::<_, String>(0)) {
-        Ok(verdict) => verdict != "ok",
-        Err(error) => {
-            matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
-        }
-    }
 }
 
 /// root: /var/lib/redlock/locks.db; others: ~/.local/state/redlock/locks.db, with the home directory of

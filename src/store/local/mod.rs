@@ -7,6 +7,7 @@ mod database;
 mod doctor;
 mod process;
 mod queue;
+mod repair;
 mod row;
 mod state;
 mod wake;
@@ -34,6 +35,7 @@ const FALLBACK: Duration = Duration::from_secs(5);
 /// One in so many grants, of 256, looks for keys that can be forgotten: then the others need not.
 const FORGETFUL: u8 = 4;
 
+/// A [`Store`] in a file of this host.
 pub struct Local {
     database: Database,
     /// What wakes this process in the queue.

@@ -18,6 +18,7 @@ pub struct Processes {
 }
 
 impl Processes {
+    /// Those of the pids that are alive now.
     pub fn of(pids: &[u32]) -> Processes {
         let start = |pid| start_time(&stat(pid).ok()?);
         let processes = pids.iter().filter_map(|&pid| Some((pid, start(pid)?))).collect();
@@ -53,11 +54,13 @@ impl Processes {
         self
     }
 
+    /// `NAMESPACE PID:START…`, as in the column `pids`; the start is in clock ticks since boot.
     pub fn to_text(&self) -> String {
         let each = self.processes.iter().map(|(pid, start)| format!(" {pid}:{start}"));
         self.namespace.clone() + &each.collect::<String>()
     }
 
+    /// Reads what [`Processes::to_text`] writes, and leaves out what it does not understand.
     pub fn from_text(text: &str) -> Processes {
         let mut words = text.split(' ');
         let namespace = words.next().unwrap_or_default().to_owned();

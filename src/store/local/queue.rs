@@ -1,4 +1,6 @@
 //! The table `waiter`: who stands in line, in the order of arrival.
+//!
+//! All fails as SQLite does, and is undone with the transaction.
 
 use rusqlite::{OptionalExtension, Row, Transaction, params};
 
@@ -7,13 +9,18 @@ use crate::lock::{Key, Kind, Metadata, OwnerToken, Request};
 
 /// A place in the queue.
 pub struct Place {
+    /// Grows with every arrival: the order of the queue.
     pub ticket: i64,
+    /// The owner token that the grant will have.
     pub token: String,
     pub kind: Kind,
+    /// The id of the boot in which the waiter lives.
     pub boot: String,
     /// The name of the socket that wakes this waiter.
     pub bell: String,
+    /// That of the waiter: with its death the place is free.
     pub processes: Processes,
+    /// Shown to others.
     pub metadata: Metadata,
 }
 
@@ -33,7 +40,9 @@ impl Place {
 
 const PLACES: &str =
     "SELECT ticket, token, boot, bell, pids, metadata, kind FROM waiter WHERE key = ?1 ORDER BY ticket";
+/// The first in line of the key ?1, dead or alive.
 pub const FIRST: &str = "SELECT ticket, token, boot, bell, pids, metadata, kind FROM waiter WHERE key = ?1 ORDER BY ticket LIMIT 1";
+/// The place with the ticket ?1.
 pub const DROP: &str = "DELETE FROM waiter WHERE ticket = ?1";
 
 /// Puts a request into line and returns its ticket: the one it had before, or a new one at the end.
@@ -71,6 +80,7 @@ pub fn leave(tx: &Transaction, key: &Key, token: &OwnerToken) -> rusqlite::Resul
     Ok(statement.execute([token.expose(), key.as_str()])? > 0)
 }
 
+/// Takes a place out of the line: its waiter is served, or dead.
 pub fn drop_place(tx: &Transaction, ticket: i64) -> rusqlite::Result<()> {
     tx.prepare_cached(DROP)?.execute([ticket]).map(drop)
 }

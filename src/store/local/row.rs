@@ -1,4 +1,6 @@
 //! The tables `lock`, with a row for each key, and `holder`, for the keys that several may hold.
+//!
+//! All fails as SQLite does, and is undone with the transaction.
 
 use std::time::Duration;
 
@@ -22,15 +24,23 @@ pub const RELEASED: &str = "released";
 /// A lease.
 #[derive(Clone)]
 pub struct Row {
+    /// Of the last grant; for several holders the highest of theirs.
     pub fence: u64,
+    /// The owner token, [`SEVERAL`] or [`RELEASED`]; `None` when the lock is free.
     pub owner: Option<String>,
+    /// The wall clock at the grant, in milliseconds since the Unix epoch: to be shown only.
     pub since: u64,
+    /// The end of the lease, in the boot of `boot`.
     pub until: Deadline,
+    /// The id of the boot of the grant: in another one the lease is over.
     pub boot: String,
     /// Before this a release leaves the lock to its time.
     pub keep: BootTime,
+    /// Somebody broke the lock, and the holder is to see that at its next renewal.
     pub broken: bool,
+    /// Those whose death ends the lease.
     pub processes: Processes,
+    /// Shown to others.
     pub metadata: Metadata,
 }
 
@@ -38,6 +48,7 @@ pub struct Row {
 pub struct LockRow {
     /// The exclusive lease, or the mark that several hold the lock.
     pub lease: Row,
+    /// That of the last grant.
     pub kind: Kind,
 }
 
@@ -92,6 +103,7 @@ impl Row {
         self.owner.is_some() && self.boot == boot && !self.until.has_passed() && !self.processes.are_dead()
     }
 
+    /// Whether this token owns the lease, over or not.
     pub fn is_of(&self, token: &OwnerToken) -> bool {
         self.owner.as_deref() == Some(token.expose())
     }
@@ -106,6 +118,7 @@ impl Row {
         !self.broken && self.owner.as_deref().is_none_or(|owner| owner == RELEASED)
     }
 
+    /// As others see it.
     pub fn holding(&self) -> Holding {
         Holding {
             metadata: Some(self.metadata.clone()),
@@ -197,6 +210,7 @@ fn lease(row: &SqlRow) -> rusqlite::Result<Row> {
     })
 }
 
+/// Writes down all that is known of a key, in place of what was known.
 pub fn write(tx: &Transaction, key: &Key, row: &LockRow) -> rusqlite::Result<()> {
     let values = values(key, &row.lease).into_iter().chain([row.kind.to_string().into()]);
     tx.prepare_cached(WRITE)?.execute(params_from_iter(values)).map(drop)

@@ -1,4 +1,6 @@
 //! One key within a transaction: who holds it now, and who is next.
+//!
+//! All fails as SQLite does, and is undone with the transaction.
 
 use rusqlite::Transaction;
 
@@ -13,6 +15,7 @@ use crate::lock::{
     Broken, Busy, FencingToken, Holding, Key, Kind, OwnerToken, Renewal, Request, unix_millis,
 };
 
+/// What is known of a key, and changed with its holders and its queue in one transaction.
 pub struct State<'a> {
     tx: &'a Transaction<'a>,
     key: &'a Key,
@@ -26,6 +29,7 @@ pub struct State<'a> {
 }
 
 impl<'a> State<'a> {
+    /// Reads the key, and strikes out those of several holders that are gone.
     pub fn look(tx: &'a Transaction, key: &'a Key, boot: &'a str) -> rusqlite::Result<State<'a>> {
         let row = read(tx, key)?;
         let mut state = State { tx, key, boot, row, held: None, several: Vec::new() };
@@ -86,10 +90,12 @@ impl<'a> State<'a> {
         }
     }
 
+    /// When there will be room even if nobody gives anything back; `None` for a free lock.
     pub fn until(&self) -> Option<Deadline> {
         self.deciding().map(|lease| lease.until)
     }
 
+    /// The holder with whose lease [`State::until`] ends.
     pub fn holding(&self) -> Option<Holding> {
         self.deciding().map(Row::holding)
     }
@@ -120,6 +126,7 @@ impl<'a> State<'a> {
         Ok(self.admits(kind) && first.is_none_or(|first| place == Some(first.ticket)))
     }
 
+    /// Why there is no grant for who has this place.
     pub fn busy(&self, place: Option<i64>) -> rusqlite::Result<Busy> {
         let ahead = Some(queue::ahead(self.tx, self.key, place)?);
         Ok(Busy { key: self.key.clone(), holder: self.holding(), ahead })

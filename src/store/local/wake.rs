@@ -18,6 +18,11 @@ pub struct Bell {
 }
 
 impl Bell {
+    /// A bell of a random name.
+    ///
+    /// # Errors
+    ///
+    /// The system has no socket to give.
     pub fn hang() -> io::Result<Bell> {
         let name = format!("redlock-{}", Uuid::new_v4());
         let socket = UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(&name)?)?;
@@ -25,12 +30,17 @@ impl Bell {
         Ok(Bell { socket, name })
     }
 
+    /// By which others ring it: it is stored with the place in the queue.
     pub fn name(&self) -> &str {
         &self.name
     }
 
     /// Waits until somebody rings, all processes of one of the `holders` are dead, or it is time to ask: `true`;
     /// `false` when the patience ends first.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Interrupted`] and no other.
     pub fn wait(
         &self,
         holders: &[Processes],

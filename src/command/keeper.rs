@@ -9,21 +9,22 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde::{Deserialize, Serialize};
 
 use super::context::Context;
-use super::failure::{BUG, BUSY, Failed, Usage};
+use super::failure::{BUG, BUSY, Failed, Usage, cannot};
+use super::loss::loss;
 use super::notice::{Notice, Notices};
 use super::taking::Taking;
 use super::wishes::Wishes;
 use crate::cli::{AcquireArgs, OnLost};
 use crate::clock::{BootTime, Deadline};
 use crate::lock::{FencingToken, Keeper, Key, Lease, Patience, Progress, Request, Store};
-use crate::output::{Messages, lost_to, names};
+use crate::output::{Messages, names};
 use crate::process::{Line, Signals, Watched, detach};
 
 /// The keeper's name in `ps`. Not "redlock-…", so that `killall redlock` does not give the lock back.
 const NAME: &std::ffi::CStr = c"lock-keeper";
 
-/// The keeper's process, as `redlock acquire` sees it. It ends without [`Attendant::go_on`].
-pub struct Attendant {
+/// The keeper's process, as `redlock acquire` sees it. It ends without [`KeeperProcess::go_on`].
+pub struct KeeperProcess {
     line: Line,
     watched: Watched,
 }
@@ -46,7 +47,7 @@ enum Answer {
     Keeping,
 }
 
-impl Attendant {
+impl KeeperProcess {
     /// Starts the keeper, before the lock is taken and any thread is started, and makes it the holder in
     /// the request.
     pub fn start(
@@ -54,7 +55,7 @@ impl Attendant {
         args: &AcquireArgs,
         taking: &mut Taking,
         context: &Context,
-    ) -> anyhow::Result<Attendant> {
+    ) -> anyhow::Result<KeeperProcess> {
         let watched = Watched::open(pid).map_err(|error| {
             Usage::new(format!(
                 "{error}; --while-pid takes the pid of a running process of yours, in a script $$"
@@ -62,16 +63,16 @@ impl Attendant {
         })?;
         let on_lost = args.on_lost.or(context.config.on_lost).unwrap_or_default();
         if on_lost == OnLost::Terminate {
-            taking.reserve(taking.default_kill_after())?;
+            taking.reserve(taking.ttl.default_kill_after())?;
         }
-        let store = context.open_store_anywhere()?;
+        let store = context.open_store_anywhere().map_err(cannot("find out the current folder"))?;
         let stderr = watched.shared_stderr();
         let kept: Vec<BorrowedFd> =
             [Some(watched.as_fd()), stderr.as_ref().map(AsFd::as_fd)].into_iter().flatten().collect();
-        let (keeper, line) = detach(NAME, &kept, |line, signals| {
+        let keeper = detach(NAME, &kept, |line, signals| {
             let kept_by_us = |request: &Request| request.clone().kept_by(process::id(), pid as u32);
             let requests = taking.requests.iter().map(kept_by_us).collect();
-            Post {
+            Service {
                 line,
                 signals,
                 watched: &watched,
@@ -80,10 +81,11 @@ impl Attendant {
                 reserve: taking.reserve,
             }
             .serve(requests, store);
-        })?;
+        });
+        let (keeper, line) = keeper.map_err(cannot("start the keeper"))?;
         let requests = std::mem::take(&mut taking.requests).into_iter();
         taking.requests = requests.map(|request| request.kept_by(keeper, pid as u32)).collect();
-        Ok(Attendant { line, watched })
+        Ok(KeeperProcess { line, watched })
     }
 
     /// Hands the leases over; from here on they are renewed.
@@ -114,21 +116,21 @@ impl Attendant {
     }
 }
 
-impl AsFd for Attendant {
+impl AsFd for KeeperProcess {
     /// Readable when the process for which the lock is taken has ended.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.watched.as_fd()
     }
 }
 
-impl Drop for Attendant {
+impl Drop for KeeperProcess {
     fn drop(&mut self) {
         self.line.send(&Order::Dismissed);
     }
 }
 
 /// What the keeper's process has.
-struct Post<'a> {
+struct Service<'a> {
     line: Line,
     signals: Signals,
     watched: &'a Watched,
@@ -158,7 +160,7 @@ struct Kept {
 
 type Report = Box<dyn FnMut(Progress) + Send>;
 
-impl Post<'_> {
+impl Service<'_> {
     /// Waits for the leases, keeps them, and gives them back.
     fn serve(mut self, requests: Vec<Request>, mut store: Box<dyn Store>) {
         let (fences, sent) = match self.line.receive() {
@@ -182,13 +184,13 @@ impl Post<'_> {
             return;
         }
         self.line.send(&Answer::Keeping);
-        if self.attend(&mut keeper, locks, &losses) {
+        if self.keep(&mut keeper, locks, &losses) {
             keeper.finish(&mut Wishes { signals: self.signals, told: true });
         }
     }
 
     /// Waits until there is nothing to keep any more. `false` when nothing is to be given back.
-    fn attend(&mut self, keeper: &mut Keeper<Report>, mut locks: Vec<Kept>, losses: &Line) -> bool {
+    fn keep(&mut self, keeper: &mut Keeper<Report>, mut locks: Vec<Kept>, losses: &Line) -> bool {
         let mut gone_on = false;
         // What may still run after the loss of the last one has until then.
         let mut until = BootTime::now();
@@ -278,19 +280,14 @@ fn cancel(store: &mut dyn Store, requests: &[Request]) {
 
 /// Runs in the thread that renews.
 fn tell(losses: &Line, progress: &Progress) {
-    let (lease, how, deadline) = match progress {
-        Progress::Renewed(_) | Progress::Healed(..) | Progress::Failed(..) => return,
-        Progress::Released(lease) => (lease, None, lease.deadline()),
-        Progress::Lost(lease, now_held) => {
-            // Another holds it already, or it was broken: then the next one waits for the end of the lease.
-            let broken = now_held.is_some_and(|now| now.broken);
-            let deadline = if broken { lease.deadline() } else { BootTime::now() };
-            (lease, Some(lost_to(*now_held)), deadline)
+    let Some((lease, why)) = loss(progress) else { return };
+    let (how, deadline) = match progress {
+        Progress::Released(_) => (None, lease.deadline()),
+        // Another holds it already, or it was broken: then the next one waits for the end of the lease.
+        Progress::Lost(_, now_held) if !now_held.is_some_and(|now| now.broken) => {
+            (Some(why), BootTime::now())
         }
-        Progress::Expired(lease) => {
-            let how = "no renewal came through before its lease ended";
-            (lease, Some(how.to_owned()), lease.deadline())
-        }
+        _ => (Some(why), lease.deadline()),
     };
     losses.send(&Loss { key: lease.request.key.to_string(), how, deadline: deadline.as_nanos() });
 }

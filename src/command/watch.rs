@@ -1,0 +1,103 @@
+//! While the job runs.
+
+use crate::cli::Leftovers;
+use crate::clock::Deadline;
+use crate::lock::{Keeper, Progress};
+use crate::output::Messages;
+use crate::process::{Arrived, Control, Ended, Event, Job, Signals};
+
+use super::run::Plan;
+
+/// How the job ended.
+pub struct End {
+    pub ended: Ended,
+    pub guard_lost: bool,
+    pub timed_out: bool,
+    /// A signal had asked for it.
+    pub told_to_end: bool,
+}
+
+/// What has happened to the job so far.
+pub struct Watch<'a> {
+    plan: &'a Plan,
+    control: &'a Control,
+    messages: Messages,
+    /// The end of --timeout.
+    stop_at: Option<Deadline>,
+    timed_out: bool,
+    told_to_end: bool,
+    /// A signal was passed on to the job.
+    passed_on: bool,
+    command_ended: bool,
+}
+
+impl Watch<'_> {
+    pub fn new<'a>(plan: &'a Plan, control: &'a Control, messages: Messages) -> Watch<'a> {
+        let stop_at = plan.timeout.map(Deadline::after);
+        let (timed_out, told_to_end, passed_on, command_ended) = (false, false, false, false);
+        Watch { plan, control, messages, stop_at, timed_out, told_to_end, passed_on, command_ended }
+    }
+
+    /// Waits for the end of the job, has its lease renewed, and passes on the signals that only redlock got.
+    pub fn until_end<R: FnMut(Progress) + Send + 'static>(
+        mut self,
+        job: &mut Job,
+        signals: &mut Signals,
+        mut keeper: Option<Keeper<R>>,
+    ) -> (End, Option<Keeper<R>>) {
+        loop {
+            let renew_at = keeper.as_ref().and_then(Keeper::start_at);
+            match job.next(signals, renew_at.into_iter().chain(self.stop_at).min()) {
+                Event::Signal(arrived) => self.signal(arrived),
+                Event::TimeUp if renew_at.is_some_and(Deadline::has_passed) => {
+                    keeper = keeper.map(Keeper::start);
+                }
+                Event::TimeUp => {
+                    (self.timed_out, self.stop_at) = (true, None);
+                    self.control.stop(Deadline::after(self.plan.kill_after));
+                }
+                Event::CommandEnded => self.command_ended(),
+                Event::Ended { ended, guard_lost } => {
+                    let Watch { timed_out, told_to_end, .. } = self;
+                    return (End { ended, guard_lost, timed_out, told_to_end }, keeper);
+                }
+            }
+        }
+    }
+
+    fn signal(&mut self, arrived: Arrived) {
+        let Arrived { signal, from_terminal, .. } = arrived;
+        if arrived.is_for_the_command() {
+            return self.control.signal_command(signal);
+        }
+        // The terminal told the job, and the command decides what becomes of it; when that has ended, we do.
+        if from_terminal && !(self.command_ended && arrived.is_key()) {
+            self.told_to_end = true;
+        } else if self.passed_on && !arrived.is_same_wish {
+            self.control.kill();
+        } else {
+            (self.told_to_end, self.passed_on) = (true, true);
+            if from_terminal {
+                self.control.signal_outside(signal);
+                self.messages.warning(format_args!(
+                    "told the processes that '{}' left behind; once more kills them",
+                    self.plan.name
+                ));
+            } else {
+                self.control.signal(signal);
+            }
+        }
+    }
+
+    /// It left processes behind, which are waited for or stopped.
+    fn command_ended(&mut self) {
+        let Plan { leftovers, name, locks, .. } = self.plan;
+        self.command_ended = true;
+        if *leftovers == Leftovers::Kill {
+            // The command ended in time.
+            self.stop_at = None;
+        }
+        self.messages
+            .note(format_args!("'{name}' left processes behind; {locks} held until they have ended"));
+    }
+}

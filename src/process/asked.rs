@@ -1,0 +1,46 @@
+use std::io::{self, ErrorKind, Read};
+use std::os::fd::AsFd;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+use super::inherited;
+use crate::clock::{BootTime, Deadline};
+
+/// What a program prints, which has this much time for it.
+pub fn ask(program: &mut Command, patience: Duration) -> io::Result<String> {
+    // With SIGCHLD ignored, as some callers leave it, its pid may be another's when it is killed.
+    let ignored = inherited::is_ignored(libc::SIGCHLD);
+    inherited::set_ignored(libc::SIGCHLD, false);
+    let program = program.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
+    let answer = program.and_then(|mut child| {
+        let answer = read(&mut child, Deadline::after(patience));
+        // It has said all, or too little.
+        child.kill()?;
+        child.wait()?;
+        answer
+    });
+    inherited::set_ignored(libc::SIGCHLD, ignored);
+    answer
+}
+
+fn read(child: &mut Child, until: Deadline) -> io::Result<String> {
+    let Some(mut stdout) = child.stdout.take() else { return Ok(String::new()) };
+    let mut answer = Vec::new();
+    loop {
+        let millis = until.left().as_millis().min(60_000) as u16;
+        let ready = poll(&mut [PollFd::new(stdout.as_fd(), PollFlags::POLLIN)], PollTimeout::from(millis));
+        let mut chunk = [0; 4096];
+        match ready {
+            Ok(1..) => match stdout.read(&mut chunk)? {
+                0 => return Ok(String::from_utf8_lossy(&answer).into_owned()),
+                length => answer.extend(&chunk[..length]),
+            },
+            _ if BootTime::has_passed(until) => {
+                return Err(io::Error::new(ErrorKind::TimedOut, "no answer in time"));
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Between the grant and the start of the command.
+
+use std::fs::{self, File};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::harness::{Finished, Redlock, Store, children, eventually};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_redlock");
+
+/// Nothing starts when the guard gets the order only after the lease: it was stopped, as with the whole machine.
+fn too_late(options: &[&str]) -> Finished {
+    let store = Store::redis();
+    let holder = store.hold("X", &[]);
+    let run = [&["run", "-k", "X", "--ttl", "2s", "--wait", "-q"], options, &["--", "echo", "started"]];
+    let run = store.redlock(&run.concat()).spawn();
+    store.await_waiters("X", 1);
+    let guard = run.guard();
+    kill(Pid::from_raw(guard), Signal::SIGSTOP).expect("a signal to the guard");
+    holder.let_go().expect(0);
+    // Granted, and over, while redlock waits for its guard.
+    store.hold("X", &["--wait"]).let_go().expect(0);
+    assert!(children(guard).is_empty());
+    kill(Pid::from_raw(guard), Signal::SIGCONT).expect("a signal to the guard");
+    let late = run.finish();
+    assert_eq!(late.stdout, "");
+    late
+}
+
+#[test]
+fn too_late_to_start() {
+    let late = too_late(&[]).expect(69);
+    assert!(late.line().contains("the lease of 'X' was over before 'echo' could start"), "{late:?}");
+}
+
+/// That the job would go on without the lock is no reason to start it without.
+#[test]
+fn too_late_to_start_a_job_that_goes_on_without_the_lock() {
+    too_late(&["--on-lost", "continue"]).expect(69);
+}
+
+/// What was taken by hand is renewed while the rest is waited for.
+fn lasts_through_the_wait(store: &Store) {
+    let other = store.hold("B", &[]);
+    let script = r#"eval "$("$0" acquire -k A --ttl 1s --format env)"
+        "$0" run -k A -k B --ttl 1s --wait -q -- "$0" run -k A -- echo ran && "$0" release"#;
+    let run = store.reached_by(Redlock::under("sh", &["-c", script, PROGRAM])).spawn();
+    store.await_waiters("B", 1);
+    let end = Instant::now() + Duration::from_secs(3);
+    while Instant::now() < end {
+        assert!(store.status("A")["holders"][0].is_object());
+    }
+    other.let_go().expect(0);
+    let run = run.finish().expect(0);
+    assert_eq!((run.stdout.as_str(), run.stderr.as_str()), ("ran\n", ""));
+}
+
+#[test]
+fn a_lease_taken_by_hand_lasts_through_the_wait() {
+    lasts_through_the_wait(&Store::local());
+    lasts_through_the_wait(&Store::redis());
+}
+
+/// Another one has it now: the wait has lost its sense, and nothing may start.
+fn lost_in_the_wait(store: &Store, options: &[&str]) {
+    let acquired = store.redlock(&["acquire", "-k", "A", "--ttl", "1s"]).run().expect(0);
+    let token = acquired.stdout.trim();
+    let other = store.hold("B", &[]);
+    let run =
+        [&["run", "-k", "A", "-k", "B", "--ttl", "1s", "--wait", "-q"], options, &["--", "echo", "ran"]];
+    let run = store.redlock(&run.concat()).env("REDLOCK_KEY", "A").env("REDLOCK_TOKEN", token).spawn();
+    store.await_waiters("B", 1);
+    store.redlock(&["release", "-k", "A", "--token", token]).run().expect(0);
+    let next = store.hold("A", &[]);
+    let lost = run.finish().expect(79);
+    assert!(lost.line().contains("lost 'A'") && lost.stdout.is_empty(), "{lost:?}");
+    assert_eq!(store.waiters("B"), 0);
+    next.let_go().expect(0);
+    other.let_go().expect(0);
+}
+
+#[test]
+fn a_lease_taken_by_hand_is_lost_in_the_wait() {
+    lost_in_the_wait(&Store::local(), &["--on-lost", "continue"]);
+    lost_in_the_wait(&Store::redis(), &[]);
+}
+
+/// More locks around it than an environment takes: the job does not start, and nothing waits for it.
+#[test]
+fn an_environment_that_is_too_large() {
+    let store = Store::local();
+    let outer = r#"{"key":"Y","token":"00000000-0000-4000-8000-000000000000","fence":1,"guard":null}"#;
+    let outer = format!("[{}]", vec![outer; 1400].join(","));
+    let keys: Vec<String> = (10..74).map(|number| format!("{number}{}", "\"".repeat(510))).collect();
+    let keys = keys.iter().flat_map(|key| ["-k", key]);
+    let run: Vec<&str> = ["run"].into_iter().chain(keys).chain(["--", "echo", "ran"]).collect();
+    let run = store.redlock(&run).env("REDLOCK_OUTER", outer).run().expect(126);
+    assert!(run.stderr.contains("cannot be executed: Argument list too long"), "{run:?}");
+    assert!(run.stdout.is_empty() && store.status("10")["holders"][0].is_null(), "{run:?}");
+}
+
+/// The guard could not find the processes that it has to kill.
+#[test]
+fn without_proc() {
+    let store = Store::redis();
+    let script = "mount -t tmpfs none /proc && exec \"$@\"";
+    let run = ["-m", "sh", "-c", script, "sh", PROGRAM, "run", "-k", "X", "--", "echo", "ran"];
+    let run = store.reached_by(Redlock::under("unshare", &run)).run().expect(69);
+    assert!(run.line().contains("/proc") && run.stdout.is_empty(), "{run:?}");
+}
+
+/// The renewals go on when the guard does not listen: these are more than the line to it takes.
+#[test]
+fn a_guard_that_does_not_listen() {
+    let renewed = |ttl| {
+        let store = Store::redis();
+        let stderr = store.folder.path("stderr");
+        let mut run =
+            store.redlock(&["run", "-v", "-k", "X", "--ttl", ttl, "--on-lost", "continue", "--", "cat"]);
+        run.command.stderr(File::create(&stderr).expect("a file"));
+        let run = run.open_stdin().spawn();
+        let said = || fs::read_to_string(&stderr).unwrap_or_default();
+        eventually(Duration::from_secs(20), "the first renewal", || said().contains("renewed"));
+        let guard = Pid::from_raw(run.guard());
+        kill(guard, Signal::SIGSTOP).expect("a signal to the guard");
+        eventually(Duration::from_secs(100), "320 renewals", || {
+            said().contains("lost") || said().matches("renewed").count() > 320
+        });
+        kill(guard, Signal::SIGCONT).expect("a signal to the guard");
+        drop(run);
+        !said().contains("lost")
+    };
+    // On a busy machine a renewal may be late.
+    assert!(["150ms", "300ms", "600ms"].into_iter().any(renewed));
+}
+
+/// What the system lacks is no bug of redlock's.
+#[test]
+fn without_descriptors() {
+    let store = Store::local();
+    let run = ["--nofile=4", PROGRAM, "run", "-k", "X", "--", "echo", "ran"];
+    let run = store.reached_by(Redlock::under("prlimit", &run)).run().expect(69);
+    assert!(run.line().contains("cannot start the guard of the job: Too many open files"), "{run:?}");
+    assert!(run.stdout.is_empty(), "{run:?}");
+}
