@@ -8,7 +8,7 @@ use super::script::Call;
 use crate::lock::{Patience, Request, StoreError};
 
 impl Redis {
-    /// See [`Route::send_behind_unanswered`].
+    /// See `Route::send_behind_unanswered`.
     pub(super) fn send_behind_unanswered(&mut self, calls: &[Call], patience: &Patience) -> Vec<Unanswered> {
         // In full: whether the server knows the script cannot be asked. Also behind what was to give back and was
         // not in full.
