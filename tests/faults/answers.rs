@@ -67,16 +67,7 @@ fn a_web_server() {
 #[test]
 fn an_answer_without_sense() {
     for answer in [":0\r\n", "*0\r\n", "+OK\r\n", "*3\r\n$0\r\n\r\n:1\r\n:2\r\n"] {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-        let url = format!("redis://{}", listener.local_addr().expect("its number"));
-        std::thread::spawn(move || {
-            use std::io::{Read, Write};
-            for mut stream in listener.incoming().flatten() {
-                while let Ok(1..) = stream.read(&mut [0; 65536]) {
-                    let _ = stream.write_all(answer.as_bytes());
-                }
-            }
-        });
+        let url = format!("redis://{}", parrot(answer));
         let token = "11111111-1111-4111-8111-111111111111";
         for args in [&["status", "X"][..], &["status"], &["break", "-k", "X", "--yes"]] {
             let refused = Redlock::new(args).server(&url).run();
@@ -91,6 +82,39 @@ fn an_answer_without_sense() {
             let check = Redlock::new(&["check", "-k", "X", "--token", token]).server(&url).run().expect(69);
             assert!(check.line().contains("makes no sense"), "{answer:?}: {check:?}");
         }
+    }
+}
+
+/// A server that answers everything with this.
+fn parrot(answer: &'static str) -> String {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("its number").to_string();
+    std::thread::spawn(move || {
+        use std::io::{Read, Write};
+        for mut stream in listener.incoming().flatten() {
+            while let Ok(1..) = stream.read(&mut [0; 65536]) {
+                let _ = stream.write_all(answer.as_bytes());
+            }
+        }
+    });
+    address
+}
+
+/// A part of it that can be read is not the whole.
+#[test]
+fn no_sense_in_who_has_the_locks() {
+    const GOOD: &str = "*3\r\n:0\r\n:16383\r\n*2\r\n$1\r\n?\r\n:7000\r\n";
+    let slots = ["+OK\r\n", "*1\r\n*1\r\n:5\r\n"].map(str::to_owned);
+    let bad_port = "*2\r\n".to_owned() + GOOD + &GOOD.replace(":7000", ":0");
+    for answer in slots.into_iter().chain([bad_port]) {
+        let url = format!("redis+cluster://{}", parrot(answer.leak()));
+        let doctor = Redlock::new(&["doctor"]).server(&url).run().expect(1);
+        assert!(doctor.stdout.contains("its answer makes no sense"), "{doctor:?}");
+    }
+    for answer in ["+OK\r\n", "*4\r\n$2\r\nip\r\n$1\r\nx\r\n$4\r\nport\r\n$1\r\n0\r\n"] {
+        let url = format!("redis+sentinel://{}/mine", parrot(answer));
+        let doctor = Redlock::new(&["doctor"]).server(&url).run().expect(1);
+        assert!(doctor.stdout.contains("its answer makes no sense"), "{doctor:?}");
     }
 }
 

@@ -8,7 +8,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::call::{CANARY, Call, logged_in, run, tls, with_user};
-use crate::harness::{Authority, Folder, Redis, Redlock, Store, Valid, eventually, free_port, least_acl};
+use crate::harness::{
+    Authority, Fault, Folder, Proxy, Redis, Redlock, Store, Valid, eventually, free_port, least_acl,
+};
 
 #[test]
 fn nobody_there() {
@@ -183,4 +185,25 @@ fn databases_are_apart() {
     let redlock = Redlock::new(&["run", "-k", "X", "--", "true"]).server(&beyond);
     Call { redlock, shown: beyond }.fails(69, "out of range");
     eventually(Duration::from_secs(1), "nothing is held", || redis.cli(&["EXISTS", "X"]) == "0");
+}
+
+/// As by a proxy that does not let connections be silent. Whoever waits behind it does not ask without end.
+#[test]
+fn subscriptions_that_break_at_once() {
+    let store = Store::redis();
+    let redis = store.redis.as_ref().expect("a Redis");
+    let subscriptions = || redis.commandstats().get("subscribe").copied().unwrap_or_default();
+    let holder = store.hold("X", &[]);
+    let proxy = Proxy::to(redis.port);
+    proxy.set(Fault::CutSubscriptionAt(usize::MAX));
+    let wait = |limit: &str| {
+        Redlock::new(&["run", "--key", "X", "--wait", limit, "--", "true"]).server(&proxy.url())
+    };
+    wait("3s").run().expect(75);
+    let asked = subscriptions();
+    assert!((3..15).contains(&asked), "{asked} subscriptions within three seconds");
+    let waiter = wait("20s").spawn();
+    eventually(Duration::from_secs(5), "it listens anew", || subscriptions() > asked + 1);
+    holder.let_go().expect(0);
+    waiter.finish().expect(0);
 }

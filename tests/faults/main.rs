@@ -4,6 +4,7 @@
 mod harness;
 
 mod answers;
+mod blame;
 mod call;
 mod connections;
 mod contenders;
@@ -18,3 +19,4 @@ mod sentinels;
 mod server;
 mod several;
 mod start;
+mod torn;

@@ -18,8 +18,15 @@ struct Scene {
     witness: Witness,
 }
 
-/// Whom a Sentinel names when it is asked; it may take its time. Nobody, and it hangs.
-type Opinion = Box<dyn Fn() -> Option<u16> + Send + Sync>;
+/// What a Sentinel does when it is asked; it may take its time.
+type Opinion = Box<dyn Fn() -> Deed + Send + Sync>;
+
+#[derive(Clone, Copy)]
+enum Deed {
+    Name(u16),
+    Hang,
+    HangUp,
+}
 
 impl Scene {
     /// With Sentinels that say `opinion(their number, port of the old master, port of the new one)`.
@@ -69,7 +76,11 @@ fn answer(mut stream: TcpStream, opinion: &Opinion) {
         thread::sleep(Duration::from_millis(5));
         let question = String::from_utf8_lossy(&chunk[..length]).into_owned();
         let reply = if question.contains("GET-MASTER-ADDR-BY-NAME") {
-            let Some(port) = opinion().map(|port| port.to_string()) else { continue };
+            let port = match opinion() {
+                Deed::Name(port) => port.to_string(),
+                Deed::Hang => continue,
+                Deed::HangUp => return,
+            };
             format!("*2\r\n$9\r\n127.0.0.1\r\n${}\r\n{port}\r\n", port.len())
         } else {
             "*2\r\n$12\r\nconfig-epoch\r\n$1\r\n7\r\n".to_owned()
@@ -86,9 +97,9 @@ fn a_hung_sentinel_does_not_hide_a_failover_from_a_take() {
     let scene = Scene::new(|number, old, new| {
         let asked = AtomicBool::new(false);
         Box::new(move || match (number, asked.swap(true, Ordering::SeqCst)) {
-            (0, false) => Some(old),
-            (0, true) => None,
-            _ => Some(new),
+            (0, false) => Deed::Name(old),
+            (0, true) => Deed::Hang,
+            _ => Deed::Name(new),
         })
     });
     let holder = scene.hold(&["--connect-timeout", "250ms"]);
@@ -104,10 +115,10 @@ fn slow_sentinels_do_not_hide_a_failover_from_a_take() {
         let asked = Arc::clone(&asked);
         Box::new(move || {
             if !asked.swap(true, Ordering::SeqCst) {
-                return Some(old);
+                return Deed::Name(old);
             }
             thread::sleep(Duration::from_millis(60));
-            Some(new)
+            Deed::Name(new)
         })
     });
     let holder = scene.hold(&["--connect-timeout", "150ms"]);
@@ -122,13 +133,39 @@ fn a_hung_sentinel_does_not_hide_a_failover_from_a_renewal() {
     let scene = Scene::new(|number, old, new| {
         let has_failed_over = Arc::clone(&has_failed_over);
         Box::new(move || match (number, has_failed_over.load(Ordering::SeqCst)) {
-            (_, false) => Some(old),
-            (0, true) => None,
-            _ => Some(new),
+            (_, false) => Deed::Name(old),
+            (0, true) => Deed::Hang,
+            _ => Deed::Name(new),
         })
     });
     let mut holder = scene.hold(&[]);
     assert_ne!(scene.old.cli(&["get", "X"]), "");
+    has_failed_over.store(true, Ordering::SeqCst);
+    eventually(Duration::from_secs(3), "the lock is on the new master", || {
+        !scene.new.cli(&["get", "X"]).is_empty()
+    });
+    assert!(!holder.has_ended());
+    holder.let_go().expect(0);
+}
+
+/// Since the last question all of them were started anew, which ends connections.
+#[test]
+fn sentinels_started_anew_do_not_hide_a_failover() {
+    let has_failed_over = Arc::new(AtomicBool::new(false));
+    let scene = Scene::new(|_, old, new| {
+        let has_failed_over = Arc::clone(&has_failed_over);
+        let was_started_anew = AtomicBool::new(false);
+        Box::new(move || {
+            if !has_failed_over.load(Ordering::SeqCst) {
+                Deed::Name(old)
+            } else if was_started_anew.swap(true, Ordering::SeqCst) {
+                Deed::Name(new)
+            } else {
+                Deed::HangUp
+            }
+        })
+    });
+    let mut holder = scene.hold(&[]);
     has_failed_over.store(true, Ordering::SeqCst);
     eventually(Duration::from_secs(3), "the lock is on the new master", || {
         !scene.new.cli(&["get", "X"]).is_empty()

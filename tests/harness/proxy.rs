@@ -18,6 +18,8 @@ pub enum Fault {
     CutReplyAt(usize),
     /// Answers the next request with something that is no Redis reply. Once.
     Rubbish(&'static str),
+    /// Closes each connection on which a subscription begins, after this many bytes of the reply that says so.
+    CutSubscriptionAt(usize),
 }
 
 /// A fault proxy between the program and a server.
@@ -128,7 +130,10 @@ fn carry(client: TcpStream, upstream: TcpStream, shared: &Arc<Mutex<Shared>>) {
                 }
                 Fault::Stall => Ok(()),
                 Fault::Rubbish(text) => to_client.write_all(text.as_bytes()),
-                Fault::CutReplyAt(at) => {
+                Fault::CutSubscriptionAt(_) if !chunk.starts_with(b"*3\r\n$9\r\nsubscribe\r\n") => {
+                    to_client.write_all(&chunk[..length])
+                }
+                Fault::CutReplyAt(at) | Fault::CutSubscriptionAt(at) => {
                     let _ = to_client.write_all(&chunk[..length.min(at)]);
                     break;
                 }

@@ -1,5 +1,6 @@
-use super::address::Endpoint;
-use super::connection::{Connection, Failure};
+use super::connection::Connection;
+use super::endpoint::Endpoint;
+use super::failure::Failure;
 use super::refusal::accepted;
 use crate::lock::{Patience, StoreError};
 use crate::store::TlsFiles;
@@ -18,6 +19,11 @@ pub struct Access {
 }
 
 impl Access {
+    /// How to log in to Sentinels: they have no databases, and a password of their own.
+    pub fn of_sentinels(&self) -> Access {
+        Access { user: None, password: self.sentinel_password.clone(), database: 0, ..self.clone() }
+    }
+
     /// A new connection, logged in. Without a password and a database number nothing is sent for that.
     ///
     /// # Errors

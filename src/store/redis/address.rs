@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use url::{Host, Url};
 
 use super::access::Access;
+use super::endpoint::Endpoint;
 use crate::store::Login;
 
 /// Where Redis is, and how to log in there.
@@ -24,12 +25,6 @@ pub enum Servers {
     },
     /// The one of a Redis Cluster that has the slot of the key; some of its servers.
     Cluster(Vec<Endpoint>),
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Endpoint {
-    Tcp { host: String, port: u16 },
-    Unix(PathBuf),
 }
 
 const FORM: &str = "a Redis URL looks like redis://[user[:password]@]host[:port][/db]";
@@ -181,16 +176,6 @@ impl fmt::Display for Address {
         match self.access.database {
             0 => Ok(()),
             number => write!(f, "/{number}"),
-        }
-    }
-}
-
-impl fmt::Display for Endpoint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Endpoint::Tcp { host, port } if host.contains(':') => write!(f, "[{host}]:{port}"),
-            Endpoint::Tcp { host, port } => write!(f, "{host}:{port}"),
-            Endpoint::Unix(path) => write!(f, "{}", path.display()),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use redis::{ServerError, Value};
 
-use super::address::Endpoint;
+use super::endpoint::Endpoint;
 use super::keys::slot;
 use super::refusal::accepted;
 use super::route::NodeId;
@@ -37,14 +37,17 @@ impl Cluster {
         self.map.insert(0, ((slot, slot), node));
     }
 
+    /// The map may be wrong because of this server: nothing is looked up in it until it is drawn anew.
     pub fn doubt(&mut self, node: NodeId) {
         self.doubted = Some(node);
     }
 
+    /// The one that is to be asked last when the map is drawn anew.
     pub fn doubted(&self) -> Option<NodeId> {
         self.doubted
     }
 
+    /// Takes over the map that a server gave, and doubts nobody any more.
     pub fn drawn(&mut self, map: Vec<(Slots, NodeId)>) {
         *self = Cluster { map, doubted: None };
     }

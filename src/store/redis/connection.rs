@@ -3,9 +3,10 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use redis::{Cmd, Parser, Value};
 
-use super::address::Endpoint;
+use super::endpoint::Endpoint;
+use super::failure::Failure;
 use super::stream::{Patient, Stream};
-use crate::lock::{Patience, StoreError};
+use crate::lock::Patience;
 use crate::store::TlsFiles;
 
 /// A connection to one Redis server.
@@ -18,39 +19,12 @@ pub struct Connection {
     parser: Parser,
     /// Requests whose replies have not been read.
     unanswered: usize,
+    /// Half a request was perhaps sent: nothing can follow it.
+    is_torn: bool,
     /// A reply was read: it is a Redis server.
     is_known: bool,
     /// Replies to what was sent before a query.
     passed_over: Vec<Value>,
-}
-
-/// Why there is no reply.
-#[derive(Debug)]
-pub enum Failure {
-    /// The connection is of no more use.
-    Broken(String),
-    /// No reply in time. The connection can be used on: the late reply is skipped.
-    TimedOut,
-    Interrupted,
-    /// The server does not let us in.
-    Denied(String),
-    /// We are not fit to ask it.
-    Unusable(String),
-}
-
-impl Failure {
-    /// What it means for a request to the server with this name.
-    pub fn of(self, name: &str) -> StoreError {
-        let store = name.to_owned();
-        let why = match self {
-            Failure::Interrupted => return StoreError::Interrupted,
-            Failure::Denied(why) => return StoreError::Denied { store, why },
-            Failure::Unusable(why) => return StoreError::Unusable { store, why },
-            Failure::Broken(why) => why,
-            Failure::TimedOut => "no answer in time".to_owned(),
-        };
-        StoreError::Unreachable { store, why, transient: false }
-    }
 }
 
 /// A server that sends more than this is no Redis of ours.
@@ -68,6 +42,7 @@ impl Connection {
             stream,
             parser: Parser::new(),
             unanswered: 0,
+            is_torn: false,
             is_known: false,
             passed_over: Vec::new(),
         })
@@ -84,8 +59,15 @@ impl Connection {
         Ok(reply)
     }
 
-    /// Reads a reply that nobody waited for.
-    pub fn skip_reply(&mut self, patience: &Patience) -> Result<(), Failure> {
+    /// Reads all replies that nobody waited for. A failure leaves the rest of them to the next time.
+    pub fn skip_replies(&mut self, patience: &Patience) -> Result<(), Failure> {
+        while self.unanswered > 0 {
+            self.skip_reply(patience)?;
+        }
+        Ok(())
+    }
+
+    fn skip_reply(&mut self, patience: &Patience) -> Result<(), Failure> {
         let reply = self.read(patience)?;
         self.passed_over.push(reply);
         self.unanswered -= 1;
@@ -97,12 +79,17 @@ impl Connection {
         std::mem::take(&mut self.passed_over)
     }
 
+    /// The latest of those that [`Connection::passed_over`] would give, which stays there.
     pub fn last_passed_over(&self) -> Option<&Value> {
         self.passed_over.last()
     }
 
-    /// Sends a command without waiting for its reply.
+    /// Sends a command without waiting for its reply. When that fails, the connection is of no more use, whatever
+    /// the reason.
     pub fn send(&mut self, command: &Cmd, patience: &Patience) -> Result<(), Failure> {
+        if self.is_torn {
+            return Err(Failure::Broken("a request was not sent to its end".to_owned()));
+        }
         let packed = command.get_packed_command();
         let mut patient = Patient::new(&mut self.stream, patience);
         match patient.write_all(&packed).and_then(|()| patient.flush()) {
@@ -110,11 +97,13 @@ impl Connection {
                 self.unanswered += 1;
                 Ok(())
             }
-            // Half a request was perhaps sent: nothing can follow it.
-            Err(error) => Err(match patient.cause {
-                Some(Failure::TimedOut) | None => Failure::Broken(error.to_string()),
-                Some(failure) => failure,
-            }),
+            Err(error) => {
+                self.is_torn = true;
+                Err(match patient.cause {
+                    Some(Failure::TimedOut) | None => Failure::Broken(error.to_string()),
+                    Some(failure) => failure,
+                })
+            }
         }
     }
 
@@ -143,9 +132,9 @@ impl Connection {
         }
     }
 
-    /// Whether an answer is out that was not waited for.
-    pub fn is_waiting(&self) -> bool {
-        self.unanswered > 0
+    /// Whether a request was cut off: what came before it is carried out, and nothing can follow.
+    pub fn is_torn(&self) -> bool {
+        self.is_torn
     }
 }
 

@@ -17,6 +17,7 @@ const STATE: &str = "}:state:";
 const QUEUE: &str = "}:queue:";
 
 impl Names {
+    /// All have the hash tag of the key, so that they are in one slot of a cluster.
     pub fn of(key: &Key) -> Names {
         let key = key.as_str();
         let tag = hash_tag(key);

@@ -5,6 +5,9 @@ mod address;
 mod cluster;
 mod connection;
 mod doctor;
+mod endpoint;
+mod failure;
+mod idle;
 mod keys;
 mod quorum;
 mod refusal;
@@ -27,8 +30,8 @@ use std::time::Duration;
 use redis::Value;
 
 pub use self::address::Address;
-use self::connection::Failure;
 pub use self::doctor::examine;
+use self::failure::Failure;
 pub use self::quorum::Quorum;
 use self::refusal::{Refusal, accepted, refusal};
 use self::reply::Taken;
@@ -40,6 +43,7 @@ use crate::lock::{
     Survey, Take,
 };
 
+/// The store on whatever one address leads to. It connects when it is asked for something.
 pub struct Redis {
     route: Route,
     waiter: Option<Waiter>,
@@ -286,7 +290,7 @@ impl Redis {
                 let place = Place::Key(&waiter.request.key);
                 let connection = self.route.connect_beside(place, patience)?;
                 waiter.listen_on(connection, patience).map_err(|failure| {
-                    self.route.distrust();
+                    self.route.suspect_beside();
                     self.unreachable(failure)
                 })?;
             }

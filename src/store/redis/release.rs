@@ -1,13 +1,14 @@
 //! Giving back, also what a server that hangs has not answered.
 
 use super::Redis;
+use super::connection::Connection;
 use super::reply;
 use super::route::Unanswered;
 use super::script::Call;
 use crate::lock::{Patience, Request, StoreError};
 
 impl Redis {
-    /// See [`Route::send_behind_unanswered`].
+    /// See `Route::send_behind_unanswered`.
     pub(super) fn send_behind_unanswered(&mut self, calls: &[Call], patience: &Patience) -> Vec<Unanswered> {
         // In full: whether the server knows the script cannot be asked. Also behind what was to give back and was
         // not in full.
@@ -22,6 +23,13 @@ impl Redis {
         self.cancelling.extend(self.route.take_unanswered());
         let reply = reply?;
         self.understood(reply::released(reply, call.keys().len()))
+    }
+
+    /// Hands over all connections that have an answer out.
+    pub(super) fn take_hung(&mut self) -> Vec<Connection> {
+        let mut hung = std::mem::take(&mut self.cancelling);
+        hung.extend(self.route.take_unanswered());
+        hung.into_iter().map(|(_, connection)| connection).collect()
     }
 
     /// Waits for the answers to all that was given back.

@@ -6,8 +6,8 @@ use std::thread;
 
 use nix::poll::PollFlags;
 
-use super::connection::Failure;
-use super::stream::ready;
+use super::failure::Failure;
+use super::idle::ready;
 use crate::lock::Patience;
 
 /// The addresses of a host. getaddrinfo(3) can hang for many seconds and cannot be interrupted, so it

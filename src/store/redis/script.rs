@@ -21,12 +21,19 @@ macro_rules! script {
     }};
 }
 
+/// Takes locks, all or none, or a place in a queue. Each file says what it takes and returns.
 pub static TAKE: Script = script!("take.lua");
+/// Extends a lease, and takes a lock again that was lost with the data.
 pub static RENEW: Script = script!("renew.lua");
+/// Gives locks back, leaves their queues, and hands them on.
 pub static RELEASE: Script = script!("release.lua");
+/// What is left of a lease, in milliseconds.
 pub static CHECK: Script = script!("check.lua");
+/// Takes a lock away from its holders.
 pub static BREAK: Script = script!("break.lua");
+/// Makes fencing tokens as high as the highest in a quorum.
 pub static RAISE: Script = script!("raise.lua");
+/// Who holds a lock and who waits for it.
 pub static STATUS: Script = script!("status.lua");
 
 impl Script {
@@ -62,6 +69,7 @@ impl Call {
         call.arg(FencingToken::floor()).arg(token.map_or("", OwnerToken::expose))
     }
 
+    /// The locks that it is about, without their side keys.
     pub fn keys(&self) -> &[Key] {
         &self.keys
     }
@@ -71,6 +79,7 @@ impl Call {
         self.keys.first().map_or(Place::Node(0), Place::Key)
     }
 
+    /// One more argument behind those that all scripts share.
     pub fn arg(mut self, argument: impl ToString) -> Call {
         self.arguments.push(argument.to_string());
         self

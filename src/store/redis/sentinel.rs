@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
+use redis::Value;
+
 use super::access::Access;
-use super::address::Endpoint;
 use super::connection::Connection;
+use super::endpoint::Endpoint;
+use super::failure::Failure;
 use super::refusal::accepted;
 use super::route::NodeId;
 use super::script::{items, number, text};
@@ -42,9 +45,9 @@ const FRESH: Duration = Duration::from_millis(300);
 const SILENT: Duration = Duration::from_secs(10);
 
 impl Sentinels {
+    /// Asks nobody so far. `access` is that of the servers, `store` what messages call all of it.
     pub fn new(endpoints: Vec<Endpoint>, master_name: String, access: &Access, store: &str) -> Sentinels {
-        let access =
-            Access { user: None, password: access.sentinel_password.clone(), database: 0, ..access.clone() };
+        let access = access.of_sentinels();
         let store = store.to_owned();
         let sentinel = |endpoint| Sentinel { endpoint, connection: None, silent_until: None };
         let sentinels = endpoints.into_iter().map(sentinel).collect();
@@ -61,6 +64,7 @@ impl Sentinels {
         self.agreed.is_some_and(|when| !when.plus(FRESH).has_passed())
     }
 
+    /// This is the server that they named.
     pub fn named(&mut self, node: NodeId) {
         self.master = Some(node);
     }
@@ -126,10 +130,7 @@ impl Sentinels {
 
     /// How many failovers this Sentinel has seen, so to speak.
     fn epoch(&mut self, index: usize, patience: &Patience) -> Option<i64> {
-        let connection = self.sentinels[index].connection.as_mut()?;
-        let mut question = redis::cmd("SENTINEL");
-        question.arg("MASTER").arg(&self.master_name);
-        let facts = items(connection.query(&question, patience).ok()?);
+        let facts = items(self.query(index, "MASTER", patience).ok()?);
         let mut facts = facts.chunks(2).filter(|fact| text(fact.first()) == "config-epoch");
         facts.next().map(|fact| number(fact.get(1)))
     }
@@ -184,19 +185,35 @@ impl Sentinels {
 
     /// `None` when this Sentinel does not know the master.
     fn ask_one(&mut self, index: usize, patience: &Patience) -> Result<Option<Endpoint>, StoreError> {
-        let sentinel = &mut self.sentinels[index];
-        let name = format!("the Sentinel {}", sentinel.endpoint);
-        let mut connection = match sentinel.connection.take() {
-            Some(connection) => connection,
-            None => self.access.connect(&sentinel.endpoint, &name, patience).map_err(with_hint)?,
-        };
-        let mut question = redis::cmd("SENTINEL");
-        question.arg("GET-MASTER-ADDR-BY-NAME").arg(&self.master_name);
-        let reply = connection.query(&question, patience).map_err(|failure| failure.of(&name))?;
-        sentinel.connection = Some(connection);
-        let address = items(accepted(reply, &name).map_err(with_hint)?);
+        let address = items(self.query(index, "GET-MASTER-ADDR-BY-NAME", patience)?);
         let port = u16::try_from(number(address.get(1))).ok().filter(|port| *port > 0);
         Ok(port.map(|port| Endpoint::Tcp { host: text(address.first()), port }))
+    }
+
+    /// What a Sentinel says about the master. A connection that broke says nothing about the Sentinel: it was
+    /// perhaps started anew, and is asked again on a new one.
+    fn query(&mut self, index: usize, what: &str, patience: &Patience) -> Result<Value, StoreError> {
+        let sentinel = &mut self.sentinels[index];
+        let name = format!("the Sentinel {}", sentinel.endpoint);
+        let mut question = redis::cmd("SENTINEL");
+        question.arg(what).arg(&self.master_name);
+        loop {
+            let (mut connection, is_kept) = match sentinel.connection.take() {
+                Some(connection) => (connection, true),
+                None => {
+                    let new = self.access.connect(&sentinel.endpoint, &name, patience);
+                    (new.map_err(with_hint)?, false)
+                }
+            };
+            match connection.query(&question, patience) {
+                Err(Failure::Broken(_)) if is_kept => {}
+                answer => {
+                    let reply = answer.map_err(|failure| failure.of(&name))?;
+                    sentinel.connection = Some(connection);
+                    return accepted(reply, &name).map_err(with_hint);
+                }
+            }
+        }
     }
 
     /// An error when the server says that it is not the master: they may be behind.

@@ -4,13 +4,14 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
 use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, poll};
+use nix::poll::PollFlags;
 use nix::sys::socket::{
     self, AddressFamily, SockFlag, SockType, SockaddrLike, SockaddrStorage, UnixAddr, sockopt,
 };
 
-use super::address::Endpoint;
-use super::connection::Failure;
+use super::endpoint::Endpoint;
+use super::failure::Failure;
+use super::idle::ready;
 use super::resolve::resolve;
 use super::tls::{self, TlsStream};
 use crate::lock::Patience;
@@ -48,6 +49,7 @@ impl Stream {
         }
     }
 
+    /// Whether it is TLS, which may hold bytes that poll(2) does not see.
     pub fn is_encrypted(&self) -> bool {
         matches!(self, Stream::Tls(_))
     }
@@ -75,6 +77,7 @@ impl Stream {
         }
     }
 
+    /// For poll(2), which sees encrypted bytes only.
     pub fn fd(&self) -> BorrowedFd<'_> {
         match self {
             Stream::Tcp(stream) => stream.as_fd(),
@@ -126,21 +129,6 @@ fn connect(
     }
 }
 
-/// Waits until `fd` is ready, at most as long as `patience` says.
-pub fn ready(fd: BorrowedFd, flags: PollFlags, patience: &Patience) -> Result<(), Failure> {
-    loop {
-        let mut fds = vec![PollFd::new(fd, flags)];
-        fds.extend(patience.interrupt.map(|interrupt| PollFd::new(interrupt, PollFlags::POLLIN)));
-        match poll(&mut fds, patience.until.poll_timeout()) {
-            Ok(_) if fds.get(1).and_then(PollFd::any).unwrap_or(false) => return Err(Failure::Interrupted),
-            Ok(_) if fds[0].any().unwrap_or(false) => return Ok(()),
-            Ok(_) if patience.until.has_passed() => return Err(Failure::TimedOut),
-            Ok(_) | Err(Errno::EINTR) => {}
-            Err(errno) => return Err(Failure::Broken(errno.desc().to_owned())),
-        }
-    }
-}
-
 /// The stream, read and written as long as the patience lasts.
 pub struct Patient<'a> {
     stream: &'a mut Stream,
@@ -150,6 +138,7 @@ pub struct Patient<'a> {
 }
 
 impl<'a> Patient<'a> {
+    /// For one exchange.
     pub fn new(stream: &'a mut Stream, patience: &'a Patience<'a>) -> Patient<'a> {
         Patient { stream, patience, cause: None }
     }

@@ -3,7 +3,8 @@ use std::time::Duration;
 
 use redis::Value;
 
-use super::connection::{Connection, Failure};
+use super::connection::Connection;
+use super::failure::Failure;
 use super::refusal::{Refusal, explain, refusal};
 use super::script::{items, text};
 use crate::lock::Patience;

@@ -17,8 +17,8 @@ use rustls::{
 };
 use rustls_native_certs::{load_certs_from_paths, load_native_certs};
 
-use super::connection::Failure;
-use super::stream::ready;
+use super::failure::Failure;
+use super::idle::ready;
 use crate::lock::Patience;
 use crate::store::{Roots, TlsFiles};
 

@@ -1,6 +1,8 @@
 use std::time::Duration;
 
-use super::connection::{Connection, Failure};
+use super::connection::Connection;
+use super::failure::Failure;
+use super::idle::pause;
 use super::keys::Names;
 use super::reply::{Taken, kind_name};
 use super::subscription::{News, Subscription};
@@ -12,11 +14,17 @@ const FALLBACK: Duration = Duration::from_secs(5);
 /// A holder that is not a redlock wakes nobody, so the first in line asks: at first this often, then
 /// ever more rarely.
 const POLL_FOREIGN: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
+/// From one subscription to the next, while they break as soon as they begin: at first and at most.
+const LISTEN_ANEW: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
 
 /// This process in the queue.
 pub struct Waiter {
     pub request: Request,
     subscription: Option<Subscription>,
+    listening_since: BootTime,
+    /// The last one broke: how long after its begin there may be another, and when that is.
+    spacing: Duration,
+    listen_at: BootTime,
     ticket: String,
     /// When to ask again without being told.
     ask_at: Option<Deadline>,
@@ -31,10 +39,14 @@ pub struct Waiter {
 }
 
 impl Waiter {
+    /// Not in the queue so far, and not listening.
     pub fn new(request: Request) -> Waiter {
         Waiter {
             request,
             subscription: None,
+            listening_since: BootTime::now(),
+            spacing: Duration::ZERO,
+            listen_at: BootTime::now(),
             ticket: String::new(),
             ask_at: None,
             fallback_at: None,
@@ -51,13 +63,16 @@ impl Waiter {
         format!("{} {kind} {}", request.token.expose(), request.metadata.to_json())
     }
 
+    /// Whether there is a subscription, as far as is known: that it broke shows when it is read.
     pub fn is_listening(&self) -> bool {
         self.subscription.is_some()
     }
 
+    /// Can be woken on this connection from now on, which is used for nothing else.
     pub fn listen_on(&mut self, connection: Connection, patience: &Patience) -> Result<(), Failure> {
         let channel = Names::of(&self.request.key).channel + self.request.token.expose();
         self.subscription = Some(Subscription::open(connection, &channel, patience)?);
+        self.listening_since = BootTime::now();
         Ok(())
     }
 
@@ -71,6 +86,7 @@ impl Waiter {
         !std::mem::replace(&mut self.is_known, true)
     }
 
+    /// The place in the queue as the server numbered it; empty before it gave one.
     pub fn ticket(&self) -> &str {
         &self.ticket
     }
@@ -121,7 +137,7 @@ impl Waiter {
         let fallback_at = self.fallback_at.unwrap_or(BootTime::now());
         loop {
             let ask_at = self.ask_at.unwrap_or(BootTime::now());
-            let Some(subscription) = &mut self.subscription else { return Ok(true) };
+            let Some(subscription) = &mut self.subscription else { return self.pause(patience) };
             let until = Patience { until: patience.until.min(ask_at), ..*patience };
             match subscription.listen(&until) {
                 Ok(News::Ask) => return Ok(true),
@@ -134,9 +150,22 @@ impl Waiter {
                 Err(Failure::Interrupted) => return Err(StoreError::Interrupted),
                 Err(Failure::Broken(_) | Failure::Denied(_) | Failure::Unusable(_)) => {
                     self.subscription = None;
-                    return Ok(true);
+                    let (least, most) = LISTEN_ANEW;
+                    let has_lasted = self.listening_since.plus(most).has_passed();
+                    self.spacing = if has_lasted { least } else { (self.spacing * 2).clamp(least, most) };
+                    let spacing = self.spacing.mul_f64(0.5 + fastrand::f64());
+                    self.listen_at = self.listening_since.plus(spacing);
                 }
             }
+        }
+    }
+
+    /// Waits until it is time to listen anew, which mostly is at once.
+    fn pause(&self, patience: &Patience) -> Result<bool, StoreError> {
+        match pause(self.listen_at.left(), patience) {
+            Ok(()) => Ok(true),
+            Err(Failure::Interrupted) => Err(StoreError::Interrupted),
+            Err(_) => Ok(false),
         }
     }
 

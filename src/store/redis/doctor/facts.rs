@@ -2,8 +2,8 @@ use std::collections::HashMap;
 
 use redis::Value;
 
-use super::server::Asking;
-use crate::store::redis::connection::Failure;
+use super::asking::Asking;
+use crate::store::redis::failure::Failure;
 use crate::store::redis::script::{items, text};
 
 /// What a server says about itself, as far as it is permitted to: services that run Redis for others often forbid
@@ -17,6 +17,7 @@ pub struct Facts {
 const SETTINGS: [&str; 5] = ["maxmemory", "maxmemory-policy", "appendonly", "appendfsync", "save"];
 
 impl Facts {
+    /// What the server does not tell this user is left out; only one that gives no reply is an error.
     pub fn ask(asking: &mut Asking) -> Result<Facts, Failure> {
         let reply = asking.ask(&redis::cmd("INFO"))?;
         let lines = text(Some(&reply));
@@ -40,6 +41,7 @@ impl Facts {
         self.info.get(field).map(String::as_str)
     }
 
+    /// The same, where it is a whole number; `None` for anything else.
     pub fn info_number(&self, field: &str) -> Option<u64> {
         self.info(field)?.parse().ok()
     }

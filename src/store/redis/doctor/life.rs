@@ -3,14 +3,15 @@
 use std::slice::from_ref;
 use std::time::Duration;
 
-use super::server::{Asking, Server};
+use super::asking::Asking;
+use super::server::Server;
 use crate::clock::BootTime;
 use crate::lock::{
     Broken, FencingToken, Key, Kind, Metadata, OwnerToken, Patience, Renewal, Report, Request, Store,
     StoreError, Take, Terms, Ttl, millis,
 };
 use crate::store::redis::Redis;
-use crate::store::redis::connection::Failure;
+use crate::store::redis::failure::Failure;
 
 /// Where it went wrong.
 enum Trouble {

@@ -1,5 +1,6 @@
 //! Whether Redis servers are fit to hold locks.
 
+mod asking;
 mod facts;
 mod keeping;
 mod life;

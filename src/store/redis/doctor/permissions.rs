@@ -2,9 +2,10 @@
 
 use redis::{Cmd, ServerError, Value};
 
-use super::server::{Asking, Server};
+use super::asking::Asking;
+use super::server::Server;
 use crate::lock::{Report, Terms};
-use crate::store::redis::connection::Failure;
+use crate::store::redis::failure::Failure;
 use crate::store::redis::keys::Names;
 use crate::store::redis::refusal::{Refusal, explain, refusal};
 

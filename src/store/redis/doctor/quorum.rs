@@ -9,6 +9,7 @@ use crate::lock::{Finding, Report, millis};
 /// not of the same time; but a clock that is off is one that somebody will set.
 const FAR_APART: Duration = Duration::from_millis(500);
 
+/// Judges what only shows beside the others: their number, their clocks, and whether they are as many servers.
 pub fn compare(members: &[Examined]) -> Vec<Finding> {
     let mut report = Report::about(format!("quorum of {}", members.len()));
     number(members, &mut report);

@@ -5,11 +5,14 @@ use std::ops::RangeInclusive;
 
 use redis::Value;
 
-use super::server::{Asking, LOGIN_ADVICE, Server, unreachable, wants_login};
+use super::asking::{Asking, LOGIN_ADVICE, unreachable, wants_login};
+use super::server::Server;
 use crate::lock::{Report, Terms};
 use crate::store::redis::access::Access;
-use crate::store::redis::address::{Address, Endpoint, Servers};
-use crate::store::redis::script::{items, number, text};
+use crate::store::redis::address::{Address, Servers};
+use crate::store::redis::cluster::Cluster;
+use crate::store::redis::endpoint::Endpoint;
+use crate::store::redis::script::{items, text};
 
 /// The least number of Sentinels that can lose one and still have a majority.
 const ENOUGH: u64 = 3;
@@ -25,13 +28,7 @@ pub fn master(
     terms: &Terms,
     report: &mut Report,
 ) -> Vec<Server> {
-    // Sentinels have no locks, no databases, and a login of their own.
-    let access = Access {
-        user: None,
-        password: address.access.sentinel_password.clone(),
-        database: 0,
-        ..address.access.clone()
-    };
+    let access = address.access.of_sentinels();
     let mut masters: Vec<(Endpoint, &Endpoint)> = Vec::new();
     for sentinel in sentinels {
         let mut own = Report::about(format!("sentinel {sentinel}"));
@@ -82,7 +79,12 @@ fn ask_sentinel(
     let fields: HashMap<&str, &str> =
         fields.chunks_exact(2).map(|pair| (pair[0].as_str(), pair[1].as_str())).collect();
     let count = |name| fields.get(name).and_then(|value: &&str| value.parse::<u64>().ok()).unwrap_or(0);
-    let (host, port) = (fields.get("ip")?, fields.get("port")?.parse().ok()?);
+    let port = fields.get("port").and_then(|port| port.parse().ok()).filter(|port| *port > 0);
+    let (Some(host), Some(port)) = (fields.get("ip"), port) else {
+        let advice = format!("make sure that this is a Sentinel (SENTINEL MASTER {master})");
+        report.bad("master", "its answer makes no sense", advice);
+        return None;
+    };
     let master = Endpoint::Tcp { host: (*host).to_owned(), port };
     if fields.get("flags").is_some_and(|flags| flags.contains("_down")) {
         report.bad("master", format!("the master {master} is down, says this Sentinel"), "see to the master");
@@ -155,21 +157,19 @@ fn ask_seed(
         report.bad("cluster", format!("it does not say who has which slots: {why}"), advice);
         return None;
     }
+    let rows = match &reply {
+        Value::Array(rows) => Some(rows.len()),
+        _ => None,
+    };
+    let map = Cluster::read(reply, seed, &report.server).unwrap_or_default();
+    if rows != Some(map.len()) {
+        let advice = "make sure that it is a server of a Redis Cluster (CLUSTER SLOTS)";
+        report.bad("cluster", "its answer makes no sense", advice);
+        return None;
+    }
     let mut masters: BTreeMap<String, (Endpoint, Slots)> = BTreeMap::new();
-    for range in items(reply) {
-        let range = items(range);
-        let slot = |index: usize| u16::try_from(number(range.get(index))).ok();
-        let (begin, end) = (slot(0)?, slot(1)?);
-        let server = range.get(2).cloned().map(items)?;
-        let host = text(server.first());
-        let port = u16::try_from(number(server.get(1))).ok()?;
-        // An empty name stands for the server that was asked.
-        let host = match (host.as_str(), seed) {
-            ("", Endpoint::Tcp { host, .. }) => host.clone(),
-            _ => host,
-        };
-        let endpoint = Endpoint::Tcp { host, port };
-        masters.entry(endpoint.to_string()).or_insert((endpoint, Vec::new())).1.push(begin..=end);
+    for ((first, last), endpoint) in map {
+        masters.entry(endpoint.to_string()).or_insert((endpoint, Vec::new())).1.push(first..=last);
     }
     let count = masters.len();
     if count < ENOUGH_MASTERS {

@@ -1,15 +1,14 @@
 use std::ops::RangeInclusive;
-use std::time::Duration;
 
-use redis::{Cmd, Value};
+use redis::Value;
 
+use super::asking::{Asking, unreachable};
 use super::facts::Facts;
 use super::time::Clock;
 use super::{keeping, life, permissions, time};
-use crate::lock::{Key, Patience, Report, StoreError, Terms};
-use crate::store::redis::access::Access;
-use crate::store::redis::address::{Address, Endpoint, Servers};
-use crate::store::redis::connection::{Connection, Failure};
+use crate::lock::{Key, Report, StoreError, Terms};
+use crate::store::redis::address::{Address, Servers};
+use crate::store::redis::failure::Failure;
 use crate::store::redis::keys::{Names, slot_of};
 
 /// A server that has locks, or would have.
@@ -30,38 +29,16 @@ pub struct Examined {
     pub is_reached: bool,
 }
 
-/// A connection on which anything may be asked, each time for as long as an exchange may take.
-pub struct Asking {
-    connection: Connection,
-    attempt: Duration,
-}
-
-impl Asking {
-    /// Connects and logs in.
-    pub fn open(
-        access: &Access,
-        endpoint: &Endpoint,
-        name: &str,
-        attempt: Duration,
-    ) -> Result<Asking, StoreError> {
-        let connection = access.connect(endpoint, name, &Patience::of(attempt))?;
-        Ok(Asking { connection, attempt })
-    }
-
-    /// The reply, which may be an error.
-    pub fn ask(&mut self, command: &Cmd) -> Result<Value, Failure> {
-        self.connection.query(command, &Patience::of(self.attempt))
-    }
-}
-
 /// The oldest that has all that the scripts need.
 const OLDEST: (u32, u32) = (6, 2);
 
 impl Server {
+    /// One that is not in a cluster, or whose slots are not known.
     pub fn at(address: Address, is_in_quorum: bool) -> Server {
         Server { address, is_in_quorum, slots: None }
     }
 
+    /// Looks at everything and tries everything; what goes wrong is a finding, never an error.
     pub fn examine(&self, terms: &Terms) -> Examined {
         let report = Report::about(self.address.to_string());
         let mut examined = Examined { report, clock: None, run_id: None, is_reached: false };
@@ -74,6 +51,7 @@ impl Server {
         examined
     }
 
+    /// A new connection, for what leaves it fit for nothing else.
     pub fn open(&self, terms: &Terms) -> Result<Asking, StoreError> {
         let Servers::One(endpoint) = &self.address.servers else {
             // Who has the locks there was found out before.
@@ -134,25 +112,6 @@ impl Server {
         }
         Ok(())
     }
-}
-
-/// Says why a server was of no use.
-pub fn unreachable(report: &mut Report, error: &StoreError) {
-    match error {
-        StoreError::Denied { why, .. } => report.bad("login", why, LOGIN_ADVICE),
-        StoreError::Unreachable { why, .. } | StoreError::Unusable { why, .. } => {
-            let advice = "see whether it runs, and check the address, firewalls and --connect-timeout";
-            report.bad("reachable", format!("it cannot be reached: {why}"), advice);
-        }
-        other => report.bad("reachable", other.to_string(), "check the server"),
-    }
-}
-
-pub const LOGIN_ADVICE: &str = "check --user and --password-file, and the user on the server (ACL LIST)";
-
-/// Whether a reply says that nothing is permitted before a login.
-pub fn wants_login(reply: &Value) -> bool {
-    matches!(reply, Value::ServerError(error) if error.code() == "NOAUTH")
 }
 
 fn version(facts: &Facts, report: &mut Report) {

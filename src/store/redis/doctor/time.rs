@@ -2,10 +2,10 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::server::{Asking, LOGIN_ADVICE, wants_login};
+use super::asking::{Asking, LOGIN_ADVICE, wants_login};
 use crate::clock::BootTime;
 use crate::lock::{Report, millis};
-use crate::store::redis::connection::Failure;
+use crate::store::redis::failure::Failure;
 use crate::store::redis::script::{items, number};
 
 /// How far the clock of a server is from ours.

@@ -7,11 +7,11 @@ use std::time::Duration;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, poll};
 
-use super::super::connection::Failure;
-use super::super::subscription::Subscription;
 use super::vote::Taken;
 use crate::clock::{BootTime, Deadline};
 use crate::lock::{Patience, StoreError};
+use crate::store::redis::failure::Failure;
+use crate::store::redis::subscription::Subscription;
 
 /// An idle waiter asks no more often than this, to find out what no hint said.
 const FALLBACK: Duration = Duration::from_secs(5);
@@ -22,6 +22,7 @@ const WINDOW: (Duration, Duration) = (Duration::from_millis(2), Duration::from_s
 /// At least so long a divided majority waits for the other servers.
 const GRACE: Duration = Duration::from_millis(50);
 
+/// When to ask again for a lock that others want as well: there are no queues in a quorum.
 pub struct Contender {
     /// The delay is a random part of this. It grows with every split vote and falls with every other.
     window: Duration,
@@ -32,6 +33,7 @@ pub struct Contender {
 }
 
 impl Contender {
+    /// It may ask at once.
     pub fn new() -> Contender {
         Contender { window: WINDOW.0, ask_at: BootTime::now(), hint: String::new(), poll: Duration::ZERO }
     }

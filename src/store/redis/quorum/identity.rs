@@ -2,8 +2,8 @@
 
 use redis::{Cmd, Value};
 
-use super::super::script::text;
 use crate::lock::StoreError;
+use crate::store::redis::script::text;
 
 /// What a server says of itself; a user who may not ask INFO gets an empty one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -19,6 +19,7 @@ pub fn questions() -> [Cmd; 2] {
 }
 
 impl Identity {
+    /// Reads the answers to [`questions`]; what they do not say is left open.
     pub fn of(answers: &[Value]) -> Identity {
         let said: Vec<String> = answers.iter().map(said).collect();
         let field = |name: &str| {

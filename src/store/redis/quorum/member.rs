@@ -7,16 +7,17 @@ use std::thread;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use redis::Value;
 
-use super::super::connection::{Connection, Failure};
-use super::super::reply::{self, Taken};
-use super::super::route::Place;
-use super::super::script::Call;
-use super::super::subscription::Subscription;
-use super::super::{Address, Redis, take_call};
 use super::identity::{self, Identity};
 use crate::clock::Deadline;
 use crate::lock::{Busy, FencingToken, Key, Patience, Renewal, Request, Store, StoreError};
+use crate::store::redis::connection::Connection;
+use crate::store::redis::failure::Failure;
 use crate::store::redis::keys::Names;
+use crate::store::redis::reply::{self, Taken};
+use crate::store::redis::route::Place;
+use crate::store::redis::script::Call;
+use crate::store::redis::subscription::Subscription;
+use crate::store::redis::{Address, Redis, take_call};
 
 /// The caller's end of the thread.
 pub struct Worker {
@@ -106,6 +107,7 @@ impl Worker {
         Ok(Worker { errands, waiting })
     }
 
+    /// Puts it behind those that it was told before, and does not wait.
     pub fn tell(&self, errand: Errand) {
         // Counted before it can be begun.
         let _ = self.waiting.write(1);
@@ -154,6 +156,7 @@ impl Member {
         }
     }
 
+    /// Extends the lease here, when nothing is out that could give the lock back afterwards.
     pub fn renew(
         &mut self,
         request: &Request,
@@ -180,8 +183,7 @@ impl Member {
         }
         // In full: the process may end before the server could say that it does not know the script.
         let reply = self.redis.route.query(ONLY, &call.in_full(), patience);
-        self.unconfirmed
-            .extend(self.redis.route.take_unanswered().into_iter().map(|(_, connection)| connection));
+        self.unconfirmed.extend(self.redis.take_hung());
         let released = self.redis.accepted(reply?)?;
         let released = self.redis.understood(reply::released(released, all))?;
         let is_unsure = self.redis.route.repeated;
@@ -208,19 +210,9 @@ impl Member {
     /// each connection.
     fn confirm(&mut self, patience: &Patience) -> Result<Vec<Value>, StoreError> {
         let mut last = Vec::new();
-        self.unconfirmed.extend(self.redis.cancelling.drain(..).map(|(_, connection)| connection));
-        self.unconfirmed
-            .extend(self.redis.route.take_unanswered().into_iter().map(|(_, connection)| connection));
+        self.unconfirmed.extend(self.redis.take_hung());
         while let Some(mut connection) = self.unconfirmed.pop() {
-            let answered = loop {
-                if !connection.is_waiting() {
-                    break Ok(());
-                }
-                if let Err(failure) = connection.skip_reply(patience) {
-                    break Err(failure);
-                }
-            };
-            match answered {
+            match connection.skip_replies(patience) {
                 Ok(()) => {
                     last.extend(connection.last_passed_over().cloned());
                     self.put_back(connection);

@@ -28,6 +28,7 @@ use crate::lock::{
     Take, Ttl,
 };
 
+/// The store on several servers. Its threads start with the first question.
 pub struct Quorum {
     members: Vec<Address>,
     /// Nobody before the first question: processes that are to be forked are forked before.

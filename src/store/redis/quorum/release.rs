@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use super::super::Waiter;
-use super::super::script::{self, Call};
 use super::member::Returned;
 use super::round::Round;
 use super::vote::Reply;
 use super::{LINGER, Quorum};
 use crate::clock::{BootTime, Deadline};
 use crate::lock::{Patience, Request, StoreError};
+use crate::store::redis::Waiter;
+use crate::store::redis::script::{self, Call};
 
 /// Gives back what was taken in vain. With one more argument, a hint, those who wait are told.
 pub fn cancel_call(requests: &[Request]) -> Call {

@@ -7,14 +7,14 @@ use std::time::Duration;
 use nix::poll::PollFlags;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
-use super::super::Address;
-use super::super::connection::Failure;
-use super::super::stream::ready;
 use super::identity::{Identity, independent};
 use super::member::{Errand, Finding, Member, Worker};
 use super::vote::{Reply, is_pending};
 use crate::clock::Deadline;
 use crate::lock::{Key, Patience, StoreError};
+use crate::store::redis::Address;
+use crate::store::redis::failure::Failure;
+use crate::store::redis::idle::ready;
 use crate::store::redis::subscription::Subscription;
 
 /// The workers of all members.
@@ -138,6 +138,7 @@ impl Council {
         independent(&members)
     }
 
+    /// What messages call the members, in their order.
     pub fn names(&self) -> &[String] {
         &self.names
     }

@@ -3,8 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::super::script::{self, Call, number};
-use super::super::take_call;
 use super::member::Told;
 use super::release::cancel_call;
 use super::round::Round;
@@ -12,6 +10,8 @@ use super::vote::{self, Reply, Taken, failure, is_quorate, is_settled, majority,
 use super::{LINGER, Quorum, known, timeout};
 use crate::clock::{BootTime, Deadline};
 use crate::lock::{FencingToken, Kind, Patience, Request, StoreError};
+use crate::store::redis::script::{self, Call, number};
+use crate::store::redis::take_call;
 
 impl Quorum {
     /// Asks every server once. What a minority granted, or may have granted, is given back. A majority that

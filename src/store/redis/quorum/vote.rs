@@ -15,6 +15,7 @@ pub enum Reply<T> {
     Failure(StoreError),
 }
 
+/// Whether the answer may still come.
 pub fn is_pending<T>(reply: &Reply<T>) -> bool {
     matches!(reply, Reply::Pending)
 }
@@ -24,6 +25,7 @@ pub fn majority(members: usize) -> usize {
     members / 2 + 1
 }
 
+/// Of those that gave one, in the order of the members.
 pub fn answers<T>(replies: &[Reply<T>]) -> impl Iterator<Item = &T> {
     replies.iter().filter_map(|reply| match reply {
         Reply::Answer(answer) => Some(answer),

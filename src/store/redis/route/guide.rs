@@ -4,8 +4,8 @@ use super::persist::part_of;
 use super::{NodeId, Place, Route};
 use crate::clock::BootTime;
 use crate::lock::{Patience, StoreError};
-use crate::store::redis::address::Endpoint;
 use crate::store::redis::cluster::{Cluster, Slots};
+use crate::store::redis::endpoint::Endpoint;
 use crate::store::redis::sentinel::Sentinels;
 
 /// Who knows which server is in charge.
@@ -77,6 +77,7 @@ impl Route {
         })
     }
 
+    /// The server in charge as far as is known, without asking anybody.
     pub fn known(&self, place: Place) -> Option<NodeId> {
         match (place, &self.guide) {
             (Place::Node(node), _) => Some(node),

@@ -10,9 +10,11 @@ use redis::{Cmd, Value};
 use self::guide::Guide;
 use self::persist::part_of;
 use super::access::Access;
-use super::address::{Address, Endpoint, Servers};
+use super::address::{Address, Servers};
 use super::cluster::Cluster;
-use super::connection::{Connection, Failure};
+use super::connection::Connection;
+use super::endpoint::Endpoint;
+use super::failure::Failure;
 use super::refusal::accepted;
 use super::sentinel::Sentinels;
 use crate::lock::{Key, Patience, Request, StoreError};
@@ -61,6 +63,7 @@ pub type Unanswered = (NodeId, Connection);
 const MOST_UNANSWERED: usize = 4;
 
 impl Route {
+    /// Connects to nobody before the first request.
     pub fn new(address: Address) -> Route {
         let name = address.to_string();
         let access = address.access;
@@ -149,6 +152,11 @@ impl Route {
         self.listening == self.answered || self.answered_aside
     }
 
+    /// The connection that [`Route::connect_beside`] made was of no use.
+    pub fn suspect_beside(&mut self) {
+        self.suspect(self.listening);
+    }
+
     /// The answer made no sense.
     pub fn distrust(&mut self) {
         self.nodes[self.answered].connection = None;
@@ -184,7 +192,7 @@ impl Route {
             if !self.has_the_say(node, requests.iter().map(|request| Place::Key(&request.key))) {
                 continue;
             }
-            if let Err(failure) = skip_all(&mut connection, patience) {
+            if let Err(failure) = connection.skip_replies(patience) {
                 if matches!(failure, Failure::TimedOut | Failure::Interrupted) {
                     left.push((node, connection));
                 }
@@ -203,7 +211,7 @@ impl Route {
     pub fn forget_answered(&mut self) {
         let now = Patience::of(Duration::ZERO);
         self.unanswered
-            .retain_mut(|(_, connection)| matches!(skip_all(connection, &now), Err(Failure::TimedOut)));
+            .retain_mut(|(_, connection)| matches!(connection.skip_replies(&now), Err(Failure::TimedOut)));
     }
 
     /// The connection to the only server there is, when there is no guide.
@@ -216,6 +224,7 @@ impl Route {
         std::mem::take(&mut self.unanswered)
     }
 
+    /// Whether the server in charge can change while we run.
     pub fn is_guided(&self) -> bool {
         !matches!(self.guide, Guide::None)
     }
@@ -237,6 +246,7 @@ impl Route {
         match &answer {
             Ok(_) => self.nodes[node].connection = Some(connection),
             Err(Failure::Broken(_) | Failure::Denied(_) | Failure::Unusable(_)) => {}
+            Err(Failure::TimedOut | Failure::Interrupted) if connection.is_torn() => {}
             Err(Failure::TimedOut | Failure::Interrupted) => {
                 self.unanswered.truncate(MOST_UNANSWERED - 1);
                 self.unanswered.insert(0, (node, connection));
@@ -274,12 +284,4 @@ impl Route {
             Guide::Cluster(_) => format!("{} of {}", self.nodes[node].endpoint, self.name),
         }
     }
-}
-
-/// Reads all that is owed on a connection.
-fn skip_all(connection: &mut Connection, patience: &Patience) -> Result<(), Failure> {
-    while connection.is_waiting() {
-        connection.skip_reply(patience)?;
-    }
-    Ok(())
 }

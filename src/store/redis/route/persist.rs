@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use nix::poll::{PollFd, PollFlags, poll};
 use redis::{Cmd, Value};
 
 use super::guide::{Guide, passing};
@@ -10,7 +9,8 @@ use super::{NodeId, Place, Route};
 use crate::clock::BootTime;
 use crate::lock::{Patience, StoreError};
 use crate::store::redis::cluster::Redirection;
-use crate::store::redis::connection::Failure;
+use crate::store::redis::failure::Failure;
+use crate::store::redis::idle::pause;
 use crate::store::redis::refusal::{Refusal, accepted, refusal};
 
 /// Between two attempts to find the server in charge: at first and at most.
@@ -113,20 +113,4 @@ impl Route {
 pub fn part_of<'a>(patience: &Patience<'a>) -> Patience<'a> {
     let part = BootTime::after((patience.until.left() / 3).max(LEAST));
     Patience { until: patience.until.min(part), ..*patience }
-}
-
-/// Waits for `duration`; an error when the patience ends before.
-fn pause(duration: Duration, patience: &Patience) -> Result<(), Failure> {
-    let end = BootTime::after(duration);
-    loop {
-        let timeout = end.min(patience.until).poll_timeout();
-        let mut fds: Vec<PollFd> =
-            patience.interrupt.iter().map(|interrupt| PollFd::new(*interrupt, PollFlags::POLLIN)).collect();
-        match poll(&mut fds, timeout) {
-            Ok(1..) => return Err(Failure::Interrupted),
-            _ if patience.until.has_passed() => return Err(Failure::TimedOut),
-            _ if end.has_passed() => return Ok(()),
-            _ => {}
-        }
-    }
 }

@@ -1,0 +1,53 @@
+use std::time::Duration;
+
+use redis::{Cmd, Value};
+
+use crate::lock::{Patience, Report, StoreError};
+use crate::store::redis::access::Access;
+use crate::store::redis::connection::Connection;
+use crate::store::redis::endpoint::Endpoint;
+use crate::store::redis::failure::Failure;
+
+/// A connection on which anything may be asked, each time for as long as an exchange may take.
+pub struct Asking {
+    connection: Connection,
+    attempt: Duration,
+}
+
+impl Asking {
+    /// Connects and logs in.
+    pub fn open(
+        access: &Access,
+        endpoint: &Endpoint,
+        name: &str,
+        attempt: Duration,
+    ) -> Result<Asking, StoreError> {
+        let connection = access.connect(endpoint, name, &Patience::of(attempt))?;
+        Ok(Asking { connection, attempt })
+    }
+
+    /// The reply, which may be an error.
+    pub fn ask(&mut self, command: &Cmd) -> Result<Value, Failure> {
+        self.connection.query(command, &Patience::of(self.attempt))
+    }
+}
+
+/// Says why a server was of no use.
+pub fn unreachable(report: &mut Report, error: &StoreError) {
+    match error {
+        StoreError::Denied { why, .. } => report.bad("login", why, LOGIN_ADVICE),
+        StoreError::Unreachable { why, .. } | StoreError::Unusable { why, .. } => {
+            let advice = "see whether it runs, and check the address, firewalls and --connect-timeout";
+            report.bad("reachable", format!("it cannot be reached: {why}"), advice);
+        }
+        other => report.bad("reachable", other.to_string(), "check the server"),
+    }
+}
+
+/// For whoever is not let in.
+pub const LOGIN_ADVICE: &str = "check --user and --password-file, and the user on the server (ACL LIST)";
+
+/// Whether a reply says that nothing is permitted before a login.
+pub fn wants_login(reply: &Value) -> bool {
+    matches!(reply, Value::ServerError(error) if error.code() == "NOAUTH")
+}
