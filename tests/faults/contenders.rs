@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
-use crate::harness::{Running, Store, Witness, eventually};
+use crate::harness::{Redis, Running, Store, Witness, eventually};
 use crate::quorum::{held_on, run};
 
 /// They divide the servers among themselves, so that nobody gets most.
@@ -26,7 +26,7 @@ fn a_split_vote_ends() {
     }
     witness.assert_alone();
     assert_eq!(witness.entries(), 50);
-    assert_eq!(held_on(&store.members), 0);
+    assert_eq!(held_on(&store.members, "X"), 0);
 }
 
 /// Nobody waits, and still somebody gets it.
@@ -94,6 +94,34 @@ fn every_break_is_heard() {
     break_it();
     eventually(Duration::from_secs(4), "the last holder", || holder() == last.pid());
     last.let_go().expect(0);
+}
+
+/// Who holds one lock and waits for another asks for that one only. What it gives back in the end is both, also to
+/// servers that still owe the answer to an earlier give-back.
+#[test]
+fn who_gives_up_tells_servers_that_hang_all_of_it() {
+    let store = Store::quorum3();
+    let holder = store.hold("b", &["--ttl", "60s"]);
+    let wait =
+        ["run", "--wait", "--ttl", "20s", "--connect-timeout", "1s", "-k", "a", "-k", "b", "--", "true"];
+    let waiter = store.redlock(&wait).spawn();
+    store.await_waiters("b", 1);
+    let (awake, hung) = store.members.split_at(1);
+    assert_eq!(held_on(hung, "a"), 2);
+    hung.iter().for_each(Redis::pause);
+    let asked = || {
+        let stats = awake[0].commandstats();
+        ["eval", "evalsha"].map(|name| stats.get(name).copied().unwrap_or(0)).iter().sum::<u64>()
+    };
+    let before = asked();
+    awake[0].cli(&["publish", "redlock:{b}:wake:quorum:b", "ask"]);
+    // For b, and to give b back.
+    eventually(Duration::from_secs(10), "it has asked", || asked() >= before + 2);
+    waiter.signal(Signal::SIGTERM);
+    waiter.finish().expect(-15);
+    hung.iter().for_each(Redis::resume);
+    eventually(Duration::from_secs(5), "a is free", || held_on(&store.members, "a") == 0);
+    holder.let_go().expect(0);
 }
 
 /// An idle one asks once in a while.

@@ -19,8 +19,8 @@ pub fn run(store: &Store, options: &[&str], job: &[&str]) -> Redlock {
 }
 
 /// On how many servers the key is.
-pub fn held_on(members: &[Redis]) -> usize {
-    members.iter().filter(|member| !member.cli(&["get", "X"]).is_empty()).count()
+pub fn held_on(members: &[Redis], key: &str) -> usize {
+    members.iter().filter(|member| !member.cli(&["get", key]).is_empty()).count()
 }
 
 /// At most a minority fails at a time, in any way and order. For longer than the default by REDLOCK_TEST_SECONDS.
@@ -171,7 +171,7 @@ fn a_hung_server_costs_nothing() {
     assert!(hung < healthy * 2 + Duration::from_millis(20), "{healthy:?} with all, {hung:?} with one hung");
     store.members[3].resume();
     // It carries out everything in the end, and nothing stays.
-    eventually(Duration::from_secs(5), "the lock is free", || held_on(&store.members) == 0);
+    eventually(Duration::from_secs(5), "the lock is free", || held_on(&store.members, "X") == 0);
 }
 
 /// What a minority granted is given back before the process ends, also by a server that hung meanwhile.
@@ -228,7 +228,7 @@ fn a_renewal_on_its_way_is_waited_for() {
     let url = proxies.iter().map(Proxy::url).collect::<Vec<_>>().join(" ");
     let args = ["run", "--key", "X", "--ttl", "6s", "--", "cat"];
     let holder = Redlock::new(&args).server(&url).open_stdin().spawn();
-    eventually(Duration::from_secs(20), "the lock is on all servers", || held_on(&store.members) == 3);
+    eventually(Duration::from_secs(20), "the lock is on all servers", || held_on(&store.members, "X") == 3);
     store.members[2].pause();
     let asked = || store.members[..2].iter().map(|member| member.commandstats()["evalsha"]).sum::<u64>();
     let before = asked();
@@ -236,7 +236,7 @@ fn a_renewal_on_its_way_is_waited_for() {
     eventually(Duration::from_secs(10), "a renewal", || asked() > before);
     let ended = holder.let_go().expect(0);
     assert_eq!(ended.stderr, "");
-    assert_eq!(held_on(&store.members[..2]), 0);
+    assert_eq!(held_on(&store.members[..2], "X"), 0);
 }
 
 #[test]
@@ -251,7 +251,7 @@ fn a_server_that_returns_counts_again() {
     eventually(Duration::from_secs(10), "the job", || witness.file("in").exists());
     store.members[0].restart();
     store.members[1].restart();
-    eventually(Duration::from_secs(5), "the lock is on all servers", || held_on(&store.members) == 5);
+    eventually(Duration::from_secs(5), "the lock is on all servers", || held_on(&store.members, "X") == 5);
     // Under the same fencing token.
     let fence = |member: &Redis| member.cli(&["hget", "redlock:{X}:state:X", "fence"]);
     let fences: BTreeSet<String> = store.members.iter().map(fence).collect();

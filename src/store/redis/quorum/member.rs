@@ -50,6 +50,8 @@ pub struct Member {
     /// Connections on which something was given back without an answer: it may still be carried out, and must
     /// not undo what is taken with the same token later.
     unconfirmed: Vec<Connection>,
+    /// What the last request on all of these gives back.
+    given_back: Vec<Key>,
     /// Such a connection broke; what was sent on it may be carried out all the same.
     is_in_doubt: bool,
     is_known: bool,
@@ -93,6 +95,7 @@ impl Worker {
                 index,
                 redis: Redis::new(address),
                 unconfirmed: Vec::new(),
+                given_back: Vec::new(),
                 is_in_doubt: false,
                 is_known: false,
                 findings,
@@ -171,21 +174,25 @@ impl Member {
 
     /// Gives locks back, behind every request that was not answered.
     pub fn give_back(&mut self, call: &Call, patience: &Patience) -> Result<Returned, StoreError> {
-        let hung = self.redis.send_behind_unanswered(std::slice::from_ref(call), patience);
-        let all = call.keys().len();
-        if !hung.is_empty() {
-            self.unconfirmed.extend(hung.into_iter().map(|(_, connection)| connection));
-            return Ok(Returned::Sent);
+        // In full: the process may end before the server could say that it does not know the script.
+        let command = call.in_full();
+        let hung = self.redis.take_hung();
+        // It may still hang, with the same release behind everything else.
+        let is_told = hung.is_empty() && self.given_back == call.keys();
+        self.unconfirmed.extend(hung);
+        if !is_told {
+            let all = self.unconfirmed.len();
+            self.unconfirmed.retain_mut(|connection| connection.send(&command, patience).is_ok());
+            self.is_in_doubt |= self.unconfirmed.len() < all;
+            self.given_back = call.keys().to_vec();
         }
         if !self.unconfirmed.is_empty() {
-            // It still hangs, with a release behind its last take, and nothing was taken here since.
             return Ok(Returned::Sent);
         }
-        // In full: the process may end before the server could say that it does not know the script.
-        let reply = self.redis.route.query(ONLY, &call.in_full(), patience);
+        let reply = self.redis.route.query(ONLY, &command, patience);
         self.unconfirmed.extend(self.redis.take_hung());
         let released = self.redis.accepted(reply?)?;
-        let released = self.redis.understood(reply::released(released, all))?;
+        let released = self.redis.understood(reply::released(released, call.keys().len()))?;
         let is_unsure = self.redis.route.repeated;
         Ok(Returned::Confirmed(released.into_iter().map(|released| released || is_unsure).collect()))
     }
