@@ -1,5 +1,6 @@
 //! The file of the local store is full, damaged, forbidden, or gone.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{FileExt, PermissionsExt};
@@ -155,6 +156,35 @@ fn busy_while_it_is_examined() {
     assert!(seen.line().contains("held by") && seen.stdout.is_empty(), "{seen:?}");
     assert!(!store.folder.path("locks.damaged").exists());
     holder.let_go().expect(0);
+}
+
+/// Who waits for one lock has another renewed meanwhile, by a thread with a connection of its own. Closing any
+/// descriptor of the file drops the locks of the process on it (fcntl(2)): never in the middle of a transaction.
+#[test]
+fn two_connections_of_one_process() {
+    let store = Store::local();
+    let by_hand = store.redlock(&["acquire", "-k", "A", "--ttl", "5m"]).run().expect(0).stdout;
+    let trace = store.folder.path("trace");
+    // So slow a disk that the first renewal is due in the middle of a transaction.
+    let slow = ["-f", "-efcntl,openat,pwrite64", "-einject=pwrite64:delay_enter=700000"];
+    let args = ["run", "-k", "A", "-k", "B", "--ttl", "12s", "--kill-after", "500ms", "-w30s", "--", "true"];
+    let program = [&["-qq", "-o", trace.to_str().expect("a path")], &slow[..], &[TAKE[0]], &args].concat();
+    let run = Redlock::under("strace", &program).server(&store.url);
+    run.env("REDLOCK_KEY", "A").env("REDLOCK_TOKEN", by_hand.trim()).run();
+    let trace = fs::read_to_string(&trace).expect("a trace");
+    let (mut locking, mut looks) = (BTreeSet::new(), 0);
+    for call in trace.lines() {
+        let thread = call.split_whitespace().next().expect("who calls");
+        if call.contains("l_type=F_UNLCK") && call.contains("l_start=0, l_len=0") {
+            locking.remove(thread);
+        } else if call.contains("F_SETLK") {
+            locking.insert(thread);
+        } else if call.contains("locks.db\", O_RDONLY") {
+            looks += 1;
+            assert!(locking.iter().all(|other| *other == thread), "{locking:?}: {call}");
+        }
+    }
+    assert_eq!(looks, 2, "{trace}");
 }
 
 /// The end of the last boot left a torn file: a new one takes its place, and what is left of it is kept.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::harness::{Finished, Redlock, Store, children, eventually};
+use crate::harness::{Fault, Finished, Proxy, Redlock, Store, children, eventually};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_redlock");
 
@@ -144,4 +144,21 @@ fn without_descriptors() {
     let run = store.reached_by(Redlock::under("prlimit", &run)).run().expect(69);
     assert!(run.line().contains("cannot start the guard of the job: Too many open files"), "{run:?}");
     assert!(run.stdout.is_empty(), "{run:?}");
+}
+
+/// A signal ends it, also while the store is asked about a lock around it.
+#[test]
+fn a_signal_while_a_lock_around_is_asked_about() {
+    let store = Store::redis();
+    let token = store.redlock(&["acquire", "-k", "A"]).run().expect(0).stdout;
+    let proxy = Proxy::to(store.redis.as_ref().expect("Redis").port);
+    proxy.set(Fault::Stall);
+    let run = Redlock::new(&["run", "-k", "A", "--connect-timeout", "30s", "--", "echo", "started"]);
+    let run = run.server(&proxy.url()).env("REDLOCK_KEY", "A").env("REDLOCK_TOKEN", token.trim()).spawn();
+    eventually(Duration::from_secs(10), "it waits for the answer", || proxy.injected() > 0);
+    run.signal(Signal::SIGTERM);
+    let start = Instant::now();
+    let ended = run.finish().expect(-15);
+    assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+    assert_eq!((ended.stdout.as_str(), ended.stderr.as_str()), ("", ""));
 }
