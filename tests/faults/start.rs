@@ -152,7 +152,7 @@ fn a_signal_while_a_lock_around_is_asked_about() {
     let store = Store::redis();
     let token = store.redlock(&["acquire", "-k", "A"]).run().expect(0).stdout;
     let proxy = Proxy::to(store.redis.as_ref().expect("Redis").port);
-    proxy.set(Fault::Stall);
+    proxy.set(Fault::Delay(Duration::from_secs(20)));
     let run = Redlock::new(&["run", "-k", "A", "--connect-timeout", "30s", "--", "echo", "started"]);
     let run = run.server(&proxy.url()).env("REDLOCK_KEY", "A").env("REDLOCK_TOKEN", token.trim()).spawn();
     eventually(Duration::from_secs(10), "it waits for the answer", || proxy.injected() > 0);
