@@ -12,7 +12,6 @@ use super::loss::loss;
 use super::telling::tell_of_heal;
 use crate::clock::{BootTime, Deadline};
 use crate::lock::{Keeper, Lease, Patience, Progress, Renewal, Request, Store, StoreError};
-use crate::output::lost_to;
 
 /// As the store confirms them.
 pub struct Around {
@@ -94,20 +93,19 @@ impl Around {
                 }
                 .map_err(|error| context.explain(error))?;
             };
-            let why = match renewal.map_err(|error| context.explain(error))? {
-                Renewal::Healed => {
-                    tell_of_heal(context.messages, lease, sent.since(lease.renewed()));
-                    lease.extend(sent);
-                    continue;
-                }
-                Renewal::Extended => {
-                    lease.extend(sent);
-                    continue;
-                }
-                Renewal::Lost(Some(now)) => lost_to(Some(&now)),
-                Renewal::Lost(None) | Renewal::Released => "nobody holds it any more".to_owned(),
+            let renewal = renewal.map_err(|error| context.explain(error))?;
+            if let Renewal::Healed = renewal {
+                tell_of_heal(context.messages, lease, sent.since(lease.renewed()));
+            }
+            let lost = match &renewal {
+                Renewal::Extended | Renewal::Healed => None,
+                Renewal::Lost(now) => loss(&Progress::Lost(lease, now.as_ref())),
+                Renewal::Released => loss(&Progress::Released(lease)),
             };
-            return Err(not_started(&format!("lost '{}': {why}", lease.request.key)));
+            if let Some((lease, why)) = lost {
+                return Err(not_started(&format!("lost '{}': {why}", lease.request.key)));
+            }
+            lease.extend(sent);
         }
         Ok(())
     }

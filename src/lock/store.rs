@@ -123,8 +123,12 @@ pub struct Survey {
 }
 
 impl Survey {
-    /// An error unless it is all.
-    pub fn complete(mut self) -> Result<Vec<LockStatus>, StoreError> {
+    /// Nothing is hidden.
+    pub fn of_all(locks: Vec<LockStatus>) -> Survey {
+        Survey { locks, hidden: Vec::new() }
+    }
+
+    fn complete(mut self) -> Result<Vec<LockStatus>, StoreError> {
         if self.hidden.is_empty() { Ok(self.locks) } else { Err(self.hidden.swap_remove(0)) }
     }
 }
@@ -263,12 +267,13 @@ pub trait Store: Send {
         patience: &Patience,
     ) -> Result<Option<Duration>, StoreError>;
 
-    /// Holders and waiters of these keys, or of every key that redlock knows.
-    fn status(&mut self, keys: &[Key], patience: &Patience) -> Result<Vec<LockStatus>, StoreError>;
+    /// Holders and waiters of these keys, or of every key that redlock knows, as far as they can be seen: a server
+    /// that does not answer hides what it has, and nothing else.
+    fn survey(&mut self, keys: &[Key], patience: &Patience) -> Result<Survey, StoreError>;
 
-    /// The same as far as it can be seen: a server that does not answer hides what it has, and nothing else.
-    fn survey(&mut self, keys: &[Key], patience: &Patience) -> Result<Survey, StoreError> {
-        self.status(keys, patience).map(|locks| Survey { locks, hidden: Vec::new() })
+    /// The same; an error unless it is all.
+    fn status(&mut self, keys: &[Key], patience: &Patience) -> Result<Vec<LockStatus>, StoreError> {
+        self.survey(keys, patience)?.complete()
     }
 
     /// Takes the lock away from its holder, or from `token` only.

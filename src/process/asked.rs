@@ -3,10 +3,13 @@ use std::os::fd::AsFd;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::poll::{PollFd, PollFlags, poll};
 
 use super::inherited;
-use crate::clock::{BootTime, Deadline};
+use crate::clock::Deadline;
+
+/// Bytes of an answer; one that is longer never ends.
+const LONGEST: usize = 1 << 20;
 
 /// What a program prints, which has this much time for it.
 pub fn ask(program: &mut Command, patience: Duration) -> io::Result<String> {
@@ -28,19 +31,15 @@ pub fn ask(program: &mut Command, patience: Duration) -> io::Result<String> {
 fn read(child: &mut Child, until: Deadline) -> io::Result<String> {
     let Some(mut stdout) = child.stdout.take() else { return Ok(String::new()) };
     let mut answer = Vec::new();
-    loop {
-        let millis = until.left().as_millis().min(60_000) as u16;
-        let ready = poll(&mut [PollFd::new(stdout.as_fd(), PollFlags::POLLIN)], PollTimeout::from(millis));
+    while answer.len() < LONGEST && !until.has_passed() {
+        let ready = poll(&mut [PollFd::new(stdout.as_fd(), PollFlags::POLLIN)], until.poll_timeout());
         let mut chunk = [0; 4096];
-        match ready {
-            Ok(1..) => match stdout.read(&mut chunk)? {
+        if let Ok(1..) = ready {
+            match stdout.read(&mut chunk)? {
                 0 => return Ok(String::from_utf8_lossy(&answer).into_owned()),
                 length => answer.extend(&chunk[..length]),
-            },
-            _ if BootTime::has_passed(until) => {
-                return Err(io::Error::new(ErrorKind::TimedOut, "no answer in time"));
             }
-            _ => {}
         }
     }
+    Err(io::Error::new(ErrorKind::TimedOut, "its answer did not end in time"))
 }

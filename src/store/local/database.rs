@@ -10,7 +10,7 @@ use nix::unistd::geteuid;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
 
 use super::repair::repair;
-use crate::account::ACCOUNT;
+use crate::account;
 use crate::lock::{Patience, StoreError};
 
 /// The file, opened when it is first used.
@@ -292,11 +292,12 @@ fn default_path() -> Result<PathBuf, String> {
     if geteuid().is_root() {
         return Ok(PathBuf::from("/var/lib/redlock/locks.db"));
     }
-    match ACCOUNT.as_ref() {
-        Some(user) => Ok(user.home.join(".local/state/redlock/locks.db")),
-        _ => {
+    match account::home() {
+        Ok(Some(home)) => Ok(home.join(".local/state/redlock/locks.db")),
+        Ok(None) => {
             Err("this user has no passwd entry and so no home directory; name a file: local:PATH".to_owned())
         }
+        Err(why) => Err(format!("{why}; name a file: local:PATH")),
     }
 }
 

@@ -25,7 +25,7 @@ use self::wake::{Bell, ring};
 use crate::clock::{BootTime, Deadline};
 use crate::lock::{
     Broken, FencingToken, Key, Kind, LockStatus, OwnerToken, Patience, Renewal, Request, Store, StoreError,
-    Take, Waiter,
+    Survey, Take, Waiter,
 };
 
 /// A waiter looks at the queue this often even if nobody rings: its bell may be in another network
@@ -236,7 +236,7 @@ impl Store for Local {
         })
     }
 
-    fn status(&mut self, keys: &[Key], patience: &Patience) -> Result<Vec<LockStatus>, StoreError> {
+    fn survey(&mut self, keys: &[Key], patience: &Patience) -> Result<Survey, StoreError> {
         self.database.transact(patience, |tx, boot| {
             let known = if keys.is_empty() { known_keys(tx)? } else { keys.to_vec() };
             let mut locks = Vec::new();
@@ -250,7 +250,7 @@ impl Store for Local {
                 let waiters = waiters.collect();
                 locks.push(LockStatus { kind, holders, waiters, key });
             }
-            Ok(locks)
+            Ok(Survey::of_all(locks))
         })
     }
 

@@ -39,8 +39,7 @@ use self::route::{Place, Route, Unanswered};
 use self::script::{Call, text};
 use self::waiter::Waiter;
 use crate::lock::{
-    Broken, Busy, FencingToken, Key, LockStatus, OwnerToken, Patience, Renewal, Request, Store, StoreError,
-    Survey, Take,
+    Broken, Busy, FencingToken, Key, OwnerToken, Patience, Renewal, Request, Store, StoreError, Survey, Take,
 };
 
 /// The store on whatever one address leads to. It connects when it is asked for something.
@@ -259,10 +258,6 @@ impl Store for Redis {
         let call = Call::new(&script::CHECK, key, Some(token));
         let reply = self.call_in_charge(&call, patience)?;
         self.understood(reply::checked(&reply))
-    }
-
-    fn status(&mut self, keys: &[Key], patience: &Patience) -> Result<Vec<LockStatus>, StoreError> {
-        self.survey(keys, patience)?.complete()
     }
 
     fn survey(&mut self, keys: &[Key], patience: &Patience) -> Result<Survey, StoreError> {

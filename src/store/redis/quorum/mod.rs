@@ -24,8 +24,8 @@ use super::Address;
 use super::script::{self, Call};
 use crate::clock::{BootTime, Deadline};
 use crate::lock::{
-    Broken, Busy, FencingToken, Key, LockStatus, OwnerToken, Patience, Renewal, Request, Store, StoreError,
-    Take, Ttl,
+    Broken, Busy, FencingToken, Key, OwnerToken, Patience, Renewal, Request, Store, StoreError, Survey, Take,
+    Ttl,
 };
 
 /// The store on several servers. Its threads start with the first question.
@@ -228,7 +228,7 @@ impl Store for Quorum {
         known(vote::left(&round.replies), round, council)
     }
 
-    fn status(&mut self, keys: &[Key], patience: &Patience) -> Result<Vec<LockStatus>, StoreError> {
+    fn survey(&mut self, keys: &[Key], patience: &Patience) -> Result<Survey, StoreError> {
         let asked = keys.to_vec();
         let council = self.council()?;
         let mut round =
@@ -238,7 +238,7 @@ impl Store for Quorum {
         let until = patience.until.min(Deadline::after(SETTLING));
         round.gather(&Patience { until, ..*patience }, view::is_settled)?;
         match is_quorate(&round.replies) {
-            true => Ok(view::status(keys, round.replies)),
+            true => Ok(Survey::of_all(view::status(keys, round.replies))),
             false => Err(failure(round.replies, council.names())),
         }
     }
