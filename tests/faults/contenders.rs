@@ -107,7 +107,8 @@ fn who_gives_up_tells_servers_that_hang_all_of_it() {
     let waiter = store.redlock(&wait).spawn();
     store.await_waiters("b", 1);
     let (awake, hung) = store.members.split_at(1);
-    assert_eq!(held_on(hung, "a"), 2);
+    // Where it was not granted in time, the next renewal takes it.
+    eventually(Duration::from_secs(20), "a is on both", || held_on(hung, "a") == 2);
     hung.iter().for_each(Redis::pause);
     let asked = || {
         let stats = awake[0].commandstats();
