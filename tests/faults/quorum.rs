@@ -271,7 +271,9 @@ fn a_server_that_returns_counts_again() {
 #[test]
 fn a_holder_is_shown() {
     let store = Store::quorum3();
-    let holder = store.hold("X", &["--ttl", "60s"]);
+    let holder = store.hold("X", &["--ttl", "30s"]);
+    // Where it was not granted in time, the next renewal takes it.
+    eventually(Duration::from_secs(20), "the lock is on all servers", || held_on(&store.members, "X") == 3);
     store.members[1].cli(&["flushall"]);
     let slow = Proxy::to(store.members[2].port);
     slow.set(Fault::Delay(Duration::from_millis(300)));
