@@ -128,7 +128,8 @@ pub struct LockArgs {
     /// Take one of N permits: at most N hold the lock at once
     #[arg(short, long, value_name = "N", env = "REDLOCK_PERMITS", value_parser = permits, allow_negative_numbers = true)]
     pub permits: Option<NonZeroU32>,
-    /// What others see in `status` and in wait messages [default: the command line]
+    /// What others see in `status` and in wait messages [default: the name of the program, and of the script that it
+    /// runs]
     #[arg(long, value_name = "TEXT", env = "REDLOCK_LABEL")]
     pub label: Option<String>,
     /// Keep the lock at least this long after it was taken, even if it is given back sooner

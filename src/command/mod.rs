@@ -12,6 +12,7 @@ mod failure;
 mod github;
 mod given;
 mod keeper;
+mod label;
 mod loss;
 mod notice;
 mod owner;

@@ -9,6 +9,7 @@ mod doctor;
 mod github;
 mod input;
 mod keeper;
+mod label;
 mod last_words;
 mod leftovers;
 mod signals;
