@@ -1,6 +1,7 @@
 //! Bad input: one line, the valid form in it, and the store is never contacted.
 
 use std::fs;
+use std::io::Read;
 use std::net::TcpListener;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::process::Command;
@@ -223,3 +224,35 @@ fn help_and_version() {
         assert!(!help.stdout.is_empty() && help.stderr.is_empty(), "{args:?}");
     }
 }
+/// Who has opened the file that was there does not read the token.
+#[test]
+fn a_token_file_takes_the_place_of_another() {
+    let store = Store::local();
+    let folder = store.folder.path("tokens");
+    fs::create_dir(&folder).expect("a folder");
+    let (path, missing) = (folder.join("token"), folder.join("no/such/token"));
+    fs::write(&path, "before\n").expect("a file");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).expect("its mode");
+    let mut open = fs::File::open(&path).expect("the file");
+    fs::hard_link(&path, folder.join("another name")).expect("a link");
+    let acquire = |file: &std::path::Path| {
+        store.redlock(&["acquire", "-k", "X", "--token-file", file.to_str().expect("a path")]).run()
+    };
+    acquire(&path).expect(0);
+    let (old, new) = (open.metadata().expect("of the old"), fs::metadata(&path).expect("of the new"));
+    assert!(old.ino() != new.ino() && new.permissions().mode() & 0o777 == 0o600, "{old:?} {new:?}");
+    let mut read = String::new();
+    open.read_to_string(&mut read).expect("the old file");
+    assert_eq!(read, "before\n");
+    for mode in [0o640, 0o602] {
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("its mode");
+        let release = store.redlock(&["release", "-k", "X", "--token-file", path.to_str().expect("a path")]);
+        assert!(release.run().expect(78).line().contains("chmod 600"));
+    }
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("its mode");
+    store.redlock(&["release", "-k", "X", "--token-file", path.to_str().expect("a path")]).run().expect(0);
+    assert!(acquire(&missing).expect(78).line().contains("gave 'X' back"));
+    store.redlock(&["run", "-k", "X", "--", "true"]).run().expect(0);
+    assert_eq!(fs::read_dir(&folder).expect("the folder").count(), 2);
+}
+
