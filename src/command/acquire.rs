@@ -9,7 +9,7 @@ use super::Outcome;
 use super::context::Context;
 use super::enclosing::lines;
 use super::failure::{Failed, NOT_HELD, Usage, cannot};
-use super::github::Workflow;
+use super::github::{self, Workflow};
 use super::given::Given;
 use super::keeper::KeeperProcess;
 use super::owner;
@@ -34,6 +34,7 @@ pub fn acquire(args: AcquireArgs, given: Given, context: &Context) -> anyhow::Re
     };
     let mut signals = Signals::listen().map_err(cannot("listen for signals"))?;
     let mut store = context.open_store();
+    target.announce(&taking.token)?;
     let leases = match taking.take(store.as_mut(), &mut signals, keeper.as_ref().map(AsFd::as_fd), context)? {
         Ok(leases) => leases,
         Err(outcome) => {
@@ -119,6 +120,14 @@ impl Target<'_> {
 
     fn hand_out(&self, locks: &Locks) -> anyhow::Result<()> {
         match self {
+    /// Before anything is printed that may have the token in it.
+    fn announce(&self, token: &OwnerToken) -> anyhow::Result<()> {
+        match self {
+            Target::Workflow(_) => github::mask(token),
+            Target::File(_) | Target::Stdout(_) => Ok(()),
+        }
+    }
+
             Target::File(path) => {
                 owner::write(path, locks.token).with_context(|| format!("gave {} back", locks.names))
             }
