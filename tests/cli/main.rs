@@ -12,6 +12,7 @@ mod keeper;
 mod label;
 mod last_words;
 mod leftovers;
+mod shells;
 mod signals;
 mod status;
 mod streams;
