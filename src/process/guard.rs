@@ -19,8 +19,8 @@ use super::fork::{end, fork_off};
 use super::killing::kill_all;
 use super::parent::Parent;
 use super::tree::{self, Reaped};
-use super::{inherited, priority};
 use super::wire::{Ended, Line, Order, Report, Status};
+use super::{inherited, priority};
 use crate::clock::{BootTime, Deadline};
 
 /// What becomes of the processes that outlive the command.
@@ -155,7 +155,8 @@ impl Guard {
     fn wait(&self) -> [bool; 3] {
         let parent = self.parent.as_ref().filter(|_| self.status.is_none());
         let death = parent.map_or(self.deaths.as_fd(), Parent::as_fd);
-        let mut fds = [self.line.as_fd(), self.timer.as_fd(), death].map(|fd| PollFd::new(fd, PollFlags::POLLIN));
+        let mut fds =
+            [self.line.as_fd(), self.timer.as_fd(), death].map(|fd| PollFd::new(fd, PollFlags::POLLIN));
         let timeout = if self.has_dead { PollTimeout::ZERO } else { PollTimeout::NONE };
         let _ = poll(&mut fds, timeout);
         fds.map(|fd| fd.any().unwrap_or(false))

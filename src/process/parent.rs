@@ -119,7 +119,8 @@ extern "C" fn wait_for_command(work: *mut c_void) -> c_int {
         // It waits for its child; and it ends with the guard, as the command ends with it.
         inherited::set_ignored(libc::SIGCHLD, false);
         let is_guarded = set_pdeathsig(Signal::SIGKILL).is_ok() && getppid() == work.guard;
-        let started = if is_guarded { (work.start)() } else { Err(io::Error::from_raw_os_error(libc::ESRCH)) };
+        let started =
+            if is_guarded { (work.start)() } else { Err(io::Error::from_raw_os_error(libc::ESRCH)) };
         let outcome = started.unwrap_or_else(|error| -error.raw_os_error().unwrap_or(libc::EINVAL));
         let status = &*work.status;
         work.outcome.store(outcome, Ordering::Release);
