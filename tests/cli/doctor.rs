@@ -122,7 +122,8 @@ fn a_file() {
     let output = store.redlock(&["doctor", "--json"]).run().expect(0);
     let found = found(&output);
     let checks = levels(&found);
-    assert_eq!(checks, [("disk", "ok"), ("space", "ok"), ("locking", "ok"), ("ttl", "ok")], "{output:?}");
+    let expected = ["disk", "space", "locking", "ttl", "sharing"].map(|check| (check, "ok"));
+    assert_eq!(checks, expected, "{output:?}");
     let database = rusqlite::Connection::open(store.folder.path("locks.db")).expect("the file");
     for table in ["lock", "holder", "waiter"] {
         let query = format!("SELECT count(*) FROM {table}");
