@@ -1,5 +1,7 @@
 //! `doctor` on stores that are as they should be, or that show little of themselves.
 
+use std::os::unix::fs::PermissionsExt;
+
 use serde_json::Value;
 
 use crate::harness::{Finished, Redis, Redlock, Store};
@@ -137,6 +139,7 @@ fn a_file_that_cannot_be_one() {
     let store = Store::local();
     let text = store.folder.path("text");
     std::fs::write(&text, "something else").expect("a file");
+    std::fs::set_permissions(&text, PermissionsExt::from_mode(0o600)).expect("its mode");
     for (path, why) in [(store.folder.path(""), "directory"), (text, "holds something else")] {
         let url = format!("local:{}", path.display());
         let output = Redlock::new(&["doctor", "--json"]).server(&url).run().expect(1);

@@ -247,6 +247,10 @@ impl Open {
             let opened = fs::OpenOptions::new().read(true).write(true).open(path);
             opened.err().map_or(Failure::Sql(error), unreachable)
         })?;
+        if found.len() == 0 {
+            // An empty file is changed by the beginning of a transaction, which is too late for it.
+            set_up(&connection)?;
+        }
         // Of before the opening: when it is another one by now, that is seen in the transaction.
         Ok(Open { connection, is_set_up: false, file: identity(&found), host })
     }
@@ -290,9 +294,9 @@ fn hurry(connection: &mut Connection, patience: &Patience) -> rusqlite::Result<(
 /// each time. (A write-ahead log would be read from its beginning by every short-lived process.) Nothing is synced
 /// to the disk, which only the build can say without another look at the file: what a power cut takes with it, the
 /// reboot has freed anyway, and `repair` makes a file good that it tore.
-fn set_up(tx: &Transaction) -> rusqlite::Result<()> {
+fn set_up(connection: &Connection) -> rusqlite::Result<()> {
     // In the first transaction, as outside of one it takes a look at the file of its own.
-    tx.execute_batch("PRAGMA journal_mode = PERSIST")
+    connection.execute_batch("PRAGMA journal_mode = PERSIST")
 }
 
 /// Whether the file has our tables and nothing else. They are made in an empty one.
