@@ -209,6 +209,23 @@ fn torn() {
     assert!(store.folder.path("locks.damaged").exists());
 }
 
+/// Everybody may lock a folder that everybody may read.
+#[test]
+fn another_locks_the_folder() {
+    let store = Store::local();
+    store.redlock(&["run", "-k", "X", "--", "true"]).run().expect(0);
+    make_old(&store);
+    let folder = store.folder.path("");
+    let mut other = Command::new("flock");
+    other.arg(&folder).args(["sh", "-c", "echo locked; cat"]);
+    let mut other = other.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("flock");
+    let mut line = String::new();
+    BufReader::new(other.stdout.as_mut().expect("its stdout")).read_line(&mut line).expect("a line");
+    store.redlock(&["run", "-k", "X", "--", "true"]).run().expect(0);
+    drop(other.stdin.take());
+    other.wait().expect("its end");
+}
+
 /// Another program that writes to the file, until it is killed.
 struct Writer(Child);
 
