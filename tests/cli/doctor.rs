@@ -121,6 +121,7 @@ fn a_login_that_is_refused() {
 #[test]
 fn a_file() {
     let store = Store::local();
+    std::fs::set_permissions(store.folder.path(""), PermissionsExt::from_mode(0o755)).expect("its mode");
     let output = store.redlock(&["doctor", "--json"]).run().expect(0);
     let found = found(&output);
     let checks = levels(&found);

@@ -37,18 +37,18 @@ impl Host {
     }
 
     /// As it stands in the file: nanoseconds on the boot clock of the host.
-    pub fn to_file(&self, time: BootTime) -> i64 {
+    pub fn nanos(&self, time: BootTime) -> i64 {
         i64::try_from(time.as_nanos()).unwrap_or(i64::MAX).saturating_sub(self.offset)
     }
 
-    /// The inverse of [`Host::to_file`].
-    pub fn from_file(&self, nanos: i64) -> BootTime {
+    /// The inverse of [`Host::nanos`].
+    pub fn time(&self, nanos: i64) -> BootTime {
         BootTime::from_nanos(nanos.saturating_add(self.offset).max(0) as u64)
     }
 
     /// Now, as in the file.
     pub fn now(&self) -> i64 {
-        self.to_file(BootTime::now())
+        self.nanos(BootTime::now())
     }
 }
 

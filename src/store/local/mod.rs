@@ -32,6 +32,8 @@ use crate::lock::{
 
 /// One in so many grants, of 256, looks for keys that can be forgotten: then the others need not.
 const FORGETFUL: u8 = 4;
+/// It looks no longer than this.
+const FORGETTING: Duration = Duration::from_millis(50);
 
 /// A [`Store`] in a file of this host.
 pub struct Local {
@@ -103,7 +105,7 @@ impl Store for Local {
     }
 
     fn line_up(&mut self, request: &Request, patience: &Patience) -> Result<Take, StoreError> {
-        let bell = match self.bell.take().filter(Bell::hangs) {
+        let bell = match self.bell.take() {
             Some(bell) => bell,
             None => self.database.hang_bell()?,
         };
@@ -135,8 +137,14 @@ impl Store for Local {
             let fence = state.take(request)?;
             Ok((Ok(Take::Granted(vec![fence])), state.hand_over(None)?))
         });
-        self.bell = Some(bell);
         self.has_waited = true;
+        // Somebody took us for dead, or our grant ran out: the place gets a new one at once. Not before, as most
+        // who have lost it have been served.
+        if matches!(asked, Ok((Ok(Take::Busy(_)), _))) && !bell.hangs() {
+            ask_at = BootTime::now();
+        } else {
+            self.bell = Some(bell);
+        }
         let (answer, wake) = asked?;
         self.watched = watched;
         self.ticket = place.or(ticket);
@@ -165,7 +173,7 @@ impl Store for Local {
         self.ring(next);
         if fastrand::u8(..) < FORGETFUL {
             // Another one does it when this one cannot.
-            let _ = self.database.transact(&Patience::of(Duration::ZERO), row::forget);
+            let _ = self.database.transact(&Patience::of(FORGETTING), row::forget);
         }
     }
 

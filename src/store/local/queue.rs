@@ -44,7 +44,7 @@ impl Place {
         Ok(Place {
             ticket: row.get(0)?,
             owner: row.get(1)?,
-            asked: host.from_file(row.get(2)?),
+            asked: host.time(row.get(2)?),
             // The nil UUID is nobody's.
             bell: row.get::<_, String>(3)?.parse().unwrap_or_default(),
             processes: Processes::from_text(&row.get::<_, String>(4)?),
@@ -89,7 +89,7 @@ pub fn join(
         tx.prepare_cached("SELECT ticket, asked, bell FROM waiter WHERE owner = ?1 AND key = ?2")?;
     let (owner, key, bell) = (Owner::of(&request.token), request.key.as_str(), bell.name().to_string());
     let found = known.query_row(params![owner, key], |row| {
-        Ok((row.get(0)?, host.from_file(row.get(1)?), row.get::<_, String>(2)?))
+        Ok((row.get(0)?, host.time(row.get(1)?), row.get::<_, String>(2)?))
     });
     if let Some((ticket, asked, old_bell)) = found.optional()? {
         // Who is rung soon after it came writes nothing: the next in line waits for this transaction.
@@ -184,10 +184,12 @@ pub fn alive(tx: &Transaction, key: &Key, host: &Host) -> rusqlite::Result<Vec<P
     places.filter(|place| place.as_ref().map_or(true, |place| place.reach(host).is_some())).collect()
 }
 
-/// Drops the dead and the silent of all keys.
+/// Drops some of the silent of all keys.
 pub fn forget(tx: &Transaction, host: &Host) -> rusqlite::Result<()> {
-    let sql = "SELECT ticket, owner, asked, bell, pids, metadata, kind FROM waiter";
-    let places =
-        tx.prepare(sql)?.query_map([], |row| Place::read(row, host))?.collect::<Result<Vec<_>, _>>()?;
-    places.iter().filter(|place| place.reach(host).is_none()).try_for_each(|place| pass_over(tx, place, host))
+    let sql = "SELECT ticket, owner, asked, bell, pids, metadata, kind FROM waiter
+               WHERE asked > ?1 OR asked <= ?1 - ?2 LIMIT 1000";
+    let mut silent = tx.prepare(sql)?;
+    let places = silent.query_map([host.now(), SILENCE.as_nanos() as i64], |row| Place::read(row, host))?;
+    let places = places.collect::<rusqlite::Result<Vec<_>>>()?;
+    places.iter().try_for_each(|place| pass_over(tx, place, host))
 }

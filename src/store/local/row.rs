@@ -162,7 +162,7 @@ pub fn next_fence(last: u64) -> u64 {
 /// Free keys are remembered for a week after their last grant, in the microseconds of a fencing token.
 const RETENTION: u64 = 7 * 24 * 60 * 60 * 1_000_000;
 
-/// Forgets keys that nobody has used for long. The highest of their fencing tokens is kept, under a name that no key
+/// Forgets some of the keys that nobody has used for long. The highest of their fencing tokens is kept, under a name that no key
 /// has: whatever happens to the wall clock, a key that comes back gets a higher one.
 pub fn forget(tx: &Transaction, host: &Host) -> rusqlite::Result<()> {
     let (now, before) = (host.now(), FencingToken::floor().0.saturating_sub(RETENTION) as i64);
@@ -171,10 +171,12 @@ pub fn forget(tx: &Transaction, host: &Host) -> rusqlite::Result<()> {
     const IS_OVER: &str = "(until <= ?2 OR renewed > ?2 OR (?1 <> '' AND boot <> '' AND boot <> ?1))";
     tx.execute(&format!("DELETE FROM holder WHERE {IS_OVER}"), params![host.boot, now])?;
     let sql = format!(
-        "DELETE FROM lock
-         WHERE key <> '' AND fence < ?3 AND ({IS_OVER} OR kind <> 'exclusive'
-                 AND NOT EXISTS (SELECT 1 FROM holder WHERE holder.key = lock.key))
-             AND NOT EXISTS (SELECT 1 FROM waiter WHERE waiter.key = lock.key)
+        "DELETE FROM lock WHERE key IN (
+             SELECT key FROM lock
+             WHERE key <> '' AND fence < ?3 AND ({IS_OVER} OR kind <> 'exclusive'
+                     AND NOT EXISTS (SELECT 1 FROM holder WHERE holder.key = lock.key))
+                 AND NOT EXISTS (SELECT 1 FROM waiter WHERE waiter.key = lock.key)
+             LIMIT 1000)
          RETURNING fence"
     );
     let mut forget = tx.prepare(&sql)?;
@@ -215,10 +217,10 @@ fn lease(row: &SqlRow, host: &Host) -> rusqlite::Result<Row> {
         fence: row.get::<_, i64>(0)? as u64,
         owner: row.get(1)?,
         since: row.get::<_, i64>(2)? as u64,
-        renewed: host.from_file(row.get(3)?),
-        until: host.from_file(row.get(4)?),
+        renewed: host.time(row.get(3)?),
+        until: host.time(row.get(4)?),
         boot: row.get(5)?,
-        keep: host.from_file(row.get(6)?),
+        keep: host.time(row.get(6)?),
         broken: row.get(7)?,
         processes: Processes::from_text(&row.get::<_, String>(8)?),
         metadata: Metadata::from_untrusted(&row.get::<_, String>(9)?),
@@ -243,10 +245,10 @@ fn values(key: &Key, lease: &Row, host: &Host) -> [Value; 11] {
         (lease.fence as i64).into(),
         lease.owner.map_or(Value::Null, |owner| owner.to_value()),
         (lease.since as i64).into(),
-        host.to_file(lease.renewed).into(),
-        host.to_file(lease.until).into(),
+        host.nanos(lease.renewed).into(),
+        host.nanos(lease.until).into(),
         lease.boot.clone().into(),
-        host.to_file(lease.keep).into(),
+        host.nanos(lease.keep).into(),
         lease.broken.into(),
         lease.processes.to_text().into(),
         lease.metadata.to_json().into(),
@@ -279,10 +281,10 @@ pub fn hold_if_free(tx: &Transaction, request: &Request, host: &Host) -> rusqlit
         next_fence(0) as i64,
         Owner::of(&request.token),
         unix_millis() as i64,
-        host.to_file(now),
-        host.to_file(now.plus(request.ttl.duration())),
+        host.nanos(now),
+        host.nanos(now.plus(request.ttl.duration())),
         host.boot,
-        host.to_file(now.plus(request.min_hold)),
+        host.nanos(now.plus(request.min_hold)),
         Processes::of(&request.pids).to_text(),
         request.metadata.to_json()
     ];
