@@ -214,7 +214,7 @@ fn a_signal_counts_whatever_is_in_the_file() {
 fn a_deadline_counts_whatever_is_in_the_file() {
     let store = Store::local();
     fill(&store);
-    let run = store.redlock(&["run", "-k", "X", "--connect-timeout", "1s", "--", "echo", "started"]).run();
+    let run = store.redlock(&["run", "-k", "X", "--connect-timeout", "200ms", "--", "echo", "started"]).run();
     let run = run.expect(69);
     assert!(run.line().contains("takes too long") && run.stdout.is_empty(), "{run:?}");
 }

@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nix::unistd::geteuid;
+use nix::unistd::{AccessFlags, eaccess, geteuid};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
 
@@ -244,8 +244,8 @@ impl Open {
         .map_err(unreachable)?;
         let connection = connect(path).map_err(|error| {
             // SQLite says no more than "unable to open"; the system says why.
-            let opened = fs::OpenOptions::new().read(true).write(true).open(path);
-            opened.err().map_or(Failure::Sql(error), unreachable)
+            let allowed = eaccess(path, AccessFlags::R_OK | AccessFlags::W_OK);
+            allowed.err().map_or(Failure::Sql(error), |errno| unreachable(errno.into()))
         })?;
         if found.len() == 0 {
             // An empty file is changed by the beginning of a transaction, which is too late for it.

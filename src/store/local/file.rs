@@ -2,12 +2,13 @@
 //! whom we trust are to write it or to put another one in its place.
 
 use std::ffi::OsString;
-use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
+use std::fs::{self, DirBuilder, Metadata};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use libc::O_NOFOLLOW;
+use nix::errno::Errno;
+use nix::sys::stat::{Mode, SFlag, mknod};
 use nix::sys::statfs::{NFS_SUPER_MAGIC, statfs};
 use nix::unistd::{getegid, geteuid, getgroups};
 use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};
@@ -95,13 +96,13 @@ pub fn find(path: &Path) -> Result<Metadata, Refused> {
     Ok(found)
 }
 
-/// Of nobody but us: never somebody else's file, nor where a link leads.
+/// Never somebody else's file, nor where a link leads. Nothing is opened: to close a descriptor of the file would drop
+/// all locks that this process has on it (fcntl(2)).
 pub fn create(path: &Path, mode: u32) -> io::Result<()> {
-    let made = OpenOptions::new().write(true).create_new(true).mode(mode).custom_flags(O_NOFOLLOW).open(path);
-    match made {
+    match mknod(path, SFlag::S_IFREG, Mode::from_bits_truncate(mode), 0) {
         // Another was faster.
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
-        other => other.map(drop::<File>),
+        Ok(()) | Err(Errno::EEXIST) => Ok(()),
+        Err(errno) => Err(errno.into()),
     }
 }
 
