@@ -20,3 +20,4 @@ mod server;
 mod several;
 mod start;
 mod torn;
+mod vanished;
