@@ -6,7 +6,7 @@ use crate::harness::{Fault, Proxy, Redlock, Running, Store, eventually};
 
 /// The longest time without a holder, and what a busy machine may add.
 const LONGEST: Duration = Duration::from_secs(3);
-const SLACK: Duration = Duration::from_millis(1500);
+const SLACK: Duration = Duration::from_millis(2500);
 
 /// A line of waiters that are about to vanish, and one behind them that stays.
 struct Line {
