@@ -22,3 +22,4 @@ mod several;
 mod start;
 mod torn;
 mod users;
+mod vanished;
