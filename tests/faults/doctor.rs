@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::harness::{Fault, Finished, Folder, Proxy, Redis, Redlock, eventually, free_port};
+use crate::harness::{Fault, Finished, Folder, Proxy, Redis, Redlock, eventually, free_port, namespaces};
 
 /// Of a server that is fit, for a quorum as well.
 const FIT: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "always"];
@@ -351,6 +351,9 @@ fn a_sentinel_that_is_alone() {
 /// The disk of a local file.
 #[test]
 fn a_disk_that_is_full() {
+    if !namespaces() {
+        return;
+    }
     let folder = Folder::new();
     let script =
         "mount -t tmpfs -o size=$1 none \"$0\" && exec \"$2\" doctor --json --server \"local:$0/locks.db\"";

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use nix::sys::signal::Signal;
 
-use crate::harness::{Finished, Folder, Redlock, Running, Store, eventually};
+use crate::harness::{Finished, Folder, Redlock, Running, Store, eventually, namespaces, other_users};
 
 fn run_on(path: &std::path::Path) -> Finished {
     let url = format!("local:{}", path.display());
@@ -49,6 +49,9 @@ fn a_folder_that_cannot_be_made() {
 /// A file that another user's program may not write.
 #[test]
 fn forbidden() {
+    if !other_users() {
+        return;
+    }
     let folder = Folder::new();
     let path = folder.path("locks.db");
     run_on(&path).expect(0);
@@ -110,6 +113,9 @@ const TAKE: [&str; 9] =
 /// A holder that cannot be seen is not a dead one.
 #[test]
 fn a_holder_that_proc_hides() {
+    if !namespaces() {
+        return;
+    }
     let store = Store::local();
     let holder = store.hold("X", &[]);
     let seen = behind_hidepid(&store, &TAKE).run().expect(75);
@@ -120,6 +126,9 @@ fn a_holder_that_proc_hides() {
 /// Nor is one at which the look is interrupted by a signal.
 #[test]
 fn a_signal_while_a_hidden_holder_is_looked_at() {
+    if !namespaces() {
+        return;
+    }
     let store = Store::local();
     let holder = store.hold("X", &[]);
     let interrupted = ["strace", "-qqo/dev/null", "-epoll", "-einject=poll:error=EINTR:when=1..20"];

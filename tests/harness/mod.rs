@@ -1,6 +1,7 @@
 //! What all test binaries share: servers, the program, waiting for events, the witness.
 #![allow(dead_code, unused_imports, reason = "each test binary uses a part of it")]
 
+mod allowed;
 mod certificates;
 mod clock;
 mod cluster;
@@ -18,6 +19,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use std::{fs, process, thread};
 
+pub use allowed::{namespaces, other_users};
 pub use certificates::{Authority, Papers, Valid};
 pub use cluster::Cluster;
 use lent::{Lender, Lent};
