@@ -10,7 +10,7 @@ use nix::unistd::Pid;
 
 use crate::harness::{
     Fault, Folder, Proxy, Pty, Redis, Redlock, Running, Store, Witness, await_file, eventually, is_alive,
-    pid_in,
+    pid_in, ttl,
 };
 
 /// How a process stays behind.
@@ -225,7 +225,7 @@ fn those_that_do_not_stop_are_killed() {
 fn they_die_with_the_lock() {
     for left in BOTH {
         let (scene, store) = (Scene::new(), Store::redis());
-        let (run, pid) = waiting(&scene, &store, &["--ttl", "1s"], left, IGNORES);
+        let (run, pid) = waiting(&scene, &store, &["--ttl", &ttl(1000)], left, IGNORES);
         store.redis.as_ref().expect("a Redis").cli(&["SET", "X", "another", "PX", "60000"]);
         run.finish().expect(79);
         scene.await_words("lost 'X'");
@@ -241,7 +241,7 @@ fn they_die_at_the_deadline() {
         let proxy = Proxy::to(redis.port);
         let mut store = Store::of(redis);
         store.url = proxy.url();
-        let (run, pid) = waiting(&scene, &store, &["--ttl", "1s"], left, IGNORES);
+        let (run, pid) = waiting(&scene, &store, &["--ttl", &ttl(1000)], left, IGNORES);
         proxy.set(Fault::Stall);
         run.finish().expect(79);
         assert!(!is_alive(pid), "{left:?}");
@@ -278,14 +278,18 @@ fn what_is_on_its_way_out_is_no_leftover() {
         let script = "trap 'echo told >>told' TERM; echo $$ >pid; while kill -0 $1; do :; done; sleep 0.005";
         fs::write(scene.folder.path("leftover"), script).expect("a script");
         let job = scene.leaving(Left::InGroup, "sh leftover $$");
-        let mut noticed = 0;
-        for _ in 0..10 {
+        let (mut noticed, mut unnoticed) = (0, 0);
+        // A busy machine may need longer now and then.
+        while unnoticed < 5 {
+            assert!(noticed < 50, "{what}: {noticed} were noticed, {unnoticed} were not");
             let _ = fs::remove_file(scene.folder.path("pid"));
             let run = scene.run(&store, &["-v", "--leftovers", what], &job).run().expect(3);
-            noticed += usize::from(run.stderr.contains("left processes behind"));
+            match run.stderr.contains("left processes behind") {
+                true => noticed += 1,
+                false => unnoticed += 1,
+            }
         }
-        // A busy machine may need longer now and then.
-        assert!(noticed <= 5 && scene.lines("told") <= 5, "{what}: {noticed} of 10");
+        assert!(scene.lines("told") <= noticed, "{what}: {noticed} were noticed");
     }
 }
 

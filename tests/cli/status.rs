@@ -3,7 +3,7 @@
 use std::os::unix::process::ExitStatusExt;
 use std::time::{Duration, Instant};
 
-use crate::harness::{Redlock, Store, free_port, is_alive, pid_in};
+use crate::harness::{Redlock, Store, free_port, is_alive, pid_in, slowed, ttl};
 
 fn sh(store: &Store, options: &[&str], script: &str) -> crate::harness::Finished {
     let mut args = vec!["run", "-k", "X"];
@@ -142,13 +142,13 @@ fn on_lost_continue_lets_the_command_end() {
             "-k",
             "X",
             "--ttl",
-            "600ms",
+            &ttl(600),
             "--on-lost",
             "continue",
             "--",
             "sh",
             "-c",
-            "sleep 2; echo end",
+            &format!("sleep {}; echo end", slowed(2000).as_secs_f64()),
         ])
         .spawn();
     store.await_holder("X");

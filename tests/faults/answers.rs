@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::harness::{Fault, Folder, Proxy, Redis, Redlock, Store, await_file, eventually};
+use crate::harness::{Fault, Folder, Proxy, Redis, Redlock, Store, await_file, eventually, within};
 
 fn behind_proxy() -> (Store, Proxy) {
     let store = Store::redis();
@@ -148,7 +148,7 @@ fn hung_server_carries_out_the_take_in_the_end() {
     let start = Instant::now();
     let args = ["run", "-k", "X", "--connect-timeout", "500ms", "--", "sh", "-c", "echo started"];
     let run = store.redlock(&args).run().expect(69);
-    assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+    within(Duration::from_secs(3), start);
     assert!(
         run.line().contains("no answer in time") && run.line().contains("may stay locked for up to 30s"),
         "{run:?}"
@@ -194,7 +194,7 @@ fn interrupted_while_taking() {
     let start = Instant::now();
     run.signal(nix::sys::signal::Signal::SIGINT);
     assert_eq!(run.finish().code(), -2);
-    assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+    within(Duration::from_secs(3), start);
 }
 
 /// What servers say no with: exit status, and a word of the line.

@@ -24,7 +24,7 @@ pub use allowed::{namespaces, other_users};
 pub use certificates::{Authority, Papers, Valid};
 pub use cluster::Cluster;
 use lent::{Lender, Lent};
-pub use pace::{pace, slowed, ttl, within};
+pub use pace::{in_ms, is_within, slowed, ttl, within};
 pub use program::{Finished, Redlock, Running, await_file, children, is_alive, pid_in, with_default_signals};
 pub use proxy::{Fault, Proxy};
 pub use pty::Pty;
@@ -44,8 +44,7 @@ fn empty(servers: &[Redis]) {
 pub fn eventually(limit: Duration, what: &str, mut condition: impl FnMut() -> bool) {
     let start = Instant::now();
     while !condition() {
-        let waited = start.elapsed();
-        assert!(waited < limit || waited < limit.mul_f64(pace()), "not within {limit:?}: {what}");
+        assert!(is_within(limit, start), "not within {limit:?}: {what}");
         thread::sleep(Duration::from_millis(5));
     }
 }
