@@ -11,10 +11,13 @@ pub fn namespaces() -> bool {
     *ALLOWED.get_or_init(|| succeeds(&unshare)) || not_run("namespaces")
 }
 
-/// Whether programs may be started as another user here, likewise.
+/// Whether the program may be started as another user here, who reaches the folders of tests; likewise.
 pub fn other_users() -> bool {
     static ALLOWED: OnceLock<bool> = OnceLock::new();
-    let setpriv = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "true"];
+    let temporary = env::temp_dir().display().to_string();
+    let reach = "test -x \"$0\" && test -x \"$1\"";
+    let setpriv = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "sh", "-c", reach];
+    let setpriv = [&setpriv[..], &[env!("CARGO_BIN_EXE_redlock"), &temporary]].concat();
     *ALLOWED.get_or_init(|| succeeds(&setpriv)) || not_run("other users")
 }
 

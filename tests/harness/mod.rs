@@ -15,16 +15,16 @@ mod redis;
 mod sentinel;
 mod witness;
 
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
-use std::{fs, process, thread};
+use std::{fs, io, process, thread};
 
 pub use allowed::{namespaces, other_users};
 pub use certificates::{Authority, Papers, Valid};
 pub use cluster::Cluster;
 use lent::{Lender, Lent};
-pub use pace::{in_ms, is_within, slowed, ttl, within};
+pub use pace::{fits, in_ms, is_within, slowed, ttl, within};
 pub use program::{Finished, Redlock, Running, await_file, children, is_alive, pid_in, with_default_signals};
 pub use proxy::{Fault, Proxy};
 pub use pty::Pty;
@@ -49,16 +49,37 @@ pub fn eventually(limit: Duration, what: &str, mut condition: impl FnMut() -> bo
     }
 }
 
+/// Ends the work of other threads, also when the test failed.
+pub struct End<'a>(pub &'a AtomicBool);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
 /// A folder of a test's own, removed at its end.
 pub struct Folder(PathBuf);
 
 impl Folder {
     pub fn new() -> Folder {
+        Folder::within(&std::env::temp_dir()).expect("a temporary folder")
+    }
+
+    /// For a socket, whose path has 107 bytes at most.
+    pub fn for_a_socket() -> Folder {
+        let temporary = std::env::temp_dir();
+        let short = Some(temporary.as_path()).filter(|path| path.as_os_str().len() < 60);
+        let places = short.into_iter().chain(["/tmp", "/var/tmp", "/dev/shm"].map(Path::new));
+        places.flat_map(Folder::within).next().expect("a temporary folder with a short path")
+    }
+
+    fn within(place: &Path) -> io::Result<Folder> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let name = format!("redlock-test-{}-{}", process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        let path = std::env::temp_dir().join(name);
-        fs::create_dir_all(&path).expect("a temporary folder");
-        Folder(path)
+        let path = place.join(name);
+        fs::create_dir_all(&path)?;
+        Ok(Folder(path))
     }
 
     pub fn path(&self, name: &str) -> PathBuf {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::Folder;
 
 /// The slowest of a few short runs takes no longer than this on an idle machine, beside other tests.
-const IDLE: Duration = Duration::from_millis(20);
+const IDLE: Duration = Duration::from_millis(40);
 /// How long a measurement is good for.
 const FRESH: Duration = Duration::from_secs(5);
 
@@ -57,10 +57,14 @@ pub fn in_ms(duration: Duration) -> String {
     format!("{}ms", duration.as_millis())
 }
 
-/// Whether no more time than `limit`, or what is as long on this machine, has passed since `start`.
-pub fn is_within(limit: Duration, start: Instant) -> bool {
-    let took = start.elapsed();
+/// Whether something took no longer than `limit`, or what is as long on this machine.
+pub fn fits(took: Duration, limit: Duration) -> bool {
     took < limit || took < limit.mul_f64(pace().1)
+}
+
+/// Whether that time has not passed since `start`.
+pub fn is_within(limit: Duration, start: Instant) -> bool {
+    fits(start.elapsed(), limit)
 }
 
 #[track_caller]

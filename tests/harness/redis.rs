@@ -82,7 +82,8 @@ impl Redis {
 
     fn set_up(program: impl Into<PathBuf>, args: &[&str], door: Door) -> Redis {
         let args = args.iter().map(|arg| (*arg).to_owned()).collect();
-        Redis::start_in(Folder::new(), Setup { program: program.into(), args, door, preload: None })
+        let folder = if matches!(door, Door::Unix) { Folder::for_a_socket() } else { Folder::new() };
+        Redis::start_in(folder, Setup { program: program.into(), args, door, preload: None })
     }
 
     fn start_in(folder: Folder, setup: Setup) -> Redis {
