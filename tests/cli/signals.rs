@@ -206,12 +206,11 @@ fn a_signal_to_redlock_and_its_group_is_one() {
         killpg(Pid::from_raw(run.pid()), Signal::SIGTERM).expect("a signal to the group");
         let run = run.finish();
         match run.code() {
-            0 => cleaned += 1,
+            0 if run.stdout == "cleaned\n" => cleaned += 1,
             // On a busy machine there may be so much time between the two that they are taken for two requests.
             -9 => killed += 1,
             _ => panic!("{run:?}"),
         }
-        assert_eq!(run.stdout.as_str(), if run.code() == 0 { "cleaned\n" } else { "" }, "{run:?}");
         assert!(killed < 10, "it cleaned up {cleaned} times, and was killed {killed} times");
     }
 }
