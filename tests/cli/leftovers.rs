@@ -45,12 +45,12 @@ impl Scene {
     }
 
     fn leaving(&self, left: Left, leftover: &str) -> String {
-        let folder = self.folder.path("").display().to_string();
+        let folder = self.folder.path("");
         let start = match left {
             Left::InGroup => format!("{leftover} >/dev/null 2>&1 &"),
             Left::AsDaemon => format!("(setsid {leftover} >/dev/null 2>&1 &)"),
         };
-        format!("cd {folder}; echo $$ >command; {start}\nuntil [ -s pid ]; do sleep 0.01; done; exit 3")
+        format!("cd {folder:?}; echo $$ >command; {start}\nuntil [ -s pid ]; do sleep 0.01; done; exit 3")
     }
 
     fn run(&self, store: &Store, options: &[&str], job: &str) -> Redlock {
@@ -124,7 +124,7 @@ fn never_beside_the_next(store: Store, left: Left) {
     let (scene, witness) = (Scene::new(), Witness::new());
     let job = witness.job("3");
     fs::write(scene.folder.path("inside"), &job[2]).expect("a script");
-    let leftover = format!("sh -c 'echo $$ >pid; . ./inside' {} 3", witness.folder());
+    let leftover = format!("sh -c 'echo $$ >pid; . ./inside' {:?} 3", witness.folder());
     let job = scene.leaving(left, &leftover);
     let run = scene.run(&store, &["--ttl", "2s", "--leftovers", "wait"], &job).spawn();
     await_file(&witness.file("owner"));

@@ -124,8 +124,7 @@ fn timeout() {
     sh(&store, &["--timeout", "300ms"], "exec sleep 30").expect(124);
     let file = store.folder.path("pid");
     let script = format!(
-        "trap '' TERM; setsid sh -c 'trap \"\" TERM; echo $$ > {}; while :; do sleep 0.05; done' & wait",
-        file.display()
+        "trap '' TERM; setsid sh -c 'trap \"\" TERM; echo $$ > {file:?}; while :; do sleep 0.05; done' & wait"
     );
     sh(&store, &["--timeout", "500ms", "--kill-after", "200ms"], &script).expect(124);
     assert!(!is_alive(pid_in(&file)), "a process of the job is alive");
