@@ -18,7 +18,7 @@ fn nobody_there() {
     run(&format!("redis://127.0.0.1:{}", free_port())).fails(69, "connection refused");
     let url = format!("rediss://127.0.0.1:{}", free_port());
     run(&url).trusting(&Authority::new()).fails(69, "connection refused");
-    let folder = Folder::for_a_socket();
+    let folder = Folder::plain();
     let socket = folder.path("socket").display().to_string();
     let none = Redlock::new(&["run", "-k", "X", "--", "true"]).server(&format!("redis+unix://{socket}"));
     let none = none.run().expect(69);

@@ -66,12 +66,16 @@ impl Folder {
         Folder::within(&std::env::temp_dir()).expect("a temporary folder")
     }
 
-    /// For a socket, whose path has 107 bytes at most.
-    pub fn for_a_socket() -> Folder {
+    /// With a path that can be anything: that of a socket has 107 bytes at most, LD_PRELOAD is divided at spaces.
+    pub fn plain() -> Folder {
         let temporary = std::env::temp_dir();
-        let short = Some(temporary.as_path()).filter(|path| path.as_os_str().len() < 60);
-        let places = short.into_iter().chain(["/tmp", "/var/tmp", "/dev/shm"].map(Path::new));
-        places.flat_map(Folder::within).next().expect("a temporary folder with a short path")
+        let is_plain =
+            |path: &&Path| path.to_str().is_some_and(|path| path.len() < 60 && !path.contains([' ', ':']));
+        let places = Some(temporary.as_path())
+            .filter(is_plain)
+            .into_iter()
+            .chain(["/tmp", "/var/tmp", "/dev/shm"].map(Path::new));
+        places.flat_map(Folder::within).next().expect("a temporary folder with a plain path")
     }
 
     fn within(place: &Path) -> io::Result<Folder> {
@@ -261,7 +265,16 @@ impl Store {
 
     /// The entry of a key in `status --json`.
     pub fn status(&self, key: &str) -> serde_json::Value {
-        let output = self.redlock(&["status", "--json", key]).run();
+        let status = || self.redlock(&["status", "--json", key]).run();
+        let mut output = status();
+        // On a busy machine a server may not answer in time.
+        eventually(Duration::from_secs(20), "an answer", || {
+            let answered = output.code() != 69 || !output.stderr.contains("in time");
+            if !answered {
+                output = status();
+            }
+            answered
+        });
         let locks: serde_json::Value =
             serde_json::from_str(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"));
         locks[0].clone()
