@@ -173,12 +173,13 @@ fn output_that_goes_nowhere() {
 #[test]
 fn little_to_work_with() {
     for store in [Store::local(), Store::redis()] {
+        let (ttl, longer) = (ttl(2000), slowed(1200).as_secs_f64());
         for files in 4..14 {
             let started = store.folder.path(&format!("started {files}"));
-            let script = format!("touch '{}'; sleep 1.2; echo done", started.display());
+            let script = format!("touch {started:?}; sleep {longer}; echo done");
             let program = env!("CARGO_BIN_EXE_redlock");
             let limit = format!("--nofile={files}");
-            let run = [&limit, program, "run", "-k", "X", "-t", "2s", "--", "/bin/sh", "-c", &script];
+            let run = [&limit, program, "run", "-k", "X", "-t", &ttl, "--", "/bin/sh", "-c", &script];
             let run = Redlock::under("prlimit", &run).server(&store.url).run();
             assert_eq!(started.exists(), run.code() == 0, "{files}: {run:?}");
             assert_eq!(run.stdout, if started.exists() { "done\n" } else { "" }, "{files}: {run:?}");

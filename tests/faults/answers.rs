@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use crate::harness::{Fault, Folder, Proxy, Redis, Redlock, Store, await_file, eventually, within};
+use crate::harness::{
+    Fault, Folder, Proxy, Redis, Redlock, Store, await_file, eventually, in_ms, slowed, within,
+};
 
 fn behind_proxy() -> (Store, Proxy) {
     let store = Store::redis();
@@ -298,7 +300,8 @@ fn a_late_give_back_is_carried_out() {
     let store = Store::redis();
     let master = store.redis.as_ref().expect("a Redis");
     let proxy = Proxy::to(master.port);
-    let args = ["run", "-k", "X", "--replicas", "1", "--connect-timeout", "1s", "--", "echo", "ran"];
+    let limit = in_ms(slowed(1000));
+    let args = ["run", "-k", "X", "--replicas", "1", "--connect-timeout", &limit, "--", "echo", "ran"];
     let refused = Redlock::new(&args).server(&proxy.url()).spawn();
     give_back_hangs(master, &proxy, Duration::from_millis(800));
     let refused = refused.finish().expect(69);

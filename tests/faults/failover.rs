@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::harness::{
-    Fleet, Folder, Redis, Redlock, Running, Sentinel, Store, Witness, await_file, eventually, within,
+    Fleet, Folder, Redis, Redlock, Running, Sentinel, Store, Witness, await_file, eventually, ttl, within,
 };
 
 /// A job in its lock, and three in line.
@@ -406,7 +406,8 @@ fn a_heal_that_no_replica_has() {
     });
     let started = store.folder.path("started");
     let job = ["sh", "-c", "echo > \"$0\"; cat", started.to_str().expect("a path")];
-    let args = [&["run", "-k", "X", "--ttl", "9s", "--replicas", "1", "--"][..], &job].concat();
+    let ttl = ttl(9000);
+    let args = [&["run", "-k", "X", "--ttl", &ttl, "--replicas", "1", "--"][..], &job].concat();
     let holder = store.redlock(&args).open_stdin().spawn();
     await_file(&started);
     replica.pause();
