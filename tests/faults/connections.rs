@@ -134,6 +134,9 @@ fn logins() {
     let open = Redis::start();
     with_user(&open.url(), "locks").fails(77, "WRONGPASS");
     run(&open.url()).fails(77, "the server has no password; leave it out");
+    // Such a server, or a proxy, repeats the command that it does not know.
+    let without_login = Redis::with(&["--rename-command", "AUTH", ""]);
+    run(&without_login.url()).fails(69, "unknown command 'AUTH'");
 }
 
 /// The user of the manual page, outside of what it may do.

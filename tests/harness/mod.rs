@@ -58,6 +58,11 @@ impl Drop for End<'_> {
     }
 }
 
+/// The first line in which the runner of a CI system finds a command: `##[x]`, `##vso[x]`, `::x::`.
+pub fn log_command(text: &str) -> Option<&str> {
+    text.lines().find(|line| line.contains("##") || line.trim_start().starts_with("::"))
+}
+
 /// A folder of a test's own, removed at its end.
 pub struct Folder(PathBuf);
 

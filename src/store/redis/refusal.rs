@@ -75,6 +75,8 @@ const LOGIN: &str =
 /// The server's words, with what to do about them where that is not plain.
 pub fn explain(error: &ServerError) -> String {
     let details = error.details().unwrap_or_default().lines().next().unwrap_or_default();
+    // Behind "unknown command" it repeats what it was sent: the password.
+    let details = details.split(", with args beginning").next().unwrap_or(details);
     let details = details.split(" script: ").next().unwrap_or(details).trim_end_matches(',');
     let hint = match error.code() {
         // Before the login Redis reads no command as long as ours.
