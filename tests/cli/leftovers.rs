@@ -182,8 +182,8 @@ fn a_second_signal_kills_those_waited_for() {
 fn the_timeout_ends_the_wait() {
     for left in BOTH {
         let (scene, store) = (Scene::new(), Store::local());
-        let timeout = ttl(1500);
-        let options = ["--timeout", &timeout, "--kill-after", "200ms"];
+        let (timeout, kill_after) = (ttl(1500), ttl(200));
+        let options = ["--timeout", &timeout, "--kill-after", &kill_after];
         let (run, pid) = waiting(&scene, &store, &options, left, IGNORES);
         run.finish().expect(124);
         assert_eq!((scene.lines("told"), is_alive(pid)), (1, false), "{left:?}");

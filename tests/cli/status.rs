@@ -151,7 +151,7 @@ fn on_lost_continue_lets_the_command_end() {
         ])
         .spawn();
     store.await_holder("X");
-    redis.cli(&["SET", "X", "another", "PX", "60000"]);
+    redis.cli(&["SET", "X", "another", "PX", "600000"]);
     let run = run.finish().expect(79);
     assert_eq!(run.stdout, "end\n");
     assert!(run.line().contains("the job goes on without it"), "{run:?}");
