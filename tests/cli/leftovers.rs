@@ -182,7 +182,7 @@ fn a_second_signal_kills_those_waited_for() {
 fn the_timeout_ends_the_wait() {
     for left in BOTH {
         let (scene, store) = (Scene::new(), Store::local());
-        let (timeout, kill_after) = (ttl(1500), ttl(200));
+        let (timeout, kill_after) = (ttl(1500), ttl(500));
         let options = ["--timeout", &timeout, "--kill-after", &kill_after];
         let (run, pid) = waiting(&scene, &store, &options, left, IGNORES);
         run.finish().expect(124);
