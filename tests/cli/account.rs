@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 
-use crate::harness::{Finished, Folder, Redlock, Store};
+use crate::harness::{Finished, Folder, Redlock, Store, other_users};
 
 /// Of nobody in the password file.
 const UID: u32 = 54321;
@@ -35,6 +35,9 @@ fn configured(store: &Store) -> (Folder, String) {
 /// Whatever the caller does with the end of its children.
 #[test]
 fn a_user_of_a_directory_has_a_configuration() {
+    if !other_users() {
+        return;
+    }
     let store = Store::redis();
     let (home, entry) = configured(&store);
     for prefix in [&[][..], &["--ignore-signal=CHLD"]] {
@@ -46,6 +49,9 @@ fn a_user_of_a_directory_has_a_configuration() {
 /// It may have a configuration that names another server, where the lock is held.
 #[test]
 fn a_directory_that_does_not_answer() {
+    if !other_users() {
+        return;
+    }
     let folder = Folder::new();
     for directory in ["exec sleep 1000", "exec yes"] {
         let run = run_as(&folder, directory, &[]).expect(78);

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use crate::harness::{Pty, Redlock, Running, Store, eventually, is_alive, pid_in};
+use crate::harness::{Pty, Redlock, Running, Store, eventually, is_alive, pid_in, slowed, ttl};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_redlock");
 
@@ -55,7 +55,7 @@ fn a_lock_that_another_program_took() {
         [("", -15, "SIGTERM was sent to process"), ("--on-lost continue", 7, "goes on without it")]
     {
         let store = Store::redis();
-        let script = script(&store, &format!("--ttl 900ms {options}"));
+        let script = script(&store, &format!("--ttl {} {options}", ttl(900)));
         let redis = store.redis.as_ref().expect("Redis");
         let keeper = store.status("X")["holders"][0]["pid"].as_i64().expect("its pid") as i32;
         redis.cli(&["set", "X", "somebody", "PX", "60000"]);
@@ -72,7 +72,7 @@ fn a_lock_that_another_program_took() {
 #[test]
 fn a_store_that_does_not_answer() {
     let store = Store::redis();
-    let script = script(&store, "--ttl 1500ms");
+    let script = script(&store, &format!("--ttl {}", ttl(1500)));
     store.redis.as_ref().expect("Redis").pause();
     let lost = script.finish().expect(-15);
     assert!(lost.line().contains("no renewal came through"), "{lost:?}");
@@ -83,15 +83,11 @@ fn a_store_that_does_not_answer() {
 fn a_store_in_the_folder_of_the_caller() {
     let store = Store::local();
     let folder = store.folder.path("");
-    let mut acquire = Redlock::under(
-        "bash",
-        &[
-            "-c",
-            r#"eval "$("$0" acquire -k X --ttl 600ms --while-pid $$ --format env)"; sleep 1.5; "$0" check"#,
-            PROGRAM,
-        ],
-    )
-    .server("local:locks.db");
+    let (ttl, longer) = (ttl(600), slowed(1500).as_secs_f64());
+    let script = format!(
+        r#"eval "$("$0" acquire -k X --ttl {ttl} --while-pid $$ --format env)"; sleep {longer}; "$0" check"#
+    );
+    let mut acquire = Redlock::under("bash", &["-c", &script, PROGRAM]).server("local:locks.db");
     acquire.command.current_dir(&folder);
     acquire.run().expect(0);
 }

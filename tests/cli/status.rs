@@ -3,7 +3,7 @@
 use std::os::unix::process::ExitStatusExt;
 use std::time::{Duration, Instant};
 
-use crate::harness::{Redlock, Store, free_port, is_alive, pid_in};
+use crate::harness::{Redlock, Store, free_port, is_alive, pid_in, slowed, ttl};
 
 fn sh(store: &Store, options: &[&str], script: &str) -> crate::harness::Finished {
     let mut args = vec!["run", "-k", "X"];
@@ -124,8 +124,7 @@ fn timeout() {
     sh(&store, &["--timeout", "300ms"], "exec sleep 30").expect(124);
     let file = store.folder.path("pid");
     let script = format!(
-        "trap '' TERM; setsid sh -c 'trap \"\" TERM; echo $$ > {}; while :; do sleep 0.05; done' & wait",
-        file.display()
+        "trap '' TERM; setsid sh -c 'trap \"\" TERM; echo $$ > {file:?}; while :; do sleep 0.05; done' & wait"
     );
     sh(&store, &["--timeout", "500ms", "--kill-after", "200ms"], &script).expect(124);
     assert!(!is_alive(pid_in(&file)), "a process of the job is alive");
@@ -142,17 +141,17 @@ fn on_lost_continue_lets_the_command_end() {
             "-k",
             "X",
             "--ttl",
-            "600ms",
+            &ttl(600),
             "--on-lost",
             "continue",
             "--",
             "sh",
             "-c",
-            "sleep 2; echo end",
+            &format!("sleep {}; echo end", slowed(2000).as_secs_f64()),
         ])
         .spawn();
     store.await_holder("X");
-    redis.cli(&["SET", "X", "another", "PX", "60000"]);
+    redis.cli(&["SET", "X", "another", "PX", "600000"]);
     let run = run.finish().expect(79);
     assert_eq!(run.stdout, "end\n");
     assert!(run.line().contains("the job goes on without it"), "{run:?}");
@@ -174,12 +173,13 @@ fn output_that_goes_nowhere() {
 #[test]
 fn little_to_work_with() {
     for store in [Store::local(), Store::redis()] {
+        let (ttl, longer) = (ttl(2000), slowed(1200).as_secs_f64());
         for files in 4..14 {
             let started = store.folder.path(&format!("started {files}"));
-            let script = format!("touch '{}'; sleep 1.2; echo done", started.display());
+            let script = format!("touch {started:?}; sleep {longer}; echo done");
             let program = env!("CARGO_BIN_EXE_redlock");
             let limit = format!("--nofile={files}");
-            let run = [&limit, program, "run", "-k", "X", "-t", "2s", "--", "/bin/sh", "-c", &script];
+            let run = [&limit, program, "run", "-k", "X", "-t", &ttl, "--", "/bin/sh", "-c", &script];
             let run = Redlock::under("prlimit", &run).server(&store.url).run();
             assert_eq!(started.exists(), run.code() == 0, "{files}: {run:?}");
             assert_eq!(run.stdout, if started.exists() { "done\n" } else { "" }, "{files}: {run:?}");

@@ -48,7 +48,7 @@ fn descriptors_are_the_callers() {
     let store = Store::local();
     for redirections in ["", "<&-", ">&-", "2>&-", "7</dev/null", "<&- >&- 2>&- 7</dev/null"] {
         let folder = store.folder.path("out");
-        let list = format!("sh -c 'ls -l /proc/$$/fd >{} 2>/dev/null'", folder.display());
+        let list = format!("sh -c 'ls -l /proc/$$/fd >{folder:?} 2>/dev/null'");
         let seen = |prefix: &str| {
             shell(&store, &format!("{prefix} {list} {redirections}")).expect(0);
             let text = std::fs::read_to_string(&folder).expect("a list");
@@ -62,9 +62,9 @@ fn descriptors_are_the_callers() {
 #[test]
 fn a_reader_sees_the_end_when_the_command_closes_stdout() {
     let store = Store::local();
-    let end = store.folder.path("end").display().to_string();
-    let job = format!("echo one; exec >&-; while [ ! -e {end} ]; do sleep 0.05; done");
-    let out = shell(&store, &format!("$R sh -c '{job}' | (cat; echo closed; touch {end})")).expect(0);
+    let end = store.folder.path("end");
+    let job = format!("echo one; exec >&-; while [ ! -e {end:?} ]; do sleep 0.05; done");
+    let out = shell(&store, &format!("$R sh -c '{job}' | (cat; echo closed; touch {end:?})")).expect(0);
     assert_eq!(out.stdout, "one\nclosed\n");
 }
 

@@ -1,9 +1,12 @@
 //! What redlock costs a Redis server.
 
+use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::harness::{Redis, Running, Store, eventually};
 
@@ -53,7 +56,7 @@ fn costs_the_same(asks: Asks) -> Commands {
 fn a_free_lock_costs_two_commands() {
     let store = Store::redis();
     meet(&store);
-    assert_eq!(Commands::during(server(&store), || meet(&store)).sent, ["evalsha", "evalsha"]);
+    assert_eq!(sent_during(server(&store), || meet(&store)), ["evalsha", "evalsha"]);
 }
 
 /// They are taken in one step, and given back in one.
@@ -62,7 +65,7 @@ fn two_free_locks_cost_as_much() {
     let store = Store::redis();
     meet(&store);
     let both = || drop(store.redlock(&["run", "-k", "X", "-k", "a", "--", "true"]).run().expect(0));
-    assert_eq!(Commands::during(server(&store), both).sent, ["evalsha"; 2]);
+    assert_eq!(sent_during(server(&store), both), ["evalsha"; 2]);
 }
 
 /// The first time, the server learns the scripts.
@@ -70,16 +73,25 @@ fn meet(store: &Store) {
     store.redlock(&["run", "--key", "X", "--", "true"]).run().expect(0);
 }
 
-/// The least that a handover costs with so many waiters: an idle one may ask in the middle of one handover,
-/// hardly of all.
+fn sent_during(redis: &Redis, action: impl FnOnce()) -> Vec<String> {
+    let monitor = Monitor::of(redis);
+    action();
+    monitor.seen(redis).into_iter().filter(|line| line.sender != SCRIPT).map(|line| line.name).collect()
+}
+
+/// What a handover costs with so many waiters, of those who give and get the lock. The others ask by themselves once
+/// in a while, and no more often because of it.
 fn handover(waiters: usize, asks: Asks) -> Commands {
     let store = Store::redis();
+    let redis = server(&store);
     meet(&store);
+    let monitor = Monitor::of(redis);
+    let renewal = renewal_of(&store, &monitor);
     let name = store.folder.path("go");
     nix::unistd::mkfifo(&name, nix::sys::stat::Mode::S_IRWXU).expect("a fifo");
     let mut go = OpenOptions::new().read(true).write(true).open(&name).expect("its end");
     let folder = store.folder.path("").display().to_string();
-    let job = ["sh", "-c", "cd \"$0\"; echo started >> order; read -r _ < go", &folder];
+    let job = ["sh", "-c", "cd \"$0\"; echo \"$REDLOCK_TOKEN\" >> order; read -r _ < go", &folder];
     let keys: Vec<&str> = asks(0).windows(2).filter(|pair| pair[0] == "-k").map(|pair| pair[1]).collect();
     let first_key = keys.iter().min().expect("a key");
     let _line: Vec<Running> = (0..=waiters)
@@ -96,58 +108,145 @@ fn handover(waiters: usize, asks: Asks) -> Commands {
         })
         .collect();
     store.await_waiters(first_key, waiters);
+    // Who gets in line tries a renewal, so that the server knows the script.
+    let ready = || monitor.lines().iter().filter(|line| line.script == renewal).count();
+    eventually(Duration::from_secs(20), "all are ready", || ready() > waiters);
+    let job_started = |count| eventually(Duration::from_secs(20), "a job", || store.order().len() == count);
+    job_started(1);
 
-    let calls_each = keys.len() as u64 + 3;
-    let handovers = (1..=waiters.min(12)).map(|served| {
-        Commands::during(server(&store), || {
-            let calls = || {
-                let stats = server(&store).commandstats();
-                stats["evalsha"] + stats.get("blpop").unwrap_or(&0)
-            };
-            let before = calls();
+    let start = Instant::now();
+    let mut by_others: BTreeMap<String, usize> = BTreeMap::new();
+    let handovers: Vec<Commands> = (1..=waiters.min(4))
+        .map(|served| {
+            let before = monitor.seen(redis).len();
             go.write_all(b"\n").expect("the end of a job");
-            eventually(Duration::from_secs(20), "the next job", || store.order().len() == served + 1);
-            // The answer to BLPOP comes with the confirmation, wherever in between it was sent.
-            eventually(Duration::from_secs(20), "all calls", || calls() >= before + calls_each);
+            job_started(served + 1);
+            let order = store.order();
+            let [old, new] = [&order[served - 1], &order[served]];
+            // Given back, confirmed, and the next in line is told, by a renewal.
+            eventually(Duration::from_secs(20), "the next is told", || {
+                let lines = &monitor.lines()[before..];
+                let has_waited = lines.iter().any(|line| line.name == "blpop" && line.sender != SCRIPT);
+                has_waited && lines.iter().any(|line| line.script == renewal && line.token == **new)
+            });
+            let lines = monitor.seen(redis);
+            let theirs = |sender: &str| {
+                lines.iter().any(|line| line.sender == sender && [old, new].contains(&&line.token))
+            };
+            let mut commands = Commands { sent: Vec::new(), in_scripts: 0 };
+            let mut counts = false;
+            for line in &lines[before..] {
+                if line.sender != SCRIPT {
+                    counts = theirs(&line.sender);
+                    match counts {
+                        true => commands.sent.push(line.name.clone()),
+                        false => *by_others.entry(line.sender.clone()).or_default() += 1,
+                    }
+                } else if counts {
+                    commands.in_scripts += 1;
+                }
+            }
+            // The order in which two processes ask is not fixed.
+            commands.sent.sort();
+            commands
         })
-    });
-    // Those in line may ask for two kinds in turn.
-    handovers.step_by(2).min_by_key(|commands| commands.sent.len() + commands.in_scripts).expect("a handover")
+        .collect();
+    let intervals = start.elapsed().as_secs() as usize / 5;
+    assert!(
+        by_others.values().all(|count| *count <= 1 + intervals),
+        "{by_others:?} in {:?}",
+        start.elapsed()
+    );
+    // Those in line may ask for two kinds in turn, and by themselves just before they are told.
+    let same = handovers.into_iter().step_by(2);
+    same.min_by_key(|commands| commands.sent.len() + commands.in_scripts).expect("a handover")
+}
+
+/// The hash of the script that renews.
+fn renewal_of(store: &Store, monitor: &Monitor) -> String {
+    let token = store.redlock(&["acquire", "-k", "X"]).run().expect(0).stdout;
+    let before = monitor.seen(server(store)).len();
+    store.redlock(&["renew", "-k", "X", "--token", token.trim()]).run().expect(0);
+    let lines = monitor.seen(server(store)).split_off(before);
+    store.redlock(&["release", "-k", "X", "--token", token.trim()]).run().expect(0);
+    let call = lines.into_iter().find(|line| line.name == "evalsha");
+    call.expect("a renewal").script
 }
 
 fn server(store: &Store) -> &Redis {
     store.redis.as_ref().expect("Redis")
 }
 
-/// What a server carried out: the names that clients sent, and how many more its scripts called.
+/// What those who give and get a lock had a server carry out: the names that they sent, and how many more the scripts
+/// called.
 #[derive(Debug)]
 struct Commands {
     sent: Vec<String>,
     in_scripts: usize,
 }
 
-impl Commands {
-    /// By MONITOR: INFO commandstats does not tell the two apart.
-    fn during(redis: &Redis, action: impl FnOnce()) -> Commands {
-        let mut monitor = TcpStream::connect(("127.0.0.1", redis.port)).expect("redis-server");
-        monitor.write_all(b"MONITOR\r\n").expect("a request");
-        monitor.set_read_timeout(Some(Duration::from_secs(20))).expect("a bound");
-        let mut lines = BufReader::new(monitor).lines().map(|line| line.expect("a line of MONITOR"));
-        assert_eq!(lines.next().as_deref(), Some("+OK"));
-        action();
-        redis.cli(&["echo", "the end"]);
-        let mut commands = Commands { sent: Vec::new(), in_scripts: 0 };
-        for line in lines.take_while(|line| !line.ends_with("\"echo\" \"the end\"")) {
-            let (source, command) = line.split_once("] \"").expect("a command");
-            match source.ends_with(" lua") {
-                true => commands.in_scripts += 1,
-                // What this test asks does not count.
-                false if command.starts_with("info") => {}
-                false => commands.sent.push(command.split('"').next().unwrap_or_default().to_lowercase()),
-            }
+/// A command that a server carried out.
+#[derive(Clone, Debug)]
+struct Line {
+    /// The address of the client, or [`SCRIPT`].
+    sender: String,
+    name: String,
+    /// The hash of the script that it calls, if any, and the owner token that it is called with.
+    script: String,
+    token: String,
+}
+
+/// Sends what a script calls.
+const SCRIPT: &str = "lua";
+
+impl Line {
+    /// `None` for what this test asks.
+    fn of(line: &str) -> Option<Line> {
+        let (source, command) = line.split_once("] \"").expect("a command");
+        let sender = source.rsplit(' ').next().unwrap_or_default().to_owned();
+        let words: Vec<&str> = command.strip_suffix('"').unwrap_or(command).split("\" \"").collect();
+        let name = words[0].to_lowercase();
+        if sender != SCRIPT && ["info", "echo"].contains(&name.as_str()) {
+            return None;
         }
-        // The order in which two processes ask is not fixed.
-        commands.sent.sort();
-        commands
+        let (mut script, mut token) = (String::new(), String::new());
+        if name == "evalsha" {
+            // Behind the keys: the wall clock, the owner token.
+            let keys: usize = words[2].parse().expect("a number");
+            (script, token) = (words[1].to_owned(), words[3 + keys + 1].to_owned());
+        }
+        Some(Line { sender, name, script, token })
+    }
+}
+
+/// MONITOR: INFO commandstats does not tell what clients sent from what scripts called.
+struct Monitor {
+    lines: Arc<Mutex<Vec<String>>>,
+}
+
+impl Monitor {
+    fn of(redis: &Redis) -> Monitor {
+        let mut stream = TcpStream::connect(("127.0.0.1", redis.port)).expect("redis-server");
+        stream.write_all(b"MONITOR\r\n").expect("a request");
+        let mut incoming = BufReader::new(stream).lines().map_while(Result::ok);
+        assert_eq!(incoming.next().as_deref(), Some("+OK"));
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&lines);
+        thread::spawn(move || incoming.for_each(|line| seen.lock().expect("the lines").push(line)));
+        Monitor { lines }
+    }
+
+    fn lines(&self) -> Vec<Line> {
+        self.lines.lock().expect("the lines").iter().filter_map(|line| Line::of(line)).collect()
+    }
+
+    /// All that was carried out by now.
+    fn seen(&self, redis: &Redis) -> Vec<Line> {
+        let mark = fastrand::u64(..).to_string();
+        redis.cli(&["echo", &mark]);
+        eventually(Duration::from_secs(20), "the mark", || {
+            self.lines.lock().expect("the lines").iter().any(|line| line.contains(&mark))
+        });
+        self.lines()
     }
 }

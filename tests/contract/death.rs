@@ -3,7 +3,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
-use crate::harness::{Redlock, Store, await_file, pid_in};
+use crate::harness::{Redlock, Store, await_file, pid_in, within};
 
 pub fn a_dead_waiter_is_skipped(store: &Store) {
     let holder = store.hold("X", &[]);
@@ -26,7 +26,7 @@ pub fn a_dead_waiter_is_skipped(store: &Store) {
         waiter.finish().expect(0);
     }
     // Less than a claim window, and than the poll that finds out what no wake-up told.
-    assert!(start.elapsed() < Duration::from_secs(2), "took {:?}", start.elapsed());
+    within(Duration::from_secs(2), start);
     assert_eq!(store.order(), ["2", "4"]);
 }
 
@@ -47,7 +47,7 @@ pub fn a_dead_waiter_of_acquire_is_skipped(store: &Store) {
     let start = Instant::now();
     holder.let_go().expect(0);
     waiter.finish().expect(0);
-    assert!(start.elapsed() < Duration::from_secs(2), "took {:?}", start.elapsed());
+    within(Duration::from_secs(2), start);
 }
 
 /// The second in line moves up, and has to notice the end of a holder that tells nobody.
@@ -63,7 +63,7 @@ pub fn who_moves_up_sees_the_holder_die(store: &Store) {
     first.signal(Signal::SIGTERM);
     first.finish().expect(-15);
     second.finish().expect(0);
-    assert!(start.elapsed() < Duration::from_millis(4200), "took {:?}", start.elapsed());
+    within(Duration::from_millis(4200), start);
     assert_eq!(store.order(), ["second"]);
 }
 
@@ -82,7 +82,7 @@ pub fn a_dead_holder_is_followed(store: &Store) {
     let start = Instant::now();
     holder.signal(Signal::SIGKILL);
     waiter.finish().expect(0);
-    assert!(start.elapsed() < Duration::from_secs(4), "took {:?}", start.elapsed());
+    within(Duration::from_secs(4), start);
     holder.finish().expect(-9);
 }
 
@@ -101,6 +101,6 @@ pub fn deaths_while_taking_leave_the_store_usable(store: &Store) {
     }
     let start = Instant::now();
     store.redlock(&["run", "--key", "X", "--wait", "20s", "--quiet", "--", "true"]).run().expect(0);
-    assert!(start.elapsed() < Duration::from_secs(5), "took {:?}", start.elapsed());
+    within(Duration::from_secs(5), start);
     assert_eq!(store.waiters("X"), 0);
 }

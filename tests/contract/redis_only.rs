@@ -4,7 +4,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use nix::sys::signal::Signal;
 
-use crate::harness::{Finished, Redis, Redlock, Running, Store, eventually, least_acl, log_command};
+use crate::harness::{Finished, Redis, Redlock, Running, Store, eventually, least_acl, log_command, within};
 
 #[test]
 fn scripts_may_be_flushed_at_any_time() {
@@ -85,7 +85,7 @@ fn a_foreign_holder_is_honoured_and_shown() {
         let start = Instant::now();
         redis.cli(gone);
         waiter.finish().expect(0);
-        assert!(start.elapsed() < Duration::from_secs(5), "took {:?}", start.elapsed());
+        within(Duration::from_secs(5), start);
         redis.cli(&["set", "X", "somebody", "PX", "60000"]);
     }
 }
@@ -185,7 +185,7 @@ fn the_next_in_line_knows_when_the_lease_ends() {
     second.signal(Signal::SIGKILL);
     second.finish().expect(-9);
     third.finish().expect(0);
-    assert!(start.elapsed() < Duration::from_secs(4), "took {:?}", start.elapsed());
+    within(Duration::from_secs(4), start);
 }
 
 /// Its lease ends when it says so, and it tells nobody.

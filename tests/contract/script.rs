@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::harness::{Redlock, Running, Store, await_file, eventually, is_alive, with_default_signals};
+use crate::harness::{
+    Redlock, Running, Store, await_file, eventually, is_alive, slowed, ttl, with_default_signals, within,
+};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_redlock");
 /// Long before the TTL ends.
@@ -44,10 +46,11 @@ pub fn a_release_ends_the_keeper(store: &Store) {
 }
 
 pub fn a_lease_is_kept_while_the_script_runs(store: &Store) {
-    let script = Script::start(store, "--ttl 1500ms", "read -r _");
+    let script = Script::start(store, &format!("--ttl {}", ttl(1500)), "read -r _");
+    let longer = slowed(3500);
     let fence = store.status("X")["holders"][0]["fence"].clone();
     let start = Instant::now();
-    while start.elapsed() < Duration::from_millis(3500) {
+    while start.elapsed() < longer {
         assert_eq!(store.status("X")["holders"][0]["fence"], fence);
         store.redlock(&["run", "--key", "X", "--", "true"]).run().expect(75);
     }
@@ -56,11 +59,11 @@ pub fn a_lease_is_kept_while_the_script_runs(store: &Store) {
 }
 
 pub fn a_script_may_take_its_lock_again(store: &Store) {
-    let script = Script::start(
-        store,
-        "--ttl 700ms",
-        r#""$0" run --key X --ttl 500ms -- sh -c 'sleep 1.5; echo inner'; "$0" check && read -r _; exit 7"#,
+    let (outer, inner, longer) = (ttl(700), ttl(500), slowed(1500).as_secs_f64());
+    let rest = format!(
+        r#""$0" run --key X --ttl {inner} -- sh -c 'sleep {longer}; echo inner'; "$0" check && read -r _; exit 7"#
     );
+    let script = Script::start(store, &format!("--ttl {outer}"), &rest);
     let done = script.running.let_go().expect(7);
     assert_eq!((done.stdout.as_str(), done.stderr.as_str()), ("inner\n", ""));
     script.keeper.is_gone_soon(store);
@@ -90,7 +93,8 @@ pub fn a_lost_lock_ends_the_script(store: &Store) {
 }
 
 pub fn a_script_may_outlive_its_lock(store: &Store) {
-    let script = Script::start(store, "--ttl 900ms --on-lost continue", "read -r _; exit 7");
+    let options = format!("--ttl {} --on-lost continue", ttl(900));
+    let script = Script::start(store, &options, "read -r _; exit 7");
     store.redlock(&["break", "--key", "X", "--yes"]).run().expect(0);
     eventually(Duration::from_secs(5), "the end of the keeper", || !is_alive(script.keeper.0));
     let lost = script.running.let_go().expect(7);
@@ -103,13 +107,13 @@ pub fn a_script_may_outlive_its_lock(store: &Store) {
 
 /// Nothing renews then, but the script runs: the lock is its own until the end of the lease.
 pub fn a_dead_keeper_leaves_the_lease(store: &Store) {
-    let script = Script::start(store, "--ttl 3s", "read -r _; exit 7");
+    let script = Script::start(store, &format!("--ttl {}", ttl(3000)), "read -r _; exit 7");
     kill(Pid::from_raw(script.keeper.0), Signal::SIGKILL).expect("a signal to the keeper");
     eventually(SOON, "the end of the keeper", || !is_alive(script.keeper.0));
     let start = Instant::now();
     let left = store.status("X")["holders"][0]["left_ms"].as_u64().expect("a lease");
     store.redlock(&["run", "--key", "X", "--", "true"]).run().expect(75);
-    store.redlock(&["run", "--key", "X", "--wait", "20s", "-q", "--", "true"]).run().expect(0);
+    store.redlock(&["run", "--key", "X", "--wait", "60s", "-q", "--", "true"]).run().expect(0);
     // Both times are rounded to whole milliseconds.
     assert!(
         start.elapsed() + Duration::from_millis(2) >= Duration::from_millis(left),
@@ -185,7 +189,7 @@ pub fn no_stream_is_held_open(store: &Store) {
 /// A run is not asked whether its lock is given back.
 pub fn a_job_without_its_lock_is_stopped(store: &Store) {
     let job = r#""$0" release; exec sleep 60"#;
-    let lost = store.redlock(&["run", "--key", "X", "--ttl", "900ms", "--", "sh", "-c", job, PROGRAM]);
+    let lost = store.redlock(&["run", "--key", "X", "--ttl", &ttl(900), "--", "sh", "-c", job, PROGRAM]);
     let lost = lost.run().expect(79);
     assert!(lost.line().contains("it was given back with its owner token"), "{lost:?}");
 }
@@ -224,7 +228,7 @@ impl Keeper {
         let start = Instant::now();
         eventually(SOON, "a free lock", || store.status("X")["holders"][0].is_null());
         eventually(SOON, "the end of the keeper", || !is_alive(self.0));
-        assert!(start.elapsed() < SOON, "took {:?}", start.elapsed());
+        within(SOON, start);
         store.redlock(&["run", "--key", "X", "--", "true"]).run().expect(0);
     }
 }

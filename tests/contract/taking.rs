@@ -1,6 +1,8 @@
 use std::time::{Duration, Instant};
 
-use crate::harness::{Finished, Redlock, Store, await_file, children, eventually, is_alive};
+use crate::harness::{
+    Finished, Redlock, Store, await_file, children, eventually, in_ms, is_alive, slowed, ttl,
+};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_redlock");
 
@@ -44,12 +46,13 @@ pub fn a_wrong_token_changes_nothing(store: &Store) {
 }
 
 pub fn a_lease_ends_with_its_ttl(store: &Store) {
+    let ttl = slowed(1500);
     let start = Instant::now();
-    let old = acquire(store, "1500ms");
+    let old = acquire(store, &in_ms(ttl));
     store.redlock(&["run", "--key", "X", "--", "true"]).run().expect(75);
     let acquired =
-        store.redlock(&["acquire", "--key", "X", "--wait", "20s", "--ttl", "60s", "--quiet"]).run().expect(0);
-    assert!(start.elapsed() >= Duration::from_millis(1500), "too early: {:?}", start.elapsed());
+        store.redlock(&["acquire", "--key", "X", "--wait", "60s", "--ttl", "60s", "--quiet"]).run().expect(0);
+    assert!(start.elapsed() >= ttl, "too early: {:?}", start.elapsed());
     let new = acquired.stdout.trim();
     for command in ["renew", "check", "release"] {
         by_hand(store, command, &old).expect(1);
@@ -59,12 +62,14 @@ pub fn a_lease_ends_with_its_ttl(store: &Store) {
 }
 
 pub fn min_hold_outlasts_the_job(store: &Store) {
+    let min_hold = slowed(2000);
     let start = Instant::now();
-    store.redlock(&["run", "--key", "X", "--min-hold", "2s", "--", "true"]).run().expect(0);
-    assert!(start.elapsed() < Duration::from_secs(2), "the job itself is not kept waiting");
+    let run = ["run", "--key", "X", "--min-hold", &in_ms(min_hold), "--", "true"];
+    store.redlock(&run).run().expect(0);
+    assert!(start.elapsed() < min_hold, "the job itself is kept waiting");
     store.redlock(&["run", "--key", "X", "--", "true"]).run().expect(75);
-    store.redlock(&["run", "--key", "X", "--wait", "20s", "--quiet", "--", "true"]).run().expect(0);
-    assert!(start.elapsed() >= Duration::from_secs(2), "too early: {:?}", start.elapsed());
+    store.redlock(&["run", "--key", "X", "--wait", "60s", "--quiet", "--", "true"]).run().expect(0);
+    assert!(start.elapsed() >= min_hold, "too early: {:?}", start.elapsed());
 }
 
 /// The lock is nobody's then: who held it cannot keep it any longer.
@@ -97,19 +102,22 @@ pub fn a_job_may_take_its_own_lock_again_below_another(store: &Store) {
 
 /// The lease lasts as long as the job needs it, and stays with who took it.
 pub fn a_lock_taken_by_hand_may_be_taken_again(store: &Store) {
-    let script = r#"
-        eval "$("$0" acquire --key X --ttl 1s --format env)"
-        "$0" run --key X --ttl 1s -- sh -c 'sleep 2.5; "$0" run --key Y -- "$0" run --key X -- "$0" check && echo inner' "$0"
-        "$0" run --key Y --ttl 1s -- "$0" run --key X --ttl 1s -- "$0" check && "$0" release"#;
-    let done = store.reached_by(Redlock::under("sh", &["-c", script, PROGRAM])).run().expect(0);
+    let (ttl, longer) = (ttl(1000), slowed(2500).as_secs_f64());
+    let script = format!(
+        r#"
+        eval "$("$0" acquire --key X --ttl {ttl} --format env)"
+        "$0" run --key X --ttl {ttl} -- sh -c 'sleep {longer}; "$0" run --key Y -- "$0" run --key X -- "$0" check && echo inner' "$0"
+        "$0" run --key Y --ttl {ttl} -- "$0" run --key X --ttl {ttl} -- "$0" check && "$0" release"#
+    );
+    let done = store.reached_by(Redlock::under("sh", &["-c", &script, PROGRAM])).run().expect(0);
     assert_eq!((done.stdout.as_str(), done.stderr.as_str()), ("inner\n", ""));
     store.redlock(&["run", "--key", "X", "--", "true"]).run().expect(0);
 }
 
 /// Somebody else gives it back while the job runs.
 pub fn a_job_does_not_outlive_the_lock_taken_by_hand(store: &Store) {
-    let token = acquire(store, "1s");
-    let mut inner = store.redlock(&["run", "--key", "X", "--ttl", "1500ms", "--", "sleep", "60"]);
+    let token = acquire(store, &ttl(1000));
+    let mut inner = store.redlock(&["run", "--key", "X", "--ttl", &ttl(1500), "--", "sleep", "60"]);
     inner.command.env("REDLOCK_KEY", "X").env("REDLOCK_TOKEN", &token);
     let inner = inner.spawn();
     let sleeps = || children(inner.guard()).first().is_some_and(|&command| is_alive(command));
@@ -124,21 +132,13 @@ pub fn a_job_does_not_outlive_the_lock_taken_by_hand(store: &Store) {
 /// With the environment of a job, and not below its guard, as at(1) or tmux start it.
 pub fn a_job_elsewhere_does_not_outlive_the_lock(store: &Store) {
     let variables = store.folder.path("variables");
-    let job = [
-        "run",
-        "--key",
-        "X",
-        "--ttl",
-        "1500ms",
-        "--",
-        "sh",
-        "-c",
-        "env > \"$0.new\"; mv \"$0.new\" \"$0\"; cat",
-    ];
+    let ttl = ttl(1500);
+    let job =
+        ["run", "--key", "X", "--ttl", &ttl, "--", "sh", "-c", "env > \"$0.new\"; mv \"$0.new\" \"$0\"; cat"];
     let job = [&job[..], &[variables.to_str().expect("a path")]].concat();
     let outer = store.redlock(&job).open_stdin().spawn();
     await_file(&variables);
-    let mut elsewhere = store.redlock(&["run", "--key", "X", "--ttl", "1500ms", "--", "sleep", "60"]);
+    let mut elsewhere = store.redlock(&["run", "--key", "X", "--ttl", &ttl, "--", "sleep", "60"]);
     for line in std::fs::read_to_string(&variables).expect("variables").lines() {
         if let Some((name, value)) = line.split_once('=').filter(|(name, _)| name.starts_with("REDLOCK_")) {
             elsewhere.command.env(name, value);
@@ -175,6 +175,7 @@ fn by_hand(store: &Store, command: &str, token: &str) -> Finished {
 
 /// Most of the lease is for stopping the job; there is time for a renewal all the same.
 pub fn a_long_kill_after_leaves_time_to_renew(store: &Store) {
-    let args = ["run", "-k", "X", "--ttl", "3s", "--kill-after", "2200ms", "--", "sleep", "4"];
+    let (ttl, kill_after, longer) = (ttl(3000), ttl(2200), slowed(4000).as_secs_f64().to_string());
+    let args = ["run", "-k", "X", "--ttl", &ttl, "--kill-after", &kill_after, "--", "sleep", &longer];
     store.redlock(&args).run().expect(0);
 }

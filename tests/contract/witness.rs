@@ -9,7 +9,7 @@ use nix::sys::signal::Signal;
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use nix::unistd::Pid;
 
-use crate::harness::{Redlock, Rules, Running, Store, Witness, eventually, is_alive};
+use crate::harness::{Redlock, Rules, Running, Store, Witness, eventually, is_alive, is_within};
 
 const WORKERS: usize = 50;
 const ACQUISITIONS: usize = 2000;
@@ -29,7 +29,7 @@ pub fn fifty_workers_never_meet(store: &Store) {
     crowd.work(
         |_| store.redlock(&args),
         || {
-            while crowd.ends(0) < ACQUISITIONS && start.elapsed() < LIMIT {
+            while crowd.ends(0) < ACQUISITIONS && is_within(LIMIT, start) {
                 thread::sleep(Duration::from_secs(1));
                 let holder = random.bool().then(|| holder(store)).flatten();
                 kills += usize::from(crowd.kill(holder, &mut random));
@@ -111,7 +111,7 @@ fn a_crowd_keeps_the_rules(
         store.redlock(&[&lock[..], options, &["--"], &job].concat())
     };
     crowd.work(program, || {
-        while crowd.ends(0) < ACQUISITIONS && start.elapsed() < LIMIT {
+        while crowd.ends(0) < ACQUISITIONS && is_within(LIMIT, start) {
             thread::sleep(Duration::from_secs(1));
             kills += usize::from(crowd.kill(None, &mut random));
         }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::harness::{Authority, Finished, Papers, Redis, Redlock};
+use crate::harness::{Authority, Finished, Papers, Redis, Redlock, in_ms, slowed, within};
 
 /// In every URL below.
 pub const CANARY: &str = "canary";
@@ -21,7 +21,9 @@ pub fn run(url: &str) -> Call {
 }
 
 pub fn with_user(url: &str, user: &str) -> Call {
-    let redlock = Redlock::new(&["run", "-v", "-k", "X", "--connect-timeout", "1s", "--", "echo", "started"]);
+    let limit = in_ms(slowed(1000));
+    let redlock =
+        Redlock::new(&["run", "-v", "-k", "X", "--connect-timeout", &limit, "--", "echo", "started"]);
     Call { redlock: redlock.server(&logged_in(url, user)), shown: url.to_owned() }
 }
 
@@ -48,7 +50,7 @@ impl Call {
     pub fn fails(self, code: i32, words: &str) -> Finished {
         let start = Instant::now();
         let ended = self.redlock.run().expect(code);
-        assert!(start.elapsed() < Duration::from_secs(3), "took {:?}: {ended:?}", start.elapsed());
+        within(Duration::from_secs(3), start);
         let line = ended.line();
         assert!(
             line.starts_with("redlock: ") && line.contains(&self.shown) && line.contains(words),

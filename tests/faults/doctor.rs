@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::harness::{Fault, Finished, Folder, Proxy, Redis, Redlock, eventually, free_port};
+use crate::harness::{
+    Fault, Finished, Folder, Proxy, Redis, Redlock, eventually, free_port, namespaces, ttl, within,
+};
 
 /// Of a server that is fit, for a quorum as well.
 const FIT: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "always"];
@@ -229,7 +231,7 @@ fn a_ttl_too_short_for_the_link() {
     // Stopping the job takes its time, too.
     diagnose(&proxy.url(), &["--ttl", "2s", "--kill-after", "1900ms"]).expect("ttl", "bad", &["1.9s"]);
     assert!(proxy.injected() > 0);
-    diagnose(&redis.url(), &["--ttl", "500ms"]).expect("ttl", "ok", &[]);
+    diagnose(&redis.url(), &["--ttl", &ttl(500)]).expect("ttl", "ok", &[]);
     // The TTL in use may stand elsewhere.
     let folder = Folder::new();
     std::fs::write(folder.path("config.toml"), "ttl = \"50ms\"\n").expect("a configuration");
@@ -246,7 +248,7 @@ fn a_server_that_hangs() {
     let begin = Instant::now();
     let diagnosis = diagnose(&urls(&servers), &["--connect-timeout", "3s"]);
     // One after the other it were six.
-    assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
+    within(Duration::from_secs(5), begin);
     diagnosis.expect("reachable", "bad", &["no answer in time"]);
     diagnosis.expect("majority", "bad", &["1 of 3"]);
     assert_eq!(diagnosis.level("locking"), "ok");
@@ -355,6 +357,9 @@ fn a_sentinel_that_is_alone() {
 /// The disk of a local file.
 #[test]
 fn a_disk_that_is_full() {
+    if !namespaces() {
+        return;
+    }
     let folder = Folder::new();
     let script =
         "mount -t tmpfs -o size=$1 none \"$0\" && exec \"$2\" doctor --json --server \"local:$0/locks.db\"";

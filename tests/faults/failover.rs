@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::harness::{
-    Fleet, Folder, Redis, Redlock, Running, Sentinel, Store, Witness, await_file, eventually,
+    Fleet, Folder, Redis, Redlock, Running, Sentinel, Store, Witness, await_file, eventually, ttl, within,
 };
 
 /// A job in its lock, and three in line.
@@ -45,7 +45,7 @@ impl Scene {
         for other in self.others {
             other.finish().expect(0);
         }
-        assert!(end.elapsed() < Duration::from_secs(12), "the others waited for {:?}", end.elapsed());
+        within(Duration::from_secs(12), end);
         self.witness.assert_alone();
         assert_eq!(self.witness.entries(), 4, "{first:?}");
         first.stderr
@@ -223,11 +223,11 @@ fn unknown_master_and_no_sentinel() {
     sentinel.pause_sentinel(1);
     let start = Instant::now();
     run(&sentinel.url()).expect(0);
-    assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
+    within(Duration::from_secs(4), start);
     sentinel.kill_sentinels(3);
     let start = Instant::now();
     let none = run(&sentinel.url()).expect(69);
-    assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
+    within(Duration::from_secs(4), start);
     assert!(none.line().contains("no Sentinel answers") && none.stdout.is_empty(), "{none:?}");
     let url = sentinel.url().replace("redis+sentinel://", "");
     let hosts = url.split('/').next().expect("hosts");
@@ -265,7 +265,7 @@ fn sentinels_that_refuse() {
         let start = Instant::now();
         let run =
             Redlock::new(&["run", "-k", "X", "--connect-timeout", "2s", "--", "true"]).server(url).run();
-        assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+        within(Duration::from_secs(3), start);
         run
     };
     let sentinel = sentinel(&mut store);
@@ -291,7 +291,7 @@ fn a_dead_cluster() {
     let start = Instant::now();
     let run = Redlock::new(&["run", "-k", "X", "--", "true"]).server(&url).run().expect(69);
     assert!(run.line().contains(&url) && run.line().contains("none of its servers answers"), "{run:?}");
-    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+    within(Duration::from_secs(2), start);
 }
 
 #[test]
@@ -378,7 +378,7 @@ fn status_of_a_cluster_that_lacks_a_master() {
         let status = |asked: &[&str], code: i32, seen: &[&str]| {
             let start = Instant::now();
             let status = store.redlock(&[&["status", "--json"][..], asked].concat()).run().expect(code);
-            assert!(start.elapsed() < Duration::from_secs(6), "{:?}", start.elapsed());
+            within(Duration::from_secs(6), start);
             let locks: serde_json::Value = serde_json::from_str(&status.stdout).expect("JSON");
             let locks = locks.as_array().into_iter().flatten();
             let locks: Vec<&str> = locks.filter_map(|lock| lock["key"].as_str()).collect();
@@ -408,7 +408,8 @@ fn a_heal_that_no_replica_has() {
     });
     let started = store.folder.path("started");
     let job = ["sh", "-c", "echo > \"$0\"; cat", started.to_str().expect("a path")];
-    let args = [&["run", "-k", "X", "--ttl", "9s", "--replicas", "1", "--"][..], &job].concat();
+    let ttl = ttl(9000);
+    let args = [&["run", "-k", "X", "--ttl", &ttl, "--replicas", "1", "--"][..], &job].concat();
     let holder = store.redlock(&args).open_stdin().spawn();
     await_file(&started);
     replica.pause();

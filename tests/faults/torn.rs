@@ -42,7 +42,7 @@ fn request(bytes: &mut &[u8]) -> Option<()> {
 /// Ctrl-C while the take is being sent: the release does not go out behind half of it.
 #[test]
 fn nothing_follows_half_a_request() {
-    let folder = Folder::new();
+    let folder = Folder::plain();
     let socket = folder.path("socket");
     let listener = UnixListener::bind(&socket).expect("a socket");
     let keys: Vec<String> = (0..64).map(|number| format!("-k{number:x>512}")).collect();

@@ -21,7 +21,7 @@ pub struct Postgres {
 
 impl Postgres {
     pub fn start() -> Postgres {
-        let folder = Folder::new();
+        let folder = Folder::plain();
         let path = folder.path("");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).expect("a private folder");
         if geteuid().is_root() {

@@ -17,6 +17,7 @@ pub struct Redlock {
 
 impl Redlock {
     pub fn new(args: &[&str]) -> Redlock {
+        super::pace::watch();
         Redlock::under(env!("CARGO_BIN_EXE_redlock"), args)
     }
 

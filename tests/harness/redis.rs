@@ -54,7 +54,7 @@ impl Redis {
 
     /// A server whose clock is this many seconds ahead.
     pub fn with_clock(ahead: i64, args: &[&str]) -> Redis {
-        let folder = Folder::new();
+        let folder = Folder::plain();
         let preload = Some(super::clock::library(ahead, &folder));
         let args = args.iter().map(|arg| (*arg).to_owned()).collect();
         Redis::start_in(folder, Setup { program: "redis-server".into(), args, door: Door::Tcp, preload })
@@ -82,7 +82,8 @@ impl Redis {
 
     fn set_up(program: impl Into<PathBuf>, args: &[&str], door: Door) -> Redis {
         let args = args.iter().map(|arg| (*arg).to_owned()).collect();
-        Redis::start_in(Folder::new(), Setup { program: program.into(), args, door, preload: None })
+        let folder = if matches!(door, Door::Unix) { Folder::plain() } else { Folder::new() };
+        Redis::start_in(folder, Setup { program: program.into(), args, door, preload: None })
     }
 
     fn start_in(folder: Folder, setup: Setup) -> Redis {

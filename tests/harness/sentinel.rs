@@ -61,11 +61,9 @@ impl Sentinel {
             let login = login.unwrap_or_default();
             let door = match &papers {
                 Some(Papers { ca, cert, key }) => format!(
-                    "port 0\ntls-port {own}\ntls-replication yes\ntls-auth-clients no\ntls-cert-file {}\n\
-                     tls-key-file {}\ntls-ca-cert-file {}",
-                    cert.display(),
-                    key.display(),
-                    ca.display()
+                    "port 0\ntls-port {own}\ntls-replication yes\ntls-auth-clients no\ntls-cert-file {:?}\n\
+                     tls-key-file {:?}\ntls-ca-cert-file {:?}",
+                    cert, key, ca
                 ),
                 None => format!("port {own}"),
             };

@@ -86,11 +86,12 @@ pub fn they_never_meet(kind: &Kind) {
                 let job: Vec<&str> = job.iter().map(String::as_str).collect();
                 let args = [&["run", "--key", kind.key, "--wait", "2s", "--quiet", "--"][..], &job].concat();
                 while !is_over() {
+                    let start = Instant::now();
                     let ended = store.redlock(&args).run();
                     assert!([0, 75].contains(&ended.code()), "{ended:?}");
                     of_redlock.fetch_add(usize::from(ended.code() == 0), Ordering::Relaxed);
                     // Those in line hand the lock to each other; the peer, which only asks, needs a gap.
-                    thread::sleep(Duration::from_millis(fastrand::u64(..200)));
+                    thread::sleep(start.elapsed().mul_f64(10.0 * fastrand::f64()));
                 }
             });
             scope.spawn(|| {

@@ -1,0 +1,46 @@
+use std::fs::File;
+use std::io::Write;
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+use std::{env, thread};
+
+/// Whether namespaces may be made here. Without them a test returns, and tests/run says that it did not run.
+pub fn namespaces() -> bool {
+    static ALLOWED: OnceLock<bool> = OnceLock::new();
+    let unshare = ["unshare", "--mount", "--net", "--time", "--pid", "--fork", "--mount-proc", "true"];
+    *ALLOWED.get_or_init(|| succeeds(&unshare)) || not_run("namespaces")
+}
+
+/// Whether the program may be started as another user here, who reaches the folders of tests; likewise.
+pub fn other_users() -> bool {
+    static ALLOWED: OnceLock<bool> = OnceLock::new();
+    let temporary = env::temp_dir().display().to_string();
+    let reach = "test -x \"$0\" && test -x \"$1\"";
+    let setpriv = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "sh", "-c", reach];
+    let setpriv = [&setpriv[..], &[env!("CARGO_BIN_EXE_redlock"), &temporary]].concat();
+    *ALLOWED.get_or_init(|| succeeds(&setpriv)) || not_run("other users")
+}
+
+fn succeeds(command: &[&str]) -> bool {
+    let (program, args) = command.split_first().expect("a program");
+    let mut command = Command::new(program);
+    command
+        .args(args)
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
+}
+
+/// Notes the test in the file that `TESTS_NOT_RUN` names. With `TESTS_ALL_REQUIRED` it fails.
+fn not_run(lack: &str) -> bool {
+    let thread = thread::current();
+    let line = format!("{}: {} (needs {lack})", env!("CARGO_CRATE_NAME"), thread.name().unwrap_or_default());
+    assert!(env::var_os("TESTS_ALL_REQUIRED").is_none(), "{line}");
+    println!("not run: {line}");
+    if let Some(path) = env::var_os("TESTS_NOT_RUN") {
+        let file = File::options().create(true).append(true).open(path);
+        file.and_then(|mut file| file.write_all(format!("{line}\n").as_bytes())).expect("a note");
+    }
+    false
+}

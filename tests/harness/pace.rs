@@ -1,0 +1,88 @@
+//! What takes a moment on an idle machine takes longer on a busy or a slow one.
+
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, Once};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::Folder;
+
+/// A short run takes no longer than this on an idle machine, beside other tests.
+const IDLE: Duration = Duration::from_millis(60);
+/// From one measurement to the next.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// A machine that was slow this long ago may be so again.
+const RECENT: Duration = Duration::from_secs(10);
+/// A test that takes long may have met the worst of all this time.
+const LATELY: Duration = Duration::from_secs(60);
+
+/// When a short run ended, and how long it took.
+static MEASURED: Mutex<Vec<(Instant, Duration)>> = Mutex::new(Vec::new());
+
+/// Measures from now on, if nobody does so far.
+pub fn watch() {
+    static STARTED: Once = Once::new();
+    STARTED.call_once(|| {
+        // The first run may have to read the program.
+        measure();
+        MEASURED.lock().expect("what was measured").clear();
+        measure();
+        thread::spawn(|| {
+            loop {
+                thread::sleep(INTERVAL);
+                measure();
+            }
+        });
+    });
+}
+
+/// How much slower than an idle machine this one was during this time, at its worst; at least 1.
+fn pace(during: Duration) -> f64 {
+    watch();
+    let measured = MEASURED.lock().expect("what was measured");
+    let recent = measured.iter().filter(|(end, _)| end.elapsed() < during + INTERVAL).map(|(_, took)| *took);
+    let last = measured.last().map(|(end, _)| end.elapsed().saturating_sub(INTERVAL));
+    let slowest = recent.chain(last).max().unwrap_or_default();
+    (slowest.as_secs_f64() / IDLE.as_secs_f64()).max(1.0)
+}
+
+fn measure() {
+    let folder = Folder::new();
+    let store = format!("local:{}", folder.path("locks.db").display());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_redlock"));
+    command.args(["run", "-k", "pace", "-S", &store, "--", "true"]).env("HOME", "/nonexistent");
+    let start = Instant::now();
+    let _ = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    let mut measured = MEASURED.lock().expect("what was measured");
+    measured.retain(|(end, _)| end.elapsed() < LATELY);
+    measured.push((Instant::now(), start.elapsed()));
+}
+
+/// As long as this on an idle machine.
+pub fn slowed(millis: u64) -> Duration {
+    Duration::from_millis(millis).mul_f64(pace(RECENT))
+}
+
+/// A TTL for the command line: this many milliseconds on an idle machine. For leases that a test wants renewed.
+pub fn ttl(millis: u64) -> String {
+    in_ms(slowed(millis))
+}
+
+pub fn in_ms(duration: Duration) -> String {
+    format!("{}ms", duration.as_millis())
+}
+
+/// Whether something took no longer than `limit`, or what is as long on this machine.
+pub fn fits(took: Duration, limit: Duration) -> bool {
+    took < limit || took < limit.mul_f64(pace(LATELY))
+}
+
+/// Whether that time has not passed since `start`.
+pub fn is_within(limit: Duration, start: Instant) -> bool {
+    fits(start.elapsed(), limit)
+}
+
+#[track_caller]
+pub fn within(limit: Duration, start: Instant) {
+    assert!(is_within(limit, start), "took {:?}, not within {limit:?}", start.elapsed());
+}
