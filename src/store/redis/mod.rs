@@ -32,8 +32,9 @@ use redis::Value;
 pub use self::address::Address;
 pub use self::doctor::examine;
 use self::failure::Failure;
+use self::idle::go_on;
 pub use self::quorum::Quorum;
-use self::refusal::{Refusal, accepted, refusal};
+use self::refusal::{Refusal, accepted, in_short, refusal};
 use self::reply::Taken;
 use self::route::{Place, Route, Unanswered};
 use self::script::{Call, text};
@@ -77,7 +78,7 @@ impl Redis {
                 let found = self.route.query(place, redis::cmd("TYPE").arg(key.as_str()), patience)?;
                 let found = text(Some(&found));
                 if found != "string" && found != "none" {
-                    let (store, found) = (self.route.name.clone(), format!("a {found}"));
+                    let (store, found) = (self.route.name.clone(), format!("a {}", in_short(&found)));
                     return Err(StoreError::NotALock { store, key: key.clone(), found });
                 }
             }
@@ -97,6 +98,8 @@ impl Redis {
             if self.route.is_in_charge(call.place(), patience)? {
                 return Ok(reply);
             }
+            // Two that name each other do so without end.
+            go_on(patience).map_err(|failure| self.unreachable(failure))?;
         }
     }
 
