@@ -244,7 +244,7 @@ _redlock() {
                     return 0
                     ;;
                 --format)
-                    COMPREPLY=($(compgen -W "token env json github" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "token env fish json github" -- "${cur}"))
                     return 0
                     ;;
                 --token-file)

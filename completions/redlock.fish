@@ -66,7 +66,7 @@ complete -c redlock -n "__fish_redlock_using_subcommand run" -s k -l key -d 'The
 complete -c redlock -n "__fish_redlock_using_subcommand run" -s t -l ttl -d 'How long the lease lives without renewal: 500ms, 30s, 5m, 1h30m; a bare number is seconds [default: 30s]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand run" -s w -l wait -d 'Wait in line when the lock is held: for ever, or at most this long' -r
 complete -c redlock -n "__fish_redlock_using_subcommand run" -s p -l permits -d 'Take one of N permits: at most N hold the lock at once' -r
-complete -c redlock -n "__fish_redlock_using_subcommand run" -l label -d 'What others see in `status` and in wait messages [default: the command line]' -r
+complete -c redlock -n "__fish_redlock_using_subcommand run" -l label -d 'What others see in `status` and in wait messages [default: the name of the program, and of the script that it runs]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l min-hold -d 'Keep the lock at least this long after it was taken, even if it is given back sooner' -r
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l replicas -d 'Count the lock as taken only when N replicas of the Redis server have it, too [default: 0]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand run" -s E -l conflict-exit-code -d 'Exit status when the lock is held by another [default: 75]' -r
@@ -100,14 +100,15 @@ complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s k -l key -d 
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s t -l ttl -d 'How long the lease lives without renewal: 500ms, 30s, 5m, 1h30m; a bare number is seconds [default: 30s]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s w -l wait -d 'Wait in line when the lock is held: for ever, or at most this long' -r
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s p -l permits -d 'Take one of N permits: at most N hold the lock at once' -r
-complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l label -d 'What others see in `status` and in wait messages [default: the command line]' -r
+complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l label -d 'What others see in `status` and in wait messages [default: the name of the program, and of the script that it runs]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l min-hold -d 'Keep the lock at least this long after it was taken, even if it is given back sooner' -r
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l replicas -d 'Count the lock as taken only when N replicas of the Redis server have it, too [default: 0]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l while-pid -d 'Keep the lock until the process PID ends, in a script $$, or until `release`' -r
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l on-lost -d 'What happens to PID when the lock is lost [default: terminate]' -r -f -a "terminate\t'Stop it before another can hold the lock'
 continue\t'Let it run on; `run` exits with 79 in the end'"
-complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l format -d 'What to print: the owner token, `export` lines for eval, JSON, or nothing but a mask, with the lock in the environment files of GitHub Actions' -r -f -a "token\t''
+complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l format -d 'What to print: the owner token, a line that a shell evaluates (env, fish), JSON, or nothing but a mask, with the lock in the environment files of GitHub Actions' -r -f -a "token\t''
 env\t''
+fish\t''
 json\t''
 github\t''"
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l token-file -d 'Write the owner token to this file, readable by you alone, instead of printing it' -r -F

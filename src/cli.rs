@@ -128,7 +128,8 @@ pub struct LockArgs {
     /// Take one of N permits: at most N hold the lock at once
     #[arg(short, long, value_name = "N", env = "REDLOCK_PERMITS", value_parser = permits, allow_negative_numbers = true)]
     pub permits: Option<NonZeroU32>,
-    /// What others see in `status` and in wait messages [default: the command line]
+    /// What others see in `status` and in wait messages [default: the name of the program, and of the script that it
+    /// runs]
     #[arg(long, value_name = "TEXT", env = "REDLOCK_LABEL")]
     pub label: Option<String>,
     /// Keep the lock at least this long after it was taken, even if it is given back sooner
@@ -209,6 +210,10 @@ pub enum Leftovers {
 ///
 /// The lease runs until its TTL ends, `renew` extends it, or `release` ends it. With --while-pid a keeper in the
 /// background renews it until a process ends, and then gives the lock back.
+///
+/// A script takes the lock, or ends, with the line
+///
+/// eval "$(redlock acquire -k deploy --wait --format env || echo exit $?)"
 #[derive(Debug, Args)]
 pub struct AcquireArgs {
     #[command(flatten)]
@@ -219,8 +224,8 @@ pub struct AcquireArgs {
     /// What happens to PID when the lock is lost [default: terminate]
     #[arg(long, value_name = "WHAT", env = "REDLOCK_ON_LOST")]
     pub on_lost: Option<OnLost>,
-    /// What to print: the owner token, `export` lines for eval, JSON, or nothing but a mask, with the lock in the
-    /// environment files of GitHub Actions
+    /// What to print: the owner token, a line that a shell evaluates (env, fish), JSON, or nothing but a mask, with
+    /// the lock in the environment files of GitHub Actions
     #[arg(long, value_name = "FORMAT", default_value = "token")]
     pub format: Format,
     /// Write the owner token to this file, readable by you alone, instead of printing it
@@ -233,6 +238,7 @@ pub struct AcquireArgs {
 pub enum Format {
     Token,
     Env,
+    Fish,
     Json,
     Github,
 }

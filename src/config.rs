@@ -1,10 +1,9 @@
 //! Where the values of options come from, strongest first: flag, environment (both in [`crate::cli`]), the
 //! user's configuration file, the system's, the default.
 
-use std::fs;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::num::NonZeroU32;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
@@ -15,6 +14,7 @@ use thiserror::Error;
 use crate::account;
 use crate::cli::{Color, GlobalArgs, Leftovers, OnLost};
 use crate::lock::{DurationText, Ttl};
+use crate::secret::refuse_shared;
 use crate::store::{Login, Roots, ServerUrl, TlsFiles};
 
 const SYSTEM_FILE: &str = "/etc/redlock/config.toml";
@@ -275,17 +275,19 @@ impl Config {
 /// The configuration in a file; `None` when there is no such file.
 fn read(path: &Path) -> Result<Option<Config>, ConfigError> {
     let refused = |why: &str| ConfigError(format!("{}: {why}", path.display()));
-    let text = match fs::read_to_string(path) {
-        Ok(text) => text,
+    let unreadable = |error| refused(&format!("cannot be read: {error}"));
+    let mut file = match File::open(path) {
+        Ok(file) => file,
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
             return Ok(None);
         }
-        Err(error) => return Err(refused(&format!("cannot be read: {error}"))),
+        Err(error) => return Err(unreadable(error)),
     };
+    let mut text = String::new();
+    file.read_to_string(&mut text).map_err(unreadable)?;
     let config: Config = toml::from_str(&text).map_err(|error| refused(&one_line(&error, &text)))?;
-    let secret = ServerUrl::parse(&separate(&config.server)).is_ok_and(|url| url.has_password());
-    if secret && readable_by_others(path) {
-        return Err(refused("it contains a password and others can read it; chmod 600 it"));
+    if ServerUrl::parse(&separate(&config.server)).is_ok_and(|url| url.has_password()) {
+        refuse_shared(&file).map_err(|why| refused(&format!("it contains a password, and {why}")))?;
     }
     Ok(Some(config))
 }
@@ -300,16 +302,13 @@ fn one_line(error: &toml::de::Error, text: &str) -> String {
 /// The first line of a file that nobody else can read.
 fn secret(path: &Path) -> Result<String, ConfigError> {
     let refused = |why: String| ConfigError(format!("password file {}: {why}", path.display()));
-    let text = fs::read_to_string(path).map_err(|error| refused(format!("cannot be read: {error}")))?;
-    if readable_by_others(path) {
-        return Err(refused("others can read it; chmod 600 it".to_owned()));
-    }
+    let unreadable = |error| refused(format!("cannot be read: {error}"));
+    let mut file = File::open(path).map_err(unreadable)?;
+    refuse_shared(&file).map_err(refused)?;
+    let mut text = String::new();
+    file.read_to_string(&mut text).map_err(unreadable)?;
     match text.lines().next() {
         Some(line) if !line.is_empty() => Ok(line.to_owned()),
         _ => Err(refused("its first line is empty; it should be the password".to_owned())),
     }
-}
-
-fn readable_by_others(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o044 != 0)
 }

@@ -13,6 +13,7 @@ mod harmless;
 mod lock;
 mod output;
 mod process;
+mod secret;
 mod store;
 
 process::start_with!(command::execute);

@@ -7,15 +7,16 @@ use serde_json::{Value, json};
 
 use super::Outcome;
 use super::context::Context;
-use super::enclosing::lines;
+use super::enclosing::{FENCE, KEY, TOKEN, lines};
 use super::failure::{Failed, NOT_HELD, Usage, cannot};
-use super::github::Workflow;
+use super::github::{self, Workflow};
 use super::given::Given;
 use super::keeper::KeeperProcess;
 use super::owner;
 use super::taking::Taking;
 use crate::cli::{AcquireArgs, Format};
 use crate::lock::{Lease, OwnerToken, Ttl};
+use crate::output::Shell;
 use crate::process::{Signals, stdout_was_closed};
 
 /// Takes the locks and hands out their owner token.
@@ -33,6 +34,7 @@ pub fn acquire(args: AcquireArgs, given: Given, context: &Context) -> anyhow::Re
         None => None,
     };
     let mut signals = Signals::listen().map_err(cannot("listen for signals"))?;
+    target.announce(&taking.token)?;
     let mut store = context.open_store();
     let leases = match taking.take(store.as_mut(), &mut signals, keeper.as_ref().map(AsFd::as_fd), context)? {
         Ok(leases) => leases,
@@ -94,7 +96,7 @@ enum Target<'a> {
 #[derive(Clone, Copy)]
 enum Text {
     Token,
-    Exports,
+    Exports(Shell),
     Json,
 }
 
@@ -111,10 +113,19 @@ impl Target<'_> {
         }
         Ok(match args.format {
             Format::Token => Target::Stdout(Text::Token),
-            Format::Env => Target::Stdout(Text::Exports),
+            Format::Env => Target::Stdout(Text::Exports(Shell::Posix)),
+            Format::Fish => Target::Stdout(Text::Exports(Shell::Fish)),
             Format::Json => Target::Stdout(Text::Json),
             Format::Github => Target::Workflow(Workflow::of_environment()?),
         })
+    }
+
+    /// Before anything is printed that may have the token in it.
+    fn announce(&self, token: &OwnerToken) -> anyhow::Result<()> {
+        match self {
+            Target::Workflow(_) => github::mask(token),
+            Target::File(_) | Target::Stdout(_) => Ok(()),
+        }
     }
 
     fn hand_out(&self, locks: &Locks) -> anyhow::Result<()> {
@@ -132,11 +143,7 @@ fn print(text: Text, locks: &Locks) -> anyhow::Result<()> {
     let token = locks.token.expose();
     let text = match text {
         Text::Token => format!("{token}\n"),
-        Text::Exports => format!(
-            "export REDLOCK_KEY={} REDLOCK_TOKEN={token} REDLOCK_FENCE={}\n",
-            quoted(&locks.keys),
-            quoted(&locks.fences)
-        ),
+        Text::Exports(shell) => shell.export(&[(KEY, &locks.keys), (TOKEN, token), (FENCE, &locks.fences)]),
         Text::Json => json(locks).to_string() + "\n",
     };
     let mut stdout = io::stdout();
@@ -160,9 +167,4 @@ fn json(locks: &Locks) -> Value {
         all["fence"] = one["fence"].clone();
     }
     all
-}
-
-/// In single quotes, for a POSIX shell.
-fn quoted(text: &str) -> String {
-    format!("'{}'", text.replace('\'', r"'\''"))
 }

@@ -11,9 +11,9 @@ use crate::clock::BootTime;
 use crate::lock::{FencingToken, Key, Lease, Patience, Renewal, Request, Store};
 use crate::process::is_below;
 
-const KEY: &str = "REDLOCK_KEY";
-const TOKEN: &str = "REDLOCK_TOKEN";
-const FENCE: &str = "REDLOCK_FENCE";
+pub const KEY: &str = "REDLOCK_KEY";
+pub const TOKEN: &str = "REDLOCK_TOKEN";
+pub const FENCE: &str = "REDLOCK_FENCE";
 /// All the locks around a job, as JSON; the three above are the innermost ones.
 const OUTER: &str = "REDLOCK_OUTER";
 

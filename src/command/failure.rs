@@ -2,8 +2,9 @@
 
 use std::io::{self, Write};
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use thiserror::Error;
+use uuid::Uuid;
 
 use super::Outcome;
 use crate::config::ConfigError;
@@ -87,13 +88,17 @@ pub fn code(error: &anyhow::Error) -> u8 {
 }
 
 /// Help and version go to stdout; for a mistake one line says what is wrong and what would be right.
-pub fn of_arguments(error: &clap::Error) -> Outcome {
+pub fn of_arguments(mut error: clap::Error) -> Outcome {
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
         let printed = error.print();
         return match printed.and_then(|()| io::stdout().flush()) {
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => report(&of_printing(&error)),
             _ => Outcome::SUCCESS,
         };
+    }
+    let argument = error.get(ContextKind::InvalidArg).map(ToString::to_string);
+    if argument.is_some_and(|argument| argument.starts_with("--token ")) {
+        error.insert(ContextKind::InvalidValue, ContextValue::String("…".to_owned()));
     }
     let text = error.render().to_string();
     if matches!(
@@ -108,7 +113,7 @@ pub fn of_arguments(error: &clap::Error) -> Outcome {
     let (what, rest) = text.split_once("\n\n").unwrap_or((&text, ""));
     let mut line = words(what.trim_start_matches("error: "));
     for tip in rest.lines().map(str::trim).filter_map(|line| line.strip_prefix("tip: ")) {
-        line = format!("{line}; {tip}");
+        line = format!("{line}; {}", words(tip));
     }
     if error.kind() == ErrorKind::MissingRequiredArgument {
         line = format!("{line}; for example: redlock run --key KEY -- COMMAND");
@@ -117,6 +122,9 @@ pub fn of_arguments(error: &clap::Error) -> Outcome {
     Outcome::Exit(USAGE)
 }
 
+/// In one line, and without an owner token that stands in the wrong place.
 fn words(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+    let is_token = |word: &str| Uuid::try_parse(word.trim_matches('\'')).is_ok();
+    let words = text.split_whitespace().map(|word| if is_token(word) { "'…'" } else { word });
+    words.collect::<Vec<_>>().join(" ")
 }

@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use super::acquire::Locks;
 use super::failure::{Failed, NOT_HELD, Usage};
+use crate::lock::OwnerToken;
 
 /// The files from which the runner reads what a step has to say.
 pub struct Workflow {
@@ -29,22 +30,15 @@ impl Workflow {
         }
     }
 
-    /// The mask comes first, so that no log shows the token.
     pub fn tell(&self, locks: &Locks) -> anyhow::Result<()> {
         let token = locks.token.expose();
         let (keys, fences) = (&locks.keys[..], &locks.fences[..]);
         let output = [("token", token), ("fence", fences), ("key", keys)];
         let env = [("REDLOCK_KEY", keys), ("REDLOCK_TOKEN", token), ("REDLOCK_FENCE", fences)];
-        let mask = || {
-            let mut stdout = io::stdout();
-            writeln!(stdout, "::add-mask::{token}")?;
-            stdout.flush()
-        };
         let failed = |what: &str, error: io::Error| Failed {
             code: NOT_HELD,
             why: format!("cannot write to {what}: {error}; gave {} back", locks.names),
         };
-        mask().map_err(|error| failed("standard output", error))?;
         for (path, values) in [(&self.output, output), (&self.env, env)] {
             if let Some(path) = path {
                 let text: String = values.map(|(name, value)| setting(name, value)).concat();
@@ -53,6 +47,16 @@ impl Workflow {
         }
         Ok(())
     }
+}
+
+/// Keeps the token out of the log, from here on.
+pub fn mask(token: &OwnerToken) -> anyhow::Result<()> {
+    let mask = format!("::add-mask::{}\n", token.expose());
+    let mut stdout = io::stdout();
+    stdout.write_all(mask.as_bytes()).and_then(|()| stdout.flush()).map_err(|error| {
+        let why = format!("cannot write to standard output: {error}; nothing was taken");
+        Failed { code: NOT_HELD, why }.into()
+    })
 }
 
 /// A value of several lines stands between two lines that are not in it.

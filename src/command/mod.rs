@@ -12,12 +12,14 @@ mod failure;
 mod github;
 mod given;
 mod keeper;
+mod label;
 mod loss;
 mod notice;
 mod owner;
 mod release;
 mod renew;
 mod run;
+mod script;
 mod status;
 mod taking;
 mod telling;
@@ -56,15 +58,17 @@ impl Outcome {
 
 /// Reads the command line, does what it says, and ends. Never returns, as destructors would only take time.
 pub fn execute() -> ! {
-    let matches = match arguments().try_get_matches() {
-        Ok(matches) => matches,
-        // Help and tips name every subcommand.
-        Err(_) => match built().try_get_matches() {
-            Ok(matches) => matches,
-            Err(error) => failure::of_arguments(&error).end(),
-        },
+    // Help and tips name every subcommand.
+    let (outcome, shell) = match arguments().try_get_matches().or_else(|_| built().try_get_matches()) {
+        Ok(matches) => {
+            (obey(&matches).unwrap_or_else(|error| failure::report(&error)), script::shell(&matches))
+        }
+        Err(error) => (failure::of_arguments(error), script::shell_in_words()),
     };
-    obey(&matches).unwrap_or_else(|error| failure::report(&error)).end()
+    if let Some(shell) = shell {
+        script::stop_unless_taken(shell, outcome);
+    }
+    outcome.end()
 }
 
 /// What the command line may have. A variable that is empty counts as not set.

@@ -2,15 +2,17 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use nix::unistd::geteuid;
+use uuid::Uuid;
 
 use super::failure::{CONFIGURATION, Failed, Usage};
 use super::taking::in_order;
 use crate::cli::OwnerArgs;
 use crate::lock::{Key, OwnerToken};
+use crate::secret::refuse_shared;
 
 /// The keys that the arguments name, in the order in which locks are taken.
 pub fn keys(args: &OwnerArgs) -> Result<Vec<Key>, Usage> {
@@ -34,10 +36,7 @@ fn read(path: &Path) -> anyhow::Result<OwnerToken> {
     let mut text = String::new();
     let opened = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path);
     let mut file = opened.map_err(|error| refused(path, &cause(&error)))?;
-    let metadata = file.metadata().map_err(|error| refused(path, &cause(&error)))?;
-    if metadata.permissions().mode() & 0o044 != 0 {
-        return Err(refused(path, "others can read it; chmod 600 it"));
-    }
+    refuse_shared(&file).map_err(|why| refused(path, &why))?;
     (&mut file).take(4096).read_to_string(&mut text).map_err(|error| refused(path, &cause(&error)))?;
     let token = text.lines().next().unwrap_or_default();
     token.parse().map_err(|why: String| refused(path, &why))
@@ -53,23 +52,20 @@ pub fn refuse_bad_target(path: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// Writes the token to a file that only this user can read, never through a symbolic link.
+/// Puts a file with the token, which only this user can read, in the place of what is there: somebody may have that
+/// open.
 pub fn write(path: &Path, token: &OwnerToken) -> anyhow::Result<()> {
     refuse_bad_target(path)?;
-    let write = || -> std::io::Result<()> {
-        let flags = libc::O_NOFOLLOW;
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .custom_flags(flags)
-            .open(path)?;
-        // An old file may be open to others.
-        file.set_permissions(fs::Permissions::from_mode(0o600))?;
-        writeln!(file, "{}", token.expose())
+    let new = path.with_file_name(format!(".redlock-{}", Uuid::new_v4()));
+    let write = || {
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
+        writeln!(file, "{}", token.expose())?;
+        fs::rename(&new, path)
     };
-    write().map_err(|error| refused(path, &cause(&error)))
+    write().map_err(|error| {
+        let _ = fs::remove_file(&new);
+        refused(path, &cause(&error))
+    })
 }
 
 fn refused(path: &Path, why: &str) -> anyhow::Error {

@@ -9,7 +9,8 @@ use super::around::{Around, Meanwhile};
 use super::context::Context;
 use super::enclosing;
 use super::failure::{BUG, Failed, LOST, NOT_EXECUTABLE, NOT_FOUND, TIMED_OUT, UNREACHABLE, cannot};
-use super::taking::{Taking, in_words};
+use super::label;
+use super::taking::Taking;
 use super::telling::Telling;
 use super::watch::{End, Watch};
 use super::wishes::Wishes;
@@ -75,7 +76,9 @@ pub struct Plan {
 impl Plan {
     fn new(args: RunArgs, context: &Context) -> anyhow::Result<Plan> {
         let config = &context.config;
-        let mut taking = Taking::new(&args.lock, context, &in_words(&args.command))?;
+        let shell = args.shell || config.shell.unwrap_or(false);
+        let label = if shell { "sh -c".to_owned() } else { label::of_command(&args.command) };
+        let mut taking = Taking::new(&args.lock, context, &label)?;
         if let Some(code) = args.conflict_exit_code.or(config.conflict_exit_code) {
             taking.conflict_exit_code = code;
         }
@@ -83,8 +86,8 @@ impl Plan {
         taking.reserve(kill_after)?;
         let mut words = args.command.into_iter();
         let first = words.next().unwrap_or_default();
-        let name = first.to_string_lossy().into_owned();
-        let command = if args.shell || config.shell.unwrap_or(false) {
+        let name = if shell { label } else { first.to_string_lossy().into_owned() };
+        let command = if shell {
             let args = ["-c".into(), first].into_iter().chain(words);
             CommandLine { program: OsString::from("/bin/sh"), args: args.collect() }
         } else {

@@ -1,6 +1,5 @@
 //! Taking the lock, as `run` and `acquire` do it.
 
-use std::ffi::OsString;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
@@ -36,11 +35,11 @@ pub struct Taking {
 }
 
 impl Taking {
-    pub fn new(args: &LockArgs, context: &Context, command_line: &str) -> anyhow::Result<Taking> {
+    pub fn new(args: &LockArgs, context: &Context, default_label: &str) -> anyhow::Result<Taking> {
         let config = &context.config;
         let ttl = config.ttl(args.ttl);
         let min_hold = args.min_hold.or(config.min_hold).map_or(Duration::ZERO, |text| text.0);
-        let label = args.label.as_deref().or(config.label.as_deref()).unwrap_or(command_line);
+        let label = args.label.as_deref().or(config.label.as_deref()).unwrap_or(default_label);
         if min_hold >= ttl.validity() && !min_hold.is_zero() {
             // Not wrong: the keeper renews. But after a crash nothing holds the lock that long.
             context
@@ -200,11 +199,6 @@ fn kind(args: &LockArgs, config: &Config) -> Kind {
         _ if config.shared.unwrap_or(false) => Kind::Shared,
         _ => Kind::Exclusive,
     }
-}
-
-/// The command line as a person would type it, for `status`.
-pub fn in_words(command: &[OsString]) -> String {
-    command.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }
 
 fn metadata(label: &str) -> Metadata {

@@ -2,13 +2,16 @@ use serde_json::Value;
 
 use crate::harmless::is_harmful;
 
-/// A document, in lines. What a terminal would act on is written as JSON's `\u202e`: no program reads
-/// anything else there, and a person can look at it.
+/// A document, in lines. What a terminal would act on, or the runner of a CI system (see [`crate::harmless`]), is
+/// written as JSON's `\u202e`: no program reads anything else there, and a person can look at it.
 pub fn document(value: &Value) -> String {
     let mut text = String::new();
     // All that stands outside of strings is ASCII, and the lines are ours.
     for c in format!("{value:#}\n").chars() {
         match c {
+            '#' if text.ends_with(|before| matches!(before, '#' | '\u{fe00}'..='\u{fe0f}')) => {
+                text += "\\u0023"
+            }
             c if c == '\n' || !is_harmful(c) => text.push(c),
             c => {
                 let units = c

@@ -11,13 +11,16 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
-use nix::unistd::{Pid, setpgid};
+use nix::unistd::{Pid, setsid};
 
+use super::allowance::{Allowance, REST};
 use super::command::{Caller, CommandLine, Prepared};
 use super::fork::{end, fork_off};
-use super::inherited;
-use super::tree::{self, Reach, Reaped};
+use super::killing::kill_all;
+use super::parent::Parent;
+use super::tree::{self, Reaped};
 use super::wire::{Ended, Line, Order, Report, Status};
+use super::{inherited, priority};
 use crate::clock::{BootTime, Deadline};
 
 /// What becomes of the processes that outlive the command.
@@ -25,6 +28,8 @@ use crate::clock::{BootTime, Deadline};
 pub enum Leftovers {
     /// The job has ended; they run on, unguarded.
     Leave,
+    /// The same when the command exited; when a signal killed it, they are stopped.
+    LeaveUnlessKilled,
     /// The job ends with the last of them.
     Await,
     /// They are told to end, and are killed some time later.
@@ -56,15 +61,22 @@ struct Guard {
     timer: TimerFd,
     kill_after: Duration,
     leftovers: Leftovers,
-    command: Option<i32>,
-    deadline: Option<Deadline>,
+    /// The parent of the command, once that has started.
+    parent: Option<Parent>,
+    /// None for a job that may go on for ever.
+    allowance: Option<Allowance>,
+    /// The allowance is used up.
+    expired: bool,
     /// When the job is to be killed, once it was told to stop.
     kill_at: Option<Deadline>,
+    /// From when on the guard rests before that.
+    rest_at: BootTime,
+    /// There may be dead that were not seen.
+    has_dead: bool,
     /// Until when processes that outlive the command may be on their way out, too.
     settled_at: Option<Deadline>,
     /// They were not, and it was decided what becomes of them.
     settled: bool,
-    expired: bool,
     /// How the command ended. While others are awaited its pid may come back.
     status: Option<Status>,
     reported: bool,
@@ -74,10 +86,11 @@ struct Guard {
 /// what is there after this was left behind.
 const SETTLING: Duration = Duration::from_millis(50);
 
+/// How long one look at the dead may take: of those that the command left behind they may come without end.
+const REAPING: Duration = Duration::from_millis(5);
+
 impl Guard {
     fn new(line: Line, kill_after: Duration, leftovers: Leftovers) -> nix::Result<Guard> {
-        // Outside the job's group, so that the terminal's signals and stops do not touch it.
-        setpgid(Pid::from_raw(0), Pid::from_raw(0))?;
         prctl::set_name(tree::GUARD_NAME)?;
         prctl::set_child_subreaper(true)?;
         let deaths = SignalFd::with_flags(
@@ -92,12 +105,14 @@ impl Guard {
             timer,
             kill_after,
             leftovers,
-            command: None,
-            deadline: None,
+            parent: None,
+            allowance: None,
+            expired: false,
             kill_at: None,
+            rest_at: BootTime::NEVER,
+            has_dead: false,
             settled_at: None,
             settled: false,
-            expired: false,
             status: None,
             reported: false,
         })
@@ -106,11 +121,7 @@ impl Guard {
     /// Obeys redlock until it is gone, and sees to it that the job does not outlive it.
     fn watch(&mut self, mut command: io::Result<Prepared>, caller: &Caller) -> ! {
         loop {
-            let watched = |fd| PollFd::new(fd, PollFlags::POLLIN);
-            let mut fds =
-                [watched(self.line.as_fd()), watched(self.deaths.as_fd()), watched(self.timer.as_fd())];
-            let _ = poll(&mut fds, PollTimeout::NONE);
-            let [from_redlock, death, time] = fds.map(|fd| fd.any().unwrap_or(false));
+            let [from_redlock, time, death] = self.wait();
             // Time first: an extension that arrives with the end of the time is too late.
             if time {
                 let _ = self.timer.wait();
@@ -124,30 +135,65 @@ impl Guard {
                         self.line.send(&Report::TooLate);
                     }
                     Some(Order::Start { env, deadline, .. }) => {
-                        self.deadline = deadline.map(BootTime::from_nanos);
+                        if let Some(deadline) = deadline {
+                            self.allow(BootTime::from_nanos(deadline));
+                        }
                         self.start(&mut command, &env, caller);
                     }
                     Some(order) => self.obey(order, caller),
                     None => self.abandoned(),
                 }
             }
-            if death {
-                while let Ok(Some(_)) = self.deaths.read_signal() {}
-                self.reap();
+            if death || self.has_dead {
+                self.see_deaths();
             }
             self.arm_timer();
         }
     }
 
+    /// Waits for an order, the time, or a death: of the command, or of what it left behind. Returns which of them came.
+    fn wait(&self) -> [bool; 3] {
+        let parent = self.parent.as_ref().filter(|_| self.status.is_none());
+        let death = parent.map_or(self.deaths.as_fd(), Parent::as_fd);
+        let mut fds =
+            [self.line.as_fd(), self.timer.as_fd(), death].map(|fd| PollFd::new(fd, PollFlags::POLLIN));
+        let timeout = if self.has_dead { PollTimeout::ZERO } else { PollTimeout::NONE };
+        let _ = poll(&mut fds, timeout);
+        fds.map(|fd| fd.any().unwrap_or(false))
+    }
+
+    /// The job has time until then.
+    fn allow(&mut self, deadline: Deadline) {
+        if self.is_resting() {
+            priority::lower();
+            if self.status.is_some() {
+                inherited::set_ignored(libc::SIGCHLD, false);
+                self.has_dead = true;
+            }
+        }
+        if let Some(parent) = &self.parent {
+            parent.wake();
+        }
+        self.allowance = Some(Allowance::new(BootTime::now(), deadline, self.kill_after));
+    }
+
     fn start(&mut self, command: &mut io::Result<Prepared>, env: &[(String, String)], caller: &Caller) {
-        let started = match command {
+        let started = Parent::of(&mut || match command {
             Ok(command) => command.start(env, caller),
             Err(error) => Err(io::Error::from(error.kind())),
-        };
+        });
         match started {
-            Ok(pid) => {
-                self.command = Some(pid);
-                self.line.send(&Report::Started { pid });
+            Ok(parent) => {
+                // The kernel reaps, as long as the command runs.
+                inherited::set_ignored(libc::SIGCHLD, true);
+                // Outside the job's group, so that its signals and stops do not touch the guard. And in another
+                // session: otherwise a group without a parent in its session (of cron, in a container) would have one
+                // in us. With the end of the command it would become an orphan, and the kernel would send SIGHUP to all
+                // of it if one were stopped: see `kill_orphaned_pgrp` in Linux. The command has started, as it
+                // has to be in the caller's session.
+                let _ = setsid();
+                self.line.send(&Report::Started { pid: parent.command });
+                self.parent = Some(parent);
                 inherited::let_go_of_streams(false);
             }
             Err(error) => {
@@ -162,21 +208,15 @@ impl Guard {
         match order {
             Order::Start { .. } => {}
             Order::Extend { deadline } => {
-                if self.deadline.is_some() && !self.expired {
-                    self.deadline = Some(BootTime::from_nanos(deadline));
+                if self.allowance.is_some() && !self.expired {
+                    self.allow(BootTime::from_nanos(deadline));
                 }
             }
-            Order::Signal(signal) => {
-                tree::signal_all(signal, Reach::OwnJob);
-                tree::signal_all(libc::SIGCONT, Reach::OwnJob);
-            }
-            Order::SignalOutside(signal) => {
-                tree::signal_outside(caller.group, signal);
-                tree::signal_outside(caller.group, libc::SIGCONT);
-            }
+            Order::Signal(signal) => tree::signal_all(signal, self.next_kill()),
+            Order::SignalOutside(signal) => tree::signal_outside(caller.group, signal, self.next_kill()),
             Order::SignalCommand(signal) => {
-                if let (Some(pid), None) = (self.command, self.status) {
-                    tree::send(pid, signal);
+                if let (Some(parent), None) = (&self.parent, self.status) {
+                    tree::send(parent.command, signal);
                 }
             }
             Order::Stop { kill_at } => self.stop(BootTime::from_nanos(kill_at)),
@@ -184,16 +224,27 @@ impl Guard {
         }
     }
 
+    /// When the job will be killed, if its time is not extended.
+    fn next_kill(&self) -> Deadline {
+        let allowed = self.allowance.map(|allowance| allowance.kill_at());
+        self.kill_at.into_iter().chain(allowed).min().unwrap_or(Deadline::NEVER)
+    }
+
     fn check_time(&mut self) {
-        if self.command.is_none() || self.reported {
+        if self.parent.is_none() || self.reported {
             return;
         }
-        if let Some(deadline) = self.deadline
-            && !self.expired
-            && deadline.minus(self.kill_after).has_passed()
-        {
-            self.expired = true;
-            self.stop(deadline);
+        if let Some(allowance) = self.allowance.as_mut().filter(|_| !self.expired) {
+            if allowance.look_at.has_passed() {
+                allowance.note(tree::threads_of_system());
+            }
+            if allowance.stop_at().has_passed() {
+                self.expired = true;
+                self.stop(self.next_kill());
+            }
+        }
+        if self.is_resting() {
+            self.rest();
         }
         if self.kill_at.is_some_and(Deadline::has_passed) {
             self.kill();
@@ -206,10 +257,10 @@ impl Guard {
     fn settle(&mut self) {
         let Some(status) = self.status else { return };
         (self.settled_at, self.settled) = (None, true);
-        match self.leftovers {
-            Leftovers::Leave => self.report(true),
-            Leftovers::Await => self.line.send(&Report::CommandEnded(status)),
-            Leftovers::Stop => {
+        match (self.leftovers, status) {
+            (Leftovers::Leave, _) | (Leftovers::LeaveUnlessKilled, Status::Exited(_)) => self.report(true),
+            (Leftovers::Await, _) => self.line.send(&Report::CommandEnded(status)),
+            (Leftovers::Stop, _) | (Leftovers::LeaveUnlessKilled, Status::Signaled(_)) => {
                 self.line.send(&Report::CommandEnded(status));
                 self.stop(Deadline::after(self.kill_after));
             }
@@ -218,35 +269,50 @@ impl Guard {
 
     fn stop(&mut self, kill_at: Deadline) {
         self.kill_at = Some(self.kill_at.map_or(kill_at, |earlier| earlier.min(kill_at)));
-        tree::signal_all(libc::SIGTERM, Reach::OwnJob);
-        tree::signal_all(libc::SIGCONT, Reach::OwnJob);
+        self.rest_at = self.rest_at.min(kill_at.minus(REST.min(kill_at.left() / 2)));
+        tree::signal_all(libc::SIGTERM, self.next_kill());
+    }
+
+    /// Comes with a full share of the processor to the time to kill.
+    fn rest(&mut self) {
+        priority::raise();
+        inherited::set_ignored(libc::SIGCHLD, true);
     }
 
     fn kill(&mut self) {
         self.kill_at = Some(BootTime::now());
-        tree::kill_all(|pid, status| {
-            if self.command == Some(pid) {
-                self.status.get_or_insert(status);
-            }
-        });
+        self.status = self.status.or(self.parent.as_ref().and_then(Parent::status));
+        inherited::set_ignored(libc::SIGCHLD, true);
+        kill_all();
+        self.status.get_or_insert(Status::Signaled(libc::SIGKILL));
         self.report(false);
     }
 
-    fn reap(&mut self) {
-        let alive = loop {
-            match tree::reap() {
-                Reaped::Died(pid, status) if self.command == Some(pid) => {
-                    self.status.get_or_insert(status);
-                }
-                Reaped::Died(..) => {}
-                Reaped::Alive => break true,
-                Reaped::Childless => break false,
-            }
-        };
+    fn next_rest(&self) -> BootTime {
+        let allowed = self.allowance.map(|allowance| allowance.rest_at());
+        allowed.map_or(self.rest_at, |rest_at| rest_at.min(self.rest_at))
+    }
+
+    fn is_resting(&self) -> bool {
+        self.next_rest().has_passed()
+    }
+
+    /// The command has ended, or a process that it left behind.
+    fn see_deaths(&mut self) {
         if self.status.is_none() {
-            return;
+            match self.parent.as_ref().map(Parent::status) {
+                Some(Some(status)) => self.status = Some(status),
+                // Somebody killed the command's parent, and the kernel the command with it.
+                Some(None) => return self.kill(),
+                None => return,
+            }
+            // From here on the deaths of the others count.
+            inherited::set_ignored(libc::SIGCHLD, false);
         }
-        if !alive {
+        while let Ok(Some(_)) = self.deaths.read_signal() {}
+        let reaped = tree::reap(Deadline::after(REAPING), |_, _| {});
+        self.has_dead = reaped == Reaped::More;
+        if reaped == Reaped::Childless {
             self.report(false);
         } else if self.kill_at.is_none() && self.settled_at.is_none() && !self.settled {
             self.settled_at = Some(Deadline::after(SETTLING));
@@ -269,21 +335,22 @@ impl Guard {
 
     /// Redlock is gone. Before the end of the job was reported it was killed, and the job goes too.
     fn abandoned(&mut self) -> ! {
-        if self.command.is_some() && !self.reported {
+        if self.parent.is_some() && !self.reported {
             self.kill();
         }
         end()
     }
 
     fn arm_timer(&mut self) {
-        let term_at = self.deadline.map(|deadline| deadline.minus(self.kill_after));
-        let next = match self.kill_at {
-            _ if self.reported || self.command.is_none() => None,
-            // A job that was told to stop has ended when its last process has.
-            Some(kill_at) => Some(kill_at),
-            None => self.settled_at.into_iter().chain(term_at).min(),
-        };
+        let is_running = self.parent.is_some() && !self.reported;
+        let rest_at = (!self.is_resting()).then(|| self.next_rest());
+        // A job that was told to stop has ended when its last process has.
+        let or_settle = self.kill_at.or(self.settled_at);
+        let allowance = self.allowance.filter(|_| !self.expired);
+        let allowed = allowance.map(|allowance| allowance.look_at.min(allowance.stop_at()));
+        let next = [rest_at, or_settle, allowed].into_iter().flatten().min();
         // The timer of an absolute time that has passed fires at once; a time of zero disarms.
+        let next = next.filter(|at| is_running && *at != BootTime::NEVER);
         let nanos = next.map_or(0, |at| at.as_nanos().max(1));
         let at = Duration::from_nanos(nanos.min(i64::MAX as u64));
         let _ = match next {

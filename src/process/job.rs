@@ -9,6 +9,7 @@ use nix::unistd::Pid;
 
 use super::command::CommandLine;
 use super::guard::{Leftovers, fork_guard};
+use super::killing::kill_all;
 use super::signals::{Arrived, Signals};
 use super::wire::{Ended, Line, Order, Report, Status};
 use super::{inherited, tree};
@@ -126,12 +127,10 @@ impl Job {
 
     /// The guard is dead: its orphans are ours now, and none may live on unguarded.
     fn kill_without_guard(&self) -> Ended {
-        let mut end = self.command_end;
-        tree::kill_all(|pid, status| {
-            if self.command == Some(pid) {
-                end.get_or_insert(status);
-            }
-        });
+        let command = self.command.and_then(tree::reap_one);
+        inherited::set_ignored(libc::SIGCHLD, true);
+        kill_all();
+        let end = self.command_end.or(command);
         Ended { status: end.unwrap_or(Status::Signaled(libc::SIGKILL)), expired: false, leftovers: false }
     }
 }

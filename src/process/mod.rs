@@ -1,6 +1,7 @@
 //! The job: the command and every process it started, and the guard that makes sure that it dies
 //! in time; and processes that go on without us. Nothing here knows a lock: a job has a deadline, which moves.
 
+mod allowance;
 mod asked;
 mod command;
 mod daemon;
@@ -9,6 +10,9 @@ mod fork;
 mod guard;
 mod inherited;
 mod job;
+mod killing;
+mod parent;
+mod priority;
 mod signals;
 mod tree;
 mod watched;

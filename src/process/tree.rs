@@ -1,45 +1,103 @@
 //! The descendants of this process, and signals to them.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::ffi::c_int;
-use std::time::Duration;
-use std::{fs, io, thread};
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
 
 use nix::errno::Errno;
+use nix::sys::sysinfo::sysinfo;
 use nix::unistd::{Pid, getpgid};
 
 use super::wire::Status;
+use crate::clock::Deadline;
 
 /// The name of guard processes in `ps` and /proc. Not "redlock-…", so that `killall redlock` and
 /// `pkill redlock` leave the guard to do its work.
 pub const GUARD_NAME: &std::ffi::CStr = c"lock-guard";
 
-/// An error where the children of a process cannot be seen, so that none of them could be killed.
+/// An error where the processes of a job cannot be seen, so that none of them could be killed.
 pub fn check_sight() -> io::Result<()> {
-    let path = "/proc/thread-self/children";
-    let why = |error| {
-        let why = format!(
-            "cannot see the processes of a job: {path}: {error}; mount /proc, of a kernel with CONFIG_PROC_CHILDREN"
-        );
-        io::Error::other(why)
+    let cannot_see = |why: &str, remedy: &str| {
+        io::Error::other(format!("cannot see the processes of a job: {why}; {remedy}"))
     };
-    fs::read(path).map(drop).map_err(why)
+    let status = fs::read_to_string("/proc/self/status")
+        .map_err(|error| cannot_see(&format!("/proc/self/status: {error}"), "mount /proc"))?;
+    if !is_of_this_namespace(&status, std::process::id()) {
+        let why = "/proc shows the processes of another PID namespace";
+        return Err(cannot_see(why, "mount /proc in this one, as `unshare --pid --mount-proc` does"));
+    }
+    fs::read("/proc/thread-self/children").map(drop).map_err(|error| {
+        let why = format!("/proc/thread-self/children: {error}");
+        cannot_see(&why, "it takes a kernel with CONFIG_PROC_CHILDREN")
+    })
 }
 
-/// Which descendants a signal goes to.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Reach {
-    /// All of them.
-    Everything,
-    /// Not below the guard of another redlock in the job: that one passes signals on itself, and
-    /// its job would get them twice.
-    OwnJob,
+/// Whether a proc_pid_status(5) of the process `pid` comes from the /proc of its own PID namespace: one of an outer
+/// namespace numbers the process there, too.
+fn is_of_this_namespace(status: &str, pid: u32) -> bool {
+    let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
+    // A kernel without namespaces has no NSpid.
+    let pids = field("NSpid:").or_else(|| field("Pid:")).unwrap_or_default();
+    pids.split_whitespace().map(str::parse).eq([Ok(pid)])
 }
 
-/// Sends `signal` to the descendants of this process, parents first.
-pub fn signal_all(signal: c_int, reach: Reach) {
-    for pid in descendants(reach) {
-        send(pid, signal);
+/// Sends `signal` to the descendants of this process, as long as there is time until `end`, and wakes those that are
+/// stopped. Those below the guard of another redlock are left out: that one passes signals on itself, and its job
+/// would get them twice.
+pub fn signal_all(signal: c_int, end: Deadline) {
+    signal_where(signal, end, |_| true);
+}
+
+/// The same for those that are in another process group than `group`.
+pub fn signal_outside(group: Pid, signal: c_int, end: Deadline) {
+    signal_where(signal, end, |pid| getpgid(Some(Pid::from_raw(pid))).is_ok_and(|its| its != group));
+}
+
+fn signal_where(signal: c_int, end: Deadline, is_meant: impl Fn(i32) -> bool) {
+    walk(|pid, children| {
+        if is_meant(pid) {
+            send(pid, signal);
+            send(pid, libc::SIGCONT);
+        }
+        match children {
+            _ if end.has_passed() => Onward::Nowhere,
+            // A guard blocks all signals.
+            [_, ..] if is_guard(pid) => Onward::Beside,
+            _ => Onward::Below,
+        }
+    });
+}
+
+/// How many threads the whole system has, as sysinfo(2) says it in 16 bits.
+pub fn threads_of_system() -> usize {
+    sysinfo().map_or(usize::from(u16::MAX), |system| usize::from(system.process_count()))
+}
+
+/// Where a walk goes on after a process.
+enum Onward {
+    /// Also to its children.
+    Below,
+    Beside,
+    Nowhere,
+}
+
+/// Visits the descendants of this process, parents first, each with its children: when a visit kills it, they are
+/// known already.
+fn walk(mut visit: impl FnMut(i32, &[i32]) -> Onward) {
+    let mut seen = HashSet::new();
+    let mut found = VecDeque::from(children(Pid::this().as_raw()));
+    while let Some(pid) = found.pop_front() {
+        if !seen.insert(pid) {
+            continue;
+        }
+        let children = children(pid);
+        match visit(pid, &children) {
+            Onward::Below => found.extend(children),
+            Onward::Beside => {}
+            Onward::Nowhere => return,
+        }
     }
 }
 
@@ -55,15 +113,6 @@ pub fn is_below(ancestor: u32) -> bool {
     pid == ancestor
 }
 
-/// Sends `signal` to the descendants that are in another process group than `group`, as [`Reach::OwnJob`].
-pub fn signal_outside(group: Pid, signal: c_int) {
-    for pid in descendants(Reach::OwnJob) {
-        if getpgid(Some(Pid::from_raw(pid))).is_ok_and(|its| its != group) {
-            send(pid, signal);
-        }
-    }
-}
-
 /// Sends `signal` to one process; that it is gone already is no error.
 pub fn send(pid: i32, signal: c_int) {
     // SAFETY: kill takes any numbers. The pid is a child's or was just read from /proc, and a
@@ -71,77 +120,81 @@ pub fn send(pid: i32, signal: c_int) {
     unsafe { libc::kill(pid, signal) };
 }
 
-/// What [`reap`] found.
+/// What [`reap`] left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reaped {
-    Died(i32, Status),
-    /// No death to report, but there are children.
+    /// There may be more deaths to see: the time was over.
+    More,
+    /// There are children, and none of them is dead.
     Alive,
     Childless,
 }
 
-/// Waits for a child that is dead, without blocking.
-///
-/// Not by nix: its `waitpid` loses the death by a real-time signal (`Signal` has none of them).
-pub fn reap() -> Reaped {
+/// Waits for the children that are dead, without blocking and at most until `end`: those of a job that forks all the
+/// time die as fast as they are waited for.
+pub fn reap(end: Deadline, mut died: impl FnMut(i32, Status)) -> Reaped {
+    loop {
+        match wait(-1) {
+            Ok(Some((pid, status))) => died(pid, status),
+            Ok(None) => return Reaped::Alive,
+            Err(Errno::ECHILD) => return Reaped::Childless,
+            Err(_) => {}
+        }
+        if end.has_passed() {
+            return Reaped::More;
+        }
+    }
+}
+
+/// Waits for this child, if it is dead.
+pub fn reap_one(pid: i32) -> Option<Status> {
+    wait(pid).ok().flatten().map(|(_, status)| status)
+}
+
+/// waitpid(2) without blocking. Not by nix: that loses the death by a real-time signal (`Signal` has none of them).
+fn wait(pid: i32) -> Result<Option<(i32, Status)>, Errno> {
     let mut status = 0;
-    loop {
-        // SAFETY: the pointer is to a c_int that lives through the call.
-        match unsafe { libc::waitpid(-1, &mut status, libc::WNOHANG) } {
-            0 => return Reaped::Alive,
-            pid if pid > 0 && libc::WIFEXITED(status) => {
-                return Reaped::Died(pid, Status::Exited(libc::WEXITSTATUS(status)));
-            }
-            pid if pid > 0 && libc::WIFSIGNALED(status) => {
-                return Reaped::Died(pid, Status::Signaled(libc::WTERMSIG(status)));
-            }
-            -1 if Errno::last() == Errno::ECHILD => return Reaped::Childless,
-            _ => {}
+    // SAFETY: the pointer is to a c_int that lives through the call.
+    match unsafe { libc::waitpid(pid, &mut status, libc::WNOHANG) } {
+        0 => Ok(None),
+        pid if pid > 0 && libc::WIFSIGNALED(status) => {
+            Ok(Some((pid, Status::Signaled(libc::WTERMSIG(status)))))
         }
+        pid if pid > 0 => Ok(Some((pid, Status::Exited(libc::WEXITSTATUS(status))))),
+        _ => Err(Errno::last()),
     }
 }
 
-/// Kills every descendant and waits for the death of all, however often they fork: the orphans of a
-/// killed process become children of this one, which is their subreaper. `died` sees each death.
-pub fn kill_all(mut died: impl FnMut(i32, Status)) {
-    let mut pause = Duration::from_micros(100);
-    loop {
-        signal_all(libc::SIGKILL, Reach::Everything);
-        loop {
-            match reap() {
-                Reaped::Died(pid, status) => died(pid, status),
-                Reaped::Alive => break,
-                Reaped::Childless => return,
-            }
+/// The children of all threads of a process, the oldest of each first; none of one that is gone.
+pub fn children(pid: i32) -> Vec<i32> {
+    let mut pids = Vec::new();
+    let tasks = format!("/proc/{pid}/task");
+    // Two links of the folder itself, and one for each thread: most processes have one, which is not worth a list.
+    match fs::metadata(&tasks) {
+        Ok(folder) if folder.nlink() == 3 => read_children(&tasks, pid, &mut pids),
+        Ok(_) => {
+            let threads = fs::read_dir(&tasks).into_iter().flatten().flatten();
+            let threads = threads.filter_map(|thread| thread.file_name().to_str()?.parse().ok());
+            threads.for_each(|thread| read_children(&tasks, thread, &mut pids));
         }
-        // Killed but not dead yet, or not ours to kill (a set-user-ID program): look again.
-        thread::sleep(pause);
-        pause = (pause * 2).min(Duration::from_millis(20));
+        Err(_) => {}
     }
+    pids
 }
 
-fn descendants(reach: Reach) -> Vec<i32> {
-    let mut found = Vec::new();
-    let mut seen = HashSet::new();
-    let mut parents = vec![Pid::this().as_raw()];
-    while let Some(parent) = parents.pop() {
-        for child in children(parent) {
-            if !seen.insert(child) || (reach == Reach::OwnJob && is_guard(child)) {
-                continue;
+/// Reads `/proc/PID/task/TID/children`, see proc_pid_task_children(5).
+fn read_children(tasks: &str, thread: i32, pids: &mut Vec<i32>) {
+    let Ok(mut file) = File::open(format!("{tasks}/{thread}/children")) else { return };
+    let (mut chunk, mut number) = ([0; 4096], None);
+    while let Ok(length @ 1..) = file.read(&mut chunk) {
+        for byte in &chunk[..length] {
+            match byte {
+                b'0'..=b'9' => number = Some(number.unwrap_or(0) * 10 + i32::from(byte - b'0')),
+                _ => pids.extend(number.take()),
             }
-            found.push(child);
-            parents.push(child);
         }
     }
-    found
-}
-
-/// `/proc/PID/task/TID/children` for every thread, see proc_pid_task_children(5).
-fn children(pid: i32) -> Vec<i32> {
-    let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
-    let lists = tasks.flatten().filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
-    lists
-        .flat_map(|list| list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>())
-        .collect()
+    pids.extend(number);
 }
 
 fn is_guard(pid: i32) -> bool {

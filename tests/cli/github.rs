@@ -27,6 +27,25 @@ fn a_step_masks_the_token_and_hands_it_on() {
     assert!(store.status("deploy = all")["holders"][0].is_null());
 }
 
+/// Before anything else is in the log.
+#[test]
+fn a_step_that_waits_has_masked_its_token() {
+    let store = Store::local();
+    let output = store.folder.path("output");
+    let holder = store.hold("X", &[]);
+    let log = r#"exec "$0" acquire -k X --wait --format github 2>&1"#;
+    let step = store.reached_by(Redlock::under("sh", &["-c", log, env!("CARGO_BIN_EXE_redlock")]));
+    let step = step.env("GITHUB_OUTPUT", &output).spawn();
+    store.await_waiters("X", 1);
+    holder.let_go().expect(0);
+    let log = step.finish().expect(0).stdout;
+    let token = fs::read_to_string(&output).expect("the output");
+    let token = token.lines().find_map(|line| line.strip_prefix("token=")).expect("a token");
+    let (mask, rest) = log.split_once('\n').expect("a line");
+    assert_eq!(mask, format!("::add-mask::{token}"));
+    assert!(rest.contains("is held by") && !rest.contains(token), "{log}");
+}
+
 #[test]
 fn one_file_is_enough() {
     for name in ["GITHUB_OUTPUT", "GITHUB_ENV"] {

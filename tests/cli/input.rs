@@ -1,8 +1,9 @@
 //! Bad input: one line, the valid form in it, and the store is never contacted.
 
 use std::fs;
+use std::io::Read;
 use std::net::TcpListener;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::process::Command;
 
 use crate::harness::{Finished, Folder, Redlock, Store};
@@ -105,7 +106,7 @@ fn options() {
         (&["--while-pid", "2147483647"], "there is no process 2147483647"),
         (&["--on-lost", "terminate"], "--while-pid"),
         (&["--format", "github"], "GITHUB_OUTPUT"),
-        (&["--format", "xml"], "token, env, json, github"),
+        (&["--format", "xml"], "token, env, fish, json, github"),
     ];
     for (args, form) in cases {
         let args: Vec<&str> = ["acquire", "-k", "X"].iter().chain(args.iter()).copied().collect();
@@ -174,6 +175,67 @@ fn files() {
     assert!(!folder.path("target").exists());
 }
 
+/// No message has an owner token in it.
+#[test]
+fn tokens() {
+    let server = Untouched::new();
+    let redlock = |args: &[&str]| Redlock::new(args).server(&server.url());
+    for subcommand in ["check", "renew", "release"] {
+        let check = redlock(&[subcommand, "-k", "X"]).env("REDLOCK_TOKEN", "canary\u{7}");
+        server.refuses(check, &[64], "what `redlock acquire` printed");
+        let check = redlock(&[subcommand, "-k", "X", "--token", "canary\n"]);
+        server.refuses(check, &[64], "what `redlock acquire` printed");
+    }
+    server.refuses(redlock(&["break", "-k", "X", "--token=canary\n"]), &[64], "--token <TOKEN>");
+    let token = "68413f2f-8e0b-49a8-8a46-e268c50c52f7";
+    let refused = server.refuses(redlock(&["release", "-k", "X", token]), &[64], "unexpected argument");
+    assert!(!refused.stderr.contains("e268c50c52f7"), "{refused:?}");
+}
+
+/// Whether others can read a secret is asked of the file that was opened; another one may be at its path by then.
+#[test]
+fn secrets_are_looked_at_when_they_are_open() {
+    let (store, folder) = (Store::redis(), Folder::new());
+    let url = &store.url;
+    for (name, text, variable) in [
+        ("password", "canary\n".to_owned(), "REDLOCK_PASSWORD_FILE"),
+        ("config", format!("server = \"{}\"\n", url.replace("://", "://:canary@")), "REDLOCK_CONFIG"),
+    ] {
+        let (file, trace) = (folder.path(name), folder.path("trace"));
+        let write = |mode: u32| {
+            fs::write(&file, &text).expect("a file");
+            fs::set_permissions(&file, fs::Permissions::from_mode(mode)).expect("its mode");
+        };
+        let run = |program: &str, args: &[&str]| {
+            Redlock::under(program, args)
+                .env(variable, &file)
+                .env("REDLOCK_KEY", "X")
+                .env("REDLOCK_TOKEN", "T")
+        };
+        let options = ["-qq", "-e", "trace=%file", "-o", trace.to_str().expect("a path"), PROGRAM, "check"];
+        write(0o600);
+        run("strace", &options).run();
+        let calls = fs::read_to_string(&trace).expect("a trace");
+        let own = calls.lines().filter(|call| call.contains(&format!("{}\"", file.display())));
+        let own: Vec<&str> = own.collect();
+        assert!(own.len() == 1 && own[0].starts_with("open"), "{own:?}");
+        for mode in [0o640, 0o604, 0o620] {
+            write(mode);
+            let refused = run(PROGRAM, &["check"]).run().expect(78);
+            assert!(
+                refused.line().contains("chmod 600") && !refused.stderr.contains("canary"),
+                "{refused:?}"
+            );
+        }
+        write(0o600);
+        if nix::unistd::geteuid().is_root() {
+            std::os::unix::fs::chown(&file, Some(65534), None).expect("another owner");
+            let refused = run(PROGRAM, &["check"]).run().expect(78);
+            assert!(refused.line().contains("belongs to user 65534"), "{refused:?}");
+        }
+    }
+}
+
 /// Flag over environment over file.
 #[test]
 fn sources() {
@@ -214,6 +276,38 @@ fn token_files() {
         store.redlock(&args).run().expect(0);
     }
     store.redlock(&["check", "-k", "X", "--token-file", &file]).run().expect(1);
+}
+
+/// Who has opened the file that was there does not read the token.
+#[test]
+fn a_token_file_takes_the_place_of_another() {
+    let store = Store::local();
+    let folder = store.folder.path("tokens");
+    fs::create_dir(&folder).expect("a folder");
+    let (path, missing) = (folder.join("token"), folder.join("no/such/token"));
+    fs::write(&path, "before\n").expect("a file");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).expect("its mode");
+    let mut open = fs::File::open(&path).expect("the file");
+    fs::hard_link(&path, folder.join("another name")).expect("a link");
+    let acquire = |file: &std::path::Path| {
+        store.redlock(&["acquire", "-k", "X", "--token-file", file.to_str().expect("a path")]).run()
+    };
+    acquire(&path).expect(0);
+    let (old, new) = (open.metadata().expect("of the old"), fs::metadata(&path).expect("of the new"));
+    assert!(old.ino() != new.ino() && new.permissions().mode() & 0o777 == 0o600, "{old:?} {new:?}");
+    let mut read = String::new();
+    open.read_to_string(&mut read).expect("the old file");
+    assert_eq!(read, "before\n");
+    for mode in [0o640, 0o602] {
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("its mode");
+        let release = store.redlock(&["release", "-k", "X", "--token-file", path.to_str().expect("a path")]);
+        assert!(release.run().expect(78).line().contains("chmod 600"));
+    }
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("its mode");
+    store.redlock(&["release", "-k", "X", "--token-file", path.to_str().expect("a path")]).run().expect(0);
+    assert!(acquire(&missing).expect(78).line().contains("gave 'X' back"));
+    store.redlock(&["run", "-k", "X", "--", "true"]).run().expect(0);
+    assert_eq!(fs::read_dir(&folder).expect("the folder").count(), 2);
 }
 
 #[test]

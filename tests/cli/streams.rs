@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use crate::harness::{Redlock, Store, with_default_signals};
+use crate::harness::{Redlock, Store, log_command, with_default_signals};
 
 /// A shell script in which `redlock` is the program and `$R` is `redlock run -k X --`.
 fn shell(store: &Store, script: &str) -> crate::harness::Finished {
@@ -123,6 +123,23 @@ fn hostile_keys_are_harmless() {
         assert!(text.contains("safe") && text.contains("desrever"), "{text:?}");
         let harmful = text.chars().find(|c| ['\u{202e}', '\u{2066}', '\u{e0041}'].contains(c));
         assert_eq!(harmful, None, "{text:?}");
+    }
+}
+
+/// Nor do commands reach the runner of a CI system.
+#[test]
+fn a_key_is_no_command_of_a_log() {
+    let store = Store::local();
+    for key in ["::add-mask::x", " ::x::", "##[set-output name=x]y", "#\u{fe0f}#[x]"] {
+        store.redlock(&["acquire", "-k", key]).run().expect(0);
+        let table = store.redlock(&["status"]).run().expect(0).stdout;
+        let json = store.redlock(&["status", "--json", "--", key]).run().expect(0).stdout;
+        let refused = store.redlock(&["run", "-k", key, "--", "true"]).run().expect(75).stderr;
+        let read: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+        assert_eq!(read[0]["key"], key);
+        for text in [table, json, refused] {
+            assert_eq!(log_command(&text.replace('\u{fe0f}', "")), None, "{text:?}");
+        }
     }
 }
 

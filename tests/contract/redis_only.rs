@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
-use crate::harness::{Redis, Store, eventually};
+use crate::harness::{Redis, Store, eventually, log_command};
 
 #[test]
 fn scripts_may_be_flushed_at_any_time() {
@@ -116,10 +116,12 @@ fn hostile_metadata_is_harmless() {
     assert_eq!(redis.cli(&["zcard", &queue]), "1");
 
     let escape = r#"{"host":"\u001b[2J","pid":7,"user":"\u202e","label":"\u0007\n\n"}"#;
+    let log =
+        r###"{"host":"::add-mask::x","pid":7,"user":"##[a]","label":"##[set-output name=x]#\u00ad#[b]"}"###;
     let long = format!(r#"{{"host":"{0}","pid":7,"user":"{0}","label":"{0}"}}"#, "x".repeat(10_000));
     let broken =
         ["", "{", "[]", "null", "\u{1b}[2J", r#"{"host":7}"#, r#"{"pid":"x"}"#, r#"{"pid":-1,"since":1e99}"#];
-    for metadata in [escape, &long].into_iter().chain(broken) {
+    for metadata in [escape, log, &long].into_iter().chain(broken) {
         redis.cli(&["hset", &state, "metadata", metadata]);
         redis.cli(&["zadd", &queue, "9e15", &format!("a-token-of-others {metadata}")]);
         let shown = [
@@ -132,7 +134,7 @@ fn hostile_metadata_is_harmless() {
             let harmful = text
                 .chars()
                 .find(|c| (c.is_control() && *c != '\n') || ('\u{202a}'..='\u{2069}').contains(c));
-            assert_eq!(harmful, None, "{text:?}");
+            assert_eq!((harmful, log_command(&text)), (None, None), "{text:?}");
         }
         redis.cli(&["zremrangebyrank", &queue, "1", "-1"]);
     }

@@ -130,6 +130,9 @@ fn logins() {
     let open = Redis::start();
     with_user(&open.url(), "locks").fails(77, "WRONGPASS");
     run(&open.url()).fails(77, "the server has no password; leave it out");
+    // Such a server, or a proxy, repeats the command that it does not know.
+    let without_login = Redis::with(&["--rename-command", "AUTH", ""]);
+    run(&without_login.url()).fails(69, "unknown command 'AUTH'");
 }
 
 /// Who needs no password and gives one is refused. Redis carries out what came behind it all the same, as the user that

@@ -43,6 +43,11 @@ pub fn eventually(limit: Duration, what: &str, mut condition: impl FnMut() -> bo
     }
 }
 
+/// The first line in which the runner of a CI system finds a command: `##[x]`, `##vso[x]`, `::x::`.
+pub fn log_command(text: &str) -> Option<&str> {
+    text.lines().find(|line| line.contains("##") || line.trim_start().starts_with("::"))
+}
+
 /// A folder of a test's own, removed at its end.
 pub struct Folder(PathBuf);
 

@@ -88,6 +88,8 @@ const LOGIN: &str =
 /// The server's words, with what to do about them where that is not plain.
 pub fn explain(error: &ServerError) -> String {
     let details = error.details().unwrap_or_default().lines().next().unwrap_or_default();
+    // Behind "unknown command" it repeats what it was sent: the password.
+    let details = details.split(", with args beginning").next().unwrap_or(details);
     let details = in_short(details.split(" script: ").next().unwrap_or(details).trim_end_matches(','));
     let code = in_short(error.code());
     let hint = match code {

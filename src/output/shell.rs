@@ -1,0 +1,53 @@
+//! What a shell evaluates: `eval "$(redlock acquire … --format env)"`.
+
+/// The language of a shell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shell {
+    Posix,
+    Fish,
+}
+
+impl Shell {
+    /// A line that puts these variables into the environment.
+    pub fn export(self, variables: &[(&str, &str)]) -> String {
+        let assign = |(name, value): &(&str, &str)| match self {
+            Shell::Posix => format!(" {name}={}", self.quote(value)),
+            Shell::Fish => format!("set -gx {name} {};", self.quote(value)),
+        };
+        let assigned: String = variables.iter().map(assign).collect();
+        match self {
+            Shell::Posix => format!("export{assigned}\n"),
+            Shell::Fish => assigned + "\n",
+        }
+    }
+
+    /// A line that takes these variables out of the environment and ends the script, from within functions and sourced
+    /// files too, as what follows was to run with what they say.
+    ///
+    /// At a prompt it does what Ctrl-C does, so that the shell stays and the rest of its line does not run. `ksh -i FILE` is
+    /// at no prompt, which has the flag `s` (commands come from the standard input; zsh forgets it in a sourced file),
+    /// nor is `bash -i <FILE`: they would go on.
+    pub fn stop(self, variables: &[&str], code: i32) -> String {
+        let names = variables.join(" ");
+        match self {
+            // In ksh it is an error that there is nothing to unset.
+            Shell::Posix => format!(
+                "unset {names} || :; case $-${{ZSH_VERSION:+s}} in *i*s*|*s*i*) test -t 0 && kill -INT $$;; esac; exit {code}\n"
+            ),
+            Shell::Fish => format!(
+                "set -e {names}; status is-interactive; and test -t 0; and kill -INT $fish_pid; exit {code};\n"
+            ),
+        }
+    }
+
+    fn quote(self, text: &str) -> String {
+        match self {
+            Shell::Posix => format!("'{}'", text.replace('\'', r"'\''")),
+            // In quotes, but for line feeds: `eval (redlock …)` gets one argument for each line.
+            Shell::Fish => {
+                let text = text.replace('\\', r"\\").replace('\'', r"\'").replace('\n', r"'\n'");
+                format!("'{text}'")
+            }
+        }
+    }
+}
