@@ -65,7 +65,7 @@ fn names_that_are_not_found() {
             format!("ip link set lo up && mount --bind \"$0\" /etc/resolv.conf && {{ {server}; }} && \"$@\"");
         let path = resolv_conf.display().to_string();
         let program = env!("CARGO_BIN_EXE_redlock");
-        let args = ["-rmnpf", "--kill-child", "bash", "-c", &script, &path, program];
+        let args = ["-rmnpf", "--mount-proc", "--kill-child", "bash", "-c", &script, &path, program];
         let args = [&args[..], &["run", "-k", "X", "--connect-timeout", "1s", "--", "true"]].concat();
         let shown = "redis://locks.example:6379".to_owned();
         let redlock = Redlock::under("unshare", &args).server(&logged_in(&shown, ""));
