@@ -36,7 +36,8 @@ pub fn acquire(args: AcquireArgs, given: Given, context: &Context) -> anyhow::Re
     let mut signals = Signals::listen().map_err(cannot("listen for signals"))?;
     target.announce(&taking.token)?;
     let mut store = context.open_store();
-    let leases = match taking.take(store.as_mut(), &mut signals, keeper.as_ref().map(AsFd::as_fd), context)? {
+    let also: Vec<_> = keeper.iter().map(AsFd::as_fd).collect();
+    let leases = match taking.take(store.as_mut(), &mut signals, &also, context)? {
         Ok(leases) => leases,
         Err(outcome) => {
             keeper.iter().try_for_each(KeeperProcess::check)?;

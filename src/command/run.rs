@@ -8,7 +8,7 @@ use super::Outcome;
 use super::around::{Around, Meanwhile};
 use super::context::Context;
 use super::enclosing;
-use super::failure::{BUG, Failed, LOST, NOT_EXECUTABLE, NOT_FOUND, TIMED_OUT, UNREACHABLE, cannot};
+use super::failure::{Failed, LOST, NOT_EXECUTABLE, NOT_FOUND, TIMED_OUT, UNREACHABLE, cannot};
 use super::label;
 use super::taking::Taking;
 use super::telling::Telling;
@@ -18,7 +18,7 @@ use crate::cli::{Leftovers, OnLost, RunArgs};
 use crate::clock::Deadline;
 use crate::lock::{Keeper, Kept, Lease, Progress, Store};
 use crate::output::Messages;
-use crate::process::{self, CommandLine, Control, Job, NotStarted, Signals, Status};
+use crate::process::{self, CommandLine, Control, GuardLoss, Job, NotStarted, Signals, Status};
 
 /// Holds the lock while a command runs.
 pub fn run(args: RunArgs, context: &Context) -> anyhow::Result<Outcome> {
@@ -36,7 +36,7 @@ pub fn run(args: RunArgs, context: &Context) -> anyhow::Result<Outcome> {
     }
     let mut around = around?;
     plan.taking.kept_alive_by(&[std::process::id(), job.guard_pid()]);
-    let taken = match plan.take(&mut around, store.as_mut(), &mut signals, context)? {
+    let taken = match plan.take(&job, &mut around, store.as_mut(), &mut signals, context)? {
         Ok(taken) => taken,
         Err(outcome) => return Ok(outcome),
     };
@@ -70,7 +70,8 @@ pub struct Plan {
     on_lost: OnLost,
     pub timeout: Option<Duration>,
     splay: Duration,
-    pub leftovers: Leftovers,
+    /// `None` where nobody said what becomes of them.
+    pub leftovers: Option<Leftovers>,
 }
 
 impl Plan {
@@ -102,13 +103,14 @@ impl Plan {
             on_lost: args.on_lost.or(config.on_lost).unwrap_or_default(),
             timeout: args.timeout.or(config.timeout).map(|text| text.0).filter(|timeout| !timeout.is_zero()),
             splay: args.splay.or(config.splay).map_or(Duration::ZERO, |text| text.0),
-            leftovers: args.leftovers.or(config.leftovers).unwrap_or_default(),
+            leftovers: args.leftovers.or(config.leftovers),
         })
     }
 
     /// Takes what is not held around us, or says how to end.
     fn take(
         &self,
+        job: &Job,
         around: &mut Around,
         store: &mut dyn Store,
         signals: &mut Signals,
@@ -121,7 +123,8 @@ impl Plan {
         if let Some(signal) = self.splay(signals) {
             return Ok(Err(Outcome::Signal(signal)));
         }
-        let taken = self.taking.take(store, signals, meanwhile.as_ref().map(AsFd::as_fd), context)?;
+        let also: Vec<_> = meanwhile.iter().map(AsFd::as_fd).chain([job.as_fd()]).collect();
+        let taken = self.taking.take(store, signals, &also, context)?;
         match &taken {
             Ok(leases) => {
                 let until = Lease::first_deadline(leases).minus(self.taking.reserve);
@@ -133,7 +136,12 @@ impl Plan {
                 }
             }
             Err(Outcome::Signal(_)) => {}
-            Err(Outcome::Exit(_)) => meanwhile.iter().try_for_each(Meanwhile::check)?,
+            Err(Outcome::Exit(_)) => {
+                meanwhile.iter().try_for_each(Meanwhile::check)?;
+                if job.has_lost_guard() {
+                    return Err(self.not_started(NotStarted::NoGuard));
+                }
+            }
         }
         Ok(taken)
     }
@@ -151,9 +159,10 @@ impl Plan {
 
     fn prepare(&self) -> io::Result<Job> {
         let leftovers = match self.leftovers {
-            Leftovers::Release => process::Leftovers::Leave,
-            Leftovers::Wait => process::Leftovers::Await,
-            Leftovers::Kill => process::Leftovers::Stop,
+            None => process::Leftovers::LeaveUnlessKilled,
+            Some(Leftovers::Release) => process::Leftovers::Leave,
+            Some(Leftovers::Wait) => process::Leftovers::Await,
+            Some(Leftovers::Kill) => process::Leftovers::Stop,
         };
         Job::prepare(self.command.clone(), self.kill_after, leftovers)
     }
@@ -182,9 +191,10 @@ impl Plan {
                     ),
                 )
             }
-            NotStarted::NoGuard => {
-                (BUG, format!("the guard ended before it could start '{name}'; nothing was started"))
-            }
+            NotStarted::NoGuard => (
+                UNREACHABLE,
+                format!("the guard was killed before '{name}' could start; nothing was started"),
+            ),
         };
         Failed { code, why }.into()
     }
@@ -209,10 +219,14 @@ impl Plan {
     fn conclude(&self, end: &End, kept: Option<Kept>, messages: Messages) -> Outcome {
         let Plan { locks, name, taking, .. } = self;
         let (taken, ttl, leftovers) = (taking.names(), taking.ttl, end.ended.leftovers);
-        if end.guard_lost {
-            messages.error(format_args!(
+        match end.guard_lost {
+            Some(GuardLoss::Killed) => messages.error(format_args!(
                 "the guard of {locks} was killed; the job was killed too, as nothing guarded it"
-            ));
+            )),
+            Some(GuardLoss::Stopped) => messages.error(format_args!(
+                "the guard of {locks} was stopped when it had to end the job; both were killed"
+            )),
+            None => {}
         }
         let is_lost = kept == Some(Kept::Lost);
         if end.ended.expired && !is_lost {

@@ -120,13 +120,12 @@ impl Taking {
         &self,
         store: &mut dyn Store,
         signals: &mut Signals,
-        also: Option<BorrowedFd>,
+        also: &[BorrowedFd],
         context: &Context,
     ) -> anyhow::Result<Result<Vec<Lease>, Outcome>> {
         let names = self.names();
-        let either = also.map(|also| signals.or(also)).transpose();
-        let either = either.map_err(cannot("wait for two things at once"))?;
-        let interrupt = either.as_ref().map_or(signals.as_fd(), AsFd::as_fd);
+        let any = signals.or(also).map_err(cannot("wait for several things at once"))?;
+        let interrupt = any.as_fd();
         let mut display = WaitDisplay::new(context.messages);
         let taken =
             acquire(store, &self.requests, self.wait, context.attempt, self.reserve, interrupt, &mut display);

@@ -4,14 +4,14 @@ use crate::cli::Leftovers;
 use crate::clock::Deadline;
 use crate::lock::{Keeper, Progress};
 use crate::output::Messages;
-use crate::process::{Arrived, Control, Ended, Event, Job, Signals};
+use crate::process::{Arrived, Control, Ended, Event, GuardLoss, Job, Signals, Status};
 
 use super::run::Plan;
 
 /// How the job ended.
 pub struct End {
     pub ended: Ended,
-    pub guard_lost: bool,
+    pub guard_lost: Option<GuardLoss>,
     pub timed_out: bool,
     /// A signal had asked for it.
     pub told_to_end: bool,
@@ -56,7 +56,7 @@ impl Watch<'_> {
                     (self.timed_out, self.stop_at) = (true, None);
                     self.control.stop(Deadline::after(self.plan.kill_after));
                 }
-                Event::CommandEnded => self.command_ended(),
+                Event::CommandEnded(status) => self.command_ended(status),
                 Event::Ended { ended, guard_lost } => {
                     let Watch { timed_out, told_to_end, .. } = self;
                     return (End { ended, guard_lost, timed_out, told_to_end }, keeper);
@@ -90,14 +90,20 @@ impl Watch<'_> {
     }
 
     /// It left processes behind, which are waited for or stopped.
-    fn command_ended(&mut self) {
+    fn command_ended(&mut self, status: Status) {
         let Plan { leftovers, name, locks, .. } = self.plan;
         self.command_ended = true;
-        if *leftovers == Leftovers::Kill {
+        if *leftovers != Some(Leftovers::Wait) {
             // The command ended in time.
             self.stop_at = None;
         }
-        self.messages
-            .note(format_args!("'{name}' left processes behind; {locks} held until they have ended"));
+        match (leftovers, status) {
+            (None, Status::Signaled(signal)) => self.messages.warning(format_args!(
+                "'{name}' was killed by signal {signal} and left processes behind; stopping them"
+            )),
+            _ => self
+                .messages
+                .note(format_args!("'{name}' left processes behind; {locks} held until they have ended")),
+        }
     }
 }

@@ -7,7 +7,7 @@ use uuid::Uuid;
 const LONGEST: usize = 512;
 
 /// What redlock keeps beside the locks is named so.
-const RESERVED: &str = "redlock:";
+const RESERVED: &str = "redlock:{";
 
 /// The name of a lock: 1 to 512 bytes of UTF-8 without control characters.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -17,7 +17,7 @@ impl Key {
     /// A key that nobody uses, to try a store with. Its name is one that every user of redlock may write to, whatever
     /// their own keys are called, and that `status` does not show.
     pub fn scratch() -> Key {
-        Key(format!("{RESERVED}doctor:{}", Uuid::new_v4()))
+        Key(format!("{RESERVED}redlock-doctor-{}}}", Uuid::new_v4()))
     }
 
     /// As the user wrote it: what a store uses, and not fit for a terminal.

@@ -179,7 +179,7 @@ pub enum StoreError {
     #[error("{store} refuses: {why}")]
     Denied { store: String, why: String },
     /// The key holds something that is not a lock.
-    #[error("'{key}' is not a lock: {store} has {found} under that name; choose another key")]
+    #[error("'{key}' is not a lock: {store} has {found}; choose another key")]
     NotALock { store: String, key: Key, found: String },
     /// The key is in use as another kind of lock than the one asked for.
     #[error("'{key}' is in use as {}; {}", in_use(.found), how_to_join(.found))]

@@ -4,6 +4,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use uuid::Uuid;
 
+/// What a lock in Redis that is broken, given back, or held by several has instead of an owner token begins with.
+const MARKS: [&str; 4] = ["broken:", "released:", "shared:", "permits:"];
+
 /// Proof of ownership: a fresh random UUID for every acquisition.
 ///
 /// Who knows it can release the lock, so it has no `Display` and its `Debug` hides it.
@@ -31,9 +34,11 @@ impl fmt::Debug for OwnerToken {
 impl FromStr for OwnerToken {
     type Err = String;
 
-    /// Any printable text: a lock taken by another library is released with that library's token.
+    /// Any printable text: a lock taken by another library is released with that library's token. But for what the
+    /// stores write in the place of a token.
     fn from_str(text: &str) -> Result<Self, String> {
-        if text.is_empty() || text.len() > 512 || text.chars().any(char::is_control) {
+        let is_mark = MARKS.iter().any(|mark| text.starts_with(mark));
+        if is_mark || text.is_empty() || text.len() > 512 || text.chars().any(char::is_control) {
             return Err("an owner token is what `redlock acquire` printed".to_owned());
         }
         Ok(OwnerToken(text.to_owned()))

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use crate::clock::{BootTime, Deadline};
 
-/// The time that killing a small job takes on a busy machine: for the most part until the guard is scheduled.
-const MARGIN: Duration = Duration::from_millis(50);
+/// The time that killing a small job takes on a busy machine: for the most part until the guard is scheduled, beside
+/// processes that fork all the time. At most a fifth of the time of the job.
+const MARGIN: Duration = Duration::from_millis(200);
 /// For each process of the job more, of which the threads of the whole system are the upper bound: counting those of the
 /// job would take as long as killing them. Measured: up to 40 us beside two busy processes on two processors.
 const EACH: Duration = Duration::from_micros(40);
@@ -30,7 +31,7 @@ pub struct Allowance {
 impl Allowance {
     pub fn new(granted: BootTime, deadline: Deadline, kill_after: Duration) -> Allowance {
         let total = deadline.since(granted);
-        let (margin, look_at) = (MARGIN.min(total / 8), granted.plus(total / 2));
+        let (margin, look_at) = (MARGIN.min(total / 5), granted.plus(total / 2));
         Allowance { granted, deadline, kill_after, margin, look_at }
     }
 
@@ -42,7 +43,7 @@ impl Allowance {
     /// time: at least half of it is for the job, however many they are.
     pub fn note(&mut self, threads: usize) {
         let total = self.deadline.since(self.granted);
-        self.margin = MARGIN.min(total / 8) + (EACH * threads as u32).min(total * 3 / 8);
+        self.margin = (MARGIN.min(total / 5) + EACH * threads as u32).min(total / 2);
         let left = self.kill_at().left();
         self.look_at = if left > REST * 2 { BootTime::after(left / 2) } else { BootTime::NEVER };
     }

@@ -5,11 +5,13 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use libc::{SIG_DFL, SIG_IGN, c_int};
 
 static CLOSED_STREAMS: AtomicU8 = AtomicU8::new(0);
-static IGNORED_SIGPIPE: AtomicBool = AtomicBool::new(false);
+static IGNORED: [AtomicBool; 2] = [AtomicBool::new(false), AtomicBool::new(false)];
+
+/// A broken pipe and a file that may not grow (`ulimit -f`) are errors of a write, and no reason to die with a lock held.
+const ERRORS: [c_int; 2] = [libc::SIGPIPE, libc::SIGXFSZ];
 
 /// Notes what the caller gave, and changes it as Rust's runtime does: standard streams that are closed go to
-/// /dev/null, so that no other file gets their number, and a broken pipe is an error and no signal. To be called
-/// first of all.
+/// /dev/null, so that no other file gets their number, and [`ERRORS`] are no signals. To be called first of all.
 pub fn take_over() {
     for fd in 0..3 {
         // SAFETY: F_GETFD reads flags of a descriptor, open or not; open(2) takes the lowest free one, which is
@@ -24,8 +26,10 @@ pub fn take_over() {
             }
         }
     }
-    IGNORED_SIGPIPE.store(is_ignored(libc::SIGPIPE), Ordering::Relaxed);
-    set_ignored(libc::SIGPIPE, true);
+    for (signal, was_ignored) in ERRORS.into_iter().zip(&IGNORED) {
+        was_ignored.store(is_ignored(signal), Ordering::Relaxed);
+        set_ignored(signal, true);
+    }
 }
 
 /// Whether the caller left standard output closed.
@@ -48,9 +52,11 @@ pub fn set_ignored(signal: c_int, ignored: bool) {
     unsafe { libc::signal(signal, if ignored { SIG_IGN } else { SIG_DFL }) };
 }
 
-/// Gives the standard streams and SIGPIPE back as they were. For the child, between fork and exec.
+/// Gives the standard streams and the [`ERRORS`] back as they were. For the child, between fork and exec.
 pub fn restore() {
-    set_ignored(libc::SIGPIPE, IGNORED_SIGPIPE.load(Ordering::Relaxed));
+    for (signal, was_ignored) in ERRORS.into_iter().zip(&IGNORED) {
+        set_ignored(signal, was_ignored.load(Ordering::Relaxed));
+    }
     let closed = CLOSED_STREAMS.load(Ordering::Relaxed);
     for fd in (0..3).filter(|fd| closed & (1 << fd) != 0) {
         // SAFETY: these are our /dev/null; nothing between here and exec uses them.

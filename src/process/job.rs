@@ -1,10 +1,12 @@
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::wait::waitpid;
 use nix::unistd::Pid;
 
 use super::command::CommandLine;
@@ -19,24 +21,42 @@ use crate::clock::{BootTime, Deadline};
 pub struct Job {
     line: Line,
     guard: Pid,
+    kill_after: Duration,
     command: Option<i32>,
     /// How the command ended, when that was before the job's end.
     command_end: Option<Status>,
+    /// When the guard has to stop the job, in nanoseconds on the boot clock.
+    stop_at: Arc<AtomicU64>,
+    /// From then on: when to look at the guard, and whether it was found stopped before.
+    look_at: BootTime,
+    was_stopped: bool,
 }
 
 /// What happened next.
 #[derive(Debug)]
 pub enum Event {
     Signal(Arrived),
-    /// The command ended and left processes behind, which are being awaited or stopped.
-    CommandEnded,
-    /// The job's end. With `guard_lost` the guard was killed, and redlock killed the job.
+    /// The command ended so and left processes behind, which are being awaited or stopped.
+    CommandEnded(Status),
+    /// The job's end. Where the guard was lost, redlock killed the job.
     Ended {
         ended: Ended,
-        guard_lost: bool,
+        guard_lost: Option<GuardLoss>,
     },
     TimeUp,
 }
+
+/// What became of a guard that could not end the job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GuardLoss {
+    /// Somebody killed it.
+    Killed,
+    /// Somebody stopped it, again and again.
+    Stopped,
+}
+
+/// Between two looks at a guard that has to stop the job now.
+const LOOK: Duration = Duration::from_millis(10);
 
 /// Why the command did not start.
 #[derive(Debug)]
@@ -57,11 +77,25 @@ impl Job {
     /// `kill_after` is the time between SIGTERM and SIGKILL when the deadline comes near, and for leftovers.
     pub fn prepare(command: CommandLine, kill_after: Duration, leftovers: Leftovers) -> io::Result<Job> {
         let (guard, line) = fork_guard(command, kill_after, leftovers)?;
-        Ok(Job { line, guard, command: None, command_end: None })
+        Ok(Job {
+            line,
+            guard,
+            kill_after,
+            command: None,
+            command_end: None,
+            stop_at: Arc::new(AtomicU64::new(u64::MAX)),
+            look_at: BootTime::from_nanos(0),
+            was_stopped: false,
+        })
     }
 
     pub fn guard_pid(&self) -> u32 {
         self.guard.as_raw() as u32
+    }
+
+    /// Whether the guard was killed before the start of the command.
+    pub fn has_lost_guard(&self) -> bool {
+        poll(&mut [PollFd::new(self.as_fd(), PollFlags::POLLIN)], PollTimeout::ZERO) == Ok(1)
     }
 
     /// Starts the command, or nothing after `start_by`. All of the job is dead at `deadline`, unless that is
@@ -72,6 +106,9 @@ impl Job {
         start_by: Deadline,
         deadline: Option<Deadline>,
     ) -> Result<(), NotStarted> {
+        if let Some(deadline) = deadline {
+            self.stop_at.store(deadline.minus(self.kill_after).as_nanos(), Ordering::Relaxed);
+        }
         let deadline = deadline.map(BootTime::as_nanos);
         let order = Order::Start { env, start_by: start_by.as_nanos(), deadline };
         if self.line.send_long(&order) == Err(Errno::EMSGSIZE) {
@@ -94,7 +131,13 @@ impl Job {
 
     /// A handle for telling the guard from another thread.
     pub fn control(&self) -> io::Result<Control> {
-        Ok(Control(Arc::new(self.line.try_clone()?)))
+        let line = Arc::new(self.line.try_clone()?);
+        Ok(Control {
+            line,
+            guard: self.guard,
+            kill_after: self.kill_after,
+            stop_at: Arc::clone(&self.stop_at),
+        })
     }
 
     /// Waits for a signal, the job's end, or `until`.
@@ -103,29 +146,57 @@ impl Job {
             if let Some(arrived) = signals.next() {
                 return Event::Signal(arrived);
             }
-            let timeout = match until {
-                Some(until) if until.has_passed() => return Event::TimeUp,
-                Some(until) => until.poll_timeout(),
-                None => PollTimeout::NONE,
-            };
+            if let Some(guard_lost) = self.look_at_guard() {
+                return Event::Ended { ended: self.kill_without_guard(), guard_lost: Some(guard_lost) };
+            }
+            if until.is_some_and(Deadline::has_passed) {
+                return Event::TimeUp;
+            }
+            let next = until.into_iter().chain(self.next_look()).min();
+            let timeout = next.map_or(PollTimeout::NONE, Deadline::poll_timeout);
             let watched = |fd| PollFd::new(fd, PollFlags::POLLIN);
             let mut fds = [watched(signals.as_fd()), watched(self.line.as_fd())];
             let _ = poll(&mut fds, timeout);
             if fds[1].any().unwrap_or(false) {
                 match self.line.receive() {
-                    Some(Report::Ended(ended)) => return Event::Ended { ended, guard_lost: false },
+                    Some(Report::Ended(ended)) => return Event::Ended { ended, guard_lost: None },
                     Some(Report::CommandEnded(status)) => {
                         self.command_end = Some(status);
-                        return Event::CommandEnded;
+                        return Event::CommandEnded(status);
                     }
                     Some(_) => {}
-                    None => return Event::Ended { ended: self.kill_without_guard(), guard_lost: true },
+                    None => {
+                        let guard_lost = Some(GuardLoss::Killed);
+                        return Event::Ended { ended: self.kill_without_guard(), guard_lost };
+                    }
                 }
             }
         }
     }
 
-    /// The guard is dead: its orphans are ours now, and none may live on unguarded.
+    fn next_look(&self) -> Option<BootTime> {
+        let stop_at = self.stop_at.load(Ordering::Relaxed);
+        (stop_at != u64::MAX).then(|| self.look_at.max(BootTime::from_nanos(stop_at)))
+    }
+
+    /// A guard that has to stop the job and is stopped itself is woken, and given up when it is stopped again.
+    fn look_at_guard(&mut self) -> Option<GuardLoss> {
+        if !self.next_look().is_some_and(Deadline::has_passed) {
+            return None;
+        }
+        self.look_at = BootTime::after(LOOK);
+        let is_stopped = tree::is_stopped(self.guard.as_raw());
+        if is_stopped && self.was_stopped {
+            return Some(GuardLoss::Stopped);
+        }
+        if is_stopped {
+            tree::send(self.guard.as_raw(), libc::SIGCONT);
+        }
+        self.was_stopped |= is_stopped;
+        None
+    }
+
+    /// The guard is dead, or is killed with the job. Its orphans are ours now, and none may live on unguarded.
     fn kill_without_guard(&self) -> Ended {
         let command = self.command.and_then(tree::reap_one);
         inherited::set_ignored(libc::SIGCHLD, true);
@@ -135,37 +206,68 @@ impl Job {
     }
 }
 
-/// Tells the guard what to do with the job.
+impl Drop for Job {
+    /// The guard has nothing to do any more. Where the first process of a container waits for its own children only, it
+    /// would stay a zombie.
+    fn drop(&mut self) {
+        tree::send(self.guard.as_raw(), libc::SIGKILL);
+        let _ = waitpid(self.guard, None);
+    }
+}
+
+impl AsFd for Job {
+    /// Readable before the start of the command when the guard is gone.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.line.as_fd()
+    }
+}
+
+/// Tells the guard what to do with the job. An order wakes a guard that somebody stopped.
 #[derive(Clone, Debug)]
-pub struct Control(Arc<Line>);
+pub struct Control {
+    line: Arc<Line>,
+    guard: Pid,
+    kill_after: Duration,
+    stop_at: Arc<AtomicU64>,
+}
 
 impl Control {
     /// Moves the deadline.
     pub fn extend(&self, deadline: Deadline) {
-        self.0.offer(&Order::Extend { deadline: deadline.as_nanos() });
+        self.stop_at.store(deadline.minus(self.kill_after).as_nanos(), Ordering::Relaxed);
+        self.order(&Order::Extend { deadline: deadline.as_nanos() });
     }
 
     /// Passes a signal to the whole job, and wakes what is stopped.
     pub fn signal(&self, signal: i32) {
-        self.0.send(&Order::Signal(signal));
+        self.order(&Order::Signal(signal));
     }
 
     /// Passes a signal to what left the caller's process group, and wakes what is stopped of it.
     pub fn signal_outside(&self, signal: i32) {
-        self.0.send(&Order::SignalOutside(signal));
+        self.order(&Order::SignalOutside(signal));
     }
 
     /// Passes a signal to the command alone.
     pub fn signal_command(&self, signal: i32) {
-        self.0.send(&Order::SignalCommand(signal));
+        self.order(&Order::SignalCommand(signal));
     }
 
     /// Ends the whole job: SIGTERM now, SIGKILL at `kill_at`.
     pub fn stop(&self, kill_at: Deadline) {
-        self.0.send(&Order::Stop { kill_at: kill_at.as_nanos() });
+        self.stop_at.store(BootTime::now().as_nanos(), Ordering::Relaxed);
+        self.order(&Order::Stop { kill_at: kill_at.as_nanos() });
     }
 
     pub fn kill(&self) {
-        self.0.send(&Order::Kill);
+        self.stop_at.store(BootTime::now().as_nanos(), Ordering::Relaxed);
+        self.order(&Order::Kill);
+    }
+
+    /// An order that a guard has no room for is lost: it has been stopped for long, and the end of the job is ours when it
+    /// is due.
+    fn order(&self, order: &Order) {
+        self.line.offer(order);
+        tree::send(self.guard.as_raw(), libc::SIGCONT);
     }
 }

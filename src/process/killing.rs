@@ -1,6 +1,6 @@
 //! The end of a job: every descendant of this process is killed, however many they are and however fast they fork.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::thread;
 use std::time::Duration;
 
@@ -8,69 +8,62 @@ use super::priority;
 use super::tree::{self, Reaped, children, send};
 use crate::clock::Deadline;
 
-/// For one look at the dead while there is more to kill, and when there is not.
-const REAPING: (Duration, Duration) = (Duration::from_micros(300), Duration::from_millis(5));
-/// Between two passes that find nothing new: at first and at most.
+/// For one look at the dead.
+const REAPING: Duration = Duration::from_millis(5);
+/// Between two looks that find nothing new: at first and at most.
 const PAUSE: (Duration, Duration) = (Duration::from_micros(100), Duration::from_millis(20));
+/// Of so many that were killed the children are looked for, before our own children are looked at again: then of twice
+/// as many, and so on.
+const BATCH: usize = 8;
 /// So many that die at once would compete with us for the processor.
 const MANY: usize = 64;
 
 /// Kills every descendant and waits for the death of all: the orphans of a killed process become children of this
-/// one, which is their subreaper. SIGCHLD is to be ignored, so that the kernel reaps: see [`Reaped`].
+/// one, which is their subreaper. SIGCHLD is to be ignored, so that the kernel reaps.
 ///
 /// A process with a pending SIGKILL runs no more of its own code, and forks no more. So each is killed as soon as it
-/// is seen, and only then are its children looked for.
+/// is seen. Only then its children are looked for, as that takes longer; in a job that forks all the time they come to
+/// us meanwhile.
 pub fn kill_all() {
     let mut killed = HashSet::new();
-    let mut pause = PAUSE.0;
+    let mut parents = VecDeque::new();
+    let (mut batch, mut pause) = (BATCH, PAUSE.0);
+    priority::raise();
     loop {
-        let seen = kill_once(&killed);
-        let found = !seen.is_subset(&killed);
-        killed = seen;
-        let patience = if found { REAPING.0 } else { REAPING.1 };
-        match tree::reap(Deadline::after(patience), |_, _| {}) {
-            Reaped::Childless => break,
-            _ if found => pause = PAUSE.0,
+        let ours = children(std::process::id() as i32);
+        kill_new(&ours, &mut killed, &mut parents);
+        if !parents.is_empty() {
+            for parent in parents.drain(..batch.min(parents.len())).collect::<Vec<_>>() {
+                kill_new(&children(parent), &mut killed, &mut parents);
+            }
+            (batch, pause) = (batch * 2, PAUSE.0);
+            continue;
+        }
+        // Nothing new: what is left is dying, or not ours to kill (a set-user-ID program). It has the processor now. An
+        // older kill does not count, as pids are used again.
+        priority::lower();
+        (killed, batch) = (ours.into_iter().collect(), BATCH);
+        match tree::reap(Deadline::after(REAPING), |_, _| {}) {
+            Reaped::Childless => return,
             Reaped::More => {}
             Reaped::Alive => {
-                // Killed but not dead yet, or not ours to kill (a set-user-ID program): look again.
-                priority::lower();
                 thread::sleep(pause);
                 pause = (pause * 2).min(PAUSE.1);
             }
         }
     }
-    priority::lower();
 }
 
-/// One pass over the tree, a generation at a time. Kills those that were not `killed` in the pass before; an earlier
-/// one does not count, as pids are used again. Returns all that it saw.
-fn kill_once(killed: &HashSet<i32>) -> HashSet<i32> {
-    let mut seen = HashSet::new();
-    let mut parents = vec![std::process::id() as i32];
-    while !parents.is_empty() {
-        let mut found = Vec::new();
-        for parent in parents {
-            let mut children = children(parent);
-            children.retain(|pid| seen.insert(*pid) && !killed.contains(pid));
-            // The youngest is the least likely to have exited meanwhile.
-            children.reverse();
-            kill_each(&children);
-            found.append(&mut children);
+/// Kills those of the processes that were not killed before, and notes them as parents.
+fn kill_new(pids: &[i32], killed: &mut HashSet<i32>, parents: &mut VecDeque<i32>) {
+    // The youngest is the least likely to have exited meanwhile.
+    for &pid in pids.iter().rev() {
+        if killed.insert(pid) {
+            if pids.len() > MANY {
+                priority::yield_to_others(pid);
+            }
+            send(pid, libc::SIGKILL);
+            parents.push_back(pid);
         }
-        if !found.is_empty() {
-            priority::raise();
-        }
-        parents = found;
-    }
-    seen
-}
-
-fn kill_each(pids: &[i32]) {
-    for &pid in pids {
-        if pids.len() > MANY {
-            priority::yield_to_others(pid);
-        }
-        send(pid, libc::SIGKILL);
     }
 }

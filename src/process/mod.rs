@@ -24,7 +24,7 @@ pub use daemon::detach;
 pub(crate) use entry::start_with;
 pub use guard::Leftovers;
 pub use inherited::{forbid_core_dumps, stdout_was_closed, take_over};
-pub use job::{Control, Event, Job, NotStarted};
+pub use job::{Control, Event, GuardLoss, Job, NotStarted};
 pub use signals::{Arrived, Signals, die_of};
 pub use tree::is_below;
 pub use watched::Watched;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use nix::poll::{PollFd, PollFlags, poll};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 use nix::sys::resource::{Resource, setrlimit};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::consts::{SIGALRM, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGXCPU};
 use signal_hook::iterator::backend::SignalDelivery;
 use signal_hook::iterator::exfiltrator::WithOrigin;
 use signal_hook::low_level::siginfo::{Cause, Origin};
@@ -16,8 +16,9 @@ use signal_hook::low_level::siginfo::{Cause, Origin};
 use super::inherited::is_ignored;
 use crate::clock::{BootTime, Deadline};
 
-/// The signals that redlock handles. Those that the caller ignored stay ignored (nohup, `&`).
-const HANDLED: [c_int; 6] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
+/// The signals that redlock handles. Those that the caller ignored stay ignored (nohup, `&`). An alarm is inherited through
+/// exec (alarm(2)): wrappers of cron jobs limit a job with it.
+const HANDLED: [c_int; 8] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM, SIGXCPU];
 
 /// The signals that arrive at redlock.
 pub struct Signals {
@@ -51,12 +52,13 @@ impl Signals {
         Ok(Signals { delivery, arrived: VecDeque::new(), last: None })
     }
 
-    /// A descriptor that is readable when a signal has come or `other` is readable.
-    pub fn or(&self, other: BorrowedFd) -> io::Result<OwnedFd> {
-        let either = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
-        either.add(self, EpollEvent::new(EpollFlags::EPOLLIN, 0))?;
-        either.add(other, EpollEvent::new(EpollFlags::EPOLLIN, 1))?;
-        Ok(either.0)
+    /// A descriptor that is readable when a signal has come or one of the `others` is readable.
+    pub fn or(&self, others: &[BorrowedFd]) -> io::Result<OwnedFd> {
+        let any = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
+        for fd in [self.as_fd()].iter().chain(others) {
+            any.add(fd, EpollEvent::new(EpollFlags::EPOLLIN, 0))?;
+        }
+        Ok(any.0)
     }
 
     /// Waits for a signal, at most until `end`.
@@ -76,7 +78,8 @@ impl Signals {
             let before = self.last.filter(|(_, at)| now.since(*at) < ONE_WISH);
             let arrived = Arrived {
                 signal: origin.signal,
-                from_terminal: origin.cause == Cause::Kernel,
+                from_terminal: origin.cause == Cause::Kernel
+                    && matches!(origin.signal, SIGHUP | SIGINT | SIGQUIT),
                 is_same_wish: before.is_some(),
             };
             if arrived.is_for_the_command() {

@@ -105,12 +105,21 @@ fn walk(mut visit: impl FnMut(i32, &[i32]) -> Onward) {
 pub fn is_below(ancestor: u32) -> bool {
     let mut pid = std::process::id();
     while pid > 1 && pid != ancestor {
-        // The fourth field of proc_pid_stat(5); the second, in parentheses, may contain anything.
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        let parent = stat.rsplit_once(") ").and_then(|(_, fields)| fields.split(' ').nth(1)?.parse().ok());
+        let parent = stat(pid as i32).and_then(|fields| fields.split(' ').nth(1)?.parse().ok());
         pid = parent.unwrap_or(0);
     }
     pid == ancestor
+}
+
+/// Whether a child of this process is stopped, by a signal or a debugger.
+pub fn is_stopped(pid: i32) -> bool {
+    stat(pid).is_some_and(|stat| stat.starts_with(['T', 't']))
+}
+
+/// The fields of proc_pid_stat(5) from the third on; the second, in parentheses, may contain anything.
+fn stat(pid: i32) -> Option<String> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(") ").map(|(_, fields)| fields.to_owned())
 }
 
 /// Sends `signal` to one process; that it is gone already is no error.

@@ -1,5 +1,7 @@
 //! `doctor` on stores that are as they should be, or that show little of themselves.
 
+use std::os::unix::fs::PermissionsExt;
+
 use serde_json::Value;
 
 use crate::harness::{Finished, Redis, Redlock, Store};
@@ -119,10 +121,12 @@ fn a_login_that_is_refused() {
 #[test]
 fn a_file() {
     let store = Store::local();
+    std::fs::set_permissions(store.folder.path(""), PermissionsExt::from_mode(0o755)).expect("its mode");
     let output = store.redlock(&["doctor", "--json"]).run().expect(0);
     let found = found(&output);
     let checks = levels(&found);
-    assert_eq!(checks, [("disk", "ok"), ("space", "ok"), ("locking", "ok"), ("ttl", "ok")], "{output:?}");
+    let expected = ["disk", "space", "locking", "ttl", "sharing"].map(|check| (check, "ok"));
+    assert_eq!(checks, expected, "{output:?}");
     let database = rusqlite::Connection::open(store.folder.path("locks.db")).expect("the file");
     for table in ["lock", "holder", "waiter"] {
         let query = format!("SELECT count(*) FROM {table}");
@@ -136,6 +140,7 @@ fn a_file_that_cannot_be_one() {
     let store = Store::local();
     let text = store.folder.path("text");
     std::fs::write(&text, "something else").expect("a file");
+    std::fs::set_permissions(&text, PermissionsExt::from_mode(0o600)).expect("its mode");
     for (path, why) in [(store.folder.path(""), "directory"), (text, "holds something else")] {
         let url = format!("local:{}", path.display());
         let output = Redlock::new(&["doctor", "--json"]).server(&url).run().expect(1);

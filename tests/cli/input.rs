@@ -69,7 +69,7 @@ fn options() {
         (&["-k", "", "--", "true"], "1 to 512 bytes"),
         (&["-k", "a\nb", "--", "true"], "without control characters"),
         (&["-k", &long, "--", "true"], "1 to 512 bytes"),
-        (&["-k", "redlock:x", "--", "true"], "choose another"),
+        (&["-k", "redlock:{x}", "--", "true"], "choose another"),
         (&["-k", "X", "--ttl", "0", "--", "true"], "500ms, 30s"),
         (&["-k", "X", "--ttl=-1", "--", "true"], "500ms, 30s"),
         (&["-k", "X", "--permits", "0", "--", "true"], "1 or more"),
@@ -261,6 +261,18 @@ fn sources() {
     assert!(waited.stderr.contains("in vain"), "{waited:?}");
     let at_once = store.redlock(&["acquire", "-k", "file", "--config", &file, "--no-wait"]).run().expect(75);
     assert!(!at_once.stderr.contains("in vain"), "{at_once:?}");
+}
+
+/// Words that stores write in the place of an owner token.
+#[test]
+fn words_that_are_no_tokens() {
+    let server = Untouched::new();
+    for token in ["shared:", "permits:2", "broken:x", "released:x"] {
+        for command in [&["release"][..], &["renew"], &["check"], &["break", "--yes"]] {
+            let args = [command, &["-k", "X", "--token", token]].concat();
+            server.refuses(Redlock::new(&args).server(&server.url()), &[64], "redlock acquire");
+        }
+    }
 }
 
 #[test]

@@ -24,6 +24,8 @@ fn odd() -> Vec<String> {
         "--key",
         "\\",
         "NULL",
+        // pottery's name for its lock X.
+        "redlock:X",
     ];
     odd.iter().map(|key| (*key).to_owned()).chain(["x".repeat(512)]).collect()
 }

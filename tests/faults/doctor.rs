@@ -189,15 +189,19 @@ fn a_permission_that_is_missing() {
     };
     allow(&[]).expect("permissions", "ok", &[]);
     let commands = "evalsha eval get set del pexpire pttl hget hgetall hset hmget hsetnx hdel time zadd zrem \
-                    zrange zrank zcard zpopmin publish subscribe type scan";
+                    zrange zrank zcard lpush blpop publish subscribe type scan";
     for command in commands.split_whitespace() {
         let diagnosis = allow(&[&format!("-{command}")]);
         let advice = format!("ACL SETUSER locks +{command}\"");
         diagnosis.expect("permissions", "bad", &[&advice]);
     }
     allow(&["-zadd", "-publish"]).expect("permissions", "bad", &["SETUSER locks +zadd +publish"]);
-    allow(&["resetkeys", "~other:*"]).expect("permissions", "bad", &["SETUSER locks ~redlock:*"]);
-    allow(&["resetchannels"]).expect("permissions", "bad", &["SETUSER locks &redlock:*"]);
+    allow(&["resetkeys", "~other:*"]).expect(
+        "permissions",
+        "bad",
+        &["SETUSER locks ~redlock:{redlock-doctor-*"],
+    );
+    allow(&["resetchannels"]).expect("permissions", "bad", &["SETUSER locks &redlock:{redlock-doctor-*"]);
     redis.cli(&["acl", "setuser", "locks", "-@all"]);
     eventually(Duration::from_secs(20), "what was tried without DEL is gone", || {
         redis.cli(&["dbsize"]) == "0"

@@ -142,7 +142,9 @@ fn sentinel_old_master_does_not_count() {
     old.resume();
     assert!(old.cli(&["role"]).starts_with("master"), "it was told at once");
     old.cli(&["del", "X"]);
-    old.cli(&["hset", "redlock:{X}:state:X", "until", "0"]);
+    let lease = old.cli(&["get", "redlock:{X}:lease:X"]);
+    let (_, rest) = lease.split_once(' ').expect("a lease");
+    old.cli(&["set", "redlock:{X}:lease:X", &format!("0 {rest}")]);
     for waiter in old.cli(&["pubsub", "channels", "redlock:*"]).lines() {
         old.cli(&["publish", waiter, "ask"]);
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, PermissionsExt, chown};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -21,6 +21,7 @@ fn damaged() {
     let folder = Folder::new();
     fs::write(folder.path("file"), "this is no database, and longer than a header has to be: ".repeat(20))
         .expect("a file");
+    fs::set_permissions(folder.path("file"), fs::Permissions::from_mode(0o600)).expect("its mode");
     let run = run_on(&folder.path("file")).expect(78);
     assert!(run.line().contains("damaged or holds something else") && run.stdout.is_empty(), "{run:?}");
 }
@@ -52,7 +53,8 @@ fn forbidden() {
     let folder = Folder::new();
     let path = folder.path("locks.db");
     run_on(&path).expect(0);
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o444)).expect("its mode");
+    chown(&path, None, Some(65534)).expect("its group");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o440)).expect("its mode");
     let url = format!("local:{}", path.display());
     let mut run = Redlock::new(&["run", "-k", "X", "-S", &url, "--", "echo", "started"]);
     use std::os::unix::process::CommandExt;
@@ -93,12 +95,18 @@ fn killed_while_making_the_tables() {
     store.redlock(&["run", "-k", "X", "--", "echo", "ran"]).run().expect(0);
 }
 
+/// Lets group 65534 share the file, as redlock(1) says.
+pub fn share(store: &Store) {
+    for (name, mode) in [("", 0o2770), ("locks.db", 0o660), ("locks.db-journal", 0o660)] {
+        let path = store.folder.path(name);
+        chown(&path, None, Some(65534)).expect("its group");
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("its mode");
+    }
+}
+
 /// A program that another user runs, for whom /proc hides the processes of others.
 fn behind_hidepid(store: &Store, program: &[&str]) -> Redlock {
-    for (path, mode) in [("", 0o777), ("locks.db", 0o666), ("locks.db-journal", 0o666)] {
-        let everybodys = fs::Permissions::from_mode(mode);
-        fs::set_permissions(store.folder.path(path), everybodys).expect("its mode");
-    }
+    share(store);
     let script = "mount -t proc -o hidepid=2 proc /proc && exec setpriv --reuid 65534 --regid 65534 --clear-groups -- \"$@\"";
     Redlock::under("unshare", &[&["-m", "sh", "-c", script, "sh"], program].concat()).server(&store.url)
 }
@@ -172,19 +180,20 @@ fn two_connections_of_one_process() {
     let run = Redlock::under("strace", &program).server(&store.url);
     run.env("REDLOCK_KEY", "A").env("REDLOCK_TOKEN", by_hand.trim()).run();
     let trace = fs::read_to_string(&trace).expect("a trace");
-    let (mut locking, mut looks) = (BTreeSet::new(), 0);
+    let (mut locking, mut opened) = (BTreeSet::new(), 0);
     for call in trace.lines() {
         let thread = call.split_whitespace().next().expect("who calls");
         if call.contains("l_type=F_UNLCK") && call.contains("l_start=0, l_len=0") {
             locking.remove(thread);
         } else if call.contains("F_SETLK") {
             locking.insert(thread);
-        } else if call.contains("locks.db\", O_RDONLY") {
-            looks += 1;
-            assert!(locking.iter().all(|other| *other == thread), "{locking:?}: {call}");
+        } else if call.contains("locks.db\", O_") {
+            opened += 1;
+            // SQLite knows of the connections of its process, and closes none too early.
+            assert!(call.contains("O_RDWR|O_NOFOLLOW"), "{locking:?}: {call}");
         }
     }
-    assert_eq!(looks, 2, "{trace}");
+    assert_eq!(opened, 2, "{trace}");
 }
 
 /// The end of the last boot left a torn file: a new one takes its place, and what is left of it is kept.
@@ -198,6 +207,23 @@ fn torn() {
     make_old(&store);
     store.redlock(&["run", "-k", "X", "--", "true"]).run().expect(0);
     assert!(store.folder.path("locks.damaged").exists());
+}
+
+/// Everybody may lock a folder that everybody may read.
+#[test]
+fn another_locks_the_folder() {
+    let store = Store::local();
+    store.redlock(&["run", "-k", "X", "--", "true"]).run().expect(0);
+    make_old(&store);
+    let folder = store.folder.path("");
+    let mut other = Command::new("flock");
+    other.arg(&folder).args(["sh", "-c", "echo locked; cat"]);
+    let mut other = other.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("flock");
+    let mut line = String::new();
+    BufReader::new(other.stdout.as_mut().expect("its stdout")).read_line(&mut line).expect("a line");
+    store.redlock(&["run", "-k", "X", "--", "true"]).run().expect(0);
+    drop(other.stdin.take());
+    other.wait().expect("its end");
 }
 
 /// Another program that writes to the file, until it is killed.
@@ -255,7 +281,7 @@ fn interrupted_while_another_writes() {
 }
 
 /// Carries out a statement on the file, and returns the first value of what it answers.
-fn sql(store: &Store, statement: &str) -> String {
+pub fn sql(store: &Store, statement: &str) -> String {
     let path = store.folder.path("locks.db").display().to_string();
     let script = "import sqlite3, sys; db = sqlite3.connect(sys.argv[1], timeout=20)
 rows = db.execute(sys.argv[2]).fetchall(); db.commit(); print(rows[0][0] if rows else '')";
@@ -313,20 +339,25 @@ fn rebooted() {
     store.redlock(&["run", "-k", "X", "--", "true"]).run().expect(0);
 }
 
-/// A file of the first version, which knew exclusive locks only, with a lock that is held.
+/// What is not redlock's own is not carried out, nor is it looked at twice.
 #[test]
-fn an_older_file() {
-    let store = Store::local();
-    let acquired = store.redlock(&["acquire", "-k", "X", "--ttl", "1h"]).run().expect(0);
-    let path = store.url.trim_start_matches("local:").to_owned();
-    let sql = "DROP TABLE holder; ALTER TABLE lock DROP COLUMN kind; ALTER TABLE waiter DROP COLUMN kind;
-        PRAGMA user_version = 1";
-    let script = format!("import sqlite3; sqlite3.connect('{path}').executescript(\"\"\"{sql}\"\"\")");
-    assert!(Command::new("python3").args(["-c", &script]).status().expect("python3").success());
-    let busy = store.redlock(&["run", "-k", "X", "--shared", "--", "true"]).run().expect(75);
-    assert!(busy.line().contains("held by"), "{busy:?}");
-    store.redlock(&["release", "-k", "X", "--token", acquired.stdout.trim()]).run().expect(0);
-    store.redlock(&["run", "-k", "X", "--shared", "--", "true"]).run().expect(0);
+fn tables_of_another() {
+    let additions = [
+        "CREATE TABLE more (x)",
+        "CREATE VIEW waiters AS SELECT * FROM waiter",
+        "CREATE INDEX by_key ON waiter (key)",
+        "CREATE TRIGGER free AFTER INSERT ON lock BEGIN UPDATE lock SET owner = NULL, until = 0; END",
+        "ALTER TABLE lock ADD COLUMN more INTEGER",
+        "DROP TABLE holder",
+    ];
+    for addition in additions {
+        let store = Store::local();
+        store.redlock(&["run", "-k", "X", "--", "true"]).run().expect(0);
+        sql(&store, addition);
+        let run = store.redlock(&["run", "-k", "X", "--", "echo", "started"]).run().expect(78);
+        assert!(run.line().contains("its tables are not those of redlock"), "{addition}: {run:?}");
+        assert_eq!(run.stdout, "", "{addition}");
+    }
 }
 
 /// The file is removed while a job runs: its next renewal makes a new one with the lock in it.

@@ -283,10 +283,10 @@ fn a_holder_is_shown() {
     assert!(shown().contains(&fence), "{}", shown());
     // It has given more tokens than the others.
     let lock = store.members[0].cli(&["get", "X"]);
-    let state = store.members[0].cli(&["hgetall", "redlock:{X}:state:X"]).replace(&fence, "9000000000000000");
-    let state: Vec<&str> = state.lines().collect();
+    let lease = store.members[0].cli(&["get", "redlock:{X}:lease:X"]);
     store.members[1].cli(&["set", "X", &lock, "px", "60000"]);
-    store.members[1].cli(&[&["hset", "redlock:{X}:state:X"], &state[..]].concat());
+    store.members[1].cli(&["hset", "redlock:{X}:state:X", "fence", "9000000000000000"]);
+    store.members[1].cli(&["set", "redlock:{X}:lease:X", &lease]);
     assert!(shown().contains(&fence), "{}", shown());
     holder.let_go().expect(0);
 }

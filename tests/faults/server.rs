@@ -111,8 +111,8 @@ fn scripts_forgotten() {
 fn gone_and_granted_to_another_since() {
     let mut scene = Scene::new(Store::redis());
     scene.fault(|scene| {
-        let state = "redlock:{X}:state:X";
-        redis(scene).cli(&["HSET", state, "owner", "another", "fence", "9000000000000000", "until", "0"]);
+        redis(scene).cli(&["HSET", "redlock:{X}:state:X", "fence", "9000000000000000"]);
+        redis(scene).cli(&["SET", "redlock:{X}:lease:X", "0 0 0 another {}"]);
         redis(scene).cli(&["DEL", "X"]);
     });
     assert_eq!(scene.second_is_alone().code(), 79);

@@ -158,7 +158,7 @@ impl Store {
     /// A Redis in which redlock may do what its manual page says and nothing else, on any key.
     pub fn acl() -> Store {
         // Behind ~* no other pattern may follow.
-        Store::with_user(&least_acl().replace("~deploy:*", "~?*"))
+        Store::with_user(&least_acl().replace(" ~deploy:*", " ~?*").replace("{deploy:", "{"))
     }
 
     /// A Redis with one more user than the default one, which redlock is.

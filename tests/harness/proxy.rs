@@ -13,6 +13,8 @@ pub enum Fault {
     Delay(Duration),
     /// Accepts and never answers.
     Stall,
+    /// As `Stall`, also for the ends of connections: as when the power fails.
+    Silence,
     /// Each request arrives this much later, also when the fault is over by then.
     Late(Duration),
     /// Forwards requests, and closes the connection after this many bytes of the next reply. Once.
@@ -118,13 +120,14 @@ fn carry(client: TcpStream, upstream: TcpStream, shared: &Arc<Mutex<Shared>>) {
                 requests.lock().expect("the proxy").late += 1;
                 thread::sleep(delay);
             }
-            let written = fault == Fault::Stall || to_server.write_all(&chunk[..length]).is_ok();
+            let is_dropped = matches!(fault, Fault::Stall | Fault::Silence);
+            let written = is_dropped || to_server.write_all(&chunk[..length]).is_ok();
             requests.lock().expect("the proxy").late -= usize::from(is_late);
             if !written {
                 break;
             }
         }
-        let _ = to_server.shutdown(Shutdown::Both);
+        pass_on_end(&requests, &to_server);
     });
     let replies = Arc::clone(shared);
     thread::spawn(move || {
@@ -147,7 +150,7 @@ fn carry(client: TcpStream, upstream: TcpStream, shared: &Arc<Mutex<Shared>>) {
             has_answered.store(true, Ordering::SeqCst);
             let written = match fault {
                 Fault::None | Fault::Late(_) | Fault::Delay(_) => to_client.write_all(&chunk[..length]),
-                Fault::Stall => Ok(()),
+                Fault::Stall | Fault::Silence => Ok(()),
                 Fault::Rubbish(text) => to_client.write_all(text.as_bytes()),
                 Fault::CutSubscriptionAt(_) if !chunk.starts_with(b"*3\r\n$9\r\nsubscribe\r\n") => {
                     to_client.write_all(&chunk[..length])
@@ -161,6 +164,12 @@ fn carry(client: TcpStream, upstream: TcpStream, shared: &Arc<Mutex<Shared>>) {
                 break;
             }
         }
-        let _ = to_client.shutdown(Shutdown::Both);
+        pass_on_end(&replies, &to_client);
     });
+}
+
+fn pass_on_end(shared: &Mutex<Shared>, to: &TcpStream) {
+    if shared.lock().expect("the proxy").fault != Fault::Silence {
+        let _ = to.shutdown(Shutdown::Both);
+    }
 }

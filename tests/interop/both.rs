@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::harness::{Redis, Store, Witness};
+use crate::harness::{Redis, Store, Witness, eventually};
 use crate::peer::Kind;
 
 pub fn redlock_waits_for_the_peer(kind: &Kind) {
@@ -33,6 +33,25 @@ pub fn the_peer_waits_for_redlock(kind: &Kind) {
     holder.let_go().expect(0);
     assert!(peer.take());
     store.redlock(&["run", "--key", kind.key, "--", "true"]).run().expect(75);
+    assert!(peer.release());
+}
+
+/// It is told, and does not wait for the end of a lease.
+pub fn a_peer_that_waits_is_told(kind: &Kind) {
+    let store = Store::redis();
+    let mut peer = kind.start(server(&store), 60);
+    let holder = store.hold(kind.key, &["--ttl", "5m"]);
+    let start = thread::scope(|scope| {
+        let waiting = scope.spawn(|| peer.wait());
+        eventually(Duration::from_secs(20), "the peer waits", || {
+            server(&store).cli(&["info", "clients"]).contains("blocked_clients:1")
+        });
+        let start = Instant::now();
+        holder.let_go().expect(0);
+        assert!(waiting.join().expect("the peer"));
+        start
+    });
+    assert!(start.elapsed() < Duration::from_secs(10), "took {:?}", start.elapsed());
     assert!(peer.release());
 }
 

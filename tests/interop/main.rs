@@ -35,6 +35,11 @@ macro_rules! peers {
     )* };
 }
 
+#[test]
+fn python_redis_lock_is_told_of_a_release() {
+    both::a_peer_that_waits_is_told(&peer::PYTHON_REDIS_LOCK);
+}
+
 peers! {
     redis_py REDIS_PY
     python_redis_lock PYTHON_REDIS_LOCK

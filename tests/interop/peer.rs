@@ -64,6 +64,11 @@ impl Peer {
         self.told("take\n")
     }
 
+    /// Waits for the lock, if it can; one that cannot has no such order.
+    pub fn wait(&mut self) -> bool {
+        self.told("wait\n")
+    }
+
     /// Whether it still held the lock, as far as it says.
     pub fn release(&mut self) -> bool {
         self.told("release\n")

@@ -1,15 +1,18 @@
 use std::fs;
-use std::io::{self, Read};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::RwLock;
 use std::time::Duration;
 
-use nix::sys::statfs::{NFS_SUPER_MAGIC, statfs};
-use nix::unistd::geteuid;
+use nix::unistd::{AccessFlags, eaccess, geteuid};
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
 
+use super::file::{self, Refused};
+use super::host::Host;
 use super::repair::repair;
+use super::wake::Bell;
 use crate::account;
 use crate::lock::{Patience, StoreError};
 
@@ -24,61 +27,58 @@ struct Open {
     is_set_up: bool,
     /// Which file it is: one that was replaced holds no locks any more.
     file: (u64, u64),
-    /// The id of this boot; leases of another one are over.
-    boot: String,
+    host: Host,
 }
 
 /// Marks the file as ours: "rlck".
 pub const APPLICATION: i32 = 0x726c_636b;
-/// Bumped when the tables change.
-const VERSION: i32 = 2;
 
-const TABLES: &str = "
-    CREATE TABLE lock (
+/// As the file has to have them, word by word: a file is refused that has something else, or more.
+const TABLES: [&str; 3] = [
+    "CREATE TABLE lock (
         key TEXT PRIMARY KEY,
+        kind TEXT NOT NULL,
         fence INTEGER NOT NULL,
-        owner TEXT,
+        owner BLOB,
         since INTEGER NOT NULL,
+        renewed INTEGER NOT NULL,
         until INTEGER NOT NULL,
         boot TEXT NOT NULL,
         keep INTEGER NOT NULL,
         broken INTEGER NOT NULL,
         pids TEXT NOT NULL,
         metadata TEXT NOT NULL
-    ) WITHOUT ROWID;
-    CREATE TABLE waiter (
-        ticket INTEGER PRIMARY KEY AUTOINCREMENT,
-        token TEXT NOT NULL,
+    ) WITHOUT ROWID",
+    "CREATE TABLE holder (
         key TEXT NOT NULL,
-        boot TEXT NOT NULL,
-        bell TEXT NOT NULL,
-        pids TEXT NOT NULL,
-        metadata TEXT NOT NULL
-    );
-";
-
-/// What the second version added, with what it means for the rows of the first.
-const SECOND_VERSION: &str = "
-    ALTER TABLE lock ADD COLUMN kind TEXT NOT NULL DEFAULT 'exclusive';
-    ALTER TABLE waiter ADD COLUMN kind TEXT NOT NULL DEFAULT 'exclusive';
-    CREATE TABLE holder (
-        key TEXT NOT NULL,
-        token TEXT NOT NULL,
         fence INTEGER NOT NULL,
+        owner BLOB,
         since INTEGER NOT NULL,
+        renewed INTEGER NOT NULL,
         until INTEGER NOT NULL,
         boot TEXT NOT NULL,
         keep INTEGER NOT NULL,
         broken INTEGER NOT NULL,
         pids TEXT NOT NULL,
         metadata TEXT NOT NULL,
-        PRIMARY KEY (key, token)
-    ) WITHOUT ROWID;
-";
+        PRIMARY KEY (key, fence)
+    ) WITHOUT ROWID",
+    "CREATE TABLE waiter (
+        ticket INTEGER PRIMARY KEY AUTOINCREMENT,
+        owner BLOB NOT NULL,
+        key TEXT NOT NULL,
+        kind TEXT NOT NULL,
+        asked INTEGER NOT NULL,
+        bell TEXT NOT NULL,
+        pids TEXT NOT NULL,
+        metadata TEXT NOT NULL
+    )",
+];
+/// What SQLite adds for AUTOINCREMENT.
+const SEQUENCE: &str = "CREATE TABLE sqlite_sequence(name,seq)";
 
-/// Closing any descriptor of a file drops all locks of the process on it (fcntl(2)): nobody looks at one while
-/// another thread is in a transaction.
-static FILES: RwLock<()> = RwLock::new(());
+/// After so many steps of SQLite's virtual machine, well below a millisecond, it is asked whether to go on.
+const STEPS: i32 = 1000;
 
 impl Database {
     /// At `path`, or at the default place for this user; touches nothing.
@@ -86,7 +86,7 @@ impl Database {
         Database { path: path.map_or_else(default_path, Ok), open: None }
     }
 
-    /// Runs one transaction, alone on the whole host; `work` is told the id of this boot, and may be run again.
+    /// Runs one transaction, alone on the whole host; `work` may be run again.
     ///
     /// # Errors
     ///
@@ -94,27 +94,32 @@ impl Database {
     pub fn transact<T>(
         &mut self,
         patience: &Patience,
-        mut work: impl FnMut(&Transaction, &str) -> rusqlite::Result<T>,
+        mut work: impl FnMut(&Transaction, &Host) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
         let mut pause = Duration::from_micros(100);
-        let mut mended = false;
         loop {
-            match self.try_transact(&mut work) {
+            let outcome = self.try_transact(patience, &mut work);
+            if let Some(open) = &mut self.open {
+                let _ = open.connection.progress_handler(0, None::<fn() -> bool>);
+            }
+            match outcome {
                 Ok(outcome) => return Ok(outcome),
                 Err(Failure::Store(error)) => return Err(error),
+                Err(Failure::Replaced) if !patience.until.has_passed() => self.open = None,
                 Err(Failure::Sql(error)) if is_busy(&error) && !patience.until.has_passed() => {
                     // SQLite's own handler sleeps ever longer and is unfair to those who wait long.
                     patience.pause(pause.mul_f64(0.5 + fastrand::f64()))?;
                     pause = (pause * 2).min(Duration::from_millis(2));
                 }
-                // Who made the tables was killed before it was done, and SQLite has just undone it.
-                Err(Failure::Sql(error)) if lacks_table(&error) && !mended => {
-                    mended = true;
-                    if let Some(open) = &self.open {
-                        let _ = make_tables(&open.connection);
+                Err(Failure::Sql(error)) => {
+                    if error.sqlite_error_code() == Some(ErrorCode::OperationInterrupted) {
+                        patience.pause(Duration::ZERO)?;
                     }
+                    return Err(self.failed(&error));
                 }
-                Err(Failure::Sql(error)) => return Err(self.failed(&error)),
+                Err(Failure::Replaced) => {
+                    return Err(self.unreachable("the file is replaced again and again"));
+                }
             }
         }
     }
@@ -128,42 +133,46 @@ impl Database {
         }
     }
 
-    /// An error about something beside the file.
-    pub fn unusable(&self, error: &io::Error) -> StoreError {
-        StoreError::Unusable { store: self.name(), why: error.to_string() }
+    /// A bell beside the file.
+    ///
+    /// # Errors
+    ///
+    /// There can be none.
+    pub fn hang_bell(&self) -> Result<Bell, StoreError> {
+        let path = self.path().unwrap_or(Path::new(""));
+        Bell::hang(path).map_err(|error| self.unreachable(&format!("no FIFO beside it: {}", plain(&error))))
     }
 
     fn try_transact<T>(
         &mut self,
-        work: &mut impl FnMut(&Transaction, &str) -> rusqlite::Result<T>,
+        patience: &Patience,
+        work: &mut impl FnMut(&Transaction, &Host) -> rusqlite::Result<T>,
     ) -> Result<T, Failure> {
-        if let (Some(open), Ok(path)) = (&self.open, &self.path)
-            && fs::metadata(path).ok().map(|found| identity(&found)) != Some(open.file)
-        {
-            // Somebody removed the file; others use a new one now.
-            self.open = None;
-        }
+        let path = self.path.as_ref().map_err(|why| {
+            Failure::Store(StoreError::Unusable { store: "local:".to_owned(), why: why.clone() })
+        })?;
         let open = match &mut self.open {
             Some(open) => open,
-            none => {
-                let path = self.path.as_ref().map_err(|why| {
-                    Failure::Store(StoreError::Unusable { store: "local:".to_owned(), why: why.clone() })
-                })?;
-                let _alone = FILES.write();
-                none.insert(Open::at(path)?)
-            }
+            none => none.insert(Open::at(path, patience)?),
         };
-        let _among_others = FILES.read();
-        let tx = open
-            .connection
-            .transaction_with_behavior(TransactionBehavior::Immediate)
-            .map_err(Failure::Sql)?;
-        if !open.is_set_up {
-            set_up(&tx).map_err(Failure::Sql)?;
-            open.is_set_up = true;
+        hurry(&mut open.connection, patience)?;
+        let tx = open.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        // Somebody removed the file, or put another in its place, which others use now.
+        if fs::symlink_metadata(path).ok().map(|found| identity(&found)) != Some(open.file) {
+            return Err(Failure::Replaced);
         }
-        let outcome = work(&tx, &open.boot).map_err(Failure::Sql)?;
-        tx.commit().map_err(Failure::Sql)?;
+        if !open.is_set_up {
+            set_up(&tx)?;
+            if !has_our_tables(&tx)? {
+                return Err(Failure::Store(unusable(
+                    path,
+                    "its tables are not those of redlock: another program made or changed it; name another file, or when no redlock runs here, move it away",
+                )));
+            }
+        }
+        let outcome = work(&tx, &open.host)?;
+        tx.commit()?;
+        open.is_set_up = true;
         Ok(outcome)
     }
 
@@ -177,25 +186,28 @@ impl Database {
         self.path.as_ref().map_or("local:".to_owned(), |path| format!("local:{}", path.display()))
     }
 
+    fn unreachable(&self, why: &str) -> StoreError {
+        StoreError::Unreachable { store: self.name(), why: why.to_owned(), transient: false }
+    }
+
     fn failed(&self, error: &rusqlite::Error) -> StoreError {
-        let store = self.name();
-        let unreachable = |why: &str| StoreError::Unreachable {
-            store: store.clone(),
-            why: why.to_owned(),
-            transient: false,
-        };
         match error.sqlite_error_code() {
-            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => unreachable("others keep it busy"),
-            Some(ErrorCode::DiskFull) => unreachable("the disk is full"),
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+                self.unreachable("others keep it busy")
+            }
+            Some(ErrorCode::OperationInterrupted) => {
+                self.unreachable("a look at it takes too long; when no redlock runs here, move it away")
+            }
+            Some(ErrorCode::DiskFull) => self.unreachable("the disk is full"),
             Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => {
-                unreachable("it cannot be written; check the permissions of the file and of its folder")
+                self.unreachable("it cannot be written; check the permissions of the file and of its folder")
             }
             Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => StoreError::Unusable {
-                store,
+                store: self.name(),
                 why: "the file is damaged or holds something else; when no redlock runs here, move it away"
                     .to_owned(),
             },
-            _ => unreachable(&error.to_string()),
+            _ => self.unreachable(&error.to_string()),
         }
     }
 }
@@ -203,87 +215,110 @@ impl Database {
 enum Failure {
     Sql(rusqlite::Error),
     Store(StoreError),
+    /// What was opened is not the file any more.
+    Replaced,
+}
+
+impl From<rusqlite::Error> for Failure {
+    fn from(error: rusqlite::Error) -> Failure {
+        Failure::Sql(error)
+    }
 }
 
 impl Open {
-    fn at(path: &Path) -> Result<Open, Failure> {
-        let store = || format!("local:{}", path.display());
+    fn at(path: &Path, patience: &Patience) -> Result<Open, Failure> {
         let unreachable = |error: io::Error| {
-            Failure::Store(StoreError::Unreachable { store: store(), why: plain(&error), transient: false })
+            let store = format!("local:{}", path.display());
+            Failure::Store(StoreError::Unreachable { store, why: plain(&error), transient: false })
         };
-        let unusable =
-            |why: &str| Failure::Store(StoreError::Unusable { store: store(), why: why.to_owned() });
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let found = match fs::metadata(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                create(path, folder).map_err(unreachable)?
-            }
-            other => other.map_err(unreachable)?,
-        };
-        if found.is_dir() {
-            return Err(unusable("it is a directory; name a file"));
-        }
-        if statfs(folder).is_ok_and(|fs| fs.filesystem_type() == NFS_SUPER_MAGIC) {
-            return Err(unusable(
-                "it is on NFS, whose file locks are no base for this; name a file on a local disk",
-            ));
-        }
-        let file = identity(&repair(path, folder, found).map_err(unreachable)?);
-        // Before SQLite opens the file: see `FILES`.
-        let is_ready = has_our_header(path);
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection = Connection::open_with_flags(path, flags).map_err(|error| {
-            // SQLite says no more than "unable to open"; the system says why.
-            let opened = fs::OpenOptions::new().read(true).write(true).open(path);
-            opened.err().map_or(Failure::Sql(error), unreachable)
+        let found = file::find(path).map_err(|refused| match refused {
+            Refused::Io(error) => unreachable(error),
+            Refused::Unfit(why) => Failure::Store(unusable(path, &why)),
         })?;
-        // Who finds the file busy asks again himself, sooner than SQLite would.
-        connection.busy_timeout(Duration::ZERO).map_err(Failure::Sql)?;
-        if !is_ready && !make_tables(&connection).map_err(Failure::Sql)? {
-            return Err(unusable("it is the database of another program; name another file"));
+        let host = Host::of(path).map_err(unreachable)?;
+        repair(path, &found, &host, || {
+            let mut connection = connect(path)?;
+            hurry(&mut connection, patience)?;
+            Ok(connection)
+        })
+        .map_err(unreachable)?;
+        let connection = connect(path).map_err(|error| {
+            // SQLite says no more than "unable to open"; the system says why.
+            let allowed = eaccess(path, AccessFlags::R_OK | AccessFlags::W_OK);
+            allowed.err().map_or(Failure::Sql(error), |errno| unreachable(errno.into()))
+        })?;
+        if found.len() == 0 {
+            // An empty file is changed by the beginning of a transaction, which is too late for it.
+            set_up(&connection)?;
         }
-        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").map_err(unreachable)?;
-        Ok(Open { connection, is_set_up: false, file, boot: boot.trim_end().to_owned() })
+        // Of before the opening: when it is another one by now, that is seen in the transaction.
+        Ok(Open { connection, is_set_up: false, file: identity(&found), host })
     }
+}
+
+fn unusable(path: &Path, why: &str) -> StoreError {
+    StoreError::Unusable { store: format!("local:{}", path.display()), why: why.to_owned() }
+}
+
+/// Opens a file that is there. Nothing in it is carried out.
+fn connect(path: &Path) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    // Who finds the file busy asks again himself, sooner than SQLite would.
+    connection.busy_timeout(Duration::ZERO)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
+    for what in [
+        DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER,
+        DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW,
+        DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA,
+    ] {
+        connection.set_db_config(what, false)?;
+    }
+    Ok(connection)
+}
+
+/// Whatever is in the file, SQLite stops with the patience.
+fn hurry(connection: &mut Connection, patience: &Patience) -> rusqlite::Result<()> {
+    let until = patience.until;
+    let interrupt = patience.interrupt.and_then(|interrupt| interrupt.try_clone_to_owned().ok());
+    connection.progress_handler(
+        STEPS,
+        Some(move || {
+            let interrupt = interrupt.as_ref().map(|interrupt| interrupt.as_fd());
+            until.has_passed() || Patience { until, interrupt }.pause(Duration::ZERO).is_err()
+        }),
+    )
 }
 
 /// The rollback journal makes the file consistent after a kill; it is overwritten, which is faster than a new one
 /// each time. (A write-ahead log would be read from its beginning by every short-lived process.) Nothing is synced
 /// to the disk, which only the build can say without another look at the file: what a power cut takes with it, the
 /// reboot has freed anyway, and `repair` makes a file good that it tore.
-fn set_up(tx: &Transaction) -> rusqlite::Result<()> {
+fn set_up(connection: &Connection) -> rusqlite::Result<()> {
     // In the first transaction, as outside of one it takes a look at the file of its own.
-    tx.execute_batch("PRAGMA journal_mode = PERSIST")
+    connection.execute_batch("PRAGMA journal_mode = PERSIST")
 }
 
-/// Whether the file has our tables, by the numbers at bytes 60 and 68 of an SQLite file: a look at them takes
-/// a fraction of the time of two PRAGMAs. See "The Database Header" in the file format of SQLite.
-fn has_our_header(path: &Path) -> bool {
-    let mut header = [0; 72];
-    let read = fs::File::open(path).and_then(|mut file| file.read_exact(&mut header));
-    let (version, application) = (&header[60..64], &header[68..72]);
-    read.is_ok() && version == VERSION.to_be_bytes() && application == APPLICATION.to_be_bytes()
-}
-
-/// Makes the tables in a new file. `false` for a database that is not ours.
-fn make_tables(connection: &Connection) -> rusqlite::Result<bool> {
-    let tx = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
-    // Another may have been faster.
-    let version = tx.pragma_query_value(None, "user_version", |row| row.get::<_, i32>(0))?;
-    if version != VERSION {
-        let tables: i32 = tx.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
-        let application = tx.pragma_query_value(None, "application_id", |row| row.get::<_, i32>(0))?;
-        match (tables, application, version) {
-            (0, ..) => tx.execute_batch(TABLES)?,
-            (_, APPLICATION, 1) => {}
-            _ => return Ok(false),
+/// Whether the file has our tables and nothing else. They are made in an empty one.
+fn has_our_tables(tx: &Transaction) -> rusqlite::Result<bool> {
+    let mut statement = tx.prepare("SELECT sql FROM sqlite_schema")?;
+    let mut rows = statement.query([])?;
+    let mut found = 0;
+    while let Some(row) = rows.next()? {
+        let sql = row.get_ref(0)?.as_str().unwrap_or_default();
+        if !TABLES.contains(&sql) && sql != SEQUENCE {
+            return Ok(false);
         }
-        tx.execute_batch(SECOND_VERSION)?;
-        tx.pragma_update(None, "application_id", APPLICATION)?;
-        tx.pragma_update(None, "user_version", VERSION)?;
+        found += 1;
     }
-    tx.commit()?;
-    Ok(true)
+    drop(rows);
+    if found == 0 {
+        TABLES.iter().try_for_each(|table| tx.execute_batch(table))?;
+        tx.pragma_update(None, "application_id", APPLICATION)?;
+        found = TABLES.len() + 1;
+    }
+    // No two have one name.
+    Ok(found == TABLES.len() + 1)
 }
 
 /// root: /var/lib/redlock/locks.db; others: ~/.local/state/redlock/locks.db, with the home directory of
@@ -303,17 +338,6 @@ fn default_path() -> Result<PathBuf, String> {
 
 fn identity(file: &fs::Metadata) -> (u64, u64) {
     (file.dev(), file.ino())
-}
-
-/// An empty file, in a folder that is made when it is missing.
-fn create(path: &Path, folder: &Path) -> io::Result<fs::Metadata> {
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-    // Another may be faster; append(true) leaves its file as it is.
-    fs::OpenOptions::new().append(true).create(true).open(path)?.metadata()
-}
-
-fn lacks_table(error: &rusqlite::Error) -> bool {
-    error.sqlite_error_code() == Some(ErrorCode::Unknown) && error.to_string().contains("no such table")
 }
 
 fn is_busy(error: &rusqlite::Error) -> bool {

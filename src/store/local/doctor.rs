@@ -1,5 +1,7 @@
 //! Whether a file is fit to hold locks.
 
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -7,6 +9,7 @@ use nix::sys::statfs::statfs;
 
 use super::Local;
 use super::database::Database;
+use super::file::{GROUP, SET_GROUP_ID, folder_of, journal_of};
 use crate::clock::BootTime;
 use crate::lock::{
     Finding, Key, Kind, Metadata, OwnerToken, Patience, Renewal, Report, Request, Store, StoreError, Take,
@@ -37,7 +40,10 @@ pub fn examine(path: Option<PathBuf>, terms: &Terms) -> Vec<Finding> {
         let folder = existing(path);
         file_system(folder, &mut report);
     }
-    locking(&mut store, terms, &mut report);
+    let works = locking(&mut store, terms, &mut report);
+    if let (true, Some(path)) = (works, store.database.path()) {
+        sharing(path, &mut report);
+    }
     report.findings
 }
 
@@ -76,8 +82,35 @@ fn file_system(folder: &Path, report: &mut Report) {
     }
 }
 
-/// Takes and gives back a lock that nobody else uses.
-fn locking(store: &mut Local, terms: &Terms, report: &mut Report) {
+/// Who else can use the file: nobody, or a group on purpose. Opening it has refused the rest.
+fn sharing(path: &Path, report: &mut Report) {
+    let (folder, journal) = (folder_of(path), journal_of(path));
+    let (Ok(file), Ok(around)) = (fs::metadata(path), fs::metadata(folder)) else { return };
+    let (mode, group) = (file.mode() & GROUP, file.gid());
+    let is_of_group = |found: &fs::Metadata, mode: u32| found.mode() & mode == mode && found.gid() == group;
+    let may_replace = around.mode() & 0o1020 == 0o020;
+    if mode == 0 && may_replace {
+        let finding = format!("group {} can replace it, as it may write to its folder", around.gid());
+        let advice = format!("chmod g-w {}, or share it with the group: redlock(1)", folder.display());
+        report.warning("sharing", finding, &advice);
+    } else if mode == 0 {
+        report.ok("sharing", format!("nobody but user {} can use it", file.uid()));
+    } else if is_of_group(&file, GROUP)
+        && is_of_group(&around, SET_GROUP_ID | 0o030)
+        && fs::metadata(&journal).map_or(true, |journal| is_of_group(&journal, GROUP))
+    {
+        report.ok("sharing", format!("group {group} shares it"));
+    } else {
+        let (folder, file, journal) = (folder.display(), path.display(), journal.display());
+        let advice = format!(
+            "chgrp {group} {folder} {file} {journal}; chmod 2770 {folder}; chmod 660 {file} {journal}"
+        );
+        report.bad("sharing", format!("group {group} has a part of what it needs to share it"), &advice);
+    }
+}
+
+/// Takes and gives back a lock that nobody else uses. Returns whether that was possible.
+fn locking(store: &mut Local, terms: &Terms, report: &mut Report) -> bool {
     let key = Key::scratch();
     let request = Request {
         key: key.clone(),
@@ -99,6 +132,7 @@ fn locking(store: &mut Local, terms: &Terms, report: &mut Report) {
             let finding = format!("a lock was taken, renewed and released, each in {}", millis(transaction));
             report.ok("locking", finding);
             terms.judge_ttl(transaction, report);
+            return true;
         }
         Ok(Some(step)) => {
             let finding = format!("a lock for a trial failed at '{step}': the answer makes no sense");
@@ -110,6 +144,7 @@ fn locking(store: &mut Local, terms: &Terms, report: &mut Report) {
         }
         Err(error) => report.bad("locking", error.to_string(), "name another file: local:PATH"),
     }
+    false
 }
 
 /// The step that went wrong, if one did.

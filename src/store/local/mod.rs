@@ -5,6 +5,9 @@
 
 mod database;
 mod doctor;
+mod file;
+mod host;
+mod owner;
 mod process;
 mod queue;
 mod repair;
@@ -17,23 +20,20 @@ use std::time::Duration;
 
 use self::database::Database;
 pub use self::doctor::examine;
-use self::process::Processes;
-use self::queue::Place;
+use self::queue::{INTERVAL, Place};
 use self::row::{Row, free_if_alone, hold_if_free, known_keys};
 use self::state::State;
-use self::wake::{Bell, ring};
+use self::wake::{Bell, Watched, ring};
 use crate::clock::{BootTime, Deadline};
 use crate::lock::{
     Broken, FencingToken, Key, Kind, LockStatus, OwnerToken, Patience, Renewal, Request, Store, StoreError,
     Survey, Take, Waiter,
 };
 
-/// A waiter looks at the queue this often even if nobody rings: its bell may be in another network
-/// namespace.
-const FALLBACK: Duration = Duration::from_secs(5);
-
 /// One in so many grants, of 256, looks for keys that can be forgotten: then the others need not.
 const FORGETFUL: u8 = 4;
+/// It looks no longer than this.
+const FORGETTING: Duration = Duration::from_millis(50);
 
 /// A [`Store`] in a file of this host.
 pub struct Local {
@@ -42,8 +42,9 @@ pub struct Local {
     bell: Option<Bell>,
     /// Our place in the queue: kept when a grant runs out before it is confirmed.
     ticket: Option<i64>,
-    /// The processes of the holders while we are the first in line: their death frees the lock at once.
-    holders: Vec<Processes>,
+    /// This process stood in line.
+    has_waited: bool,
+    watched: Watched,
     ask_at: Deadline,
     /// Who is to be told that it is the first in line now.
     next: Vec<Place>,
@@ -58,7 +59,8 @@ impl Local {
             database: Database::new(path),
             bell: None,
             ticket: None,
-            holders: Vec::new(),
+            has_waited: false,
+            watched: Watched::default(),
             ask_at: BootTime::now(),
             next: Vec::new(),
             asked: false,
@@ -68,16 +70,16 @@ impl Local {
 
 impl Store for Local {
     fn take(&mut self, requests: &[Request], patience: &Patience) -> Result<Take, StoreError> {
-        let (answer, wake) = self.database.transact(patience, |tx, boot| {
+        let (answer, wake) = self.database.transact(patience, |tx, host| {
             if let [request] = requests
                 && request.kind == Kind::Exclusive
-                && let Some(fence) = hold_if_free(tx, request, boot)?
+                && let Some(fence) = hold_if_free(tx, request, host)?
             {
                 return Ok((Ok(Take::Granted(vec![FencingToken(fence)])), Vec::new()));
             }
             let (mut states, mut wake) = (Vec::new(), Vec::new());
             for request in requests {
-                let mut state = State::look(tx, &request.key, boot)?;
+                let mut state = State::look(tx, &request.key, host)?;
                 if state.lease_of(&request.token).is_none() {
                     if let Some(found) = state.other_kind(request.kind)? {
                         return Ok((Err(StoreError::OtherKind { key: request.key.clone(), found }), wake));
@@ -93,7 +95,7 @@ impl Store for Local {
             let mut fences = Vec::new();
             for (state, request) in states.iter_mut().zip(requests) {
                 fences.push(state.take(request)?);
-                wake.extend(queue::first(tx, &request.key)?);
+                wake.extend(queue::first_alive(tx, &request.key, host)?);
             }
             Ok((Ok(Take::Granted(fences)), wake))
         })?;
@@ -105,37 +107,46 @@ impl Store for Local {
     fn line_up(&mut self, request: &Request, patience: &Patience) -> Result<Take, StoreError> {
         let bell = match self.bell.take() {
             Some(bell) => bell,
-            None => Bell::hang().map_err(|error| self.database.unusable(&error))?,
+            None => self.database.hang_bell()?,
         };
         let (ticket, mut place) = (self.ticket, None);
-        let (mut holders, mut ask_at) = (Vec::new(), Deadline::after(FALLBACK));
-        let asked = self.database.transact(patience, |tx, boot| {
-            let mut state = State::look(tx, &request.key, boot)?;
+        let (mut watched, mut ask_at) = (Watched::default(), Deadline::after(INTERVAL));
+        let asked = self.database.transact(patience, |tx, host| {
+            let mut state = State::look(tx, &request.key, host)?;
             if state.lease_of(&request.token).is_none() {
                 if let Some(found) = state.other_kind(request.kind)? {
                     let key = request.key.clone();
                     return Ok((Err(StoreError::OtherKind { key, found }), Vec::new()));
                 }
-                let mine = queue::join(tx, request, bell.name(), ticket, boot)?;
+                let mine = queue::join(tx, request, &bell, ticket, host)?;
                 place = Some(mine);
                 let mut wake = state.hand_over(place)?;
                 if !state.has_room(request.kind, place)? {
-                    let busy = state.busy(place)?;
-                    if busy.ahead == Some(0) {
-                        ask_at = state.until().map_or(ask_at, |until| ask_at.min(until));
-                        holders = state.processes();
+                    match queue::before(tx, &request.key, mine, host)? {
+                        Some(ahead) => watched.ahead = ahead,
+                        None => {
+                            ask_at = state.until().map_or(ask_at, |until| ask_at.min(until));
+                            watched.holders = state.processes();
+                        }
                     }
                     wake.retain(|woken| woken.ticket != mine);
-                    return Ok((Ok(Take::Busy(busy)), wake));
+                    return Ok((Ok(Take::Busy(state.busy(place)?)), wake));
                 }
                 queue::leave(tx, &request.key, &request.token)?;
             }
             let fence = state.take(request)?;
             Ok((Ok(Take::Granted(vec![fence])), state.hand_over(None)?))
         });
-        self.bell = Some(bell);
+        self.has_waited = true;
+        // Somebody took us for dead, or our grant ran out: the place gets a new one at once. Not before, as most
+        // who have lost it have been served.
+        if matches!(asked, Ok((Ok(Take::Busy(_)), _))) && !bell.hangs() {
+            ask_at = BootTime::now();
+        } else {
+            self.bell = Some(bell);
+        }
         let (answer, wake) = asked?;
-        self.holders = holders;
+        self.watched = watched;
         self.ticket = place.or(ticket);
         self.ask_at = ask_at;
         self.asked = true;
@@ -145,23 +156,24 @@ impl Store for Local {
 
     fn wait(&mut self, patience: &Patience) -> Result<bool, StoreError> {
         match &self.bell {
-            Some(bell) => bell.wait(&self.holders, self.ask_at, patience),
+            Some(bell) => bell.wait(&self.watched, self.ask_at, patience),
             None => Ok(true),
         }
     }
 
     fn get_ready(&mut self) {
         // Nobody stands in line behind a lock that was free, most of the time.
-        let likely = if self.bell.is_some() { &row::AHEAD[..] } else { &row::AHEAD[..1] };
+        let likely = if self.has_waited { &row::AHEAD[..] } else { &row::AHEAD[..1] };
         self.database.prepare(likely);
     }
 
     fn settle(&mut self) {
-        self.ticket = None;
-        ring(std::mem::take(&mut self.next));
+        self.stand_no_more();
+        let next = std::mem::take(&mut self.next);
+        self.ring(next);
         if fastrand::u8(..) < FORGETFUL {
             // Another one does it when this one cannot.
-            let _ = self.database.transact(&Patience::of(Duration::ZERO), row::forget);
+            let _ = self.database.transact(&Patience::of(FORGETTING), row::forget);
         }
     }
 
@@ -171,14 +183,14 @@ impl Store for Local {
         fence: Option<FencingToken>,
         patience: &Patience,
     ) -> Result<Renewal, StoreError> {
-        let (renewal, wake) = self.database.transact(patience, |tx, boot| {
-            let renewal = State::look(tx, &request.key, boot)?.renew(request, fence)?;
+        let (renewal, wake) = self.database.transact(patience, |tx, host| {
+            let renewal = State::look(tx, &request.key, host)?.renew(request, fence)?;
             let is_held = matches!(renewal, Renewal::Extended | Renewal::Healed);
-            let next = if is_held { queue::first(tx, &request.key)? } else { None };
+            let next = if is_held { queue::first_alive(tx, &request.key, host)? } else { None };
             Ok((renewal, next.into_iter().collect()))
         })?;
         self.asked = true;
-        ring(wake);
+        self.ring(wake);
         Ok(renewal)
     }
 
@@ -188,22 +200,22 @@ impl Store for Local {
         token: &OwnerToken,
         patience: &Patience,
     ) -> Result<Vec<bool>, StoreError> {
-        let waited = self.bell.is_some();
-        let (released, wake) = self.database.transact(patience, |tx, boot| {
+        let waited = self.has_waited;
+        let (released, wake) = self.database.transact(patience, |tx, host| {
             let (mut released, mut wake) = (Vec::new(), Vec::new());
             for key in keys {
                 // Who stood in line is likely to leave others behind.
-                if !waited && free_if_alone(tx, key, token, boot)? {
+                if !waited && free_if_alone(tx, key, token, host)? {
                     released.push(true);
                 } else {
-                    let (held, woken) = State::look(tx, key, boot)?.give_back(token, false)?;
+                    let (held, woken) = State::look(tx, key, host)?.give_back(token, false)?;
                     released.push(held);
                     wake.extend(woken);
                 }
             }
             Ok((released, wake))
         })?;
-        ring(wake);
+        self.ring(wake);
         Ok(released)
     }
 
@@ -211,15 +223,15 @@ impl Store for Local {
         if !self.asked {
             return Ok(());
         }
-        let wake = self.database.transact(patience, |tx, boot| {
+        let wake = self.database.transact(patience, |tx, host| {
             let mut wake = Vec::new();
             for request in requests {
-                wake.extend(State::look(tx, &request.key, boot)?.give_back(&request.token, true)?.1);
+                wake.extend(State::look(tx, &request.key, host)?.give_back(&request.token, true)?.1);
             }
             Ok(wake)
         })?;
-        self.ticket = None;
-        ring(wake);
+        self.stand_no_more();
+        self.ring(wake);
         Ok(())
     }
 
@@ -229,21 +241,21 @@ impl Store for Local {
         token: &OwnerToken,
         patience: &Patience,
     ) -> Result<Option<Duration>, StoreError> {
-        self.database.transact(patience, |tx, boot| {
-            let state = State::look(tx, key, boot)?;
+        self.database.transact(patience, |tx, host| {
+            let state = State::look(tx, key, host)?;
             let mine = state.lease_of(token).filter(|lease| !lease.broken);
             Ok(mine.map(|lease| lease.until.left()))
         })
     }
 
     fn survey(&mut self, keys: &[Key], patience: &Patience) -> Result<Survey, StoreError> {
-        self.database.transact(patience, |tx, boot| {
+        self.database.transact(patience, |tx, host| {
             let known = if keys.is_empty() { known_keys(tx)? } else { keys.to_vec() };
             let mut locks = Vec::new();
             for key in known {
-                let state = State::look(tx, &key, boot)?;
+                let state = State::look(tx, &key, host)?;
                 let holders = state.several.iter().chain(state.exclusive()).map(Row::holding).collect();
-                let waiters = queue::alive(tx, &key, boot)?;
+                let waiters = queue::alive(tx, &key, host)?;
                 let kind = state.held.or(waiters.first().map(|first| first.kind)).unwrap_or_default();
                 let waiters =
                     waiters.into_iter().map(|place| Waiter { kind: place.kind, metadata: place.metadata });
@@ -261,18 +273,29 @@ impl Store for Local {
         patience: &Patience,
     ) -> Result<Broken, StoreError> {
         let (broken, wake) =
-            self.database.transact(patience, |tx, boot| State::look(tx, key, boot)?.break_from(token))?;
-        ring(wake);
+            self.database.transact(patience, |tx, host| State::look(tx, key, host)?.break_from(token))?;
+        self.ring(wake);
         Ok(broken)
     }
 }
 
 impl Local {
+    fn ring(&self, places: Vec<Place>) {
+        if let Some(file) = self.database.path() {
+            ring(file, places);
+        }
+    }
+
+    /// The place in the queue is served, or given up.
+    fn stand_no_more(&mut self) {
+        (self.bell, self.ticket, self.watched) = (None, None, Watched::default());
+    }
+
     /// Tells the others what an answer to us means for them: after a grant later, when nothing is urgent.
     fn wake_after(&mut self, answer: &Result<Take, StoreError>, wake: Vec<Place>) {
         match answer {
             Ok(Take::Granted(_)) => self.next.extend(wake),
-            _ => ring(wake),
+            _ => self.ring(wake),
         }
     }
 }

@@ -6,8 +6,11 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::LazyLock;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::unistd::{SysconfVar, sysconf};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+use super::host;
 
 /// Processes, each with its start time so that a recycled pid is not taken for it, in one pid namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -74,7 +77,8 @@ impl Processes {
 /// other users (`hidepid` in proc(5)).
 fn is_alive(&(pid, start): &(u32, u64)) -> bool {
     match stat(pid) {
-        Ok(stat) => start_time(&stat) == Some(start),
+        // An offset that is no whole number of ticks is rounded.
+        Ok(stat) => start_time(&stat).is_some_and(|seen| seen.abs_diff(start) <= 1),
         Err(_) => exists(pid),
     }
 }
@@ -96,16 +100,24 @@ fn stat(pid: u32) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&line[..length]).into_owned())
 }
 
-/// When a process started, in clock ticks since boot; `None` for a zombie. The name in parentheses may contain
-/// anything, the fields follow the last one.
+/// When a process started, in clock ticks on the boot clock of the host; `None` for a zombie. The name in
+/// parentheses may contain anything, the fields follow the last one.
 fn start_time(stat: &str) -> Option<u64> {
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
     let state = fields.next()?;
     if matches!(state, "Z" | "X") {
         return None;
     }
-    fields.nth(18)?.parse().ok()
+    let ticks: i64 = fields.nth(18)?.parse().ok()?;
+    u64::try_from(ticks - *OFFSET).ok()
 }
+
+/// What the time namespace of this process adds to what /proc shows, in clock ticks.
+static OFFSET: LazyLock<i64> = LazyLock::new(|| {
+    let offset = host::offset().unwrap_or(0);
+    let ticks = if offset == 0 { None } else { sysconf(SysconfVar::CLK_TCK).ok().flatten() };
+    ticks.map_or(0, |ticks| offset.div_euclid(1_000_000_000 / ticks.max(1)))
+});
 
 /// The pid namespace of this process, in which it stays.
 static NAMESPACE: LazyLock<String> = LazyLock::new(|| {

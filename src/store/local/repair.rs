@@ -1,41 +1,48 @@
 //! A file that the power cut of the last boot tore.
 
-use std::fs;
+use std::fs::{self, Metadata};
 use std::io;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use nix::fcntl::{Flock, FlockArg};
-use rusqlite::{Connection, ErrorCode};
+use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior};
 
-use super::database::APPLICATION;
-use crate::clock::BootTime;
+use super::file::{self, GROUP};
+use super::host::Host;
 
-/// Moves a file aside that the end of the last boot left damaged. Returns what `found` is now.
+/// Moves a file aside that the end of the last boot left damaged. `open` opens it.
 ///
 /// # Errors
 ///
 /// The file or its folder cannot be used.
-pub fn repair(path: &Path, folder: &Path, found: fs::Metadata) -> io::Result<fs::Metadata> {
-    if !is_of_another_boot(&found) {
-        return Ok(found);
-    }
-    // One at a time, so that nobody moves the new file of another.
-    let _alone = Flock::lock(fs::File::open(folder)?, FlockArg::LockExclusive).map_err(|(_, errno)| errno)?;
-    let is_ours = |connection: &Connection| {
-        connection.pragma_query_value(None, "application_id", |row| row.get::<_, i32>(0)) == Ok(APPLICATION)
-    };
-    if is_of_another_boot(&fs::metadata(path)?)
-        && let Ok(connection) = Connection::open(path)
-        // Who keeps it busy has examined it in this boot.
-        && connection.busy_timeout(Duration::ZERO).is_ok()
+pub fn repair(
+    path: &Path,
+    found: &Metadata,
+    host: &Host,
+    open: impl FnOnce() -> rusqlite::Result<Connection>,
+) -> io::Result<()> {
+    // What cannot be opened or locked now is no better for being looked at: who uses it finds out. Who keeps it busy
+    // has examined it in this boot.
+    if is_of_another_boot(found, host)
+        && let Ok(connection) = open()
         && is_ours(&connection)
-        && is_damaged(&connection)
+        && let Ok(alone) = Transaction::new_unchecked(&connection, TransactionBehavior::Immediate)
+        // Not the new file of another who examined the old one.
+        && fs::metadata(path).is_ok_and(|now| now.ino() == found.ino())
+        && is_damaged(&alone)
     {
         fs::rename(path, path.with_extension("damaged"))?;
-        fs::File::create_new(path)?;
+        file::create(path, 0o600)?;
+        // A group that shares it goes on sharing it.
+        fs::set_permissions(path, fs::Permissions::from_mode(0o600 | found.mode() & GROUP))?;
     }
-    fs::metadata(path)
+    Ok(())
+}
+
+fn is_ours(connection: &Connection) -> bool {
+    let application = connection.pragma_query_value(None, "application_id", |row| row.get::<_, i32>(0));
+    application == Ok(super::database::APPLICATION)
 }
 
 /// A file that cannot be examined now may be a good one, with locks in it that are held.
@@ -49,7 +56,8 @@ fn is_damaged(connection: &Connection) -> bool {
 }
 
 /// Whether the file was last written before this boot: then no lease in it counts.
-fn is_of_another_boot(file: &fs::Metadata) -> bool {
-    let booted = SystemTime::now().checked_sub(BootTime::now().since(BootTime::from_nanos(0)));
+fn is_of_another_boot(file: &Metadata, host: &Host) -> bool {
+    let up = Duration::from_nanos(host.now().max(0) as u64);
+    let booted = SystemTime::now().checked_sub(up);
     matches!((file.modified(), booted), (Ok(written), Some(booted)) if written < booted)
 }

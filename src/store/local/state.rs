@@ -4,13 +4,13 @@
 
 use rusqlite::Transaction;
 
+use super::host::Host;
 use super::process::Processes;
 use super::queue::{self, Place, first_alive};
 use super::row::{
-    LockRow, RELEASED, Row, SEVERAL, forgotten, next_fence, read, read_several, remove_one, set_free, write,
-    write_one,
+    LockRow, Row, forgotten, next_fence, read, read_several, remove_one, set_free, write, write_one,
 };
-use crate::clock::Deadline;
+use crate::clock::{BootTime, Deadline};
 use crate::lock::{
     Broken, Busy, FencingToken, Holding, Key, Kind, OwnerToken, Renewal, Request, unix_millis,
 };
@@ -19,7 +19,7 @@ use crate::lock::{
 pub struct State<'a> {
     tx: &'a Transaction<'a>,
     key: &'a Key,
-    boot: &'a str,
+    host: &'a Host,
     /// `None` for a key that was never granted, or is forgotten.
     row: Option<LockRow>,
     /// How it is held; `None` for a free lock.
@@ -30,17 +30,17 @@ pub struct State<'a> {
 
 impl<'a> State<'a> {
     /// Reads the key, and strikes out those of several holders that are gone.
-    pub fn look(tx: &'a Transaction, key: &'a Key, boot: &'a str) -> rusqlite::Result<State<'a>> {
-        let row = read(tx, key)?;
-        let mut state = State { tx, key, boot, row, held: None, several: Vec::new() };
-        if let Some(row) = state.row.as_ref().filter(|row| row.lease.is_held(boot)) {
+    pub fn look(tx: &'a Transaction, key: &'a Key, host: &'a Host) -> rusqlite::Result<State<'a>> {
+        let row = read(tx, key, host)?;
+        let mut state = State { tx, key, host, row, held: None, several: Vec::new() };
+        if let Some(row) = state.row.as_ref().filter(|row| row.lease.is_held(host)) {
             state.held = Some(row.kind);
-            if row.lease.owner.as_deref() == Some(SEVERAL) {
-                for lease in read_several(tx, key)? {
-                    if lease.is_held(boot) {
+            if row.kind != Kind::Exclusive {
+                for lease in read_several(tx, key, host)? {
+                    if lease.is_held(host) {
                         state.several.push(lease);
                     } else {
-                        remove_one(tx, key, lease.owner.as_deref().unwrap_or_default())?;
+                        remove_one(tx, key, lease.fence)?;
                     }
                 }
                 state.held = state.held.filter(|_| !state.several.is_empty());
@@ -68,7 +68,7 @@ impl<'a> State<'a> {
     /// The running lease of this token, whose owner is asking and so alive.
     pub fn lease_of(&self, token: &OwnerToken) -> Option<&Row> {
         let exclusive = self.row.as_ref().map(|row| &row.lease);
-        self.one_of(token).or(exclusive.filter(|lease| lease.is_held_by(token, self.boot)))
+        self.one_of(token).or(exclusive.filter(|lease| lease.is_held_by(token, self.host)))
     }
 
     fn admits(&self, kind: Kind) -> bool {
@@ -112,9 +112,8 @@ impl<'a> State<'a> {
 
     /// The kind as which the lock is in use, held or waited for, when that does not go with this one.
     pub fn other_kind(&self, kind: Kind) -> rusqlite::Result<Option<Kind>> {
-        let first = || first_alive(self.tx, self.key, self.boot);
         let in_use = match self.held {
-            None => first()?.map(|first| first.kind),
+            None => self.first_alive()?.map(|first| first.kind),
             held => held,
         };
         Ok(in_use.filter(|found| !found.goes_with(kind)))
@@ -122,8 +121,7 @@ impl<'a> State<'a> {
 
     /// Whether the lock can be granted to whoever has this place, or to one without a place.
     pub fn has_room(&self, kind: Kind, place: Option<i64>) -> rusqlite::Result<bool> {
-        let first = queue::first(self.tx, self.key)?;
-        Ok(self.admits(kind) && first.is_none_or(|first| place == Some(first.ticket)))
+        Ok(self.admits(kind) && queue::is_first(self.tx, self.key, place)?)
     }
 
     /// Why there is no grant for who has this place.
@@ -134,14 +132,14 @@ impl<'a> State<'a> {
 
     /// Grants the lock for one TTL, or confirms a grant: it was handed over, or the caller asks again.
     pub fn take(&mut self, request: &Request) -> rusqlite::Result<FencingToken> {
-        let boot = self.boot;
+        let host = self.host;
         let fence = match self.lease_of(&request.token) {
             Some(mine) => {
-                let lease = Row::of(request, mine.fence, mine.since, boot);
+                let lease = Row::of(request, mine.fence, mine.since, host);
                 self.hold(request.kind, lease.clone())?;
                 lease.fence
             }
-            None => self.grant(request.kind, |fence| Row::of(request, fence, unix_millis(), boot))?,
+            None => self.grant(request.kind, |fence| Row::of(request, fence, unix_millis(), host))?,
         };
         Ok(FencingToken(fence))
     }
@@ -152,8 +150,9 @@ impl<'a> State<'a> {
             if mine.broken {
                 return Ok(Renewal::Lost(Some(mine.holding())));
             }
-            let until = mine.until.max(Deadline::after(request.ttl.duration()));
-            let lease = Row { until, ..mine.clone() };
+            let now = BootTime::now();
+            let until = mine.until.max(now.plus(request.ttl.duration()));
+            let lease = Row { renewed: now, until, ..mine.clone() };
             self.hold(self.held.unwrap_or_default(), lease)?;
             return Ok(Renewal::Extended);
         }
@@ -166,14 +165,17 @@ impl<'a> State<'a> {
                     return Ok(Renewal::Released);
                 }
                 // It has expired, and nobody else was granted it since.
-                row.lease.is_of(&request.token) && row.lease.boot == self.boot && !row.lease.broken
+                row.lease.is_of(&request.token)
+                    && self.host.is_this_boot(&row.lease.boot)
+                    && !row.lease.broken
             }
-            Some(_) => false,
+            // An older copy took the place of the file. Whoever came since has a higher one.
+            Some(row) => self.held.is_none() && row.lease.fence < fence.0,
         };
         if !untouched {
             return Ok(Renewal::Lost(self.holding()));
         }
-        self.hold(request.kind, Row::of(request, fence.0, unix_millis(), self.boot))?;
+        self.hold(request.kind, Row::of(request, fence.0, unix_millis(), self.host))?;
         Ok(Renewal::Healed)
     }
 
@@ -184,19 +186,20 @@ impl<'a> State<'a> {
         let one = self.one_of(token).cloned();
         // Whoever asks is alive, so this is looked at without regard to the processes.
         let exclusive = self.row.as_ref().map(|row| &row.lease);
-        let exclusive = exclusive.filter(|lease| lease.is_of(token) && lease.boot == self.boot).cloned();
+        let is_mine = |lease: &&Row| lease.is_of(token) && self.host.is_this_boot(&lease.boot);
+        let exclusive = exclusive.filter(is_mine).cloned();
         let is_one_of_several = one.is_some();
         let Some(lease) = one.or(exclusive) else {
             let wake = match self.held {
                 _ if !left_queue => Vec::new(),
                 // Who may be the first in line now has to watch the holder.
-                None | Some(Kind::Exclusive) => queue::first(self.tx, self.key)?.into_iter().collect(),
+                None | Some(Kind::Exclusive) => self.first_alive()?.into_iter().collect(),
                 Some(_) => self.hand_over(None)?,
             };
             return Ok((false, wake));
         };
         if is_one_of_several {
-            self.remove(token.expose())?;
+            self.remove(lease.fence)?;
         } else {
             self.held = None;
         }
@@ -204,11 +207,9 @@ impl<'a> State<'a> {
         if held && !lease.broken && !cancel && !lease.keep.has_passed() {
             // Nobody's any more: only the time holds it.
             let kind = self.row.as_ref().map_or(Kind::Exclusive, |row| row.kind);
-            let nobody =
-                if is_one_of_several { format!("{RELEASED} {}", lease.fence) } else { RELEASED.to_owned() };
-            let (until, owner, processes) = (lease.keep, Some(nobody), Processes::default());
+            let (until, owner, processes) = (lease.keep, None, Processes::default());
             self.hold(kind, Row { until, owner, processes, ..lease })?;
-            return Ok((true, queue::first(self.tx, self.key)?.into_iter().collect()));
+            return Ok((true, self.first_alive()?.into_iter().collect()));
         }
         Ok((held, self.pass_on()?))
     }
@@ -220,13 +221,12 @@ impl<'a> State<'a> {
         let mut outcome = self.holding().map_or(Broken::Free, Broken::Other);
         let mut freed = false;
         for lease in held.into_iter().filter(|lease| token.is_none_or(|token| lease.is_of(token))) {
-            let owner = lease.owner.clone().unwrap_or_default();
             let holding = lease.holding();
             // Told before, or there is nobody to tell.
-            if lease.broken || owner.starts_with(RELEASED) {
+            if lease.broken || lease.owner.is_none() {
                 match kind {
                     Kind::Exclusive => self.held = None,
-                    _ => self.remove(&owner)?,
+                    _ => self.remove(lease.fence)?,
                 }
                 freed = true;
                 if !matches!(outcome, Broken::Told(_)) {
@@ -254,21 +254,21 @@ impl<'a> State<'a> {
             LockRow { lease, kind }
         } else {
             let fence = self.row.as_ref().map_or(0, |row| row.lease.fence).max(lease.fence);
-            write_one(self.tx, self.key, &lease)?;
-            self.several.retain(|other| other.owner != lease.owner);
+            write_one(self.tx, self.key, &lease, self.host)?;
+            self.several.retain(|other| other.fence != lease.fence);
             self.several.push(lease);
-            LockRow { lease: Row::of_several(fence, self.boot), kind }
+            LockRow { lease: Row::of_several(fence, self.host), kind }
         };
-        write(self.tx, self.key, &row)?;
+        write(self.tx, self.key, &row, self.host)?;
         self.row = Some(row);
         self.held = Some(kind);
         Ok(())
     }
 
     /// One of several is gone.
-    fn remove(&mut self, token: &str) -> rusqlite::Result<()> {
-        remove_one(self.tx, self.key, token)?;
-        self.several.retain(|lease| lease.owner.as_deref() != Some(token));
+    fn remove(&mut self, fence: u64) -> rusqlite::Result<()> {
+        remove_one(self.tx, self.key, fence)?;
+        self.several.retain(|lease| lease.fence != fence);
         self.held = self.held.filter(|_| !self.several.is_empty());
         Ok(())
     }
@@ -287,16 +287,19 @@ impl<'a> State<'a> {
     pub fn hand_over(&mut self, mine: Option<i64>) -> rusqlite::Result<Vec<Place>> {
         let mut served = Vec::new();
         while self.held != Some(Kind::Exclusive)
-            && let Some(first) = first_alive(self.tx, self.key, self.boot)?
+            && let Some(first) = self.first_alive()?
             && mine != Some(first.ticket)
             && self.admits(first.kind)
         {
-            queue::drop_place(self.tx, first.ticket)?;
-            let boot = self.boot;
-            self.grant(first.kind, |fence| Row::claim(&first, fence, boot))?;
+            let (first, host) = (queue::serve(self.tx, first)?, self.host);
+            self.grant(first.kind, |fence| Row::claim(&first, fence, host))?;
             served.push(first);
         }
-        served.extend(queue::first(self.tx, self.key)?);
+        served.extend(self.first_alive()?);
         Ok(served)
+    }
+
+    fn first_alive(&self) -> rusqlite::Result<Option<Place>> {
+        first_alive(self.tx, self.key, self.host)
     }
 }

@@ -1,9 +1,15 @@
-use std::io;
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixDatagram};
+//! How waiters are woken, and how their death is seen: also across namespaces.
 
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use libc::{ENOENT, ENXIO, O_NOFOLLOW, O_NONBLOCK};
 use nix::poll::{PollFd, PollFlags, poll};
+use nix::sys::stat::Mode;
+use nix::unistd::mkfifo;
 use uuid::Uuid;
 
 use super::process::Processes;
@@ -11,64 +17,92 @@ use super::queue::Place;
 use crate::clock::Deadline;
 use crate::lock::{Patience, StoreError};
 
-/// The socket on which a waiter is woken. Its name is abstract (unix(7)): no file is left behind.
+/// A FIFO beside the file on which a waiter is woken. Who may use the file can ring it, from whatever namespace,
+/// and nobody else. The kernel closes it when its waiter dies, which others see as well.
 pub struct Bell {
-    socket: UnixDatagram,
-    name: String,
+    fifo: File,
+    name: Uuid,
+    path: PathBuf,
+}
+
+/// Where the bell of this name hangs.
+pub fn bell_path(file: &Path, name: &Uuid) -> PathBuf {
+    let mut path = file.as_os_str().to_owned();
+    path.push(format!("-waiter-{}", name.simple()));
+    path.into()
 }
 
 impl Bell {
-    /// A bell of a random name.
+    /// A bell of a random name beside `file`, with its permissions.
     ///
     /// # Errors
     ///
-    /// The system has no socket to give.
-    pub fn hang() -> io::Result<Bell> {
-        let name = format!("redlock-{}", Uuid::new_v4());
-        let socket = UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(&name)?)?;
-        socket.set_nonblocking(true)?;
-        Ok(Bell { socket, name })
+    /// There can be no FIFO in this folder.
+    pub fn hang(file: &Path) -> io::Result<Bell> {
+        let name = Uuid::new_v4();
+        let path = bell_path(file, &name);
+        mkfifo(&path, Mode::S_IRUSR | Mode::S_IWUSR)?;
+        let open = || {
+            let group = fs::metadata(file)?.permissions().mode() & 0o060;
+            if group != 0 {
+                fs::set_permissions(&path, fs::Permissions::from_mode(0o600 | group))?;
+            }
+            // For writing as well: so the last one who rang does not leave an end of file.
+            OpenOptions::new().read(true).write(true).custom_flags(O_NONBLOCK | O_NOFOLLOW).open(&path)
+        };
+        match open() {
+            Ok(fifo) => Ok(Bell { fifo, name, path }),
+            Err(error) => {
+                let _ = fs::remove_file(&path);
+                Err(error)
+            }
+        }
     }
 
     /// By which others ring it: it is stored with the place in the queue.
-    pub fn name(&self) -> &str {
+    pub fn name(&self) -> &Uuid {
         &self.name
     }
 
-    /// Waits until somebody rings, all processes of one of the `holders` are dead, or it is time to ask: `true`;
-    /// `false` when the patience ends first.
+    /// Whether others find it: not after the place was taken out of the queue.
+    pub fn hangs(&self) -> bool {
+        self.path.exists()
+    }
+
+    /// Waits until somebody rings, all processes of one of the holders are dead, the one ahead in line is gone, or
+    /// it is time to ask: `true`; `false` when the patience ends first.
     ///
     /// # Errors
     ///
     /// [`StoreError::Interrupted`] and no other.
-    pub fn wait(
-        &self,
-        holders: &[Processes],
-        ask_at: Deadline,
-        patience: &Patience,
-    ) -> Result<bool, StoreError> {
-        let mut watched: Vec<OwnedFd> = holders.iter().flat_map(Processes::watch).collect();
+    pub fn wait(&self, watched: &Watched, ask_at: Deadline, patience: &Patience) -> Result<bool, StoreError> {
+        let mut processes: Vec<OwnedFd> = watched.holders.iter().flat_map(Processes::watch).collect();
         loop {
             // Freed by the death of the last of a holder's processes: redlock and its guard.
-            if holders.iter().any(Processes::are_dead) {
+            if watched.holders.iter().any(Processes::are_dead) {
                 return Ok(true);
             }
             let until = patience.until.min(ask_at);
-            let fds = [Some(self.socket.as_fd()), patience.interrupt].into_iter().flatten();
-            let fds = fds.chain(watched.iter().map(|fd| fd.as_fd()));
+            let others = [patience.interrupt, watched.ahead.as_ref().map(AsFd::as_fd)];
+            let fds = [Some(self.fifo.as_fd())].into_iter().chain(others).flatten();
+            let fds = fds.chain(processes.iter().map(|fd| fd.as_fd()));
             let mut polled: Vec<PollFd> = fds.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
             let _ = poll(&mut polled, until.poll_timeout());
-            let ready: Vec<bool> = polled.iter().map(|fd| fd.any().unwrap_or(false)).collect();
-            if ready[0] {
-                while self.socket.recv(&mut [0; 8]).is_ok() {}
+            let mut ready = polled.iter().map(|fd| fd.any().unwrap_or(false));
+            if ready.next() == Some(true) {
+                while (&self.fifo).read(&mut [0; 64]).is_ok_and(|length| length > 0) {}
                 return Ok(true);
             }
-            let first_process = if patience.interrupt.is_some() { 2 } else { 1 };
-            if first_process == 2 && ready[1] {
+            if patience.interrupt.is_some() && ready.next() == Some(true) {
                 return Err(StoreError::Interrupted);
             }
-            let mut dead = ready[first_process..].iter();
-            watched.retain(|_| !dead.next().copied().unwrap_or(false));
+            // The end for writing fails when nobody reads any more.
+            if watched.ahead.is_some() && ready.next() == Some(true) {
+                return Ok(true);
+            }
+            let dead: Vec<bool> = ready.collect();
+            let mut dead = dead.into_iter();
+            processes.retain(|_| !dead.next().unwrap_or(false));
             if ask_at.has_passed() {
                 return Ok(true);
             }
@@ -79,15 +113,49 @@ impl Bell {
     }
 }
 
-/// Wakes waiters: the lock is theirs now, or they are the first in line. A bell that cannot be reached belongs
-/// to a dead waiter, or to one that looks by itself before long.
-pub fn ring(places: Vec<Place>) {
-    let send = |place: &Place| -> io::Result<()> {
-        let socket = UnixDatagram::unbound()?;
-        socket.set_nonblocking(true)?;
-        socket.send_to_addr(b".", &SocketAddr::from_abstract_name(&place.bell)?).map(drop)
-    };
-    for place in &places {
-        let _ = send(place);
+impl Drop for Bell {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Those whose end may be news for who waits.
+#[derive(Default)]
+pub struct Watched {
+    /// The processes of the holders while we are the first in line: their death frees the lock at once.
+    pub holders: Vec<Processes>,
+    /// The bell of the last one ahead of us.
+    pub ahead: Option<File>,
+}
+
+/// Opens a bell for ringing: `None` when its waiter is dead.
+///
+/// # Errors
+///
+/// Whether it is cannot be seen.
+pub fn reach(bell: &Path) -> io::Result<Option<File>> {
+    match OpenOptions::new().write(true).custom_flags(O_NONBLOCK | O_NOFOLLOW).open(bell) {
+        Ok(fifo) => Ok(Some(fifo)),
+        Err(error) if matches!(error.raw_os_error(), Some(ENXIO | ENOENT)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Takes down the bell of one who is served or dead.
+pub fn take_down(bell: &Path) {
+    let _ = fs::remove_file(bell);
+}
+
+/// Wakes waiters: the lock is theirs now, or they are the first in line.
+pub fn ring(file: &Path, places: Vec<Place>) {
+    for place in places {
+        let bell = bell_path(file, &place.bell);
+        if let Ok(Some(mut fifo)) = reach(&bell) {
+            // A full one has been rung.
+            let _ = fifo.write(b".");
+        }
+        if place.is_served {
+            take_down(&bell);
+        }
     }
 }

@@ -3,11 +3,15 @@
 use crate::lock::Key;
 
 /// The Redis keys of one lock, all of them in one slot of a cluster.
+#[derive(Clone)]
 pub struct Names {
     pub lock: String,
     pub state: String,
+    pub lease: String,
     pub queue: String,
     pub holders: String,
+    pub asked: String,
+    pub claimed: String,
     /// What the channels of the waiters begin with; the owner token follows.
     pub channel: String,
 }
@@ -24,15 +28,31 @@ impl Names {
         Names {
             lock: key.to_owned(),
             state: format!("redlock:{{{tag}{STATE}{key}"),
+            lease: format!("redlock:{{{tag}}}:lease:{key}"),
             queue: format!("redlock:{{{tag}{QUEUE}{key}"),
             holders: format!("redlock:{{{tag}}}:holders:{key}"),
+            asked: format!("redlock:{{{tag}}}:asked:{key}"),
+            claimed: format!("redlock:{{{tag}}}:claimed:{key}"),
             channel: format!("redlock:{{{tag}}}:wake:"),
         }
     }
 
     /// The names of keys, in the order in which the scripts take them.
-    pub fn into_all(self) -> [String; 4] {
-        [self.lock, self.state, self.queue, self.holders]
+    pub fn into_all(self) -> [String; 7] {
+        [self.lock, self.state, self.lease, self.queue, self.holders, self.asked, self.claimed]
+    }
+
+    /// The keys, each with the type of what is to be there.
+    pub fn types(&self) -> [(&str, &'static str); 7] {
+        [
+            (&self.lock, "string"),
+            (&self.state, "hash"),
+            (&self.lease, "string"),
+            (&self.queue, "zset"),
+            (&self.holders, "hash"),
+            (&self.asked, "hash"),
+            (&self.claimed, "list"),
+        ]
     }
 }
 
@@ -107,10 +127,10 @@ mod tests {
             prop_assume!(text.parse::<Key>().is_ok());
             let key: Key = text.parse().map_err(TestCaseError::fail)?;
             let names = Names::of(&key);
-            prop_assert_eq!(server_slot(&names.state), server_slot(&names.lock));
             prop_assert_eq!(slot(&key), server_slot(&names.lock));
-            prop_assert_eq!(server_slot(&names.queue), server_slot(&names.lock));
-            prop_assert_eq!(server_slot(&names.holders), server_slot(&names.lock));
+            for name in names.clone().into_all() {
+                prop_assert_eq!(server_slot(&name), server_slot(&names.lock));
+            }
             prop_assert_eq!(key_of(&names.state), Some(key.clone()));
             prop_assert_eq!(key_of(&names.queue), Some(key));
         }

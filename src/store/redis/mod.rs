@@ -33,6 +33,7 @@ pub use self::address::Address;
 pub use self::doctor::examine;
 use self::failure::Failure;
 use self::idle::go_on;
+use self::keys::Names;
 pub use self::quorum::Quorum;
 use self::refusal::{Refusal, accepted, in_short, refusal};
 use self::reply::Taken;
@@ -75,11 +76,14 @@ impl Redis {
         };
         if matches!(&reply, Value::ServerError(error) if refusal(error) == Refusal::WrongType) {
             for key in call.keys() {
-                let found = self.route.query(place, redis::cmd("TYPE").arg(key.as_str()), patience)?;
-                let found = text(Some(&found));
-                if found != "string" && found != "none" {
-                    let (store, found) = (self.route.name.clone(), format!("a {}", in_short(&found)));
-                    return Err(StoreError::NotALock { store, key: key.clone(), found });
+                for (name, expected) in Names::of(key).types() {
+                    let found = self.route.query(place, redis::cmd("TYPE").arg(name), patience)?;
+                    let found = text(Some(&found));
+                    if ![expected, "none", ""].contains(&found.as_str()) {
+                        let (store, found) =
+                            (self.route.name.clone(), format!("a {} under '{name}'", in_short(&found)));
+                        return Err(StoreError::NotALock { store, key: key.clone(), found });
+                    }
                 }
             }
         }
@@ -275,7 +279,11 @@ impl Store for Redis {
     ) -> Result<Broken, StoreError> {
         let call = Call::new(&script::BREAK, key, token);
         let reply = self.call_in_charge(&call, patience)?;
-        self.understood(reply::broken(reply))
+        let (broken, is_handed_over) = self.understood(reply::broken(reply))?;
+        if is_handed_over {
+            self.see_confirmed(key, patience);
+        }
+        Ok(broken)
     }
 }
 

@@ -1,11 +1,19 @@
 //! Giving back, also what a server that hangs has not answered.
 
+use std::time::Duration;
+
+use redis::Value;
+
 use super::Redis;
 use super::connection::Connection;
+use super::keys::Names;
 use super::reply;
 use super::route::Unanswered;
-use super::script::Call;
-use crate::lock::{Patience, Request, StoreError};
+use super::script::{self, Call};
+use crate::lock::{Key, Patience, Request, StoreError};
+
+/// Who gets the lock confirms that sooner than this; a little more than `DOUBT` in `scripts/queue.lua`.
+const CONFIRMATION: Duration = Duration::from_millis(320);
 
 impl Redis {
     /// See `Route::send_behind_unanswered`.
@@ -22,7 +30,23 @@ impl Redis {
         // An attempt that had no answer may be carried out later.
         self.cancelling.extend(self.route.take_unanswered());
         let reply = reply?;
+        for key in reply::handed_over(&reply, call.keys()) {
+            self.see_confirmed(key, patience);
+        }
         self.understood(reply::released(reply, call.keys().len()))
+    }
+
+    /// Sees to it that somebody got the lock who is alive. A waiter whose machine vanished looks alive to the server, and
+    /// those behind it are idle: who gave the lock back is the only one sure to be alive. What goes wrong here is made
+    /// up for when the next of them asks.
+    pub(super) fn see_confirmed(&mut self, key: &Key, patience: &Patience) {
+        let until = patience.until.min(Patience::of(CONFIRMATION * 3).until);
+        let patience = Patience { until, ..*patience };
+        let mut news = redis::cmd("BLPOP");
+        news.arg(Names::of(key).claimed).arg(CONFIRMATION.as_secs_f64());
+        if matches!(self.route.follow_up(&news, &patience), Ok(Value::Nil)) {
+            let _ = self.route.follow_up(&Call::new(&script::PROBE, key, None).in_full(), &patience);
+        }
     }
 
     /// Hands over all connections that have an answer out.

@@ -21,6 +21,8 @@ pub enum Taken {
         ttl: Duration,
         /// The place in the queue is a new one.
         newly_queued: bool,
+        /// The lock was handed over to the holder, who has not confirmed it so far.
+        is_claim: bool,
     },
     /// The server lost its data; a lease may be alive all the same.
     Vanished { ticket: String },
@@ -41,6 +43,12 @@ pub fn taken(reply: Value, requests: &[Request]) -> Option<Result<Taken, StoreEr
             let (key, found) = (key()?, kind(&text(reply.get(2))));
             return Some(Err(StoreError::OtherKind { key, found }));
         }
+        "exhausted" => {
+            let store = format!("'{}'", key()?);
+            let why =
+                "its fencing tokens have come to their end, 2^53, and would not grow; choose another key";
+            return Some(Err(StoreError::Unusable { store, why: why.to_owned() }));
+        }
         "vanished" => Taken::Vanished { ticket: text(reply.get(1)) },
         "busy" => {
             let holder = reply.get(2).cloned().map(items).unwrap_or_default();
@@ -50,6 +58,7 @@ pub fn taken(reply: Value, requests: &[Request]) -> Option<Result<Taken, StoreEr
                 busy: Box::new(Busy { key: key()?, holder: Some(holding(&holder)), ahead }),
                 ticket: text(reply.get(4)),
                 newly_queued: number(reply.get(5)) == 1,
+                is_claim: number(reply.get(6)) == 1,
             }
         }
         _ => return None,
@@ -74,21 +83,28 @@ pub fn renewed(reply: Value) -> Option<Renewal> {
 
 /// Whether each of so many locks was held; `None` for a reply that makes no sense.
 pub fn released(reply: Value, count: usize) -> Option<Vec<bool>> {
-    let released: Vec<bool> = items(reply).iter().map(|one| number(Some(one)) == 1).collect();
+    let released: Vec<bool> = items(reply).iter().map(|one| number(Some(one)) > 0).collect();
     (released.len() == count).then_some(released)
 }
 
-/// `None` for a reply that makes no sense.
-pub fn broken(reply: Value) -> Option<Broken> {
+/// Those of these locks that a release handed over to the next in line, who has to confirm it.
+pub fn handed_over<'a>(reply: &Value, keys: &'a [Key]) -> Vec<&'a Key> {
+    let answers = items(reply.clone());
+    keys.iter().zip(&answers).filter(|(_, one)| number(Some(one)) == 2).map(|(key, _)| key).collect()
+}
+
+/// What was done, and whether the lock was handed over to the next in line; `None` for a reply that makes no sense.
+pub fn broken(reply: Value) -> Option<(Broken, bool)> {
     let reply = items(reply);
     let holder = holding(&reply.get(1).cloned().map(items).unwrap_or_default());
-    match text(reply.first()).as_str() {
-        "free" => Some(Broken::Free),
-        "told" => Some(Broken::Told(holder)),
-        "other" => Some(Broken::Other(holder)),
-        "freed" => Some(Broken::Freed(holder)),
-        _ => None,
-    }
+    let broken = match text(reply.first()).as_str() {
+        "free" => Broken::Free,
+        "told" => Broken::Told(holder),
+        "other" => Broken::Other(holder),
+        "freed" => Broken::Freed(holder),
+        _ => return None,
+    };
+    Some((broken, number(reply.get(2)) == 1))
 }
 
 /// What is left of the lease that was asked about, if it is held; `None` for a reply that makes no sense.

@@ -27,6 +27,8 @@ pub static TAKE: Script = script!("take.lua");
 pub static RENEW: Script = script!("renew.lua");
 /// Gives locks back, leaves their queues, and hands them on.
 pub static RELEASE: Script = script!("release.lua");
+/// Asks all in line to show themselves when nobody confirms that it got the lock.
+pub static PROBE: Script = script!("probe.lua");
 /// What is left of a lease, in milliseconds.
 pub static CHECK: Script = script!("check.lua");
 /// Takes a lock away from its holders.

@@ -82,6 +82,8 @@ impl Redis {
         patience: &Patience,
         survey: &mut Survey,
     ) -> Result<(), StoreError> {
+        let mut denied = None;
+        let known = survey.locks.len();
         for key in self.known_keys(node, patience)? {
             // On its way from one server to another a lock is seen twice.
             if survey.locks.iter().any(|lock| lock.key == key) {
@@ -92,10 +94,12 @@ impl Redis {
                 Ok(status) => survey.locks.push(status),
                 // Somebody put something else there, which is no lock.
                 Err(StoreError::NotALock { .. }) => {}
+                // A name is all that a user sees of the locks of others.
+                Err(error @ StoreError::Denied { .. }) => denied = Some(error),
                 Err(error) => return Err(error),
             }
         }
-        Ok(())
+        denied.filter(|_| survey.locks.len() == known).map_or(Ok(()), Err)
     }
 
     fn status_of(&mut self, key: &Key, patience: &Patience) -> Result<LockStatus, StoreError> {

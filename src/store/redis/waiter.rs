@@ -11,6 +11,11 @@ use crate::lock::{Busy, Patience, Request, StoreError, Take};
 
 /// Asking is the fallback for a wake-up that got lost; an idle waiter asks no more often than this.
 const FALLBACK: Duration = Duration::from_secs(5);
+/// The first in line takes over when a lease ends. The others ask so long afterwards whether it did: but for short leases
+/// no earlier than they would in any case, and early enough to find another.
+const BEHIND: (Duration, Duration) = (Duration::from_millis(400), Duration::from_millis(2100));
+/// When a claim ends, all in line ask within this time.
+const IN_TURN: Duration = Duration::from_millis(150);
 /// A holder that is not a redlock wakes nobody, so the first in line asks: at first this often, then
 /// ever more rarely.
 const POLL_FOREIGN: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
@@ -111,7 +116,7 @@ impl Waiter {
                 self.ask_at = Some(until.min(Deadline::after(fallback())));
                 Take::Busy(Busy::by_unknown(self.request.key.clone()))
             }
-            Taken::Busy { busy, ticket, ttl, newly_queued } => {
+            Taken::Busy { busy, ticket, ttl, newly_queued, is_claim } => {
                 if newly_queued && !self.ticket.is_empty() {
                     // We were in line and were dropped: somebody could not wake us. Listen anew.
                     self.subscription = None;
@@ -121,10 +126,13 @@ impl Waiter {
                 self.ttl = self.ttl.max(ttl);
                 let first = busy.ahead == Some(0);
                 let left = busy.holder.as_ref().and_then(|holder| holder.left);
-                let pause = match left {
-                    _ if first && ttl.is_zero() => self.next_poll(),
-                    Some(left) if first => just_after(left).min(fallback()),
-                    _ => fallback(),
+                let pause = match left.map(just_after) {
+                    left if first && ttl.is_zero() => self.next_poll().min(left.unwrap_or(Duration::MAX)),
+                    Some(left) if first => left.min(fallback()),
+                    // Who got it may be dead, and so may those in between.
+                    Some(left) if is_claim => (left + IN_TURN.mul_f64(fastrand::f64())).min(fallback()),
+                    Some(left) => (left + BEHIND.0).max(FALLBACK.min(left + BEHIND.1)).min(fallback()),
+                    None => fallback(),
                 };
                 self.ask_at = Some(Deadline::after(pause));
                 Take::Busy(*busy)

@@ -13,6 +13,8 @@ lock = Lock(Redis(port=int(port)), name, expire=int(ttl))
 for line in sys.stdin:
     if line == "take\n":
         done = lock.acquire(blocking=False)
+    elif line == "wait\n":
+        done = lock.acquire()
     else:
         try:
             lock.release()

@@ -1,6 +1,7 @@
 //! The life of a lock, from the first take to the end, by the scripts that all locks are made of.
 
 use std::slice::from_ref;
+use std::thread;
 use std::time::Duration;
 
 use super::asking::Asking;
@@ -96,12 +97,20 @@ fn through(
     let status = step("status", holder.status(from_ref(key), &patience()))?;
     sound("status", status.iter().any(|lock| lock.holders.len() == 1 && lock.waiters.len() == 1))?;
 
-    let begin = BootTime::now();
-    sound("release", step("release", holder.release(from_ref(key), &first.token, &patience()))? == [true])?;
-    // Until it is told: at first the news is how long the holder's lease lasts.
-    sound("wake the next in line", step("wait", waiter.wait(&patience()))?)?;
-    let next = granted("hand over", waiter.line_up(second, &patience()))?;
-    let handover = BootTime::now().since(begin);
+    // Who gives back stays until the next one has it.
+    let (released, handed_over, handover) = thread::scope(|scope| {
+        let begin = BootTime::now();
+        let giving = scope.spawn(|| holder.release(from_ref(key), &first.token, &patience()));
+        // Until it is told: at first the news is how long the holder's lease lasts.
+        let handed_over = step("wait", waiter.wait(&patience())).and_then(|is_told| {
+            sound("wake the next in line", is_told)?;
+            granted("hand over", waiter.line_up(second, &patience()))
+        });
+        (giving.join(), handed_over, BootTime::now().since(begin))
+    });
+    let released = released.map_err(|_| Trouble::Wrong("release"))?;
+    sound("release", step("release", released)? == [true])?;
+    let next = handed_over?;
     sound("the fencing token grows", next > fence)?;
     waiter.settle();
 

@@ -4,7 +4,7 @@ use redis::{Cmd, ServerError, Value};
 
 use super::asking::Asking;
 use super::server::Server;
-use crate::lock::{Report, Terms};
+use crate::lock::{Key, Report, Terms};
 use crate::store::redis::failure::Failure;
 use crate::store::redis::keys::Names;
 use crate::store::redis::refusal::{Refusal, explain, refusal};
@@ -42,11 +42,17 @@ pub fn try_all(
     if let Value::ServerError(error) = listener.ask(redis::cmd("SUBSCRIBE").arg(channel))? {
         refused.note("subscribe", &error);
     }
-    Ok(refused.tell(server, report))
+    let stranger = Names::of(&Key::scratch()).state.replace("redlock-doctor-", "");
+    let sees_all = !matches!(asking.ask(redis::cmd("HGET").arg(stranger).arg("a"))?, Value::ServerError(_));
+    Ok(refused.tell(server, sees_all, report))
 }
 
+/// For a user who has the locks of everybody; `redlock(1)` has all of the rules.
+const APART: &str = "where teams share the server, give each its own user; for the keys deploy:* with \
+    resetkeys ~deploy:* ~redlock:{deploy:* resetchannels &redlock:{deploy:*, see PERMISSIONS in redlock(1)";
+
 fn commands(names: &Names, terms: &Terms) -> Vec<(&'static str, Cmd)> {
-    let Names { lock, state, queue, holders, channel } = names;
+    let Names { lock, state, queue, holders, claimed, channel, .. } = names;
     let on =
         |name: &'static str, key: &String, rest: &[&str]| (name, redis::cmd(name).arg(key).arg(rest).take());
     let mut commands = vec![
@@ -70,7 +76,8 @@ fn commands(names: &Names, terms: &Terms) -> Vec<(&'static str, Cmd)> {
         on("zrank", queue, &["a"]),
         on("zcard", queue, &[]),
         on("zrem", queue, &["b"]),
-        on("zpopmin", queue, &[]),
+        on("lpush", claimed, &["1"]),
+        on("blpop", claimed, &["0.01"]),
         on("publish", channel, &["ask"]),
         on("del", lock, &[]),
         ("scan", redis::cmd("SCAN").arg(0).arg("MATCH").arg(lock).arg("COUNT").arg(1).take()),
@@ -91,9 +98,9 @@ impl Refused {
                 let rule = if details.contains("run the") {
                     format!("+{command}")
                 } else if details.contains("channel") {
-                    "&redlock:*".to_owned()
+                    "&redlock:{redlock-doctor-*".to_owned()
                 } else if details.contains("key") {
-                    "~redlock:*".to_owned()
+                    "~redlock:{redlock-doctor-*".to_owned()
                 } else {
                     format!("+{command}")
                 };
@@ -111,7 +118,7 @@ impl Refused {
         }
     }
 
-    fn tell(self, server: &Server, report: &mut Report) -> bool {
+    fn tell(self, server: &Server, sees_all: bool, report: &mut Report) -> bool {
         let is_fine = self.rules.is_empty() && self.unknown.is_empty() && self.other.is_none();
         if !self.rules.is_empty() {
             let rules = self.rules.join(" ");
@@ -127,7 +134,10 @@ impl Refused {
         if let Some(other) = self.other {
             report.bad("locking", format!("it refuses what a lock needs: {other}"), "see to that first");
         }
-        if is_fine {
+        if is_fine && sees_all {
+            let finding = "all commands that redlock uses are permitted, on the locks of everybody";
+            report.note("permissions", finding, APART);
+        } else if is_fine {
             report.ok("permissions", "all commands that redlock uses are permitted");
         }
         is_fine

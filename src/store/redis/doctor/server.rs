@@ -9,7 +9,7 @@ use super::{keeping, life, permissions, time};
 use crate::lock::{Key, Report, StoreError, Terms};
 use crate::store::redis::address::{Address, Servers};
 use crate::store::redis::failure::Failure;
-use crate::store::redis::keys::{Names, slot_of};
+use crate::store::redis::keys::{Names, slot};
 
 /// A server that has locks, or would have.
 pub struct Server {
@@ -92,8 +92,7 @@ impl Server {
     pub fn scratch_key(&self) -> Key {
         let Some(slots) = &self.slots else { return Key::scratch() };
         let is_here = |key: &Key| {
-            // All of it is the hash tag.
-            let slot = slot_of(key.as_str().as_bytes());
+            let slot = slot(key);
             slots.iter().any(|range| range.contains(&slot))
         };
         // A server with one slot of 16384 is met in the end.

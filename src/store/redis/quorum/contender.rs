@@ -55,9 +55,10 @@ impl Contender {
                 self.window = (self.window * 2).clamp(least, WINDOW.1);
                 self.delay()
             }
-            Taken::Held { by_redlock: false, .. } => {
+            Taken::Held { by_redlock: false, free_in, .. } => {
                 self.poll = (self.poll * 3 / 2).clamp(POLL_FOREIGN.0, POLL_FOREIGN.1);
-                self.poll.mul_f64(0.5 + fastrand::f64())
+                let end = free_in.saturating_add(Duration::from_millis(2) + self.delay());
+                self.poll.mul_f64(0.5 + fastrand::f64()).min(end)
             }
             Taken::Held { free_in, .. } => {
                 self.window = (self.window / 2).clamp(least, WINDOW.1);

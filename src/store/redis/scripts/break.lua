@@ -1,4 +1,5 @@
--- Takes the lock from its holders; from the token of ARGV 2 only, when it is not ''.
+-- Takes the lock from its holders; from the token of ARGV 2 only, when it is not ''. Returns what was done, who held
+-- the lock, and whether it was handed over to another.
 look(redis.call('HGET', state, 'kind'))
 if held and held ~= 'exclusive' then
   local told, freed, before
@@ -17,13 +18,14 @@ if held and held ~= 'exclusive' then
       end
     end
   end
+  local is_handed_over
   if freed and count == 0 then
-    set_free()
+    is_handed_over = set_free()
   elseif freed then
-    hand_over(last_grant())
+    is_handed_over = pass_on(last_grant())
   end
   if told or freed then
-    return {told and 'told' or 'freed', before}
+    return {told and 'told' or 'freed', before, is_handed_over and 1 or 0}
   end
   return {'other', describe()}
 end
@@ -37,7 +39,7 @@ if me ~= '' and me ~= owner and me ~= told then
   return {'other', before}
 end
 local released = string.match(owner, '^released:')
-if not told and not released and redis.call('HGET', state, 'owner') == owner then
+if not told and not released and read_lease().owner == owner then
   -- A redlock holds it: it stops its job at the next renewal and then frees the lock.
   redis.call('SET', lock, 'broken:' .. owner, 'KEEPTTL')
   return {'told', before}
@@ -45,8 +47,8 @@ end
 -- Not a redlock, told before, or there is nobody to tell. The fence that was broken tells a broken lock from
 -- one that was given back.
 local last = last_grant()
-set_free()
+local is_handed_over = set_free()
 if last.fence > 0 then
   redis.call('HSET', state, 'broken', integer(last.fence))
 end
-return {'freed', before}
+return {'freed', before, is_handed_over and 1 or 0}

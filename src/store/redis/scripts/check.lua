@@ -1,5 +1,5 @@
 -- What is left of the lease of this token, in milliseconds (-1: it never expires); nil when it holds nothing.
-if redis.call('GET', lock) == me then
+if read_owner() == me then
   return redis.call('PTTL', lock)
 end
 look(redis.call('HGET', state, 'kind'))

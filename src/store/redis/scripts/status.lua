@@ -1,8 +1,8 @@
 -- How the lock is held, by whom, and who waits for it: the kind or '', the holders, the members of the queue.
-local known = redis.call('HMGET', state, 'owner', 'until', 'kind')
-look(known[3])
-if not owner and not held and known[1] and tonumber(known[2] or 0) > now() then
-  owner, held = known[1], 'exclusive'
+look(redis.call('HGET', state, 'kind'))
+local known = not owner and not held and read_lease()
+if known and known['until'] > now() then
+  owner, held = known.owner, 'exclusive'
 end
 local described = {}
 for _, holder in pairs(several) do

@@ -1,0 +1,163 @@
+//! Who may use the file. Nobody but its owner is to read it, as a file lock of a reader stops everyone, and only those
+//! whom we trust are to write it or to put another one in its place.
+
+use std::ffi::OsString;
+use std::fs::{self, DirBuilder, Metadata};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use nix::errno::Errno;
+use nix::sys::stat::{Mode, SFlag, mknod};
+use nix::sys::statfs::{NFS_SUPER_MAGIC, statfs};
+use nix::unistd::{getegid, geteuid, getgroups};
+use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};
+
+/// Of a folder in which nobody removes or renames what belongs to others, such as /tmp.
+const STICKY: u32 = 0o1000;
+/// Of a folder whose files get its group.
+pub const SET_GROUP_ID: u32 = 0o2000;
+/// To read and to write for the group.
+pub const GROUP: u32 = 0o060;
+
+/// Why there is no file to use.
+pub enum Refused {
+    Io(io::Error),
+    /// What is wrong with it, and what to do.
+    Unfit(String),
+}
+
+impl From<io::Error> for Refused {
+    fn from(error: io::Error) -> Refused {
+        Refused::Io(error)
+    }
+}
+
+/// The folder of a file.
+pub fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// The rollback journal of SQLite.
+pub fn journal_of(path: &Path) -> PathBuf {
+    let mut name: OsString = path.as_os_str().to_owned();
+    name.push("-journal");
+    name.into()
+}
+
+/// Looks at the file, and makes an empty one where there is none.
+///
+/// # Errors
+///
+/// It cannot be made, or is not fit.
+pub fn find(path: &Path) -> Result<Metadata, Refused> {
+    let folder = folder_of(path);
+    let found = match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+            check_folder(folder, &fs::metadata(folder)?)?;
+            create(path, 0o600)?;
+            fs::symlink_metadata(path)?
+        }
+        other => other?,
+    };
+    let unfit = |why: &str| Err(Refused::Unfit(why.to_owned()));
+    if found.is_symlink() {
+        return unfit("it is a symbolic link; name the file itself");
+    }
+    if found.is_dir() {
+        return unfit("it is a directory; name a file");
+    }
+    if !found.is_file() {
+        return unfit("it is no regular file; name another one");
+    }
+    if found.nlink() > 1 {
+        return unfit("the file has a second name (a hard link); remove one of the two");
+    }
+    if found.mode() & 0o007 != 0 {
+        let path = path.display();
+        return unfit(&format!("others may open the file, and could stop everyone: chmod o= {path}"));
+    }
+    let around = fs::metadata(folder)?;
+    if !is_trusted(found.uid()) && !is_shared_with_us(&found, &around) {
+        return unfit(&format!(
+            "the file belongs to user {}; name one of your own, or share it with a group: see SHARING A FILE in redlock(1)",
+            found.uid()
+        ));
+    }
+    check_folder(folder, &around)?;
+    check_journal(path, &found, &around)?;
+    if is_mounted(path) {
+        return unfit("it is mounted as a single file, without its journal; mount its folder");
+    }
+    if statfs(folder).is_ok_and(|fs| fs.filesystem_type() == NFS_SUPER_MAGIC) {
+        return unfit("it is on NFS, whose file locks are no base for this; name a file on a local disk");
+    }
+    Ok(found)
+}
+
+/// Never somebody else's file, nor where a link leads. Nothing is opened: to close a descriptor of the file would drop
+/// all locks that this process has on it (fcntl(2)).
+pub fn create(path: &Path, mode: u32) -> io::Result<()> {
+    match mknod(path, SFlag::S_IFREG, Mode::from_bits_truncate(mode), 0) {
+        // Another was faster.
+        Ok(()) | Err(Errno::EEXIST) => Ok(()),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+fn is_trusted(user: u32) -> bool {
+    user == 0 || user == geteuid().as_raw()
+}
+
+/// Its owner gave it to a group on purpose, and we are in that group.
+fn is_shared_with_us(file: &Metadata, folder: &Metadata) -> bool {
+    file.mode() & GROUP == GROUP && is_of_our_group(folder) && folder.gid() == file.gid()
+}
+
+fn is_of_our_group(folder: &Metadata) -> bool {
+    let group = folder.gid();
+    let is_ours = || getegid().as_raw() == group || getgroups().is_ok_and(|all| all.contains(&group.into()));
+    folder.mode() & SET_GROUP_ID != 0 && is_ours()
+}
+
+/// Who can write to the folder can put another file in the place of this one.
+fn check_folder(folder: &Path, found: &Metadata) -> Result<(), Refused> {
+    let mode = found.mode();
+    if mode & STICKY != 0 {
+        return Ok(());
+    }
+    let name = folder.display();
+    if mode & 0o002 != 0 {
+        let why = format!("everyone may write to its folder, and so replace it: chmod o-w {name}");
+        return Err(Refused::Unfit(why));
+    }
+    if !is_trusted(found.uid()) && !is_of_our_group(found) {
+        let why = format!(
+            "its folder belongs to user {}, who may replace it; name a file in a folder of your own",
+            found.uid()
+        );
+        return Err(Refused::Unfit(why));
+    }
+    Ok(())
+}
+
+/// SQLite believes a journal that it finds. Where everyone may make files, there is always one, of ours.
+fn check_journal(path: &Path, file: &Metadata, folder: &Metadata) -> Result<(), Refused> {
+    if folder.mode() & 0o002 == 0 {
+        return Ok(());
+    }
+    let journal = journal_of(path);
+    create(&journal, file.mode() & 0o777)?;
+    let found = fs::symlink_metadata(&journal)?;
+    if found.is_file() && (is_trusted(found.uid()) || found.uid() == file.uid()) {
+        return Ok(());
+    }
+    Err(Refused::Unfit(format!("user {} has made {}; remove it", found.uid(), journal.display())))
+}
+
+/// A container got the file, and not what is beside it.
+fn is_mounted(path: &Path) -> bool {
+    let found = statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::empty());
+    found.is_ok_and(|found| found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
+}
