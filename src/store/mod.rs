@@ -125,9 +125,10 @@ impl ServerUrl {
         self.addresses().iter().any(|address| address.access.password.is_some())
     }
 
-    /// Whether there is a password to be kept secret.
+    /// Whether there is a password, or a key, to be kept secret.
     pub fn is_secret(&self, login: &Login) -> bool {
-        let has_login = login.password.is_some() || login.sentinel_password.is_some();
+        let has_login =
+            login.password.is_some() || login.sentinel_password.is_some() || login.tls_files.key.is_some();
         self.has_password() || (has_login && !matches!(self, ServerUrl::Local(_)))
     }
 

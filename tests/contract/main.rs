@@ -10,6 +10,7 @@ mod fencing;
 mod keys;
 mod kinds;
 mod redis_only;
+mod round_trips;
 mod script;
 mod several;
 mod shown;

@@ -69,7 +69,7 @@ fn names_that_are_not_found() {
             format!("ip link set lo up && mount --bind \"$0\" /etc/resolv.conf && {{ {server}; }} && \"$@\"");
         let path = resolv_conf.display().to_string();
         let program = env!("CARGO_BIN_EXE_redlock");
-        let args = ["-rmnpf", "--kill-child", "bash", "-c", &script, &path, program];
+        let args = ["-rmnpf", "--mount-proc", "--kill-child", "bash", "-c", &script, &path, program];
         let args = [&args[..], &["run", "-k", "X", "--connect-timeout", "1s", "--", "true"]].concat();
         let shown = "redis://locks.example:6379".to_owned();
         let redlock = Redlock::under("unshare", &args).server(&logged_in(&shown, ""));
@@ -137,6 +137,37 @@ fn logins() {
     // Such a server, or a proxy, repeats the command that it does not know.
     let without_login = Redis::with(&["--rename-command", "AUTH", ""]);
     run(&without_login.url()).fails(69, "unknown command 'AUTH'");
+}
+
+/// Who needs no password and gives one is refused. Redis carries out what came behind it all the same, as the user that
+/// everybody is: it does not count, and nothing is left of it.
+#[test]
+fn what_follows_a_refused_login() {
+    for store in [Store::redis(), Store::sentinel(), Store::cluster(), Store::quorum3()] {
+        store.redlock(&["run", "-k", "X", "--", "true"]).run().expect(0);
+        let stranger = |args: &[&str]| {
+            let redlock = store.redlock(args).env("REDLOCK_USER", "nobody");
+            let refused = redlock.env("REDISCLI_AUTH", "wrong-canary").run().expect(77);
+            let line = refused.line();
+            assert!(line.contains("check --user and the password") && !line.contains("stay"), "{refused:?}");
+            assert!(refused.stdout.is_empty() && !line.contains("canary"), "{refused:?}");
+        };
+        for options in [&[][..], &["--wait"], &["--shared"], &["--ttl", "1h", "-k", "{X}2"]] {
+            stranger(&[&["run", "-k", "X"], options, &["--", "echo", "started"]].concat());
+            assert!(store.status("X")["holders"][0].is_null(), "{} {options:?}", store.url);
+        }
+        let token = store.redlock(&["acquire", "-k", "X"]).run().expect(0).stdout;
+        stranger(&["status", "X"]);
+        stranger(&["break", "-k", "X", "--yes"]);
+        stranger(&["check", "-k", "X", "--token", token.trim()]);
+        assert!(store.status("X")["holders"][0].is_object(), "{}", store.url);
+        for name in ["renew", "release"] {
+            stranger(&[name, "-k", "X", "--token", token.trim()]);
+        }
+        // It waits in line as nobody, and leaves nobody there.
+        stranger(&["run", "-k", "X", "--wait", "--", "echo", "started"]);
+        assert_eq!(store.waiters("X"), 0, "{}", store.url);
+    }
 }
 
 /// The user of the manual page, outside of what it may do.

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::harness::{
-    Fault, Finished, Folder, Proxy, Redis, Redlock, eventually, free_port, namespaces, ttl, within,
+    Authority, Fault, Finished, Folder, Proxy, Redis, Redlock, Valid, eventually, free_port, namespaces, ttl,
+    within,
 };
 
 /// Of a server that is fit, for a quorum as well.
@@ -402,4 +403,41 @@ fn a_cluster() {
     let tried = diagnosis.findings.iter().filter(|one| one["check"] == "locking").count();
     assert_eq!(tried, 2, "{:?}", diagnosis.findings);
     assert_eq!(diagnosis.code, 0, "{:?}", diagnosis.findings);
+}
+
+/// A server of another host, as far as its address tells: in a network of its own.
+#[test]
+fn a_server_that_is_spoken_to_in_plain() {
+    let authority = Authority::new();
+    let papers = authority.sign(&["192.0.2.2"], Valid::Now);
+    let script = r#"
+        ip link set lo up && ip address add 192.0.2.1/32 dev lo && ip address add 192.0.2.2/32 dev lo
+        # Comes from another address than it goes to.
+        ip route replace local 192.0.2.2 dev lo src 192.0.2.1 table local
+        serve() { redis-server --save "" --daemonize no --protected-mode no "$@" >&2 & }
+        serve --port 1111
+        serve --port 0 --tls-port 2222 --tls-auth-clients no --tls-cert-file "$CERT" --tls-key-file "$KEY" \
+            --tls-ca-cert-file "$REDLOCK_TLS_CA"
+        until redis-cli -p 1111 ping && redis-cli -p 2222 --tls --insecure ping; do sleep 0.05; done >&2
+        exec "$0" doctor --json
+    "#;
+    for (url, is_open) in [
+        ("redis://192.0.2.2:1111", true),
+        ("redis://192.0.2.1:1111", false),
+        ("redis://localhost:1111", false),
+        ("rediss://192.0.2.2:2222", false),
+    ] {
+        let redlock = Redlock::under(
+            "unshare",
+            &["-rnpf", "--kill-child", "bash", "-c", script, env!("CARGO_BIN_EXE_redlock")],
+        );
+        let (cert, key) = (&papers.cert, &papers.key);
+        let redlock = redlock.server(url).env("CERT", cert).env("KEY", key).env("REDLOCK_TLS_CA", &papers.ca);
+        let diagnosis = Diagnosis::of(&Finished { stderr: String::new(), ..redlock.run() });
+        diagnosis.expect("reachable", "ok", &[]);
+        match is_open {
+            true => diagnosis.expect("encryption", "warning", &["nothing is encrypted", "rediss://"]),
+            false => assert!(diagnosis.findings.iter().all(|one| one["check"] != "encryption"), "{url}"),
+        }
+    }
 }

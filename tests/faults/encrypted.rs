@@ -2,6 +2,8 @@
 
 use std::fs;
 use std::net::TcpListener;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -164,6 +166,7 @@ fn files_that_are_no_good() {
     let folder = Folder::new();
     let (missing, text, broken) = (folder.path("missing"), folder.path("text"), folder.path("broken"));
     fs::write(&text, "no certificate\n").expect("a file");
+    fs::set_permissions(&text, fs::Permissions::from_mode(0o600)).expect("its mode");
     fs::write(&broken, "-----BEGIN CERTIFICATE-----\n????\n-----END CERTIFICATE-----\n").expect("a file");
     let call = || run(&url).trusting(&authority);
     for (bad, why) in [(&missing, "No such file"), (&text, "no certificate in it"), (&broken, "no PEM file")]
@@ -191,6 +194,48 @@ fn files_that_are_no_good() {
     // Who does not encrypt needs none of them.
     let redis = Redis::with(&["--requirepass", CANARY]);
     run(&redis.url()).with("REDLOCK_TLS_CA", &missing).works();
+}
+
+/// As a password file: who can read it can be us.
+#[test]
+fn a_key_that_others_can_read() {
+    let authority = Authority::new();
+    let papers = authority.sign(&["127.0.0.1"], Valid::Now);
+    let redis = Redis::with_tls(&papers, &papers, &["--requirepass", CANARY]);
+    for (mode, is_refused) in [(0o644, true), (0o640, true), (0o604, true), (0o600, false), (0o400, false)] {
+        fs::set_permissions(&papers.key, fs::Permissions::from_mode(mode)).expect("its mode");
+        let call = run(&redis.url()).trusting(&authority).showing(&papers);
+        match is_refused {
+            true => {
+                let line = call.fails(78, "others can read it; chmod 600 it").stderr;
+                assert!(line.contains(&format!("--tls-key {}", papers.key.display())), "{line}");
+            }
+            false => call.works(),
+        }
+    }
+}
+
+/// A process of which no core may be dumped belongs to root in /proc: see PR_SET_DUMPABLE(2const).
+#[test]
+fn a_key_is_in_no_core_dump() {
+    const NOBODY: u32 = 65534;
+    let authority = Authority::new();
+    let papers = authority.sign(&["127.0.0.1"], Valid::Now);
+    std::os::unix::fs::chown(&papers.key, Some(NOBODY), None).expect("root");
+    for (key, is_secret) in [(Some(&papers), true), (None, false)] {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let url = format!("rediss://{}", listener.local_addr().expect("its number"));
+        let call = Redlock::new(&["run", "-k", "X", "--connect-timeout", "60s", "--", "true"]).server(&url);
+        let mut call = Call { redlock: call, shown: url }.trusting(&authority);
+        if let Some(papers) = key {
+            call = call.showing(papers);
+        }
+        call.redlock.command.uid(NOBODY).gid(NOBODY);
+        let running = call.redlock.spawn();
+        let _connection = listener.accept().expect("it connects");
+        let owner = fs::metadata(format!("/proc/{}/status", running.pid())).expect("its status").uid();
+        assert_eq!(owner, if is_secret { 0 } else { NOBODY });
+    }
 }
 
 /// More than one record, and more than the socket tells of: what was decrypted is read to its end.

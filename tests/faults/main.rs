@@ -14,6 +14,7 @@ mod encrypted;
 mod failover;
 mod files;
 mod holder;
+mod hostile;
 mod quorum;
 mod scene;
 mod sentinels;

@@ -351,3 +351,22 @@ fn what_a_quorum_cannot_do() {
     assert!(warned.line().contains("2 servers survive no more failures than 1"), "{warned:?}");
     assert_eq!(run(&even, &["-q"], &["true"]).run().expect(0).stderr, "");
 }
+
+/// What this process may have is no matter of the configuration: with more it works.
+#[test]
+fn too_few_descriptors() {
+    let store = Store::quorum5();
+    let program = env!("CARGO_BIN_EXE_redlock");
+    let mut refused = 0;
+    for most in (6..20).chain([64]) {
+        let script = format!("ulimit -n {most}; exec \"$0\" run -k X --connect-timeout 2s -- true");
+        let ended = store.reached_by(Redlock::under("bash", &["-c", &script, program])).run();
+        match ended.code() {
+            0 => assert_eq!(ended.stderr, "", "{most}"),
+            69 => refused += usize::from(!ended.line().is_empty()),
+            _ => panic!("{most}: {ended:?}"),
+        }
+        assert!(most < 64 || ended.code() == 0, "{ended:?}");
+    }
+    assert!(refused > 0);
+}

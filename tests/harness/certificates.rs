@@ -1,4 +1,5 @@
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use rcgen::{
@@ -70,6 +71,7 @@ impl Authority {
         };
         fs::write(&papers.cert, certificate.pem()).expect("a certificate");
         fs::write(&papers.key, key.serialize_pem()).expect("a key");
+        fs::set_permissions(&papers.key, fs::Permissions::from_mode(0o600)).expect("its mode");
         papers
     }
 }

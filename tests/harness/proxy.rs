@@ -1,5 +1,6 @@
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -36,6 +37,7 @@ struct Shared {
     injected: usize,
     /// Requests that came and were not forwarded yet.
     late: usize,
+    round_trips: usize,
 }
 
 impl Proxy {
@@ -47,6 +49,7 @@ impl Proxy {
             connections: Vec::new(),
             injected: 0,
             late: 0,
+            round_trips: 0,
         }));
         let accepting = Arc::clone(&shared);
         thread::spawn(move || {
@@ -80,6 +83,12 @@ impl Proxy {
         self.shared.lock().expect("the proxy").late
     }
 
+    /// How often a client had to wait for the server so far, each connection counted as once. What is sent without
+    /// waiting has to come before the reply to what was sent before it: see [`Fault::Delay`].
+    pub fn round_trips(&self) -> usize {
+        self.shared.lock().expect("the proxy").round_trips
+    }
+
     /// How many faults were injected.
     pub fn injected(&self) -> usize {
         self.shared.lock().expect("the proxy").injected
@@ -90,11 +99,21 @@ fn carry(client: TcpStream, upstream: TcpStream, shared: &Arc<Mutex<Shared>>) {
     let clone = |stream: &TcpStream| stream.try_clone().expect("a second handle");
     let (mut from_client, mut to_server) = (clone(&client), clone(&upstream));
     let (mut from_server, mut to_client) = (clone(&upstream), clone(&client));
-    shared.lock().expect("the proxy").connections.extend([client, upstream]);
+    {
+        let mut shared = shared.lock().expect("the proxy");
+        shared.connections.extend([client, upstream]);
+        shared.round_trips += 1;
+    }
+    // Whether what the client sends next may be because of what the server said.
+    let is_its_turn = Arc::new(AtomicBool::new(true));
+    let has_answered = Arc::clone(&is_its_turn);
     let requests = Arc::clone(shared);
     thread::spawn(move || {
         let mut chunk = [0; 65536];
         while let Ok(length @ 1..) = from_client.read(&mut chunk) {
+            if is_its_turn.swap(false, Ordering::SeqCst) {
+                requests.lock().expect("the proxy").round_trips += 1;
+            }
             let fault = requests.lock().expect("the proxy").fault;
             let is_late = matches!(fault, Fault::Late(_));
             if let Fault::Late(delay) = fault {
@@ -125,12 +144,12 @@ fn carry(client: TcpStream, upstream: TcpStream, shared: &Arc<Mutex<Shared>>) {
                 }
                 fault
             };
+            if let Fault::Delay(delay) = fault {
+                thread::sleep(delay);
+            }
+            has_answered.store(true, Ordering::SeqCst);
             let written = match fault {
-                Fault::None | Fault::Late(_) => to_client.write_all(&chunk[..length]),
-                Fault::Delay(delay) => {
-                    thread::sleep(delay);
-                    to_client.write_all(&chunk[..length])
-                }
+                Fault::None | Fault::Late(_) | Fault::Delay(_) => to_client.write_all(&chunk[..length]),
                 Fault::Stall | Fault::Silence => Ok(()),
                 Fault::Rubbish(text) => to_client.write_all(text.as_bytes()),
                 Fault::CutSubscriptionAt(_) if !chunk.starts_with(b"*3\r\n$9\r\nsubscribe\r\n") => {

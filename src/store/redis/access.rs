@@ -24,7 +24,8 @@ impl Access {
         Access { user: None, password: self.sentinel_password.clone(), database: 0, ..self.clone() }
     }
 
-    /// A new connection, logged in. Without a password and a database number nothing is sent for that.
+    /// A new connection, which logs in with its first request. A database is chosen before: what follows a refusal
+    /// of that would be carried out in another one.
     ///
     /// # Errors
     ///
@@ -38,16 +39,12 @@ impl Access {
         let unreachable = |failure: Failure| failure.of(name);
         let tls = self.tls.then_some(&*self.tls_files);
         let mut connection = Connection::open(endpoint, tls, patience).map_err(unreachable)?;
-        let mut login = Vec::new();
         if let Some(password) = &self.password {
-            login.push(redis::cmd("AUTH").arg(self.user.as_deref()).arg(password).take());
+            connection.log_in(redis::cmd("AUTH").arg(self.user.as_deref()).arg(password));
         }
         if self.database != 0 {
-            login.push(redis::cmd("SELECT").arg(self.database).take());
-        }
-        for command in &login {
-            let reply = connection.query(command, patience).map_err(unreachable)?;
-            accepted(reply, name)?;
+            let select = redis::cmd("SELECT").arg(self.database).take();
+            accepted(connection.query(&select, patience).map_err(unreachable)?, name)?;
         }
         Ok(connection)
     }

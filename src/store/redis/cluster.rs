@@ -2,12 +2,16 @@
 
 use redis::{ServerError, Value};
 
-use super::endpoint::Endpoint;
+use super::endpoint::{Endpoint, LONGEST_HOST};
+use super::failure::Failure;
 use super::keys::slot;
 use super::refusal::accepted;
 use super::route::NodeId;
 use super::script::{items, number, text};
 use crate::lock::{Key, StoreError};
+
+/// As many every cluster has.
+const SLOTS: u16 = 16384;
 
 /// The first and the last of a row of slots.
 pub type Slots = (u16, u16);
@@ -68,6 +72,11 @@ impl Cluster {
             let why = "it is not part of a Redis Cluster; redis:// is the URL of a single server".to_owned();
             return Err(StoreError::Unusable { store: name.to_owned(), why });
         }
+        let rows = items(accepted(reply, name)?);
+        if rows.len() > usize::from(SLOTS) {
+            let why = "it names more rows of slots than there are slots; is it a Redis Cluster?";
+            return Err(Failure::Broken(why.to_owned()).of(name));
+        }
         let read_one = |row: Value| {
             let row = items(row);
             let slot = |index: usize| u16::try_from(number(row.get(index))).ok();
@@ -75,7 +84,7 @@ impl Cluster {
             let port = u16::try_from(number(master.get(1))).ok()?;
             Some(((slot(0)?, slot(1)?), endpoint(&text(master.first()), port, asked)?))
         };
-        Ok(items(accepted(reply, name)?).into_iter().filter_map(read_one).collect())
+        Ok(rows.into_iter().filter_map(read_one).collect())
     }
 }
 
@@ -115,5 +124,5 @@ fn endpoint(host: &str, port: u16, asked: &Endpoint) -> Option<Endpoint> {
         ("" | "?", Endpoint::Unix(_)) => return None,
         (host, _) => host.to_owned(),
     };
-    (port > 0).then_some(Endpoint::Tcp { host, port })
+    (port > 0 && host.len() <= LONGEST_HOST).then_some(Endpoint::Tcp { host, port })
 }

@@ -1,7 +1,7 @@
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 
-use redis::{Cmd, Parser, Value};
+use redis::{Cmd, Parser, ServerError, Value};
 
 use super::endpoint::Endpoint;
 use super::failure::Failure;
@@ -25,10 +25,22 @@ pub struct Connection {
     is_known: bool,
     /// Replies to what was sent before a query.
     passed_over: Vec<Value>,
+    /// Goes out in front of the first request, in one packet with it.
+    login: Vec<u8>,
+    /// The reply to it has not been read.
+    is_logging_in: bool,
+    refused: Option<ServerError>,
+    is_astray: bool,
+    /// So much of a reply that is not complete.
+    received: u64,
+    /// A reply of more bytes than this is an error.
+    pub longest: u64,
 }
 
-/// A server that sends more than this is no Redis of ours.
-const LONGEST_REPLY: u64 = 64 << 20;
+/// Most replies are much shorter. What is sent without end is not kept.
+pub const LONGEST_REPLY: u64 = 1 << 20;
+/// Of one that lists what there is: the waiters of a lock, the slots of a cluster.
+pub const LONGEST_LIST: u64 = 16 << 20;
 
 impl Connection {
     /// Connects, with `tls` encrypted, and sends nothing.
@@ -45,18 +57,49 @@ impl Connection {
             is_torn: false,
             is_known: false,
             passed_over: Vec::new(),
+            login: Vec::new(),
+            is_logging_in: false,
+            refused: None,
+            is_astray: false,
+            received: 0,
+            longest: LONGEST_REPLY,
         })
+    }
+
+    /// Logs in with the first request: nobody waits for the reply to this command alone. When the server refuses it,
+    /// no reply on this connection counts.
+    pub fn log_in(&mut self, command: &Cmd) {
+        self.login = command.get_packed_command();
     }
 
     /// Sends a command and reads its reply; an error that the server reports is a reply.
     pub fn query(&mut self, command: &Cmd, patience: &Patience) -> Result<Value, Failure> {
         self.send(command, patience)?;
+        let answer = self.answer(patience);
+        match (&self.refused, answer) {
+            (None, answer) => answer,
+            (Some(_), Err(Failure::Interrupted)) => Err(Failure::Interrupted),
+            (Some(error), answer) => {
+                self.is_astray = !matches!(answer, Ok(Value::ServerError(_)) | Err(Failure::Broken(_)));
+                Err(Failure::Refused(error.clone()))
+            }
+        }
+    }
+
+    /// The last of the replies that are out.
+    fn answer(&mut self, patience: &Patience) -> Result<Value, Failure> {
         while self.unanswered > 1 {
             self.skip_reply(patience)?;
         }
         let reply = self.read(patience)?;
         self.unanswered = 0;
         Ok(reply)
+    }
+
+    /// Whether a request was or may be carried out although the login before it was refused: as the user that
+    /// everybody is without one.
+    pub fn is_astray(&self) -> bool {
+        self.is_astray
     }
 
     /// Reads all replies that nobody waited for. A failure leaves the rest of them to the next time.
@@ -90,7 +133,9 @@ impl Connection {
         if self.is_torn {
             return Err(Failure::Broken("a request was not sent to its end".to_owned()));
         }
-        let packed = command.get_packed_command();
+        self.is_logging_in |= !self.login.is_empty();
+        let mut packed = std::mem::take(&mut self.login);
+        command.write_packed_command(&mut packed);
         let mut patient = Patient::new(&mut self.stream, patience);
         match patient.write_all(&packed).and_then(|()| patient.flush()) {
             Ok(()) => {
@@ -109,13 +154,29 @@ impl Connection {
 
     /// The next reply or message.
     pub fn read(&mut self, patience: &Patience) -> Result<Value, Failure> {
+        if self.is_logging_in {
+            if let Value::ServerError(error) = self.read_one(patience)? {
+                self.refused = Some(error);
+            }
+            self.is_logging_in = false;
+        }
+        self.read_one(patience)
+    }
+
+    fn read_one(&mut self, patience: &Patience) -> Result<Value, Failure> {
         let mut patient = Patient::new(&mut self.stream, patience);
-        let parsed = self.parser.parse_value((&mut patient).take(LONGEST_REPLY));
+        let mut bounded = (&mut patient).take(self.longest.saturating_sub(self.received));
+        let parsed = self.parser.parse_value(&mut bounded);
+        self.received = self.longest - bounded.limit();
         match (patient.cause, parsed) {
             (Some(failure), _) => Err(failure),
             (None, Ok(value)) => {
-                self.is_known = true;
+                (self.is_known, self.received) = (true, 0);
                 Ok(value)
+            }
+            (None, Err(error)) if error.is_io_error() && self.received >= self.longest => {
+                let most = self.longest >> 20;
+                Err(Failure::Broken(format!("its answer is longer than {most} MiB; is it a Redis server?")))
             }
             (None, Err(error)) if error.kind() == redis::ErrorKind::Parse => Err(Failure::Broken(
                 "it does not speak the Redis protocol; is this the right port?".to_owned(),
@@ -130,6 +191,11 @@ impl Connection {
             }
             (None, Err(error)) => Err(Failure::Broken(error.to_string())),
         }
+    }
+
+    /// Whether what is sent leaves this host, and can be read on its way.
+    pub fn is_in_plain(&self) -> bool {
+        self.stream.is_in_plain()
     }
 
     /// Whether a request was cut off: what came before it is carried out, and nothing can follow.

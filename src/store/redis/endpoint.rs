@@ -1,8 +1,11 @@
 use std::fmt;
 use std::path::PathBuf;
 
+/// Of a name in DNS, see RFC 1035.
+pub const LONGEST_HOST: usize = 255;
+
 /// Where one server listens.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Endpoint {
     Tcp { host: String, port: u16 },
     Unix(PathBuf),

@@ -1,3 +1,6 @@
+use redis::ServerError;
+
+use super::refusal::refused;
 use crate::lock::StoreError;
 
 /// Why there is no reply.
@@ -10,6 +13,8 @@ pub enum Failure {
     Interrupted,
     /// The server does not let us in.
     Denied(String),
+    /// It said this to the login in front of the request.
+    Refused(ServerError),
     /// We are not fit to ask it.
     Unusable(String),
 }
@@ -20,6 +25,7 @@ impl Failure {
         let store = name.to_owned();
         let why = match self {
             Failure::Interrupted => return StoreError::Interrupted,
+            Failure::Refused(error) => return refused(&error, name),
             Failure::Denied(why) => return StoreError::Denied { store, why },
             Failure::Unusable(why) => return StoreError::Unusable { store, why },
             Failure::Broken(why) => why,

@@ -4,11 +4,25 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, poll};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::failure::Failure;
 use crate::clock::BootTime;
 use crate::lock::Patience;
+
+/// An error when the patience has ended: for whoever has something to do without waiting, again and again.
+pub fn go_on(patience: &Patience) -> Result<(), Failure> {
+    if patience.until.has_passed() {
+        return Err(Failure::TimedOut);
+    }
+    match patience.interrupt {
+        Some(interrupt) => match poll(&mut [PollFd::new(interrupt, PollFlags::POLLIN)], PollTimeout::ZERO) {
+            Ok(1..) => Err(Failure::Interrupted),
+            _ => Ok(()),
+        },
+        None => Ok(()),
+    }
+}
 
 /// Waits until `fd` is ready, at most as long as `patience` says.
 pub fn ready(fd: BorrowedFd, flags: PollFlags, patience: &Patience) -> Result<(), Failure> {

@@ -32,9 +32,10 @@ use redis::Value;
 pub use self::address::Address;
 pub use self::doctor::examine;
 use self::failure::Failure;
+use self::idle::go_on;
 use self::keys::Names;
 pub use self::quorum::Quorum;
-use self::refusal::{Refusal, accepted, refusal};
+use self::refusal::{Refusal, accepted, in_short, refusal};
 use self::reply::Taken;
 use self::route::{Place, Route, Unanswered};
 use self::script::{Call, text};
@@ -79,7 +80,8 @@ impl Redis {
                     let found = self.route.query(place, redis::cmd("TYPE").arg(name), patience)?;
                     let found = text(Some(&found));
                     if ![expected, "none", ""].contains(&found.as_str()) {
-                        let (store, found) = (self.route.name.clone(), format!("a {found} under '{name}'"));
+                        let (store, found) =
+                            (self.route.name.clone(), format!("a {} under '{name}'", in_short(&found)));
                         return Err(StoreError::NotALock { store, key: key.clone(), found });
                     }
                 }
@@ -100,6 +102,8 @@ impl Redis {
             if self.route.is_in_charge(call.place(), patience)? {
                 return Ok(reply);
             }
+            // Two that name each other do so without end.
+            go_on(patience).map_err(|failure| self.unreachable(failure))?;
         }
     }
 

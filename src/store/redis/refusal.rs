@@ -60,13 +60,26 @@ pub fn refusal(error: &ServerError) -> Refusal {
 
 /// The reply of the server with this name, unless it is an error.
 pub fn accepted(reply: Value, name: &str) -> Result<Value, StoreError> {
-    let Value::ServerError(error) = reply else { return Ok(reply) };
-    let (store, why) = (name.to_owned(), explain(&error));
-    Err(match refusal(&error) {
+    match reply {
+        Value::ServerError(error) => Err(refused(&error, name)),
+        reply => Ok(reply),
+    }
+}
+
+/// What an error reply of the server with this name means for a request.
+pub fn refused(error: &ServerError, name: &str) -> StoreError {
+    let (store, why) = (name.to_owned(), explain(error));
+    match refusal(error) {
         Refusal::Denied => StoreError::Denied { store, why },
         Refusal::Transient => StoreError::Unreachable { store, why, transient: true },
         _ => StoreError::Unreachable { store, why, transient: false },
-    })
+    }
+}
+
+/// As much as a line has room for of what a server says: it may be long, and anything.
+pub fn in_short(text: &str) -> &str {
+    const MOST: usize = 200;
+    text.char_indices().nth(MOST).map_or(text, |(end, _)| &text[..end])
 }
 
 const LOGIN: &str =
@@ -77,8 +90,9 @@ pub fn explain(error: &ServerError) -> String {
     let details = error.details().unwrap_or_default().lines().next().unwrap_or_default();
     // Behind "unknown command" it repeats what it was sent: the password.
     let details = details.split(", with args beginning").next().unwrap_or(details);
-    let details = details.split(" script: ").next().unwrap_or(details).trim_end_matches(',');
-    let hint = match error.code() {
+    let details = in_short(details.split(" script: ").next().unwrap_or(details).trim_end_matches(','));
+    let code = in_short(error.code());
+    let hint = match code {
         // Before the login Redis reads no command as long as ours.
         "ERR" if details.contains("unauthenticated") => return format!("NOAUTH {LOGIN}"),
         "NOAUTH" => LOGIN,
@@ -92,7 +106,7 @@ pub fn explain(error: &ServerError) -> String {
         "MOVED" => "it is part of a cluster: name it with redis+cluster://",
         "READONLY" => "it is a replica: name its master",
         "MISCONF" => "it cannot save to disk, and so accepts no writes",
-        _ => return format!("{} {details}", error.code()),
+        _ => return format!("{code} {details}"),
     };
-    format!("{} {details}; {hint}", error.code())
+    format!("{code} {details}; {hint}")
 }

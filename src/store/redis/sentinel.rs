@@ -6,9 +6,9 @@ use redis::Value;
 
 use super::access::Access;
 use super::connection::Connection;
-use super::endpoint::Endpoint;
+use super::endpoint::{Endpoint, LONGEST_HOST};
 use super::failure::Failure;
-use super::refusal::accepted;
+use super::refusal::{accepted, in_short};
 use super::route::NodeId;
 use super::script::{items, number, text};
 use crate::clock::BootTime;
@@ -187,7 +187,8 @@ impl Sentinels {
     fn ask_one(&mut self, index: usize, patience: &Patience) -> Result<Option<Endpoint>, StoreError> {
         let address = items(self.query(index, "GET-MASTER-ADDR-BY-NAME", patience)?);
         let port = u16::try_from(number(address.get(1))).ok().filter(|port| *port > 0);
-        Ok(port.map(|port| Endpoint::Tcp { host: text(address.first()), port }))
+        let host = Some(text(address.first())).filter(|host| host.len() <= LONGEST_HOST);
+        Ok(host.zip(port).map(|(host, port)| Endpoint::Tcp { host, port }))
     }
 
     /// What a Sentinel says about the master. A connection that broke says nothing about the Sentinel: it was
@@ -208,7 +209,7 @@ impl Sentinels {
             match connection.query(&question, patience) {
                 Err(Failure::Broken(_)) if is_kept => {}
                 answer => {
-                    let reply = answer.map_err(|failure| failure.of(&name))?;
+                    let reply = answer.map_err(|failure| with_hint(failure.of(&name)))?;
                     sentinel.connection = Some(connection);
                     return accepted(reply, &name).map_err(with_hint);
                 }
@@ -227,7 +228,7 @@ impl Sentinels {
             "master" => Ok(()),
             role => Err(StoreError::Unreachable {
                 store: name.to_owned(),
-                why: format!("its role is now '{}'; a failover is going on", role.escape_default()),
+                why: format!("its role is now '{}'; a failover is going on", in_short(role).escape_default()),
                 transient: true,
             }),
         }

@@ -11,7 +11,7 @@ use nix::sys::socket::{
 
 use super::endpoint::Endpoint;
 use super::failure::Failure;
-use super::idle::ready;
+use super::idle::{go_on, ready};
 use super::resolve::resolve;
 use super::tls::{self, TlsStream};
 use crate::lock::Patience;
@@ -54,6 +54,16 @@ impl Stream {
         matches!(self, Stream::Tls(_))
     }
 
+    /// Whether what is sent leaves this host, and can be read on its way.
+    pub fn is_in_plain(&self) -> bool {
+        let Stream::Tcp(stream) = self else { return false };
+        let (peer, own) = (stream.peer_addr(), stream.local_addr());
+        peer.is_ok_and(|peer| {
+            let is_here = own.is_ok_and(|own| own.ip() == peer.ip());
+            !is_here && !peer.ip().to_canonical().is_loopback()
+        })
+    }
+
     fn read_now(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
             Stream::Tcp(stream) => stream.read(buffer),
@@ -94,7 +104,7 @@ fn connect_to(host: &str, port: u16, patience: &Patience) -> Result<TcpStream, F
         let family = if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
         match connect(family, &SockaddrStorage::from(address), patience) {
             Ok(fd) => return Ok(fd.into()),
-            Err(Failure::Interrupted) => return Err(Failure::Interrupted),
+            Err(end @ (Failure::Interrupted | Failure::TimedOut)) => return Err(end),
             Err(other) => failure = other,
         }
     }
@@ -133,6 +143,7 @@ fn connect(
 pub struct Patient<'a> {
     stream: &'a mut Stream,
     patience: &'a Patience<'a>,
+    has_begun: bool,
     /// Why reading or writing failed, when it was not just that the connection ended.
     pub cause: Option<Failure>,
 }
@@ -140,7 +151,7 @@ pub struct Patient<'a> {
 impl<'a> Patient<'a> {
     /// For one exchange.
     pub fn new(stream: &'a mut Stream, patience: &'a Patience<'a>) -> Patient<'a> {
-        Patient { stream, patience, cause: None }
+        Patient { stream, patience, has_begun: false, cause: None }
     }
 
     /// What is to be done about an error of the stream: try again when it is ready, or give up.
@@ -156,10 +167,21 @@ impl<'a> Patient<'a> {
     }
 
     fn wait(&mut self, flags: PollFlags) -> io::Result<()> {
-        ready(self.stream.fd(), flags, self.patience).map_err(|failure| {
-            self.cause = Some(failure);
-            io::Error::from(io::ErrorKind::TimedOut)
-        })
+        ready(self.stream.fd(), flags, self.patience).map_err(|failure| self.give_up(failure))
+    }
+
+    /// The first step takes what has come, whatever the time. Each further one is to be in time: a server may send
+    /// without end, and then nothing is ever waited for.
+    fn go_on(&mut self) -> io::Result<()> {
+        match std::mem::replace(&mut self.has_begun, true) {
+            true => go_on(self.patience).map_err(|failure| self.give_up(failure)),
+            false => Ok(()),
+        }
+    }
+
+    fn give_up(&mut self, failure: Failure) -> io::Error {
+        self.cause = Some(failure);
+        io::Error::from(io::ErrorKind::TimedOut)
     }
 }
 
@@ -170,6 +192,7 @@ impl Read for Patient<'_> {
             self.wait(PollFlags::POLLIN)?;
         }
         loop {
+            self.go_on()?;
             match self.stream.read_now(buffer) {
                 Err(error) => self.give_way(error, PollFlags::POLLIN)?,
                 length => return length,
@@ -181,6 +204,7 @@ impl Read for Patient<'_> {
 impl Write for Patient<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         loop {
+            self.go_on()?;
             match self.stream.write_now(bytes) {
                 Err(error) => self.give_way(error, PollFlags::POLLOUT)?,
                 length => return length,

@@ -52,6 +52,9 @@ impl Subscription {
             if text(message.first()) == "message" {
                 return Ok(text(message.get(2)));
             }
+            if patience.until.has_passed() {
+                return Err(Failure::TimedOut);
+            }
         }
     }
 }

@@ -3,6 +3,9 @@
 use redis::Value;
 
 use super::Redis;
+use super::connection::{LONGEST_LIST, LONGEST_REPLY};
+use super::failure::Failure;
+use super::idle::go_on;
 use super::keys;
 use super::refusal::accepted;
 use super::reply;
@@ -17,6 +20,13 @@ impl Redis {
         keys: &[Key],
         patience: &Patience,
     ) -> Result<Survey, StoreError> {
+        self.route.longest = LONGEST_LIST;
+        let survey = self.look_at_each_server(keys, patience);
+        self.route.longest = LONGEST_REPLY;
+        survey
+    }
+
+    fn look_at_each_server(&mut self, keys: &[Key], patience: &Patience) -> Result<Survey, StoreError> {
         let mut places = self.places(keys);
         let mut servers = Vec::new();
         if keys.is_empty() || (self.route.is_cluster() && places.contains(&None)) {
@@ -79,6 +89,7 @@ impl Redis {
             if survey.locks.iter().any(|lock| lock.key == key) {
                 continue;
             }
+            go_on(patience).map_err(|failure| self.unreachable(failure))?;
             match self.status_of(&key, patience) {
                 Ok(status) => survey.locks.push(status),
                 // Somebody put something else there, which is no lock.
@@ -98,24 +109,33 @@ impl Redis {
 
     /// The names of all keys of which redlock keeps something on this server. By SCAN: KEYS blocks it.
     fn known_keys(&mut self, node: NodeId, patience: &Patience) -> Result<Vec<Key>, StoreError> {
-        let mut known = Vec::new();
+        let (mut known, mut size) = (Vec::new(), 0);
         let mut cursor = "0".to_owned();
         loop {
             let mut scan = redis::cmd("SCAN");
             scan.arg(&cursor).arg("MATCH").arg("redlock:{*").arg("COUNT").arg(1000);
             let reply = self.route.query(Place::Node(node), &scan, patience)?;
             let (next, names) = self.understood(page(accepted(reply, &self.route.name)?))?;
+            size += names.iter().map(|name| text(Some(name)).len()).sum::<usize>();
+            if size > MOST_NAMES {
+                let why = "it lists more keys than can be looked at".to_owned();
+                return Err(self.unreachable(Failure::Broken(why)));
+            }
             known.extend(names.iter().filter_map(|name| keys::key_of(&text(Some(name)))));
             if next == "0" {
                 break;
             }
             cursor = next;
+            go_on(patience).map_err(|failure| self.unreachable(failure))?;
         }
         known.sort();
         known.dedup();
         Ok(known)
     }
 }
+
+/// In bytes: of a million locks and more.
+const MOST_NAMES: usize = 128 << 20;
 
 /// The next cursor and some names, from an answer to SCAN; `None` for a reply that makes no sense.
 fn page(reply: Value) -> Option<(String, Vec<Value>)> {

@@ -1,9 +1,11 @@
 //! TLS: who the server has to be, who we are, and what went wrong in plain words.
 
 use std::fmt::Display;
+use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -18,7 +20,7 @@ use rustls::{
 use rustls_native_certs::{load_certs_from_paths, load_native_certs};
 
 use super::failure::Failure;
-use super::idle::ready;
+use super::idle::{go_on, ready};
 use crate::lock::Patience;
 use crate::store::{Roots, TlsFiles};
 
@@ -44,12 +46,7 @@ pub fn session(host: &str, files: &TlsFiles) -> Result<ClientConnection, Failure
     let config = match (&files.cert, &files.key) {
         (None, None) => builder.with_no_client_auth(),
         (Some(cert), Some(key)) => {
-            let owned = PrivateKeyDer::from_pem_file(key).map_err(|error| match error {
-                pem::Error::NoItemsFound => {
-                    bad_file("--tls-key", key, "there is no key in it, or one with a passphrase")
-                }
-                error => unreadable("--tls-key", key, &error),
-            })?;
+            let owned = private_key(key)?;
             let chain = certificates("--tls-cert", cert)?;
             builder.with_client_auth_cert(chain, owned).map_err(|error| match error {
                 Error::InconsistentKeys(_) => {
@@ -107,6 +104,21 @@ fn certificates(option: &str, path: &Path) -> Result<Vec<CertificateDer<'static>
     }
 }
 
+/// A key that others can read is everybody's.
+fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, Failure> {
+    let option = "--tls-key";
+    let broken = |error| unreadable(option, path, &pem::Error::Io(error));
+    let file = File::open(path).map_err(broken)?;
+    let metadata = file.metadata().map_err(broken)?;
+    if metadata.is_file() && metadata.permissions().mode() & 0o044 != 0 {
+        return Err(bad_file(option, path, "others can read it; chmod 600 it"));
+    }
+    PrivateKeyDer::from_pem_reader(file).map_err(|error| match error {
+        pem::Error::NoItemsFound => bad_file(option, path, "there is no key in it, or one with a passphrase"),
+        error => unreadable(option, path, &error),
+    })
+}
+
 fn bad_file(option: &str, path: &Path, why: impl Display) -> Failure {
     Failure::Unusable(format!("{option} {}: {why}", path.display()))
 }
@@ -114,6 +126,10 @@ fn bad_file(option: &str, path: &Path, why: impl Display) -> Failure {
 /// Without the text of the file, which may be a key.
 fn unreadable(option: &str, path: &Path, error: &pem::Error) -> Failure {
     match error {
+        // Nothing is wrong with the file.
+        pem::Error::Io(error) if matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)) => {
+            Failure::Broken(format!("{option} {} cannot be read: {error}; raise ulimit -n", path.display()))
+        }
         pem::Error::Io(error) => bad_file(option, path, format_args!("cannot be read: {error}")),
         _ => bad_file(option, path, "it is no PEM file"),
     }
@@ -129,6 +145,7 @@ impl TlsStream {
     ) -> Result<TlsStream, Failure> {
         let mut stream = TlsStream { socket, session };
         while stream.session.is_handshaking() {
+            go_on(patience).map_err(late)?;
             let (step, flags) = match stream.session.wants_write() {
                 true => (stream.send(), PollFlags::POLLOUT),
                 false => (stream.receive(), PollFlags::POLLIN),
@@ -141,14 +158,7 @@ impl TlsStream {
                 Ok(_) => {}
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    ready(stream.as_fd(), flags, patience).map_err(|failure| match failure {
-                        Failure::TimedOut => Failure::Broken(
-                            "no answer to the TLS handshake in time; is this its TLS port, or should the URL begin \
-                             with redis://?"
-                                .to_owned(),
-                        ),
-                        other => other,
-                    })?;
+                    ready(stream.as_fd(), flags, patience).map_err(late)?;
                 }
                 Err(error) => {
                     // The server may want to know why we leave.
@@ -193,12 +203,16 @@ impl TlsStream {
 
 impl Read for TlsStream {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        loop {
-            match self.session.reader().read(buffer) {
-                Err(error) if error.kind() == ErrorKind::WouldBlock => self.receive()?,
-                length => return length,
-            };
+        match self.session.reader().read(buffer) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            length => return length,
         }
+        self.receive()?;
+        // A record may have nothing for us: whoever reads decides whether there is time for the next one.
+        self.session.reader().read(buffer).map_err(|error| match error.kind() {
+            ErrorKind::WouldBlock => ErrorKind::Interrupted.into(),
+            _ => error,
+        })
     }
 }
 
@@ -220,6 +234,18 @@ impl Write for TlsStream {
 impl AsFd for TlsStream {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
+    }
+}
+
+/// Why there was no handshake in the time that there is.
+fn late(failure: Failure) -> Failure {
+    match failure {
+        Failure::TimedOut => Failure::Broken(
+            "no answer to the TLS handshake in time; is this its TLS port, or should the URL begin with \
+             redis://?"
+                .to_owned(),
+        ),
+        other => other,
     }
 }
 

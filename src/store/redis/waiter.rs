@@ -151,12 +151,15 @@ impl Waiter {
                 Ok(News::Ask) => return Ok(true),
                 // The holder is alive: ask when its lease ends.
                 Ok(News::First(left)) => {
-                    self.ask_at = Some(Deadline::after(just_after(left)).min(fallback_at))
+                    self.ask_at = Some(Deadline::after(just_after(left)).min(fallback_at));
+                    if patience.until.has_passed() {
+                        return Ok(false);
+                    }
                 }
                 Err(Failure::TimedOut) if ask_at.has_passed() => return Ok(true),
                 Err(Failure::TimedOut) => return Ok(false),
                 Err(Failure::Interrupted) => return Err(StoreError::Interrupted),
-                Err(Failure::Broken(_) | Failure::Denied(_) | Failure::Unusable(_)) => {
+                Err(Failure::Broken(_) | Failure::Denied(_) | Failure::Refused(_) | Failure::Unusable(_)) => {
                     self.subscription = None;
                     let (least, most) = LISTEN_ANEW;
                     let has_lasted = self.listening_since.plus(most).has_passed();

@@ -4,7 +4,7 @@ use redis::{Cmd, Value};
 
 use crate::lock::{Patience, Report, StoreError};
 use crate::store::redis::access::Access;
-use crate::store::redis::connection::Connection;
+use crate::store::redis::connection::{Connection, LONGEST_LIST};
 use crate::store::redis::endpoint::Endpoint;
 use crate::store::redis::failure::Failure;
 
@@ -22,8 +22,19 @@ impl Asking {
         name: &str,
         attempt: Duration,
     ) -> Result<Asking, StoreError> {
-        let connection = access.connect(endpoint, name, &Patience::of(attempt))?;
+        let mut connection = access.connect(endpoint, name, &Patience::of(attempt))?;
+        connection.longest = LONGEST_LIST;
         Ok(Asking { connection, attempt })
+    }
+
+    /// Warns of a server on another host without TLS.
+    pub fn judge_encryption(&self, report: &mut Report) {
+        if self.connection.is_in_plain() {
+            let finding = "it is on another host, and nothing is encrypted: whoever is on the way reads \
+                           passwords and owner tokens, and can answer in its place";
+            let advice = "let it speak TLS and name it with rediss://, or use a tunnel";
+            report.warning("encryption", finding, advice);
+        }
     }
 
     /// The reply, which may be an error.

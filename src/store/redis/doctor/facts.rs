@@ -4,6 +4,7 @@ use redis::Value;
 
 use super::asking::Asking;
 use crate::store::redis::failure::Failure;
+use crate::store::redis::refusal::in_short;
 use crate::store::redis::script::{items, text};
 
 /// What a server says about itself, as far as it is permitted to: services that run Redis for others often forbid
@@ -22,7 +23,7 @@ impl Facts {
         let reply = asking.ask(&redis::cmd("INFO"))?;
         let lines = text(Some(&reply));
         let fields = lines.lines().filter_map(|line| line.split_once(':'));
-        let info = fields.map(|(name, value)| (name.to_owned(), value.trim().to_owned())).collect();
+        let info = fields.map(|(name, value)| (name.to_owned(), in_short(value.trim()).to_owned())).collect();
         let mut settings = HashMap::new();
         for name in SETTINGS {
             let reply = asking.ask(redis::cmd("CONFIG").arg("GET").arg(name))?;
@@ -30,7 +31,7 @@ impl Facts {
                 break;
             }
             if let [name, value] = &items(reply)[..] {
-                settings.insert(text(Some(name)), text(Some(value)));
+                settings.insert(text(Some(name)), in_short(&text(Some(value))).to_owned());
             }
         }
         Ok(Facts { info, settings })

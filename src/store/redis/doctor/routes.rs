@@ -11,7 +11,8 @@ use crate::lock::{Report, Terms};
 use crate::store::redis::access::Access;
 use crate::store::redis::address::{Address, Servers};
 use crate::store::redis::cluster::Cluster;
-use crate::store::redis::endpoint::Endpoint;
+use crate::store::redis::endpoint::{Endpoint, LONGEST_HOST};
+use crate::store::redis::refusal::in_short;
 use crate::store::redis::script::{items, text};
 
 /// The least number of Sentinels that can lose one and still have a majority.
@@ -70,7 +71,7 @@ fn ask_sentinel(
         return None;
     }
     if let Value::ServerError(error) = &reply {
-        let why = error.details().unwrap_or_default();
+        let why = in_short(error.details().unwrap_or_default());
         let advice = format!("check the name, and that this is a Sentinel (SENTINEL MASTER {master})");
         report.bad("master", format!("it does not know the master '{master}': {why}"), advice);
         return None;
@@ -80,7 +81,8 @@ fn ask_sentinel(
         fields.chunks_exact(2).map(|pair| (pair[0].as_str(), pair[1].as_str())).collect();
     let count = |name| fields.get(name).and_then(|value: &&str| value.parse::<u64>().ok()).unwrap_or(0);
     let port = fields.get("port").and_then(|port| port.parse().ok()).filter(|port| *port > 0);
-    let (Some(host), Some(port)) = (fields.get("ip"), port) else {
+    let host = fields.get("ip").filter(|host| host.len() <= LONGEST_HOST);
+    let (Some(host), Some(port)) = (host, port) else {
         let advice = format!("make sure that this is a Sentinel (SENTINEL MASTER {master})");
         report.bad("master", "its answer makes no sense", advice);
         return None;
@@ -152,7 +154,7 @@ fn ask_seed(
         return None;
     }
     if let Value::ServerError(error) = &reply {
-        let why = error.details().unwrap_or_default();
+        let why = in_short(error.details().unwrap_or_default());
         let advice = "name servers of a cluster, or use redis://; the user needs +cluster|slots";
         report.bad("cluster", format!("it does not say who has which slots: {why}"), advice);
         return None;

@@ -68,6 +68,7 @@ impl Server {
         let report = &mut examined.report;
         let Some(round_trip) = time::round_trip(asking, report)? else { return Ok(()) };
         examined.is_reached = true;
+        asking.judge_encryption(report);
         let facts = Facts::ask(asking)?;
         version(&facts, report);
         let is_master = role(&facts, report);

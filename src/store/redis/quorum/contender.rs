@@ -19,6 +19,8 @@ const FALLBACK: Duration = Duration::from_secs(5);
 const POLL_FOREIGN: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
 /// Out of what time the random delay is.
 const WINDOW: (Duration, Duration) = (Duration::from_millis(2), Duration::from_secs(1));
+/// So many hints are heard before the time is looked at.
+const MOST_HINTS: usize = 1000;
 /// At least so long a divided majority waits for the other servers.
 const GRACE: Duration = Duration::from_millis(50);
 
@@ -91,7 +93,7 @@ impl Contender {
                 Ok(_) | Err(Errno::EINTR) => {}
                 Err(errno) => {
                     let (store, why) = ("a quorum".to_owned(), errno.desc().to_owned());
-                    return Err(StoreError::Unusable { store, why });
+                    return Err(StoreError::Unreachable { store, why, transient: false });
                 }
             }
             if patience.interrupt.is_some() && polled.first().and_then(PollFd::any) == Some(true) {
@@ -102,7 +104,9 @@ impl Contender {
 
     /// Takes note of all hints that came. An ear that is of no more use is dropped.
     fn hear(&mut self, ear: &mut Option<Subscription>) {
-        while let Some(subscription) = ear {
+        // However many come, there is something else to be looked at.
+        for _ in 0..MOST_HINTS {
+            let Some(subscription) = ear else { return };
             match subscription.message(&Patience::of(Duration::ZERO)) {
                 Ok(hint) if hint == self.hint => {}
                 Ok(hint) => {

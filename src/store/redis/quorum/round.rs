@@ -51,9 +51,12 @@ impl Council {
             let workers = each.map(|(index, address)| Worker::start(index, address.clone(), found.clone()));
             Ok((bell, workers.collect::<std::io::Result<Vec<_>>>()?))
         };
-        let (bell, workers) = start().map_err(|error: std::io::Error| StoreError::Unusable {
+        let (bell, workers) = start().map_err(|error: std::io::Error| StoreError::Unreachable {
             store: "a quorum".to_owned(),
-            why: format!("there is no thread for each server: {error}"),
+            why: format!(
+                "there is no thread with a connection for each server: {error}; raise ulimit -n or -u"
+            ),
+            transient: false,
         })?;
         Ok(Council {
             names: addresses.iter().map(Address::to_string).collect(),

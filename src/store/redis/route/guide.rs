@@ -5,7 +5,10 @@ use super::{NodeId, Place, Route};
 use crate::clock::BootTime;
 use crate::lock::{Patience, StoreError};
 use crate::store::redis::cluster::{Cluster, Slots};
+use crate::store::redis::connection::LONGEST_LIST;
 use crate::store::redis::endpoint::Endpoint;
+use crate::store::redis::failure::Failure;
+use crate::store::redis::idle::go_on;
 use crate::store::redis::sentinel::Sentinels;
 
 /// Who knows which server is in charge.
@@ -41,7 +44,7 @@ impl Route {
             // Without Sentinels that answer nobody is put in its place.
             Guide::Sentinels(sentinels) => {
                 if let Some(other) = sentinels.dissent(&self.nodes[node].endpoint, patience)? {
-                    let other = self.node(other);
+                    let other = self.node(other)?;
                     if let Guide::Sentinels(sentinels) = &mut self.guide {
                         sentinels.named(other);
                     }
@@ -90,7 +93,7 @@ impl Route {
     fn ask_sentinels(&mut self, patience: &Patience) -> Result<NodeId, StoreError> {
         let Guide::Sentinels(sentinels) = &mut self.guide else { return Ok(0) };
         let endpoint = sentinels.ask(patience)?;
-        let node = self.node(endpoint);
+        let node = self.node(endpoint)?;
         if let Guide::Sentinels(sentinels) = &mut self.guide {
             sentinels.named(node);
         }
@@ -106,6 +109,11 @@ impl Route {
         order.sort_by_key(|node| Some(*node) == doubted);
         let mut failed = None;
         for (asked, &node) in order.iter().enumerate() {
+            match go_on(patience) {
+                Err(Failure::TimedOut) if asked > 0 => break,
+                Err(Failure::Interrupted) => return Err(StoreError::Interrupted),
+                _ => {}
+            }
             let others = (order.len() - asked).min(4) as u32;
             let share = Patience {
                 until: patience.until.min(BootTime::after(patience.until.left() / others)),
@@ -113,7 +121,8 @@ impl Route {
             };
             match self.ask_for_map(node, &share) {
                 Ok(map) => {
-                    let map = map.into_iter().map(|(slots, endpoint)| (slots, self.node(endpoint))).collect();
+                    let known = |(slots, endpoint)| Ok((slots, self.node(endpoint)?));
+                    let map = map.into_iter().map(known).collect::<Result<_, StoreError>>()?;
                     if let Guide::Cluster(cluster) = &mut self.guide {
                         cluster.drawn(map);
                     }
@@ -142,6 +151,7 @@ impl Route {
             Some(connection) => connection,
             None => self.access.connect(&self.nodes[node].endpoint, &name, patience)?,
         };
+        connection.longest = LONGEST_LIST;
         let reply = connection
             .query(redis::cmd("CLUSTER").arg("SLOTS"), patience)
             .map_err(|failure| failure.of(&name))?;

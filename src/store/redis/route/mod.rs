@@ -3,6 +3,7 @@
 mod guide;
 mod persist;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use redis::{Cmd, Value};
@@ -12,7 +13,7 @@ use self::persist::part_of;
 use super::access::Access;
 use super::address::{Address, Servers};
 use super::cluster::Cluster;
-use super::connection::Connection;
+use super::connection::{Connection, LONGEST_REPLY};
 use super::endpoint::Endpoint;
 use super::failure::Failure;
 use super::refusal::accepted;
@@ -25,6 +26,8 @@ pub struct Route {
     /// What messages call the store.
     pub name: String,
     nodes: Vec<Node>,
+    /// Where in `nodes` those are that were heard of.
+    index: BTreeMap<Endpoint, NodeId>,
     guide: Guide,
     /// Connections on which a request was sent and not answered: it may still be carried out, and only
     /// what is sent behind it on the same connection is sure to come later.
@@ -38,6 +41,8 @@ pub struct Route {
     pub asked: bool,
     /// The last request was sent more than once, as there was no answer to it at first.
     pub repeated: bool,
+    /// A reply of more bytes than this is an error.
+    pub longest: u64,
 }
 
 /// A server that holds locks; all that were heard of are remembered.
@@ -59,6 +64,8 @@ pub enum Place<'a> {
 /// A connection to a server that owes an answer on it.
 pub type Unanswered = (NodeId, Connection);
 
+/// A cluster of more servers than this is none; "up to 1000 nodes", says its specification.
+const MOST_NODES: usize = 2048;
 /// As many hung connections are worth a message.
 const MOST_UNANSWERED: usize = 4;
 
@@ -74,11 +81,16 @@ impl Route {
             }
             Servers::Cluster(seeds) => (seeds, Guide::Cluster(Cluster::default())),
         };
+        let index = match &guide {
+            Guide::None => BTreeMap::new(),
+            _ => nodes.iter().cloned().enumerate().map(|(node, endpoint)| (endpoint, node)).collect(),
+        };
         let nodes = nodes.into_iter().map(|endpoint| Node { endpoint, connection: None }).collect();
         Route {
             access,
             name,
             nodes,
+            index,
             guide,
             unanswered: Vec::new(),
             listening: 0,
@@ -86,6 +98,7 @@ impl Route {
             answered_aside: false,
             asked: false,
             repeated: false,
+            longest: LONGEST_REPLY,
         }
     }
 
@@ -98,10 +111,7 @@ impl Route {
             return self.persist(patience, |route| route.attempt(place, &mut aside, command, patience));
         }
         loop {
-            let mut connection = match self.nodes[0].connection.take() {
-                Some(connection) => connection,
-                None => self.open(0, patience)?,
-            };
+            let mut connection = self.connected(0, patience)?;
             let answer = connection.query(command, patience);
             match self.noted(0, connection, answer) {
                 Err(Failure::Broken(_)) if !self.repeated => self.repeated = true,
@@ -242,17 +252,32 @@ impl Route {
         answer: Result<Value, Failure>,
     ) -> Result<Value, Failure> {
         // An error reply means that nothing was done.
-        self.asked |= !matches!(answer, Ok(Value::ServerError(_)) | Err(Failure::Denied(_)));
+        self.asked |= match &answer {
+            Ok(Value::ServerError(_)) | Err(Failure::Denied(_)) => false,
+            Err(Failure::Refused(_)) => connection.is_astray(),
+            _ => true,
+        };
         match &answer {
             Ok(_) => self.nodes[node].connection = Some(connection),
             Err(Failure::Broken(_) | Failure::Denied(_) | Failure::Unusable(_)) => {}
+            Err(Failure::Refused(_)) if !connection.is_astray() => {}
             Err(Failure::TimedOut | Failure::Interrupted) if connection.is_torn() => {}
-            Err(Failure::TimedOut | Failure::Interrupted) => {
+            Err(Failure::TimedOut | Failure::Interrupted | Failure::Refused(_)) => {
                 self.unanswered.truncate(MOST_UNANSWERED - 1);
                 self.unanswered.insert(0, (node, connection));
             }
         }
         answer
+    }
+
+    /// The connection to this server, or a new one.
+    fn connected(&mut self, node: NodeId, patience: &Patience) -> Result<Connection, StoreError> {
+        let mut connection = match self.nodes[node].connection.take() {
+            Some(connection) => connection,
+            None => self.open(node, patience)?,
+        };
+        connection.longest = self.longest;
+        Ok(connection)
     }
 
     fn open(&mut self, node: NodeId, patience: &Patience) -> Result<Connection, StoreError> {
@@ -269,11 +294,19 @@ impl Route {
         }
     }
 
-    fn node(&mut self, endpoint: Endpoint) -> NodeId {
-        self.nodes.iter().position(|node| node.endpoint == endpoint).unwrap_or_else(|| {
-            self.nodes.push(Node { endpoint, connection: None });
-            self.nodes.len() - 1
-        })
+    /// The server that was heard of; an error where there are more than can be.
+    fn node(&mut self, endpoint: Endpoint) -> Result<NodeId, StoreError> {
+        if let Some(node) = self.index.get(&endpoint) {
+            return Ok(*node);
+        }
+        let node = self.nodes.len();
+        if node >= MOST_NODES {
+            let why = format!("its servers name more than {MOST_NODES} others; is it a Redis Cluster?");
+            return Err(Failure::Broken(why).of(&self.name));
+        }
+        self.index.insert(endpoint.clone(), node);
+        self.nodes.push(Node { endpoint, connection: None });
+        Ok(node)
     }
 
     /// What messages call a server.

@@ -64,10 +64,7 @@ impl Route {
             Some(node) => node,
             None => self.find(place, &share)?,
         };
-        let mut connection = match self.nodes[node].connection.take() {
-            Some(connection) => connection,
-            None => self.open(node, &share).map_err(|why| self.failed(node, why))?,
-        };
+        let mut connection = self.connected(node, &share).map_err(|why| self.failed(node, why))?;
         let sent = BootTime::now();
         let mut answer = Ok(Value::Okay);
         if is_aside {
@@ -87,11 +84,11 @@ impl Route {
         let Value::ServerError(error) = &reply else { return Ok(Some(reply)) };
         match (Redirection::read(error, &self.nodes[node].endpoint), &mut self.guide) {
             (Some(Redirection::Ask { to }), Guide::Cluster(_)) => {
-                *aside = Some(self.node(to));
+                *aside = Some(self.node(to)?);
                 return Ok(None);
             }
             (Some(Redirection::Moved { slot, to }), Guide::Cluster(_)) => {
-                let to = self.node(to);
+                let to = self.node(to)?;
                 if let Guide::Cluster(cluster) = &mut self.guide {
                     cluster.learn(slot, to);
                 }
