@@ -13,6 +13,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::prctl::{set_name, set_pdeathsig};
 use nix::sys::signal::Signal;
+use nix::sys::wait::waitpid;
 use nix::unistd::{Pid, getppid};
 use rustix::process::{WaitId, WaitIdOptions, waitid};
 
@@ -84,7 +85,10 @@ impl Parent {
         let _ = poll(&mut [watched(work.is_started.as_fd()), watched(descriptor.as_fd())], PollTimeout::NONE);
         match work.outcome.load(Ordering::Acquire) {
             command if command > 0 => Ok(Parent { command, pid, descriptor, status, _stack: stack }),
-            errno => Err(io::Error::from_raw_os_error(-errno)),
+            errno => {
+                let _ = waitpid(Pid::from_raw(pid), None);
+                Err(io::Error::from_raw_os_error(-errno))
+            }
         }
     }
 

@@ -409,3 +409,32 @@ fn a_daemon_waited_for_outlives_the_terminal() {
     scene.let_go();
     store.redlock(&["run", "-k", "X", "--wait", "20s", "-q", "--", "true"]).run().expect(0);
 }
+
+/// The out-of-memory killer, or a signal that nobody handles: such a command leaves nothing behind on purpose.
+#[test]
+fn a_killed_command_leaves_nothing_behind() {
+    let store = Store::local();
+    for left in BOTH {
+        for signal in ["KILL", "USR1"] {
+            let scene = Scene::new();
+            let job = scene.job(left, OBEYS).replace("exit 3", &format!("kill -{signal} $$; sleep 20"));
+            let ended = scene.run(&store, &[], &job).run();
+            let number = if signal == "KILL" { 9 } else { 10 };
+            assert_eq!(ended.code(), -number, "{ended:?}");
+            assert!(ended.line().contains(&format!("'sh' was killed by signal {number}")), "{ended:?}");
+            assert!(!is_alive(scene.left_behind()), "{left:?} {signal}");
+            assert_eq!(fs::read_to_string(scene.folder.path("told")).unwrap_or_default(), "told\n");
+        }
+    }
+}
+
+/// Unless somebody says that they are to run on.
+#[test]
+fn what_a_killed_command_left_behind_runs_on_on_wish() {
+    let store = Store::local();
+    let scene = Scene::new();
+    let job = scene.job(Left::AsDaemon, OBEYS).replace("exit 3", "kill -KILL $$; sleep 20");
+    scene.run(&store, &["--leftovers", "release"], &job).run().expect(-9);
+    assert!(is_alive(scene.left_behind()));
+    scene.let_go();
+}

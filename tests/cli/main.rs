@@ -5,6 +5,7 @@ mod harness;
 
 mod account;
 mod breaking;
+mod caller;
 mod doctor;
 mod github;
 mod input;

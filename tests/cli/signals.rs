@@ -25,7 +25,14 @@ fn masks(store: &Store, prefix: &[&str], prepare: &str) -> String {
 fn dispositions_and_mask_are_the_callers() {
     let store = Store::local();
     let redlock = [env!("CARGO_BIN_EXE_redlock"), "run", "-k", "X", "--"];
-    for prepare in ["", "trap '' HUP;", "trap '' PIPE;", "trap '' CHLD;", "trap '' INT TERM QUIT USR1;"] {
+    for prepare in [
+        "",
+        "trap '' HUP;",
+        "trap '' PIPE;",
+        "trap '' CHLD;",
+        "trap '' XFSZ ALRM;",
+        "trap '' INT TERM QUIT USR1;",
+    ] {
         let alone = masks(&store, &[], prepare);
         assert!(alone.contains("SigIgn"), "{alone}");
         assert_eq!(masks(&store, &redlock, prepare), alone, "{prepare}");
@@ -362,10 +369,14 @@ fn a_report_is_read_behind_an_order_that_was_not() {
         store.redlock(&["run", "-k", "X", "--", "sh", "-c", "trap '' USR1 USR2; sleep 0.5; exit 7"]).spawn();
     let (guard, command) = (run.guard(), command_of(&run));
     let send = |pid, signal| kill(Pid::from_raw(pid), signal).expect("a signal");
+    // An order wakes the guard, so it is stopped again and again.
     send(guard, Signal::SIGSTOP);
     send(run.pid(), Signal::SIGUSR1);
     send(run.pid(), Signal::SIGUSR2);
-    eventually(Duration::from_secs(10), "the end of the command", || !is_alive(command));
+    eventually(Duration::from_secs(10), "the end of the command", || {
+        send(guard, Signal::SIGSTOP);
+        !is_alive(command)
+    });
     send(run.pid(), Signal::SIGSTOP);
     send(guard, Signal::SIGCONT);
     eventually(Duration::from_secs(10), "the end of the guard", || !is_alive(guard));
@@ -388,4 +399,41 @@ fn two_signals_at_once_are_one_wish() {
         run.signal(Signal::SIGHUP);
         run.finish()
     });
+}
+
+/// As a wrapper of cron jobs limits them: the alarm goes through exec.
+#[test]
+fn an_alarm_of_the_caller_ends_the_job() {
+    let store = Store::local();
+    let alarm = "import os, signal, sys; signal.alarm(1); os.execv(sys.argv[1], sys.argv[1:])";
+    let job = ["-c", alarm, env!("CARGO_BIN_EXE_redlock"), "run", "-k", "X", "--", "sleep", "60"];
+    let ended = store.reached_by(Redlock::under("python3", &job)).run();
+    assert_eq!(ended.code(), -libc::SIGALRM, "{ended:?}");
+    assert!(store.status("X")["holders"][0].is_null());
+}
+
+/// A waiter leaves the queue.
+#[test]
+fn an_alarm_ends_the_wait() {
+    let store = Store::local();
+    let holder = store.hold("X", &[]);
+    let waiter = store.redlock(&["run", "-k", "X", "--wait", "--", "true"]).spawn();
+    store.await_waiters("X", 1);
+    waiter.signal(Signal::SIGALRM);
+    assert_eq!(waiter.finish().code(), -libc::SIGALRM);
+    assert_eq!(store.waiters("X"), 0);
+    holder.let_go().expect(0);
+}
+
+/// What redlock has to say has no room in its file: that is no reason to end with the lock held.
+#[test]
+fn a_limit_on_the_size_of_files() {
+    let store = Store::redis();
+    let stderr = store.folder.path("stderr");
+    let script =
+        format!("ulimit -f 0; exec \"$0\" run -v -k X -- \"$0\" check -k X 2>'{}'", stderr.display());
+    let ended = store.reached_by(Redlock::under("sh", &["-c", &script, env!("CARGO_BIN_EXE_redlock")])).run();
+    ended.expect(0);
+    assert_eq!(std::fs::read(&stderr).expect("a file"), b"");
+    assert!(store.status("X")["holders"][0].is_null());
 }

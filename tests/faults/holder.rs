@@ -1,11 +1,14 @@
 //! Redlock or its guard is killed or stopped.
 
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::harness::{Store, eventually};
+use crate::harness::{Store, children, eventually, within};
 use crate::scene::Scene;
 
 fn redlock_killed(store: Store) {
@@ -101,4 +104,59 @@ fn broken() {
         assert_eq!(first.code(), 79, "{first:?}");
         assert!(first.line().contains("somebody broke it"), "{first:?}");
     }
+}
+
+/// Another takes the lock away, while somebody stops the guard.
+fn guard_stopped(again_and_again: bool) {
+    let mut scene = Scene::new(Store::redis());
+    let guard = Pid::from_raw(scene.first.guard());
+    let stop = move || kill(guard, Signal::SIGSTOP);
+    let ended = Arc::new(AtomicBool::new(false));
+    let end = Arc::clone(&ended);
+    scene.fault(|_| stop().expect("a signal to the guard"));
+    let stopper = again_and_again.then(|| {
+        thread::spawn(move || {
+            while !end.load(Ordering::Relaxed) && stop().is_ok() {
+                thread::sleep(Duration::from_micros(200));
+            }
+        })
+    });
+    let redis = scene.store.redis.as_ref().expect("a server");
+    redis.cli(&["set", "X", "another", "PX", "4000"]);
+    let first = scene.second_is_alone();
+    ended.store(true, Ordering::Relaxed);
+    stopper.map(|stopper| stopper.join());
+    assert_eq!(first.code(), 79, "{first:?}");
+    assert!(first.stderr.contains("lost 'X'"), "{first:?}");
+    assert_eq!(first.stderr.contains("the guard of 'X' was stopped"), again_and_again, "{first:?}");
+}
+
+#[test]
+fn a_guard_that_is_stopped_is_woken() {
+    guard_stopped(false);
+}
+
+#[test]
+fn a_guard_that_is_stopped_again_and_again_is_given_up() {
+    guard_stopped(true);
+}
+
+/// The parent of the command is not the guard, and is woken by it.
+#[test]
+fn a_command_that_stops_its_parent_ends_all_the_same() {
+    let store = Store::local();
+    let start = Instant::now();
+    let job = ["run", "-k", "X", "--ttl", "1s", "--", "sh", "-c", "kill -STOP $PPID; exit 3"];
+    store.redlock(&job).run().expect(3);
+    within(Duration::from_secs(2), start);
+}
+
+/// With its parent the command has lost who waits for it.
+#[test]
+fn a_command_that_kills_its_parent_is_killed() {
+    let scene = Scene::new(Store::local());
+    let guard = scene.first.guard();
+    let mut scene = scene;
+    scene.fault(|_| kill(Pid::from_raw(children(guard)[0]), Signal::SIGKILL).expect("a signal"));
+    assert_eq!(scene.second_is_alone().code(), -9);
 }

@@ -171,3 +171,34 @@ fn a_signal_while_a_lock_around_is_asked_about() {
     within(Duration::from_secs(10), start);
     assert_eq!((ended.stdout.as_str(), ended.stderr.as_str()), ("", ""));
 }
+
+/// A PID namespace with the /proc of the one around it: the guard would look for its job among strangers.
+#[test]
+fn a_proc_of_another_namespace() {
+    if !namespaces() {
+        return;
+    }
+    for store in [Store::redis(), Store::local()] {
+        // The pids of the two may be the same by chance.
+        for fork in ["exec", "true;"] {
+            let script = format!("{fork} \"$@\"");
+            let run = ["-pf", "sh", "-c", &script, "sh", PROGRAM, "run", "-k", "X", "--", "echo", "ran"];
+            let run = store.reached_by(Redlock::under("unshare", &run)).run().expect(69);
+            assert!(run.line().contains("another PID namespace") && run.stdout.is_empty(), "{run:?}");
+        }
+    }
+}
+
+#[test]
+fn a_guard_that_is_killed_in_the_wait() {
+    for store in [Store::redis(), Store::local()] {
+        let holder = store.hold("X", &[]);
+        let waiter = store.redlock(&["run", "-k", "X", "--wait", "-q", "--", "echo", "ran"]).spawn();
+        store.await_waiters("X", 1);
+        kill(Pid::from_raw(waiter.guard()), Signal::SIGKILL).expect("a signal to the guard");
+        let waiter = waiter.finish().expect(69);
+        assert!(waiter.line().contains("the guard was killed") && waiter.stdout.is_empty(), "{waiter:?}");
+        assert_eq!(store.waiters("X"), 0);
+        holder.let_go().expect(0);
+    }
+}

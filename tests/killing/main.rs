@@ -1,0 +1,168 @@
+//! A job of many processes is killed in time: its last work is before the next holder's start. These tests need the
+//! machine for themselves, and give it back: each process of theirs ends by itself after some seconds.
+
+#[path = "../harness/mod.rs"]
+mod harness;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+
+use harness::{Folder, Redlock, eventually, other_users};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_redlock");
+
+/// What a job does: see crowd.c.
+#[derive(Clone, Copy)]
+enum Crowd {
+    Sleepers(u32),
+    Chains(u32),
+}
+
+/// As whom everything runs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum User {
+    Ours,
+    Nobody,
+}
+
+/// Redlock is stopped while it holds the lock, and the next one waits. Only the guard can end the job.
+fn is_dead_in_time(crowd: Crowd, user: User, busy: usize) {
+    static ALONE: Mutex<()> = Mutex::new(());
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let folder = Folder::new();
+    fs::set_permissions(folder.path(""), std::os::unix::fs::PermissionsExt::from_mode(0o777)).expect("chmod");
+    let (work, start) = (folder.path("work"), folder.path("start"));
+    let store = format!("local:{}", folder.path("locks.db").display());
+    let _busy: Vec<Busy> = (0..busy).map(|_| Busy::start(user)).collect();
+    let (kind, count) = match crowd {
+        Crowd::Sleepers(count) => ("sleepers", count),
+        Crowd::Chains(count) => ("chains", count),
+    };
+    let crowd = program();
+    let (crowd, count) = (crowd.to_str().expect("a path"), count.to_string());
+    let run = |lock: &[&str], job: &[&str]| {
+        let args = [&["run", "-k", "X"], lock, &["--", crowd], job].concat();
+        as_user(user, PROGRAM, &args).server(&store).spawn()
+    };
+    let text = |path: &Path| path.display().to_string();
+    let mut first = run(&["--ttl", "1s"], &[&text(&work), kind, &count, "20"]);
+    // It may be too large to be kept: then it has been stopped, in time all the same.
+    eventually(Duration::from_secs(20), "all at work", || {
+        times(&work).first().is_some_and(|time| *time > 0) || first.has_ended()
+    });
+    let second = run(&["--wait", "30s"], &[&text(&start), "now"]);
+    eventually(Duration::from_secs(20), "the next in line", || {
+        first.has_ended() || {
+            let status = as_user(user, PROGRAM, &["status", "X", "--json"]).server(&store).run();
+            status.stdout.contains("\"waiters\":[{") || status.stdout.contains("\"waiters\": [\n")
+        }
+    });
+    if !first.has_ended() {
+        first.signal(Signal::SIGSTOP);
+    }
+    second.finish().expect(0);
+    let last = times(&work).into_iter().skip(1).max().expect("a witness");
+    let next = times(&start)[0];
+    if !first.has_ended() {
+        first.signal(Signal::SIGCONT);
+    }
+    first.finish();
+    // Also what it was in the middle of.
+    let after = times(&work).into_iter().skip(1).max().expect("a witness");
+    let late = (after.max(last) as f64 - next as f64) / 1e6;
+    println!("{kind} {count}: the last work {:.0} ms before the next start", -late);
+    assert!(
+        late < 0.0,
+        "{kind} {count}, {busy} busy: the job worked for {late} ms under the next holder's lock"
+    );
+}
+
+/// The times in nanoseconds that a crowd wrote down.
+fn times(path: &Path) -> Vec<u64> {
+    let bytes = fs::read(path).unwrap_or_default();
+    bytes.chunks_exact(8).map(|time| u64::from_ne_bytes(time.try_into().expect("8 bytes"))).collect()
+}
+
+/// The job, compiled once.
+fn program() -> PathBuf {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    let build = || {
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("crowd");
+        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/killing/crowd.c");
+        let status = Command::new("cc").args(["-O1", "-o"]).arg(&path).arg(source).status();
+        assert!(status.expect("a C compiler is installed; tests/run does that").success());
+        path
+    };
+    PROGRAM.get_or_init(build).clone()
+}
+
+fn as_user(user: User, program: &str, args: &[&str]) -> Redlock {
+    let setpriv = ["--reuid", "65534", "--regid", "65534", "--clear-groups", program];
+    match user {
+        User::Ours => Redlock::under(program, args),
+        User::Nobody => Redlock::under("setpriv", &[&setpriv[..], args].concat()),
+    }
+}
+
+/// A process that is always busy, for as long as a test lasts.
+struct Busy(Child);
+
+impl Busy {
+    fn start(user: User) -> Busy {
+        let spin = ["-c", "import time\nend = time.time() + 60\nwhile time.time() < end: pass"];
+        Busy(as_user(user, "python3", &spin).command.spawn().expect("python3 is installed"))
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+macro_rules! crowds {
+    ($($name:ident: $crowd:expr;)*) => {$(
+        mod $name {
+            use super::*;
+
+            #[test]
+            fn alone() {
+                is_dead_in_time($crowd, User::Ours, 0);
+            }
+
+            #[test]
+            fn beside_two_busy() {
+                is_dead_in_time($crowd, User::Ours, 2);
+            }
+
+            #[test]
+            fn of_another_user() {
+                if other_users() {
+                    is_dead_in_time($crowd, User::Nobody, 0);
+                }
+            }
+
+            #[test]
+            fn of_another_user_beside_two_busy() {
+                if other_users() {
+                    is_dead_in_time($crowd, User::Nobody, 2);
+                }
+            }
+        }
+    )*};
+}
+
+crowds! {
+    one_child: Crowd::Sleepers(1);
+    a_thousand_children: Crowd::Sleepers(1000);
+    four_thousand_children: Crowd::Sleepers(4000);
+    ten_thousand_children: Crowd::Sleepers(10_000);
+    sixteen_chains: Crowd::Chains(16);
+    sixty_four_chains: Crowd::Chains(64);
+}
