@@ -31,29 +31,28 @@ pub struct Allowance {
 impl Allowance {
     pub fn new(granted: BootTime, deadline: Deadline, kill_after: Duration) -> Allowance {
         let total = deadline.since(granted);
-        let (margin, look_at) = (MARGIN.min(total / 5), granted.plus(total / 2));
+        let (margin, look_at) = (MARGIN.min(total / 5), granted.plus(total * 2 / 5));
         Allowance { granted, deadline, kill_after, margin, look_at }
     }
 
-    fn middle(&self) -> BootTime {
-        self.granted.plus(self.deadline.since(self.granted) / 2)
+    /// A lease is renewed after a third of its time: up to here the job has not to fear for it.
+    fn soonest(&self) -> BootTime {
+        self.granted.plus(self.deadline.since(self.granted) * 2 / 5)
     }
 
-    /// Takes note of the threads in the system, which may grow until the end. A lease is renewed after a third of its
-    /// time: at least half of it is for the job, however many they are.
+    /// Takes note of the threads in the system, which may grow until the end.
     pub fn note(&mut self, threads: usize) {
         let total = self.deadline.since(self.granted);
-        self.margin = (MARGIN.min(total / 5) + EACH * threads as u32).min(total / 2);
+        self.margin = (MARGIN.min(total / 5) + EACH * threads as u32).min(total * 3 / 5);
         let left = self.kill_at().left();
         self.look_at = if left > REST * 2 { BootTime::after(left / 2) } else { BootTime::NEVER };
     }
 
-    /// When SIGTERM goes out: `kill_after` before SIGKILL. For a large job that may be too soon, as the lease may
-    /// still be renewed; then it has less time to stop.
+    /// When SIGTERM goes out: `kill_after` before SIGKILL. For a large job that may be too soon; then it has less
+    /// time to stop.
     pub fn stop_at(&self) -> BootTime {
         let of_a_small_job = self.deadline.minus(MARGIN + self.kill_after);
-        let soonest = self.middle().min(of_a_small_job);
-        self.kill_at().minus(self.kill_after).max(soonest).min(self.kill_at())
+        self.kill_at().minus(self.kill_after).max(self.soonest().min(of_a_small_job)).min(self.kill_at())
     }
 
     /// From when on the guard rests.
@@ -83,14 +82,14 @@ mod tests {
     #[test]
     fn a_job_is_stopped_and_killed_before_its_deadline() {
         let allowance = allowance(30, 5000);
-        assert_eq!((millis(allowance.stop_at()), millis(allowance.kill_at())), (24_950, 29_950));
+        assert_eq!((millis(allowance.stop_at()), millis(allowance.kill_at())), (24_800, 29_800));
     }
 
     #[test]
     fn a_large_job_is_killed_earlier_and_has_less_time_to_stop() {
         let mut allowance = allowance(1, 250);
         allowance.note(10_000);
-        assert_eq!((millis(allowance.stop_at()), millis(allowance.kill_at())), (500, 575));
+        assert_eq!((millis(allowance.stop_at()), millis(allowance.kill_at())), (400, 400));
     }
 
     #[test]
@@ -98,6 +97,6 @@ mod tests {
         let granted = BootTime::from_nanos(0);
         let short =
             Allowance::new(granted, granted.plus(Duration::from_millis(80)), Duration::from_millis(20));
-        assert_eq!((millis(short.stop_at()), millis(short.kill_at())), (50, 70));
+        assert_eq!((millis(short.stop_at()), millis(short.kill_at())), (44, 64));
     }
 }

@@ -57,13 +57,13 @@ pub fn kill_all() {
 /// Kills those of the processes that were not killed before, and notes them as parents.
 fn kill_new(pids: &[i32], killed: &mut HashSet<i32>, parents: &mut VecDeque<i32>) {
     // The youngest is the least likely to have exited meanwhile.
-    for &pid in pids.iter().rev() {
-        if killed.insert(pid) {
-            if pids.len() > MANY {
-                priority::yield_to_others(pid);
-            }
-            send(pid, libc::SIGKILL);
-            parents.push_back(pid);
+    let new: Vec<i32> = pids.iter().rev().copied().filter(|pid| !killed.contains(pid)).collect();
+    for &pid in &new {
+        if new.len() > MANY {
+            priority::yield_to_others(pid);
         }
+        send(pid, libc::SIGKILL);
     }
+    killed.extend(&new);
+    parents.extend(new);
 }
