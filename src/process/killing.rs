@@ -4,7 +4,7 @@ use std::collections::{HashSet, VecDeque};
 use std::thread;
 use std::time::Duration;
 
-use super::priority;
+use super::priority::{self, Apart};
 use super::tree::{self, Reaped, children, send};
 use crate::clock::Deadline;
 
@@ -58,9 +58,10 @@ pub fn kill_all() {
 fn kill_new(pids: &[i32], killed: &mut HashSet<i32>, parents: &mut VecDeque<i32>) {
     // The youngest is the least likely to have exited meanwhile.
     let new: Vec<i32> = pids.iter().rev().copied().filter(|pid| !killed.contains(pid)).collect();
+    let apart = if new.len() > MANY { Apart::new() } else { None };
     for &pid in &new {
-        if new.len() > MANY {
-            priority::yield_to_others(pid);
+        if let Some(apart) = &apart {
+            apart.keep_away(pid);
         }
         send(pid, libc::SIGKILL);
     }

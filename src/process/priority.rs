@@ -2,6 +2,9 @@
 
 use std::mem::size_of;
 
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::unistd::Pid;
+
 /// The time slice that [`raise`] asks for, in nanoseconds: the least that the kernel grants.
 const SLICE: u64 = 100_000;
 
@@ -55,8 +58,34 @@ pub fn lower() {
     }
 }
 
-/// Lets a process that is about to be killed die behind those that are still to be killed.
-pub fn yield_to_others(pid: i32) {
-    // SAFETY: setpriority takes any numbers; the pid is that of a descendant.
-    unsafe { libc::setpriority(libc::PRIO_PROCESS, pid as libc::id_t, 19) };
+/// A processor for this process, on which those that it kills do not run: each would get ahead of it to die, one after
+/// the other, and meanwhile the rest would live.
+pub struct Apart {
+    before: CpuSet,
+    others: CpuSet,
+}
+
+impl Apart {
+    /// Moves this process apart; `None` where it has one processor only.
+    pub fn new() -> Option<Apart> {
+        let before = sched_getaffinity(Pid::from_raw(0)).ok()?;
+        // SAFETY: takes nothing and returns a number.
+        let here = usize::try_from(unsafe { libc::sched_getcpu() }).ok()?;
+        let (mut own, mut others) = (CpuSet::new(), before);
+        own.set(here).ok()?;
+        others.unset(here).ok()?;
+        let has_others = (0..CpuSet::count()).any(|cpu| others.is_set(cpu) == Ok(true));
+        (has_others && sched_setaffinity(Pid::from_raw(0), &own).is_ok()).then_some(Apart { before, others })
+    }
+
+    /// Keeps a process away that is about to be killed.
+    pub fn keep_away(&self, pid: i32) {
+        let _ = sched_setaffinity(Pid::from_raw(pid), &self.others);
+    }
+}
+
+impl Drop for Apart {
+    fn drop(&mut self) {
+        let _ = sched_setaffinity(Pid::from_raw(0), &self.before);
+    }
 }

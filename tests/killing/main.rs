@@ -35,7 +35,8 @@ fn is_dead_in_time(crowd: Crowd, user: User, busy: usize) {
     static ALONE: Mutex<()> = Mutex::new(());
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = Folder::new();
-    fs::set_permissions(folder.path(""), std::os::unix::fs::PermissionsExt::from_mode(0o1777)).expect("chmod");
+    fs::set_permissions(folder.path(""), std::os::unix::fs::PermissionsExt::from_mode(0o1777))
+        .expect("chmod");
     let (work, start) = (folder.path("work"), folder.path("start"));
     let store = format!("local:{}", folder.path("locks.db").display());
     let _busy: Vec<Busy> = (0..busy).map(|_| Busy::start(user)).collect();
