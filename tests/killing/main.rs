@@ -72,14 +72,14 @@ fn is_dead_in_time(crowd: Crowd, user: User, busy: usize) {
     if !first.has_ended() {
         first.signal(Signal::SIGCONT);
     }
-    first.finish();
+    let first = first.finish();
     // Also what it was in the middle of.
     let after = times(&work).into_iter().skip(1).max().expect("a witness");
     let late = (after.max(last) as f64 - next as f64) / 1e6;
     println!("{kind} {count}: the last work {:.0} ms before the next start", -late);
     assert!(
         late < 0.0,
-        "{kind} {count}, {busy} busy: the job worked for {late} ms under the next holder's lock"
+        "{kind} {count}, {busy} busy: the job worked for {late} ms under the next lock: {first:?}"
     );
 }
 
