@@ -31,8 +31,10 @@ pub struct Allowance {
 impl Allowance {
     pub fn new(granted: BootTime, deadline: Deadline, kill_after: Duration) -> Allowance {
         let total = deadline.since(granted);
-        let (margin, look_at) = (MARGIN.min(total / 5), granted.plus(total / 2));
-        Allowance { granted, deadline, kill_after, margin, look_at }
+        let mut allowance =
+            Allowance { granted, deadline, kill_after, margin: MARGIN.min(total / 5), look_at: granted };
+        allowance.look_at = allowance.soonest();
+        allowance
     }
 
     /// A lease is renewed after a third of its time: up to here the job has not to fear for it.
@@ -46,6 +48,11 @@ impl Allowance {
         self.margin = (MARGIN.min(total / 5) + EACH * threads as u32).min(total / 2);
         let left = self.kill_at().left();
         self.look_at = if left > REST * 2 { BootTime::after(left / 2) } else { BootTime::NEVER };
+    }
+
+    /// Whether it came to that.
+    pub fn was_noted(&self) -> bool {
+        self.look_at != self.soonest()
     }
 
     /// When SIGTERM goes out: `kill_after` before SIGKILL. For a large job that may be too soon; then it has less

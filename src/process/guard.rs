@@ -164,12 +164,12 @@ impl Guard {
 
     /// The job has time until then.
     fn allow(&mut self, deadline: Deadline) {
-        if self.is_resting() {
+        if self.allowance.is_some_and(|allowance| allowance.was_noted()) {
             priority::lower();
-            if self.status.is_some() {
-                inherited::set_ignored(libc::SIGCHLD, false);
-                self.has_dead = true;
-            }
+        }
+        if self.is_resting() && self.status.is_some() {
+            inherited::set_ignored(libc::SIGCHLD, false);
+            self.has_dead = true;
         }
         if let Some(parent) = &self.parent {
             parent.wake();
@@ -237,6 +237,8 @@ impl Guard {
         if let Some(allowance) = self.allowance.as_mut().filter(|_| !self.expired) {
             if allowance.look_at.has_passed() {
                 allowance.note(tree::threads_of_system());
+                // A renewal is late. Also the way through a large job takes a share of the processor.
+                priority::raise();
             }
             if allowance.stop_at().has_passed() {
                 self.expired = true;
