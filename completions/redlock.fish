@@ -75,7 +75,7 @@ continue\t'Let it run on; `run` exits with 79 in the end'"
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l kill-after -d 'From SIGTERM to SIGKILL [default: a quarter of the TTL, at most 5s]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l timeout -d 'Stop the command after this long, as timeout(1) does' -r
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l splay -d 'Sleep a random part of this before taking the lock' -r
-complete -c redlock -n "__fish_redlock_using_subcommand run" -l leftovers -d 'What to do with processes that COMMAND left behind when it ended [default: release]' -r -f -a "release\t'Give the lock back while they run, with one warning'
+complete -c redlock -n "__fish_redlock_using_subcommand run" -l leftovers -d 'What to do with processes that COMMAND left behind when it ended [default: release, or kill when a signal killed COMMAND]' -r -f -a "release\t'Give the lock back while they run, with one warning'
 wait\t'Hold the lock until the last of them has ended'
 kill\t'Stop them, then give the lock back'"
 complete -c redlock -n "__fish_redlock_using_subcommand run" -s q -l quiet -d 'Print nothing but errors; that another holds the lock is none'

@@ -174,7 +174,7 @@ pub struct RunArgs {
     /// Sleep a random part of this before taking the lock
     #[arg(long, value_name = "DURATION", env = "REDLOCK_SPLAY")]
     pub splay: Option<DurationText>,
-    /// What to do with processes that COMMAND left behind when it ended [default: release]
+    /// What to do with processes that COMMAND left behind when it ended [default: release, or kill when a signal killed COMMAND]
     #[arg(long, value_name = "WHAT", env = "REDLOCK_LEFTOVERS")]
     pub leftovers: Option<Leftovers>,
     /// What to run, after `--`

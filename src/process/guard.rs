@@ -13,7 +13,7 @@ use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 use nix::unistd::{Pid, setsid};
 
-use super::allowance::{Allowance, REST};
+use super::allowance::{Allowance, Load, REST};
 use super::command::{Caller, CommandLine, Prepared};
 use super::fork::{end, fork_off};
 use super::killing::kill_all;
@@ -236,7 +236,7 @@ impl Guard {
         }
         if let Some(allowance) = self.allowance.as_mut().filter(|_| !self.expired) {
             if allowance.look_at.has_passed() {
-                allowance.note(tree::threads_of_system());
+                allowance.note(Load::now());
                 // A renewal is late. Also the way through a large job takes a share of the processor.
                 priority::raise();
             }

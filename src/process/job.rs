@@ -95,7 +95,12 @@ impl Job {
 
     /// Whether the guard was killed before the start of the command.
     pub fn has_lost_guard(&self) -> bool {
-        poll(&mut [PollFd::new(self.as_fd(), PollFlags::POLLIN)], PollTimeout::ZERO) == Ok(1)
+        self.poll_line(BootTime::now()) == Ok(1)
+    }
+
+    /// Waits for a report, at most until `end`.
+    fn poll_line(&self, end: Deadline) -> nix::Result<i32> {
+        poll(&mut [PollFd::new(self.as_fd(), PollFlags::POLLIN)], end.poll_timeout())
     }
 
     /// Starts the command, or nothing after `start_by`. All of the job is dead at `deadline`, unless that is
@@ -114,6 +119,10 @@ impl Job {
         if self.line.send_long(&order) == Err(Errno::EMSGSIZE) {
             // execve(2) takes less than the line to the guard.
             return Err(NotStarted::NotExecutable(io::Error::from(Errno::E2BIG).to_string()));
+        }
+        while self.poll_line(Deadline::after(LOOK).max(start_by)) == Ok(0) {
+            // A guard that somebody stopped may have started the command, whose time is over now.
+            tree::send(self.guard.as_raw(), libc::SIGCONT);
         }
         match self.line.receive() {
             Some(Report::Started { pid }) => {

@@ -9,7 +9,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicI32, Ordering};
 
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::poll::{PollFd, PollFlags, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::prctl::{set_name, set_pdeathsig};
 use nix::sys::signal::Signal;
@@ -18,12 +18,15 @@ use nix::unistd::{Pid, getppid};
 use rustix::process::{WaitId, WaitIdOptions, waitid};
 
 use super::inherited;
+use super::tree::send;
 use super::wire::Status;
 
 /// In `ps`; other than the guard's, below which nobody looks for processes of the job.
 const NAME: &std::ffi::CStr = c"lock-command";
 /// Enough for starting the command, which has another one.
 const STACK: usize = 64 << 10;
+/// Between two looks at a process that does not start the command, in milliseconds.
+const LOOK: u16 = 20;
 /// No [`Status`] so far; of one it is the exit code, or [`SIGNALED`] and the signal.
 const RUNNING: c_int = -1;
 const SIGNALED: c_int = 0x1000;
@@ -82,7 +85,11 @@ impl Parent {
         // SAFETY: the kernel has just made it, and it is nobody else's.
         let descriptor = unsafe { OwnedFd::from_raw_fd(descriptor) };
         let watched = |fd| PollFd::new(fd, PollFlags::POLLIN);
-        let _ = poll(&mut [watched(work.is_started.as_fd()), watched(descriptor.as_fd())], PollTimeout::NONE);
+        let mut fds = [watched(work.is_started.as_fd()), watched(descriptor.as_fd())];
+        while poll(&mut fds, LOOK) == Ok(0) {
+            // The first thing that the command does may be to stop its parent.
+            send(pid, libc::SIGCONT);
+        }
         match work.outcome.load(Ordering::Acquire) {
             command if command > 0 => Ok(Parent { command, pid, descriptor, status, _stack: stack }),
             errno => {
@@ -103,7 +110,7 @@ impl Parent {
 
     /// Wakes it, if somebody stopped it.
     pub fn wake(&self) {
-        super::tree::send(self.pid, libc::SIGCONT);
+        send(self.pid, libc::SIGCONT);
     }
 }
 

@@ -7,8 +7,8 @@ use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 
 use nix::errno::Errno;
-use nix::sys::sysinfo::sysinfo;
 use nix::unistd::{Pid, getpgid};
+use rustix::process::{PidfdFlags, pidfd_open};
 
 use super::wire::Status;
 use crate::clock::Deadline;
@@ -27,6 +27,10 @@ pub fn check_sight() -> io::Result<()> {
     if !is_of_this_namespace(&status, std::process::id()) {
         let why = "/proc shows the processes of another PID namespace";
         return Err(cannot_see(why, "mount /proc in this one, as `unshare --pid --mount-proc` does"));
+    }
+    let pidfd = pidfd_open(rustix::process::getpid(), PidfdFlags::empty());
+    if pidfd.is_err_and(|errno| errno == rustix::io::Errno::NOSYS) {
+        return Err(cannot_see("the kernel has no pidfd_open(2)", "it takes Linux 5.3 or later"));
     }
     fs::read("/proc/thread-self/children").map(drop).map_err(|error| {
         let why = format!("/proc/thread-self/children: {error}");
@@ -68,11 +72,6 @@ fn signal_where(signal: c_int, end: Deadline, is_meant: impl Fn(i32) -> bool) {
             _ => Onward::Below,
         }
     });
-}
-
-/// How many threads the whole system has, as sysinfo(2) says it in 16 bits.
-pub fn threads_of_system() -> usize {
-    sysinfo().map_or(usize::from(u16::MAX), |system| usize::from(system.process_count()))
 }
 
 /// Where a walk goes on after a process.
