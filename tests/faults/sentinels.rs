@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use crate::harness::{Redis, Redlock, Running, Witness, await_file, eventually};
+use crate::harness::{Redis, Redlock, Running, Witness, await_file, eventually, ttl};
 
 /// Two servers that both believe to be the master, and three Sentinels.
 struct Scene {
@@ -48,7 +48,7 @@ impl Scene {
     fn hold(&self, options: &[&str]) -> Running {
         let started = self.witness.file("started");
         let job = ["--", "sh", "-c", ": > \"$0\"; cat", started.to_str().expect("a path")];
-        let args = [&["run", "--key", "X", "--wait", "--ttl", "1500ms"][..], options, &job].concat();
+        let args = [&["run", "--key", "X", "--wait", "--ttl", &ttl(1500)][..], options, &job].concat();
         let holder = Redlock::new(&args).server(&self.url).open_stdin().spawn();
         await_file(&started);
         holder
@@ -102,7 +102,7 @@ fn a_hung_sentinel_does_not_hide_a_failover_from_a_take() {
             _ => Deed::Name(new),
         })
     });
-    let holder = scene.hold(&["--connect-timeout", "250ms"]);
+    let holder = scene.hold(&["--connect-timeout", &ttl(250)]);
     assert_ne!(scene.new.cli(&["get", "X"]), "", "it was granted by the old master");
     holder.let_go().expect(0);
 }
