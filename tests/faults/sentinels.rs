@@ -48,7 +48,8 @@ impl Scene {
     fn hold(&self, options: &[&str]) -> Running {
         let started = self.witness.file("started");
         let job = ["--", "sh", "-c", ": > \"$0\"; cat", started.to_str().expect("a path")];
-        let args = [&["run", "--key", "X", "--wait", "--ttl", &ttl(1500)][..], options, &job].concat();
+        let ttl = ttl(1500);
+        let args = [&["run", "--key", "X", "--wait", "--ttl", &ttl][..], options, &job].concat();
         let holder = Redlock::new(&args).server(&self.url).open_stdin().spawn();
         await_file(&started);
         holder
