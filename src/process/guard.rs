@@ -93,6 +93,8 @@ impl Guard {
     fn new(line: Line, kill_after: Duration, leftovers: Leftovers) -> nix::Result<Guard> {
         prctl::set_name(tree::GUARD_NAME)?;
         prctl::set_child_subreaper(true)?;
+        // Where a filter of system calls ends who asks for that (seccomp(2)), nothing starts.
+        priority::rehearse();
         let deaths = SignalFd::with_flags(
             &SigSet::from(Signal::SIGCHLD),
             SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK,
@@ -212,10 +214,12 @@ impl Guard {
                     self.allow(BootTime::from_nanos(deadline));
                 }
             }
-            Order::Signal(signal) => tree::signal_all(signal, self.next_kill()),
-            Order::SignalOutside(signal) => tree::signal_outside(caller.group, signal, self.next_kill()),
+            Order::Signal(signal) => tree::signal_all(self.command(), signal, self.next_kill()),
+            Order::SignalOutside(signal) => {
+                tree::signal_outside(self.command(), caller.group, signal, self.next_kill());
+            }
             Order::SignalCommand(signal) => {
-                if let (Some(parent), None) = (&self.parent, self.status) {
+                if let Some(parent) = self.parent.as_ref().filter(|parent| parent.status().is_none()) {
                     tree::send(parent.command, signal);
                 }
             }
@@ -272,7 +276,12 @@ impl Guard {
     fn stop(&mut self, kill_at: Deadline) {
         self.kill_at = Some(self.kill_at.map_or(kill_at, |earlier| earlier.min(kill_at)));
         self.rest_at = self.rest_at.min(kill_at.minus(REST.min(kill_at.left() / 2)));
-        tree::signal_all(libc::SIGTERM, self.next_kill());
+        tree::signal_all(self.command(), libc::SIGTERM, self.next_kill());
+    }
+
+    /// The command, while it runs.
+    fn command(&self) -> Option<i32> {
+        self.parent.as_ref().filter(|parent| parent.status().is_none()).map(|parent| parent.command)
     }
 
     /// Comes with a full share of the processor to the time to kill.
@@ -286,6 +295,9 @@ impl Guard {
         self.status = self.status.or(self.parent.as_ref().and_then(Parent::status));
         inherited::set_ignored(libc::SIGCHLD, true);
         kill_all();
+        if let Some(parent) = &self.parent {
+            parent.reap();
+        }
         self.status.get_or_insert(Status::Signaled(libc::SIGKILL));
         self.report(false);
     }
@@ -307,6 +319,9 @@ impl Guard {
                 // Somebody killed the command's parent, and the kernel the command with it.
                 Some(None) => return self.kill(),
                 None => return,
+            }
+            if let Some(parent) = &self.parent {
+                parent.reap();
             }
             // From here on the deaths of the others count.
             inherited::set_ignored(libc::SIGCHLD, false);

@@ -13,7 +13,7 @@ use nix::poll::{PollFd, PollFlags, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::prctl::{set_name, set_pdeathsig};
 use nix::sys::signal::Signal;
-use nix::sys::wait::waitpid;
+use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::{Pid, getppid};
 use rustix::process::{WaitId, WaitIdOptions, waitid};
 
@@ -70,7 +70,9 @@ impl Parent {
             is_started: EventFd::from_flags(EfdFlags::EFD_CLOEXEC)?,
             status: &*status,
         };
-        let flags = libc::CLONE_VM | libc::CLONE_FILES | libc::CLONE_FS | libc::CLONE_PIDFD | libc::SIGCHLD;
+        // Without SIGCHLD at its end, so that we wait for it although we leave the others to the kernel: with it we
+        // get the processor time of the command, for who asks how long it took.
+        let flags = libc::CLONE_VM | libc::CLONE_FILES | libc::CLONE_FS | libc::CLONE_PIDFD;
         let mut descriptor: c_int = -1;
         // SAFETY: the new process shares our memory, as a thread does. Until the command has started we wait, and
         // `work` lives. After that it makes system calls that touch nothing of ours but the status, which lives as
@@ -93,7 +95,7 @@ impl Parent {
         match work.outcome.load(Ordering::Acquire) {
             command if command > 0 => Ok(Parent { command, pid, descriptor, status, _stack: stack }),
             errno => {
-                let _ = waitpid(Pid::from_raw(pid), None);
+                reap(pid);
                 Err(io::Error::from_raw_os_error(-errno))
             }
         }
@@ -106,6 +108,11 @@ impl Parent {
             status if status >= SIGNALED => Some(Status::Signaled(status - SIGNALED)),
             status => Some(Status::Exited(status)),
         }
+    }
+
+    /// Waits for its end, which has come or comes at once.
+    pub fn reap(&self) {
+        reap(self.pid);
     }
 
     /// Wakes it, if somebody stopped it.
@@ -142,7 +149,8 @@ extern "C" fn wait_for_command(work: *mut c_void) -> c_int {
     let Some(command) = rustix::process::Pid::from_raw(command.max(0)) else { return 0 };
     // As the guard does, see there.
     let _ = rustix::process::setsid();
-    // The command stays a zombie, so that its pid is not used again while the guard may send it a signal.
+    // The command stays a zombie until its end is known, so that its pid is not used again while the guard may send
+    // it a signal.
     let end = loop {
         match waitid(WaitId::Pid(command), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT) {
             Ok(Some(end)) => break end,
@@ -152,5 +160,11 @@ extern "C" fn wait_for_command(work: *mut c_void) -> c_int {
     };
     let signal = end.terminating_signal().map(|signal| SIGNALED + signal);
     status.store(signal.or(end.exit_status()).unwrap_or(RUNNING), Ordering::Release);
+    while let Err(rustix::io::Errno::INTR) = waitid(WaitId::Pid(command), WaitIdOptions::EXITED) {}
     0
+}
+
+fn reap(pid: i32) {
+    // Also a child without a signal at its end: see clone(2).
+    let _ = waitpid(Pid::from_raw(pid), Some(WaitPidFlag::__WALL));
 }

@@ -50,17 +50,17 @@ fn is_of_this_namespace(status: &str, pid: u32) -> bool {
 /// Sends `signal` to the descendants of this process, as long as there is time until `end`, and wakes those that are
 /// stopped. Those below the guard of another redlock are left out: that one passes signals on itself, and its job
 /// would get them twice.
-pub fn signal_all(signal: c_int, end: Deadline) {
-    signal_where(signal, end, |_| true);
+pub fn signal_all(command: Option<i32>, signal: c_int, end: Deadline) {
+    signal_where(command, signal, end, |_| true);
 }
 
 /// The same for those that are in another process group than `group`.
-pub fn signal_outside(group: Pid, signal: c_int, end: Deadline) {
-    signal_where(signal, end, |pid| getpgid(Some(Pid::from_raw(pid))).is_ok_and(|its| its != group));
+pub fn signal_outside(command: Option<i32>, group: Pid, signal: c_int, end: Deadline) {
+    signal_where(command, signal, end, |pid| getpgid(Some(Pid::from_raw(pid))).is_ok_and(|its| its != group));
 }
 
-fn signal_where(signal: c_int, end: Deadline, is_meant: impl Fn(i32) -> bool) {
-    walk(|pid, children| {
+fn signal_where(command: Option<i32>, signal: c_int, end: Deadline, is_meant: impl Fn(i32) -> bool) {
+    walk(command, |pid, children| {
         if is_meant(pid) {
             send(pid, signal);
             send(pid, libc::SIGCONT);
@@ -84,9 +84,13 @@ enum Onward {
 
 /// Visits the descendants of this process, parents first, each with its children: when a visit kills it, they are
 /// known already.
-fn walk(mut visit: impl FnMut(i32, &[i32]) -> Onward) {
+///
+/// Also those of the `command`: its parent has the memory of the guard, of which a server's password is kept out of
+/// sight, and where /proc hides such processes (`hidepid`) it seems to have no children.
+fn walk(command: Option<i32>, mut visit: impl FnMut(i32, &[i32]) -> Onward) {
     let mut seen = HashSet::new();
     let mut found = VecDeque::from(children(Pid::this().as_raw()));
+    found.extend(command);
     while let Some(pid) = found.pop_front() {
         if !seen.insert(pid) {
             continue;

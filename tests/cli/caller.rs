@@ -46,3 +46,17 @@ for pid in filter(str.isdigit, os.listdir("/proc")):
     let ended = store.reached_by(Redlock::under("unshare", &args)).run().expect(0);
     assert_eq!(ended.stdout, "75\n");
 }
+
+/// For `time`, and for whoever accounts what jobs use.
+#[test]
+fn the_processor_time_of_the_command() {
+    let store = Store::local();
+    let script = r#"
+import resource, subprocess, sys
+burn = "import time\nwhile time.process_time() < 0.3: pass"
+subprocess.run([sys.argv[1], "run", "-k", "X", "--", sys.executable, "-c", burn], check=True)
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime > 0.2)
+"#;
+    let ended = store.reached_by(Redlock::under("python3", &["-c", script, PROGRAM])).run().expect(0);
+    assert_eq!(ended.stdout, "True\n");
+}
