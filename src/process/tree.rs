@@ -163,11 +163,11 @@ pub fn reap_one(pid: i32) -> Option<Status> {
     wait(pid).ok().flatten().map(|(_, status)| status)
 }
 
-/// waitpid(2) without blocking. Not by nix: that loses the death by a real-time signal (`Signal` has none of them).
+/// waitpid(2) without blocking, for the command's parent too, which ends without a signal. Not by nix: that loses the death by a real-time signal (`Signal` has none of them).
 fn wait(pid: i32) -> Result<Option<(i32, Status)>, Errno> {
     let mut status = 0;
     // SAFETY: the pointer is to a c_int that lives through the call.
-    match unsafe { libc::waitpid(pid, &mut status, libc::WNOHANG) } {
+    match unsafe { libc::waitpid(pid, &mut status, libc::WNOHANG | libc::__WALL) } {
         0 => Ok(None),
         pid if pid > 0 && libc::WIFSIGNALED(status) => {
             Ok(Some((pid, Status::Signaled(libc::WTERMSIG(status)))))
