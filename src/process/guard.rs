@@ -327,7 +327,7 @@ impl Guard {
             inherited::set_ignored(libc::SIGCHLD, false);
         }
         while let Ok(Some(_)) = self.deaths.read_signal() {}
-        let reaped = tree::reap(Deadline::after(REAPING), |_, _| {});
+        let reaped = tree::reap(Deadline::after(REAPING));
         self.has_dead = reaped == Reaped::More;
         if reaped == Reaped::Childless {
             self.report(false);

@@ -39,11 +39,12 @@ pub fn kill_all() {
             (batch, pause) = (batch * 2, PAUSE.0);
             continue;
         }
-        // Nothing new: what is left is dying, or not ours to kill (a set-user-ID program). It has the processor now. An
-        // older kill does not count, as pids are used again.
+        // Nothing new: what is left is dying, or not ours to kill (a set-user-ID program). It has the processor now. Each
+        // is killed again, as pids are used again: one of them may be a process that was never killed.
         priority::lower();
+        ours.iter().for_each(|&pid| send(pid, libc::SIGKILL));
         (killed, batch) = (ours.into_iter().collect(), BATCH);
-        match tree::reap(Deadline::after(REAPING), |_, _| {}) {
+        match tree::reap(Deadline::after(REAPING)) {
             Reaped::Childless => return,
             Reaped::More => {}
             Reaped::Alive => {
