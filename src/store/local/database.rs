@@ -9,7 +9,7 @@ use nix::unistd::{AccessFlags, eaccess, geteuid};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
 
-use super::file::{self, Refused};
+use super::file::{self, FileError};
 use super::host::Host;
 use super::repair::repair;
 use super::wake::Bell;
@@ -232,8 +232,8 @@ impl Open {
             Failure::Store(StoreError::Unreachable { store, why: plain(&error), transient: false })
         };
         let found = file::find(path).map_err(|refused| match refused {
-            Refused::Io(error) => unreachable(error),
-            Refused::Unfit(why) => Failure::Store(unusable(path, &why)),
+            FileError::Io(error) => unreachable(error),
+            FileError::Unfit(why) => Failure::Store(unusable(path, &why)),
         })?;
         let host = Host::of(path).map_err(unreachable)?;
         repair(path, &found, &host, || {

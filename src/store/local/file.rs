@@ -21,15 +21,15 @@ pub const SET_GROUP_ID: u32 = 0o2000;
 pub const GROUP: u32 = 0o060;
 
 /// Why there is no file to use.
-pub enum Refused {
+pub enum FileError {
     Io(io::Error),
     /// What is wrong with it, and what to do.
     Unfit(String),
 }
 
-impl From<io::Error> for Refused {
-    fn from(error: io::Error) -> Refused {
-        Refused::Io(error)
+impl From<io::Error> for FileError {
+    fn from(error: io::Error) -> FileError {
+        FileError::Io(error)
     }
 }
 
@@ -50,7 +50,7 @@ pub fn journal_of(path: &Path) -> PathBuf {
 /// # Errors
 ///
 /// It cannot be made, or is not fit.
-pub fn find(path: &Path) -> Result<Metadata, Refused> {
+pub fn find(path: &Path) -> Result<Metadata, FileError> {
     let folder = folder_of(path);
     let found = match fs::symlink_metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -61,7 +61,7 @@ pub fn find(path: &Path) -> Result<Metadata, Refused> {
         }
         other => other?,
     };
-    let unfit = |why: &str| Err(Refused::Unfit(why.to_owned()));
+    let unfit = |why: &str| Err(FileError::Unfit(why.to_owned()));
     if found.is_symlink() {
         return unfit("it is a symbolic link; name the file itself");
     }
@@ -122,7 +122,7 @@ fn is_of_our_group(folder: &Metadata) -> bool {
 }
 
 /// Who can write to the folder can put another file in the place of this one.
-fn check_folder(folder: &Path, found: &Metadata) -> Result<(), Refused> {
+fn check_folder(folder: &Path, found: &Metadata) -> Result<(), FileError> {
     let mode = found.mode();
     if mode & STICKY != 0 {
         return Ok(());
@@ -130,20 +130,20 @@ fn check_folder(folder: &Path, found: &Metadata) -> Result<(), Refused> {
     let name = folder.display();
     if mode & 0o002 != 0 {
         let why = format!("everyone may write to its folder, and so replace it: chmod o-w {name}");
-        return Err(Refused::Unfit(why));
+        return Err(FileError::Unfit(why));
     }
     if !is_trusted(found.uid()) && !is_of_our_group(found) {
         let why = format!(
             "its folder belongs to user {}, who may replace it; name a file in a folder of your own",
             found.uid()
         );
-        return Err(Refused::Unfit(why));
+        return Err(FileError::Unfit(why));
     }
     Ok(())
 }
 
 /// SQLite believes a journal that it finds. Where everyone may make files, there is always one, of ours.
-fn check_journal(path: &Path, file: &Metadata, folder: &Metadata) -> Result<(), Refused> {
+fn check_journal(path: &Path, file: &Metadata, folder: &Metadata) -> Result<(), FileError> {
     if folder.mode() & 0o002 == 0 {
         return Ok(());
     }
@@ -153,7 +153,7 @@ fn check_journal(path: &Path, file: &Metadata, folder: &Metadata) -> Result<(), 
     if found.is_file() && (is_trusted(found.uid()) || found.uid() == file.uid()) {
         return Ok(());
     }
-    Err(Refused::Unfit(format!("user {} has made {}; remove it", found.uid(), journal.display())))
+    Err(FileError::Unfit(format!("user {} has made {}; remove it", found.uid(), journal.display())))
 }
 
 /// A container got the file, and not what is beside it.
