@@ -5,19 +5,19 @@ use std::path::Path;
 use anyhow::Context as _;
 use serde_json::{Value, json};
 
-use super::Outcome;
-use super::context::Context;
-use super::enclosing::{FENCE, KEY, TOKEN, lines};
-use super::failure::{Failed, NOT_HELD, Usage, cannot};
-use super::github::{self, Workflow};
-use super::given::Given;
-use super::keeper::KeeperProcess;
-use super::owner;
-use super::taking::Taking;
 use crate::cli::{AcquireArgs, Format};
+use crate::error::Outcome;
+use crate::error::{Failed, NOT_HELD, Usage, cannot};
+use crate::job::{Signals, stdout_was_closed};
 use crate::lock::{Lease, OwnerToken, Ttl};
-use crate::output::Shell;
-use crate::process::{Signals, stdout_was_closed};
+use crate::options::Context;
+use crate::options::Given;
+use crate::report::Shell;
+use crate::report::github::{self, Workflow};
+use crate::session::Acquisition;
+use crate::session::token_file;
+use crate::session::while_pid::KeeperProcess;
+use crate::session::{FENCE, KEY, TOKEN, lines};
 
 /// Takes the locks and hands out their owner token.
 pub fn acquire(args: AcquireArgs, given: Given, context: &Context) -> anyhow::Result<Outcome> {
@@ -27,7 +27,7 @@ pub fn acquire(args: AcquireArgs, given: Given, context: &Context) -> anyhow::Re
     let name = args
         .while_pid
         .map_or("redlock acquire".to_owned(), |pid| format!("redlock acquire --while-pid {pid}"));
-    let mut taking = Taking::new(&args.lock, context, &name)?;
+    let mut taking = Acquisition::new(&args.lock, context, &name)?;
     let target = Target::new(&args)?;
     let keeper = match args.while_pid {
         Some(pid) => Some(KeeperProcess::start(pid, &args, &mut taking, context)?),
@@ -47,7 +47,7 @@ pub fn acquire(args: AcquireArgs, given: Given, context: &Context) -> anyhow::Re
     let kept = keeper.iter().try_for_each(|keeper| keeper.keep(&leases));
     let handed_out = kept.and_then(|()| target.hand_out(&Locks::new(&taking, &leases)));
     store.settle();
-    let interrupted = signals.next();
+    let interrupted = signals.take();
     if handed_out.is_ok() && interrupted.is_none() {
         keeper.iter().for_each(KeeperProcess::go_on);
         return Ok(Outcome::SUCCESS);
@@ -74,7 +74,7 @@ pub struct Locks<'a> {
 }
 
 impl<'a> Locks<'a> {
-    fn new(taking: &'a Taking, leases: &'a [Lease]) -> Locks<'a> {
+    fn new(taking: &'a Acquisition, leases: &'a [Lease]) -> Locks<'a> {
         Locks {
             token: &taking.token,
             keys: lines(leases.iter().map(|lease| &lease.request.key)),
@@ -105,7 +105,7 @@ impl Target<'_> {
     /// Refuses what cannot work, before the lock is taken for nothing.
     fn new(args: &AcquireArgs) -> anyhow::Result<Target<'_>> {
         if let Some(path) = &args.token_file {
-            owner::refuse_bad_target(path)?;
+            token_file::refuse_bad_target(path)?;
             return Ok(Target::File(path));
         }
         if stdout_was_closed() {
@@ -132,7 +132,7 @@ impl Target<'_> {
     fn hand_out(&self, locks: &Locks) -> anyhow::Result<()> {
         match self {
             Target::File(path) => {
-                owner::write(path, locks.token).with_context(|| format!("gave {} back", locks.names))
+                token_file::write(path, locks.token).with_context(|| format!("gave {} back", locks.names))
             }
             Target::Stdout(text) => print(*text, locks),
             Target::Workflow(workflow) => workflow.tell(locks),

@@ -1,11 +1,11 @@
 use std::io::{self, BufRead, IsTerminal, Write};
 
-use super::Outcome;
-use super::context::Context;
-use super::failure::{Failed, NOT_HELD, Usage};
 use crate::cli::BreakArgs;
+use crate::error::Outcome;
+use crate::error::{Failed, NOT_HELD, Usage};
 use crate::lock::{Broken, DurationText};
-use crate::output::holder;
+use crate::options::Context;
+use crate::report::holder;
 
 /// Takes a lock away from its holder, on purpose and visibly.
 pub fn break_lock(args: &BreakArgs, context: &Context) -> anyhow::Result<Outcome> {

@@ -1,16 +1,16 @@
 use std::time::Duration;
 
-use super::Outcome;
-use super::context::Context;
-use super::failure::{Failed, NOT_HELD};
-use super::owner;
 use crate::cli::CheckArgs;
 use crate::clock::BootTime;
+use crate::error::Outcome;
+use crate::error::{Failed, NOT_HELD};
 use crate::lock::{DurationText, drift_over};
+use crate::options::Context;
+use crate::session::token_file;
 
 /// Asks whether an owner token holds the locks, for some time to come.
 pub fn check(args: &CheckArgs, context: &Context) -> anyhow::Result<Outcome> {
-    let (keys, token) = (owner::keys(&args.owner)?, owner::token(&args.owner)?);
+    let (keys, token) = (token_file::keys(&args.owner)?, token_file::token(&args.owner)?);
     let at_least = args.at_least.or(context.config.at_least).map_or(Duration::ZERO, |text| text.0);
     let mut store = context.open_store();
     let failed = |why| Err(Failed { code: NOT_HELD, why }.into());

@@ -1,15 +1,16 @@
-use super::Outcome;
-use super::context::Context;
-use super::failure::{self, NOT_FIT};
 use crate::cli::DoctorArgs;
-use crate::lock::{Level, Terms};
-use crate::output::{findings, findings_json, print};
+use crate::doctor::{Level, Requirements};
+use crate::error::Outcome;
+use crate::error::{self, NOT_FIT};
+use crate::options::Context;
+
+use crate::report::{findings, findings_json, print};
 
 /// Says whether the store is fit to hold locks, and what to change.
 pub fn doctor(args: &DoctorArgs, context: &Context) -> anyhow::Result<Outcome> {
     let config = &context.config;
     let ttl = config.ttl(args.ttl);
-    let terms = Terms {
+    let terms = Requirements {
         ttl,
         kill_after: config.kill_after(args.kill_after, ttl),
         replicas: config.replicas(args.replicas),
@@ -23,6 +24,6 @@ pub fn doctor(args: &DoctorArgs, context: &Context) -> anyhow::Result<Outcome> {
         found.retain(|finding| !context.messages.quiet || finding.level == Level::Bad);
         findings(&found, context.colour())
     };
-    print(text.as_bytes()).map_err(|error| failure::of_printing(&error))?;
+    print(text.as_bytes()).map_err(|error| error::of_printing(&error))?;
     Ok(if is_fit { Outcome::SUCCESS } else { Outcome::Exit(NOT_FIT) })
 }

@@ -1,72 +1,36 @@
 //! One file for each subcommand: its story, top to bottom.
 
-mod acquire;
-mod around;
+pub mod acquire;
 mod r#break;
 mod check;
 mod completions;
-mod context;
 mod doctor;
-mod enclosing;
-mod failure;
-mod github;
-mod given;
-mod keeper;
-mod label;
-mod loss;
-mod notice;
-mod owner;
 mod release;
 mod renew;
-mod run;
-mod script;
+pub mod run;
 mod status;
-mod taking;
-mod telling;
-mod watch;
-mod wishes;
 
 use std::env;
 use std::ffi::OsString;
 
 use clap::{ArgMatches, CommandFactory, FromArgMatches};
 
-use self::context::Context;
-use self::given::Given;
 use crate::cli::{Cli, Command};
-use crate::process;
-
-/// How redlock ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    Exit(u8),
-    /// By this signal, as the command did.
-    Signal(i32),
-}
-
-impl Outcome {
-    pub const SUCCESS: Outcome = Outcome::Exit(0);
-
-    /// Ends the process so.
-    fn end(self) -> ! {
-        match self {
-            Outcome::Exit(code) => std::process::exit(code.into()),
-            Outcome::Signal(signal) => process::die_of(signal),
-        }
-    }
-}
+use crate::error::{self, Outcome};
+use crate::options::{Context, Given};
+use crate::session::eval_guard;
 
 /// Reads the command line, does what it says, and ends. Never returns, as destructors would only take time.
 pub fn execute() -> ! {
     // Help and tips name every subcommand.
     let (outcome, shell) = match arguments().try_get_matches().or_else(|_| built().try_get_matches()) {
         Ok(matches) => {
-            (obey(&matches).unwrap_or_else(|error| failure::report(&error)), script::shell(&matches))
+            (obey(&matches).unwrap_or_else(|error| error::report(&error)), eval_guard::shell(&matches))
         }
-        Err(error) => (failure::of_arguments(error), script::shell_in_words()),
+        Err(error) => (error::of_arguments(error), eval_guard::shell_in_words()),
     };
     if let Some(shell) = shell {
-        script::stop_unless_taken(shell, outcome);
+        eval_guard::stop_unless_taken(shell, outcome);
     }
     outcome.end()
 }

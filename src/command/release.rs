@@ -1,14 +1,14 @@
-use super::Outcome;
-use super::context::Context;
-use super::failure::{Failed, NOT_HELD};
-use super::notice::Notice;
-use super::owner;
 use crate::cli::ReleaseArgs;
-use crate::output::names;
+use crate::error::Outcome;
+use crate::error::{Failed, NOT_HELD};
+use crate::options::Context;
+use crate::report::names;
+use crate::session::release_notice::Notice;
+use crate::session::token_file;
 
 /// Gives the locks of an owner token back.
 pub fn release(args: &ReleaseArgs, context: &Context) -> anyhow::Result<Outcome> {
-    let (keys, token) = (owner::keys(&args.owner)?, owner::token(&args.owner)?);
+    let (keys, token) = (token_file::keys(&args.owner)?, token_file::token(&args.owner)?);
     keys.iter().for_each(|key| Notice::Releasing.tell(key, &token));
     let released = context.open_store().release(&keys, &token, &context.patience());
     keys.iter().for_each(|key| Notice::Released.tell(key, &token));

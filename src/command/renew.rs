@@ -1,23 +1,23 @@
 use std::time::Duration;
 
-use super::Outcome;
-use super::context::Context;
-use super::failure::{Failed, NOT_HELD};
-use super::owner;
 use crate::cli::RenewArgs;
-use crate::lock::{Kind, Metadata, Renewal, Request};
-use crate::output::holder;
+use crate::error::Outcome;
+use crate::error::{Failed, NOT_HELD};
+use crate::lock::{Metadata, Mode, Renewal, Request};
+use crate::options::Context;
+use crate::report::holder;
+use crate::session::token_file;
 
 /// Extends the leases of an owner token.
 pub fn renew(args: &RenewArgs, context: &Context) -> anyhow::Result<Outcome> {
-    let (keys, token) = (owner::keys(&args.owner)?, owner::token(&args.owner)?);
+    let (keys, token) = (token_file::keys(&args.owner)?, token_file::token(&args.owner)?);
     let ttl = context.config.ttl(args.ttl);
     let mut store = context.open_store();
     let mut lost = Vec::new();
     for key in &keys {
         let request = Request {
             key: key.clone(),
-            kind: Kind::Exclusive,
+            kind: Mode::Exclusive,
             token: token.clone(),
             ttl,
             min_hold: Duration::ZERO,

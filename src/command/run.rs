@@ -4,21 +4,21 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use super::Outcome;
-use super::around::{Around, Meanwhile};
-use super::context::Context;
-use super::enclosing;
-use super::failure::{Failed, LOST, NOT_EXECUTABLE, NOT_FOUND, TIMED_OUT, UNREACHABLE, cannot};
-use super::label;
-use super::taking::Taking;
-use super::telling::Telling;
-use super::watch::{End, Watch};
-use super::wishes::Wishes;
 use crate::cli::{Leftovers, OnLost, RunArgs};
 use crate::clock::Deadline;
-use crate::lock::{Keeper, Kept, Lease, Progress, Store};
-use crate::output::Messages;
-use crate::process::{self, CommandLine, Control, GuardLoss, Job, NotStarted, Signals, Status};
+use crate::error::Outcome;
+use crate::error::{Failed, LOST, NOT_EXECUTABLE, NOT_FOUND, TIMED_OUT, UNREACHABLE, cannot};
+use crate::job::{CommandLine, ExitStatus, GuardLoss, Job, JobControl, LeftoverPolicy, NotStarted, Signals};
+use crate::lock::{Keeper, Lease, LeaseEnd, Progress, Store};
+use crate::options::Context;
+use crate::report::Messages;
+use crate::session;
+use crate::session::Acquisition;
+use crate::session::label;
+use crate::session::renewal_events::RenewalEvents;
+use crate::session::supervise::SecondSignal;
+use crate::session::supervise::{RunEnd, Supervisor};
+use crate::session::{InterimKeeper, Nesting};
 
 /// Holds the lock while a command runs.
 pub fn run(args: RunArgs, context: &Context) -> anyhow::Result<Outcome> {
@@ -30,8 +30,8 @@ pub fn run(args: RunArgs, context: &Context) -> anyhow::Result<Outcome> {
     let finish = UnixStream::pair().map_err(cannot("make a line to the keeper"))?;
     let mut store = context.open_store();
 
-    let around = Around::find(&mut plan.taking.requests, store.as_mut(), signals.as_fd(), context);
-    if let Some(arrived) = signals.next() {
+    let around = Nesting::find(&mut plan.taking.requests, store.as_mut(), signals.as_fd(), context);
+    if let Some(arrived) = signals.take() {
         return Ok(Outcome::Signal(arrived.signal));
     }
     let mut around = around?;
@@ -41,26 +41,26 @@ pub fn run(args: RunArgs, context: &Context) -> anyhow::Result<Outcome> {
         Err(outcome) => return Ok(outcome),
     };
     // A signal that came between the grant and here: released, no start.
-    if let Some(arrived) = signals.next() {
+    if let Some(arrived) = signals.take() {
         let _ = plan.taking.withdraw(store.as_mut());
         return Ok(Outcome::Signal(arrived.signal));
     }
-    let Around { kept, by_hand } = around;
+    let Nesting { kept, by_hand } = around;
     let leases = [by_hand, taken].concat();
     if let Err(failure) = plan.start(&mut job, &kept, &leases) {
         return Err(plan.taking.withdraw_after(plan.not_started(failure), store.as_mut()));
     }
     let keeper = plan.keep(store, leases, finish, control.clone(), context.messages);
-    let watch = Watch::new(&plan, &control, context.messages);
+    let watch = Supervisor::new(&plan, &control, context.messages);
     let (end, keeper) = watch.until_end(&mut job, &mut signals, keeper);
-    let kept = keeper.map(|keeper| keeper.finish(&mut Wishes { signals, told: end.told_to_end }));
+    let kept = keeper.map(|keeper| keeper.finish(&mut SecondSignal { signals, told: end.told_to_end }));
     Ok(plan.conclude(&end, kept, context.messages))
 }
 
 /// The command line, checked before anything is contacted.
 pub struct Plan {
     /// What is not held around us.
-    taking: Taking,
+    taking: Acquisition,
     /// What messages call the locks.
     pub locks: String,
     command: CommandLine,
@@ -79,7 +79,7 @@ impl Plan {
         let config = &context.config;
         let shell = args.shell || config.shell.unwrap_or(false);
         let label = if shell { "sh -c".to_owned() } else { label::of_command(&args.command) };
-        let mut taking = Taking::new(&args.lock, context, &label)?;
+        let mut taking = Acquisition::new(&args.lock, context, &label)?;
         if let Some(code) = args.conflict_exit_code.or(config.conflict_exit_code) {
             taking.conflict_exit_code = code;
         }
@@ -111,7 +111,7 @@ impl Plan {
     fn take(
         &self,
         job: &Job,
-        around: &mut Around,
+        around: &mut Nesting,
         store: &mut dyn Store,
         signals: &mut Signals,
         context: &Context,
@@ -131,13 +131,13 @@ impl Plan {
                 if let Err(lost) = around.confirm(until, store, signals.as_fd(), context) {
                     let lost = self.taking.withdraw_after(lost, store);
                     return signals
-                        .next()
+                        .take()
                         .map_or(Err(lost), |arrived| Ok(Err(Outcome::Signal(arrived.signal))));
                 }
             }
             Err(Outcome::Signal(_)) => {}
             Err(Outcome::Exit(_)) => {
-                meanwhile.iter().try_for_each(Meanwhile::check)?;
+                meanwhile.iter().try_for_each(InterimKeeper::check)?;
                 if job.has_lost_guard() {
                     return Err(self.not_started(NotStarted::NoGuard));
                 }
@@ -159,17 +159,17 @@ impl Plan {
 
     fn prepare(&self) -> io::Result<Job> {
         let leftovers = match self.leftovers {
-            None => process::Leftovers::LeaveUnlessKilled,
-            Some(Leftovers::Release) => process::Leftovers::Leave,
-            Some(Leftovers::Wait) => process::Leftovers::Await,
-            Some(Leftovers::Kill) => process::Leftovers::Stop,
+            None => LeftoverPolicy::LeaveUnlessKilled,
+            Some(Leftovers::Release) => LeftoverPolicy::Leave,
+            Some(Leftovers::Wait) => LeftoverPolicy::Await,
+            Some(Leftovers::Kill) => LeftoverPolicy::Stop,
         };
         Job::prepare(self.command.clone(), self.kill_after, leftovers)
     }
 
     /// Starts the command with what it holds.
     fn start(&self, job: &mut Job, kept: &[Lease], leases: &[Lease]) -> Result<(), NotStarted> {
-        let environment = enclosing::environment(&[kept, leases].concat(), job.guard_pid());
+        let environment = session::environment(&[kept, leases].concat(), job.guard_pid());
         let deadline = Lease::first_deadline(leases);
         let guarded = !leases.is_empty() && self.on_lost == OnLost::Terminate;
         // Also a job that may go on without the lock starts with it.
@@ -205,18 +205,18 @@ impl Plan {
         store: Box<dyn Store>,
         leases: Vec<Lease>,
         finish: (UnixStream, UnixStream),
-        control: Control,
+        control: JobControl,
         messages: Messages,
     ) -> Option<Keeper<impl FnMut(Progress) + Send + 'static>> {
         let &Plan { on_lost, kill_after, .. } = self;
-        let telling = Telling { control, messages, locks: self.locks.clone(), on_lost, kill_after };
+        let telling = RenewalEvents { control, messages, locks: self.locks.clone(), on_lost, kill_after };
         let reserve = if on_lost == OnLost::Terminate { kill_after } else { Duration::ZERO };
         let report = move |progress: Progress| telling.tell(&progress);
         (!leases.is_empty()).then(|| Keeper::new(store, leases, finish, reserve, report))
     }
 
     /// Says what was out of the ordinary, and how to end.
-    fn conclude(&self, end: &End, kept: Option<Kept>, messages: Messages) -> Outcome {
+    fn conclude(&self, end: &RunEnd, kept: Option<LeaseEnd>, messages: Messages) -> Outcome {
         let Plan { locks, name, taking, .. } = self;
         let (taken, ttl, leftovers) = (taking.names(), taking.ttl, end.ended.leftovers);
         match end.guard_lost {
@@ -228,7 +228,7 @@ impl Plan {
             )),
             None => {}
         }
-        let is_lost = kept == Some(Kept::Lost);
+        let is_lost = kept == Some(LeaseEnd::Lost);
         if end.ended.expired && !is_lost {
             messages
                 .error(format_args!("lost {locks}: the lease was not renewed in time; the job was stopped"));
@@ -236,28 +236,28 @@ impl Plan {
         }
         match (kept, leftovers) {
             // The job around us has them now.
-            (None, _) | (Some(Kept::Borrowed | Kept::Lost), false) => {}
-            (Some(Kept::Borrowed), true) => messages.warning(format_args!(
+            (None, _) | (Some(LeaseEnd::Borrowed | LeaseEnd::Lost), false) => {}
+            (Some(LeaseEnd::Borrowed), true) => messages.warning(format_args!(
                 "'{name}' left processes behind; nothing ends them with the lease of {locks} any more"
             )),
-            (Some(Kept::Lost), true) => messages
+            (Some(LeaseEnd::Lost), true) => messages
                 .warning(format_args!("'{name}' left processes behind; they run on without {locks}")),
-            (Some(Kept::Released), false) => messages.note(format_args!("released {taken}")),
-            (Some(Kept::Released), true) => messages.warning(format_args!(
+            (Some(LeaseEnd::Released), false) => messages.note(format_args!("released {taken}")),
+            (Some(LeaseEnd::Released), true) => messages.warning(format_args!(
                 "'{name}' left processes behind; redlock gave {taken} back while they run"
             )),
-            (Some(Kept::Unreleased), false) => messages.warning(format_args!(
+            (Some(LeaseEnd::Unreleased), false) => messages.warning(format_args!(
                 "could not give {taken} back; free when the lease ends, within {ttl}"
             )),
-            (Some(Kept::Unreleased), true) => messages.warning(format_args!(
+            (Some(LeaseEnd::Unreleased), true) => messages.warning(format_args!(
                 "'{name}' left processes behind, and redlock could not give {taken} back; free when the lease ends, within {ttl}"
             )),
         }
         match end.ended.status {
             _ if is_lost => Outcome::Exit(LOST),
             _ if end.timed_out => Outcome::Exit(TIMED_OUT),
-            Status::Exited(code) => Outcome::Exit(code as u8),
-            Status::Signaled(signal) => Outcome::Signal(signal),
+            ExitStatus::Exited(code) => Outcome::Exit(code as u8),
+            ExitStatus::Signaled(signal) => Outcome::Signal(signal),
         }
     }
 }

@@ -1,9 +1,9 @@
-use super::Outcome;
-use super::context::Context;
-use super::failure;
 use crate::cli::StatusArgs;
+use crate::error;
+use crate::error::Outcome;
 use crate::lock::Survey;
-use crate::output::{json, print, table};
+use crate::options::Context;
+use crate::report::{json, print, table};
 
 /// Shows holders and waiters. What cannot be seen is said, and the exit status tells it from all there is.
 pub fn status(args: &StatusArgs, context: &Context) -> anyhow::Result<Outcome> {
@@ -15,11 +15,11 @@ pub fn status(args: &StatusArgs, context: &Context) -> anyhow::Result<Outcome> {
     let shows_some = !locks.is_empty();
     if shows_some || hidden.is_empty() {
         let text = if args.json { json(&locks) } else { table(&locks, context.colour()) };
-        print(text.as_bytes()).map_err(|error| failure::of_printing(&error))?;
+        print(text.as_bytes()).map_err(|error| error::of_printing(&error))?;
     }
     let failed = hidden.into_iter().map(|error| {
         let error = context.explain(error);
-        failure::report(&if shows_some { error.context("this is not all") } else { error })
+        error::report(&if shows_some { error.context("this is not all") } else { error })
     });
     // The first says how it ends.
     Ok(failed.reduce(|first, _| first).unwrap_or(Outcome::SUCCESS))

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-use super::keeping::{FINISH, Hurry, Keeping, Kept, LOOK, Progress};
+use super::renewal::{Cancellation, FINISH, LOOK, LeaseEnd, Progress, Renewals};
 use super::{Lease, Store};
 use crate::clock::BootTime;
 
@@ -19,12 +19,12 @@ use crate::clock::BootTime;
 pub struct Keeper<R> {
     /// Where the thread is told something.
     tell: UnixStream,
-    state: State<R>,
+    state: KeeperState<R>,
 }
 
-enum State<R> {
-    Idle(Box<Keeping<R>>),
-    Running(JoinHandle<Kept>),
+enum KeeperState<R> {
+    Idle(Box<Renewals<R>>),
+    Running(JoinHandle<LeaseEnd>),
 }
 
 impl<R: FnMut(Progress) + Send + 'static> Keeper<R> {
@@ -45,57 +45,57 @@ impl<R: FnMut(Progress) + Send + 'static> Keeper<R> {
         store.settle();
         store.get_ready();
         let (tell, told) = line;
-        let keeping = Keeping::new(store, leases, told, reserve, report);
-        Keeper { tell, state: State::Idle(Box::new(keeping)) }
+        let keeping = Renewals::new(store, leases, told, reserve, report);
+        Keeper { tell, state: KeeperState::Idle(Box::new(keeping)) }
     }
 
     /// When [`Keeper::start`] is to be called; `None` when it was.
     pub fn start_at(&self) -> Option<BootTime> {
         match &self.state {
-            State::Idle(keeping) => Some(keeping.renews_at()),
-            State::Running(_) => None,
+            KeeperState::Idle(keeping) => Some(keeping.renews_at()),
+            KeeperState::Running(_) => None,
         }
     }
 
     /// Starts to renew.
     pub fn start(mut self) -> Keeper<R> {
-        let State::Idle(keeping) = self.state else { return self };
-        let (give, take) = mpsc::channel::<Box<Keeping<R>>>();
+        let KeeperState::Idle(keeping) = self.state else { return self };
+        let (give, take) = mpsc::channel::<Box<Renewals<R>>>();
         let thread = thread::Builder::new().name("keeper".to_owned()).spawn(move || match take.recv() {
             Ok(mut keeping) => {
                 keeping.keep();
                 keeping.give_back(None)
             }
-            Err(_) => Kept::Unreleased,
+            Err(_) => LeaseEnd::Unreleased,
         });
         self.state = match thread {
             Ok(thread) => match give.send(keeping) {
-                Ok(()) => State::Running(thread),
-                Err(back) => State::Idle(back.0),
+                Ok(()) => KeeperState::Running(thread),
+                Err(back) => KeeperState::Idle(back.0),
             },
             // The system allows no thread: then each renewal is made here.
-            Err(_) => State::Idle(keeping.renewed_once()),
+            Err(_) => KeeperState::Idle(keeping.renewed_once()),
         };
         self
     }
 
     /// Renews now: something may have happened to the lock.
     pub fn look(&mut self) {
-        if let State::Running(_) = self.state {
+        if let KeeperState::Running(_) = self.state {
             let _ = self.tell.write_all(&[LOOK]);
         }
     }
 
     /// Ends the renewals and gives back what was not borrowed, in bounded time, or until somebody is in a
     /// hurry.
-    pub fn finish(self, hurry: &mut dyn Hurry) -> Kept {
+    pub fn finish(self, hurry: &mut dyn Cancellation) -> LeaseEnd {
         match self.state {
-            State::Idle(keeping) => {
+            KeeperState::Idle(keeping) => {
                 // The end of the process closes the store, faster than a destructor.
                 let keeping = Box::leak(keeping);
                 keeping.give_back(Some(hurry))
             }
-            State::Running(thread) => {
+            KeeperState::Running(thread) => {
                 let mut tell = self.tell;
                 let _ = tell.set_nonblocking(true);
                 // A thread that is gone has closed its end; then there is nobody to tell.
@@ -108,10 +108,10 @@ impl<R: FnMut(Progress) + Send + 'static> Keeper<R> {
                     match tell.read(&mut [0]) {
                         Err(error) if error.kind() == ErrorKind::WouldBlock => {
                             if hurry.is_great() {
-                                return Kept::Unreleased;
+                                return LeaseEnd::Unreleased;
                             }
                         }
-                        _ => return thread.join().unwrap_or(Kept::Unreleased),
+                        _ => return thread.join().unwrap_or(LeaseEnd::Unreleased),
                     }
                 }
             }

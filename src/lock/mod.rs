@@ -2,32 +2,28 @@
 //!
 //! Nothing here knows a store or a process; stores implement [`Store`].
 
-mod finding;
+mod acquire;
+mod duration;
+mod holder;
 mod keeper;
-mod keeping;
 mod key;
-mod kind;
 mod lease;
-mod metadata;
+mod mode;
+mod renewal;
 mod request;
 mod store;
-mod terms;
 mod token;
-mod ttl;
-mod waiting;
 
-pub use finding::{Finding, Level, Report};
+pub use acquire::{NotAcquired, Wait, WaitObserver, acquire};
+pub use duration::{DurationText, Ttl, drift_over};
+pub use holder::{Metadata, unix_millis};
 pub use keeper::Keeper;
-pub use keeping::{Hurry, Kept, Progress};
 pub use key::Key;
-pub use kind::Kind;
 pub use lease::Lease;
-pub use metadata::{Metadata, unix_millis};
+pub use mode::Mode;
+pub use renewal::{Cancellation, LeaseEnd, Progress};
 pub use request::Request;
 pub use store::{
-    Broken, Busy, Holding, LockStatus, Patience, Renewal, Store, StoreError, Survey, Take, Waiter,
+    Broken, Busy, Holder, LockStatus, Renewal, Store, StoreError, Survey, Take, Timeout, Waiter,
 };
-pub use terms::{Terms, millis};
 pub use token::{FencingToken, OwnerToken};
-pub use ttl::{DurationText, Ttl, drift_over};
-pub use waiting::{NotTaken, Observer, Wait, acquire};

@@ -1,13 +1,13 @@
 use std::time::Duration;
 
-use super::{Key, Kind, Metadata, OwnerToken, Ttl};
+use super::{Key, Metadata, Mode, OwnerToken, Ttl};
 
 /// One wish for a lock. Asking again with the same request is asking for the same thing: the
 /// owner token in it makes that safe when an answer was lost.
 #[derive(Clone, Debug)]
 pub struct Request {
     pub key: Key,
-    pub kind: Kind,
+    pub kind: Mode,
     /// The same in all requests that are made together.
     pub token: OwnerToken,
     /// How long the lease lives without a renewal, by the clock of the store.

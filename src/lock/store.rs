@@ -4,33 +4,33 @@ use std::time::Duration;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use thiserror::Error;
 
-use super::{DurationText, FencingToken, Key, Kind, Metadata, OwnerToken, Request};
+use super::{DurationText, FencingToken, Key, Metadata, Mode, OwnerToken, Request};
 use crate::clock::Deadline;
 
 /// How long a call may take, and what ends it early.
 #[derive(Clone, Copy)]
-pub struct Patience<'a> {
+pub struct Timeout<'a> {
     /// When the call is over, with an answer or without.
     pub until: Deadline,
     /// When this becomes readable the call returns [`StoreError::Interrupted`].
     pub interrupt: Option<BorrowedFd<'a>>,
 }
 
-impl<'a> Patience<'a> {
+impl<'a> Timeout<'a> {
     /// At most `duration`, whatever happens.
-    pub fn of(duration: Duration) -> Patience<'static> {
-        Patience { until: Deadline::after(duration), interrupt: None }
+    pub fn of(duration: Duration) -> Timeout<'static> {
+        Timeout { until: Deadline::after(duration), interrupt: None }
     }
 
     /// At most `duration`, or until `interrupt` is readable.
-    pub fn or_interrupt(duration: Duration, interrupt: BorrowedFd<'a>) -> Patience<'a> {
-        Patience { until: Deadline::after(duration), interrupt: Some(interrupt) }
+    pub fn or_interrupt(duration: Duration, interrupt: BorrowedFd<'a>) -> Timeout<'a> {
+        Timeout { until: Deadline::after(duration), interrupt: Some(interrupt) }
     }
 
     /// A part for one of so many calls, so that one that hangs leaves time for the others.
-    pub fn share(&self, calls: usize) -> Patience<'a> {
+    pub fn share(&self, calls: usize) -> Timeout<'a> {
         let part = Deadline::after(self.until.left() / calls.max(1) as u32);
-        Patience { until: self.until.min(part), ..*self }
+        Timeout { until: self.until.min(part), ..*self }
     }
 
     /// Lets some time pass, at most `duration`.
@@ -63,7 +63,7 @@ pub enum Take {
 pub struct Busy {
     pub key: Key,
     /// Who has it; `None` when the store cannot say.
-    pub holder: Option<Holding>,
+    pub holder: Option<Holder>,
     /// How many waiters are served earlier; `None` where there is no queue.
     pub ahead: Option<usize>,
 }
@@ -77,7 +77,7 @@ impl Busy {
 
 /// A lock in somebody's hands, as the store knows it.
 #[derive(Clone, Debug, Default)]
-pub struct Holding {
+pub struct Holder {
     /// `None` when the holder is not a redlock and left nothing but its token.
     pub metadata: Option<Metadata>,
     /// Of its grant; `None` when the holder is not a redlock.
@@ -99,7 +99,7 @@ pub enum Renewal {
     /// Somebody gave it back with this token, and nobody else was granted it since.
     Released,
     /// Another holds it, or was granted it since.
-    Lost(Option<Holding>),
+    Lost(Option<Holder>),
 }
 
 /// The state of one key, for `status`.
@@ -107,9 +107,9 @@ pub enum Renewal {
 pub struct LockStatus {
     pub key: Key,
     /// As what it is in use; exclusive when it is not.
-    pub kind: Kind,
+    pub kind: Mode,
     /// More than one only of a lock that several hold.
-    pub holders: Vec<Holding>,
+    pub holders: Vec<Holder>,
     /// In the order in which they are served.
     pub waiters: Vec<Waiter>,
 }
@@ -136,7 +136,7 @@ impl Survey {
 /// Somebody in the queue.
 #[derive(Debug)]
 pub struct Waiter {
-    pub kind: Kind,
+    pub kind: Mode,
     pub metadata: Metadata,
 }
 
@@ -147,11 +147,11 @@ pub enum Broken {
     Free,
     /// The holder is told at its next renewal; the lock is free when it stopped its job, or when
     /// its lease ends.
-    Told(Holding),
+    Told(Holder),
     /// The lock was taken away at once.
-    Freed(Holding),
+    Freed(Holder),
     /// Another owner token holds the lock than the one to be broken.
-    Other(Holding),
+    Other(Holder),
 }
 
 /// Why a store did not do what it was asked.
@@ -183,32 +183,32 @@ pub enum StoreError {
     NotALock { store: String, key: Key, found: String },
     /// The key is in use as another kind of lock than the one asked for.
     #[error("'{key}' is in use as {}; {}", in_use(.found), how_to_join(.found))]
-    OtherKind { key: Key, found: Kind },
+    OtherKind { key: Key, found: Mode },
     /// The store itself cannot be used.
     #[error("{store} cannot be used: {why}")]
     Unusable { store: String, why: String },
-    /// The interrupt of the [`Patience`] came first; the outcome is unknown.
+    /// The interrupt of the [`Timeout`] came first; the outcome is unknown.
     #[error("interrupted")]
     Interrupted,
 }
 
-fn in_use(found: &Kind) -> String {
+fn in_use(found: &Mode) -> String {
     match found {
-        Kind::Permits(permits) => format!("a semaphore of {permits}"),
+        Mode::Permits(permits) => format!("a semaphore of {permits}"),
         _ => "a lock without permits".to_owned(),
     }
 }
 
-fn how_to_join(found: &Kind) -> String {
+fn how_to_join(found: &Mode) -> String {
     match found {
-        Kind::Permits(permits) => format!("ask with --permits {permits}, or choose another key"),
+        Mode::Permits(permits) => format!("ask with --permits {permits}, or choose another key"),
         _ => "ask without --permits, or choose another key".to_owned(),
     }
 }
 
 /// Where locks are kept.
 ///
-/// Every call is atomic in the store, bounded by its [`Patience`], and safe to repeat after an
+/// Every call is atomic in the store, bounded by its [`Timeout`], and safe to repeat after an
 /// unknown outcome: the owner token recognises itself.
 ///
 /// # Errors
@@ -218,15 +218,15 @@ fn how_to_join(found: &Kind) -> String {
 pub trait Store: Send {
     /// Asks for locks once, without a place in the queue: all of them are granted, or none. The requests
     /// differ in nothing but their keys. Never overtakes a waiter.
-    fn take(&mut self, requests: &[Request], patience: &Patience) -> Result<Take, StoreError>;
+    fn take(&mut self, requests: &[Request], patience: &Timeout) -> Result<Take, StoreError>;
 
     /// Asks for one lock and takes a place in its queue, or keeps the one it has. Until the grant is settled
     /// or withdrawn, it is the only place.
-    fn line_up(&mut self, request: &Request, patience: &Patience) -> Result<Take, StoreError>;
+    fn line_up(&mut self, request: &Request, patience: &Timeout) -> Result<Take, StoreError>;
 
     /// Waits until it makes sense to call [`Store::line_up`] again: `true`, or `false` when the
     /// patience ended first.
-    fn wait(&mut self, patience: &Patience) -> Result<bool, StoreError>;
+    fn wait(&mut self, patience: &Timeout) -> Result<bool, StoreError>;
 
     /// Does ahead, while there is time, what the confirmation of a grant and its release begin with.
     fn get_ready(&mut self) {}
@@ -242,7 +242,7 @@ pub trait Store: Send {
         &mut self,
         request: &Request,
         fence: Option<FencingToken>,
-        patience: &Patience,
+        patience: &Timeout,
     ) -> Result<Renewal, StoreError>;
 
     /// Gives each lock to its first live waiter, or frees it; before the end of its `min_hold` it goes on
@@ -251,12 +251,12 @@ pub trait Store: Send {
         &mut self,
         keys: &[Key],
         token: &OwnerToken,
-        patience: &Patience,
+        patience: &Timeout,
     ) -> Result<Vec<bool>, StoreError>;
 
     /// Leaves the queue and gives back at once what was taken, or may have been by a take whose answer is
     /// still out.
-    fn withdraw(&mut self, requests: &[Request], patience: &Patience) -> Result<(), StoreError>;
+    fn withdraw(&mut self, requests: &[Request], patience: &Timeout) -> Result<(), StoreError>;
 
     /// What is left of the lease of this token: `None` when it does not hold the lock,
     /// `Duration::MAX` when the lock never expires.
@@ -264,15 +264,15 @@ pub trait Store: Send {
         &mut self,
         key: &Key,
         token: &OwnerToken,
-        patience: &Patience,
+        patience: &Timeout,
     ) -> Result<Option<Duration>, StoreError>;
 
     /// Holders and waiters of these keys, or of every key that redlock knows, as far as they can be seen: a server
     /// that does not answer hides what it has, and nothing else.
-    fn survey(&mut self, keys: &[Key], patience: &Patience) -> Result<Survey, StoreError>;
+    fn survey(&mut self, keys: &[Key], patience: &Timeout) -> Result<Survey, StoreError>;
 
     /// The same; an error unless it is all.
-    fn status(&mut self, keys: &[Key], patience: &Patience) -> Result<Vec<LockStatus>, StoreError> {
+    fn status(&mut self, keys: &[Key], patience: &Timeout) -> Result<Vec<LockStatus>, StoreError> {
         self.survey(keys, patience)?.complete()
     }
 
@@ -281,6 +281,6 @@ pub trait Store: Send {
         &mut self,
         key: &Key,
         token: Option<&OwnerToken>,
-        patience: &Patience,
+        patience: &Timeout,
     ) -> Result<Broken, StoreError>;
 }

@@ -7,7 +7,8 @@ use std::env;
 use std::io;
 use std::path::{self, PathBuf};
 
-use crate::lock::{Finding, Report, Store, Terms};
+use crate::doctor::{Finding, Findings, Requirements};
+use crate::lock::Store;
 
 /// A store's address, read and checked; nothing was contacted yet.
 #[derive(Clone, PartialEq, Eq)]
@@ -21,7 +22,7 @@ pub enum ServerUrl {
 
 /// How to log in where the URL does not say.
 #[derive(Clone, Default)]
-pub struct Login {
+pub struct Credentials {
     pub user: Option<String>,
     pub password: Option<String>,
     /// Of the Sentinels, which have a login of their own.
@@ -29,9 +30,9 @@ pub struct Login {
     pub tls_files: TlsFiles,
 }
 
-impl Login {
+impl Credentials {
     /// The same files, for a process that leaves this folder.
-    pub fn absolute(mut self) -> io::Result<Login> {
+    pub fn absolute(mut self) -> io::Result<Credentials> {
         let files = &mut self.tls_files;
         let named = [&mut files.ca, &mut files.cert, &mut files.key, &mut files.roots.file];
         for file in named.into_iter().flatten().chain(&mut files.roots.folders) {
@@ -126,7 +127,7 @@ impl ServerUrl {
     }
 
     /// Whether there is a password, or a key, to be kept secret.
-    pub fn is_secret(&self, login: &Login) -> bool {
+    pub fn is_secret(&self, login: &Credentials) -> bool {
         let has_login =
             login.password.is_some() || login.sentinel_password.is_some() || login.tls_files.key.is_some();
         self.has_password() || (has_login && !matches!(self, ServerUrl::Local(_)))
@@ -173,12 +174,12 @@ impl ServerUrl {
     }
 
     /// Whether the store is fit to be used so.
-    pub fn examine(self, login: &Login, terms: &Terms) -> Vec<Finding> {
+    pub fn examine(self, login: &Credentials, terms: &Requirements) -> Vec<Finding> {
         let mut findings = Vec::new();
         if terms.replicas > 0
             && let Some(why) = self.without_replicas()
         {
-            let mut report = Report::about(format!("--replicas {}", terms.replicas));
+            let mut report = Findings::about(format!("--replicas {}", terms.replicas));
             report.bad("replicas", why, "leave out --replicas: with it no lock is taken here");
             findings.append(&mut report.findings);
         }
@@ -193,7 +194,7 @@ impl ServerUrl {
     }
 
     /// The store at this address.
-    pub fn open(self, login: Login) -> Box<dyn Store> {
+    pub fn open(self, login: Credentials) -> Box<dyn Store> {
         match self {
             ServerUrl::Local(path) => Box::new(local::Local::new(path)),
             ServerUrl::Redis(address) => Box::new(redis::Redis::new(address.with(&login))),

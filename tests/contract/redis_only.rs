@@ -216,7 +216,7 @@ fn a_mark_releases_nothing() {
     let store = Store::redis();
     let redis = server(&store);
     let reader = store.hold("X", &["--shared"]);
-    let scripts = concat!(env!("CARGO_MANIFEST_DIR"), "/src/store/redis/scripts");
+    let scripts = concat!(env!("CARGO_MANIFEST_DIR"), "/src/store/redis/lua");
     let read = |name: &str| std::fs::read_to_string(format!("{scripts}/{name}")).expect("a script");
     let names: Vec<String> = ["state", "lease", "queue", "holders", "asked", "claimed"]
         .map(|part| format!("redlock:{{X}}:{part}:X"))

@@ -12,9 +12,9 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavio
 use super::file::{self, FileError};
 use super::host::Host;
 use super::repair::repair;
-use super::wake::Bell;
-use crate::account;
-use crate::lock::{Patience, StoreError};
+use super::wakeup::WakeSocket;
+use crate::lock::{StoreError, Timeout};
+use crate::user;
 
 /// The file, opened when it is first used.
 pub struct Database {
@@ -93,7 +93,7 @@ impl Database {
     /// The file was busy all the time, cannot be used, or the patience was interrupted: nothing was changed.
     pub fn transact<T>(
         &mut self,
-        patience: &Patience,
+        patience: &Timeout,
         mut work: impl FnMut(&Transaction, &Host) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
         let mut pause = Duration::from_micros(100);
@@ -104,20 +104,20 @@ impl Database {
             }
             match outcome {
                 Ok(outcome) => return Ok(outcome),
-                Err(Failure::Store(error)) => return Err(error),
-                Err(Failure::Replaced) if !patience.until.has_passed() => self.open = None,
-                Err(Failure::Sql(error)) if is_busy(&error) && !patience.until.has_passed() => {
+                Err(DatabaseError::Store(error)) => return Err(error),
+                Err(DatabaseError::Replaced) if !patience.until.has_passed() => self.open = None,
+                Err(DatabaseError::Sql(error)) if is_busy(&error) && !patience.until.has_passed() => {
                     // SQLite's own handler sleeps ever longer and is unfair to those who wait long.
                     patience.pause(pause.mul_f64(0.5 + fastrand::f64()))?;
                     pause = (pause * 2).min(Duration::from_millis(2));
                 }
-                Err(Failure::Sql(error)) => {
+                Err(DatabaseError::Sql(error)) => {
                     if error.sqlite_error_code() == Some(ErrorCode::OperationInterrupted) {
                         patience.pause(Duration::ZERO)?;
                     }
                     return Err(self.failed(&error));
                 }
-                Err(Failure::Replaced) => {
+                Err(DatabaseError::Replaced) => {
                     return Err(self.unreachable("the file is replaced again and again"));
                 }
             }
@@ -138,18 +138,19 @@ impl Database {
     /// # Errors
     ///
     /// There can be none.
-    pub fn hang_bell(&self) -> Result<Bell, StoreError> {
+    pub fn hang_bell(&self) -> Result<WakeSocket, StoreError> {
         let path = self.path().unwrap_or(Path::new(""));
-        Bell::hang(path).map_err(|error| self.unreachable(&format!("no FIFO beside it: {}", plain(&error))))
+        WakeSocket::hang(path)
+            .map_err(|error| self.unreachable(&format!("no FIFO beside it: {}", plain(&error))))
     }
 
     fn try_transact<T>(
         &mut self,
-        patience: &Patience,
+        patience: &Timeout,
         work: &mut impl FnMut(&Transaction, &Host) -> rusqlite::Result<T>,
-    ) -> Result<T, Failure> {
+    ) -> Result<T, DatabaseError> {
         let path = self.path.as_ref().map_err(|why| {
-            Failure::Store(StoreError::Unusable { store: "local:".to_owned(), why: why.clone() })
+            DatabaseError::Store(StoreError::Unusable { store: "local:".to_owned(), why: why.clone() })
         })?;
         let open = match &mut self.open {
             Some(open) => open,
@@ -159,12 +160,12 @@ impl Database {
         let tx = open.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         // Somebody removed the file, or put another in its place, which others use now.
         if fs::symlink_metadata(path).ok().map(|found| identity(&found)) != Some(open.file) {
-            return Err(Failure::Replaced);
+            return Err(DatabaseError::Replaced);
         }
         if !open.is_set_up {
             set_up(&tx)?;
             if !has_our_tables(&tx)? {
-                return Err(Failure::Store(unusable(
+                return Err(DatabaseError::Store(unusable(
                     path,
                     "its tables are not those of redlock: another program made or changed it; name another file, or when no redlock runs here, move it away",
                 )));
@@ -212,28 +213,28 @@ impl Database {
     }
 }
 
-enum Failure {
+enum DatabaseError {
     Sql(rusqlite::Error),
     Store(StoreError),
     /// What was opened is not the file any more.
     Replaced,
 }
 
-impl From<rusqlite::Error> for Failure {
-    fn from(error: rusqlite::Error) -> Failure {
-        Failure::Sql(error)
+impl From<rusqlite::Error> for DatabaseError {
+    fn from(error: rusqlite::Error) -> DatabaseError {
+        DatabaseError::Sql(error)
     }
 }
 
 impl Open {
-    fn at(path: &Path, patience: &Patience) -> Result<Open, Failure> {
+    fn at(path: &Path, patience: &Timeout) -> Result<Open, DatabaseError> {
         let unreachable = |error: io::Error| {
             let store = format!("local:{}", path.display());
-            Failure::Store(StoreError::Unreachable { store, why: plain(&error), transient: false })
+            DatabaseError::Store(StoreError::Unreachable { store, why: plain(&error), transient: false })
         };
         let found = file::find(path).map_err(|refused| match refused {
             FileError::Io(error) => unreachable(error),
-            FileError::Unfit(why) => Failure::Store(unusable(path, &why)),
+            FileError::Unfit(why) => DatabaseError::Store(unusable(path, &why)),
         })?;
         let host = Host::of(path).map_err(unreachable)?;
         repair(path, &found, &host, || {
@@ -245,7 +246,7 @@ impl Open {
         let connection = connect(path).map_err(|error| {
             // SQLite says no more than "unable to open"; the system says why.
             let allowed = eaccess(path, AccessFlags::R_OK | AccessFlags::W_OK);
-            allowed.err().map_or(Failure::Sql(error), |errno| unreachable(errno.into()))
+            allowed.err().map_or(DatabaseError::Sql(error), |errno| unreachable(errno.into()))
         })?;
         if found.len() == 0 {
             // An empty file is changed by the beginning of a transaction, which is too late for it.
@@ -278,14 +279,14 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
 }
 
 /// Whatever is in the file, SQLite stops with the patience.
-fn hurry(connection: &mut Connection, patience: &Patience) -> rusqlite::Result<()> {
+fn hurry(connection: &mut Connection, patience: &Timeout) -> rusqlite::Result<()> {
     let until = patience.until;
     let interrupt = patience.interrupt.and_then(|interrupt| interrupt.try_clone_to_owned().ok());
     connection.progress_handler(
         STEPS,
         Some(move || {
             let interrupt = interrupt.as_ref().map(|interrupt| interrupt.as_fd());
-            until.has_passed() || Patience { until, interrupt }.pause(Duration::ZERO).is_err()
+            until.has_passed() || Timeout { until, interrupt }.pause(Duration::ZERO).is_err()
         }),
     )
 }
@@ -327,7 +328,7 @@ fn default_path() -> Result<PathBuf, String> {
     if geteuid().is_root() {
         return Ok(PathBuf::from("/var/lib/redlock/locks.db"));
     }
-    match account::home() {
+    match user::home() {
         Ok(Some(home)) => Ok(home.join(".local/state/redlock/locks.db")),
         Ok(None) => {
             Err("this user has no passwd entry and so no home directory; name a file: local:PATH".to_owned())

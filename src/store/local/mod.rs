@@ -4,30 +4,30 @@
 //! are on the boot clock, beside the id of the boot: after a reboot nothing is held.
 
 mod database;
-mod doctor;
 mod file;
+mod health;
+mod holders;
 mod host;
-mod owner;
-mod process;
+mod liveness;
+mod lock_state;
+mod owner_hash;
 mod queue;
 mod repair;
-mod row;
-mod state;
-mod wake;
+mod wakeup;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use self::database::Database;
-pub use self::doctor::examine;
-use self::queue::{INTERVAL, Place};
-use self::row::{Row, free_if_alone, hold_if_free, known_keys};
-use self::state::State;
-use self::wake::{Bell, Watched, ring};
+pub use self::health::examine;
+use self::holders::{HolderRow, free_if_alone, hold_if_free, known_keys};
+use self::lock_state::LockState;
+use self::queue::{INTERVAL, QueueEntry};
+use self::wakeup::{Awaited, WakeSocket, ring};
 use crate::clock::{BootTime, Deadline};
 use crate::lock::{
-    Broken, FencingToken, Key, Kind, LockStatus, OwnerToken, Patience, Renewal, Request, Store, StoreError,
-    Survey, Take, Waiter,
+    Broken, FencingToken, Key, LockStatus, Mode, OwnerToken, Renewal, Request, Store, StoreError, Survey,
+    Take, Timeout, Waiter,
 };
 
 /// One in so many grants, of 256, looks for keys that can be forgotten: then the others need not.
@@ -39,15 +39,15 @@ const FORGETTING: Duration = Duration::from_millis(50);
 pub struct Local {
     database: Database,
     /// What wakes this process in the queue.
-    bell: Option<Bell>,
+    bell: Option<WakeSocket>,
     /// Our place in the queue: kept when a grant runs out before it is confirmed.
     ticket: Option<i64>,
     /// This process stood in line.
     has_waited: bool,
-    watched: Watched,
+    watched: Awaited,
     ask_at: Deadline,
     /// Who is to be told that it is the first in line now.
-    next: Vec<Place>,
+    next: Vec<QueueEntry>,
     /// A transaction of ours was carried out: there may be something to give back.
     asked: bool,
 }
@@ -60,7 +60,7 @@ impl Local {
             bell: None,
             ticket: None,
             has_waited: false,
-            watched: Watched::default(),
+            watched: Awaited::default(),
             ask_at: BootTime::now(),
             next: Vec::new(),
             asked: false,
@@ -69,17 +69,17 @@ impl Local {
 }
 
 impl Store for Local {
-    fn take(&mut self, requests: &[Request], patience: &Patience) -> Result<Take, StoreError> {
+    fn take(&mut self, requests: &[Request], patience: &Timeout) -> Result<Take, StoreError> {
         let (answer, wake) = self.database.transact(patience, |tx, host| {
             if let [request] = requests
-                && request.kind == Kind::Exclusive
+                && request.kind == Mode::Exclusive
                 && let Some(fence) = hold_if_free(tx, request, host)?
             {
                 return Ok((Ok(Take::Granted(vec![FencingToken(fence)])), Vec::new()));
             }
             let (mut states, mut wake) = (Vec::new(), Vec::new());
             for request in requests {
-                let mut state = State::look(tx, &request.key, host)?;
+                let mut state = LockState::look(tx, &request.key, host)?;
                 if state.lease_of(&request.token).is_none() {
                     if let Some(found) = state.other_kind(request.kind)? {
                         return Ok((Err(StoreError::OtherKind { key: request.key.clone(), found }), wake));
@@ -104,15 +104,15 @@ impl Store for Local {
         answer
     }
 
-    fn line_up(&mut self, request: &Request, patience: &Patience) -> Result<Take, StoreError> {
+    fn line_up(&mut self, request: &Request, patience: &Timeout) -> Result<Take, StoreError> {
         let bell = match self.bell.take() {
             Some(bell) => bell,
             None => self.database.hang_bell()?,
         };
         let (ticket, mut place) = (self.ticket, None);
-        let (mut watched, mut ask_at) = (Watched::default(), Deadline::after(INTERVAL));
+        let (mut watched, mut ask_at) = (Awaited::default(), Deadline::after(INTERVAL));
         let asked = self.database.transact(patience, |tx, host| {
-            let mut state = State::look(tx, &request.key, host)?;
+            let mut state = LockState::look(tx, &request.key, host)?;
             if state.lease_of(&request.token).is_none() {
                 if let Some(found) = state.other_kind(request.kind)? {
                     let key = request.key.clone();
@@ -154,7 +154,7 @@ impl Store for Local {
         answer
     }
 
-    fn wait(&mut self, patience: &Patience) -> Result<bool, StoreError> {
+    fn wait(&mut self, patience: &Timeout) -> Result<bool, StoreError> {
         match &self.bell {
             Some(bell) => bell.wait(&self.watched, self.ask_at, patience),
             None => Ok(true),
@@ -163,7 +163,7 @@ impl Store for Local {
 
     fn get_ready(&mut self) {
         // Nobody stands in line behind a lock that was free, most of the time.
-        let likely = if self.has_waited { &row::AHEAD[..] } else { &row::AHEAD[..1] };
+        let likely = if self.has_waited { &holders::AHEAD[..] } else { &holders::AHEAD[..1] };
         self.database.prepare(likely);
     }
 
@@ -173,7 +173,7 @@ impl Store for Local {
         self.ring(next);
         if fastrand::u8(..) < FORGETFUL {
             // Another one does it when this one cannot.
-            let _ = self.database.transact(&Patience::of(FORGETTING), row::forget);
+            let _ = self.database.transact(&Timeout::of(FORGETTING), holders::forget);
         }
     }
 
@@ -181,10 +181,10 @@ impl Store for Local {
         &mut self,
         request: &Request,
         fence: Option<FencingToken>,
-        patience: &Patience,
+        patience: &Timeout,
     ) -> Result<Renewal, StoreError> {
         let (renewal, wake) = self.database.transact(patience, |tx, host| {
-            let renewal = State::look(tx, &request.key, host)?.renew(request, fence)?;
+            let renewal = LockState::look(tx, &request.key, host)?.renew(request, fence)?;
             let is_held = matches!(renewal, Renewal::Extended | Renewal::Healed);
             let next = if is_held { queue::first_alive(tx, &request.key, host)? } else { None };
             Ok((renewal, next.into_iter().collect()))
@@ -198,7 +198,7 @@ impl Store for Local {
         &mut self,
         keys: &[Key],
         token: &OwnerToken,
-        patience: &Patience,
+        patience: &Timeout,
     ) -> Result<Vec<bool>, StoreError> {
         let waited = self.has_waited;
         let (released, wake) = self.database.transact(patience, |tx, host| {
@@ -208,7 +208,7 @@ impl Store for Local {
                 if !waited && free_if_alone(tx, key, token, host)? {
                     released.push(true);
                 } else {
-                    let (held, woken) = State::look(tx, key, host)?.give_back(token, false)?;
+                    let (held, woken) = LockState::look(tx, key, host)?.give_back(token, false)?;
                     released.push(held);
                     wake.extend(woken);
                 }
@@ -219,14 +219,14 @@ impl Store for Local {
         Ok(released)
     }
 
-    fn withdraw(&mut self, requests: &[Request], patience: &Patience) -> Result<(), StoreError> {
+    fn withdraw(&mut self, requests: &[Request], patience: &Timeout) -> Result<(), StoreError> {
         if !self.asked {
             return Ok(());
         }
         let wake = self.database.transact(patience, |tx, host| {
             let mut wake = Vec::new();
             for request in requests {
-                wake.extend(State::look(tx, &request.key, host)?.give_back(&request.token, true)?.1);
+                wake.extend(LockState::look(tx, &request.key, host)?.give_back(&request.token, true)?.1);
             }
             Ok(wake)
         })?;
@@ -239,22 +239,22 @@ impl Store for Local {
         &mut self,
         key: &Key,
         token: &OwnerToken,
-        patience: &Patience,
+        patience: &Timeout,
     ) -> Result<Option<Duration>, StoreError> {
         self.database.transact(patience, |tx, host| {
-            let state = State::look(tx, key, host)?;
+            let state = LockState::look(tx, key, host)?;
             let mine = state.lease_of(token).filter(|lease| !lease.broken);
             Ok(mine.map(|lease| lease.until.left()))
         })
     }
 
-    fn survey(&mut self, keys: &[Key], patience: &Patience) -> Result<Survey, StoreError> {
+    fn survey(&mut self, keys: &[Key], patience: &Timeout) -> Result<Survey, StoreError> {
         self.database.transact(patience, |tx, host| {
             let known = if keys.is_empty() { known_keys(tx)? } else { keys.to_vec() };
             let mut locks = Vec::new();
             for key in known {
-                let state = State::look(tx, &key, host)?;
-                let holders = state.several.iter().chain(state.exclusive()).map(Row::holding).collect();
+                let state = LockState::look(tx, &key, host)?;
+                let holders = state.several.iter().chain(state.exclusive()).map(HolderRow::holding).collect();
                 let waiters = queue::alive(tx, &key, host)?;
                 let kind = state.held.or(waiters.first().map(|first| first.kind)).unwrap_or_default();
                 let waiters =
@@ -270,17 +270,17 @@ impl Store for Local {
         &mut self,
         key: &Key,
         token: Option<&OwnerToken>,
-        patience: &Patience,
+        patience: &Timeout,
     ) -> Result<Broken, StoreError> {
         let (broken, wake) =
-            self.database.transact(patience, |tx, host| State::look(tx, key, host)?.break_from(token))?;
+            self.database.transact(patience, |tx, host| LockState::look(tx, key, host)?.break_from(token))?;
         self.ring(wake);
         Ok(broken)
     }
 }
 
 impl Local {
-    fn ring(&self, places: Vec<Place>) {
+    fn ring(&self, places: Vec<QueueEntry>) {
         if let Some(file) = self.database.path() {
             ring(file, places);
         }
@@ -288,11 +288,11 @@ impl Local {
 
     /// The place in the queue is served, or given up.
     fn stand_no_more(&mut self) {
-        (self.bell, self.ticket, self.watched) = (None, None, Watched::default());
+        (self.bell, self.ticket, self.watched) = (None, None, Awaited::default());
     }
 
     /// Tells the others what an answer to us means for them: after a grant later, when nothing is urgent.
-    fn wake_after(&mut self, answer: &Result<Take, StoreError>, wake: Vec<Place>) {
+    fn wake_after(&mut self, answer: &Result<Take, StoreError>, wake: Vec<QueueEntry>) {
         match answer {
             Ok(Take::Granted(_)) => self.next.extend(wake),
             _ => self.ring(wake),

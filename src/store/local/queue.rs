@@ -9,11 +9,11 @@ use rusqlite::{OptionalExtension, Row, Transaction, params};
 use uuid::Uuid;
 
 use super::host::Host;
-use super::owner::Owner;
-use super::process::Processes;
-use super::wake::{Bell, bell_path, reach, take_down};
+use super::liveness::Processes;
+use super::owner_hash::OwnerHash;
+use super::wakeup::{WakeSocket, bell_path, reach, take_down};
 use crate::clock::BootTime;
-use crate::lock::{Key, Kind, Metadata, OwnerToken, Request};
+use crate::lock::{Key, Metadata, Mode, OwnerToken, Request};
 
 /// A waiter asks this often, whatever happens.
 pub const INTERVAL: Duration = Duration::from_secs(5);
@@ -21,12 +21,12 @@ pub const INTERVAL: Duration = Duration::from_secs(5);
 const SILENCE: Duration = INTERVAL.saturating_mul(2);
 
 /// A place in the queue.
-pub struct Place {
+pub struct QueueEntry {
     /// Grows with every arrival: the order of the queue.
     pub ticket: i64,
     /// Of the grant that it waits for.
-    pub owner: Owner,
-    pub kind: Kind,
+    pub owner: OwnerHash,
+    pub kind: Mode,
     /// When the waiter asked, to half of its interval.
     asked: BootTime,
     /// The name of the bell that wakes this waiter.
@@ -39,9 +39,9 @@ pub struct Place {
     pub is_served: bool,
 }
 
-impl Place {
-    fn read(row: &Row, host: &Host) -> rusqlite::Result<Place> {
-        Ok(Place {
+impl QueueEntry {
+    fn read(row: &Row, host: &Host) -> rusqlite::Result<QueueEntry> {
+        Ok(QueueEntry {
             ticket: row.get(0)?,
             owner: row.get(1)?,
             asked: host.time(row.get(2)?),
@@ -81,13 +81,13 @@ pub const DROP: &str = "DELETE FROM waiter WHERE ticket = ?1";
 pub fn join(
     tx: &Transaction,
     request: &Request,
-    bell: &Bell,
+    bell: &WakeSocket,
     ticket: Option<i64>,
     host: &Host,
 ) -> rusqlite::Result<i64> {
     let mut known =
         tx.prepare_cached("SELECT ticket, asked, bell FROM waiter WHERE owner = ?1 AND key = ?2")?;
-    let (owner, key, bell) = (Owner::of(&request.token), request.key.as_str(), bell.name().to_string());
+    let (owner, key, bell) = (OwnerHash::of(&request.token), request.key.as_str(), bell.name().to_string());
     let found = known.query_row(params![owner, key], |row| {
         Ok((row.get(0)?, host.time(row.get(1)?), row.get::<_, String>(2)?))
     });
@@ -118,17 +118,17 @@ pub fn join(
 /// Leaves the queue of a key. `false` when this token was not in it.
 pub fn leave(tx: &Transaction, key: &Key, token: &OwnerToken) -> rusqlite::Result<bool> {
     let mut statement = tx.prepare_cached("DELETE FROM waiter WHERE owner = ?1 AND key = ?2")?;
-    Ok(statement.execute(params![Owner::of(token), key.as_str()])? > 0)
+    Ok(statement.execute(params![OwnerHash::of(token), key.as_str()])? > 0)
 }
 
 /// Takes a place out of the line that gets the lock.
-pub fn serve(tx: &Transaction, place: Place) -> rusqlite::Result<Place> {
+pub fn serve(tx: &Transaction, place: QueueEntry) -> rusqlite::Result<QueueEntry> {
     tx.prepare_cached(DROP)?.execute([place.ticket])?;
-    Ok(Place { is_served: true, ..place })
+    Ok(QueueEntry { is_served: true, ..place })
 }
 
 /// Takes a place out of the line whose waiter is dead, or silent.
-fn pass_over(tx: &Transaction, place: &Place, host: &Host) -> rusqlite::Result<()> {
+fn pass_over(tx: &Transaction, place: &QueueEntry, host: &Host) -> rusqlite::Result<()> {
     take_down(&bell_path(&host.file, &place.bell));
     tx.prepare_cached(DROP)?.execute([place.ticket]).map(drop)
 }
@@ -148,9 +148,9 @@ pub fn is_first(tx: &Transaction, key: &Key, place: Option<i64>) -> rusqlite::Re
 }
 
 /// The first in line that is alive; the dead before it are dropped.
-pub fn first_alive(tx: &Transaction, key: &Key, host: &Host) -> rusqlite::Result<Option<Place>> {
+pub fn first_alive(tx: &Transaction, key: &Key, host: &Host) -> rusqlite::Result<Option<QueueEntry>> {
     let mut first = tx.prepare_cached(FIRST)?;
-    while let Some(first) = first.query_row([key.as_str()], |row| Place::read(row, host)).optional()? {
+    while let Some(first) = first.query_row([key.as_str()], |row| QueueEntry::read(row, host)).optional()? {
         if first.reach(host).is_some() {
             return Ok(Some(first));
         }
@@ -167,7 +167,8 @@ pub fn before(
     host: &Host,
 ) -> rusqlite::Result<Option<Option<File>>> {
     let mut last = tx.prepare_cached(BEFORE)?;
-    let mut last = || last.query_row(params![key.as_str(), place], |row| Place::read(row, host)).optional();
+    let mut last =
+        || last.query_row(params![key.as_str(), place], |row| QueueEntry::read(row, host)).optional();
     while let Some(last) = last()? {
         if let Some(bell) = last.reach(host) {
             return Ok(Some(bell));
@@ -178,9 +179,9 @@ pub fn before(
 }
 
 /// Everyone in line that is alive.
-pub fn alive(tx: &Transaction, key: &Key, host: &Host) -> rusqlite::Result<Vec<Place>> {
+pub fn alive(tx: &Transaction, key: &Key, host: &Host) -> rusqlite::Result<Vec<QueueEntry>> {
     let mut statement = tx.prepare_cached(PLACES)?;
-    let places = statement.query_map([key.as_str()], |row| Place::read(row, host))?;
+    let places = statement.query_map([key.as_str()], |row| QueueEntry::read(row, host))?;
     places.filter(|place| place.as_ref().map_or(true, |place| place.reach(host).is_some())).collect()
 }
 
@@ -189,7 +190,8 @@ pub fn forget(tx: &Transaction, host: &Host) -> rusqlite::Result<()> {
     let sql = "SELECT ticket, owner, asked, bell, pids, metadata, kind FROM waiter
                WHERE asked > ?1 OR asked <= ?1 - ?2 LIMIT 1000";
     let mut silent = tx.prepare(sql)?;
-    let places = silent.query_map([host.now(), SILENCE.as_nanos() as i64], |row| Place::read(row, host))?;
+    let places =
+        silent.query_map([host.now(), SILENCE.as_nanos() as i64], |row| QueueEntry::read(row, host))?;
     let places = places.collect::<rusqlite::Result<Vec<_>>>()?;
     places.iter().try_for_each(|place| pass_over(tx, place, host))
 }

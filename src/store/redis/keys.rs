@@ -4,7 +4,7 @@ use crate::lock::Key;
 
 /// The Redis keys of one lock, all of them in one slot of a cluster.
 #[derive(Clone)]
-pub struct Names {
+pub struct KeyNames {
     pub lock: String,
     pub state: String,
     pub lease: String,
@@ -20,12 +20,12 @@ pub struct Names {
 const STATE: &str = "}:state:";
 const QUEUE: &str = "}:queue:";
 
-impl Names {
+impl KeyNames {
     /// All have the hash tag of the key, so that they are in one slot of a cluster.
-    pub fn of(key: &Key) -> Names {
+    pub fn of(key: &Key) -> KeyNames {
         let key = key.as_str();
         let tag = hash_tag(key);
-        Names {
+        KeyNames {
             lock: key.to_owned(),
             state: format!("redlock:{{{tag}{STATE}{key}"),
             lease: format!("redlock:{{{tag}}}:lease:{key}"),
@@ -126,7 +126,7 @@ mod tests {
         fn side_keys_share_the_slot_and_name_the_key(text in "([{}a-c:é]{1,12}|\\PC{1,40})") {
             prop_assume!(text.parse::<Key>().is_ok());
             let key: Key = text.parse().map_err(TestCaseError::fail)?;
-            let names = Names::of(&key);
+            let names = KeyNames::of(&key);
             prop_assert_eq!(slot(&key), server_slot(&names.lock));
             for name in names.clone().into_all() {
                 prop_assert_eq!(server_slot(&name), server_slot(&names.lock));

@@ -1,53 +1,45 @@
 //! Redis or Valkey: one server, the master that Sentinels name, or the server of a cluster that has the key.
 
-mod access;
-mod address;
-mod cluster;
-mod connection;
-mod doctor;
-mod endpoint;
-mod failure;
-mod idle;
+mod health;
 mod keys;
+mod login;
+mod multi_key;
+mod net;
 mod quorum;
 mod refusal;
 mod release;
 mod replicas;
 mod reply;
-mod resolve;
-mod route;
 mod script;
-mod sentinel;
-mod several;
-mod stream;
+mod status;
 mod subscription;
-mod survey;
-mod tls;
+mod topology;
+mod url;
 mod waiter;
 
 use std::time::Duration;
 
 use redis::Value;
 
-pub use self::address::Address;
-pub use self::doctor::examine;
-use self::failure::Failure;
-use self::idle::go_on;
-use self::keys::Names;
+pub use self::health::examine;
+use self::keys::KeyNames;
+use self::net::failure::RequestError;
+use self::net::wait::go_on;
 pub use self::quorum::Quorum;
 use self::refusal::{Refusal, accepted, in_short, refusal};
 use self::reply::Taken;
-use self::route::{Place, Route, Unanswered};
 use self::script::{Call, text};
-use self::waiter::Waiter;
+use self::topology::{Target, Topology, Unanswered};
+pub use self::url::Address;
+use self::waiter::QueuePlace;
 use crate::lock::{
-    Broken, Busy, FencingToken, Key, OwnerToken, Patience, Renewal, Request, Store, StoreError, Survey, Take,
+    Broken, Busy, FencingToken, Key, OwnerToken, Renewal, Request, Store, StoreError, Survey, Take, Timeout,
 };
 
 /// The store on whatever one address leads to. It connects when it is asked for something.
 pub struct Redis {
-    route: Route,
-    waiter: Option<Waiter>,
+    route: Topology,
+    waiter: Option<QueuePlace>,
     /// Connections on which something was given back without an answer: it may still be carried out, and must not
     /// undo what is taken with the same token later.
     cancelling: Vec<Unanswered>,
@@ -61,11 +53,11 @@ const SETTLING: Duration = Duration::from_millis(100);
 impl Redis {
     /// A store that connects when it is asked for something.
     pub fn new(address: Address) -> Redis {
-        Redis { route: Route::new(address), waiter: None, cancelling: Vec::new(), healed: Vec::new() }
+        Redis { route: Topology::new(address), waiter: None, cancelling: Vec::new(), healed: Vec::new() }
     }
 
     /// Calls a script.
-    fn call(&mut self, call: &Call, patience: &Patience) -> Result<Value, StoreError> {
+    fn call(&mut self, call: &Call, patience: &Timeout) -> Result<Value, StoreError> {
         let place = call.place();
         let reply = self.route.query(place, &call.by_hash(), patience)?;
         let reply = match &reply {
@@ -76,7 +68,7 @@ impl Redis {
         };
         if matches!(&reply, Value::ServerError(error) if refusal(error) == Refusal::WrongType) {
             for key in call.keys() {
-                for (name, expected) in Names::of(key).types() {
+                for (name, expected) in KeyNames::of(key).types() {
                     let found = self.route.query(place, redis::cmd("TYPE").arg(name), patience)?;
                     let found = text(Some(&found));
                     if ![expected, "none", ""].contains(&found.as_str()) {
@@ -96,7 +88,7 @@ impl Redis {
     }
 
     /// A call that counts only when the server still is in charge; the owner token makes it safe to repeat.
-    fn call_in_charge(&mut self, call: &Call, patience: &Patience) -> Result<Value, StoreError> {
+    fn call_in_charge(&mut self, call: &Call, patience: &Timeout) -> Result<Value, StoreError> {
         loop {
             let reply = self.call(call, patience)?;
             if self.route.is_in_charge(call.place(), patience)? {
@@ -111,16 +103,18 @@ impl Redis {
     fn understood<T>(&mut self, meaning: Option<T>) -> Result<T, StoreError> {
         meaning.ok_or_else(|| {
             self.route.distrust();
-            self.unreachable(Failure::Broken("its answer makes no sense; is it a Redis server?".to_owned()))
+            self.unreachable(RequestError::Broken(
+                "its answer makes no sense; is it a Redis server?".to_owned(),
+            ))
         })
     }
 
-    fn unreachable(&self, failure: Failure) -> StoreError {
+    fn unreachable(&self, failure: RequestError) -> StoreError {
         failure.of(&self.route.name)
     }
 
     /// Takes locks with one script; in a cluster all of them are in one slot.
-    fn take_together(&mut self, requests: &[Request], patience: &Patience) -> Result<Take, StoreError> {
+    fn take_together(&mut self, requests: &[Request], patience: &Timeout) -> Result<Take, StoreError> {
         let Some(first) = requests.first() else { return Ok(Take::Granted(Vec::new())) };
         self.await_cancels(requests, patience)?;
         let reply = self.call_in_charge(&take_call(first, requests, "once", ""), patience)?;
@@ -163,21 +157,21 @@ fn renew_call(request: &Request, fence: Option<FencingToken>) -> Call {
 }
 
 impl Store for Redis {
-    fn take(&mut self, requests: &[Request], patience: &Patience) -> Result<Take, StoreError> {
+    fn take(&mut self, requests: &[Request], patience: &Timeout) -> Result<Take, StoreError> {
         if self.are_apart(requests.iter().map(|request| &request.key)) {
             return self.take_by_slot(requests, patience);
         }
         self.take_together(requests, patience)
     }
 
-    fn line_up(&mut self, request: &Request, patience: &Patience) -> Result<Take, StoreError> {
-        let mut waiter = self.waiter.take().unwrap_or_else(|| Waiter::new(request.clone()));
+    fn line_up(&mut self, request: &Request, patience: &Timeout) -> Result<Take, StoreError> {
+        let mut waiter = self.waiter.take().unwrap_or_else(|| QueuePlace::new(request.clone()));
         let answer = self.ask_in_line(&mut waiter, patience);
         self.waiter = Some(waiter);
         answer
     }
 
-    fn wait(&mut self, patience: &Patience) -> Result<bool, StoreError> {
+    fn wait(&mut self, patience: &Timeout) -> Result<bool, StoreError> {
         match &mut self.waiter {
             Some(waiter) => waiter.listen(patience),
             None => Ok(true),
@@ -191,7 +185,7 @@ impl Store for Redis {
         {
             // Changes nothing while we wait, and the server knows the script when we have the lock: see `settle`.
             let call = renew_call(&waiter.request, None);
-            let _ = self.call(&call, &Patience::of(SETTLING));
+            let _ = self.call(&call, &Timeout::of(SETTLING));
         }
     }
 
@@ -200,14 +194,14 @@ impl Store for Redis {
         let Some(waiter) = self.waiter.take() else { return };
         // A renewal tells the next in line. Nobody waits for its answer, which is skipped in the end.
         let call = renew_call(&waiter.request, None);
-        self.route.tell(call.place(), &call.by_hash(), &Patience::of(SETTLING));
+        self.route.tell(call.place(), &call.by_hash(), &Timeout::of(SETTLING));
     }
 
     fn renew(
         &mut self,
         request: &Request,
         fence: Option<FencingToken>,
-        patience: &Patience,
+        patience: &Timeout,
     ) -> Result<Renewal, StoreError> {
         let reply = self.call_in_charge(&renew_call(request, fence), patience)?;
         let renewal = self.understood(reply::renewed(reply))?;
@@ -218,7 +212,7 @@ impl Store for Redis {
         &mut self,
         keys: &[Key],
         token: &OwnerToken,
-        patience: &Patience,
+        patience: &Timeout,
     ) -> Result<Vec<bool>, StoreError> {
         let calls = self.release_calls(keys, token, "");
         self.route.forget_answered();
@@ -239,10 +233,10 @@ impl Store for Redis {
         failed.map_or_else(|| Ok(keys.iter().map(was_held).collect()), Err)
     }
 
-    fn withdraw(&mut self, requests: &[Request], patience: &Patience) -> Result<(), StoreError> {
+    fn withdraw(&mut self, requests: &[Request], patience: &Timeout) -> Result<(), StoreError> {
         let Some(first) = requests.first().filter(|_| self.route.asked) else { return Ok(()) };
         let keys: Vec<Key> = requests.iter().map(|request| request.key.clone()).collect();
-        let calls = self.release_calls(&keys, &first.token, &Waiter::place(first));
+        let calls = self.release_calls(&keys, &first.token, &QueuePlace::place(first));
         let mut hung = self.send_behind_unanswered(&calls, patience);
         self.waiter = None;
         let mut failed = None;
@@ -260,14 +254,14 @@ impl Store for Redis {
         &mut self,
         key: &Key,
         token: &OwnerToken,
-        patience: &Patience,
+        patience: &Timeout,
     ) -> Result<Option<Duration>, StoreError> {
         let call = Call::new(&script::CHECK, key, Some(token));
         let reply = self.call_in_charge(&call, patience)?;
         self.understood(reply::checked(&reply))
     }
 
-    fn survey(&mut self, keys: &[Key], patience: &Patience) -> Result<Survey, StoreError> {
+    fn survey(&mut self, keys: &[Key], patience: &Timeout) -> Result<Survey, StoreError> {
         self.look_everywhere(keys, patience)
     }
 
@@ -275,7 +269,7 @@ impl Store for Redis {
         &mut self,
         key: &Key,
         token: Option<&OwnerToken>,
-        patience: &Patience,
+        patience: &Timeout,
     ) -> Result<Broken, StoreError> {
         let call = Call::new(&script::BREAK, key, token);
         let reply = self.call_in_charge(&call, patience)?;
@@ -290,10 +284,10 @@ impl Store for Redis {
 impl Redis {
     /// Asks with a place in the queue. The wake-up channel is opened first: who cannot be woken counts
     /// as dead.
-    fn ask_in_line(&mut self, waiter: &mut Waiter, patience: &Patience) -> Result<Take, StoreError> {
+    fn ask_in_line(&mut self, waiter: &mut QueuePlace, patience: &Timeout) -> Result<Take, StoreError> {
         loop {
             if !waiter.is_listening() {
-                let place = Place::Key(&waiter.request.key);
+                let place = Target::Key(&waiter.request.key);
                 let connection = self.route.connect_beside(place, patience)?;
                 waiter.listen_on(connection, patience).map_err(|failure| {
                     self.route.suspect_beside();

@@ -5,19 +5,19 @@ use std::time::Duration;
 use redis::Value;
 
 use super::Redis;
-use super::connection::Connection;
-use super::keys::Names;
+use super::keys::KeyNames;
+use super::net::connection::Connection;
 use super::reply;
-use super::route::Unanswered;
 use super::script::{self, Call};
-use crate::lock::{Key, Patience, Request, StoreError};
+use super::topology::Unanswered;
+use crate::lock::{Key, Request, StoreError, Timeout};
 
 /// Who gets the lock confirms that sooner than this; a little more than `DOUBT` in `scripts/queue.lua`.
 const CONFIRMATION: Duration = Duration::from_millis(320);
 
 impl Redis {
-    /// See `Route::send_behind_unanswered`.
-    pub(super) fn send_behind_unanswered(&mut self, calls: &[Call], patience: &Patience) -> Vec<Unanswered> {
+    /// See `Topology::send_behind_unanswered`.
+    pub(super) fn send_behind_unanswered(&mut self, calls: &[Call], patience: &Timeout) -> Vec<Unanswered> {
         // In full: whether the server knows the script cannot be asked. Also behind what was to give back and was
         // not in full.
         let cancelling = std::mem::take(&mut self.cancelling);
@@ -25,7 +25,7 @@ impl Redis {
     }
 
     /// Gives locks back that one script can see. Returns for each whether it was held.
-    pub(super) fn released(&mut self, call: &Call, patience: &Patience) -> Result<Vec<bool>, StoreError> {
+    pub(super) fn released(&mut self, call: &Call, patience: &Timeout) -> Result<Vec<bool>, StoreError> {
         let reply = self.call_in_charge(call, patience);
         // An attempt that had no answer may be carried out later.
         self.cancelling.extend(self.route.take_unanswered());
@@ -39,11 +39,11 @@ impl Redis {
     /// Sees to it that somebody got the lock who is alive. A waiter whose machine vanished looks alive to the server, and
     /// those behind it are idle: who gave the lock back is the only one sure to be alive. What goes wrong here is made
     /// up for when the next of them asks.
-    pub(super) fn see_confirmed(&mut self, key: &Key, patience: &Patience) {
-        let until = patience.until.min(Patience::of(CONFIRMATION * 3).until);
-        let patience = Patience { until, ..*patience };
+    pub(super) fn see_confirmed(&mut self, key: &Key, patience: &Timeout) {
+        let until = patience.until.min(Timeout::of(CONFIRMATION * 3).until);
+        let patience = Timeout { until, ..*patience };
         let mut news = redis::cmd("BLPOP");
-        news.arg(Names::of(key).claimed).arg(CONFIRMATION.as_secs_f64());
+        news.arg(KeyNames::of(key).claimed).arg(CONFIRMATION.as_secs_f64());
         if matches!(self.route.follow_up(&news, &patience), Ok(Value::Nil)) {
             let _ = self.route.follow_up(&Call::new(&script::PROBE, key, None).in_full(), &patience);
         }
@@ -60,7 +60,7 @@ impl Redis {
     pub(super) fn await_cancels(
         &mut self,
         requests: &[Request],
-        patience: &Patience,
+        patience: &Timeout,
     ) -> Result<(), StoreError> {
         let hung = std::mem::take(&mut self.cancelling);
         if hung.is_empty() {

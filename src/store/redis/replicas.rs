@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::Redis;
 use super::script::number;
-use crate::lock::{Patience, Renewal, Request, StoreError};
+use crate::lock::{Renewal, Request, StoreError, Timeout};
 
 /// For the acknowledgements; a part of the TTL where that is shorter.
 const LONGEST: Duration = Duration::from_secs(1);
@@ -14,7 +14,7 @@ impl Redis {
     pub(super) fn expect_replicas(
         &mut self,
         requests: &[Request],
-        patience: &Patience,
+        patience: &Timeout,
     ) -> Result<(), StoreError> {
         let Some(first) = requests.first() else { return Ok(()) };
         match self.count_replicas(first, patience) {
@@ -32,7 +32,7 @@ impl Redis {
         &mut self,
         renewal: Renewal,
         request: &Request,
-        patience: &Patience,
+        patience: &Timeout,
     ) -> Result<Renewal, StoreError> {
         match renewal {
             Renewal::Extended => {}
@@ -50,7 +50,7 @@ impl Redis {
 
     /// An error when fewer replicas than wanted have what was written last. WAIT counts the writes of the same
     /// connection only.
-    fn count_replicas(&mut self, request: &Request, patience: &Patience) -> Result<(), StoreError> {
+    fn count_replicas(&mut self, request: &Request, patience: &Timeout) -> Result<(), StoreError> {
         let wanted = request.replicas;
         if wanted == 0 {
             return Ok(());

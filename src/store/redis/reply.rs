@@ -6,8 +6,7 @@ use redis::Value;
 
 use super::script::{items, number, text};
 use crate::lock::{
-    Broken, Busy, FencingToken, Holding, Key, Kind, LockStatus, Metadata, Renewal, Request, StoreError,
-    Waiter,
+    Broken, Busy, FencingToken, Holder, Key, LockStatus, Metadata, Mode, Renewal, Request, StoreError, Waiter,
 };
 
 /// The answer of `take.lua`.
@@ -124,7 +123,7 @@ pub fn status(key: Key, reply: Value) -> Option<LockStatus> {
         return None;
     };
     let held = text(Some(&held));
-    let mut holders: Vec<Holding> = holders.into_iter().map(|holder| holding(&items(holder))).collect();
+    let mut holders: Vec<Holder> = holders.into_iter().map(|holder| holding(&items(holder))).collect();
     holders.sort_by_key(|holder| holder.fence);
     Some(LockStatus {
         key,
@@ -140,12 +139,12 @@ pub fn left(millis: i64) -> Option<Duration> {
 }
 
 /// See `describe` in `scripts/queue.lua`.
-fn holding(description: &[Value]) -> Holding {
+fn holding(description: &[Value]) -> Holder {
     let metadata = text(description.first());
     let positive = |index: usize| {
         Some(number(description.get(index))).filter(|number| *number > 0).map(|number| number as u64)
     };
-    Holding {
+    Holder {
         metadata: (!metadata.is_empty()).then(|| Metadata::from_untrusted(&metadata)),
         fence: positive(1).map(FencingToken),
         since: positive(2),
@@ -162,13 +161,13 @@ fn waiter(member: &str) -> Waiter {
 }
 
 /// What the scripts call a kind: never an owner token of another library.
-pub fn kind_name(kind: Kind) -> String {
+pub fn kind_name(kind: Mode) -> String {
     match kind {
-        Kind::Shared => "shared:".to_owned(),
+        Mode::Shared => "shared:".to_owned(),
         other => other.to_string(),
     }
 }
 
-fn kind(name: &str) -> Kind {
+fn kind(name: &str) -> Mode {
     name.trim_end_matches(':').parse().unwrap_or_default()
 }

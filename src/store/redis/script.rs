@@ -2,8 +2,8 @@ use std::sync::LazyLock;
 
 use redis::{Cmd, Script as Source, Value};
 
-use super::keys::Names;
-use super::route::Place;
+use super::keys::KeyNames;
+use super::topology::Target;
 use crate::lock::{FencingToken, Key, OwnerToken};
 
 /// A Lua script of ours: one atomic step in the server.
@@ -15,8 +15,7 @@ pub struct Script {
 
 macro_rules! script {
     ($file:literal) => {{
-        const TEXT: &str =
-            concat!(include_str!("scripts/queue.lua"), include_str!(concat!("scripts/", $file)));
+        const TEXT: &str = concat!(include_str!("lua/queue.lua"), include_str!(concat!("lua/", $file)));
         Script { text: TEXT, source: LazyLock::new(|| Source::new(TEXT)) }
     }};
 }
@@ -58,14 +57,14 @@ impl Call {
         Call::of_several(script, [key], token)
     }
 
-    /// The arguments that all scripts share; see `scripts/queue.lua`.
+    /// The arguments that all scripts share; see `lua/queue.lua`.
     pub fn of_several<'a>(
         script: &'static Script,
         keys: impl IntoIterator<Item = &'a Key>,
         token: Option<&OwnerToken>,
     ) -> Call {
         let keys: Vec<Key> = keys.into_iter().cloned().collect();
-        let names: Vec<String> = keys.iter().map(Names::of).flat_map(Names::into_all).collect();
+        let names: Vec<String> = keys.iter().map(KeyNames::of).flat_map(KeyNames::into_all).collect();
         let call = Call { script, keys, arguments: vec![names.len().to_string()] };
         let call = names.iter().fold(call, Call::arg);
         call.arg(FencingToken::floor()).arg(token.map_or("", OwnerToken::expose))
@@ -77,8 +76,8 @@ impl Call {
     }
 
     /// Where its locks are.
-    pub fn place(&self) -> Place<'_> {
-        self.keys.first().map_or(Place::Node(0), Place::Key)
+    pub fn place(&self) -> Target<'_> {
+        self.keys.first().map_or(Target::Node(0), Target::Key)
     }
 
     /// One more argument behind those that all scripts share.

@@ -3,11 +3,11 @@ use std::time::Duration;
 
 use redis::Value;
 
-use super::connection::Connection;
-use super::failure::Failure;
+use super::net::connection::Connection;
+use super::net::failure::RequestError;
 use super::refusal::{Refusal, explain, refusal};
 use super::script::{items, text};
-use crate::lock::Patience;
+use crate::lock::Timeout;
 
 /// The channel on which a waiter is woken.
 pub struct Subscription {
@@ -27,33 +27,33 @@ impl Subscription {
     pub fn open(
         mut connection: Connection,
         channel: &str,
-        patience: &Patience,
-    ) -> Result<Subscription, Failure> {
+        patience: &Timeout,
+    ) -> Result<Subscription, RequestError> {
         match connection.query(redis::cmd("SUBSCRIBE").arg(channel), patience)? {
             Value::Array(_) => Ok(Subscription { connection }),
             Value::ServerError(error) if refusal(&error) == Refusal::Denied => {
-                Err(Failure::Denied(explain(&error)))
+                Err(RequestError::Denied(explain(&error)))
             }
-            Value::ServerError(error) => Err(Failure::Broken(explain(&error))),
-            _ => Err(Failure::Broken("SUBSCRIBE has an unknown answer".to_owned())),
+            Value::ServerError(error) => Err(RequestError::Broken(explain(&error))),
+            _ => Err(RequestError::Broken("SUBSCRIBE has an unknown answer".to_owned())),
         }
     }
 
     /// Waits for the next message.
-    pub fn listen(&mut self, patience: &Patience) -> Result<News, Failure> {
+    pub fn listen(&mut self, patience: &Timeout) -> Result<News, RequestError> {
         let news = self.message(patience)?;
         Ok(news.parse().map_or(News::Ask, |millis| News::First(Duration::from_millis(millis))))
     }
 
     /// The text of the next message.
-    pub fn message(&mut self, patience: &Patience) -> Result<String, Failure> {
+    pub fn message(&mut self, patience: &Timeout) -> Result<String, RequestError> {
         loop {
             let message = items(self.connection.read(patience)?);
             if text(message.first()) == "message" {
                 return Ok(text(message.get(2)));
             }
             if patience.until.has_passed() {
-                return Err(Failure::TimedOut);
+                return Err(RequestError::TimedOut);
             }
         }
     }

@@ -1,13 +1,13 @@
 use std::time::Duration;
 
-use super::connection::Connection;
-use super::failure::Failure;
-use super::idle::pause;
-use super::keys::Names;
+use super::keys::KeyNames;
+use super::net::connection::Connection;
+use super::net::failure::RequestError;
+use super::net::wait::pause;
 use super::reply::{Taken, kind_name};
 use super::subscription::{News, Subscription};
 use crate::clock::{BootTime, Deadline};
-use crate::lock::{Busy, Patience, Request, StoreError, Take};
+use crate::lock::{Busy, Request, StoreError, Take, Timeout};
 
 /// Asking is the fallback for a wake-up that got lost; an idle waiter asks no more often than this.
 const FALLBACK: Duration = Duration::from_secs(5);
@@ -23,7 +23,7 @@ const POLL_FOREIGN: (Duration, Duration) = (Duration::from_millis(100), Duration
 const LISTEN_ANEW: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
 
 /// This process in the queue.
-pub struct Waiter {
+pub struct QueuePlace {
     pub request: Request,
     subscription: Option<Subscription>,
     listening_since: BootTime,
@@ -43,10 +43,10 @@ pub struct Waiter {
     is_known: bool,
 }
 
-impl Waiter {
+impl QueuePlace {
     /// Not in the queue so far, and not listening.
-    pub fn new(request: Request) -> Waiter {
-        Waiter {
+    pub fn new(request: Request) -> QueuePlace {
+        QueuePlace {
             request,
             subscription: None,
             listening_since: BootTime::now(),
@@ -74,8 +74,8 @@ impl Waiter {
     }
 
     /// Can be woken on this connection from now on, which is used for nothing else.
-    pub fn listen_on(&mut self, connection: Connection, patience: &Patience) -> Result<(), Failure> {
-        let channel = Names::of(&self.request.key).channel + self.request.token.expose();
+    pub fn listen_on(&mut self, connection: Connection, patience: &Timeout) -> Result<(), RequestError> {
+        let channel = KeyNames::of(&self.request.key).channel + self.request.token.expose();
         self.subscription = Some(Subscription::open(connection, &channel, patience)?);
         self.listening_since = BootTime::now();
         Ok(())
@@ -141,12 +141,12 @@ impl Waiter {
     }
 
     /// Waits for a message, or for the time to ask again. `false` when the patience ends first.
-    pub fn listen(&mut self, patience: &Patience) -> Result<bool, StoreError> {
+    pub fn listen(&mut self, patience: &Timeout) -> Result<bool, StoreError> {
         let fallback_at = self.fallback_at.unwrap_or(BootTime::now());
         loop {
             let ask_at = self.ask_at.unwrap_or(BootTime::now());
             let Some(subscription) = &mut self.subscription else { return self.pause(patience) };
-            let until = Patience { until: patience.until.min(ask_at), ..*patience };
+            let until = Timeout { until: patience.until.min(ask_at), ..*patience };
             match subscription.listen(&until) {
                 Ok(News::Ask) => return Ok(true),
                 // The holder is alive: ask when its lease ends.
@@ -156,10 +156,15 @@ impl Waiter {
                         return Ok(false);
                     }
                 }
-                Err(Failure::TimedOut) if ask_at.has_passed() => return Ok(true),
-                Err(Failure::TimedOut) => return Ok(false),
-                Err(Failure::Interrupted) => return Err(StoreError::Interrupted),
-                Err(Failure::Broken(_) | Failure::Denied(_) | Failure::Refused(_) | Failure::Unusable(_)) => {
+                Err(RequestError::TimedOut) if ask_at.has_passed() => return Ok(true),
+                Err(RequestError::TimedOut) => return Ok(false),
+                Err(RequestError::Interrupted) => return Err(StoreError::Interrupted),
+                Err(
+                    RequestError::Broken(_)
+                    | RequestError::Denied(_)
+                    | RequestError::Refused(_)
+                    | RequestError::Unusable(_),
+                ) => {
                     self.subscription = None;
                     let (least, most) = LISTEN_ANEW;
                     let has_lasted = self.listening_since.plus(most).has_passed();
@@ -172,10 +177,10 @@ impl Waiter {
     }
 
     /// Waits until it is time to listen anew, which mostly is at once.
-    fn pause(&self, patience: &Patience) -> Result<bool, StoreError> {
+    fn pause(&self, patience: &Timeout) -> Result<bool, StoreError> {
         match pause(self.listen_at.left(), patience) {
             Ok(()) => Ok(true),
-            Err(Failure::Interrupted) => Err(StoreError::Interrupted),
+            Err(RequestError::Interrupted) => Err(StoreError::Interrupted),
             Err(_) => Ok(false),
         }
     }

@@ -9,14 +9,14 @@ use redis::Value;
 
 use super::identity::{self, Identity};
 use crate::clock::Deadline;
-use crate::lock::{Busy, FencingToken, Key, Patience, Renewal, Request, Store, StoreError};
-use crate::store::redis::connection::Connection;
-use crate::store::redis::failure::Failure;
-use crate::store::redis::keys::Names;
+use crate::lock::{Busy, FencingToken, Key, Renewal, Request, Store, StoreError, Timeout};
+use crate::store::redis::keys::KeyNames;
+use crate::store::redis::net::connection::Connection;
+use crate::store::redis::net::failure::RequestError;
 use crate::store::redis::reply::{self, Taken};
-use crate::store::redis::route::Place;
 use crate::store::redis::script::Call;
 use crate::store::redis::subscription::Subscription;
+use crate::store::redis::topology::Target;
 use crate::store::redis::{Address, Redis, take_call};
 
 /// The caller's end of the thread.
@@ -34,10 +34,10 @@ pub struct Errand {
     pub run: Box<Question>,
 }
 
-type Question = dyn FnOnce(&mut Member, &Patience) + Send;
+type Question = dyn FnOnce(&mut Member, &Timeout) + Send;
 
 /// What a worker found out beside the answers.
-pub enum Finding {
+pub enum MemberAnswer {
     Identity(Identity),
     /// Where the hints of this server about this lock are heard.
     Ear(Key, Subscription),
@@ -55,15 +55,15 @@ pub struct Member {
     /// Such a connection broke; what was sent on it may be carried out all the same.
     is_in_doubt: bool,
     is_known: bool,
-    findings: mpsc::Sender<(usize, Finding)>,
+    findings: mpsc::Sender<(usize, MemberAnswer)>,
 }
 
 /// A member is one server, whatever it is asked about.
-const ONLY: Place = Place::Node(0);
+const ONLY: Target = Target::Node(0);
 
 /// The answer to a take.
 #[derive(Debug)]
-pub enum Told {
+pub enum MemberEvent {
     Granted(Vec<FencingToken>),
     Busy(Box<Busy>),
 }
@@ -84,7 +84,7 @@ impl Worker {
     pub fn start(
         index: usize,
         address: Address,
-        findings: mpsc::Sender<(usize, Finding)>,
+        findings: mpsc::Sender<(usize, MemberAnswer)>,
     ) -> std::io::Result<Worker> {
         let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_SEMAPHORE;
         let waiting = Arc::new(EventFd::from_flags(flags)?);
@@ -103,7 +103,7 @@ impl Worker {
             while let Ok(errand) = orders.recv() {
                 let _ = next.read();
                 let interrupt = errand.yields.then(|| next.as_fd());
-                (errand.run)(&mut member, &Patience { until: errand.until, interrupt });
+                (errand.run)(&mut member, &Timeout { until: errand.until, interrupt });
             }
         };
         let _runs_to_the_end = thread::Builder::new().name("member".to_owned()).spawn(work)?;
@@ -126,8 +126,8 @@ impl Member {
         call: &Call,
         requests: &[Request],
         listen: bool,
-        patience: &Patience,
-    ) -> Result<Told, StoreError> {
+        patience: &Timeout,
+    ) -> Result<MemberEvent, StoreError> {
         if let [first, ..] = requests
             && listen
         {
@@ -142,17 +142,17 @@ impl Member {
             self.hear_who();
         }
         match self.redis.understood(reply::taken(reply?, requests))?? {
-            Taken::Granted(fences) => Ok(Told::Granted(fences)),
-            Taken::Busy { busy, .. } => Ok(Told::Busy(busy)),
+            Taken::Granted(fences) => Ok(MemberEvent::Granted(fences)),
+            Taken::Busy { busy, .. } => Ok(MemberEvent::Busy(busy)),
             Taken::Vanished { .. } => {
                 let key = requests.first().map(|request| request.key.clone());
-                self.redis.understood(key.map(|key| Told::Busy(Busy::by_unknown(key).into())))
+                self.redis.understood(key.map(|key| MemberEvent::Busy(Busy::by_unknown(key).into())))
             }
         }
     }
 
     /// Takes a lock here that is ours on a majority.
-    pub fn take_again(&mut self, request: &Request, patience: &Patience) {
+    pub fn take_again(&mut self, request: &Request, patience: &Timeout) {
         let requests = std::slice::from_ref(request);
         if self.confirm(patience).is_ok() {
             let _ = self.redis.call(&take_call(request, requests, "once", ""), patience);
@@ -164,7 +164,7 @@ impl Member {
         &mut self,
         request: &Request,
         fence: Option<FencingToken>,
-        patience: &Patience,
+        patience: &Timeout,
     ) -> Result<Renewal, StoreError> {
         if !self.unconfirmed.is_empty() {
             self.confirm(patience)?;
@@ -173,7 +173,7 @@ impl Member {
     }
 
     /// Gives locks back, behind every request that was not answered.
-    pub fn give_back(&mut self, call: &Call, patience: &Patience) -> Result<Returned, StoreError> {
+    pub fn give_back(&mut self, call: &Call, patience: &Timeout) -> Result<Returned, StoreError> {
         // In full: the process may end before the server could say that it does not know the script.
         let command = call.in_full();
         let hung = self.redis.take_hung();
@@ -198,7 +198,7 @@ impl Member {
     }
 
     /// As `give_back`, of a server that was told so and had other answers to come: waits for all of them.
-    pub fn give_back_again(&mut self, call: &Call, patience: &Patience) -> Result<Returned, StoreError> {
+    pub fn give_back_again(&mut self, call: &Call, patience: &Timeout) -> Result<Returned, StoreError> {
         let told = self.confirm(patience)?;
         let told: Vec<Vec<bool>> =
             told.into_iter().filter_map(|answer| reply::released(answer, call.keys().len())).collect();
@@ -215,7 +215,7 @@ impl Member {
 
     /// Waits for all answers that are out, so that nothing of before is carried out later. Returns the last one of
     /// each connection.
-    fn confirm(&mut self, patience: &Patience) -> Result<Vec<Value>, StoreError> {
+    fn confirm(&mut self, patience: &Timeout) -> Result<Vec<Value>, StoreError> {
         let mut last = Vec::new();
         self.unconfirmed.extend(self.redis.take_hung());
         while let Some(mut connection) = self.unconfirmed.pop() {
@@ -224,7 +224,7 @@ impl Member {
                     last.extend(connection.last_passed_over().cloned());
                     self.put_back(connection);
                 }
-                Err(Failure::Broken(_)) => self.is_in_doubt = true,
+                Err(RequestError::Broken(_)) => self.is_in_doubt = true,
                 Err(failure) => {
                     self.unconfirmed.push(connection);
                     return Err(self.redis.unreachable(failure));
@@ -248,12 +248,12 @@ impl Member {
     }
 
     /// Tells those who wait that it makes sense to ask.
-    pub fn hint(&mut self, key: &Key, hint: &str, patience: &Patience) {
+    pub fn hint(&mut self, key: &Key, hint: &str, patience: &Timeout) {
         let _ = self.redis.route.query(ONLY, redis::cmd("PUBLISH").arg(channel(key)).arg(hint), patience);
     }
 
     /// Hears the hints of this server from now on.
-    pub fn listen(&mut self, key: &Key, patience: &Patience) {
+    pub fn listen(&mut self, key: &Key, patience: &Timeout) {
         // Who hears no hint asks later.
         let opened = self
             .redis
@@ -262,12 +262,12 @@ impl Member {
             .ok()
             .and_then(|connection| Subscription::open(connection, &channel(key), patience).ok());
         if let Some(ear) = opened {
-            self.found(Finding::Ear(key.clone(), ear));
+            self.found(MemberAnswer::Ear(key.clone(), ear));
         }
     }
 
     /// Asks who the server is, in one packet with the next request or just before it.
-    fn ask_who(&mut self, patience: &Patience) -> Result<(), StoreError> {
+    fn ask_who(&mut self, patience: &Timeout) -> Result<(), StoreError> {
         let mut connection = match self.redis.route.line().and_then(Option::take) {
             Some(connection) => connection,
             None => self.redis.route.connect_beside(ONLY, patience)?,
@@ -289,16 +289,16 @@ impl Member {
         let answers = connection.passed_over();
         if !answers.is_empty() {
             self.is_known = true;
-            self.found(Finding::Identity(Identity::of(&answers)));
+            self.found(MemberAnswer::Identity(Identity::of(&answers)));
         }
     }
 
-    fn found(&self, finding: Finding) {
+    fn found(&self, finding: MemberAnswer) {
         let _ = self.findings.send((self.index, finding));
     }
 }
 
 /// Where those who wait for a lock in a quorum hear that it was given back.
 pub fn channel(key: &Key) -> String {
-    Names::of(key).channel + "quorum:" + key.as_str()
+    KeyNames::of(key).channel + "quorum:" + key.as_str()
 }

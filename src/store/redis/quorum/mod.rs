@@ -4,27 +4,27 @@
 //! the majority said: a server that hangs or is slow costs nothing. See "Distributed Locks with Redis" in the
 //! Redis documentation.
 
-mod contender;
+mod broadcast;
+mod contention;
 mod identity;
+mod majority;
 mod member;
 mod release;
-mod round;
+mod status;
 mod take;
-mod view;
-mod vote;
 
 use std::time::Duration;
 
-use self::contender::Contender;
+use self::broadcast::{Council, Round};
+use self::contention::Contender;
+use self::majority::{Reply, Taken, failure, is_quorate, majority, votes};
 use self::member::Returned;
 use self::release::cancel_call;
-use self::round::{Council, Round};
-use self::vote::{Reply, Taken, failure, is_quorate, majority, votes};
 use super::Address;
 use super::script::{self, Call};
 use crate::clock::{BootTime, Deadline};
 use crate::lock::{
-    Broken, Busy, FencingToken, Key, OwnerToken, Patience, Renewal, Request, Store, StoreError, Survey, Take,
+    Broken, Busy, FencingToken, Key, OwnerToken, Renewal, Request, Store, StoreError, Survey, Take, Timeout,
     Ttl,
 };
 
@@ -93,7 +93,7 @@ fn known<T, R>(answer: Option<T>, round: Round<R>, council: &Council) -> Result<
 }
 
 impl Store for Quorum {
-    fn take(&mut self, requests: &[Request], patience: &Patience) -> Result<Take, StoreError> {
+    fn take(&mut self, requests: &[Request], patience: &Timeout) -> Result<Take, StoreError> {
         let ttl = requests.first().map_or(Duration::ZERO, |request| request.ttl.duration());
         let until = patience.until.min(Deadline::after((ttl / 4).min(MOST_SPLITS)));
         // When all give back what they got, one of them is to get it in the end.
@@ -106,7 +106,7 @@ impl Store for Quorum {
                 Taken::Granted(fences) => return Ok(Take::Granted(fences)),
                 Taken::Held { busy, .. } => return Ok(Take::Busy(unordered(busy))),
                 Taken::Split(busy) => {
-                    if !contender.wait(&mut [], &Patience { until, interrupt: patience.interrupt })? {
+                    if !contender.wait(&mut [], &Timeout { until, interrupt: patience.interrupt })? {
                         return Ok(Take::Busy(unordered(busy)));
                     }
                 }
@@ -114,7 +114,7 @@ impl Store for Quorum {
         }
     }
 
-    fn line_up(&mut self, request: &Request, patience: &Patience) -> Result<Take, StoreError> {
+    fn line_up(&mut self, request: &Request, patience: &Timeout) -> Result<Take, StoreError> {
         if self.contender.is_none() {
             self.council()?.attend_to(Some(request.key.clone()));
         }
@@ -133,7 +133,7 @@ impl Store for Quorum {
         }
     }
 
-    fn wait(&mut self, patience: &Patience) -> Result<bool, StoreError> {
+    fn wait(&mut self, patience: &Timeout) -> Result<bool, StoreError> {
         match (&mut self.contender, &mut self.council) {
             (Some(contender), Some(council)) => {
                 // What one server says of itself is checked when it is asked for a lock.
@@ -159,15 +159,15 @@ impl Store for Quorum {
         &mut self,
         request: &Request,
         fence: Option<FencingToken>,
-        patience: &Patience,
+        patience: &Timeout,
     ) -> Result<Renewal, StoreError> {
         let council = self.council()?;
         let asked = request.clone();
         let sent = BootTime::now();
         let mut round =
             council.ask(patience.until, true, move |member, patience| member.renew(&asked, fence, patience));
-        round.decide(patience, vote::is_renewed)?;
-        let renewal = vote::renewed(&mut round.replies);
+        round.decide(patience, majority::is_renewed)?;
+        let renewal = majority::renewed(&mut round.replies);
         if let Some(Renewal::Extended | Renewal::Healed) = renewal
             && fence.is_some()
         {
@@ -192,15 +192,15 @@ impl Store for Quorum {
         &mut self,
         keys: &[Key],
         token: &OwnerToken,
-        patience: &Patience,
+        patience: &Timeout,
     ) -> Result<Vec<bool>, StoreError> {
         let call = Call::of_several(&script::RELEASE, keys, Some(token)).arg("").arg(new_hint());
-        let is_known = |replies: &[Reply<Returned>]| vote::released(replies, keys.len()).is_some();
+        let is_known = |replies: &[Reply<Returned>]| majority::released(replies, keys.len()).is_some();
         let round = self.give_back_everywhere(call, patience, is_known)?;
-        known(vote::released(&round.replies, keys.len()), round, self.council()?)
+        known(majority::released(&round.replies, keys.len()), round, self.council()?)
     }
 
-    fn withdraw(&mut self, requests: &[Request], patience: &Patience) -> Result<(), StoreError> {
+    fn withdraw(&mut self, requests: &[Request], patience: &Timeout) -> Result<(), StoreError> {
         self.contender = None;
         let Some(council) = &mut self.council else { return Ok(()) };
         council.attend_to(None);
@@ -218,17 +218,17 @@ impl Store for Quorum {
         &mut self,
         key: &Key,
         token: &OwnerToken,
-        patience: &Patience,
+        patience: &Timeout,
     ) -> Result<Option<Duration>, StoreError> {
         let (key, token) = (key.clone(), token.clone());
         let council = self.council()?;
         let mut round = council
             .ask(patience.until, true, move |member, patience| member.redis.check(&key, &token, patience));
-        round.decide(patience, |replies| vote::left(replies).is_some())?;
-        known(vote::left(&round.replies), round, council)
+        round.decide(patience, |replies| majority::left(replies).is_some())?;
+        known(majority::left(&round.replies), round, council)
     }
 
-    fn survey(&mut self, keys: &[Key], patience: &Patience) -> Result<Survey, StoreError> {
+    fn survey(&mut self, keys: &[Key], patience: &Timeout) -> Result<Survey, StoreError> {
         let asked = keys.to_vec();
         let council = self.council()?;
         let mut round =
@@ -236,9 +236,9 @@ impl Store for Quorum {
         round.decide(patience, is_quorate)?;
         // A lock just taken may be unknown to one of those who answered first.
         let until = patience.until.min(Deadline::after(SETTLING));
-        round.gather(&Patience { until, ..*patience }, view::is_settled)?;
+        round.gather(&Timeout { until, ..*patience }, status::is_settled)?;
         match is_quorate(&round.replies) {
-            true => Ok(Survey::of_all(view::status(keys, round.replies))),
+            true => Ok(Survey::of_all(status::status(keys, round.replies))),
             false => Err(failure(round.replies, council.names())),
         }
     }
@@ -247,7 +247,7 @@ impl Store for Quorum {
         &mut self,
         key: &Key,
         token: Option<&OwnerToken>,
-        patience: &Patience,
+        patience: &Timeout,
     ) -> Result<Broken, StoreError> {
         let (key, token, hint) = (key.clone(), token.cloned(), new_hint());
         let council = self.council()?;
@@ -260,6 +260,6 @@ impl Store for Quorum {
         });
         round.decide(patience, is_quorate)?;
         round.linger(LINGER);
-        known(view::broken(&mut round.replies), round, council)
+        known(status::broken(&mut round.replies), round, council)
     }
 }

@@ -2,20 +2,20 @@
 
 use std::sync::Arc;
 
+use super::broadcast::Round;
+use super::majority::Reply;
 use super::member::Returned;
-use super::round::Round;
-use super::vote::Reply;
 use super::{LINGER, Quorum};
 use crate::clock::{BootTime, Deadline};
-use crate::lock::{Patience, Request, StoreError};
-use crate::store::redis::Waiter;
+use crate::lock::{Request, StoreError, Timeout};
+use crate::store::redis::QueuePlace;
 use crate::store::redis::script::{self, Call};
 
 /// Gives back what was taken in vain. With one more argument, a hint, those who wait are told.
 pub fn cancel_call(requests: &[Request]) -> Call {
     let keys = requests.iter().map(|request| &request.key);
     let token = requests.first().map(|request| &request.token);
-    let place = requests.first().map(Waiter::place).unwrap_or_default();
+    let place = requests.first().map(QueuePlace::place).unwrap_or_default();
     Call::of_several(&script::RELEASE, keys, token).arg(place)
 }
 
@@ -40,7 +40,7 @@ impl Quorum {
     pub(super) fn give_back_everywhere(
         &mut self,
         call: Call,
-        patience: &Patience,
+        patience: &Timeout,
         is_sure: impl Fn(&[Reply<Returned>]) -> bool,
     ) -> Result<Round<Returned>, StoreError> {
         let (call, begun) = (Arc::new(call), BootTime::now());

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::member::Told;
+use super::broadcast::Round;
+use super::majority::{self, Reply, Taken, failure, is_quorate, is_settled, majority, votes};
+use super::member::MemberEvent;
 use super::release::cancel_call;
-use super::round::Round;
-use super::vote::{self, Reply, Taken, failure, is_quorate, is_settled, majority, votes};
 use super::{LINGER, Quorum, known, timeout};
 use crate::clock::{BootTime, Deadline};
-use crate::lock::{FencingToken, Kind, Patience, Request, StoreError};
+use crate::lock::{FencingToken, Mode, Request, StoreError, Timeout};
 use crate::store::redis::script::{self, Call, number};
 use crate::store::redis::take_call;
 
@@ -20,7 +20,7 @@ impl Quorum {
         &mut self,
         requests: &[Request],
         grace: Duration,
-        patience: &Patience,
+        patience: &Timeout,
     ) -> Result<Taken, StoreError> {
         let Some(first) = requests.first() else { return Ok(Taken::Granted(Vec::new())) };
         let is_first = !std::mem::replace(&mut self.has_taken, true);
@@ -28,7 +28,7 @@ impl Quorum {
         let mut round = self.ask(first, requests, patience)?;
         let decided = decide(&mut round, grace, is_first, patience);
         let may_hold: Vec<bool> =
-            round.replies.iter().map(|reply| !matches!(reply, Reply::Answer(Told::Busy(_)))).collect();
+            round.replies.iter().map(|reply| !matches!(reply, Reply::Answer(MemberEvent::Busy(_)))).collect();
         let taken = decided.and_then(|()| self.judge(requests, round, patience));
         if !matches!(taken, Ok(Taken::Granted(_))) {
             // As long as the servers need, not one that hangs: the process may end next.
@@ -43,9 +43,9 @@ impl Quorum {
         &mut self,
         first: &Request,
         requests: &[Request],
-        patience: &Patience,
-    ) -> Result<Round<Told>, StoreError> {
-        if let Kind::Permits(_) = first.kind {
+        patience: &Timeout,
+    ) -> Result<Round<MemberEvent>, StoreError> {
+        if let Mode::Permits(_) = first.kind {
             let why = "--permits needs one server: a majority of per-server counts does not bound the total";
             return Err(StoreError::Unusable { store: "a quorum".to_owned(), why: why.to_owned() });
         }
@@ -65,12 +65,12 @@ impl Quorum {
     fn judge(
         &mut self,
         requests: &[Request],
-        round: Round<Told>,
-        patience: &Patience,
+        round: Round<MemberEvent>,
+        patience: &Timeout,
     ) -> Result<Taken, StoreError> {
         let council = self.council()?;
         council.note_findings()?;
-        match vote::taken(&round.replies) {
+        match majority::taken(&round.replies) {
             Some(Taken::Granted(fences)) => {
                 self.raise(requests, &fences, &round, patience)?;
                 Ok(Taken::Granted(fences))
@@ -84,16 +84,15 @@ impl Quorum {
         &mut self,
         requests: &[Request],
         fences: &[FencingToken],
-        round: &Round<Told>,
-        patience: &Patience,
+        round: &Round<MemberEvent>,
+        patience: &Timeout,
     ) -> Result<(), StoreError> {
-        let differs =
-            |reply: &Reply<Told>| matches!(reply, Reply::Answer(Told::Granted(own)) if own != fences);
+        let differs = |reply: &Reply<MemberEvent>| matches!(reply, Reply::Answer(MemberEvent::Granted(own)) if own != fences);
         let whom: Vec<bool> = round.replies.iter().map(differs).collect();
         if !whom.contains(&true) {
             return Ok(());
         }
-        let equal = votes(&round.replies, |told| matches!(told, Told::Granted(own) if own == fences));
+        let equal = votes(&round.replies, |told| matches!(told, MemberEvent::Granted(own) if own == fences));
         let keys = requests.iter().map(|request| &request.key);
         let call = Call::of_several(&script::RAISE, keys, requests.first().map(|request| &request.token));
         let call = fences.iter().fold(call, Call::arg);
@@ -110,17 +109,17 @@ impl Quorum {
 
 /// Waits until the servers have decided, and a little longer for what is good to know.
 fn decide(
-    round: &mut Round<Told>,
+    round: &mut Round<MemberEvent>,
     grace: Duration,
     is_first: bool,
-    patience: &Patience,
+    patience: &Timeout,
 ) -> Result<(), StoreError> {
     let begin = BootTime::now();
     // Two of four may refuse: then it is not granted, but who holds it is not known yet.
     round.decide(patience, |replies| is_settled(replies, |_| true))?;
     let until = round.until.min(Deadline::after(grace));
-    let is_granted = |told: &Told| matches!(told, Told::Granted(_));
-    round.gather(&Patience { until, ..*patience }, |replies| is_settled(replies, is_granted))?;
+    let is_granted = |told: &MemberEvent| matches!(told, MemberEvent::Granted(_));
+    round.gather(&Timeout { until, ..*patience }, |replies| is_settled(replies, is_granted))?;
     if !is_quorate(&round.replies) {
         // Who says why there is no majority has time for that.
         round.linger(LINGER);

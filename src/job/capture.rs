@@ -1,0 +1,45 @@
+use std::io::{self, ErrorKind, Read};
+use std::os::fd::AsFd;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use nix::poll::{PollFd, PollFlags, poll};
+
+use super::dispositions;
+use crate::clock::Deadline;
+
+/// Bytes of an answer; one that is longer never ends.
+const LONGEST: usize = 1 << 20;
+
+/// What a program prints, which has this much time for it.
+pub fn ask(program: &mut Command, patience: Duration) -> io::Result<String> {
+    // With SIGCHLD ignored, as some callers leave it, its pid may be another's when it is killed.
+    let ignored = dispositions::is_ignored(libc::SIGCHLD);
+    dispositions::set_ignored(libc::SIGCHLD, false);
+    let program = program.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
+    let answer = program.and_then(|mut child| {
+        let answer = read(&mut child, Deadline::after(patience));
+        // It has said all, or too little.
+        child.kill()?;
+        child.wait()?;
+        answer
+    });
+    dispositions::set_ignored(libc::SIGCHLD, ignored);
+    answer
+}
+
+fn read(child: &mut Child, until: Deadline) -> io::Result<String> {
+    let Some(mut stdout) = child.stdout.take() else { return Ok(String::new()) };
+    let mut answer = Vec::new();
+    while answer.len() < LONGEST && !until.has_passed() {
+        let ready = poll(&mut [PollFd::new(stdout.as_fd(), PollFlags::POLLIN)], until.poll_timeout());
+        let mut chunk = [0; 4096];
+        if let Ok(1..) = ready {
+            match stdout.read(&mut chunk)? {
+                0 => return Ok(String::from_utf8_lossy(&answer).into_owned()),
+                length => answer.extend(&chunk[..length]),
+            }
+        }
+    }
+    Err(io::Error::new(ErrorKind::TimedOut, "its answer did not end in time"))
+}

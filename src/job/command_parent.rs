@@ -1,0 +1,170 @@
+//! The parent of the command: a process between the guard and the command, which waits for the end of the command.
+//!
+//! So the guard can leave all other deaths to the kernel (SIGCHLD ignored, see wait(2)), and sleeps until it is needed.
+//! A job that forks all the time would otherwise use up the guard's share of the processor with zombies to wait for, and
+//! those that are left would be in the way when the job has to be killed.
+
+use std::ffi::{c_int, c_void};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::atomic::{AtomicI32, Ordering};
+
+use nix::poll::{PollFd, PollFlags, poll};
+use nix::sys::eventfd::{EfdFlags, EventFd};
+use nix::sys::prctl::{set_name, set_pdeathsig};
+use nix::sys::signal::Signal;
+use nix::sys::wait::{WaitPidFlag, waitpid};
+use nix::unistd::{Pid, getppid};
+use rustix::process::{WaitId, WaitIdOptions, waitid};
+
+use super::descendants::send;
+use super::dispositions;
+use super::protocol::ExitStatus;
+
+/// In `ps`; other than the guard's, below which nobody looks for processes of the job.
+const NAME: &std::ffi::CStr = c"lock-command";
+/// Enough for starting the command, which has another one.
+const STACK: usize = 64 << 10;
+/// Between two looks at a process that does not start the command, in milliseconds.
+const LOOK: u16 = 20;
+/// No [`ExitStatus`] so far; of one it is the exit code, or [`SIGNALED`] and the signal.
+const RUNNING: c_int = -1;
+const SIGNALED: c_int = 0x1000;
+
+/// The process that waits for the command.
+pub struct CommandParent {
+    /// Of the command.
+    pub command: i32,
+    pid: i32,
+    /// Readable when it has ended.
+    descriptor: OwnedFd,
+    status: Box<AtomicI32>,
+    /// It runs on this.
+    _stack: Vec<u8>,
+}
+
+/// What the new process needs. But for the status it is there until the command has started only.
+struct Work<'a> {
+    start: &'a mut dyn FnMut() -> io::Result<i32>,
+    guard: Pid,
+    /// The pid of the command, or the negative `errno` of its start.
+    outcome: AtomicI32,
+    is_started: EventFd,
+    status: *const AtomicI32,
+}
+
+impl CommandParent {
+    /// Makes the process, in which `start` starts the command and returns its pid. To be called with all signals blocked and
+    /// one thread.
+    ///
+    /// # Errors
+    ///
+    /// That of `start`; or the process could not be made, or was killed.
+    pub fn of(start: &mut dyn FnMut() -> io::Result<i32>) -> io::Result<CommandParent> {
+        let status = Box::new(AtomicI32::new(RUNNING));
+        let mut stack = vec![0; STACK];
+        let mut work = Work {
+            start,
+            guard: Pid::this(),
+            outcome: AtomicI32::new(-libc::ECHILD),
+            is_started: EventFd::from_flags(EfdFlags::EFD_CLOEXEC)?,
+            status: &*status,
+        };
+        // Without SIGCHLD at its end, so that we wait for it although we leave the others to the kernel: with it we
+        // get the processor time of the command, for who asks how long it took.
+        let flags = libc::CLONE_VM | libc::CLONE_FILES | libc::CLONE_FS | libc::CLONE_PIDFD;
+        let mut descriptor: c_int = -1;
+        // SAFETY: the new process shares our memory, as a thread does. Until the command has started we wait, and
+        // `work` lives. After that it makes system calls that touch nothing of ours but the status, which lives as
+        // long as the process, like the stack: the guard ends without destructors, and with it this process.
+        let pid = unsafe {
+            let top = stack.as_mut_ptr().add(STACK & !15).cast();
+            libc::clone(wait_for_command, top, flags, (&raw mut work).cast(), &raw mut descriptor)
+        };
+        if pid == -1 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the kernel has just made it, and it is nobody else's.
+        let descriptor = unsafe { OwnedFd::from_raw_fd(descriptor) };
+        let watched = |fd| PollFd::new(fd, PollFlags::POLLIN);
+        let mut fds = [watched(work.is_started.as_fd()), watched(descriptor.as_fd())];
+        while poll(&mut fds, LOOK) == Ok(0) {
+            // The first thing that the command does may be to stop its parent.
+            send(pid, libc::SIGCONT);
+        }
+        match work.outcome.load(Ordering::Acquire) {
+            command if command > 0 => Ok(CommandParent { command, pid, descriptor, status, _stack: stack }),
+            errno => {
+                reap(pid);
+                Err(io::Error::from_raw_os_error(-errno))
+            }
+        }
+    }
+
+    /// How the command ended, once this process has ended; `None` when that was killed before.
+    pub fn status(&self) -> Option<ExitStatus> {
+        match self.status.load(Ordering::Acquire) {
+            RUNNING => None,
+            status if status >= SIGNALED => Some(ExitStatus::Signaled(status - SIGNALED)),
+            status => Some(ExitStatus::Exited(status)),
+        }
+    }
+
+    /// Waits for its end, which has come or comes at once.
+    pub fn reap(&self) {
+        reap(self.pid);
+    }
+
+    /// Wakes it, if somebody stopped it.
+    pub fn wake(&self) {
+        send(self.pid, libc::SIGCONT);
+    }
+}
+
+impl AsFd for CommandParent {
+    /// Readable when the process has ended: the command's end is known, or it was killed.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+}
+
+/// The whole life of the process.
+extern "C" fn wait_for_command(work: *mut c_void) -> c_int {
+    // SAFETY: the guard waits, and `work` is a `Work` that lives and that nobody else uses meanwhile.
+    let (command, status) = unsafe {
+        let work = &mut *work.cast::<Work>();
+        let _ = set_name(NAME);
+        // It waits for its child; and it ends with the guard, as the command ends with it.
+        dispositions::set_ignored(libc::SIGCHLD, false);
+        let is_guarded = set_pdeathsig(Signal::SIGKILL).is_ok() && getppid() == work.guard;
+        let started =
+            if is_guarded { (work.start)() } else { Err(io::Error::from_raw_os_error(libc::ESRCH)) };
+        let outcome = started.unwrap_or_else(|error| -error.raw_os_error().unwrap_or(libc::EINVAL));
+        let status = &*work.status;
+        work.outcome.store(outcome, Ordering::Release);
+        let _ = work.is_started.write(1);
+        (outcome, status)
+    };
+    // From here on the guard runs, too. These calls of rustix use no memory that the two share: no `errno`.
+    let Some(command) = rustix::process::Pid::from_raw(command.max(0)) else { return 0 };
+    // As the guard does, see there.
+    let _ = rustix::process::setsid();
+    // The command stays a zombie until its end is known, so that its pid is not used again while the guard may send
+    // it a signal.
+    let end = loop {
+        match waitid(WaitId::Pid(command), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT) {
+            Ok(Some(end)) => break end,
+            Err(rustix::io::Errno::INTR) | Ok(None) => {}
+            Err(_) => return 0,
+        }
+    };
+    let signal = end.terminating_signal().map(|signal| SIGNALED + signal);
+    status.store(signal.or(end.exit_status()).unwrap_or(RUNNING), Ordering::Release);
+    while let Err(rustix::io::Errno::INTR) = waitid(WaitId::Pid(command), WaitIdOptions::EXITED) {}
+    0
+}
+
+fn reap(pid: i32) {
+    // Also a child without a signal at its end: see clone(2).
+    let _ = waitpid(Pid::from_raw(pid), Some(WaitPidFlag::__WALL));
+}

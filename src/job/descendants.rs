@@ -1,0 +1,215 @@
+//! The descendants of this process, and signals to them.
+
+use std::collections::{HashSet, VecDeque};
+use std::ffi::c_int;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
+
+use nix::errno::Errno;
+use nix::unistd::{Pid, getpgid};
+use rustix::process::{PidfdFlags, pidfd_open};
+
+use super::protocol::ExitStatus;
+use crate::clock::Deadline;
+
+/// The name of guard processes in `ps` and /proc. Not "redlock-…", so that `killall redlock` and
+/// `pkill redlock` leave the guard to do its work.
+pub const GUARD_NAME: &std::ffi::CStr = c"lock-guard";
+
+/// An error where the processes of a job cannot be seen, so that none of them could be killed.
+pub fn check_sight() -> io::Result<()> {
+    let cannot_see = |why: &str, remedy: &str| {
+        io::Error::other(format!("cannot see the processes of a job: {why}; {remedy}"))
+    };
+    let status = fs::read_to_string("/proc/self/status")
+        .map_err(|error| cannot_see(&format!("/proc/self/status: {error}"), "mount /proc"))?;
+    if !is_of_this_namespace(&status, std::process::id()) {
+        let why = "/proc shows the processes of another PID namespace";
+        return Err(cannot_see(why, "mount /proc in this one, as `unshare --pid --mount-proc` does"));
+    }
+    let pidfd = pidfd_open(rustix::process::getpid(), PidfdFlags::empty());
+    if pidfd.is_err_and(|errno| errno == rustix::io::Errno::NOSYS) {
+        return Err(cannot_see("the kernel has no pidfd_open(2)", "it takes Linux 5.3 or later"));
+    }
+    fs::read("/proc/thread-self/children").map(drop).map_err(|error| {
+        let why = format!("/proc/thread-self/children: {error}");
+        cannot_see(&why, "it takes a kernel with CONFIG_PROC_CHILDREN")
+    })
+}
+
+/// Whether a proc_pid_status(5) of the process `pid` comes from the /proc of its own PID namespace: one of an outer
+/// namespace numbers the process there, too.
+fn is_of_this_namespace(status: &str, pid: u32) -> bool {
+    let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
+    // A kernel without namespaces has no NSpid.
+    let pids = field("NSpid:").or_else(|| field("Pid:")).unwrap_or_default();
+    pids.split_whitespace().map(str::parse).eq([Ok(pid)])
+}
+
+/// Sends `signal` to the descendants of this process, as long as there is time until `end`, and wakes those that are
+/// stopped. Those below the guard of another redlock are left out: that one passes signals on itself, and its job
+/// would get them twice.
+pub fn signal_all(command: Option<i32>, signal: c_int, end: Deadline) {
+    signal_where(command, signal, end, |_| true);
+}
+
+/// The same for those that are in another process group than `group`.
+pub fn signal_outside(command: Option<i32>, group: Pid, signal: c_int, end: Deadline) {
+    signal_where(command, signal, end, |pid| getpgid(Some(Pid::from_raw(pid))).is_ok_and(|its| its != group));
+}
+
+fn signal_where(command: Option<i32>, signal: c_int, end: Deadline, is_meant: impl Fn(i32) -> bool) {
+    walk(command, |pid, children| {
+        if is_meant(pid) {
+            send(pid, signal);
+            send(pid, libc::SIGCONT);
+        }
+        match children {
+            _ if end.has_passed() => Onward::Nowhere,
+            // A guard blocks all signals.
+            [_, ..] if is_guard(pid) => Onward::Beside,
+            _ => Onward::Below,
+        }
+    });
+}
+
+/// Where a walk goes on after a process.
+enum Onward {
+    /// Also to its children.
+    Below,
+    Beside,
+    Nowhere,
+}
+
+/// Visits the descendants of this process, parents first, each with its children: when a visit kills it, they are
+/// known already.
+///
+/// Also those of the `command`: its parent has the memory of the guard, of which a server's password is kept out of
+/// sight, and where /proc hides such processes (`hidepid`) it seems to have no children.
+fn walk(command: Option<i32>, mut visit: impl FnMut(i32, &[i32]) -> Onward) {
+    let mut seen = HashSet::new();
+    let mut found = VecDeque::from(children(Pid::this().as_raw()));
+    found.extend(command);
+    while let Some(pid) = found.pop_front() {
+        if !seen.insert(pid) {
+            continue;
+        }
+        let children = children(pid);
+        match visit(pid, &children) {
+            Onward::Below => found.extend(children),
+            Onward::Beside => {}
+            Onward::Nowhere => return,
+        }
+    }
+}
+
+/// Whether the process with this pid is an ancestor of this one.
+pub fn is_below(ancestor: u32) -> bool {
+    let mut pid = std::process::id();
+    while pid > 1 && pid != ancestor {
+        let parent = stat(pid as i32).and_then(|fields| fields.split(' ').nth(1)?.parse().ok());
+        pid = parent.unwrap_or(0);
+    }
+    pid == ancestor
+}
+
+/// Whether a child of this process is stopped, by a signal or a debugger.
+pub fn is_stopped(pid: i32) -> bool {
+    stat(pid).is_some_and(|stat| stat.starts_with(['T', 't']))
+}
+
+/// The fields of proc_pid_stat(5) from the third on; the second, in parentheses, may contain anything.
+fn stat(pid: i32) -> Option<String> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(") ").map(|(_, fields)| fields.to_owned())
+}
+
+/// Sends `signal` to one process; that it is gone already is no error.
+pub fn send(pid: i32, signal: c_int) {
+    // SAFETY: kill takes any numbers. The pid is a child's or was just read from /proc, and a
+    // child that was not waited for keeps its pid.
+    unsafe { libc::kill(pid, signal) };
+}
+
+/// What [`reap`] left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reaped {
+    /// There may be more deaths to see: the time was over.
+    More,
+    /// There are children, and none of them is dead.
+    Alive,
+    Childless,
+}
+
+/// Waits for the children that are dead, without blocking and at most until `end`: those of a job that forks all the
+/// time die as fast as they are waited for.
+pub fn reap(end: Deadline) -> Reaped {
+    loop {
+        match wait(-1) {
+            Ok(Some(_)) => {}
+            Ok(None) => return Reaped::Alive,
+            Err(Errno::ECHILD) => return Reaped::Childless,
+            Err(_) => {}
+        }
+        if end.has_passed() {
+            return Reaped::More;
+        }
+    }
+}
+
+/// Waits for this child, if it is dead.
+pub fn reap_one(pid: i32) -> Option<ExitStatus> {
+    wait(pid).ok().flatten().map(|(_, status)| status)
+}
+
+/// waitpid(2) without blocking, for the command's parent too, which ends without a signal. Not by nix: that loses the death by a real-time signal (`Signal` has none of them).
+fn wait(pid: i32) -> Result<Option<(i32, ExitStatus)>, Errno> {
+    let mut status = 0;
+    // SAFETY: the pointer is to a c_int that lives through the call.
+    match unsafe { libc::waitpid(pid, &mut status, libc::WNOHANG | libc::__WALL) } {
+        0 => Ok(None),
+        pid if pid > 0 && libc::WIFSIGNALED(status) => {
+            Ok(Some((pid, ExitStatus::Signaled(libc::WTERMSIG(status)))))
+        }
+        pid if pid > 0 => Ok(Some((pid, ExitStatus::Exited(libc::WEXITSTATUS(status))))),
+        _ => Err(Errno::last()),
+    }
+}
+
+/// The children of all threads of a process, the oldest of each first; none of one that is gone.
+pub fn children(pid: i32) -> Vec<i32> {
+    let mut pids = Vec::new();
+    let tasks = format!("/proc/{pid}/task");
+    // Two links of the folder itself, and one for each thread: most processes have one, which is not worth a list.
+    match fs::metadata(&tasks) {
+        Ok(folder) if folder.nlink() == 3 => read_children(&tasks, pid, &mut pids),
+        Ok(_) => {
+            let threads = fs::read_dir(&tasks).into_iter().flatten().flatten();
+            let threads = threads.filter_map(|thread| thread.file_name().to_str()?.parse().ok());
+            threads.for_each(|thread| read_children(&tasks, thread, &mut pids));
+        }
+        Err(_) => {}
+    }
+    pids
+}
+
+/// Reads `/proc/PID/task/TID/children`, see proc_pid_task_children(5).
+fn read_children(tasks: &str, thread: i32, pids: &mut Vec<i32>) {
+    let Ok(mut file) = File::open(format!("{tasks}/{thread}/children")) else { return };
+    let (mut chunk, mut number) = ([0; 4096], None);
+    while let Ok(length @ 1..) = file.read(&mut chunk) {
+        for byte in &chunk[..length] {
+            match byte {
+                b'0'..=b'9' => number = Some(number.unwrap_or(0) * 10 + i32::from(byte - b'0')),
+                _ => pids.extend(number.take()),
+            }
+        }
+    }
+    pids.extend(number);
+}
+
+fn is_guard(pid: i32) -> bool {
+    fs::read_to_string(format!("/proc/{pid}/comm"))
+        .is_ok_and(|comm| comm.trim_end().as_bytes() == GUARD_NAME.to_bytes())
+}

@@ -1,0 +1,17 @@
+//! Where the program starts.
+
+/// Starts the program with a function that never returns, without the start of Rust's runtime: that reads
+/// /proc/self/maps and makes room for a message about a stack overflow, for longer than taking a lock lasts.
+#[macro_export]
+macro_rules! start_with {
+    ($execute:path) => {
+        // SAFETY: the C library calls the one function of this name, once, on the only thread. Unit tests have
+        // another one.
+        #[cfg_attr(not(test), unsafe(export_name = "main"))]
+        #[cfg_attr(test, allow(dead_code))]
+        extern "C" fn start() -> std::ffi::c_int {
+            $crate::job::take_over();
+            $execute()
+        }
+    };
+}

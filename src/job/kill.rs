@@ -1,0 +1,71 @@
+//! The end of a job: every descendant of this process is killed, however many they are and however fast they fork.
+
+use std::collections::{HashSet, VecDeque};
+use std::thread;
+use std::time::Duration;
+
+use super::descendants::{self, Reaped, children, send};
+use super::priority::{self, Apart};
+use crate::clock::Deadline;
+
+/// For one look at the dead.
+const REAPING: Duration = Duration::from_millis(5);
+/// Between two looks that find nothing new: at first and at most.
+const PAUSE: (Duration, Duration) = (Duration::from_micros(100), Duration::from_millis(20));
+/// Of so many that were killed the children are looked for, before our own children are looked at again: then of twice
+/// as many, and so on.
+const BATCH: usize = 8;
+/// So many that die at once would compete with us for the processor.
+const MANY: usize = 64;
+
+/// Kills every descendant and waits for the death of all: the orphans of a killed process become children of this
+/// one, which is their subreaper. SIGCHLD is to be ignored, so that the kernel reaps.
+///
+/// A process with a pending SIGKILL runs no more of its own code, and forks no more. So each is killed as soon as it
+/// is seen. Only then its children are looked for, as that takes longer; in a job that forks all the time they come to
+/// us meanwhile.
+pub fn kill_all() {
+    let mut killed = HashSet::new();
+    let mut parents = VecDeque::new();
+    let (mut batch, mut pause) = (BATCH, PAUSE.0);
+    priority::raise();
+    loop {
+        let ours = children(std::process::id() as i32);
+        kill_new(&ours, &mut killed, &mut parents);
+        if !parents.is_empty() {
+            for parent in parents.drain(..batch.min(parents.len())).collect::<Vec<_>>() {
+                kill_new(&children(parent), &mut killed, &mut parents);
+            }
+            (batch, pause) = (batch * 2, PAUSE.0);
+            continue;
+        }
+        // Nothing new: what is left is dying, or not ours to kill (a set-user-ID program). It has the processor now. Each
+        // is killed again, as pids are used again: one of them may be a process that was never killed.
+        priority::lower();
+        ours.iter().for_each(|&pid| send(pid, libc::SIGKILL));
+        (killed, batch) = (ours.into_iter().collect(), BATCH);
+        match descendants::reap(Deadline::after(REAPING)) {
+            Reaped::Childless => return,
+            Reaped::More => {}
+            Reaped::Alive => {
+                thread::sleep(pause);
+                pause = (pause * 2).min(PAUSE.1);
+            }
+        }
+    }
+}
+
+/// Kills those of the processes that were not killed before, and notes them as parents.
+fn kill_new(pids: &[i32], killed: &mut HashSet<i32>, parents: &mut VecDeque<i32>) {
+    // The youngest is the least likely to have exited meanwhile.
+    let new: Vec<i32> = pids.iter().rev().copied().filter(|pid| !killed.contains(pid)).collect();
+    let apart = if new.len() > MANY { Apart::new() } else { None };
+    for &pid in &new {
+        if let Some(apart) = &apart {
+            apart.keep_away(pid);
+        }
+        send(pid, libc::SIGKILL);
+    }
+    killed.extend(&new);
+    parents.extend(new);
+}

@@ -1,0 +1,131 @@
+use std::collections::VecDeque;
+use std::ffi::c_int;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use nix::poll::{PollFd, PollFlags, poll};
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
+use nix::sys::resource::{Resource, setrlimit};
+use signal_hook::consts::{SIGALRM, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGXCPU};
+use signal_hook::iterator::backend::SignalDelivery;
+use signal_hook::iterator::exfiltrator::WithOrigin;
+use signal_hook::low_level::siginfo::{Cause, Origin};
+
+use super::dispositions::is_ignored;
+use crate::clock::{BootTime, Deadline};
+
+/// The signals that redlock handles. Those that the caller ignored stay ignored (nohup, `&`). An alarm is inherited through
+/// exec (alarm(2)): wrappers of cron jobs limit a job with it.
+const HANDLED: [c_int; 8] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM, SIGXCPU];
+
+/// The signals that arrive at redlock.
+pub struct Signals {
+    delivery: SignalDelivery<UnixStream, WithOrigin>,
+    /// Taken from the delivery, not yet asked for.
+    arrived: VecDeque<Origin>,
+    /// The one that was handed out last and not for the command alone, and when.
+    last: Option<(c_int, BootTime)>,
+}
+
+/// Two signals within this time are one wish: timeout(1) signals redlock, and then the group in which redlock and
+/// its job are; systemd sends SIGHUP right after SIGTERM.
+const ONE_WISH: Duration = Duration::from_millis(20);
+
+/// A signal that arrived.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrived {
+    pub signal: c_int,
+    /// The kernel sent it to the whole foreground process group, for a key such as Ctrl-C: the
+    /// command has it already. A signal of kill(2) went to redlock alone. See sigaction(2), `si_code`.
+    pub from_terminal: bool,
+    /// It belongs to the one before, which came just now.
+    pub is_same_wish: bool,
+}
+
+impl Signals {
+    pub fn listen() -> io::Result<Signals> {
+        let (read, write) = UnixStream::pair()?;
+        let handled = HANDLED.into_iter().filter(|&signal| !is_ignored(signal));
+        let delivery = SignalDelivery::with_pipe(read, write, WithOrigin::default(), handled)?;
+        Ok(Signals { delivery, arrived: VecDeque::new(), last: None })
+    }
+
+    /// A descriptor that is readable when a signal has come or one of the `others` is readable.
+    pub fn or(&self, others: &[BorrowedFd]) -> io::Result<OwnedFd> {
+        let any = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
+        for fd in [self.as_fd()].iter().chain(others) {
+            any.add(fd, EpollEvent::new(EpollFlags::EPOLLIN, 0))?;
+        }
+        Ok(any.0)
+    }
+
+    /// Waits for a signal, at most until `end`.
+    pub fn next_until(&mut self, end: Deadline) -> Option<Arrived> {
+        let _ = poll(&mut [PollFd::new(self.as_fd(), PollFlags::POLLIN)], end.poll_timeout());
+        self.take()
+    }
+
+    /// A signal that came, if there is one.
+    pub fn take(&mut self) -> Option<Arrived> {
+        if self.arrived.is_empty() {
+            self.arrived.extend(self.delivery.pending());
+        }
+        loop {
+            let origin = self.arrived.pop_front()?;
+            let now = BootTime::now();
+            let before = self.last.filter(|(_, at)| now.since(*at) < ONE_WISH);
+            let arrived = Arrived {
+                signal: origin.signal,
+                from_terminal: origin.cause == Cause::Kernel
+                    && matches!(origin.signal, SIGHUP | SIGINT | SIGQUIT),
+                is_same_wish: before.is_some(),
+            };
+            if arrived.is_for_the_command() {
+                return Some(arrived);
+            }
+            if before.is_none_or(|(signal, _)| signal != arrived.signal) {
+                self.last = Some((arrived.signal, before.map_or(now, |(_, at)| at)));
+                return Some(arrived);
+            }
+        }
+    }
+}
+
+impl Arrived {
+    /// A key at the terminal, such as Ctrl-C. The end of the terminal is none, and comes more than once: from the
+    /// kernel, and from the shell.
+    pub fn is_key(self) -> bool {
+        self.from_terminal && self.signal != SIGHUP
+    }
+
+    /// A signal that has no meaning but the one that the command gives it.
+    pub fn is_for_the_command(self) -> bool {
+        matches!(self.signal, SIGUSR1 | SIGUSR2)
+    }
+}
+
+impl AsFd for Signals {
+    /// Readable when a signal has come.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.delivery.get_read().as_fd()
+    }
+}
+
+/// Ends this process by `signal`, so that the caller sees the death that the command had: bash
+/// stops a script only when Ctrl-C killed the command, not when it exited with 130. Without a core
+/// dump: the command's own is enough. Exits with 128 + signal where raising does nothing (PID 1).
+pub fn die_of(signal: c_int) -> ! {
+    let _ = setrlimit(Resource::RLIMIT_CORE, 0, 0);
+    super::dispositions::set_ignored(signal, false);
+    // SAFETY: the set is initialised by sigemptyset before it is used; raise takes any number.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&mut set);
+        libc::sigaddset(&mut set, signal);
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, &set, std::ptr::null_mut());
+        libc::raise(signal);
+    }
+    std::process::exit(128 + signal)
+}

@@ -1,0 +1,136 @@
+use std::env;
+use std::ffi::{CString, OsString, c_char};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::atomic::{AtomicI32, Ordering};
+
+use nix::errno::Errno;
+use nix::sched::{CloneFlags, clone};
+use nix::sys::prctl::set_pdeathsig;
+use nix::sys::signal::{SigSet, Signal};
+use nix::unistd::{Pid, getpgid, getppid, setpgid};
+
+use super::dispositions;
+
+/// What to execute.
+#[derive(Clone, Debug)]
+pub struct CommandLine {
+    pub program: OsString,
+    pub args: Vec<OsString>,
+}
+
+/// What of the caller's state the guard changed for itself, and the command gets back.
+pub struct Caller {
+    pub mask: SigSet,
+    pub group: Pid,
+    pub ignored_sigchld: bool,
+}
+
+impl Caller {
+    /// The state of this process, before anything changed it.
+    pub fn note() -> nix::Result<Caller> {
+        Ok(Caller {
+            mask: SigSet::thread_get_mask()?,
+            group: getpgid(None)?,
+            ignored_sigchld: dispositions::is_ignored(libc::SIGCHLD),
+        })
+    }
+}
+
+/// A command with all that executing it takes, so that nothing is left to do when the lock is there.
+pub struct Prepared {
+    words: Vec<CString>,
+    /// Its environment but for what the start adds.
+    inherited: Vec<CString>,
+    stack: Vec<u8>,
+}
+
+/// For exec(3), which alone needs more of it for a long PATH than the kernel's smallest stack.
+const STACK: usize = 256 << 10;
+
+impl CommandLine {
+    pub fn prepare(&self) -> io::Result<Prepared> {
+        let words = [&self.program].into_iter().chain(&self.args).map(|word| c_string(word.as_bytes()));
+        let words = words.collect::<io::Result<_>>()?;
+        let inherited =
+            env::vars_os().map(|(name, value)| c_string(&[name.as_bytes(), b"=", value.as_bytes()].concat()));
+        let inherited = inherited.collect::<io::Result<_>>()?;
+        Ok(Prepared { words, inherited, stack: vec![0; STACK] })
+    }
+}
+
+impl Prepared {
+    /// Executes the command as a child of this process, with the variables added to its environment.
+    /// Returns its pid.
+    pub fn start(&mut self, added: &[(String, String)], caller: &Caller) -> io::Result<i32> {
+        let is_added = |variable: &CString| {
+            let name = variable.as_bytes().split(|byte| *byte == b'=').next();
+            added.iter().any(|(added, _)| name == Some(added.as_bytes()))
+        };
+        let inherited = self.inherited.iter().filter(|variable| !is_added(variable));
+        let added = added.iter().map(|(name, value)| c_string(format!("{name}={value}").as_bytes()));
+        let added = added.collect::<io::Result<Vec<_>>>()?;
+        let variables = inherited.chain(&added);
+        spawn(&pointers(&self.words), &pointers(variables), caller, &mut self.stack)
+    }
+}
+
+/// Starts a child as vfork(2) does: it borrows our memory until it executes the command, which takes a tenth
+/// of the time in which fork(2) copies what exec throws away.
+fn spawn(
+    words: &[*const c_char],
+    variables: &[*const c_char],
+    caller: &Caller,
+    stack: &mut [u8],
+) -> io::Result<i32> {
+    let guard = Pid::this();
+    let failure = AtomicI32::new(0);
+    let child = || -> isize {
+        let errno = execute(words, variables, caller, guard);
+        failure.store(errno as i32, Ordering::Relaxed);
+        127
+    };
+    let flags = CloneFlags::CLONE_VM | CloneFlags::CLONE_VFORK;
+    // SAFETY: this process has one thread, all its signals are blocked, and it sleeps until the child has
+    // executed the command or exited; until then the child makes system calls only, on a stack of its own
+    // that is large enough for them.
+    let pid = unsafe { clone(Box::new(child), stack, flags, Some(libc::SIGCHLD)) }?.as_raw();
+    match failure.load(Ordering::Relaxed) {
+        0 => Ok(pid),
+        errno => {
+            // SAFETY: waits for the child that has just exited; null asks for no status.
+            unsafe { libc::waitpid(pid, std::ptr::null_mut(), 0) };
+            Err(io::Error::from_raw_os_error(errno))
+        }
+    }
+}
+
+/// Becomes the command, with everything as the caller had it. Returns only on failure, with the reason.
+fn execute(words: &[*const c_char], variables: &[*const c_char], caller: &Caller, guard: Pid) -> Errno {
+    // The second belt: the command dies with the guard. See PR_SET_PDEATHSIG(2const).
+    if let Err(errno) = set_pdeathsig(Signal::SIGKILL) {
+        return errno;
+    }
+    if getppid() != guard {
+        return Errno::ESRCH;
+    }
+    // Into the caller's process group, so that the terminal treats command and redlock as one job. The group
+    // may be another session's by now: then it stays.
+    let _ = setpgid(Pid::from_raw(0), caller.group);
+    dispositions::set_ignored(libc::SIGCHLD, caller.ignored_sigchld);
+    dispositions::restore();
+    if let Err(errno) = caller.mask.thread_set_mask() {
+        return errno;
+    }
+    // SAFETY: both arrays end with a null pointer, and their strings live in the guard, which sleeps.
+    unsafe { libc::execvpe(words[0], words.as_ptr(), variables.as_ptr()) };
+    Errno::last()
+}
+
+fn c_string(bytes: &[u8]) -> io::Result<CString> {
+    CString::new(bytes).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))
+}
+
+fn pointers<'a>(strings: impl IntoIterator<Item = &'a CString>) -> Vec<*const c_char> {
+    strings.into_iter().map(|string| string.as_ptr()).chain([std::ptr::null()]).collect()
+}

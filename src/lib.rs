@@ -1,0 +1,19 @@
+//! redlock: hold a distributed lock while a command runs.
+
+pub mod cli;
+pub mod clock;
+pub mod command;
+mod doctor;
+mod error;
+#[macro_use]
+pub mod job;
+pub mod lock;
+mod mailbox;
+pub mod options;
+mod poll;
+mod report;
+mod sanitize;
+mod secret;
+mod session;
+pub mod store;
+mod user;

@@ -1,0 +1,72 @@
+use serde::{Deserialize, Serialize};
+
+use crate::sanitize::sanitize;
+
+/// Who holds a lock or waits for it, as they said it themselves.
+///
+/// Written by other people, on other hosts: read it with [`Metadata::from_untrusted`] only.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Metadata {
+    /// The host name of the holder or waiter.
+    pub host: String,
+    /// Of redlock, or of the keeper, in the pid namespace of that host.
+    pub pid: u32,
+    /// The process for which the lock is held, when that is not the one that holds it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub while_pid: Option<u32>,
+    pub user: String,
+    /// What it is for: `--label`, or the command.
+    pub label: String,
+    /// When the request began, in milliseconds since the Unix epoch.
+    pub since: u64,
+}
+
+/// The longest label that is stored, in characters: `status` shows one line for each holder.
+const LONGEST_LABEL: usize = 200;
+
+impl Metadata {
+    /// Of this process, from now on; the label is made harmless and cut to 200 characters.
+    pub fn new(host: String, pid: u32, user: String, label: &str) -> Self {
+        Metadata { host, pid, while_pid: None, user, label: clean(label), since: unix_millis() }
+    }
+
+    /// The metadata in `text`, made harmless; with broken text, an empty one.
+    pub fn from_untrusted(text: &str) -> Self {
+        let raw: Metadata = serde_json::from_str(text).unwrap_or_default();
+        Metadata { host: clean(&raw.host), user: clean(&raw.user), label: clean(&raw.label), ..raw }
+    }
+
+    /// As it is stored; [`Metadata::from_untrusted`] reads it.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
+/// Milliseconds since the Unix epoch, for people to read; never for the safety of a lease.
+pub fn unix_millis() -> u64 {
+    let now = std::time::SystemTime::now();
+    now.duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
+}
+
+fn clean(text: &str) -> String {
+    sanitize(&text.chars().take(LONGEST_LABEL).collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metadata_of_others_is_harmless() {
+        let hostile = r#"{"host":"a\u001b[2Jb","pid":1,"user":"x\u202ey","label":"\u0007"}"#;
+        let metadata = Metadata::from_untrusted(hostile);
+        assert_eq!(
+            (metadata.host.as_str(), metadata.user.as_str(), metadata.label.as_str()),
+            ("a\u{fffd}[2Jb", "x\u{fffd}y", "\u{fffd}")
+        );
+        assert_eq!(Metadata::from_untrusted("{broken"), Metadata::default());
+        let long = Metadata { label: "x".repeat(10_000), ..Metadata::default() };
+        assert_eq!(Metadata::from_untrusted(&long.to_json()).label.len(), LONGEST_LABEL);
+    }
+}

@@ -1,0 +1,111 @@
+//! A queue between threads whose receiver can be polled beside other descriptors.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::{Arc, mpsc};
+
+use nix::sys::eventfd::{EfdFlags, EventFd};
+
+/// The end that receives. Its descriptor is readable when there is a message, or when the last sender is gone.
+pub struct Mailbox<T> {
+    messages: mpsc::Receiver<T>,
+    bell: Arc<EventFd>,
+}
+
+/// The end that sends; clones send to the same mailbox.
+pub struct MailboxSender<T> {
+    messages: Option<mpsc::Sender<T>>,
+    bell: Arc<EventFd>,
+}
+
+/// Makes a mailbox.
+///
+/// # Errors
+///
+/// The system allows no more descriptors.
+pub fn mailbox<T>() -> io::Result<(MailboxSender<T>, Mailbox<T>)> {
+    let bell = Arc::new(EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?);
+    let (sender, receiver) = mpsc::channel();
+    let sender = MailboxSender { messages: Some(sender), bell: Arc::clone(&bell) };
+    Ok((sender, Mailbox { messages: receiver, bell }))
+}
+
+impl<T> MailboxSender<T> {
+    /// Puts a message into the mailbox; without a receiver it is lost.
+    pub fn send(&self, message: T) {
+        let sent = self.messages.as_ref().is_some_and(|messages| messages.send(message).is_ok());
+        if sent {
+            let _ = self.bell.write(1);
+        }
+    }
+}
+
+impl<T> Clone for MailboxSender<T> {
+    fn clone(&self) -> Self {
+        MailboxSender { messages: self.messages.clone(), bell: Arc::clone(&self.bell) }
+    }
+}
+
+impl<T> Drop for MailboxSender<T> {
+    fn drop(&mut self) {
+        // Closed first: who is woken has to see that.
+        self.messages = None;
+        let _ = self.bell.write(1);
+    }
+}
+
+impl<T> Mailbox<T> {
+    /// The next message, without waiting; an error when there is none and never will be.
+    pub fn take(&self) -> Result<Option<T>, Disconnected> {
+        // Before the queue is looked at: a message that comes between the two rings again.
+        let _ = self.bell.read();
+        match self.messages.try_recv() {
+            Ok(message) => {
+                // There may be more.
+                let _ = self.bell.write(1);
+                Ok(Some(message))
+            }
+            Err(mpsc::TryRecvError::Empty) => Ok(None),
+            Err(mpsc::TryRecvError::Disconnected) => {
+                let _ = self.bell.write(1);
+                Err(Disconnected)
+            }
+        }
+    }
+}
+
+/// All senders are gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Disconnected;
+
+impl<T> AsFd for Mailbox<T> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.bell.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::poll::is_readable;
+
+    #[test]
+    fn the_descriptor_tells_of_messages_and_of_the_end() -> io::Result<()> {
+        let (sender, mailbox) = mailbox()?;
+        assert!(!is_readable(mailbox.as_fd()));
+        let other = sender.clone();
+        sender.send(1);
+        other.send(2);
+        assert!(is_readable(mailbox.as_fd()));
+        assert_eq!(mailbox.take(), Ok(Some(1)));
+        assert!(is_readable(mailbox.as_fd()));
+        assert_eq!(mailbox.take(), Ok(Some(2)));
+        assert_eq!(mailbox.take(), Ok(None));
+        assert!(!is_readable(mailbox.as_fd()));
+        drop((sender, other));
+        assert!(is_readable(mailbox.as_fd()));
+        assert_eq!(mailbox.take(), Err(Disconnected));
+        assert!(is_readable(mailbox.as_fd()));
+        Ok(())
+    }
+}

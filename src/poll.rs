@@ -1,0 +1,66 @@
+//! Waiting: for descriptors, for a time, and between two attempts.
+
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+use crate::clock::Deadline;
+
+/// Whether `fd` has something to read now, an end of file included.
+pub fn is_readable(fd: BorrowedFd) -> bool {
+    poll(&mut [PollFd::new(fd, PollFlags::POLLIN)], PollTimeout::ZERO) == Ok(1)
+}
+
+/// Waits until one of `fds` is readable, at most until `deadline`. Returns which of them are; a signal may end the wait
+/// with none.
+pub fn wait_readable<const N: usize>(fds: [BorrowedFd; N], deadline: Deadline) -> [bool; N] {
+    let mut fds = fds.map(|fd| PollFd::new(fd, PollFlags::POLLIN));
+    let _ = poll(&mut fds, deadline.poll_timeout());
+    fds.map(|fd| fd.any().unwrap_or(false))
+}
+
+/// `duration`, give or take a half at random, so that many who wait for the same do not act in step.
+pub fn jittered(duration: Duration) -> Duration {
+    duration.mul_f64(0.5 + fastrand::f64())
+}
+
+/// Pauses between attempts: each is twice as long as the one before, with jitter.
+#[derive(Clone, Debug)]
+pub struct Backoff {
+    shortest: Duration,
+    longest: Duration,
+    next: Duration,
+}
+
+impl Backoff {
+    /// The first pause is about `shortest`, none is much over `longest`.
+    pub fn new(shortest: Duration, longest: Duration) -> Backoff {
+        Backoff { shortest, longest, next: shortest }
+    }
+
+    /// The next pause.
+    pub fn pause(&mut self) -> Duration {
+        let pause = self.next;
+        self.next = (pause * 2).min(self.longest).max(self.shortest);
+        jittered(pause)
+    }
+
+    /// An attempt was a success: the next pause is a short one.
+    pub fn reset(&mut self) {
+        self.next = self.shortest;
+    }
+}
+
+#[test]
+fn pauses_grow_to_the_longest_and_start_over() {
+    let [shortest, longest] = [20, 100].map(Duration::from_millis);
+    let mut backoff = Backoff::new(shortest, longest);
+    for expected in [20, 40, 80, 100, 100] {
+        let pause = backoff.pause();
+        let expected = Duration::from_millis(expected);
+        assert!(pause >= expected / 2 && pause <= expected * 3 / 2, "{pause:?} for {expected:?}");
+    }
+    backoff.reset();
+    assert!(backoff.pause() <= shortest * 3 / 2);
+}

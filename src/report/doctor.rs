@@ -1,0 +1,36 @@
+use clap::builder::styling::{AnsiColor, Style};
+use serde_json::json;
+
+use super::json::document;
+use crate::doctor::{Finding, Level};
+use crate::sanitize::sanitize;
+
+/// What `doctor` found, a line for each: `bad  redis://h:6379  eviction: …; change this`.
+pub fn findings(findings: &[Finding], colour: bool) -> String {
+    let level_width = findings.iter().map(|one| one.level.name().len()).max().unwrap_or(0);
+    let server_width = findings.iter().map(|one| one.server.chars().count()).max().unwrap_or(0);
+    let line = |one: &Finding| {
+        let style = if colour { style(one.level) } else { Style::new() };
+        let advice = one.advice.as_ref().map_or(String::new(), |advice| format!("; {advice}"));
+        let Finding { server, check, finding, .. } = one;
+        // A part of it came from the server.
+        let text = sanitize(&format!("{server:server_width$}  {check}: {finding}{advice}"));
+        let level = one.level.name();
+        format!("{style}{level:level_width$}{style:#}  {text}\n")
+    };
+    findings.iter().map(line).collect()
+}
+
+fn style(level: Level) -> Style {
+    match level {
+        Level::Ok => AnsiColor::Green.on_default(),
+        Level::Unknown => AnsiColor::Cyan.on_default(),
+        Level::Warning => AnsiColor::Yellow.on_default(),
+        Level::Bad => AnsiColor::Red.on_default().bold(),
+    }
+}
+
+/// The same as JSON. The fields are documented in redlock-doctor(1) and stable.
+pub fn findings_json(findings: &[Finding]) -> String {
+    document(&json!(findings))
+}

@@ -1,0 +1,142 @@
+use std::time::{Duration, UNIX_EPOCH};
+
+use clap::builder::styling::Style;
+use serde_json::{Value, json};
+
+use super::json::document;
+use super::phrases::{age, pids};
+use crate::lock::{DurationText, Holder, LockStatus, Metadata, Mode, Waiter};
+use crate::sanitize::sanitize;
+
+/// Locks as a table: a line for each holder and each waiter.
+pub fn table(locks: &[LockStatus], colour: bool) -> String {
+    let mut rows = vec![["KEY", "STATE", "HOST", "PID", "USER", "FOR", "LEFT", "LABEL"].map(str::to_owned)];
+    for lock in locks {
+        let key = &sanitize(lock.key.as_str());
+        if lock.holders.is_empty() && lock.waiters.is_empty() {
+            rows.push(row(key, "free", None, None, None));
+        }
+        for (place, holder) in lock.holders.iter().enumerate() {
+            let held = match lock.kind {
+                Mode::Exclusive => "held".to_owned(),
+                Mode::Shared => "shared".to_owned(),
+                Mode::Permits(permits) => format!("held {}/{permits}", place + 1),
+            };
+            let state = if holder.broken { "broken" } else { &held };
+            let left = Some(holder.left.map_or("for ever".to_owned(), |left| DurationText(left).to_string()));
+            rows.push(row(key, state, holder.metadata.as_ref(), holder.since, left));
+        }
+        for (place, waiter) in lock.waiters.iter().enumerate() {
+            rows.push(row(
+                key,
+                &match waiter.kind {
+                    Mode::Shared => format!("waiting {} to share", place + 1),
+                    _ => format!("waiting {}", place + 1),
+                },
+                Some(&waiter.metadata),
+                Some(waiter.metadata.since),
+                None,
+            ));
+        }
+    }
+    align(&rows, if colour { Style::new().bold() } else { Style::new() })
+}
+
+fn row(
+    key: &str,
+    state: &str,
+    who: Option<&Metadata>,
+    since: Option<u64>,
+    left: Option<String>,
+) -> [String; 8] {
+    let host = match (who, state) {
+        (Some(who), _) => who.host.clone(),
+        (None, "free") => String::new(),
+        (None, _) => "another program".to_owned(),
+    };
+    [
+        key.to_owned(),
+        state.to_owned(),
+        host,
+        who.map(pids).unwrap_or_default(),
+        who.map(|who| who.user.clone()).unwrap_or_default(),
+        since.map(|since| age(since).to_string()).unwrap_or_default(),
+        left.unwrap_or_default(),
+        who.map(|who| who.label.clone()).unwrap_or_default(),
+    ]
+}
+
+fn align(rows: &[[String; 8]], heading: Style) -> String {
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: [usize; 8] = std::array::from_fn(width);
+    let line = |row: &[String; 8]| {
+        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
+        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    };
+    let mut lines = rows.iter().map(line);
+    let first = lines.next().unwrap_or_default();
+    let mut text = format!("{heading}{first}{heading:#}\n");
+    lines.for_each(|line| text += &(line + "\n"));
+    text
+}
+
+/// Locks as JSON. The fields are documented in redlock-status(1) and stable.
+pub fn json(locks: &[LockStatus]) -> String {
+    let locks = locks.iter().map(|lock| {
+        json!({
+            "key": lock.key.as_str(),
+            "kind": kind(lock.kind),
+            "permits": permits(lock.kind),
+            "holders": lock.holders.iter().map(holder).collect::<Vec<_>>(),
+            "waiters": lock.waiters.iter().map(waiter).collect::<Vec<_>>(),
+        })
+    });
+    document(&Value::from_iter(locks))
+}
+
+fn waiter(waiter: &Waiter) -> Value {
+    let mut value = who(&waiter.metadata, Some(waiter.metadata.since));
+    value["kind"] = kind(waiter.kind).into();
+    value
+}
+
+fn kind(kind: Mode) -> &'static str {
+    match kind {
+        Mode::Exclusive => "exclusive",
+        Mode::Shared => "shared",
+        Mode::Permits(_) => "semaphore",
+    }
+}
+
+fn permits(kind: Mode) -> Option<u32> {
+    match kind {
+        Mode::Permits(permits) => Some(permits.get()),
+        _ => None,
+    }
+}
+
+fn holder(holding: &Holder) -> Value {
+    let mut value = match &holding.metadata {
+        Some(metadata) => who(metadata, holding.since),
+        None => json!({}),
+    };
+    value["foreign"] = holding.metadata.is_none().into();
+    value["broken"] = holding.broken.into();
+    value["fence"] = holding.fence.map(|fence| fence.0).into();
+    value["left_ms"] = holding.left.map(|left| left.as_millis() as u64).into();
+    value
+}
+
+fn who(metadata: &Metadata, since: Option<u64>) -> Value {
+    let since = since.and_then(|since| UNIX_EPOCH.checked_add(Duration::from_millis(since)));
+    // Beyond the year 9999 humantime has no text; that clock is wrong anyway.
+    let since = since.filter(|time| *time < UNIX_EPOCH + Duration::from_secs(253_402_300_800));
+    json!({
+        "host": metadata.host,
+        "pid": metadata.pid,
+        "while_pid": metadata.while_pid,
+        "user": metadata.user,
+        "label": metadata.label,
+        "since": since.map(|time| humantime::format_rfc3339_millis(time).to_string()),
+    })
+}

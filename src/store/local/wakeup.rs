@@ -1,0 +1,161 @@
+//! How waiters are woken, and how their death is seen: also across namespaces.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use libc::{ENOENT, ENXIO, O_NOFOLLOW, O_NONBLOCK};
+use nix::poll::{PollFd, PollFlags, poll};
+use nix::sys::stat::Mode;
+use nix::unistd::mkfifo;
+use uuid::Uuid;
+
+use super::liveness::Processes;
+use super::queue::QueueEntry;
+use crate::clock::Deadline;
+use crate::lock::{StoreError, Timeout};
+
+/// A FIFO beside the file on which a waiter is woken. Who may use the file can ring it, from whatever namespace,
+/// and nobody else. The kernel closes it when its waiter dies, which others see as well.
+pub struct WakeSocket {
+    fifo: File,
+    name: Uuid,
+    path: PathBuf,
+}
+
+/// Where the bell of this name hangs.
+pub fn bell_path(file: &Path, name: &Uuid) -> PathBuf {
+    let mut path = file.as_os_str().to_owned();
+    path.push(format!("-waiter-{}", name.simple()));
+    path.into()
+}
+
+impl WakeSocket {
+    /// A bell of a random name beside `file`, with its permissions.
+    ///
+    /// # Errors
+    ///
+    /// There can be no FIFO in this folder.
+    pub fn hang(file: &Path) -> io::Result<WakeSocket> {
+        let name = Uuid::new_v4();
+        let path = bell_path(file, &name);
+        mkfifo(&path, Mode::S_IRUSR | Mode::S_IWUSR)?;
+        let open = || {
+            let group = fs::metadata(file)?.permissions().mode() & 0o060;
+            if group != 0 {
+                fs::set_permissions(&path, fs::Permissions::from_mode(0o600 | group))?;
+            }
+            // For writing as well: so the last one who rang does not leave an end of file.
+            OpenOptions::new().read(true).write(true).custom_flags(O_NONBLOCK | O_NOFOLLOW).open(&path)
+        };
+        match open() {
+            Ok(fifo) => Ok(WakeSocket { fifo, name, path }),
+            Err(error) => {
+                let _ = fs::remove_file(&path);
+                Err(error)
+            }
+        }
+    }
+
+    /// By which others ring it: it is stored with the place in the queue.
+    pub fn name(&self) -> &Uuid {
+        &self.name
+    }
+
+    /// Whether others find it: not after the place was taken out of the queue.
+    pub fn hangs(&self) -> bool {
+        self.path.exists()
+    }
+
+    /// Waits until somebody rings, all processes of one of the holders are dead, the one ahead in line is gone, or
+    /// it is time to ask: `true`; `false` when the patience ends first.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Interrupted`] and no other.
+    pub fn wait(&self, watched: &Awaited, ask_at: Deadline, patience: &Timeout) -> Result<bool, StoreError> {
+        let mut processes: Vec<OwnedFd> = watched.holders.iter().flat_map(Processes::watch).collect();
+        loop {
+            // Freed by the death of the last of a holder's processes: redlock and its guard.
+            if watched.holders.iter().any(Processes::are_dead) {
+                return Ok(true);
+            }
+            let until = patience.until.min(ask_at);
+            let others = [patience.interrupt, watched.ahead.as_ref().map(AsFd::as_fd)];
+            let fds = [Some(self.fifo.as_fd())].into_iter().chain(others).flatten();
+            let fds = fds.chain(processes.iter().map(|fd| fd.as_fd()));
+            let mut polled: Vec<PollFd> = fds.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
+            let _ = poll(&mut polled, until.poll_timeout());
+            let mut ready = polled.iter().map(|fd| fd.any().unwrap_or(false));
+            if ready.next() == Some(true) {
+                while (&self.fifo).read(&mut [0; 64]).is_ok_and(|length| length > 0) {}
+                return Ok(true);
+            }
+            if patience.interrupt.is_some() && ready.next() == Some(true) {
+                return Err(StoreError::Interrupted);
+            }
+            // The end for writing fails when nobody reads any more.
+            if watched.ahead.is_some() && ready.next() == Some(true) {
+                return Ok(true);
+            }
+            let dead: Vec<bool> = ready.collect();
+            let mut dead = dead.into_iter();
+            processes.retain(|_| !dead.next().unwrap_or(false));
+            if ask_at.has_passed() {
+                return Ok(true);
+            }
+            if patience.until.has_passed() {
+                return Ok(false);
+            }
+        }
+    }
+}
+
+impl Drop for WakeSocket {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Those whose end may be news for who waits.
+#[derive(Default)]
+pub struct Awaited {
+    /// The processes of the holders while we are the first in line: their death frees the lock at once.
+    pub holders: Vec<Processes>,
+    /// The bell of the last one ahead of us.
+    pub ahead: Option<File>,
+}
+
+/// Opens a bell for ringing: `None` when its waiter is dead.
+///
+/// # Errors
+///
+/// Whether it is cannot be seen.
+pub fn reach(bell: &Path) -> io::Result<Option<File>> {
+    match OpenOptions::new().write(true).custom_flags(O_NONBLOCK | O_NOFOLLOW).open(bell) {
+        Ok(fifo) => Ok(Some(fifo)),
+        Err(error) if matches!(error.raw_os_error(), Some(ENXIO | ENOENT)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Takes down the bell of one who is served or dead.
+pub fn take_down(bell: &Path) {
+    let _ = fs::remove_file(bell);
+}
+
+/// Wakes waiters: the lock is theirs now, or they are the first in line.
+pub fn ring(file: &Path, places: Vec<QueueEntry>) {
+    for place in places {
+        let bell = bell_path(file, &place.bell);
+        if let Ok(Some(mut fifo)) = reach(&bell) {
+            // A full one has been rung.
+            let _ = fifo.write(b".");
+        }
+        if place.is_served {
+            take_down(&bell);
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! Whether a server keeps the locks that it has.
+
+use std::time::Duration;
+
+use super::info::Facts;
+use crate::doctor::{Findings, Requirements};
+use crate::lock::DurationText;
+
+/// A server that is this full will soon refuse locks, or evict them.
+const NEARLY_FULL: u64 = 90;
+
+/// Every policy but noeviction takes away locks, which are keys with a TTL like those of a cache; tried with Redis
+/// 7.0: allkeys-lru, volatile-lru and volatile-ttl all did.
+pub fn eviction(facts: &Facts, report: &mut Findings) {
+    let policy = facts.info("maxmemory_policy").or(facts.setting("maxmemory-policy"));
+    let maximum = facts.info("maxmemory").or(facts.setting("maxmemory"));
+    let maximum = maximum.and_then(|bytes| bytes.parse::<u64>().ok());
+    let change = "set maxmemory-policy noeviction, or give locks a server of their own";
+    match (policy, maximum) {
+        (None, _) => {
+            let finding = format!("could not see maxmemory-policy: {}", facts.why_not());
+            report.unknown("eviction", finding, "make sure that it is noeviction");
+        }
+        (Some("noeviction"), Some(maximum @ 1..)) => {
+            let used = facts.info_number("used_memory").unwrap_or(0);
+            if used.saturating_mul(100) / maximum >= NEARLY_FULL {
+                let finding =
+                    format!("{used} of maxmemory {maximum} bytes are in use: soon it will refuse locks");
+                report.warning("eviction", finding, "raise maxmemory or free some");
+            } else {
+                report.ok("eviction", "maxmemory-policy is noeviction");
+            }
+        }
+        (Some("noeviction"), _) => report.ok("eviction", "maxmemory-policy is noeviction"),
+        (Some(policy), Some(0)) => {
+            let finding = format!("maxmemory-policy is {policy}: it would evict locks if maxmemory were set");
+            report.warning("eviction", finding, change);
+        }
+        (Some(policy), maximum) => {
+            let maximum = maximum.map_or("a maxmemory that could not be seen".to_owned(), |bytes| {
+                format!("maxmemory {bytes}")
+            });
+            let finding = format!(
+                "maxmemory-policy is {policy} with {maximum}: when memory is short, it evicts locks that are held"
+            );
+            report.bad("eviction", finding, change);
+        }
+    }
+}
+
+/// What the server knows after a restart.
+pub fn restart(facts: &Facts, terms: &Requirements, is_in_quorum: bool, report: &mut Findings) {
+    let has_log = facts.info("aof_enabled").map(|enabled| enabled == "1");
+    let has_log = has_log.or(facts.setting("appendonly").map(|enabled| enabled == "yes"));
+    let Some(has_log) = has_log else {
+        let finding = format!("could not see whether locks survive a restart: {}", facts.why_not());
+        return report.unknown("persistence", finding, "make sure that appendonly is on");
+    };
+    if has_log {
+        log(facts, is_in_quorum, report);
+    } else if is_in_quorum {
+        nothing_kept_in_quorum(facts, terms, report);
+    } else {
+        let advice = "set appendonly yes; until then holders notice it at their next renewal and take the lock \
+                      again where nobody else did, and waiters let the old lease end";
+        let too = match facts.info_number("connected_slaves") {
+            None | Some(0) => "",
+            // They follow the master into the state in which it came up.
+            Some(_) => ", on its replicas as well",
+        };
+        let finding = format!("{}: a restart frees locks that are held{too}", kept(facts));
+        report.warning("persistence", finding, advice);
+    }
+}
+
+/// What is written to the disk without the append-only file.
+fn kept(facts: &Facts) -> &'static str {
+    match facts.setting("save") {
+        Some("") => "neither appendonly nor snapshots (save)",
+        _ => "appendonly is off, and snapshots (save) know nothing of the last minutes",
+    }
+}
+
+fn log(facts: &Facts, is_in_quorum: bool, report: &mut Findings) {
+    let sync = facts.setting("appendfsync");
+    match sync {
+        Some("always") => report.ok("persistence", "appendonly with appendfsync always"),
+        Some(sync) if is_in_quorum => {
+            let finding = format!(
+                "appendonly with appendfsync {sync}: after a power cut the server does not know the last locks, \
+                 and its vote goes to a second holder"
+            );
+            let advice =
+                "set appendfsync always, or restart it after a power cut no sooner than the longest TTL";
+            report.warning("persistence", finding, advice);
+        }
+        Some(sync) => {
+            let loss = match sync {
+                "everysec" => "a power cut loses the last second of locks",
+                _ => "a power cut loses the locks that the kernel had not written",
+            };
+            report.ok("persistence", format!("appendonly with appendfsync {sync}: {loss}"));
+        }
+        None if is_in_quorum => {
+            let finding = format!("appendonly is on; could not see appendfsync: {}", facts.why_not());
+            report.unknown("persistence", finding, "make sure that it is always");
+        }
+        None => report.ok("persistence", "appendonly is on"),
+    }
+}
+
+/// One member that restarts empty at once breaks mutual exclusion; restarted after the longest TTL it does not. See
+/// "Performance, crash recovery and fsync" in the description of the Redlock algorithm.
+fn nothing_kept_in_quorum(facts: &Facts, terms: &Requirements, report: &mut Findings) {
+    let ttl = terms.ttl;
+    let finding = format!("{}: after a restart its vote goes to a second holder", kept(facts));
+    let advice = format!(
+        "set appendonly yes and appendfsync always, or see to it that it stays down for longer than the longest TTL \
+         ({ttl} here) before it starts again, and then this may be ignored"
+    );
+    report.bad("persistence", finding, advice);
+    match facts.info_number("uptime_in_seconds").map(Duration::from_secs) {
+        Some(uptime) if uptime < ttl.duration() => {
+            let finding = format!(
+                "it started {} ago, less than a TTL of {ttl}: locks that others hold may be unknown to it",
+                DurationText(uptime)
+            );
+            report.bad("uptime", finding, format!("take no locks until it has been up for {ttl}"));
+        }
+        Some(uptime) => report.ok("uptime", format!("it started {} ago", DurationText(uptime))),
+        None => {
+            let finding = format!("could not see when it started: {}", facts.why_not());
+            report.unknown("uptime", finding, format!("make sure that it was not within the last {ttl}"));
+        }
+    }
+}
+
+/// A replica that has not acknowledged anything for this many seconds is no safeguard; they do it every second.
+const LAGGING: u64 = 10;
+
+/// The replicas of a member of a quorum, which is to be independent of the others.
+pub fn replicas_in_quorum(facts: &Facts, report: &mut Findings) {
+    match facts.info_number("connected_slaves") {
+        None => {}
+        Some(0) => report.ok("replicas", "none"),
+        Some(connected) => {
+            let advice = "see to it that none of them takes its place: it may lack the last locks, and its vote \
+                          would go to a second holder";
+            report.note("replicas", format!("{connected}, for which nobody can wait in a quorum"), advice);
+        }
+    }
+}
+
+/// The replicas, to which `--replicas` refers.
+pub fn replicas(facts: &Facts, terms: &Requirements, report: &mut Findings) {
+    let wanted = u64::from(terms.replicas);
+    let Some(connected) = facts.info_number("connected_slaves") else {
+        let finding = format!("could not see the replicas: {}", facts.why_not());
+        let advice = format!("make sure that --replicas {wanted} are there");
+        if wanted > 0 {
+            report.unknown("replicas", finding, advice);
+        }
+        return;
+    };
+    let all = (0..connected).filter_map(|number| facts.info(&format!("slave{number}")));
+    let late: Vec<String> = all.filter_map(lagging).collect();
+    let good = connected.saturating_sub(late.len() as u64);
+    if good < wanted {
+        let finding =
+            format!("--replicas {wanted}, and {good} are there and follow: no lock will be granted");
+        report.bad("replicas", finding, "start them, or ask for fewer");
+    } else if !late.is_empty() {
+        let finding = format!("{}: after a failover to it, locks are gone", late.join(", "));
+        report.warning("replicas", finding, "see why it does not follow");
+    } else if connected > 0 && wanted == 0 {
+        let advice = format!(
+            "if one of them may become the master, --replicas {} makes sure that it has the lock, too",
+            1.max(connected / 2)
+        );
+        report.note("replicas", format!("{connected}, which get to know of a lock a moment later"), advice);
+    } else {
+        let count = if connected == 0 { "none".to_owned() } else { connected.to_string() };
+        report.ok("replicas", count);
+    }
+}
+
+/// What is wrong with a replica, from `ip=…,port=…,state=online,offset=…,lag=0`.
+fn lagging(line: &str) -> Option<String> {
+    let field = |name: &str| {
+        line.split(',')
+            .filter_map(|field| field.split_once('='))
+            .find(|(found, _)| *found == name)
+            .map(|(_, value)| value)
+    };
+    let name = format!("{}:{}", field("ip").unwrap_or("?"), field("port").unwrap_or("?"));
+    let lag = field("lag").and_then(|lag| lag.parse::<u64>().ok()).unwrap_or(0);
+    match field("state") {
+        Some("online") | None if lag < LAGGING => None,
+        Some("online") | None => Some(format!("the replica {name} is {lag} s behind")),
+        Some(state) => Some(format!("the replica {name} is not ready ({state})")),
+    }
+}

@@ -1,0 +1,64 @@
+use std::collections::HashMap;
+
+use redis::Value;
+
+use super::probe::Asking;
+use crate::store::redis::net::failure::RequestError;
+use crate::store::redis::refusal::in_short;
+use crate::store::redis::script::{items, text};
+
+/// What a server says about itself, as far as it is permitted to: services that run Redis for others often forbid
+/// CONFIG, and an ACL may forbid INFO.
+pub struct Facts {
+    info: HashMap<String, String>,
+    settings: HashMap<String, String>,
+}
+
+/// One at a time: several in one CONFIG GET are possible from Redis 7 on.
+const SETTINGS: [&str; 5] = ["maxmemory", "maxmemory-policy", "appendonly", "appendfsync", "save"];
+
+impl Facts {
+    /// What the server does not tell this user is left out; only one that gives no reply is an error.
+    pub fn ask(asking: &mut Asking) -> Result<Facts, RequestError> {
+        let reply = asking.ask(&redis::cmd("INFO"))?;
+        let lines = text(Some(&reply));
+        let fields = lines.lines().filter_map(|line| line.split_once(':'));
+        let info = fields.map(|(name, value)| (name.to_owned(), in_short(value.trim()).to_owned())).collect();
+        let mut settings = HashMap::new();
+        for name in SETTINGS {
+            let reply = asking.ask(redis::cmd("CONFIG").arg("GET").arg(name))?;
+            if matches!(reply, Value::ServerError(_)) {
+                break;
+            }
+            if let [name, value] = &items(reply)[..] {
+                settings.insert(text(Some(name)), in_short(&text(Some(value))).to_owned());
+            }
+        }
+        Ok(Facts { info, settings })
+    }
+
+    /// A field of INFO.
+    pub fn info(&self, field: &str) -> Option<&str> {
+        self.info.get(field).map(String::as_str)
+    }
+
+    /// The same, where it is a whole number; `None` for anything else.
+    pub fn info_number(&self, field: &str) -> Option<u64> {
+        self.info(field)?.parse().ok()
+    }
+
+    /// A setting, of CONFIG GET.
+    pub fn setting(&self, name: &str) -> Option<&str> {
+        self.settings.get(name).map(String::as_str)
+    }
+
+    /// Why something is not known.
+    pub fn why_not(&self) -> &'static str {
+        match (self.info.is_empty(), self.settings.is_empty()) {
+            (true, true) => "the server does not answer INFO and CONFIG GET to this user",
+            (true, false) => "the server does not answer INFO to this user",
+            (false, true) => "the server does not answer CONFIG GET to this user",
+            (false, false) => "the server does not say it",
+        }
+    }
+}

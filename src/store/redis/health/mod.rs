@@ -1,0 +1,60 @@
+//! Whether Redis servers are fit to hold locks.
+
+mod durability;
+mod info;
+mod latency;
+mod permissions;
+mod probe;
+mod quorum;
+mod server;
+mod topology;
+mod trial;
+
+use std::thread;
+
+use self::server::{Examined, Server};
+use super::Address;
+use super::url::Servers;
+use crate::doctor::{Finding, Findings, Requirements};
+
+/// Examines one address, or the members of a quorum. A server that cannot be reached is a finding.
+pub fn examine(addresses: Vec<Address>, terms: &Requirements) -> Vec<Finding> {
+    let is_quorum = addresses.len() > 1;
+    let mut findings = Vec::new();
+    let mut servers = Vec::new();
+    for address in addresses {
+        let mut report = Findings::about(address.to_string());
+        servers.extend(match &address.servers {
+            Servers::One(_) => vec![Server::at(address, is_quorum)],
+            Servers::Sentinel { sentinels, master } => {
+                topology::master(&address, sentinels, master, terms, &mut report)
+            }
+            Servers::Cluster(seeds) => topology::masters(&address, seeds, terms, &mut report),
+        });
+        findings.extend(report.findings);
+    }
+    let examined = at_once(&servers, terms);
+    findings.extend(examined.iter().flat_map(|one| one.report.findings.iter().cloned()));
+    if is_quorum {
+        findings.extend(quorum::compare(&examined));
+    }
+    findings
+}
+
+/// One that does not answer is not to keep the others waiting.
+fn at_once(servers: &[Server], terms: &Requirements) -> Vec<Examined> {
+    thread::scope(|scope| {
+        let threads: Vec<_> = servers
+            .iter()
+            .map(|server| {
+                let examination = move || server.examine(terms);
+                thread::Builder::new().name("doctor".to_owned()).spawn_scoped(scope, examination)
+            })
+            .collect();
+        let results = threads.into_iter().zip(servers).map(|(thread, server)| {
+            // Without another thread, here.
+            thread.ok().and_then(|thread| thread.join().ok()).unwrap_or_else(|| server.examine(terms))
+        });
+        results.collect()
+    })
+}

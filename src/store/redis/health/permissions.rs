@@ -1,0 +1,146 @@
+//! Whether the user may do all that redlock does.
+
+use redis::{Cmd, ServerError, Value};
+
+use super::probe::Asking;
+use super::server::Server;
+use crate::doctor::{Findings, Requirements};
+use crate::lock::Key;
+use crate::store::redis::keys::KeyNames;
+use crate::store::redis::net::failure::RequestError;
+use crate::store::redis::refusal::{Refusal, explain, refusal};
+
+/// What was refused, in the order in which it was met.
+#[derive(Default)]
+struct Refused {
+    /// ACL rules that are missing.
+    rules: Vec<String>,
+    /// Commands that the server does not know, or knows by another name.
+    unknown: Vec<String>,
+    /// The first refusal that is about something else.
+    other: Option<String>,
+}
+
+/// Tries every command by itself: of one that is refused inside a script, Redis does not say the name. Whether locks
+/// can be tried is the answer.
+pub fn try_all(
+    server: &Server,
+    asking: &mut Asking,
+    terms: &Requirements,
+    report: &mut Findings,
+) -> Result<bool, RequestError> {
+    let key = server.scratch_key();
+    let mut refused = Refused::default();
+    for (name, command) in commands(&KeyNames::of(&key), terms) {
+        if let Value::ServerError(error) = asking.ask(&command)? {
+            refused.note(name, &error);
+        }
+    }
+    server.sweep(asking, &key)?;
+    // The connection is of no other use afterwards.
+    let mut listener = server.open(terms).map_err(|error| RequestError::Broken(error.to_string()))?;
+    let channel = KeyNames::of(&key).channel;
+    if let Value::ServerError(error) = listener.ask(redis::cmd("SUBSCRIBE").arg(channel))? {
+        refused.note("subscribe", &error);
+    }
+    let stranger = KeyNames::of(&Key::scratch()).state.replace("redlock-doctor-", "");
+    let sees_all = !matches!(asking.ask(redis::cmd("HGET").arg(stranger).arg("a"))?, Value::ServerError(_));
+    Ok(refused.tell(server, sees_all, report))
+}
+
+/// For a user who has the locks of everybody; `redlock(1)` has all of the rules.
+const APART: &str = "where teams share the server, give each its own user; for the keys deploy:* with \
+    resetkeys ~deploy:* ~redlock:{deploy:* resetchannels &redlock:{deploy:*, see PERMISSIONS in redlock(1)";
+
+fn commands(names: &KeyNames, terms: &Requirements) -> Vec<(&'static str, Cmd)> {
+    let KeyNames { lock, state, queue, holders, claimed, channel, .. } = names;
+    let on =
+        |name: &'static str, key: &String, rest: &[&str]| (name, redis::cmd(name).arg(key).arg(rest).take());
+    let mut commands = vec![
+        ("evalsha", redis::cmd("EVALSHA").arg("0".repeat(40)).arg(0).take()),
+        ("eval", redis::cmd("EVAL").arg("return 1").arg(0).take()),
+        ("time", redis::cmd("TIME")),
+        on("set", lock, &["doctor", "PX", "10000"]),
+        on("get", lock, &[]),
+        on("pexpire", lock, &["10000"]),
+        on("pttl", lock, &[]),
+        on("type", lock, &[]),
+        on("hset", state, &["a", "1"]),
+        on("pexpire", state, &["10000"]),
+        on("hsetnx", state, &["a", "1"]),
+        on("hget", state, &["a"]),
+        on("hmget", state, &["a", "b"]),
+        on("hgetall", holders, &[]),
+        on("hdel", state, &["a"]),
+        on("zadd", queue, &["NX", "1", "a"]),
+        on("zrange", queue, &["0", "0"]),
+        on("zrank", queue, &["a"]),
+        on("zcard", queue, &[]),
+        on("zrem", queue, &["b"]),
+        on("lpush", claimed, &["1"]),
+        on("blpop", claimed, &["0.01"]),
+        on("publish", channel, &["ask"]),
+        on("del", lock, &[]),
+        ("scan", redis::cmd("SCAN").arg(0).arg("MATCH").arg(lock).arg("COUNT").arg(1).take()),
+    ];
+    if terms.replicas > 0 {
+        commands.push(("wait", redis::cmd("WAIT").arg(0).arg(1).take()));
+    }
+    commands
+}
+
+impl Refused {
+    fn note(&mut self, command: &str, error: &ServerError) {
+        let details = error.details().unwrap_or_default();
+        let known = match refusal(error) {
+            Refusal::NoScript => return,
+            Refusal::Denied => {
+                // Redis 6.2 and 7.0 say "one of the keys", later ones "a key"; all of them "run the 'get' command".
+                let rule = if details.contains("run the") {
+                    format!("+{command}")
+                } else if details.contains("channel") {
+                    "&redlock:{redlock-doctor-*".to_owned()
+                } else if details.contains("key") {
+                    "~redlock:{redlock-doctor-*".to_owned()
+                } else {
+                    format!("+{command}")
+                };
+                (&mut self.rules, rule)
+            }
+            _ if details.starts_with("unknown command") => (&mut self.unknown, command.to_uppercase()),
+            _ => {
+                self.other.get_or_insert_with(|| format!("{}: {}", command.to_uppercase(), explain(error)));
+                return;
+            }
+        };
+        let (list, item) = known;
+        if !list.contains(&item) {
+            list.push(item);
+        }
+    }
+
+    fn tell(self, server: &Server, sees_all: bool, report: &mut Findings) -> bool {
+        let is_fine = self.rules.is_empty() && self.unknown.is_empty() && self.other.is_none();
+        if !self.rules.is_empty() {
+            let rules = self.rules.join(" ");
+            let user = server.address.access.user.as_deref().unwrap_or("default");
+            let finding = format!("the user '{user}' lacks {rules}: locks fail when they come to that");
+            report.bad("permissions", finding, format!("ACL SETUSER {user} {rules}"));
+        }
+        if !self.unknown.is_empty() {
+            let finding =
+                format!("the server does not know {}, which redlock needs", self.unknown.join(", "));
+            report.bad("permissions", finding, "undo rename-command, or use Redis 6.2 or later, or Valkey");
+        }
+        if let Some(other) = self.other {
+            report.bad("locking", format!("it refuses what a lock needs: {other}"), "see to that first");
+        }
+        if is_fine && sees_all {
+            let finding = "all commands that redlock uses are permitted, on the locks of everybody";
+            report.note("permissions", finding, APART);
+        } else if is_fine {
+            report.ok("permissions", "all commands that redlock uses are permitted");
+        }
+        is_fine
+    }
+}

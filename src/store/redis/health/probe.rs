@@ -1,0 +1,65 @@
+use std::time::Duration;
+
+use redis::{Cmd, Value};
+
+use crate::doctor::Findings;
+use crate::lock::{StoreError, Timeout};
+use crate::store::redis::login::Login;
+use crate::store::redis::net::connection::{Connection, LONGEST_LIST};
+use crate::store::redis::net::endpoint::Endpoint;
+use crate::store::redis::net::failure::RequestError;
+
+/// A connection on which anything may be asked, each time for as long as an exchange may take.
+pub struct Asking {
+    connection: Connection,
+    attempt: Duration,
+}
+
+impl Asking {
+    /// Connects and logs in.
+    pub fn open(
+        access: &Login,
+        endpoint: &Endpoint,
+        name: &str,
+        attempt: Duration,
+    ) -> Result<Asking, StoreError> {
+        let mut connection = access.connect(endpoint, name, &Timeout::of(attempt))?;
+        connection.longest = LONGEST_LIST;
+        Ok(Asking { connection, attempt })
+    }
+
+    /// Warns of a server on another host without TLS.
+    pub fn judge_encryption(&self, report: &mut Findings) {
+        if self.connection.is_in_plain() {
+            let finding = "it is on another host, and nothing is encrypted: whoever is on the way reads \
+                           passwords and owner tokens, and can answer in its place";
+            let advice = "let it speak TLS and name it with rediss://, or use a tunnel";
+            report.warning("encryption", finding, advice);
+        }
+    }
+
+    /// The reply, which may be an error.
+    pub fn ask(&mut self, command: &Cmd) -> Result<Value, RequestError> {
+        self.connection.query(command, &Timeout::of(self.attempt))
+    }
+}
+
+/// Says why a server was of no use.
+pub fn unreachable(report: &mut Findings, error: &StoreError) {
+    match error {
+        StoreError::Denied { why, .. } => report.bad("login", why, LOGIN_ADVICE),
+        StoreError::Unreachable { why, .. } | StoreError::Unusable { why, .. } => {
+            let advice = "see whether it runs, and check the address, firewalls and --connect-timeout";
+            report.bad("reachable", format!("it cannot be reached: {why}"), advice);
+        }
+        other => report.bad("reachable", other.to_string(), "check the server"),
+    }
+}
+
+/// For whoever is not let in.
+pub const LOGIN_ADVICE: &str = "check --user and --password-file, and the user on the server (ACL LIST)";
+
+/// Whether a reply says that nothing is permitted before a login.
+pub fn wants_login(reply: &Value) -> bool {
+    matches!(reply, Value::ServerError(error) if error.code() == "NOAUTH")
+}

@@ -1,0 +1,163 @@
+use std::ops::RangeInclusive;
+
+use redis::Value;
+
+use super::info::Facts;
+use super::latency::Clock;
+use super::probe::{Asking, unreachable};
+use super::{durability, latency, permissions, trial};
+use crate::doctor::{Findings, Requirements};
+use crate::lock::{Key, StoreError};
+use crate::store::redis::keys::{KeyNames, slot};
+use crate::store::redis::net::failure::RequestError;
+use crate::store::redis::url::{Address, Servers};
+
+/// A server that has locks, or would have.
+pub struct Server {
+    /// Of one server.
+    pub address: Address,
+    pub is_in_quorum: bool,
+    /// Of a cluster: the slots whose keys it has.
+    pub slots: Option<Vec<RangeInclusive<u16>>>,
+}
+
+/// What is known of a server afterwards.
+pub struct Examined {
+    pub report: Findings,
+    pub clock: Option<Clock>,
+    /// Of the running server: two that have the same one are the same.
+    pub run_id: Option<String>,
+    pub is_reached: bool,
+}
+
+/// The oldest that has all that the scripts need.
+const OLDEST: (u32, u32) = (6, 2);
+
+impl Server {
+    /// One that is not in a cluster, or whose slots are not known.
+    pub fn at(address: Address, is_in_quorum: bool) -> Server {
+        Server { address, is_in_quorum, slots: None }
+    }
+
+    /// Looks at everything and tries everything; what goes wrong is a finding, never an error.
+    pub fn examine(&self, terms: &Requirements) -> Examined {
+        let report = Findings::about(self.address.to_string());
+        let mut examined = Examined { report, clock: None, run_id: None, is_reached: false };
+        if let Some(mut asking) = self.reach(terms, &mut examined.report)
+            && let Err(failure) = self.look(&mut asking, terms, &mut examined)
+        {
+            examined.is_reached = false;
+            unreachable(&mut examined.report, &failure.of(""));
+        }
+        examined
+    }
+
+    /// A new connection, for what leaves it fit for nothing else.
+    pub fn open(&self, terms: &Requirements) -> Result<Asking, StoreError> {
+        let Servers::One(endpoint) = &self.address.servers else {
+            // Who has the locks there was found out before.
+            return Err(RequestError::Broken("it is not one server".to_owned()).of(""));
+        };
+        Asking::open(&self.address.access, endpoint, &self.address.to_string(), terms.attempt)
+    }
+
+    fn reach(&self, terms: &Requirements, report: &mut Findings) -> Option<Asking> {
+        self.open(terms).map_err(|error| unreachable(report, &error)).ok()
+    }
+
+    fn look(
+        &self,
+        asking: &mut Asking,
+        terms: &Requirements,
+        examined: &mut Examined,
+    ) -> Result<(), RequestError> {
+        let report = &mut examined.report;
+        let Some(round_trip) = latency::round_trip(asking, report)? else { return Ok(()) };
+        examined.is_reached = true;
+        asking.judge_encryption(report);
+        let facts = Facts::ask(asking)?;
+        version(&facts, report);
+        let is_master = role(&facts, report);
+        if is_master && permissions::try_all(self, asking, terms, report)? {
+            trial::live(self, asking, terms, report)?;
+        }
+        durability::eviction(&facts, report);
+        durability::restart(&facts, terms, self.is_in_quorum, report);
+        if is_master && self.is_in_quorum {
+            durability::replicas_in_quorum(&facts, report);
+        } else if is_master {
+            durability::replicas(&facts, terms, report);
+        }
+        examined.clock = latency::clock(asking, report)?;
+        terms.judge_ttl(round_trip, report);
+        examined.run_id = facts.info("run_id").map(str::to_owned);
+        Ok(())
+    }
+
+    /// A key to try things with, in a slot of this server.
+    pub fn scratch_key(&self) -> Key {
+        let Some(slots) = &self.slots else { return Key::scratch() };
+        let is_here = |key: &Key| {
+            let slot = slot(key);
+            slots.iter().any(|range| range.contains(&slot))
+        };
+        // A server with one slot of 16384 is met in the end.
+        (0..1_000_000).map(|_| Key::scratch()).find(is_here).unwrap_or_else(Key::scratch)
+    }
+
+    /// Removes all that is kept for a key.
+    pub fn sweep(&self, asking: &mut Asking, key: &Key) -> Result<(), RequestError> {
+        let names = KeyNames::of(key).into_all();
+        if let Value::ServerError(_) = asking.ask(redis::cmd("DEL").arg(&names))? {
+            for name in &names {
+                if let Value::ServerError(_) = asking.ask(redis::cmd("PEXPIRE").arg(name).arg(1))? {
+                    // SET takes the place of a value of any type.
+                    asking.ask(redis::cmd("SET").arg(name).arg("").arg("PX").arg(1))?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn version(facts: &Facts, report: &mut Findings) {
+    let valkey = facts.info("valkey_version").map(|version| format!("Valkey {version}"));
+    let Some(version) = facts.info("redis_version") else {
+        let advice = "make sure that it is Redis 6.2 or later, or Valkey";
+        return report.unknown("version", format!("could not see the version: {}", facts.why_not()), advice);
+    };
+    let mut numbers = version.split('.').map(|number| number.parse::<u32>().unwrap_or(0));
+    let found = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    let name = valkey.unwrap_or_else(|| format!("Redis {version}"));
+    if found < OLDEST {
+        report.bad(
+            "version",
+            format!("{name} lacks commands that redlock needs"),
+            "use Redis 6.2 or later, or Valkey",
+        );
+    } else {
+        report.ok("version", name);
+    }
+}
+
+/// Whether it is a master, as far as can be seen.
+fn role(facts: &Facts, report: &mut Findings) -> bool {
+    match facts.info("role") {
+        Some("master") => report.ok("role", "a master"),
+        Some("slave") => {
+            let master = format!(
+                "{}:{}",
+                facts.info("master_host").unwrap_or("its master"),
+                facts.info("master_port").unwrap_or("?")
+            );
+            let finding = "it is a replica, which takes no locks, and what it is told it forgets for what its master says";
+            report.bad("role", finding, format!("name its master, {master}, instead"));
+            return false;
+        }
+        _ => {
+            let finding = format!("could not see whether it is a master: {}", facts.why_not());
+            report.unknown("role", finding, "make sure that it is not a replica");
+        }
+    }
+    true
+}

@@ -1,0 +1,191 @@
+//! Who has the locks behind Sentinel, or in a cluster. This is the one place where `doctor` finds that out.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::RangeInclusive;
+
+use redis::Value;
+
+use super::probe::{Asking, LOGIN_ADVICE, unreachable, wants_login};
+use super::server::Server;
+use crate::doctor::{Findings, Requirements};
+
+use crate::store::redis::login::Login;
+use crate::store::redis::net::endpoint::{Endpoint, LONGEST_HOST};
+use crate::store::redis::refusal::in_short;
+use crate::store::redis::script::{items, text};
+use crate::store::redis::topology::cluster::Cluster;
+use crate::store::redis::url::{Address, Servers};
+
+/// The least number of Sentinels that can lose one and still have a majority.
+const ENOUGH: u64 = 3;
+
+/// Masters decide by majority which replica takes the place of one that is lost.
+const ENOUGH_MASTERS: usize = 3;
+
+/// Examines the Sentinels, and names the master that they know.
+pub fn master(
+    address: &Address,
+    sentinels: &[Endpoint],
+    master: &str,
+    terms: &Requirements,
+    report: &mut Findings,
+) -> Vec<Server> {
+    let access = address.access.of_sentinels();
+    let mut masters: Vec<(Endpoint, &Endpoint)> = Vec::new();
+    for sentinel in sentinels {
+        let mut own = Findings::about(format!("sentinel {sentinel}"));
+        if let Some(found) = ask_sentinel(&access, sentinel, master, terms, &mut own) {
+            masters.push((found, sentinel));
+        }
+        report.findings.append(&mut own.findings);
+    }
+    let Some((first, one)) = masters.first() else { return Vec::new() };
+    if let Some((second, other)) = masters.iter().find(|(found, _)| found != first) {
+        let finding =
+            format!("{one} says that the master is {first}, {other} says {second}: there may be two masters");
+        report.bad(
+            "master",
+            finding,
+            "wait until a failover is over; see that the Sentinels reach one another",
+        );
+    }
+    let known = Address { servers: Servers::One(first.clone()), access: address.access.clone() };
+    vec![Server::at(known, false)]
+}
+
+/// What one Sentinel knows of the master.
+fn ask_sentinel(
+    access: &Login,
+    sentinel: &Endpoint,
+    master: &str,
+    terms: &Requirements,
+    report: &mut Findings,
+) -> Option<Endpoint> {
+    let asked = Asking::open(access, sentinel, &report.server, terms.attempt).and_then(|mut asking| {
+        let reply = asking.ask(redis::cmd("SENTINEL").arg("MASTER").arg(master));
+        reply.map_err(|failure| failure.of(&report.server))
+    });
+    let reply = asked.map_err(|error| unreachable(report, &error)).ok()?;
+    if wants_login(&reply) {
+        let advice = "name the file with its password: --sentinel-password-file";
+        report.bad("login", "this Sentinel wants a password", advice);
+        return None;
+    }
+    if let Value::ServerError(error) = &reply {
+        let why = in_short(error.details().unwrap_or_default());
+        let advice = format!("check the name, and that this is a Sentinel (SENTINEL MASTER {master})");
+        report.bad("master", format!("it does not know the master '{master}': {why}"), advice);
+        return None;
+    }
+    let fields: Vec<String> = items(reply).iter().map(|item| text(Some(item))).collect();
+    let fields: HashMap<&str, &str> =
+        fields.chunks_exact(2).map(|pair| (pair[0].as_str(), pair[1].as_str())).collect();
+    let count = |name| fields.get(name).and_then(|value: &&str| value.parse::<u64>().ok()).unwrap_or(0);
+    let port = fields.get("port").and_then(|port| port.parse().ok()).filter(|port| *port > 0);
+    let host = fields.get("ip").filter(|host| host.len() <= LONGEST_HOST);
+    let (Some(host), Some(port)) = (host, port) else {
+        let advice = format!("make sure that this is a Sentinel (SENTINEL MASTER {master})");
+        report.bad("master", "its answer makes no sense", advice);
+        return None;
+    };
+    let master = Endpoint::Tcp { host: (*host).to_owned(), port };
+    if fields.get("flags").is_some_and(|flags| flags.contains("_down")) {
+        report.bad("master", format!("the master {master} is down, says this Sentinel"), "see to the master");
+    } else if count("num-slaves") == 0 {
+        let finding =
+            format!("the master is {master}, which has no replica: when it is lost, nothing takes over");
+        report.warning("master", finding, "start replicas of it");
+    } else {
+        report.ok("master", format!("the master is {master}"));
+    }
+    let (all, quorum) = (count("num-other-sentinels") + 1, count("quorum"));
+    if quorum > all || all == 1 {
+        let finding =
+            format!("it knows of {all} Sentinels in all, and the quorum is {quorum}: no failover can happen");
+        report.bad("sentinels", finding, "run three Sentinels or more, with a quorum of the majority");
+    } else if all < ENOUGH {
+        let finding = format!("it knows of {all} Sentinels in all: when one is lost, no failover can happen");
+        report.warning("sentinels", finding, "run three Sentinels or more");
+    } else {
+        report.ok("sentinels", format!("{all} Sentinels in all, with a quorum of {quorum}"));
+    }
+    Some(master)
+}
+
+/// Examines the servers of a cluster that were named, and names its masters with their slots.
+pub fn masters(
+    address: &Address,
+    seeds: &[Endpoint],
+    terms: &Requirements,
+    report: &mut Findings,
+) -> Vec<Server> {
+    let mut known = Vec::new();
+    for seed in seeds {
+        let one = Address { servers: Servers::One(seed.clone()), access: address.access.clone() };
+        let mut own = Findings::about(one.to_string());
+        let found = ask_seed(&one, seed, terms, &mut own).unwrap_or_default();
+        report.findings.append(&mut own.findings);
+        if known.is_empty() {
+            known = found;
+        }
+    }
+    let covered: usize = known.iter().flat_map(|(_, slots)| slots).map(|range| range.len()).sum();
+    if !known.is_empty() && covered < 16384 {
+        let finding =
+            format!("{} of 16384 slots have no server: their locks cannot be taken", 16384 - covered);
+        report.bad("slots", finding, "see CLUSTER INFO, and repair it with redis-cli --cluster fix");
+    }
+    let server = |(endpoint, slots)| {
+        let address = Address { servers: Servers::One(endpoint), access: address.access.clone() };
+        Server { slots: Some(slots), ..Server::at(address, false) }
+    };
+    known.into_iter().map(server).collect()
+}
+
+type SlotRanges = Vec<RangeInclusive<u16>>;
+
+/// The masters that one server of a cluster knows.
+fn ask_seed(
+    address: &Address,
+    seed: &Endpoint,
+    terms: &Requirements,
+    report: &mut Findings,
+) -> Option<Vec<(Endpoint, SlotRanges)>> {
+    let asked = Asking::open(&address.access, seed, &report.server, terms.attempt).and_then(|mut asking| {
+        asking.ask(redis::cmd("CLUSTER").arg("SLOTS")).map_err(|failure| failure.of(&report.server))
+    });
+    let reply = asked.map_err(|error| unreachable(report, &error)).ok()?;
+    if wants_login(&reply) {
+        report.bad("login", "it wants a password", LOGIN_ADVICE);
+        return None;
+    }
+    if let Value::ServerError(error) = &reply {
+        let why = in_short(error.details().unwrap_or_default());
+        let advice = "name servers of a cluster, or use redis://; the user needs +cluster|slots";
+        report.bad("cluster", format!("it does not say who has which slots: {why}"), advice);
+        return None;
+    }
+    let rows = match &reply {
+        Value::Array(rows) => Some(rows.len()),
+        _ => None,
+    };
+    let map = Cluster::read(reply, seed, &report.server).unwrap_or_default();
+    if rows != Some(map.len()) {
+        let advice = "make sure that it is a server of a Redis Cluster (CLUSTER SLOTS)";
+        report.bad("cluster", "its answer makes no sense", advice);
+        return None;
+    }
+    let mut masters: BTreeMap<String, (Endpoint, SlotRanges)> = BTreeMap::new();
+    for ((first, last), endpoint) in map {
+        masters.entry(endpoint.to_string()).or_insert((endpoint, Vec::new())).1.push(first..=last);
+    }
+    let count = masters.len();
+    if count < ENOUGH_MASTERS {
+        let finding =
+            format!("it knows {count} masters: when one is lost, the others are no majority to replace it");
+        report.warning("cluster", finding, "run three masters or more, with replicas");
+    } else {
+        report.ok("cluster", format!("it knows {count} masters"));
+    }
+    Some(masters.into_values().collect())
+}

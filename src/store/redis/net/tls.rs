@@ -1,0 +1,351 @@
+//! TLS: who the server has to be, who we are, and what went wrong in plain words.
+
+use std::fmt::Display;
+use std::fs::File;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use nix::poll::PollFlags;
+use rustls::client::WebPkiServerVerifier;
+use rustls::crypto::ring;
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{
+    AlertDescription, CertificateError, ClientConfig, ClientConnection, Error, InvalidMessage, RootCertStore,
+};
+use rustls_native_certs::{load_certs_from_paths, load_native_certs};
+
+use super::failure::RequestError;
+use super::wait::{go_on, ready};
+use crate::lock::Timeout;
+use crate::store::{Roots, TlsFiles};
+
+/// An encrypted connection over a socket that does not block.
+pub struct TlsStream {
+    socket: TcpStream,
+    session: ClientConnection,
+}
+
+/// What the handshake with this host begins with. The files are read anew for each connection: a certificate
+/// may be renewed while a job runs.
+pub fn session(host: &str, files: &TlsFiles) -> Result<ClientConnection, RequestError> {
+    let no_name = |_| RequestError::Unusable(format!("'{host}' is no name that a certificate can have"));
+    let name = ServerName::try_from(host.to_owned()).map_err(no_name)?;
+    let unusable = |error: Error| RequestError::Unusable(format!("TLS cannot be set up: {error}"));
+    let provider = Arc::new(ring::default_provider());
+    let verifier =
+        WebPkiServerVerifier::builder_with_provider(Arc::new(roots(files)?), Arc::clone(&provider))
+            .build()
+            .map_err(|error| RequestError::Unusable(format!("TLS cannot be set up: {error}")))?;
+    let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let builder = builder.map_err(unusable)?.with_webpki_verifier(verifier);
+    let config = match (&files.cert, &files.key) {
+        (None, None) => builder.with_no_client_auth(),
+        (Some(cert), Some(key)) => {
+            let owned = private_key(key)?;
+            let chain = certificates("--tls-cert", cert)?;
+            builder.with_client_auth_cert(chain, owned).map_err(|error| match error {
+                Error::InconsistentKeys(_) => {
+                    let why = format!("it is not the key of --tls-cert {}", cert.display());
+                    bad_file("--tls-key", key, why)
+                }
+                error => bad_file("--tls-key", key, error),
+            })?
+        }
+        (Some(cert), None) => return Err(bad_file("--tls-cert", cert, "it needs its --tls-key FILE")),
+        (None, Some(key)) => return Err(bad_file("--tls-key", key, "it needs its --tls-cert FILE")),
+    };
+    ClientConnection::new(Arc::new(config), name).map_err(unusable)
+}
+
+/// Whom to believe.
+fn roots(files: &TlsFiles) -> Result<RootCertStore, RequestError> {
+    let mut roots = RootCertStore::empty();
+    match &files.ca {
+        Some(path) => {
+            for certificate in certificates("--tls-ca", path)? {
+                roots.add(certificate).map_err(|_| bad_file("--tls-ca", path, "a certificate is broken"))?;
+            }
+        }
+        None => {
+            // Some of the system's may be of a kind that is not known here.
+            roots.add_parsable_certificates(of_the_system(&files.roots));
+            if roots.is_empty() {
+                let why = "this system has no certificate authorities; --tls-ca FILE names whom to believe";
+                return Err(RequestError::Unusable(why.to_owned()));
+            }
+        }
+    }
+    Ok(roots)
+}
+
+fn of_the_system(roots: &Roots) -> Vec<CertificateDer<'static>> {
+    let file = roots.file.as_deref().map(|file| load_certs_from_paths(Some(file), None));
+    let folders = roots.folders.iter().map(|folder| load_certs_from_paths(None, Some(folder)));
+    let mut named = file.into_iter().chain(folders).peekable();
+    match named.peek() {
+        None => load_native_certs().certs,
+        Some(_) => named.flat_map(|found| found.certs).collect(),
+    }
+}
+
+fn certificates(option: &str, path: &Path) -> Result<Vec<CertificateDer<'static>>, RequestError> {
+    let certificates = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    match certificates {
+        Ok(certificates) if certificates.is_empty() => {
+            Err(bad_file(option, path, "there is no certificate in it"))
+        }
+        Ok(certificates) => Ok(certificates),
+        Err(error) => Err(unreadable(option, path, &error)),
+    }
+}
+
+/// A key that others can read is everybody's.
+fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, RequestError> {
+    let option = "--tls-key";
+    let broken = |error| unreadable(option, path, &pem::Error::Io(error));
+    let file = File::open(path).map_err(broken)?;
+    let metadata = file.metadata().map_err(broken)?;
+    if metadata.is_file() && metadata.permissions().mode() & 0o044 != 0 {
+        return Err(bad_file(option, path, "others can read it; chmod 600 it"));
+    }
+    PrivateKeyDer::from_pem_reader(file).map_err(|error| match error {
+        pem::Error::NoItemsFound => bad_file(option, path, "there is no key in it, or one with a passphrase"),
+        error => unreadable(option, path, &error),
+    })
+}
+
+fn bad_file(option: &str, path: &Path, why: impl Display) -> RequestError {
+    RequestError::Unusable(format!("{option} {}: {why}", path.display()))
+}
+
+/// Without the text of the file, which may be a key.
+fn unreadable(option: &str, path: &Path, error: &pem::Error) -> RequestError {
+    match error {
+        // Nothing is wrong with the file.
+        pem::Error::Io(error) if matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)) => {
+            RequestError::Broken(format!(
+                "{option} {} cannot be read: {error}; raise ulimit -n",
+                path.display()
+            ))
+        }
+        pem::Error::Io(error) => bad_file(option, path, format_args!("cannot be read: {error}")),
+        _ => bad_file(option, path, "it is no PEM file"),
+    }
+}
+
+impl TlsStream {
+    /// Agrees with the server on a key, after it has shown who it is.
+    pub fn shake_hands(
+        socket: TcpStream,
+        session: ClientConnection,
+        files: &TlsFiles,
+        patience: &Timeout,
+    ) -> Result<TlsStream, RequestError> {
+        let mut stream = TlsStream { socket, session };
+        while stream.session.is_handshaking() {
+            go_on(patience).map_err(late)?;
+            let (step, flags) = match stream.session.wants_write() {
+                true => (stream.send(), PollFlags::POLLOUT),
+                false => (stream.receive(), PollFlags::POLLIN),
+            };
+            match step {
+                Ok(0) => {
+                    let why = "it closed the connection during the TLS handshake; is this its TLS port?";
+                    return Err(RequestError::Broken(why.to_owned()));
+                }
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    ready(stream.as_fd(), flags, patience).map_err(late)?;
+                }
+                Err(error) => {
+                    // The server may want to know why we leave.
+                    let _ = stream.send();
+                    return Err(match (tls_error(&error), &files.ca) {
+                        (Some(Error::InvalidCertificate(error)), Some(ca)) if is_of_a_stranger(error) => {
+                            let ca = ca.display();
+                            RequestError::Broken(format!(
+                                "its certificate is signed by nobody in --tls-ca {ca}"
+                            ))
+                        }
+                        (Some(error), _) => explain(error),
+                        (None, _) => RequestError::Broken(format!(
+                            "the connection broke during the TLS handshake; is this its TLS port? ({error})"
+                        )),
+                    });
+                }
+            }
+        }
+        Ok(stream)
+    }
+
+    /// Takes what the server sent: how many bytes, none at its end.
+    fn receive(&mut self) -> io::Result<usize> {
+        let length = self.session.read_tls(&mut self.socket)?;
+        self.session.process_new_packets().map_err(io::Error::other)?;
+        Ok(length)
+    }
+
+    /// Sends what is encrypted: how many bytes.
+    fn send(&mut self) -> io::Result<usize> {
+        self.session.write_tls(&mut self.socket).map_err(|error| {
+            if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) {
+                return error;
+            }
+            // A server that does not let us in says so and closes.
+            match self.receive() {
+                Err(why) if tls_error(&why).is_some() => why,
+                _ => error,
+            }
+        })
+    }
+}
+
+impl Read for TlsStream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self.session.reader().read(buffer) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            length => return length,
+        }
+        self.receive()?;
+        // A record may have nothing for us: whoever reads decides whether there is time for the next one.
+        self.session.reader().read(buffer).map_err(|error| match error.kind() {
+            ErrorKind::WouldBlock => ErrorKind::Interrupted.into(),
+            _ => error,
+        })
+    }
+}
+
+impl Write for TlsStream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        // All before it, so that what waits here is not more and more.
+        self.flush()?;
+        self.session.writer().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        while self.session.wants_write() {
+            self.send()?;
+        }
+        Ok(())
+    }
+}
+
+impl AsFd for TlsStream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// Why there was no handshake in the time that there is.
+fn late(failure: RequestError) -> RequestError {
+    match failure {
+        RequestError::TimedOut => RequestError::Broken(
+            "no answer to the TLS handshake in time; is this its TLS port, or should the URL begin with \
+             redis://?"
+                .to_owned(),
+        ),
+        other => other,
+    }
+}
+
+fn tls_error(error: &io::Error) -> Option<&Error> {
+    error.get_ref().and_then(|inner| inner.downcast_ref())
+}
+
+/// The failure of TLS in an error of the stream.
+pub fn failure_in(error: &io::Error) -> Option<RequestError> {
+    tls_error(error).map(explain)
+}
+
+/// What went wrong, for a person.
+fn explain(error: &Error) -> RequestError {
+    use AlertDescription as Alert;
+    let why = match error {
+        Error::InvalidCertificate(error) => of_certificate(error),
+        Error::InvalidMessage(InvalidMessage::InvalidContentType) => {
+            "it does not speak TLS here; is this its TLS port, or should the URL begin with redis://?"
+                .to_owned()
+        }
+        // OpenSSL answers so in TLS 1.2 when a certificate is missing, too.
+        Error::AlertReceived(
+            Alert::HandshakeFailure | Alert::ProtocolVersion | Alert::InsufficientSecurity,
+        )
+        | Error::PeerIncompatible(_) => {
+            "it has no version of TLS in common with redlock (1.2 or 1.3), or wants a certificate: --tls-cert"
+                .to_owned()
+        }
+        Error::AlertReceived(Alert::CertificateRequired) => {
+            return RequestError::Denied(
+                "it wants a certificate: --tls-cert FILE and --tls-key FILE".to_owned(),
+            );
+        }
+        Error::AlertReceived(
+            alert @ (Alert::BadCertificate
+            | Alert::UnsupportedCertificate
+            | Alert::CertificateRevoked
+            | Alert::CertificateExpired
+            | Alert::CertificateUnknown
+            | Alert::UnknownCA
+            | Alert::AccessDenied
+            | Alert::DecryptError),
+        ) => {
+            let why = match alert {
+                Alert::UnknownCA => "it does not know who signed it",
+                Alert::CertificateExpired => "it has expired",
+                Alert::CertificateRevoked => "it was revoked",
+                _ => "it is not good for the server",
+            };
+            return RequestError::Denied(format!("it does not accept the certificate of --tls-cert: {why}"));
+        }
+        Error::AlertReceived(Alert::UnrecognisedName) => "it does not know itself by this name".to_owned(),
+        other => format!("TLS failed: {other}"),
+    };
+    RequestError::Broken(why)
+}
+
+/// A bad signature is that of an authority whose name is known here, with another key: one that was made anew.
+fn is_of_a_stranger(error: &CertificateError) -> bool {
+    matches!(error, CertificateError::UnknownIssuer | CertificateError::BadSignature)
+}
+
+fn of_certificate(error: &CertificateError) -> String {
+    match error {
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+            "its certificate has expired".to_owned()
+        }
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            "its certificate is not valid yet; is the clock of this host right?".to_owned()
+        }
+        stranger if is_of_a_stranger(stranger) => {
+            "its certificate is signed by nobody known here; --tls-ca FILE names whom to believe".to_owned()
+        }
+        CertificateError::NotValidForNameContext { presented, .. } => {
+            let names: Vec<String> = presented.iter().take(MOST_NAMES).map(|name| plain(name)).collect();
+            match names.len() {
+                0 => "its certificate is for no name at all (it has no subjectAltName)".to_owned(),
+                _ => format!("its certificate is for other names ({})", names.join(", ")),
+            }
+        }
+        CertificateError::Revoked => "its certificate was revoked".to_owned(),
+        CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
+            "its certificate is not for servers".to_owned()
+        }
+        other => format!("its certificate is not good: {other}"),
+    }
+}
+
+/// So many names of a certificate are shown.
+const MOST_NAMES: usize = 4;
+
+/// `DnsName("a.example")`, as rustls has it, without the wrapping, and without what could harm a terminal: any
+/// server may send anything for a name.
+fn plain(name: &str) -> String {
+    let inner = name.split_once('(').map_or(name, |(_, rest)| rest.trim_end_matches(')')).trim_matches('"');
+    inner.chars().filter(|c| c.is_ascii_alphanumeric() || "-._:*@/".contains(*c)).take(100).collect()
+}

@@ -1,0 +1,325 @@
+//! What the answers of the servers mean together. More than half of all servers decide, also of those that
+//! do not answer.
+
+use std::time::Duration;
+
+use super::member::{MemberEvent, Returned};
+use crate::lock::{Busy, FencingToken, Renewal, StoreError};
+
+/// What became of a question to one server.
+#[derive(Debug)]
+pub enum Reply<T> {
+    Unasked,
+    Pending,
+    Answer(T),
+    RequestError(StoreError),
+}
+
+/// Whether the answer may still come.
+pub fn is_pending<T>(reply: &Reply<T>) -> bool {
+    matches!(reply, Reply::Pending)
+}
+
+/// As many servers are a majority.
+pub fn majority(members: usize) -> usize {
+    members / 2 + 1
+}
+
+/// Of those that gave one, in the order of the members.
+pub fn answers<T>(replies: &[Reply<T>]) -> impl Iterator<Item = &T> {
+    replies.iter().filter_map(|reply| match reply {
+        Reply::Answer(answer) => Some(answer),
+        _ => None,
+    })
+}
+
+/// How many answered so.
+pub fn votes<T>(replies: &[Reply<T>], matches: impl Fn(&T) -> bool) -> usize {
+    answers(replies).filter(|answer| matches(answer)).count()
+}
+
+/// Whether the answers to come cannot change that a majority answered so, or that none can.
+pub fn is_settled<T>(replies: &[Reply<T>], matches: impl Fn(&T) -> bool) -> bool {
+    let (votes, out) = (votes(replies, matches), replies.iter().filter(|reply| is_pending(reply)).count());
+    votes >= majority(replies.len()) || votes + out < majority(replies.len())
+}
+
+/// Whether a majority answered, whatever it said.
+pub fn is_quorate<T>(replies: &[Reply<T>]) -> bool {
+    answers(replies).count() >= majority(replies.len())
+}
+
+/// Why no majority answered.
+pub fn failure<T>(replies: Vec<Reply<T>>, names: &[String]) -> StoreError {
+    let (members, needed) = (replies.len(), majority(replies.len()));
+    let (mut answered, mut may_answer, mut reasons, mut refusals) = (0, 0, Vec::new(), Vec::new());
+    for (reply, name) in replies.into_iter().zip(names) {
+        match reply {
+            Reply::Answer(_) => answered += 1,
+            Reply::RequestError(StoreError::Unreachable { why, transient, .. }) => {
+                may_answer += usize::from(transient);
+                reasons.push(format!("{name}: {why}"));
+            }
+            Reply::RequestError(StoreError::Interrupted) | Reply::Pending | Reply::Unasked => {
+                reasons.push(format!("{name}: no answer in time"));
+            }
+            Reply::RequestError(refusal) => refusals.push(refusal),
+        }
+    }
+    // Without those that refuse there is no majority, whatever becomes of the others.
+    let refused = refusals.len();
+    if members - refused < needed
+        && let Some(refusal) = refusals.pop()
+    {
+        return refusal;
+    }
+    reasons.extend(refusals.iter().map(ToString::to_string));
+    StoreError::Unreachable {
+        store: "a majority".to_owned(),
+        why: format!("{answered} of {members} servers answered; {}", reasons.join("; ")),
+        transient: answered + may_answer >= needed,
+    }
+}
+
+/// What a take came to.
+#[derive(Debug)]
+pub enum Taken {
+    /// The fencing tokens: for each lock the highest.
+    Granted(Vec<FencingToken>),
+    /// One holder has a majority, for this much longer.
+    Held { busy: Busy, free_in: Duration, by_redlock: bool },
+    /// Nobody is seen to have a majority.
+    Split(Busy),
+}
+
+/// Nothing is said about a take without a majority of answers.
+pub fn taken(replies: &[Reply<MemberEvent>]) -> Option<Taken> {
+    let needed = majority(replies.len());
+    let granted: Vec<&Vec<FencingToken>> = answers(replies)
+        .filter_map(|told| match told {
+            MemberEvent::Granted(fences) => Some(fences),
+            MemberEvent::Busy(_) => None,
+        })
+        .collect();
+    if granted.len() >= needed {
+        let locks = granted.iter().map(|fences| fences.len()).min().unwrap_or(0);
+        let highest = |lock: usize| granted.iter().map(|fences| fences[lock]).max();
+        return Some(Taken::Granted((0..locks).filter_map(highest).collect()));
+    }
+    if !is_quorate(replies) {
+        return None;
+    }
+    let busy: Vec<&Busy> = answers(replies)
+        .filter_map(|told| match told {
+            MemberEvent::Busy(busy) => Some(&**busy),
+            MemberEvent::Granted(_) => None,
+        })
+        .collect();
+    let who = |busy: &Busy| (busy.key.clone(), busy.holder.as_ref().and_then(|held| held.metadata.clone()));
+    let of = |one: &Busy| busy.iter().filter(|other| who(other) == who(one)).count();
+    let foremost = busy.iter().max_by_key(|one| of(one))?;
+    if of(foremost) < needed {
+        return Some(Taken::Split((*foremost).clone()));
+    }
+    // Free is what a majority could grant.
+    let left = |busy: &&Busy| busy.holder.as_ref().and_then(|held| held.left).unwrap_or(Duration::MAX);
+    let mut free_in = vec![Duration::ZERO; granted.len()];
+    free_in.extend(busy.iter().map(left));
+    free_in.resize(replies.len(), Duration::MAX);
+    free_in.sort();
+    let by_redlock = foremost.holder.as_ref().is_some_and(|held| held.metadata.is_some());
+    Some(Taken::Held { busy: (*foremost).clone(), free_in: free_in[needed - 1], by_redlock })
+}
+
+/// What a renewal came to; nothing is known where neither a majority was extended nor is it sure that none can
+/// be.
+pub fn renewed(replies: &mut [Reply<Renewal>]) -> Option<Renewal> {
+    let needed = majority(replies.len());
+    let extended = votes(replies, |renewal| matches!(renewal, Renewal::Extended));
+    let healed = votes(replies, |renewal| matches!(renewal, Renewal::Healed));
+    let released = votes(replies, |renewal| matches!(renewal, Renewal::Released));
+    let answered = answers(replies).count();
+    if extended >= needed {
+        Some(Renewal::Extended)
+    } else if extended + healed >= needed {
+        Some(Renewal::Healed)
+    } else if replies.len() - (answered - extended - healed) >= needed {
+        None
+    } else {
+        let holders = replies.iter_mut().filter_map(|reply| match reply {
+            Reply::Answer(Renewal::Lost(holder)) => holder.take(),
+            _ => None,
+        });
+        // A lock that was broken says it best.
+        match holders.max_by_key(|holder| (holder.broken, holder.metadata.is_some())) {
+            None if released > 0 => Some(Renewal::Released),
+            holder => Some(Renewal::Lost(holder)),
+        }
+    }
+}
+
+/// Whether a renewal is decided: one that was healed may turn out to have been held by a majority all the time.
+pub fn is_renewed(replies: &[Reply<Renewal>]) -> bool {
+    let is = |renewal: &Renewal| matches!(renewal, Renewal::Extended);
+    let is_held = |renewal: &Renewal| matches!(renewal, Renewal::Extended | Renewal::Healed);
+    is_settled(replies, is_held)
+        && (is_settled(replies, is) || votes(replies, is_held) < majority(replies.len()))
+}
+
+/// Whether each of so many locks was given back; nothing is known without a majority of answers.
+pub fn released(replies: &[Reply<Returned>], locks: usize) -> Option<Vec<bool>> {
+    (0..locks).map(|lock| one_released(replies, lock)).collect()
+}
+
+fn one_released(replies: &[Reply<Returned>], lock: usize) -> Option<bool> {
+    let held =
+        |returned: &Returned| matches!(returned, Returned::Confirmed(held) if held.get(lock) == Some(&true));
+    let returned = votes(replies, held);
+    let answered = votes(replies, |returned| *returned != Returned::Sent);
+    let not_held = answered - returned;
+    if returned >= majority(replies.len()) {
+        Some(true)
+    } else if not_held > replies.len() - majority(replies.len()) {
+        Some(false)
+    } else {
+        (answered >= majority(replies.len())).then_some(returned > 0)
+    }
+}
+
+/// What is left of a lease on a majority: see [`crate::lock::Store::check`].
+pub fn left(replies: &[Reply<Option<Duration>>]) -> Option<Option<Duration>> {
+    let needed = majority(replies.len());
+    let mut left: Vec<Duration> = answers(replies).copied().flatten().collect();
+    left.sort();
+    if left.len() >= needed {
+        return Some(Some(left[left.len() - needed]));
+    }
+    let lacking = votes(replies, Option::is_none);
+    (lacking > replies.len() - needed).then_some(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lock::{Holder, Metadata};
+
+    fn granted(fence: u64) -> Reply<MemberEvent> {
+        Reply::Answer(MemberEvent::Granted(vec![FencingToken(fence)]))
+    }
+
+    /// Refused, as this process has the lock for so many milliseconds.
+    fn busy(pid: u32, left: u64) -> Reply<MemberEvent> {
+        let metadata = Some(Metadata { pid, ..Metadata::default() });
+        let holder = Holder { metadata, left: Some(Duration::from_millis(left)), ..Holder::default() };
+        let key = "X".parse().unwrap_or_else(|why| panic!("{why}"));
+        Reply::Answer(MemberEvent::Busy(Busy { key, holder: Some(holder), ahead: None }.into()))
+    }
+
+    fn down<T>() -> Reply<T> {
+        let (store, why) = ("s".to_owned(), "no answer in time".to_owned());
+        Reply::RequestError(StoreError::Unreachable { store, why, transient: false })
+    }
+
+    #[test]
+    fn a_majority_of_all_grants() {
+        let highest = |replies: &[Reply<MemberEvent>]| match taken(replies) {
+            Some(Taken::Granted(fences)) => fences.first().map(|fence| fence.0),
+            _ => None,
+        };
+        assert_eq!(highest(&[granted(1), granted(3), granted(2), down(), Reply::Pending]), Some(3));
+        assert_eq!(highest(&[granted(1), granted(3), busy(1, 9), down(), Reply::Pending]), None);
+        // Half is not most.
+        assert_eq!(highest(&[granted(1), granted(1), down(), down()]), None);
+        assert!(taken(&[granted(1), granted(1), down(), down(), Reply::Pending]).is_none());
+    }
+
+    #[test]
+    fn one_holder_of_most_is_told_from_a_split_vote() {
+        let held = taken(&[busy(1, 30), busy(1, 10), busy(1, 20), granted(1), down()]);
+        // In 20 ms three could grant: the one that did, and two of those that are held.
+        let expected = Duration::from_millis(20);
+        assert!(matches!(held, Some(Taken::Held { free_in, .. }) if free_in == expected), "{held:?}");
+        for split in
+            [[busy(1, 9), busy(1, 9), busy(2, 9), granted(1)], [busy(1, 9), busy(1, 9), granted(1), down()]]
+        {
+            let replies: Vec<Reply<MemberEvent>> = split.into_iter().chain([down()]).collect();
+            assert!(matches!(taken(&replies), Some(Taken::Split(_))), "{replies:?}");
+        }
+    }
+
+    #[test]
+    fn it_is_settled_when_no_answer_can_change_it() {
+        let is_granted = |told: &MemberEvent| matches!(told, MemberEvent::Granted(_));
+        let settled = |replies: &[Reply<MemberEvent>]| is_settled(replies, is_granted);
+        assert!(settled(&[granted(1), granted(1), Reply::Pending]));
+        assert!(settled(&[busy(1, 9), down(), Reply::Pending]));
+        assert!(!settled(&[granted(1), down(), Reply::Pending]));
+    }
+
+    #[test]
+    fn a_renewal_is_lost_only_when_it_is_sure() {
+        let vote = |letters: &str| {
+            let reply = |letter| match letter {
+                'e' => Reply::Answer(Renewal::Extended),
+                'h' => Reply::Answer(Renewal::Healed),
+                'r' => Reply::Answer(Renewal::Released),
+                'l' => Reply::Answer(Renewal::Lost(None)),
+                'o' => Reply::Answer(Renewal::Lost(Some(Holder::default()))),
+                'p' => Reply::Pending,
+                _ => down(),
+            };
+            let mut replies: Vec<Reply<Renewal>> = letters.chars().map(reply).collect();
+            let decided = is_renewed(&replies);
+            let word = match renewed(&mut replies) {
+                Some(Renewal::Extended) => "extended",
+                Some(Renewal::Healed) => "healed",
+                Some(Renewal::Released) => "released",
+                Some(Renewal::Lost(None)) => "lost",
+                Some(Renewal::Lost(Some(_))) => "another's",
+                None => "unknown",
+            };
+            (word, decided)
+        };
+        for (letters, word, decided) in [
+            ("eeepp", "extended", true),
+            ("eehpp", "healed", false),
+            ("eehdd", "healed", true),
+            ("hhhpp", "healed", true),
+            ("eellp", "unknown", false),
+            ("eelld", "unknown", true),
+            ("eelll", "lost", true),
+            ("rrrpp", "released", true),
+            ("rroll", "another's", true),
+            ("dddee", "unknown", true),
+            ("dddll", "unknown", true),
+        ] {
+            assert_eq!(vote(letters), (word, decided), "{letters}");
+        }
+    }
+
+    #[test]
+    fn a_release_counts_what_was_given_back() {
+        let vote = |letters: &str| {
+            let reply = |letter| match letter {
+                'y' => Reply::Answer(Returned::Confirmed(vec![true])),
+                'n' => Reply::Answer(Returned::Confirmed(vec![false])),
+                '-' => Reply::Answer(Returned::Nothing),
+                's' => Reply::Answer(Returned::Sent),
+                _ => down(),
+            };
+            one_released(&letters.chars().map(reply).collect::<Vec<_>>(), 0)
+        };
+        assert_eq!(vote("yyyss"), Some(true));
+        assert_eq!(vote("yy--d"), Some(true));
+        assert_eq!(vote("ynnnd"), Some(false));
+        assert_eq!(vote("yysss"), None);
+    }
+
+    #[test]
+    fn the_lease_is_as_long_as_a_majority_keeps_it() {
+        let ms = |millis| Reply::Answer(Some(Duration::from_millis(millis)));
+        assert_eq!(left(&[ms(1), ms(5), ms(3), ms(4), down()]), Some(Some(Duration::from_millis(3))));
+        assert_eq!(left(&[ms(1), ms(5), down(), down(), Reply::Answer(None)]), None);
+        assert_eq!(left(&[ms(1), Reply::Answer(None), Reply::Answer(None)]), Some(None));
+    }
+}

@@ -1,0 +1,91 @@
+//! What the servers show of the locks, put together.
+
+use std::collections::{BTreeMap, HashMap};
+use std::mem::discriminant;
+use std::time::Duration;
+
+use super::majority::{Reply, answers, is_pending, is_quorate, majority, votes};
+use crate::lock::{Broken, FencingToken, Holder, Key, LockStatus, Metadata};
+
+/// Whether the answers to come cannot change who holds what with what fencing token.
+pub fn is_settled(replies: &[Reply<Vec<LockStatus>>]) -> bool {
+    let (needed, out) = (majority(replies.len()), replies.iter().filter(|reply| is_pending(reply)).count());
+    let mut known_to: HashMap<(&Key, Option<&Metadata>, Option<FencingToken>), usize> = HashMap::new();
+    for lock in answers(replies).flatten() {
+        for holder in &lock.holders {
+            *known_to.entry((&lock.key, holder.metadata.as_ref(), holder.fence)).or_default() += 1;
+        }
+    }
+    // A holder that none of a majority knows is on no majority.
+    is_quorate(replies) && known_to.values().all(|count| *count >= needed || count + out < needed)
+}
+
+/// What the servers know of these keys, or of all of which one knows something. A holder is one on a majority.
+pub fn status(keys: &[Key], replies: Vec<Reply<Vec<LockStatus>>>) -> Vec<LockStatus> {
+    let needed = majority(replies.len());
+    let mut known: BTreeMap<Key, Vec<LockStatus>> = BTreeMap::new();
+    for reply in replies {
+        if let Reply::Answer(locks) = reply {
+            for lock in locks {
+                known.entry(lock.key.clone()).or_default().push(lock);
+            }
+        }
+    }
+    match keys {
+        [] => known.into_iter().map(|(key, locks)| merged(key, &locks, needed)).collect(),
+        keys => keys
+            .iter()
+            .map(|key| merged(key.clone(), known.get(key).map_or(&[], Vec::as_slice), needed))
+            .collect(),
+    }
+}
+
+fn merged(key: Key, locks: &[LockStatus], needed: usize) -> LockStatus {
+    let kinds: Vec<_> = locks.iter().filter(|lock| !lock.holders.is_empty()).map(|lock| lock.kind).collect();
+    let count = |kind| kinds.iter().filter(|other| **other == kind).count();
+    let kind = kinds.iter().copied().max_by_key(|kind| count(*kind)).unwrap_or_default();
+    let mut seen: Vec<(Option<&Metadata>, Vec<&Holder>)> = Vec::new();
+    for holder in locks.iter().flat_map(|lock| &lock.holders) {
+        match seen.iter_mut().find(|(who, _)| *who == holder.metadata.as_ref()) {
+            Some((_, same)) => same.push(holder),
+            None => seen.push((holder.metadata.as_ref(), vec![holder])),
+        }
+    }
+    let held = seen.into_iter().filter(|(_, same)| same.len() >= needed);
+    let mut holders: Vec<Holder> = held.map(|(_, same)| agreed(&same, needed)).collect();
+    holders.sort_by_key(|holder| holder.fence);
+    LockStatus { key, kind, holders, waiters: Vec::new() }
+}
+
+/// One holder, as a majority knows him.
+fn agreed(same: &[&Holder], needed: usize) -> Holder {
+    let mut left: Vec<Duration> = same.iter().map(|held| held.left.unwrap_or(Duration::MAX)).collect();
+    left.sort();
+    let left = left[left.len().saturating_sub(needed)];
+    // A server may have given more of them than the others, or did not hear of the highest.
+    let fences: Vec<FencingToken> = same.iter().filter_map(|held| held.fence).collect();
+    let count = |fence: &FencingToken| fences.iter().filter(|other| *other == fence).count();
+    Holder {
+        metadata: same.first().and_then(|held| held.metadata.clone()),
+        fence: fences.iter().copied().max_by_key(|fence| (count(fence), *fence)),
+        since: same.iter().filter_map(|held| held.since).min(),
+        left: (left != Duration::MAX).then_some(left),
+        broken: same.iter().any(|held| held.broken),
+    }
+}
+
+/// What most servers did, where a majority did anything.
+pub fn broken(replies: &mut [Reply<Broken>]) -> Option<Broken> {
+    if !is_quorate(replies) {
+        return None;
+    }
+    let count = |one: &Broken| votes(replies, |other| discriminant(other) == discriminant(one));
+    // Of as many, the one that says who was told.
+    let foremost = answers(replies).max_by_key(|one| (count(one), matches!(one, Broken::Told(_))));
+    let foremost = discriminant(foremost?);
+    let mut same = replies.iter_mut().filter_map(|reply| match reply {
+        Reply::Answer(broken) if discriminant(broken) == foremost => Some(broken),
+        _ => None,
+    });
+    same.next().map(|broken| std::mem::replace(broken, Broken::Free))
+}

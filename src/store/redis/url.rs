@@ -1,0 +1,238 @@
+use std::fmt;
+use std::path::PathBuf;
+
+use url::{Host, Url};
+
+use super::login::Login;
+use super::net::endpoint::Endpoint;
+use crate::store::Credentials;
+
+/// Where Redis is, and how to log in there.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Address {
+    pub servers: Servers,
+    pub access: Login,
+}
+
+/// Which server has the locks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Servers {
+    One(Endpoint),
+    /// The one that these Sentinels call the master of this name.
+    Sentinel {
+        sentinels: Vec<Endpoint>,
+        master: String,
+    },
+    /// The one of a Redis Cluster that has the slot of the key; some of its servers.
+    Cluster(Vec<Endpoint>),
+}
+
+const FORM: &str = "a Redis URL looks like redis://[user[:password]@]host[:port][/db]";
+const PORT: u16 = 6379;
+const SENTINEL_PORT: u16 = 26379;
+
+impl Address {
+    /// Reads `redis+unix://PATH`, the path of the server's socket.
+    pub fn unix(text: &str) -> Result<Address, String> {
+        let path = text.strip_prefix("redis+unix://").unwrap_or_default();
+        if !path.starts_with('/') {
+            return Err("the URL of a socket looks like redis+unix:///run/redis/redis.sock".to_owned());
+        }
+        let endpoint = Endpoint::Unix(PathBuf::from(percent_decode(path)?));
+        Ok(Address { servers: Servers::One(endpoint), access: Login::default() })
+    }
+
+    /// Reads `redis://[user[:password]@]host[:port][/db]`, and `rediss://` for TLS. The error never shows the
+    /// password.
+    pub fn parse(text: &str) -> Result<Address, String> {
+        let url = Url::parse(text).map_err(|error| format!("{error}; {FORM}"))?;
+        let host = match url.host() {
+            // The url crate reads no addresses in a scheme that it does not know.
+            Some(Host::Domain(name)) => percent_decode(name)?,
+            Some(Host::Ipv4(ip)) => ip.to_string(),
+            Some(Host::Ipv6(ip)) => ip.to_string(),
+            None => String::new(),
+        };
+        if host.is_empty() {
+            return Err(format!("there is no host; {FORM}"));
+        }
+        if url.query().is_some() || url.fragment().is_some() {
+            return Err(format!("'?' and '#' have no meaning (write them as %3F and %23); {FORM}"));
+        }
+        let database = match url.path().trim_matches('/') {
+            "" => 0,
+            // What is not a number may be a part of a password with a '/' in it.
+            number => {
+                number.parse().map_err(|_| format!("what follows the host is no database number; {FORM}"))?
+            }
+        };
+        let port = match url.port() {
+            Some(0) => return Err(format!("0 is no port; {FORM}")),
+            port => port.unwrap_or(PORT),
+        };
+        let user = Some(percent_decode(url.username())?).filter(|user| !user.is_empty());
+        let password = url.password().map(percent_decode).transpose()?;
+        let tls = url.scheme() == "rediss";
+        let access = Login { user, password, database, tls, ..Login::default() };
+        Ok(Address { servers: Servers::One(Endpoint::Tcp { host, port }), access })
+    }
+
+    /// Reads `redis+sentinel://[user[:password]@]host[:port],...[/master][/db]`, which names Sentinels, and
+    /// `redis+cluster://[user[:password]@]host[:port],...`, and `rediss+...` for TLS. The error never shows the
+    /// password.
+    pub fn of_several(text: &str) -> Result<Address, String> {
+        const FORM: &str = "such a URL looks like redis+sentinel://host[:port],host[:port]/master[/db] or \
+                            redis+cluster://host[:port],host[:port]";
+        let (scheme, rest) = text.split_once("://").ok_or(FORM)?;
+        let is_sentinel = scheme.ends_with("+sentinel");
+        let tls = scheme.starts_with("rediss");
+        if rest.contains(['?', '#']) {
+            return Err(format!("'?' and '#' have no meaning (write them as %3F and %23); {FORM}"));
+        }
+        // Everything up to the last @ before the path is the login.
+        let (place, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let (login, hosts) = place.rsplit_once('@').unwrap_or(("", place));
+        let port = if is_sentinel { SENTINEL_PORT } else { PORT };
+        let mut endpoints = Vec::new();
+        for host in hosts.split(',') {
+            // A password that is not well written may be in it, so it is not shown.
+            let one = Address::parse(&format!("redis://{host}"))
+                .map_err(|_| format!("one of the hosts cannot be read; {FORM}"))?;
+            let Servers::One(Endpoint::Tcp { host: name, port: given }) = one.servers else {
+                return Err(FORM.into());
+            };
+            let is_given = host.ends_with(&format!(":{given}"));
+            endpoints.push(Endpoint::Tcp { host: name, port: if is_given { given } else { port } });
+        }
+        let (user, password) = login.split_once(':').map_or((login, None), |(user, word)| (user, Some(word)));
+        let user = Some(percent_decode(user)?).filter(|user| !user.is_empty());
+        let password = password.map(percent_decode).transpose()?;
+        let mut words = path.trim_end_matches('/').splitn(2, '/');
+        let (first, second) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+        let access = Login { user, password, tls, ..Login::default() };
+        if !is_sentinel {
+            return match first {
+                "" | "0" if second.is_empty() => Ok(Address { servers: Servers::Cluster(endpoints), access }),
+                _ => Err(format!("a Redis Cluster has one database only; {FORM}")),
+            };
+        }
+        let master = percent_decode(first)?;
+        if master.is_empty() {
+            return Err(format!("the name of the master is missing; {FORM}"));
+        }
+        let database = match second {
+            "" => 0,
+            number => number
+                .parse()
+                .map_err(|_| format!("what follows the master is no database number; {FORM}"))?,
+        };
+        let access = Login { database, ..access };
+        Ok(Address { servers: Servers::Sentinel { sentinels: endpoints, master }, access })
+    }
+}
+
+fn percent_decode(text: &str) -> Result<String, String> {
+    let decoded = percent_encoding::percent_decode_str(text).decode_utf8();
+    decoded.map(|text| text.into_owned()).map_err(|_| format!("it is not UTF-8; {FORM}"))
+}
+
+impl Address {
+    /// Whether it names one server, whatever happens.
+    pub fn is_one_server(&self) -> bool {
+        matches!(self.servers, Servers::One(_))
+    }
+
+    /// Whether it is reached by a network.
+    pub fn is_remote(&self) -> bool {
+        !matches!(self.servers, Servers::One(Endpoint::Unix(_)))
+    }
+
+    /// Logged in as `login` says, where the URL does not.
+    pub fn with(mut self, login: &Credentials) -> Address {
+        if self.access.password.is_none() {
+            self.access.password.clone_from(&login.password);
+            self.access.user = self.access.user.or_else(|| login.user.clone());
+        }
+        self.access.sentinel_password.clone_from(&login.sentinel_password);
+        self.access.tls_files = Box::new(login.tls_files.clone());
+        self
+    }
+}
+
+impl fmt::Display for Address {
+    /// Without user and password: this is what messages show.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list =
+            |endpoints: &[Endpoint]| endpoints.iter().map(Endpoint::to_string).collect::<Vec<_>>().join(",");
+        let tls = if self.access.tls { "s" } else { "" };
+        match &self.servers {
+            Servers::One(Endpoint::Unix(path)) => write!(f, "redis+unix://{}", path.display())?,
+            Servers::One(endpoint) => write!(f, "redis{tls}://{endpoint}")?,
+            Servers::Sentinel { sentinels, master } => {
+                write!(f, "redis{tls}+sentinel://{}/{master}", list(sentinels))?;
+            }
+            Servers::Cluster(seeds) => write!(f, "redis{tls}+cluster://{}", list(seeds))?,
+        }
+        match self.access.database {
+            0 => Ok(()),
+            number => write!(f, "/{number}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_are_read_and_shown_without_the_password() {
+        for (text, shown) in [
+            ("redis://h", "redis://h:6379"),
+            ("redis://u:p%40w@h:7000/3", "redis://h:7000/3"),
+            ("redis://:pw@127.0.0.1", "redis://127.0.0.1:6379"),
+            ("redis://[::1]:1", "redis://[::1]:1"),
+            ("rediss://h/2", "rediss://h:6379/2"),
+        ] {
+            assert_eq!(Address::parse(text).map(|address| address.to_string()), Ok(shown.to_owned()));
+        }
+        for (text, shown) in [
+            ("redis+sentinel://u:canary@a,b:1/mine/2", "redis+sentinel://a:26379,b:1/mine/2"),
+            ("redis+cluster://:canary@a,[::1]:7000", "redis+cluster://a:6379,[::1]:7000"),
+            ("rediss+cluster://a", "rediss+cluster://a:6379"),
+        ] {
+            assert_eq!(Address::of_several(text).map(|address| address.to_string()), Ok(shown.to_owned()));
+        }
+        let address =
+            Address::parse("redis://u:p%40w@h").map(|address| (address.access.user, address.access.password));
+        assert_eq!(address, Ok((Some("u".to_owned()), Some("p@w".to_owned()))));
+        for text in [
+            "redis://",
+            "redis://h:99999",
+            "redis://h:0",
+            "redis://h/x",
+            "redis:h",
+            "redis://h?db=1",
+            "redis://:canary@h:x",
+            "redis://u:12/canary@h/0",
+        ] {
+            let error = Address::parse(text).err();
+            assert!(
+                error.is_some_and(|error| error.contains("redis://[user") && !error.contains("canary")),
+                "{text}"
+            );
+        }
+        for text in [
+            "redis+sentinel://a",
+            "redis+sentinel://:canary@a/mine/x",
+            "redis+sentinel://a,,b/mine",
+            "redis+cluster://:canary@",
+            "redis+cluster://a/1",
+            "redis+sentinel://:can/ary@h/mine",
+            "redis+sentinel://:canary,h:1/mine",
+            "redis+sentinel://h/mine?x=canary",
+        ] {
+            let error = Address::of_several(text).err();
+            assert!(error.is_some_and(|error| !error.contains("canary")), "{text}");
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! The user as whom redlock runs.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use nix::unistd::geteuid;
+
+use crate::job::ask;
+
+/// Of the passwd entry: the same under cron, sudo and a login shell, where `$USER` and `$HOME` differ.
+pub struct User {
+    pub name: String,
+    pub home: PathBuf,
+}
+
+/// A directory of users may be on another machine.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+static LOOKED_UP: LazyLock<Result<Option<User>, String>> = LazyLock::new(|| {
+    let uid = geteuid().as_raw();
+    let passwd = fs::read_to_string("/etc/passwd").unwrap_or_default();
+    match find(&passwd, uid) {
+        Some(account) => Ok(Some(account)),
+        None => ask_directory(uid).map(|passwd| find(&passwd, uid)),
+    }
+});
+
+/// The effective user, looked up once; `None` for one without a passwd entry.
+pub static USER: LazyLock<Option<&'static User>> =
+    LazyLock::new(|| LOOKED_UP.as_ref().ok().and_then(Option::as_ref));
+
+/// The home directory of the effective user, or why it is not known whether there is one.
+pub fn home() -> Result<Option<&'static Path>, String> {
+    let account = LOOKED_UP.as_ref().map_err(Clone::clone)?;
+    Ok(account.as_ref().map(|account| account.home.as_path()))
+}
+
+/// The passwd entry of a user of LDAP or the like. Not by getpwuid(3): in a static program it loads the modules
+/// of another glibc, and crashes.
+fn ask_directory(uid: u32) -> Result<String, String> {
+    match ask(Command::new("getent").arg("passwd").arg(uid.to_string()), PATIENCE) {
+        // Then no program asks a directory here.
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(String::new()),
+        answer => answer.map_err(|error| format!("cannot look up user {uid} with getent: {error}")),
+    }
+}
+
+fn find(passwd: &str, uid: u32) -> Option<User> {
+    let uid = uid.to_string();
+    let mut users = passwd.lines().map(|line| line.split(':').collect::<Vec<_>>());
+    let entry = users.find(|fields| fields.len() == 7 && fields[2] == uid)?;
+    Some(User { name: entry[0].to_owned(), home: PathBuf::from(entry[5]) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_entry_is_that_of_the_number() {
+        let passwd = "root:x:0:0:root:/root:/bin/sh\nbroken\nada:x:1000:1000:Ada,,,:/home/ada:/bin/sh\n";
+        let found = |uid| find(passwd, uid).map(|account| (account.name, account.home));
+        assert_eq!(found(1000), Some(("ada".to_owned(), PathBuf::from("/home/ada"))));
+        assert_eq!(found(100), None);
+    }
+}
