@@ -6,7 +6,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use thiserror::Error;
 use uuid::Uuid;
 
-use crate::lock::StoreError;
+use crate::lock::{StoreError, Unsupported};
 use crate::options::ConfigError;
 use crate::report::Messages;
 
@@ -88,16 +88,16 @@ pub fn code(error: &anyhow::Error) -> u8 {
         if cause.is::<Usage>() {
             return USAGE;
         }
-        if cause.is::<ConfigError>() {
+        if cause.is::<ConfigError>() || cause.is::<Unsupported>() {
             return CONFIGURATION;
         }
         if let Some(error) = cause.downcast_ref::<StoreError>() {
             return match error {
-                StoreError::Unreachable { .. }
-                | StoreError::NotReplicated { .. }
-                | StoreError::Interrupted => UNREACHABLE,
+                StoreError::Unreachable { .. } | StoreError::Unconfirmed(_) | StoreError::Interrupted => {
+                    UNREACHABLE
+                }
                 StoreError::Denied { .. } => DENIED,
-                StoreError::NotALock { .. } | StoreError::OtherKind { .. } | StoreError::Unusable { .. } => {
+                StoreError::NotALock { .. } | StoreError::OtherMode { .. } | StoreError::Unusable { .. } => {
                     CONFIGURATION
                 }
             };

@@ -27,7 +27,7 @@ pub fn acquire(args: AcquireArgs, given: Given, context: &Context) -> anyhow::Re
     let name = args
         .while_pid
         .map_or("redlock acquire".to_owned(), |pid| format!("redlock acquire --while-pid {pid}"));
-    let mut taking = Acquisition::new(&args.lock, context, &name)?;
+    let mut taking = Acquisition::new(&args.lock, context, &name, args.while_pid.is_none())?;
     let target = Target::new(&args)?;
     let keeper = match args.while_pid {
         Some(pid) => Some(KeeperProcess::start(pid, &args, &mut taking, context)?),
@@ -35,7 +35,8 @@ pub fn acquire(args: AcquireArgs, given: Given, context: &Context) -> anyhow::Re
     };
     let mut signals = Signals::listen().map_err(cannot("listen for signals"))?;
     target.announce(&taking.token)?;
-    let mut store = context.open_store();
+    let holders = keeper.as_ref().map(KeeperProcess::holders).unwrap_or_default();
+    let mut store = context.open_store_of(taking.replicas, holders);
     let also: Vec<_> = keeper.iter().map(AsFd::as_fd).collect();
     let leases = match taking.take(store.as_mut(), &mut signals, &also, context)? {
         Ok(leases) => leases,
@@ -46,7 +47,7 @@ pub fn acquire(args: AcquireArgs, given: Given, context: &Context) -> anyhow::Re
     };
     let kept = keeper.iter().try_for_each(|keeper| keeper.keep(&leases));
     let handed_out = kept.and_then(|()| target.hand_out(&Locks::new(&taking, &leases)));
-    store.settle();
+    store.on_idle();
     let interrupted = signals.take();
     if handed_out.is_ok() && interrupted.is_none() {
         keeper.iter().for_each(KeeperProcess::go_on);

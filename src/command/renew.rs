@@ -1,9 +1,7 @@
-use std::time::Duration;
-
 use crate::cli::RenewArgs;
 use crate::error::Outcome;
 use crate::error::{Failed, NOT_HELD};
-use crate::lock::{Metadata, Mode, Renewal, Request};
+use crate::lock::{Mode, Renewal, Request};
 use crate::options::Context;
 use crate::report::holder;
 use crate::session::token_file;
@@ -15,16 +13,7 @@ pub fn renew(args: &RenewArgs, context: &Context) -> anyhow::Result<Outcome> {
     let mut store = context.open_store();
     let mut lost = Vec::new();
     for key in &keys {
-        let request = Request {
-            key: key.clone(),
-            kind: Mode::Exclusive,
-            token: token.clone(),
-            ttl,
-            min_hold: Duration::ZERO,
-            replicas: 0,
-            metadata: Metadata::default(),
-            pids: Vec::new(),
-        };
+        let request = Request::new(key.clone(), Mode::Exclusive, token.clone(), ttl);
         let renewed = store.renew(&request, None, &context.patience());
         match renewed.map_err(|error| context.explain(error))? {
             Renewal::Extended | Renewal::Healed => {

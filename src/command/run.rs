@@ -28,14 +28,14 @@ pub fn run(args: RunArgs, context: &Context) -> anyhow::Result<Outcome> {
     // All descriptors that the job needs are there before it starts.
     let control = job.control().map_err(cannot("make a second line to the guard"))?;
     let finish = UnixStream::pair().map_err(cannot("make a line to the keeper"))?;
-    let mut store = context.open_store();
+    let holders = vec![std::process::id(), job.guard_pid()];
+    let mut store = context.open_store_of(plan.taking.replicas, holders);
 
     let around = Nesting::find(&mut plan.taking.requests, store.as_mut(), signals.as_fd(), context);
     if let Some(arrived) = signals.take() {
         return Ok(Outcome::Signal(arrived.signal));
     }
     let mut around = around?;
-    plan.taking.kept_alive_by(&[std::process::id(), job.guard_pid()]);
     let taken = match plan.take(&job, &mut around, store.as_mut(), &mut signals, context)? {
         Ok(taken) => taken,
         Err(outcome) => return Ok(outcome),
@@ -79,7 +79,7 @@ impl Plan {
         let config = &context.config;
         let shell = args.shell || config.shell.unwrap_or(false);
         let label = if shell { "sh -c".to_owned() } else { label::of_command(&args.command) };
-        let mut taking = Acquisition::new(&args.lock, context, &label)?;
+        let mut taking = Acquisition::new(&args.lock, context, &label, false)?;
         if let Some(code) = args.conflict_exit_code.or(config.conflict_exit_code) {
             taking.conflict_exit_code = code;
         }
@@ -119,7 +119,7 @@ impl Plan {
         if self.taking.requests.is_empty() {
             return Ok(Ok(Vec::new()));
         }
-        let meanwhile = around.keep_meanwhile(self.taking.reserve, context)?;
+        let meanwhile = around.keep_meanwhile(self.taking.reserve, self.taking.replicas, context)?;
         if let Some(signal) = self.splay(signals) {
             return Ok(Err(Outcome::Signal(signal)));
         }

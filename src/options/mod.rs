@@ -12,9 +12,9 @@ use crate::cli::{Color, GlobalArgs};
 use crate::doctor::{Finding, Level, Requirements};
 use crate::error::{Failed, UNREACHABLE, Usage};
 use crate::job::forbid_core_dumps;
-use crate::lock::{Store, StoreError, Timeout};
+use crate::lock::{Store, StoreAdmin, StoreError, Timeout};
 use crate::report::Messages;
-use crate::store::{Credentials, ServerUrl};
+use crate::store::{Credentials, OpenOptions, ServerUrl};
 
 /// Of the default server not being there.
 const WAYS_OUT: &str =
@@ -50,13 +50,24 @@ impl Context {
         Ok(Context { config, messages, server, default_server, attempt, login, color })
     }
 
-    pub fn open_store(&self) -> Box<dyn Store> {
-        self.server.clone().open(self.login.clone())
+    /// A store that takes no locks.
+    pub fn open_store(&self) -> Box<dyn StoreAdmin> {
+        self.server.clone().open(self.open_options(0, Vec::new()))
     }
 
-    /// A store for a process that leaves this folder.
-    pub fn open_store_anywhere(&self) -> std::io::Result<Box<dyn Store>> {
-        Ok(self.server.clone().absolute()?.open(self.login.clone().absolute()?))
+    /// A store for locks that as many replicas have to have, and that these processes keep alive.
+    pub fn open_store_of(&self, replicas: u8, holders: Vec<u32>) -> Box<dyn Store> {
+        self.server.clone().open(self.open_options(replicas, holders))
+    }
+
+    /// How to open the store in a process that leaves this folder.
+    pub fn store_anywhere(&self, replicas: u8) -> std::io::Result<(ServerUrl, OpenOptions)> {
+        let credentials = self.login.clone().absolute()?;
+        Ok((self.server.clone().absolute()?, OpenOptions { credentials, replicas, holders: Vec::new() }))
+    }
+
+    fn open_options(&self, replicas: u8, holders: Vec<u32>) -> OpenOptions {
+        OpenOptions { credentials: self.login.clone(), replicas, holders }
     }
 
     /// Whether the store is fit to be used so.

@@ -7,11 +7,11 @@ use nix::unistd::geteuid;
 
 use crate::cli::LockArgs;
 use crate::error::Outcome;
-use crate::error::{self, BUSY, CONFIGURATION, Failed, UNREACHABLE, Usage, cannot};
+use crate::error::{self, BUSY, Failed, UNREACHABLE, Usage, cannot};
 use crate::job::Signals;
 use crate::lock::{
     DurationText, Key, Lease, Metadata, Mode, NotAcquired, OwnerToken, Request, Store, StoreError, Timeout,
-    Ttl, Wait, acquire,
+    Ttl, Wait, Wanted, acquire,
 };
 use crate::options::Context;
 use crate::options::{Config, WaitSetting};
@@ -27,6 +27,8 @@ pub struct Acquisition {
     pub requests: Vec<Request>,
     pub token: OwnerToken,
     pub ttl: Ttl,
+    /// As many replicas have to have the locks.
+    pub replicas: u8,
     pub wait: Wait,
     /// Exit status when the lock is held by another.
     pub conflict_exit_code: u8,
@@ -35,7 +37,13 @@ pub struct Acquisition {
 }
 
 impl Acquisition {
-    pub fn new(args: &LockArgs, context: &Context, default_label: &str) -> anyhow::Result<Acquisition> {
+    /// Locks that are `detached` have to outlive this process.
+    pub fn new(
+        args: &LockArgs,
+        context: &Context,
+        default_label: &str,
+        detached: bool,
+    ) -> anyhow::Result<Acquisition> {
         let config = &context.config;
         let ttl = config.ttl(args.ttl);
         let min_hold = args.min_hold.or(config.min_hold).map_or(Duration::ZERO, |text| text.0);
@@ -49,17 +57,12 @@ impl Acquisition {
         if let Some(advice) = context.server.advice() {
             context.messages.warning(advice);
         }
-        let replicas = config.replicas(args.replicas);
-        if replicas > 0
-            && let Some(what) = context.server.without_replicas()
-        {
-            let why = format!("--replicas {replicas}: {what}");
-            return Err(Failed { code: CONFIGURATION, why }.into());
-        }
-        let (kind, token, metadata) = (kind(args, config), OwnerToken::random(), metadata(label));
+        let (replicas, mode) = (config.replicas(args.replicas), mode(args, config));
+        context.server.capabilities().check(&Wanted { mode, ttl, replicas, detached })?;
+        let (token, metadata) = (OwnerToken::random(), metadata(label));
         let request = |key| {
             let (token, metadata) = (token.clone(), metadata.clone());
-            Request { key, kind, token, ttl, min_hold, replicas, metadata, pids: Vec::new() }
+            Request { key, mode, token, ttl, min_hold, metadata }
         };
         let requests = in_order(&args.keys)?.into_iter().map(request).collect();
         let wait = match (args.no_wait, args.wait, config.wait) {
@@ -68,7 +71,15 @@ impl Acquisition {
             (_, Some(Some(limit)), _) | (_, None, Some(WaitSetting::AtMost(limit))) => Wait::AtMost(limit.0),
             (_, None, None | Some(WaitSetting::Forever(false))) => Wait::No,
         };
-        Ok(Acquisition { requests, token, ttl, wait, conflict_exit_code: BUSY, reserve: Duration::ZERO })
+        Ok(Acquisition {
+            requests,
+            token,
+            ttl,
+            replicas,
+            wait,
+            conflict_exit_code: BUSY,
+            reserve: Duration::ZERO,
+        })
     }
 
     /// Reserves the time that stopping the job takes, out of the lease.
@@ -85,11 +96,6 @@ impl Acquisition {
         Ok(())
     }
 
-    /// Names the processes with whose death the locks are free: see [`Request::pids`].
-    pub fn kept_alive_by(&mut self, pids: &[u32]) {
-        self.requests.iter_mut().for_each(|request| request.pids = pids.to_vec());
-    }
-
     /// What messages call the locks.
     pub fn names(&self) -> String {
         names(self.requests.iter().map(|request| &request.key))
@@ -97,7 +103,7 @@ impl Acquisition {
 
     /// Gives back what nobody used. A store that cannot be reached frees the locks when their leases end.
     pub fn withdraw(&self, store: &mut dyn Store) -> Result<(), StoreError> {
-        store.withdraw(&self.requests, &Timeout::of(WITHDRAWAL))
+        store.cancel(&self.requests, &Timeout::of(WITHDRAWAL))
     }
 
     /// Gives back what nobody used because of this error, which says so if that cannot be done either.
@@ -191,9 +197,9 @@ pub fn in_order(keys: &[Key]) -> Result<Vec<Key>, Usage> {
     Ok(keys)
 }
 
-fn kind(args: &LockArgs, config: &Config) -> Mode {
+fn mode(args: &LockArgs, config: &Config) -> Mode {
     match (args.permits, args.shared, config.permits) {
-        (Some(permits), ..) | (None, false, Some(permits)) => Mode::Permits(permits),
+        (Some(permits), ..) | (None, false, Some(permits)) => Mode::Semaphore(permits),
         (None, true, _) => Mode::Shared,
         _ if config.shared.unwrap_or(false) => Mode::Shared,
         _ => Mode::Exclusive,

@@ -61,10 +61,10 @@ impl InheritedLock {
         }
         let status = store.status(std::slice::from_ref(&request.key), &patience);
         let status = status.map_err(|error| context.explain(error))?;
-        if let Some(status) = status.first().filter(|status| !status.kind.covers(request.kind)) {
+        if let Some(status) = status.first().filter(|status| !status.mode.covers(request.mode)) {
             let why = format!(
                 "a job around this one holds '{}' as {}, and this one would wait for it; ask for the same kind in both",
-                request.key, status.kind
+                request.key, status.mode
             );
             return Err(Failed { code: CONFIGURATION, why }.into());
         }

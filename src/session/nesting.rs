@@ -48,6 +48,7 @@ impl Nesting {
     pub fn keep_meanwhile(
         &self,
         reserve: Duration,
+        replicas: u8,
         context: &Context,
     ) -> anyhow::Result<Option<InterimKeeper>> {
         if self.by_hand.is_empty() {
@@ -67,7 +68,7 @@ impl Nesting {
             }
         };
         // The one who waits for the rest is busy with its own store.
-        let store = context.open_store();
+        let store = context.open_store_of(replicas, Vec::new());
         let keeper =
             Keeper::new(store, self.by_hand.clone(), line, reserve, Box::new(report) as ReportProgress);
         let keeper = keeper.start();

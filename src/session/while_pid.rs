@@ -19,6 +19,7 @@ use crate::job::{Channel, Pidfd, Signals, detach};
 use crate::lock::{FencingToken, Keeper, Key, Lease, Progress, Request, Store, Timeout};
 use crate::options::Context;
 use crate::report::{Messages, names};
+use crate::store::OpenOptions;
 
 /// The keeper's name in `ps`. Not "redlock-…", so that `killall redlock` does not give the lock back.
 const NAME: &std::ffi::CStr = c"lock-keeper";
@@ -27,6 +28,7 @@ const NAME: &std::ffi::CStr = c"lock-keeper";
 pub struct KeeperProcess {
     line: Channel,
     watched: Pidfd,
+    keeper: u32,
 }
 
 /// From `redlock acquire` to the keeper. The end of the line says that acquire was killed.
@@ -65,13 +67,15 @@ impl KeeperProcess {
         if on_lost == OnLost::Terminate {
             taking.reserve(taking.ttl.default_kill_after())?;
         }
-        let store = context.open_store_anywhere().map_err(cannot("find out the current folder"))?;
+        let (server, options) =
+            context.store_anywhere(taking.replicas).map_err(cannot("find out the current folder"))?;
         let stderr = watched.shared_stderr();
         let kept: Vec<BorrowedFd> =
             [Some(watched.as_fd()), stderr.as_ref().map(AsFd::as_fd)].into_iter().flatten().collect();
         let keeper = detach(NAME, &kept, |line, signals| {
             let kept_by_us = |request: &Request| request.clone().kept_by(process::id(), pid as u32);
             let requests = taking.requests.iter().map(kept_by_us).collect();
+            let store = server.open(OpenOptions { holders: vec![process::id(), pid as u32], ..options });
             Service {
                 line,
                 signals,
@@ -85,7 +89,13 @@ impl KeeperProcess {
         let (keeper, line) = keeper.map_err(cannot("start the keeper"))?;
         let requests = std::mem::take(&mut taking.requests).into_iter();
         taking.requests = requests.map(|request| request.kept_by(keeper, pid as u32)).collect();
-        Ok(KeeperProcess { line, watched })
+        Ok(KeeperProcess { line, watched, keeper })
+    }
+
+    /// The processes that keep the locks alive: where the keeper alone dies, the other one goes on, and the locks stay
+    /// until the end of their leases.
+    pub fn holders(&self) -> Vec<u32> {
+        vec![self.keeper, self.watched.pid as u32]
     }
 
     /// Hands the leases over; from here on they are renewed.
@@ -279,7 +289,7 @@ fn cancel(store: &mut dyn Store, requests: &[Request]) {
     // This store has asked for nothing so far, and so would have nothing to cancel.
     let asked = requests.iter().all(|request| store.renew(request, None, &Timeout::of(RELEASE)).is_ok());
     if asked {
-        let _ = store.withdraw(requests, &Timeout::of(RELEASE));
+        let _ = store.cancel(requests, &Timeout::of(RELEASE));
     }
 }
 
