@@ -3,6 +3,7 @@ use std::ffi::c_int;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, poll};
@@ -11,6 +12,7 @@ use nix::sys::resource::{Resource, setrlimit};
 use signal_hook::consts::{SIGALRM, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGXCPU};
 use signal_hook::iterator::backend::SignalDelivery;
 use signal_hook::iterator::exfiltrator::WithOrigin;
+use signal_hook::low_level::register;
 use signal_hook::low_level::siginfo::{Cause, Origin};
 
 use super::inherited::is_ignored;
@@ -19,6 +21,9 @@ use crate::clock::{BootTime, Deadline};
 /// The signals that redlock handles. Those that the caller ignored stay ignored (nohup, `&`). An alarm is inherited through
 /// exec (alarm(2)): wrappers of cron jobs limit a job with it.
 const HANDLED: [c_int; 8] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM, SIGXCPU];
+
+/// When each of them arrived last, in nanoseconds since boot. On a busy machine it may be looked at much later.
+static ARRIVED: [AtomicU64; HANDLED.len()] = [const { AtomicU64::new(0) }; HANDLED.len()];
 
 /// The signals that arrive at redlock.
 pub struct Signals {
@@ -47,8 +52,13 @@ pub struct Arrived {
 impl Signals {
     pub fn listen() -> io::Result<Signals> {
         let (read, write) = UnixStream::pair()?;
-        let handled = HANDLED.into_iter().filter(|&signal| !is_ignored(signal));
-        let delivery = SignalDelivery::with_pipe(read, write, WithOrigin::default(), handled)?;
+        let handled = HANDLED.into_iter().zip(&ARRIVED).filter(|(signal, _)| !is_ignored(*signal));
+        for (signal, at) in handled.clone() {
+            // SAFETY: clock_gettime(2) and an atomic are safe in a signal handler: signal-safety(7).
+            unsafe { register(signal, move || at.store(BootTime::now().as_nanos(), Ordering::Relaxed))? };
+        }
+        let delivery =
+            SignalDelivery::with_pipe(read, write, WithOrigin::default(), handled.map(|(signal, _)| signal))?;
         Ok(Signals { delivery, arrived: VecDeque::new(), last: None })
     }
 
@@ -74,8 +84,8 @@ impl Signals {
         }
         loop {
             let origin = self.arrived.pop_front()?;
-            let now = BootTime::now();
-            let before = self.last.filter(|(_, at)| now.since(*at) < ONE_WISH);
+            let at = arrival_of(origin.signal);
+            let before = self.last.filter(|(_, first)| at.since(*first) < ONE_WISH);
             let arrived = Arrived {
                 signal: origin.signal,
                 from_terminal: origin.cause == Cause::Kernel
@@ -86,11 +96,16 @@ impl Signals {
                 return Some(arrived);
             }
             if before.is_none_or(|(signal, _)| signal != arrived.signal) {
-                self.last = Some((arrived.signal, before.map_or(now, |(_, at)| at)));
+                self.last = Some((arrived.signal, before.map_or(at, |(_, first)| first)));
                 return Some(arrived);
             }
         }
     }
+}
+
+fn arrival_of(signal: c_int) -> BootTime {
+    let at = HANDLED.iter().zip(&ARRIVED).find(|(handled, _)| **handled == signal);
+    at.map_or_else(BootTime::now, |(_, at)| BootTime::from_nanos(at.load(Ordering::Relaxed)))
 }
 
 impl Arrived {
