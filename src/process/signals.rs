@@ -1,5 +1,6 @@
 use std::collections::VecDeque;
 use std::ffi::c_int;
+use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -30,13 +31,25 @@ pub struct Signals {
     delivery: SignalDelivery<UnixStream, WithOrigin>,
     /// Taken from the delivery, not yet asked for.
     arrived: VecDeque<Origin>,
-    /// The one that was handed out last and not for the command alone, and when.
-    last: Option<(c_int, BootTime)>,
+    /// The one that was handed out last and not for the command alone.
+    last: Option<Last>,
 }
 
 /// Two signals within this time are one wish: timeout(1) signals redlock, and then the group in which redlock and
 /// its job are; systemd sends SIGHUP right after SIGTERM.
 const ONE_WISH: Duration = Duration::from_millis(20);
+
+/// On a busy machine the handler runs late: what this thread waited for a processor meanwhile does not count, up to here.
+const ONE_WISH_AT_MOST: Duration = ONE_WISH.saturating_mul(10);
+
+/// What came last of a wish.
+#[derive(Clone, Copy)]
+struct Last {
+    signal: c_int,
+    /// When the first of the wish arrived, and what [`waited`] said then.
+    at: BootTime,
+    waited: Duration,
+}
 
 /// A signal that arrived.
 #[derive(Clone, Copy, Debug)]
@@ -85,7 +98,12 @@ impl Signals {
         loop {
             let origin = self.arrived.pop_front()?;
             let at = arrival_of(origin.signal);
-            let before = self.last.filter(|(_, first)| at.since(*first) < ONE_WISH);
+            let waited = waited();
+            let before = self.last.filter(|last| {
+                let apart = at.since(last.at);
+                let late = waited.saturating_sub(last.waited);
+                apart < ONE_WISH_AT_MOST && apart.saturating_sub(late) < ONE_WISH
+            });
             let arrived = Arrived {
                 signal: origin.signal,
                 from_terminal: origin.cause == Cause::Kernel
@@ -95,12 +113,21 @@ impl Signals {
             if arrived.is_for_the_command() {
                 return Some(arrived);
             }
-            if before.is_none_or(|(signal, _)| signal != arrived.signal) {
-                self.last = Some((arrived.signal, before.map_or(at, |(_, first)| first)));
+            if before.is_none_or(|last| last.signal != arrived.signal) {
+                let signal = arrived.signal;
+                self.last = Some(before.map_or(Last { signal, at, waited }, |last| Last { signal, ..last }));
                 return Some(arrived);
             }
         }
     }
+}
+
+/// How long this thread has waited for a processor so far: see "schedstat" in the kernel's documentation of scheduler
+/// statistics. Zero where the kernel does not say so.
+fn waited() -> Duration {
+    let statistics = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let waited = statistics.split_whitespace().nth(1).and_then(|nanos| nanos.parse().ok());
+    Duration::from_nanos(waited.unwrap_or(0))
 }
 
 fn arrival_of(signal: c_int) -> BootTime {
