@@ -1,7 +1,6 @@
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::AsFd;
-use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use crate::cli::{Leftovers, OnLost, RunArgs};
@@ -25,9 +24,7 @@ pub fn run(args: RunArgs, context: &Context) -> anyhow::Result<Outcome> {
     let mut plan = Plan::new(args, context)?;
     let mut job = plan.prepare().map_err(cannot("start the guard of the job"))?;
     let mut signals = Signals::listen().map_err(cannot("listen for signals"))?;
-    // All descriptors that the job needs are there before it starts.
     let control = job.control().map_err(cannot("make a second line to the guard"))?;
-    let finish = UnixStream::pair().map_err(cannot("make a line to the keeper"))?;
     let holders = vec![std::process::id(), job.guard_pid()];
     let mut store = context.open_store_of(plan.taking.replicas, holders);
 
@@ -50,7 +47,7 @@ pub fn run(args: RunArgs, context: &Context) -> anyhow::Result<Outcome> {
     if let Err(failure) = plan.start(&mut job, &kept, &leases) {
         return Err(plan.taking.withdraw_after(plan.not_started(failure), store.as_mut()));
     }
-    let keeper = plan.keep(store, leases, finish, control.clone(), context.messages);
+    let keeper = plan.keep(store, leases, control.clone(), context.messages);
     let watch = Supervisor::new(&plan, &control, context.messages);
     let (end, keeper) = watch.until_end(&mut job, &mut signals, keeper);
     let kept = keeper.map(|keeper| keeper.finish(&mut SecondSignal { signals, told: end.told_to_end }));
@@ -204,7 +201,6 @@ impl Plan {
         &self,
         store: Box<dyn Store>,
         leases: Vec<Lease>,
-        finish: (UnixStream, UnixStream),
         control: JobControl,
         messages: Messages,
     ) -> Option<Keeper<impl FnMut(Progress) + Send + 'static>> {
@@ -212,7 +208,7 @@ impl Plan {
         let telling = RenewalEvents { control, messages, locks: self.locks.clone(), on_lost, kill_after };
         let reserve = if on_lost == OnLost::Terminate { kill_after } else { Duration::ZERO };
         let report = move |progress: Progress| telling.tell(&progress);
-        (!leases.is_empty()).then(|| Keeper::new(store, leases, finish, reserve, report))
+        (!leases.is_empty()).then(|| Keeper::new(store, leases, reserve, report))
     }
 
     /// Says what was out of the ordinary, and how to end.

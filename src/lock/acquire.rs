@@ -1,13 +1,17 @@
+//! Acquires locks, all or none, waiting in their queues as far as that is wanted.
+
 use std::os::fd::BorrowedFd;
-use std::thread;
 use std::time::Duration;
 
 use thiserror::Error;
 
-use super::{AcquireOutcome, Busy, Grant, Lease, Renewal, Request, Store, StoreError, Timeout};
+use super::{
+    AcquireOutcome, Busy, Grant, Lease, Renewal, RenewalRequest, Request, Store, StoreError, Timeout,
+};
 use crate::clock::{BootTime, Deadline};
+use crate::poll::{Backoff, wait_readable};
 
-/// How long to stand in line.
+/// How long to wait for a lock that another holds.
 #[derive(Clone, Copy, Debug)]
 pub enum Wait {
     No,
@@ -15,7 +19,7 @@ pub enum Wait {
     Forever,
 }
 
-/// Why the locks were not taken.
+/// Why the locks were not acquired.
 #[derive(Debug, Error)]
 pub enum NotAcquired {
     #[error("held by another")]
@@ -26,37 +30,38 @@ pub enum NotAcquired {
     #[error("interrupted")]
     Interrupted,
     /// The grant came so late that the job could not be stopped within it; it was given back.
-    #[error("taking the lock took {took:?}")]
+    #[error("acquiring the lock took {took:?}")]
     TooSlow { took: Duration },
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// As `Store`, and a take without an answer could not be given back either.
+    /// As `Store`, and a request without an answer could not be cancelled either.
     #[error(transparent)]
     Unresolved(StoreError),
 }
 
-/// Is told how the waiting goes, about once a second.
+/// Is told about the wait, about once a second.
 pub trait WaitObserver {
     fn waiting(&mut self, busy: &Busy);
     fn unreachable(&mut self, error: &StoreError);
     fn over(&mut self);
 }
 
-/// Nothing is displayed more often than this while waiting.
+/// The observer is told no more often.
 const TICK: Duration = Duration::from_secs(1);
-/// Between two attempts to reach a store that does not answer: at first and at most.
-const RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
-/// For leaving the queue and cancelling a take: this is time that a person at Ctrl-C waits.
-const WITHDRAWAL: Duration = Duration::from_secs(1);
+/// Between two attempts to reach a store that does not answer.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+/// For leaving the queue and cancelling a request, while a person who pressed Ctrl-C waits.
+const CANCEL: Duration = Duration::from_secs(1);
 
-/// Takes the locks, all or none, standing in line as `wait` allows.
+/// Acquires the locks, all or none, and waits for them as `wait` allows.
 ///
-/// Those that are free are taken together. Where one is not, it is waited for while those before it in
-/// `requests` are held and renewed: whoever takes the same locks in the same order cannot deadlock.
+/// Those that are free are taken together. A busy one is waited for while those before it in `requests` are held and
+/// renewed: lock ordering prevents deadlock.
 ///
-/// `attempt` bounds each exchange with the store. `reserve` is the part of the lease that has to
-/// be left after the grant (for stopping the job). When this fails, the queue was left, what was taken is
-/// given back, and a take whose answer is unknown was cancelled.
+/// `attempt` bounds each call to the store. `reserve` is the part of the lease that has to be left after the grant, for
+/// stopping the job. After an error the queue was left, everything acquired was given back, and requests whose
+/// answer is unknown were cancelled.
 pub fn acquire(
     store: &mut dyn Store,
     requests: &[Request],
@@ -66,42 +71,46 @@ pub fn acquire(
     interrupt: BorrowedFd,
     observer: &mut dyn WaitObserver,
 ) -> Result<Vec<Lease>, NotAcquired> {
-    let held = Vec::with_capacity(requests.len());
-    let mut line = Acquiring {
+    let start = BootTime::now();
+    let mut acquiring = Acquiring {
         store,
         requests,
-        held,
-        at_once: requests.len(),
-        queued: false,
+        held: Vec::with_capacity(requests.len()),
+        batch: requests.len(),
+        is_queued: false,
         starts_over: false,
+        start,
+        end: match wait {
+            Wait::No => start.plus(attempt),
+            Wait::AtMost(limit) => start.plus(limit),
+            Wait::Forever => Deadline::NEVER,
+        },
         attempt,
         interrupt,
         observer,
-        backoff: RETRY.0,
-        renew_at: BootTime::now(),
+        backoff: Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE),
+        renew_at: start,
     };
     let outcome = match wait {
-        Wait::No => line.ask_once(),
-        Wait::AtMost(limit) => line.stand(BootTime::now(), Some(limit)),
-        Wait::Forever => line.stand(BootTime::now(), None),
+        Wait::No => acquiring.try_once(),
+        Wait::AtMost(_) | Wait::Forever => acquiring.acquire_in_order(),
     };
-    line.observer.over();
+    acquiring.observer.over();
     match outcome {
-        Ok(()) if Lease::first_deadline(&line.held).minus(reserve).has_passed() => {
-            let took = line.held.iter().map(Lease::unconfirmed).max().unwrap_or_default();
-            line.withdraw()?;
+        Ok(()) if Lease::first_deadline(&acquiring.held).minus(reserve).has_passed() => {
+            let took = acquiring.held.iter().map(Lease::unconfirmed).max().unwrap_or_default();
+            acquiring.cancel()?;
             Err(NotAcquired::TooSlow { took })
         }
-        Ok(()) => Ok(line.held),
+        Ok(()) => Ok(acquiring.held),
         Err(busy @ NotAcquired::Busy(_)) => Err(busy),
-        Err(NotAcquired::Store(error @ StoreError::Unreachable { .. })) => match line.withdraw() {
+        Err(NotAcquired::Store(error @ StoreError::Unreachable { .. })) => match acquiring.cancel() {
             Ok(()) => Err(NotAcquired::Store(error)),
             Err(_) => Err(NotAcquired::Unresolved(error)),
         },
         Err(other) => {
-            // The reason for giving up is the message; a store that cannot be told frees the
-            // place by itself.
-            let _ = line.withdraw();
+            // The first error is the message. A store that cannot be told frees the place by itself.
+            let _ = acquiring.cancel();
             Err(other)
         }
     }
@@ -110,37 +119,39 @@ pub fn acquire(
 struct Acquiring<'a> {
     store: &'a mut dyn Store,
     requests: &'a [Request],
-    /// What was granted so far: the leases of the first requests.
+    /// The leases of the first requests, which were granted.
     held: Vec<Lease>,
-    /// As many of the next ones are asked for together.
-    at_once: usize,
-    /// We have a place in the queue of the next one, or are about to take one.
-    queued: bool,
-    /// Something is lost: all has to be given back, and taken anew.
+    /// How many of the next requests are made together.
+    batch: usize,
+    /// We have a place in the queue of the next lock, or are about to take one.
+    is_queued: bool,
+    /// A lease is lost: everything has to be given back and acquired anew.
     starts_over: bool,
+    start: BootTime,
+    /// When the wait runs out.
+    end: Deadline,
     attempt: Duration,
     interrupt: BorrowedFd<'a>,
     observer: &'a mut dyn WaitObserver,
-    /// The next pause after a failure.
-    backoff: Duration,
-    /// Not earlier is a renewal tried again that failed.
-    renew_at: Deadline,
+    backoff: Backoff,
+    /// A renewal that failed is not tried again before this.
+    renew_at: BootTime,
 }
 
 impl<'a> Acquiring<'a> {
-    fn ask_once(&mut self) -> Result<(), NotAcquired> {
-        let patience = Timeout::or_interrupt(self.attempt, self.interrupt);
+    fn try_once(&mut self) -> Result<(), NotAcquired> {
+        let timeout = self.timeout();
         loop {
             let sent = BootTime::now();
-            match self.store.acquire(self.requests, &patience) {
+            match self.store.acquire(self.requests, &timeout) {
                 Ok(AcquireOutcome::Granted(grant)) => {
                     self.hold(&grant, sent);
                     return Ok(());
                 }
                 Ok(AcquireOutcome::Busy(busy)) => return Err(NotAcquired::Busy(busy.into())),
                 Err(error @ StoreError::Unreachable { transient: true, .. }) => {
-                    self.pause(Some(patience.until))?;
-                    if patience.until.has_passed() {
+                    self.pause()?;
+                    if self.end.has_passed() {
                         return Err(error.into());
                     }
                 }
@@ -149,30 +160,29 @@ impl<'a> Acquiring<'a> {
         }
     }
 
-    fn stand(&mut self, start: BootTime, limit: Option<Duration>) -> Result<(), NotAcquired> {
-        let ran_out = || limit.is_some_and(|limit| BootTime::now().since(start) >= limit);
+    fn acquire_in_order(&mut self) -> Result<(), NotAcquired> {
         while !self.rest().is_empty() {
             match self.ask() {
                 Ok(AcquireOutcome::Granted(_)) => {}
                 Ok(AcquireOutcome::Busy(busy)) => {
-                    self.backoff = RETRY.0;
-                    if self.queued {
+                    self.backoff.reset();
+                    if self.is_queued {
                         self.store.on_idle();
-                        self.wait_for_news(start, limit, &busy)?;
+                        self.wait_for_news(&busy)?;
                     } else {
-                        self.go_for(&busy);
+                        self.acquire_before(&busy);
                     }
-                    if ran_out() {
-                        return Err(NotAcquired::TimedOut(busy.into(), BootTime::now().since(start)));
+                    if self.end.has_passed() {
+                        return Err(NotAcquired::TimedOut(busy.into(), BootTime::now().since(self.start)));
                     }
                 }
-                Err(error @ (StoreError::Unreachable { .. } | StoreError::Unconfirmed(_))) => {
+                Err(error) if error.is_unknown() => {
                     self.observer.unreachable(&error);
-                    self.pause(limit.map(|limit| start.plus(limit)))?;
-                    if ran_out() {
+                    self.pause()?;
+                    if self.end.has_passed() {
                         return Err(error.into());
                     }
-                    self.keep()?;
+                    self.renew_if_due()?;
                 }
                 Err(error) => return Err(failed(error)),
             }
@@ -180,42 +190,42 @@ impl<'a> Acquiring<'a> {
         Ok(())
     }
 
-    /// Asks for what is next. Most locks are free: one plain take, and a place in the queue only where one is
-    /// not.
+    /// Asks for what is next. Most locks are free: a place in the queue is taken only for one that is not.
     fn ask(&mut self) -> Result<AcquireOutcome, StoreError> {
-        let patience = Timeout::or_interrupt(self.attempt, self.interrupt);
+        let timeout = self.timeout();
         if self.starts_over {
-            self.withdraw()?;
+            self.cancel()?;
             self.starts_over = false;
         }
         let sent = BootTime::now();
-        let next = &self.rest()[..self.at_once];
+        let next = &self.rest()[..self.batch];
         let answer = match next {
-            [one] if self.queued => self.store.enqueue(one, &patience)?,
-            several => self.store.acquire(several, &patience)?,
+            [one] if self.is_queued => self.store.enqueue(one, &timeout)?,
+            several => self.store.acquire(several, &timeout)?,
         };
         if let AcquireOutcome::Granted(grant) = &answer {
             self.hold(grant, sent);
             if self.rest().is_empty() {
-                self.renew_old()?;
+                // Those that were acquired some time before: the time of all counts from now.
+                self.renew(|lease| lease.unconfirmed() > lease.request.ttl.duration() / 10)?;
             } else {
                 self.store.on_idle();
-                // Those before the one that was seen to be busy were free.
-                self.queued = !self.queued;
-                self.at_once = if self.queued { 1 } else { self.rest().len() };
+                // A batch was what stands before a busy lock; after that lock the rest may be free.
+                self.is_queued = !self.is_queued;
+                self.batch = if self.is_queued { 1 } else { self.rest().len() };
             }
         }
         Ok(answer)
     }
 
-    /// One of those that were asked for together is busy: takes those before it first.
-    fn go_for(&mut self, busy: &Busy) {
+    /// One of a batch is busy: next, those before it are acquired, or a place in its queue is taken.
+    fn acquire_before(&mut self, busy: &Busy) {
         let before = self.rest().iter().position(|request| request.key == busy.key).unwrap_or(0);
-        self.queued = before == 0;
-        self.at_once = before.max(1);
+        self.is_queued = before == 0;
+        self.batch = before.max(1);
     }
 
-    /// What is still to be taken.
+    /// What is still to be acquired.
     fn rest(&self) -> &'a [Request] {
         &self.requests[self.held.len()..]
     }
@@ -229,99 +239,88 @@ impl<'a> Acquiring<'a> {
         }));
     }
 
-    /// Renews what is held, when it is time. When some of it is lost, everything is given back, and taken anew:
-    /// no job runs yet that would need it.
-    fn keep(&mut self) -> Result<(), NotAcquired> {
+    fn renew_if_due(&mut self) -> Result<(), NotAcquired> {
         if !self.renewal_due().has_passed() {
             return Ok(());
         }
         match self.renew(|lease| lease.renewal_due().has_passed()) {
             Ok(()) => Ok(()),
-            Err(error @ (StoreError::Unreachable { .. } | StoreError::Unconfirmed(_))) => {
+            Err(error) if error.is_unknown() => {
                 self.observer.unreachable(&error);
-                self.renew_at = Deadline::after(self.next_pause());
+                self.renew_at = Deadline::after(self.backoff.pause());
                 Ok(())
             }
             Err(error) => Err(failed(error)),
         }
     }
 
-    /// Renews what was taken some time before the rest: the time of all counts from now.
-    fn renew_old(&mut self) -> Result<(), StoreError> {
-        self.renew(|lease| lease.unconfirmed() > lease.request.ttl.duration() / 10)
-    }
-
+    /// Renews some of the leases. When one of them is lost all start over, as no job runs yet that would need them.
     fn renew(&mut self, is_due: impl Fn(&Lease) -> bool) -> Result<(), StoreError> {
-        let patience = Timeout::or_interrupt(self.attempt, self.interrupt);
-        let due: Vec<&mut Lease> = self.held.iter_mut().filter(|lease| is_due(lease)).collect();
-        let (all, mut outcome) = (due.len(), Ok(()));
-        for (done, lease) in due.into_iter().enumerate() {
-            let sent = BootTime::now();
-            match self.store.renew(&lease.request, Some(lease.fence), &patience.share(all - done)) {
-                Ok(Renewal::Extended | Renewal::Healed) => lease.extend(sent),
-                Ok(Renewal::Released | Renewal::Lost(_)) => self.starts_over = true,
-                // The others are asked all the same: one of them may be lost.
-                Err(error) => outcome = outcome.and(Err(error)),
+        let mut due: Vec<&mut Lease> = self.held.iter_mut().filter(|lease| is_due(lease)).collect();
+        let until = Deadline::after(self.attempt);
+        // A second attempt is what the others share after one that was in vain.
+        let attempt = if due.len() > 1 { self.attempt / 2 } else { self.attempt };
+        let renewal = |lease: &&mut Lease| {
+            let (request, fence) = (lease.request.clone(), Some(lease.fence));
+            RenewalRequest { request, fence, attempt, until }
+        };
+        let renewals: Vec<RenewalRequest> = due.iter().map(renewal).collect();
+        let (mut is_lost, mut outcome) = (false, Ok(()));
+        self.store.renew_all(&renewals, Some(self.interrupt), &mut |index, sent, renewal| match renewal {
+            Ok(Renewal::Extended | Renewal::Healed) => due[index].extend(sent),
+            Ok(Renewal::Released | Renewal::Lost(_)) => is_lost = true,
+            Err(error) => {
+                if outcome.is_ok() {
+                    outcome = Err(error);
+                }
             }
-        }
+        });
         // Also when another renewal failed: what is lost is not held.
-        if self.starts_over {
+        if is_lost {
+            self.starts_over = true;
             self.held.clear();
-            (self.queued, self.at_once) = (false, self.requests.len());
+            (self.is_queued, self.batch) = (false, self.requests.len());
         }
         outcome
     }
 
     /// When the first lease that is held has to be renewed.
-    fn renewal_due(&self) -> Deadline {
-        let due = self.held.iter().map(Lease::renewal_due).min().unwrap_or(Deadline::NEVER);
+    fn renewal_due(&self) -> BootTime {
+        let due = self.held.iter().map(Lease::renewal_due).min().unwrap_or(BootTime::NEVER);
         due.max(self.renew_at)
     }
 
     /// Waits for a reason to ask again, or for the end of the wait.
-    fn wait_for_news(
-        &mut self,
-        start: BootTime,
-        limit: Option<Duration>,
-        busy: &Busy,
-    ) -> Result<(), NotAcquired> {
+    fn wait_for_news(&mut self, busy: &Busy) -> Result<(), NotAcquired> {
         loop {
             self.observer.waiting(busy);
-            let mut until = Deadline::after(TICK).min(self.renewal_due());
-            if let Some(limit) = limit {
-                until = until.min(start.plus(limit));
-            }
-            let patience = Timeout { until, interrupt: Some(self.interrupt) };
-            let news = self.store.wait(&patience).map_err(failed)?;
-            self.keep()?;
-            let is_over = limit.is_some_and(|limit| BootTime::now().since(start) >= limit);
-            if news || is_over || !self.queued {
+            let until = Deadline::after(TICK).min(self.renewal_due()).min(self.end);
+            let timeout = Timeout { until, interrupt: Some(self.interrupt) };
+            let news = self.store.wait(&timeout).map_err(failed)?;
+            self.renew_if_due()?;
+            if news || self.end.has_passed() || !self.is_queued {
                 return Ok(());
             }
         }
     }
 
-    /// A random pause, so that a server that comes back is not met by everybody at once; at most until `limit`.
-    fn pause(&mut self, limit: Option<Deadline>) -> Result<(), NotAcquired> {
-        let end = Deadline::after(self.next_pause());
-        let end = limit.map_or(end, |limit| end.min(limit));
-        while !end.has_passed() {
-            if readable(self.interrupt) {
+    /// A random pause, so that a server that comes back is not met by everybody at once.
+    fn pause(&mut self) -> Result<(), NotAcquired> {
+        let until = Deadline::after(self.backoff.pause()).min(self.end);
+        while !until.has_passed() {
+            if wait_readable([self.interrupt], until) == [true] {
                 return Err(NotAcquired::Interrupted);
             }
-            thread::sleep(end.left().min(Duration::from_millis(20)));
         }
         Ok(())
     }
 
-    fn next_pause(&mut self) -> Duration {
-        let pause = self.backoff.mul_f64(0.5 + fastrand::f64());
-        self.backoff = (self.backoff * 2).min(RETRY.1);
-        pause
+    fn timeout(&self) -> Timeout<'a> {
+        Timeout::or_interrupt(self.attempt, self.interrupt)
     }
 
-    fn withdraw(&mut self) -> Result<(), StoreError> {
-        self.store.cancel(self.requests, &Timeout::of(WITHDRAWAL.min(self.attempt)))
+    fn cancel(&mut self) -> Result<(), StoreError> {
+        self.store.cancel(self.requests, &Timeout::of(CANCEL.min(self.attempt)))
     }
 }
 
@@ -330,9 +329,4 @@ fn failed(error: StoreError) -> NotAcquired {
         StoreError::Interrupted => NotAcquired::Interrupted,
         other => other.into(),
     }
-}
-
-fn readable(fd: BorrowedFd) -> bool {
-    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-    poll(&mut [PollFd::new(fd, PollFlags::POLLIN)], PollTimeout::ZERO) == Ok(1)
 }

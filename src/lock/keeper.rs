@@ -1,119 +1,100 @@
-use std::io::{ErrorKind, Read, Write};
+//! The keeper: a thread that renews leases, from the first renewal on.
+
 use std::os::fd::AsFd;
-use std::os::unix::net::UnixStream;
 use std::sync::mpsc;
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::Duration;
 
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-
-use super::renewal::{Cancellation, FINISH, LOOK, LeaseEnd, Progress, Renewals};
+use super::renewal::{Cancellation, KeeperOrder, LeaseEnd, Progress, Renewals};
 use super::{Lease, Store};
-use crate::clock::BootTime;
+use crate::clock::{BootTime, Deadline};
+use crate::mailbox::{Mailbox, MailboxSender, mailbox};
+use crate::poll::wait_readable;
 
-/// Renews leases that are needed together, and is the only one who talks to the store while it does: so no
-/// renewal can follow the release (redisson issue 7272).
+/// Renews leases that are needed together. Nobody else talks to their store while it does, so no renewal can follow
+/// the release (redisson issue 7272).
 ///
-/// Before the first renewal is due there is nothing to do; only then a thread is started, which most jobs
-/// do not live to see.
-pub struct Keeper<R> {
-    /// Where the thread is told something.
-    tell: UnixStream,
-    state: KeeperState<R>,
-}
+/// Most jobs end before the first renewal is due: only then there is a thread, and descriptors to talk to it.
+pub struct Keeper<R>(KeeperState<R>);
 
 enum KeeperState<R> {
     Idle(Box<Renewals<R>>),
-    Running(JoinHandle<LeaseEnd>),
+    Running { orders: MailboxSender<KeeperOrder>, end: Mailbox<LeaseEnd> },
 }
 
 impl<R: FnMut(Progress) + Send + 'static> Keeper<R> {
-    /// Keeps `leases` until [`Keeper::finish`]. From `reserve` before its deadline on a lease counts as
-    /// expired: that is the time in which the job is stopped. `report` runs in the keeper's thread.
+    /// Keeps `leases` until [`Keeper::finish`]. A lease counts as expired `reserve` before its deadline: that is the
+    /// time in which the job is stopped. `report` runs in the keeper's thread.
     ///
-    /// `line` is that on which the thread is told something.
-    ///
-    /// To be called when nothing is urgent any more, for the store is asked here: to tell the next in line, and to
-    /// get ready for the release.
-    pub fn new(
-        mut store: Box<dyn Store>,
-        leases: Vec<Lease>,
-        line: (UnixStream, UnixStream),
-        reserve: Duration,
-        report: R,
-    ) -> Keeper<R> {
+    /// To be called when nothing is urgent any more: see [`Store::on_idle`].
+    pub fn new(mut store: Box<dyn Store>, leases: Vec<Lease>, reserve: Duration, report: R) -> Keeper<R> {
         store.on_idle();
-        let (tell, told) = line;
-        let keeping = Renewals::new(store, leases, told, reserve, report);
-        Keeper { tell, state: KeeperState::Idle(Box::new(keeping)) }
+        Keeper(KeeperState::Idle(Box::new(Renewals::new(store, leases, reserve, report))))
     }
 
-    /// When [`Keeper::start`] is to be called; `None` when it was.
+    /// When to call [`Keeper::start`]; `None` when the thread runs.
     pub fn start_at(&self) -> Option<BootTime> {
-        match &self.state {
-            KeeperState::Idle(keeping) => Some(keeping.renews_at()),
-            KeeperState::Running(_) => None,
+        match &self.0 {
+            KeeperState::Idle(renewals) => Some(renewals.renews_at()),
+            KeeperState::Running { .. } => None,
         }
     }
 
     /// Starts to renew.
-    pub fn start(mut self) -> Keeper<R> {
-        let KeeperState::Idle(keeping) = self.state else { return self };
-        let (give, take) = mpsc::channel::<Box<Renewals<R>>>();
-        let thread = thread::Builder::new().name("keeper".to_owned()).spawn(move || match take.recv() {
-            Ok(mut keeping) => {
-                keeping.keep();
-                keeping.give_back(None)
-            }
-            Err(_) => LeaseEnd::Unreleased,
-        });
-        self.state = match thread {
-            Ok(thread) => match give.send(keeping) {
-                Ok(()) => KeeperState::Running(thread),
-                Err(back) => KeeperState::Idle(back.0),
-            },
-            // The system allows no thread: then each renewal is made here.
-            Err(_) => KeeperState::Idle(keeping.renewed_once()),
-        };
-        self
-    }
-
-    /// Renews now: something may have happened to the lock.
-    pub fn look(&mut self) {
-        if let KeeperState::Running(_) = self.state {
-            let _ = self.tell.write_all(&[LOOK]);
+    pub fn start(self) -> Keeper<R> {
+        match self.0 {
+            KeeperState::Idle(renewals) => Keeper(spawn(renewals).unwrap_or_else(|mut renewals| {
+                // The system allows no thread or no descriptor: then each renewal is made here.
+                renewals.renew();
+                KeeperState::Idle(renewals)
+            })),
+            running => Keeper(running),
         }
     }
 
-    /// Ends the renewals and gives back what was not borrowed, in bounded time, or until somebody is in a
-    /// hurry.
-    pub fn finish(self, hurry: &mut dyn Cancellation) -> LeaseEnd {
-        match self.state {
-            KeeperState::Idle(keeping) => {
-                // The end of the process closes the store, faster than a destructor.
-                let keeping = Box::leak(keeping);
-                keeping.give_back(Some(hurry))
-            }
-            KeeperState::Running(thread) => {
-                let mut tell = self.tell;
-                let _ = tell.set_nonblocking(true);
-                // A thread that is gone has closed its end; then there is nobody to tell.
-                let _ = tell.write_all(&[FINISH]);
+    /// Renews now: something may have happened to the lock.
+    pub fn renew_now(&self) {
+        if let KeeperState::Running { orders, .. } = &self.0 {
+            orders.send(KeeperOrder::RenewNow);
+        }
+    }
+
+    /// Ends the renewals and releases what was not borrowed, in bounded time, or until that is abandoned.
+    pub fn finish(self, cancellation: &mut dyn Cancellation) -> LeaseEnd {
+        match self.0 {
+            // Leaked: the end of the process closes the store, faster than a destructor.
+            KeeperState::Idle(renewals) => Box::leak(renewals).finish(Some(cancellation)),
+            KeeperState::Running { orders, end } => {
+                orders.send(KeeperOrder::Finish);
                 loop {
-                    let closed = PollFd::new(tell.as_fd(), PollFlags::POLLIN);
-                    let hurried = PollFd::new(hurry.as_fd(), PollFlags::POLLIN);
-                    let _ = poll(&mut [closed, hurried], PollTimeout::NONE);
-                    // The thread closes its end last.
-                    match tell.read(&mut [0]) {
-                        Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                            if hurry.is_great() {
-                                return LeaseEnd::Unreleased;
-                            }
-                        }
-                        _ => return thread.join().unwrap_or(LeaseEnd::Unreleased),
+                    wait_readable([end.as_fd(), cancellation.as_fd()], Deadline::NEVER);
+                    match end.take() {
+                        Ok(Some(end)) => return end,
+                        Ok(None) if !cancellation.should_abandon() => {}
+                        Ok(None) | Err(_) => return LeaseEnd::Unreleased,
                     }
                 }
             }
         }
     }
+}
+
+/// The renewals come back if there can be no thread.
+fn spawn<R: FnMut(Progress) + Send + 'static>(
+    mut renewals: Box<Renewals<R>>,
+) -> Result<KeeperState<R>, Box<Renewals<R>>> {
+    let (Ok((orders, inbox)), Ok((send_end, end))) = (mailbox(), mailbox()) else { return Err(renewals) };
+    let (hand_over, handed_over) = mpsc::channel::<Box<Renewals<R>>>();
+    let work = move || {
+        if let Ok(mut renewals) = handed_over.recv() {
+            renewals.run();
+            send_end.send(renewals.finish(None));
+        }
+    };
+    if thread::Builder::new().name("keeper".to_owned()).spawn(work).is_err() {
+        return Err(renewals);
+    }
+    renewals.orders = Some(inbox);
+    hand_over.send(renewals).map_err(|back| back.0)?;
+    Ok(KeeperState::Running { orders, end })
 }

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::net::{UnixDatagram, UnixStream};
+use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
 
 use super::InheritedLock;
@@ -54,7 +54,6 @@ impl Nesting {
         if self.by_hand.is_empty() {
             return Ok(None);
         }
-        let line = UnixStream::pair().map_err(cannot("make a line to the keeper"))?;
         let (losses, tell) = UnixDatagram::pair().map_err(cannot("make a line from the keeper"))?;
         losses.set_nonblocking(true).map_err(cannot("listen to the keeper"))?;
         let messages = context.messages;
@@ -69,8 +68,7 @@ impl Nesting {
         };
         // The one who waits for the rest is busy with its own store.
         let store = context.open_store_of(replicas, Vec::new());
-        let keeper =
-            Keeper::new(store, self.by_hand.clone(), line, reserve, Box::new(report) as ReportProgress);
+        let keeper = Keeper::new(store, self.by_hand.clone(), reserve, Box::new(report) as ReportProgress);
         let keeper = keeper.start();
         if keeper.start_at().is_some() {
             let none = io::Error::from(io::ErrorKind::WouldBlock);

@@ -122,7 +122,7 @@ impl Cancellation for SecondSignal {
         self.signals.as_fd()
     }
 
-    fn is_great(&mut self) -> bool {
+    fn should_abandon(&mut self) -> bool {
         while let Some(arrived) = self.signals.take() {
             let is_wish = !arrived.is_for_the_command() && !arrived.is_same_wish;
             if is_wish && std::mem::replace(&mut self.told, true) {

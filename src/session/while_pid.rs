@@ -1,7 +1,6 @@
 //! `redlock acquire --while-pid`: a process of its own keeps the lock until another process ends.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::net::UnixStream;
 use std::process;
 use std::time::Duration;
 
@@ -186,9 +185,9 @@ impl Service<'_> {
         let locks = requests.iter().map(kept).collect();
         let leases = requests.into_iter().zip(fences);
         let leases = leases.map(|(request, fence)| Lease::new(request, FencingToken(fence), sent)).collect();
-        let (Ok((losses, report)), Ok(line)) = (Channel::pair(), UnixStream::pair()) else { return };
+        let Ok((losses, report)) = Channel::pair() else { return };
         let report: ReportProgress = Box::new(move |progress| tell(&report, &progress));
-        let mut keeper = Keeper::new(store, leases, line, self.reserve, report).start();
+        let mut keeper = Keeper::new(store, leases, self.reserve, report).start();
         if keeper.start_at().is_some() {
             // The system allows no thread.
             return;
@@ -275,7 +274,7 @@ impl KeptLock {
         while let Some(notice) = self.notices.as_ref().and_then(Notices::next) {
             self.releasing = true;
             if notice == Notice::Released {
-                keeper.look();
+                keeper.renew_now();
             }
         }
     }
