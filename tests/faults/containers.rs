@@ -115,7 +115,7 @@ fn a_reboot_where_its_id_is_hidden() {
     store.redlock(&["run", "-k", "X", "--", "true"]).run().expect(75);
     super::files::sql(
         &store,
-        "UPDATE lock SET renewed = renewed + 100000000000, until = until + 100000000000",
+        "UPDATE holder SET renewed = renewed + 100000000000, until = until + 100000000000",
     );
     store.redlock(&["run", "-k", "X", "--", "true"]).run().expect(0);
 }

@@ -346,7 +346,7 @@ fn rebooted() {
     let store = Store::local();
     store.redlock(&["acquire", "-k", "X", "--ttl", "1h"]).run().expect(0);
     store.redlock(&["run", "-k", "X", "--", "true"]).run().expect(75);
-    sql(&store, "UPDATE lock SET boot = '00000000-0000-0000-0000-000000000000'");
+    sql(&store, "UPDATE holder SET boot = '00000000-0000-0000-0000-000000000000'");
     store.redlock(&["run", "-k", "X", "--", "true"]).run().expect(0);
 }
 
@@ -357,7 +357,7 @@ fn tables_of_another() {
         "CREATE TABLE more (x)",
         "CREATE VIEW waiters AS SELECT * FROM waiter",
         "CREATE INDEX by_key ON waiter (key)",
-        "CREATE TRIGGER free AFTER INSERT ON lock BEGIN UPDATE lock SET owner = NULL, until = 0; END",
+        "CREATE TRIGGER free AFTER INSERT ON lock BEGIN DELETE FROM holder; END",
         "ALTER TABLE lock ADD COLUMN more INTEGER",
         "DROP TABLE holder",
     ];

@@ -12,7 +12,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavio
 use super::file::{self, FileError};
 use super::host::Host;
 use super::repair::repair;
-use super::wakeup::WakeSocket;
+use super::wakeup::WakeFifo;
 use crate::lock::{StoreError, Timeout};
 use crate::user;
 
@@ -35,21 +35,15 @@ struct Open {
 /// Marks the file as ours: "rlck".
 pub const APPLICATION: i32 = 0x726c_636b;
 
+/// Of the tables below; another one is of another version of redlock.
+const LAYOUT: i32 = 2;
+
 /// As the file has to have them, word by word: a file is refused that has something else, or more.
 const TABLES: [&str; 3] = [
     "CREATE TABLE lock (
         key TEXT PRIMARY KEY,
-        kind TEXT NOT NULL,
-        fence INTEGER NOT NULL,
-        owner BLOB,
-        since INTEGER NOT NULL,
-        renewed INTEGER NOT NULL,
-        until INTEGER NOT NULL,
-        boot TEXT NOT NULL,
-        keep INTEGER NOT NULL,
-        broken INTEGER NOT NULL,
-        pids TEXT NOT NULL,
-        metadata TEXT NOT NULL
+        mode TEXT NOT NULL,
+        fence INTEGER NOT NULL
     ) WITHOUT ROWID",
     "CREATE TABLE holder (
         key TEXT NOT NULL,
@@ -59,9 +53,9 @@ const TABLES: [&str; 3] = [
         renewed INTEGER NOT NULL,
         until INTEGER NOT NULL,
         boot TEXT NOT NULL,
-        keep INTEGER NOT NULL,
+        hold_until INTEGER NOT NULL,
         broken INTEGER NOT NULL,
-        pids TEXT NOT NULL,
+        processes TEXT NOT NULL,
         metadata TEXT NOT NULL,
         PRIMARY KEY (key, fence)
     ) WITHOUT ROWID",
@@ -69,10 +63,10 @@ const TABLES: [&str; 3] = [
         ticket INTEGER PRIMARY KEY AUTOINCREMENT,
         owner BLOB NOT NULL,
         key TEXT NOT NULL,
-        kind TEXT NOT NULL,
+        mode TEXT NOT NULL,
         asked INTEGER NOT NULL,
-        bell TEXT NOT NULL,
-        pids TEXT NOT NULL,
+        fifo TEXT NOT NULL,
+        processes TEXT NOT NULL,
         metadata TEXT NOT NULL
     )",
 ];
@@ -92,30 +86,30 @@ impl Database {
     ///
     /// # Errors
     ///
-    /// The file was busy all the time, cannot be used, or the patience was interrupted: nothing was changed.
+    /// The file was busy all the time, cannot be used, or the timeout was interrupted: nothing was changed.
     pub fn transact<T>(
         &mut self,
-        patience: &Timeout,
+        timeout: &Timeout,
         mut work: impl FnMut(&Transaction, &Host) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
         let mut pause = Duration::from_micros(100);
         loop {
-            let outcome = self.try_transact(patience, &mut work);
+            let outcome = self.try_transact(timeout, &mut work);
             if let Some(open) = &mut self.open {
                 let _ = open.connection.progress_handler(0, None::<fn() -> bool>);
             }
             match outcome {
                 Ok(outcome) => return Ok(outcome),
                 Err(DatabaseError::Store(error)) => return Err(error),
-                Err(DatabaseError::Replaced) if !patience.until.has_passed() => self.open = None,
-                Err(DatabaseError::Sql(error)) if is_busy(&error) && !patience.until.has_passed() => {
+                Err(DatabaseError::Replaced) if !timeout.until.has_passed() => self.open = None,
+                Err(DatabaseError::Sql(error)) if is_busy(&error) && !timeout.until.has_passed() => {
                     // SQLite's own handler sleeps ever longer and is unfair to those who wait long.
-                    patience.pause(pause.mul_f64(0.5 + fastrand::f64()))?;
+                    timeout.pause(pause.mul_f64(0.5 + fastrand::f64()))?;
                     pause = (pause * 2).min(Duration::from_millis(2));
                 }
                 Err(DatabaseError::Sql(error)) => {
                     if error.sqlite_error_code() == Some(ErrorCode::OperationInterrupted) {
-                        patience.pause(Duration::ZERO)?;
+                        timeout.pause(Duration::ZERO)?;
                     }
                     return Err(self.failed(&error));
                 }
@@ -135,20 +129,20 @@ impl Database {
         }
     }
 
-    /// A bell beside the file.
+    /// A FIFO beside the file.
     ///
     /// # Errors
     ///
     /// There can be none.
-    pub fn hang_bell(&self) -> Result<WakeSocket, StoreError> {
+    pub fn make_fifo(&self) -> Result<WakeFifo, StoreError> {
         let path = self.path().unwrap_or(Path::new(""));
-        WakeSocket::hang(path)
+        WakeFifo::create(path)
             .map_err(|error| self.unreachable(&format!("no FIFO beside it: {}", plain(&error))))
     }
 
     fn try_transact<T>(
         &mut self,
-        patience: &Timeout,
+        timeout: &Timeout,
         work: &mut impl FnMut(&Transaction, &Host) -> rusqlite::Result<T>,
     ) -> Result<T, DatabaseError> {
         let path = self.path.as_ref().map_err(|why| {
@@ -156,9 +150,9 @@ impl Database {
         })?;
         let open = match &mut self.open {
             Some(open) => open,
-            none => none.insert(Open::at(path, &self.holders, patience)?),
+            none => none.insert(Open::at(path, &self.holders, timeout)?),
         };
-        hurry(&mut open.connection, patience)?;
+        hurry(&mut open.connection, timeout)?;
         let tx = open.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         // Somebody removed the file, or put another in its place, which others use now.
         if fs::symlink_metadata(path).ok().map(|found| identity(&found)) != Some(open.file) {
@@ -167,10 +161,15 @@ impl Database {
         if !open.is_set_up {
             set_up(&tx)?;
             if !has_our_tables(&tx)? {
-                return Err(DatabaseError::Store(unusable(
-                    path,
-                    "its tables are not those of redlock: another program made or changed it; name another file, or when no redlock runs here, move it away",
-                )));
+                let number = |name| tx.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
+                let is_other_version =
+                    number("application_id")? == APPLICATION && number("user_version")? != LAYOUT;
+                let why = match is_other_version {
+                    true => "another version of redlock made it",
+                    false => "its tables are not those of redlock: another program made or changed it",
+                };
+                let advice = "name another file, or when no redlock runs here, move it away";
+                return Err(DatabaseError::Store(unusable(path, &format!("{why}; {advice}"))));
             }
         }
         let outcome = work(&tx, &open.host)?;
@@ -229,7 +228,7 @@ impl From<rusqlite::Error> for DatabaseError {
 }
 
 impl Open {
-    fn at(path: &Path, holders: &[u32], patience: &Timeout) -> Result<Open, DatabaseError> {
+    fn at(path: &Path, holders: &[u32], timeout: &Timeout) -> Result<Open, DatabaseError> {
         let unreachable = |error: io::Error| {
             let store = format!("local:{}", path.display());
             DatabaseError::Store(StoreError::Unreachable { store, why: plain(&error), transient: false })
@@ -241,7 +240,7 @@ impl Open {
         let host = Host::of(path, holders).map_err(unreachable)?;
         repair(path, &found, &host, || {
             let mut connection = connect(path)?;
-            hurry(&mut connection, patience)?;
+            hurry(&mut connection, timeout)?;
             Ok(connection)
         })
         .map_err(unreachable)?;
@@ -280,10 +279,10 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
-/// Whatever is in the file, SQLite stops with the patience.
-fn hurry(connection: &mut Connection, patience: &Timeout) -> rusqlite::Result<()> {
-    let until = patience.until;
-    let interrupt = patience.interrupt.and_then(|interrupt| interrupt.try_clone_to_owned().ok());
+/// Whatever is in the file, SQLite stops with the timeout.
+fn hurry(connection: &mut Connection, timeout: &Timeout) -> rusqlite::Result<()> {
+    let until = timeout.until;
+    let interrupt = timeout.interrupt.and_then(|interrupt| interrupt.try_clone_to_owned().ok());
     connection.progress_handler(
         STEPS,
         Some(move || {
@@ -318,6 +317,7 @@ fn has_our_tables(tx: &Transaction) -> rusqlite::Result<bool> {
     if found == 0 {
         TABLES.iter().try_for_each(|table| tx.execute_batch(table))?;
         tx.pragma_update(None, "application_id", APPLICATION)?;
+        tx.pragma_update(None, "user_version", LAYOUT)?;
         found = TABLES.len() + 1;
     }
     // No two have one name.

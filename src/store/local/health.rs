@@ -151,20 +151,20 @@ fn live(
     request: &Request,
     terms: &Requirements,
 ) -> Result<Option<&'static str>, StoreError> {
-    let patience = || Timeout::of(terms.attempt);
+    let timeout = || Timeout::of(terms.attempt);
     let AcquireOutcome::Granted(Grant { fences, .. }) =
-        store.acquire(std::slice::from_ref(request), &patience())?
+        store.acquire(std::slice::from_ref(request), &timeout())?
     else {
         return Ok(Some("take"));
     };
-    let renewal = store.renew(request, fences.first().copied(), &patience())?;
+    let renewal = store.renew(request, fences.first().copied(), &timeout())?;
     if !matches!(renewal, Renewal::Extended) {
         return Ok(Some("renew"));
     }
-    if store.check(&request.key, &request.token, &patience())?.is_none() {
+    if store.check(&request.key, &request.token, &timeout())?.is_none() {
         return Ok(Some("check"));
     }
-    let released = store.release(std::slice::from_ref(&request.key), &request.token, &patience())?;
+    let released = store.release(std::slice::from_ref(&request.key), &request.token, &timeout())?;
     Ok((released != [true]).then_some("release"))
 }
 

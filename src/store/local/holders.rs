@@ -1,11 +1,10 @@
-//! The tables `lock`, with a row for each key, and `holder`, for the keys that several may hold.
+//! The tables `lock`, with a row for each key, and `holder`, with a row for each holder of any mode.
 //!
 //! All fails as SQLite does, and is undone with the transaction.
 
 use std::time::Duration;
 
-use rusqlite::types::Value;
-use rusqlite::{OptionalExtension, Row as SqlRow, Transaction, params, params_from_iter};
+use rusqlite::{OptionalExtension, Row, Transaction, params};
 
 use super::host::Host;
 use super::liveness::Processes;
@@ -18,38 +17,37 @@ use crate::lock::{FencingToken, Holder, Key, Metadata, Mode, OwnerToken, Request
 /// at once, so this is for one that is stopped or starved.
 pub const CLAIM: Duration = Duration::from_secs(3);
 
-/// A lease.
+/// What is known of a key, held or not.
+pub struct LockRow {
+    /// Of the last grant.
+    pub mode: Mode,
+    /// Of the last grant. It is one higher where that was broken: then nobody takes it for released.
+    pub fence: u64,
+}
+
+/// A lease. Its row stays when it is over, until the key is granted again: so its owner can heal it.
 #[derive(Clone)]
 pub struct HolderRow {
-    /// Of the last grant; for several holders the highest of theirs.
+    /// Of its grant: together with the key it tells holders apart.
     pub fence: u64,
-    /// `None` when the lock is free, when several hold it, and when it was given back before the end of its
-    /// min-hold.
+    /// `None` when it was released before the end of its min-hold.
     pub owner: Option<OwnerHash>,
     /// The wall clock at the grant, in milliseconds since the Unix epoch: to be shown only.
     pub since: u64,
     /// When the lease got its end: a later time than now was in another boot.
     pub renewed: BootTime,
-    /// The end of the lease, in the boot of `boot`; 0 when the lock is free.
+    /// The end of the lease.
     pub until: Deadline,
     /// The id of the boot of the grant, where it is known: in another one the lease is over.
     pub boot: String,
-    /// Before this a release leaves the lock to its time.
-    pub keep: BootTime,
+    /// The end of the min-hold: before it a release leaves the lock to its time.
+    pub hold_until: BootTime,
     /// Somebody broke the lock, and the holder is to see that at its next renewal.
     pub broken: bool,
     /// Those whose death ends the lease.
     pub processes: Processes,
     /// Shown to others.
     pub metadata: Metadata,
-}
-
-/// What is known of a key.
-pub struct LockRow {
-    /// The exclusive lease, or the mark that several hold the lock.
-    pub lease: HolderRow,
-    /// That of the last grant.
-    pub kind: Mode,
 }
 
 impl HolderRow {
@@ -63,7 +61,7 @@ impl HolderRow {
             renewed: now,
             until: now.plus(request.ttl.duration()),
             boot: host.boot.clone(),
-            keep: now.plus(request.min_hold),
+            hold_until: now.plus(request.min_hold),
             broken: false,
             processes: Processes::of(&host.holders),
             metadata: request.metadata.clone(),
@@ -71,35 +69,19 @@ impl HolderRow {
     }
 
     /// The short lease of a waiter, until it confirms.
-    pub fn claim(place: &QueueEntry, fence: u64, host: &Host) -> HolderRow {
+    pub fn claim(entry: &QueueEntry, fence: u64, host: &Host) -> HolderRow {
         let now = BootTime::now();
         HolderRow {
             fence,
-            owner: Some(place.owner),
+            owner: Some(entry.owner),
             since: unix_millis(),
             renewed: now,
             until: now.plus(CLAIM),
             boot: host.boot.clone(),
-            keep: BootTime::from_nanos(0),
+            hold_until: BootTime::from_nanos(0),
             broken: false,
-            processes: place.processes.clone(),
-            metadata: place.metadata.clone(),
-        }
-    }
-
-    /// The mark that several hold the lock.
-    pub fn of_several(fence: u64, host: &Host) -> HolderRow {
-        HolderRow {
-            fence,
-            owner: None,
-            since: 0,
-            renewed: BootTime::now(),
-            until: BootTime::NEVER,
-            boot: host.boot.clone(),
-            keep: BootTime::from_nanos(0),
-            broken: false,
-            processes: Processes::default(),
-            metadata: Metadata::default(),
+            processes: entry.processes.clone(),
+            metadata: entry.metadata.clone(),
         }
     }
 
@@ -122,13 +104,8 @@ impl HolderRow {
         self.is_of(token) && self.runs(host)
     }
 
-    /// Nobody's since it was given back, not taken away.
-    pub fn is_given_back(&self) -> bool {
-        !self.broken && self.owner.is_none()
-    }
-
     /// As others see it.
-    pub fn holding(&self) -> Holder {
+    pub fn holder(&self) -> Holder {
         Holder {
             metadata: Some(self.metadata.clone()),
             fence: Some(FencingToken(self.fence)),
@@ -137,22 +114,51 @@ impl HolderRow {
             broken: self.broken,
         }
     }
+
+    fn read(row: &Row, host: &Host) -> rusqlite::Result<HolderRow> {
+        Ok(HolderRow {
+            fence: row.get::<_, i64>("fence")? as u64,
+            owner: row.get("owner")?,
+            since: row.get::<_, i64>("since")? as u64,
+            renewed: host.time(row.get("renewed")?),
+            until: host.time(row.get("until")?),
+            boot: row.get("boot")?,
+            hold_until: host.time(row.get("hold_until")?),
+            broken: row.get("broken")?,
+            processes: Processes::from_text(&row.get::<_, String>("processes")?),
+            metadata: Metadata::from_untrusted(&row.get::<_, String>("metadata")?),
+        })
+    }
 }
 
-const READ: &str = "SELECT fence, owner, since, renewed, until, boot, keep, broken, pids, metadata, kind
-     FROM lock WHERE key = ?1";
-const WRITE: &str = "INSERT OR REPLACE INTO lock
-     (key, fence, owner, since, renewed, until, boot, keep, broken, pids, metadata, kind)
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
-const WRITE_ONE: &str = "INSERT OR REPLACE INTO holder
-     (key, fence, owner, since, renewed, until, boot, keep, broken, pids, metadata)
+const READ_LOCK: &str = "SELECT mode, fence FROM lock WHERE key = ?1";
+const READ_HOLDERS: &str = "SELECT * FROM holder WHERE key = ?1 ORDER BY fence";
+const WRITE_LOCK: &str = "INSERT OR REPLACE INTO lock (key, mode, fence) VALUES (?1, ?2, ?3)";
+const WRITE_HOLDER: &str = "INSERT OR REPLACE INTO holder
+     (key, fence, owner, since, renewed, until, boot, hold_until, broken, processes, metadata)
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
-const FREE_IF_ALONE: &str = "UPDATE lock SET owner = NULL, until = 0
-     WHERE key = ?1 AND owner = ?2 AND boot = ?3 AND renewed <= ?4 AND until > ?4 AND keep <= ?4 AND broken = 0
-         AND NOT EXISTS (SELECT 1 FROM waiter WHERE key = ?1)";
+const REMOVE_HOLDER: &str = "DELETE FROM holder WHERE key = ?1 AND fence = ?2";
+const GRANT_IF_FREE: &str = "INSERT INTO lock (key, mode, fence)
+     VALUES (?1, 'exclusive', max(?2, ifnull((SELECT fence + 1 FROM lock WHERE key = ''), 0)))
+     ON CONFLICT (key) DO UPDATE SET mode = excluded.mode, fence = max(fence + 1, excluded.fence)
+     WHERE NOT EXISTS (SELECT 1 FROM holder WHERE key = excluded.key)
+         AND NOT EXISTS (SELECT 1 FROM waiter WHERE key = excluded.key)
+     RETURNING fence";
+const FREE_IF_ALONE: &str = "DELETE FROM holder
+     WHERE key = ?1 AND owner = ?2 AND boot = ?3 AND renewed <= ?4 AND until > ?4 AND hold_until <= ?4
+         AND broken = 0 AND NOT EXISTS (SELECT 1 FROM waiter WHERE key = ?1)";
 
 /// What confirming a grant and giving it back begin with: compiling them takes longer than carrying them out.
-pub const AHEAD: [&str; 5] = [FREE_IF_ALONE, READ, WRITE, queue::FIRST, queue::DROP];
+pub const AHEAD: [&str; 8] = [
+    FREE_IF_ALONE,
+    READ_LOCK,
+    READ_HOLDERS,
+    WRITE_HOLDER,
+    REMOVE_HOLDER,
+    WRITE_LOCK,
+    queue::FIRST,
+    queue::REMOVE,
+];
 
 /// The fencing token after `last`.
 pub fn next_fence(last: u64) -> u64 {
@@ -162,151 +168,109 @@ pub fn next_fence(last: u64) -> u64 {
 /// Free keys are remembered for a week after their last grant, in the microseconds of a fencing token.
 const RETENTION: u64 = 7 * 24 * 60 * 60 * 1_000_000;
 
-/// Forgets some of the keys that nobody has used for long. The highest of their fencing tokens is kept, under a name that no key
-/// has: whatever happens to the wall clock, a key that comes back gets a higher one.
+/// Forgets some of the keys that nobody has used for long. The highest of their fencing tokens is kept, under a name
+/// that no key has: whatever happens to the wall clock, a key that comes back gets a higher one.
 pub fn forget(tx: &Transaction, host: &Host) -> rusqlite::Result<()> {
-    let (now, before) = (host.now(), FencingToken::floor().0.saturating_sub(RETENTION) as i64);
     queue::forget(tx, host)?;
     // ?1 is this boot, ?2 the time.
-    const IS_OVER: &str = "(until <= ?2 OR renewed > ?2 OR (?1 <> '' AND boot <> '' AND boot <> ?1))";
-    tx.execute(&format!("DELETE FROM holder WHERE {IS_OVER}"), params![host.boot, now])?;
+    const RUNS: &str = "until > ?2 AND renewed <= ?2 AND (?1 = '' OR boot IN ('', ?1))";
     let sql = format!(
         "DELETE FROM lock WHERE key IN (
              SELECT key FROM lock
-             WHERE key <> '' AND fence < ?3 AND ({IS_OVER} OR kind <> 'exclusive'
-                     AND NOT EXISTS (SELECT 1 FROM holder WHERE holder.key = lock.key))
+             WHERE key <> '' AND fence < ?3
+                 AND NOT EXISTS (SELECT 1 FROM holder WHERE holder.key = lock.key AND {RUNS})
                  AND NOT EXISTS (SELECT 1 FROM waiter WHERE waiter.key = lock.key)
              LIMIT 1000)
          RETURNING fence"
     );
+    let before = FencingToken::floor().0.saturating_sub(RETENTION) as i64;
     let mut forget = tx.prepare(&sql)?;
-    let fences = forget.query_map(params![host.boot, now, before], |row| row.get(0))?;
+    let fences = forget.query_map(params![host.boot, host.now(), before], |row| row.get(0))?;
     let highest: Option<i64> = fences.collect::<rusqlite::Result<Vec<_>>>()?.into_iter().max();
     let Some(highest) = highest else { return Ok(()) };
-    let sql = "INSERT INTO lock (key, fence, since, renewed, until, boot, keep, broken, pids, metadata, kind)
-               VALUES ('', ?1, 0, 0, 0, '', 0, 0, '', '', 'exclusive')
+    tx.execute("DELETE FROM holder WHERE NOT EXISTS (SELECT 1 FROM lock WHERE lock.key = holder.key)", [])?;
+    let sql = "INSERT INTO lock (key, mode, fence) VALUES ('', 'exclusive', ?1)
                ON CONFLICT (key) DO UPDATE SET fence = max(fence, excluded.fence)";
     tx.execute(sql, [highest]).map(drop)
 }
 
 /// The highest fencing token of the keys that are forgotten; 0 when none is.
 pub fn forgotten(tx: &Transaction) -> rusqlite::Result<u64> {
-    let mut highest = tx.prepare_cached("SELECT fence FROM lock WHERE key = ''")?;
-    Ok(highest.query_row([], |row| row.get::<_, i64>(0)).optional()?.unwrap_or(0) as u64)
+    let mut highest = tx.prepare_cached(READ_LOCK)?;
+    Ok(highest.query_row([""], |row| row.get::<_, i64>(1)).optional()?.unwrap_or(0) as u64)
 }
 
-/// The row of a key; `None` when it was never granted, or is forgotten.
-pub fn read(tx: &Transaction, key: &Key, host: &Host) -> rusqlite::Result<Option<LockRow>> {
-    tx.prepare_cached(READ)?
-        .query_row([key.as_str()], |row| {
-            let kind = row.get::<_, String>(10)?.parse().unwrap_or_default();
-            Ok(LockRow { lease: lease(row, host)?, kind })
-        })
-        .optional()
+/// What is known of a key; `None` when it was never granted, or is forgotten.
+pub fn read_lock(tx: &Transaction, key: &Key) -> rusqlite::Result<Option<LockRow>> {
+    let read = |row: &Row| {
+        let mode = row.get::<_, String>(0)?.parse().unwrap_or_default();
+        Ok(LockRow { mode, fence: row.get::<_, i64>(1)? as u64 })
+    };
+    tx.prepare_cached(READ_LOCK)?.query_row([key.as_str()], read).optional()
 }
 
-/// Those who hold the lock together, alive or not.
-pub fn read_several(tx: &Transaction, key: &Key, host: &Host) -> rusqlite::Result<Vec<HolderRow>> {
-    let sql = "SELECT fence, owner, since, renewed, until, boot, keep, broken, pids, metadata FROM holder
-               WHERE key = ?1 ORDER BY fence";
-    tx.prepare_cached(sql)?.query_map([key.as_str()], |row| lease(row, host))?.collect()
+/// The leases of a key, over or not.
+pub fn read_holders(tx: &Transaction, key: &Key, host: &Host) -> rusqlite::Result<Vec<HolderRow>> {
+    tx.prepare_cached(READ_HOLDERS)?.query_map([key.as_str()], |row| HolderRow::read(row, host))?.collect()
 }
 
-fn lease(row: &SqlRow, host: &Host) -> rusqlite::Result<HolderRow> {
-    Ok(HolderRow {
-        fence: row.get::<_, i64>(0)? as u64,
-        owner: row.get(1)?,
-        since: row.get::<_, i64>(2)? as u64,
-        renewed: host.time(row.get(3)?),
-        until: host.time(row.get(4)?),
-        boot: row.get(5)?,
-        keep: host.time(row.get(6)?),
-        broken: row.get(7)?,
-        processes: Processes::from_text(&row.get::<_, String>(8)?),
-        metadata: Metadata::from_untrusted(&row.get::<_, String>(9)?),
-    })
+/// Writes down the last grant of a key.
+pub fn write_lock(tx: &Transaction, key: &Key, row: &LockRow) -> rusqlite::Result<()> {
+    let values = params![key.as_str(), row.mode.to_string(), row.fence as i64];
+    tx.prepare_cached(WRITE_LOCK)?.execute(values).map(drop)
 }
 
-/// Writes down all that is known of a key, in place of what was known.
-pub fn write(tx: &Transaction, key: &Key, row: &LockRow, host: &Host) -> rusqlite::Result<()> {
-    let values = values(key, &row.lease, host).into_iter().chain([row.kind.to_string().into()]);
-    tx.prepare_cached(WRITE)?.execute(params_from_iter(values)).map(drop)
-}
-
-/// Writes down one of several holders.
-pub fn write_one(tx: &Transaction, key: &Key, lease: &HolderRow, host: &Host) -> rusqlite::Result<()> {
-    tx.prepare_cached(WRITE_ONE)?.execute(params_from_iter(values(key, lease, host))).map(drop)
-}
-
-/// The columns that both tables have, in the order of the statements above.
-fn values(key: &Key, lease: &HolderRow, host: &Host) -> [Value; 11] {
-    [
-        key.to_string().into(),
-        (lease.fence as i64).into(),
-        lease.owner.map_or(Value::Null, |owner| owner.to_value()),
-        (lease.since as i64).into(),
-        host.nanos(lease.renewed).into(),
-        host.nanos(lease.until).into(),
-        lease.boot.clone().into(),
-        host.nanos(lease.keep).into(),
-        lease.broken.into(),
-        lease.processes.to_text().into(),
-        lease.metadata.to_json().into(),
-    ]
-}
-
-/// Strikes out one of several holders.
-pub fn remove_one(tx: &Transaction, key: &Key, fence: u64) -> rusqlite::Result<()> {
-    let mut remove = tx.prepare_cached("DELETE FROM holder WHERE key = ?1 AND fence = ?2")?;
-    remove.execute(params![key.as_str(), fence as i64]).map(drop)
-}
-
-/// Takes an exclusive lock that nobody holds and for which nobody waits, in one statement: most are so. Returns
-/// the fencing token; `None` when it takes a closer look.
-pub fn hold_if_free(tx: &Transaction, request: &Request, host: &Host) -> rusqlite::Result<Option<u64>> {
-    let sql = "INSERT INTO lock
-                   (key, kind, fence, owner, since, renewed, until, boot, keep, broken, pids, metadata)
-               VALUES (?1, 'exclusive', max(?2, ifnull((SELECT fence + 1 FROM lock WHERE key = ''), 0)),
-                   ?3, ?4, ?5, ?6, ?7, ?8, 0, ?9, ?10)
-               ON CONFLICT (key) DO UPDATE SET
-                   kind = excluded.kind, fence = max(fence + 1, excluded.fence),
-                   owner = excluded.owner, since = excluded.since,
-                   renewed = excluded.renewed, until = excluded.until, boot = excluded.boot, keep = excluded.keep, broken = 0,
-                   pids = excluded.pids, metadata = excluded.metadata
-               WHERE until = 0 AND NOT EXISTS (SELECT 1 FROM waiter WHERE key = excluded.key)
-               RETURNING fence";
-    let now = BootTime::now();
+/// Writes down a lease, in the place of what was known of it.
+pub fn write_holder(tx: &Transaction, key: &Key, lease: &HolderRow, host: &Host) -> rusqlite::Result<()> {
     let values = params![
-        request.key.as_str(),
-        next_fence(0) as i64,
-        OwnerHash::of(&request.token),
-        unix_millis() as i64,
-        host.nanos(now),
-        host.nanos(now.plus(request.ttl.duration())),
-        host.boot,
-        host.nanos(now.plus(request.min_hold)),
-        Processes::of(&host.holders).to_text(),
-        request.metadata.to_json()
+        key.as_str(),
+        lease.fence as i64,
+        lease.owner,
+        lease.since as i64,
+        host.nanos(lease.renewed),
+        host.nanos(lease.until),
+        lease.boot,
+        host.nanos(lease.hold_until),
+        lease.broken,
+        lease.processes.to_text(),
+        lease.metadata.to_json(),
     ];
-    tx.prepare_cached(sql)?.query_row(values, |row| row.get::<_, i64>(0).map(|fence| fence as u64)).optional()
+    tx.prepare_cached(WRITE_HOLDER)?.execute(values).map(drop)
 }
 
-/// Frees an exclusive lock for which nobody waits, in one statement. `false` when it takes a closer look.
+/// Strikes out a lease.
+pub fn remove_holder(tx: &Transaction, key: &Key, fence: u64) -> rusqlite::Result<()> {
+    tx.prepare_cached(REMOVE_HOLDER)?.execute(params![key.as_str(), fence as i64]).map(drop)
+}
+
+/// Takes an exclusive lock that nobody holds and for which nobody waits: most are so. Returns the fencing token;
+/// `None` when it takes a closer look.
+pub fn hold_if_free(tx: &Transaction, request: &Request, host: &Host) -> rusqlite::Result<Option<u64>> {
+    let values = params![request.key.as_str(), next_fence(0) as i64];
+    let granted =
+        tx.prepare_cached(GRANT_IF_FREE)?.query_row(values, |row| row.get::<_, i64>(0)).optional()?;
+    let Some(fence) = granted.map(|fence| fence as u64) else { return Ok(None) };
+    write_holder(tx, &request.key, &HolderRow::of(request, fence, unix_millis(), host), host)?;
+    Ok(Some(fence))
+}
+
+/// Gives a lock back for which nobody waits, in one statement. `false` when it takes a closer look.
 pub fn free_if_alone(tx: &Transaction, key: &Key, token: &OwnerToken, host: &Host) -> rusqlite::Result<bool> {
     let mine = params![key.as_str(), OwnerHash::of(token), host.boot, host.now()];
     Ok(tx.prepare_cached(FREE_IF_ALONE)?.execute(mine)? == 1)
 }
 
-/// Nobody holds the lock; the row stays for its fence.
-pub fn set_free(tx: &Transaction, key: &Key) -> rusqlite::Result<()> {
-    let mut free = tx.prepare_cached("UPDATE lock SET owner = NULL, until = 0 WHERE key = ?1")?;
-    free.execute([key.as_str()]).map(drop)
+/// Removes all that is known of a key: it was a trial.
+pub fn remove_all(tx: &Transaction, key: &Key) -> rusqlite::Result<()> {
+    for table in ["lock", "holder", "waiter"] {
+        tx.execute(&format!("DELETE FROM {table} WHERE key = ?1"), [key.as_str()])?;
+    }
+    Ok(())
 }
 
 /// The keys that are held or waited for.
 pub fn known_keys(tx: &Transaction) -> rusqlite::Result<Vec<Key>> {
-    let mut statement =
-        tx.prepare("SELECT key FROM lock WHERE until > 0 UNION SELECT key FROM waiter ORDER BY key")?;
+    let mut statement = tx.prepare("SELECT key FROM holder UNION SELECT key FROM waiter ORDER BY key")?;
     let keys = statement.query_map([], |row| row.get::<_, String>(0))?;
     Ok(keys.flatten().filter_map(|key| key.parse().ok()).collect())
 }

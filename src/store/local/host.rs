@@ -12,7 +12,7 @@ use crate::clock::BootTime;
 
 /// What a transaction has to know beside the file's rows.
 pub struct Host {
-    /// Where the file is: the bells of its waiters hang beside it.
+    /// Where the file is: the FIFOs of its waiters are beside it.
     pub file: PathBuf,
     /// The id of this boot; empty where a container hides it.
     pub boot: String,

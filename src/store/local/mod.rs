@@ -23,7 +23,7 @@ pub use self::health::examine;
 use self::holders::{HolderRow, free_if_alone, hold_if_free, known_keys};
 use self::lock_state::LockState;
 use self::queue::{INTERVAL, QueueEntry};
-use self::wakeup::{Awaited, WakeSocket, ring};
+use self::wakeup::{Awaited, WakeFifo, wake_all};
 use crate::clock::{BootTime, Deadline};
 use crate::lock::{
     AcquireOutcome, Broken, Capabilities, FencingToken, Key, LockStatus, Mode, OwnerToken, Renewal, Request,
@@ -52,7 +52,7 @@ const FORGETTING: Duration = Duration::from_millis(50);
 pub struct Local {
     database: Database,
     /// What wakes this process in the queue.
-    bell: Option<WakeSocket>,
+    fifo: Option<WakeFifo>,
     /// Our place in the queue: kept when a grant runs out before it is confirmed.
     ticket: Option<i64>,
     /// This process stood in line.
@@ -74,7 +74,7 @@ impl Local {
     pub fn new(path: Option<PathBuf>, holders: Vec<u32>) -> Local {
         Local {
             database: Database::new(path, holders),
-            bell: None,
+            fifo: None,
             ticket: None,
             has_waited: false,
             watched: Awaited::default(),
@@ -91,8 +91,8 @@ impl Store for Local {
         CAPABILITIES
     }
 
-    fn acquire(&mut self, requests: &[Request], patience: &Timeout) -> Result<AcquireOutcome, StoreError> {
-        let (answer, wake) = self.database.transact(patience, |tx, host| {
+    fn acquire(&mut self, requests: &[Request], timeout: &Timeout) -> Result<AcquireOutcome, StoreError> {
+        let (answer, wake) = self.database.transact(timeout, |tx, host| {
             if let [request] = requests
                 && request.mode == Mode::Exclusive
                 && let Some(fence) = hold_if_free(tx, request, host)?
@@ -103,7 +103,7 @@ impl Store for Local {
             for request in requests {
                 let mut state = LockState::look(tx, &request.key, host)?;
                 if state.lease_of(&request.token).is_none() {
-                    if let Some(found) = state.other_kind(request.mode)? {
+                    if let Some(found) = state.other_mode(request.mode)? {
                         return Ok((Err(StoreError::OtherMode { key: request.key.clone(), found }), wake));
                     }
                     // Those in line go first.
@@ -116,7 +116,7 @@ impl Store for Local {
             }
             let mut fences = Vec::new();
             for (state, request) in states.iter_mut().zip(requests) {
-                fences.push(state.take(request)?);
+                fences.push(state.acquire(request)?);
                 wake.extend(queue::first_alive(tx, &request.key, host)?);
             }
             Ok((Ok(AcquireOutcome::granted(fences)), wake))
@@ -126,21 +126,21 @@ impl Store for Local {
         answer
     }
 
-    fn enqueue(&mut self, request: &Request, patience: &Timeout) -> Result<AcquireOutcome, StoreError> {
-        let bell = match self.bell.take() {
-            Some(bell) => bell,
-            None => self.database.hang_bell()?,
+    fn enqueue(&mut self, request: &Request, timeout: &Timeout) -> Result<AcquireOutcome, StoreError> {
+        let fifo = match self.fifo.take() {
+            Some(fifo) => fifo,
+            None => self.database.make_fifo()?,
         };
         let (ticket, mut place) = (self.ticket, None);
         let (mut watched, mut ask_at) = (Awaited::default(), Deadline::after(INTERVAL));
-        let asked = self.database.transact(patience, |tx, host| {
+        let asked = self.database.transact(timeout, |tx, host| {
             let mut state = LockState::look(tx, &request.key, host)?;
             if state.lease_of(&request.token).is_none() {
-                if let Some(found) = state.other_kind(request.mode)? {
+                if let Some(found) = state.other_mode(request.mode)? {
                     let key = request.key.clone();
                     return Ok((Err(StoreError::OtherMode { key, found }), Vec::new()));
                 }
-                let mine = queue::join(tx, request, &bell, ticket, host)?;
+                let mine = queue::join(tx, request, &fifo, ticket, host)?;
                 place = Some(mine);
                 let mut wake = state.hand_over(place)?;
                 if !state.has_room(request.mode, place)? {
@@ -156,16 +156,16 @@ impl Store for Local {
                 }
                 queue::leave(tx, &request.key, &request.token)?;
             }
-            let fence = state.take(request)?;
+            let fence = state.acquire(request)?;
             Ok((Ok(AcquireOutcome::granted(vec![fence])), state.hand_over(None)?))
         });
         self.has_waited = true;
         // Somebody took us for dead, or our grant ran out: the place gets a new one at once. Not before, as most
         // who have lost it have been served.
-        if matches!(asked, Ok((Ok(AcquireOutcome::Busy(_)), _))) && !bell.hangs() {
+        if matches!(asked, Ok((Ok(AcquireOutcome::Busy(_)), _))) && !fifo.exists() {
             ask_at = BootTime::now();
         } else {
-            self.bell = Some(bell);
+            self.fifo = Some(fifo);
         }
         let (answer, wake) = asked?;
         self.watched = watched;
@@ -176,18 +176,18 @@ impl Store for Local {
         answer
     }
 
-    fn wait(&mut self, patience: &Timeout) -> Result<bool, StoreError> {
-        match &self.bell {
-            Some(bell) => bell.wait(&self.watched, self.ask_at, patience),
+    fn wait(&mut self, timeout: &Timeout) -> Result<bool, StoreError> {
+        match &self.fifo {
+            Some(fifo) => fifo.wait(&self.watched, self.ask_at, timeout),
             None => Ok(true),
         }
     }
 
     fn on_idle(&mut self) {
         if std::mem::take(&mut self.is_granted) {
-            self.stand_no_more();
+            self.leave_queue();
             let next = std::mem::take(&mut self.next);
-            self.ring(next);
+            self.wake(next);
             if fastrand::u8(..) < FORGETFUL {
                 // Another one does it when this one cannot.
                 let _ = self.database.transact(&Timeout::of(FORGETTING), holders::forget);
@@ -202,16 +202,16 @@ impl Store for Local {
         &mut self,
         request: &Request,
         fence: Option<FencingToken>,
-        patience: &Timeout,
+        timeout: &Timeout,
     ) -> Result<Renewal, StoreError> {
-        let (renewal, wake) = self.database.transact(patience, |tx, host| {
+        let (renewal, wake) = self.database.transact(timeout, |tx, host| {
             let renewal = LockState::look(tx, &request.key, host)?.renew(request, fence)?;
             let is_held = matches!(renewal, Renewal::Extended | Renewal::Healed);
             let next = if is_held { queue::first_alive(tx, &request.key, host)? } else { None };
             Ok((renewal, next.into_iter().collect()))
         })?;
         self.asked = true;
-        self.ring(wake);
+        self.wake(wake);
         Ok(renewal)
     }
 
@@ -219,10 +219,10 @@ impl Store for Local {
         &mut self,
         keys: &[Key],
         token: &OwnerToken,
-        patience: &Timeout,
+        timeout: &Timeout,
     ) -> Result<Vec<bool>, StoreError> {
         let waited = self.has_waited;
-        let (released, wake) = self.database.transact(patience, |tx, host| {
+        let (released, wake) = self.database.transact(timeout, |tx, host| {
             let (mut released, mut wake) = (Vec::new(), Vec::new());
             for key in keys {
                 // Who stood in line is likely to leave others behind.
@@ -236,24 +236,24 @@ impl Store for Local {
             }
             Ok((released, wake))
         })?;
-        self.ring(wake);
+        self.wake(wake);
         Ok(released)
     }
 
-    fn cancel(&mut self, requests: &[Request], patience: &Timeout) -> Result<(), StoreError> {
+    fn cancel(&mut self, requests: &[Request], timeout: &Timeout) -> Result<(), StoreError> {
         if !self.asked {
             return Ok(());
         }
-        let wake = self.database.transact(patience, |tx, host| {
+        let wake = self.database.transact(timeout, |tx, host| {
             let mut wake = Vec::new();
             for request in requests {
                 wake.extend(LockState::look(tx, &request.key, host)?.give_back(&request.token, true)?.1);
             }
             Ok(wake)
         })?;
-        self.stand_no_more();
+        self.leave_queue();
         self.is_granted = false;
-        self.ring(wake);
+        self.wake(wake);
         Ok(())
     }
 
@@ -261,34 +261,34 @@ impl Store for Local {
         &mut self,
         key: &Key,
         token: &OwnerToken,
-        patience: &Timeout,
+        timeout: &Timeout,
     ) -> Result<Option<Duration>, StoreError> {
-        self.database.transact(patience, |tx, host| {
+        self.database.transact(timeout, |tx, host| {
             let state = LockState::look(tx, key, host)?;
             let mine = state.lease_of(token).filter(|lease| !lease.broken);
             Ok(mine.map(|lease| lease.until.left()))
         })
     }
 
-    fn status(&mut self, keys: &[Key], patience: &Timeout) -> Result<Vec<LockStatus>, StoreError> {
-        self.survey(keys, patience)?.complete()
+    fn status(&mut self, keys: &[Key], timeout: &Timeout) -> Result<Vec<LockStatus>, StoreError> {
+        self.survey(keys, timeout)?.complete()
     }
 }
 
 impl StoreAdmin for Local {
-    fn survey(&mut self, keys: &[Key], patience: &Timeout) -> Result<Survey, StoreError> {
-        self.database.transact(patience, |tx, host| {
+    fn survey(&mut self, keys: &[Key], timeout: &Timeout) -> Result<Survey, StoreError> {
+        self.database.transact(timeout, |tx, host| {
             let known = if keys.is_empty() { known_keys(tx)? } else { keys.to_vec() };
             let mut locks = Vec::new();
             for key in known {
                 let state = LockState::look(tx, &key, host)?;
-                let holders = state.several.iter().chain(state.exclusive()).map(HolderRow::holding).collect();
+                let holders = state.holders.iter().map(HolderRow::holder).collect();
                 let waiters = queue::alive(tx, &key, host)?;
-                let kind = state.held.or(waiters.first().map(|first| first.kind)).unwrap_or_default();
+                let mode = state.held().or(waiters.first().map(|first| first.mode)).unwrap_or_default();
                 let waiters =
-                    waiters.into_iter().map(|place| Waiter { mode: place.kind, metadata: place.metadata });
+                    waiters.into_iter().map(|place| Waiter { mode: place.mode, metadata: place.metadata });
                 let waiters = waiters.collect();
-                locks.push(LockStatus { mode: kind, holders, waiters, key });
+                locks.push(LockStatus { mode, holders, waiters, key });
             }
             Ok(Survey::of_all(locks))
         })
@@ -298,25 +298,25 @@ impl StoreAdmin for Local {
         &mut self,
         key: &Key,
         token: Option<&OwnerToken>,
-        patience: &Timeout,
+        timeout: &Timeout,
     ) -> Result<Broken, StoreError> {
         let (broken, wake) =
-            self.database.transact(patience, |tx, host| LockState::look(tx, key, host)?.break_from(token))?;
-        self.ring(wake);
+            self.database.transact(timeout, |tx, host| LockState::look(tx, key, host)?.break_from(token))?;
+        self.wake(wake);
         Ok(broken)
     }
 }
 
 impl Local {
-    fn ring(&self, places: Vec<QueueEntry>) {
+    fn wake(&self, waiters: Vec<QueueEntry>) {
         if let Some(file) = self.database.path() {
-            ring(file, places);
+            wake_all(file, waiters);
         }
     }
 
-    /// The place in the queue is served, or given up.
-    fn stand_no_more(&mut self) {
-        (self.bell, self.ticket, self.watched) = (None, None, Awaited::default());
+    /// The place in the queue was served, or given up.
+    fn leave_queue(&mut self) {
+        (self.fifo, self.ticket, self.watched) = (None, None, Awaited::default());
     }
 
     /// Tells the others what an answer to us means for them: after a grant later, when nothing is urgent.
@@ -326,7 +326,7 @@ impl Local {
                 self.is_granted = true;
                 self.next.extend(wake);
             }
-            _ => self.ring(wake),
+            _ => self.wake(wake),
         }
     }
 }

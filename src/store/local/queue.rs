@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::host::Host;
 use super::liveness::Processes;
 use super::owner_hash::OwnerHash;
-use super::wakeup::{WakeSocket, bell_path, reach, take_down};
+use super::wakeup::{WakeFifo, fifo_path, open_fifo, remove_fifo};
 use crate::clock::BootTime;
 use crate::lock::{Key, Metadata, Mode, OwnerToken, Request};
 
@@ -26,11 +26,11 @@ pub struct QueueEntry {
     pub ticket: i64,
     /// Of the grant that it waits for.
     pub owner: OwnerHash,
-    pub kind: Mode,
+    pub mode: Mode,
     /// When the waiter asked, to half of its interval.
     asked: BootTime,
-    /// The name of the bell that wakes this waiter.
-    pub bell: Uuid,
+    /// The name of the FIFO that wakes this waiter.
+    pub fifo: Uuid,
     /// That of the waiter, once it is served: with its death the grant is free.
     pub processes: Processes,
     /// Shown to others.
@@ -42,71 +42,70 @@ pub struct QueueEntry {
 impl QueueEntry {
     fn read(row: &Row, host: &Host) -> rusqlite::Result<QueueEntry> {
         Ok(QueueEntry {
-            ticket: row.get(0)?,
-            owner: row.get(1)?,
-            asked: host.time(row.get(2)?),
+            ticket: row.get("ticket")?,
+            owner: row.get("owner")?,
+            asked: host.time(row.get("asked")?),
             // The nil UUID is nobody's.
-            bell: row.get::<_, String>(3)?.parse().unwrap_or_default(),
-            processes: Processes::from_text(&row.get::<_, String>(4)?),
-            metadata: Metadata::from_untrusted(&row.get::<_, String>(5)?),
-            kind: row.get::<_, String>(6)?.parse().unwrap_or_default(),
+            fifo: row.get::<_, String>("fifo")?.parse().unwrap_or_default(),
+            processes: Processes::from_text(&row.get::<_, String>("processes")?),
+            metadata: Metadata::from_untrusted(&row.get::<_, String>("metadata")?),
+            mode: row.get::<_, String>("mode")?.parse().unwrap_or_default(),
             is_served: false,
         })
     }
 
-    /// The end of the bell for ringing, if the waiter is alive, as far as that can be seen.
+    /// The end of the FIFO for writing, if the waiter is alive, as far as that can be seen.
     fn reach(&self, host: &Host) -> Option<Option<File>> {
         let now = BootTime::now();
         if self.asked > now || now.since(self.asked) >= SILENCE {
             return None;
         }
-        match reach(&bell_path(&host.file, &self.bell)) {
+        match open_fifo(&fifo_path(&host.file, &self.fifo)) {
             Ok(None) => None,
-            Ok(bell) => Some(bell),
+            Ok(fifo) => Some(fifo),
             Err(_) => Some(None),
         }
     }
 }
 
-const PLACES: &str =
-    "SELECT ticket, owner, asked, bell, pids, metadata, kind FROM waiter WHERE key = ?1 ORDER BY ticket";
+const PLACES: &str = "SELECT * FROM waiter WHERE key = ?1 ORDER BY ticket";
 /// The first in line of the key ?1, dead or alive.
-pub const FIRST: &str = "SELECT ticket, owner, asked, bell, pids, metadata, kind FROM waiter WHERE key = ?1 ORDER BY ticket LIMIT 1";
+pub const FIRST: &str = "SELECT * FROM waiter WHERE key = ?1 ORDER BY ticket LIMIT 1";
 /// The last one ahead of the ticket ?2, dead or alive.
-const BEFORE: &str = "SELECT ticket, owner, asked, bell, pids, metadata, kind FROM waiter WHERE key = ?1 AND ticket < ?2 ORDER BY ticket DESC LIMIT 1";
+const BEFORE: &str = "SELECT * FROM waiter WHERE key = ?1 AND ticket < ?2 ORDER BY ticket DESC LIMIT 1";
 /// The place with the ticket ?1.
-pub const DROP: &str = "DELETE FROM waiter WHERE ticket = ?1";
+pub const REMOVE: &str = "DELETE FROM waiter WHERE ticket = ?1";
 
 /// Puts a request into line and returns its ticket: the one it had before, or a new one at the end.
 pub fn join(
     tx: &Transaction,
     request: &Request,
-    bell: &WakeSocket,
+    fifo: &WakeFifo,
     ticket: Option<i64>,
     host: &Host,
 ) -> rusqlite::Result<i64> {
     let mut known =
-        tx.prepare_cached("SELECT ticket, asked, bell FROM waiter WHERE owner = ?1 AND key = ?2")?;
-    let (owner, key, bell) = (OwnerHash::of(&request.token), request.key.as_str(), bell.name().to_string());
+        tx.prepare_cached("SELECT ticket, asked, fifo FROM waiter WHERE owner = ?1 AND key = ?2")?;
+    let (owner, key, fifo) = (OwnerHash::of(&request.token), request.key.as_str(), fifo.name().to_string());
     let found = known.query_row(params![owner, key], |row| {
         Ok((row.get(0)?, host.time(row.get(1)?), row.get::<_, String>(2)?))
     });
-    if let Some((ticket, asked, old_bell)) = found.optional()? {
-        // Who is rung soon after it came writes nothing: the next in line waits for this transaction.
-        if old_bell != bell || BootTime::now().since(asked) > INTERVAL / 2 {
-            let mut ask = tx.prepare_cached("UPDATE waiter SET asked = ?2, bell = ?3 WHERE ticket = ?1")?;
-            ask.execute(params![ticket, host.now(), bell])?;
+    if let Some((ticket, asked, old_fifo)) = found.optional()? {
+        // A waiter that is woken soon after it came writes nothing: the next in line waits for this transaction.
+        if old_fifo != fifo || BootTime::now().since(asked) > INTERVAL / 2 {
+            let mut ask = tx.prepare_cached("UPDATE waiter SET asked = ?2, fifo = ?3 WHERE ticket = ?1")?;
+            ask.execute(params![ticket, host.now(), fifo])?;
         }
         return Ok(ticket);
     }
-    let sql = "INSERT INTO waiter (ticket, owner, key, asked, bell, pids, metadata, kind)
+    let sql = "INSERT INTO waiter (ticket, owner, key, asked, fifo, processes, metadata, mode)
                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
     tx.prepare_cached(sql)?.execute(params![
         ticket,
         owner,
         key,
         host.now(),
-        bell,
+        fifo,
         // Who waits is this process, whoever is to keep the lock.
         Processes::of(&[std::process::id()]).to_text(),
         request.metadata.to_json(),
@@ -123,14 +122,14 @@ pub fn leave(tx: &Transaction, key: &Key, token: &OwnerToken) -> rusqlite::Resul
 
 /// Takes a place out of the line that gets the lock.
 pub fn serve(tx: &Transaction, place: QueueEntry) -> rusqlite::Result<QueueEntry> {
-    tx.prepare_cached(DROP)?.execute([place.ticket])?;
+    tx.prepare_cached(REMOVE)?.execute([place.ticket])?;
     Ok(QueueEntry { is_served: true, ..place })
 }
 
 /// Takes a place out of the line whose waiter is dead, or silent.
 fn pass_over(tx: &Transaction, place: &QueueEntry, host: &Host) -> rusqlite::Result<()> {
-    take_down(&bell_path(&host.file, &place.bell));
-    tx.prepare_cached(DROP)?.execute([place.ticket]).map(drop)
+    remove_fifo(&fifo_path(&host.file, &place.fifo));
+    tx.prepare_cached(REMOVE)?.execute([place.ticket]).map(drop)
 }
 
 /// How many stand before `place`; with no place, how many there are.
@@ -159,7 +158,7 @@ pub fn first_alive(tx: &Transaction, key: &Key, host: &Host) -> rusqlite::Result
     Ok(None)
 }
 
-/// The bell of the last one alive ahead of a place, where it can be reached; `None` for the first in line.
+/// The FIFO of the last one alive ahead of a place, where it can be reached; `None` for the first in line.
 pub fn before(
     tx: &Transaction,
     key: &Key,
@@ -170,8 +169,8 @@ pub fn before(
     let mut last =
         || last.query_row(params![key.as_str(), place], |row| QueueEntry::read(row, host)).optional();
     while let Some(last) = last()? {
-        if let Some(bell) = last.reach(host) {
-            return Ok(Some(bell));
+        if let Some(fifo) = last.reach(host) {
+            return Ok(Some(fifo));
         }
         pass_over(tx, &last, host)?;
     }
@@ -187,7 +186,7 @@ pub fn alive(tx: &Transaction, key: &Key, host: &Host) -> rusqlite::Result<Vec<Q
 
 /// Drops some of the silent of all keys.
 pub fn forget(tx: &Transaction, host: &Host) -> rusqlite::Result<()> {
-    let sql = "SELECT ticket, owner, asked, bell, pids, metadata, kind FROM waiter
+    let sql = "SELECT * FROM waiter
                WHERE asked > ?1 OR asked <= ?1 - ?2 LIMIT 1000";
     let mut silent = tx.prepare(sql)?;
     let places =

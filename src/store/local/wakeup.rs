@@ -17,41 +17,41 @@ use super::queue::QueueEntry;
 use crate::clock::Deadline;
 use crate::lock::{StoreError, Timeout};
 
-/// A FIFO beside the file on which a waiter is woken. Who may use the file can ring it, from whatever namespace,
-/// and nobody else. The kernel closes it when its waiter dies, which others see as well.
-pub struct WakeSocket {
+/// A FIFO beside the file on which a waiter is woken. Those who may use the file can write to it, from whatever
+/// namespace, and nobody else. The kernel closes it when its waiter dies, which others see as well.
+pub struct WakeFifo {
     fifo: File,
     name: Uuid,
     path: PathBuf,
 }
 
-/// Where the bell of this name hangs.
-pub fn bell_path(file: &Path, name: &Uuid) -> PathBuf {
+/// Where the FIFO of this name is.
+pub fn fifo_path(file: &Path, name: &Uuid) -> PathBuf {
     let mut path = file.as_os_str().to_owned();
     path.push(format!("-waiter-{}", name.simple()));
     path.into()
 }
 
-impl WakeSocket {
-    /// A bell of a random name beside `file`, with its permissions.
+impl WakeFifo {
+    /// A FIFO of a random name beside `file`, with its permissions.
     ///
     /// # Errors
     ///
     /// There can be no FIFO in this folder.
-    pub fn hang(file: &Path) -> io::Result<WakeSocket> {
+    pub fn create(file: &Path) -> io::Result<WakeFifo> {
         let name = Uuid::new_v4();
-        let path = bell_path(file, &name);
+        let path = fifo_path(file, &name);
         mkfifo(&path, Mode::S_IRUSR | Mode::S_IWUSR)?;
         let open = || {
             let group = fs::metadata(file)?.permissions().mode() & 0o060;
             if group != 0 {
                 fs::set_permissions(&path, fs::Permissions::from_mode(0o600 | group))?;
             }
-            // For writing as well: so the last one who rang does not leave an end of file.
+            // For writing as well: so the last writer does not leave an end of file.
             OpenOptions::new().read(true).write(true).custom_flags(O_NONBLOCK | O_NOFOLLOW).open(&path)
         };
         match open() {
-            Ok(fifo) => Ok(WakeSocket { fifo, name, path }),
+            Ok(fifo) => Ok(WakeFifo { fifo, name, path }),
             Err(error) => {
                 let _ = fs::remove_file(&path);
                 Err(error)
@@ -59,31 +59,31 @@ impl WakeSocket {
         }
     }
 
-    /// By which others ring it: it is stored with the place in the queue.
+    /// By which others find it: it is stored with the place in the queue.
     pub fn name(&self) -> &Uuid {
         &self.name
     }
 
     /// Whether others find it: not after the place was taken out of the queue.
-    pub fn hangs(&self) -> bool {
+    pub fn exists(&self) -> bool {
         self.path.exists()
     }
 
-    /// Waits until somebody rings, all processes of one of the holders are dead, the one ahead in line is gone, or
-    /// it is time to ask: `true`; `false` when the patience ends first.
+    /// Waits until somebody writes, all processes of one of the holders are dead, the one ahead in line is gone, or
+    /// it is time to ask: `true`; `false` when the timeout ends first.
     ///
     /// # Errors
     ///
     /// [`StoreError::Interrupted`] and no other.
-    pub fn wait(&self, watched: &Awaited, ask_at: Deadline, patience: &Timeout) -> Result<bool, StoreError> {
+    pub fn wait(&self, watched: &Awaited, ask_at: Deadline, timeout: &Timeout) -> Result<bool, StoreError> {
         let mut processes: Vec<OwnedFd> = watched.holders.iter().flat_map(Processes::watch).collect();
         loop {
             // Freed by the death of the last of a holder's processes: redlock and its guard.
             if watched.holders.iter().any(Processes::are_dead) {
                 return Ok(true);
             }
-            let until = patience.until.min(ask_at);
-            let others = [patience.interrupt, watched.ahead.as_ref().map(AsFd::as_fd)];
+            let until = timeout.until.min(ask_at);
+            let others = [timeout.interrupt, watched.ahead.as_ref().map(AsFd::as_fd)];
             let fds = [Some(self.fifo.as_fd())].into_iter().chain(others).flatten();
             let fds = fds.chain(processes.iter().map(|fd| fd.as_fd()));
             let mut polled: Vec<PollFd> = fds.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
@@ -93,7 +93,7 @@ impl WakeSocket {
                 while (&self.fifo).read(&mut [0; 64]).is_ok_and(|length| length > 0) {}
                 return Ok(true);
             }
-            if patience.interrupt.is_some() && ready.next() == Some(true) {
+            if timeout.interrupt.is_some() && ready.next() == Some(true) {
                 return Err(StoreError::Interrupted);
             }
             // The end for writing fails when nobody reads any more.
@@ -106,14 +106,14 @@ impl WakeSocket {
             if ask_at.has_passed() {
                 return Ok(true);
             }
-            if patience.until.has_passed() {
+            if timeout.until.has_passed() {
                 return Ok(false);
             }
         }
     }
 }
 
-impl Drop for WakeSocket {
+impl Drop for WakeFifo {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.path);
     }
@@ -124,38 +124,38 @@ impl Drop for WakeSocket {
 pub struct Awaited {
     /// The processes of the holders while we are the first in line: their death frees the lock at once.
     pub holders: Vec<Processes>,
-    /// The bell of the last one ahead of us.
+    /// The FIFO of the last one ahead of us.
     pub ahead: Option<File>,
 }
 
-/// Opens a bell for ringing: `None` when its waiter is dead.
+/// Opens a FIFO for writing: `None` when its waiter is dead.
 ///
 /// # Errors
 ///
 /// Whether it is cannot be seen.
-pub fn reach(bell: &Path) -> io::Result<Option<File>> {
-    match OpenOptions::new().write(true).custom_flags(O_NONBLOCK | O_NOFOLLOW).open(bell) {
+pub fn open_fifo(fifo: &Path) -> io::Result<Option<File>> {
+    match OpenOptions::new().write(true).custom_flags(O_NONBLOCK | O_NOFOLLOW).open(fifo) {
         Ok(fifo) => Ok(Some(fifo)),
         Err(error) if matches!(error.raw_os_error(), Some(ENXIO | ENOENT)) => Ok(None),
         Err(error) => Err(error),
     }
 }
 
-/// Takes down the bell of one who is served or dead.
-pub fn take_down(bell: &Path) {
-    let _ = fs::remove_file(bell);
+/// Removes the FIFO of a waiter that is served or dead.
+pub fn remove_fifo(fifo: &Path) {
+    let _ = fs::remove_file(fifo);
 }
 
 /// Wakes waiters: the lock is theirs now, or they are the first in line.
-pub fn ring(file: &Path, places: Vec<QueueEntry>) {
-    for place in places {
-        let bell = bell_path(file, &place.bell);
-        if let Ok(Some(mut fifo)) = reach(&bell) {
-            // A full one has been rung.
+pub fn wake_all(file: &Path, waiters: Vec<QueueEntry>) {
+    for waiter in waiters {
+        let path = fifo_path(file, &waiter.fifo);
+        if let Ok(Some(mut fifo)) = open_fifo(&path) {
+            // One that is full wakes its waiter already.
             let _ = fifo.write(b".");
         }
-        if place.is_served {
-            take_down(&bell);
+        if waiter.is_served {
+            remove_fifo(&path);
         }
     }
 }
