@@ -22,6 +22,10 @@ impl BootTime {
 
     /// A reading of `CLOCK_BOOTTIME`; later than every deadline where there is no such clock.
     pub fn now() -> Self {
+        #[cfg(test)]
+        if let Some(now) = fake::now() {
+            return now;
+        }
         // The kernel has had this clock since 2.6.39. Without it there is no safe lease, so the
         // answer "far in the future" makes every deadline pass: closed, not open.
         BootTime(clock_gettime(ClockId::CLOCK_BOOTTIME).map_or(Duration::MAX, Duration::from))
@@ -74,5 +78,36 @@ impl BootTime {
     /// The inverse of [`BootTime::as_nanos`].
     pub fn from_nanos(nanos: u64) -> Self {
         BootTime(Duration::from_nanos(nanos))
+    }
+}
+
+/// A clock that stands still but where a test, or a wait, moves it: for the thread that asks for it.
+#[cfg(test)]
+pub mod fake {
+    use std::cell::Cell;
+
+    use super::*;
+
+    thread_local! {
+        static NOW: Cell<Option<BootTime>> = const { Cell::new(None) };
+    }
+
+    /// Some time after the boot.
+    pub const START: BootTime = BootTime(Duration::from_secs(1000));
+
+    /// From now on this thread sees [`START`].
+    pub fn start() {
+        NOW.set(Some(START));
+    }
+
+    /// What the thread sees; `None` for the real clock.
+    pub fn now() -> Option<BootTime> {
+        NOW.get()
+    }
+
+    /// Moves the clock on, never back. Nobody waits for ever.
+    pub fn move_to(time: BootTime) {
+        assert!(time < BootTime::NEVER, "a test would wait for ever");
+        NOW.set(NOW.get().max(Some(time)));
     }
 }

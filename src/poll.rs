@@ -6,6 +6,8 @@ use std::time::Duration;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::clock::Deadline;
+#[cfg(test)]
+use crate::clock::fake;
 
 /// Whether `fd` has something to read now, an end of file included.
 pub fn is_readable(fd: BorrowedFd) -> bool {
@@ -16,6 +18,10 @@ pub fn is_readable(fd: BorrowedFd) -> bool {
 /// with none.
 pub fn wait_readable<const N: usize>(fds: [BorrowedFd; N], deadline: Deadline) -> [bool; N] {
     let mut fds = fds.map(|fd| PollFd::new(fd, PollFlags::POLLIN));
+    #[cfg(test)]
+    if fake::now().is_some() && poll(&mut fds, PollTimeout::ZERO) == Ok(0) {
+        fake::move_to(deadline);
+    }
     let _ = poll(&mut fds, deadline.poll_timeout());
     fds.map(|fd| fd.any().unwrap_or(false))
 }

@@ -1,8 +1,12 @@
 //! What `doctor` finds out about a store.
 
+mod check;
+mod trial;
 mod ttl;
 
+pub use check::Check;
 use serde::Serialize;
+pub use trial::{Trial, Trouble, judge};
 pub use ttl::{Requirements, millis};
 
 /// What `doctor` found out about a store.
@@ -10,8 +14,8 @@ pub use ttl::{Requirements, millis};
 pub struct Finding {
     /// Of which server, or of which quorum.
     pub server: String,
-    /// What was looked at: one word, which does not change.
-    pub check: &'static str,
+    /// What was looked at.
+    pub check: Check,
     pub level: Level,
     /// What there is, and why it matters.
     pub finding: String,
@@ -57,31 +61,31 @@ impl Findings {
     }
 
     /// As it should be.
-    pub fn ok(&mut self, check: &'static str, finding: impl Into<String>) {
+    pub fn ok(&mut self, check: Check, finding: impl Into<String>) {
         self.add(Level::Ok, check, finding, None);
     }
 
     /// As it should be, and there is something to say about it.
-    pub fn note(&mut self, check: &'static str, finding: impl Into<String>, advice: impl Into<String>) {
+    pub fn note(&mut self, check: Check, finding: impl Into<String>, advice: impl Into<String>) {
         self.add(Level::Ok, check, finding, Some(advice.into()));
     }
 
     /// It could not be seen; the advice says how to see it.
-    pub fn unknown(&mut self, check: &'static str, finding: impl Into<String>, advice: impl Into<String>) {
+    pub fn unknown(&mut self, check: Check, finding: impl Into<String>, advice: impl Into<String>) {
         self.add(Level::Unknown, check, finding, Some(advice.into()));
     }
 
     /// It works now, and can fail when something else does.
-    pub fn warning(&mut self, check: &'static str, finding: impl Into<String>, advice: impl Into<String>) {
+    pub fn warning(&mut self, check: Check, finding: impl Into<String>, advice: impl Into<String>) {
         self.add(Level::Warning, check, finding, Some(advice.into()));
     }
 
     /// A lock is not safe there, or cannot be taken.
-    pub fn bad(&mut self, check: &'static str, finding: impl Into<String>, advice: impl Into<String>) {
+    pub fn bad(&mut self, check: Check, finding: impl Into<String>, advice: impl Into<String>) {
         self.add(Level::Bad, check, finding, Some(advice.into()));
     }
 
-    fn add(&mut self, level: Level, check: &'static str, finding: impl Into<String>, advice: Option<String>) {
+    fn add(&mut self, level: Level, check: Check, finding: impl Into<String>, advice: Option<String>) {
         let (server, finding) = (self.server.clone(), finding.into());
         self.findings.push(Finding { server, check, level, finding, advice });
     }

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use super::Findings;
+use super::{Check, Findings};
 use crate::lock::{DurationText, Ttl};
 
 /// How locks are to be used, as far as a store has to be fit for it.
@@ -35,12 +35,12 @@ impl Requirements {
         if third < round_trip * 4 || before_stop < round_trip * 2 {
             let why =
                 "a take, a renewal and the end of the job do not fit into the lease: jobs will be stopped";
-            report.bad("ttl", format!("{finding}: {why}"), advice());
+            report.bad(Check::Ttl, format!("{finding}: {why}"), advice());
         } else if third < round_trip * 10 || before_stop < round_trip * 5 {
             let why = "there is hardly time to repeat a renewal that failed";
-            report.warning("ttl", format!("{finding}: {why}"), advice());
+            report.warning(Check::Ttl, format!("{finding}: {why}"), advice());
         } else {
-            report.ok("ttl", finding);
+            report.ok(Check::Ttl, finding);
         }
     }
 

@@ -1,3 +1,5 @@
+//! Durations as people write them, and the TTL of a lease.
+
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;

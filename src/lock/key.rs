@@ -1,3 +1,5 @@
+//! The name of a lock.
+
 use std::fmt;
 use std::str::FromStr;
 

@@ -1,3 +1,5 @@
+//! A lease: a lock that was granted, with the deadline that counts.
+
 use std::time::Duration;
 
 use super::{FencingToken, Request};

@@ -3,14 +3,20 @@
 //! Nothing here knows a store or a process; stores implement [`Store`].
 
 mod acquire;
+#[cfg(test)]
+mod acquire_test;
 mod capabilities;
 mod duration;
-mod holder;
+#[cfg(test)]
+mod fake_store;
 mod keeper;
 mod key;
 mod lease;
+mod metadata;
 mod mode;
 mod renewal;
+#[cfg(test)]
+mod renewal_test;
 mod request;
 mod status;
 mod store;
@@ -21,10 +27,10 @@ mod token;
 pub use acquire::{NotAcquired, Wait, WaitObserver, acquire};
 pub use capabilities::{Capabilities, Support, TokenMint, Unsupported, Wanted};
 pub use duration::{DurationText, Ttl, drift_over};
-pub use holder::{Metadata, unix_millis};
 pub use keeper::Keeper;
 pub use key::Key;
 pub use lease::Lease;
+pub use metadata::{Metadata, unix_millis};
 pub use mode::Mode;
 pub use renewal::{Cancellation, LeaseEnd, Progress};
 pub use request::Request;

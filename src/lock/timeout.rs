@@ -7,6 +7,8 @@ use nix::poll::{PollFd, PollFlags, ppoll};
 
 use super::StoreError;
 use crate::clock::Deadline;
+#[cfg(test)]
+use crate::clock::fake;
 
 /// A deadline and a cancellation descriptor.
 #[derive(Clone, Copy)]
@@ -40,6 +42,11 @@ impl<'a> Timeout<'a> {
     ///
     /// [`StoreError::Interrupted`].
     pub fn pause(&self, duration: Duration) -> Result<(), StoreError> {
+        #[cfg(test)]
+        let duration = fake::now().map_or(duration, |now| {
+            fake::move_to(now.plus(duration));
+            Duration::ZERO
+        });
         let mut fds: Vec<PollFd> =
             self.interrupt.iter().map(|interrupt| PollFd::new(*interrupt, PollFlags::POLLIN)).collect();
         // poll(2) would wait for whole milliseconds.

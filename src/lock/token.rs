@@ -1,3 +1,5 @@
+//! The owner token and the fencing token.
+
 use std::fmt;
 use std::str::FromStr;
 use std::time::{SystemTime, UNIX_EPOCH};

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 pub use self::given::Given;
 use crate::cli::{Color, GlobalArgs};
-use crate::doctor::{Finding, Level, Requirements};
+use crate::doctor::{Check, Finding, Level, Requirements};
 use crate::error::{Failed, UNREACHABLE, Usage};
 use crate::job::forbid_core_dumps;
 use crate::lock::{Store, StoreAdmin, StoreError, Timeout};
@@ -73,7 +73,8 @@ impl Context {
     /// Whether the store is fit to be used so.
     pub fn examine_store(&self, terms: &Requirements) -> Vec<Finding> {
         let mut findings = self.server.clone().examine(&self.login, terms);
-        let is_missing = |finding: &&mut Finding| finding.check == "reachable" && finding.level == Level::Bad;
+        let is_missing =
+            |finding: &&mut Finding| finding.check == Check::Reachable && finding.level == Level::Bad;
         if self.default_server {
             findings.iter_mut().filter(is_missing).for_each(|one| one.advice = Some(WAYS_OUT.to_owned()));
         }

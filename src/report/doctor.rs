@@ -14,7 +14,7 @@ pub fn findings(findings: &[Finding], colour: bool) -> String {
         let advice = one.advice.as_ref().map_or(String::new(), |advice| format!("; {advice}"));
         let Finding { server, check, finding, .. } = one;
         // A part of it came from the server.
-        let text = sanitize(&format!("{server:server_width$}  {check}: {finding}{advice}"));
+        let text = sanitize(&format!("{server:server_width$}  {}: {finding}{advice}", check.name()));
         let level = one.level.name();
         format!("{style}{level:level_width$}{style:#}  {text}\n")
     };

@@ -7,7 +7,7 @@ use std::env;
 use std::io;
 use std::path::{self, PathBuf};
 
-use crate::doctor::{Finding, Findings, Requirements};
+use crate::doctor::{Check, Finding, Findings, Requirements};
 use crate::lock::{Capabilities, StoreAdmin};
 
 /// A store's address, read and checked; nothing was contacted yet.
@@ -189,7 +189,7 @@ impl ServerUrl {
             && let Err(why) = self.capabilities().replicas
         {
             let mut report = Findings::about(format!("--replicas {}", terms.replicas));
-            report.bad("replicas", why, "leave out --replicas: with it no lock is taken here");
+            report.bad(Check::Replicas, why, "leave out --replicas: with it no lock is taken here");
             findings.append(&mut report.findings);
         }
         findings.extend(match self {

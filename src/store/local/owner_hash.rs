@@ -1,5 +1,5 @@
 use rusqlite::ToSql;
-use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSqlOutput, Value, ValueRef};
+use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSqlOutput, ValueRef};
 use uuid::{Uuid, uuid};
 
 use crate::lock::OwnerToken;
@@ -17,11 +17,6 @@ impl OwnerHash {
     /// token has 122 random bits, and whoever could choose it has it.
     pub fn of(token: &OwnerToken) -> OwnerHash {
         OwnerHash(Uuid::new_v5(&OWNERS, token.expose().as_bytes()))
-    }
-
-    /// For a statement whose values are of different types.
-    pub fn to_value(self) -> Value {
-        Value::Blob(self.0.as_bytes().to_vec())
     }
 }
 

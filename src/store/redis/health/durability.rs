@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::info::Facts;
-use crate::doctor::{Findings, Requirements};
+use crate::doctor::{Check, Findings, Requirements};
 use crate::lock::DurationText;
 
 /// A server that is this full will soon refuse locks, or evict them.
@@ -19,22 +19,22 @@ pub fn eviction(facts: &Facts, report: &mut Findings) {
     match (policy, maximum) {
         (None, _) => {
             let finding = format!("could not see maxmemory-policy: {}", facts.why_not());
-            report.unknown("eviction", finding, "make sure that it is noeviction");
+            report.unknown(Check::Eviction, finding, "make sure that it is noeviction");
         }
         (Some("noeviction"), Some(maximum @ 1..)) => {
             let used = facts.info_number("used_memory").unwrap_or(0);
             if used.saturating_mul(100) / maximum >= NEARLY_FULL {
                 let finding =
                     format!("{used} of maxmemory {maximum} bytes are in use: soon it will refuse locks");
-                report.warning("eviction", finding, "raise maxmemory or free some");
+                report.warning(Check::Eviction, finding, "raise maxmemory or free some");
             } else {
-                report.ok("eviction", "maxmemory-policy is noeviction");
+                report.ok(Check::Eviction, "maxmemory-policy is noeviction");
             }
         }
-        (Some("noeviction"), _) => report.ok("eviction", "maxmemory-policy is noeviction"),
+        (Some("noeviction"), _) => report.ok(Check::Eviction, "maxmemory-policy is noeviction"),
         (Some(policy), Some(0)) => {
             let finding = format!("maxmemory-policy is {policy}: it would evict locks if maxmemory were set");
-            report.warning("eviction", finding, change);
+            report.warning(Check::Eviction, finding, change);
         }
         (Some(policy), maximum) => {
             let maximum = maximum.map_or("a maxmemory that could not be seen".to_owned(), |bytes| {
@@ -43,7 +43,7 @@ pub fn eviction(facts: &Facts, report: &mut Findings) {
             let finding = format!(
                 "maxmemory-policy is {policy} with {maximum}: when memory is short, it evicts locks that are held"
             );
-            report.bad("eviction", finding, change);
+            report.bad(Check::Eviction, finding, change);
         }
     }
 }
@@ -54,7 +54,7 @@ pub fn restart(facts: &Facts, terms: &Requirements, is_in_quorum: bool, report: 
     let has_log = has_log.or(facts.setting("appendonly").map(|enabled| enabled == "yes"));
     let Some(has_log) = has_log else {
         let finding = format!("could not see whether locks survive a restart: {}", facts.why_not());
-        return report.unknown("persistence", finding, "make sure that appendonly is on");
+        return report.unknown(Check::Persistence, finding, "make sure that appendonly is on");
     };
     if has_log {
         log(facts, is_in_quorum, report);
@@ -69,7 +69,7 @@ pub fn restart(facts: &Facts, terms: &Requirements, is_in_quorum: bool, report: 
             Some(_) => ", on its replicas as well",
         };
         let finding = format!("{}: a restart frees locks that are held{too}", kept(facts));
-        report.warning("persistence", finding, advice);
+        report.warning(Check::Persistence, finding, advice);
     }
 }
 
@@ -84,7 +84,7 @@ fn kept(facts: &Facts) -> &'static str {
 fn log(facts: &Facts, is_in_quorum: bool, report: &mut Findings) {
     let sync = facts.setting("appendfsync");
     match sync {
-        Some("always") => report.ok("persistence", "appendonly with appendfsync always"),
+        Some("always") => report.ok(Check::Persistence, "appendonly with appendfsync always"),
         Some(sync) if is_in_quorum => {
             let finding = format!(
                 "appendonly with appendfsync {sync}: after a power cut the server does not know the last locks, \
@@ -92,20 +92,20 @@ fn log(facts: &Facts, is_in_quorum: bool, report: &mut Findings) {
             );
             let advice =
                 "set appendfsync always, or restart it after a power cut no sooner than the longest TTL";
-            report.warning("persistence", finding, advice);
+            report.warning(Check::Persistence, finding, advice);
         }
         Some(sync) => {
             let loss = match sync {
                 "everysec" => "a power cut loses the last second of locks",
                 _ => "a power cut loses the locks that the kernel had not written",
             };
-            report.ok("persistence", format!("appendonly with appendfsync {sync}: {loss}"));
+            report.ok(Check::Persistence, format!("appendonly with appendfsync {sync}: {loss}"));
         }
         None if is_in_quorum => {
             let finding = format!("appendonly is on; could not see appendfsync: {}", facts.why_not());
-            report.unknown("persistence", finding, "make sure that it is always");
+            report.unknown(Check::Persistence, finding, "make sure that it is always");
         }
-        None => report.ok("persistence", "appendonly is on"),
+        None => report.ok(Check::Persistence, "appendonly is on"),
     }
 }
 
@@ -118,19 +118,23 @@ fn nothing_kept_in_quorum(facts: &Facts, terms: &Requirements, report: &mut Find
         "set appendonly yes and appendfsync always, or see to it that it stays down for longer than the longest TTL \
          ({ttl} here) before it starts again, and then this may be ignored"
     );
-    report.bad("persistence", finding, advice);
+    report.bad(Check::Persistence, finding, advice);
     match facts.info_number("uptime_in_seconds").map(Duration::from_secs) {
         Some(uptime) if uptime < ttl.duration() => {
             let finding = format!(
                 "it started {} ago, less than a TTL of {ttl}: locks that others hold may be unknown to it",
                 DurationText(uptime)
             );
-            report.bad("uptime", finding, format!("take no locks until it has been up for {ttl}"));
+            report.bad(Check::Uptime, finding, format!("take no locks until it has been up for {ttl}"));
         }
-        Some(uptime) => report.ok("uptime", format!("it started {} ago", DurationText(uptime))),
+        Some(uptime) => report.ok(Check::Uptime, format!("it started {} ago", DurationText(uptime))),
         None => {
             let finding = format!("could not see when it started: {}", facts.why_not());
-            report.unknown("uptime", finding, format!("make sure that it was not within the last {ttl}"));
+            report.unknown(
+                Check::Uptime,
+                finding,
+                format!("make sure that it was not within the last {ttl}"),
+            );
         }
     }
 }
@@ -142,11 +146,15 @@ const LAGGING: u64 = 10;
 pub fn replicas_in_quorum(facts: &Facts, report: &mut Findings) {
     match facts.info_number("connected_slaves") {
         None => {}
-        Some(0) => report.ok("replicas", "none"),
+        Some(0) => report.ok(Check::Replicas, "none"),
         Some(connected) => {
             let advice = "see to it that none of them takes its place: it may lack the last locks, and its vote \
                           would go to a second holder";
-            report.note("replicas", format!("{connected}, for which nobody can wait in a quorum"), advice);
+            report.note(
+                Check::Replicas,
+                format!("{connected}, for which nobody can wait in a quorum"),
+                advice,
+            );
         }
     }
 }
@@ -158,7 +166,7 @@ pub fn replicas(facts: &Facts, terms: &Requirements, report: &mut Findings) {
         let finding = format!("could not see the replicas: {}", facts.why_not());
         let advice = format!("make sure that --replicas {wanted} are there");
         if wanted > 0 {
-            report.unknown("replicas", finding, advice);
+            report.unknown(Check::Replicas, finding, advice);
         }
         return;
     };
@@ -168,19 +176,23 @@ pub fn replicas(facts: &Facts, terms: &Requirements, report: &mut Findings) {
     if good < wanted {
         let finding =
             format!("--replicas {wanted}, and {good} are there and follow: no lock will be granted");
-        report.bad("replicas", finding, "start them, or ask for fewer");
+        report.bad(Check::Replicas, finding, "start them, or ask for fewer");
     } else if !late.is_empty() {
         let finding = format!("{}: after a failover to it, locks are gone", late.join(", "));
-        report.warning("replicas", finding, "see why it does not follow");
+        report.warning(Check::Replicas, finding, "see why it does not follow");
     } else if connected > 0 && wanted == 0 {
         let advice = format!(
             "if one of them may become the master, --replicas {} makes sure that it has the lock, too",
             1.max(connected / 2)
         );
-        report.note("replicas", format!("{connected}, which get to know of a lock a moment later"), advice);
+        report.note(
+            Check::Replicas,
+            format!("{connected}, which get to know of a lock a moment later"),
+            advice,
+        );
     } else {
         let count = if connected == 0 { "none".to_owned() } else { connected.to_string() };
-        report.ok("replicas", count);
+        report.ok(Check::Replicas, count);
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::probe::{Asking, LOGIN_ADVICE, wants_login};
 use crate::clock::BootTime;
-use crate::doctor::{Findings, millis};
+use crate::doctor::{Check, Findings, millis};
 
 use crate::store::redis::net::failure::RequestError;
 use crate::store::redis::script::{items, number};
@@ -32,13 +32,13 @@ pub fn round_trip(asking: &mut Asking, report: &mut Findings) -> Result<Option<D
         let reply = asking.ask(&redis::cmd("PING"))?;
         times.push(BootTime::now().since(sent));
         if wants_login(&reply) {
-            report.bad("login", "it wants a password", LOGIN_ADVICE);
+            report.bad(Check::Login, "it wants a password", LOGIN_ADVICE);
             return Ok(None);
         }
     }
     times.sort();
     let median = times[times.len() / 2];
-    report.ok("reachable", format!("it answers after {}", millis(median)));
+    report.ok(Check::Reachable, format!("it answers after {}", millis(median)));
     Ok(Some(median))
 }
 
@@ -51,7 +51,7 @@ pub fn clock(asking: &mut Asking, report: &mut Findings) -> Result<Option<Clock>
         let half = BootTime::now().since(sent.0) / 2;
         let [seconds, micros] = &reply[..] else {
             let advice = "permit TIME, which redlock needs anyway";
-            report.unknown("clock", "could not see the server's clock", advice);
+            report.unknown(Check::Clock, "could not see the server's clock", advice);
             return Ok(None);
         };
         let server = number(Some(seconds)).saturating_mul(1_000_000).saturating_add(number(Some(micros)));
@@ -73,9 +73,9 @@ fn judge(clock: Clock, report: &mut Findings) {
     if off.saturating_sub(clock.error) > FAR_OFF {
         let why = "when somebody corrects it, it jumps, and leases end that much too early or too late";
         let advice = "keep both clocks with NTP (chrony), which slews them instead of setting them";
-        report.warning("clock", format!("{finding}: {why}"), advice);
+        report.warning(Check::Clock, format!("{finding}: {why}"), advice);
     } else {
-        report.ok("clock", finding);
+        report.ok(Check::Clock, finding);
     }
 }
 

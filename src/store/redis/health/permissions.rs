@@ -4,7 +4,7 @@ use redis::{Cmd, ServerError, Value};
 
 use super::probe::Asking;
 use super::server::Server;
-use crate::doctor::{Findings, Requirements};
+use crate::doctor::{Check, Findings, Requirements};
 use crate::lock::Key;
 use crate::store::redis::keys::KeyNames;
 use crate::store::redis::net::failure::RequestError;
@@ -125,21 +125,25 @@ impl Refused {
             let rules = self.rules.join(" ");
             let user = server.address.access.user.as_deref().unwrap_or("default");
             let finding = format!("the user '{user}' lacks {rules}: locks fail when they come to that");
-            report.bad("permissions", finding, format!("ACL SETUSER {user} {rules}"));
+            report.bad(Check::Permissions, finding, format!("ACL SETUSER {user} {rules}"));
         }
         if !self.unknown.is_empty() {
             let finding =
                 format!("the server does not know {}, which redlock needs", self.unknown.join(", "));
-            report.bad("permissions", finding, "undo rename-command, or use Redis 6.2 or later, or Valkey");
+            report.bad(
+                Check::Permissions,
+                finding,
+                "undo rename-command, or use Redis 6.2 or later, or Valkey",
+            );
         }
         if let Some(other) = self.other {
-            report.bad("locking", format!("it refuses what a lock needs: {other}"), "see to that first");
+            report.bad(Check::Locking, format!("it refuses what a lock needs: {other}"), "see to that first");
         }
         if is_fine && sees_all {
             let finding = "all commands that redlock uses are permitted, on the locks of everybody";
-            report.note("permissions", finding, APART);
+            report.note(Check::Permissions, finding, APART);
         } else if is_fine {
-            report.ok("permissions", "all commands that redlock uses are permitted");
+            report.ok(Check::Permissions, "all commands that redlock uses are permitted");
         }
         is_fine
     }

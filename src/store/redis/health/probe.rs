@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use redis::{Cmd, Value};
 
-use crate::doctor::Findings;
+use crate::doctor::{Check, Findings};
 use crate::lock::{StoreError, Timeout};
 use crate::store::redis::login::Login;
 use crate::store::redis::net::connection::{Connection, LONGEST_LIST};
@@ -34,7 +34,7 @@ impl Asking {
             let finding = "it is on another host, and nothing is encrypted: whoever is on the way reads \
                            passwords and owner tokens, and can answer in its place";
             let advice = "let it speak TLS and name it with rediss://, or use a tunnel";
-            report.warning("encryption", finding, advice);
+            report.warning(Check::Encryption, finding, advice);
         }
     }
 
@@ -47,12 +47,12 @@ impl Asking {
 /// Says why a server was of no use.
 pub fn unreachable(report: &mut Findings, error: &StoreError) {
     match error {
-        StoreError::Denied { why, .. } => report.bad("login", why, LOGIN_ADVICE),
+        StoreError::Denied { why, .. } => report.bad(Check::Login, why, LOGIN_ADVICE),
         StoreError::Unreachable { why, .. } | StoreError::Unusable { why, .. } => {
             let advice = "see whether it runs, and check the address, firewalls and --connect-timeout";
-            report.bad("reachable", format!("it cannot be reached: {why}"), advice);
+            report.bad(Check::Reachable, format!("it cannot be reached: {why}"), advice);
         }
-        other => report.bad("reachable", other.to_string(), "check the server"),
+        other => report.bad(Check::Reachable, other.to_string(), "check the server"),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::server::Examined;
-use crate::doctor::{Finding, Findings, millis};
+use crate::doctor::{Check, Finding, Findings, millis};
 
 /// Clocks that are further apart are not kept together by NTP. The Redlock algorithm needs clocks of the same speed,
 /// not of the same time; but a clock that is off is one that somebody will set.
@@ -29,14 +29,14 @@ fn number(members: &[Examined], report: &mut Findings) {
         };
         let finding =
             format!("{count} servers survive the loss of {spare}, {as_good}: the majority is {majority}");
-        report.warning("size", finding, format!("use {} servers", count + 1));
+        report.warning(Check::Size, finding, format!("use {} servers", count + 1));
     } else {
-        report.ok("size", format!("{count} servers survive the loss of {spare}"));
+        report.ok(Check::Size, format!("{count} servers survive the loss of {spare}"));
     }
     let reached = members.iter().filter(|member| member.is_reached).count();
     if reached < majority {
         let finding = format!("{reached} of {count} servers can be reached: no lock can be taken");
-        report.bad("majority", finding, format!("bring back at least {}", majority - reached));
+        report.bad(Check::Majority, finding, format!("bring back at least {}", majority - reached));
     }
 }
 
@@ -49,7 +49,7 @@ fn distinct(members: &[Examined], report: &mut Findings) {
             all_distinct = false;
             let (one, other) = (&earlier.report.server, &member.report.server);
             let finding = format!("{one} and {other} are the same server, whose vote counts twice");
-            report.bad("distinct", finding, "name servers that are independent of one another");
+            report.bad(Check::Distinct, finding, "name servers that are independent of one another");
         }
     }
     let unseen: Vec<&str> = members
@@ -59,9 +59,9 @@ fn distinct(members: &[Examined], report: &mut Findings) {
         .collect();
     if !unseen.is_empty() {
         let finding = format!("could not see the run_id (INFO) of {}", unseen.join(", "));
-        report.unknown("distinct", finding, "make sure that no server is named twice");
+        report.unknown(Check::Distinct, finding, "make sure that no server is named twice");
     } else if all_distinct {
-        report.ok("distinct", "the servers that were reached are different ones");
+        report.ok(Check::Distinct, "the servers that were reached are different ones");
     }
 }
 
@@ -78,8 +78,8 @@ fn clocks(members: &[Examined], report: &mut Findings) {
     if apart.saturating_sub(first.error + last.error) > FAR_APART {
         let why = "when they are corrected, their leases end too early or too late";
         let advice = "keep the clocks with NTP (chrony), which slews them instead of setting them";
-        report.warning("clocks", format!("{finding}: {why}"), advice);
+        report.warning(Check::Clocks, format!("{finding}: {why}"), advice);
     } else {
-        report.ok("clocks", finding);
+        report.ok(Check::Clocks, finding);
     }
 }

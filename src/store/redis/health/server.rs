@@ -6,7 +6,7 @@ use super::info::Facts;
 use super::latency::Clock;
 use super::probe::{Asking, unreachable};
 use super::{durability, latency, permissions, trial};
-use crate::doctor::{Findings, Requirements};
+use crate::doctor::{Check, Findings, Requirements};
 use crate::lock::{Key, StoreError};
 use crate::store::redis::keys::{KeyNames, slot};
 use crate::store::redis::net::failure::RequestError;
@@ -124,26 +124,30 @@ fn version(facts: &Facts, report: &mut Findings) {
     let valkey = facts.info("valkey_version").map(|version| format!("Valkey {version}"));
     let Some(version) = facts.info("redis_version") else {
         let advice = "make sure that it is Redis 6.2 or later, or Valkey";
-        return report.unknown("version", format!("could not see the version: {}", facts.why_not()), advice);
+        return report.unknown(
+            Check::Version,
+            format!("could not see the version: {}", facts.why_not()),
+            advice,
+        );
     };
     let mut numbers = version.split('.').map(|number| number.parse::<u32>().unwrap_or(0));
     let found = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
     let name = valkey.unwrap_or_else(|| format!("Redis {version}"));
     if found < OLDEST {
         report.bad(
-            "version",
+            Check::Version,
             format!("{name} lacks commands that redlock needs"),
             "use Redis 6.2 or later, or Valkey",
         );
     } else {
-        report.ok("version", name);
+        report.ok(Check::Version, name);
     }
 }
 
 /// Whether it is a master, as far as can be seen.
 fn role(facts: &Facts, report: &mut Findings) -> bool {
     match facts.info("role") {
-        Some("master") => report.ok("role", "a master"),
+        Some("master") => report.ok(Check::Role, "a master"),
         Some("slave") => {
             let master = format!(
                 "{}:{}",
@@ -151,12 +155,12 @@ fn role(facts: &Facts, report: &mut Findings) -> bool {
                 facts.info("master_port").unwrap_or("?")
             );
             let finding = "it is a replica, which takes no locks, and what it is told it forgets for what its master says";
-            report.bad("role", finding, format!("name its master, {master}, instead"));
+            report.bad(Check::Role, finding, format!("name its master, {master}, instead"));
             return false;
         }
         _ => {
             let finding = format!("could not see whether it is a master: {}", facts.why_not());
-            report.unknown("role", finding, "make sure that it is not a replica");
+            report.unknown(Check::Role, finding, "make sure that it is not a replica");
         }
     }
     true

@@ -7,7 +7,7 @@ use redis::Value;
 
 use super::probe::{Asking, LOGIN_ADVICE, unreachable, wants_login};
 use super::server::Server;
-use crate::doctor::{Findings, Requirements};
+use crate::doctor::{Check, Findings, Requirements};
 
 use crate::store::redis::login::Login;
 use crate::store::redis::net::endpoint::{Endpoint, LONGEST_HOST};
@@ -44,7 +44,7 @@ pub fn master(
         let finding =
             format!("{one} says that the master is {first}, {other} says {second}: there may be two masters");
         report.bad(
-            "master",
+            Check::Master,
             finding,
             "wait until a failover is over; see that the Sentinels reach one another",
         );
@@ -68,13 +68,13 @@ fn ask_sentinel(
     let reply = asked.map_err(|error| unreachable(report, &error)).ok()?;
     if wants_login(&reply) {
         let advice = "name the file with its password: --sentinel-password-file";
-        report.bad("login", "this Sentinel wants a password", advice);
+        report.bad(Check::Login, "this Sentinel wants a password", advice);
         return None;
     }
     if let Value::ServerError(error) = &reply {
         let why = in_short(error.details().unwrap_or_default());
         let advice = format!("check the name, and that this is a Sentinel (SENTINEL MASTER {master})");
-        report.bad("master", format!("it does not know the master '{master}': {why}"), advice);
+        report.bad(Check::Master, format!("it does not know the master '{master}': {why}"), advice);
         return None;
     }
     let fields: Vec<String> = items(reply).iter().map(|item| text(Some(item))).collect();
@@ -85,29 +85,33 @@ fn ask_sentinel(
     let host = fields.get("ip").filter(|host| host.len() <= LONGEST_HOST);
     let (Some(host), Some(port)) = (host, port) else {
         let advice = format!("make sure that this is a Sentinel (SENTINEL MASTER {master})");
-        report.bad("master", "its answer makes no sense", advice);
+        report.bad(Check::Master, "its answer makes no sense", advice);
         return None;
     };
     let master = Endpoint::Tcp { host: (*host).to_owned(), port };
     if fields.get("flags").is_some_and(|flags| flags.contains("_down")) {
-        report.bad("master", format!("the master {master} is down, says this Sentinel"), "see to the master");
+        report.bad(
+            Check::Master,
+            format!("the master {master} is down, says this Sentinel"),
+            "see to the master",
+        );
     } else if count("num-slaves") == 0 {
         let finding =
             format!("the master is {master}, which has no replica: when it is lost, nothing takes over");
-        report.warning("master", finding, "start replicas of it");
+        report.warning(Check::Master, finding, "start replicas of it");
     } else {
-        report.ok("master", format!("the master is {master}"));
+        report.ok(Check::Master, format!("the master is {master}"));
     }
     let (all, quorum) = (count("num-other-sentinels") + 1, count("quorum"));
     if quorum > all || all == 1 {
         let finding =
             format!("it knows of {all} Sentinels in all, and the quorum is {quorum}: no failover can happen");
-        report.bad("sentinels", finding, "run three Sentinels or more, with a quorum of the majority");
+        report.bad(Check::Sentinels, finding, "run three Sentinels or more, with a quorum of the majority");
     } else if all < ENOUGH {
         let finding = format!("it knows of {all} Sentinels in all: when one is lost, no failover can happen");
-        report.warning("sentinels", finding, "run three Sentinels or more");
+        report.warning(Check::Sentinels, finding, "run three Sentinels or more");
     } else {
-        report.ok("sentinels", format!("{all} Sentinels in all, with a quorum of {quorum}"));
+        report.ok(Check::Sentinels, format!("{all} Sentinels in all, with a quorum of {quorum}"));
     }
     Some(master)
 }
@@ -133,7 +137,7 @@ pub fn masters(
     if !known.is_empty() && covered < 16384 {
         let finding =
             format!("{} of 16384 slots have no server: their locks cannot be taken", 16384 - covered);
-        report.bad("slots", finding, "see CLUSTER INFO, and repair it with redis-cli --cluster fix");
+        report.bad(Check::Slots, finding, "see CLUSTER INFO, and repair it with redis-cli --cluster fix");
     }
     let server = |(endpoint, slots)| {
         let address = Address { servers: Servers::One(endpoint), access: address.access.clone() };
@@ -156,13 +160,13 @@ fn ask_seed(
     });
     let reply = asked.map_err(|error| unreachable(report, &error)).ok()?;
     if wants_login(&reply) {
-        report.bad("login", "it wants a password", LOGIN_ADVICE);
+        report.bad(Check::Login, "it wants a password", LOGIN_ADVICE);
         return None;
     }
     if let Value::ServerError(error) = &reply {
         let why = in_short(error.details().unwrap_or_default());
         let advice = "name servers of a cluster, or use redis://; the user needs +cluster|slots";
-        report.bad("cluster", format!("it does not say who has which slots: {why}"), advice);
+        report.bad(Check::Cluster, format!("it does not say who has which slots: {why}"), advice);
         return None;
     }
     let rows = match &reply {
@@ -172,7 +176,7 @@ fn ask_seed(
     let map = Cluster::read(reply, seed, &report.server).unwrap_or_default();
     if rows != Some(map.len()) {
         let advice = "make sure that it is a server of a Redis Cluster (CLUSTER SLOTS)";
-        report.bad("cluster", "its answer makes no sense", advice);
+        report.bad(Check::Cluster, "its answer makes no sense", advice);
         return None;
     }
     let mut masters: BTreeMap<String, (Endpoint, SlotRanges)> = BTreeMap::new();
@@ -183,9 +187,9 @@ fn ask_seed(
     if count < ENOUGH_MASTERS {
         let finding =
             format!("it knows {count} masters: when one is lost, the others are no majority to replace it");
-        report.warning("cluster", finding, "run three masters or more, with replicas");
+        report.warning(Check::Cluster, finding, "run three masters or more, with replicas");
     } else {
-        report.ok("cluster", format!("it knows {count} masters"));
+        report.ok(Check::Cluster, format!("it knows {count} masters"));
     }
     Some(masters.into_values().collect())
 }

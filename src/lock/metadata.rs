@@ -1,3 +1,5 @@
+//! What others are shown of a holder or a waiter.
+
 use serde::{Deserialize, Serialize};
 
 use crate::sanitize::sanitize;

@@ -1,0 +1,170 @@
+//! The life of a lock on any store, from the grant to the end, by the calls that all locks are made of.
+
+use std::slice::from_ref;
+use std::thread;
+use std::time::Duration;
+
+use super::{Check, Findings, millis};
+use crate::clock::{BootTime, Deadline};
+use crate::lock::{
+    AcquireOutcome, Broken, FencingToken, Grant, Key, LockStatus, Metadata, Mode, OwnerToken, Renewal,
+    Request, StoreAdmin, StoreError, Timeout, Ttl,
+};
+
+/// Acquires a lock that nobody else uses, waits for it with another owner token, hands it over, breaks it, and releases
+/// it. It takes two stores, as each has one place in a queue.
+pub struct Trial<'a> {
+    pub holder: &'a mut dyn StoreAdmin,
+    pub waiter: &'a mut dyn StoreAdmin,
+    pub key: &'a Key,
+    /// For each call.
+    pub attempt: Duration,
+}
+
+/// What a trial that went well measured.
+pub struct Measured {
+    /// How long the store takes for a renewal.
+    pub round_trip: Duration,
+    /// From the release to the grant of the next.
+    handover: Duration,
+}
+
+/// Where a trial went wrong.
+pub enum Trouble {
+    Failed(&'static str, StoreError),
+    /// The answer is not what it has to be.
+    Wrong(&'static str),
+}
+
+impl Trial<'_> {
+    /// What is kept for the key is to be removed afterwards.
+    pub fn run(mut self) -> Result<Measured, Trouble> {
+        let requests = [self.request(Mode::Exclusive), self.request(Mode::Exclusive)];
+        let lived = self.live(&requests);
+        if lived.is_err() {
+            // An answer may still be out.
+            let _ = self.holder.cancel(&requests[..1], &self.timeout());
+            let _ = self.waiter.cancel(&requests[1..], &self.timeout());
+        }
+        lived
+    }
+
+    fn live(&mut self, [first, second]: &[Request; 2]) -> Result<Measured, Trouble> {
+        let (key, waiters) = (self.key, usize::from(self.holder.capabilities().queue));
+        let fence = granted("take", self.holder.acquire(from_ref(first), &self.timeout()))?;
+        let busy = step("stand in line", self.waiter.enqueue(second, &self.timeout()))?;
+        sound("stand in line", matches!(busy, AcquireOutcome::Busy(_)))?;
+        let sent = BootTime::now();
+        let renewed = step("renew", self.holder.renew(first, Some(fence), &self.timeout()))?;
+        let round_trip = BootTime::now().since(sent);
+        sound("renew", matches!(renewed, Renewal::Extended))?;
+        let left = step("check", self.holder.check(key, &first.token, &self.timeout()))?;
+        sound("check", left.is_some())?;
+        let status = step("status", self.holder.status(from_ref(key), &self.timeout()))?;
+        let is_seen = |lock: &LockStatus| lock.holders.len() == 1 && lock.waiters.len() == waiters;
+        sound("status", status.iter().any(is_seen))?;
+
+        let (next, handover) = self.hand_over(first, second)?;
+        sound("the fencing token grows", next > fence)?;
+        self.waiter.on_idle();
+
+        let broken = step("break", self.holder.break_lock(key, None, &self.timeout()))?;
+        sound("break", matches!(broken, Broken::Told(_)))?;
+        let lost = step("renew a broken lock", self.waiter.renew(second, Some(next), &self.timeout()))?;
+        sound("renew a broken lock", matches!(lost, Renewal::Lost(_)))?;
+        let released = self.waiter.release(from_ref(key), &second.token, &self.timeout());
+        sound("release a broken lock", step("release a broken lock", released)? == [true])?;
+        self.share()?;
+        Ok(Measured { round_trip, handover })
+    }
+
+    /// Whoever releases stays until the next one has the lock.
+    fn hand_over(&mut self, first: &Request, second: &Request) -> Result<(FencingToken, Duration), Trouble> {
+        let (key, attempt) = (self.key, self.attempt);
+        let (holder, waiter) = (&mut *self.holder, &mut *self.waiter);
+        let begin = BootTime::now();
+        let (released, next) = thread::scope(|scope| {
+            let releasing =
+                scope.spawn(move || holder.release(from_ref(key), &first.token, &Timeout::of(attempt)));
+            let until = Deadline::after(attempt);
+            let next = loop {
+                // Until it is told: at first the news may be how long the holder's lease lasts.
+                let is_told = step("wait", waiter.wait(&Timeout { until, interrupt: None }));
+                match is_told.and_then(|is_told| sound("wake the next in line", is_told)) {
+                    Err(trouble) => break Err(trouble),
+                    Ok(()) => match waiter.enqueue(second, &Timeout::of(attempt)) {
+                        Ok(AcquireOutcome::Busy(_)) if !until.has_passed() => {}
+                        answer => break granted("hand over", answer),
+                    },
+                }
+            };
+            (releasing.join(), next)
+        });
+        let handover = BootTime::now().since(begin);
+        let released = released.map_err(|_| Trouble::Wrong("release"))?;
+        sound("release", step("release", released)? == [true])?;
+        Ok((next?, handover))
+    }
+
+    /// The lock as a reader's.
+    fn share(&mut self) -> Result<(), Trouble> {
+        if self.holder.capabilities().shared.is_err() {
+            return Ok(());
+        }
+        let reader = self.request(Mode::Shared);
+        granted("take shared", self.holder.acquire(from_ref(&reader), &self.timeout()))?;
+        let released = self.holder.release(from_ref(self.key), &reader.token, &self.timeout());
+        sound("release shared", step("release shared", released)? == [true])
+    }
+
+    fn request(&self, mode: Mode) -> Request {
+        // Not the TTL in use: that may be too short for this link, which is found out elsewhere.
+        let request = Request::new(self.key.clone(), mode, OwnerToken::random(), Ttl::DEFAULT);
+        let metadata = Metadata::new(String::new(), std::process::id(), String::new(), "redlock doctor");
+        Request { metadata, ..request }
+    }
+
+    fn timeout(&self) -> Timeout<'static> {
+        Timeout::of(self.attempt)
+    }
+}
+
+/// What a trial means. `advice` is for a call that failed, and for an answer that makes no sense.
+pub fn judge(trial: &Result<Measured, Trouble>, [failed, wrong]: [&str; 2], report: &mut Findings) {
+    match trial {
+        Ok(Measured { handover, .. }) => {
+            let handover = millis(*handover);
+            let finding =
+                format!("a lock was taken, renewed, handed over in {handover}, broken and released");
+            report.ok(Check::Locking, finding);
+        }
+        Err(Trouble::Failed(step, error)) => {
+            let why = match error {
+                StoreError::Unreachable { why, .. }
+                | StoreError::Denied { why, .. }
+                | StoreError::Unusable { why, .. } => why.clone(),
+                other => other.to_string(),
+            };
+            report.bad(Check::Locking, format!("a lock for a trial failed at '{step}': {why}"), failed);
+        }
+        Err(Trouble::Wrong(step)) => {
+            let finding = format!("a lock for a trial failed at '{step}': the answer makes no sense");
+            report.bad(Check::Locking, finding, wrong);
+        }
+    }
+}
+
+fn step<T>(name: &'static str, answer: Result<T, StoreError>) -> Result<T, Trouble> {
+    answer.map_err(|error| Trouble::Failed(name, error))
+}
+
+fn sound(name: &'static str, is_sound: bool) -> Result<(), Trouble> {
+    if is_sound { Ok(()) } else { Err(Trouble::Wrong(name)) }
+}
+
+fn granted(name: &'static str, answer: Result<AcquireOutcome, StoreError>) -> Result<FencingToken, Trouble> {
+    match step(name, answer)? {
+        AcquireOutcome::Granted(Grant { fences, .. }) => fences.first().copied().ok_or(Trouble::Wrong(name)),
+        AcquireOutcome::Busy(_) => Err(Trouble::Wrong(name)),
+    }
+}

@@ -1,0 +1,113 @@
+//! The rules of acquiring, on a clock that waits for nobody.
+
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use super::fake_store::*;
+use super::*;
+use crate::clock::fake;
+use crate::mailbox::mailbox;
+
+struct Silent;
+
+impl WaitObserver for Silent {
+    fn waiting(&mut self, _: &Busy) {}
+    fn unreachable(&mut self, _: &StoreError) {}
+    fn over(&mut self) {}
+}
+
+/// Acquires these locks with 5 s for each call and for the end of the job.
+fn acquired(store: &mut FakeStore, keys: &[&str], wait: Wait) -> Result<Vec<Lease>, NotAcquired> {
+    let requests: Vec<Request> = keys.iter().map(|key| request(key)).collect();
+    let (_sender, interrupt) = mailbox::<()>().expect("a descriptor");
+    let five = Duration::from_secs(5);
+    acquire(store, &requests, wait, five, five, interrupt.as_fd(), &mut Silent)
+}
+
+fn keys(leases: &[Lease]) -> Vec<&str> {
+    leases.iter().map(|lease| lease.request.key.as_str()).collect()
+}
+
+#[test]
+fn free_locks_are_acquired_together() {
+    fake::start();
+    let mut store = FakeStore {
+        acquire: [(200, Ok(AcquireOutcome::granted(vec![FencingToken(7); 2])))].into(),
+        ..FakeStore::default()
+    };
+    let leases = acquired(&mut store, &["a", "b"], Wait::No).expect("leases");
+    assert_eq!(store.log.lines(), ["acquire a b"]);
+    // Counted from before the request, not from its answer.
+    assert_eq!(leases[0].deadline(), fake::START.plus(Ttl::DEFAULT.validity()));
+}
+
+#[test]
+fn a_busy_lock_is_waited_for_with_those_before_it_held() {
+    fake::start();
+    let mut store = FakeStore {
+        acquire: [busy("b")].into(),
+        enqueue: [busy("b")].into(),
+        wait: [(0, Ok(true))].into(),
+        ..FakeStore::default()
+    };
+    let leases = acquired(&mut store, &["a", "b", "c", "d"], Wait::Forever).expect("leases");
+    assert_eq!(keys(&leases), ["a", "b", "c", "d"]);
+    assert_eq!(store.log.lines(), ["acquire a b c d", "acquire a", "enqueue b", "enqueue b", "acquire c d"]);
+}
+
+#[test]
+fn what_is_held_is_renewed_and_given_back_when_a_lease_is_lost() {
+    fake::start();
+    let mut store = FakeStore {
+        acquire: [busy("b")].into(),
+        enqueue: [busy("b")].into(),
+        renew: [(0, Ok(Renewal::Extended)), (0, Ok(Renewal::Lost(None)))].into(),
+        ..FakeStore::default()
+    };
+    acquired(&mut store, &["a", "b"], Wait::Forever).expect("leases");
+    let expected =
+        ["acquire a b", "acquire a", "enqueue b", "renew a", "renew a", "cancel a b", "acquire a b"];
+    assert_eq!(store.log.lines(), expected);
+    // After a third of the TTL.
+    assert_eq!(store.log.times("renew"), [10_000, 20_000]);
+}
+
+#[test]
+fn a_grant_that_comes_too_late_is_cancelled() {
+    fake::start();
+    let requests = [Request { ttl: "6s".parse().expect("a TTL"), ..request("a") }];
+    let mut store = FakeStore {
+        acquire: [(2000, Ok(AcquireOutcome::granted(vec![FencingToken(1)])))].into(),
+        ..FakeStore::default()
+    };
+    let (_sender, interrupt) = mailbox::<()>().expect("a descriptor");
+    let five = Duration::from_secs(5);
+    let late = acquire(&mut store, &requests, Wait::No, five, five, interrupt.as_fd(), &mut Silent);
+    assert!(matches!(late, Err(NotAcquired::TooSlow { took }) if took == Duration::from_secs(2)), "{late:?}");
+    assert_eq!(store.log.lines(), ["acquire a", "cancel a"]);
+}
+
+#[test]
+fn an_unknown_outcome_is_cancelled_and_said_when_that_fails() {
+    for (cancel, is_resolved) in [(Ok(()), true), (Err(unreachable()), false)] {
+        fake::start();
+        let hung = || (9999, Ok(AcquireOutcome::granted(Vec::new())));
+        let mut store =
+            FakeStore { acquire: [hung()].into(), cancel: [(0, cancel)].into(), ..FakeStore::default() };
+        let failed = acquired(&mut store, &["a"], Wait::No);
+        assert_eq!(matches!(failed, Err(NotAcquired::Store(_))), is_resolved, "{failed:?}");
+        assert_eq!(matches!(failed, Err(NotAcquired::Unresolved(_))), !is_resolved, "{failed:?}");
+        assert_eq!(store.log.lines(), ["acquire a", "cancel a"]);
+    }
+}
+
+#[test]
+fn a_wait_that_runs_out_leaves_the_queue() {
+    fake::start();
+    let mut store =
+        FakeStore { acquire: [busy("a")].into(), enqueue: [busy("a")].into(), ..FakeStore::default() };
+    let waited = acquired(&mut store, &["a"], Wait::AtMost(Duration::from_secs(60)));
+    assert!(matches!(waited, Err(NotAcquired::TimedOut(_, after)) if after == Duration::from_secs(60)));
+    assert_eq!(store.log.lines(), ["acquire a", "enqueue a", "cancel a"]);
+    assert_eq!(store.log.times("cancel"), [60_000]);
+}

@@ -1,0 +1,134 @@
+//! A store for unit tests: it answers what it is told, takes the time that it is told, and notes what it was asked.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use super::*;
+use crate::clock::{BootTime, fake};
+
+/// After so many milliseconds, this answer.
+pub type Reply<T> = (u64, Result<T, StoreError>);
+
+/// The replies to each kind of call, in their order. When there are no more, everything goes well at once; only the
+/// news that is waited for does not come.
+#[derive(Default)]
+pub struct FakeStore {
+    pub acquire: VecDeque<Reply<AcquireOutcome>>,
+    pub enqueue: VecDeque<Reply<AcquireOutcome>>,
+    pub wait: VecDeque<Reply<bool>>,
+    pub renew: VecDeque<Reply<Renewal>>,
+    pub release: VecDeque<Reply<Vec<bool>>>,
+    pub cancel: VecDeque<Reply<()>>,
+    /// Who holds every lock.
+    pub holder: Option<Holder>,
+    pub log: Log,
+}
+
+/// What was asked, each with the milliseconds since [`fake::START`].
+#[derive(Clone, Default)]
+pub struct Log(Arc<Mutex<Vec<(u64, String)>>>);
+
+impl Log {
+    pub fn note(&self, what: impl Into<String>) {
+        let millis = BootTime::now().since(fake::START).as_millis() as u64;
+        self.0.lock().expect("the log").push((millis, what.into()));
+    }
+
+    /// Everything that was noted.
+    pub fn lines(&self) -> Vec<String> {
+        self.0.lock().expect("the log").iter().map(|(_, what)| what.clone()).collect()
+    }
+
+    /// When something was noted that begins so.
+    pub fn times(&self, what: &str) -> Vec<u64> {
+        let log = self.0.lock().expect("the log");
+        log.iter().filter(|(_, line)| line.starts_with(what)).map(|(millis, _)| *millis).collect()
+    }
+}
+
+/// A request for the lock `key` with a TTL of 30 s.
+pub fn request(key: &str) -> Request {
+    let token = "token".parse().expect("a token");
+    Request::new(key.parse().expect("a key"), Mode::Exclusive, token, Ttl::DEFAULT)
+}
+
+pub fn unreachable() -> StoreError {
+    StoreError::Unreachable { store: "it".to_owned(), why: "no answer".to_owned(), transient: true }
+}
+
+pub fn busy(key: &str) -> Reply<AcquireOutcome> {
+    (0, Ok(AcquireOutcome::Busy(Busy::by_unknown(key.parse().expect("a key")))))
+}
+
+fn names<'a>(keys: impl IntoIterator<Item = &'a Key>) -> String {
+    keys.into_iter().map(Key::as_str).collect::<Vec<_>>().join(" ")
+}
+
+fn granted(requests: &[Request]) -> AcquireOutcome {
+    AcquireOutcome::granted((1..).map(FencingToken).take(requests.len()).collect())
+}
+
+/// Time passes, and no more of it than the caller allows.
+fn after<T>(reply: Option<Reply<T>>, timeout: &Timeout, usual: T) -> Result<T, StoreError> {
+    let (millis, answer) = reply.unwrap_or((0, Ok(usual)));
+    let answered = BootTime::now().plus(Duration::from_millis(millis));
+    fake::move_to(answered.min(timeout.until));
+    if answered > timeout.until { Err(unreachable()) } else { answer }
+}
+
+impl Store for FakeStore {
+    fn capabilities(&self) -> Capabilities {
+        unimplemented!("looked at before")
+    }
+
+    fn acquire(&mut self, requests: &[Request], timeout: &Timeout) -> Result<AcquireOutcome, StoreError> {
+        self.log.note(format!("acquire {}", names(requests.iter().map(|request| &request.key))));
+        after(self.acquire.pop_front(), timeout, granted(requests))
+    }
+
+    fn enqueue(&mut self, request: &Request, timeout: &Timeout) -> Result<AcquireOutcome, StoreError> {
+        self.log.note(format!("enqueue {}", request.key));
+        after(self.enqueue.pop_front(), timeout, granted(std::slice::from_ref(request)))
+    }
+
+    fn wait(&mut self, timeout: &Timeout) -> Result<bool, StoreError> {
+        let reply = self.wait.pop_front();
+        if reply.is_none() {
+            fake::move_to(timeout.until);
+        }
+        after(reply, timeout, false)
+    }
+
+    fn renew(
+        &mut self,
+        request: &Request,
+        _: Option<FencingToken>,
+        timeout: &Timeout,
+    ) -> Result<Renewal, StoreError> {
+        self.log.note(format!("renew {}", request.key));
+        after(self.renew.pop_front(), timeout, Renewal::Extended)
+    }
+
+    fn release(&mut self, keys: &[Key], _: &OwnerToken, timeout: &Timeout) -> Result<Vec<bool>, StoreError> {
+        self.log.note(format!("release {}", names(keys)));
+        after(self.release.pop_front(), timeout, vec![true; keys.len()])
+    }
+
+    fn cancel(&mut self, requests: &[Request], timeout: &Timeout) -> Result<(), StoreError> {
+        self.log.note(format!("cancel {}", names(requests.iter().map(|request| &request.key))));
+        after(self.cancel.pop_front(), timeout, ())
+    }
+
+    fn check(&mut self, _: &Key, _: &OwnerToken, _: &Timeout) -> Result<Option<Duration>, StoreError> {
+        unimplemented!("asked by a command only")
+    }
+
+    fn status(&mut self, keys: &[Key], _: &Timeout) -> Result<Vec<LockStatus>, StoreError> {
+        let status = |key: &Key| {
+            let holders = self.holder.iter().cloned().collect();
+            LockStatus { key: key.clone(), mode: Mode::Exclusive, holders, waiters: Vec::new() }
+        };
+        Ok(keys.iter().map(status).collect())
+    }
+}

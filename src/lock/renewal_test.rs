@@ -1,0 +1,149 @@
+//! The rules of renewing and releasing, on a clock that waits for nobody.
+
+use std::time::Duration;
+
+use super::fake_store::*;
+use super::renewal::{KeeperOrder, Renewals};
+use super::*;
+use crate::clock::{BootTime, fake};
+use crate::mailbox::mailbox;
+
+/// The time in which the job is stopped.
+const RESERVE: Duration = Duration::from_secs(5);
+/// The end of a lease that is not renewed, less that time.
+const LAST_CHANCE: u64 = 24_698;
+
+/// Renews leases that were acquired at the start, until the end that is said, or until one of them is lost; then
+/// releases them. What is reported goes to the store's log as well.
+fn renewed(store: FakeStore, keys: &[&str], until: Duration) -> LeaseEnd {
+    let lease = |key: &&str| Lease::new(request(key), FencingToken(1), fake::START);
+    let (log, (orders, inbox)) = (store.log.clone(), mailbox().expect("descriptors"));
+    let report = move |progress: Progress| {
+        log.note(match progress {
+            Progress::Renewed(deadline) => format!("until {}", deadline.since(fake::START).as_millis()),
+            Progress::Healed(lease, gone) => format!("healed {} after {gone:?}", lease.request.key),
+            Progress::Failed(lease, _) => format!("failed {}", lease.request.key),
+            Progress::Released(lease) => format!("given back {}", lease.request.key),
+            Progress::Lost(lease, _) => format!("lost {}", lease.request.key),
+            Progress::Expired(lease) => format!("expired {}", lease.request.key),
+        });
+        let is_over = match progress {
+            Progress::Released(_) | Progress::Lost(..) | Progress::Expired(_) => true,
+            Progress::Renewed(_) => BootTime::now() >= fake::START.plus(until),
+            Progress::Healed(..) | Progress::Failed(..) => false,
+        };
+        if is_over {
+            orders.send(KeeperOrder::Finish);
+        }
+    };
+    let mut renewals = Renewals::new(Box::new(store), keys.iter().map(lease).collect(), RESERVE, report);
+    renewals.orders = Some(inbox);
+    renewals.run();
+    renewals.finish(None)
+}
+
+const SOON: Duration = Duration::from_secs(1);
+
+#[test]
+fn a_renewal_is_due_at_a_third_and_counts_from_before_it_was_sent() {
+    fake::start();
+    let store = FakeStore { renew: [(3000, Ok(Renewal::Extended))].into(), ..FakeStore::default() };
+    let log = store.log.clone();
+    assert_eq!(renewed(store, &["a"], Duration::from_secs(15)), LeaseEnd::Released);
+    assert_eq!(log.lines(), ["renew a", "until 39698", "renew a", "until 49698", "release a"]);
+    assert_eq!(log.times("renew"), [10_000, 20_000]);
+}
+
+#[test]
+fn a_renewal_that_fails_is_tried_again_until_the_last_chance() {
+    fake::start();
+    let failures = std::iter::repeat_with(|| (10, Err(unreachable()))).take(1000);
+    let store = FakeStore { renew: failures.collect(), ..FakeStore::default() };
+    let log = store.log.clone();
+    assert_eq!(renewed(store, &["a"], Duration::from_secs(60)), LeaseEnd::Lost);
+    assert_eq!(log.times("expired"), [LAST_CHANCE]);
+    let attempts = log.times("renew");
+    assert_eq!(attempts[0], 10_000);
+    assert!(attempts.iter().all(|at| *at < LAST_CHANCE), "{attempts:?}");
+    // From 20 ms on doubled, give or take a half, up to a sixth of the TTL.
+    for (number, pair) in attempts.windows(2).enumerate() {
+        let pause = (20 << number.min(10)).min(5000) as f64;
+        let seen = (pair[1] - pair[0]) as f64 - 10.0;
+        assert!(seen >= pause * 0.5 - 2.0 && seen <= pause * 1.5 + 2.0, "{seen} for {pause}: {attempts:?}");
+    }
+    // It may have been carried out: what it took is taken back.
+    assert_eq!(log.lines().last().map(String::as_str), Some("release a"));
+}
+
+#[test]
+fn an_answer_after_the_last_chance_is_too_late() {
+    fake::start();
+    let late = |_| (4999, Err(unreachable()));
+    let replies = (0..2).map(late).chain([(4999, Ok(Renewal::Extended))]);
+    let store = FakeStore { renew: replies.collect(), ..FakeStore::default() };
+    let log = store.log.clone();
+    assert_eq!(renewed(store, &["a"], Duration::from_secs(60)), LeaseEnd::Lost);
+    assert_eq!(log.times("expired"), [LAST_CHANCE]);
+}
+
+#[test]
+fn an_unknown_renewal_may_turn_out_as_lost() {
+    fake::start();
+    let store = FakeStore {
+        renew: [(0, Err(unreachable())), (0, Ok(Renewal::Lost(None)))].into(),
+        ..FakeStore::default()
+    };
+    let log = store.log.clone();
+    assert_eq!(renewed(store, &["a"], SOON), LeaseEnd::Lost);
+    assert_eq!(log.lines(), ["renew a", "failed a", "renew a", "lost a", "release a"]);
+}
+
+#[test]
+fn a_lock_that_was_gone_is_held_again() {
+    fake::start();
+    let store = FakeStore { renew: [(0, Ok(Renewal::Healed))].into(), ..FakeStore::default() };
+    let log = store.log.clone();
+    assert_eq!(renewed(store, &["a"], SOON), LeaseEnd::Released);
+    assert_eq!(log.lines(), ["renew a", "healed a after 10s", "until 39698", "release a"]);
+}
+
+#[test]
+fn a_lost_lease_is_not_renewed_again_and_the_others_are() {
+    fake::start();
+    let store = FakeStore {
+        renew: [(0, Ok(Renewal::Lost(None))), (0, Ok(Renewal::Extended))].into(),
+        ..FakeStore::default()
+    };
+    let log = store.log.clone();
+    let lease = |key: &str| Lease::new(request(key), FencingToken(1), fake::START);
+    let mut renewals = Renewals::new(Box::new(store), vec![lease("a"), lease("b")], RESERVE, |_| {});
+    for _ in 0..3 {
+        fake::move_to(renewals.renews_at());
+        renewals.renew();
+    }
+    assert_eq!(renewals.finish(None), LeaseEnd::Lost);
+    assert_eq!(log.lines(), ["renew a", "renew b", "renew b", "renew b", "release a b"]);
+}
+
+#[test]
+fn not_held_at_the_end_means_lost_unless_the_release_was_repeated() {
+    let not_held = || (0, Ok(vec![false]));
+    for (release, end) in
+        [(vec![not_held()], LeaseEnd::Lost), (vec![(0, Err(unreachable())), not_held()], LeaseEnd::Released)]
+    {
+        fake::start();
+        let store =
+            FakeStore { release: release.into(), holder: Some(Holder::default()), ..FakeStore::default() };
+        assert_eq!(renewed(store, &["a"], SOON), end);
+    }
+}
+
+#[test]
+fn what_was_borrowed_is_not_released() {
+    fake::start();
+    let (store, lease) = (FakeStore::default(), Lease::borrowed(request("a"), FencingToken(1), fake::START));
+    let log = store.log.clone();
+    let mut renewals = Renewals::new(Box::new(store), vec![lease], RESERVE, |_| {});
+    assert_eq!(renewals.finish(None), LeaseEnd::Borrowed);
+    assert_eq!(log.lines(), [] as [&str; 0]);
+}
