@@ -183,7 +183,7 @@ impl Plan {
             NotStarted::NotExecutable(why) => (NOT_EXECUTABLE, format!("'{name}' cannot be executed: {why}")),
             NotStarted::TooLate => {
                 let locks = &self.locks;
-                let why = "redlock was stopped, the machine slept, or the store was slow";
+                let why = "redlock was stopped, the machine slept, or the store or a file system was slow";
                 (
                     UNREACHABLE,
                     format!(

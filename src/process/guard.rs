@@ -17,7 +17,7 @@ use super::allowance::{Allowance, Load, REST};
 use super::command::{Caller, CommandLine, Prepared};
 use super::fork::{end, fork_off};
 use super::killing::kill_all;
-use super::parent::Parent;
+use super::parent::{NoParent, Parent};
 use super::tree::{self, Reaped};
 use super::wire::{Ended, Line, Order, Report, Status};
 use super::{inherited, priority};
@@ -136,11 +136,11 @@ impl Guard {
                         self.reported = true;
                         self.line.send(&Report::TooLate);
                     }
-                    Some(Order::Start { env, deadline, .. }) => {
+                    Some(Order::Start { env, deadline, start_by }) => {
                         if let Some(deadline) = deadline {
                             self.allow(BootTime::from_nanos(deadline));
                         }
-                        self.start(&mut command, &env, caller);
+                        self.start(&mut command, &env, caller, BootTime::from_nanos(start_by));
                     }
                     Some(order) => self.obey(order, caller),
                     None => self.abandoned(),
@@ -179,11 +179,19 @@ impl Guard {
         self.allowance = Some(Allowance::new(BootTime::now(), deadline, self.kill_after));
     }
 
-    fn start(&mut self, command: &mut io::Result<Prepared>, env: &[(String, String)], caller: &Caller) {
-        let started = Parent::of(&mut || match command {
-            Ok(command) => command.start(env, caller),
-            Err(error) => Err(io::Error::from(error.kind())),
-        });
+    /// Starts the command, which has until `start_by` for that.
+    fn start(
+        &mut self,
+        command: &mut io::Result<Prepared>,
+        env: &[(String, String)],
+        caller: &Caller,
+        start_by: Deadline,
+    ) {
+        let until = self.allowance.map_or(start_by, |allowance| start_by.min(allowance.stop_at()));
+        let command = command.as_mut().map_err(|error| io::Error::from(error.kind()));
+        let executable = command.and_then(|command| command.with(env)).map_err(NoParent::from);
+        let started = executable
+            .and_then(|mut executable| Parent::of(&mut || executable.start(caller), &self.line, until));
         match started {
             Ok(parent) => {
                 // The kernel reaps, as long as the command runs.
@@ -198,7 +206,11 @@ impl Guard {
                 self.parent = Some(parent);
                 inherited::let_go_of_streams(false);
             }
-            Err(error) => {
+            Err(NoParent::GivenUp) => {
+                self.reported = true;
+                self.line.send(&Report::TooLate);
+            }
+            Err(NoParent::Failed(error)) => {
                 self.reported = true;
                 let errno = error.raw_os_error().unwrap_or(libc::EINVAL);
                 self.line.send(&Report::NotStarted { errno, message: error.to_string() });

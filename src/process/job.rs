@@ -111,19 +111,22 @@ impl Job {
         start_by: Deadline,
         deadline: Option<Deadline>,
     ) -> Result<(), NotStarted> {
-        if let Some(deadline) = deadline {
-            self.stop_at.store(deadline.minus(self.kill_after).as_nanos(), Ordering::Relaxed);
-        }
-        let deadline = deadline.map(BootTime::as_nanos);
-        let order = Order::Start { env, start_by: start_by.as_nanos(), deadline };
+        self.stop_at.store(start_by.as_nanos(), Ordering::Relaxed);
+        let order =
+            Order::Start { env, start_by: start_by.as_nanos(), deadline: deadline.map(BootTime::as_nanos) };
         if self.line.send_long(&order) == Err(Errno::EMSGSIZE) {
             // execve(2) takes less than the line to the guard.
             return Err(NotStarted::NotExecutable(io::Error::from(Errno::E2BIG).to_string()));
         }
-        while self.poll_line(Deadline::after(LOOK).max(start_by)) == Ok(0) {
+        while self.poll_line(self.next_look().unwrap_or(Deadline::NEVER)) == Ok(0) {
             // A guard that somebody stopped may have started the command, whose time is over now.
-            tree::send(self.guard.as_raw(), libc::SIGCONT);
+            if self.look_at_guard().is_some() {
+                self.kill_without_guard();
+                return Err(NotStarted::NoGuard);
+            }
         }
+        let stop_at = deadline.map_or(u64::MAX, |deadline| deadline.minus(self.kill_after).as_nanos());
+        self.stop_at.store(stop_at, Ordering::Relaxed);
         match self.line.receive() {
             Some(Report::Started { pid }) => {
                 self.command = Some(pid);

@@ -8,6 +8,7 @@ use std::ffi::{c_int, c_void};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicI32, Ordering};
+use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
@@ -16,17 +17,20 @@ use nix::sys::signal::Signal;
 use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::{Pid, getppid};
 use rustix::process::{WaitId, WaitIdOptions, waitid};
+use thiserror::Error;
 
 use super::inherited;
+use super::killing::kill_all;
 use super::tree::send;
-use super::wire::Status;
+use super::wire::{Line, Status};
+use crate::clock::{BootTime, Deadline};
 
 /// In `ps`; other than the guard's, below which nobody looks for processes of the job.
 const NAME: &std::ffi::CStr = c"lock-command";
 /// Enough for starting the command, which has another one.
 const STACK: usize = 64 << 10;
-/// Between two looks at a process that does not start the command, in milliseconds.
-const LOOK: u16 = 20;
+/// Between two looks at a process that does not start the command.
+const LOOK: Duration = Duration::from_millis(20);
 /// No [`Status`] so far; of one it is the exit code, or [`SIGNALED`] and the signal.
 const RUNNING: c_int = -1;
 const SIGNALED: c_int = 0x1000;
@@ -43,6 +47,17 @@ pub struct Parent {
     _stack: Vec<u8>,
 }
 
+/// Why there is none.
+#[derive(Debug, Error)]
+pub enum NoParent {
+    /// The command could not be started, or the process could not be made or was killed.
+    #[error(transparent)]
+    Failed(#[from] io::Error),
+    /// Redlock was gone, or the time was over, before the command was executed.
+    #[error("given up")]
+    GivenUp,
+}
+
 /// What the new process needs. But for the status it is there until the command has started only.
 struct Work<'a> {
     start: &'a mut dyn FnMut() -> io::Result<i32>,
@@ -55,19 +70,23 @@ struct Work<'a> {
 
 impl Parent {
     /// Makes the process, in which `start` starts the command and returns its pid. To be called with all signals blocked and
-    /// one thread.
+    /// one thread. `start` takes no memory and gives none back: this process goes on meanwhile.
     ///
     /// # Errors
     ///
-    /// That of `start`; or the process could not be made, or was killed.
-    pub fn of(start: &mut dyn FnMut() -> io::Result<i32>) -> io::Result<Parent> {
+    /// Nothing of the command is alive then.
+    pub fn of(
+        start: &mut dyn FnMut() -> io::Result<i32>,
+        line: &Line,
+        until: Deadline,
+    ) -> Result<Parent, NoParent> {
         let status = Box::new(AtomicI32::new(RUNNING));
         let mut stack = vec![0; STACK];
         let mut work = Work {
             start,
             guard: Pid::this(),
             outcome: AtomicI32::new(-libc::ECHILD),
-            is_started: EventFd::from_flags(EfdFlags::EFD_CLOEXEC)?,
+            is_started: EventFd::from_flags(EfdFlags::EFD_CLOEXEC).map_err(io::Error::from)?,
             status: &*status,
         };
         // Without SIGCHLD at its end, so that we wait for it although we leave the others to the kernel: with it we
@@ -82,22 +101,36 @@ impl Parent {
             libc::clone(wait_for_command, top, flags, (&raw mut work).cast(), &raw mut descriptor)
         };
         if pid == -1 {
-            return Err(io::Error::last_os_error());
+            return Err(io::Error::last_os_error().into());
         }
         // SAFETY: the kernel has just made it, and it is nobody else's.
         let descriptor = unsafe { OwnedFd::from_raw_fd(descriptor) };
-        let watched = |fd| PollFd::new(fd, PollFlags::POLLIN);
-        let mut fds = [watched(work.is_started.as_fd()), watched(descriptor.as_fd())];
-        while poll(&mut fds, LOOK) == Ok(0) {
+        let mut fds = [
+            PollFd::new(work.is_started.as_fd(), PollFlags::POLLIN),
+            PollFd::new(descriptor.as_fd(), PollFlags::POLLIN),
+            // Its end is seen also without asking.
+            PollFd::new(line.as_fd(), PollFlags::empty()),
+        ];
+        while poll(&mut fds, BootTime::after(LOOK).min(until).poll_timeout()) == Ok(0) && !until.has_passed()
+        {
             // The first thing that the command does may be to stop its parent.
             send(pid, libc::SIGCONT);
         }
-        match work.outcome.load(Ordering::Acquire) {
-            command if command > 0 => Ok(Parent { command, pid, descriptor, status, _stack: stack }),
-            errno => {
-                reap(pid);
-                Err(io::Error::from_raw_os_error(-errno))
-            }
+        let [has_answered, has_ended] = [0, 1].map(|fd: usize| fds[fd].any().unwrap_or(false));
+        let outcome = work.outcome.load(Ordering::Acquire);
+        if outcome > 0 {
+            return Ok(Parent { command: outcome, pid, descriptor, status, _stack: stack });
+        }
+        send(pid, libc::SIGKILL);
+        reap(pid);
+        if !has_answered {
+            // What is to become the command may be there, in our memory: its parent does not wait for it any more.
+            inherited::set_ignored(libc::SIGCHLD, true);
+            kill_all();
+        }
+        match has_answered || has_ended {
+            true => Err(io::Error::from_raw_os_error(-outcome).into()),
+            false => Err(NoParent::GivenUp),
         }
     }
 
