@@ -191,10 +191,9 @@ impl Plan {
                     ),
                 )
             }
-            NotStarted::NoGuard => (
-                UNREACHABLE,
-                format!("the guard was killed before '{name}' could start; nothing was started"),
-            ),
+            NotStarted::NoGuard => {
+                (UNREACHABLE, format!("the guard was killed before '{name}' had started; nothing of it runs"))
+            }
         };
         Failed { code, why }.into()
     }

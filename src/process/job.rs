@@ -137,7 +137,11 @@ impl Job {
             Some(Report::NotStarted { errno: libc::ENOENT, .. }) => Err(NotStarted::NotFound),
             Some(Report::NotStarted { message, .. }) => Err(NotStarted::NotExecutable(message)),
             Some(Report::TooLate) => Err(NotStarted::TooLate),
-            Some(Report::CommandEnded(_) | Report::Ended(_)) | None => Err(NotStarted::NoGuard),
+            Some(Report::CommandEnded(_) | Report::Ended(_)) | None => {
+                // It may have started the command all the same, which outlives it when that is a set-user-ID program.
+                self.kill_without_guard();
+                Err(NotStarted::NoGuard)
+            }
         }
     }
 

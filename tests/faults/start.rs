@@ -1,8 +1,9 @@
 //! Between the grant and the start of the command.
 
 use std::fs::{self, File, Permissions};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::PathBuf;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
@@ -10,7 +11,7 @@ use nix::unistd::Pid;
 
 use crate::harness::{
     Fault, Finished, HeldUp, Proxy, Redlock, Running, Store, children, eventually, held_up_executions,
-    is_alive, namespaces, slowed, ttl, within,
+    is_alive, namespaces, other_users, slowed, ttl, within,
 };
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_redlock");
@@ -285,4 +286,35 @@ fn an_execution_that_hangs_while_redlock_is_stopped() {
     run.signal(Signal::SIGCONT);
     run.finish().expect(69);
     assert!(!hanging.started.exists());
+}
+
+/// Nobody says that the command has started; it outlives the guard, as a set-user-ID program does (PR_SET_PDEATHSIG).
+#[test]
+fn a_guard_that_is_killed_at_the_start_of_the_command() {
+    if !held_up_executions() || !other_users() {
+        return;
+    }
+    let store = Store::local();
+    let command = store.folder.path("command");
+    fs::copy("/bin/sleep", &command).expect("a copy");
+    chown(&command, Some(65534), Some(65534)).expect("chown");
+    fs::set_permissions(&command, Permissions::from_mode(0o6755)).expect("chmod");
+    let held_up = HeldUp::at(&command);
+    let mut run = store.redlock(&["run", "-k", "X", "--", &command.display().to_string(), "60"]);
+    // No pipe of which the test would see the end with that of the command.
+    let stderr = store.folder.path("stderr");
+    run.command.stdout(Stdio::null()).stderr(File::create(&stderr).expect("a file"));
+    let run = run.spawn();
+    let (child, held) = held_up.next();
+    let guard = Pid::from_raw(run.guard());
+    kill(guard, Signal::SIGSTOP).expect("a signal to the guard");
+    held.let_go();
+    let comm = format!("/proc/{child}/comm");
+    eventually(Duration::from_secs(10), "the command has started", || {
+        fs::read_to_string(&comm).is_ok_and(|comm| comm.trim_end() == "command")
+    });
+    kill(guard, Signal::SIGKILL).expect("a signal to the guard");
+    run.finish().expect(69);
+    assert!(!is_alive(child));
+    assert!(fs::read_to_string(&stderr).expect("its words").contains("the guard was killed"));
 }
