@@ -156,12 +156,14 @@ impl Guard {
     /// Waits for an order, the time, or a death: of the command, or of what it left behind. Returns which of them came.
     fn wait(&self) -> [bool; 3] {
         let parent = self.parent.as_ref().filter(|_| self.status.is_none());
-        let death = parent.map_or(self.deaths.as_fd(), Parent::as_fd);
-        let mut fds =
-            [self.line.as_fd(), self.timer.as_fd(), death].map(|fd| PollFd::new(fd, PollFlags::POLLIN));
+        let [death, end] =
+            parent.map_or([self.deaths.as_fd(); 2], |parent| [parent.as_fd(), parent.command_end.as_fd()]);
+        let fds = [self.line.as_fd(), self.timer.as_fd(), death, end];
+        let mut fds = fds.map(|fd| PollFd::new(fd, PollFlags::POLLIN));
         let timeout = if self.has_dead { PollTimeout::ZERO } else { PollTimeout::NONE };
         let _ = poll(&mut fds, timeout);
-        fds.map(|fd| fd.any().unwrap_or(false))
+        let [from_redlock, time, death, end] = fds.map(|fd| fd.any().unwrap_or(false));
+        [from_redlock, time, death || end && parent.is_some_and(Parent::await_end)]
     }
 
     /// The job has time until then.

@@ -6,9 +6,8 @@
 
 use std::ffi::{c_int, c_void};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::sync::atomic::{AtomicI32, Ordering};
-use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
@@ -23,14 +22,14 @@ use super::inherited;
 use super::killing::kill_all;
 use super::tree::send;
 use super::wire::{Line, Status};
-use crate::clock::{BootTime, Deadline};
+use crate::clock::Deadline;
 
 /// In `ps`; other than the guard's, below which nobody looks for processes of the job.
 const NAME: &std::ffi::CStr = c"lock-command";
 /// Enough for starting the command, which has another one.
 const STACK: usize = 64 << 10;
-/// Between two looks at a process that does not start the command.
-const LOOK: Duration = Duration::from_millis(20);
+/// Between two looks at a process that does not start the command or does not say how it ended, in milliseconds.
+const LOOK: u8 = 5;
 /// No [`Status`] so far; of one it is the exit code, or [`SIGNALED`] and the signal.
 const RUNNING: c_int = -1;
 const SIGNALED: c_int = 0x1000;
@@ -39,6 +38,8 @@ const SIGNALED: c_int = 0x1000;
 pub struct Parent {
     /// Of the command.
     pub command: i32,
+    /// Readable when that has ended.
+    pub command_end: OwnedFd,
     pid: i32,
     /// Readable when it has ended.
     descriptor: OwnedFd,
@@ -60,23 +61,24 @@ pub enum NoParent {
 
 /// What the new process needs. But for the status it is there until the command has started only.
 struct Work<'a> {
-    start: &'a mut dyn FnMut() -> io::Result<i32>,
+    start: &'a mut dyn FnMut() -> io::Result<(i32, OwnedFd)>,
     guard: Pid,
     /// The pid of the command, or the negative `errno` of its start.
     outcome: AtomicI32,
+    command_end: AtomicI32,
     is_started: EventFd,
     status: *const AtomicI32,
 }
 
 impl Parent {
-    /// Makes the process, in which `start` starts the command and returns its pid. To be called with all signals blocked and
+    /// Makes the process, in which `start` starts the command, see [`Executable::start`](super::command::Executable::start). To be called with all signals blocked and
     /// one thread. `start` takes no memory and gives none back: this process goes on meanwhile.
     ///
     /// # Errors
     ///
     /// Nothing of the command is alive then.
     pub fn of(
-        start: &mut dyn FnMut() -> io::Result<i32>,
+        start: &mut dyn FnMut() -> io::Result<(i32, OwnedFd)>,
         line: &Line,
         until: Deadline,
     ) -> Result<Parent, NoParent> {
@@ -86,6 +88,7 @@ impl Parent {
             start,
             guard: Pid::this(),
             outcome: AtomicI32::new(-libc::ECHILD),
+            command_end: AtomicI32::new(-1),
             is_started: EventFd::from_flags(EfdFlags::EFD_CLOEXEC).map_err(io::Error::from)?,
             status: &*status,
         };
@@ -111,15 +114,16 @@ impl Parent {
             // Its end is seen also without asking.
             PollFd::new(line.as_fd(), PollFlags::empty()),
         ];
-        while poll(&mut fds, BootTime::after(LOOK).min(until).poll_timeout()) == Ok(0) && !until.has_passed()
-        {
+        while poll(&mut fds, until.poll_timeout().min(LOOK.into())) == Ok(0) && !until.has_passed() {
             // The first thing that the command does may be to stop its parent.
             send(pid, libc::SIGCONT);
         }
         let [has_answered, has_ended] = [0, 1].map(|fd: usize| fds[fd].any().unwrap_or(false));
         let outcome = work.outcome.load(Ordering::Acquire);
         if outcome > 0 {
-            return Ok(Parent { command: outcome, pid, descriptor, status, _stack: stack });
+            // SAFETY: it was made for us.
+            let command_end = unsafe { OwnedFd::from_raw_fd(work.command_end.load(Ordering::Relaxed)) };
+            return Ok(Parent { command: outcome, command_end, pid, descriptor, status, _stack: stack });
         }
         send(pid, libc::SIGKILL);
         reap(pid);
@@ -148,6 +152,15 @@ impl Parent {
         reap(self.pid);
     }
 
+    /// Waits for its end when the command has ended. Wakes it when that does not come at once: somebody stopped it.
+    pub fn await_end(&self) -> bool {
+        let has_ended = poll(&mut [PollFd::new(self.as_fd(), PollFlags::POLLIN)], LOOK) == Ok(1);
+        if !has_ended {
+            self.wake();
+        }
+        has_ended
+    }
+
     /// Wakes it, if somebody stopped it.
     pub fn wake(&self) {
         send(self.pid, libc::SIGCONT);
@@ -172,7 +185,13 @@ extern "C" fn wait_for_command(work: *mut c_void) -> c_int {
         let is_guarded = set_pdeathsig(Signal::SIGKILL).is_ok() && getppid() == work.guard;
         let started =
             if is_guarded { (work.start)() } else { Err(io::Error::from_raw_os_error(libc::ESRCH)) };
-        let outcome = started.unwrap_or_else(|error| -error.raw_os_error().unwrap_or(libc::EINVAL));
+        let outcome = match started {
+            Ok((command, end)) => {
+                work.command_end.store(end.into_raw_fd(), Ordering::Relaxed);
+                command
+            }
+            Err(error) => -error.raw_os_error().unwrap_or(libc::EINVAL),
+        };
         let status = &*work.status;
         work.outcome.store(outcome, Ordering::Release);
         let _ = work.is_started.write(1);

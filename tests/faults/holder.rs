@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::unistd::{Pid, getsid};
 
 use crate::harness::{Store, children, eventually, within};
 use crate::scene::Scene;
@@ -159,4 +159,21 @@ fn a_command_that_kills_its_parent_is_killed() {
     let mut scene = scene;
     scene.fault(|_| kill(Pid::from_raw(children(guard)[0]), Signal::SIGKILL).expect("a signal"));
     assert_eq!(scene.second_is_alone().code(), -9);
+}
+
+/// Nothing else wakes the guard then: no order of redlock's to extend a lease, or only after a long time.
+#[test]
+fn a_command_that_stops_its_parent_ends_at_once() {
+    let store = Store::local();
+    for options in [&["--ttl", "10m"], &["--on-lost", "continue"]] {
+        let go = store.folder.path(options[1]);
+        let script = format!("while [ ! -e {go:?} ]; do sleep 0.05; done; kill -STOP $PPID; exit 3");
+        let run = [&["run", "-k", "X"], &options[..], &["--", "sh", "-c", &script]].concat();
+        let run = store.redlock(&run).spawn();
+        let guard = Pid::from_raw(run.guard());
+        // It leaves the session when the command has started.
+        eventually(Duration::from_secs(10), "the start of the command", || getsid(Some(guard)) == Ok(guard));
+        std::fs::write(go, "").expect("a file");
+        run.finish().expect(3);
+    }
 }
