@@ -18,7 +18,7 @@ use super::command::{Caller, CommandLine, Prepared};
 use super::fork::{end, fork_off};
 use super::killing::kill_all;
 use super::parent::{NoParent, Parent};
-use super::tree::{self, Reaped};
+use super::tree::{self, OwnChildren, Reaped};
 use super::wire::{Ended, Line, Order, Report, Status};
 use super::{inherited, priority};
 use crate::clock::{BootTime, Deadline};
@@ -41,22 +41,24 @@ pub fn fork_guard(
     command: CommandLine,
     kill_after: Duration,
     leftovers: Leftovers,
-) -> io::Result<(Pid, Line)> {
-    tree::check_sight()?;
+) -> io::Result<(Pid, Line, OwnChildren)> {
+    let own = tree::check_sight()?;
     // If the guard is killed, its orphans come to us, and we kill them.
     prctl::set_child_subreaper(true)?;
     let caller = Caller::note()?;
     // With SIGCHLD ignored, as some callers leave it, no child could be waited for.
     inherited::set_ignored(libc::SIGCHLD, false);
-    fork_off(|line| {
+    let (guard, line) = fork_off(|line| {
         if let Ok(mut guard) = Guard::new(line, kill_after, leftovers) {
             guard.watch(command.prepare(), &caller);
         }
-    })
+    })?;
+    Ok((guard, line, own))
 }
 
 struct Guard {
     line: Line,
+    own: OwnChildren,
     deaths: SignalFd,
     timer: TimerFd,
     kill_after: Duration,
@@ -90,7 +92,7 @@ const SETTLING: Duration = Duration::from_millis(50);
 const REAPING: Duration = Duration::from_millis(5);
 
 impl Guard {
-    fn new(line: Line, kill_after: Duration, leftovers: Leftovers) -> nix::Result<Guard> {
+    fn new(line: Line, kill_after: Duration, leftovers: Leftovers) -> io::Result<Guard> {
         prctl::set_name(tree::GUARD_NAME)?;
         prctl::set_child_subreaper(true)?;
         // Where a filter of system calls ends who asks for that (seccomp(2)), nothing starts.
@@ -103,6 +105,7 @@ impl Guard {
             TimerFd::new(ClockId::CLOCK_BOOTTIME, TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK)?;
         Ok(Guard {
             line,
+            own: OwnChildren::open()?,
             deaths,
             timer,
             kill_after,
@@ -192,8 +195,9 @@ impl Guard {
         let until = self.allowance.map_or(start_by, |allowance| start_by.min(allowance.stop_at()));
         let command = command.as_mut().map_err(|error| io::Error::from(error.kind()));
         let executable = command.and_then(|command| command.with(env)).map_err(NoParent::from);
-        let started = executable
-            .and_then(|mut executable| Parent::of(&mut || executable.start(caller), &self.line, until));
+        let started = executable.and_then(|mut executable| {
+            Parent::of(&mut || executable.start(caller), &self.line, until, &self.own)
+        });
         match started {
             Ok(parent) => {
                 // The kernel reaps, as long as the command runs.
@@ -228,9 +232,9 @@ impl Guard {
                     self.allow(BootTime::from_nanos(deadline));
                 }
             }
-            Order::Signal(signal) => tree::signal_all(self.command(), signal, self.next_kill()),
+            Order::Signal(signal) => tree::signal_all(&self.own, self.command(), signal, self.next_kill()),
             Order::SignalOutside(signal) => {
-                tree::signal_outside(self.command(), caller.group, signal, self.next_kill());
+                tree::signal_outside(&self.own, self.command(), caller.group, signal, self.next_kill());
             }
             Order::SignalCommand(signal) => {
                 if let Some(parent) = self.parent.as_ref().filter(|parent| parent.status().is_none()) {
@@ -290,7 +294,7 @@ impl Guard {
     fn stop(&mut self, kill_at: Deadline) {
         self.kill_at = Some(self.kill_at.map_or(kill_at, |earlier| earlier.min(kill_at)));
         self.rest_at = self.rest_at.min(kill_at.minus(REST.min(kill_at.left() / 2)));
-        tree::signal_all(self.command(), libc::SIGTERM, self.next_kill());
+        tree::signal_all(&self.own, self.command(), libc::SIGTERM, self.next_kill());
     }
 
     /// The command, while it runs.
@@ -308,7 +312,7 @@ impl Guard {
         self.kill_at = Some(BootTime::now());
         self.status = self.status.or(self.parent.as_ref().and_then(Parent::status));
         inherited::set_ignored(libc::SIGCHLD, true);
-        kill_all();
+        kill_all(&self.own);
         if let Some(parent) = &self.parent {
             parent.reap();
         }

@@ -13,6 +13,7 @@ use super::command::CommandLine;
 use super::guard::{Leftovers, fork_guard};
 use super::killing::kill_all;
 use super::signals::{Arrived, Signals};
+use super::tree::OwnChildren;
 use super::wire::{Ended, Line, Order, Report, Status};
 use super::{inherited, tree};
 use crate::clock::{BootTime, Deadline};
@@ -21,6 +22,7 @@ use crate::clock::{BootTime, Deadline};
 pub struct Job {
     line: Line,
     guard: Pid,
+    own: OwnChildren,
     kill_after: Duration,
     command: Option<i32>,
     /// How the command ended, when that was before the job's end.
@@ -76,10 +78,11 @@ impl Job {
     ///
     /// `kill_after` is the time between SIGTERM and SIGKILL when the deadline comes near, and for leftovers.
     pub fn prepare(command: CommandLine, kill_after: Duration, leftovers: Leftovers) -> io::Result<Job> {
-        let (guard, line) = fork_guard(command, kill_after, leftovers)?;
+        let (guard, line, own) = fork_guard(command, kill_after, leftovers)?;
         Ok(Job {
             line,
             guard,
+            own,
             kill_after,
             command: None,
             command_end: None,
@@ -216,7 +219,7 @@ impl Job {
     fn kill_without_guard(&self) -> Ended {
         let command = self.command.and_then(tree::reap_one);
         inherited::set_ignored(libc::SIGCHLD, true);
-        kill_all();
+        kill_all(&self.own);
         let end = self.command_end.or(command);
         Ended { status: end.unwrap_or(Status::Signaled(libc::SIGKILL)), expired: false, leftovers: false }
     }

@@ -20,7 +20,7 @@ use thiserror::Error;
 
 use super::inherited;
 use super::killing::kill_all;
-use super::tree::send;
+use super::tree::{OwnChildren, send};
 use super::wire::{Line, Status};
 use crate::clock::Deadline;
 
@@ -81,6 +81,7 @@ impl Parent {
         start: &mut dyn FnMut() -> io::Result<(i32, OwnedFd)>,
         line: &Line,
         until: Deadline,
+        own: &OwnChildren,
     ) -> Result<Parent, NoParent> {
         let status = Box::new(AtomicI32::new(RUNNING));
         let mut stack = vec![0; STACK];
@@ -130,7 +131,7 @@ impl Parent {
         if !has_answered {
             // What is to become the command may be there, in our memory: its parent does not wait for it any more.
             inherited::set_ignored(libc::SIGCHLD, true);
-            kill_all();
+            kill_all(own);
         }
         match has_answered || has_ended {
             true => Err(io::Error::from_raw_os_error(-outcome).into()),
