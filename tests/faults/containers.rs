@@ -18,10 +18,13 @@ struct Container(&'static [&'static str], &'static str);
 /// As systemd-nspawn and LXC do it.
 const OWN_BOOT_ID: &str =
     "cat /proc/sys/kernel/random/uuid > id && mount --bind id /proc/sys/kernel/random/boot_id";
+/// No loadavg, no id of the boot.
+const PROCESSES_ONLY: &str = "mount -t proc -o subset=pid proc /proc";
 const OWN_PLACE: &str = "mkdir -p place && mount --bind . place && cd place";
 
-const CONTAINERS: [Container; 9] = [
+const CONTAINERS: [Container; 10] = [
     Container(&["--pid", "--mount-proc"], ":"),
+    Container(&["--pid", "--mount-proc"], PROCESSES_ONLY),
     Container(&["--time", "--boottime", "100000"], ":"),
     Container(&["--time", "--boottime", "-30"], ":"),
     Container(&["--mount"], OWN_PLACE),
@@ -235,4 +238,16 @@ fn a_waiter_that_does_not_ask() {
     stopped.finish().expect(0);
     late.finish().expect(0);
     assert_eq!(store.order(), ["alive", "stopped", "late"]);
+}
+
+/// What the guard does without where /proc shows processes only.
+#[test]
+fn a_job_is_killed_where_proc_shows_processes_only() {
+    let store = Store::local();
+    let script = "{ \
+        $R run -k X --ttl 1s -- sh -c 'trap \"\" TERM; setsid sleep 100 & touch job; wait; wait' & \
+        while [ ! -e job ]; do sleep 0.05; done; kill -STOP $!; \
+        $R run -k X --wait 30s -q -- sh -c 'cat /proc/[0-9]*/comm'; }";
+    let next = Container(&["--pid", "--mount-proc"], PROCESSES_ONLY).sh(&store, script).run().expect(0);
+    assert!(next.stdout.contains("lock-command") && !next.stdout.contains("sleep"), "{next:?}");
 }
