@@ -256,15 +256,18 @@ impl Guard {
         if self.parent.is_none() || self.reported {
             return;
         }
-        if let Some(allowance) = self.allowance.as_mut().filter(|_| !self.expired) {
+        if let Some(allowance) = &mut self.allowance {
             if allowance.look_at.has_passed() {
                 allowance.note(Load::now());
                 // A renewal is late. Also the way through a large job takes a share of the processor.
                 priority::raise();
             }
-            if allowance.stop_at().has_passed() {
+            if !self.expired && allowance.stop_at().has_passed() {
                 self.expired = true;
                 self.stop(self.next_kill());
+            } else if self.expired {
+                // It may have grown since it was told to stop.
+                self.kill_at = Some(self.next_kill());
             }
         }
         if self.is_resting() {
@@ -381,8 +384,10 @@ impl Guard {
         let rest_at = (!self.is_resting()).then(|| self.next_rest());
         // A job that was told to stop has ended when its last process has.
         let or_settle = self.kill_at.or(self.settled_at);
-        let allowance = self.allowance.filter(|_| !self.expired);
-        let allowed = allowance.map(|allowance| allowance.look_at.min(allowance.stop_at()));
+        let allowed = self.allowance.map(|allowance| match self.expired {
+            true => allowance.look_at,
+            false => allowance.look_at.min(allowance.stop_at()),
+        });
         let next = [rest_at, or_settle, allowed].into_iter().flatten().min();
         // The timer of an absolute time that has passed fires at once; a time of zero disarms.
         let next = next.filter(|at| is_running && *at != BootTime::NEVER);

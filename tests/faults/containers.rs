@@ -251,3 +251,23 @@ fn a_job_is_killed_where_proc_shows_processes_only() {
     let next = Container(&["--pid", "--mount-proc"], PROCESSES_ONLY).sh(&store, script).run().expect(0);
     assert!(next.stdout.contains("lock-command") && !next.stdout.contains("sleep"), "{next:?}");
 }
+
+/// The guard looks at the load again after SIGTERM: what is a large job by now takes longer to kill. Redlock is stopped.
+#[test]
+fn a_job_that_grows_when_it_is_told_to_end() {
+    let store = Store::local();
+    let load =
+        Container(&["--pid", "--mount-proc"], "echo 0 0 0 1/200 9 > load && mount --bind load /proc/loadavg");
+    let script = "{ \
+        $R run -k X --ttl 8s --kill-after 2s -- sh -c '
+            trap \"echo 0 0 0 1/300000 9 > load\" TERM
+            while :; do date +%s%N > now && mv now last; sleep 0.02; done' & \
+        while [ ! -e last ]; do sleep 0.05; done; kill -STOP $!; \
+        $R run -k X --wait 30s -q -- date +%s%N; cat load last; }";
+    let next = load.sh(&store, script).run().expect(0);
+    let lines: Vec<&str> = next.stdout.lines().collect();
+    let [start, load, last] = lines[..] else { panic!("{next:?}") };
+    assert!(load.contains("300000"), "{next:?}");
+    let [start, last] = [start, last].map(|time| time.parse::<u64>().expect("a time"));
+    assert!(start > last + 500_000_000, "{} ms before the next start", (start - last) / 1_000_000);
+}
