@@ -124,26 +124,33 @@ fn without_proc() {
 /// The renewals go on when the guard does not listen: these are more than the line to it takes.
 #[test]
 fn a_guard_that_does_not_listen() {
-    let renewed = |ttl| {
+    let renewed = |factor: u64| {
         let store = Store::redis();
+        let ttl = ttl(150 * factor);
         let stderr = store.folder.path("stderr");
         let mut run =
-            store.redlock(&["run", "-v", "-k", "X", "--ttl", ttl, "--on-lost", "continue", "--", "cat"]);
+            store.redlock(&["run", "-v", "-k", "X", "--ttl", &ttl, "--on-lost", "continue", "--", "cat"]);
         run.command.stderr(File::create(&stderr).expect("a file"));
-        let run = run.open_stdin().spawn();
+        let mut run = run.open_stdin().spawn();
         let said = || fs::read_to_string(&stderr).unwrap_or_default();
-        eventually(Duration::from_secs(20), "the first renewal", || said().contains("renewed"));
+        let says = |word| said().contains(word);
+        eventually(Duration::from_secs(20), "the first renewal", || {
+            says("renewed") || says("lost") || run.has_ended()
+        });
+        if !says("renewed") {
+            return false;
+        }
         let guard = Pid::from_raw(run.guard());
         kill(guard, Signal::SIGSTOP).expect("a signal to the guard");
         eventually(Duration::from_secs(100), "320 renewals", || {
-            said().contains("lost") || said().matches("renewed").count() > 320
+            says("lost") || said().matches("renewed").count() > 320
         });
         kill(guard, Signal::SIGCONT).expect("a signal to the guard");
         drop(run);
-        !said().contains("lost")
+        !says("lost")
     };
-    // On a busy machine a renewal may be late.
-    assert!(["150ms", "300ms", "600ms"].into_iter().any(renewed));
+    // On a busy machine a renewal may be late, or the grant.
+    assert!([1, 2, 4, 8].into_iter().any(renewed));
 }
 
 /// What the system lacks is no bug of redlock's.
