@@ -56,10 +56,14 @@ pub fn nobody_overtakes_a_waiter(store: &Store) {
 
 /// The waiter is slow, so that others are sure to ask before it does.
 pub fn nobody_overtakes_a_waiter_when_a_lease_ends(store: &Store) {
-    // Long enough to get in line on a busy machine, and shorter than the silence for which a waiter is passed over.
-    store.redlock(&["acquire", "--key", "X", "--ttl", "6s"]).run().expect(0);
+    // Much shorter than the silence for which a waiter is passed over.
+    let lease = ["--key", "X", "--ttl", "3s"];
+    let token = store.redlock(&[&["acquire"][..], &lease].concat()).run().expect(0).stdout;
     let waiter = store.wait_in_line("X", "waiter", &[]);
-    store.await_waiters("X", 1);
+    eventually(Duration::from_secs(20), "the waiter is in line", || {
+        store.redlock(&[&["renew", "--token", token.trim()][..], &lease].concat()).run().expect(0);
+        store.waiters("X") == 1
+    });
     waiter.signal(Signal::SIGSTOP);
     eventually(Duration::from_secs(15), "the end of the lease", || store.status("X")["holders"][0].is_null());
     store.redlock(&["run", "--key", "X", "--", "true"]).run().expect(75);
