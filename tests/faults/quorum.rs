@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use std::{env, thread};
 
 use crate::harness::{
-    End, Fault, Proxy, Redis, Redlock, Store, Witness, eventually, fits, is_within, urls, within,
+    End, Fault, Proxy, Redis, Redlock, Store, Witness, eventually, fits, is_within, ttl, urls, within,
 };
 
 /// So that a restarted server knows what it promised.
@@ -127,7 +127,7 @@ fn a_majority_is_down() {
     store.members[1].kill();
     store.members[2].pause();
     let start = Instant::now();
-    let refused = run(&store, &["--ttl", "800ms"], &["echo", "ran"]).run().expect(69);
+    let refused = run(&store, &["--ttl", &ttl(800)], &["echo", "ran"]).run().expect(69);
     assert_eq!(refused.stdout, "");
     assert!(refused.line().contains("a majority: 2 of 5 servers answered"), "{refused:?}");
     assert!(
