@@ -1,3 +1,5 @@
+//! Waiting in line.
+
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
