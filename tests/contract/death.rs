@@ -1,3 +1,5 @@
+//! A holder or a waiter dies.
+
 use std::thread;
 use std::time::{Duration, Instant};
 

@@ -6,20 +6,20 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::unistd::{Pid, getsid};
 
-use crate::harness::{Store, children, eventually, within};
-use crate::scene::Scene;
+use crate::harness::{Store, await_file, children, eventually, is_alive, pid_in, within};
+use crate::takeover::Takeover;
 
 fn redlock_killed(store: Store) {
-    let mut scene = Scene::new(store);
+    let mut scene = Takeover::new(store);
     scene.fault(|scene| scene.first.signal(Signal::SIGKILL));
     scene.await_death(Duration::from_secs(1));
     assert_eq!(scene.second_is_alone().code(), -9);
 }
 
 fn redlock_stopped(store: Store) {
-    let mut scene = Scene::new(store);
+    let mut scene = Takeover::new(store);
     scene.fault(|scene| scene.first.signal(Signal::SIGSTOP));
     scene.await_death(Duration::from_secs(4));
     // The second gets in while the first is still stopped; going on, that one finds its lock lost.
@@ -29,7 +29,7 @@ fn redlock_stopped(store: Store) {
 }
 
 fn guard_killed(store: Store) {
-    let mut scene = Scene::new(store);
+    let mut scene = Takeover::new(store);
     scene.fault(|scene| {
         kill(Pid::from_raw(scene.first.guard()), Signal::SIGKILL).expect("a signal to the guard")
     });
@@ -40,7 +40,7 @@ fn guard_killed(store: Store) {
 }
 
 fn terminated(store: Store) {
-    let mut scene = Scene::new(store);
+    let mut scene = Takeover::new(store);
     scene.fault(|scene| {
         // Two that come at the same moment are one, so it is said again until it was heard twice.
         eventually(Duration::from_secs(5), "the death of the job", || {
@@ -96,7 +96,7 @@ fn a_second_signal_kills_on_local() {
 #[test]
 fn broken() {
     for store in [Store::redis(), Store::local()] {
-        let mut scene = Scene::new(store);
+        let mut scene = Takeover::new(store);
         scene.fault(|scene| {
             scene.store.redlock(&["break", "--key", "X", "--yes"]).run().expect(0);
         });
@@ -108,7 +108,7 @@ fn broken() {
 
 /// Another takes the lock away, while somebody stops the guard.
 fn guard_stopped(again_and_again: bool) {
-    let mut scene = Scene::new(Store::redis());
+    let mut scene = Takeover::new(Store::redis());
     let guard = Pid::from_raw(scene.first.guard());
     let stop = move || kill(guard, Signal::SIGSTOP);
     let ended = Arc::new(AtomicBool::new(false));
@@ -154,9 +154,48 @@ fn a_command_that_stops_its_parent_ends_all_the_same() {
 /// With its parent the command has lost who waits for it.
 #[test]
 fn a_command_that_kills_its_parent_is_killed() {
-    let scene = Scene::new(Store::local());
+    let scene = Takeover::new(Store::local());
     let guard = scene.first.guard();
     let mut scene = scene;
     scene.fault(|_| kill(Pid::from_raw(children(guard)[0]), Signal::SIGKILL).expect("a signal"));
     assert_eq!(scene.second_is_alone().code(), -9);
+}
+
+/// Nothing else wakes the guard then: no order of redlock's to extend a lease, or only after a long time.
+#[test]
+fn a_command_that_stops_its_parent_ends_at_once() {
+    let store = Store::local();
+    for options in [&["--ttl", "10m"], &["--on-lost", "continue"]] {
+        let go = store.folder.path(options[1]);
+        let script = format!("while [ ! -e {go:?} ]; do sleep 0.05; done; kill -STOP $PPID; exit 3");
+        let run = [&["run", "-k", "X"], &options[..], &["--", "sh", "-c", &script]].concat();
+        let run = store.redlock(&run).spawn();
+        let guard = Pid::from_raw(run.guard());
+        // It leaves the session when the command has started.
+        eventually(Duration::from_secs(10), "the start of the command", || getsid(Some(guard)) == Ok(guard));
+        std::fs::write(go, "").expect("a file");
+        run.finish().expect(3);
+    }
+}
+
+/// A job is killed also when there is no descriptor left for looking at it, in the whole system, or here for one process.
+#[test]
+fn without_descriptors_the_job_is_killed() {
+    for is_guard_killed in [false, true] {
+        let store = Store::redis();
+        let [file, ready] = ["pid", "ready"].map(|name| store.folder.path(name));
+        let below = format!("trap \"\" TERM; echo $$ > {file:?}; touch {ready:?}; sleep 100; true");
+        let run = store.redlock(&["run", "-k", "X", "--", "setsid", "-w", "sh", "-c", &below]).spawn();
+        let job = pid_in(&file);
+        await_file(&ready);
+        let guard = run.guard();
+        let [killed, alone] = if is_guard_killed { [guard, run.pid()] } else { [run.pid(), guard] };
+        let none = libc::rlimit { rlim_cur: 1, rlim_max: 1 };
+        // SAFETY: the struct lives through the call.
+        let set = unsafe { libc::prlimit(alone, libc::RLIMIT_NOFILE, &none, std::ptr::null_mut()) };
+        assert_eq!(set, 0, "prlimit");
+        kill(Pid::from_raw(killed), Signal::SIGKILL).expect("a signal");
+        eventually(Duration::from_secs(10), "the end of the job", || !is_alive(job));
+        eventually(Duration::from_secs(10), "the end of who killed it", || !is_alive(alone));
+    }
 }

@@ -3,16 +3,16 @@
 use std::time::{Duration, Instant};
 
 use crate::harness::{Fault, Proxy, Redis, Redlock, Store, Witness, eventually};
-use crate::scene::Scene;
+use crate::takeover::Takeover;
 
-fn redis(scene: &mut Scene) -> &mut Redis {
+fn redis(scene: &mut Takeover) -> &mut Redis {
     scene.store.redis.as_mut().expect("a scene on Redis")
 }
 
 /// The job is dead by the fence, and the second gets in when the server goes on.
 #[test]
 fn hung() {
-    let mut scene = Scene::new(Store::redis());
+    let mut scene = Takeover::new(Store::redis());
     scene.fault(|scene| redis(scene).pause());
     scene.await_death(Duration::from_secs(4));
     redis(&mut scene).resume();
@@ -23,7 +23,7 @@ fn hung() {
 
 #[test]
 fn killed_for_good() {
-    let mut scene = Scene::new(Store::redis());
+    let mut scene = Takeover::new(Store::redis());
     scene.fault(|scene| redis(scene).kill());
     scene.await_death(Duration::from_secs(4));
     redis(&mut scene).restart();
@@ -35,7 +35,7 @@ fn killed_for_good() {
 fn stalled() {
     let store = Store::redis();
     let proxy = Proxy::to(store.redis.as_ref().map_or(0, |redis| redis.port));
-    let mut scene = Scene::through(store, proxy.url());
+    let mut scene = Takeover::through(store, proxy.url());
     scene.fault(|_| proxy.set(Fault::Stall));
     scene.await_death(Duration::from_secs(4));
     assert_eq!(scene.second_is_alone().code(), 79);
@@ -43,7 +43,7 @@ fn stalled() {
 
 #[test]
 fn overwritten_by_another_token() {
-    let mut scene = Scene::new(Store::redis());
+    let mut scene = Takeover::new(Store::redis());
     scene.fault(|scene| {
         redis(scene).cli(&["SET", "X", "another", "PX", "2500"]);
     });
@@ -109,7 +109,7 @@ fn scripts_forgotten() {
 /// With other fencing tokens granted since, a lock that is gone is lost, not healed.
 #[test]
 fn gone_and_granted_to_another_since() {
-    let mut scene = Scene::new(Store::redis());
+    let mut scene = Takeover::new(Store::redis());
     scene.fault(|scene| {
         redis(scene).cli(&["HSET", "redlock:{X}:state", "fence", "9000000000000000"]);
         redis(scene).cli(&["SET", "redlock:{X}:lease:X", "0 0 0 another {}"]);
@@ -132,16 +132,17 @@ impl Quiet {
         store.redis = Some(Redis::with(args));
         store.url = store.redis.as_ref().map(Redis::url).unwrap_or_default();
         let witness = Witness::new();
-        // Beyond one TTL, so that a lock that was not healed would be the second one's before the end.
-        let (long, short) = (witness.job("5"), witness.job("0"));
+        // Beyond one TTL, so that a lock that was not healed would be the second one's before the end. The second one asks
+        // when that lease ends, or 5 s after it asked last: this TTL leaves a late renewal the most time before.
+        let (long, short) = (witness.job("7"), witness.job("0"));
         let run = |options: &[&str], job: &[String]| {
             let mut args = options.to_vec();
             args.extend(job.iter().map(String::as_str));
             Redlock::new(&args).server(&store.url).spawn()
         };
-        let first = run(&["run", "--key", "X", "--ttl", "3s", "--"], &long);
+        let first = run(&["run", "--key", "X", "--ttl", "5s", "--"], &long);
         eventually(Duration::from_secs(20), "the first job", || witness.is_occupied());
-        let second = run(&["run", "--key", "X", "--wait", "60s", "--ttl", "3s", "--"], &short);
+        let second = run(&["run", "--key", "X", "--wait", "60s", "--ttl", "5s", "--"], &short);
         store.await_waiters("X", 1);
         Quiet { store, witness, first, second }
     }

@@ -1,9 +1,11 @@
+//! One job holds the lock, another waits for it, and something happens to the first.
+
 use std::time::Duration;
 
 use crate::harness::{Finished, Redlock, Running, Store, Witness, await_file, eventually, is_alive, pid_in};
 
 /// One job holds the lock, another waits for it, and something happens to the first.
-pub struct Scene {
+pub struct Takeover {
     pub store: Store,
     pub witness: Witness,
     pub first: Running,
@@ -34,15 +36,15 @@ done
 echo start >> log
 "#;
 
-impl Scene {
+impl Takeover {
     /// The first holds the key with a TTL of three seconds, the second waits.
-    pub fn new(store: Store) -> Scene {
+    pub fn new(store: Store) -> Takeover {
         let url = store.url.clone();
-        Scene::through(store, url)
+        Takeover::through(store, url)
     }
 
     /// As `new`, with the first one reaching the store at `url`.
-    pub fn through(store: Store, url: String) -> Scene {
+    pub fn through(store: Store, url: String) -> Takeover {
         let witness = Witness::new();
         let folder = witness.folder();
         let args = ["run", "--key", "X", "--ttl", "3s", "--", "sh", "-c", STUBBORN, &folder];
@@ -54,11 +56,11 @@ impl Scene {
         let second =
             store.redlock(&["run", "--key", "X", "--wait", "60s", "--", "sh", "-c", SECOND, &folder]).spawn();
         store.await_waiters("X", 1);
-        Scene { store, witness, first, second, faults: 0 }
+        Takeover { store, witness, first, second, faults: 0 }
     }
 
     /// Does something to the first, and counts it.
-    pub fn fault(&mut self, fault: impl FnOnce(&mut Scene)) {
+    pub fn fault(&mut self, fault: impl FnOnce(&mut Takeover)) {
         fault(self);
         self.faults += 1;
     }

@@ -1,3 +1,5 @@
+//! What tests need that a machine may not allow.
+
 use std::fs::File;
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -19,6 +21,11 @@ pub fn other_users() -> bool {
     let setpriv = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "sh", "-c", reach];
     let setpriv = [&setpriv[..], &[env!("CARGO_BIN_EXE_redlock"), &temporary]].concat();
     *ALLOWED.get_or_init(|| succeeds(&setpriv)) || not_run("other users")
+}
+
+/// Whether the execution of files may be held up here, see [`super::HeldUp`]; likewise.
+pub fn held_up_executions() -> bool {
+    super::stalled_exec::is_allowed() || not_run("fanotify(7) with permission events")
 }
 
 fn succeeds(command: &[&str]) -> bool {

@@ -1,0 +1,168 @@
+//! When to stop and to kill a job, so that all of it is dead at its deadline.
+
+use std::fs;
+use std::num::NonZero;
+use std::thread;
+use std::time::Duration;
+
+use nix::sys::sysinfo::sysinfo;
+
+use crate::clock::{BootTime, Deadline};
+
+/// The time to kill a small job on a busy machine; most of it passes until the guard is scheduled. At most a tenth of the
+/// job's time.
+const MARGIN: Duration = Duration::from_millis(100);
+/// Added for each process that waits for the same processor: a tick or two of the scheduler. Processes that fork without
+/// end get ahead of the guard again and again.
+const QUEUED: Duration = Duration::from_millis(10);
+/// Added for each process of the job. The threads of the whole system are the upper bound: counting the job's own would take
+/// as long as killing them. Measured: about 10 us beside two busy processes on two processors.
+const EACH: Duration = Duration::from_micros(20);
+/// The guard rests so long before it kills: the scheduler makes a process wait that has used more than its share.
+pub const REST: Duration = Duration::from_millis(150);
+
+/// The schedule of a job's end, counted from when its deadline was last moved. Every process of the job is dead at the
+/// deadline.
+#[derive(Clone, Copy, Debug)]
+pub struct KillSchedule {
+    granted: BootTime,
+    deadline: Deadline,
+    /// From SIGTERM to the deadline.
+    kill_after: Duration,
+    /// How long the killing may take.
+    margin: Duration,
+    /// When to look at the load again.
+    pub look_at: BootTime,
+}
+
+impl KillSchedule {
+    pub fn new(granted: BootTime, deadline: Deadline, kill_after: Duration) -> KillSchedule {
+        let total = deadline.since(granted);
+        let mut schedule =
+            KillSchedule { granted, deadline, kill_after, margin: MARGIN.min(total / 10), look_at: granted };
+        schedule.look_at = schedule.soonest();
+        schedule
+    }
+
+    /// The first look at the load. A lease is renewed after a third of its time, so most jobs never get here.
+    fn soonest(&self) -> BootTime {
+        self.granted.plus(self.deadline.since(self.granted) / 2)
+    }
+
+    /// Sets the margin by the load of the system, which may still grow.
+    pub fn note(&mut self, load: Load) {
+        let total = self.deadline.since(self.granted);
+        let margin = MARGIN.min(total / 10) + QUEUED * load.queued as u32 + EACH * load.threads as u32;
+        self.margin = margin.min(total / 2);
+        let left = self.kill_at().left();
+        self.look_at = if left > REST * 2 { BootTime::after(left / 2) } else { BootTime::NEVER };
+    }
+
+    /// Whether the load was looked at.
+    pub fn is_load_known(&self) -> bool {
+        self.look_at != self.soonest()
+    }
+
+    /// When SIGTERM goes out: `kill_after` before the deadline. A large job is killed earlier than that.
+    pub fn stop_at(&self) -> BootTime {
+        self.deadline.minus(self.kill_after).min(self.kill_at())
+    }
+
+    /// When the guard begins to rest.
+    pub fn rest_at(&self) -> BootTime {
+        self.kill_at().minus(REST.min(self.deadline.since(self.granted) / 8))
+    }
+
+    /// When SIGKILL goes out.
+    pub fn kill_at(&self) -> BootTime {
+        self.deadline.minus(self.margin)
+    }
+}
+
+/// What the system has to run.
+#[derive(Clone, Copy, Debug)]
+pub struct Load {
+    pub threads: usize,
+    /// Those that run or want to run, for each processor.
+    pub queued: usize,
+}
+
+impl Load {
+    /// The load of the whole system; where /proc/loadavg is missing, that of a small one.
+    pub fn now() -> Load {
+        let processors = thread::available_parallelism().map_or(1, NonZero::get);
+        let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+        Load::of(&text, processors)
+            .or_else(|| Load::of_the_last_minute(processors))
+            .unwrap_or(Load { threads: 1000, queued: 1 })
+    }
+
+    /// By sysinfo(2): a /proc that shows processes only (`subset=pid`) has no loadavg.
+    fn of_the_last_minute(processors: usize) -> Option<Load> {
+        let info = sysinfo().ok()?;
+        let queued = info.load_average().0.ceil() as usize / processors;
+        Some(Load { threads: info.process_count().into(), queued })
+    }
+
+    /// The fourth field of proc_loadavg(5): those that are running or want to, and all.
+    fn of(loadavg: &str, processors: usize) -> Option<Load> {
+        let (runnable, threads) = loadavg.split(' ').nth(3)?.split_once('/')?;
+        Some(Load { threads: threads.parse().ok()?, queued: runnable.parse::<usize>().ok()? / processors })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn schedule(seconds: u64, kill_after: u64) -> KillSchedule {
+        let granted = BootTime::from_nanos(0);
+        KillSchedule::new(
+            granted,
+            granted.plus(Duration::from_secs(seconds)),
+            Duration::from_millis(kill_after),
+        )
+    }
+
+    fn millis(time: BootTime) -> u128 {
+        u128::from(time.as_nanos()) / 1_000_000
+    }
+
+    #[test]
+    fn a_job_is_stopped_and_killed_before_its_deadline() {
+        let schedule = schedule(30, 5000);
+        assert_eq!((millis(schedule.stop_at()), millis(schedule.kill_at())), (25_000, 29_900));
+    }
+
+    #[test]
+    fn a_large_job_is_killed_earlier() {
+        let mut schedule = schedule(1, 250);
+        schedule.note(Load { threads: 10_000, queued: 1 });
+        assert_eq!((millis(schedule.stop_at()), millis(schedule.kill_at())), (690, 690));
+    }
+
+    #[test]
+    fn a_short_time_is_not_used_up_by_the_margin() {
+        let granted = BootTime::from_nanos(0);
+        let short =
+            KillSchedule::new(granted, granted.plus(Duration::from_millis(80)), Duration::from_millis(20));
+        assert_eq!((millis(short.stop_at()), millis(short.kill_at())), (60, 72));
+    }
+
+    #[test]
+    fn a_load_that_proc_does_not_show() {
+        let (shown, hidden) = (Load::now(), Load::of_the_last_minute(1).expect("a load"));
+        // Of which others start and end some between the two.
+        assert!(hidden.threads.abs_diff(shown.threads) < 10 + shown.threads / 2, "{shown:?} {hidden:?}");
+    }
+
+    #[test]
+    fn processes_that_wait_for_a_processor_count() {
+        let load = Load::of("12.01 3.20 1.00 66/412 31337\n", 2).expect("a load");
+        assert_eq!((load.threads, load.queued), (412, 33));
+        assert!(Load::of("12.01 3.20", 2).is_none());
+        let mut schedule = schedule(1, 250);
+        schedule.note(load);
+        assert_eq!(millis(schedule.kill_at()), 561);
+    }
+}
