@@ -200,7 +200,7 @@ fn fill(store: &Store) {
     store.redlock(&["run", "-k", "X", "--", "true"]).run().expect(0);
     sql(
         store,
-        "INSERT INTO waiter (owner, key, kind, asked, bell, pids, metadata)
+        "INSERT INTO waiter (owner, key, mode, asked, fifo, processes, metadata)
          WITH RECURSIVE many (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM many WHERE n < 500000)
          SELECT x'00000000000000000000000000000000', 'X', 'exclusive', 0, '', '', '' FROM many",
     );

@@ -1,3 +1,5 @@
+//! The SQLite file: opened, checked, and one transaction at a time.
+
 use std::fs;
 use std::io;
 use std::os::fd::AsFd;
@@ -14,6 +16,7 @@ use super::host::Host;
 use super::repair::repair;
 use super::wakeup::WakeFifo;
 use crate::lock::{StoreError, Timeout};
+use crate::poll::Backoff;
 use crate::user;
 
 /// The file, opened when it is first used.
@@ -73,8 +76,11 @@ const TABLES: [&str; 3] = [
 /// What SQLite adds for AUTOINCREMENT.
 const SEQUENCE: &str = "CREATE TABLE sqlite_sequence(name,seq)";
 
-/// After so many steps of SQLite's virtual machine, well below a millisecond, it is asked whether to go on.
+/// SQLite looks at the timeout after this many steps of its virtual machine, well below a millisecond.
 const STEPS: i32 = 1000;
+/// Between two attempts while another process uses the file.
+const SHORTEST_PAUSE: Duration = Duration::from_micros(100);
+const LONGEST_PAUSE: Duration = Duration::from_millis(2);
 
 impl Database {
     /// At `path`, or at the default place for this user; touches nothing.
@@ -92,7 +98,7 @@ impl Database {
         timeout: &Timeout,
         mut work: impl FnMut(&Transaction, &Host) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
-        let mut pause = Duration::from_micros(100);
+        let mut backoff = Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE);
         loop {
             let outcome = self.try_transact(timeout, &mut work);
             if let Some(open) = &mut self.open {
@@ -104,8 +110,7 @@ impl Database {
                 Err(DatabaseError::Replaced) if !timeout.until.has_passed() => self.open = None,
                 Err(DatabaseError::Sql(error)) if is_busy(&error) && !timeout.until.has_passed() => {
                     // SQLite's own handler sleeps ever longer and is unfair to those who wait long.
-                    timeout.pause(pause.mul_f64(0.5 + fastrand::f64()))?;
-                    pause = (pause * 2).min(Duration::from_millis(2));
+                    timeout.pause(backoff.pause())?;
                 }
                 Err(DatabaseError::Sql(error)) => {
                     if error.sqlite_error_code() == Some(ErrorCode::OperationInterrupted) {
@@ -152,7 +157,7 @@ impl Database {
             Some(open) => open,
             none => none.insert(Open::at(path, &self.holders, timeout)?),
         };
-        hurry(&mut open.connection, timeout)?;
+        limit(&mut open.connection, timeout)?;
         let tx = open.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         // Somebody removed the file, or put another in its place, which others use now.
         if fs::symlink_metadata(path).ok().map(|found| identity(&found)) != Some(open.file) {
@@ -240,7 +245,7 @@ impl Open {
         let host = Host::of(path, holders).map_err(unreachable)?;
         repair(path, &found, &host, || {
             let mut connection = connect(path)?;
-            hurry(&mut connection, timeout)?;
+            limit(&mut connection, timeout)?;
             Ok(connection)
         })
         .map_err(unreachable)?;
@@ -253,7 +258,7 @@ impl Open {
             // An empty file is changed by the beginning of a transaction, which is too late for it.
             set_up(&connection)?;
         }
-        // Of before the opening: when it is another one by now, that is seen in the transaction.
+        // As it was before the opening: the transaction sees whether it is another one by now.
         Ok(Open { connection, is_set_up: false, file: identity(&found), host })
     }
 }
@@ -266,7 +271,7 @@ fn unusable(path: &Path, why: &str) -> StoreError {
 fn connect(path: &Path) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
-    // Who finds the file busy asks again himself, sooner than SQLite would.
+    // `transact` tries again by itself, sooner than SQLite would.
     connection.busy_timeout(Duration::ZERO)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
     for what in [
@@ -279,8 +284,8 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
-/// Whatever is in the file, SQLite stops with the timeout.
-fn hurry(connection: &mut Connection, timeout: &Timeout) -> rusqlite::Result<()> {
+/// Whatever is in the file, SQLite stops at the end of the timeout.
+fn limit(connection: &mut Connection, timeout: &Timeout) -> rusqlite::Result<()> {
     let until = timeout.until;
     let interrupt = timeout.interrupt.and_then(|interrupt| interrupt.try_clone_to_owned().ok());
     connection.progress_handler(

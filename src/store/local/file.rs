@@ -1,5 +1,5 @@
-//! Who may use the file. Nobody but its owner is to read it, as a file lock of a reader stops everyone, and only those
-//! whom we trust are to write it or to put another one in its place.
+//! Checks who may use the file. Only its owner may read it, as the file lock of a reader stops everyone; only trusted
+//! users may write or replace it.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, Metadata};
@@ -13,11 +13,11 @@ use nix::sys::statfs::{NFS_SUPER_MAGIC, statfs};
 use nix::unistd::{getegid, geteuid, getgroups};
 use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};
 
-/// Of a folder in which nobody removes or renames what belongs to others, such as /tmp.
+/// Mode bit of a folder in which nobody can remove or rename the files of others, such as /tmp.
 const STICKY: u32 = 0o1000;
-/// Of a folder whose files get its group.
+/// Mode bit of a folder whose files get its group.
 pub const SET_GROUP_ID: u32 = 0o2000;
-/// To read and to write for the group.
+/// Mode bits: the group may read and write.
 pub const GROUP: u32 = 0o060;
 
 /// Why there is no file to use.
@@ -121,7 +121,7 @@ fn is_of_our_group(folder: &Metadata) -> bool {
     folder.mode() & SET_GROUP_ID != 0 && is_ours()
 }
 
-/// Who can write to the folder can put another file in the place of this one.
+/// Whoever can write to the folder can replace the file.
 fn check_folder(folder: &Path, found: &Metadata) -> Result<(), FileError> {
     let mode = found.mode();
     if mode & STICKY != 0 {
@@ -142,7 +142,7 @@ fn check_folder(folder: &Path, found: &Metadata) -> Result<(), FileError> {
     Ok(())
 }
 
-/// SQLite believes a journal that it finds. Where everyone may make files, there is always one, of ours.
+/// SQLite trusts any journal that it finds. Where everyone may create files, we keep one of our own there.
 fn check_journal(path: &Path, file: &Metadata, folder: &Metadata) -> Result<(), FileError> {
     if folder.mode() & 0o002 == 0 {
         return Ok(());

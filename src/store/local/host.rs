@@ -1,4 +1,4 @@
-//! The host as a process sees it that may be in a container.
+//! This host, as a process in a container may see it.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read};
@@ -29,7 +29,7 @@ impl Host {
     ///
     /// /proc does not say enough.
     pub fn of(file: &Path, holders: &[u32]) -> io::Result<Host> {
-        see_ourselves()?;
+        check_proc()?;
         Ok(Host { file: file.to_owned(), boot: boot_id()?, offset: offset()?, holders: holders.to_vec() })
     }
 
@@ -54,8 +54,8 @@ impl Host {
     }
 }
 
-/// A /proc of another PID namespace shows strangers under our pids.
-fn see_ourselves() -> io::Result<()> {
+/// Refuses the /proc of another PID namespace: our pids are other processes there.
+fn check_proc() -> io::Result<()> {
     let shown = fs::read_link("/proc/self").ok();
     if shown.is_some_and(|shown| shown.to_str() == Some(&std::process::id().to_string())) {
         return Ok(());

@@ -5,12 +5,12 @@ use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::LazyLock;
 
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::unistd::{SysconfVar, sysconf};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::host;
+use crate::poll::is_readable;
 
 /// Processes, each with its start time so that a recycled pid is not taken for it, in one pid namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -87,8 +87,8 @@ fn is_alive(&(pid, start): &(u32, u64)) -> bool {
 fn exists(pid: u32) -> bool {
     let Some(pid) = Pid::from_raw(pid as i32) else { return false };
     match pidfd_open(pid, PidfdFlags::empty()) {
-        // A zombie's descriptor is readable. A look that a signal interrupts has seen nothing.
-        Ok(fd) => poll(&mut [PollFd::new(fd.as_fd(), PollFlags::POLLIN)], PollTimeout::ZERO) != Ok(1),
+        // A zombie's descriptor is readable.
+        Ok(fd) => !is_readable(fd.as_fd()),
         Err(errno) => errno != Errno::SRCH,
     }
 }

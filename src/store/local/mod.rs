@@ -55,15 +55,15 @@ pub struct Local {
     fifo: Option<WakeFifo>,
     /// Our place in the queue: kept when a grant runs out before it is confirmed.
     ticket: Option<i64>,
-    /// This process stood in line.
+    /// This process was in a queue.
     has_waited: bool,
-    watched: Awaited,
+    awaited: Awaited,
     ask_at: Deadline,
-    /// Who is to be told that it is the first in line now.
+    /// Waiters that are to be woken when there is time: they are the first in line now.
     next: Vec<QueueEntry>,
     /// A transaction of ours was carried out: there may be something to give back.
     asked: bool,
-    /// The last request was granted, and nobody else was told so far.
+    /// The last request was granted, and there was no time since: see [`Store::on_idle`].
     is_granted: bool,
 }
 
@@ -77,7 +77,7 @@ impl Local {
             fifo: None,
             ticket: None,
             has_waited: false,
-            watched: Awaited::default(),
+            awaited: Awaited::default(),
             ask_at: BootTime::now(),
             next: Vec::new(),
             asked: false,
@@ -131,8 +131,8 @@ impl Store for Local {
             Some(fifo) => fifo,
             None => self.database.make_fifo()?,
         };
-        let (ticket, mut place) = (self.ticket, None);
-        let (mut watched, mut ask_at) = (Awaited::default(), Deadline::after(INTERVAL));
+        let (known_ticket, mut ticket) = (self.ticket, None);
+        let (mut awaited, mut ask_at) = (Awaited::default(), Deadline::after(INTERVAL));
         let asked = self.database.transact(timeout, |tx, host| {
             let mut state = LockState::look(tx, &request.key, host)?;
             if state.lease_of(&request.token).is_none() {
@@ -140,19 +140,19 @@ impl Store for Local {
                     let key = request.key.clone();
                     return Ok((Err(StoreError::OtherMode { key, found }), Vec::new()));
                 }
-                let mine = queue::join(tx, request, &fifo, ticket, host)?;
-                place = Some(mine);
-                let mut wake = state.hand_over(place)?;
-                if !state.has_room(request.mode, place)? {
+                let mine = queue::join(tx, request, &fifo, known_ticket, host)?;
+                ticket = Some(mine);
+                let mut wake = state.hand_over(ticket)?;
+                if !state.has_room(request.mode, ticket)? {
                     match queue::before(tx, &request.key, mine, host)? {
-                        Some(ahead) => watched.ahead = ahead,
+                        Some(ahead) => awaited.ahead = ahead,
                         None => {
                             ask_at = state.until().map_or(ask_at, |until| ask_at.min(until));
-                            watched.holders = state.processes();
+                            awaited.holders = state.processes();
                         }
                     }
                     wake.retain(|woken| woken.ticket != mine);
-                    return Ok((Ok(AcquireOutcome::Busy(state.busy(place)?)), wake));
+                    return Ok((Ok(AcquireOutcome::Busy(state.busy(ticket)?)), wake));
                 }
                 queue::leave(tx, &request.key, &request.token)?;
             }
@@ -160,16 +160,16 @@ impl Store for Local {
             Ok((Ok(AcquireOutcome::granted(vec![fence])), state.hand_over(None)?))
         });
         self.has_waited = true;
-        // Somebody took us for dead, or our grant ran out: the place gets a new one at once. Not before, as most
-        // who have lost it have been served.
+        // Somebody took us for dead, or our grant ran out: the entry gets a new FIFO at once. Only now, as most that have
+        // lost it were served.
         if matches!(asked, Ok((Ok(AcquireOutcome::Busy(_)), _))) && !fifo.exists() {
             ask_at = BootTime::now();
         } else {
             self.fifo = Some(fifo);
         }
         let (answer, wake) = asked?;
-        self.watched = watched;
-        self.ticket = place.or(ticket);
+        self.awaited = awaited;
+        self.ticket = ticket.or(known_ticket);
         self.ask_at = ask_at;
         self.asked = true;
         self.wake_after(&answer, wake);
@@ -178,7 +178,7 @@ impl Store for Local {
 
     fn wait(&mut self, timeout: &Timeout) -> Result<bool, StoreError> {
         match &self.fifo {
-            Some(fifo) => fifo.wait(&self.watched, self.ask_at, timeout),
+            Some(fifo) => fifo.wait(&self.awaited, self.ask_at, timeout),
             None => Ok(true),
         }
     }
@@ -193,7 +193,7 @@ impl Store for Local {
                 let _ = self.database.transact(&Timeout::of(FORGETTING), holders::forget);
             }
         }
-        // Nobody stands in line behind a lock that was free, most of the time.
+        // Most of the time nobody waits for a lock that was free.
         let likely = if self.has_waited { &holders::AHEAD[..] } else { &holders::AHEAD[..1] };
         self.database.prepare(likely);
     }
@@ -225,7 +225,7 @@ impl Store for Local {
         let (released, wake) = self.database.transact(timeout, |tx, host| {
             let (mut released, mut wake) = (Vec::new(), Vec::new());
             for key in keys {
-                // Who stood in line is likely to leave others behind.
+                // A process that waited is likely to have others behind it.
                 if !waited && free_if_alone(tx, key, token, host)? {
                     released.push(true);
                 } else {
@@ -285,9 +285,8 @@ impl StoreAdmin for Local {
                 let holders = state.holders.iter().map(HolderRow::holder).collect();
                 let waiters = queue::alive(tx, &key, host)?;
                 let mode = state.held().or(waiters.first().map(|first| first.mode)).unwrap_or_default();
-                let waiters =
-                    waiters.into_iter().map(|place| Waiter { mode: place.mode, metadata: place.metadata });
-                let waiters = waiters.collect();
+                let waiter = |entry: QueueEntry| Waiter { mode: entry.mode, metadata: entry.metadata };
+                let waiters = waiters.into_iter().map(waiter).collect();
                 locks.push(LockStatus { mode, holders, waiters, key });
             }
             Ok(Survey::of_all(locks))
@@ -314,12 +313,12 @@ impl Local {
         }
     }
 
-    /// The place in the queue was served, or given up.
+    /// The entry in the queue was served, or given up.
     fn leave_queue(&mut self) {
-        (self.fifo, self.ticket, self.watched) = (None, None, Awaited::default());
+        (self.fifo, self.ticket, self.awaited) = (None, None, Awaited::default());
     }
 
-    /// Tells the others what an answer to us means for them: after a grant later, when nothing is urgent.
+    /// Wakes the waiters that an answer to us concerns; after a grant later, when there is time.
     fn wake_after(&mut self, answer: &Result<AcquireOutcome, StoreError>, wake: Vec<QueueEntry>) {
         match answer {
             Ok(AcquireOutcome::Granted(_)) => {

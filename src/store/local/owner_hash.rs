@@ -1,3 +1,5 @@
+//! The owner of a lease, as the file has it.
+
 use rusqlite::ToSql;
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSqlOutput, ValueRef};
 use uuid::{Uuid, uuid};

@@ -1,4 +1,4 @@
-//! The table `waiter`: who stands in line, in the order of arrival.
+//! The table `waiter`: the queue of each key, in the order of arrival.
 //!
 //! All fails as SQLite does, and is undone with the transaction.
 
@@ -17,10 +17,10 @@ use crate::lock::{Key, Metadata, Mode, OwnerToken, Request};
 
 /// A waiter asks this often, whatever happens.
 pub const INTERVAL: Duration = Duration::from_secs(5);
-/// Who has not asked for so long is passed over. A waiter that was stopped asks again with its old ticket.
+/// A waiter that has not asked for this long is passed over. If it was only stopped, it asks again with its old ticket.
 const SILENCE: Duration = INTERVAL.saturating_mul(2);
 
-/// A place in the queue.
+/// A entry in the queue.
 pub struct QueueEntry {
     /// Grows with every arrival: the order of the queue.
     pub ticket: i64,
@@ -68,15 +68,15 @@ impl QueueEntry {
     }
 }
 
-const PLACES: &str = "SELECT * FROM waiter WHERE key = ?1 ORDER BY ticket";
-/// The first in line of the key ?1, dead or alive.
+const ENTRIES: &str = "SELECT * FROM waiter WHERE key = ?1 ORDER BY ticket";
+/// The first entry of the key ?1, dead or alive.
 pub const FIRST: &str = "SELECT * FROM waiter WHERE key = ?1 ORDER BY ticket LIMIT 1";
-/// The last one ahead of the ticket ?2, dead or alive.
+/// The last entry ahead of the ticket ?2, dead or alive.
 const BEFORE: &str = "SELECT * FROM waiter WHERE key = ?1 AND ticket < ?2 ORDER BY ticket DESC LIMIT 1";
-/// The place with the ticket ?1.
+/// The entry with the ticket ?1.
 pub const REMOVE: &str = "DELETE FROM waiter WHERE ticket = ?1";
 
-/// Puts a request into line and returns its ticket: the one it had before, or a new one at the end.
+/// Puts a request into the queue. Returns its ticket: the one that it had before, or a new one at the end.
 pub fn join(
     tx: &Transaction,
     request: &Request,
@@ -106,7 +106,7 @@ pub fn join(
         key,
         host.now(),
         fifo,
-        // Who waits is this process, whoever is to keep the lock.
+        // This process waits, whichever is to keep the lock.
         Processes::of(&[std::process::id()]).to_text(),
         request.metadata.to_json(),
         request.mode.to_string()
@@ -120,33 +120,33 @@ pub fn leave(tx: &Transaction, key: &Key, token: &OwnerToken) -> rusqlite::Resul
     Ok(statement.execute(params![OwnerHash::of(token), key.as_str()])? > 0)
 }
 
-/// Takes a place out of the line that gets the lock.
-pub fn serve(tx: &Transaction, place: QueueEntry) -> rusqlite::Result<QueueEntry> {
-    tx.prepare_cached(REMOVE)?.execute([place.ticket])?;
-    Ok(QueueEntry { is_served: true, ..place })
+/// Takes the entry that gets the lock out of the queue.
+pub fn serve(tx: &Transaction, entry: QueueEntry) -> rusqlite::Result<QueueEntry> {
+    tx.prepare_cached(REMOVE)?.execute([entry.ticket])?;
+    Ok(QueueEntry { is_served: true, ..entry })
 }
 
-/// Takes a place out of the line whose waiter is dead, or silent.
-fn pass_over(tx: &Transaction, place: &QueueEntry, host: &Host) -> rusqlite::Result<()> {
-    remove_fifo(&fifo_path(&host.file, &place.fifo));
-    tx.prepare_cached(REMOVE)?.execute([place.ticket]).map(drop)
+/// Takes an entry out of the queue whose waiter is dead or silent.
+fn pass_over(tx: &Transaction, entry: &QueueEntry, host: &Host) -> rusqlite::Result<()> {
+    remove_fifo(&fifo_path(&host.file, &entry.fifo));
+    tx.prepare_cached(REMOVE)?.execute([entry.ticket]).map(drop)
 }
 
-/// How many stand before `place`; with no place, how many there are.
-pub fn ahead(tx: &Transaction, key: &Key, place: Option<i64>) -> rusqlite::Result<usize> {
+/// How many are ahead of a ticket; without one, how many there are.
+pub fn ahead(tx: &Transaction, key: &Key, ticket: Option<i64>) -> rusqlite::Result<usize> {
     let count = tx
         .prepare_cached("SELECT count(*) FROM waiter WHERE key = ?1 AND ticket < ?2")?
-        .query_row(params![key.as_str(), place.unwrap_or(i64::MAX)], |row| row.get::<_, i64>(0))?;
+        .query_row(params![key.as_str(), ticket.unwrap_or(i64::MAX)], |row| row.get::<_, i64>(0))?;
     Ok(count as usize)
 }
 
-/// Whether nobody, dead or alive, stands before who has `place`; without one, whether nobody is in line.
-pub fn is_first(tx: &Transaction, key: &Key, place: Option<i64>) -> rusqlite::Result<bool> {
+/// Whether no entry, dead or alive, is ahead of a ticket; without one, whether the queue is empty.
+pub fn is_first(tx: &Transaction, key: &Key, ticket: Option<i64>) -> rusqlite::Result<bool> {
     let first = tx.prepare_cached(FIRST)?.query_row([key.as_str()], |row| row.get::<_, i64>(0)).optional()?;
-    Ok(first.is_none_or(|first| place == Some(first)))
+    Ok(first.is_none_or(|first| ticket == Some(first)))
 }
 
-/// The first in line that is alive; the dead before it are dropped.
+/// The first waiter that is alive; the dead before it are removed.
 pub fn first_alive(tx: &Transaction, key: &Key, host: &Host) -> rusqlite::Result<Option<QueueEntry>> {
     let mut first = tx.prepare_cached(FIRST)?;
     while let Some(first) = first.query_row([key.as_str()], |row| QueueEntry::read(row, host)).optional()? {
@@ -158,16 +158,16 @@ pub fn first_alive(tx: &Transaction, key: &Key, host: &Host) -> rusqlite::Result
     Ok(None)
 }
 
-/// The FIFO of the last one alive ahead of a place, where it can be reached; `None` for the first in line.
+/// The FIFO of the last waiter alive ahead of a ticket, where it can be opened; `None` for the first in line.
 pub fn before(
     tx: &Transaction,
     key: &Key,
-    place: i64,
+    ticket: i64,
     host: &Host,
 ) -> rusqlite::Result<Option<Option<File>>> {
     let mut last = tx.prepare_cached(BEFORE)?;
     let mut last =
-        || last.query_row(params![key.as_str(), place], |row| QueueEntry::read(row, host)).optional();
+        || last.query_row(params![key.as_str(), ticket], |row| QueueEntry::read(row, host)).optional();
     while let Some(last) = last()? {
         if let Some(fifo) = last.reach(host) {
             return Ok(Some(fifo));
@@ -177,20 +177,20 @@ pub fn before(
     Ok(None)
 }
 
-/// Everyone in line that is alive.
+/// Every waiter that is alive.
 pub fn alive(tx: &Transaction, key: &Key, host: &Host) -> rusqlite::Result<Vec<QueueEntry>> {
-    let mut statement = tx.prepare_cached(PLACES)?;
-    let places = statement.query_map([key.as_str()], |row| QueueEntry::read(row, host))?;
-    places.filter(|place| place.as_ref().map_or(true, |place| place.reach(host).is_some())).collect()
+    let mut statement = tx.prepare_cached(ENTRIES)?;
+    let entries = statement.query_map([key.as_str()], |row| QueueEntry::read(row, host))?;
+    entries.filter(|entry| entry.as_ref().map_or(true, |entry| entry.reach(host).is_some())).collect()
 }
 
-/// Drops some of the silent of all keys.
+/// Removes some of the silent waiters of all keys.
 pub fn forget(tx: &Transaction, host: &Host) -> rusqlite::Result<()> {
     let sql = "SELECT * FROM waiter
                WHERE asked > ?1 OR asked <= ?1 - ?2 LIMIT 1000";
     let mut silent = tx.prepare(sql)?;
-    let places =
+    let entries =
         silent.query_map([host.now(), SILENCE.as_nanos() as i64], |row| QueueEntry::read(row, host))?;
-    let places = places.collect::<rusqlite::Result<Vec<_>>>()?;
-    places.iter().try_for_each(|place| pass_over(tx, place, host))
+    let entries = entries.collect::<rusqlite::Result<Vec<_>>>()?;
+    entries.iter().try_for_each(|entry| pass_over(tx, entry, host))
 }

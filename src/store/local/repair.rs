@@ -1,4 +1,4 @@
-//! A file that the power cut of the last boot tore.
+//! Repair of a file that a power cut damaged before this boot.
 
 use std::fs::{self, Metadata};
 use std::io;
@@ -22,13 +22,13 @@ pub fn repair(
     host: &Host,
     open: impl FnOnce() -> rusqlite::Result<Connection>,
 ) -> io::Result<()> {
-    // What cannot be opened or locked now is no better for being looked at: who uses it finds out. Who keeps it busy
-    // has examined it in this boot.
+    // A file that cannot be opened or locked now is left to whoever uses it. A process that keeps it busy has examined
+    // it in this boot.
     if is_of_another_boot(found, host)
         && let Ok(connection) = open()
         && is_ours(&connection)
         && let Ok(alone) = Transaction::new_unchecked(&connection, TransactionBehavior::Immediate)
-        // Not the new file of another who examined the old one.
+        // Another process may have put a new file there by now.
         && fs::metadata(path).is_ok_and(|now| now.ino() == found.ino())
         && is_damaged(&alone)
     {

@@ -119,7 +119,7 @@ impl Drop for WakeFifo {
     }
 }
 
-/// Those whose end may be news for who waits.
+/// What a waiter watches beside its FIFO.
 #[derive(Default)]
 pub struct Awaited {
     /// The processes of the holders while we are the first in line: their death frees the lock at once.
