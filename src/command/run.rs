@@ -183,7 +183,7 @@ impl Plan {
             NotStarted::NotExecutable(why) => (NOT_EXECUTABLE, format!("'{name}' cannot be executed: {why}")),
             NotStarted::TooLate => {
                 let locks = &self.locks;
-                let why = "redlock was stopped, the machine slept, or the store was slow";
+                let why = "redlock was stopped, the machine slept, or the store or a file system was slow";
                 (
                     UNREACHABLE,
                     format!(
@@ -191,10 +191,9 @@ impl Plan {
                     ),
                 )
             }
-            NotStarted::NoGuard => (
-                UNREACHABLE,
-                format!("the guard was killed before '{name}' could start; nothing was started"),
-            ),
+            NotStarted::NoGuard => {
+                (UNREACHABLE, format!("the guard was killed before '{name}' had started; nothing of it runs"))
+            }
         };
         Failed { code, why }.into()
     }

@@ -17,8 +17,8 @@ use super::allowance::{Allowance, Load, REST};
 use super::command::{Caller, CommandLine, Prepared};
 use super::fork::{end, fork_off};
 use super::killing::kill_all;
-use super::parent::Parent;
-use super::tree::{self, Reaped};
+use super::parent::{NoParent, Parent};
+use super::tree::{self, OwnChildren, Reaped};
 use super::wire::{Ended, Line, Order, Report, Status};
 use super::{inherited, priority};
 use crate::clock::{BootTime, Deadline};
@@ -41,22 +41,24 @@ pub fn fork_guard(
     command: CommandLine,
     kill_after: Duration,
     leftovers: Leftovers,
-) -> io::Result<(Pid, Line)> {
-    tree::check_sight()?;
+) -> io::Result<(Pid, Line, OwnChildren)> {
+    let own = tree::check_sight()?;
     // If the guard is killed, its orphans come to us, and we kill them.
     prctl::set_child_subreaper(true)?;
     let caller = Caller::note()?;
     // With SIGCHLD ignored, as some callers leave it, no child could be waited for.
     inherited::set_ignored(libc::SIGCHLD, false);
-    fork_off(|line| {
+    let (guard, line) = fork_off(|line| {
         if let Ok(mut guard) = Guard::new(line, kill_after, leftovers) {
             guard.watch(command.prepare(), &caller);
         }
-    })
+    })?;
+    Ok((guard, line, own))
 }
 
 struct Guard {
     line: Line,
+    own: OwnChildren,
     deaths: SignalFd,
     timer: TimerFd,
     kill_after: Duration,
@@ -90,7 +92,7 @@ const SETTLING: Duration = Duration::from_millis(50);
 const REAPING: Duration = Duration::from_millis(5);
 
 impl Guard {
-    fn new(line: Line, kill_after: Duration, leftovers: Leftovers) -> nix::Result<Guard> {
+    fn new(line: Line, kill_after: Duration, leftovers: Leftovers) -> io::Result<Guard> {
         prctl::set_name(tree::GUARD_NAME)?;
         prctl::set_child_subreaper(true)?;
         // Where a filter of system calls ends who asks for that (seccomp(2)), nothing starts.
@@ -103,6 +105,7 @@ impl Guard {
             TimerFd::new(ClockId::CLOCK_BOOTTIME, TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK)?;
         Ok(Guard {
             line,
+            own: OwnChildren::open()?,
             deaths,
             timer,
             kill_after,
@@ -136,11 +139,11 @@ impl Guard {
                         self.reported = true;
                         self.line.send(&Report::TooLate);
                     }
-                    Some(Order::Start { env, deadline, .. }) => {
+                    Some(Order::Start { env, deadline, start_by }) => {
                         if let Some(deadline) = deadline {
                             self.allow(BootTime::from_nanos(deadline));
                         }
-                        self.start(&mut command, &env, caller);
+                        self.start(&mut command, &env, caller, BootTime::from_nanos(start_by));
                     }
                     Some(order) => self.obey(order, caller),
                     None => self.abandoned(),
@@ -156,12 +159,14 @@ impl Guard {
     /// Waits for an order, the time, or a death: of the command, or of what it left behind. Returns which of them came.
     fn wait(&self) -> [bool; 3] {
         let parent = self.parent.as_ref().filter(|_| self.status.is_none());
-        let death = parent.map_or(self.deaths.as_fd(), Parent::as_fd);
-        let mut fds =
-            [self.line.as_fd(), self.timer.as_fd(), death].map(|fd| PollFd::new(fd, PollFlags::POLLIN));
+        let [death, end] =
+            parent.map_or([self.deaths.as_fd(); 2], |parent| [parent.as_fd(), parent.command_end.as_fd()]);
+        let fds = [self.line.as_fd(), self.timer.as_fd(), death, end];
+        let mut fds = fds.map(|fd| PollFd::new(fd, PollFlags::POLLIN));
         let timeout = if self.has_dead { PollTimeout::ZERO } else { PollTimeout::NONE };
         let _ = poll(&mut fds, timeout);
-        fds.map(|fd| fd.any().unwrap_or(false))
+        let [from_redlock, time, death, end] = fds.map(|fd| fd.any().unwrap_or(false));
+        [from_redlock, time, death || end && parent.is_some_and(Parent::await_end)]
     }
 
     /// The job has time until then.
@@ -179,10 +184,19 @@ impl Guard {
         self.allowance = Some(Allowance::new(BootTime::now(), deadline, self.kill_after));
     }
 
-    fn start(&mut self, command: &mut io::Result<Prepared>, env: &[(String, String)], caller: &Caller) {
-        let started = Parent::of(&mut || match command {
-            Ok(command) => command.start(env, caller),
-            Err(error) => Err(io::Error::from(error.kind())),
+    /// Starts the command, which has until `start_by` for that.
+    fn start(
+        &mut self,
+        command: &mut io::Result<Prepared>,
+        env: &[(String, String)],
+        caller: &Caller,
+        start_by: Deadline,
+    ) {
+        let until = self.allowance.map_or(start_by, |allowance| start_by.min(allowance.stop_at()));
+        let command = command.as_mut().map_err(|error| io::Error::from(error.kind()));
+        let executable = command.and_then(|command| command.with(env)).map_err(NoParent::from);
+        let started = executable.and_then(|mut executable| {
+            Parent::of(&mut || executable.start(caller), &self.line, until, &self.own)
         });
         match started {
             Ok(parent) => {
@@ -198,7 +212,11 @@ impl Guard {
                 self.parent = Some(parent);
                 inherited::let_go_of_streams(false);
             }
-            Err(error) => {
+            Err(NoParent::GivenUp) => {
+                self.reported = true;
+                self.line.send(&Report::TooLate);
+            }
+            Err(NoParent::Failed(error)) => {
                 self.reported = true;
                 let errno = error.raw_os_error().unwrap_or(libc::EINVAL);
                 self.line.send(&Report::NotStarted { errno, message: error.to_string() });
@@ -214,9 +232,9 @@ impl Guard {
                     self.allow(BootTime::from_nanos(deadline));
                 }
             }
-            Order::Signal(signal) => tree::signal_all(self.command(), signal, self.next_kill()),
+            Order::Signal(signal) => tree::signal_all(&self.own, self.command(), signal, self.next_kill()),
             Order::SignalOutside(signal) => {
-                tree::signal_outside(self.command(), caller.group, signal, self.next_kill());
+                tree::signal_outside(&self.own, self.command(), caller.group, signal, self.next_kill());
             }
             Order::SignalCommand(signal) => {
                 if let Some(parent) = self.parent.as_ref().filter(|parent| parent.status().is_none()) {
@@ -238,15 +256,18 @@ impl Guard {
         if self.parent.is_none() || self.reported {
             return;
         }
-        if let Some(allowance) = self.allowance.as_mut().filter(|_| !self.expired) {
+        if let Some(allowance) = &mut self.allowance {
             if allowance.look_at.has_passed() {
                 allowance.note(Load::now());
                 // A renewal is late. Also the way through a large job takes a share of the processor.
                 priority::raise();
             }
-            if allowance.stop_at().has_passed() {
+            if !self.expired && allowance.stop_at().has_passed() {
                 self.expired = true;
                 self.stop(self.next_kill());
+            } else if self.expired {
+                // It may have grown since it was told to stop.
+                self.kill_at = Some(self.next_kill());
             }
         }
         if self.is_resting() {
@@ -276,7 +297,7 @@ impl Guard {
     fn stop(&mut self, kill_at: Deadline) {
         self.kill_at = Some(self.kill_at.map_or(kill_at, |earlier| earlier.min(kill_at)));
         self.rest_at = self.rest_at.min(kill_at.minus(REST.min(kill_at.left() / 2)));
-        tree::signal_all(self.command(), libc::SIGTERM, self.next_kill());
+        tree::signal_all(&self.own, self.command(), libc::SIGTERM, self.next_kill());
     }
 
     /// The command, while it runs.
@@ -294,7 +315,7 @@ impl Guard {
         self.kill_at = Some(BootTime::now());
         self.status = self.status.or(self.parent.as_ref().and_then(Parent::status));
         inherited::set_ignored(libc::SIGCHLD, true);
-        kill_all();
+        kill_all(&self.own);
         if let Some(parent) = &self.parent {
             parent.reap();
         }
@@ -363,8 +384,10 @@ impl Guard {
         let rest_at = (!self.is_resting()).then(|| self.next_rest());
         // A job that was told to stop has ended when its last process has.
         let or_settle = self.kill_at.or(self.settled_at);
-        let allowance = self.allowance.filter(|_| !self.expired);
-        let allowed = allowance.map(|allowance| allowance.look_at.min(allowance.stop_at()));
+        let allowed = self.allowance.map(|allowance| match self.expired {
+            true => allowance.look_at,
+            false => allowance.look_at.min(allowance.stop_at()),
+        });
         let next = [rest_at, or_settle, allowed].into_iter().flatten().min();
         // The timer of an absolute time that has passed fires at once; a time of zero disarms.
         let next = next.filter(|at| is_running && *at != BootTime::NEVER);

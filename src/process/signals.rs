@@ -1,8 +1,10 @@
 use std::collections::VecDeque;
 use std::ffi::c_int;
+use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, poll};
@@ -11,6 +13,7 @@ use nix::sys::resource::{Resource, setrlimit};
 use signal_hook::consts::{SIGALRM, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGXCPU};
 use signal_hook::iterator::backend::SignalDelivery;
 use signal_hook::iterator::exfiltrator::WithOrigin;
+use signal_hook::low_level::register;
 use signal_hook::low_level::siginfo::{Cause, Origin};
 
 use super::inherited::is_ignored;
@@ -20,18 +23,33 @@ use crate::clock::{BootTime, Deadline};
 /// exec (alarm(2)): wrappers of cron jobs limit a job with it.
 const HANDLED: [c_int; 8] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM, SIGXCPU];
 
+/// When each of them arrived last, in nanoseconds since boot. On a busy machine it may be looked at much later.
+static ARRIVED: [AtomicU64; HANDLED.len()] = [const { AtomicU64::new(0) }; HANDLED.len()];
+
 /// The signals that arrive at redlock.
 pub struct Signals {
     delivery: SignalDelivery<UnixStream, WithOrigin>,
     /// Taken from the delivery, not yet asked for.
     arrived: VecDeque<Origin>,
-    /// The one that was handed out last and not for the command alone, and when.
-    last: Option<(c_int, BootTime)>,
+    /// The one that was handed out last and not for the command alone.
+    last: Option<Last>,
 }
 
 /// Two signals within this time are one wish: timeout(1) signals redlock, and then the group in which redlock and
 /// its job are; systemd sends SIGHUP right after SIGTERM.
 const ONE_WISH: Duration = Duration::from_millis(20);
+
+/// On a busy machine the handler runs late: what this thread waited for a processor meanwhile does not count, up to here.
+const ONE_WISH_AT_MOST: Duration = ONE_WISH.saturating_mul(10);
+
+/// What came last of a wish.
+#[derive(Clone, Copy)]
+struct Last {
+    signal: c_int,
+    /// When the first of the wish arrived, and what [`waited`] said then.
+    at: BootTime,
+    waited: Duration,
+}
 
 /// A signal that arrived.
 #[derive(Clone, Copy, Debug)]
@@ -47,8 +65,13 @@ pub struct Arrived {
 impl Signals {
     pub fn listen() -> io::Result<Signals> {
         let (read, write) = UnixStream::pair()?;
-        let handled = HANDLED.into_iter().filter(|&signal| !is_ignored(signal));
-        let delivery = SignalDelivery::with_pipe(read, write, WithOrigin::default(), handled)?;
+        let handled = HANDLED.into_iter().zip(&ARRIVED).filter(|(signal, _)| !is_ignored(*signal));
+        for (signal, at) in handled.clone() {
+            // SAFETY: clock_gettime(2) and an atomic are safe in a signal handler: signal-safety(7).
+            unsafe { register(signal, move || at.store(BootTime::now().as_nanos(), Ordering::Relaxed))? };
+        }
+        let delivery =
+            SignalDelivery::with_pipe(read, write, WithOrigin::default(), handled.map(|(signal, _)| signal))?;
         Ok(Signals { delivery, arrived: VecDeque::new(), last: None })
     }
 
@@ -74,8 +97,13 @@ impl Signals {
         }
         loop {
             let origin = self.arrived.pop_front()?;
-            let now = BootTime::now();
-            let before = self.last.filter(|(_, at)| now.since(*at) < ONE_WISH);
+            let at = arrival_of(origin.signal);
+            let waited = waited();
+            let before = self.last.filter(|last| {
+                let apart = at.since(last.at);
+                let late = waited.saturating_sub(last.waited);
+                apart < ONE_WISH_AT_MOST && apart.saturating_sub(late) < ONE_WISH
+            });
             let arrived = Arrived {
                 signal: origin.signal,
                 from_terminal: origin.cause == Cause::Kernel
@@ -85,12 +113,26 @@ impl Signals {
             if arrived.is_for_the_command() {
                 return Some(arrived);
             }
-            if before.is_none_or(|(signal, _)| signal != arrived.signal) {
-                self.last = Some((arrived.signal, before.map_or(now, |(_, at)| at)));
+            if before.is_none_or(|last| last.signal != arrived.signal) {
+                let signal = arrived.signal;
+                self.last = Some(before.map_or(Last { signal, at, waited }, |last| Last { signal, ..last }));
                 return Some(arrived);
             }
         }
     }
+}
+
+/// How long this thread has waited for a processor so far: see "schedstat" in the kernel's documentation of scheduler
+/// statistics. Zero where the kernel does not say so.
+fn waited() -> Duration {
+    let statistics = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let waited = statistics.split_whitespace().nth(1).and_then(|nanos| nanos.parse().ok());
+    Duration::from_nanos(waited.unwrap_or(0))
+}
+
+fn arrival_of(signal: c_int) -> BootTime {
+    let at = HANDLED.iter().zip(&ARRIVED).find(|(handled, _)| **handled == signal);
+    at.map_or_else(BootTime::now, |(_, at)| BootTime::from_nanos(at.load(Ordering::Relaxed)))
 }
 
 impl Arrived {

@@ -152,11 +152,9 @@ fn handover(waiters: usize, asks: Asks) -> Commands {
         })
         .collect();
     let intervals = start.elapsed().as_secs() as usize / 5;
-    assert!(
-        by_others.values().all(|count| *count <= 1 + intervals),
-        "{by_others:?} in {:?}",
-        start.elapsed()
-    );
+    // After each handover the next, if it is not told in time, and the last look whether somebody took the lock.
+    let more: usize = by_others.values().map(|count| count.saturating_sub(1 + intervals)).sum();
+    assert!(more <= 2 * handovers.len(), "{by_others:?} in {:?}", start.elapsed());
     // Those in line may ask for two kinds in turn, and by themselves just before they are told.
     let same = handovers.into_iter().step_by(2);
     same.min_by_key(|commands| commands.sent.len() + commands.in_scripts).expect("a handover")

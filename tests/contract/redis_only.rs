@@ -6,6 +6,9 @@ use nix::sys::signal::Signal;
 
 use crate::harness::{Finished, Redis, Redlock, Running, Store, eventually, least_acl, log_command, within};
 
+/// What a free lock leaves in Redis, in bytes, beside its name.
+const LEFT_BESIDE_THE_NAME: u64 = 200;
+
 #[test]
 fn scripts_may_be_flushed_at_any_time() {
     let store = Store::redis();
@@ -57,7 +60,7 @@ fn a_key_that_is_no_lock_is_left_alone() {
 #[test]
 fn a_key_named_as_redlocks_own_harms_no_other() {
     let store = Store::redis();
-    for key in ["redlock:{a}:state:a", "redlock:{a}:queue:a"] {
+    for key in ["redlock:{a}:state", "redlock:{a}:queue:a"] {
         let taken = store.redlock(&["acquire", "--key", key]).run();
         assert!([0, 64].contains(&taken.code()), "{taken:?}");
         store.redlock(&["status"]).run().expect(0);
@@ -218,8 +221,8 @@ fn a_mark_releases_nothing() {
     let reader = store.hold("X", &["--shared"]);
     let scripts = concat!(env!("CARGO_MANIFEST_DIR"), "/src/store/redis/scripts");
     let read = |name: &str| std::fs::read_to_string(format!("{scripts}/{name}")).expect("a script");
-    let names: Vec<String> = ["state", "lease", "queue", "holders", "asked", "claimed"]
-        .map(|part| format!("redlock:{{X}}:{part}:X"))
+    let names: Vec<String> = ["state", "lease:X", "queue:X", "holders:X", "asked:X", "claimed:X"]
+        .map(|part| format!("redlock:{{X}}:{part}"))
         .to_vec();
     for script in ["release.lua", "renew.lua", "check.lua", "break.lua", "take.lua"] {
         let text = read("queue.lua") + &read(script);
@@ -234,9 +237,9 @@ fn a_mark_releases_nothing() {
 
 #[test]
 fn a_side_key_of_another_type_is_named() {
-    for part in ["state", "queue"] {
+    for part in ["state", "queue:X"] {
         let store = Store::redis();
-        let name = format!("redlock:{{X}}:{part}:X");
+        let name = format!("redlock:{{X}}:{part}");
         server(&store).cli(&["rpush", &name, "a"]);
         for args in [
             &["run", "-k", "X", "--", "echo", "ran"][..],
@@ -256,7 +259,7 @@ fn a_side_key_of_another_type_is_named() {
 #[test]
 fn fencing_tokens_end_before_they_repeat() {
     let store = Store::redis();
-    let set = |fence: &str| drop(server(&store).cli(&["hset", "redlock:{X}:state:X", "fence", fence]));
+    let set = |fence: &str| drop(server(&store).cli(&["hset", "redlock:{X}:state", "fence", fence]));
     let refused = |ended: Finished| {
         let ended = ended.expect(78);
         assert!(ended.stderr.contains("'X' cannot be used") && ended.stderr.contains("2^53"), "{ended:?}");
@@ -279,7 +282,7 @@ fn fencing_tokens_end_before_they_repeat() {
     refused(other.finish());
 }
 
-/// As a pipeline leaves it that has a key for each run.
+/// As a pipeline leaves it that has a key for each run: little beside the name.
 #[test]
 fn a_free_lock_leaves_little() {
     let store = Store::redis();
@@ -289,24 +292,36 @@ fn a_free_lock_leaves_little() {
         let keys = redis.cli(&["keys", "*"]);
         keys.lines().map(|key| redis.cli(&["memory", "usage", key]).parse::<u64>().unwrap_or(0)).sum()
     };
-    let job = |kind: &[&str]| {
-        let args = [&["run", "-k", "pipeline-4711"], &label[..], kind, &["--", "true"]].concat();
+    let keys = [10, 30, 100].map(|length| "k".repeat(length));
+    let await_little = |keys: &[String]| {
+        let little = keys.iter().map(|key| LEFT_BESIDE_THE_NAME + key.len() as u64).sum();
+        eventually(Duration::from_secs(20), "little is left", || (1..=little).contains(&bytes()));
+        for key in keys {
+            let left = redis.cli(&["pttl", &format!("redlock:{{{key}}}:state")]);
+            let left: u64 = left.parse().expect("milliseconds");
+            assert!(left < 25 * 3_600_000, "{left} ms");
+        }
+        println!("{} bytes of {} keys", bytes(), keys.len());
+        redis.cli(&["flushall"]);
+    };
+    let job = |key: &str, kind: &[&str]| {
+        let args = [&["run", "-k", key], &label[..], kind, &["--", "true"]].concat();
         store.redlock(&args).run().expect(0);
     };
-    for kind in [&[][..], &["--shared"], &["--permits", "3"], &["--min-hold", "1s"]] {
-        job(kind);
-        eventually(Duration::from_secs(20), "little is left", || (1..=200).contains(&bytes()));
-        let state = "redlock:{pipeline-4711}:state:pipeline-4711";
-        let left: u64 = redis.cli(&["pttl", state]).parse().expect("milliseconds");
-        assert!(left < 25 * 3_600_000, "{left} ms");
-        redis.cli(&["flushall"]);
+    for key in &keys {
+        for kind in [&[][..], &["--shared"], &["--permits", "3"]] {
+            job(key, kind);
+            await_little(std::slice::from_ref(key));
+        }
     }
+    keys.iter().for_each(|key| job(key, &["--min-hold", "1s"]));
+    await_little(&keys);
     // Not given back.
-    store
-        .redlock(&[&["acquire", "-k", "pipeline-4711", "--ttl", "500ms"], &label[..]].concat())
-        .run()
-        .expect(0);
-    eventually(Duration::from_secs(20), "little is left", || (1..=200).contains(&bytes()));
+    for key in &keys {
+        let acquire = [&["acquire", "-k", key, "--ttl", "500ms"], &label[..]].concat();
+        store.redlock(&acquire).run().expect(0);
+    }
+    await_little(&keys);
 }
 
 /// The clocks make the tokens grow when the counter is forgotten: not before that of the server has come to it, and
@@ -316,7 +331,7 @@ fn tokens_grow_whatever_the_clocks_say() {
     const DAY: u64 = 86_400;
     let now = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("a time").as_secs();
     let store = Store::redis();
-    let state = "redlock:{X}:state:X";
+    let state = "redlock:{X}:state";
     // Granted by a host whose clock is ten days ahead.
     let ahead = (now() + 10 * DAY) * 1_000_000;
     server(&store).cli(&["hset", state, "fence", &ahead.to_string()]);
@@ -336,7 +351,7 @@ fn tokens_grow_whatever_the_clocks_say() {
 fn a_long_job_keeps_its_counter() {
     let store = Store::redis();
     let redis = server(&store);
-    let state = "redlock:{X}:state:X";
+    let state = "redlock:{X}:state";
     for kind in [&["--ttl", "1s"][..], &["--ttl", "1s", "--shared"]] {
         let holder = store.hold("X", kind);
         redis.cli(&["pexpire", state, "60000"]);
@@ -372,7 +387,7 @@ fn teams_are_kept_apart() {
         .collect();
     let waiter = of("b", &["run", "-k", "b:x", "--wait", "--", "true"]).spawn();
     store.await_waiters("b:x", 1);
-    let before = redis.cli(&["hget", "redlock:{b:x}:state:b:x", "fence"]);
+    let before = redis.cli(&["hget", "redlock:{b:x}:state", "fence"]);
 
     let as_a = |args: &[&str]| {
         redis.cli(&[&["--user", "a", "--pass", "secret", "--no-auth-warning"], args].concat())
@@ -407,7 +422,7 @@ fn teams_are_kept_apart() {
     {
         of("a", args).run().expect(77);
     }
-    assert_eq!(redis.cli(&["hget", "redlock:{b:x}:state:b:x", "fence"]), before);
+    assert_eq!(redis.cli(&["hget", "redlock:{b:x}:state", "fence"]), before);
 
     // What is their own works, and all that there is of it is seen.
     of("a", &["acquire", "-k", "a:x"]).run().expect(0);

@@ -218,7 +218,7 @@ fn databases_are_apart() {
     store.redlock(&["run", "-k", "X", "--", "true"]).run().expect(75);
     here.let_go().expect(0);
     let redis = store.redis.as_ref().expect("a Redis");
-    assert_eq!(redis.cli(&["-n", "3", "EXISTS", "redlock:{X}:state:X"]), "1");
+    assert_eq!(redis.cli(&["-n", "3", "EXISTS", "redlock:{X}:state"]), "1");
     let beyond = format!("{}/99", store.url);
     let redlock = Redlock::new(&["run", "-k", "X", "--", "true"]).server(&beyond);
     Call { redlock, shown: beyond }.fails(69, "out of range");

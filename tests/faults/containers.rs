@@ -18,10 +18,13 @@ struct Container(&'static [&'static str], &'static str);
 /// As systemd-nspawn and LXC do it.
 const OWN_BOOT_ID: &str =
     "cat /proc/sys/kernel/random/uuid > id && mount --bind id /proc/sys/kernel/random/boot_id";
+/// No loadavg, no id of the boot.
+const PROCESSES_ONLY: &str = "mount -t proc -o subset=pid proc /proc";
 const OWN_PLACE: &str = "mkdir -p place && mount --bind . place && cd place";
 
-const CONTAINERS: [Container; 9] = [
+const CONTAINERS: [Container; 10] = [
     Container(&["--pid", "--mount-proc"], ":"),
+    Container(&["--pid", "--mount-proc"], PROCESSES_ONLY),
     Container(&["--time", "--boottime", "100000"], ":"),
     Container(&["--time", "--boottime", "-30"], ":"),
     Container(&["--mount"], OWN_PLACE),
@@ -263,4 +266,36 @@ fn a_waiter_that_does_not_ask() {
     stopped.finish().expect(0);
     late.finish().expect(0);
     assert_eq!(store.order(), ["alive", "stopped", "late"]);
+}
+
+/// What the guard does without where /proc shows processes only.
+#[test]
+fn a_job_is_killed_where_proc_shows_processes_only() {
+    let store = Store::local();
+    let script = "{ \
+        $R run -k X --ttl 1s -- sh -c 'trap \"\" TERM; setsid sleep 100 & touch job; wait; wait' & \
+        while [ ! -e job ]; do sleep 0.05; done; kill -STOP $!; \
+        $R run -k X --wait 30s -q -- sh -c 'cat /proc/[0-9]*/comm'; }";
+    let next = Container(&["--pid", "--mount-proc"], PROCESSES_ONLY).sh(&store, script).run().expect(0);
+    assert!(next.stdout.contains("lock-command") && !next.stdout.contains("sleep"), "{next:?}");
+}
+
+/// The guard looks at the load again after SIGTERM: what is a large job by now takes longer to kill. Redlock is stopped.
+#[test]
+fn a_job_that_grows_when_it_is_told_to_end() {
+    let store = Store::local();
+    let load =
+        Container(&["--pid", "--mount-proc"], "echo 0 0 0 1/200 9 > load && mount --bind load /proc/loadavg");
+    let script = "{ \
+        $R run -k X --ttl 8s --kill-after 2s -- sh -c '
+            trap \"echo 0 0 0 1/300000 9 > load\" TERM
+            while :; do date +%s%N > now && mv now last; sleep 0.02; done' & \
+        while [ ! -e last ]; do sleep 0.05; done; kill -STOP $!; \
+        $R run -k X --wait 30s -q -- date +%s%N; cat load last; }";
+    let next = load.sh(&store, script).run().expect(0);
+    let lines: Vec<&str> = next.stdout.lines().collect();
+    let [start, load, last] = lines[..] else { panic!("{next:?}") };
+    assert!(load.contains("300000"), "{next:?}");
+    let [start, last] = [start, last].map(|time| time.parse::<u64>().expect("a time"));
+    assert!(start > last + 500_000_000, "{} ms before the next start", (start - last) / 1_000_000);
 }

@@ -17,18 +17,18 @@ struct Scene {
 impl Scene {
     fn new(store: Store, options: &[&str]) -> Scene {
         let witness = Witness::new();
-        let run = |seconds: &str, options: &[&str]| {
-            let job = witness.job(seconds);
+        let ttl = ttl(10_000);
+        let run = |work: &str, options: &[&str]| {
+            let job = witness.job(work);
             let job: Vec<&str> = job.iter().map(String::as_str).collect();
-            let all = [&["run", "--key", "X", "--ttl", "10s"][..], options, &["--"], &job].concat();
-            store.redlock(&all).spawn()
+            store.redlock(&[&["run", "--key", "X", "--ttl", &ttl][..], options, &["--"], &job].concat())
         };
-        let first = run("6.5", options);
+        let first = run("-", options).open_stdin().spawn();
         eventually(Duration::from_secs(20), "the first job", || witness.is_occupied());
         let waiting = [options, &["--wait", "60s"]].concat();
         let others = (1..=3)
             .map(|place| {
-                let other = run("0", &waiting);
+                let other = run("0", &waiting).spawn();
                 store.await_waiters("X", place);
                 other
             })
@@ -36,11 +36,16 @@ impl Scene {
         Scene { store, witness, first, others }
     }
 
-    /// The first ends well, then the others one by one, soon after. Returns what the first one said.
+    /// The first has its lock where it is now, and ends well; then the others one by one, soon after. Returns what the first
+    /// one said.
     #[track_caller]
     fn goes_on(mut self) -> String {
-        assert!(!self.first.has_ended(), "the failover took too long for this test");
-        let first = self.first.finish().expect(0);
+        let pid = u64::try_from(self.first.pid()).expect("a pid");
+        eventually(Duration::from_secs(60), "the lock at its new place", || {
+            assert!(!self.first.has_ended(), "the lock was lost");
+            self.store.status("X")["holders"][0]["pid"] == pid
+        });
+        let first = self.first.let_go().expect(0);
         let end = Instant::now();
         for other in self.others {
             other.finish().expect(0);
@@ -201,7 +206,7 @@ fn cluster_waiter_follows_the_slot() {
     store.await_waiters("X", 1);
     cluster.migrate("X", || {});
     let new = &cluster.servers[cluster.master_of("X")];
-    eventually(Duration::from_secs(10), "it listens there", || {
+    eventually(Duration::from_secs(20), "it listens there", || {
         new.cli(&["pubsub", "channels", "redlock:*"]).contains("wake")
     });
     holder.let_go().expect(0);
@@ -414,10 +419,10 @@ fn a_heal_that_no_replica_has() {
     await_file(&started);
     replica.pause();
     store.lose_everything();
-    eventually(Duration::from_secs(9), "the lock is healed", || master.cli(&["exists", "X"]) == "1");
+    eventually(Duration::from_secs(60), "the lock is healed", || master.cli(&["exists", "X"]) == "1");
     let renewals = || master.commandstats().get("evalsha").copied().unwrap_or(0);
     let healed = renewals();
-    eventually(Duration::from_secs(9), "it did not count", || renewals() > healed);
+    eventually(Duration::from_secs(60), "it did not count", || renewals() > healed);
     replica.resume();
     let acknowledged = || {
         let answer = master.cli(&["info", "replication"]);
@@ -427,9 +432,9 @@ fn a_heal_that_no_replica_has() {
         };
         offset("offset=") >= offset("master_repl_offset:")
     };
-    eventually(Duration::from_secs(9), "the replica has it", acknowledged);
+    eventually(Duration::from_secs(60), "the replica has it", acknowledged);
     let later = renewals();
-    eventually(Duration::from_secs(9), "a renewal that counts", || renewals() > later);
+    eventually(Duration::from_secs(60), "a renewal that counts", || renewals() > later);
     let healed = holder.let_go().expect(0);
     assert!(healed.line().contains("'X'") && healed.line().contains("gone"), "{healed:?}");
 }

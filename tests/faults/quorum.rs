@@ -250,7 +250,7 @@ fn a_server_that_returns_counts_again() {
     store.members[1].restart();
     eventually(Duration::from_secs(5), "the lock is on all servers", || held_on(&store.members, "X") == 5);
     // Under the same fencing token.
-    let fence = |member: &Redis| member.cli(&["hget", "redlock:{X}:state:X", "fence"]);
+    let fence = |member: &Redis| member.cli(&["hget", "redlock:{X}:state", "fence"]);
     let fences: BTreeSet<String> = store.members.iter().map(fence).collect();
     assert_eq!(fences.len(), 1, "{fences:?}");
     store.members[3].kill();
@@ -276,13 +276,13 @@ fn a_holder_is_shown() {
     slow.set(Fault::Delay(Duration::from_millis(300)));
     let url = [store.members[0].url(), store.members[1].url(), slow.url()].join(" ");
     let shown = || Redlock::new(&["status", "X", "--json"]).server(&url).run().expect(0).stdout;
-    let fence = store.members[0].cli(&["hget", "redlock:{X}:state:X", "fence"]);
+    let fence = store.members[0].cli(&["hget", "redlock:{X}:state", "fence"]);
     assert!(shown().contains(&fence), "{}", shown());
     // It has given more tokens than the others.
     let lock = store.members[0].cli(&["get", "X"]);
     let lease = store.members[0].cli(&["get", "redlock:{X}:lease:X"]);
     store.members[1].cli(&["set", "X", &lock, "px", "60000"]);
-    store.members[1].cli(&["hset", "redlock:{X}:state:X", "fence", "9000000000000000"]);
+    store.members[1].cli(&["hset", "redlock:{X}:state", "fence", "9000000000000000"]);
     store.members[1].cli(&["set", "redlock:{X}:lease:X", &lease]);
     assert!(shown().contains(&fence), "{}", shown());
     holder.let_go().expect(0);
@@ -295,7 +295,7 @@ fn the_highest_fencing_token_counts() {
     for options in [&[][..], &["--shared"]] {
         let store = Store::quorum3();
         let high = 9_000_000_000_000_000_u64;
-        store.members[0].cli(&["hset", "redlock:{X}:state:X", "fence", &high.to_string()]);
+        store.members[0].cli(&["hset", "redlock:{X}:state", "fence", &high.to_string()]);
         let fence_without = |server: usize| -> u64 {
             store.members[server].pause();
             let ended = run(&store, options, &["sh", "-c", "echo $REDLOCK_FENCE"]).run().expect(0);

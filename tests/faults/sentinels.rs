@@ -142,7 +142,7 @@ fn a_hung_sentinel_does_not_hide_a_failover_from_a_renewal() {
     let mut holder = scene.hold(&[]);
     assert_ne!(scene.old.cli(&["get", "X"]), "");
     has_failed_over.store(true, Ordering::SeqCst);
-    eventually(Duration::from_secs(3), "the lock is on the new master", || {
+    eventually(Duration::from_secs(20), "the lock is on the new master", || {
         !scene.new.cli(&["get", "X"]).is_empty()
     });
     assert!(!holder.has_ended());
@@ -168,7 +168,7 @@ fn sentinels_started_anew_do_not_hide_a_failover() {
     });
     let mut holder = scene.hold(&[]);
     has_failed_over.store(true, Ordering::SeqCst);
-    eventually(Duration::from_secs(3), "the lock is on the new master", || {
+    eventually(Duration::from_secs(20), "the lock is on the new master", || {
         !scene.new.cli(&["get", "X"]).is_empty()
     });
     assert!(!holder.has_ended());

@@ -111,7 +111,7 @@ fn scripts_forgotten() {
 fn gone_and_granted_to_another_since() {
     let mut scene = Scene::new(Store::redis());
     scene.fault(|scene| {
-        redis(scene).cli(&["HSET", "redlock:{X}:state:X", "fence", "9000000000000000"]);
+        redis(scene).cli(&["HSET", "redlock:{X}:state", "fence", "9000000000000000"]);
         redis(scene).cli(&["SET", "redlock:{X}:lease:X", "0 0 0 another {}"]);
         redis(scene).cli(&["DEL", "X"]);
     });

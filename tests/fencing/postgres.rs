@@ -8,7 +8,7 @@ use std::time::Duration;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, geteuid};
 
-use crate::harness::{Folder, eventually};
+use crate::harness::{Folder, eventually, other_users};
 
 /// Debian's `nobody`: PostgreSQL refuses to run as root.
 const NOBODY: u32 = 65534;
@@ -20,6 +20,11 @@ pub struct Postgres {
 }
 
 impl Postgres {
+    /// Whether there is a user who may run it.
+    pub fn may_run() -> bool {
+        !geteuid().is_root() || other_users()
+    }
+
     pub fn start() -> Postgres {
         let folder = Folder::plain();
         let path = folder.path("");

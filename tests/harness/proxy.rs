@@ -15,6 +15,8 @@ pub enum Fault {
     Stall,
     /// As `Stall`, also for the ends of connections: as when the power fails.
     Silence,
+    /// Forwards requests; nothing comes back.
+    Mute,
     /// Each request arrives this much later, also when the fault is over by then.
     Late(Duration),
     /// Forwards requests, and closes the connection after this many bytes of the next reply. Once.
@@ -150,7 +152,7 @@ fn carry(client: TcpStream, upstream: TcpStream, shared: &Arc<Mutex<Shared>>) {
             has_answered.store(true, Ordering::SeqCst);
             let written = match fault {
                 Fault::None | Fault::Late(_) | Fault::Delay(_) => to_client.write_all(&chunk[..length]),
-                Fault::Stall | Fault::Silence => Ok(()),
+                Fault::Stall | Fault::Silence | Fault::Mute => Ok(()),
                 Fault::Rubbish(text) => to_client.write_all(text.as_bytes()),
                 Fault::CutSubscriptionAt(_) if !chunk.starts_with(b"*3\r\n$9\r\nsubscribe\r\n") => {
                     to_client.write_all(&chunk[..length])

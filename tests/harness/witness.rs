@@ -12,7 +12,7 @@ pub struct Witness {
     folder: Folder,
 }
 
-/// `$0` is the folder, `$1` how long to work.
+/// `$0` is the folder, `$1` how long to work: so many seconds, or with `-` until the end of stdin.
 const JOB: &str = r#"
 cd "$0" || exit 9
 until (set -C; echo $$ > owner) 2>/dev/null; do
@@ -29,7 +29,7 @@ if [ -n "$REDLOCK_FENCE" ]; then
     [ "$REDLOCK_FENCE" -gt "${last:-0}" ] || echo "fence $REDLOCK_FENCE after $last" >> overlaps
     echo "$REDLOCK_FENCE" > fence
 fi
-[ "$1" = 0 ] || sleep "$1"
+case $1 in 0) ;; -) cat ;; *) sleep "$1" ;; esac
 echo end >> log
 rm -f owner
 "#;
@@ -39,7 +39,7 @@ impl Witness {
         Witness { folder: Folder::new() }
     }
 
-    /// The command line of a job that stays inside for `seconds`.
+    /// The command line of a job that stays inside for `seconds`, or until the end of its stdin where that is `-`.
     pub fn job(&self, seconds: &str) -> Vec<String> {
         ["sh", "-c", JOB, &self.folder(), seconds].map(str::to_owned).to_vec()
     }

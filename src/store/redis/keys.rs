@@ -16,9 +16,11 @@ pub struct Names {
     pub channel: String,
 }
 
-/// Before the key in the name of a state; `status` finds the key behind it.
+/// Before the key in the names of a state and a queue; `status` finds the key behind it.
 const STATE: &str = "}:state:";
 const QUEUE: &str = "}:queue:";
+/// Ends the name of a state that stays for a day, where the key is the hash tag and so need not stand there twice.
+const SHORT_STATE: &str = "}:state";
 
 impl Names {
     /// All have the hash tag of the key, so that they are in one slot of a cluster.
@@ -27,7 +29,10 @@ impl Names {
         let tag = hash_tag(key);
         Names {
             lock: key.to_owned(),
-            state: format!("redlock:{{{tag}{STATE}{key}"),
+            state: match tag == key {
+                true => format!("redlock:{{{tag}{SHORT_STATE}"),
+                false => format!("redlock:{{{tag}{STATE}{key}"),
+            },
             lease: format!("redlock:{{{tag}}}:lease:{key}"),
             queue: format!("redlock:{{{tag}{QUEUE}{key}"),
             holders: format!("redlock:{{{tag}}}:holders:{key}"),
@@ -64,7 +69,10 @@ pub fn slot(key: &Key) -> u16 {
 /// The key to which a side key with this name belongs.
 pub fn key_of(name: &str) -> Option<Key> {
     let rest = name.strip_prefix("redlock:{")?;
-    let (_, after) = rest.split_once('}')?;
+    let (tag, after) = rest.split_once('}')?;
+    if after == &SHORT_STATE[1..] {
+        return tag.parse().ok();
+    }
     let key = after.strip_prefix(&STATE[1..]).or_else(|| after.strip_prefix(&QUEUE[1..]))?;
     key.parse().ok()
 }

@@ -20,6 +20,8 @@ pub enum News {
     Ask,
     /// The waiter is the first in line, and the lease of the holder lasts this long.
     First(Duration),
+    /// Somebody else was given the lock, and may never take it up.
+    Watch,
 }
 
 impl Subscription {
@@ -42,6 +44,9 @@ impl Subscription {
     /// Waits for the next message.
     pub fn listen(&mut self, patience: &Patience) -> Result<News, Failure> {
         let news = self.message(patience)?;
+        if news == "watch" {
+            return Ok(News::Watch);
+        }
         Ok(news.parse().map_or(News::Ask, |millis| News::First(Duration::from_millis(millis))))
     }
 

@@ -16,6 +16,9 @@ const FALLBACK: Duration = Duration::from_secs(5);
 const BEHIND: (Duration, Duration) = (Duration::from_millis(400), Duration::from_millis(2100));
 /// When a claim ends, all in line ask within this time.
 const IN_TURN: Duration = Duration::from_millis(150);
+/// Who is told to watch a grant asks so long afterwards: later than who gave it, see `CONFIRMATION` in release.rs, and early
+/// enough for those in line to show themselves before the claim ends.
+const WATCH: Duration = Duration::from_secs(1);
 /// A holder that is not a redlock wakes nobody, so the first in line asks: at first this often, then
 /// ever more rarely.
 const POLL_FOREIGN: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
@@ -155,6 +158,10 @@ impl Waiter {
                     if patience.until.has_passed() {
                         return Ok(false);
                     }
+                }
+                Ok(News::Watch) => {
+                    self.ask_at =
+                        Some(ask_at.min(Deadline::after(WATCH.mul_f64(1.0 + fastrand::f64() * 0.3))));
                 }
                 Err(Failure::TimedOut) if ask_at.has_passed() => return Ok(true),
                 Err(Failure::TimedOut) => return Ok(false),

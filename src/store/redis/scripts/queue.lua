@@ -258,6 +258,22 @@ local function tell_first(ttl)
   end
 end
 
+-- Who gave the lock and who got it may vanish together, and those in line would wait for both. So the next and the last
+-- of them look after the grant a little later: the next unless it is told by then how long the lease lasts.
+local function set_watch()
+  local member
+  for _, place in ipairs({0, -1}) do
+    local before, is_told = member, nil
+    repeat
+      member = redis.call('ZRANGE', queue, place, place)[1]
+      is_told = not member or member == before or tell(member, 'watch')
+      if not is_told then
+        leave_line(member)
+      end
+    until is_told
+  end
+end
+
 -- Gives the lock to the first waiters that are alive, as many as there is room for, and wakes them. Their leases
 -- are short until they confirm. Stops before the member `mine`. `last.claim` is since when nobody has the lock, if not
 -- since now. Returns whether anybody was served.
@@ -275,6 +291,9 @@ local function hand_over(last, mine)
       served = true
       if kind == 'exclusive' then break end
     end
+  end
+  if served then
+    set_watch()
   end
   return served
 end
