@@ -3,7 +3,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
-use crate::harness::{Redlock, Store, await_file, pid_in, within};
+use crate::harness::{Redlock, Store, await_file, pid_in, ttl, within};
 
 pub fn a_dead_waiter_is_skipped(store: &Store) {
     let holder = store.hold("X", &[]);
@@ -52,8 +52,8 @@ pub fn a_dead_waiter_of_acquire_is_skipped(store: &Store) {
 
 /// The second in line moves up, and has to notice the end of a holder that tells nobody.
 pub fn who_moves_up_sees_the_holder_die(store: &Store) {
-    let ttl = if store.is_local() { "60s" } else { "3s" };
-    let holder = store.hold("X", &["--ttl", ttl]);
+    let ttl = if store.is_local() { "60s".to_owned() } else { ttl(3000) };
+    let holder = store.hold("X", &["--ttl", &ttl]);
     let first = store.wait_in_line("X", "first", &[]);
     store.await_waiters("X", 1);
     let second = store.wait_in_line("X", "second", &[]);
@@ -69,11 +69,11 @@ pub fn who_moves_up_sees_the_holder_die(store: &Store) {
 
 /// At once where the store can see the death, else when the lease has ended; in both cases after the job.
 pub fn a_dead_holder_is_followed(store: &Store) {
-    let ttl = if store.is_local() { "60s" } else { "2s" };
+    let ttl = if store.is_local() { "60s".to_owned() } else { ttl(2000) };
     let pid = store.folder.path("pid");
     let folder = store.folder.path("").display().to_string();
     let job = "cd \"$0\"; trap '' TERM; echo $$ > pid; while :; do sleep 0.1; done";
-    let holder = store.redlock(&["run", "--key", "X", "--ttl", ttl, "--", "sh", "-c", job, &folder]).spawn();
+    let holder = store.redlock(&["run", "--key", "X", "--ttl", &ttl, "--", "sh", "-c", job, &folder]).spawn();
     await_file(&pid);
     pid_in(&pid);
     let next = "cd \"$0\"; read -r pid < pid; ! kill -0 $pid 2>/dev/null";
