@@ -40,15 +40,9 @@ done
 echo start >> log
 "#;
 
-<<<<<<< HEAD:tests/faults/takeover.rs
 impl Takeover {
-    /// The first holds the key with a TTL of three seconds, the second waits.
-    pub fn new(store: Store) -> Takeover {
-=======
-impl Scene {
     /// The first holds the key with a TTL of three seconds, more on a busy machine, and the second waits.
-    pub fn new(store: Store) -> Scene {
->>>>>>> main:tests/faults/scene.rs
+    pub fn new(store: Store) -> Takeover {
         let url = store.url.clone();
         Takeover::through(store, url)
     }
@@ -67,11 +61,7 @@ impl Scene {
         let second =
             store.redlock(&["run", "--key", "X", "--wait", "60s", "--", "sh", "-c", SECOND, &folder]).spawn();
         store.await_waiters("X", 1);
-<<<<<<< HEAD:tests/faults/takeover.rs
-        Takeover { store, witness, first, second, faults: 0 }
-=======
-        Scene { store, witness, first, second, faults: 0, ttl }
->>>>>>> main:tests/faults/scene.rs
+        Takeover { store, witness, first, second, faults: 0, ttl }
     }
 
     /// Does something to the first, and counts it.
