@@ -21,7 +21,7 @@ fn redlock_killed(store: Store) {
 fn redlock_stopped(store: Store) {
     let mut scene = Takeover::new(store);
     scene.fault(|scene| scene.first.signal(Signal::SIGSTOP));
-    scene.await_death(Duration::from_secs(4));
+    scene.await_death(scene.ttl + Duration::from_secs(1));
     // The second gets in while the first is still stopped; going on, that one finds its lock lost.
     eventually(Duration::from_secs(10), "the second job", || scene.witness.entries() == 2);
     scene.first.signal(Signal::SIGCONT);
@@ -122,7 +122,7 @@ fn guard_stopped(again_and_again: bool) {
         })
     });
     let redis = scene.store.redis.as_ref().expect("a server");
-    redis.cli(&["set", "X", "another", "PX", "4000"]);
+    redis.cli(&["set", "X", "another", "PX", &(scene.ttl * 4 / 3).as_millis().to_string()]);
     let first = scene.second_is_alone();
     ended.store(true, Ordering::Relaxed);
     stopper.map(|stopper| stopper.join());

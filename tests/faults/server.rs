@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::Signal;
+
 use crate::harness::{Fault, Proxy, Redis, Redlock, Store, Witness, eventually};
 use crate::takeover::Takeover;
 
@@ -14,7 +16,7 @@ fn redis(scene: &mut Takeover) -> &mut Redis {
 fn hung() {
     let mut scene = Takeover::new(Store::redis());
     scene.fault(|scene| redis(scene).pause());
-    scene.await_death(Duration::from_secs(4));
+    scene.await_death(scene.ttl + Duration::from_secs(1));
     redis(&mut scene).resume();
     let first = scene.second_is_alone();
     assert_eq!(first.code(), 79, "{first:?}");
@@ -25,7 +27,7 @@ fn hung() {
 fn killed_for_good() {
     let mut scene = Takeover::new(Store::redis());
     scene.fault(|scene| redis(scene).kill());
-    scene.await_death(Duration::from_secs(4));
+    scene.await_death(scene.ttl + Duration::from_secs(1));
     redis(&mut scene).restart();
     assert_eq!(scene.second_is_alone().code(), 79);
 }
@@ -37,7 +39,7 @@ fn stalled() {
     let proxy = Proxy::to(store.redis.as_ref().map_or(0, |redis| redis.port));
     let mut scene = Takeover::through(store, proxy.url());
     scene.fault(|_| proxy.set(Fault::Stall));
-    scene.await_death(Duration::from_secs(4));
+    scene.await_death(scene.ttl + Duration::from_secs(1));
     assert_eq!(scene.second_is_alone().code(), 79);
 }
 
@@ -45,9 +47,10 @@ fn stalled() {
 fn overwritten_by_another_token() {
     let mut scene = Takeover::new(Store::redis());
     scene.fault(|scene| {
-        redis(scene).cli(&["SET", "X", "another", "PX", "2500"]);
+        let lease = (scene.ttl * 5 / 6).as_millis().to_string();
+        redis(scene).cli(&["SET", "X", "another", "PX", &lease]);
     });
-    scene.await_death(Duration::from_secs(3));
+    scene.await_death(scene.ttl);
     let first = scene.second_is_alone();
     assert_eq!(first.code(), 79, "{first:?}");
     assert!(first.stderr.contains("held by another program"), "{first:?}");
@@ -110,11 +113,15 @@ fn scripts_forgotten() {
 #[test]
 fn gone_and_granted_to_another_since() {
     let mut scene = Takeover::new(Store::redis());
+    // It would find the lock free, and may ask before the first one does.
+    scene.second.signal(Signal::SIGSTOP);
     scene.fault(|scene| {
         redis(scene).cli(&["HSET", "redlock:{X}:state", "fence", "9000000000000000"]);
         redis(scene).cli(&["SET", "redlock:{X}:lease:X", "0 0 0 another {}"]);
         redis(scene).cli(&["DEL", "X"]);
     });
+    scene.await_death(scene.ttl + Duration::from_secs(1));
+    scene.second.signal(Signal::SIGCONT);
     assert_eq!(scene.second_is_alone().code(), 79);
 }
 

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use crate::harness::{Finished, Redlock, Running, Store, Witness, await_file, eventually, is_alive, pid_in};
+use crate::harness::{
+    Finished, Redlock, Running, Store, Witness, await_file, eventually, in_ms, is_alive, pid_in, slowed,
+};
 
 /// One job holds the lock, another waits for it, and something happens to the first.
 pub struct Takeover {
@@ -11,6 +13,8 @@ pub struct Takeover {
     pub first: Running,
     pub second: Running,
     pub faults: usize,
+    /// Of the first.
+    pub ttl: Duration,
 }
 
 /// The job that must not live on: it ignores SIGTERM, has a child in its session and one in a session of its
@@ -37,7 +41,7 @@ echo start >> log
 "#;
 
 impl Takeover {
-    /// The first holds the key with a TTL of three seconds, the second waits.
+    /// The first holds the key with a TTL of three seconds, more on a busy machine, and the second waits.
     pub fn new(store: Store) -> Takeover {
         let url = store.url.clone();
         Takeover::through(store, url)
@@ -47,7 +51,8 @@ impl Takeover {
     pub fn through(store: Store, url: String) -> Takeover {
         let witness = Witness::new();
         let folder = witness.folder();
-        let args = ["run", "--key", "X", "--ttl", "3s", "--", "sh", "-c", STUBBORN, &folder];
+        let ttl = slowed(3000).min(Duration::from_secs(10));
+        let args = ["run", "--key", "X", "--ttl", &in_ms(ttl), "--", "sh", "-c", STUBBORN, &folder];
         let first = Redlock::new(&args).server(&url).spawn();
         for name in ["owner", "child", "daemon"] {
             await_file(&witness.file(name));
@@ -56,7 +61,7 @@ impl Takeover {
         let second =
             store.redlock(&["run", "--key", "X", "--wait", "60s", "--", "sh", "-c", SECOND, &folder]).spawn();
         store.await_waiters("X", 1);
-        Takeover { store, witness, first, second, faults: 0 }
+        Takeover { store, witness, first, second, faults: 0, ttl }
     }
 
     /// Does something to the first, and counts it.
