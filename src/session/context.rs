@@ -1,0 +1,70 @@
+//! What every subcommand works with: the store and the reporter.
+
+use std::io::IsTerminal;
+
+use crate::cli::Color;
+use crate::doctor::{Finding, Level, Requirements};
+use crate::error::{Failure, UNREACHABLE};
+use crate::job::forbid_core_dumps;
+use crate::lock::{Store, StoreError, Timeout};
+use crate::options::GlobalOptions;
+use crate::report::Reporter;
+
+/// For a default server that is not there.
+const WAYS_OUT: &str =
+    "name your Redis with --server redis://HOST, or use --server local: for a lock on this host only";
+
+pub struct Context {
+    pub options: GlobalOptions,
+    pub reporter: Reporter,
+}
+
+impl Context {
+    pub fn new(options: GlobalOptions, reporter: Reporter) -> Context {
+        if options.server.is_secret(&options.credentials) {
+            forbid_core_dumps();
+        }
+        Context { options, reporter }
+    }
+
+    pub fn open_store(&self) -> Box<dyn Store> {
+        self.options.server.clone().open(self.options.credentials.clone())
+    }
+
+    /// Whether the store is fit to be used like this.
+    pub fn examine_store(&self, requirements: &Requirements) -> Vec<Finding> {
+        let mut findings = self.options.server.clone().examine(&self.options.credentials, requirements);
+        let is_missing = |finding: &&mut Finding| finding.check == "reachable" && finding.level == Level::Bad;
+        if self.options.is_default_server {
+            findings.iter_mut().filter(is_missing).for_each(|one| one.advice = Some(WAYS_OUT.to_owned()));
+        }
+        findings
+    }
+
+    /// The failure that an error of the store means, with both ways out when the default server is not there.
+    pub fn explain(&self, error: StoreError) -> Failure {
+        match error {
+            StoreError::Unreachable { .. } if self.options.is_default_server => {
+                Failure::new(UNREACHABLE, format!("{error}; {WAYS_OUT}"))
+            }
+            other => other.into(),
+        }
+    }
+
+    /// For one exchange with the store.
+    pub fn timeout(&self) -> Timeout<'static> {
+        Timeout::of(self.options.connect_timeout)
+    }
+
+    /// Whether standard output is to be coloured. NO_COLOR: see no-color.org.
+    pub fn colour(&self) -> bool {
+        match self.options.color {
+            Color::Always => true,
+            Color::Never => false,
+            Color::Auto => {
+                std::io::stdout().is_terminal()
+                    && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+            }
+        }
+    }
+}
