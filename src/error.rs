@@ -4,7 +4,7 @@ use std::io;
 
 use thiserror::Error;
 
-use crate::lock::StoreError;
+use crate::lock::{StoreError, Unsupported};
 
 pub const NOT_HELD: u8 = 1;
 pub const NOT_FIT: u8 = 1;
@@ -97,15 +97,21 @@ impl Failure {
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Failure {
         let code = match error {
-            StoreError::Unreachable { .. } | StoreError::NotReplicated { .. } | StoreError::Interrupted => {
+            StoreError::Unreachable { .. } | StoreError::Unconfirmed(_) | StoreError::Interrupted => {
                 UNREACHABLE
             }
             StoreError::Denied { .. } => DENIED,
-            StoreError::NotALock { .. } | StoreError::OtherKind { .. } | StoreError::Unusable { .. } => {
+            StoreError::NotALock { .. } | StoreError::OtherMode { .. } | StoreError::Unusable { .. } => {
                 CONFIGURATION
             }
         };
         Failure::new(code, error.to_string())
+    }
+}
+
+impl From<Unsupported> for Failure {
+    fn from(error: Unsupported) -> Failure {
+        Failure::configuration(error.to_string())
     }
 }
 

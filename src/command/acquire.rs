@@ -20,20 +20,22 @@ pub fn acquire(options: &AcquireOptions, context: &Context) -> anyhow::Result<Ou
     let reserve = keeper_reserve.map_or(Duration::ZERO, |_| options.lock.ttl.default_kill_after());
     let mut acquisition = Acquisition::new(&options.lock, reserve, BUSY, context);
     let target = Target::new(options)?;
-    let start = |pid| KeeperProcess::start(pid, options.on_lost, &mut acquisition, context);
+    let start =
+        |pid| KeeperProcess::start(pid, options.on_lost, options.lock.replicas, &mut acquisition, context);
     let keeper = options.while_pid.map(start).transpose()?;
     let mut signals = Signals::listen().map_err(Failure::cannot("listen for signals"))?;
     if let Target::Workflow(_) = target {
         // Before anything is printed that may have the token in it.
         github::mask(&acquisition.token)?;
     }
-    let mut store = context.open_store();
+    let holders = keeper.as_ref().map(KeeperProcess::holders).unwrap_or_default();
+    let mut store = context.open_store_for(options.lock.replicas, holders);
     let aborts: Vec<_> = keeper.iter().map(|keeper| keeper as &dyn AbortSource).collect();
     let leases = acquisition.acquire(store.as_mut(), &mut signals, &aborts, context)?;
     let kept = keeper.iter().try_for_each(|keeper| keeper.keep(&leases));
     let locks = AcquiredLocks { token: &acquisition.token, ttl: acquisition.ttl, leases: &leases };
     let handed_out = kept.and_then(|()| target.hand_out(&locks));
-    store.settle();
+    store.on_idle();
     let interrupted = signals.take();
     if handed_out.is_ok() && interrupted.is_none() {
         keeper.iter().for_each(KeeperProcess::go_on);

@@ -1,10 +1,8 @@
 //! `redlock renew`: extends leases by hand.
 
-use std::time::Duration;
-
 use crate::error::{Failure, NOT_HELD, Outcome};
 use crate::event::Event;
-use crate::lock::{Metadata, Mode, Renewal, Request};
+use crate::lock::{Mode, Renewal, Request};
 use crate::options::RenewOptions;
 use crate::report::{holder, names};
 use crate::session::{Context, token_file};
@@ -16,16 +14,7 @@ pub fn renew(options: &RenewOptions, context: &Context) -> anyhow::Result<Outcom
     let mut store = context.open_store();
     let mut lost = Vec::new();
     for key in &owner.keys {
-        let request = Request {
-            key: key.clone(),
-            kind: Mode::Exclusive,
-            token: token.clone(),
-            ttl: *ttl,
-            min_hold: Duration::ZERO,
-            replicas: 0,
-            metadata: Metadata::default(),
-            pids: Vec::new(),
-        };
+        let request = Request::new(key.clone(), Mode::Exclusive, token.clone(), *ttl);
         let renewed = store.renew(&request, None, &context.timeout());
         match renewed.map_err(|error| context.explain(error))? {
             Renewal::Extended | Renewal::Healed => {

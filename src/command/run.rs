@@ -18,7 +18,8 @@ use crate::session::{self, AbortSource, Acquisition, Context, Nesting};
 /// Holds the lock while a command runs.
 pub fn run(options: &RunOptions, context: &Context) -> anyhow::Result<Outcome> {
     let mut run = Run::prepare(options, context)?;
-    let mut store = context.open_store();
+    let holders = vec![std::process::id(), run.job.guard_pid()];
+    let mut store = context.open_store_for(options.lock.replicas, holders);
     let granted = run.acquire(store.as_mut())?;
     run.start(&granted, store.as_mut())?;
     let keeper = run.keep(granted.own, store);
@@ -79,7 +80,6 @@ impl<'a> Run<'a> {
         self.stop_if_signalled()?;
         let mut nesting = nesting?;
         self.acquisition.requests.retain(|request| !nesting.has(&request.key));
-        self.acquisition.kept_alive_by(&[std::process::id(), self.job.guard_pid()]);
         let acquired = if self.acquisition.requests.is_empty() {
             Vec::new()
         } else {
@@ -95,7 +95,7 @@ impl<'a> Run<'a> {
 
     fn acquire_rest(&mut self, nesting: &mut Nesting, store: &mut dyn Store) -> anyhow::Result<Vec<Lease>> {
         let Run { options, context, acquisition, job, signals, .. } = self;
-        let interim = nesting.keep_meanwhile(acquisition.reserve, context)?;
+        let interim = nesting.keep_meanwhile(acquisition.reserve, options.lock.replicas, context)?;
         splay(options.splay, signals, context)?;
         let guard = GuardAbort { job, command: &options.name };
         let interim = interim.iter().map(|keeper| keeper as &dyn AbortSource);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use super::{Busy, FencingToken, Lease, Renewal, Request, Store, StoreError, Take, Timeout};
+use super::{AcquireOutcome, Busy, Grant, Lease, Renewal, Request, Store, StoreError, Timeout};
 use crate::clock::{BootTime, Deadline};
 
 /// How long to stand in line.
@@ -132,12 +132,12 @@ impl<'a> Acquiring<'a> {
         let patience = Timeout::or_interrupt(self.attempt, self.interrupt);
         loop {
             let sent = BootTime::now();
-            match self.store.take(self.requests, &patience) {
-                Ok(Take::Granted(fences)) => {
-                    self.hold(&fences, sent);
+            match self.store.acquire(self.requests, &patience) {
+                Ok(AcquireOutcome::Granted(grant)) => {
+                    self.hold(&grant, sent);
                     return Ok(());
                 }
-                Ok(Take::Busy(busy)) => return Err(NotAcquired::Busy(busy.into())),
+                Ok(AcquireOutcome::Busy(busy)) => return Err(NotAcquired::Busy(busy.into())),
                 Err(error @ StoreError::Unreachable { transient: true, .. }) => {
                     self.pause(Some(patience.until))?;
                     if patience.until.has_passed() {
@@ -153,11 +153,11 @@ impl<'a> Acquiring<'a> {
         let ran_out = || limit.is_some_and(|limit| BootTime::now().since(start) >= limit);
         while !self.rest().is_empty() {
             match self.ask() {
-                Ok(Take::Granted(_)) => {}
-                Ok(Take::Busy(busy)) => {
+                Ok(AcquireOutcome::Granted(_)) => {}
+                Ok(AcquireOutcome::Busy(busy)) => {
                     self.backoff = RETRY.0;
                     if self.queued {
-                        self.store.get_ready();
+                        self.store.on_idle();
                         self.wait_for_news(start, limit, &busy)?;
                     } else {
                         self.go_for(&busy);
@@ -166,7 +166,7 @@ impl<'a> Acquiring<'a> {
                         return Err(NotAcquired::TimedOut(busy.into(), BootTime::now().since(start)));
                     }
                 }
-                Err(error @ (StoreError::Unreachable { .. } | StoreError::NotReplicated { .. })) => {
+                Err(error @ (StoreError::Unreachable { .. } | StoreError::Unconfirmed(_))) => {
                     self.observer.unreachable(&error);
                     self.pause(limit.map(|limit| start.plus(limit)))?;
                     if ran_out() {
@@ -182,7 +182,7 @@ impl<'a> Acquiring<'a> {
 
     /// Asks for what is next. Most locks are free: one plain take, and a place in the queue only where one is
     /// not.
-    fn ask(&mut self) -> Result<Take, StoreError> {
+    fn ask(&mut self) -> Result<AcquireOutcome, StoreError> {
         let patience = Timeout::or_interrupt(self.attempt, self.interrupt);
         if self.starts_over {
             self.withdraw()?;
@@ -191,15 +191,15 @@ impl<'a> Acquiring<'a> {
         let sent = BootTime::now();
         let next = &self.rest()[..self.at_once];
         let answer = match next {
-            [one] if self.queued => self.store.line_up(one, &patience)?,
-            several => self.store.take(several, &patience)?,
+            [one] if self.queued => self.store.enqueue(one, &patience)?,
+            several => self.store.acquire(several, &patience)?,
         };
-        if let Take::Granted(fences) = &answer {
-            self.hold(fences, sent);
+        if let AcquireOutcome::Granted(grant) = &answer {
+            self.hold(grant, sent);
             if self.rest().is_empty() {
                 self.renew_old()?;
             } else {
-                self.store.settle();
+                self.store.on_idle();
                 // Those before the one that was seen to be busy were free.
                 self.queued = !self.queued;
                 self.at_once = if self.queued { 1 } else { self.rest().len() };
@@ -220,9 +220,13 @@ impl<'a> Acquiring<'a> {
         &self.requests[self.held.len()..]
     }
 
-    fn hold(&mut self, fences: &[FencingToken], sent: BootTime) {
+    fn hold(&mut self, grant: &Grant, sent: BootTime) {
+        let Grant { fences, token, since } = grant;
         let granted = self.rest().iter().zip(fences);
-        self.held.extend(granted.map(|(request, fence)| Lease::new(request.clone(), *fence, sent)));
+        self.held.extend(granted.map(|(request, fence)| {
+            let token = token.as_ref().unwrap_or(&request.token).clone();
+            Lease::new(Request { token, ..request.clone() }, *fence, since.unwrap_or(sent))
+        }));
     }
 
     /// Renews what is held, when it is time. When some of it is lost, everything is given back, and taken anew:
@@ -233,7 +237,7 @@ impl<'a> Acquiring<'a> {
         }
         match self.renew(|lease| lease.renewal_due().has_passed()) {
             Ok(()) => Ok(()),
-            Err(error @ (StoreError::Unreachable { .. } | StoreError::NotReplicated { .. })) => {
+            Err(error @ (StoreError::Unreachable { .. } | StoreError::Unconfirmed(_))) => {
                 self.observer.unreachable(&error);
                 self.renew_at = Deadline::after(self.next_pause());
                 Ok(())
@@ -317,7 +321,7 @@ impl<'a> Acquiring<'a> {
     }
 
     fn withdraw(&mut self) -> Result<(), StoreError> {
-        self.store.withdraw(self.requests, &Timeout::of(WITHDRAWAL.min(self.attempt)))
+        self.store.cancel(self.requests, &Timeout::of(WITHDRAWAL.min(self.attempt)))
     }
 }
 

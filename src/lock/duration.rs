@@ -46,6 +46,8 @@ impl fmt::Display for DurationText {
 pub struct Ttl(Duration);
 
 impl Ttl {
+    /// 10 ms: less leaves no time to renew on any store.
+    pub const SHORTEST: Duration = Duration::from_millis(10);
     /// Without `--ttl`: 30 s.
     pub const DEFAULT: Ttl = Ttl(Duration::from_secs(30));
 
@@ -86,11 +88,10 @@ impl FromStr for Ttl {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let DurationText(duration) = text.parse()?;
-        let millis = duration.as_millis() as u64;
-        if millis < 10 {
+        if duration < Ttl::SHORTEST {
             return Err("a TTL is at least 10ms, for example 500ms, 30s, 5m or 1h30m".to_owned());
         }
-        Ok(Ttl(Duration::from_millis(millis)))
+        Ok(Ttl(Duration::from_millis(duration.as_millis() as u64)))
     }
 }
 

@@ -42,8 +42,7 @@ impl<R: FnMut(Progress) + Send + 'static> Keeper<R> {
         reserve: Duration,
         report: R,
     ) -> Keeper<R> {
-        store.settle();
-        store.get_ready();
+        store.on_idle();
         let (tell, told) = line;
         let keeping = Renewals::new(store, leases, told, reserve, report);
         Keeper { tell, state: KeeperState::Idle(Box::new(keeping)) }

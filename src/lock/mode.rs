@@ -1,3 +1,5 @@
+//! How many may hold a lock at once.
+
 use std::fmt;
 use std::num::NonZeroU32;
 use std::str::FromStr;
@@ -9,17 +11,17 @@ pub enum Mode {
     Exclusive,
     /// Readers: any number of them, or one exclusive holder.
     Shared,
-    /// A semaphore: at most this many.
-    Permits(NonZeroU32),
+    /// At most this many holders.
+    Semaphore(NonZeroU32),
 }
 
 impl Mode {
     /// Whether one key can be in use as both: only readers and writers share a key.
     pub fn goes_with(self, other: Mode) -> bool {
-        self == other || !matches!((self, other), (Mode::Permits(_), _) | (_, Mode::Permits(_)))
+        self == other || !matches!((self, other), (Mode::Semaphore(_), _) | (_, Mode::Semaphore(_)))
     }
 
-    /// Whether who holds a lock as this kind has what the other kind gives.
+    /// Whether a holder in this mode has what the other mode gives.
     pub fn covers(self, other: Mode) -> bool {
         self == other || (self, other) == (Mode::Exclusive, Mode::Shared)
     }
@@ -30,7 +32,7 @@ impl fmt::Display for Mode {
         match self {
             Mode::Exclusive => f.write_str("exclusive"),
             Mode::Shared => f.write_str("shared"),
-            Mode::Permits(permits) => write!(f, "permits:{permits}"),
+            Mode::Semaphore(permits) => write!(f, "permits:{permits}"),
         }
     }
 }
@@ -45,7 +47,7 @@ impl FromStr for Mode {
             "shared" => Ok(Mode::Shared),
             _ => {
                 let permits = text.strip_prefix("permits:").and_then(|number| number.parse().ok());
-                permits.map(Mode::Permits).ok_or(())
+                permits.map(Mode::Semaphore).ok_or(())
             }
         }
     }

@@ -181,7 +181,7 @@ impl<R: FnMut(Progress)> Renewals<R> {
                 (self.report)(Progress::Released(lease));
             }
             Ok(Renewal::Lost(holder)) => self.lose(index, holder.as_ref()),
-            Err(StoreError::NotALock { .. } | StoreError::OtherKind { .. }) => self.lose(index, None),
+            Err(StoreError::NotALock { .. } | StoreError::OtherMode { .. }) => self.lose(index, None),
             Err(StoreError::Interrupted) => return None,
             Err(error) => {
                 (self.report)(Progress::Failed(lease, &error));
@@ -284,7 +284,7 @@ impl<R: FnMut(Progress)> Renewals<R> {
     fn was_missing(&mut self, request: &Request) {
         let is_kept = |held: &Held| held.lease.request.key == request.key && !held.is_lost;
         let Some(index) = self.leases.iter().position(is_kept) else { return };
-        if request.kind != Mode::Exclusive {
+        if request.mode != Mode::Exclusive {
             return;
         }
         let keys = std::slice::from_ref(&request.key);

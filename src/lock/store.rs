@@ -1,61 +1,39 @@
+//! The contract that every store fulfils.
+
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-use nix::poll::{PollFd, PollFlags, ppoll};
-use thiserror::Error;
+use super::{
+    Broken, Capabilities, FencingToken, Holder, Key, LockStatus, OwnerToken, Request, StoreError, Survey,
+    Timeout,
+};
+use crate::clock::{BootTime, Deadline};
 
-use super::{DurationText, FencingToken, Key, Metadata, Mode, OwnerToken, Request};
-use crate::clock::Deadline;
-
-/// How long a call may take, and what ends it early.
-#[derive(Clone, Copy)]
-pub struct Timeout<'a> {
-    /// When the call is over, with an answer or without.
-    pub until: Deadline,
-    /// When this becomes readable the call returns [`StoreError::Interrupted`].
-    pub interrupt: Option<BorrowedFd<'a>>,
-}
-
-impl<'a> Timeout<'a> {
-    /// At most `duration`, whatever happens.
-    pub fn of(duration: Duration) -> Timeout<'static> {
-        Timeout { until: Deadline::after(duration), interrupt: None }
-    }
-
-    /// At most `duration`, or until `interrupt` is readable.
-    pub fn or_interrupt(duration: Duration, interrupt: BorrowedFd<'a>) -> Timeout<'a> {
-        Timeout { until: Deadline::after(duration), interrupt: Some(interrupt) }
-    }
-
-    /// A part for one of so many calls, so that one that hangs leaves time for the others.
-    pub fn share(&self, calls: usize) -> Timeout<'a> {
-        let part = Deadline::after(self.until.left() / calls.max(1) as u32);
-        Timeout { until: self.until.min(part), ..*self }
-    }
-
-    /// Lets some time pass, at most `duration`.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Interrupted`].
-    pub fn pause(&self, duration: Duration) -> Result<(), StoreError> {
-        let mut fds: Vec<PollFd> =
-            self.interrupt.iter().map(|interrupt| PollFd::new(*interrupt, PollFlags::POLLIN)).collect();
-        // poll(2) would wait for whole milliseconds. A pause that a signal cuts short is no harm.
-        match ppoll(&mut fds, Some(duration.into()), None) {
-            Ok(1..) => Err(StoreError::Interrupted),
-            _ => Ok(()),
-        }
-    }
-}
-
-/// The answer to requests for locks.
+/// The answer to a request for locks.
 #[derive(Debug)]
-pub enum Take {
-    /// The locks are held for their TTL, counted from before the call: a fencing token for each.
-    Granted(Vec<FencingToken>),
-    /// Nothing was granted, as one of them is not to be had now.
+pub enum AcquireOutcome {
+    Granted(Grant),
+    /// Nothing was granted, as one of the locks is not free.
     Busy(Busy),
+}
+
+impl AcquireOutcome {
+    /// Granted, with what the caller knows already: its own token, and a TTL that counts from before the call.
+    pub fn granted(fences: Vec<FencingToken>) -> AcquireOutcome {
+        AcquireOutcome::Granted(Grant { fences, token: None, since: None })
+    }
+}
+
+/// Locks that are held for their TTL.
+#[derive(Debug)]
+pub struct Grant {
+    /// One for each lock.
+    pub fences: Vec<FencingToken>,
+    /// In the place of the request's, where the store mints owner tokens.
+    pub token: Option<OwnerToken>,
+    /// When the TTL began at the earliest, where that is before the call: a ZooKeeper session is older than what is
+    /// granted in it.
+    pub since: Option<BootTime>,
 }
 
 /// Why a lock was not granted now.
@@ -75,212 +53,182 @@ impl Busy {
     }
 }
 
-/// A lock in somebody's hands, as the store knows it.
-#[derive(Clone, Debug, Default)]
-pub struct Holder {
-    /// `None` when the holder is not a redlock and left nothing but its token.
-    pub metadata: Option<Metadata>,
-    /// Of its grant; `None` when the holder is not a redlock.
-    pub fence: Option<FencingToken>,
-    /// When it was granted, in milliseconds since the Unix epoch.
-    pub since: Option<u64>,
-    /// What is left of the lease; `None` when it never expires.
-    pub left: Option<Duration>,
-    /// The lock was broken: its holder is to stop, and the next one gets it when it did.
-    pub broken: bool,
-}
-
 /// The answer to a renewal.
 #[derive(Debug)]
 pub enum Renewal {
     Extended,
-    /// Nobody held the lock, nobody else was granted it since: it is held again.
+    /// Nobody held the lock and nobody else was granted it since: it is held again.
     Healed,
-    /// Somebody gave it back with this token, and nobody else was granted it since.
+    /// Somebody released it with this token, and nobody else was granted it since.
     Released,
     /// Another holds it, or was granted it since.
     Lost(Option<Holder>),
 }
 
-/// The state of one key, for `status`.
-#[derive(Debug)]
-pub struct LockStatus {
-    pub key: Key,
-    /// As what it is in use; exclusive when it is not.
-    pub kind: Mode,
-    /// More than one only of a lock that several hold.
-    pub holders: Vec<Holder>,
-    /// In the order in which they are served.
-    pub waiters: Vec<Waiter>,
+/// One of several leases to renew.
+pub struct RenewalRequest {
+    pub request: Request,
+    /// Of the grant: see [`Store::renew`].
+    pub fence: Option<FencingToken>,
+    /// How long one attempt may take.
+    pub attempt: Duration,
+    /// An answer is of no use from here on.
+    pub until: Deadline,
 }
 
-/// What can be seen of the locks.
-#[derive(Debug, Default)]
-pub struct Survey {
-    pub locks: Vec<LockStatus>,
-    /// Why there may be more, and is not seen.
-    pub hidden: Vec<StoreError>,
-}
-
-impl Survey {
-    /// Nothing is hidden.
-    pub fn of_all(locks: Vec<LockStatus>) -> Survey {
-        Survey { locks, hidden: Vec::new() }
-    }
-
-    fn complete(mut self) -> Result<Vec<LockStatus>, StoreError> {
-        if self.hidden.is_empty() { Ok(self.locks) } else { Err(self.hidden.swap_remove(0)) }
-    }
-}
-
-/// Somebody in the queue.
-#[derive(Debug)]
-pub struct Waiter {
-    pub kind: Mode,
-    pub metadata: Metadata,
-}
-
-/// What `break` did.
-#[derive(Debug)]
-pub enum Broken {
-    /// Nobody held the lock.
-    Free,
-    /// The holder is told at its next renewal; the lock is free when it stopped its job, or when
-    /// its lease ends.
-    Told(Holder),
-    /// The lock was taken away at once.
-    Freed(Holder),
-    /// Another owner token holds the lock than the one to be broken.
-    Other(Holder),
-}
-
-/// Why a store did not do what it was asked.
-#[derive(Debug, Error)]
-pub enum StoreError {
-    /// No answer, so the outcome is unknown.
-    #[error("cannot reach {store}: {why}")]
-    Unreachable {
-        store: String,
-        why: String,
-        /// Whether asking again within seconds makes sense.
-        transient: bool,
-    },
-    /// Fewer replicas than wanted have it.
-    #[error("only {acknowledged} of {wanted} replicas have '{key}' within {}{then}", DurationText(*.within))]
-    NotReplicated {
-        key: Key,
-        acknowledged: u64,
-        wanted: u8,
-        within: Duration,
-        /// What was done about it.
-        then: &'static str,
-    },
-    /// The login was refused, or a permission is missing.
-    #[error("{store} refuses: {why}")]
-    Denied { store: String, why: String },
-    /// The key holds something that is not a lock.
-    #[error("'{key}' is not a lock: {store} has {found}; choose another key")]
-    NotALock { store: String, key: Key, found: String },
-    /// The key is in use as another kind of lock than the one asked for.
-    #[error("'{key}' is in use as {}; {}", in_use(.found), how_to_join(.found))]
-    OtherKind { key: Key, found: Mode },
-    /// The store itself cannot be used.
-    #[error("{store} cannot be used: {why}")]
-    Unusable { store: String, why: String },
-    /// The interrupt of the [`Timeout`] came first; the outcome is unknown.
-    #[error("interrupted")]
-    Interrupted,
-}
-
-fn in_use(found: &Mode) -> String {
-    match found {
-        Mode::Permits(permits) => format!("a semaphore of {permits}"),
-        _ => "a lock without permits".to_owned(),
-    }
-}
-
-fn how_to_join(found: &Mode) -> String {
-    match found {
-        Mode::Permits(permits) => format!("ask with --permits {permits}, or choose another key"),
-        _ => "ask without --permits, or choose another key".to_owned(),
-    }
-}
+/// Takes the answers of [`Store::renew_all`]: the index of the lease, from when its TTL counts, and what became of it.
+pub type OnRenewal<'a> = &'a mut dyn FnMut(usize, BootTime, Result<Renewal, StoreError>);
 
 /// Where locks are kept.
 ///
-/// Every call is atomic in the store, bounded by its [`Timeout`], and safe to repeat after an
-/// unknown outcome: the owner token recognises itself.
+/// # Before the first call
+///
+/// A store connects, starts threads and starts runtimes with its first call, none of them earlier: the caller makes
+/// it, then forks the guard of the job and the keeper of `--while-pid`. A store is not used on both sides of a fork.
+///
+/// # Atomicity and time
+///
+/// Each call is atomic for each key, returns within its [`Timeout`], and may be repeated after an unknown outcome: the
+/// store recognises the owner token. Only [`Store::acquire`] is atomic over several keys.
+///
+/// A lease counts from before the call that took or renewed it was sent, as the store may have begun to count at any
+/// moment after that.
 ///
 /// # Errors
 ///
-/// After [`StoreError::Unreachable`], [`StoreError::NotReplicated`] and [`StoreError::Interrupted`] the outcome is
-/// unknown: what may have been taken is to be withdrawn, or runs out.
+/// After [`StoreError::Unreachable`], [`StoreError::Unconfirmed`] and [`StoreError::Interrupted`] the outcome is
+/// unknown: the store may carry out the request later. A request for a lock is then asked again or cancelled, a
+/// renewal is asked again until the lease ends, and a release leaves the lock to the end of its lease. After every
+/// other error nothing was changed.
+///
+/// # Other stores
+///
+/// In etcd a request is a lease and one key for each lock in it, put by one transaction; all locks of a request have
+/// one TTL, in whole seconds, which does not change. The leader counts it from when it applies the grant, and anew
+/// after a change of leaders: later than we do. In ZooKeeper a request is a session and its ephemeral nodes; the
+/// session's id and password are the owner token. A follower that is cut off from its leader answers pings of a
+/// session that has expired, so only a write that went through the leader tells that a lease goes on, and the lease
+/// counts from when the write *before* it was sent.
 pub trait Store: Send {
-    /// Asks for locks once, without a place in the queue: all of them are granted, or none. The requests
-    /// differ in nothing but their keys. Never overtakes a waiter.
-    fn take(&mut self, requests: &[Request], patience: &Timeout) -> Result<Take, StoreError>;
+    /// What this kind of store can do. The caller has refused whatever it cannot before it calls anything else.
+    fn capabilities(&self) -> Capabilities;
 
-    /// Asks for one lock and takes a place in its queue, or keeps the one it has. Until the grant is settled
-    /// or withdrawn, it is the only place.
-    fn line_up(&mut self, request: &Request, patience: &Timeout) -> Result<Take, StoreError>;
+    /// Asks for locks once, without a place in the queue: all of them are granted, or none. The requests differ in
+    /// nothing but their keys. A request never overtakes a waiter.
+    ///
+    /// An answer that is lost is found out by asking again. Where a store needs several steps (Redis Cluster: one for
+    /// each slot), it gives back what the first ones took when a later one fails.
+    /// etcd: grant, then one transaction that compares that no key of another lease is there.
+    /// ZooKeeper: connect and one multi that creates the nodes; they are deleted again if one is not the first.
+    fn acquire(&mut self, requests: &[Request], timeout: &Timeout) -> Result<AcquireOutcome, StoreError>;
 
-    /// Waits until it makes sense to call [`Store::line_up`] again: `true`, or `false` when the
-    /// patience ended first.
-    fn wait(&mut self, patience: &Timeout) -> Result<bool, StoreError>;
+    /// Asks for one lock and takes a place in its queue, or keeps the one it has. Until the grant was followed by
+    /// [`Store::on_idle`], or was cancelled, it is the only place of this store.
+    ///
+    /// Where the outcome is unknown the place may be there, and the lock may be granted to it at any time.
+    /// etcd: the key stays; it holds the lock when it has the lowest create revision.
+    /// ZooKeeper: the nodes stay, and are looked for by their id after a connection was lost.
+    fn enqueue(&mut self, request: &Request, timeout: &Timeout) -> Result<AcquireOutcome, StoreError>;
 
-    /// Does ahead, while there is time, what the confirmation of a grant and its release begin with.
-    fn get_ready(&mut self) {}
+    /// Waits until it makes sense to call [`Store::enqueue`] again: `true`, or `false` when the timeout ends first. A
+    /// connection that is lost is such a reason, so the only error is [`StoreError::Interrupted`].
+    /// etcd, ZooKeeper: a watch on the waiter before, while the own lease or session is kept alive.
+    fn wait(&mut self, timeout: &Timeout) -> Result<bool, StoreError>;
 
-    /// To be called after a grant when nothing is urgent any more: tells the next in line that it is the
-    /// first.
-    fn settle(&mut self) {}
+    /// There is time now: nothing is urgent after a grant, or before [`Store::wait`].
+    ///
+    /// After a grant a store tells the next waiter that it is the first, and gives up what woke us; then, and while it
+    /// is in the queue, it prepares what the next grant and its release begin with. The local store rings and compiles
+    /// statements; Redis sends a renewal whose answer is skipped, hashes the release script, and has the server
+    /// learn the renewal script; a quorum stops listening. What goes wrong here is made up for later.
+    /// etcd, ZooKeeper: the watch is given up.
+    fn on_idle(&mut self) {}
 
-    /// Extends the lease to one TTL from now; one that is longer stays. With the `fence` of the grant a
-    /// lock that is gone is taken again if nobody else was granted it since, and one that was given back
-    /// is told from one that is lost.
+    /// Extends a lease to one TTL from now; one that is longer stays. With the `fence` of the grant, a lock that
+    /// is gone is taken again if nobody else was granted it since, and one that was released is told from one that is
+    /// lost. Without it, only a lease that is there is extended.
+    ///
+    /// etcd: keep-alive and a look at the key, as a lease may outlive a key that was broken; for all keys of a lease at
+    /// once. ZooKeeper: multi with a check of each node.
     fn renew(
         &mut self,
         request: &Request,
         fence: Option<FencingToken>,
-        patience: &Timeout,
+        timeout: &Timeout,
     ) -> Result<Renewal, StoreError>;
 
-    /// Gives each lock to its first live waiter, or frees it; before the end of its `min_hold` it goes on
-    /// for nobody until then. `false` for one that this token did not hold.
+    /// Renews several leases, and tells what became of each as soon as that is known. Ends early when `interrupt` is
+    /// readable, with [`StoreError::Interrupted`] for the one that was being renewed.
+    ///
+    /// A store that cannot renew several with one request renews one after the other, as here: when one attempt was in
+    /// vain, the others share the time of a second one.
+    fn renew_all(&mut self, leases: &[RenewalRequest], interrupt: Option<BorrowedFd>, on_renewal: OnRenewal) {
+        let mut share = 1;
+        for (index, lease) in leases.iter().enumerate() {
+            let attempt = (lease.attempt / share).max(SHORTEST_ATTEMPT);
+            let timeout = Timeout { until: Deadline::after(attempt).min(lease.until), interrupt };
+            let sent = BootTime::now();
+            let renewal = self.renew(&lease.request, lease.fence, &timeout);
+            match &renewal {
+                Err(error) if error.is_unknown() => share = leases.len() as u32,
+                _ => {}
+            }
+            let is_interrupted = matches!(renewal, Err(StoreError::Interrupted));
+            on_renewal(index, sent, renewal);
+            if is_interrupted {
+                return;
+            }
+        }
+    }
+
+    /// Hands each lock to its first live waiter, or frees it. Before the end of its `min_hold` it stays, held by
+    /// nobody. `false` for a lock that this token did not hold; where an answer was lost, this may be since the first
+    /// attempt released it.
+    ///
+    /// etcd: revoke the lease. ZooKeeper: close the session.
     fn release(
         &mut self,
         keys: &[Key],
         token: &OwnerToken,
-        patience: &Timeout,
+        timeout: &Timeout,
     ) -> Result<Vec<bool>, StoreError>;
 
-    /// Leaves the queue and gives back at once what was taken, or may have been by a take whose answer is
-    /// still out.
-    fn withdraw(&mut self, requests: &[Request], patience: &Timeout) -> Result<(), StoreError>;
+    /// Leaves the queue and gives back at once what was acquired, or may have been by a request whose answer is
+    /// still out: that is cancelled behind it, so that a server that hangs does not grant it later.
+    fn cancel(&mut self, requests: &[Request], timeout: &Timeout) -> Result<(), StoreError>;
 
-    /// What is left of the lease of this token: `None` when it does not hold the lock,
-    /// `Duration::MAX` when the lock never expires.
+    /// What is left of the lease of this token: `None` when it does not hold the lock, `Duration::MAX` when the lock
+    /// never expires.
+    ///
+    /// ZooKeeper: attaches to the session, which extends it, so this is its timeout.
     fn check(
         &mut self,
         key: &Key,
         token: &OwnerToken,
-        patience: &Timeout,
+        timeout: &Timeout,
     ) -> Result<Option<Duration>, StoreError>;
 
-    /// Holders and waiters of these keys, or of every key that redlock knows, as far as they can be seen: a server
-    /// that does not answer hides what it has, and nothing else.
-    fn survey(&mut self, keys: &[Key], patience: &Timeout) -> Result<Survey, StoreError>;
+    /// Holders and waiters of these keys.
+    ///
+    /// etcd, ZooKeeper: the keys or nodes in their order, with the metadata as their value. Others see what is left of
+    /// a lease in etcd, and not of a session in ZooKeeper.
+    fn status(&mut self, keys: &[Key], timeout: &Timeout) -> Result<Vec<LockStatus>, StoreError>;
+}
 
-    /// The same; an error unless it is all.
-    fn status(&mut self, keys: &[Key], patience: &Timeout) -> Result<Vec<LockStatus>, StoreError> {
-        self.survey(keys, patience)?.complete()
-    }
+/// The least time for one attempt of [`Store::renew_all`].
+const SHORTEST_ATTEMPT: Duration = Duration::from_millis(20);
+
+/// What only administrators do: `status` and `break`.
+pub trait StoreAdmin: Store {
+    /// Holders and waiters of these keys, or of every key that redlock knows. A server that does not answer hides what
+    /// it has, and nothing else.
+    fn survey(&mut self, keys: &[Key], timeout: &Timeout) -> Result<Survey, StoreError>;
 
     /// Takes the lock away from its holder, or from `token` only.
     fn break_lock(
         &mut self,
         key: &Key,
         token: Option<&OwnerToken>,
-        patience: &Timeout,
+        timeout: &Timeout,
     ) -> Result<Broken, StoreError>;
 }

@@ -7,7 +7,7 @@ use super::Inputs;
 use super::config_file::{Config, WaitSetting};
 use crate::cli::LockArgs;
 use crate::error::Failure;
-use crate::lock::{DurationText, Key, Mode, Ttl, Wait};
+use crate::lock::{DurationText, Key, Mode, Ttl, Wait, Wanted};
 
 pub struct LockOptions {
     /// In lock order.
@@ -21,18 +21,22 @@ pub struct LockOptions {
 }
 
 impl LockOptions {
-    pub fn resolve(args: LockArgs, inputs: &Inputs, default_label: String) -> Result<LockOptions, Failure> {
+    /// Locks that are `detached` outlive this process.
+    pub fn resolve(
+        args: LockArgs,
+        inputs: &Inputs,
+        default_label: String,
+        detached: bool,
+    ) -> Result<LockOptions, Failure> {
         let Inputs { sources, files, global } = inputs;
         let replicas = args.replicas.or(files.replicas).unwrap_or(0);
-        if replicas > 0
-            && let Some(why) = global.server.without_replicas()
-        {
-            return Err(Failure::configuration(format!("--replicas {replicas}: {why}")));
-        }
+        let mode = mode(args.permits, sources.switch("shared", args.shared), files);
+        let ttl = ttl(args.ttl, files);
+        global.server.capabilities().check(&Wanted { mode, ttl, replicas, detached })?;
         Ok(LockOptions {
             keys: lock_order(args.keys)?,
-            mode: mode(args.permits, sources.switch("shared", args.shared), files),
-            ttl: ttl(args.ttl, files),
+            mode,
+            ttl,
             wait: wait(args.no_wait, args.wait, files.wait),
             label: args.label.or_else(|| files.label.clone()).unwrap_or(default_label),
             min_hold: args.min_hold.or(files.min_hold).map_or(Duration::ZERO, |text| text.0),
@@ -52,10 +56,10 @@ pub fn kill_after(arg: Option<DurationText>, files: &Config, ttl: Ttl) -> Durati
 
 fn mode(permits: Option<NonZeroU32>, shared: Option<bool>, files: &Config) -> Mode {
     match (permits, shared) {
-        (Some(permits), _) => Mode::Permits(permits),
+        (Some(permits), _) => Mode::Semaphore(permits),
         (None, Some(true)) => Mode::Shared,
         (None, shared) => match files.permits {
-            Some(permits) => Mode::Permits(permits),
+            Some(permits) => Mode::Semaphore(permits),
             None if shared.is_none() && files.shared == Some(true) => Mode::Shared,
             None => Mode::Exclusive,
         },

@@ -62,7 +62,7 @@ impl RunOptions {
         } else {
             CommandLine { program: first, args: words.collect() }
         };
-        let lock = LockOptions::resolve(args.lock, inputs, label)?;
+        let lock = LockOptions::resolve(args.lock, inputs, label, false)?;
         let kill_after = kill_after(args.kill_after, files, lock.ttl);
         if kill_after >= lock.ttl.validity() {
             return Err(Failure::usage(format!(
@@ -102,9 +102,12 @@ impl AcquireOptions {
             let reason = "--on-lost needs --while-pid: without it nothing looks after the lock";
             return Err(Failure::usage(reason));
         }
-        let while_pid = args.while_pid.map_or(String::new(), |pid| format!(" --while-pid {pid}"));
+        let label = match args.while_pid {
+            Some(pid) => format!("redlock acquire --while-pid {pid}"),
+            None => "redlock acquire".to_owned(),
+        };
         Ok(AcquireOptions {
-            lock: LockOptions::resolve(args.lock, inputs, format!("redlock acquire{while_pid}"))?,
+            lock: LockOptions::resolve(args.lock, inputs, label, args.while_pid.is_none())?,
             while_pid: args.while_pid,
             on_lost: args.on_lost.or(inputs.files.on_lost).unwrap_or_default(),
             format: args.format,
@@ -230,7 +233,7 @@ mod tests {
         assert!(matches!(run("-w", "wait = \"1s\"")?.lock.wait, Wait::Forever));
         assert!(matches!(run("", "wait = 2")?.lock.wait, Wait::AtMost(limit) if limit.as_secs() == 2));
         assert_eq!(run("--shared", "permits = 2")?.lock.mode, Mode::Shared);
-        assert!(matches!(run("-p 3", "shared = true")?.lock.mode, Mode::Permits(n) if n.get() == 3));
+        assert!(matches!(run("-p 3", "shared = true")?.lock.mode, Mode::Semaphore(n) if n.get() == 3));
         assert_eq!(run("", "shared = true")?.lock.mode, Mode::Shared);
         Ok(())
     }

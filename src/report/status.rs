@@ -20,10 +20,10 @@ pub fn table(locks: &[LockStatus], colour: bool) -> String {
             rows.push(row(key, "free", None, None, None));
         }
         for (place, holder) in lock.holders.iter().enumerate() {
-            let held = match lock.kind {
+            let held = match lock.mode {
                 Mode::Exclusive => "held".to_owned(),
                 Mode::Shared => "shared".to_owned(),
-                Mode::Permits(permits) => format!("held {}/{permits}", place + 1),
+                Mode::Semaphore(permits) => format!("held {}/{permits}", place + 1),
             };
             let state = if holder.broken { "broken" } else { &held };
             let left = Some(holder.left.map_or("for ever".to_owned(), |left| DurationText(left).to_string()));
@@ -32,7 +32,7 @@ pub fn table(locks: &[LockStatus], colour: bool) -> String {
         for (place, waiter) in lock.waiters.iter().enumerate() {
             rows.push(row(
                 key,
-                &match waiter.kind {
+                &match waiter.mode {
                     Mode::Shared => format!("waiting {} to share", place + 1),
                     _ => format!("waiting {}", place + 1),
                 },
@@ -87,8 +87,8 @@ pub fn json(locks: &[LockStatus]) -> String {
     let locks = locks.iter().map(|lock| {
         json!({
             "key": lock.key.as_str(),
-            "kind": kind(lock.kind),
-            "permits": permits(lock.kind),
+            "kind": kind(lock.mode),
+            "permits": permits(lock.mode),
             "holders": lock.holders.iter().map(holder).collect::<Vec<_>>(),
             "waiters": lock.waiters.iter().map(waiter).collect::<Vec<_>>(),
         })
@@ -98,21 +98,21 @@ pub fn json(locks: &[LockStatus]) -> String {
 
 fn waiter(waiter: &Waiter) -> Value {
     let mut value = process(&waiter.metadata, Some(waiter.metadata.since));
-    value["kind"] = kind(waiter.kind).into();
+    value["kind"] = kind(waiter.mode).into();
     value
 }
 
-fn kind(kind: Mode) -> &'static str {
-    match kind {
+fn kind(mode: Mode) -> &'static str {
+    match mode {
         Mode::Exclusive => "exclusive",
         Mode::Shared => "shared",
-        Mode::Permits(_) => "semaphore",
+        Mode::Semaphore(_) => "semaphore",
     }
 }
 
-fn permits(kind: Mode) -> Option<u32> {
-    match kind {
-        Mode::Permits(permits) => Some(permits.get()),
+fn permits(mode: Mode) -> Option<u32> {
+    match mode {
+        Mode::Semaphore(permits) => Some(permits.get()),
         _ => None,
     }
 }

@@ -47,7 +47,7 @@ impl Acquisition {
         conflict_exit_code: u8,
         context: &Context,
     ) -> Acquisition {
-        let &LockOptions { mode, ttl, wait, min_hold, replicas, .. } = options;
+        let &LockOptions { mode, ttl, wait, min_hold, .. } = options;
         if min_hold >= ttl.validity() && !min_hold.is_zero() {
             context.reporter.report(&Event::MinHoldExceedsTtl { min_hold, ttl });
         }
@@ -57,15 +57,10 @@ impl Acquisition {
         let (token, metadata) = (OwnerToken::random(), metadata(&options.label));
         let request = |key| {
             let (token, metadata) = (token.clone(), metadata.clone());
-            Request { key, kind: mode, token, ttl, min_hold, replicas, metadata, pids: Vec::new() }
+            Request { key, mode, token, ttl, min_hold, metadata }
         };
         let requests = options.keys.iter().cloned().map(request).collect();
         Acquisition { requests, token, ttl, wait, reserve, conflict_exit_code }
-    }
-
-    /// Names the processes with whose death the locks are free: see [`Request::pids`].
-    pub fn kept_alive_by(&mut self, pids: &[u32]) {
-        self.requests.iter_mut().for_each(|request| request.pids = pids.to_vec());
     }
 
     /// What messages call the locks.
@@ -135,7 +130,7 @@ impl Acquisition {
 
     /// Releases what nobody used. A store that cannot be reached frees the locks when their leases end.
     pub fn withdraw(&self, store: &mut dyn Store) -> Result<(), StoreError> {
-        store.withdraw(&self.requests, &Timeout::of(WITHDRAWAL))
+        store.cancel(&self.requests, &Timeout::of(WITHDRAWAL))
     }
 
     /// Releases what nobody used because of `error`, which also says so if that fails.

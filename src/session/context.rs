@@ -6,9 +6,10 @@ use crate::cli::Color;
 use crate::doctor::{Finding, Level, Requirements};
 use crate::error::{Failure, UNREACHABLE};
 use crate::job::forbid_core_dumps;
-use crate::lock::{Store, StoreError, Timeout};
+use crate::lock::{Store, StoreAdmin, StoreError, Timeout};
 use crate::options::GlobalOptions;
 use crate::report::Reporter;
+use crate::store::OpenOptions;
 
 /// For a default server that is not there.
 const WAYS_OUT: &str =
@@ -27,8 +28,19 @@ impl Context {
         Context { options, reporter }
     }
 
-    pub fn open_store(&self) -> Box<dyn Store> {
-        self.options.server.clone().open(self.options.credentials.clone())
+    /// A store for what acquires no locks.
+    pub fn open_store(&self) -> Box<dyn StoreAdmin> {
+        self.open(0, Vec::new())
+    }
+
+    /// A store for locks that as many replicas must have, and that these processes keep alive.
+    pub fn open_store_for(&self, replicas: u8, holders: Vec<u32>) -> Box<dyn Store> {
+        self.open(replicas, holders)
+    }
+
+    fn open(&self, replicas: u8, holders: Vec<u32>) -> Box<dyn StoreAdmin> {
+        let credentials = self.options.credentials.clone();
+        self.options.server.clone().open(OpenOptions { credentials, replicas, holders })
     }
 
     /// Whether the store is fit to be used like this.

@@ -59,10 +59,10 @@ impl InheritedLock {
         }
         let status = store.status(std::slice::from_ref(&request.key), &timeout);
         let status = status.map_err(|error| context.explain(error))?;
-        if let Some(status) = status.first().filter(|status| !status.kind.covers(request.kind)) {
+        if let Some(status) = status.first().filter(|status| !status.mode.covers(request.mode)) {
             let reason = format!(
                 "a job around this one holds '{}' as {}, and this one would wait for it; ask for the same kind in both",
-                request.key, status.kind
+                request.key, status.mode
             );
             return Err(Failure::configuration(reason).into());
         }

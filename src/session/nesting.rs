@@ -53,6 +53,7 @@ impl Nesting {
     pub fn keep_meanwhile(
         &self,
         reserve: Duration,
+        replicas: u8,
         context: &Context,
     ) -> anyhow::Result<Option<InterimKeeper>> {
         if self.manual.is_empty() {
@@ -70,7 +71,7 @@ impl Nesting {
             }
         };
         // The wait for the others uses its own store.
-        let store = context.open_store();
+        let store = context.open_store_for(replicas, Vec::new());
         let keeper =
             Keeper::new(store, self.manual.clone(), line, reserve, Box::new(report) as ReportProgress);
         let keeper = keeper.start();

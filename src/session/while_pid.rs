@@ -26,6 +26,7 @@ const NAME: &std::ffi::CStr = c"lock-keeper";
 
 /// The keeper's process, as `redlock acquire` sees it. It ends without [`KeeperProcess::go_on`].
 pub struct KeeperProcess {
+    pid: u32,
     line: Channel,
     watched: Pidfd,
 }
@@ -54,6 +55,7 @@ impl KeeperProcess {
     pub fn start(
         pid: i32,
         on_lost: OnLost,
+        replicas: u8,
         acquisition: &mut Acquisition,
         context: &Context,
     ) -> anyhow::Result<KeeperProcess> {
@@ -63,20 +65,26 @@ impl KeeperProcess {
             ))
         })?;
         let reserve = acquisition.reserve;
-        let store = context.open_store();
         let stderr = watched.shared_stderr();
         let kept: Vec<BorrowedFd> =
             [Some(watched.as_fd()), stderr.as_ref().map(AsFd::as_fd)].into_iter().flatten().collect();
         let keeper = detach(NAME, &kept, |line, signals| {
             let kept_by_us = |request: &Request| request.clone().kept_by(process::id(), pid as u32);
             let requests = acquisition.requests.iter().map(kept_by_us).collect();
+            let store = context.open_store_for(replicas, vec![process::id(), pid as u32]);
             let (watched, stderr, reporter) = (&watched, stderr.as_ref(), &context.reporter);
             Service { line, signals, watched, stderr, reporter, on_lost, reserve }.serve(requests, store);
         });
-        let (keeper, line) = keeper.map_err(Failure::cannot("start the keeper"))?;
+        let (keeper_pid, line) = keeper.map_err(Failure::cannot("start the keeper"))?;
         let requests = std::mem::take(&mut acquisition.requests).into_iter();
-        acquisition.requests = requests.map(|request| request.kept_by(keeper, pid as u32)).collect();
-        Ok(KeeperProcess { line, watched })
+        acquisition.requests = requests.map(|request| request.kept_by(keeper_pid, pid as u32)).collect();
+        Ok(KeeperProcess { pid: keeper_pid, line, watched })
+    }
+
+    /// The processes that keep the locks alive. Where the keeper alone dies, the other one goes on, and the locks stay
+    /// until the end of their leases.
+    pub fn holders(&self) -> Vec<u32> {
+        vec![self.pid, self.watched.pid as u32]
     }
 
     /// Hands the leases over; from here on they are renewed.
@@ -263,7 +271,7 @@ fn cancel(store: &mut dyn Store, requests: &[Request]) {
     // A store cancels only what it has asked for itself.
     let asked = requests.iter().all(|request| store.renew(request, None, &Timeout::of(RELEASE)).is_ok());
     if asked {
-        let _ = store.withdraw(requests, &Timeout::of(RELEASE));
+        let _ = store.cancel(requests, &Timeout::of(RELEASE));
     }
 }
 

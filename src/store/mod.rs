@@ -8,7 +8,7 @@ use std::io;
 use std::path::{self, PathBuf};
 
 use crate::doctor::{Finding, Findings, Requirements};
-use crate::lock::Store;
+use crate::lock::{Capabilities, StoreAdmin};
 
 /// A store's address, read and checked; nothing was contacted yet.
 #[derive(Clone, PartialEq, Eq)]
@@ -69,6 +69,17 @@ impl Roots {
         let folders = env::split_paths(&folders).filter(|folder| !folder.as_os_str().is_empty()).collect();
         Roots { file: value("SSL_CERT_FILE").map(PathBuf::from), folders }
     }
+}
+
+/// How a store is opened, beside its address.
+#[derive(Clone, Default)]
+pub struct OpenOptions {
+    pub credentials: Credentials,
+    /// As many replicas of the server have to have a lock before it counts as taken, or as renewed.
+    pub replicas: u8,
+    /// The processes that keep alive what is taken: a store on the same host frees a lock as soon as all of them are
+    /// gone. Without any, a lock lasts until the end of its lease.
+    pub holders: Vec<u32>,
 }
 
 const FORMS: &str = "redis://host[:port][/db], rediss:// for TLS, redis+unix:///path, redis+sentinel://, redis+cluster://, or local: for a lock on this host only";
@@ -138,14 +149,12 @@ impl ServerUrl {
         self.addresses().iter().find(|address| !address.access.tls && address.is_remote())
     }
 
-    /// Why nobody can wait for replicas there, where nobody can.
-    pub fn without_replicas(&self) -> Option<&'static str> {
+    /// What a store there can do.
+    pub fn capabilities(&self) -> Capabilities {
         match self {
-            ServerUrl::Redis(_) => None,
-            ServerUrl::Local(_) => Some("local: has no replicas; the file is on this host only"),
-            ServerUrl::Quorum(_) => {
-                Some("the servers of a quorum are independent; none of them may be a replica")
-            }
+            ServerUrl::Local(_) => local::CAPABILITIES,
+            ServerUrl::Redis(_) => redis::CAPABILITIES,
+            ServerUrl::Quorum(_) => redis::QUORUM_CAPABILITIES,
         }
     }
 
@@ -176,7 +185,7 @@ impl ServerUrl {
     pub fn examine(self, login: &Credentials, terms: &Requirements) -> Vec<Finding> {
         let mut findings = Vec::new();
         if terms.replicas > 0
-            && let Some(why) = self.without_replicas()
+            && let Err(why) = self.capabilities().replicas
         {
             let mut report = Findings::about(format!("--replicas {}", terms.replicas));
             report.bad("replicas", why, "leave out --replicas: with it no lock is taken here");
@@ -192,14 +201,15 @@ impl ServerUrl {
         findings
     }
 
-    /// The store at this address.
-    pub fn open(self, login: Credentials) -> Box<dyn Store> {
+    /// The store at this address. It contacts nothing before its first call.
+    pub fn open(self, options: OpenOptions) -> Box<dyn StoreAdmin> {
+        let OpenOptions { credentials, replicas, holders } = options;
         match self {
-            ServerUrl::Local(path) => Box::new(local::Local::new(path)),
-            ServerUrl::Redis(address) => Box::new(redis::Redis::new(address.with(&login))),
-            ServerUrl::Quorum(members) => {
-                Box::new(redis::Quorum::new(members.into_iter().map(|member| member.with(&login)).collect()))
-            }
+            ServerUrl::Local(path) => Box::new(local::Local::new(path, holders)),
+            ServerUrl::Redis(address) => Box::new(redis::Redis::new(address.with(&credentials), replicas)),
+            ServerUrl::Quorum(members) => Box::new(redis::Quorum::new(
+                members.into_iter().map(|member| member.with(&credentials)).collect(),
+            )),
         }
     }
 }

@@ -19,6 +19,8 @@ use crate::user;
 /// The file, opened when it is first used.
 pub struct Database {
     path: Result<PathBuf, String>,
+    /// Of what we take: see [`Host::holders`].
+    holders: Vec<u32>,
     open: Option<Open>,
 }
 
@@ -82,8 +84,8 @@ const STEPS: i32 = 1000;
 
 impl Database {
     /// At `path`, or at the default place for this user; touches nothing.
-    pub fn new(path: Option<PathBuf>) -> Database {
-        Database { path: path.map_or_else(default_path, Ok), open: None }
+    pub fn new(path: Option<PathBuf>, holders: Vec<u32>) -> Database {
+        Database { path: path.map_or_else(default_path, Ok), holders, open: None }
     }
 
     /// Runs one transaction, alone on the whole host; `work` may be run again.
@@ -154,7 +156,7 @@ impl Database {
         })?;
         let open = match &mut self.open {
             Some(open) => open,
-            none => none.insert(Open::at(path, patience)?),
+            none => none.insert(Open::at(path, &self.holders, patience)?),
         };
         hurry(&mut open.connection, patience)?;
         let tx = open.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -227,7 +229,7 @@ impl From<rusqlite::Error> for DatabaseError {
 }
 
 impl Open {
-    fn at(path: &Path, patience: &Timeout) -> Result<Open, DatabaseError> {
+    fn at(path: &Path, holders: &[u32], patience: &Timeout) -> Result<Open, DatabaseError> {
         let unreachable = |error: io::Error| {
             let store = format!("local:{}", path.display());
             DatabaseError::Store(StoreError::Unreachable { store, why: plain(&error), transient: false })
@@ -236,7 +238,7 @@ impl Open {
             FileError::Io(error) => unreachable(error),
             FileError::Unfit(why) => DatabaseError::Store(unusable(path, &why)),
         })?;
-        let host = Host::of(path).map_err(unreachable)?;
+        let host = Host::of(path, holders).map_err(unreachable)?;
         repair(path, &found, &host, || {
             let mut connection = connect(path)?;
             hurry(&mut connection, patience)?;

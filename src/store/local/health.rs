@@ -12,7 +12,9 @@ use super::database::Database;
 use super::file::{GROUP, SET_GROUP_ID, folder_of, journal_of};
 use crate::clock::BootTime;
 use crate::doctor::{Finding, Findings, Requirements, millis};
-use crate::lock::{Key, Metadata, Mode, OwnerToken, Renewal, Request, Store, StoreError, Take, Timeout};
+use crate::lock::{
+    AcquireOutcome, Grant, Key, Metadata, Mode, OwnerToken, Renewal, Request, Store, StoreError, Timeout,
+};
 
 /// A few hundred locks need less than this.
 const SCARCE: u64 = 16 << 20;
@@ -32,7 +34,7 @@ const SHARED: [(u32, &str); 6] = [
 
 /// Examines the file, which is made when it is missing, as by every other command.
 pub fn examine(path: Option<PathBuf>, terms: &Requirements) -> Vec<Finding> {
-    let mut store = Local::new(path);
+    let mut store = Local::new(path, vec![std::process::id()]);
     let mut report = Findings::about(store.database.name());
     if let Some(path) = store.database.path() {
         let folder = existing(path);
@@ -112,13 +114,11 @@ fn locking(store: &mut Local, terms: &Requirements, report: &mut Findings) -> bo
     let key = Key::scratch();
     let request = Request {
         key: key.clone(),
-        kind: Mode::Exclusive,
+        mode: Mode::Exclusive,
         token: OwnerToken::random(),
         ttl: crate::lock::Ttl::DEFAULT,
         min_hold: Duration::ZERO,
-        replicas: 0,
         metadata: Metadata::new(String::new(), std::process::id(), String::new(), "redlock doctor"),
-        pids: vec![std::process::id()],
     };
     let begin = BootTime::now();
     let lived = live(store, &request, terms);
@@ -152,7 +152,9 @@ fn live(
     terms: &Requirements,
 ) -> Result<Option<&'static str>, StoreError> {
     let patience = || Timeout::of(terms.attempt);
-    let Take::Granted(fences) = store.take(std::slice::from_ref(request), &patience())? else {
+    let AcquireOutcome::Granted(Grant { fences, .. }) =
+        store.acquire(std::slice::from_ref(request), &patience())?
+    else {
         return Ok(Some("take"));
     };
     let renewal = store.renew(request, fences.first().copied(), &patience())?;

@@ -65,7 +65,7 @@ impl HolderRow {
             boot: host.boot.clone(),
             keep: now.plus(request.min_hold),
             broken: false,
-            processes: Processes::of(&request.pids),
+            processes: Processes::of(&host.holders),
             metadata: request.metadata.clone(),
         }
     }
@@ -285,7 +285,7 @@ pub fn hold_if_free(tx: &Transaction, request: &Request, host: &Host) -> rusqlit
         host.nanos(now.plus(request.ttl.duration())),
         host.boot,
         host.nanos(now.plus(request.min_hold)),
-        Processes::of(&request.pids).to_text(),
+        Processes::of(&host.holders).to_text(),
         request.metadata.to_json()
     ];
     tx.prepare_cached(sql)?.query_row(values, |row| row.get::<_, i64>(0).map(|fence| fence as u64)).optional()

@@ -16,6 +16,8 @@ pub struct Host {
     pub file: PathBuf,
     /// The id of this boot; empty where a container hides it.
     pub boot: String,
+    /// The processes that keep alive what this process takes: a lock is free as soon as all of them are dead.
+    pub holders: Vec<u32>,
     /// See [`offset`].
     offset: i64,
 }
@@ -26,9 +28,9 @@ impl Host {
     /// # Errors
     ///
     /// /proc does not say enough.
-    pub fn of(file: &Path) -> io::Result<Host> {
+    pub fn of(file: &Path, holders: &[u32]) -> io::Result<Host> {
         see_ourselves()?;
-        Ok(Host { file: file.to_owned(), boot: boot_id()?, offset: offset()? })
+        Ok(Host { file: file.to_owned(), boot: boot_id()?, offset: offset()?, holders: holders.to_vec() })
     }
 
     /// A lease of another boot is over. Where one of the two ids is hidden only the time tells.

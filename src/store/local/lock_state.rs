@@ -75,7 +75,7 @@ impl<'a> LockState<'a> {
             Some(Mode::Exclusive) => false,
             Some(held) if held != kind => false,
             Some(Mode::Shared) => true,
-            Some(Mode::Permits(permits)) => self.several.len() < permits.get() as usize,
+            Some(Mode::Semaphore(permits)) => self.several.len() < permits.get() as usize,
         }
     }
 
@@ -83,7 +83,7 @@ impl<'a> LockState<'a> {
     fn deciding(&self) -> Option<&HolderRow> {
         match self.held {
             Some(Mode::Shared) => self.several.iter().max_by_key(|lease| lease.until),
-            Some(Mode::Permits(_)) => self.several.iter().min_by_key(|lease| lease.until),
+            Some(Mode::Semaphore(_)) => self.several.iter().min_by_key(|lease| lease.until),
             _ => self.exclusive(),
         }
     }
@@ -134,10 +134,10 @@ impl<'a> LockState<'a> {
         let fence = match self.lease_of(&request.token) {
             Some(mine) => {
                 let lease = HolderRow::of(request, mine.fence, mine.since, host);
-                self.hold(request.kind, lease.clone())?;
+                self.hold(request.mode, lease.clone())?;
                 lease.fence
             }
-            None => self.grant(request.kind, |fence| HolderRow::of(request, fence, unix_millis(), host))?,
+            None => self.grant(request.mode, |fence| HolderRow::of(request, fence, unix_millis(), host))?,
         };
         Ok(FencingToken(fence))
     }
@@ -173,7 +173,10 @@ impl<'a> LockState<'a> {
         if !untouched {
             return Ok(Renewal::Lost(self.holding()));
         }
-        self.hold(request.kind, HolderRow::of(request, fence.0, unix_millis(), self.host))?;
+        let lease = HolderRow::of(request, fence.0, unix_millis(), self.host);
+        // Those that the file names: somebody else may have taken the lock.
+        let processes = self.row.as_ref().map(|row| row.lease.processes.clone()).unwrap_or_default();
+        self.hold(request.mode, HolderRow { processes, ..lease })?;
         Ok(Renewal::Healed)
     }
 

@@ -26,8 +26,21 @@ use self::queue::{INTERVAL, QueueEntry};
 use self::wakeup::{Awaited, WakeSocket, ring};
 use crate::clock::{BootTime, Deadline};
 use crate::lock::{
-    Broken, FencingToken, Key, LockStatus, Mode, OwnerToken, Renewal, Request, Store, StoreError, Survey,
-    Take, Timeout, Waiter,
+    AcquireOutcome, Broken, Capabilities, FencingToken, Key, LockStatus, Mode, OwnerToken, Renewal, Request,
+    Store, StoreAdmin, StoreError, Survey, Timeout, TokenMint, Ttl, Waiter,
+};
+
+/// Of a file on this host.
+pub const CAPABILITIES: Capabilities = Capabilities {
+    shared: Ok(()),
+    semaphore: Ok(()),
+    queue: true,
+    ttl_can_change: true,
+    shortest_ttl: Ttl::SHORTEST,
+    ttl_resolution: Duration::from_millis(1),
+    replicas: Err("local: has no replicas; the file is on this host only"),
+    token_mint: TokenMint::Caller,
+    outlives_process: true,
 };
 
 /// One in so many grants, of 256, looks for keys that can be forgotten: then the others need not.
@@ -50,13 +63,17 @@ pub struct Local {
     next: Vec<QueueEntry>,
     /// A transaction of ours was carried out: there may be something to give back.
     asked: bool,
+    /// The last request was granted, and nobody else was told so far.
+    is_granted: bool,
 }
 
 impl Local {
     /// A store in the file at `path`, opened when it is asked for something.
-    pub fn new(path: Option<PathBuf>) -> Local {
+    ///
+    /// With the death of all of the processes `holders` its locks are free; without any, with the end of their leases.
+    pub fn new(path: Option<PathBuf>, holders: Vec<u32>) -> Local {
         Local {
-            database: Database::new(path),
+            database: Database::new(path, holders),
             bell: None,
             ticket: None,
             has_waited: false,
@@ -64,30 +81,35 @@ impl Local {
             ask_at: BootTime::now(),
             next: Vec::new(),
             asked: false,
+            is_granted: false,
         }
     }
 }
 
 impl Store for Local {
-    fn take(&mut self, requests: &[Request], patience: &Timeout) -> Result<Take, StoreError> {
+    fn capabilities(&self) -> Capabilities {
+        CAPABILITIES
+    }
+
+    fn acquire(&mut self, requests: &[Request], patience: &Timeout) -> Result<AcquireOutcome, StoreError> {
         let (answer, wake) = self.database.transact(patience, |tx, host| {
             if let [request] = requests
-                && request.kind == Mode::Exclusive
+                && request.mode == Mode::Exclusive
                 && let Some(fence) = hold_if_free(tx, request, host)?
             {
-                return Ok((Ok(Take::Granted(vec![FencingToken(fence)])), Vec::new()));
+                return Ok((Ok(AcquireOutcome::granted(vec![FencingToken(fence)])), Vec::new()));
             }
             let (mut states, mut wake) = (Vec::new(), Vec::new());
             for request in requests {
                 let mut state = LockState::look(tx, &request.key, host)?;
                 if state.lease_of(&request.token).is_none() {
-                    if let Some(found) = state.other_kind(request.kind)? {
-                        return Ok((Err(StoreError::OtherKind { key: request.key.clone(), found }), wake));
+                    if let Some(found) = state.other_kind(request.mode)? {
+                        return Ok((Err(StoreError::OtherMode { key: request.key.clone(), found }), wake));
                     }
                     // Those in line go first.
                     wake.extend(state.hand_over(None)?);
-                    if !state.has_room(request.kind, None)? {
-                        return Ok((Ok(Take::Busy(state.busy(None)?)), wake));
+                    if !state.has_room(request.mode, None)? {
+                        return Ok((Ok(AcquireOutcome::Busy(state.busy(None)?)), wake));
                     }
                 }
                 states.push(state);
@@ -97,14 +119,14 @@ impl Store for Local {
                 fences.push(state.take(request)?);
                 wake.extend(queue::first_alive(tx, &request.key, host)?);
             }
-            Ok((Ok(Take::Granted(fences)), wake))
+            Ok((Ok(AcquireOutcome::granted(fences)), wake))
         })?;
         self.asked = true;
         self.wake_after(&answer, wake);
         answer
     }
 
-    fn line_up(&mut self, request: &Request, patience: &Timeout) -> Result<Take, StoreError> {
+    fn enqueue(&mut self, request: &Request, patience: &Timeout) -> Result<AcquireOutcome, StoreError> {
         let bell = match self.bell.take() {
             Some(bell) => bell,
             None => self.database.hang_bell()?,
@@ -114,14 +136,14 @@ impl Store for Local {
         let asked = self.database.transact(patience, |tx, host| {
             let mut state = LockState::look(tx, &request.key, host)?;
             if state.lease_of(&request.token).is_none() {
-                if let Some(found) = state.other_kind(request.kind)? {
+                if let Some(found) = state.other_kind(request.mode)? {
                     let key = request.key.clone();
-                    return Ok((Err(StoreError::OtherKind { key, found }), Vec::new()));
+                    return Ok((Err(StoreError::OtherMode { key, found }), Vec::new()));
                 }
                 let mine = queue::join(tx, request, &bell, ticket, host)?;
                 place = Some(mine);
                 let mut wake = state.hand_over(place)?;
-                if !state.has_room(request.kind, place)? {
+                if !state.has_room(request.mode, place)? {
                     match queue::before(tx, &request.key, mine, host)? {
                         Some(ahead) => watched.ahead = ahead,
                         None => {
@@ -130,17 +152,17 @@ impl Store for Local {
                         }
                     }
                     wake.retain(|woken| woken.ticket != mine);
-                    return Ok((Ok(Take::Busy(state.busy(place)?)), wake));
+                    return Ok((Ok(AcquireOutcome::Busy(state.busy(place)?)), wake));
                 }
                 queue::leave(tx, &request.key, &request.token)?;
             }
             let fence = state.take(request)?;
-            Ok((Ok(Take::Granted(vec![fence])), state.hand_over(None)?))
+            Ok((Ok(AcquireOutcome::granted(vec![fence])), state.hand_over(None)?))
         });
         self.has_waited = true;
         // Somebody took us for dead, or our grant ran out: the place gets a new one at once. Not before, as most
         // who have lost it have been served.
-        if matches!(asked, Ok((Ok(Take::Busy(_)), _))) && !bell.hangs() {
+        if matches!(asked, Ok((Ok(AcquireOutcome::Busy(_)), _))) && !bell.hangs() {
             ask_at = BootTime::now();
         } else {
             self.bell = Some(bell);
@@ -161,20 +183,19 @@ impl Store for Local {
         }
     }
 
-    fn get_ready(&mut self) {
+    fn on_idle(&mut self) {
+        if std::mem::take(&mut self.is_granted) {
+            self.stand_no_more();
+            let next = std::mem::take(&mut self.next);
+            self.ring(next);
+            if fastrand::u8(..) < FORGETFUL {
+                // Another one does it when this one cannot.
+                let _ = self.database.transact(&Timeout::of(FORGETTING), holders::forget);
+            }
+        }
         // Nobody stands in line behind a lock that was free, most of the time.
         let likely = if self.has_waited { &holders::AHEAD[..] } else { &holders::AHEAD[..1] };
         self.database.prepare(likely);
-    }
-
-    fn settle(&mut self) {
-        self.stand_no_more();
-        let next = std::mem::take(&mut self.next);
-        self.ring(next);
-        if fastrand::u8(..) < FORGETFUL {
-            // Another one does it when this one cannot.
-            let _ = self.database.transact(&Timeout::of(FORGETTING), holders::forget);
-        }
     }
 
     fn renew(
@@ -219,7 +240,7 @@ impl Store for Local {
         Ok(released)
     }
 
-    fn withdraw(&mut self, requests: &[Request], patience: &Timeout) -> Result<(), StoreError> {
+    fn cancel(&mut self, requests: &[Request], patience: &Timeout) -> Result<(), StoreError> {
         if !self.asked {
             return Ok(());
         }
@@ -231,6 +252,7 @@ impl Store for Local {
             Ok(wake)
         })?;
         self.stand_no_more();
+        self.is_granted = false;
         self.ring(wake);
         Ok(())
     }
@@ -248,6 +270,12 @@ impl Store for Local {
         })
     }
 
+    fn status(&mut self, keys: &[Key], patience: &Timeout) -> Result<Vec<LockStatus>, StoreError> {
+        self.survey(keys, patience)?.complete()
+    }
+}
+
+impl StoreAdmin for Local {
     fn survey(&mut self, keys: &[Key], patience: &Timeout) -> Result<Survey, StoreError> {
         self.database.transact(patience, |tx, host| {
             let known = if keys.is_empty() { known_keys(tx)? } else { keys.to_vec() };
@@ -258,9 +286,9 @@ impl Store for Local {
                 let waiters = queue::alive(tx, &key, host)?;
                 let kind = state.held.or(waiters.first().map(|first| first.kind)).unwrap_or_default();
                 let waiters =
-                    waiters.into_iter().map(|place| Waiter { kind: place.kind, metadata: place.metadata });
+                    waiters.into_iter().map(|place| Waiter { mode: place.kind, metadata: place.metadata });
                 let waiters = waiters.collect();
-                locks.push(LockStatus { kind, holders, waiters, key });
+                locks.push(LockStatus { mode: kind, holders, waiters, key });
             }
             Ok(Survey::of_all(locks))
         })
@@ -292,9 +320,12 @@ impl Local {
     }
 
     /// Tells the others what an answer to us means for them: after a grant later, when nothing is urgent.
-    fn wake_after(&mut self, answer: &Result<Take, StoreError>, wake: Vec<QueueEntry>) {
+    fn wake_after(&mut self, answer: &Result<AcquireOutcome, StoreError>, wake: Vec<QueueEntry>) {
         match answer {
-            Ok(Take::Granted(_)) => self.next.extend(wake),
+            Ok(AcquireOutcome::Granted(_)) => {
+                self.is_granted = true;
+                self.next.extend(wake);
+            }
             _ => self.ring(wake),
         }
     }

@@ -110,7 +110,7 @@ pub fn join(
         // Who waits is this process, whoever is to keep the lock.
         Processes::of(&[std::process::id()]).to_text(),
         request.metadata.to_json(),
-        request.kind.to_string()
+        request.mode.to_string()
     ])?;
     Ok(tx.last_insert_rowid())
 }

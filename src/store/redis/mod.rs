@@ -25,7 +25,7 @@ pub use self::health::examine;
 use self::keys::KeyNames;
 use self::net::failure::RequestError;
 use self::net::wait::go_on;
-pub use self::quorum::Quorum;
+pub use self::quorum::{CAPABILITIES as QUORUM_CAPABILITIES, Quorum};
 use self::refusal::{Refusal, accepted, in_short, refusal};
 use self::reply::Taken;
 use self::script::{Call, text};
@@ -33,7 +33,8 @@ use self::topology::{Target, Topology, Unanswered};
 pub use self::url::Address;
 use self::waiter::QueuePlace;
 use crate::lock::{
-    Broken, Busy, FencingToken, Key, OwnerToken, Renewal, Request, Store, StoreError, Survey, Take, Timeout,
+    AcquireOutcome, Broken, Busy, Capabilities, FencingToken, Key, LockStatus, OwnerToken, Renewal, Request,
+    Store, StoreAdmin, StoreError, Survey, Timeout, TokenMint, Ttl,
 };
 
 /// The store on whatever one address leads to. It connects when it is asked for something.
@@ -45,15 +46,31 @@ pub struct Redis {
     cancelling: Vec<Unanswered>,
     /// Healed, and nobody was told so far, as too few replicas had it.
     healed: Vec<Key>,
+    /// As many have to have a lock before it counts as taken, or as renewed.
+    replicas: u8,
 }
+
+/// Of one server, and of those behind Sentinel or in a cluster.
+pub const CAPABILITIES: Capabilities = Capabilities {
+    shared: Ok(()),
+    semaphore: Ok(()),
+    queue: true,
+    ttl_can_change: true,
+    shortest_ttl: Ttl::SHORTEST,
+    ttl_resolution: Duration::from_millis(1),
+    replicas: Ok(()),
+    token_mint: TokenMint::Caller,
+    outlives_process: true,
+};
 
 /// For a request whose answer does not matter.
 const SETTLING: Duration = Duration::from_millis(100);
 
 impl Redis {
     /// A store that connects when it is asked for something.
-    pub fn new(address: Address) -> Redis {
-        Redis { route: Topology::new(address), waiter: None, cancelling: Vec::new(), healed: Vec::new() }
+    pub fn new(address: Address, replicas: u8) -> Redis {
+        let route = Topology::new(address);
+        Redis { route, waiter: None, cancelling: Vec::new(), healed: Vec::new(), replicas }
     }
 
     /// Calls a script.
@@ -114,24 +131,28 @@ impl Redis {
     }
 
     /// Takes locks with one script; in a cluster all of them are in one slot.
-    fn take_together(&mut self, requests: &[Request], patience: &Timeout) -> Result<Take, StoreError> {
-        let Some(first) = requests.first() else { return Ok(Take::Granted(Vec::new())) };
+    fn take_together(
+        &mut self,
+        requests: &[Request],
+        patience: &Timeout,
+    ) -> Result<AcquireOutcome, StoreError> {
+        let Some(first) = requests.first() else { return Ok(AcquireOutcome::granted(Vec::new())) };
         self.await_cancels(requests, patience)?;
         let reply = self.call_in_charge(&take_call(first, requests, "once", ""), patience)?;
         match self.understood(reply::taken(reply, requests))?? {
             Taken::Granted(fences) => {
                 self.expect_replicas(requests, patience)?;
-                Ok(Take::Granted(fences))
+                Ok(AcquireOutcome::granted(fences))
             }
             Taken::Busy { busy, .. } => {
                 if self.route.owes_answers() {
                     // An attempt before this one has no answer yet, and must not get the lock later.
-                    let _ = self.withdraw(requests, patience);
+                    let _ = Store::cancel(self, requests, patience);
                 }
-                Ok(Take::Busy(*busy))
+                Ok(AcquireOutcome::Busy(*busy))
             }
             // Only who stands in line is told so.
-            Taken::Vanished { .. } => Ok(Take::Busy(Busy::by_unknown(first.key.clone()))),
+            Taken::Vanished { .. } => Ok(AcquireOutcome::Busy(Busy::by_unknown(first.key.clone()))),
         }
     }
 }
@@ -145,7 +166,7 @@ fn take_call(first: &Request, requests: &[Request], mode: &str, ticket: &str) ->
         .arg(mode)
         .arg(ticket)
         .arg(first.min_hold.as_millis())
-        .arg(reply::kind_name(first.kind))
+        .arg(reply::kind_name(first.mode))
 }
 
 fn renew_call(request: &Request, fence: Option<FencingToken>) -> Call {
@@ -153,18 +174,22 @@ fn renew_call(request: &Request, fence: Option<FencingToken>) -> Call {
         .arg(request.ttl.as_millis())
         .arg(request.metadata.to_json())
         .arg(fence.map(|fence| fence.to_string()).unwrap_or_default())
-        .arg(reply::kind_name(request.kind))
+        .arg(reply::kind_name(request.mode))
 }
 
 impl Store for Redis {
-    fn take(&mut self, requests: &[Request], patience: &Timeout) -> Result<Take, StoreError> {
+    fn capabilities(&self) -> Capabilities {
+        CAPABILITIES
+    }
+
+    fn acquire(&mut self, requests: &[Request], patience: &Timeout) -> Result<AcquireOutcome, StoreError> {
         if self.are_apart(requests.iter().map(|request| &request.key)) {
             return self.take_by_slot(requests, patience);
         }
         self.take_together(requests, patience)
     }
 
-    fn line_up(&mut self, request: &Request, patience: &Timeout) -> Result<Take, StoreError> {
+    fn enqueue(&mut self, request: &Request, patience: &Timeout) -> Result<AcquireOutcome, StoreError> {
         let mut waiter = self.waiter.take().unwrap_or_else(|| QueuePlace::new(request.clone()));
         let answer = self.ask_in_line(&mut waiter, patience);
         self.waiter = Some(waiter);
@@ -178,23 +203,21 @@ impl Store for Redis {
         }
     }
 
-    fn get_ready(&mut self) {
+    fn on_idle(&mut self) {
+        if let Some(waiter) = self.waiter.take_if(|waiter| waiter.is_granted()) {
+            // The end of our job is a moment at which the server has better to do than to end a subscription.
+            // A renewal tells the next in line. Nobody waits for its answer, which is skipped in the end.
+            let call = renew_call(&waiter.request, None);
+            self.route.tell(call.place(), &call.by_hash(), &Timeout::of(SETTLING));
+        }
         script::RELEASE.make_ready();
         if let Some(waiter) = &mut self.waiter
             && waiter.is_new()
         {
-            // Changes nothing while we wait, and the server knows the script when we have the lock: see `settle`.
+            // Changes nothing while we wait, and the server knows the script when we have the lock.
             let call = renew_call(&waiter.request, None);
             let _ = self.call(&call, &Timeout::of(SETTLING));
         }
-    }
-
-    fn settle(&mut self) {
-        // The end of our job is a moment at which the server has better to do than to end a subscription.
-        let Some(waiter) = self.waiter.take() else { return };
-        // A renewal tells the next in line. Nobody waits for its answer, which is skipped in the end.
-        let call = renew_call(&waiter.request, None);
-        self.route.tell(call.place(), &call.by_hash(), &Timeout::of(SETTLING));
     }
 
     fn renew(
@@ -233,7 +256,7 @@ impl Store for Redis {
         failed.map_or_else(|| Ok(keys.iter().map(was_held).collect()), Err)
     }
 
-    fn withdraw(&mut self, requests: &[Request], patience: &Timeout) -> Result<(), StoreError> {
+    fn cancel(&mut self, requests: &[Request], patience: &Timeout) -> Result<(), StoreError> {
         let Some(first) = requests.first().filter(|_| self.route.asked) else { return Ok(()) };
         let keys: Vec<Key> = requests.iter().map(|request| request.key.clone()).collect();
         let calls = self.release_calls(&keys, &first.token, &QueuePlace::place(first));
@@ -261,6 +284,12 @@ impl Store for Redis {
         self.understood(reply::checked(&reply))
     }
 
+    fn status(&mut self, keys: &[Key], patience: &Timeout) -> Result<Vec<LockStatus>, StoreError> {
+        self.survey(keys, patience)?.complete()
+    }
+}
+
+impl StoreAdmin for Redis {
     fn survey(&mut self, keys: &[Key], patience: &Timeout) -> Result<Survey, StoreError> {
         self.look_everywhere(keys, patience)
     }
@@ -284,7 +313,11 @@ impl Store for Redis {
 impl Redis {
     /// Asks with a place in the queue. The wake-up channel is opened first: who cannot be woken counts
     /// as dead.
-    fn ask_in_line(&mut self, waiter: &mut QueuePlace, patience: &Timeout) -> Result<Take, StoreError> {
+    fn ask_in_line(
+        &mut self,
+        waiter: &mut QueuePlace,
+        patience: &Timeout,
+    ) -> Result<AcquireOutcome, StoreError> {
         loop {
             if !waiter.is_listening() {
                 let place = Target::Key(&waiter.request.key);

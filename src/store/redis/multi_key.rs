@@ -4,7 +4,7 @@ use super::Redis;
 use super::keys::slot;
 use super::script::{self, Call};
 use super::waiter::QueuePlace;
-use crate::lock::{Key, OwnerToken, Request, StoreError, Take, Timeout};
+use crate::lock::{AcquireOutcome, Grant, Key, OwnerToken, Request, StoreError, Timeout};
 
 impl Redis {
     /// Takes all of them or none: what was taken is given back when a later one is not to be had.
@@ -12,23 +12,23 @@ impl Redis {
         &mut self,
         requests: &[Request],
         patience: &Timeout,
-    ) -> Result<Take, StoreError> {
+    ) -> Result<AcquireOutcome, StoreError> {
         let mut taken = Vec::new();
         let mut fences = Vec::new();
         for group in by_slot(requests, |request| &request.key) {
             match self.take_together(&group, patience) {
-                Ok(Take::Granted(granted)) => {
+                Ok(AcquireOutcome::Granted(Grant { fences: granted, .. })) => {
                     taken.extend(group);
                     fences.extend(granted);
                 }
                 Ok(busy) => {
-                    self.cancel(&taken, patience)?;
+                    self.give_back_granted(&taken, patience)?;
                     return Ok(busy);
                 }
                 // Whoever loses patience gives everything back with a patience of its own.
                 Err(StoreError::Interrupted) => return Err(StoreError::Interrupted),
                 Err(error) => {
-                    let _ = self.cancel(&taken, patience);
+                    let _ = self.give_back_granted(&taken, patience);
                     return Err(error);
                 }
             }
@@ -36,11 +36,15 @@ impl Redis {
         let fence_of = |request: &Request| {
             taken.iter().zip(&fences).find(|(taken, _)| taken.key == request.key).map(|(_, fence)| *fence)
         };
-        Ok(Take::Granted(requests.iter().filter_map(fence_of).collect()))
+        Ok(AcquireOutcome::granted(requests.iter().filter_map(fence_of).collect()))
     }
 
     /// Gives back at once what was just granted.
-    pub(super) fn cancel(&mut self, requests: &[Request], patience: &Timeout) -> Result<(), StoreError> {
+    pub(super) fn give_back_granted(
+        &mut self,
+        requests: &[Request],
+        patience: &Timeout,
+    ) -> Result<(), StoreError> {
         let Some(first) = requests.first() else { return Ok(()) };
         let keys: Vec<Key> = requests.iter().map(|request| request.key.clone()).collect();
         for call in self.release_calls(&keys, &first.token, &QueuePlace::place(first)) {

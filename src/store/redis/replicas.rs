@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::Redis;
 use super::script::number;
-use crate::lock::{Renewal, Request, StoreError, Timeout};
+use crate::lock::{DurationText, Renewal, Request, StoreError, Timeout};
 
 /// For the acknowledgements; a part of the TTL where that is shorter.
 const LONGEST: Duration = Duration::from_secs(1);
@@ -18,10 +18,9 @@ impl Redis {
     ) -> Result<(), StoreError> {
         let Some(first) = requests.first() else { return Ok(()) };
         match self.count_replicas(first, patience) {
-            Err(StoreError::NotReplicated { key, acknowledged, wanted, within, .. }) => {
-                self.cancel(requests, patience)?;
-                let then = "; it was given back";
-                Err(StoreError::NotReplicated { key, acknowledged, wanted, within, then })
+            Err(StoreError::Unconfirmed(why)) => {
+                self.give_back_granted(requests, patience)?;
+                Err(StoreError::Unconfirmed(why + "; it was given back"))
             }
             other => other,
         }
@@ -51,7 +50,7 @@ impl Redis {
     /// An error when fewer replicas than wanted have what was written last. WAIT counts the writes of the same
     /// connection only.
     fn count_replicas(&mut self, request: &Request, patience: &Timeout) -> Result<(), StoreError> {
-        let wanted = request.replicas;
+        let wanted = self.replicas;
         if wanted == 0 {
             return Ok(());
         }
@@ -65,6 +64,9 @@ impl Redis {
         if acknowledged >= u64::from(wanted) {
             return Ok(());
         }
-        Err(StoreError::NotReplicated { key: request.key.clone(), acknowledged, wanted, within, then: "" })
+        let (key, within) = (&request.key, DurationText(within));
+        Err(StoreError::Unconfirmed(format!(
+            "only {acknowledged} of {wanted} replicas have '{key}' within {within}"
+        )))
     }
 }

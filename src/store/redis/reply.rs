@@ -40,7 +40,7 @@ pub fn taken(reply: Value, requests: &[Request]) -> Option<Result<Taken, StoreEr
         }
         "kind" => {
             let (key, found) = (key()?, kind(&text(reply.get(2))));
-            return Some(Err(StoreError::OtherKind { key, found }));
+            return Some(Err(StoreError::OtherMode { key, found }));
         }
         "exhausted" => {
             let store = format!("'{}'", key()?);
@@ -127,7 +127,7 @@ pub fn status(key: Key, reply: Value) -> Option<LockStatus> {
     holders.sort_by_key(|holder| holder.fence);
     Some(LockStatus {
         key,
-        kind: kind(&held),
+        mode: kind(&held),
         holders,
         waiters: queue.iter().map(|member| waiter(&text(Some(member)))).collect(),
     })
@@ -157,7 +157,7 @@ fn holding(description: &[Value]) -> Holder {
 fn waiter(member: &str) -> Waiter {
     let mut words = member.splitn(3, ' ').skip(1);
     let kind = kind(words.next().unwrap_or_default());
-    Waiter { kind, metadata: Metadata::from_untrusted(words.next().unwrap_or_default()) }
+    Waiter { mode: kind, metadata: Metadata::from_untrusted(words.next().unwrap_or_default()) }
 }
 
 /// What the scripts call a kind: never an owner token of another library.

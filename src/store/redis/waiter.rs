@@ -7,7 +7,7 @@ use super::net::wait::pause;
 use super::reply::{Taken, kind_name};
 use super::subscription::{News, Subscription};
 use crate::clock::{BootTime, Deadline};
-use crate::lock::{Busy, Request, StoreError, Take, Timeout};
+use crate::lock::{AcquireOutcome, Busy, Request, StoreError, Timeout};
 
 /// Asking is the fallback for a wake-up that got lost; an idle waiter asks no more often than this.
 const FALLBACK: Duration = Duration::from_secs(5);
@@ -44,6 +44,7 @@ pub struct QueuePlace {
     /// When a lease that vanished with the data of the server has ended for sure.
     vanished_until: Option<Deadline>,
     is_known: bool,
+    is_granted: bool,
 }
 
 impl QueuePlace {
@@ -62,12 +63,13 @@ impl QueuePlace {
             ttl: Duration::ZERO,
             vanished_until: None,
             is_known: false,
+            is_granted: false,
         }
     }
 
     /// The member of the queue that stands for a request.
     pub fn place(request: &Request) -> String {
-        let kind = kind_name(request.kind);
+        let kind = kind_name(request.mode);
         format!("{} {kind} {}", request.token.expose(), request.metadata.to_json())
     }
 
@@ -94,6 +96,11 @@ impl QueuePlace {
         !std::mem::replace(&mut self.is_known, true)
     }
 
+    /// The lock was granted to this place.
+    pub fn is_granted(&self) -> bool {
+        self.is_granted
+    }
+
     /// The place in the queue as the server numbered it; empty before it gave one.
     pub fn ticket(&self) -> &str {
         &self.ticket
@@ -108,16 +115,17 @@ impl QueuePlace {
     }
 
     /// Takes note of an answer, and decides when to ask again.
-    pub fn note(&mut self, taken: Taken) -> Take {
+    pub fn note(&mut self, taken: Taken) -> AcquireOutcome {
         self.fallback_at = Some(Deadline::after(fallback()));
+        self.is_granted = matches!(taken, Taken::Granted(_));
         match taken {
-            Taken::Granted(fences) => Take::Granted(fences),
+            Taken::Granted(fences) => AcquireOutcome::granted(fences),
             Taken::Vanished { ticket } => {
                 // The lease was renewed at the latest when the data was lost, which is over now.
                 let until = *self.vanished_until.get_or_insert_with(|| Deadline::after(self.ttl));
                 self.ticket = ticket;
                 self.ask_at = Some(until.min(Deadline::after(fallback())));
-                Take::Busy(Busy::by_unknown(self.request.key.clone()))
+                AcquireOutcome::Busy(Busy::by_unknown(self.request.key.clone()))
             }
             Taken::Busy { busy, ticket, ttl, newly_queued, is_claim } => {
                 if newly_queued && !self.ticket.is_empty() {
@@ -138,7 +146,7 @@ impl QueuePlace {
                     None => fallback(),
                 };
                 self.ask_at = Some(Deadline::after(pause));
-                Take::Busy(*busy)
+                AcquireOutcome::Busy(*busy)
             }
         }
     }

@@ -9,8 +9,8 @@ use super::server::Server;
 use crate::clock::BootTime;
 use crate::doctor::{Findings, Requirements, millis};
 use crate::lock::{
-    Broken, FencingToken, Key, Metadata, Mode, OwnerToken, Renewal, Request, Store, StoreError, Take,
-    Timeout, Ttl,
+    AcquireOutcome, Broken, FencingToken, Grant, Key, Metadata, Mode, OwnerToken, Renewal, Request, Store,
+    StoreAdmin, StoreError, Timeout, Ttl,
 };
 use crate::store::redis::Redis;
 use crate::store::redis::net::failure::RequestError;
@@ -31,14 +31,14 @@ pub fn live(
     report: &mut Findings,
 ) -> Result<(), RequestError> {
     let key = server.scratch_key();
-    let mut holder = Redis::new(server.address.clone());
-    let mut waiter = Redis::new(server.address.clone());
-    let requests = [request(&key, terms), request(&key, terms)];
+    let mut holder = Redis::new(server.address.clone(), terms.replicas);
+    let mut waiter = Redis::new(server.address.clone(), terms.replicas);
+    let requests = [request(&key), request(&key)];
     let lived = through(&mut holder, &mut waiter, &requests, terms);
     if lived.is_err() {
         // An answer may still be out.
         for (store, request) in [(&mut holder, &requests[0]), (&mut waiter, &requests[1])] {
-            let _ = store.withdraw(from_ref(request), &Timeout::of(terms.attempt));
+            let _ = store.cancel(from_ref(request), &Timeout::of(terms.attempt));
         }
     }
     let swept = server.sweep(asking, &key);
@@ -70,17 +70,15 @@ pub fn live(
     swept
 }
 
-fn request(key: &Key, terms: &Requirements) -> Request {
+fn request(key: &Key) -> Request {
     Request {
         key: key.clone(),
-        kind: Mode::Exclusive,
+        mode: Mode::Exclusive,
         token: OwnerToken::random(),
         // Not the one in use: it may be too short for this link, which is found out elsewhere.
         ttl: Ttl::DEFAULT,
         min_hold: Duration::ZERO,
-        replicas: terms.replicas,
         metadata: Metadata::new(String::new(), std::process::id(), String::new(), "redlock doctor"),
-        pids: Vec::new(),
     }
 }
 
@@ -93,9 +91,9 @@ fn through(
 ) -> Result<Duration, Trouble> {
     let patience = || Timeout::of(terms.attempt);
     let key = &first.key;
-    let fence = granted("take", holder.take(from_ref(first), &patience()))?;
-    let busy = step("stand in line", waiter.line_up(second, &patience()))?;
-    sound("stand in line", matches!(busy, Take::Busy(_)))?;
+    let fence = granted("take", holder.acquire(from_ref(first), &patience()))?;
+    let busy = step("stand in line", waiter.enqueue(second, &patience()))?;
+    sound("stand in line", matches!(busy, AcquireOutcome::Busy(_)))?;
     let renewed = step("renew", holder.renew(first, Some(fence), &patience()))?;
     sound("renew", matches!(renewed, Renewal::Extended))?;
     let left = step("check", holder.check(key, &first.token, &patience()))?;
@@ -110,7 +108,7 @@ fn through(
         // Until it is told: at first the news is how long the holder's lease lasts.
         let handed_over = step("wait", waiter.wait(&patience())).and_then(|is_told| {
             sound("wake the next in line", is_told)?;
-            granted("hand over", waiter.line_up(second, &patience()))
+            granted("hand over", waiter.enqueue(second, &patience()))
         });
         (giving.join(), handed_over, BootTime::now().since(begin))
     });
@@ -118,7 +116,7 @@ fn through(
     sound("release", step("release", released)? == [true])?;
     let next = handed_over?;
     sound("the fencing token grows", next > fence)?;
-    waiter.settle();
+    waiter.on_idle();
 
     let broken = step("break", holder.break_lock(key, None, &patience()))?;
     sound("break", matches!(broken, Broken::Told(_)))?;
@@ -134,8 +132,8 @@ fn through(
 
 /// The lock as a reader's.
 fn shared(store: &mut Redis, request: &Request, patience: &Timeout) -> Result<(), Trouble> {
-    let reader = Request { kind: Mode::Shared, token: OwnerToken::random(), ..request.clone() };
-    granted("take shared", store.take(from_ref(&reader), patience))?;
+    let reader = Request { mode: Mode::Shared, token: OwnerToken::random(), ..request.clone() };
+    granted("take shared", store.acquire(from_ref(&reader), patience))?;
     sound(
         "release shared",
         step("release shared", store.release(from_ref(&reader.key), &reader.token, patience))? == [true],
@@ -150,9 +148,9 @@ fn sound(name: &'static str, is_sound: bool) -> Result<(), Trouble> {
     if is_sound { Ok(()) } else { Err(Trouble::Wrong(name)) }
 }
 
-fn granted(name: &'static str, answer: Result<Take, StoreError>) -> Result<FencingToken, Trouble> {
+fn granted(name: &'static str, answer: Result<AcquireOutcome, StoreError>) -> Result<FencingToken, Trouble> {
     match step(name, answer)? {
-        Take::Granted(fences) => fences.first().copied().ok_or(Trouble::Wrong(name)),
-        Take::Busy(_) => Err(Trouble::Wrong(name)),
+        AcquireOutcome::Granted(Grant { fences, .. }) => fences.first().copied().ok_or(Trouble::Wrong(name)),
+        AcquireOutcome::Busy(_) => Err(Trouble::Wrong(name)),
     }
 }

@@ -93,7 +93,7 @@ impl Worker {
         let work = move || {
             let mut member = Member {
                 index,
-                redis: Redis::new(address),
+                redis: Redis::new(address, 0),
                 unconfirmed: Vec::new(),
                 given_back: Vec::new(),
                 is_in_doubt: false,

@@ -24,8 +24,8 @@ use super::Address;
 use super::script::{self, Call};
 use crate::clock::{BootTime, Deadline};
 use crate::lock::{
-    Broken, Busy, FencingToken, Key, OwnerToken, Renewal, Request, Store, StoreError, Survey, Take, Timeout,
-    Ttl,
+    AcquireOutcome, Broken, Busy, Capabilities, FencingToken, Key, LockStatus, OwnerToken, Renewal, Request,
+    Store, StoreAdmin, StoreError, Survey, Timeout, Ttl,
 };
 
 /// The store on several servers. Its threads start with the first question.
@@ -35,7 +35,19 @@ pub struct Quorum {
     council: Option<Council>,
     contender: Option<Contender>,
     has_taken: bool,
+    /// The last request for a lock was granted, and nothing was made of the time since.
+    is_granted: bool,
 }
+
+/// Of several servers of which a majority decides.
+pub const CAPABILITIES: Capabilities = Capabilities {
+    semaphore: Err(
+        "a quorum cannot be used: --permits needs one server: a majority of per-server counts does not bound the total",
+    ),
+    queue: false,
+    replicas: Err("the servers of a quorum are independent; none of them may be a replica"),
+    ..super::CAPABILITIES
+};
 
 /// How long one take waits for a server; small against the TTL, but long enough to connect.
 const LEAST_TIMEOUT: Duration = Duration::from_millis(100);
@@ -49,7 +61,7 @@ const LINGER: Duration = Duration::from_millis(50);
 impl Quorum {
     /// A store that connects when it is asked for something.
     pub fn new(members: Vec<Address>) -> Quorum {
-        Quorum { members, council: None, contender: None, has_taken: false }
+        Quorum { members, council: None, contender: None, has_taken: false, is_granted: false }
     }
 
     fn council(&mut self) -> Result<&mut Council, StoreError> {
@@ -93,7 +105,11 @@ fn known<T, R>(answer: Option<T>, round: Round<R>, council: &Council) -> Result<
 }
 
 impl Store for Quorum {
-    fn take(&mut self, requests: &[Request], patience: &Timeout) -> Result<Take, StoreError> {
+    fn capabilities(&self) -> Capabilities {
+        CAPABILITIES
+    }
+
+    fn acquire(&mut self, requests: &[Request], patience: &Timeout) -> Result<AcquireOutcome, StoreError> {
         let ttl = requests.first().map_or(Duration::ZERO, |request| request.ttl.duration());
         let until = patience.until.min(Deadline::after((ttl / 4).min(MOST_SPLITS)));
         // When all give back what they got, one of them is to get it in the end.
@@ -103,18 +119,18 @@ impl Store for Quorum {
             let taken = self.ask_for(requests, contender.grace(), patience)?;
             contender.note(&taken, BootTime::now().since(sent));
             match taken {
-                Taken::Granted(fences) => return Ok(Take::Granted(fences)),
-                Taken::Held { busy, .. } => return Ok(Take::Busy(unordered(busy))),
+                Taken::Granted(fences) => return Ok(AcquireOutcome::granted(fences)),
+                Taken::Held { busy, .. } => return Ok(AcquireOutcome::Busy(unordered(busy))),
                 Taken::Split(busy) => {
                     if !contender.wait(&mut [], &Timeout { until, interrupt: patience.interrupt })? {
-                        return Ok(Take::Busy(unordered(busy)));
+                        return Ok(AcquireOutcome::Busy(unordered(busy)));
                     }
                 }
             }
         }
     }
 
-    fn line_up(&mut self, request: &Request, patience: &Timeout) -> Result<Take, StoreError> {
+    fn enqueue(&mut self, request: &Request, patience: &Timeout) -> Result<AcquireOutcome, StoreError> {
         if self.contender.is_none() {
             self.council()?.attend_to(Some(request.key.clone()));
         }
@@ -125,10 +141,13 @@ impl Store for Quorum {
             contender.note(&taken, BootTime::now().since(sent));
         }
         match taken {
-            Taken::Granted(fences) => Ok(Take::Granted(fences)),
+            Taken::Granted(fences) => {
+                self.is_granted = true;
+                Ok(AcquireOutcome::granted(fences))
+            }
             Taken::Held { busy, .. } | Taken::Split(busy) => {
                 self.listen(request)?;
-                Ok(Take::Busy(unordered(busy)))
+                Ok(AcquireOutcome::Busy(unordered(busy)))
             }
         }
     }
@@ -144,15 +163,14 @@ impl Store for Quorum {
         }
     }
 
-    fn get_ready(&mut self) {
-        script::RELEASE.make_ready();
-    }
-
-    fn settle(&mut self) {
-        self.contender = None;
-        if let Some(council) = &mut self.council {
-            council.attend_to(None);
+    fn on_idle(&mut self) {
+        if std::mem::take(&mut self.is_granted) {
+            self.contender = None;
+            if let Some(council) = &mut self.council {
+                council.attend_to(None);
+            }
         }
+        script::RELEASE.make_ready();
     }
 
     fn renew(
@@ -200,8 +218,8 @@ impl Store for Quorum {
         known(majority::released(&round.replies, keys.len()), round, self.council()?)
     }
 
-    fn withdraw(&mut self, requests: &[Request], patience: &Timeout) -> Result<(), StoreError> {
-        self.contender = None;
+    fn cancel(&mut self, requests: &[Request], patience: &Timeout) -> Result<(), StoreError> {
+        (self.contender, self.is_granted) = (None, false);
         let Some(council) = &mut self.council else { return Ok(()) };
         council.attend_to(None);
         let is_sure = |replies: &[Reply<Returned>]| {
@@ -228,6 +246,12 @@ impl Store for Quorum {
         known(majority::left(&round.replies), round, council)
     }
 
+    fn status(&mut self, keys: &[Key], patience: &Timeout) -> Result<Vec<LockStatus>, StoreError> {
+        self.survey(keys, patience)?.complete()
+    }
+}
+
+impl StoreAdmin for Quorum {
     fn survey(&mut self, keys: &[Key], patience: &Timeout) -> Result<Survey, StoreError> {
         let asked = keys.to_vec();
         let council = self.council()?;

@@ -41,7 +41,7 @@ pub fn status(keys: &[Key], replies: Vec<Reply<Vec<LockStatus>>>) -> Vec<LockSta
 }
 
 fn merged(key: Key, locks: &[LockStatus], needed: usize) -> LockStatus {
-    let kinds: Vec<_> = locks.iter().filter(|lock| !lock.holders.is_empty()).map(|lock| lock.kind).collect();
+    let kinds: Vec<_> = locks.iter().filter(|lock| !lock.holders.is_empty()).map(|lock| lock.mode).collect();
     let count = |kind| kinds.iter().filter(|other| **other == kind).count();
     let kind = kinds.iter().copied().max_by_key(|kind| count(*kind)).unwrap_or_default();
     let mut seen: Vec<(Option<&Metadata>, Vec<&Holder>)> = Vec::new();
@@ -54,7 +54,7 @@ fn merged(key: Key, locks: &[LockStatus], needed: usize) -> LockStatus {
     let held = seen.into_iter().filter(|(_, same)| same.len() >= needed);
     let mut holders: Vec<Holder> = held.map(|(_, same)| agreed(&same, needed)).collect();
     holders.sort_by_key(|holder| holder.fence);
-    LockStatus { key, kind, holders, waiters: Vec::new() }
+    LockStatus { key, mode: kind, holders, waiters: Vec::new() }
 }
 
 /// One holder, as a majority knows him.

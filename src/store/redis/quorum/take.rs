@@ -9,7 +9,7 @@ use super::member::MemberEvent;
 use super::release::cancel_call;
 use super::{LINGER, Quorum, known, timeout};
 use crate::clock::{BootTime, Deadline};
-use crate::lock::{FencingToken, Mode, Request, StoreError, Timeout};
+use crate::lock::{FencingToken, Request, StoreError, Timeout};
 use crate::store::redis::script::{self, Call, number};
 use crate::store::redis::take_call;
 
@@ -45,10 +45,6 @@ impl Quorum {
         requests: &[Request],
         patience: &Timeout,
     ) -> Result<Round<MemberEvent>, StoreError> {
-        if let Mode::Permits(_) = first.kind {
-            let why = "--permits needs one server: a majority of per-server counts does not bound the total";
-            return Err(StoreError::Unusable { store: "a quorum".to_owned(), why: why.to_owned() });
-        }
         let waits = self.contender.is_some();
         let council = self.council()?;
         let until = patience.until.min(Deadline::after(timeout(first.ttl)));

@@ -1,0 +1,131 @@
+//! What a store can do, so that what it cannot do is refused before anything is contacted.
+
+use std::time::Duration;
+
+use thiserror::Error;
+
+use super::{DurationText, Mode, Ttl};
+
+/// `Err` says why not, for a message.
+pub type Support = Result<(), &'static str>;
+
+/// What a store can do, whatever server or file is behind it.
+#[derive(Clone, Copy, Debug)]
+pub struct Capabilities {
+    pub shared: Support,
+    pub semaphore: Support,
+    /// Waiters are served in the order of their arrival; otherwise they compete.
+    pub queue: bool,
+    /// A renewal may ask for another TTL than the grant. In etcd a lease has one TTL, in ZooKeeper a session has one.
+    pub ttl_can_change: bool,
+    /// Leases of less are refused.
+    pub shortest_ttl: Duration,
+    /// A TTL is a multiple of this: 1 ms in Redis, 1 s in etcd.
+    pub ttl_resolution: Duration,
+    /// `--replicas`: whether a grant can wait for copies of it.
+    pub replicas: Support,
+    pub token_mint: TokenMint,
+    /// A lease goes on when the process that took it ends, so that another process can renew or release it with the
+    /// owner token.
+    pub outlives_process: bool,
+}
+
+/// Who makes the owner token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TokenMint {
+    /// The caller: the store takes the token of the request.
+    Caller,
+    /// The store, with the grant: see [`Grant::token`](super::Grant). In ZooKeeper a token is the id and the password
+    /// of a session.
+    Store,
+}
+
+/// What a command wants from a store.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted {
+    pub mode: Mode,
+    pub ttl: Ttl,
+    pub replicas: u8,
+    /// The lease has to outlive this process.
+    pub detached: bool,
+}
+
+/// The store cannot do what is wanted: a mistake in the configuration.
+#[derive(Debug, Error)]
+#[error("{0}")]
+pub struct Unsupported(String);
+
+impl Capabilities {
+    /// Refuses what the store cannot do.
+    ///
+    /// # Errors
+    ///
+    /// The first thing that it cannot do, and what to do about it.
+    pub fn check(&self, wanted: &Wanted) -> Result<(), Unsupported> {
+        let Wanted { mode, ttl, replicas, detached } = *wanted;
+        let refuse = |why: String| Err(Unsupported(why));
+        if let (1.., Err(why)) = (replicas, self.replicas) {
+            return refuse(format!("--replicas {replicas}: {why}"));
+        }
+        match (mode, self.shared, self.semaphore) {
+            (Mode::Shared, Err(why), _) | (Mode::Semaphore(_), _, Err(why)) => return refuse(why.to_owned()),
+            _ => {}
+        }
+        if ttl.duration() < self.shortest_ttl {
+            let shortest = DurationText(self.shortest_ttl);
+            return refuse(format!("--ttl {ttl} is too short for this store; use {shortest} or longer"));
+        }
+        if !ttl.as_millis().is_multiple_of(self.ttl_resolution.as_millis() as u64) {
+            let step = DurationText(self.ttl_resolution);
+            return refuse(format!("--ttl {ttl}: this store counts in steps of {step}"));
+        }
+        if detached && !self.outlives_process {
+            let why =
+                "in this store a lease ends with the process that took it; use --while-pid, or 'redlock run'";
+            return refuse(why.to_owned());
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_store_cannot_do_is_refused() {
+        let second = Duration::from_secs(1);
+        let store = Capabilities {
+            shared: Ok(()),
+            semaphore: Err("no semaphores here"),
+            queue: true,
+            ttl_can_change: false,
+            shortest_ttl: second * 2,
+            ttl_resolution: second,
+            replicas: Err("there are none"),
+            token_mint: TokenMint::Store,
+            outlives_process: false,
+        };
+        let semaphore = Mode::Semaphore(std::num::NonZeroU32::MIN);
+        for (ttl, mode, replicas, detached, expected) in [
+            ("2s", Mode::Shared, 0, false, None),
+            ("2s", semaphore, 0, false, Some("no semaphores here")),
+            ("2s", Mode::Exclusive, 2, false, Some("--replicas 2: there are none")),
+            ("1s", Mode::Exclusive, 0, false, Some("--ttl 1s is too short for this store; use 2s or longer")),
+            ("2500ms", Mode::Exclusive, 0, false, Some("--ttl 2.5s: this store counts in steps of 1s")),
+            (
+                "2s",
+                Mode::Exclusive,
+                0,
+                true,
+                Some(
+                    "in this store a lease ends with the process that took it; use --while-pid, or 'redlock run'",
+                ),
+            ),
+        ] {
+            let ttl = ttl.parse().unwrap_or(Ttl::DEFAULT);
+            let refused = store.check(&Wanted { mode, ttl, replicas, detached }).err();
+            assert_eq!(refused.map(|error| error.to_string()).as_deref(), expected, "{ttl} {mode}");
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! What a store knows about a lock: its holders, its waiters, and what `break` did to it.
+
+use std::time::Duration;
+
+use super::{FencingToken, Key, Metadata, Mode, StoreError};
+
+/// A holder of a lock, as the store knows it.
+#[derive(Clone, Debug, Default)]
+pub struct Holder {
+    /// `None` for a holder that another program made, which left nothing but its token.
+    pub metadata: Option<Metadata>,
+    /// Of its grant; `None` for a holder that another program made.
+    pub fence: Option<FencingToken>,
+    /// When the lock was granted, in milliseconds since the Unix epoch.
+    pub since: Option<u64>,
+    /// What is left of the lease; `None` when it never expires, or when others cannot see it (ZooKeeper).
+    pub left: Option<Duration>,
+    /// The lock was broken: its holder is to stop, and then the next one gets the lock.
+    pub broken: bool,
+}
+
+/// A request in the queue.
+#[derive(Debug)]
+pub struct Waiter {
+    pub mode: Mode,
+    pub metadata: Metadata,
+}
+
+/// The state of one key.
+#[derive(Debug)]
+pub struct LockStatus {
+    pub key: Key,
+    /// The mode in which the key is in use; exclusive when it is not in use.
+    pub mode: Mode,
+    /// More than one only of a shared lock or a semaphore.
+    pub holders: Vec<Holder>,
+    /// In the order in which they are served.
+    pub waiters: Vec<Waiter>,
+}
+
+/// What can be seen of the locks.
+#[derive(Debug, Default)]
+pub struct Survey {
+    pub locks: Vec<LockStatus>,
+    /// Why there may be more locks than these.
+    pub hidden: Vec<StoreError>,
+}
+
+impl Survey {
+    /// Nothing is hidden.
+    pub fn of_all(locks: Vec<LockStatus>) -> Survey {
+        Survey { locks, hidden: Vec::new() }
+    }
+
+    /// The locks, if nothing is hidden.
+    pub fn complete(mut self) -> Result<Vec<LockStatus>, StoreError> {
+        if self.hidden.is_empty() { Ok(self.locks) } else { Err(self.hidden.swap_remove(0)) }
+    }
+}
+
+/// What `break` did.
+#[derive(Debug)]
+pub enum Broken {
+    /// Nobody held the lock.
+    Free,
+    /// The holder is told at its next renewal. The lock is free when the holder has stopped its job, or when its
+    /// lease ends.
+    Told(Holder),
+    /// The lock was taken away at once.
+    Freed(Holder),
+    /// The lock is held with another owner token than the one to be broken.
+    Other(Holder),
+}

@@ -1,0 +1,51 @@
+//! How long a call to a store may take, and what ends it early.
+
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+use nix::poll::{PollFd, PollFlags, ppoll};
+
+use super::StoreError;
+use crate::clock::Deadline;
+
+/// A deadline and a cancellation descriptor.
+#[derive(Clone, Copy)]
+pub struct Timeout<'a> {
+    /// When the call is over, with an answer or without.
+    pub until: Deadline,
+    /// When this becomes readable the call returns [`StoreError::Interrupted`].
+    pub interrupt: Option<BorrowedFd<'a>>,
+}
+
+impl<'a> Timeout<'a> {
+    /// At most `duration`, whatever happens.
+    pub fn of(duration: Duration) -> Timeout<'static> {
+        Timeout { until: Deadline::after(duration), interrupt: None }
+    }
+
+    /// At most `duration`, or until `interrupt` is readable.
+    pub fn or_interrupt(duration: Duration, interrupt: BorrowedFd<'a>) -> Timeout<'a> {
+        Timeout { until: Deadline::after(duration), interrupt: Some(interrupt) }
+    }
+
+    /// The share of one out of `calls`, so that a call that hangs leaves time for the others.
+    pub fn share(&self, calls: usize) -> Timeout<'a> {
+        let part = Deadline::after(self.until.left() / calls.max(1) as u32);
+        Timeout { until: self.until.min(part), ..*self }
+    }
+
+    /// Sleeps for `duration`; a signal may cut that short.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Interrupted`].
+    pub fn pause(&self, duration: Duration) -> Result<(), StoreError> {
+        let mut fds: Vec<PollFd> =
+            self.interrupt.iter().map(|interrupt| PollFd::new(*interrupt, PollFlags::POLLIN)).collect();
+        // poll(2) would wait for whole milliseconds.
+        match ppoll(&mut fds, Some(duration.into()), None) {
+            Ok(1..) => Err(StoreError::Interrupted),
+            _ => Ok(()),
+        }
+    }
+}
