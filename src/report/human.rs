@@ -111,7 +111,7 @@ fn text(event: &Event) -> String {
             format!("could not renew '{key}': {error}; {} left on its lease", DurationText(*left))
         }
         Event::Healed { key, gone } => format!(
-            "'{key}' was missing in the store, for at most {}; nobody else was granted it, and it is held again",
+            "'{key}' was gone from the store, for at most {}; nobody else was granted it, and it is held again",
             DurationText(*gone)
         ),
         Event::Lost(lost) => loss(lost),
