@@ -13,14 +13,13 @@ mod status;
 use clap::{ArgMatches, FromArgMatches};
 
 use crate::cli::{Cli, Command};
-use crate::error::{Failure, Outcome};
-use crate::event::Event;
+use crate::error::Outcome;
 use crate::options::{
     AcquireOptions, CheckOptions, Config, DoctorOptions, GlobalOptions, Inputs, OwnerOptions, RenewOptions,
     RunOptions, Sources, command_line,
 };
 use crate::report::Reporter;
-use crate::session::{Context, eval_guard};
+use crate::session::{Context, eval_guard, report_failure};
 
 /// Reads the command line, carries it out, and ends the process. Never returns, as destructors would only take time.
 pub fn execute() -> ! {
@@ -29,7 +28,7 @@ pub fn execute() -> ! {
         Ok(matches) => (dispatch(&matches, &mut reporter), eval_guard::shell(&matches)),
         Err(error) => (command_line::answer(error), eval_guard::shell_in_arguments()),
     };
-    let outcome = result.unwrap_or_else(|error| fail(&error, &reporter));
+    let outcome = result.unwrap_or_else(|error| report_failure(&error, &reporter));
     if let Some(shell) = shell {
         eval_guard::stop_unless_acquired(shell, outcome);
     }
@@ -59,12 +58,4 @@ fn dispatch(matches: &ArgMatches, reporter: &mut Reporter) -> anyhow::Result<Out
         Command::Doctor(args) => doctor::doctor(&DoctorOptions::resolve(&args, inputs), context),
         Command::Completions(_) => Ok(Outcome::SUCCESS),
     }
-}
-
-/// Reports why a subcommand failed, and says how redlock ends.
-fn fail(error: &anyhow::Error, reporter: &Reporter) -> Outcome {
-    if Failure::is_unreported(error) {
-        reporter.report(&Event::Failed { reason: &format!("{error:#}") });
-    }
-    Failure::outcome(error)
 }

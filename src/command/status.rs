@@ -1,11 +1,10 @@
 //! `redlock status`: shows holders and waiters.
 
-use super::fail;
 use crate::cli::StatusArgs;
 use crate::error::{Failure, Outcome};
 use crate::lock::Survey;
 use crate::report::{json, print, table};
-use crate::session::Context;
+use crate::session::{Context, report_failure};
 
 /// A server that cannot be seen is reported, and its failure is the exit status.
 pub fn status(args: &StatusArgs, context: &Context) -> anyhow::Result<Outcome> {
@@ -21,7 +20,7 @@ pub fn status(args: &StatusArgs, context: &Context) -> anyhow::Result<Outcome> {
     }
     let failed = hidden.into_iter().map(|error| {
         let error = anyhow::Error::from(context.explain(error));
-        fail(&if shows_some { error.context("this is not all") } else { error }, &context.reporter)
+        report_failure(&if shows_some { error.context("this is not all") } else { error }, &context.reporter)
     });
     Ok(failed.reduce(|first, _| first).unwrap_or(Outcome::SUCCESS))
 }

@@ -5,15 +5,14 @@ use std::io::{self, Read};
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use std::time::Duration;
 
 use serde::{Deserialize, Deserializer};
 use toml::Table;
 
-use super::global::has_password;
+use super::server_urls::has_password;
 use crate::cli::{Color, Leftovers, OnLost};
 use crate::error::Failure;
-use crate::lock::{DurationText, Ttl};
+use crate::lock::{DurationText, Ttl, Wait};
 use crate::secret::refuse_shared;
 use crate::user;
 
@@ -38,7 +37,8 @@ pub struct Config {
     pub color: Option<Color>,
     #[serde(deserialize_with = "from_text")]
     pub ttl: Option<Ttl>,
-    pub wait: Option<WaitSetting>,
+    #[serde(deserialize_with = "wait")]
+    pub wait: Option<Wait>,
     pub shared: Option<bool>,
     pub permits: Option<NonZeroU32>,
     pub label: Option<String>,
@@ -60,52 +60,40 @@ pub struct Config {
     pub shell: Option<bool>,
 }
 
-/// `wait = true`, `wait = false` or `wait = "10m"`.
-#[derive(Clone, Copy, Debug)]
-pub enum WaitSetting {
-    /// For ever, or not at all.
-    Switch(bool),
-    AtMost(DurationText),
-}
-
-impl<'de> Deserialize<'de> for WaitSetting {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(untagged, expecting = "true, false or a duration such as \"10m\"")]
-        enum Either {
-            Switch(bool),
-            Text(String),
-            Seconds(u32),
-        }
-        match Either::deserialize(deserializer)? {
-            Either::Switch(on) => Ok(WaitSetting::Switch(on)),
-            Either::Text(text) => text.parse().map(WaitSetting::AtMost).map_err(serde::de::Error::custom),
-            Either::Seconds(seconds) => {
-                Ok(WaitSetting::AtMost(DurationText(Duration::from_secs(seconds.into()))))
-            }
-        }
-    }
-}
-
-/// Reads what is written as on the command line; a bare number stands for itself.
+/// Reads what is written as on the command line.
 fn from_text<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     D: Deserializer<'de>,
     T: FromStr<Err = String>,
 {
+    text(deserializer)?.parse().map(Some).map_err(serde::de::Error::custom)
+}
+
+/// `wait = true`, `wait = false` or `wait = "10m"`.
+fn wait<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Wait>, D::Error> {
+    Ok(Some(match &text(deserializer)?[..] {
+        "true" => Wait::Forever,
+        "false" => Wait::No,
+        limit => Wait::AtMost(limit.parse::<DurationText>().map_err(serde::de::Error::custom)?.0),
+    }))
+}
+
+/// A text, or a number or a switch as one.
+fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged, expecting = "a duration such as \"30s\"")]
-    enum Either {
+    enum Scalar {
         Text(String),
         Whole(i64),
         Part(f64),
+        Switch(bool),
     }
-    let text = match Either::deserialize(deserializer)? {
-        Either::Text(text) => text,
-        Either::Whole(number) => number.to_string(),
-        Either::Part(number) => number.to_string(),
-    };
-    text.parse().map(Some).map_err(serde::de::Error::custom)
+    Ok(match Scalar::deserialize(deserializer)? {
+        Scalar::Text(text) => text,
+        Scalar::Whole(number) => number.to_string(),
+        Scalar::Part(number) => number.to_string(),
+        Scalar::Switch(on) => on.to_string(),
+    })
 }
 
 /// A URL, or a list of them.

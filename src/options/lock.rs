@@ -3,8 +3,8 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use super::Inputs;
-use super::config_file::{Config, WaitSetting};
+use super::config_file::Config;
+use super::inputs::Inputs;
 use crate::cli::LockArgs;
 use crate::error::Failure;
 use crate::lock::{DurationText, Key, Mode, Ttl, Wait, Wanted};
@@ -66,12 +66,12 @@ fn mode(permits: Option<NonZeroU32>, shared: Option<bool>, files: &Config) -> Mo
     }
 }
 
-fn wait(no_wait: bool, arg: Option<Option<DurationText>>, file: Option<WaitSetting>) -> Wait {
-    match (no_wait, arg, file) {
-        (true, ..) => Wait::No,
-        (_, Some(None), _) | (_, None, Some(WaitSetting::Switch(true))) => Wait::Forever,
-        (_, Some(Some(limit)), _) | (_, None, Some(WaitSetting::AtMost(limit))) => Wait::AtMost(limit.0),
-        (_, None, None | Some(WaitSetting::Switch(false))) => Wait::No,
+fn wait(no_wait: bool, arg: Option<Option<DurationText>>, file: Option<Wait>) -> Wait {
+    match arg {
+        _ if no_wait => Wait::No,
+        Some(None) => Wait::Forever,
+        Some(Some(limit)) => Wait::AtMost(limit.0),
+        None => file.unwrap_or(Wait::No),
     }
 }
 

@@ -6,8 +6,10 @@
 pub mod command_line;
 mod config_file;
 mod global;
+mod inputs;
 mod label;
 mod lock;
+mod server_urls;
 
 use std::ffi::OsString;
 use std::path::{self, PathBuf};
@@ -16,6 +18,7 @@ use std::time::Duration;
 pub use self::command_line::Sources;
 pub use self::config_file::Config;
 pub use self::global::GlobalOptions;
+pub use self::inputs::Inputs;
 pub use self::lock::LockOptions;
 use self::lock::{kill_after, lock_order, ttl};
 use crate::cli::{
@@ -25,13 +28,6 @@ use crate::doctor::Requirements;
 use crate::error::{BUSY, Failure};
 use crate::job::CommandLine;
 use crate::lock::{DurationText, Key, OwnerToken, Ttl};
-
-/// What the options of a subcommand are resolved with.
-pub struct Inputs<'a> {
-    pub sources: Sources<'a>,
-    pub files: Config,
-    pub global: &'a GlobalOptions,
-}
 
 pub struct RunOptions {
     pub lock: LockOptions,

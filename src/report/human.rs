@@ -3,10 +3,10 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use super::Renderer;
 use super::output::print_message;
 use super::phrases::{busy, holder, loss};
 use super::progress::WaitDisplay;
+use super::renderer::Renderer;
 use crate::event::{Event, LeftoversFate};
 use crate::job::GuardLoss;
 use crate::lock::DurationText;

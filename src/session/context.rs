@@ -4,7 +4,8 @@ use std::io::IsTerminal;
 
 use crate::cli::Color;
 use crate::doctor::{Finding, Level, Requirements};
-use crate::error::{Failure, UNREACHABLE};
+use crate::error::{Failure, Outcome, UNREACHABLE};
+use crate::event::Event;
 use crate::job::forbid_core_dumps;
 use crate::lock::{Store, StoreAdmin, StoreError, Timeout};
 use crate::options::GlobalOptions;
@@ -79,4 +80,12 @@ impl Context {
             }
         }
     }
+}
+
+/// Reports why a subcommand failed, and says how redlock ends.
+pub fn report_failure(error: &anyhow::Error, reporter: &Reporter) -> Outcome {
+    if Failure::is_unreported(error) {
+        reporter.report(&Event::Failed { reason: &format!("{error:#}") });
+    }
+    Failure::outcome(error)
 }

@@ -12,6 +12,6 @@ pub mod token_file;
 pub mod while_pid;
 
 pub use acquisition::{AbortSource, Acquisition};
-pub use context::Context;
+pub use context::{Context, report_failure};
 pub use inherited_lock::environment;
 pub use nesting::Nesting;

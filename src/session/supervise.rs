@@ -43,18 +43,16 @@ impl<'a> Supervisor<'a> {
         control: &'a JobControl,
         context: &'a Context,
     ) -> Supervisor<'a> {
-        let stop_at = options.timeout.map(Deadline::after);
-        let (timed_out, was_signalled, passed_on, command_ended) = (false, false, false, false);
         Supervisor {
             options,
             locks,
             control,
             context,
-            stop_at,
-            timed_out,
-            was_signalled,
-            passed_on,
-            command_ended,
+            stop_at: options.timeout.map(Deadline::after),
+            timed_out: false,
+            was_signalled: false,
+            passed_on: false,
+            command_ended: false,
         }
     }
 
