@@ -204,12 +204,12 @@ fn not_started(reason: &NotStarted, command: &str, locks: &str) -> Failure {
         NotStarted::TooLate => Failure::new(
             UNREACHABLE,
             format!(
-                "the lease of {locks} was over before '{command}' could start (redlock was stopped, the machine slept, or the store was slow); nothing was started, try again"
+                "the lease of {locks} was over before '{command}' could start (redlock was stopped, the machine slept, or the store or a file system was slow); nothing was started, try again"
             ),
         ),
         NotStarted::NoGuard => Failure::new(
             UNREACHABLE,
-            format!("the guard was killed before '{command}' could start; nothing was started"),
+            format!("the guard was killed before '{command}' had started; nothing of it runs"),
         ),
     }
 }

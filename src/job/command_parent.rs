@@ -6,7 +6,7 @@
 
 use std::ffi::{c_int, c_void};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use nix::poll::{PollFd, PollFlags, poll};
@@ -16,17 +16,20 @@ use nix::sys::signal::Signal;
 use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::{Pid, getppid};
 use rustix::process::{WaitId, WaitIdOptions, waitid};
+use thiserror::Error;
 
-use super::descendants::send;
+use super::descendants::{OwnChildren, send};
 use super::dispositions;
-use super::protocol::ExitStatus;
+use super::kill::kill_all;
+use super::protocol::{Channel, ExitStatus};
+use crate::clock::Deadline;
 
 /// In `ps`; other than the guard's, below which nobody looks for processes of the job.
 const NAME: &std::ffi::CStr = c"lock-command";
 /// Enough for starting the command, which has another one.
 const STACK: usize = 64 << 10;
-/// Between two looks at a process that does not start the command, in milliseconds.
-const LOOK: u16 = 20;
+/// Between two looks at a process that does not start the command or does not say how it ended, in milliseconds.
+const LOOK: u8 = 5;
 /// No [`ExitStatus`] so far; of one it is the exit code, or [`SIGNALED`] and the signal.
 const RUNNING: c_int = -1;
 const SIGNALED: c_int = 0x1000;
@@ -35,6 +38,8 @@ const SIGNALED: c_int = 0x1000;
 pub struct CommandParent {
     /// Of the command.
     pub command: i32,
+    /// Readable when that has ended.
+    pub command_end: OwnedFd,
     pid: i32,
     /// Readable when it has ended.
     descriptor: OwnedFd,
@@ -43,31 +48,49 @@ pub struct CommandParent {
     _stack: Vec<u8>,
 }
 
+/// Why there is none.
+#[derive(Debug, Error)]
+pub enum NoParent {
+    /// The command could not be started, or the process could not be made or was killed.
+    #[error(transparent)]
+    Failed(#[from] io::Error),
+    /// Redlock was gone, or the time was over, before the command was executed.
+    #[error("given up")]
+    GivenUp,
+}
+
 /// What the new process needs. But for the status it is there until the command has started only.
 struct Work<'a> {
-    start: &'a mut dyn FnMut() -> io::Result<i32>,
+    start: &'a mut dyn FnMut() -> io::Result<(i32, OwnedFd)>,
     guard: Pid,
     /// The pid of the command, or the negative `errno` of its start.
     outcome: AtomicI32,
+    command_end: AtomicI32,
     is_started: EventFd,
     status: *const AtomicI32,
 }
 
 impl CommandParent {
-    /// Makes the process, in which `start` starts the command and returns its pid. To be called with all signals blocked and
-    /// one thread.
+    /// Makes the process, in which `start` starts the command, see [`Executable::start`](super::spawn::Executable::start). To be called with all signals blocked and
+    /// one thread. `start` takes no memory and gives none back: this process goes on meanwhile.
     ///
     /// # Errors
     ///
-    /// That of `start`; or the process could not be made, or was killed.
-    pub fn of(start: &mut dyn FnMut() -> io::Result<i32>) -> io::Result<CommandParent> {
+    /// Nothing of the command is alive then.
+    pub fn of(
+        start: &mut dyn FnMut() -> io::Result<(i32, OwnedFd)>,
+        line: &Channel,
+        until: Deadline,
+        own: &OwnChildren,
+    ) -> Result<CommandParent, NoParent> {
         let status = Box::new(AtomicI32::new(RUNNING));
         let mut stack = vec![0; STACK];
         let mut work = Work {
             start,
             guard: Pid::this(),
             outcome: AtomicI32::new(-libc::ECHILD),
-            is_started: EventFd::from_flags(EfdFlags::EFD_CLOEXEC)?,
+            command_end: AtomicI32::new(-1),
+            is_started: EventFd::from_flags(EfdFlags::EFD_CLOEXEC).map_err(io::Error::from)?,
             status: &*status,
         };
         // Without SIGCHLD at its end, so that we wait for it although we leave the others to the kernel: with it we
@@ -82,22 +105,44 @@ impl CommandParent {
             libc::clone(wait_for_command, top, flags, (&raw mut work).cast(), &raw mut descriptor)
         };
         if pid == -1 {
-            return Err(io::Error::last_os_error());
+            return Err(io::Error::last_os_error().into());
         }
         // SAFETY: the kernel has just made it, and it is nobody else's.
         let descriptor = unsafe { OwnedFd::from_raw_fd(descriptor) };
-        let watched = |fd| PollFd::new(fd, PollFlags::POLLIN);
-        let mut fds = [watched(work.is_started.as_fd()), watched(descriptor.as_fd())];
-        while poll(&mut fds, LOOK) == Ok(0) {
+        let mut fds = [
+            PollFd::new(work.is_started.as_fd(), PollFlags::POLLIN),
+            PollFd::new(descriptor.as_fd(), PollFlags::POLLIN),
+            // Its end is seen also without asking.
+            PollFd::new(line.as_fd(), PollFlags::empty()),
+        ];
+        while poll(&mut fds, until.poll_timeout().min(LOOK.into())) == Ok(0) && !until.has_passed() {
             // The first thing that the command does may be to stop its parent.
             send(pid, libc::SIGCONT);
         }
-        match work.outcome.load(Ordering::Acquire) {
-            command if command > 0 => Ok(CommandParent { command, pid, descriptor, status, _stack: stack }),
-            errno => {
-                reap(pid);
-                Err(io::Error::from_raw_os_error(-errno))
-            }
+        let [has_answered, has_ended] = [0, 1].map(|fd: usize| fds[fd].any().unwrap_or(false));
+        let outcome = work.outcome.load(Ordering::Acquire);
+        if outcome > 0 {
+            // SAFETY: it was made for us.
+            let command_end = unsafe { OwnedFd::from_raw_fd(work.command_end.load(Ordering::Relaxed)) };
+            return Ok(CommandParent {
+                command: outcome,
+                command_end,
+                pid,
+                descriptor,
+                status,
+                _stack: stack,
+            });
+        }
+        send(pid, libc::SIGKILL);
+        reap(pid);
+        if !has_answered {
+            // What is to become the command may be there, in our memory: its parent does not wait for it any more.
+            dispositions::set_ignored(libc::SIGCHLD, true);
+            kill_all(own);
+        }
+        match has_answered || has_ended {
+            true => Err(io::Error::from_raw_os_error(-outcome).into()),
+            false => Err(NoParent::GivenUp),
         }
     }
 
@@ -113,6 +158,15 @@ impl CommandParent {
     /// Waits for its end, which has come or comes at once.
     pub fn reap(&self) {
         reap(self.pid);
+    }
+
+    /// Waits for its end when the command has ended. Wakes it when that does not come at once: somebody stopped it.
+    pub fn await_end(&self) -> bool {
+        let has_ended = poll(&mut [PollFd::new(self.as_fd(), PollFlags::POLLIN)], LOOK) == Ok(1);
+        if !has_ended {
+            self.wake();
+        }
+        has_ended
     }
 
     /// Wakes it, if somebody stopped it.
@@ -139,7 +193,13 @@ extern "C" fn wait_for_command(work: *mut c_void) -> c_int {
         let is_guarded = set_pdeathsig(Signal::SIGKILL).is_ok() && getppid() == work.guard;
         let started =
             if is_guarded { (work.start)() } else { Err(io::Error::from_raw_os_error(libc::ESRCH)) };
-        let outcome = started.unwrap_or_else(|error| -error.raw_os_error().unwrap_or(libc::EINVAL));
+        let outcome = match started {
+            Ok((command, end)) => {
+                work.command_end.store(end.into_raw_fd(), Ordering::Relaxed);
+                command
+            }
+            Err(error) => -error.raw_os_error().unwrap_or(libc::EINVAL),
+        };
         let status = &*work.status;
         work.outcome.store(outcome, Ordering::Release);
         let _ = work.is_started.write(1);

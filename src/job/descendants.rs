@@ -3,8 +3,8 @@
 use std::collections::{HashSet, VecDeque};
 use std::ffi::c_int;
 use std::fs::{self, File};
-use std::io::{self, Read};
-use std::os::unix::fs::MetadataExt;
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt};
 
 use nix::errno::Errno;
 use nix::unistd::{Pid, getpgid};
@@ -17,8 +17,26 @@ use crate::clock::Deadline;
 /// `pkill redlock` leave the guard to do its work.
 pub const GUARD_NAME: &std::ffi::CStr = c"lock-guard";
 
-/// An error where the processes of a job cannot be seen, so that none of them could be killed.
-pub fn check_sight() -> io::Result<()> {
+/// The list of the children of this process, of which one thread alone makes any. It stays open: where the system has no
+/// descriptors left (ENFILE), or this process may have no more, a job has to be killed all the same.
+#[derive(Debug)]
+pub struct OwnChildren(File);
+
+impl OwnChildren {
+    pub fn open() -> io::Result<OwnChildren> {
+        File::open("/proc/thread-self/children").map(OwnChildren)
+    }
+
+    pub fn list(&self) -> Vec<i32> {
+        let mut pids = Vec::new();
+        read_children(&self.0, &mut pids);
+        pids
+    }
+}
+
+/// The children of this process; an error where the processes of a job cannot be seen, so that none of them could be
+/// killed.
+pub fn check_sight() -> io::Result<OwnChildren> {
     let cannot_see = |why: &str, remedy: &str| {
         io::Error::other(format!("cannot see the processes of a job: {why}; {remedy}"))
     };
@@ -32,7 +50,7 @@ pub fn check_sight() -> io::Result<()> {
     if pidfd.is_err_and(|errno| errno == rustix::io::Errno::NOSYS) {
         return Err(cannot_see("the kernel has no pidfd_open(2)", "it takes Linux 5.3 or later"));
     }
-    fs::read("/proc/thread-self/children").map(drop).map_err(|error| {
+    OwnChildren::open().map_err(|error| {
         let why = format!("/proc/thread-self/children: {error}");
         cannot_see(&why, "it takes a kernel with CONFIG_PROC_CHILDREN")
     })
@@ -50,17 +68,24 @@ fn is_of_this_namespace(status: &str, pid: u32) -> bool {
 /// Sends `signal` to the descendants of this process, as long as there is time until `end`, and wakes those that are
 /// stopped. Those below the guard of another redlock are left out: that one passes signals on itself, and its job
 /// would get them twice.
-pub fn signal_all(command: Option<i32>, signal: c_int, end: Deadline) {
-    signal_where(command, signal, end, |_| true);
+pub fn signal_all(own: &OwnChildren, command: Option<i32>, signal: c_int, end: Deadline) {
+    signal_where(own, command, signal, end, |_| true);
 }
 
 /// The same for those that are in another process group than `group`.
-pub fn signal_outside(command: Option<i32>, group: Pid, signal: c_int, end: Deadline) {
-    signal_where(command, signal, end, |pid| getpgid(Some(Pid::from_raw(pid))).is_ok_and(|its| its != group));
+pub fn signal_outside(own: &OwnChildren, command: Option<i32>, group: Pid, signal: c_int, end: Deadline) {
+    let is_outside = |pid| getpgid(Some(Pid::from_raw(pid))).is_ok_and(|its| its != group);
+    signal_where(own, command, signal, end, is_outside);
 }
 
-fn signal_where(command: Option<i32>, signal: c_int, end: Deadline, is_meant: impl Fn(i32) -> bool) {
-    walk(command, |pid, children| {
+fn signal_where(
+    own: &OwnChildren,
+    command: Option<i32>,
+    signal: c_int,
+    end: Deadline,
+    is_meant: impl Fn(i32) -> bool,
+) {
+    walk(own, command, |pid, children| {
         if is_meant(pid) {
             send(pid, signal);
             send(pid, libc::SIGCONT);
@@ -87,9 +112,9 @@ enum Onward {
 ///
 /// Also those of the `command`: its parent has the memory of the guard, of which a server's password is kept out of
 /// sight, and where /proc hides such processes (`hidepid`) it seems to have no children.
-fn walk(command: Option<i32>, mut visit: impl FnMut(i32, &[i32]) -> Onward) {
+fn walk(own: &OwnChildren, command: Option<i32>, mut visit: impl FnMut(i32, &[i32]) -> Onward) {
     let mut seen = HashSet::new();
-    let mut found = VecDeque::from(children(Pid::this().as_raw()));
+    let mut found = VecDeque::from(own.list());
     found.extend(command);
     while let Some(pid) = found.pop_front() {
         if !seen.insert(pid) {
@@ -177,34 +202,40 @@ fn wait(pid: i32) -> Result<Option<(i32, ExitStatus)>, Errno> {
     }
 }
 
-/// The children of all threads of a process, the oldest of each first; none of one that is gone.
+/// The children of all threads of a process, the oldest of each first; none of one that is gone, or for which there is no
+/// descriptor: those become children of this process when theirs is killed.
 pub fn children(pid: i32) -> Vec<i32> {
     let mut pids = Vec::new();
     let tasks = format!("/proc/{pid}/task");
+    let mut read = |thread: i32| {
+        if let Ok(file) = File::open(format!("{tasks}/{thread}/children")) {
+            read_children(&file, &mut pids);
+        }
+    };
     // Two links of the folder itself, and one for each thread: most processes have one, which is not worth a list.
     match fs::metadata(&tasks) {
-        Ok(folder) if folder.nlink() == 3 => read_children(&tasks, pid, &mut pids),
+        Ok(folder) if folder.nlink() == 3 => read(pid),
         Ok(_) => {
             let threads = fs::read_dir(&tasks).into_iter().flatten().flatten();
             let threads = threads.filter_map(|thread| thread.file_name().to_str()?.parse().ok());
-            threads.for_each(|thread| read_children(&tasks, thread, &mut pids));
+            threads.for_each(read);
         }
         Err(_) => {}
     }
     pids
 }
 
-/// Reads `/proc/PID/task/TID/children`, see proc_pid_task_children(5).
-fn read_children(tasks: &str, thread: i32, pids: &mut Vec<i32>) {
-    let Ok(mut file) = File::open(format!("{tasks}/{thread}/children")) else { return };
-    let (mut chunk, mut number) = ([0; 4096], None);
-    while let Ok(length @ 1..) = file.read(&mut chunk) {
+/// Reads a `/proc/PID/task/TID/children` from its beginning, see proc_pid_task_children(5).
+fn read_children(file: &File, pids: &mut Vec<i32>) {
+    let (mut chunk, mut number, mut offset) = ([0; 4096], None, 0);
+    while let Ok(length @ 1..) = file.read_at(&mut chunk, offset) {
         for byte in &chunk[..length] {
             match byte {
                 b'0'..=b'9' => number = Some(number.unwrap_or(0) * 10 + i32::from(byte - b'0')),
                 _ => pids.extend(number.take()),
             }
         }
+        offset += length as u64;
     }
     pids.extend(number);
 }

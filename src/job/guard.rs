@@ -13,8 +13,8 @@ use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 use nix::unistd::{Pid, setsid};
 
-use super::command_parent::CommandParent;
-use super::descendants::{self, Reaped};
+use super::command_parent::{CommandParent, NoParent};
+use super::descendants::{self, OwnChildren, Reaped};
 use super::fork::{end, fork_off};
 use super::kill::kill_all;
 use super::kill_margin::{KillMargin, Load, REST};
@@ -41,22 +41,24 @@ pub fn fork_guard(
     command: CommandLine,
     kill_after: Duration,
     leftovers: LeftoverPolicy,
-) -> io::Result<(Pid, Channel)> {
-    descendants::check_sight()?;
+) -> io::Result<(Pid, Channel, OwnChildren)> {
+    let own = descendants::check_sight()?;
     // If the guard is killed, its orphans come to us, and we kill them.
     prctl::set_child_subreaper(true)?;
     let caller = Caller::note()?;
     // With SIGCHLD ignored, as some callers leave it, no child could be waited for.
     dispositions::set_ignored(libc::SIGCHLD, false);
-    fork_off(|line| {
+    let (guard, line) = fork_off(|line| {
         if let Ok(mut guard) = Guard::new(line, kill_after, leftovers) {
             guard.watch(command.prepare(), &caller);
         }
-    })
+    })?;
+    Ok((guard, line, own))
 }
 
 struct Guard {
     line: Channel,
+    own: OwnChildren,
     deaths: SignalFd,
     timer: TimerFd,
     kill_after: Duration,
@@ -90,7 +92,7 @@ const SETTLING: Duration = Duration::from_millis(50);
 const REAPING: Duration = Duration::from_millis(5);
 
 impl Guard {
-    fn new(line: Channel, kill_after: Duration, leftovers: LeftoverPolicy) -> nix::Result<Guard> {
+    fn new(line: Channel, kill_after: Duration, leftovers: LeftoverPolicy) -> io::Result<Guard> {
         prctl::set_name(descendants::GUARD_NAME)?;
         prctl::set_child_subreaper(true)?;
         // Where a filter of system calls ends who asks for that (seccomp(2)), nothing starts.
@@ -103,6 +105,7 @@ impl Guard {
             TimerFd::new(ClockId::CLOCK_BOOTTIME, TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK)?;
         Ok(Guard {
             line,
+            own: OwnChildren::open()?,
             deaths,
             timer,
             kill_after,
@@ -138,11 +141,11 @@ impl Guard {
                         self.reported = true;
                         self.line.send(&GuardReport::TooLate);
                     }
-                    Some(GuardRequest::Start { env, deadline, .. }) => {
+                    Some(GuardRequest::Start { env, deadline, start_by }) => {
                         if let Some(deadline) = deadline {
                             self.allow(BootTime::from_nanos(deadline));
                         }
-                        self.start(&mut command, &env, caller);
+                        self.start(&mut command, &env, caller, BootTime::from_nanos(start_by));
                     }
                     Some(order) => self.obey(order, caller),
                     None => self.abandoned(),
@@ -158,12 +161,14 @@ impl Guard {
     /// Waits for an order, the time, or a death: of the command, or of what it left behind. Returns which of them came.
     fn wait(&self) -> [bool; 3] {
         let parent = self.parent.as_ref().filter(|_| self.status.is_none());
-        let death = parent.map_or(self.deaths.as_fd(), CommandParent::as_fd);
-        let mut fds =
-            [self.line.as_fd(), self.timer.as_fd(), death].map(|fd| PollFd::new(fd, PollFlags::POLLIN));
+        let [death, end] =
+            parent.map_or([self.deaths.as_fd(); 2], |parent| [parent.as_fd(), parent.command_end.as_fd()]);
+        let fds = [self.line.as_fd(), self.timer.as_fd(), death, end];
+        let mut fds = fds.map(|fd| PollFd::new(fd, PollFlags::POLLIN));
         let timeout = if self.has_dead { PollTimeout::ZERO } else { PollTimeout::NONE };
         let _ = poll(&mut fds, timeout);
-        fds.map(|fd| fd.any().unwrap_or(false))
+        let [from_redlock, time, death, end] = fds.map(|fd| fd.any().unwrap_or(false));
+        [from_redlock, time, death || end && parent.is_some_and(CommandParent::await_end)]
     }
 
     /// The job has time until then.
@@ -181,10 +186,19 @@ impl Guard {
         self.allowance = Some(KillMargin::new(BootTime::now(), deadline, self.kill_after));
     }
 
-    fn start(&mut self, command: &mut io::Result<Prepared>, env: &[(String, String)], caller: &Caller) {
-        let started = CommandParent::of(&mut || match command {
-            Ok(command) => command.start(env, caller),
-            Err(error) => Err(io::Error::from(error.kind())),
+    /// Starts the command, which has until `start_by` for that.
+    fn start(
+        &mut self,
+        command: &mut io::Result<Prepared>,
+        env: &[(String, String)],
+        caller: &Caller,
+        start_by: Deadline,
+    ) {
+        let until = self.allowance.map_or(start_by, |allowance| start_by.min(allowance.stop_at()));
+        let command = command.as_mut().map_err(|error| io::Error::from(error.kind()));
+        let executable = command.and_then(|command| command.with(env)).map_err(NoParent::from);
+        let started = executable.and_then(|mut executable| {
+            CommandParent::of(&mut || executable.start(caller), &self.line, until, &self.own)
         });
         match started {
             Ok(parent) => {
@@ -200,7 +214,11 @@ impl Guard {
                 self.parent = Some(parent);
                 dispositions::let_go_of_streams(false);
             }
-            Err(error) => {
+            Err(NoParent::GivenUp) => {
+                self.reported = true;
+                self.line.send(&GuardReport::TooLate);
+            }
+            Err(NoParent::Failed(error)) => {
                 self.reported = true;
                 let errno = error.raw_os_error().unwrap_or(libc::EINVAL);
                 self.line.send(&GuardReport::NotStarted { errno, message: error.to_string() });
@@ -216,9 +234,17 @@ impl Guard {
                     self.allow(BootTime::from_nanos(deadline));
                 }
             }
-            GuardRequest::Signal(signal) => descendants::signal_all(self.command(), signal, self.next_kill()),
+            GuardRequest::Signal(signal) => {
+                descendants::signal_all(&self.own, self.command(), signal, self.next_kill())
+            }
             GuardRequest::SignalOutside(signal) => {
-                descendants::signal_outside(self.command(), caller.group, signal, self.next_kill());
+                descendants::signal_outside(
+                    &self.own,
+                    self.command(),
+                    caller.group,
+                    signal,
+                    self.next_kill(),
+                );
             }
             GuardRequest::SignalCommand(signal) => {
                 if let Some(parent) = self.parent.as_ref().filter(|parent| parent.status().is_none()) {
@@ -240,15 +266,18 @@ impl Guard {
         if self.parent.is_none() || self.reported {
             return;
         }
-        if let Some(allowance) = self.allowance.as_mut().filter(|_| !self.expired) {
+        if let Some(allowance) = &mut self.allowance {
             if allowance.look_at.has_passed() {
                 allowance.note(Load::now());
                 // A renewal is late. Also the way through a large job takes a share of the processor.
                 priority::raise();
             }
-            if allowance.stop_at().has_passed() {
+            if !self.expired && allowance.stop_at().has_passed() {
                 self.expired = true;
                 self.stop(self.next_kill());
+            } else if self.expired {
+                // It may have grown since it was told to stop.
+                self.kill_at = Some(self.next_kill());
             }
         }
         if self.is_resting() {
@@ -280,7 +309,7 @@ impl Guard {
     fn stop(&mut self, kill_at: Deadline) {
         self.kill_at = Some(self.kill_at.map_or(kill_at, |earlier| earlier.min(kill_at)));
         self.rest_at = self.rest_at.min(kill_at.minus(REST.min(kill_at.left() / 2)));
-        descendants::signal_all(self.command(), libc::SIGTERM, self.next_kill());
+        descendants::signal_all(&self.own, self.command(), libc::SIGTERM, self.next_kill());
     }
 
     /// The command, while it runs.
@@ -298,7 +327,7 @@ impl Guard {
         self.kill_at = Some(BootTime::now());
         self.status = self.status.or(self.parent.as_ref().and_then(CommandParent::status));
         dispositions::set_ignored(libc::SIGCHLD, true);
-        kill_all();
+        kill_all(&self.own);
         if let Some(parent) = &self.parent {
             parent.reap();
         }
@@ -367,8 +396,10 @@ impl Guard {
         let rest_at = (!self.is_resting()).then(|| self.next_rest());
         // A job that was told to stop has ended when its last process has.
         let or_settle = self.kill_at.or(self.settled_at);
-        let allowance = self.allowance.filter(|_| !self.expired);
-        let allowed = allowance.map(|allowance| allowance.look_at.min(allowance.stop_at()));
+        let allowed = self.allowance.map(|allowance| match self.expired {
+            true => allowance.look_at,
+            false => allowance.look_at.min(allowance.stop_at()),
+        });
         let next = [rest_at, or_settle, allowed].into_iter().flatten().min();
         // The timer of an absolute time that has passed fires at once; a time of zero disarms.
         let next = next.filter(|at| is_running && *at != BootTime::NEVER);

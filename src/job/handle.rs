@@ -9,6 +9,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::wait::waitpid;
 use nix::unistd::Pid;
 
+use super::descendants::OwnChildren;
 use super::guard::{LeftoverPolicy, fork_guard};
 use super::kill::kill_all;
 use super::protocol::{Channel, ExitStatus, GuardReport, GuardRequest, JobEnd};
@@ -21,6 +22,7 @@ use crate::clock::{BootTime, Deadline};
 pub struct Job {
     line: Channel,
     guard: Pid,
+    own: OwnChildren,
     kill_after: Duration,
     command: Option<i32>,
     /// How the command ended, when that was before the job's end.
@@ -76,10 +78,11 @@ impl Job {
     ///
     /// `kill_after` is the time between SIGTERM and SIGKILL when the deadline comes near, and for leftovers.
     pub fn prepare(command: CommandLine, kill_after: Duration, leftovers: LeftoverPolicy) -> io::Result<Job> {
-        let (guard, line) = fork_guard(command, kill_after, leftovers)?;
+        let (guard, line, own) = fork_guard(command, kill_after, leftovers)?;
         Ok(Job {
             line,
             guard,
+            own,
             kill_after,
             command: None,
             command_end: None,
@@ -111,19 +114,25 @@ impl Job {
         start_by: Deadline,
         deadline: Option<Deadline>,
     ) -> Result<(), NotStarted> {
-        if let Some(deadline) = deadline {
-            self.stop_at.store(deadline.minus(self.kill_after).as_nanos(), Ordering::Relaxed);
-        }
-        let deadline = deadline.map(BootTime::as_nanos);
-        let order = GuardRequest::Start { env, start_by: start_by.as_nanos(), deadline };
+        self.stop_at.store(start_by.as_nanos(), Ordering::Relaxed);
+        let order = GuardRequest::Start {
+            env,
+            start_by: start_by.as_nanos(),
+            deadline: deadline.map(BootTime::as_nanos),
+        };
         if self.line.send_long(&order) == Err(Errno::EMSGSIZE) {
             // execve(2) takes less than the line to the guard.
             return Err(NotStarted::NotExecutable(io::Error::from(Errno::E2BIG).to_string()));
         }
-        while self.poll_line(Deadline::after(LOOK).max(start_by)) == Ok(0) {
+        while self.poll_line(self.next_look().unwrap_or(Deadline::NEVER)) == Ok(0) {
             // A guard that somebody stopped may have started the command, whose time is over now.
-            descendants::send(self.guard.as_raw(), libc::SIGCONT);
+            if self.look_at_guard().is_some() {
+                self.kill_without_guard();
+                return Err(NotStarted::NoGuard);
+            }
         }
+        let stop_at = deadline.map_or(u64::MAX, |deadline| deadline.minus(self.kill_after).as_nanos());
+        self.stop_at.store(stop_at, Ordering::Relaxed);
         match self.line.receive() {
             Some(GuardReport::Started { pid }) => {
                 self.command = Some(pid);
@@ -134,7 +143,11 @@ impl Job {
             Some(GuardReport::NotStarted { errno: libc::ENOENT, .. }) => Err(NotStarted::NotFound),
             Some(GuardReport::NotStarted { message, .. }) => Err(NotStarted::NotExecutable(message)),
             Some(GuardReport::TooLate) => Err(NotStarted::TooLate),
-            Some(GuardReport::CommandEnded(_) | GuardReport::JobEnd(_)) | None => Err(NotStarted::NoGuard),
+            Some(GuardReport::CommandEnded(_) | GuardReport::JobEnd(_)) | None => {
+                // It may have started the command all the same, which outlives it when that is a set-user-ID program.
+                self.kill_without_guard();
+                Err(NotStarted::NoGuard)
+            }
         }
     }
 
@@ -209,7 +222,7 @@ impl Job {
     fn kill_without_guard(&self) -> JobEnd {
         let command = self.command.and_then(descendants::reap_one);
         dispositions::set_ignored(libc::SIGCHLD, true);
-        kill_all();
+        kill_all(&self.own);
         let end = self.command_end.or(command);
         JobEnd {
             status: end.unwrap_or(ExitStatus::Signaled(libc::SIGKILL)),

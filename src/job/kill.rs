@@ -4,7 +4,7 @@ use std::collections::{HashSet, VecDeque};
 use std::thread;
 use std::time::Duration;
 
-use super::descendants::{self, Reaped, children, send};
+use super::descendants::{self, OwnChildren, Reaped, children, send};
 use super::priority::{self, Apart};
 use crate::clock::Deadline;
 
@@ -24,13 +24,13 @@ const MANY: usize = 64;
 /// A process with a pending SIGKILL runs no more of its own code, and forks no more. So each is killed as soon as it
 /// is seen. Only then its children are looked for, as that takes longer; in a job that forks all the time they come to
 /// us meanwhile.
-pub fn kill_all() {
+pub fn kill_all(own: &OwnChildren) {
     let mut killed = HashSet::new();
     let mut parents = VecDeque::new();
     let (mut batch, mut pause) = (BATCH, PAUSE.0);
     priority::raise();
     loop {
-        let ours = children(std::process::id() as i32);
+        let ours = own.list();
         kill_new(&ours, &mut killed, &mut parents);
         if !parents.is_empty() {
             for parent in parents.drain(..batch.min(parents.len())).collect::<Vec<_>>() {

@@ -5,6 +5,8 @@ use std::num::NonZero;
 use std::thread;
 use std::time::Duration;
 
+use nix::sys::sysinfo::sysinfo;
+
 use crate::clock::{BootTime, Deadline};
 
 /// The time that killing a small job takes on a machine that is not idle: for the most part until the guard is scheduled.
@@ -89,9 +91,18 @@ pub struct Load {
 impl Load {
     /// That of the whole system. Where it cannot be seen it is that of a small one.
     pub fn now() -> Load {
+        let processors = thread::available_parallelism().map_or(1, NonZero::get);
         let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
-        Load::of(&text, thread::available_parallelism().map_or(1, NonZero::get))
+        Load::of(&text, processors)
+            .or_else(|| Load::of_the_last_minute(processors))
             .unwrap_or(Load { threads: 1000, queued: 1 })
+    }
+
+    /// By sysinfo(2): a /proc that shows processes only (`subset=pid`) has no loadavg.
+    fn of_the_last_minute(processors: usize) -> Option<Load> {
+        let info = sysinfo().ok()?;
+        let queued = info.load_average().0.ceil() as usize / processors;
+        Some(Load { threads: info.process_count().into(), queued })
     }
 
     /// The fourth field of proc_loadavg(5): those that are running or want to, and all.
@@ -137,6 +148,13 @@ mod tests {
         let short =
             KillMargin::new(granted, granted.plus(Duration::from_millis(80)), Duration::from_millis(20));
         assert_eq!((millis(short.stop_at()), millis(short.kill_at())), (60, 72));
+    }
+
+    #[test]
+    fn a_load_that_proc_does_not_show() {
+        let (shown, hidden) = (Load::now(), Load::of_the_last_minute(1).expect("a load"));
+        // Of which others start and end some between the two.
+        assert!(hidden.threads.abs_diff(shown.threads) < 10 + shown.threads / 2, "{shown:?} {hidden:?}");
     }
 
     #[test]

@@ -21,7 +21,7 @@ pub enum NotWatchable {
     #[error("there is no process {0}")]
     Missing(i32),
     #[error("process {0} has ended")]
-    JobEnd(i32),
+    Ended(i32),
     #[error("process {0} belongs to another user")]
     Foreign(i32),
     #[error("process {0} is redlock itself")]
@@ -47,7 +47,7 @@ impl Pidfd {
         let watched = Pidfd { pid, descriptor };
         let may_signal = kill(nix::unistd::Pid::from_raw(pid), None);
         match may_signal {
-            _ if watched.has_ended() => Err(NotWatchable::JobEnd(pid)),
+            _ if watched.has_ended() => Err(NotWatchable::Ended(pid)),
             Err(Errno::EPERM) => Err(NotWatchable::Foreign(pid)),
             _ => Ok(watched),
         }

@@ -1,11 +1,11 @@
 use std::env;
-use std::ffi::{CString, OsString, c_char};
+use std::ffi::{CString, OsString, c_char, c_int, c_void};
 use std::io;
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use nix::errno::Errno;
-use nix::sched::{CloneFlags, clone};
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::{SigSet, Signal};
 use nix::unistd::{Pid, getpgid, getppid, setpgid};
@@ -60,9 +60,8 @@ impl CommandLine {
 }
 
 impl Prepared {
-    /// Executes the command as a child of this process, with the variables added to its environment.
-    /// Returns its pid.
-    pub fn start(&mut self, added: &[(String, String)], caller: &Caller) -> io::Result<i32> {
+    /// The command with the variables added to its environment: from here on the start takes no memory.
+    pub fn with(&mut self, added: &[(String, String)]) -> io::Result<Executable<'_>> {
         let is_added = |variable: &CString| {
             let name = variable.as_bytes().split(|byte| *byte == b'=').next();
             added.iter().any(|(added, _)| name == Some(added.as_bytes()))
@@ -70,61 +69,94 @@ impl Prepared {
         let inherited = self.inherited.iter().filter(|variable| !is_added(variable));
         let added = added.iter().map(|(name, value)| c_string(format!("{name}={value}").as_bytes()));
         let added = added.collect::<io::Result<Vec<_>>>()?;
-        let variables = inherited.chain(&added);
-        spawn(&pointers(&self.words), &pointers(variables), caller, &mut self.stack)
+        let variables = pointers(inherited.chain(&added));
+        Ok(Executable { words: pointers(&self.words), variables, _added: added, stack: &mut self.stack })
     }
 }
 
-/// Starts a child as vfork(2) does: it borrows our memory until it executes the command, which takes a tenth
-/// of the time in which fork(2) copies what exec throws away.
-fn spawn(
-    words: &[*const c_char],
-    variables: &[*const c_char],
-    caller: &Caller,
-    stack: &mut [u8],
-) -> io::Result<i32> {
-    let guard = Pid::this();
-    let failure = AtomicI32::new(0);
-    let child = || -> isize {
-        let errno = execute(words, variables, caller, guard);
-        failure.store(errno as i32, Ordering::Relaxed);
-        127
-    };
-    let flags = CloneFlags::CLONE_VM | CloneFlags::CLONE_VFORK;
-    // SAFETY: this process has one thread, all its signals are blocked, and it sleeps until the child has
-    // executed the command or exited; until then the child makes system calls only, on a stack of its own
-    // that is large enough for them.
-    let pid = unsafe { clone(Box::new(child), stack, flags, Some(libc::SIGCHLD)) }?.as_raw();
-    match failure.load(Ordering::Relaxed) {
-        0 => Ok(pid),
-        errno => {
-            // SAFETY: waits for the child that has just exited; null asks for no status.
-            unsafe { libc::waitpid(pid, std::ptr::null_mut(), 0) };
-            Err(io::Error::from_raw_os_error(errno))
+/// A command that is ready to be executed.
+pub struct Executable<'a> {
+    words: Vec<*const c_char>,
+    variables: Vec<*const c_char>,
+    _added: Vec<CString>,
+    stack: &'a mut [u8],
+}
+
+/// What the child needs to execute it.
+struct Execution<'a> {
+    words: &'a [*const c_char],
+    variables: &'a [*const c_char],
+    caller: &'a Caller,
+    parent: Pid,
+    failure: AtomicI32,
+}
+
+impl Executable<'_> {
+    /// Executes the command as a child of this process, and returns its pid, with a descriptor that is readable when it
+    /// has ended. Makes system calls only.
+    ///
+    /// As vfork(2) does: the child borrows our memory until it executes the command, which takes a tenth of the time in
+    /// which fork(2) copies what exec throws away.
+    pub fn start(&mut self, caller: &Caller) -> io::Result<(i32, OwnedFd)> {
+        let Executable { words, variables, stack, .. } = self;
+        let mut execution =
+            Execution { words, variables, caller, parent: Pid::this(), failure: AtomicI32::new(0) };
+        let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PIDFD | libc::SIGCHLD;
+        let mut end: c_int = -1;
+        let top = stack.as_mut_ptr_range().end;
+        // SAFETY: this process has one thread, all its signals are blocked, and it sleeps until the child has
+        // executed the command or exited; until then the child makes system calls only, on a stack of its own
+        // that is large enough for them.
+        let pid = unsafe {
+            let top = top.sub(top as usize % 16).cast();
+            libc::clone(execute, top, flags, (&raw mut execution).cast(), &raw mut end)
+        };
+        if pid == -1 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the kernel has just made it, and it is nobody else's.
+        let end = unsafe { OwnedFd::from_raw_fd(end) };
+        match execution.failure.load(Ordering::Relaxed) {
+            0 => Ok((pid, end)),
+            errno => {
+                // SAFETY: waits for the child that has just exited; null asks for no status.
+                unsafe { libc::waitpid(pid, std::ptr::null_mut(), 0) };
+                Err(io::Error::from_raw_os_error(errno))
+            }
         }
     }
 }
 
-/// Becomes the command, with everything as the caller had it. Returns only on failure, with the reason.
-fn execute(words: &[*const c_char], variables: &[*const c_char], caller: &Caller, guard: Pid) -> Errno {
-    // The second belt: the command dies with the guard. See PR_SET_PDEATHSIG(2const).
-    if let Err(errno) = set_pdeathsig(Signal::SIGKILL) {
-        return errno;
+extern "C" fn execute(execution: *mut c_void) -> c_int {
+    // SAFETY: an `Execution` that lives until this process has another memory or none; its failure is atomic.
+    let execution = unsafe { &*execution.cast::<Execution>() };
+    execution.failure.store(execution.execute() as i32, Ordering::Relaxed);
+    127
+}
+
+impl Execution<'_> {
+    /// Becomes the command, with everything as the caller had it. Returns only on failure, with the reason.
+    fn execute(&self) -> Errno {
+        let Execution { words, variables, caller, parent, .. } = self;
+        // The second belt: the command dies with the guard. See PR_SET_PDEATHSIG(2const).
+        if let Err(errno) = set_pdeathsig(Signal::SIGKILL) {
+            return errno;
+        }
+        if getppid() != *parent {
+            return Errno::ESRCH;
+        }
+        // Into the caller's process group, so that the terminal treats command and redlock as one job. The group
+        // may be another session's by now: then it stays.
+        let _ = setpgid(Pid::from_raw(0), caller.group);
+        dispositions::set_ignored(libc::SIGCHLD, caller.ignored_sigchld);
+        dispositions::restore();
+        if let Err(errno) = caller.mask.thread_set_mask() {
+            return errno;
+        }
+        // SAFETY: both arrays end with a null pointer, and their strings live in the guard, which waits.
+        unsafe { libc::execvpe(words[0], words.as_ptr(), variables.as_ptr()) };
+        Errno::last()
     }
-    if getppid() != guard {
-        return Errno::ESRCH;
-    }
-    // Into the caller's process group, so that the terminal treats command and redlock as one job. The group
-    // may be another session's by now: then it stays.
-    let _ = setpgid(Pid::from_raw(0), caller.group);
-    dispositions::set_ignored(libc::SIGCHLD, caller.ignored_sigchld);
-    dispositions::restore();
-    if let Err(errno) = caller.mask.thread_set_mask() {
-        return errno;
-    }
-    // SAFETY: both arrays end with a null pointer, and their strings live in the guard, which sleeps.
-    unsafe { libc::execvpe(words[0], words.as_ptr(), variables.as_ptr()) };
-    Errno::last()
 }
 
 fn c_string(bytes: &[u8]) -> io::Result<CString> {

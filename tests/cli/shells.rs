@@ -181,7 +181,7 @@ fn a_script_ends_that_does_not_get_its_lock() {
                 format!("{TRAP}\n{after}"),
                 format!("set -eu\n{TRAP}\n{after}"),
                 format!("{TRAP}\nf() {{\n{after}\n}}\nf || echo in vain\necho went on"),
-                format!("{TRAP}\n. {}\necho went on", file.display()),
+                format!("{TRAP}\n. '{}'\necho went on", file.display()),
             ] {
                 let stopped = scene.stops(scene.script(shell, &text), 75, &format!("{shell:?} {text}"));
                 assert!(stopped.line().contains("is held by"), "{stopped:?}");
@@ -259,7 +259,7 @@ fn a_fish_script_ends_that_does_not_get_its_lock() {
         for (text, code) in [
             (format!("{trap}\n{line}\necho went on"), 75),
             (format!("{trap}\nfunction f\n{line}\necho went on\nend\nf; or echo in vain\necho went on"), 75),
-            (format!("{trap}\nsource {}; or exit\necho went on", file.display()), 75),
+            (format!("{trap}\nsource '{}'; or exit\necho went on", file.display()), 75),
             (format!("{trap}\n{}\necho went on", line.replace("--format", "--tll 5m --format")), 64),
         ] {
             scene.stops(scene.script(FISH, &text), code, &text);
@@ -318,7 +318,7 @@ fn a_prompt_comes_back() {
         until(&format!("echo 'is '\"here <{token}>\""), "is here <>", 1);
         until(&format!("{function}; f"), "is held by", 2);
         until("echo st''ill", "still", 1);
-        until(&format!(". {}", file.display()), "is held by", 3);
+        until(&format!(". '{}'", file.display()), "is held by", 3);
         until("echo at ''last", "at last", 1);
         let screen = pty.screen();
         assert!(!screen.contains("wenton") && !screen.contains("went on"), "{screen}");

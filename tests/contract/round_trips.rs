@@ -120,7 +120,9 @@ fn in_a_quorum_with_a_password() {
     let urls: Vec<&str> = lines.iter().map(|line| &*line.url).collect();
     let before = lines.each_ref().map(|line| line.proxy.round_trips());
     Redlock::new(&["run", "-k", "X", "--", "true"]).server(&urls.join(" ")).run().expect(0);
-    for (line, before) in lines.iter().zip(before) {
-        assert_eq!(line.proxy.round_trips() - before, 3);
-    }
+    let counted = lines.iter().zip(before).map(|(line, before)| line.proxy.round_trips() - before);
+    let counted: Vec<usize> = counted.collect();
+    // Two are a majority, and the last may be late.
+    let whole = counted.iter().filter(|count| **count == 3).count();
+    assert!(whole >= 2 && counted.iter().all(|count| *count <= 3), "{counted:?}");
 }

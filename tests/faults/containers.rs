@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
-use crate::harness::{Redlock, Running, Store, eventually};
+use crate::harness::{Redlock, Running, Store, eventually, namespaces};
 
 const REDLOCK: &str = env!("CARGO_BIN_EXE_redlock");
 
@@ -18,10 +18,13 @@ struct Container(&'static [&'static str], &'static str);
 /// As systemd-nspawn and LXC do it.
 const OWN_BOOT_ID: &str =
     "cat /proc/sys/kernel/random/uuid > id && mount --bind id /proc/sys/kernel/random/boot_id";
+/// No loadavg, no id of the boot.
+const PROCESSES_ONLY: &str = "mount -t proc -o subset=pid proc /proc";
 const OWN_PLACE: &str = "mkdir -p place && mount --bind . place && cd place";
 
-const CONTAINERS: [Container; 9] = [
+const CONTAINERS: [Container; 10] = [
     Container(&["--pid", "--mount-proc"], ":"),
+    Container(&["--pid", "--mount-proc"], PROCESSES_ONLY),
     Container(&["--time", "--boottime", "100000"], ":"),
     Container(&["--time", "--boottime", "-30"], ":"),
     Container(&["--mount"], OWN_PLACE),
@@ -39,8 +42,9 @@ impl Container {
     /// A script in a container of its own, which dies with it. "$R" is the program.
     fn sh(&self, store: &Store, script: &str) -> Redlock {
         let folder = store.folder.path("");
-        let script = format!("cd {} && {} && {script}", folder.display(), self.1);
-        let args = [&["--fork", "--kill-child"], self.0, &["sh", "-c", &script]].concat();
+        let (folder, script) =
+            (folder.to_str().expect("a path"), format!("cd \"$0\" && {} && {script}", self.1));
+        let args = [&["--fork", "--kill-child"], self.0, &["sh", "-c", &script, folder]].concat();
         Redlock::under("unshare", &args).server("local:locks.db").env("R", REDLOCK)
     }
 
@@ -52,6 +56,9 @@ impl Container {
 /// Outside holds, inside sees that; and the other way round. Who waits on one side gets the lock from the other.
 #[test]
 fn one_job_at_a_time_in_all_of_them() {
+    if !namespaces() {
+        return;
+    }
     for container in &CONTAINERS {
         let store = Store::local();
         let name = container.name();
@@ -76,6 +83,9 @@ fn one_job_at_a_time_in_all_of_them() {
 /// A lease ends when it should, whatever clock it was written by.
 #[test]
 fn a_lease_ends_in_all_of_them() {
+    if !namespaces() {
+        return;
+    }
     for container in &CONTAINERS {
         let store = Store::local();
         container.sh(&store, "exec $R acquire -k inside --ttl 2s").run().expect(0);
@@ -89,6 +99,9 @@ fn a_lease_ends_in_all_of_them() {
 /// In the same PID namespace a dead holder is noticed at once, whatever the clock says of its start.
 #[test]
 fn a_death_is_seen_across_time_namespaces() {
+    if !namespaces() {
+        return;
+    }
     let store = Store::local();
     let container = Container(&["--time", "--boottime", "100000"], ":");
     let mut pids = Vec::new();
@@ -109,6 +122,9 @@ fn a_death_is_seen_across_time_namespaces() {
 /// After a reboot nothing is held, also where the id of the boot is hidden: no lease was renewed in the future.
 #[test]
 fn a_reboot_where_its_id_is_hidden() {
+    if !namespaces() {
+        return;
+    }
     let store = Store::local();
     let container = Container(&["--mount"], OWN_BOOT_ID);
     container.sh(&store, "exec $R acquire -k X --ttl 1h").run().expect(0);
@@ -123,6 +139,9 @@ fn a_reboot_where_its_id_is_hidden() {
 /// The journal of a file that is mounted alone is elsewhere.
 #[test]
 fn a_file_that_is_mounted_without_its_folder() {
+    if !namespaces() {
+        return;
+    }
     let store = Store::local();
     store.redlock(&["run", "-k", "X", "--", "true"]).run().expect(0);
     let container =
@@ -134,6 +153,9 @@ fn a_file_that_is_mounted_without_its_folder() {
 /// A /proc of another PID namespace shows strangers under the pids of a holder.
 #[test]
 fn a_proc_of_another_namespace() {
+    if !namespaces() {
+        return;
+    }
     let store = Store::local();
     let container = Container(&["--pid"], ":");
     let run = container.sh(&store, "exec $R acquire -k X").run().expect(69);
@@ -159,6 +181,9 @@ fn kill(mut container: Running) {
 /// The dead are gone from the queue at once, and nobody waits for them.
 #[test]
 fn waiters_of_a_container_that_was_killed() {
+    if !namespaces() {
+        return;
+    }
     let store = Store::local();
     let holder = store.hold("X", &["--ttl", "1m"]);
     let container = four_waiters(&store, "");
@@ -176,6 +201,9 @@ fn waiters_of_a_container_that_was_killed() {
 /// The holder dies with those who are next in line: the first one alive has it when the lease ends.
 #[test]
 fn a_container_that_was_killed_with_its_holder() {
+    if !namespaces() {
+        return;
+    }
     let store = Store::local();
     let container = four_waiters(&store, "$R run -k X --ttl 2s -- sleep 50 & sleep 1;");
     let alive = store.wait_in_line("X", "alive", &[]);
@@ -196,6 +224,9 @@ fn bells(store: &Store) -> Vec<String> {
 /// The bell of a waiter is heard in another network namespace.
 #[test]
 fn a_handover_into_another_network() {
+    if !namespaces() {
+        return;
+    }
     let container = Container(&["--net"], ":");
     let handover = || {
         let store = Store::local();
@@ -235,4 +266,36 @@ fn a_waiter_that_does_not_ask() {
     stopped.finish().expect(0);
     late.finish().expect(0);
     assert_eq!(store.order(), ["alive", "stopped", "late"]);
+}
+
+/// What the guard does without where /proc shows processes only.
+#[test]
+fn a_job_is_killed_where_proc_shows_processes_only() {
+    let store = Store::local();
+    let script = "{ \
+        $R run -k X --ttl 1s -- sh -c 'trap \"\" TERM; setsid sleep 100 & touch job; wait; wait' & \
+        while [ ! -e job ]; do sleep 0.05; done; kill -STOP $!; \
+        $R run -k X --wait 30s -q -- sh -c 'cat /proc/[0-9]*/comm'; }";
+    let next = Container(&["--pid", "--mount-proc"], PROCESSES_ONLY).sh(&store, script).run().expect(0);
+    assert!(next.stdout.contains("lock-command") && !next.stdout.contains("sleep"), "{next:?}");
+}
+
+/// The guard looks at the load again after SIGTERM: what is a large job by now takes longer to kill. Redlock is stopped.
+#[test]
+fn a_job_that_grows_when_it_is_told_to_end() {
+    let store = Store::local();
+    let load =
+        Container(&["--pid", "--mount-proc"], "echo 0 0 0 1/200 9 > load && mount --bind load /proc/loadavg");
+    let script = "{ \
+        $R run -k X --ttl 8s --kill-after 2s -- sh -c '
+            trap \"echo 0 0 0 1/300000 9 > load\" TERM
+            while :; do date +%s%N > now && mv now last; sleep 0.02; done' & \
+        while [ ! -e last ]; do sleep 0.05; done; kill -STOP $!; \
+        $R run -k X --wait 30s -q -- date +%s%N; cat load last; }";
+    let next = load.sh(&store, script).run().expect(0);
+    let lines: Vec<&str> = next.stdout.lines().collect();
+    let [start, load, last] = lines[..] else { panic!("{next:?}") };
+    assert!(load.contains("300000"), "{next:?}");
+    let [start, last] = [start, last].map(|time| time.parse::<u64>().expect("a time"));
+    assert!(start > last + 500_000_000, "{} ms before the next start", (start - last) / 1_000_000);
 }

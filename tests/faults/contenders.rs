@@ -26,7 +26,8 @@ fn a_split_vote_ends() {
     }
     witness.assert_alone();
     assert_eq!(witness.entries(), 50);
-    assert_eq!(held_on(&store.members, "X"), 0);
+    // A release waits for the majority; the others carry it out.
+    eventually(Duration::from_secs(5), "nothing is left", || held_on(&store.members, "X") == 0);
 }
 
 /// Nobody waits, and still somebody gets it.

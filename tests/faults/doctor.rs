@@ -408,6 +408,9 @@ fn a_cluster() {
 /// A server of another host, as far as its address tells: in a network of its own.
 #[test]
 fn a_server_that_is_spoken_to_in_plain() {
+    if !namespaces() {
+        return;
+    }
     let authority = Authority::new();
     let papers = authority.sign(&["192.0.2.2"], Valid::Now);
     let script = r#"

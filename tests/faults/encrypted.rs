@@ -11,8 +11,8 @@ use nix::sys::signal::Signal;
 
 use crate::call::{CANARY, Call, logged_in, run, tls};
 use crate::harness::{
-    Authority, Folder, Redis, Redlock, Sentinel, Store, Valid, eventually, free_port, in_ms, slowed, ttl,
-    within,
+    Authority, Folder, Redis, Redlock, Sentinel, Store, Valid, eventually, free_port, in_ms, other_users,
+    slowed, ttl, within,
 };
 
 #[test]
@@ -218,6 +218,9 @@ fn a_key_that_others_can_read() {
 /// A process of which no core may be dumped belongs to root in /proc: see PR_SET_DUMPABLE(2const).
 #[test]
 fn a_key_is_in_no_core_dump() {
+    if !other_users() {
+        return;
+    }
     const NOBODY: u32 = 65534;
     let authority = Authority::new();
     let papers = authority.sign(&["127.0.0.1"], Valid::Now);

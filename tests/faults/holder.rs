@@ -6,9 +6,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::unistd::{Pid, getsid};
 
-use crate::harness::{Store, children, eventually, within};
+use crate::harness::{Store, await_file, children, eventually, is_alive, pid_in, within};
 use crate::scene::Scene;
 
 fn redlock_killed(store: Store) {
@@ -159,4 +159,43 @@ fn a_command_that_kills_its_parent_is_killed() {
     let mut scene = scene;
     scene.fault(|_| kill(Pid::from_raw(children(guard)[0]), Signal::SIGKILL).expect("a signal"));
     assert_eq!(scene.second_is_alone().code(), -9);
+}
+
+/// Nothing else wakes the guard then: no order of redlock's to extend a lease, or only after a long time.
+#[test]
+fn a_command_that_stops_its_parent_ends_at_once() {
+    let store = Store::local();
+    for options in [&["--ttl", "10m"], &["--on-lost", "continue"]] {
+        let go = store.folder.path(options[1]);
+        let script = format!("while [ ! -e {go:?} ]; do sleep 0.05; done; kill -STOP $PPID; exit 3");
+        let run = [&["run", "-k", "X"], &options[..], &["--", "sh", "-c", &script]].concat();
+        let run = store.redlock(&run).spawn();
+        let guard = Pid::from_raw(run.guard());
+        // It leaves the session when the command has started.
+        eventually(Duration::from_secs(10), "the start of the command", || getsid(Some(guard)) == Ok(guard));
+        std::fs::write(go, "").expect("a file");
+        run.finish().expect(3);
+    }
+}
+
+/// A job is killed also when there is no descriptor left for looking at it, in the whole system, or here for one process.
+#[test]
+fn without_descriptors_the_job_is_killed() {
+    for is_guard_killed in [false, true] {
+        let store = Store::redis();
+        let [file, ready] = ["pid", "ready"].map(|name| store.folder.path(name));
+        let below = format!("trap \"\" TERM; echo $$ > {file:?}; touch {ready:?}; sleep 100; true");
+        let run = store.redlock(&["run", "-k", "X", "--", "setsid", "-w", "sh", "-c", &below]).spawn();
+        let job = pid_in(&file);
+        await_file(&ready);
+        let guard = run.guard();
+        let [killed, alone] = if is_guard_killed { [guard, run.pid()] } else { [run.pid(), guard] };
+        let none = libc::rlimit { rlim_cur: 1, rlim_max: 1 };
+        // SAFETY: the struct lives through the call.
+        let set = unsafe { libc::prlimit(alone, libc::RLIMIT_NOFILE, &none, std::ptr::null_mut()) };
+        assert_eq!(set, 0, "prlimit");
+        kill(Pid::from_raw(killed), Signal::SIGKILL).expect("a signal");
+        eventually(Duration::from_secs(10), "the end of the job", || !is_alive(job));
+        eventually(Duration::from_secs(10), "the end of who killed it", || !is_alive(alone));
+    }
 }

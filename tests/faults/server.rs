@@ -132,16 +132,17 @@ impl Quiet {
         store.redis = Some(Redis::with(args));
         store.url = store.redis.as_ref().map(Redis::url).unwrap_or_default();
         let witness = Witness::new();
-        // Beyond one TTL, so that a lock that was not healed would be the second one's before the end.
-        let (long, short) = (witness.job("5"), witness.job("0"));
+        // Beyond one TTL, so that a lock that was not healed would be the second one's before the end. The second one asks
+        // when that lease ends, or 5 s after it asked last: this TTL leaves a late renewal the most time before.
+        let (long, short) = (witness.job("7"), witness.job("0"));
         let run = |options: &[&str], job: &[String]| {
             let mut args = options.to_vec();
             args.extend(job.iter().map(String::as_str));
             Redlock::new(&args).server(&store.url).spawn()
         };
-        let first = run(&["run", "--key", "X", "--ttl", "3s", "--"], &long);
+        let first = run(&["run", "--key", "X", "--ttl", "5s", "--"], &long);
         eventually(Duration::from_secs(20), "the first job", || witness.is_occupied());
-        let second = run(&["run", "--key", "X", "--wait", "60s", "--ttl", "3s", "--"], &short);
+        let second = run(&["run", "--key", "X", "--wait", "60s", "--ttl", "5s", "--"], &short);
         store.await_waiters("X", 1);
         Quiet { store, witness, first, second }
     }

@@ -1,13 +1,18 @@
 //! Between the grant and the start of the command.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
+use std::io;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::PathBuf;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::harness::{
-    Fault, Finished, Proxy, Redlock, Store, children, eventually, namespaces, slowed, ttl, within,
+    Fault, Finished, HeldUp, Proxy, Redlock, Running, Store, children, eventually, held_up_executions,
+    is_alive, namespaces, other_users, slowed, ttl, within,
 };
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_redlock");
@@ -121,29 +126,50 @@ fn without_proc() {
     assert!(run.line().contains("/proc") && run.stdout.is_empty(), "{run:?}");
 }
 
-/// The renewals go on when the guard does not listen: these are more than the line to it takes.
+/// The renewals go on when the guard does not listen, and the orders to it are more than the line to it takes.
 #[test]
 fn a_guard_that_does_not_listen() {
-    let renewed = |ttl| {
+    let renewed = |factor: u64| {
         let store = Store::redis();
         let stderr = store.folder.path("stderr");
-        let mut run =
-            store.redlock(&["run", "-v", "-k", "X", "--ttl", ttl, "--on-lost", "continue", "--", "cat"]);
+        let mut run = store.redlock(&["run", "-v", "-k", "X", "--ttl", &ttl(600 * factor), "--", "cat"]);
         run.command.stderr(File::create(&stderr).expect("a file"));
-        let run = run.open_stdin().spawn();
+        let mut run = run.open_stdin().spawn();
         let said = || fs::read_to_string(&stderr).unwrap_or_default();
-        eventually(Duration::from_secs(20), "the first renewal", || said().contains("renewed"));
-        let guard = Pid::from_raw(run.guard());
-        kill(guard, Signal::SIGSTOP).expect("a signal to the guard");
-        eventually(Duration::from_secs(100), "320 renewals", || {
-            said().contains("lost") || said().matches("renewed").count() > 320
-        });
-        kill(guard, Signal::SIGCONT).expect("a signal to the guard");
-        drop(run);
-        !said().contains("lost")
+        let renewals = || said().matches("renewed").count();
+        let come = |count: usize, run: &mut Running| {
+            eventually(Duration::from_secs(60), "a renewal", || {
+                renewals() >= count || said().contains("lost") || run.has_ended()
+            });
+            renewals() >= count && !said().contains("lost")
+        };
+        if !come(1, &mut run) {
+            return false;
+        }
+        freeze(run.guard());
+        for _ in 0..400 {
+            run.signal(Signal::SIGUSR1);
+            eventually(Duration::from_secs(10), "the signal is taken", || {
+                let status = fs::read_to_string(format!("/proc/{}/status", run.pid())).unwrap_or_default();
+                status.contains("State:\tS") && status.contains("ShdPnd:\t0000000000000000")
+            });
+        }
+        come(renewals() + 2, &mut run)
     };
-    // On a busy machine a renewal may be late.
-    assert!(["150ms", "300ms", "600ms"].into_iter().any(renewed));
+    // On a busy machine a renewal may be late, or the grant.
+    assert!([1, 2, 4].into_iter().any(renewed));
+}
+
+/// Stops a process until the end of this thread; SIGCONT does not wake it.
+fn freeze(pid: i32) {
+    for request in [libc::PTRACE_SEIZE, libc::PTRACE_INTERRUPT] {
+        // SAFETY: these requests read and write no memory.
+        let done = unsafe { libc::ptrace(request, pid, 0, 0) };
+        assert_eq!(done, 0, "{}", io::Error::last_os_error());
+    }
+    eventually(Duration::from_secs(10), "it stops", || {
+        fs::read_to_string(format!("/proc/{pid}/status")).is_ok_and(|status| status.contains("State:\tt"))
+    });
 }
 
 /// What the system lacks is no bug of redlock's.
@@ -202,4 +228,115 @@ fn a_guard_that_is_killed_in_the_wait() {
         assert_eq!(store.waiters("X"), 0);
         holder.let_go().expect(0);
     }
+}
+
+/// A command whose execution waits, as on a file server that does not answer.
+struct Hanging {
+    store: Store,
+    command: String,
+    started: PathBuf,
+    held_up: HeldUp,
+}
+
+impl Hanging {
+    fn new(store: Store) -> Hanging {
+        let [command, started] = ["command", "started"].map(|name| store.folder.path(name));
+        fs::write(&command, format!("#!/bin/sh\ntouch {started:?}\n")).expect("a script");
+        fs::set_permissions(&command, Permissions::from_mode(0o755)).expect("chmod");
+        let held_up = HeldUp::at(&command);
+        Hanging { store, command: command.display().to_string(), started, held_up }
+    }
+
+    fn run(&self, options: &[&str]) -> Running {
+        self.store.redlock(&[&["run", "-k", "X"], options, &["--", &self.command]].concat()).spawn()
+    }
+}
+
+/// Nothing starts any more when redlock is gone, or the lease: the guard watches both while the command is executed.
+#[test]
+fn an_execution_that_hangs_when_redlock_is_killed() {
+    if !held_up_executions() {
+        return;
+    }
+    let hanging = Hanging::new(Store::local());
+    let run = hanging.run(&[]);
+    let (child, held) = hanging.held_up.next();
+    let guard = run.guard();
+    run.signal(Signal::SIGKILL);
+    eventually(Duration::from_secs(10), "the end of the guard", || !is_alive(guard));
+    held.let_go();
+    assert!(!is_alive(child) && !hanging.started.exists());
+    hanging.store.redlock(&["run", "-k", "X", "--", "true"]).run().expect(0);
+}
+
+#[test]
+fn an_execution_that_hangs_longer_than_the_lease() {
+    if !held_up_executions() {
+        return;
+    }
+    for options in [&["--on-lost", "terminate"], &["--on-lost", "continue"]] {
+        for store in [Store::redis(), Store::local()] {
+            let hanging = Hanging::new(store);
+            let run = hanging.run(&[&["--ttl", &ttl(1000)], &options[..]].concat());
+            let (child, held) = hanging.held_up.next();
+            let late = run.finish().expect(69);
+            assert!(
+                late.line().contains("was over before") && late.line().contains("could start"),
+                "{late:?}"
+            );
+            assert!(!is_alive(child));
+            held.let_go();
+            assert!(!hanging.started.exists());
+        }
+    }
+}
+
+#[test]
+fn an_execution_that_hangs_while_redlock_is_stopped() {
+    if !held_up_executions() {
+        return;
+    }
+    let hanging = Hanging::new(Store::redis());
+    let run = hanging.run(&["--ttl", &ttl(1000)]);
+    let (child, held) = hanging.held_up.next();
+    run.signal(Signal::SIGSTOP);
+    let next = hanging.store.redlock(&["run", "-k", "X", "--wait", "-q", "--", "sleep", "0.1"]).spawn();
+    hanging.store.await_waiters("X", 1);
+    next.finish().expect(0);
+    assert!(!is_alive(child));
+    held.let_go();
+    run.signal(Signal::SIGCONT);
+    run.finish().expect(69);
+    assert!(!hanging.started.exists());
+}
+
+/// Nobody says that the command has started; it outlives the guard, as a set-user-ID program does (PR_SET_PDEATHSIG).
+#[test]
+fn a_guard_that_is_killed_at_the_start_of_the_command() {
+    if !held_up_executions() || !other_users() {
+        return;
+    }
+    let store = Store::local();
+    let command = store.folder.path("command");
+    fs::copy("/bin/sleep", &command).expect("a copy");
+    chown(&command, Some(65534), Some(65534)).expect("chown");
+    fs::set_permissions(&command, Permissions::from_mode(0o6755)).expect("chmod");
+    let held_up = HeldUp::at(&command);
+    let mut run = store.redlock(&["run", "-k", "X", "--", &command.display().to_string(), "60"]);
+    // No pipe of which the test would see the end with that of the command.
+    let stderr = store.folder.path("stderr");
+    run.command.stdout(Stdio::null()).stderr(File::create(&stderr).expect("a file"));
+    let run = run.spawn();
+    let (child, held) = held_up.next();
+    let guard = Pid::from_raw(run.guard());
+    kill(guard, Signal::SIGSTOP).expect("a signal to the guard");
+    held.let_go();
+    let comm = format!("/proc/{child}/comm");
+    eventually(Duration::from_secs(10), "the command has started", || {
+        fs::read_to_string(&comm).is_ok_and(|comm| comm.trim_end() == "command")
+    });
+    kill(guard, Signal::SIGKILL).expect("a signal to the guard");
+    run.finish().expect(69);
+    assert!(!is_alive(child));
+    assert!(fs::read_to_string(&stderr).expect("its words").contains("the guard was killed"));
 }

@@ -12,7 +12,7 @@ use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 
 use super::files::{share, sql};
-use crate::harness::{Finished, Redlock, Store, eventually};
+use crate::harness::{Finished, Redlock, Store, eventually, other_users};
 
 /// Another user, and its group.
 const NOBODY: u32 = 65534;
@@ -74,6 +74,9 @@ fn nobody_else_can_open_the_file() {
 
 #[test]
 fn a_file_of_another_user_is_refused() {
+    if !other_users() {
+        return;
+    }
     let store = Store::local();
     set_mode(&store, "", 0o1777);
     as_nobody(&store, &["run", "-k", "X", "--", "true"]).run().expect(0);
@@ -88,6 +91,9 @@ fn a_file_of_another_user_is_refused() {
 
 #[test]
 fn a_folder_in_which_others_replace_files_is_refused() {
+    if !other_users() {
+        return;
+    }
     let store = Store::local();
     set_mode(&store, "", 0o777);
     refuses(&store, "chmod o-w");
@@ -121,6 +127,9 @@ fn a_link_is_not_followed() {
 /// A file that its owner, user 1, gave to group 65534, in a folder of that group.
 #[test]
 fn a_group_shares_a_file() {
+    if !other_users() {
+        return;
+    }
     let store = Store::local();
     store.redlock(&["run", "-k", "X", "--", "true"]).run().expect(0);
     share(&store);
@@ -160,6 +169,9 @@ fn a_group_shares_a_file() {
 /// Nobody else wakes a waiter, and nothing of it is left behind.
 #[test]
 fn nobody_else_rings() {
+    if !other_users() {
+        return;
+    }
     let store = Store::local();
     set_mode(&store, "", 0o755);
     let holder = store.hold("X", &[]);

@@ -21,6 +21,11 @@ pub fn other_users() -> bool {
     *ALLOWED.get_or_init(|| succeeds(&setpriv)) || not_run("other users")
 }
 
+/// Whether the execution of files may be held up here, see [`super::HeldUp`]; likewise.
+pub fn held_up_executions() -> bool {
+    super::held_up::is_allowed() || not_run("fanotify(7) with permission events")
+}
+
 fn succeeds(command: &[&str]) -> bool {
     let (program, args) = command.split_first().expect("a program");
     let mut command = Command::new(program);

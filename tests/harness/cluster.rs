@@ -1,7 +1,8 @@
 use std::time::Duration;
 
 use super::eventually;
-use super::redis::{Redis, free_port};
+use super::port::free_port;
+use super::redis::Redis;
 
 /// A Redis Cluster of a test's own: three masters, and a replica of each.
 pub struct Cluster {

@@ -1,6 +1,5 @@
 use std::collections::BTreeMap;
 use std::fs;
-use std::net::TcpListener;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -10,6 +9,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::certificates::Papers;
+use super::port::Port;
 use super::{Folder, eventually};
 
 /// A Redis server of a test's own, on a free port of the loopback interface, without persistence unless
@@ -17,6 +17,7 @@ use super::{Folder, eventually};
 pub struct Redis {
     child: Child,
     pub port: u16,
+    _reserved: Port,
     folder: Folder,
     setup: Setup,
 }
@@ -87,15 +88,11 @@ impl Redis {
     }
 
     fn start_in(folder: Folder, setup: Setup) -> Redis {
-        // Another test may take the port between the look and the start.
-        for _ in 0..10 {
-            let port = free_port();
-            let mut child = setup.serve(port, &folder);
-            if setup.comes_up(&mut child, port, &folder) {
-                return Redis { child, port, folder, setup };
-            }
-        }
-        panic!("redis-server does not start; tests/run installs it");
+        let reserved = Port::reserve();
+        let port = reserved.number;
+        let mut child = setup.serve(port, &folder);
+        assert!(setup.comes_up(&mut child, port, &folder), "redis-server does not start");
+        Redis { child, port, _reserved: reserved, folder, setup }
     }
 
     pub fn url(&self) -> String {
@@ -204,10 +201,4 @@ impl Setup {
         String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
             + &String::from_utf8_lossy(&output.stderr)
     }
-}
-
-/// A port on which nobody listens now.
-pub fn free_port() -> u16 {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
-    listener.local_addr().expect("its number").port()
 }

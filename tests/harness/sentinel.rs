@@ -6,7 +6,8 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 
 use super::certificates::Papers;
-use super::redis::{Redis, free_port};
+use super::port::free_port;
+use super::redis::Redis;
 use super::{Folder, eventually};
 
 /// Redis behind Sentinel, of a test's own: a master, a replica, and three Sentinels that call it `mine`.
