@@ -12,7 +12,7 @@ pub fn doctor(options: &DoctorOptions, context: &Context) -> anyhow::Result<Outc
     let text = if options.json {
         findings_json(&found)
     } else {
-        let is_quiet = context.options.verbosity == Verbosity::Quiet;
+        let is_quiet = context.options.report.verbosity == Verbosity::Quiet;
         found.retain(|finding| !is_quiet || finding.level == Level::Bad);
         findings(&found, context.colour())
     };

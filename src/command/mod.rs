@@ -44,7 +44,7 @@ fn dispatch(matches: &ArgMatches, reporter: &mut Reporter) -> anyhow::Result<Out
     let sources = Sources::of(matches);
     let files = Config::load(global.config.as_deref())?;
     let global = GlobalOptions::resolve(global, &files, sources)?;
-    *reporter = Reporter::new(global.verbosity);
+    *reporter = Reporter::new(global.report);
     let context = &Context::new(global, reporter.clone());
     let inputs = &Inputs { sources, files, global: &context.options };
     match command {

@@ -10,7 +10,7 @@ use super::config_file::Config;
 use super::server_urls::split_urls;
 use crate::cli::{Color, GlobalArgs};
 use crate::error::Failure;
-use crate::report::Verbosity;
+use crate::report::{ReportOptions, Verbosity};
 use crate::secret::refuse_shared;
 use crate::store::{Credentials, Roots, ServerUrl, TlsFiles};
 
@@ -24,7 +24,7 @@ pub struct GlobalOptions {
     pub credentials: Credentials,
     /// For one exchange with the store.
     pub connect_timeout: Duration,
-    pub verbosity: Verbosity,
+    pub report: ReportOptions,
     pub color: Color,
 }
 
@@ -46,7 +46,8 @@ impl GlobalOptions {
         };
         let color = args.color.or(files.color).unwrap_or_default();
         refuse_useless_flags(&server, sources)?;
-        Ok(GlobalOptions { server, is_default_server, credentials, connect_timeout, verbosity, color })
+        let report = ReportOptions { verbosity };
+        Ok(GlobalOptions { server, is_default_server, credentials, connect_timeout, report, color })
     }
 }
 

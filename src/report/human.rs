@@ -135,7 +135,9 @@ fn text(event: &Event) -> String {
                 format!("'{command}' was killed by signal {signal} and left processes behind; stopping them")
             }
             LeftoversFate::Signalled => {
-                format!("passed the signal on to what '{command}' left behind; once more kills it")
+                format!(
+                    "passed the signal on to the processes that '{command}' left behind; once more kills them"
+                )
             }
             LeftoversFate::WithoutLocks { locks } => {
                 format!("'{command}' left processes behind; they run on without {locks}")

@@ -18,6 +18,6 @@ pub use doctor::{findings, findings_json};
 pub use human::Verbosity;
 pub use output::{print, print_all};
 pub use phrases::{holder, loss, names};
-pub use reporter::Reporter;
+pub use reporter::{ReportOptions, Reporter};
 pub use shell::Shell;
 pub use status::{json, table};

@@ -6,14 +6,20 @@ use super::human::{HumanRenderer, Verbosity};
 use super::renderer::Renderer;
 use crate::event::Event;
 
+/// What is reported, and how. A new renderer has its options here.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ReportOptions {
+    pub verbosity: Verbosity,
+}
+
 #[derive(Clone)]
 pub struct Reporter {
     renderers: Arc<[Box<dyn Renderer>]>,
 }
 
 impl Reporter {
-    pub fn new(verbosity: Verbosity) -> Reporter {
-        Reporter { renderers: Arc::new([Box::new(HumanRenderer::new(verbosity))]) }
+    pub fn new(options: ReportOptions) -> Reporter {
+        Reporter { renderers: Arc::new([Box::new(HumanRenderer::new(options.verbosity))]) }
     }
 
     pub fn report(&self, event: &Event) {
@@ -23,6 +29,6 @@ impl Reporter {
 
 impl Default for Reporter {
     fn default() -> Reporter {
-        Reporter::new(Verbosity::default())
+        Reporter::new(ReportOptions::default())
     }
 }

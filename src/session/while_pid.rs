@@ -21,7 +21,7 @@ use crate::mailbox::{Mailbox, MailboxSender, mailbox};
 use crate::poll::{is_readable, is_writable, wait_any};
 use crate::report::{Reporter, names};
 
-/// The keeper's name in `ps`. Not "redlock-…", so that `killall redlock` does not give the lock back.
+/// The keeper's name in `ps`. Not "redlock-…", so that `killall redlock` does not release the lock.
 const NAME: &std::ffi::CStr = c"lock-keeper";
 
 /// The keeper's process, as `redlock acquire` sees it. It ends without [`KeeperProcess::go_on`].
