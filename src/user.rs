@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use nix::unistd::geteuid;
 
-use crate::job::ask;
+use crate::job::capture;
 
 /// Of the passwd entry: the same under cron, sudo and a login shell, where `$USER` and `$HOME` differ.
 pub struct User {
@@ -42,7 +42,7 @@ pub fn home() -> Result<Option<&'static Path>, String> {
 /// The passwd entry of a user of LDAP or the like. Not by getpwuid(3): in a static program it loads the modules
 /// of another glibc, and crashes.
 fn ask_directory(uid: u32) -> Result<String, String> {
-    match ask(Command::new("getent").arg("passwd").arg(uid.to_string()), PATIENCE) {
+    match capture(Command::new("getent").arg("passwd").arg(uid.to_string()), PATIENCE) {
         // Then no program asks a directory here.
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(String::new()),
         answer => answer.map_err(|error| format!("cannot look up user {uid} with getent: {error}")),

@@ -1,3 +1,5 @@
+//! The output of a short-lived program.
+
 use std::io::{self, ErrorKind, Read};
 use std::os::fd::AsFd;
 use std::process::{Child, Command, Stdio};
@@ -8,18 +10,18 @@ use nix::poll::{PollFd, PollFlags, poll};
 use super::dispositions;
 use crate::clock::Deadline;
 
-/// Bytes of an answer; one that is longer never ends.
+/// Bytes of output; a program that prints more never ends.
 const LONGEST: usize = 1 << 20;
 
-/// What a program prints, which has this much time for it.
-pub fn ask(program: &mut Command, patience: Duration) -> io::Result<String> {
+/// Runs a program and returns what it prints, within `timeout`.
+pub fn capture(program: &mut Command, timeout: Duration) -> io::Result<String> {
     // With SIGCHLD ignored, as some callers leave it, its pid may be another's when it is killed.
     let ignored = dispositions::is_ignored(libc::SIGCHLD);
     dispositions::set_ignored(libc::SIGCHLD, false);
     let program = program.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
     let answer = program.and_then(|mut child| {
-        let answer = read(&mut child, Deadline::after(patience));
-        // It has said all, or too little.
+        let answer = read(&mut child, Deadline::after(timeout));
+        // Done, or too late.
         child.kill()?;
         child.wait()?;
         answer
@@ -41,5 +43,5 @@ fn read(child: &mut Child, until: Deadline) -> io::Result<String> {
             }
         }
     }
-    Err(io::Error::new(ErrorKind::TimedOut, "its answer did not end in time"))
+    Err(io::Error::new(ErrorKind::TimedOut, "its output did not end in time"))
 }

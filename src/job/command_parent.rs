@@ -79,9 +79,9 @@ impl CommandParent {
     /// Nothing of the command is alive then.
     pub fn of(
         start: &mut dyn FnMut() -> io::Result<(i32, OwnedFd)>,
-        line: &Channel,
+        channel: &Channel,
         until: Deadline,
-        own: &OwnChildren,
+        children: &OwnChildren,
     ) -> Result<CommandParent, NoParent> {
         let status = Box::new(AtomicI32::new(RUNNING));
         let mut stack = vec![0; STACK];
@@ -113,7 +113,7 @@ impl CommandParent {
             PollFd::new(work.is_started.as_fd(), PollFlags::POLLIN),
             PollFd::new(descriptor.as_fd(), PollFlags::POLLIN),
             // Its end is seen also without asking.
-            PollFd::new(line.as_fd(), PollFlags::empty()),
+            PollFd::new(channel.as_fd(), PollFlags::empty()),
         ];
         while poll(&mut fds, until.poll_timeout().min(LOOK.into())) == Ok(0) && !until.has_passed() {
             // The first thing that the command does may be to stop its parent.
@@ -138,7 +138,7 @@ impl CommandParent {
         if !has_answered {
             // What is to become the command may be there, in our memory: its parent does not wait for it any more.
             dispositions::set_ignored(libc::SIGCHLD, true);
-            kill_all(own);
+            kill_all(children);
         }
         match has_answered || has_ended {
             true => Err(io::Error::from_raw_os_error(-outcome).into()),

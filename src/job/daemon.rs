@@ -25,13 +25,13 @@ pub fn detach(
     kept: &[BorrowedFd],
     work: impl FnOnce(Channel, Signals),
 ) -> io::Result<(u32, Channel)> {
-    let (child, line) = fork_off(|line| {
-        let kept: Vec<i32> = kept.iter().chain([&line.as_fd()]).map(AsRawFd::as_raw_fd).collect();
+    let (child, channel) = fork_off(|channel| {
+        let kept: Vec<i32> = kept.iter().chain([&channel.as_fd()]).map(AsRawFd::as_raw_fd).collect();
         if let Ok(signals) = settle(name, &kept) {
-            work(line, signals);
+            work(channel, signals);
         }
     })?;
-    Ok((child.as_raw() as u32, line))
+    Ok((child.as_raw() as u32, channel))
 }
 
 /// Leaves all that is the caller's. Of the signals that ask a process to end, SIGTERM is left.
@@ -39,7 +39,7 @@ fn settle(name: &std::ffi::CStr, kept: &[i32]) -> io::Result<Signals> {
     setsid()?;
     prctl::set_name(name)?;
     chdir("/")?;
-    dispositions::let_go_of_streams(false);
+    dispositions::detach_streams(false);
     close_all_but(kept)?;
     IGNORED.into_iter().for_each(|signal| dispositions::set_ignored(signal, true));
     dispositions::set_ignored(libc::SIGTERM, false);

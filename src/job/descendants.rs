@@ -36,7 +36,7 @@ impl OwnChildren {
 
 /// The children of this process; an error where the processes of a job cannot be seen, so that none of them could be
 /// killed.
-pub fn check_sight() -> io::Result<OwnChildren> {
+pub fn check_visible() -> io::Result<OwnChildren> {
     let cannot_see = |why: &str, remedy: &str| {
         io::Error::other(format!("cannot see the processes of a job: {why}; {remedy}"))
     };
@@ -120,7 +120,7 @@ fn walk(own: &OwnChildren, command: Option<i32>, mut visit: impl FnMut(i32, &[i3
         if !seen.insert(pid) {
             continue;
         }
-        let children = children(pid);
+        let children = children_of(pid);
         match visit(pid, &children) {
             Onward::Below => found.extend(children),
             Onward::Beside => {}
@@ -204,7 +204,7 @@ fn wait(pid: i32) -> Result<Option<(i32, ExitStatus)>, Errno> {
 
 /// The children of all threads of a process, the oldest of each first; none of one that is gone, or for which there is no
 /// descriptor: those become children of this process when theirs is killed.
-pub fn children(pid: i32) -> Vec<i32> {
+pub fn children_of(pid: i32) -> Vec<i32> {
     let mut pids = Vec::new();
     let tasks = format!("/proc/{pid}/task");
     let mut read = |thread: i32| {

@@ -12,7 +12,7 @@ const ERRORS: [c_int; 2] = [libc::SIGPIPE, libc::SIGXFSZ];
 
 /// Notes what the caller gave, and changes it as Rust's runtime does: standard streams that are closed go to
 /// /dev/null, so that no other file gets their number, and [`ERRORS`] are no signals. To be called first of all.
-pub fn take_over() {
+pub fn normalise() {
     for fd in 0..3 {
         // SAFETY: F_GETFD reads flags of a descriptor, open or not; open(2) takes the lowest free one, which is
         // this.
@@ -72,7 +72,7 @@ pub fn forbid_core_dumps() {
 
 /// Points the standard streams of this process to /dev/null, so that the readers of a pipe see its
 /// end when the command closes it, and not when redlock ends.
-pub fn let_go_of_streams(keep_stderr: bool) {
+pub fn detach_streams(keep_stderr: bool) {
     if let Ok(null) = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null") {
         let _ = nix::unistd::dup2_stdin(&null);
         let _ = nix::unistd::dup2_stdout(&null);

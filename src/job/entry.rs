@@ -10,7 +10,7 @@ macro_rules! start_with {
         #[cfg_attr(not(test), unsafe(export_name = "main"))]
         #[cfg_attr(test, allow(dead_code))]
         extern "C" fn start() -> std::ffi::c_int {
-            $crate::job::take_over();
+            $crate::job::normalise();
             $execute()
         }
     };

@@ -1,3 +1,5 @@
+//! Forks a process of redlock that runs Rust code.
+
 use std::io;
 
 use nix::sys::signal::SigSet;

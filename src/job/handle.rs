@@ -1,3 +1,5 @@
+//! The job as redlock sees it: start, wait, and requests to the guard.
+
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -20,9 +22,9 @@ use crate::clock::{BootTime, Deadline};
 
 /// The command and every process it starts, under a guard.
 pub struct Job {
-    line: Channel,
+    channel: Channel,
     guard: Pid,
-    own: OwnChildren,
+    children: OwnChildren,
     kill_after: Duration,
     command: Option<i32>,
     /// How the command ended, when that was before the job's end.
@@ -57,7 +59,7 @@ pub enum GuardLoss {
     Stopped,
 }
 
-/// Between two looks at a guard that has to stop the job now.
+/// Between two looks at a guard that is due to stop the job.
 const LOOK: Duration = Duration::from_millis(10);
 
 /// Why the command did not start.
@@ -78,11 +80,11 @@ impl Job {
     ///
     /// `kill_after` is the time between SIGTERM and SIGKILL when the deadline comes near, and for leftovers.
     pub fn prepare(command: CommandLine, kill_after: Duration, leftovers: LeftoverPolicy) -> io::Result<Job> {
-        let (guard, line, own) = fork_guard(command, kill_after, leftovers)?;
+        let (guard, channel, children) = fork_guard(command, kill_after, leftovers)?;
         Ok(Job {
-            line,
+            channel,
             guard,
-            own,
+            children,
             kill_after,
             command: None,
             command_end: None,
@@ -98,11 +100,11 @@ impl Job {
 
     /// Whether the guard was killed before the start of the command.
     pub fn has_lost_guard(&self) -> bool {
-        self.poll_line(BootTime::now()) == Ok(1)
+        self.poll_channel(BootTime::now()) == Ok(1)
     }
 
     /// Waits for a report, at most until `end`.
-    fn poll_line(&self, end: Deadline) -> nix::Result<i32> {
+    fn poll_channel(&self, end: Deadline) -> nix::Result<i32> {
         poll(&mut [PollFd::new(self.as_fd(), PollFlags::POLLIN)], end.poll_timeout())
     }
 
@@ -115,16 +117,16 @@ impl Job {
         deadline: Option<Deadline>,
     ) -> Result<(), NotStarted> {
         self.stop_at.store(start_by.as_nanos(), Ordering::Relaxed);
-        let order = GuardRequest::Start {
+        let request = GuardRequest::Start {
             env,
             start_by: start_by.as_nanos(),
             deadline: deadline.map(BootTime::as_nanos),
         };
-        if self.line.send_long(&order) == Err(Errno::EMSGSIZE) {
+        if self.channel.send_long(&request) == Err(Errno::EMSGSIZE) {
             // execve(2) takes less than the line to the guard.
             return Err(NotStarted::NotExecutable(io::Error::from(Errno::E2BIG).to_string()));
         }
-        while self.poll_line(self.next_look().unwrap_or(Deadline::NEVER)) == Ok(0) {
+        while self.poll_channel(self.next_look().unwrap_or(Deadline::NEVER)) == Ok(0) {
             // A guard that somebody stopped may have started the command, whose time is over now.
             if self.look_at_guard().is_some() {
                 self.kill_without_guard();
@@ -133,18 +135,18 @@ impl Job {
         }
         let stop_at = deadline.map_or(u64::MAX, |deadline| deadline.minus(self.kill_after).as_nanos());
         self.stop_at.store(stop_at, Ordering::Relaxed);
-        match self.line.receive() {
+        match self.channel.receive() {
             Some(GuardReport::Started { pid }) => {
                 self.command = Some(pid);
-                // What redlock has to say goes to stderr.
-                dispositions::let_go_of_streams(true);
+                // Redlock's own messages go to stderr.
+                dispositions::detach_streams(true);
                 Ok(())
             }
             Some(GuardReport::NotStarted { errno: libc::ENOENT, .. }) => Err(NotStarted::NotFound),
             Some(GuardReport::NotStarted { message, .. }) => Err(NotStarted::NotExecutable(message)),
             Some(GuardReport::TooLate) => Err(NotStarted::TooLate),
             Some(GuardReport::CommandEnded(_) | GuardReport::JobEnd(_)) | None => {
-                // It may have started the command all the same, which outlives it when that is a set-user-ID program.
+                // The guard may have started the command, which survives the guard if it is a set-user-ID program.
                 self.kill_without_guard();
                 Err(NotStarted::NoGuard)
             }
@@ -153,9 +155,9 @@ impl Job {
 
     /// A handle for telling the guard from another thread.
     pub fn control(&self) -> io::Result<JobControl> {
-        let line = Arc::new(self.line.try_clone()?);
+        let channel = Arc::new(self.channel.try_clone()?);
         Ok(JobControl {
-            line,
+            channel,
             guard: self.guard,
             kill_after: self.kill_after,
             stop_at: Arc::clone(&self.stop_at),
@@ -177,10 +179,10 @@ impl Job {
             let next = until.into_iter().chain(self.next_look()).min();
             let timeout = next.map_or(PollTimeout::NONE, Deadline::poll_timeout);
             let watched = |fd| PollFd::new(fd, PollFlags::POLLIN);
-            let mut fds = [watched(signals.as_fd()), watched(self.line.as_fd())];
+            let mut fds = [watched(signals.as_fd()), watched(self.channel.as_fd())];
             let _ = poll(&mut fds, timeout);
             if fds[1].any().unwrap_or(false) {
-                match self.line.receive() {
+                match self.channel.receive() {
                     Some(GuardReport::JobEnd(ended)) => return JobEvent::JobEnd { ended, guard_lost: None },
                     Some(GuardReport::CommandEnded(status)) => {
                         self.command_end = Some(status);
@@ -201,7 +203,7 @@ impl Job {
         (stop_at != u64::MAX).then(|| self.look_at.max(BootTime::from_nanos(stop_at)))
     }
 
-    /// A guard that has to stop the job and is stopped itself is woken, and given up when it is stopped again.
+    /// Wakes a guard that is stopped when it should stop the job; gives it up when it is stopped again.
     fn look_at_guard(&mut self) -> Option<GuardLoss> {
         if !self.next_look().is_some_and(Deadline::has_passed) {
             return None;
@@ -218,11 +220,11 @@ impl Job {
         None
     }
 
-    /// The guard is dead, or is killed with the job. Its orphans are ours now, and none may live on unguarded.
+    /// The guard is dead, or dies with the job. Its orphans are redlock's children now; none may live on unguarded.
     fn kill_without_guard(&self) -> JobEnd {
         let command = self.command.and_then(descendants::reap_one);
         dispositions::set_ignored(libc::SIGCHLD, true);
-        kill_all(&self.own);
+        kill_all(&self.children);
         let end = self.command_end.or(command);
         JobEnd {
             status: end.unwrap_or(ExitStatus::Signaled(libc::SIGKILL)),
@@ -233,8 +235,7 @@ impl Job {
 }
 
 impl Drop for Job {
-    /// The guard has nothing to do any more. Where the first process of a container waits for its own children only, it
-    /// would stay a zombie.
+    /// Reaps the guard: where PID 1 reaps its own children only, as in many containers, it would stay a zombie.
     fn drop(&mut self) {
         descendants::send(self.guard.as_raw(), libc::SIGKILL);
         let _ = waitpid(self.guard, None);
@@ -244,14 +245,14 @@ impl Drop for Job {
 impl AsFd for Job {
     /// Readable before the start of the command when the guard is gone.
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.line.as_fd()
+        self.channel.as_fd()
     }
 }
 
-/// Tells the guard what to do with the job. An order wakes a guard that somebody stopped.
+/// Sends requests to the guard from any thread. A request wakes a guard that somebody stopped.
 #[derive(Clone, Debug)]
 pub struct JobControl {
-    line: Arc<Channel>,
+    channel: Arc<Channel>,
     guard: Pid,
     kill_after: Duration,
     stop_at: Arc<AtomicU64>,
@@ -261,39 +262,39 @@ impl JobControl {
     /// Moves the deadline.
     pub fn extend(&self, deadline: Deadline) {
         self.stop_at.store(deadline.minus(self.kill_after).as_nanos(), Ordering::Relaxed);
-        self.order(&GuardRequest::Extend { deadline: deadline.as_nanos() });
+        self.request(&GuardRequest::Extend { deadline: deadline.as_nanos() });
     }
 
     /// Passes a signal to the whole job, and wakes what is stopped.
     pub fn signal(&self, signal: i32) {
-        self.order(&GuardRequest::Signal(signal));
+        self.request(&GuardRequest::Signal(signal));
     }
 
     /// Passes a signal to what left the caller's process group, and wakes what is stopped of it.
     pub fn signal_outside(&self, signal: i32) {
-        self.order(&GuardRequest::SignalOutside(signal));
+        self.request(&GuardRequest::SignalOutside(signal));
     }
 
     /// Passes a signal to the command alone.
     pub fn signal_command(&self, signal: i32) {
-        self.order(&GuardRequest::SignalCommand(signal));
+        self.request(&GuardRequest::SignalCommand(signal));
     }
 
     /// Ends the whole job: SIGTERM now, SIGKILL at `kill_at`.
     pub fn stop(&self, kill_at: Deadline) {
         self.stop_at.store(BootTime::now().as_nanos(), Ordering::Relaxed);
-        self.order(&GuardRequest::Stop { kill_at: kill_at.as_nanos() });
+        self.request(&GuardRequest::Stop { kill_at: kill_at.as_nanos() });
     }
 
     pub fn kill(&self) {
         self.stop_at.store(BootTime::now().as_nanos(), Ordering::Relaxed);
-        self.order(&GuardRequest::Kill);
+        self.request(&GuardRequest::Kill);
     }
 
-    /// An order that a guard has no room for is lost: it has been stopped for long, and the end of the job is ours when it
-    /// is due.
-    fn order(&self, order: &GuardRequest) {
-        self.line.offer(order);
+    /// A request is lost if the guard's buffer is full: then the guard has been stopped for long, and redlock ends the job itself
+    /// when it is due.
+    fn request(&self, request: &GuardRequest) {
+        self.channel.offer(request);
         descendants::send(self.guard.as_raw(), libc::SIGCONT);
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{HashSet, VecDeque};
 use std::thread;
 use std::time::Duration;
 
-use super::descendants::{self, OwnChildren, Reaped, children, send};
+use super::descendants::{self, OwnChildren, Reaped, children_of, send};
 use super::priority::{self, Apart};
 use crate::clock::Deadline;
 
@@ -24,17 +24,17 @@ const MANY: usize = 64;
 /// A process with a pending SIGKILL runs no more of its own code, and forks no more. So each is killed as soon as it
 /// is seen. Only then its children are looked for, as that takes longer; in a job that forks all the time they come to
 /// us meanwhile.
-pub fn kill_all(own: &OwnChildren) {
+pub fn kill_all(children: &OwnChildren) {
     let mut killed = HashSet::new();
     let mut parents = VecDeque::new();
     let (mut batch, mut pause) = (BATCH, PAUSE.0);
     priority::raise();
     loop {
-        let ours = own.list();
+        let ours = children.list();
         kill_new(&ours, &mut killed, &mut parents);
         if !parents.is_empty() {
             for parent in parents.drain(..batch.min(parents.len())).collect::<Vec<_>>() {
-                kill_new(&children(parent), &mut killed, &mut parents);
+                kill_new(&children_of(parent), &mut killed, &mut parents);
             }
             (batch, pause) = (batch * 2, PAUSE.0);
             continue;

@@ -1,5 +1,5 @@
-//! The job: the command and every process it started, and the guard that makes sure that it dies
-//! in time; and processes that go on without us. Nothing here knows a lock: a job has a deadline, which moves.
+//! The job: the command and every process it started, the guard that kills them in time, and processes that outlive redlock.
+//! Nothing here knows a lock: a job has a deadline, which moves.
 
 mod capture;
 mod command_parent;
@@ -11,17 +11,17 @@ mod fork;
 mod guard;
 mod handle;
 mod kill;
-mod kill_margin;
+mod kill_schedule;
 mod pidfd;
 mod priority;
 mod protocol;
 mod signals;
 mod spawn;
 
-pub use capture::ask;
+pub use capture::capture;
 pub use daemon::detach;
 pub use descendants::is_below;
-pub use dispositions::{forbid_core_dumps, stdout_was_closed, take_over};
+pub use dispositions::{forbid_core_dumps, normalise, stdout_was_closed};
 pub use guard::LeftoverPolicy;
 pub use handle::{GuardLoss, Job, JobControl, JobEvent, NotStarted};
 pub use pidfd::Pidfd;

@@ -1,3 +1,5 @@
+//! A process of this user that redlock did not start, held by a descriptor.
+
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -15,7 +17,7 @@ pub struct Pidfd {
     descriptor: OwnedFd,
 }
 
-/// Why a process cannot be watched.
+/// Why a process cannot be process.
 #[derive(Debug, Error)]
 pub enum NotWatchable {
     #[error("there is no process {0}")]
@@ -26,7 +28,7 @@ pub enum NotWatchable {
     Foreign(i32),
     #[error("process {0} is redlock itself")]
     Itself(i32),
-    #[error("process {0} cannot be watched: {1}")]
+    #[error("process {0} cannot be process: {1}")]
     Refused(i32, io::Error),
 }
 
@@ -44,12 +46,12 @@ impl Pidfd {
             // What is no error of ours: there is none, or it is the number of a thread.
             Err(_) => return Err(NotWatchable::Missing(pid)),
         };
-        let watched = Pidfd { pid, descriptor };
+        let process = Pidfd { pid, descriptor };
         let may_signal = kill(nix::unistd::Pid::from_raw(pid), None);
         match may_signal {
-            _ if watched.has_ended() => Err(NotWatchable::Ended(pid)),
+            _ if process.has_ended() => Err(NotWatchable::Ended(pid)),
             Err(Errno::EPERM) => Err(NotWatchable::Foreign(pid)),
-            _ => Ok(watched),
+            _ => Ok(process),
         }
     }
 

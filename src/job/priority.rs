@@ -62,7 +62,7 @@ pub fn lower() {
 }
 
 /// Asks for all that the killing needs, in vain.
-pub fn rehearse() {
+pub fn probe_seccomp() {
     let nothing = std::ptr::null::<u8>();
     // SAFETY: the kernel refuses a policy of -1, a size of 0 and an attribute that is not there, and changes nothing.
     unsafe {

@@ -1,3 +1,5 @@
+//! The signals that arrive at redlock: from where, and which of them belong together.
+
 use std::collections::VecDeque;
 use std::ffi::c_int;
 use std::fs;

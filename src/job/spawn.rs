@@ -1,3 +1,5 @@
+//! Starts the command as the caller would: its group, signals, mask, streams and environment.
+
 use std::env;
 use std::ffi::{CString, OsString, c_char, c_int, c_void};
 use std::io;

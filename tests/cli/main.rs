@@ -3,18 +3,18 @@
 #[path = "../harness/mod.rs"]
 mod harness;
 
-mod account;
-mod breaking;
+mod break_prompt;
 mod caller;
 mod doctor;
+mod end_messages;
 mod github;
 mod input;
 mod keeper;
 mod label;
-mod last_words;
 mod leftovers;
 mod shells;
 mod signals;
 mod status;
 mod streams;
 mod terminal;
+mod user;

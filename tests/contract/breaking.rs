@@ -1,3 +1,5 @@
+//! `redlock break`.
+
 use crate::harness::{Store, await_file, is_alive, pid_in};
 
 pub fn breaking_needs_a_yes(store: &Store) {

@@ -1,9 +1,11 @@
+//! A holder or a waiter dies.
+
 use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
-use crate::harness::{Redlock, Store, await_file, pid_in, within};
+use crate::harness::{Redlock, Store, await_file, in_ms, pid_in, slowed, within};
 
 pub fn a_dead_waiter_is_skipped(store: &Store) {
     let holder = store.hold("X", &[]);
@@ -50,10 +52,20 @@ pub fn a_dead_waiter_of_acquire_is_skipped(store: &Store) {
     within(Duration::from_secs(2), start);
 }
 
+/// A minute where the store sees a death at once, else as long as this on an idle machine: a busy one can renew it.
+fn a_lease(store: &Store, millis: u64) -> Duration {
+    if store.is_local() { Duration::from_secs(60) } else { slowed(millis).min(Duration::from_secs(10)) }
+}
+
+/// How long the death of a holder with this lease may go unseen.
+fn until_seen(store: &Store, lease: Duration) -> Duration {
+    if store.is_local() { Duration::from_secs(2) } else { lease }
+}
+
 /// The second in line moves up, and has to notice the end of a holder that tells nobody.
 pub fn who_moves_up_sees_the_holder_die(store: &Store) {
-    let ttl = if store.is_local() { "60s" } else { "3s" };
-    let holder = store.hold("X", &["--ttl", ttl]);
+    let lease = a_lease(store, 3000);
+    let holder = store.hold("X", &["--ttl", &in_ms(lease)]);
     let first = store.wait_in_line("X", "first", &[]);
     store.await_waiters("X", 1);
     let second = store.wait_in_line("X", "second", &[]);
@@ -63,17 +75,18 @@ pub fn who_moves_up_sees_the_holder_die(store: &Store) {
     first.signal(Signal::SIGTERM);
     first.finish().expect(-15);
     second.finish().expect(0);
-    within(Duration::from_millis(4200), start);
+    within(until_seen(store, lease) + Duration::from_millis(1200), start);
     assert_eq!(store.order(), ["second"]);
 }
 
 /// At once where the store can see the death, else when the lease has ended; in both cases after the job.
 pub fn a_dead_holder_is_followed(store: &Store) {
-    let ttl = if store.is_local() { "60s" } else { "2s" };
+    let lease = a_lease(store, 2000);
     let pid = store.folder.path("pid");
     let folder = store.folder.path("").display().to_string();
     let job = "cd \"$0\"; trap '' TERM; echo $$ > pid; while :; do sleep 0.1; done";
-    let holder = store.redlock(&["run", "--key", "X", "--ttl", ttl, "--", "sh", "-c", job, &folder]).spawn();
+    let holder =
+        store.redlock(&["run", "--key", "X", "--ttl", &in_ms(lease), "--", "sh", "-c", job, &folder]).spawn();
     await_file(&pid);
     pid_in(&pid);
     let next = "cd \"$0\"; read -r pid < pid; ! kill -0 $pid 2>/dev/null";
@@ -82,7 +95,7 @@ pub fn a_dead_holder_is_followed(store: &Store) {
     let start = Instant::now();
     holder.signal(Signal::SIGKILL);
     waiter.finish().expect(0);
-    within(Duration::from_secs(4), start);
+    within(until_seen(store, lease) + Duration::from_secs(2), start);
     holder.finish().expect(-9);
 }
 

@@ -1,3 +1,5 @@
+//! Fencing tokens grow.
+
 use crate::harness::Store;
 
 pub fn tokens_grow(store: &Store) {

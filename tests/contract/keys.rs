@@ -1,3 +1,5 @@
+//! Odd keys.
+
 use crate::harness::Store;
 
 /// Names that something between the prompt and the store could take for more than a name.

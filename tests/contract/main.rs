@@ -3,26 +3,26 @@
 #[path = "../harness/mod.rs"]
 mod harness;
 
+mod acquiring;
 mod breaking;
 mod commands;
 mod death;
 mod fencing;
 mod keys;
-mod kinds;
+mod modes;
 mod redis_only;
 mod round_trips;
-mod script;
-mod several;
-mod shown;
-mod taking;
+mod several_keys;
+mod status;
 mod waiting;
+mod while_pid;
 mod witness;
 
 /// One test for each store and promise.
 macro_rules! promises {
     ($store:ident) => {
         tests! { $store:
-            taking {
+            acquiring {
                 one_job_at_a_time
                 a_second_release_says_so
                 a_wrong_token_changes_nothing
@@ -51,7 +51,7 @@ macro_rules! promises {
                 who_moves_up_sees_the_holder_die
                 a_dead_holder_is_followed
             }
-            script {
+            while_pid {
                 a_killed_script_frees_its_lock
                 a_script_that_ends_frees_its_lock
                 a_release_ends_the_keeper
@@ -68,8 +68,8 @@ macro_rules! promises {
             }
             breaking { breaking_needs_a_yes breaking_stops_the_job_first breaking_ends_a_min_hold }
             keys { odd_keys_are_keys odd_keys_are_apart }
-            shown { holder_and_waiters hostile_labels_are_harmless }
-            kinds {
+            status { holder_and_waiters hostile_labels_are_harmless }
+            modes {
                 readers_hold_it_together
                 a_reader_does_not_overtake_a_writer
                 readers_in_a_row_are_let_in_together
@@ -81,7 +81,7 @@ macro_rules! promises {
                 by_hand
                 a_writer_inside_readers_is_refused
             }
-            several {
+            several_keys {
                 they_are_held_together
                 all_of_them_or_none
                 what_is_free_is_not_touched
@@ -122,7 +122,7 @@ macro_rules! crowds {
 macro_rules! promises_of_a_quorum {
     ($store:ident) => {
         tests! { $store:
-            taking {
+            acquiring {
                 one_job_at_a_time
                 a_second_release_says_so
                 a_wrong_token_changes_nothing
@@ -140,7 +140,7 @@ macro_rules! promises_of_a_quorum {
             fencing { tokens_grow tokens_grow_when_the_store_forgets }
             waiting { giving_up_leaves_nothing a_signal_ends_the_wait }
             death { a_dead_holder_is_followed }
-            script {
+            while_pid {
                 a_killed_script_frees_its_lock
                 a_script_that_ends_frees_its_lock
                 a_release_ends_the_keeper
@@ -157,8 +157,8 @@ macro_rules! promises_of_a_quorum {
             }
             breaking { breaking_needs_a_yes breaking_stops_the_job_first breaking_ends_a_min_hold }
             keys { odd_keys_are_apart }
-            kinds { readers_hold_it_together a_writer_waits_for_the_last_reader a_shared_lock_is_broken_for_all }
-            several {
+            modes { readers_hold_it_together a_writer_waits_for_the_last_reader a_shared_lock_is_broken_for_all }
+            several_keys {
                 they_are_held_together
                 all_of_them_or_none
                 what_is_free_is_not_touched

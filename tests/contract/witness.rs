@@ -1,3 +1,5 @@
+//! Mutual exclusion, seen by the jobs themselves.
+
 use std::collections::BTreeMap;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::call::{CANARY, Call, logged_in, run, tls, with_user};
+use crate::failing_call::{CANARY, Call, logged_in, run, tls, with_user};
 use crate::harness::{
     Authority, Fault, Folder, Proxy, Redis, Redlock, Store, Valid, eventually, free_port, least_acl,
     namespaces,

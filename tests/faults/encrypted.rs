@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
-use crate::call::{CANARY, Call, logged_in, run, tls};
+use crate::failing_call::{CANARY, Call, logged_in, run, tls};
 use crate::harness::{
     Authority, Folder, Redis, Redlock, Sentinel, Store, Valid, eventually, free_port, in_ms, other_users,
     slowed, ttl, within,

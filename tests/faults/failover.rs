@@ -7,15 +7,15 @@ use crate::harness::{
 };
 
 /// A job in its lock, and three in line.
-struct Scene {
+struct Takeover {
     store: Store,
     witness: Witness,
     first: Running,
     others: Vec<Running>,
 }
 
-impl Scene {
-    fn new(store: Store, options: &[&str]) -> Scene {
+impl Takeover {
+    fn new(store: Store, options: &[&str]) -> Takeover {
         let witness = Witness::new();
         let ttl = ttl(10_000);
         let run = |work: &str, options: &[&str]| {
@@ -33,7 +33,7 @@ impl Scene {
                 other
             })
             .collect();
-        Scene { store, witness, first, others }
+        Takeover { store, witness, first, others }
     }
 
     /// The first has its lock where it is now, and ends well; then the others one by one, soon after. Returns what the first
@@ -73,7 +73,7 @@ fn cluster(store: &mut Store) -> &mut crate::harness::Cluster {
 
 #[test]
 fn sentinel_master_killed() {
-    let mut scene = Scene::new(Store::own_sentinel(), &[]);
+    let mut scene = Takeover::new(Store::own_sentinel(), &[]);
     let sentinel = sentinel(&mut scene.store);
     let master = sentinel.master();
     let from = master.port;
@@ -92,7 +92,7 @@ fn sentinel_failover_forgets_the_lock() {
     // It cannot log in any more, and so gets nothing.
     replica.cli(&["config", "set", "masterauth", "canary"]);
     sentinel_of.master().cli(&["client", "kill", "type", "replica"]);
-    let mut scene = Scene::new(store, &[]);
+    let mut scene = Takeover::new(store, &[]);
     let sentinel = sentinel(&mut scene.store);
     sentinel.master().kill();
     sentinel.await_failover(from);
@@ -103,7 +103,7 @@ fn sentinel_failover_forgets_the_lock() {
 /// It wakes up as somebody who believes to be the master, which nobody listens to.
 #[test]
 fn sentinel_master_hung() {
-    let mut scene = Scene::new(Store::own_sentinel(), &[]);
+    let mut scene = Takeover::new(Store::own_sentinel(), &[]);
     let sentinel = sentinel(&mut scene.store);
     let master = sentinel.master();
     let from = master.port;
@@ -116,7 +116,7 @@ fn sentinel_master_hung() {
 
 #[test]
 fn cluster_master_killed() {
-    let mut scene = Scene::new(Store::own_cluster(), &[]);
+    let mut scene = Takeover::new(Store::own_cluster(), &[]);
     cluster(&mut scene.store).kill_master_of("X");
     cluster(&mut scene.store).master_of("X");
     scene.goes_on();
@@ -124,7 +124,7 @@ fn cluster_master_killed() {
 
 #[test]
 fn cluster_master_hung() {
-    let mut scene = Scene::new(Store::own_cluster(), &[]);
+    let mut scene = Takeover::new(Store::own_cluster(), &[]);
     let old = cluster(&mut scene.store).pause_master_of("X");
     cluster(&mut scene.store).master_of("X");
     cluster(&mut scene.store).servers[old].resume();
@@ -135,7 +135,7 @@ fn cluster_master_hung() {
 /// believes it. What it says does not count: neither a renewal, nor a lease that has ended there.
 #[test]
 fn sentinel_old_master_does_not_count() {
-    let mut scene = Scene::new(Store::own_sentinel(), &["--quiet"]);
+    let mut scene = Takeover::new(Store::own_sentinel(), &["--quiet"]);
     let sentinel = sentinel(&mut scene.store);
     let master = sentinel.master();
     let from = master.port;
@@ -158,7 +158,7 @@ fn sentinel_old_master_does_not_count() {
 
 #[test]
 fn cluster_slot_migrates() {
-    let mut scene = Scene::new(Store::own_cluster(), &[]);
+    let mut scene = Takeover::new(Store::own_cluster(), &[]);
     cluster(&mut scene.store).migrate("X", || {});
     scene.goes_on();
 }

@@ -9,19 +9,19 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, getsid};
 
 use crate::harness::{Store, await_file, children, eventually, is_alive, pid_in, within};
-use crate::scene::Scene;
+use crate::takeover::Takeover;
 
 fn redlock_killed(store: Store) {
-    let mut scene = Scene::new(store);
+    let mut scene = Takeover::new(store);
     scene.fault(|scene| scene.first.signal(Signal::SIGKILL));
     scene.await_death(Duration::from_secs(1));
     assert_eq!(scene.second_is_alone().code(), -9);
 }
 
 fn redlock_stopped(store: Store) {
-    let mut scene = Scene::new(store);
+    let mut scene = Takeover::new(store);
     scene.fault(|scene| scene.first.signal(Signal::SIGSTOP));
-    scene.await_death(Duration::from_secs(4));
+    scene.await_death(scene.ttl + Duration::from_secs(1));
     // The second gets in while the first is still stopped; going on, that one finds its lock lost.
     eventually(Duration::from_secs(10), "the second job", || scene.witness.entries() == 2);
     scene.first.signal(Signal::SIGCONT);
@@ -29,7 +29,7 @@ fn redlock_stopped(store: Store) {
 }
 
 fn guard_killed(store: Store) {
-    let mut scene = Scene::new(store);
+    let mut scene = Takeover::new(store);
     scene.fault(|scene| {
         kill(Pid::from_raw(scene.first.guard()), Signal::SIGKILL).expect("a signal to the guard")
     });
@@ -40,7 +40,7 @@ fn guard_killed(store: Store) {
 }
 
 fn terminated(store: Store) {
-    let mut scene = Scene::new(store);
+    let mut scene = Takeover::new(store);
     scene.fault(|scene| {
         // Two that come at the same moment are one, so it is said again until it was heard twice.
         eventually(Duration::from_secs(5), "the death of the job", || {
@@ -96,7 +96,7 @@ fn a_second_signal_kills_on_local() {
 #[test]
 fn broken() {
     for store in [Store::redis(), Store::local()] {
-        let mut scene = Scene::new(store);
+        let mut scene = Takeover::new(store);
         scene.fault(|scene| {
             scene.store.redlock(&["break", "--key", "X", "--yes"]).run().expect(0);
         });
@@ -108,7 +108,7 @@ fn broken() {
 
 /// Another takes the lock away, while somebody stops the guard.
 fn guard_stopped(again_and_again: bool) {
-    let mut scene = Scene::new(Store::redis());
+    let mut scene = Takeover::new(Store::redis());
     let guard = Pid::from_raw(scene.first.guard());
     let stop = move || kill(guard, Signal::SIGSTOP);
     let ended = Arc::new(AtomicBool::new(false));
@@ -122,7 +122,7 @@ fn guard_stopped(again_and_again: bool) {
         })
     });
     let redis = scene.store.redis.as_ref().expect("a server");
-    redis.cli(&["set", "X", "another", "PX", "4000"]);
+    redis.cli(&["set", "X", "another", "PX", &(scene.ttl * 4 / 3).as_millis().to_string()]);
     let first = scene.second_is_alone();
     ended.store(true, Ordering::Relaxed);
     stopper.map(|stopper| stopper.join());
@@ -154,7 +154,7 @@ fn a_command_that_stops_its_parent_ends_all_the_same() {
 /// With its parent the command has lost who waits for it.
 #[test]
 fn a_command_that_kills_its_parent_is_killed() {
-    let scene = Scene::new(Store::local());
+    let scene = Takeover::new(Store::local());
     let guard = scene.first.guard();
     let mut scene = scene;
     scene.fault(|_| kill(Pid::from_raw(children(guard)[0]), Signal::SIGKILL).expect("a signal"));

@@ -2,19 +2,21 @@
 
 use std::time::{Duration, Instant};
 
-use crate::harness::{Fault, Proxy, Redis, Redlock, Store, Witness, eventually};
-use crate::scene::Scene;
+use nix::sys::signal::Signal;
 
-fn redis(scene: &mut Scene) -> &mut Redis {
+use crate::harness::{Fault, Proxy, Redis, Redlock, Store, Witness, eventually};
+use crate::takeover::Takeover;
+
+fn redis(scene: &mut Takeover) -> &mut Redis {
     scene.store.redis.as_mut().expect("a scene on Redis")
 }
 
 /// The job is dead by the fence, and the second gets in when the server goes on.
 #[test]
 fn hung() {
-    let mut scene = Scene::new(Store::redis());
+    let mut scene = Takeover::new(Store::redis());
     scene.fault(|scene| redis(scene).pause());
-    scene.await_death(Duration::from_secs(4));
+    scene.await_death(scene.ttl + Duration::from_secs(1));
     redis(&mut scene).resume();
     let first = scene.second_is_alone();
     assert_eq!(first.code(), 79, "{first:?}");
@@ -23,9 +25,9 @@ fn hung() {
 
 #[test]
 fn killed_for_good() {
-    let mut scene = Scene::new(Store::redis());
+    let mut scene = Takeover::new(Store::redis());
     scene.fault(|scene| redis(scene).kill());
-    scene.await_death(Duration::from_secs(4));
+    scene.await_death(scene.ttl + Duration::from_secs(1));
     redis(&mut scene).restart();
     assert_eq!(scene.second_is_alone().code(), 79);
 }
@@ -35,19 +37,20 @@ fn killed_for_good() {
 fn stalled() {
     let store = Store::redis();
     let proxy = Proxy::to(store.redis.as_ref().map_or(0, |redis| redis.port));
-    let mut scene = Scene::through(store, proxy.url());
+    let mut scene = Takeover::through(store, proxy.url());
     scene.fault(|_| proxy.set(Fault::Stall));
-    scene.await_death(Duration::from_secs(4));
+    scene.await_death(scene.ttl + Duration::from_secs(1));
     assert_eq!(scene.second_is_alone().code(), 79);
 }
 
 #[test]
 fn overwritten_by_another_token() {
-    let mut scene = Scene::new(Store::redis());
+    let mut scene = Takeover::new(Store::redis());
     scene.fault(|scene| {
-        redis(scene).cli(&["SET", "X", "another", "PX", "2500"]);
+        let lease = (scene.ttl * 5 / 6).as_millis().to_string();
+        redis(scene).cli(&["SET", "X", "another", "PX", &lease]);
     });
-    scene.await_death(Duration::from_secs(3));
+    scene.await_death(scene.ttl);
     let first = scene.second_is_alone();
     assert_eq!(first.code(), 79, "{first:?}");
     assert!(first.stderr.contains("held by another program"), "{first:?}");
@@ -109,12 +112,16 @@ fn scripts_forgotten() {
 /// With other fencing tokens granted since, a lock that is gone is lost, not healed.
 #[test]
 fn gone_and_granted_to_another_since() {
-    let mut scene = Scene::new(Store::redis());
+    let mut scene = Takeover::new(Store::redis());
+    // It would find the lock free, and may ask before the first one does.
+    scene.second.signal(Signal::SIGSTOP);
     scene.fault(|scene| {
         redis(scene).cli(&["HSET", "redlock:{X}:state", "fence", "9000000000000000"]);
         redis(scene).cli(&["SET", "redlock:{X}:lease:X", "0 0 0 another {}"]);
         redis(scene).cli(&["DEL", "X"]);
     });
+    scene.await_death(scene.ttl + Duration::from_secs(1));
+    scene.second.signal(Signal::SIGCONT);
     assert_eq!(scene.second_is_alone().code(), 79);
 }
 

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::PathBuf;
 
 use crate::harness::Folder;
+use crate::late_writer::{Example, Late, Outcome, late_write, script};
 use crate::postgres::Postgres;
-use crate::scene::{Example, Late, Outcome, late_write, script};
 
 struct Ledger {
     postgres: Postgres,

@@ -4,7 +4,7 @@
 #[path = "../harness/mod.rs"]
 mod harness;
 
+mod late_writer;
 mod ledger;
 mod postgres;
 mod report;
-mod scene;

@@ -1,3 +1,5 @@
+//! A PostgreSQL server of a test.
+
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;

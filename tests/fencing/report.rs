@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::harness::{Folder, Store, children, eventually, pid_in};
-use crate::scene::{Example, Frozen, Late, Outcome, late_write, script, start, write};
+use crate::late_writer::{Example, Frozen, Late, Outcome, late_write, script, start, write};
 
 struct Report(Folder);
 

@@ -1,3 +1,5 @@
+//! Certificates and the authority that signs them.
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;

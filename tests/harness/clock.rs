@@ -1,3 +1,5 @@
+//! Another time of day for one process.
+
 use std::path::PathBuf;
 use std::process::Command;
 

@@ -1,3 +1,5 @@
+//! A Redis Cluster.
+
 use std::time::Duration;
 
 use super::eventually;

@@ -1,12 +1,9 @@
 //! What all test binaries share: servers, the program, waiting for events, the witness.
 #![allow(dead_code, unused_imports, reason = "each test binary uses a part of it")]
 
-mod allowed;
 mod certificates;
 mod clock;
 mod cluster;
-mod held_up;
-mod lent;
 mod pace;
 mod port;
 mod program;
@@ -14,7 +11,10 @@ mod proxy;
 mod pty;
 mod quorum;
 mod redis;
+mod requirements;
 mod sentinel;
+mod server_pool;
+mod stalled_exec;
 mod witness;
 
 use std::path::{Path, PathBuf};
@@ -22,11 +22,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use std::{fs, io, process, thread};
 
-pub use allowed::{held_up_executions, namespaces, other_users};
 pub use certificates::{Authority, Papers, Valid};
 pub use cluster::Cluster;
-pub use held_up::HeldUp;
-use lent::{Lender, Lent};
 pub use pace::{fits, in_ms, is_within, slowed, ttl, within};
 pub use port::free_port;
 pub use program::{Finished, Redlock, Running, await_file, children, is_alive, pid_in, with_default_signals};
@@ -34,7 +31,10 @@ pub use proxy::{Fault, Proxy};
 pub use pty::Pty;
 pub use quorum::urls;
 pub use redis::Redis;
+pub use requirements::{held_up_executions, namespaces, other_users};
 pub use sentinel::Sentinel;
+use server_pool::{PooledServer, ServerPool};
+pub use stalled_exec::HeldUp;
 pub use witness::{Rules, Witness};
 
 /// The replicas refuse, and follow.
@@ -122,36 +122,38 @@ pub struct Store {
 /// Servers that are one store together.
 pub enum Fleet {
     None,
-    Sentinel(Lent<Sentinel>),
-    Cluster(Lent<Cluster>),
+    Sentinel(PooledServer<Sentinel>),
+    Cluster(PooledServer<Cluster>),
 }
 
 impl Store {
     pub fn sentinel() -> Store {
-        static LENDER: Lender<Sentinel> = Lender::new(Sentinel::start, |sentinel| empty(&sentinel.servers));
+        static LENDER: ServerPool<Sentinel> =
+            ServerPool::new(Sentinel::start, |sentinel| empty(&sentinel.servers));
         Store::behind(LENDER.lend())
     }
 
     /// With Sentinels and servers of a test's own.
     pub fn own_sentinel() -> Store {
-        Store::behind(Lent::owned(Sentinel::start()))
+        Store::behind(PooledServer::owned(Sentinel::start()))
     }
 
-    fn behind(sentinel: Lent<Sentinel>) -> Store {
+    fn behind(sentinel: PooledServer<Sentinel>) -> Store {
         Store { url: sentinel.url(), fleet: Fleet::Sentinel(sentinel), ..Store::local() }
     }
 
     pub fn cluster() -> Store {
-        static LENDER: Lender<Cluster> = Lender::new(Cluster::start, |cluster| empty(&cluster.servers));
+        static LENDER: ServerPool<Cluster> =
+            ServerPool::new(Cluster::start, |cluster| empty(&cluster.servers));
         Store::in_cluster(LENDER.lend())
     }
 
     /// With a cluster of a test's own.
     pub fn own_cluster() -> Store {
-        Store::in_cluster(Lent::owned(Cluster::start()))
+        Store::in_cluster(PooledServer::owned(Cluster::start()))
     }
 
-    fn in_cluster(cluster: Lent<Cluster>) -> Store {
+    fn in_cluster(cluster: PooledServer<Cluster>) -> Store {
         Store { url: cluster.url(), fleet: Fleet::Cluster(cluster), ..Store::local() }
     }
 

@@ -1,3 +1,5 @@
+//! Free ports on the loopback interface.
+
 use std::mem;
 use std::os::fd::{AsRawFd, OwnedFd};
 

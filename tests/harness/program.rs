@@ -1,3 +1,5 @@
+//! The program under test: started, watched, ended.
+
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::process::{CommandExt, ExitStatusExt};

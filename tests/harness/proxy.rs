@@ -1,3 +1,5 @@
+//! A proxy between redlock and a server, which delays, drops and cuts.
+
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};

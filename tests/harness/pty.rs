@@ -1,3 +1,5 @@
+//! A terminal for the program under test.
+
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};

@@ -1,3 +1,5 @@
+//! Independent Redis servers for a quorum.
+
 use super::{Folder, Redis, Store};
 
 impl Store {

@@ -1,3 +1,5 @@
+//! A Redis server of a test.
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::process::CommandExt;

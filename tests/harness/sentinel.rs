@@ -1,3 +1,5 @@
+//! Redis behind Sentinels.
+
 use std::fs;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};

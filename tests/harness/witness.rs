@@ -1,3 +1,5 @@
+//! A witness of mutual exclusion: jobs that would see each other.
+
 use std::fs;
 use std::path::PathBuf;
 

@@ -1,3 +1,5 @@
+//! Two programs on one key exclude each other, both ways.
+
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;

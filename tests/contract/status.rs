@@ -1,3 +1,5 @@
+//! What `status` and waiters show.
+
 use std::time::SystemTime;
 
 use crate::harness::{Store, eventually, log_command};

@@ -1,3 +1,5 @@
+//! A holder that is frozen and writes late.
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -1,14 +1,20 @@
+//! One job holds the lock, another waits for it, and something happens to the first.
+
 use std::time::Duration;
 
-use crate::harness::{Finished, Redlock, Running, Store, Witness, await_file, eventually, is_alive, pid_in};
+use crate::harness::{
+    Finished, Redlock, Running, Store, Witness, await_file, eventually, in_ms, is_alive, pid_in, slowed,
+};
 
 /// One job holds the lock, another waits for it, and something happens to the first.
-pub struct Scene {
+pub struct Takeover {
     pub store: Store,
     pub witness: Witness,
     pub first: Running,
     pub second: Running,
     pub faults: usize,
+    /// Of the first.
+    pub ttl: Duration,
 }
 
 /// The job that must not live on: it ignores SIGTERM, has a child in its session and one in a session of its
@@ -34,18 +40,19 @@ done
 echo start >> log
 "#;
 
-impl Scene {
-    /// The first holds the key with a TTL of three seconds, the second waits.
-    pub fn new(store: Store) -> Scene {
+impl Takeover {
+    /// The first holds the key with a TTL of three seconds, more on a busy machine, and the second waits.
+    pub fn new(store: Store) -> Takeover {
         let url = store.url.clone();
-        Scene::through(store, url)
+        Takeover::through(store, url)
     }
 
     /// As `new`, with the first one reaching the store at `url`.
-    pub fn through(store: Store, url: String) -> Scene {
+    pub fn through(store: Store, url: String) -> Takeover {
         let witness = Witness::new();
         let folder = witness.folder();
-        let args = ["run", "--key", "X", "--ttl", "3s", "--", "sh", "-c", STUBBORN, &folder];
+        let ttl = slowed(3000).min(Duration::from_secs(10));
+        let args = ["run", "--key", "X", "--ttl", &in_ms(ttl), "--", "sh", "-c", STUBBORN, &folder];
         let first = Redlock::new(&args).server(&url).spawn();
         for name in ["owner", "child", "daemon"] {
             await_file(&witness.file(name));
@@ -54,11 +61,11 @@ impl Scene {
         let second =
             store.redlock(&["run", "--key", "X", "--wait", "60s", "--", "sh", "-c", SECOND, &folder]).spawn();
         store.await_waiters("X", 1);
-        Scene { store, witness, first, second, faults: 0 }
+        Takeover { store, witness, first, second, faults: 0, ttl }
     }
 
     /// Does something to the first, and counts it.
-    pub fn fault(&mut self, fault: impl FnOnce(&mut Scene)) {
+    pub fn fault(&mut self, fault: impl FnOnce(&mut Takeover)) {
         fault(self);
         self.faults += 1;
     }

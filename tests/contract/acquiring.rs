@@ -1,3 +1,5 @@
+//! Acquire, renew, check and release by hand, and under `run`.
+
 use std::time::{Duration, Instant};
 
 use crate::harness::{

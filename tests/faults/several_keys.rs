@@ -34,7 +34,7 @@ fn one_is_lost_and_one_cannot_be_renewed(lost: &str, hung: &str) {
     of_hung.pause();
     of_lost.cli(&["set", lost, "another"]);
     holder.let_go().expect(0);
-    eventually(Duration::from_secs(5), "the last lock is granted", || is_set(c, "c") || started.exists());
+    eventually(Duration::from_secs(20), "the last lock is granted", || is_set(c, "c") || started.exists());
     eventually(Duration::from_secs(20), "it is given back", || !is_set(c, "c") || started.exists());
     assert!(!started.exists(), "the job runs under a lock of another");
     of_hung.resume();

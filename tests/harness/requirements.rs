@@ -1,3 +1,5 @@
+//! What tests need that a machine may not allow.
+
 use std::fs::File;
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -23,7 +25,7 @@ pub fn other_users() -> bool {
 
 /// Whether the execution of files may be held up here, see [`super::HeldUp`]; likewise.
 pub fn held_up_executions() -> bool {
-    super::held_up::is_allowed() || not_run("fanotify(7) with permission events")
+    super::stalled_exec::is_allowed() || not_run("fanotify(7) with permission events")
 }
 
 fn succeeds(command: &[&str]) -> bool {

@@ -1,4 +1,4 @@
-//! The time that a job has, and when its end must begin so that all of it is dead in time.
+//! When to stop and to kill a job, so that all of it is dead at its deadline.
 
 use std::fs;
 use std::num::NonZero;
@@ -9,48 +9,47 @@ use nix::sys::sysinfo::sysinfo;
 
 use crate::clock::{BootTime, Deadline};
 
-/// The time that killing a small job takes on a machine that is not idle: for the most part until the guard is scheduled.
-/// At most a tenth of the time of the job.
+/// The time to kill a small job on a busy machine; most of it passes until the guard is scheduled. At most a tenth of the
+/// job's time.
 const MARGIN: Duration = Duration::from_millis(100);
-/// For each process that waits for the same processor more: a tick or two of the scheduler. Those that fork all the time
-/// get ahead of the guard again and again.
+/// Added for each process that waits for the same processor: a tick or two of the scheduler. Processes that fork without
+/// end get ahead of the guard again and again.
 const QUEUED: Duration = Duration::from_millis(10);
-/// For each process of the job more, of which the threads of the whole system are the upper bound: counting those of the
-/// job would take as long as killing them. Measured: about 10 us beside two busy processes on two processors.
+/// Added for each process of the job. The threads of the whole system are the upper bound: counting the job's own would take
+/// as long as killing them. Measured: about 10 us beside two busy processes on two processors.
 const EACH: Duration = Duration::from_micros(20);
-/// So long before the time to kill the guard rests: one that has used more than its share of the processor is scheduled
-/// late.
+/// The guard rests so long before it kills: the scheduler makes a process wait that has used more than its share.
 pub const REST: Duration = Duration::from_millis(150);
 
-/// The time of a job, from the moment at which it was granted or extended. Every process of the job has to be dead at
-/// its deadline.
+/// The schedule of a job's end, counted from when its deadline was last moved. Every process of the job is dead at the
+/// deadline.
 #[derive(Clone, Copy, Debug)]
-pub struct KillMargin {
+pub struct KillSchedule {
     granted: BootTime,
     deadline: Deadline,
     /// From SIGTERM to the deadline.
     kill_after: Duration,
-    /// What killing takes.
+    /// How long the killing may take.
     margin: Duration,
-    /// When to look at the system again.
+    /// When to look at the load again.
     pub look_at: BootTime,
 }
 
-impl KillMargin {
-    pub fn new(granted: BootTime, deadline: Deadline, kill_after: Duration) -> KillMargin {
+impl KillSchedule {
+    pub fn new(granted: BootTime, deadline: Deadline, kill_after: Duration) -> KillSchedule {
         let total = deadline.since(granted);
-        let mut allowance =
-            KillMargin { granted, deadline, kill_after, margin: MARGIN.min(total / 10), look_at: granted };
-        allowance.look_at = allowance.soonest();
-        allowance
+        let mut schedule =
+            KillSchedule { granted, deadline, kill_after, margin: MARGIN.min(total / 10), look_at: granted };
+        schedule.look_at = schedule.soonest();
+        schedule
     }
 
-    /// A lease is renewed after a third of its time: up to here the job has not to fear for it.
+    /// The first look at the load. A lease is renewed after a third of its time, so most jobs never get here.
     fn soonest(&self) -> BootTime {
         self.granted.plus(self.deadline.since(self.granted) / 2)
     }
 
-    /// Takes note of what runs in the system, which may grow until the end.
+    /// Sets the margin by the load of the system, which may still grow.
     pub fn note(&mut self, load: Load) {
         let total = self.deadline.since(self.granted);
         let margin = MARGIN.min(total / 10) + QUEUED * load.queued as u32 + EACH * load.threads as u32;
@@ -59,8 +58,8 @@ impl KillMargin {
         self.look_at = if left > REST * 2 { BootTime::after(left / 2) } else { BootTime::NEVER };
     }
 
-    /// Whether it came to that.
-    pub fn was_noted(&self) -> bool {
+    /// Whether the load was looked at.
+    pub fn is_load_known(&self) -> bool {
         self.look_at != self.soonest()
     }
 
@@ -69,7 +68,7 @@ impl KillMargin {
         self.deadline.minus(self.kill_after).min(self.kill_at())
     }
 
-    /// From when on the guard rests.
+    /// When the guard begins to rest.
     pub fn rest_at(&self) -> BootTime {
         self.kill_at().minus(REST.min(self.deadline.since(self.granted) / 8))
     }
@@ -80,16 +79,16 @@ impl KillMargin {
     }
 }
 
-/// What else there is to run.
+/// What the system has to run.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
     pub threads: usize,
-    /// How many of them wait for each processor.
+    /// Those that run or want to run, for each processor.
     pub queued: usize,
 }
 
 impl Load {
-    /// That of the whole system. Where it cannot be seen it is that of a small one.
+    /// The load of the whole system; where /proc/loadavg is missing, that of a small one.
     pub fn now() -> Load {
         let processors = thread::available_parallelism().map_or(1, NonZero::get);
         let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
@@ -116,9 +115,9 @@ impl Load {
 mod tests {
     use super::*;
 
-    fn allowance(seconds: u64, kill_after: u64) -> KillMargin {
+    fn schedule(seconds: u64, kill_after: u64) -> KillSchedule {
         let granted = BootTime::from_nanos(0);
-        KillMargin::new(
+        KillSchedule::new(
             granted,
             granted.plus(Duration::from_secs(seconds)),
             Duration::from_millis(kill_after),
@@ -131,22 +130,22 @@ mod tests {
 
     #[test]
     fn a_job_is_stopped_and_killed_before_its_deadline() {
-        let allowance = allowance(30, 5000);
-        assert_eq!((millis(allowance.stop_at()), millis(allowance.kill_at())), (25_000, 29_900));
+        let schedule = schedule(30, 5000);
+        assert_eq!((millis(schedule.stop_at()), millis(schedule.kill_at())), (25_000, 29_900));
     }
 
     #[test]
     fn a_large_job_is_killed_earlier() {
-        let mut allowance = allowance(1, 250);
-        allowance.note(Load { threads: 10_000, queued: 1 });
-        assert_eq!((millis(allowance.stop_at()), millis(allowance.kill_at())), (690, 690));
+        let mut schedule = schedule(1, 250);
+        schedule.note(Load { threads: 10_000, queued: 1 });
+        assert_eq!((millis(schedule.stop_at()), millis(schedule.kill_at())), (690, 690));
     }
 
     #[test]
     fn a_short_time_is_not_used_up_by_the_margin() {
         let granted = BootTime::from_nanos(0);
         let short =
-            KillMargin::new(granted, granted.plus(Duration::from_millis(80)), Duration::from_millis(20));
+            KillSchedule::new(granted, granted.plus(Duration::from_millis(80)), Duration::from_millis(20));
         assert_eq!((millis(short.stop_at()), millis(short.kill_at())), (60, 72));
     }
 
@@ -162,8 +161,8 @@ mod tests {
         let load = Load::of("12.01 3.20 1.00 66/412 31337\n", 2).expect("a load");
         assert_eq!((load.threads, load.queued), (412, 33));
         assert!(Load::of("12.01 3.20", 2).is_none());
-        let mut allowance = allowance(1, 250);
-        allowance.note(load);
-        assert_eq!(millis(allowance.kill_at()), 561);
+        let mut schedule = schedule(1, 250);
+        schedule.note(load);
+        assert_eq!(millis(schedule.kill_at()), 561);
     }
 }

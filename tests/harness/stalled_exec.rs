@@ -1,3 +1,5 @@
+//! A program whose execution stalls until the test lets it go on.
+
 use std::ffi::CString;
 use std::fs::File;
 use std::io::{Read, Write};

@@ -1,3 +1,5 @@
+//! Shared locks and semaphores.
+
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
