@@ -271,6 +271,9 @@ fn a_waiter_that_does_not_ask() {
 /// What the guard does without where /proc shows processes only.
 #[test]
 fn a_job_is_killed_where_proc_shows_processes_only() {
+    if !namespaces() {
+        return;
+    }
     let store = Store::local();
     let script = "{ \
         $R run -k X --ttl 1s -- sh -c 'trap \"\" TERM; setsid sleep 100 & touch job; wait; wait' & \
@@ -283,6 +286,9 @@ fn a_job_is_killed_where_proc_shows_processes_only() {
 /// The guard looks at the load again after SIGTERM: what is a large job by now takes longer to kill. Redlock is stopped.
 #[test]
 fn a_job_that_grows_when_it_is_told_to_end() {
+    if !namespaces() {
+        return;
+    }
     let store = Store::local();
     let load =
         Container(&["--pid", "--mount-proc"], "echo 0 0 0 1/200 9 > load && mount --bind load /proc/loadavg");
