@@ -31,7 +31,7 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// The same files, for a process that leaves this folder.
+    /// The same files, independent of the current folder.
     pub fn absolute(mut self) -> io::Result<Credentials> {
         let files = &mut self.tls_files;
         let named = [&mut files.ca, &mut files.cert, &mut files.key, &mut files.roots.file];
@@ -167,14 +167,13 @@ impl ServerUrl {
         }
     }
 
-    /// What is accepted and does not help.
-    pub fn advice(&self) -> Option<String> {
+    /// The number of servers, where it is even: the last of them does not help.
+    pub fn even_quorum(&self) -> Option<usize> {
         let servers = self.addresses().len();
-        let is_even = servers > 0 && servers.is_multiple_of(2);
-        is_even.then(|| format!("{servers} servers survive no more failures than {}", servers - 1))
+        (servers > 0 && servers.is_multiple_of(2)).then_some(servers)
     }
 
-    /// The same server, for a process that leaves this folder.
+    /// The same server, independent of the current folder.
     pub fn absolute(self) -> io::Result<ServerUrl> {
         match self {
             ServerUrl::Local(Some(path)) => Ok(ServerUrl::Local(Some(path::absolute(path)?))),
