@@ -1,28 +1,28 @@
--- Takes the lock from its holders; from the token of ARGV 2 only, when it is not ''. Returns what was done, who held
--- the lock, and whether it was handed over to another.
-look(redis.call('HGET', state, 'kind'))
+-- Takes the lock away from its holders; when ARGV 2 is not '', from that token only. Returns what was done, the holder,
+-- and whether the lock was handed over to another.
+read_holders(redis.call('HGET', state, 'kind'))
 if held and held ~= 'exclusive' then
   local told, freed, before
-  for token, holder in pairs(several) do
+  for token, holder in pairs(held_by) do
     if me == '' or me == token then
       before = before or describe_one(holder)
       if holder.broken or string.match(token, '^released:') then
         freed = token
         redis.call('HDEL', holders, token)
-        several[token] = nil
+        held_by[token] = nil
         count = count - 1
       else
         -- It stops its job at the next renewal and then leaves.
         holder.broken, told = true, true
-        write(token)
+        write_holder(token)
       end
     end
   end
   local is_handed_over
   if freed and count == 0 then
-    is_handed_over = set_free()
+    is_handed_over = free()
   elseif freed then
-    is_handed_over = pass_on(last_grant())
+    is_handed_over = hand_over_now(last_grant())
   end
   if told or freed then
     return {told and 'told' or 'freed', before, is_handed_over and 1 or 0}
@@ -30,7 +30,7 @@ if held and held ~= 'exclusive' then
   return {'other', describe()}
 end
 if not owner then
-  set_free()
+  free()
   return {'free'}
 end
 local told = string.match(owner, '^broken:(.*)$')
@@ -44,10 +44,9 @@ if not told and not released and read_lease().owner == owner then
   redis.call('SET', lock, 'broken:' .. owner, 'KEEPTTL')
   return {'told', before}
 end
--- Not a redlock, told before, or there is nobody to tell. The fence that was broken tells a broken lock from
--- one that was given back.
+-- Not a redlock, told before, or there is nobody to tell. The broken fence tells a broken lock from a released one.
 local last = last_grant()
-local is_handed_over = set_free()
+local is_handed_over = free()
 if last.fence > 0 then
   redis.call('HSET', state, 'broken', integer(last.fence))
 end

@@ -1,22 +1,23 @@
-//! What an error reply of the server means for a lock.
+//! What an error reply, or no reply, means for a lock.
 
 use redis::{ServerError, ServerErrorKind, Value};
 
+use super::net::error::RequestError;
 use crate::lock::StoreError;
 
-/// How a refusal is to be treated.
+/// What to do about an error reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
-    /// The script is not known there: send it in full.
+pub enum ErrorClass {
+    /// The server does not know the script: send it in full.
     NoScript,
-    /// No login, the wrong one, or a missing permission.
+    /// No login, a wrong one, or a missing permission.
     Denied,
-    /// The key holds something else than a string.
+    /// The key holds a value of another type.
     WrongType,
     /// Passes within seconds.
     Transient,
-    /// It is a replica, or a master that lost its replicas: where there is another master, that one is to be asked.
-    NotMaster,
+    /// The server is a replica, or a primary that lost its replicas: another server is the primary, if there is one.
+    NotPrimary,
     /// The server cannot do it now.
     Unable,
 }
@@ -25,13 +26,13 @@ pub enum Refusal {
 ///
 /// A script's errors keep their code from Redis 7 on; 6.2 wraps them into a plain `ERR`, and so does
 /// every version with a permission that is missing inside a script. So the text is looked at as well.
-pub fn refusal(error: &ServerError) -> Refusal {
+pub fn classify(error: &ServerError) -> ErrorClass {
     let details = error.details().unwrap_or_default();
     let says = |word: &str| error.code() == word || details.contains(word);
     if error.kind() == Some(ServerErrorKind::NoScript) {
-        Refusal::NoScript
+        ErrorClass::NoScript
     } else if says("WRONGTYPE") {
-        Refusal::WrongType
+        ErrorClass::WrongType
     } else if [
         "NOAUTH",
         "unauthenticated",
@@ -45,16 +46,16 @@ pub fn refusal(error: &ServerError) -> Refusal {
     .into_iter()
     .any(says)
     {
-        Refusal::Denied
+        ErrorClass::Denied
     } else if ["LOADING", "BUSY", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "max number of clients"]
         .into_iter()
         .any(says)
     {
-        Refusal::Transient
+        ErrorClass::Transient
     } else if ["READONLY", "NOREPLICAS"].into_iter().any(says) {
-        Refusal::NotMaster
+        ErrorClass::NotPrimary
     } else {
-        Refusal::Unable
+        ErrorClass::Unable
     }
 }
 
@@ -67,12 +68,41 @@ pub fn accepted(reply: Value, name: &str) -> Result<Value, StoreError> {
 }
 
 /// What an error reply of the server with this name means for a request.
-pub fn refused(error: &ServerError, name: &str) -> StoreError {
+fn refused(error: &ServerError, name: &str) -> StoreError {
     let (store, why) = (name.to_owned(), explain(error));
-    match refusal(error) {
-        Refusal::Denied => StoreError::Denied { store, why },
-        Refusal::Transient => StoreError::Unreachable { store, why, transient: true },
+    match classify(error) {
+        ErrorClass::Denied => StoreError::Denied { store, why },
+        ErrorClass::Transient => StoreError::Unreachable { store, why, transient: true },
         _ => StoreError::Unreachable { store, why, transient: false },
+    }
+}
+
+impl RequestError {
+    /// A reply that none of our requests has.
+    pub fn senseless_reply() -> RequestError {
+        RequestError::Broken("its answer makes no sense; is it a Redis server?".to_owned())
+    }
+
+    /// What it means for a request to the server with this name.
+    pub fn of(self, name: &str) -> StoreError {
+        let store = name.to_owned();
+        let why = match self {
+            RequestError::Interrupted => return StoreError::Interrupted,
+            RequestError::Refused(error) => return refused(&error, name),
+            RequestError::Denied(why) => return StoreError::Denied { store, why },
+            RequestError::Unusable(why) => return StoreError::Unusable { store, why },
+            RequestError::Broken(why) => why,
+            RequestError::TimedOut => "no answer in time".to_owned(),
+        };
+        StoreError::Unreachable { store, why, transient: false }
+    }
+}
+
+/// The same error; asking again within seconds makes sense.
+pub fn transient(error: StoreError) -> StoreError {
+    match error {
+        StoreError::Unreachable { store, why, .. } => StoreError::Unreachable { store, why, transient: true },
+        other => other,
     }
 }
 

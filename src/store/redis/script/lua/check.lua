@@ -2,8 +2,8 @@
 if read_owner() == me then
   return redis.call('PTTL', lock)
 end
-look(redis.call('HGET', state, 'kind'))
-local mine = several[me]
+read_holders(redis.call('HGET', state, 'kind'))
+local mine = held_by[me]
 if mine and not mine.broken then
   return mine['until'] - now()
 end

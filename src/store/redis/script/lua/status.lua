@@ -1,11 +1,11 @@
--- How the lock is held, by whom, and who waits for it: the kind or '', the holders, the members of the queue.
-look(redis.call('HGET', state, 'kind'))
+-- The mode of the lock, '' when it is free; its holders; the members of its queue.
+read_holders(redis.call('HGET', state, 'kind'))
 local known = not owner and not held and read_lease()
 if known and known['until'] > now() then
   owner, held = known.owner, 'exclusive'
 end
 local described = {}
-for _, holder in pairs(several) do
+for _, holder in pairs(held_by) do
   described[#described + 1] = describe_one(holder)
 end
 if held == 'exclusive' then
