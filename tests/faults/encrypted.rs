@@ -114,7 +114,7 @@ fn certificates_of_others() {
     run(&good.url().replace("127.0.0.1", "localhost")).trusting(&authority).works();
     // As a root of the system.
     run(&good.url()).with("SSL_CERT_FILE", &authority.file()).works();
-    run(&good.url()).with("SSL_CERT_FILE", &stranger.file()).fails(69, "--tls-ca FILE names whom to believe");
+    run(&good.url()).with("SSL_CERT_FILE", &stranger.file()).fails(69, "--tls-ca FILE names those to trust");
     let why = format!("its certificate is signed by nobody in --tls-ca {}", stranger.file().display());
     run(&good.url()).trusting(&stranger).with("SSL_CERT_FILE", &authority.file()).fails(69, &why);
     // One that was made anew has the name of the old one.
