@@ -1,4 +1,4 @@
-//! Every option, once.
+//! The command line: every option, once.
 
 use std::ffi::OsString;
 use std::num::NonZeroU32;
@@ -13,9 +13,9 @@ use crate::lock::{DurationText, Key, OwnerToken, Ttl};
 
 /// Hold a distributed lock while a command runs
 ///
-/// redlock takes a lock that spans machines, starts a command, renews the lease while the command runs, and
-/// gives the lock back when it ends: flock(1) for a fleet. acquire, renew, check and release are the same
-/// steps by hand.
+/// redlock acquires a lock that spans machines, starts a command, renews the lease while the command runs, and
+/// releases the lock when it ends: flock(1) for a fleet. acquire, renew, check and release are the same steps
+/// by hand.
 #[derive(Debug, Parser)]
 #[command(name = "redlock", version, max_term_width = 100, after_help = EXIT_STATUS)]
 pub struct Cli {
@@ -74,22 +74,22 @@ pub struct GlobalArgs {
     /// Log in to the Sentinels with the password in the first line of this file
     #[arg(long, global = true, value_name = "FILE", env = "REDLOCK_SENTINEL_PASSWORD_FILE")]
     pub sentinel_password_file: Option<PathBuf>,
-    /// With rediss://, believe the certificates that these sign (PEM), instead of the system's
+    /// With rediss://, trust certificates signed by these (PEM) instead of the system's
     #[arg(long, global = true, value_name = "FILE", env = "REDLOCK_TLS_CA")]
     pub tls_ca: Option<PathBuf>,
-    /// With rediss://, the certificate to show to a server that wants one (PEM)
+    /// With rediss://, the client certificate (PEM) for a server that asks for one
     #[arg(long, global = true, value_name = "FILE", env = "REDLOCK_TLS_CERT")]
     pub tls_cert: Option<PathBuf>,
-    /// The key of --tls-cert (PEM)
+    /// The private key of --tls-cert (PEM)
     #[arg(long, global = true, value_name = "FILE", env = "REDLOCK_TLS_KEY")]
     pub tls_key: Option<PathBuf>,
     /// Wait at most this long for an answer of the store [default: 5s]
     #[arg(long, global = true, value_name = "DURATION", env = "REDLOCK_CONNECT_TIMEOUT")]
     pub connect_timeout: Option<DurationText>,
-    /// Print nothing but errors; that another holds the lock is none
+    /// Print only errors; a busy lock is not an error
     #[arg(short, long, global = true, env = "REDLOCK_QUIET", value_parser = FalseyValueParser::new(), conflicts_with = "verbose")]
     pub quiet: bool,
-    /// Say what is done
+    /// Print what is done
     #[arg(short, long, global = true, env = "REDLOCK_VERBOSE", value_parser = FalseyValueParser::new())]
     pub verbose: bool,
     /// Colour the output [default: auto]
@@ -110,7 +110,7 @@ pub enum Color {
 #[derive(Debug, Args)]
 pub struct LockArgs {
     /// The lock's name: 1 to 512 bytes without control characters. Given more than once, all the locks are
-    /// taken, in one fixed order, or none is kept
+    /// acquired, in one fixed order, or none is kept
     #[arg(short, long = "key", value_name = "KEY", required = true)]
     pub keys: Vec<Key>,
     /// How long the lease lives without renewal: 500ms, 30s, 5m, 1h30m; a bare number is seconds [default: 30s]
@@ -122,20 +122,20 @@ pub struct LockArgs {
     /// Do not wait; undoes a configured wait
     #[arg(short, long, conflicts_with = "wait")]
     pub no_wait: bool,
-    /// Take a reader's lock: many may hold it at once, or one without --shared
+    /// Acquire a reader's lock: many may hold it at once, or one without --shared
     #[arg(short, long, env = "REDLOCK_SHARED", value_parser = FalseyValueParser::new(), conflicts_with = "permits")]
     pub shared: bool,
-    /// Take one of N permits: at most N hold the lock at once
+    /// Acquire one of N permits: at most N hold the lock at once
     #[arg(short, long, value_name = "N", env = "REDLOCK_PERMITS", value_parser = permits, allow_negative_numbers = true)]
     pub permits: Option<NonZeroU32>,
     /// What others see in `status` and in wait messages [default: the name of the program, and of the script that it
     /// runs]
     #[arg(long, value_name = "TEXT", env = "REDLOCK_LABEL")]
     pub label: Option<String>,
-    /// Keep the lock at least this long after it was taken, even if it is given back sooner
+    /// Keep the lock at least this long after it was acquired, even if it is released sooner
     #[arg(long, value_name = "DURATION", env = "REDLOCK_MIN_HOLD")]
     pub min_hold: Option<DurationText>,
-    /// Count the lock as taken only when N replicas of the Redis server have it, too [default: 0]
+    /// Count the lock as acquired only when N replicas of the Redis server have it, too [default: 0]
     #[arg(long, value_name = "N", env = "REDLOCK_REPLICAS")]
     pub replicas: Option<u8>,
 }
@@ -146,7 +146,7 @@ fn permits(text: &str) -> Result<NonZeroU32, String> {
 
 /// Hold the lock while COMMAND runs
 ///
-/// Takes the lock, starts COMMAND, renews the lease while it runs, and gives the lock back when it ends.
+/// Acquires the lock, starts COMMAND, renews the lease while it runs, and releases the lock when it ends.
 /// Standard streams, terminal, signals and exit status are as if COMMAND had been started alone. Every
 /// process of the job is dead before the lease can pass to another holder.
 ///
@@ -171,7 +171,7 @@ pub struct RunArgs {
     /// Stop the command after this long, as timeout(1) does
     #[arg(long, value_name = "DURATION", env = "REDLOCK_TIMEOUT")]
     pub timeout: Option<DurationText>,
-    /// Sleep a random part of this before taking the lock
+    /// Sleep a random part of this before acquiring the lock
     #[arg(long, value_name = "DURATION", env = "REDLOCK_SPLAY")]
     pub splay: Option<DurationText>,
     /// What to do with processes that COMMAND left behind when it ended [default: release, or kill when a signal killed COMMAND]
@@ -197,21 +197,21 @@ pub enum OnLost {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Leftovers {
-    /// Give the lock back while they run, with one warning
+    /// Release the lock while they run, with one warning
     #[default]
     Release,
     /// Hold the lock until the last of them has ended
     Wait,
-    /// Stop them, then give the lock back
+    /// Stop them, then release the lock
     Kill,
 }
 
-/// Take the lock and print its owner token
+/// Acquire the lock and print its owner token
 ///
 /// The lease runs until its TTL ends, `renew` extends it, or `release` ends it. With --while-pid a keeper in the
-/// background renews it until a process ends, and then gives the lock back.
+/// background renews it until a process ends, and then releases the lock.
 ///
-/// A script takes the lock, or ends, with the line
+/// A script acquires the lock, or ends, with the line
 ///
 /// eval "$(redlock acquire -k deploy --wait --format env || echo exit $?)"
 #[derive(Debug, Args)]
@@ -224,8 +224,8 @@ pub struct AcquireArgs {
     /// What happens to PID when the lock is lost [default: terminate]
     #[arg(long, value_name = "WHAT", env = "REDLOCK_ON_LOST")]
     pub on_lost: Option<OnLost>,
-    /// What to print: the owner token, a line that a shell evaluates (env, fish), JSON, or nothing but a mask, with
-    /// the lock in the environment files of GitHub Actions
+    /// What to print: the owner token, a line that a shell evaluates (env, fish), or JSON; github prints a mask and
+    /// writes the lock to the environment files of GitHub Actions
     #[arg(long, value_name = "FORMAT", default_value = "token")]
     pub format: Format,
     /// Write the owner token to this file, readable by you alone, instead of printing it
@@ -233,7 +233,7 @@ pub struct AcquireArgs {
     pub token_file: Option<PathBuf>,
 }
 
-/// How `acquire` prints what it got.
+/// How `acquire` hands the lock out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     Token,
@@ -287,7 +287,7 @@ pub struct CheckArgs {
     pub at_least: Option<DurationText>,
 }
 
-/// Give the lock back
+/// Release the lock
 ///
 /// Exits with 1 when the token does not hold the lock.
 #[derive(Debug, Args)]
@@ -311,9 +311,9 @@ pub struct StatusArgs {
 
 /// Take a lock away from its holder
 ///
-/// A redlock that holds it is told at its next renewal, stops its job and then gives the lock to the next
-/// one; if it does not, the lock is free when its lease ends. Breaking it once more frees it at once. A lock
-/// of another program is freed at once.
+/// A redlock that holds the lock learns of it at its next renewal, stops its job and then releases the lock; if
+/// it does not, the lock is free when its lease ends. Breaking it once more frees it at once. A lock of another
+/// program is freed at once.
 #[derive(Debug, Args)]
 pub struct BreakArgs {
     /// The lock's name
@@ -329,7 +329,7 @@ pub struct BreakArgs {
 
 /// Find out whether the store is fit to hold locks
 ///
-/// Looks at every server, takes and gives back a lock of its own there, and says what was found and what to
+/// Looks at every server, acquires and releases a lock of its own there, and says what was found and what to
 /// change. A line is `ok`, `unknown` (it could not be seen), `warning` or `bad`. Exits with 1 when something is bad.
 #[derive(Debug, Args)]
 pub struct DoctorArgs {
@@ -342,7 +342,7 @@ pub struct DoctorArgs {
     /// The time from SIGTERM to SIGKILL that is in use [default: a quarter of the TTL, at most 5s]
     #[arg(long, value_name = "DURATION", env = "REDLOCK_KILL_AFTER")]
     pub kill_after: Option<DurationText>,
-    /// How many replicas have to have a lock [default: 0]
+    /// How many replicas must have a lock [default: 0]
     #[arg(long, value_name = "N", env = "REDLOCK_REPLICAS")]
     pub replicas: Option<u8>,
 }

@@ -1,14 +1,10 @@
-//! What failed, in one line, and with which exit status.
+//! Failures, and the exit status that each of them calls for.
 
-use std::io::{self, Write};
+use std::io;
 
-use clap::error::{ContextKind, ContextValue, ErrorKind};
 use thiserror::Error;
-use uuid::Uuid;
 
 use crate::lock::{StoreError, Unsupported};
-use crate::options::ConfigError;
-use crate::report::Messages;
 
 pub const NOT_HELD: u8 = 1;
 pub const NOT_FIT: u8 = 1;
@@ -28,14 +24,14 @@ pub const NOT_FOUND: u8 = 127;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     Exit(u8),
-    /// By this signal, as the command did.
+    /// Killed by this signal, as the command was.
     Signal(i32),
 }
 
 impl Outcome {
     pub const SUCCESS: Outcome = Outcome::Exit(0);
 
-    /// Ends the process so.
+    /// Ends the process.
     pub fn end(self) -> ! {
         match self {
             Outcome::Exit(code) => std::process::exit(code.into()),
@@ -44,106 +40,90 @@ impl Outcome {
     }
 }
 
-/// The command line asks for something that cannot be.
-#[derive(Debug, Error)]
-#[error("{0}")]
-pub struct Usage(String);
+/// Why a subcommand stopped early. The root of every [`anyhow::Error`] in the program; context may stand before it.
+#[derive(Debug, PartialEq, Eq, Error)]
+pub enum Failure {
+    /// Print the reason and exit with this status.
+    #[error("{reason}")]
+    Failed { code: u8, reason: String },
+    /// A signal asked redlock to end.
+    #[error("ended by signal {0}")]
+    Signal(i32),
+    /// Exit with this status; the reason was reported before.
+    #[error("exit status {0}")]
+    Quiet(u8),
+}
 
-impl Usage {
-    pub fn new(why: impl Into<String>) -> Usage {
-        Usage(why.into())
+impl Failure {
+    pub fn new(code: u8, reason: impl Into<String>) -> Failure {
+        Failure::Failed { code, reason: reason.into() }
+    }
+
+    /// The command line asks for something impossible.
+    pub fn usage(reason: impl Into<String>) -> Failure {
+        Failure::new(USAGE, reason)
+    }
+
+    /// A file or a URL is wrong.
+    pub fn configuration(reason: impl Into<String>) -> Failure {
+        Failure::new(CONFIGURATION, reason)
+    }
+
+    /// The system refused what redlock needs.
+    pub fn cannot(what: &str) -> impl FnOnce(io::Error) -> Failure {
+        move |error| Failure::new(UNREACHABLE, format!("cannot {what}: {error}"))
+    }
+
+    /// Standard output took less than all of the answer.
+    pub fn not_printed(error: io::Error) -> Failure {
+        Failure::new(NOT_PRINTED, format!("cannot write to standard output: {error}"))
+    }
+
+    /// How redlock ends with this error.
+    pub fn outcome(error: &anyhow::Error) -> Outcome {
+        match error.downcast_ref() {
+            Some(Failure::Failed { code, .. } | Failure::Quiet(code)) => Outcome::Exit(*code),
+            Some(Failure::Signal(signal)) => Outcome::Signal(*signal),
+            None => Outcome::Exit(BUG),
+        }
+    }
+
+    /// Whether redlock has to say why it ends.
+    pub fn is_unreported(error: &anyhow::Error) -> bool {
+        !matches!(error.downcast_ref(), Some(Failure::Signal(_) | Failure::Quiet(_)))
     }
 }
 
-/// A failure with the exit status that it calls for.
-#[derive(Debug, Error)]
-#[error("{why}")]
-pub struct Failed {
-    pub code: u8,
-    pub why: String,
-}
-
-/// Prints the error and says how to end.
-pub fn report(error: &anyhow::Error) -> Outcome {
-    Messages::default().error(format_args!("{error:#}"));
-    Outcome::Exit(code(error))
-}
-
-/// The system lacks what redlock needs to do `what`.
-pub fn cannot(what: &str) -> impl FnOnce(io::Error) -> anyhow::Error {
-    move |error| Failed { code: UNREACHABLE, why: format!("cannot {what}: {error}") }.into()
-}
-
-/// What was asked for could not be printed.
-pub fn of_printing(error: &io::Error) -> anyhow::Error {
-    Failed { code: NOT_PRINTED, why: format!("cannot write to standard output: {error}") }.into()
-}
-
-/// The exit status that an error means.
-pub fn code(error: &anyhow::Error) -> u8 {
-    for cause in error.chain() {
-        if let Some(failed) = cause.downcast_ref::<Failed>() {
-            return failed.code;
-        }
-        if cause.is::<Usage>() {
-            return USAGE;
-        }
-        if cause.is::<ConfigError>() || cause.is::<Unsupported>() {
-            return CONFIGURATION;
-        }
-        if let Some(error) = cause.downcast_ref::<StoreError>() {
-            return match error {
-                StoreError::Unreachable { .. } | StoreError::Unconfirmed(_) | StoreError::Interrupted => {
-                    UNREACHABLE
-                }
-                StoreError::Denied { .. } => DENIED,
-                StoreError::NotALock { .. } | StoreError::OtherMode { .. } | StoreError::Unusable { .. } => {
-                    CONFIGURATION
-                }
-            };
-        }
-    }
-    BUG
-}
-
-/// Help and version go to stdout; for a mistake one line says what is wrong and what would be right.
-pub fn of_arguments(mut error: clap::Error) -> Outcome {
-    if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
-        let printed = error.print();
-        return match printed.and_then(|()| io::stdout().flush()) {
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => report(&of_printing(&error)),
-            _ => Outcome::SUCCESS,
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Failure {
+        let code = match error {
+            StoreError::Unreachable { .. } | StoreError::Unconfirmed(_) | StoreError::Interrupted => {
+                UNREACHABLE
+            }
+            StoreError::Denied { .. } => DENIED,
+            StoreError::NotALock { .. } | StoreError::OtherMode { .. } | StoreError::Unusable { .. } => {
+                CONFIGURATION
+            }
         };
+        Failure::new(code, error.to_string())
     }
-    let argument = error.get(ContextKind::InvalidArg).map(ToString::to_string);
-    if argument.is_some_and(|argument| argument.starts_with("--token ")) {
-        error.insert(ContextKind::InvalidValue, ContextValue::String("…".to_owned()));
-    }
-    let text = error.render().to_string();
-    if matches!(
-        error.kind(),
-        ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
-    ) {
-        Messages::default()
-            .error("there is no subcommand; try 'redlock run --key KEY -- COMMAND', or 'redlock --help'");
-        return Outcome::Exit(USAGE);
-    }
-    // What is wrong stands before the first empty line, tips behind it.
-    let (what, rest) = text.split_once("\n\n").unwrap_or((&text, ""));
-    let mut line = words(what.trim_start_matches("error: "));
-    for tip in rest.lines().map(str::trim).filter_map(|line| line.strip_prefix("tip: ")) {
-        line = format!("{line}; {}", words(tip));
-    }
-    if error.kind() == ErrorKind::MissingRequiredArgument {
-        line = format!("{line}; for example: redlock run --key KEY -- COMMAND");
-    }
-    Messages::default().error(format_args!("{line}; see 'redlock --help'"));
-    Outcome::Exit(USAGE)
 }
 
-/// In one line, and without an owner token that stands in the wrong place.
-fn words(text: &str) -> String {
-    let is_token = |word: &str| Uuid::try_parse(word.trim_matches('\'')).is_ok();
-    let words = text.split_whitespace().map(|word| if is_token(word) { "'…'" } else { word });
-    words.collect::<Vec<_>>().join(" ")
+impl From<Unsupported> for Failure {
+    fn from(error: Unsupported) -> Failure {
+        Failure::configuration(error.to_string())
+    }
+}
+
+#[test]
+fn context_leaves_the_exit_status() {
+    let denied = StoreError::Denied { store: "redis://h".to_owned(), why: "NOPERM".to_owned() };
+    let error = anyhow::Error::from(Failure::from(denied)).context("released 'X'");
+    assert_eq!(Failure::outcome(&error), Outcome::Exit(DENIED));
+    assert_eq!(format!("{error:#}"), "released 'X': redis://h refuses: NOPERM");
+    assert!(Failure::is_unreported(&error));
+    let interrupted = anyhow::Error::from(Failure::Signal(15));
+    assert_eq!(Failure::outcome(&interrupted), Outcome::Signal(15));
+    assert!(!Failure::is_unreported(&interrupted));
+    assert_eq!(Failure::outcome(&anyhow::anyhow!("unforeseen")), Outcome::Exit(BUG));
 }

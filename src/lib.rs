@@ -5,6 +5,7 @@ pub mod clock;
 pub mod command;
 mod doctor;
 mod error;
+mod event;
 #[macro_use]
 pub mod job;
 pub mod lock;

@@ -14,7 +14,7 @@ pub struct Mailbox<T> {
 
 /// The end that sends; clones send to the same mailbox.
 pub struct MailboxSender<T> {
-    messages: Option<mpsc::Sender<T>>,
+    messages: Option<Arc<mpsc::Sender<T>>>,
     bell: Arc<EventFd>,
 }
 
@@ -24,9 +24,10 @@ pub struct MailboxSender<T> {
 ///
 /// The system allows no more descriptors.
 pub fn mailbox<T>() -> io::Result<(MailboxSender<T>, Mailbox<T>)> {
-    let bell = Arc::new(EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?);
+    let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_SEMAPHORE;
+    let bell = Arc::new(EventFd::from_flags(flags)?);
     let (sender, receiver) = mpsc::channel();
-    let sender = MailboxSender { messages: Some(sender), bell: Arc::clone(&bell) };
+    let sender = MailboxSender { messages: Some(Arc::new(sender)), bell: Arc::clone(&bell) };
     Ok((sender, Mailbox { messages: receiver, bell }))
 }
 
@@ -48,23 +49,22 @@ impl<T> Clone for MailboxSender<T> {
 
 impl<T> Drop for MailboxSender<T> {
     fn drop(&mut self) {
-        // Closed first: who is woken has to see that.
-        self.messages = None;
-        let _ = self.bell.write(1);
+        // The last sender closes the queue first: the receiver has to see that when it wakes up.
+        if self.messages.take().and_then(Arc::into_inner).is_some() {
+            let _ = self.bell.write(1);
+        }
     }
 }
 
 impl<T> Mailbox<T> {
     /// The next message, without waiting; an error when there is none and never will be.
     pub fn take(&self) -> Result<Option<T>, Disconnected> {
-        // Before the queue is looked at: a message that comes between the two rings again.
-        let _ = self.bell.read();
+        // The descriptor counts the messages, and the end.
+        if self.bell.read().is_err() {
+            return Ok(None);
+        }
         match self.messages.try_recv() {
-            Ok(message) => {
-                // There may be more.
-                let _ = self.bell.write(1);
-                Ok(Some(message))
-            }
+            Ok(message) => Ok(Some(message)),
             Err(mpsc::TryRecvError::Empty) => Ok(None),
             Err(mpsc::TryRecvError::Disconnected) => {
                 let _ = self.bell.write(1);

@@ -14,6 +14,17 @@ pub fn is_readable(fd: BorrowedFd) -> bool {
     poll(&mut [PollFd::new(fd, PollFlags::POLLIN)], PollTimeout::ZERO) == Ok(1)
 }
 
+/// Whether a write to `fd` would not block now.
+pub fn is_writable(fd: BorrowedFd) -> bool {
+    poll(&mut [PollFd::new(fd, PollFlags::POLLOUT)], PollTimeout::ZERO) == Ok(1)
+}
+
+/// Waits until one of `fds` is readable, a signal comes, or `deadline` has passed.
+pub fn wait_any(fds: &[BorrowedFd], deadline: Deadline) {
+    let mut fds: Vec<PollFd> = fds.iter().map(|fd| PollFd::new(*fd, PollFlags::POLLIN)).collect();
+    let _ = poll(&mut fds, deadline.poll_timeout());
+}
+
 /// Waits until one of `fds` is readable, at most until `deadline`. Returns which of them are; a signal may end the wait
 /// with none.
 pub fn wait_readable<const N: usize>(fds: [BorrowedFd; N], deadline: Deadline) -> [bool; N] {

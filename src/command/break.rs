@@ -1,55 +1,40 @@
+//! `redlock break`: takes a lock away from its holder, on purpose and visibly.
+
 use std::io::{self, BufRead, IsTerminal, Write};
 
 use crate::cli::BreakArgs;
-use crate::error::Outcome;
-use crate::error::{Failed, NOT_HELD, Usage};
-use crate::lock::{Broken, DurationText};
-use crate::options::Context;
+use crate::error::{Failure, NOT_HELD, Outcome};
+use crate::event::Event;
+use crate::lock::Broken;
 use crate::report::holder;
+use crate::session::Context;
 
-/// Takes a lock away from its holder, on purpose and visibly.
 pub fn break_lock(args: &BreakArgs, context: &Context) -> anyhow::Result<Outcome> {
     let key = &args.key;
+    let not_held = |reason: String| Err(Failure::new(NOT_HELD, reason).into());
     let mut store = context.open_store();
-    let status = store
-        .status(std::slice::from_ref(key), &context.patience())
-        .map_err(|error| context.explain(error))?;
+    let status = store.status(std::slice::from_ref(key), &context.timeout());
+    let status = status.map_err(|error| context.explain(error))?;
     let Some(now) = status.iter().flat_map(|lock| &lock.holders).next() else {
-        return Err(Failed { code: NOT_HELD, why: format!("nobody holds '{key}'") }.into());
+        return not_held(format!("nobody holds '{key}'"));
     };
     if !args.yes && !confirmed(&format!("'{key}' is held by {}. Break it?", holder(now)))? {
         return Ok(Outcome::Exit(NOT_HELD));
     }
-    let broken = store
-        .break_lock(key, args.token.as_ref(), &context.patience())
-        .map_err(|error| context.explain(error))?;
-    match broken {
-        Broken::Told(held) => {
-            let holder = holder(&held);
-            let latest =
-                held.left.map_or(String::new(), |left| format!(", in {} at the latest", DurationText(left)));
-            context.messages.warning(format_args!(
-                "broke '{key}', held by {holder}; it is free when that has let go of it{latest}"
-            ));
-        }
-        Broken::Freed(held) => {
-            context.messages.warning(format_args!("freed '{key}', which was held by {}", holder(&held)))
-        }
-        Broken::Free => {
-            return Err(Failed { code: NOT_HELD, why: format!("nobody holds '{key}' any more") }.into());
-        }
-        Broken::Other(held) => {
-            let why = format!("another token holds '{key}': {}", holder(&held));
-            return Err(Failed { code: NOT_HELD, why }.into());
-        }
+    let broken = store.break_lock(key, args.token.as_ref(), &context.timeout());
+    match broken.map_err(|error| context.explain(error))? {
+        Broken::Told(holder) => context.reporter.report(&Event::Broken { key, holder: &holder }),
+        Broken::Freed(holder) => context.reporter.report(&Event::Freed { key, holder: &holder }),
+        Broken::Free => return not_held(format!("nobody holds '{key}' any more")),
+        Broken::Other(now) => return not_held(format!("another token holds '{key}': {}", holder(&now))),
     }
     Ok(Outcome::SUCCESS)
 }
 
-fn confirmed(question: &str) -> anyhow::Result<bool> {
-    let unasked = |why: &str| Usage::new(format!("break asks before it breaks, and {why}; add --yes"));
+fn confirmed(question: &str) -> Result<bool, Failure> {
+    let unasked = |why: &str| Failure::usage(format!("break asks before it breaks, and {why}; add --yes"));
     if !io::stdin().is_terminal() {
-        return Err(unasked("there is no terminal to ask on").into());
+        return Err(unasked("there is no terminal to ask on"));
     }
     let mut stderr = io::stderr();
     let asked = write!(stderr, "redlock: {question} [y/N] ").and_then(|()| stderr.flush());

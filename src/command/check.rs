@@ -1,37 +1,38 @@
+//! `redlock check`: asks whether an owner token holds the locks, and for how long.
+
 use std::time::Duration;
 
-use crate::cli::CheckArgs;
 use crate::clock::BootTime;
-use crate::error::Outcome;
-use crate::error::{Failed, NOT_HELD};
+use crate::error::{Failure, NOT_HELD, Outcome};
+use crate::event::Event;
 use crate::lock::{DurationText, drift_over};
-use crate::options::Context;
-use crate::session::token_file;
+use crate::options::CheckOptions;
+use crate::session::{Context, token_file};
 
-/// Asks whether an owner token holds the locks, for some time to come.
-pub fn check(args: &CheckArgs, context: &Context) -> anyhow::Result<Outcome> {
-    let (keys, token) = (token_file::keys(&args.owner)?, token_file::token(&args.owner)?);
-    let at_least = args.at_least.or(context.config.at_least).map_or(Duration::ZERO, |text| text.0);
+pub fn check(options: &CheckOptions, context: &Context) -> anyhow::Result<Outcome> {
+    let CheckOptions { owner, at_least } = options;
+    let token = token_file::owner_token(&owner.token)?;
     let mut store = context.open_store();
-    let failed = |why| Err(Failed { code: NOT_HELD, why }.into());
     let asked = BootTime::now();
-    for key in &keys {
-        let left = store.check(key, &token, &context.patience()).map_err(|error| context.explain(error))?;
-        let Some(left) = left else { return failed(format!("this token does not hold '{key}'")) };
-        if left == Duration::MAX {
-            context.messages.note(format_args!("'{key}' is held for ever"));
-            continue;
-        }
-        // The store may have looked as early as when it was asked, with a clock that goes faster.
-        let left = left.saturating_sub(BootTime::now().since(asked) + drift_over(left));
-        if left < at_least {
-            return failed(format!(
-                "'{key}' is held for {} more, not for {}",
-                DurationText(left),
-                DurationText(at_least)
-            ));
-        }
-        context.messages.note(format_args!("'{key}' is held for {} more", DurationText(left)));
+    for key in &owner.keys {
+        let left = store.check(key, &token, &context.timeout()).map_err(|error| context.explain(error))?;
+        // The store may have looked right after it was asked, and its clock may be faster.
+        let left = left.map(|left| match left {
+            Duration::MAX => None,
+            left => Some(left.saturating_sub(BootTime::now().since(asked) + drift_over(left))),
+        });
+        let reason = match left {
+            None => format!("this token does not hold '{key}'"),
+            Some(Some(left)) if left < *at_least => {
+                let (left, at_least) = (DurationText(left), DurationText(*at_least));
+                format!("'{key}' is held for {left} more, not for {at_least}")
+            }
+            Some(left) => {
+                context.reporter.report(&Event::Held { key, left });
+                continue;
+            }
+        };
+        return Err(Failure::new(NOT_HELD, reason).into());
     }
     Ok(Outcome::SUCCESS)
 }

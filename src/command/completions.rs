@@ -1,14 +1,15 @@
-use clap::CommandFactory;
+//! `redlock completions`: prints a completion script.
 
-use crate::cli::{Cli, CompletionsArgs};
-use crate::error;
-use crate::error::Outcome;
+use clap::CommandFactory;
+use clap_complete::Shell;
+
+use crate::cli::Cli;
+use crate::error::{Failure, Outcome};
 use crate::report::print;
 
-/// Prints a completion script.
-pub fn completions(args: &CompletionsArgs) -> anyhow::Result<Outcome> {
+pub fn completions(shell: Shell) -> anyhow::Result<Outcome> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "redlock", &mut script);
-    print(&script).map_err(|error| error::of_printing(&error))?;
+    clap_complete::generate(shell, &mut Cli::command(), "redlock", &mut script);
+    print(&script).map_err(Failure::not_printed)?;
     Ok(Outcome::SUCCESS)
 }

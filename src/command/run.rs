@@ -1,258 +1,228 @@
-use std::ffi::OsString;
-use std::io;
-use std::os::fd::AsFd;
+//! `redlock run`: acquire, start, keep, wait, release.
+
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-use crate::cli::{Leftovers, OnLost, RunArgs};
+use crate::cli::{Leftovers, OnLost};
 use crate::clock::Deadline;
-use crate::error::Outcome;
-use crate::error::{Failed, LOST, NOT_EXECUTABLE, NOT_FOUND, TIMED_OUT, UNREACHABLE, cannot};
-use crate::job::{CommandLine, ExitStatus, GuardLoss, Job, JobControl, LeftoverPolicy, NotStarted, Signals};
+use crate::error::{Failure, LOST, NOT_EXECUTABLE, NOT_FOUND, Outcome, TIMED_OUT, UNREACHABLE};
+use crate::event::{Event, LeftoversFate};
+use crate::job::{ExitStatus, Job, JobControl, LeftoverPolicy, NotStarted, Signals};
 use crate::lock::{Keeper, Lease, LeaseEnd, Progress, Store};
-use crate::options::Context;
-use crate::report::Messages;
-use crate::session;
-use crate::session::Acquisition;
-use crate::session::label;
+use crate::options::RunOptions;
 use crate::session::renewal_events::RenewalEvents;
-use crate::session::supervise::SecondSignal;
-use crate::session::supervise::{RunEnd, Supervisor};
-use crate::session::{InterimKeeper, Nesting};
+use crate::session::supervise::{self, RunEnd, Supervisor};
+use crate::session::{self, AbortSource, Acquisition, Context, Nesting};
 
 /// Holds the lock while a command runs.
-pub fn run(args: RunArgs, context: &Context) -> anyhow::Result<Outcome> {
-    let mut plan = Plan::new(args, context)?;
-    let mut job = plan.prepare().map_err(cannot("start the guard of the job"))?;
-    let mut signals = Signals::listen().map_err(cannot("listen for signals"))?;
-    let control = job.control().map_err(cannot("make a second line to the guard"))?;
-    let holders = vec![std::process::id(), job.guard_pid()];
-    let mut store = context.open_store_of(plan.taking.replicas, holders);
-
-    let around = Nesting::find(&mut plan.taking.requests, store.as_mut(), signals.as_fd(), context);
-    if let Some(arrived) = signals.take() {
-        return Ok(Outcome::Signal(arrived.signal));
-    }
-    let mut around = around?;
-    let taken = match plan.take(&job, &mut around, store.as_mut(), &mut signals, context)? {
-        Ok(taken) => taken,
-        Err(outcome) => return Ok(outcome),
-    };
-    // A signal that came between the grant and here: released, no start.
-    if let Some(arrived) = signals.take() {
-        let _ = plan.taking.withdraw(store.as_mut());
-        return Ok(Outcome::Signal(arrived.signal));
-    }
-    let Nesting { kept, by_hand } = around;
-    let leases = [by_hand, taken].concat();
-    if let Err(failure) = plan.start(&mut job, &kept, &leases) {
-        return Err(plan.taking.withdraw_after(plan.not_started(failure), store.as_mut()));
-    }
-    let keeper = plan.keep(store, leases, control.clone(), context.messages);
-    let watch = Supervisor::new(&plan, &control, context.messages);
-    let (end, keeper) = watch.until_end(&mut job, &mut signals, keeper);
-    let kept = keeper.map(|keeper| keeper.finish(&mut SecondSignal { signals, told: end.told_to_end }));
-    Ok(plan.conclude(&end, kept, context.messages))
+pub fn run(options: &RunOptions, context: &Context) -> anyhow::Result<Outcome> {
+    let mut run = Run::prepare(options, context)?;
+    let holders = vec![std::process::id(), run.job.guard_pid()];
+    let mut store = context.open_store_for(options.lock.replicas, holders);
+    let granted = run.acquire(store.as_mut())?;
+    run.start(&granted, store.as_mut())?;
+    let keeper = run.keep(granted.own, store);
+    let supervisor = Supervisor::new(options, &run.locks, &run.control, context);
+    let (end, keeper) = supervisor.until_end(&mut run.job, &mut run.signals, keeper);
+    let lease_end =
+        keeper.map(|keeper| supervise::release(keeper, &end, &mut run.signals, &run.locks, context));
+    run.report_end(&end, lease_end);
+    Ok(outcome(&end, lease_end))
 }
 
-/// The command line, checked before anything is contacted.
-pub struct Plan {
-    /// What is not held around us.
-    taking: Acquisition,
-    /// What messages call the locks.
-    pub locks: String,
-    command: CommandLine,
-    /// What messages call the command.
-    pub name: String,
-    pub kill_after: Duration,
-    on_lost: OnLost,
-    pub timeout: Option<Duration>,
-    splay: Duration,
-    /// `None` where nobody said what becomes of them.
-    pub leftovers: Option<Leftovers>,
+/// A run and what it needs, from the fork of the guard on.
+struct Run<'a> {
+    options: &'a RunOptions,
+    context: &'a Context,
+    /// Of the locks that are not inherited.
+    acquisition: Acquisition,
+    /// What messages call all locks of this run.
+    locks: String,
+    job: Job,
+    control: JobControl,
+    signals: Signals,
 }
 
-impl Plan {
-    fn new(args: RunArgs, context: &Context) -> anyhow::Result<Plan> {
-        let config = &context.config;
-        let shell = args.shell || config.shell.unwrap_or(false);
-        let label = if shell { "sh -c".to_owned() } else { label::of_command(&args.command) };
-        let mut taking = Acquisition::new(&args.lock, context, &label, false)?;
-        if let Some(code) = args.conflict_exit_code.or(config.conflict_exit_code) {
-            taking.conflict_exit_code = code;
-        }
-        let kill_after = config.kill_after(args.kill_after, taking.ttl);
-        taking.reserve(kill_after)?;
-        let mut words = args.command.into_iter();
-        let first = words.next().unwrap_or_default();
-        let name = if shell { label } else { first.to_string_lossy().into_owned() };
-        let command = if shell {
-            let args = ["-c".into(), first].into_iter().chain(words);
-            CommandLine { program: OsString::from("/bin/sh"), args: args.collect() }
-        } else {
-            CommandLine { program: first, args: words.collect() }
-        };
-        Ok(Plan {
-            locks: taking.names(),
-            taking,
-            command,
-            name,
-            kill_after,
-            on_lost: args.on_lost.or(config.on_lost).unwrap_or_default(),
-            timeout: args.timeout.or(config.timeout).map(|text| text.0).filter(|timeout| !timeout.is_zero()),
-            splay: args.splay.or(config.splay).map_or(Duration::ZERO, |text| text.0),
-            leftovers: args.leftovers.or(config.leftovers),
-        })
-    }
+/// The leases under which the job runs.
+struct Granted {
+    /// Renewed and released by an enclosing `redlock run`.
+    supervised: Vec<Lease>,
+    /// Renewed by this run.
+    own: Vec<Lease>,
+}
 
-    /// Takes what is not held around us, or says how to end.
-    fn take(
-        &self,
-        job: &Job,
-        around: &mut Nesting,
-        store: &mut dyn Store,
-        signals: &mut Signals,
-        context: &Context,
-    ) -> anyhow::Result<Result<Vec<Lease>, Outcome>> {
-        if self.taking.requests.is_empty() {
-            return Ok(Ok(Vec::new()));
-        }
-        let meanwhile = around.keep_meanwhile(self.taking.reserve, self.taking.replicas, context)?;
-        if let Some(signal) = self.splay(signals) {
-            return Ok(Err(Outcome::Signal(signal)));
-        }
-        let also: Vec<_> = meanwhile.iter().map(AsFd::as_fd).chain([job.as_fd()]).collect();
-        let taken = self.taking.take(store, signals, &also, context)?;
-        match &taken {
-            Ok(leases) => {
-                let until = Lease::first_deadline(leases).minus(self.taking.reserve);
-                if let Err(lost) = around.confirm(until, store, signals.as_fd(), context) {
-                    let lost = self.taking.withdraw_after(lost, store);
-                    return signals
-                        .take()
-                        .map_or(Err(lost), |arrived| Ok(Err(Outcome::Signal(arrived.signal))));
-                }
-            }
-            Err(Outcome::Signal(_)) => {}
-            Err(Outcome::Exit(_)) => {
-                meanwhile.iter().try_for_each(InterimKeeper::check)?;
-                if job.has_lost_guard() {
-                    return Err(self.not_started(NotStarted::NoGuard));
-                }
-            }
-        }
-        Ok(taken)
-    }
-
-    /// Sleeps a random part of the splay. Returns the signal that ended it.
-    fn splay(&self, signals: &mut Signals) -> Option<i32> {
-        let end = Deadline::after(self.splay.mul_f64(fastrand::f64()));
-        while !end.has_passed() {
-            if let Some(arrived) = signals.next_until(end) {
-                return Some(arrived.signal);
-            }
-        }
-        None
-    }
-
-    fn prepare(&self) -> io::Result<Job> {
-        let leftovers = match self.leftovers {
+impl<'a> Run<'a> {
+    fn prepare(options: &'a RunOptions, context: &'a Context) -> Result<Run<'a>, Failure> {
+        let RunOptions { lock, command, conflict_exit_code, kill_after, .. } = options;
+        let acquisition = Acquisition::new(lock, *kill_after, *conflict_exit_code, context);
+        let leftovers = match options.leftovers {
             None => LeftoverPolicy::LeaveUnlessKilled,
             Some(Leftovers::Release) => LeftoverPolicy::Leave,
             Some(Leftovers::Wait) => LeftoverPolicy::Await,
             Some(Leftovers::Kill) => LeftoverPolicy::Stop,
         };
-        Job::prepare(self.command.clone(), self.kill_after, leftovers)
+        let job = Job::prepare(command.clone(), *kill_after, leftovers);
+        let job = job.map_err(Failure::cannot("start the guard of the job"))?;
+        let signals = Signals::listen().map_err(Failure::cannot("listen for signals"))?;
+        let control = job.control().map_err(Failure::cannot("make a second line to the guard"))?;
+        let locks = acquisition.names();
+        Ok(Run { options, context, acquisition, locks, job, control, signals })
     }
 
-    /// Starts the command with what it holds.
-    fn start(&self, job: &mut Job, kept: &[Lease], leases: &[Lease]) -> Result<(), NotStarted> {
-        let environment = session::environment(&[kept, leases].concat(), job.guard_pid());
-        let deadline = Lease::first_deadline(leases);
-        let guarded = !leases.is_empty() && self.on_lost == OnLost::Terminate;
-        // Also a job that may go on without the lock starts with it.
-        job.start(environment, deadline.minus(self.kill_after), guarded.then_some(deadline))
-    }
-
-    fn not_started(&self, failure: NotStarted) -> anyhow::Error {
-        let name = &self.name;
-        let (code, why) = match failure {
-            NotStarted::NotFound => (NOT_FOUND, format!("'{name}' is not found")),
-            NotStarted::NotExecutable(why) => (NOT_EXECUTABLE, format!("'{name}' cannot be executed: {why}")),
-            NotStarted::TooLate => {
-                let locks = &self.locks;
-                let why = "redlock was stopped, the machine slept, or the store or a file system was slow";
-                (
-                    UNREACHABLE,
-                    format!(
-                        "the lease of {locks} was over before '{name}' could start ({why}); nothing was started, try again"
-                    ),
-                )
-            }
-            NotStarted::NoGuard => {
-                (UNREACHABLE, format!("the guard was killed before '{name}' had started; nothing of it runs"))
-            }
+    /// Acquires the locks that are not inherited.
+    fn acquire(&mut self, store: &mut dyn Store) -> anyhow::Result<Granted> {
+        let requests = &self.acquisition.requests;
+        let nesting = Nesting::find(requests, store, self.signals.as_fd(), self.context);
+        self.stop_if_signalled()?;
+        let mut nesting = nesting?;
+        self.acquisition.requests.retain(|request| !nesting.has(&request.key));
+        let acquired = if self.acquisition.requests.is_empty() {
+            Vec::new()
+        } else {
+            self.acquire_rest(&mut nesting, store)?
         };
-        Failed { code, why }.into()
+        // Between the grant and here.
+        if let Err(signal) = self.stop_if_signalled() {
+            let _ = self.acquisition.withdraw(store);
+            return Err(signal.into());
+        }
+        Ok(Granted { supervised: nesting.supervised, own: [nesting.manual, acquired].concat() })
     }
 
-    /// Renews in the background what nobody else renews.
+    fn acquire_rest(&mut self, nesting: &mut Nesting, store: &mut dyn Store) -> anyhow::Result<Vec<Lease>> {
+        let Run { options, context, acquisition, job, signals, .. } = self;
+        let interim = nesting.keep_meanwhile(acquisition.reserve, options.lock.replicas, context)?;
+        splay(options.splay, signals, context)?;
+        let guard = GuardAbort { job, command: &options.name };
+        let interim = interim.iter().map(|keeper| keeper as &dyn AbortSource);
+        let aborts: Vec<&dyn AbortSource> = interim.chain([&guard as &dyn AbortSource]).collect();
+        let leases = acquisition.acquire(store, signals, &aborts, context)?;
+        let until = Lease::first_deadline(&leases).minus(acquisition.reserve);
+        if let Err(lost) = nesting.confirm(until, store, signals.as_fd(), context) {
+            let lost = acquisition.withdraw_after(lost, store);
+            self.stop_if_signalled()?;
+            return Err(lost);
+        }
+        Ok(leases)
+    }
+
+    fn stop_if_signalled(&mut self) -> Result<(), Failure> {
+        self.signals.take().map_or(Ok(()), |arrived| Err(Failure::Signal(arrived.signal)))
+    }
+
+    /// Starts the command under its leases.
+    fn start(&mut self, granted: &Granted, store: &mut dyn Store) -> anyhow::Result<()> {
+        let leases = [&granted.supervised[..], &granted.own].concat();
+        let environment = session::environment(&leases, self.job.guard_pid());
+        let deadline = Lease::first_deadline(&granted.own);
+        let is_guarded = !granted.own.is_empty() && self.options.on_lost == OnLost::Terminate;
+        // A job that may go on without the lock starts with it all the same.
+        let start_by = deadline.minus(self.options.kill_after);
+        self.job.start(environment, start_by, is_guarded.then_some(deadline)).map_err(|reason| {
+            let failure = not_started(&reason, &self.options.name, &self.locks);
+            self.acquisition.withdraw_after(failure.into(), store)
+        })
+    }
+
+    /// Renews in the background what no enclosing run renews.
     fn keep(
-        &self,
-        store: Box<dyn Store>,
+        &mut self,
         leases: Vec<Lease>,
-        control: JobControl,
-        messages: Messages,
+        store: Box<dyn Store>,
     ) -> Option<Keeper<impl FnMut(Progress) + Send + 'static>> {
-        let &Plan { on_lost, kill_after, .. } = self;
-        let telling = RenewalEvents { control, messages, locks: self.locks.clone(), on_lost, kill_after };
+        let &RunOptions { on_lost, kill_after, .. } = self.options;
+        let (control, reporter) = (self.control.clone(), self.context.reporter.clone());
+        let events = RenewalEvents { control, reporter, locks: self.locks.clone(), on_lost, kill_after };
         let reserve = if on_lost == OnLost::Terminate { kill_after } else { Duration::ZERO };
-        let report = move |progress: Progress| telling.tell(&progress);
+        let report = move |progress: Progress| events.handle(&progress);
         (!leases.is_empty()).then(|| Keeper::new(store, leases, reserve, report))
     }
 
-    /// Says what was out of the ordinary, and how to end.
-    fn conclude(&self, end: &RunEnd, kept: Option<LeaseEnd>, messages: Messages) -> Outcome {
-        let Plan { locks, name, taking, .. } = self;
-        let (taken, ttl, leftovers) = (taking.names(), taking.ttl, end.ended.leftovers);
-        match end.guard_lost {
-            Some(GuardLoss::Killed) => messages.error(format_args!(
-                "the guard of {locks} was killed; the job was killed too, as nothing guarded it"
-            )),
-            Some(GuardLoss::Stopped) => messages.error(format_args!(
-                "the guard of {locks} was stopped when it had to end the job; both were killed"
-            )),
-            None => {}
+    /// Reports what was out of the ordinary, and the release.
+    fn report_end(&self, end: &RunEnd, lease_end: Option<LeaseEnd>) {
+        let (locks, command) = (&self.locks[..], &self.options.name[..]);
+        let report = |event: &Event| self.context.reporter.report(event);
+        if let Some(how) = end.guard_lost {
+            report(&Event::GuardLost { locks, how });
         }
-        let is_lost = kept == Some(LeaseEnd::Lost);
-        if end.ended.expired && !is_lost {
-            messages
-                .error(format_args!("lost {locks}: the lease was not renewed in time; the job was stopped"));
-            return Outcome::Exit(LOST);
+        let has_leftovers = end.job.leftovers;
+        let leftovers_of = has_leftovers.then_some(command);
+        let own = &self.acquisition.names()[..];
+        match lease_end {
+            Some(LeaseEnd::Released) => report(&Event::Released { locks: own, leftovers_of }),
+            Some(LeaseEnd::Unreleased) => {
+                report(&Event::NotReleased { locks: own, ttl: self.acquisition.ttl, leftovers_of });
+            }
+            Some(LeaseEnd::Borrowed) if has_leftovers => {
+                report(&Event::Leftovers { command, fate: LeftoversFate::Unguarded { locks } });
+            }
+            Some(LeaseEnd::Lost) if has_leftovers => {
+                report(&Event::Leftovers { command, fate: LeftoversFate::WithoutLocks { locks } });
+            }
+            // An enclosing run has the leftovers in its job.
+            Some(LeaseEnd::Borrowed | LeaseEnd::Lost) | None => {}
         }
-        match (kept, leftovers) {
-            // The job around us has them now.
-            (None, _) | (Some(LeaseEnd::Borrowed | LeaseEnd::Lost), false) => {}
-            (Some(LeaseEnd::Borrowed), true) => messages.warning(format_args!(
-                "'{name}' left processes behind; nothing ends them with the lease of {locks} any more"
-            )),
-            (Some(LeaseEnd::Lost), true) => messages
-                .warning(format_args!("'{name}' left processes behind; they run on without {locks}")),
-            (Some(LeaseEnd::Released), false) => messages.note(format_args!("released {taken}")),
-            (Some(LeaseEnd::Released), true) => messages.warning(format_args!(
-                "'{name}' left processes behind; redlock gave {taken} back while they run"
-            )),
-            (Some(LeaseEnd::Unreleased), false) => messages.warning(format_args!(
-                "could not give {taken} back; free when the lease ends, within {ttl}"
-            )),
-            (Some(LeaseEnd::Unreleased), true) => messages.warning(format_args!(
-                "'{name}' left processes behind, and redlock could not give {taken} back; free when the lease ends, within {ttl}"
-            )),
+    }
+}
+
+/// Sleeps a random part of the splay.
+fn splay(splay: Duration, signals: &mut Signals, context: &Context) -> Result<(), Failure> {
+    if splay.is_zero() {
+        return Ok(());
+    }
+    let pause = splay.mul_f64(fastrand::f64());
+    context.reporter.report(&Event::Splay { pause });
+    let end = Deadline::after(pause);
+    while !end.has_passed() {
+        if let Some(arrived) = signals.next_until(end) {
+            return Err(Failure::Signal(arrived.signal));
         }
-        match end.ended.status {
-            _ if is_lost => Outcome::Exit(LOST),
-            _ if end.timed_out => Outcome::Exit(TIMED_OUT),
-            ExitStatus::Exited(code) => Outcome::Exit(code as u8),
-            ExitStatus::Signaled(signal) => Outcome::Signal(signal),
+    }
+    Ok(())
+}
+
+fn outcome(end: &RunEnd, lease_end: Option<LeaseEnd>) -> Outcome {
+    match end.job.status {
+        _ if lease_end == Some(LeaseEnd::Lost) => Outcome::Exit(LOST),
+        _ if end.timed_out => Outcome::Exit(TIMED_OUT),
+        ExitStatus::Exited(code) => Outcome::Exit(code as u8),
+        ExitStatus::Signaled(signal) => Outcome::Signal(signal),
+    }
+}
+
+fn not_started(reason: &NotStarted, command: &str, locks: &str) -> Failure {
+    match reason {
+        NotStarted::NotFound => Failure::new(NOT_FOUND, format!("'{command}' is not found")),
+        NotStarted::NotExecutable(why) => {
+            Failure::new(NOT_EXECUTABLE, format!("'{command}' cannot be executed: {why}"))
         }
+        NotStarted::TooLate => Failure::new(
+            UNREACHABLE,
+            format!(
+                "the lease of {locks} was over before '{command}' could start (redlock was stopped, the machine slept, or the store or a file system was slow); nothing was started, try again"
+            ),
+        ),
+        NotStarted::NoGuard => Failure::new(
+            UNREACHABLE,
+            format!("the guard was killed before '{command}' had started; nothing of it runs"),
+        ),
+    }
+}
+
+/// Ends the wait for a lock when the guard is killed.
+struct GuardAbort<'a> {
+    job: &'a Job,
+    command: &'a str,
+}
+
+impl AbortSource for GuardAbort<'_> {
+    fn abort_reason(&self) -> Option<anyhow::Error> {
+        self.job.has_lost_guard().then(|| not_started(&NotStarted::NoGuard, self.command, "").into())
+    }
+}
+
+impl AsFd for GuardAbort<'_> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.job.as_fd()
     }
 }

@@ -1,13 +1,14 @@
-use crate::cli::StatusArgs;
-use crate::error;
-use crate::error::Outcome;
-use crate::lock::Survey;
-use crate::options::Context;
-use crate::report::{json, print, table};
+//! `redlock status`: shows holders and waiters.
 
-/// Shows holders and waiters. What cannot be seen is said, and the exit status tells it from all there is.
+use crate::cli::StatusArgs;
+use crate::error::{Failure, Outcome};
+use crate::lock::Survey;
+use crate::report::{json, print, table};
+use crate::session::{Context, report_failure};
+
+/// A server that cannot be seen is reported, and its failure is the exit status.
 pub fn status(args: &StatusArgs, context: &Context) -> anyhow::Result<Outcome> {
-    let survey = context.open_store().survey(&args.keys, &context.patience());
+    let survey = context.open_store().survey(&args.keys, &context.timeout());
     let Survey { mut locks, hidden } = survey.map_err(|error| context.explain(error))?;
     if args.keys.is_empty() {
         locks.retain(|lock| !lock.holders.is_empty() || !lock.waiters.is_empty());
@@ -15,12 +16,11 @@ pub fn status(args: &StatusArgs, context: &Context) -> anyhow::Result<Outcome> {
     let shows_some = !locks.is_empty();
     if shows_some || hidden.is_empty() {
         let text = if args.json { json(&locks) } else { table(&locks, context.colour()) };
-        print(text.as_bytes()).map_err(|error| error::of_printing(&error))?;
+        print(text.as_bytes()).map_err(Failure::not_printed)?;
     }
     let failed = hidden.into_iter().map(|error| {
-        let error = context.explain(error);
-        error::report(&if shows_some { error.context("this is not all") } else { error })
+        let error = anyhow::Error::from(context.explain(error));
+        report_failure(&if shows_some { error.context("this is not all") } else { error }, &context.reporter)
     });
-    // The first says how it ends.
     Ok(failed.reduce(|first, _| first).unwrap_or(Outcome::SUCCESS))
 }

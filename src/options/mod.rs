@@ -1,127 +1,247 @@
-//! What the command line, the environment and the files say, checked before anything is contacted.
+//! The options of each subcommand, resolved once: flags over variables over files over defaults. They are checked, and
+//! their paths are absolute, before anything is contacted.
+//!
+//! A new option stands in [`crate::cli`], in [`Config`] and in the struct of its subcommand here.
 
-mod config;
-mod given;
+pub mod command_line;
+mod config_file;
+mod global;
+mod inputs;
+mod label;
+mod lock;
+mod server_urls;
 
-pub use self::config::{Config, ConfigError, WaitSetting};
-use std::io::IsTerminal;
+use std::ffi::OsString;
+use std::path::{self, PathBuf};
 use std::time::Duration;
 
-pub use self::given::Given;
-use crate::cli::{Color, GlobalArgs};
-use crate::doctor::{Check, Finding, Level, Requirements};
-use crate::error::{Failed, UNREACHABLE, Usage};
-use crate::job::forbid_core_dumps;
-use crate::lock::{Store, StoreAdmin, StoreError, Timeout};
-use crate::report::Messages;
-use crate::store::{Credentials, OpenOptions, ServerUrl};
+pub use self::command_line::Sources;
+pub use self::config_file::Config;
+pub use self::global::GlobalOptions;
+pub use self::inputs::Inputs;
+pub use self::lock::LockOptions;
+use self::lock::{kill_after, lock_order, ttl};
+use crate::cli::{
+    AcquireArgs, CheckArgs, DoctorArgs, Format, Leftovers, OnLost, OwnerArgs, RenewArgs, RunArgs,
+};
+use crate::doctor::Requirements;
+use crate::error::{BUSY, Failure};
+use crate::job::CommandLine;
+use crate::lock::{DurationText, Key, OwnerToken, Ttl};
 
-/// Of the default server not being there.
-const WAYS_OUT: &str =
-    "name your Redis with --server redis://HOST, or use --server local: for a lock on this host only";
-
-/// What all commands share: the configuration, checked before anything is contacted.
-pub struct Context {
-    pub config: Config,
-    pub messages: Messages,
-    pub server: ServerUrl,
-    /// Nobody named a server.
-    default_server: bool,
-    /// For each exchange with the store.
-    pub attempt: Duration,
-    login: Credentials,
-    color: Color,
+pub struct RunOptions {
+    pub lock: LockOptions,
+    pub command: CommandLine,
+    /// What messages call the command.
+    pub name: String,
+    /// Exit status when the lock is held by another.
+    pub conflict_exit_code: u8,
+    pub on_lost: OnLost,
+    pub kill_after: Duration,
+    pub timeout: Option<Duration>,
+    pub splay: Duration,
+    /// `None` is [`Leftovers::Release`], or [`Leftovers::Kill`] when a signal killed the command.
+    pub leftovers: Option<Leftovers>,
 }
 
-impl Context {
-    pub fn new(global: GlobalArgs, given: Given) -> anyhow::Result<Context> {
-        let config = Config::load(&global)?;
-        let (server, default_server) = config.server(&global)?;
-        let login = config.login(&global)?;
-        if server.is_secret(&login) {
-            forbid_core_dumps();
+impl RunOptions {
+    pub fn resolve(args: RunArgs, inputs: &Inputs) -> Result<RunOptions, Failure> {
+        let files = &inputs.files;
+        let shell = inputs.sources.switch("shell", args.shell).or(files.shell).unwrap_or(false);
+        let label = if shell { "sh -c".to_owned() } else { label::of_command(&args.command) };
+        let mut words = args.command.into_iter();
+        let first = words.next().unwrap_or_default();
+        let name = if shell { label.clone() } else { first.to_string_lossy().into_owned() };
+        let command = if shell {
+            let args = ["-c".into(), first].into_iter().chain(words);
+            CommandLine { program: OsString::from("/bin/sh"), args: args.collect() }
+        } else {
+            CommandLine { program: first, args: words.collect() }
+        };
+        let lock = LockOptions::resolve(args.lock, inputs, label, false)?;
+        let kill_after = kill_after(args.kill_after, files, lock.ttl);
+        if kill_after >= lock.ttl.validity() {
+            return Err(Failure::usage(format!(
+                "--kill-after {} leaves no time before the end of --ttl {}; it must be shorter than the TTL, for example {}",
+                DurationText(kill_after),
+                lock.ttl,
+                DurationText(lock.ttl.duration() / 4)
+            )));
         }
-        let attempt = config.connect_timeout(&global)?;
-        let quiet = global.quiet || (config.quiet.unwrap_or(false) && !global.verbose);
-        let messages =
-            Messages { quiet, verbose: !quiet && (global.verbose || config.verbose.unwrap_or(false)) };
-        let color = global.color.or(config.color).unwrap_or_default();
-        refuse_what_cannot_be_meant(&server, given)?;
-        Ok(Context { config, messages, server, default_server, attempt, login, color })
-    }
-
-    /// A store that takes no locks.
-    pub fn open_store(&self) -> Box<dyn StoreAdmin> {
-        self.server.clone().open(self.open_options(0, Vec::new()))
-    }
-
-    /// A store for locks that as many replicas have to have, and that these processes keep alive.
-    pub fn open_store_of(&self, replicas: u8, holders: Vec<u32>) -> Box<dyn Store> {
-        self.server.clone().open(self.open_options(replicas, holders))
-    }
-
-    /// How to open the store in a process that leaves this folder.
-    pub fn store_anywhere(&self, replicas: u8) -> std::io::Result<(ServerUrl, OpenOptions)> {
-        let credentials = self.login.clone().absolute()?;
-        Ok((self.server.clone().absolute()?, OpenOptions { credentials, replicas, holders: Vec::new() }))
-    }
-
-    fn open_options(&self, replicas: u8, holders: Vec<u32>) -> OpenOptions {
-        OpenOptions { credentials: self.login.clone(), replicas, holders }
-    }
-
-    /// Whether the store is fit to be used so.
-    pub fn examine_store(&self, terms: &Requirements) -> Vec<Finding> {
-        let mut findings = self.server.clone().examine(&self.login, terms);
-        let is_missing =
-            |finding: &&mut Finding| finding.check == Check::Reachable && finding.level == Level::Bad;
-        if self.default_server {
-            findings.iter_mut().filter(is_missing).for_each(|one| one.advice = Some(WAYS_OUT.to_owned()));
-        }
-        findings
-    }
-
-    /// The error, with both ways out when the default server is not there.
-    pub fn explain(&self, error: StoreError) -> anyhow::Error {
-        match error {
-            StoreError::Unreachable { .. } if self.default_server => {
-                Failed { code: UNREACHABLE, why: format!("{error}; {WAYS_OUT}") }.into()
-            }
-            other => other.into(),
-        }
-    }
-
-    pub fn patience(&self) -> Timeout<'static> {
-        Timeout::of(self.attempt)
-    }
-
-    /// Whether stdout is to be coloured. NO_COLOR: see no-color.org.
-    pub fn colour(&self) -> bool {
-        match self.color {
-            Color::Always => true,
-            Color::Never => false,
-            Color::Auto => {
-                std::io::stdout().is_terminal()
-                    && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
-            }
-        }
+        Ok(RunOptions {
+            lock,
+            command,
+            name,
+            conflict_exit_code: args.conflict_exit_code.or(files.conflict_exit_code).unwrap_or(BUSY),
+            on_lost: args.on_lost.or(files.on_lost).unwrap_or_default(),
+            kill_after,
+            timeout: args.timeout.or(files.timeout).map(|text| text.0).filter(|timeout| !timeout.is_zero()),
+            splay: args.splay.or(files.splay).map_or(Duration::ZERO, |text| text.0),
+            leftovers: args.leftovers.or(files.leftovers),
+        })
     }
 }
 
-/// Options of the command line that are wrong for this server. What stands in the environment or in a file may be there
-/// for other calls.
-fn refuse_what_cannot_be_meant(server: &ServerUrl, given: Given) -> Result<(), Usage> {
-    if given.has("server") && server.has_password() {
-        let why = "a password in --server is seen by everyone who lists processes; use --password-file";
-        return Err(Usage::new(why));
+pub struct AcquireOptions {
+    pub lock: LockOptions,
+    pub while_pid: Option<i32>,
+    /// What becomes of `while_pid` when the lock is lost.
+    pub on_lost: OnLost,
+    pub format: Format,
+    /// Takes the token instead of standard output.
+    pub token_file: Option<PathBuf>,
+}
+
+impl AcquireOptions {
+    pub fn resolve(args: AcquireArgs, inputs: &Inputs) -> Result<AcquireOptions, Failure> {
+        if args.while_pid.is_none() && inputs.sources.is_flag("on_lost") {
+            let reason = "--on-lost needs --while-pid: without it nothing looks after the lock";
+            return Err(Failure::usage(reason));
+        }
+        let label = match args.while_pid {
+            Some(pid) => format!("redlock acquire --while-pid {pid}"),
+            None => "redlock acquire".to_owned(),
+        };
+        Ok(AcquireOptions {
+            lock: LockOptions::resolve(args.lock, inputs, label, args.while_pid.is_none())?,
+            while_pid: args.while_pid,
+            on_lost: args.on_lost.or(inputs.files.on_lost).unwrap_or_default(),
+            format: args.format,
+            token_file: args.token_file.map(absolute).transpose()?,
+        })
     }
-    if let Some(address) = server.plain_server()
-        && ["tls_ca", "tls_cert", "tls_key"].into_iter().any(|option| given.has(option))
-    {
-        let why = "for TLS its URL begins with rediss";
-        return Err(Usage::new(format!(
-            "--tls-ca, --tls-cert and --tls-key do nothing for {address}; {why}"
-        )));
+}
+
+/// Locks that somebody acquired before.
+pub struct OwnerOptions {
+    /// In lock order.
+    pub keys: Vec<Key>,
+    pub token: TokenSource,
+}
+
+/// Where the owner token is.
+pub enum TokenSource {
+    Given(OwnerToken),
+    File(PathBuf),
+}
+
+impl OwnerOptions {
+    /// A file can only be named by a flag, so it is stronger than the token of a variable.
+    pub fn resolve(args: OwnerArgs) -> Result<OwnerOptions, Failure> {
+        let keys = lock_order(args.keys)?;
+        let token = match (args.token_file, args.token) {
+            (Some(path), _) => TokenSource::File(absolute(path)?),
+            (None, Some(token)) => TokenSource::Given(token),
+            (None, None) => {
+                let reason = "there is no owner token; give --token or --token-file, or set REDLOCK_TOKEN";
+                return Err(Failure::usage(reason));
+            }
+        };
+        Ok(OwnerOptions { keys, token })
     }
-    Ok(())
+}
+
+pub struct RenewOptions {
+    pub owner: OwnerOptions,
+    pub ttl: Ttl,
+}
+
+impl RenewOptions {
+    pub fn resolve(args: RenewArgs, inputs: &Inputs) -> Result<RenewOptions, Failure> {
+        Ok(RenewOptions { owner: OwnerOptions::resolve(args.owner)?, ttl: ttl(args.ttl, &inputs.files) })
+    }
+}
+
+pub struct CheckOptions {
+    pub owner: OwnerOptions,
+    /// The lease has to live at least this much longer.
+    pub at_least: Duration,
+}
+
+impl CheckOptions {
+    pub fn resolve(args: CheckArgs, inputs: &Inputs) -> Result<CheckOptions, Failure> {
+        let at_least = args.at_least.or(inputs.files.at_least).map_or(Duration::ZERO, |text| text.0);
+        Ok(CheckOptions { owner: OwnerOptions::resolve(args.owner)?, at_least })
+    }
+}
+
+pub struct DoctorOptions {
+    pub json: bool,
+    pub requirements: Requirements,
+}
+
+impl DoctorOptions {
+    pub fn resolve(args: &DoctorArgs, inputs: &Inputs) -> DoctorOptions {
+        let files = &inputs.files;
+        let ttl = ttl(args.ttl, files);
+        let requirements = Requirements {
+            ttl,
+            kill_after: kill_after(args.kill_after, files, ttl),
+            replicas: args.replicas.or(files.replicas).unwrap_or(0),
+            attempt: inputs.global.connect_timeout,
+        };
+        DoctorOptions { json: args.json, requirements }
+    }
+}
+
+fn absolute(path: PathBuf) -> Result<PathBuf, Failure> {
+    path::absolute(path).map_err(Failure::cannot("find out the current folder"))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{CommandFactory, FromArgMatches};
+
+    use super::*;
+    use crate::cli::{Cli, Command};
+    use crate::lock::{Mode, Wait};
+
+    /// The options of a `run` with these flags and these lines in a configuration file.
+    fn run(flags: &str, file: &str) -> anyhow::Result<RunOptions> {
+        let words = format!("redlock run -k b -k a {flags} -- /bin/make all");
+        let matches = Cli::command().try_get_matches_from(words.split_whitespace())?;
+        let Cli { global, command } = Cli::from_arg_matches(&matches)?;
+        let (sources, files) = (Sources::of(&matches), toml::from_str(file)?);
+        let global = &GlobalOptions::resolve(global, &files, sources)?;
+        match command {
+            Command::Run(args) => Ok(RunOptions::resolve(args, &Inputs { sources, files, global })?),
+            _ => anyhow::bail!("another subcommand"),
+        }
+    }
+
+    #[test]
+    fn flags_come_before_files_and_files_before_defaults() -> anyhow::Result<()> {
+        let options = run("--ttl 10s", "ttl = \"20s\"\nlabel = \"nightly\"\nkill-after = 1\ntimeout = 0")?;
+        assert_eq!(options.lock.ttl.to_string(), "10s");
+        assert_eq!((options.lock.label, options.kill_after), ("nightly".to_owned(), Duration::from_secs(1)));
+        assert_eq!((options.timeout, options.conflict_exit_code), (None, BUSY));
+        let options = run("", "")?;
+        assert_eq!((options.lock.label.as_str(), options.name.as_str()), ("make", "/bin/make"));
+        assert_eq!(options.lock.ttl, Ttl::DEFAULT);
+        let keys: Vec<&str> = options.lock.keys.iter().map(Key::as_str).collect();
+        assert_eq!(keys, ["a", "b"]);
+        Ok(())
+    }
+
+    #[test]
+    fn a_flag_undoes_what_a_file_sets() -> anyhow::Result<()> {
+        assert!(matches!(run("-n", "wait = true")?.lock.wait, Wait::No));
+        assert!(matches!(run("-w", "wait = \"1s\"")?.lock.wait, Wait::Forever));
+        assert!(matches!(run("", "wait = 2")?.lock.wait, Wait::AtMost(limit) if limit.as_secs() == 2));
+        assert_eq!(run("--shared", "permits = 2")?.lock.mode, Mode::Shared);
+        assert!(matches!(run("-p 3", "shared = true")?.lock.mode, Mode::Semaphore(n) if n.get() == 3));
+        assert_eq!(run("", "shared = true")?.lock.mode, Mode::Shared);
+        Ok(())
+    }
+
+    #[test]
+    fn impossible_combinations_are_refused() {
+        let refused = |flags: &str| match run(flags, "server = \"local:\"") {
+            Ok(_) => "accepted".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        assert!(refused("--ttl 4s --kill-after 5s").contains("for example 1s"));
+        assert!(refused("-k a").contains("the key 'a' is given twice"));
+        assert!(refused("--replicas 1").contains("local: has no replicas"));
+    }
 }

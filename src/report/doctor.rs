@@ -1,6 +1,9 @@
+//! The findings of `doctor`, in lines and as JSON.
+
 use clap::builder::styling::{AnsiColor, Style};
 use serde_json::json;
 
+use super::columns::{pad, widest};
 use super::json::document;
 use crate::doctor::{Finding, Level};
 use crate::sanitize::sanitize;
@@ -8,13 +11,13 @@ use crate::sanitize::sanitize;
 /// What `doctor` found, a line for each: `bad  redis://h:6379  eviction: …; change this`.
 pub fn findings(findings: &[Finding], colour: bool) -> String {
     let level_width = findings.iter().map(|one| one.level.name().len()).max().unwrap_or(0);
-    let server_width = findings.iter().map(|one| one.server.chars().count()).max().unwrap_or(0);
+    let server_width = widest(findings.iter().map(|one| &one.server[..]));
     let line = |one: &Finding| {
         let style = if colour { style(one.level) } else { Style::new() };
         let advice = one.advice.as_ref().map_or(String::new(), |advice| format!("; {advice}"));
         let Finding { server, check, finding, .. } = one;
         // A part of it came from the server.
-        let text = sanitize(&format!("{server:server_width$}  {}: {finding}{advice}", check.name()));
+        let text = sanitize(&format!("{}  {}: {finding}{advice}", pad(server, server_width), check.name()));
         let level = one.level.name();
         format!("{style}{level:level_width$}{style:#}  {text}\n")
     };

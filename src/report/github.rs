@@ -7,55 +7,52 @@ use std::path::{Path, PathBuf};
 
 use uuid::Uuid;
 
-use crate::command::acquire::Locks;
-use crate::error::{Failed, NOT_HELD, Usage};
+use super::acquired::{AcquiredLocks, FENCE, KEY, TOKEN};
+use super::output::print_all;
+use crate::error::{Failure, NOT_HELD};
 use crate::lock::OwnerToken;
 
-/// The files from which the runner reads what a step has to say.
+/// The files that the runner reads after a step.
 pub struct Workflow {
     /// For `steps.ID.outputs`.
     output: Option<PathBuf>,
-    /// For the environment of the steps after this one.
+    /// For the environment of later steps.
     env: Option<PathBuf>,
 }
 
 impl Workflow {
-    pub fn of_environment() -> Result<Workflow, Usage> {
+    pub fn from_environment() -> Result<Workflow, Failure> {
         let file = |name| env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
         match (file("GITHUB_OUTPUT"), file("GITHUB_ENV")) {
-            (None, None) => Err(Usage::new(
+            (None, None) => Err(Failure::usage(
                 "--format github is for a step of GitHub Actions: neither GITHUB_OUTPUT nor GITHUB_ENV is set",
             )),
             (output, env) => Ok(Workflow { output, env }),
         }
     }
 
-    pub fn tell(&self, locks: &Locks) -> anyhow::Result<()> {
-        let token = locks.token.expose();
-        let (keys, fences) = (&locks.keys[..], &locks.fences[..]);
+    pub fn write(&self, locks: &AcquiredLocks) -> Result<(), Failure> {
+        let (token, keys, fences) = (locks.token.expose(), &locks.keys()[..], &locks.fences()[..]);
         let output = [("token", token), ("fence", fences), ("key", keys)];
-        let env = [("REDLOCK_KEY", keys), ("REDLOCK_TOKEN", token), ("REDLOCK_FENCE", fences)];
-        let failed = |what: &str, error: io::Error| Failed {
-            code: NOT_HELD,
-            why: format!("cannot write to {what}: {error}; gave {} back", locks.names),
-        };
+        let env = [(KEY, keys), (TOKEN, token), (FENCE, fences)];
         for (path, values) in [(&self.output, output), (&self.env, env)] {
             if let Some(path) = path {
                 let text: String = values.map(|(name, value)| setting(name, value)).concat();
-                append(path, &text).map_err(|error| failed(&path.display().to_string(), error))?;
+                append(path, &text).map_err(|error| {
+                    let (path, names) = (path.display(), locks.names());
+                    Failure::new(NOT_HELD, format!("cannot write to {path}: {error}; released {names}"))
+                })?;
             }
         }
         Ok(())
     }
 }
 
-/// Keeps the token out of the log, from here on.
-pub fn mask(token: &OwnerToken) -> anyhow::Result<()> {
-    let mask = format!("::add-mask::{}\n", token.expose());
-    let mut stdout = io::stdout();
-    stdout.write_all(mask.as_bytes()).and_then(|()| stdout.flush()).map_err(|error| {
-        let why = format!("cannot write to standard output: {error}; nothing was taken");
-        Failed { code: NOT_HELD, why }.into()
+/// Keeps the token out of the log from here on.
+pub fn mask(token: &OwnerToken) -> Result<(), Failure> {
+    print_all(format!("::add-mask::{}\n", token.expose()).as_bytes()).map_err(|error| {
+        let reason = format!("cannot write to standard output: {error}; nothing was acquired");
+        Failure::new(NOT_HELD, reason)
     })
 }
 

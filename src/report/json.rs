@@ -1,12 +1,14 @@
+//! JSON documents that are safe to show on a terminal.
+
 use serde_json::Value;
 
 use crate::sanitize::is_harmful;
 
-/// A document, in lines. What a terminal would act on, or the runner of a CI system (see [`crate::sanitize`]), is
-/// written as JSON's `\u202e`: no program reads anything else there, and a person can look at it.
+/// A document with indentation. Characters on which a terminal or the runner of a CI system would act (see
+/// [`crate::sanitize`]) are written as escapes such as `\u202e`, which mean the same to a program.
 pub fn document(value: &Value) -> String {
     let mut text = String::new();
-    // All that stands outside of strings is ASCII, and the lines are ours.
+    // Outside of strings there is only ASCII, and line feeds of the layout.
     for c in format!("{value:#}\n").chars() {
         match c {
             '#' if text.ends_with(|before| matches!(before, '#' | '\u{fe00}'..='\u{fe0f}')) => {

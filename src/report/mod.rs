@@ -1,17 +1,23 @@
 //! What people and programs read.
 
+pub mod acquired;
+mod columns;
 mod doctor;
 pub mod github;
+mod human;
 mod json;
+mod output;
 mod phrases;
 mod progress;
+mod renderer;
+mod reporter;
 mod shell;
 mod status;
-mod stderr;
 
 pub use doctor::{findings, findings_json};
-pub use phrases::{busy, holder, lost_to, names};
-pub use progress::WaitDisplay;
+pub use human::Verbosity;
+pub use output::{print, print_all};
+pub use phrases::{holder, loss, names};
+pub use reporter::{ReportOptions, Reporter};
 pub use shell::Shell;
 pub use status::{json, table};
-pub use stderr::{Messages, print};

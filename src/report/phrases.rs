@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::event::{Loss, LossCause, LossConsequence};
 use crate::lock::{Busy, DurationText, Holder, Key, Metadata, unix_millis};
 
 /// `'a'`, `'a' and 'b'`, `'a', 'b' and 'c'`.
@@ -15,43 +16,63 @@ pub fn names<'a>(keys: impl IntoIterator<Item = &'a Key>) -> String {
 pub fn busy(busy: &Busy) -> String {
     let key = &busy.key;
     match &busy.holder {
-        Some(holding) => format!("'{key}' is held by {}", holder(holding)),
+        Some(held) => format!("'{key}' is held by {}", holder(held)),
         None => format!("'{key}' is held by another"),
     }
 }
 
 /// `ci-7 (pid 4123, "make deploy") for 3m12s; 24s left on its lease`.
-pub fn holder(holding: &Holder) -> String {
-    let mut text = holding.metadata.as_ref().map_or("another program".to_owned(), who);
-    if let Some(since) = holding.since {
+pub fn holder(holder: &Holder) -> String {
+    let mut text = holder.metadata.as_ref().map_or("another program".to_owned(), process);
+    if let Some(since) = holder.since {
         text += &format!(" for {}", age(since));
     }
-    text += &match holding.left {
+    text += &match holder.left {
         Some(left) => format!("; {} left on its lease", DurationText(left)),
         None => "; its lease never expires".to_owned(),
     };
-    if holding.broken {
+    if holder.broken {
         text += ", which was broken";
     }
     text
 }
 
-/// Why a lock is lost: `somebody broke it`, `it is held by ci-7 (pid 4123)…`.
-pub fn lost_to(now_held: Option<&Holder>) -> String {
-    match now_held {
-        None => "it was granted to another since".to_owned(),
-        Some(now) if now.broken => "somebody broke it".to_owned(),
-        Some(now) => format!("it is held by {}", holder(now)),
-    }
+/// `lost 'deploy': somebody broke it; stopping the job`.
+pub fn loss(loss: &Loss) -> String {
+    let Loss { locks, cause, consequence } = loss;
+    let during = match consequence {
+        LossConsequence::NothingStartedAfterWait => " while the others were waited for",
+        _ => "",
+    };
+    let cause = match cause {
+        LossCause::Released => "it was released with its owner token".to_owned(),
+        LossCause::NotHeld => "nobody holds it any more".to_owned(),
+        LossCause::Taken(None) => "it was granted to another since".to_owned(),
+        LossCause::Taken(Some(now)) if now.broken => "somebody broke it".to_owned(),
+        LossCause::Taken(Some(now)) => format!("it is held by {}", holder(now)),
+        LossCause::Expired => "no renewal came through before its lease ended".to_owned(),
+        LossCause::NotRenewedInTime => "the lease was not renewed in time".to_owned(),
+    };
+    let consequence = match consequence {
+        LossConsequence::JobIsStopped => "stopping the job".to_owned(),
+        LossConsequence::JobWasStopped => "the job was stopped".to_owned(),
+        LossConsequence::JobContinues => "the job goes on without it".to_owned(),
+        LossConsequence::NothingStarted | LossConsequence::NothingStartedAfterWait => {
+            "nothing was started".to_owned()
+        }
+        LossConsequence::ProcessTerminated { pid } => format!("SIGTERM was sent to process {pid}"),
+        LossConsequence::ProcessContinues { pid } => format!("process {pid} goes on without it"),
+    };
+    format!("lost {locks}{during}: {cause}; {consequence}")
 }
 
-/// `4123`, or `4123 for 4100` of a keeper.
-pub fn pids(who: &Metadata) -> String {
-    let kept_for = who.while_pid.map_or(String::new(), |pid| format!(" for {pid}"));
-    format!("{}{kept_for}", who.pid)
+/// `4123`, or `4123 for 4100` of a holder in the background.
+pub fn pids(metadata: &Metadata) -> String {
+    let while_pid = metadata.while_pid.map_or(String::new(), |pid| format!(" for {pid}"));
+    format!("{}{while_pid}", metadata.pid)
 }
 
-fn who(metadata: &Metadata) -> String {
+fn process(metadata: &Metadata) -> String {
     let host = if metadata.host.is_empty() { "somebody" } else { &metadata.host };
     let pid = pids(metadata);
     match metadata.label.as_str() {
@@ -60,7 +81,7 @@ fn who(metadata: &Metadata) -> String {
     }
 }
 
-/// The beginning of a label: in a sentence it is only to be recognised.
+/// The beginning of a label, enough to recognise it.
 fn shortened(label: &str) -> String {
     match label.char_indices().nth(60) {
         Some((end, _)) => label[..end].to_owned() + "…",

@@ -1,4 +1,4 @@
-//! What a shell evaluates: `eval "$(redlock acquire … --format env)"`.
+//! Lines that a shell evaluates: `eval "$(redlock acquire … --format env)"`.
 
 /// The language of a shell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,16 +21,16 @@ impl Shell {
         }
     }
 
-    /// A line that takes these variables out of the environment and ends the script, from within functions and sourced
-    /// files too, as what follows was to run with what they say.
+    /// A line that takes these variables out of the environment and ends the script, also from within functions and
+    /// sourced files.
     ///
-    /// At a prompt it does what Ctrl-C does, so that the shell stays and the rest of its line does not run. `ksh -i FILE` is
-    /// at no prompt, which has the flag `s` (commands come from the standard input; zsh forgets it in a sourced file),
-    /// nor is `bash -i <FILE`: they would go on.
+    /// At a prompt it does what Ctrl-C does: the shell stays, and the rest of its line does not run. A prompt is an
+    /// interactive shell that has the flag `s` (commands come from standard input; zsh drops it in a sourced file) and
+    /// a terminal there: `ksh -i FILE` and `bash -i <FILE` would go on after a Ctrl-C.
     pub fn stop(self, variables: &[&str], code: i32) -> String {
         let names = variables.join(" ");
         match self {
-            // In ksh it is an error that there is nothing to unset.
+            // ksh: it is an error to unset what is not set.
             Shell::Posix => format!(
                 "unset {names} || :; case $-${{ZSH_VERSION:+s}} in *i*s*|*s*i*) test -t 0 && kill -INT $$;; esac; exit {code}\n"
             ),
@@ -43,7 +43,7 @@ impl Shell {
     fn quote(self, text: &str) -> String {
         match self {
             Shell::Posix => format!("'{}'", text.replace('\'', r"'\''")),
-            // In quotes, but for line feeds: `eval (redlock …)` gets one argument for each line.
+            // Line feeds stand outside of quotes: `eval (redlock …)` gets one argument for each line.
             Shell::Fish => {
                 let text = text.replace('\\', r"\\").replace('\'', r"\'").replace('\n', r"'\n'");
                 format!("'{text}'")

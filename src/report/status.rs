@@ -1,8 +1,11 @@
+//! The table and the JSON document of `status`.
+
 use std::time::{Duration, UNIX_EPOCH};
 
 use clap::builder::styling::Style;
 use serde_json::{Value, json};
 
+use super::columns::{pad, widest};
 use super::json::document;
 use super::phrases::{age, pids};
 use crate::lock::{DurationText, Holder, LockStatus, Metadata, Mode, Waiter};
@@ -45,12 +48,12 @@ pub fn table(locks: &[LockStatus], colour: bool) -> String {
 fn row(
     key: &str,
     state: &str,
-    who: Option<&Metadata>,
+    process: Option<&Metadata>,
     since: Option<u64>,
     left: Option<String>,
 ) -> [String; 8] {
-    let host = match (who, state) {
-        (Some(who), _) => who.host.clone(),
+    let host = match (process, state) {
+        (Some(process), _) => process.host.clone(),
         (None, "free") => String::new(),
         (None, _) => "another program".to_owned(),
     };
@@ -58,19 +61,18 @@ fn row(
         key.to_owned(),
         state.to_owned(),
         host,
-        who.map(pids).unwrap_or_default(),
-        who.map(|who| who.user.clone()).unwrap_or_default(),
+        process.map(pids).unwrap_or_default(),
+        process.map(|process| process.user.clone()).unwrap_or_default(),
         since.map(|since| age(since).to_string()).unwrap_or_default(),
         left.unwrap_or_default(),
-        who.map(|who| who.label.clone()).unwrap_or_default(),
+        process.map(|process| process.label.clone()).unwrap_or_default(),
     ]
 }
 
 fn align(rows: &[[String; 8]], heading: Style) -> String {
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: [usize; 8] = std::array::from_fn(width);
+    let widths: [usize; 8] = std::array::from_fn(|column| widest(rows.iter().map(|row| &row[column][..])));
     let line = |row: &[String; 8]| {
-        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
+        let cells = row.iter().zip(widths).map(|(cell, width)| pad(cell, width));
         cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
     };
     let mut lines = rows.iter().map(line);
@@ -95,41 +97,41 @@ pub fn json(locks: &[LockStatus]) -> String {
 }
 
 fn waiter(waiter: &Waiter) -> Value {
-    let mut value = who(&waiter.metadata, Some(waiter.metadata.since));
+    let mut value = process(&waiter.metadata, Some(waiter.metadata.since));
     value["kind"] = kind(waiter.mode).into();
     value
 }
 
-fn kind(kind: Mode) -> &'static str {
-    match kind {
+fn kind(mode: Mode) -> &'static str {
+    match mode {
         Mode::Exclusive => "exclusive",
         Mode::Shared => "shared",
         Mode::Semaphore(_) => "semaphore",
     }
 }
 
-fn permits(kind: Mode) -> Option<u32> {
-    match kind {
+fn permits(mode: Mode) -> Option<u32> {
+    match mode {
         Mode::Semaphore(permits) => Some(permits.get()),
         _ => None,
     }
 }
 
-fn holder(holding: &Holder) -> Value {
-    let mut value = match &holding.metadata {
-        Some(metadata) => who(metadata, holding.since),
+fn holder(holder: &Holder) -> Value {
+    let mut value = match &holder.metadata {
+        Some(metadata) => process(metadata, holder.since),
         None => json!({}),
     };
-    value["foreign"] = holding.metadata.is_none().into();
-    value["broken"] = holding.broken.into();
-    value["fence"] = holding.fence.map(|fence| fence.0).into();
-    value["left_ms"] = holding.left.map(|left| left.as_millis() as u64).into();
+    value["foreign"] = holder.metadata.is_none().into();
+    value["broken"] = holder.broken.into();
+    value["fence"] = holder.fence.map(|fence| fence.0).into();
+    value["left_ms"] = holder.left.map(|left| left.as_millis() as u64).into();
     value
 }
 
-fn who(metadata: &Metadata, since: Option<u64>) -> Value {
+fn process(metadata: &Metadata, since: Option<u64>) -> Value {
     let since = since.and_then(|since| UNIX_EPOCH.checked_add(Duration::from_millis(since)));
-    // Beyond the year 9999 humantime has no text; that clock is wrong anyway.
+    // humantime has no text for years after 9999.
     let since = since.filter(|time| *time < UNIX_EPOCH + Duration::from_secs(253_402_300_800));
     json!({
         "host": metadata.host,

@@ -1,21 +1,22 @@
-//! The script that evaluates what `acquire` prints. It does not see the exit status: `eval "$(false)"` is true.
+//! Ends a script that evaluates the output of a failed `acquire`: it does not see the exit status, as
+//! `eval "$(false)"` is true.
 
 use std::env;
 
 use clap::{ArgMatches, CommandFactory, ValueEnum};
 
-use super::{FENCE, KEY, TOKEN};
 use crate::cli::{Cli, Format};
 use crate::error::Outcome;
+use crate::report::acquired::{FENCE, KEY, TOKEN};
 use crate::report::{Shell, print};
 
-/// The language of the script, if there is one.
+/// The language of the script, if the output is for one.
 pub fn shell(matches: &ArgMatches) -> Option<Shell> {
     matches.subcommand_matches("acquire")?.get_one("format").and_then(|format| evaluating(*format))
 }
 
-/// The same when the command line is not understood.
-pub fn shell_in_words() -> Option<Shell> {
+/// The same for a command line that clap refuses.
+pub fn shell_in_arguments() -> Option<Shell> {
     let words: Vec<String> = env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
     let command = Cli::command();
     words.iter().find(|word| command.find_subcommand(word).is_some()).filter(|word| *word == "acquire")?;
@@ -32,14 +33,14 @@ fn evaluating(format: Format) -> Option<Shell> {
     }
 }
 
-/// Ends the script if this is no success, so that it does not go on without the lock, or with another one that stands
-/// in the environment.
-pub fn stop_unless_taken(shell: Shell, outcome: Outcome) {
+/// Ends the script unless this is a success, so that it does not go on without the lock, or with another one from its
+/// environment.
+pub fn stop_unless_acquired(shell: Shell, outcome: Outcome) {
     let code = match outcome {
         Outcome::SUCCESS => return,
         Outcome::Exit(code) => code.into(),
         Outcome::Signal(signal) => 128 + signal,
     };
-    // Who closed the pipe does not evaluate it.
+    // A reader that closed the pipe does not evaluate it.
     let _ = print(shell.stop(&[KEY, TOKEN, FENCE], code).as_bytes());
 }

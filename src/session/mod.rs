@@ -1,9 +1,9 @@
-//! What `run` and `acquire` share: acquisition, nesting, supervision, and what becomes of renewals.
+//! What the subcommands share: the store they use, acquisition, nesting, supervision, renewals, token files.
 
 mod acquisition;
+mod context;
 pub mod eval_guard;
 mod inherited_lock;
-pub mod label;
 mod nesting;
 pub mod release_notice;
 pub mod renewal_events;
@@ -11,6 +11,7 @@ pub mod supervise;
 pub mod token_file;
 pub mod while_pid;
 
-pub use acquisition::{Acquisition, in_order};
-pub use inherited_lock::{FENCE, InheritedLock, KEY, TOKEN, environment, lines};
-pub use nesting::{InterimKeeper, Nesting};
+pub use acquisition::{AbortSource, Acquisition};
+pub use context::{Context, report_failure};
+pub use inherited_lock::environment;
+pub use nesting::Nesting;

@@ -1,84 +1,86 @@
-//! The locks of ours that are held around a run.
+//! Nesting: locks that an enclosing job or script holds already, and that this run inherits.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
 
-use super::InheritedLock;
-use super::renewal_events::loss;
-use super::renewal_events::tell_of_heal;
+use super::inherited_lock::InheritedLock;
+use super::renewal_events::{loss, report_heal};
+use super::{AbortSource, Context};
 use crate::clock::{BootTime, Deadline};
-use crate::error::{Failed, LOST, cannot};
-use crate::lock::{Keeper, Lease, Progress, Renewal, Request, Store, StoreError, Timeout};
-use crate::options::Context;
+use crate::error::{Failure, LOST};
+use crate::event::{Loss, LossCause, LossConsequence};
+use crate::lock::{Keeper, Key, Lease, Progress, Renewal, Request, Store, StoreError, Timeout};
+use crate::mailbox::{Mailbox, mailbox};
+use crate::report;
 
-/// As the store confirms them.
+/// Inherited locks that the store confirms.
+#[derive(Default)]
 pub struct Nesting {
-    /// Held by a `redlock run`, which renews and releases them, and whose guard guards us.
-    pub kept: Vec<Lease>,
-    /// Taken by hand: we renew them, and do not release them.
-    pub by_hand: Vec<Lease>,
+    /// Held by an enclosing `redlock run`, which renews and releases them, and whose guard guards this job too.
+    pub supervised: Vec<Lease>,
+    /// Acquired by hand: this run renews them, and does not release them.
+    pub manual: Vec<Lease>,
 }
 
 impl Nesting {
-    /// Finds them among the requests; what is left of those is to be taken.
+    /// Finds the inherited locks among the requested ones.
     pub fn find(
-        requests: &mut Vec<Request>,
+        requests: &[Request],
         store: &mut dyn Store,
         interrupt: BorrowedFd,
         context: &Context,
     ) -> anyhow::Result<Nesting> {
-        let mut around = Nesting { kept: Vec::new(), by_hand: Vec::new() };
-        for request in std::mem::take(requests) {
-            let Some(enclosing) = InheritedLock::on(&request.key) else {
-                requests.push(request);
-                continue;
-            };
-            match enclosing.borrow(&request, store, interrupt, context)? {
-                Some(lease) if enclosing.is_kept() => around.kept.push(lease),
-                Some(lease) => around.by_hand.push(lease),
-                None => requests.push(request),
+        let mut nesting = Nesting::default();
+        for request in requests {
+            let Some(inherited) = InheritedLock::on(&request.key) else { continue };
+            match inherited.lease(request, store, interrupt, context)? {
+                Some(lease) if inherited.is_supervised() => nesting.supervised.push(lease),
+                Some(lease) => nesting.manual.push(lease),
+                None => {}
             }
         }
-        Ok(around)
+        Ok(nesting)
     }
 
-    /// Renews those that were taken by hand, while the rest is waited for. `reserve` is as for [`Keeper::new`].
+    pub fn has(&self, key: &Key) -> bool {
+        self.supervised.iter().chain(&self.manual).any(|lease| lease.request.key == *key)
+    }
+
+    /// Renews the locks that were acquired by hand while this run waits for the others. `reserve` is as for
+    /// [`Keeper::new`].
     pub fn keep_meanwhile(
         &self,
         reserve: Duration,
         replicas: u8,
         context: &Context,
     ) -> anyhow::Result<Option<InterimKeeper>> {
-        if self.by_hand.is_empty() {
+        if self.manual.is_empty() {
             return Ok(None);
         }
-        let (losses, tell) = UnixDatagram::pair().map_err(cannot("make a line from the keeper"))?;
-        losses.set_nonblocking(true).map_err(cannot("listen to the keeper"))?;
-        let messages = context.messages;
+        let (sender, losses) = mailbox().map_err(Failure::cannot("make a line from the keeper"))?;
+        let reporter = context.reporter.clone();
         let report = move |progress: Progress| {
             if let Progress::Healed(lease, gone) = progress {
-                tell_of_heal(messages, lease, gone);
+                report_heal(&reporter, lease, gone);
             }
-            if let Some((lease, why)) = loss(&progress) {
-                let lost = format!("lost '{}' while the others were waited for: {why}", lease.request.key);
-                let _ = tell.send(lost.as_bytes());
+            if let Some((lease, cause)) = loss(&progress) {
+                sender.send(not_started(lease, &cause, LossConsequence::NothingStartedAfterWait));
             }
         };
-        // The one who waits for the rest is busy with its own store.
-        let store = context.open_store_of(replicas, Vec::new());
-        let keeper = Keeper::new(store, self.by_hand.clone(), reserve, Box::new(report) as ReportProgress);
+        // The wait for the others uses its own store.
+        let store = context.open_store_for(replicas, Vec::new());
+        let keeper = Keeper::new(store, self.manual.clone(), reserve, Box::new(report) as ReportProgress);
         let keeper = keeper.start();
         if keeper.start_at().is_some() {
             let none = io::Error::from(io::ErrorKind::WouldBlock);
-            return Err(cannot("start a thread that renews the lock taken by hand")(none));
+            return Err(Failure::cannot("start a thread that renews the lock acquired by hand")(none).into());
         }
         Ok(Some(InterimKeeper { _keeper: keeper, losses }))
     }
 
-    /// Renews those that were taken by hand once more, after the wait for the rest: nothing starts without them. A
-    /// store that does not answer is asked again, until one of the leases is over, or the patience.
+    /// Renews the locks that were acquired by hand once more, after the wait for the others: nothing starts without
+    /// them. A store that does not answer is asked again until `until`.
     pub fn confirm(
         &mut self,
         until: Deadline,
@@ -86,28 +88,29 @@ impl Nesting {
         interrupt: BorrowedFd,
         context: &Context,
     ) -> anyhow::Result<()> {
-        let until = until.min(Deadline::after(context.attempt));
-        let patience = Timeout { until, interrupt: Some(interrupt) };
-        for lease in &mut self.by_hand {
+        let until = until.min(Deadline::after(context.options.connect_timeout));
+        let timeout = Timeout { until, interrupt: Some(interrupt) };
+        for lease in &mut self.manual {
             let (sent, renewal) = loop {
                 let sent = BootTime::now();
-                match store.renew(&lease.request, None, &patience) {
-                    Err(StoreError::Unreachable { .. }) if !until.has_passed() => patience.pause(RETRY),
+                match store.renew(&lease.request, None, &timeout) {
+                    Err(StoreError::Unreachable { .. }) if !until.has_passed() => timeout.pause(RETRY),
                     other => break (sent, other),
                 }
                 .map_err(|error| context.explain(error))?;
             };
             let renewal = renewal.map_err(|error| context.explain(error))?;
-            if let Renewal::Healed = renewal {
-                tell_of_heal(context.messages, lease, sent.since(lease.renewed()));
-            }
             let lost = match &renewal {
-                Renewal::Extended | Renewal::Healed => None,
-                Renewal::Lost(now) => loss(&Progress::Lost(lease, now.as_ref())),
+                Renewal::Extended => None,
+                Renewal::Healed => {
+                    report_heal(&context.reporter, lease, sent.since(lease.renewed()));
+                    None
+                }
+                Renewal::Lost(now_held) => loss(&Progress::Lost(lease, now_held.as_ref())),
                 Renewal::Released => loss(&Progress::Released(lease)),
             };
-            if let Some((lease, why)) = lost {
-                return Err(not_started(&format!("lost '{}': {why}", lease.request.key)));
+            if let Some((lease, cause)) = lost {
+                return Err(not_started(lease, &cause, LossConsequence::NothingStarted).into());
             }
             lease.extend(sent);
         }
@@ -123,17 +126,12 @@ type ReportProgress = Box<dyn FnMut(Progress) + Send>;
 /// Renews leases until it is dropped.
 pub struct InterimKeeper {
     _keeper: Keeper<ReportProgress>,
-    losses: UnixDatagram,
+    losses: Mailbox<Failure>,
 }
 
-impl InterimKeeper {
-    /// An error when a lock is lost.
-    pub fn check(&self) -> anyhow::Result<()> {
-        let mut lost = [0; 4096];
-        match self.losses.recv(&mut lost) {
-            Ok(length) => Err(not_started(&String::from_utf8_lossy(&lost[..length]))),
-            Err(_) => Ok(()),
-        }
+impl AbortSource for InterimKeeper {
+    fn abort_reason(&self) -> Option<anyhow::Error> {
+        self.losses.take().ok().flatten().map(anyhow::Error::from)
     }
 }
 
@@ -144,6 +142,9 @@ impl AsFd for InterimKeeper {
     }
 }
 
-fn not_started(lost: &str) -> anyhow::Error {
-    Failed { code: LOST, why: format!("{lost}; nothing was started") }.into()
+fn not_started(lease: &Lease, cause: &LossCause, consequence: LossConsequence) -> Failure {
+    Failure::new(
+        LOST,
+        report::loss(&Loss { locks: &report::names([&lease.request.key]), cause, consequence }),
+    )
 }

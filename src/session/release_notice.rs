@@ -1,5 +1,5 @@
-//! What `redlock release` tells the keeper of the lock, when that is on this host: so it need not wait for its
-//! next renewal to see that there is nothing to keep, and knows that nobody took the lock away.
+//! What `redlock release` tells a background holder on this host: it learns of the release before its next renewal, and
+//! knows that nobody took the lock away.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -13,7 +13,7 @@ use crate::lock::{Key, OwnerToken};
 /// A step of a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notice {
-    /// The store is asked next. So whatever a renewal finds after that, this is known before.
+    /// Sent before the store is asked, so the holder knows it before a renewal finds the lock released.
     Releasing,
     Released,
 }
@@ -21,13 +21,13 @@ pub enum Notice {
 impl Notice {
     const ALL: [Notice; 2] = [Notice::Releasing, Notice::Released];
 
-    /// Only who knows the owner token can say it.
+    /// The owner token in it proves that the sender may release the lock.
     fn text(self, token: &OwnerToken) -> String {
         format!("{self:?} {}", token.expose())
     }
 
-    /// Tells the keeper; that there is none on this host is the normal case.
-    pub fn tell(self, key: &Key, token: &OwnerToken) {
+    /// Sends the notice. Usually there is no background holder on this host.
+    pub fn send(self, key: &Key, token: &OwnerToken) {
         let send = || -> io::Result<()> {
             let socket = UnixDatagram::unbound()?;
             socket.set_nonblocking(true)?;
@@ -37,7 +37,7 @@ impl Notice {
     }
 }
 
-/// Where a keeper hears of it.
+/// The end that receives.
 pub struct Notices {
     socket: UnixDatagram,
     token: OwnerToken,
@@ -69,20 +69,20 @@ impl AsFd for Notices {
     }
 }
 
-/// Of the names of keepers; drawn by lot.
-const KEEPERS: Uuid = uuid!("7930e200-2a8e-4c9c-b626-5a711bbb4b60");
+/// The namespace of the names, chosen at random.
+const NAMESPACE: Uuid = uuid!("7930e200-2a8e-4c9c-b626-5a711bbb4b60");
 
 /// An abstract name (unix(7)): no file is left behind.
 fn address(key: &Key, token: &OwnerToken) -> io::Result<SocketAddr> {
     SocketAddr::from_abstract_name(name(key, token))
 }
 
-/// A keeper and a release of different versions meet here, so this does not change. Everybody can list it, so the
-/// token is only in its hash: SHA-1, see RFC 9562, section 5.5.
+/// This does not change, as a holder and a release may be of different versions. Every user can list the name, so it
+/// has only a hash of the token: SHA-1, see RFC 9562, section 5.5.
 fn name(key: &Key, token: &OwnerToken) -> String {
-    // There is no line break in a key.
-    let of = format!("{key}\n{}", token.expose());
-    format!("redlock-keeper-{}", Uuid::new_v5(&KEEPERS, of.as_bytes()))
+    // A key has no line feed in it.
+    let hashed = format!("{key}\n{}", token.expose());
+    format!("redlock-keeper-{}", Uuid::new_v5(&NAMESPACE, hashed.as_bytes()))
 }
 
 #[test]

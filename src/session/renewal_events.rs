@@ -1,17 +1,18 @@
-//! What the keeper's progress means for the job and for the person.
+//! What becomes of renewals: orders to the guard, and events.
 
 use std::time::Duration;
 
 use crate::cli::OnLost;
 use crate::clock::Deadline;
+use crate::event::{Event, Loss, LossCause, LossConsequence};
 use crate::job::JobControl;
-use crate::lock::{DurationText, Lease, Progress};
-use crate::report::{Messages, lost_to};
+use crate::lock::{Key, Lease, Progress};
+use crate::report::{Reporter, names};
 
-/// Tells the guard and the person what comes of the renewals.
+/// Passes the progress of a job's renewals on.
 pub struct RenewalEvents {
     pub control: JobControl,
-    pub messages: Messages,
+    pub reporter: Reporter,
     /// What messages call the locks.
     pub locks: String,
     pub on_lost: OnLost,
@@ -19,28 +20,27 @@ pub struct RenewalEvents {
 }
 
 impl RenewalEvents {
-    pub fn tell(&self, progress: &Progress) {
-        match progress {
+    pub fn handle(&self, progress: &Progress) {
+        match *progress {
             Progress::Renewed(deadline) => {
-                self.control.extend(*deadline);
-                self.messages.note(format_args!("renewed {}", self.locks));
+                self.control.extend(deadline);
+                self.reporter.report(&Event::Renewed { locks: &self.locks, ttl: None });
             }
-            Progress::Healed(lease, gone) => tell_of_heal(self.messages, lease, *gone),
-            Progress::Failed(lease, error) => self.messages.note(format_args!(
-                "could not renew '{}': {error}; {} left on its lease",
-                lease.request.key,
-                DurationText(lease.deadline().left())
-            )),
+            Progress::Healed(lease, gone) => report_heal(&self.reporter, lease, gone),
+            Progress::Failed(lease, error) => {
+                let (key, left) = (&lease.request.key, lease.deadline().left());
+                self.reporter.report(&Event::RenewalFailed { key, error, left });
+            }
             Progress::Released(lease) | Progress::Lost(lease, _) => self.stop_by(lease.deadline()),
             // The guard sees the deadline itself.
             Progress::Expired(_) => {}
         }
-        if let Some((lease, why)) = loss(progress) {
-            let what_now = match self.on_lost {
-                OnLost::Terminate => "stopping the job",
-                OnLost::Continue => "the job goes on without it",
+        if let Some((lease, cause)) = loss(progress) {
+            let consequence = match self.on_lost {
+                OnLost::Terminate => LossConsequence::JobIsStopped,
+                OnLost::Continue => LossConsequence::JobContinues,
             };
-            self.messages.error(format_args!("lost '{}': {why}; {what_now}", lease.request.key));
+            report_loss(&self.reporter, &lease.request.key, &cause, consequence);
         }
     }
 
@@ -51,26 +51,21 @@ impl RenewalEvents {
     }
 }
 
-/// A lock was away for a while, and is held again.
-pub fn tell_of_heal(messages: Messages, lease: &Lease, gone: Duration) {
-    messages.warning(format_args!(
-        "'{}' was gone from the store, for at most {}; nobody else was granted it, and it is held again",
-        lease.request.key,
-        DurationText(gone)
-    ));
+pub fn report_heal(reporter: &Reporter, lease: &Lease, gone: Duration) {
+    reporter.report(&Event::Healed { key: &lease.request.key, gone });
 }
 
-/// The lease that is lost, and why, as a message says it; `None` where it is not.
-pub fn loss<'a>(progress: &Progress<'a>) -> Option<(&'a Lease, String)> {
-    match *progress {
-        Progress::Renewed(_) | Progress::Healed(..) | Progress::Failed(..) => None,
-        Progress::Released(lease) => Some((lease, "it was given back with its owner token".to_owned())),
-        Progress::Lost(lease, None) if lease.is_borrowed => {
-            Some((lease, "nobody holds it any more".to_owned()))
-        }
-        Progress::Lost(lease, now_held) => Some((lease, lost_to(now_held))),
-        Progress::Expired(lease) => {
-            Some((lease, "no renewal came through before its lease ended".to_owned()))
-        }
-    }
+pub fn report_loss(reporter: &Reporter, key: &Key, cause: &LossCause, consequence: LossConsequence) {
+    reporter.report(&Event::Lost(Loss { locks: &names([key]), cause, consequence }));
+}
+
+/// The lease that is lost, and why; `None` where none is.
+pub fn loss<'a>(progress: &Progress<'a>) -> Option<(&'a Lease, LossCause)> {
+    Some(match *progress {
+        Progress::Renewed(_) | Progress::Healed(..) | Progress::Failed(..) => return None,
+        Progress::Released(lease) => (lease, LossCause::Released),
+        Progress::Lost(lease, None) if lease.is_borrowed => (lease, LossCause::NotHeld),
+        Progress::Lost(lease, now_held) => (lease, LossCause::Taken(now_held.cloned().map(Box::new))),
+        Progress::Expired(lease) => (lease, LossCause::Expired),
+    })
 }

@@ -1,46 +1,63 @@
-//! While the job runs.
+//! Supervising the job from its start to the release of its locks.
 
-use crate::cli::Leftovers;
-use crate::clock::Deadline;
 use std::os::fd::{AsFd, BorrowedFd};
 
+use super::Context;
+use crate::cli::Leftovers;
+use crate::clock::Deadline;
+use crate::event::{Event, LeftoversFate, Loss, LossCause, LossConsequence};
 use crate::job::{Arrived, ExitStatus, GuardLoss, Job, JobControl, JobEnd, JobEvent, Signals};
-use crate::lock::{Cancellation, Keeper, Progress};
-use crate::report::Messages;
-
-use crate::command::run::Plan;
+use crate::lock::{Cancellation, Keeper, LeaseEnd, Progress};
+use crate::options::RunOptions;
 
 /// How the job ended.
 pub struct RunEnd {
-    pub ended: JobEnd,
+    pub job: JobEnd,
     pub guard_lost: Option<GuardLoss>,
+    /// By --timeout.
     pub timed_out: bool,
-    /// A signal had asked for it.
-    pub told_to_end: bool,
+    /// A signal asked for it.
+    pub was_signalled: bool,
 }
 
 /// What has happened to the job so far.
 pub struct Supervisor<'a> {
-    plan: &'a Plan,
+    options: &'a RunOptions,
+    /// What messages call the locks.
+    locks: &'a str,
     control: &'a JobControl,
-    messages: Messages,
+    context: &'a Context,
     /// The end of --timeout.
     stop_at: Option<Deadline>,
     timed_out: bool,
-    told_to_end: bool,
+    was_signalled: bool,
     /// A signal was passed on to the job.
     passed_on: bool,
     command_ended: bool,
 }
 
-impl Supervisor<'_> {
-    pub fn new<'a>(plan: &'a Plan, control: &'a JobControl, messages: Messages) -> Supervisor<'a> {
-        let stop_at = plan.timeout.map(Deadline::after);
-        let (timed_out, told_to_end, passed_on, command_ended) = (false, false, false, false);
-        Supervisor { plan, control, messages, stop_at, timed_out, told_to_end, passed_on, command_ended }
+impl<'a> Supervisor<'a> {
+    pub fn new(
+        options: &'a RunOptions,
+        locks: &'a str,
+        control: &'a JobControl,
+        context: &'a Context,
+    ) -> Supervisor<'a> {
+        Supervisor {
+            options,
+            locks,
+            control,
+            context,
+            stop_at: options.timeout.map(Deadline::after),
+            timed_out: false,
+            was_signalled: false,
+            passed_on: false,
+            command_ended: false,
+        }
     }
 
-    /// Waits for the end of the job, has its lease renewed, and passes on the signals that only redlock got.
+    /// Waits for the end of the job, starts its renewals when the first is due, and passes on the signals that only
+    /// redlock got.
     pub fn until_end<R: FnMut(Progress) + Send + 'static>(
         mut self,
         job: &mut Job,
@@ -56,12 +73,12 @@ impl Supervisor<'_> {
                 }
                 JobEvent::TimeUp => {
                     (self.timed_out, self.stop_at) = (true, None);
-                    self.control.stop(Deadline::after(self.plan.kill_after));
+                    self.control.stop(Deadline::after(self.options.kill_after));
                 }
                 JobEvent::CommandEnded(status) => self.command_ended(status),
-                JobEvent::JobEnd { ended, guard_lost } => {
-                    let Supervisor { timed_out, told_to_end, .. } = self;
-                    return (RunEnd { ended, guard_lost, timed_out, told_to_end }, keeper);
+                JobEvent::JobEnd { ended: job, guard_lost } => {
+                    let Supervisor { timed_out, was_signalled, .. } = self;
+                    return (RunEnd { job, guard_lost, timed_out, was_signalled }, keeper);
                 }
             }
         }
@@ -72,60 +89,73 @@ impl Supervisor<'_> {
         if arrived.is_for_the_command() {
             return self.control.signal_command(signal);
         }
-        // The terminal told the job, and the command decides what becomes of it; when that has ended, we do.
+        // The terminal has signalled the job too: the command decides what follows, and redlock once that has ended.
         if from_terminal && !(self.command_ended && arrived.is_key()) {
-            self.told_to_end = true;
+            self.was_signalled = true;
         } else if self.passed_on && !arrived.is_same_wish {
             self.control.kill();
         } else {
-            (self.told_to_end, self.passed_on) = (true, true);
+            (self.was_signalled, self.passed_on) = (true, true);
             if from_terminal {
                 self.control.signal_outside(signal);
-                self.messages.warning(format_args!(
-                    "told the processes that '{}' left behind; once more kills them",
-                    self.plan.name
-                ));
+                self.leftovers(LeftoversFate::Signalled);
             } else {
                 self.control.signal(signal);
             }
         }
     }
 
-    /// It left processes behind, which are waited for or stopped.
+    /// The command left processes behind, which are awaited or stopped.
     fn command_ended(&mut self, status: ExitStatus) {
-        let Plan { leftovers, name, locks, .. } = self.plan;
         self.command_ended = true;
-        if *leftovers != Some(Leftovers::Wait) {
-            // The command ended in time.
+        if self.options.leftovers != Some(Leftovers::Wait) {
+            // --timeout is for the command, which ended in time.
             self.stop_at = None;
         }
-        match (leftovers, status) {
-            (None, ExitStatus::Signaled(signal)) => self.messages.warning(format_args!(
-                "'{name}' was killed by signal {signal} and left processes behind; stopping them"
-            )),
-            _ => self
-                .messages
-                .note(format_args!("'{name}' left processes behind; {locks} held until they have ended")),
-        }
+        self.leftovers(match (self.options.leftovers, status) {
+            (None, ExitStatus::Signaled(signal)) => LeftoversFate::Stopped { signal },
+            _ => LeftoversFate::Awaited { locks: self.locks },
+        });
+    }
+
+    fn leftovers(&self, fate: LeftoversFate) {
+        self.context.reporter.report(&Event::Leftovers { command: &self.options.name, fate });
     }
 }
 
-/// The signals that ask redlock to end: one is no reason not to give the lock back, a second one is.
-pub struct SecondSignal {
-    pub signals: Signals,
-    /// One has come.
-    pub told: bool,
+/// Ends the renewals, releases the locks, and gives one verdict on them: lost if the keeper or the guard says so.
+pub fn release<R: FnMut(Progress) + Send + 'static>(
+    keeper: Keeper<R>,
+    end: &RunEnd,
+    signals: &mut Signals,
+    locks: &str,
+    context: &Context,
+) -> LeaseEnd {
+    let lease_end = keeper.finish(&mut SecondSignal { signals, was_signalled: end.was_signalled });
+    if end.job.expired && lease_end != LeaseEnd::Lost {
+        let (cause, consequence) = (&LossCause::NotRenewedInTime, LossConsequence::JobWasStopped);
+        context.reporter.report(&Event::Lost(Loss { locks, cause, consequence }));
+        return LeaseEnd::Lost;
+    }
+    lease_end
 }
 
-impl Cancellation for SecondSignal {
+/// Cancels a release at the second signal that asks redlock to end.
+pub struct SecondSignal<'a> {
+    pub signals: &'a mut Signals,
+    /// The first one has come.
+    pub was_signalled: bool,
+}
+
+impl Cancellation for SecondSignal<'_> {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.signals.as_fd()
     }
 
     fn should_abandon(&mut self) -> bool {
         while let Some(arrived) = self.signals.take() {
-            let is_wish = !arrived.is_for_the_command() && !arrived.is_same_wish;
-            if is_wish && std::mem::replace(&mut self.told, true) {
+            let asks_to_end = !arrived.is_for_the_command() && !arrived.is_same_wish;
+            if asks_to_end && std::mem::replace(&mut self.was_signalled, true) {
                 return true;
             }
         }

@@ -1,4 +1,4 @@
-//! Owner tokens on the command line and in files.
+//! Files with an owner token.
 
 use std::fs::{self, OpenOptions};
 use std::io::{Read, Write};
@@ -8,31 +8,20 @@ use std::path::Path;
 use nix::unistd::geteuid;
 use uuid::Uuid;
 
-use super::in_order;
-use crate::cli::OwnerArgs;
-use crate::error::{CONFIGURATION, Failed, Usage};
-use crate::lock::{Key, OwnerToken};
+use crate::error::Failure;
+use crate::lock::OwnerToken;
+use crate::options::TokenSource;
 use crate::secret::refuse_shared;
 
-/// The keys that the arguments name, in the order in which locks are taken.
-pub fn keys(args: &OwnerArgs) -> Result<Vec<Key>, Usage> {
-    in_order(&args.keys)
-}
-
-/// The owner token that the arguments name. A file named on the command line is stronger than the token of
-/// the environment.
-pub fn token(args: &OwnerArgs) -> anyhow::Result<OwnerToken> {
-    match (&args.token_file, &args.token) {
-        (Some(path), _) => read(path),
-        (None, Some(token)) => Ok(token.clone()),
-        (None, None) => {
-            Err(Usage::new("there is no owner token; give --token or --token-file, or set REDLOCK_TOKEN")
-                .into())
-        }
+/// The owner token, from its file if it is in one.
+pub fn owner_token(source: &TokenSource) -> Result<OwnerToken, Failure> {
+    match source {
+        TokenSource::Given(token) => Ok(token.clone()),
+        TokenSource::File(path) => read(path),
     }
 }
 
-fn read(path: &Path) -> anyhow::Result<OwnerToken> {
+fn read(path: &Path) -> Result<OwnerToken, Failure> {
     let mut text = String::new();
     let opened = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path);
     let mut file = opened.map_err(|error| refused(path, &cause(&error)))?;
@@ -42,19 +31,18 @@ fn read(path: &Path) -> anyhow::Result<OwnerToken> {
     token.parse().map_err(|why: String| refused(path, &why))
 }
 
-/// Refuses a symbolic link and a file of somebody else, before the lock is taken for nothing.
-pub fn refuse_bad_target(path: &Path) -> anyhow::Result<()> {
+/// Refuses a symbolic link and a file of another user; called before the lock is acquired as well.
+pub fn refuse_bad_target(path: &Path) -> Result<(), Failure> {
     match fs::symlink_metadata(path) {
         Ok(found) if found.is_symlink() => Err(refused(path, "it is a symbolic link")),
-        Ok(found) if !found.is_file() => Err(refused(path, "it is no regular file")),
+        Ok(found) if !found.is_file() => Err(refused(path, "it is not a regular file")),
         Ok(found) if found.uid() != geteuid().as_raw() => Err(refused(path, "it belongs to another user")),
         _ => Ok(()),
     }
 }
 
-/// Puts a file with the token, which only this user can read, in the place of what is there: somebody may have that
-/// open.
-pub fn write(path: &Path, token: &OwnerToken) -> anyhow::Result<()> {
+/// Replaces the file by a new one with the token, which only this user can read: somebody may have the old one open.
+pub fn write(path: &Path, token: &OwnerToken) -> Result<(), Failure> {
     refuse_bad_target(path)?;
     let new = path.with_file_name(format!(".redlock-{}", Uuid::new_v4()));
     let write = || {
@@ -68,8 +56,8 @@ pub fn write(path: &Path, token: &OwnerToken) -> anyhow::Result<()> {
     })
 }
 
-fn refused(path: &Path, why: &str) -> anyhow::Error {
-    Failed { code: CONFIGURATION, why: format!("token file {}: {why}", path.display()) }.into()
+fn refused(path: &Path, why: &str) -> Failure {
+    Failure::configuration(format!("token file {}: {why}", path.display()))
 }
 
 fn cause(error: &std::io::Error) -> String {

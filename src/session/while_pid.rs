@@ -1,33 +1,33 @@
-//! `redlock acquire --while-pid`: a process of its own keeps the lock until another process ends.
+//! `acquire --while-pid`: a keeper in the background holds the lock until another process ends.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process;
 use std::time::Duration;
 
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde::{Deserialize, Serialize};
 
-use super::Acquisition;
 use super::release_notice::{Notice, Notices};
-use super::renewal_events::loss;
+use super::renewal_events::{loss, report_loss};
 use super::supervise::SecondSignal;
-use crate::cli::{AcquireArgs, OnLost};
+use super::{AbortSource, Acquisition, Context};
+use crate::cli::OnLost;
 use crate::clock::{BootTime, Deadline};
-use crate::error::{BUG, BUSY, Failed, Usage, cannot};
+use crate::error::{BUG, BUSY, Failure};
+use crate::event::{LossCause, LossConsequence};
 use crate::job::{Channel, Pidfd, Signals, detach};
 use crate::lock::{FencingToken, Keeper, Key, Lease, Progress, Request, Store, Timeout};
-use crate::options::Context;
-use crate::report::{Messages, names};
-use crate::store::OpenOptions;
+use crate::mailbox::{Mailbox, MailboxSender, mailbox};
+use crate::poll::{is_readable, is_writable, wait_any};
+use crate::report::{Reporter, names};
 
-/// The keeper's name in `ps`. Not "redlock-…", so that `killall redlock` does not give the lock back.
+/// The keeper's name in `ps`. Not "redlock-…", so that `killall redlock` does not release the lock.
 const NAME: &std::ffi::CStr = c"lock-keeper";
 
 /// The keeper's process, as `redlock acquire` sees it. It ends without [`KeeperProcess::go_on`].
 pub struct KeeperProcess {
+    pid: u32,
     line: Channel,
     watched: Pidfd,
-    keeper: u32,
 }
 
 /// From `redlock acquire` to the keeper. The end of the line says that acquire was killed.
@@ -49,52 +49,41 @@ enum KeeperReply {
 }
 
 impl KeeperProcess {
-    /// Starts the keeper, before the lock is taken and any thread is started, and makes it the holder in
-    /// the request.
+    /// Forks the keeper, before the lock is acquired and any thread is started, and makes it the holder in the
+    /// requests.
     pub fn start(
         pid: i32,
-        args: &AcquireArgs,
-        taking: &mut Acquisition,
+        on_lost: OnLost,
+        replicas: u8,
+        acquisition: &mut Acquisition,
         context: &Context,
     ) -> anyhow::Result<KeeperProcess> {
         let watched = Pidfd::open(pid).map_err(|error| {
-            Usage::new(format!(
+            Failure::usage(format!(
                 "{error}; --while-pid takes the pid of a running process of yours, in a script $$"
             ))
         })?;
-        let on_lost = args.on_lost.or(context.config.on_lost).unwrap_or_default();
-        if on_lost == OnLost::Terminate {
-            taking.reserve(taking.ttl.default_kill_after())?;
-        }
-        let (server, options) =
-            context.store_anywhere(taking.replicas).map_err(cannot("find out the current folder"))?;
+        let reserve = acquisition.reserve;
         let stderr = watched.shared_stderr();
         let kept: Vec<BorrowedFd> =
             [Some(watched.as_fd()), stderr.as_ref().map(AsFd::as_fd)].into_iter().flatten().collect();
         let keeper = detach(NAME, &kept, |line, signals| {
             let kept_by_us = |request: &Request| request.clone().kept_by(process::id(), pid as u32);
-            let requests = taking.requests.iter().map(kept_by_us).collect();
-            let store = server.open(OpenOptions { holders: vec![process::id(), pid as u32], ..options });
-            Service {
-                line,
-                signals,
-                watched: &watched,
-                stderr: stderr.as_ref(),
-                on_lost,
-                reserve: taking.reserve,
-            }
-            .serve(requests, store);
+            let requests = acquisition.requests.iter().map(kept_by_us).collect();
+            let store = context.open_store_for(replicas, vec![process::id(), pid as u32]);
+            let (watched, stderr, reporter) = (&watched, stderr.as_ref(), &context.reporter);
+            Service { line, signals, watched, stderr, reporter, on_lost, reserve }.serve(requests, store);
         });
-        let (keeper, line) = keeper.map_err(cannot("start the keeper"))?;
-        let requests = std::mem::take(&mut taking.requests).into_iter();
-        taking.requests = requests.map(|request| request.kept_by(keeper, pid as u32)).collect();
-        Ok(KeeperProcess { line, watched, keeper })
+        let (keeper_pid, line) = keeper.map_err(Failure::cannot("start the keeper"))?;
+        let requests = std::mem::take(&mut acquisition.requests).into_iter();
+        acquisition.requests = requests.map(|request| request.kept_by(keeper_pid, pid as u32)).collect();
+        Ok(KeeperProcess { pid: keeper_pid, line, watched })
     }
 
-    /// The processes that keep the locks alive: where the keeper alone dies, the other one goes on, and the locks stay
+    /// The processes that keep the locks alive. Where the keeper alone dies, the other one goes on, and the locks stay
     /// until the end of their leases.
     pub fn holders(&self) -> Vec<u32> {
-        vec![self.keeper, self.watched.pid as u32]
+        vec![self.pid, self.watched.pid as u32]
     }
 
     /// Hands the leases over; from here on they are renewed.
@@ -104,7 +93,7 @@ impl KeeperProcess {
         self.line.send(&KeeperMessage::Keep { fences, sent: sent.as_nanos() });
         self.line.receive().map(|KeeperReply::Renewals| ()).ok_or_else(|| {
             let names = names(leases.iter().map(|lease| &lease.request.key));
-            Failed { code: BUG, why: format!("the keeper of {names} has ended; gave the lock back") }.into()
+            Failure::new(BUG, format!("the keeper of {names} has ended; released the lock")).into()
         })
     }
 
@@ -112,21 +101,19 @@ impl KeeperProcess {
     pub fn go_on(&self) {
         self.line.send(&KeeperMessage::GoOn);
     }
+}
 
-    /// An error when the process for which the lock is taken has ended.
-    pub fn check(&self) -> anyhow::Result<()> {
-        match self.watched.has_ended() {
-            false => Ok(()),
-            true => {
-                let why = format!("process {} has ended; nothing was taken", self.watched.pid);
-                Err(Failed { code: BUSY, why }.into())
-            }
-        }
+impl AbortSource for KeeperProcess {
+    fn abort_reason(&self) -> Option<anyhow::Error> {
+        self.watched.has_ended().then(|| {
+            let reason = format!("process {} has ended; nothing was acquired", self.watched.pid);
+            Failure::new(BUSY, reason).into()
+        })
     }
 }
 
 impl AsFd for KeeperProcess {
-    /// Readable when the process for which the lock is taken has ended.
+    /// Readable when the process for which the lock is acquired has ended.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.watched.as_fd()
     }
@@ -143,34 +130,33 @@ struct Service<'a> {
     line: Channel,
     signals: Signals,
     watched: &'a Pidfd,
-    /// Where the loss is reported.
+    /// Where a loss is reported.
     stderr: Option<&'a OwnedFd>,
+    reporter: &'a Reporter,
     on_lost: OnLost,
     reserve: Duration,
 }
 
-/// Why a lease is no longer kept, as the thread that renews says it to the rest.
-#[derive(Serialize, Deserialize)]
-struct Loss {
-    key: String,
-    /// How it was lost; `None` when it was given back.
-    how: Option<String>,
-    /// What may still run has until then, in nanoseconds.
-    deadline: u64,
+/// A lease that ended, as the thread that renews tells it.
+struct LostLease {
+    key: Key,
+    cause: LossCause,
+    /// Until then nobody else can hold the lock, so the process may still run.
+    deadline: BootTime,
 }
 
 /// One of the locks.
 struct KeptLock {
     key: Key,
     notices: Option<Notices>,
-    /// Somebody gives it back with the owner token.
+    /// Somebody releases it with the owner token.
     releasing: bool,
 }
 
 type ReportProgress = Box<dyn FnMut(Progress) + Send>;
 
 impl Service<'_> {
-    /// Waits for the leases, keeps them, and gives them back.
+    /// Waits for the leases, keeps them, and releases them.
     fn serve(mut self, requests: Vec<Request>, mut store: Box<dyn Store>) {
         let (fences, sent) = match self.line.receive() {
             Some(KeeperMessage::Keep { fences, sent }) => (fences, BootTime::from_nanos(sent)),
@@ -185,8 +171,8 @@ impl Service<'_> {
         let locks = requests.iter().map(kept).collect();
         let leases = requests.into_iter().zip(fences);
         let leases = leases.map(|(request, fence)| Lease::new(request, FencingToken(fence), sent)).collect();
-        let Ok((losses, report)) = Channel::pair() else { return };
-        let report: ReportProgress = Box::new(move |progress| tell(&report, &progress));
+        let Ok((sender, losses)) = mailbox() else { return };
+        let report: ReportProgress = Box::new(move |progress| send_loss(&sender, &progress));
         let mut keeper = Keeper::new(store, leases, self.reserve, report).start();
         if keeper.start_at().is_some() {
             // The system allows no thread.
@@ -194,36 +180,34 @@ impl Service<'_> {
         }
         self.line.send(&KeeperReply::Renewals);
         if self.keep(&mut keeper, locks, &losses) {
-            keeper.finish(&mut SecondSignal { signals: self.signals, told: true });
+            keeper.finish(&mut SecondSignal { signals: &mut self.signals, was_signalled: true });
         }
     }
 
-    /// Waits until there is nothing to keep any more. `false` when nothing is to be given back.
+    /// Waits until there is nothing left to keep. `false` when nothing is to be released.
     fn keep(
         &mut self,
         keeper: &mut Keeper<ReportProgress>,
         mut locks: Vec<KeptLock>,
-        losses: &Channel,
+        losses: &Mailbox<LostLease>,
     ) -> bool {
         let mut gone_on = false;
-        // What may still run after the loss of the last one has until then.
+        // What may still run after the loss of the last lock has until then.
         let mut until = BootTime::now();
         while !locks.is_empty() || !until.has_passed() {
             self.wait(&locks, losses, gone_on, if locks.is_empty() { until } else { Deadline::NEVER });
-            // Looked at first: when a renewal finds what a release did, that release was announced before.
-            let is_lost = is_ready(losses.as_fd(), PollFlags::POLLIN);
-            locks.iter_mut().for_each(|lock| lock.hear(keeper));
-            if is_lost && let Some(loss) = losses.receive::<Loss>() {
-                let lost = locks.iter().position(|lock| lock.key.as_str() == loss.key);
-                let lost = lost.map(|index| locks.swap_remove(index));
-                if let (Some(lock), Some(how)) = (lost, loss.how)
-                    && !lock.releasing
-                {
-                    until = until.max(BootTime::from_nanos(loss.deadline));
-                    self.lost(&format!("lost '{}': {how}", lock.key));
+            // Before the notices are read: a release is announced before a renewal can find it.
+            let lost = losses.take().ok().flatten();
+            locks.iter_mut().for_each(|lock| lock.read_notices(keeper));
+            if let Some(LostLease { key, cause, deadline }) = lost {
+                let index = locks.iter().position(|lock| lock.key == key);
+                let is_releasing = index.map(|index| locks.swap_remove(index).releasing);
+                if is_releasing == Some(false) && !matches!(cause, LossCause::Released) {
+                    until = until.max(deadline);
+                    self.report_loss(&key, &cause);
                 }
             }
-            if !gone_on && is_ready(self.line.as_fd(), PollFlags::POLLIN) {
+            if !gone_on && is_readable(self.line.as_fd()) {
                 match self.line.receive() {
                     Some(KeeperMessage::GoOn) => gone_on = true,
                     Some(KeeperMessage::Keep { .. } | KeeperMessage::Dismissed) => return false,
@@ -239,38 +223,36 @@ impl Service<'_> {
     }
 
     /// Waits for news of a lock, an order, a signal, or the end of the process.
-    fn wait(&self, locks: &[KeptLock], losses: &Channel, gone_on: bool, until: Deadline) {
-        let mut watched = vec![self.signals.as_fd(), self.watched.as_fd(), losses.as_fd()];
-        watched.extend((!gone_on).then(|| self.line.as_fd()));
-        watched.extend(locks.iter().filter_map(|lock| lock.notices.as_ref()).map(AsFd::as_fd));
-        let mut polled: Vec<PollFd> =
-            watched.into_iter().map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
-        let _ = poll(&mut polled, until.poll_timeout());
+    fn wait(&self, locks: &[KeptLock], losses: &Mailbox<LostLease>, gone_on: bool, until: Deadline) {
+        let mut fds = vec![self.signals.as_fd(), self.watched.as_fd(), losses.as_fd()];
+        fds.extend((!gone_on).then(|| self.line.as_fd()));
+        fds.extend(locks.iter().filter_map(|lock| lock.notices.as_ref()).map(AsFd::as_fd));
+        wait_any(&fds, until);
     }
 
-    /// Says so, and ends the process if that is wanted.
-    fn lost(&self, what: &str) {
+    /// Reports it, and ends the process if that is wanted.
+    fn report_loss(&self, key: &Key, cause: &LossCause) {
         let pid = self.watched.pid;
-        let what_now = match self.on_lost {
+        let consequence = match self.on_lost {
             OnLost::Terminate => {
                 self.watched.terminate();
-                format!("SIGTERM was sent to process {pid}")
+                LossConsequence::ProcessTerminated { pid }
             }
-            OnLost::Continue => format!("process {pid} goes on without it"),
+            OnLost::Continue => LossConsequence::ProcessContinues { pid },
         };
+        // Never waits for a reader.
         if let Some(stderr) = self.stderr
-            // Without waiting for a reader.
-            && is_ready(stderr.as_fd(), PollFlags::POLLOUT)
+            && is_writable(stderr.as_fd())
         {
             let _ = nix::unistd::dup2_stderr(stderr);
-            Messages::default().error(format_args!("{what}; {what_now}"));
+            report_loss(self.reporter, key, cause, consequence);
         }
     }
 }
 
 impl KeptLock {
-    /// Takes note of a release that is announced.
-    fn hear(&mut self, keeper: &mut Keeper<ReportProgress>) {
+    /// Notes a release that is announced.
+    fn read_notices(&mut self, keeper: &mut Keeper<ReportProgress>) {
         while let Some(notice) = self.notices.as_ref().and_then(Notices::next) {
             self.releasing = true;
             if notice == Notice::Released {
@@ -280,12 +262,12 @@ impl KeptLock {
     }
 }
 
-/// For giving back what `redlock acquire` may have taken before it was killed.
+/// For releasing what `redlock acquire` may have acquired before it was killed.
 const RELEASE: Duration = Duration::from_secs(2);
 
-/// Nobody got the owner token: what was taken is cancelled, and does not wait for its min-hold.
+/// Nobody got the owner token: what was acquired is cancelled, and does not wait for its min-hold.
 fn cancel(store: &mut dyn Store, requests: &[Request]) {
-    // This store has asked for nothing so far, and so would have nothing to cancel.
+    // A store cancels only what it has asked for itself.
     let asked = requests.iter().all(|request| store.renew(request, None, &Timeout::of(RELEASE)).is_ok());
     if asked {
         let _ = store.cancel(requests, &Timeout::of(RELEASE));
@@ -293,19 +275,12 @@ fn cancel(store: &mut dyn Store, requests: &[Request]) {
 }
 
 /// Runs in the thread that renews.
-fn tell(losses: &Channel, progress: &Progress) {
-    let Some((lease, why)) = loss(progress) else { return };
-    let (how, deadline) = match progress {
-        Progress::Released(_) => (None, lease.deadline()),
-        // Another holds it already, or it was broken: then the next one waits for the end of the lease.
-        Progress::Lost(_, now_held) if !now_held.is_some_and(|now| now.broken) => {
-            (Some(why), BootTime::now())
-        }
-        _ => (Some(why), lease.deadline()),
+fn send_loss(losses: &MailboxSender<LostLease>, progress: &Progress) {
+    let Some((lease, cause)) = loss(progress) else { return };
+    // The next holder of a broken lock waits for the end of the lease; another one has it already.
+    let deadline = match &cause {
+        LossCause::Taken(now_held) if !now_held.as_ref().is_some_and(|now| now.broken) => BootTime::now(),
+        _ => lease.deadline(),
     };
-    losses.send(&Loss { key: lease.request.key.to_string(), how, deadline: deadline.as_nanos() });
-}
-
-fn is_ready(fd: BorrowedFd, flags: PollFlags) -> bool {
-    poll(&mut [PollFd::new(fd, flags)], PollTimeout::ZERO) == Ok(1)
+    losses.send(LostLease { key: lease.request.key.clone(), cause, deadline });
 }

@@ -1,12 +1,13 @@
 //! The stores, and the choice among them.
 
+pub mod credentials;
 mod local;
 mod redis;
 
-use std::env;
 use std::io;
 use std::path::{self, PathBuf};
 
+pub use self::credentials::{Credentials, Roots, TlsFiles};
 use crate::doctor::{Check, Finding, Findings, Requirements};
 use crate::lock::{Capabilities, StoreAdmin};
 
@@ -18,57 +19,6 @@ pub enum ServerUrl {
     Redis(redis::Address),
     /// Independent Redis servers, of which a majority decides.
     Quorum(Vec<redis::Address>),
-}
-
-/// How to log in where the URL does not say.
-#[derive(Clone, Default)]
-pub struct Credentials {
-    pub user: Option<String>,
-    pub password: Option<String>,
-    /// Of the Sentinels, which have a login of their own.
-    pub sentinel_password: Option<String>,
-    pub tls_files: TlsFiles,
-}
-
-impl Credentials {
-    /// The same files, for a process that leaves this folder.
-    pub fn absolute(mut self) -> io::Result<Credentials> {
-        let files = &mut self.tls_files;
-        let named = [&mut files.ca, &mut files.cert, &mut files.key, &mut files.roots.file];
-        for file in named.into_iter().flatten().chain(&mut files.roots.folders) {
-            *file = path::absolute(&file)?;
-        }
-        Ok(self)
-    }
-}
-
-/// What an encrypted connection is checked with, and shows, as PEM files.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TlsFiles {
-    /// Whom to believe, instead of the system's roots.
-    pub ca: Option<PathBuf>,
-    /// Our certificate and its key, for a server that wants one.
-    pub cert: Option<PathBuf>,
-    pub key: Option<PathBuf>,
-    /// Where the system's roots are.
-    pub roots: Roots,
-}
-
-/// The places that SSL_CERT_FILE and SSL_CERT_DIR name; without them the system knows.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Roots {
-    pub file: Option<PathBuf>,
-    pub folders: Vec<PathBuf>,
-}
-
-impl Roots {
-    /// Those of our environment.
-    pub fn named() -> Roots {
-        let value = |name| env::var_os(name).filter(|value| !value.is_empty());
-        let folders = value("SSL_CERT_DIR").unwrap_or_default();
-        let folders = env::split_paths(&folders).filter(|folder| !folder.as_os_str().is_empty()).collect();
-        Roots { file: value("SSL_CERT_FILE").map(PathBuf::from), folders }
-    }
 }
 
 /// How a store is opened, beside its address.
@@ -134,7 +84,7 @@ impl ServerUrl {
 
     /// Whether a URL shows a password to everyone who can list processes.
     pub fn has_password(&self) -> bool {
-        self.addresses().iter().any(|address| address.access.password.is_some())
+        self.addresses().iter().any(|address| address.login.password.is_some())
     }
 
     /// Whether there is a password, or a key, to be kept secret.
@@ -146,7 +96,7 @@ impl ServerUrl {
 
     /// A server that is spoken to in plain.
     pub fn plain_server(&self) -> Option<&redis::Address> {
-        self.addresses().iter().find(|address| !address.access.tls && address.is_remote())
+        self.addresses().iter().find(|address| !address.login.tls && address.is_remote())
     }
 
     /// What a store there can do.
@@ -167,14 +117,13 @@ impl ServerUrl {
         }
     }
 
-    /// What is accepted and does not help.
-    pub fn advice(&self) -> Option<String> {
+    /// The number of servers, where it is even: the last of them does not help.
+    pub fn even_quorum(&self) -> Option<usize> {
         let servers = self.addresses().len();
-        let is_even = servers > 0 && servers.is_multiple_of(2);
-        is_even.then(|| format!("{servers} servers survive no more failures than {}", servers - 1))
+        (servers > 0 && servers.is_multiple_of(2)).then_some(servers)
     }
 
-    /// The same server, for a process that leaves this folder.
+    /// The same server, independent of the current folder.
     pub fn absolute(self) -> io::Result<ServerUrl> {
         match self {
             ServerUrl::Local(Some(path)) => Ok(ServerUrl::Local(Some(path::absolute(path)?))),

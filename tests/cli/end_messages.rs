@@ -31,7 +31,7 @@ fn a_lock_that_could_not_be_given_back() {
     proxy.set(Fault::Stall);
     run.let_go().expect(3);
     let said = said(&store);
-    assert!(said.contains("'sh' left processes behind, and redlock could not give 'X' back"), "{said}");
+    assert!(said.contains("'sh' left processes behind, and redlock could not release 'X'"), "{said}");
     assert_eq!(said.lines().count(), 1, "{said}");
 }
 

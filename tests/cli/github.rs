@@ -63,7 +63,7 @@ fn what_cannot_be_written_is_given_back() {
     for (name, file) in [("GITHUB_OUTPUT", folder.join("no/such/file")), ("GITHUB_ENV", "/dev/full".into())] {
         let failed = store.redlock(&["acquire", "-k", "X", "--format", "github"]).env(name, &file).run();
         let failed = failed.expect(1);
-        assert!(failed.line().contains("gave 'X' back"), "{failed:?}");
+        assert!(failed.line().contains("released 'X'"), "{failed:?}");
         store.redlock(&["run", "-k", "X", "--", "true"]).run().expect(0);
     }
 }

@@ -258,9 +258,47 @@ fn sources() {
     );
     assert_eq!(store.status("file")["holders"][0]["label"], "from the file");
     let waited = store.redlock(&["acquire", "-k", "file", "--config", &file]).run().expect(75);
-    assert!(waited.stderr.contains("in vain"), "{waited:?}");
+    assert!(waited.stderr.contains("gave up after"), "{waited:?}");
     let at_once = store.redlock(&["acquire", "-k", "file", "--config", &file, "--no-wait"]).run().expect(75);
-    assert!(!at_once.stderr.contains("in vain"), "{at_once:?}");
+    assert!(!at_once.stderr.contains("gave up after"), "{at_once:?}");
+}
+
+/// A flag is stronger than any variable, also than one of the option that contradicts it.
+#[test]
+fn flags_beat_variables() {
+    let store = Store::local();
+    let file = store.folder.path("config.toml");
+    fs::write(&file, "shared = true\nquiet = true\n").expect("a file");
+    let (file, token) = (file.display().to_string(), store.folder.path("token"));
+    let acquire = |key: &str, flags: &[&str]| store.redlock(&[&["acquire", "-k", key], flags].concat());
+    let kind = |key: &str| store.status(key)["kind"].clone();
+    acquire("held", &[]).run().expect(0);
+    for (variable, flags) in [
+        ("WAIT", &["-n"][..]),
+        ("QUIET", &["-v"]),
+        ("PERMITS", &["--shared"]),
+        ("SHARED", &["--permits", "1"]),
+    ] {
+        let value = if variable == "WAIT" { "30s" } else { "1" };
+        let busy = acquire("held", flags).env(&format!("REDLOCK_{variable}"), value).run();
+        assert!([75, 78].contains(&busy.code()) && busy.line().contains("'held' is"), "{variable}: {busy:?}");
+    }
+    let verbose = acquire("q", &["-v"]).env("REDLOCK_QUIET", "1").run().expect(0);
+    assert!(verbose.stderr.contains("fencing token"), "{verbose:?}");
+    assert_eq!(acquire("v", &["-q"]).env("REDLOCK_VERBOSE", "1").run().expect(0).stderr, "");
+    acquire("s", &["--shared"]).env("REDLOCK_PERMITS", "2").run().expect(0);
+    acquire("p", &["--permits", "2"]).env("REDLOCK_SHARED", "1").run().expect(0);
+    assert_eq!((kind("s"), kind("p")), ("shared".into(), "semaphore".into()));
+    let printed = acquire("f", &["--format", "json"]).env("REDLOCK_TOKEN_FILE", &token).run().expect(0);
+    assert!(printed.stdout.contains("\"fence\"") && !token.exists(), "{printed:?}");
+    // A variable is stronger than a file, also one that says no.
+    acquire("x", &["--config", &file]).env("REDLOCK_SHARED", "0").run().expect(0);
+    assert_eq!(kind("x"), "exclusive");
+    let busy = acquire("x", &["--config", &file]).env("REDLOCK_QUIET", "0").run().expect(75);
+    assert!(busy.line().contains("'x' is held"), "{busy:?}");
+    // Two that are equally strong contradict each other.
+    let both = acquire("y", &[]).env("REDLOCK_SHARED", "1").env("REDLOCK_PERMITS", "2").run().expect(64);
+    assert!(both.line().contains("cannot be used with"), "{both:?}");
 }
 
 /// Words that stores write in the place of an owner token.
@@ -317,7 +355,7 @@ fn a_token_file_takes_the_place_of_another() {
     }
     fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("its mode");
     store.redlock(&["release", "-k", "X", "--token-file", path.to_str().expect("a path")]).run().expect(0);
-    assert!(acquire(&missing).expect(78).line().contains("gave 'X' back"));
+    assert!(acquire(&missing).expect(78).line().contains("released 'X'"));
     store.redlock(&["run", "-k", "X", "--", "true"]).run().expect(0);
     assert_eq!(fs::read_dir(&folder).expect("the folder").count(), 2);
 }

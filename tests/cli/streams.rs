@@ -93,7 +93,7 @@ fn acquire_gives_back_what_it_cannot_print() {
     let closed = shell(&store, "redlock acquire -k X >&-").expect(64);
     assert!(closed.line().contains("--token-file"), "{closed:?}");
     let full = shell(&store, "redlock acquire -k X >/dev/full").expect(1);
-    assert!(full.line().contains("gave 'X' back"), "{full:?}");
+    assert!(full.line().contains("released 'X'"), "{full:?}");
     store.redlock(&["run", "-k", "X", "--", "true"]).run().expect(0);
 }
 

@@ -219,13 +219,18 @@ fn a_mark_releases_nothing() {
     let store = Store::redis();
     let redis = server(&store);
     let reader = store.hold("X", &["--shared"]);
-    let scripts = concat!(env!("CARGO_MANIFEST_DIR"), "/src/store/redis/lua");
+    let scripts = concat!(env!("CARGO_MANIFEST_DIR"), "/src/store/redis/script/lua");
     let read = |name: &str| std::fs::read_to_string(format!("{scripts}/{name}")).expect("a script");
     let names: Vec<String> = ["state", "lease:X", "queue:X", "holders:X", "asked:X", "claimed:X"]
         .map(|part| format!("redlock:{{X}}:{part}"))
         .to_vec();
-    for script in ["release.lua", "renew.lua", "check.lua", "break.lua", "take.lua"] {
-        let text = read("queue.lua") + &read(script);
+    for script in ["release.lua", "renew.lua", "check.lua", "break.lua", "acquire.lua"] {
+        let fast = match script {
+            "acquire.lua" => read("acquire_free.lua"),
+            "release.lua" => read("release_unqueued.lua"),
+            _ => String::new(),
+        };
+        let text = read("keys.lua") + &fast + &read("queue.lua") + &read(script);
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let arguments = ["1", "shared:", "1000", "", "once", "", "0", "exclusive"];
         let answer = redis.cli(&[&["eval", &text, "7", "X"], &names[..], &arguments].concat());

@@ -144,7 +144,7 @@ pub fn nobody_waits_for_a_script_that_has_ended(store: &Store) {
     // Not waited for: a zombie has ended, too.
     script.kill().expect("its death");
     let told = acquire.finish().expect(75);
-    assert!(told.line().contains("has ended; nothing was taken") && told.stdout.is_empty(), "{told:?}");
+    assert!(told.line().contains("has ended; nothing was acquired") && told.stdout.is_empty(), "{told:?}");
     script.wait().expect("its end");
     store.await_waiters("X", 0);
     holder.let_go().expect(0);
@@ -191,7 +191,7 @@ pub fn a_job_without_its_lock_is_stopped(store: &Store) {
     let job = r#""$0" release; exec sleep 60"#;
     let lost = store.redlock(&["run", "--key", "X", "--ttl", &ttl(900), "--", "sh", "-c", job, PROGRAM]);
     let lost = lost.run().expect(79);
-    assert!(lost.line().contains("it was given back with its owner token"), "{lost:?}");
+    assert!(lost.line().contains("it was released with its owner token"), "{lost:?}");
 }
 
 /// A script that has the lock X.

@@ -1,9 +1,11 @@
+//! Logging in to a server.
+
+use super::error_reply::accepted;
 use super::net::connection::Connection;
 use super::net::endpoint::Endpoint;
-use super::net::failure::RequestError;
-use super::refusal::accepted;
+use super::net::error::RequestError;
 use crate::lock::{StoreError, Timeout};
-use crate::store::TlsFiles;
+use crate::store::credentials::TlsFiles;
 
 /// How to log in to a server.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -14,37 +16,33 @@ pub struct Login {
     /// The connection is encrypted, and the server has to show a certificate.
     pub tls: bool,
     pub tls_files: Box<TlsFiles>,
-    /// Of the Sentinels.
+    /// The password of the Sentinels.
     pub sentinel_password: Option<String>,
 }
 
 impl Login {
-    /// How to log in to Sentinels: they have no databases, and a password of their own.
-    pub fn of_sentinels(&self) -> Login {
+    /// The login of the Sentinels: they have no databases, and a password of their own.
+    pub fn for_sentinels(&self) -> Login {
         Login { user: None, password: self.sentinel_password.clone(), database: 0, ..self.clone() }
     }
 
-    /// A new connection, which logs in with its first request. A database is chosen before: what follows a refusal
-    /// of that would be carried out in another one.
-    ///
-    /// # Errors
-    ///
-    /// `name` is what they call the server.
+    /// A new connection, which logs in with its first request. SELECT has a round trip of its own: a request behind a
+    /// refused one would be carried out in another database. Messages call the server `name`.
     pub fn connect(
         &self,
         endpoint: &Endpoint,
         name: &str,
-        patience: &Timeout,
+        timeout: &Timeout,
     ) -> Result<Connection, StoreError> {
-        let unreachable = |failure: RequestError| failure.of(name);
+        let unreachable = |error: RequestError| error.of(name);
         let tls = self.tls.then_some(&*self.tls_files);
-        let mut connection = Connection::open(endpoint, tls, patience).map_err(unreachable)?;
+        let mut connection = Connection::open(endpoint, tls, timeout).map_err(unreachable)?;
         if let Some(password) = &self.password {
             connection.log_in(redis::cmd("AUTH").arg(self.user.as_deref()).arg(password));
         }
         if self.database != 0 {
             let select = redis::cmd("SELECT").arg(self.database).take();
-            accepted(connection.query(&select, patience).map_err(unreachable)?, name)?;
+            accepted(connection.query(&select, timeout).map_err(unreachable)?, name)?;
         }
         Ok(connection)
     }

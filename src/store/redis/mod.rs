@@ -1,56 +1,57 @@
-//! Redis or Valkey: one server, the master that Sentinels name, or the server of a cluster that has the key.
+//! Redis or Valkey: one server, the primary that Sentinels name, or the servers of a cluster.
+//!
+//! From the bottom to the top: `net` (a connection), `server` (one server, what is in flight there), `topology` (the
+//! server for a key), and the store. A `quorum` stands on servers. `script` has the operations.
 
+mod error_reply;
+mod executor;
 mod health;
+mod in_flight;
 mod keys;
 mod login;
 mod multi_key;
 mod net;
+mod queue_place;
 mod quorum;
-mod refusal;
-mod release;
 mod replicas;
-mod reply;
 mod script;
-mod status;
+mod server;
 mod subscription;
+mod survey;
 mod topology;
 mod url;
-mod waiter;
+mod value;
 
+use std::slice::from_ref;
 use std::time::Duration;
 
 use redis::Value;
 
 pub use self::health::examine;
-use self::keys::KeyNames;
-use self::net::failure::RequestError;
-use self::net::wait::go_on;
+use self::net::error::RequestError;
+use self::net::wait::check;
+use self::queue_place::QueuePlace;
 pub use self::quorum::{CAPABILITIES as QUORUM_CAPABILITIES, Quorum};
-use self::refusal::{Refusal, accepted, in_short, refusal};
-use self::reply::Taken;
-use self::script::{Call, text};
-use self::topology::{Target, Topology, Unanswered};
+use self::script::acquire::{self, AcquireReply, Queueing};
+use self::script::{ScriptCall, understood};
+use self::topology::Topology;
 pub use self::url::Address;
-use self::waiter::QueuePlace;
 use crate::lock::{
     AcquireOutcome, Broken, Busy, Capabilities, FencingToken, Key, LockStatus, OwnerToken, Renewal, Request,
     Store, StoreAdmin, StoreError, Survey, Timeout, TokenMint, Ttl,
 };
 
-/// The store on whatever one address leads to. It connects when it is asked for something.
+/// The store at one address. It connects with the first call.
 pub struct Redis {
-    route: Topology,
-    waiter: Option<QueuePlace>,
-    /// Connections on which something was given back without an answer: it may still be carried out, and must not
-    /// undo what is taken with the same token later.
-    cancelling: Vec<Unanswered>,
-    /// Healed, and nobody was told so far, as too few replicas had it.
+    topology: Box<dyn Topology>,
+    place: Option<QueuePlace>,
+    /// Locks that were healed, which was not reported yet, as too few replicas had them.
     healed: Vec<Key>,
-    /// As many have to have a lock before it counts as taken, or as renewed.
+    /// As many replicas have to have a lock before it counts as acquired, or as renewed.
     replicas: u8,
 }
 
-/// Of one server, and of those behind Sentinel or in a cluster.
+/// What one server can do, and those behind Sentinel or in a cluster.
 pub const CAPABILITIES: Capabilities = Capabilities {
     shared: Ok(()),
     semaphore: Ok(()),
@@ -63,118 +64,117 @@ pub const CAPABILITIES: Capabilities = Capabilities {
     outlives_process: true,
 };
 
-/// For a request whose answer does not matter.
-const SETTLING: Duration = Duration::from_millis(100);
+/// The time for a request whose answer does not matter.
+const IDLE_TIMEOUT: Duration = Duration::from_millis(100);
 
 impl Redis {
-    /// A store that connects when it is asked for something.
     pub fn new(address: Address, replicas: u8) -> Redis {
-        let route = Topology::new(address);
-        Redis { route, waiter: None, cancelling: Vec::new(), healed: Vec::new(), replicas }
+        Redis { topology: topology::open(address), place: None, healed: Vec::new(), replicas }
     }
 
-    /// Calls a script.
-    fn call(&mut self, call: &Call, patience: &Timeout) -> Result<Value, StoreError> {
-        let place = call.place();
-        let reply = self.route.query(place, &call.by_hash(), patience)?;
-        let reply = match &reply {
-            Value::ServerError(error) if refusal(error) == Refusal::NoScript => {
-                self.route.query(place, &call.in_full(), patience)?
-            }
-            _ => reply,
-        };
-        if matches!(&reply, Value::ServerError(error) if refusal(error) == Refusal::WrongType) {
-            for key in call.keys() {
-                for (name, expected) in KeyNames::of(key).types() {
-                    let found = self.route.query(place, redis::cmd("TYPE").arg(name), patience)?;
-                    let found = text(Some(&found));
-                    if ![expected, "none", ""].contains(&found.as_str()) {
-                        let (store, found) =
-                            (self.route.name.clone(), format!("a {} under '{name}'", in_short(&found)));
-                        return Err(StoreError::NotALock { store, key: key.clone(), found });
-                    }
-                }
-            }
-        }
-        self.accepted(reply)
-    }
-
-    /// The reply, unless it is an error.
-    fn accepted(&self, reply: Value) -> Result<Value, StoreError> {
-        accepted(reply, &self.route.name)
-    }
-
-    /// A call that counts only when the server still is in charge; the owner token makes it safe to repeat.
-    fn call_in_charge(&mut self, call: &Call, patience: &Timeout) -> Result<Value, StoreError> {
+    /// Runs a script on the primary. When the server turns out not to be the primary, the script runs again on the one
+    /// that is: the owner token makes that safe.
+    fn call(&mut self, call: &ScriptCall, timeout: &Timeout) -> Result<Value, StoreError> {
         loop {
-            let reply = self.call(call, patience)?;
-            if self.route.is_in_charge(call.place(), patience)? {
+            let reply = call.run(&mut *self.topology, timeout)?;
+            if self.topology.verify_primary(call.target(), timeout)? {
                 return Ok(reply);
             }
-            // Two that name each other do so without end.
-            go_on(patience).map_err(|failure| self.unreachable(failure))?;
+            // Two servers that name each other do so without end.
+            check(timeout).map_err(|error| self.unreachable(error))?;
         }
     }
 
-    /// What a reply says; one that says nothing known leaves the outcome unknown.
-    fn understood<T>(&mut self, meaning: Option<T>) -> Result<T, StoreError> {
-        meaning.ok_or_else(|| {
-            self.route.distrust();
-            self.unreachable(RequestError::Broken(
-                "its answer makes no sense; is it a Redis server?".to_owned(),
-            ))
-        })
+    /// Runs a script on the primary and decodes its reply.
+    fn run<T>(
+        &mut self,
+        call: &ScriptCall,
+        timeout: &Timeout,
+        decode: impl FnOnce(Value) -> Option<T>,
+    ) -> Result<T, StoreError> {
+        let reply = self.call(call, timeout)?;
+        understood(&mut *self.topology, decode(reply))
     }
 
-    fn unreachable(&self, failure: RequestError) -> StoreError {
-        failure.of(&self.route.name)
+    fn unreachable(&self, error: RequestError) -> StoreError {
+        error.of(self.topology.name())
     }
 
-    /// Takes locks with one script; in a cluster all of them are in one slot.
-    fn take_together(
+    /// Acquires locks with one script; in a cluster all of them are in one slot.
+    fn acquire_together(
         &mut self,
         requests: &[Request],
-        patience: &Timeout,
+        timeout: &Timeout,
     ) -> Result<AcquireOutcome, StoreError> {
         let Some(first) = requests.first() else { return Ok(AcquireOutcome::granted(Vec::new())) };
-        self.await_cancels(requests, patience)?;
-        let reply = self.call_in_charge(&take_call(first, requests, "once", ""), patience)?;
-        match self.understood(reply::taken(reply, requests))?? {
-            Taken::Granted(fences) => {
-                self.expect_replicas(requests, patience)?;
+        self.topology.await_releases(requests, timeout)?;
+        let call = acquire::call(first, requests, Queueing::No, "");
+        match self.run(&call, timeout, |reply| acquire::decode(reply, requests))?? {
+            AcquireReply::Granted(fences) => {
+                self.expect_replicas(requests, timeout)?;
                 Ok(AcquireOutcome::granted(fences))
             }
-            Taken::Busy { busy, .. } => {
-                if self.route.owes_answers() {
-                    // An attempt before this one has no answer yet, and must not get the lock later.
-                    let _ = Store::cancel(self, requests, patience);
+            AcquireReply::Busy(reply) => {
+                if self.topology.servers().iter().any(|server| server.in_flight.has_requests()) {
+                    // An earlier attempt has no answer yet, and must not acquire the lock later.
+                    let _ = Store::cancel(self, requests, timeout);
                 }
-                Ok(AcquireOutcome::Busy(*busy))
+                Ok(AcquireOutcome::Busy(reply.busy))
             }
-            // Only who stands in line is told so.
-            Taken::Vanished { .. } => Ok(AcquireOutcome::Busy(Busy::by_unknown(first.key.clone()))),
+            // Said to waiters only.
+            AcquireReply::DataLost { .. } => Ok(AcquireOutcome::Busy(Busy::by_unknown(first.key.clone()))),
         }
     }
-}
 
-/// The requests of one `take` differ in nothing but their keys.
-fn take_call(first: &Request, requests: &[Request], mode: &str, ticket: &str) -> Call {
-    let keys = requests.iter().map(|request| &request.key);
-    Call::of_several(&script::TAKE, keys, Some(&first.token))
-        .arg(first.ttl.as_millis())
-        .arg(first.metadata.to_json())
-        .arg(mode)
-        .arg(ticket)
-        .arg(first.min_hold.as_millis())
-        .arg(reply::kind_name(first.mode))
-}
+    /// Asks with a place in the queue. The subscription comes first: a waiter that cannot be woken counts as dead.
+    fn enqueue_at(
+        &mut self,
+        place: &mut QueuePlace,
+        timeout: &Timeout,
+    ) -> Result<AcquireOutcome, StoreError> {
+        loop {
+            if !place.is_listening() {
+                let connection = self.topology.connect_listener(&place.request.key, timeout)?;
+                place.listen_on(connection, timeout).map_err(|error| {
+                    self.topology.suspect_listener();
+                    self.unreachable(error)
+                })?;
+            }
+            let requests = from_ref(&place.request);
+            self.topology.await_releases(requests, timeout)?;
+            let call = acquire::call(&place.request, requests, place.queueing(), place.ticket());
+            let reply = self.run(&call, timeout, |reply| acquire::decode(reply, requests))??;
+            if matches!(reply, AcquireReply::Granted(_)) {
+                self.expect_replicas(requests, timeout)?;
+            } else if !self.topology.is_listening_to_primary() && !timeout.until.has_passed() {
+                // Those who wake waiters on the primary do not see that we listen elsewhere.
+                place.stop_listening();
+                continue;
+            }
+            return Ok(place.note(reply));
+        }
+    }
 
-fn renew_call(request: &Request, fence: Option<FencingToken>) -> Call {
-    Call::new(&script::RENEW, &request.key, Some(&request.token))
-        .arg(request.ttl.as_millis())
-        .arg(request.metadata.to_json())
-        .arg(fence.map(|fence| fence.to_string()).unwrap_or_default())
-        .arg(reply::kind_name(request.mode))
+    /// Sends releases behind everything that is in flight. Whether there is anything.
+    fn release_behind(&mut self, calls: &[ScriptCall], timeout: &Timeout) -> bool {
+        let mut is_behind = false;
+        for server in self.topology.servers() {
+            let releases = calls.iter().map(ScriptCall::in_full);
+            is_behind |= server.in_flight.release_behind(releases, timeout);
+        }
+        is_behind
+    }
+
+    /// Runs a release. Returns for each lock whether it was held.
+    fn release_now(&mut self, call: &ScriptCall, timeout: &Timeout) -> Result<Vec<bool>, StoreError> {
+        let reply = self.call(call, timeout);
+        self.topology.servers().into_iter().for_each(|server| server.in_flight.mark_awaited());
+        let reply = reply?;
+        for key in script::release::handed_over(&reply, call.keys()) {
+            script::handover::confirm(&mut *self.topology, key, timeout);
+        }
+        understood(&mut *self.topology, script::release::decode(reply, call.keys().len()))
+    }
 }
 
 impl Store for Redis {
@@ -182,41 +182,41 @@ impl Store for Redis {
         CAPABILITIES
     }
 
-    fn acquire(&mut self, requests: &[Request], patience: &Timeout) -> Result<AcquireOutcome, StoreError> {
+    fn acquire(&mut self, requests: &[Request], timeout: &Timeout) -> Result<AcquireOutcome, StoreError> {
         if self.are_apart(requests.iter().map(|request| &request.key)) {
-            return self.take_by_slot(requests, patience);
+            return self.acquire_by_slot(requests, timeout);
         }
-        self.take_together(requests, patience)
+        self.acquire_together(requests, timeout)
     }
 
-    fn enqueue(&mut self, request: &Request, patience: &Timeout) -> Result<AcquireOutcome, StoreError> {
-        let mut waiter = self.waiter.take().unwrap_or_else(|| QueuePlace::new(request.clone()));
-        let answer = self.ask_in_line(&mut waiter, patience);
-        self.waiter = Some(waiter);
+    fn enqueue(&mut self, request: &Request, timeout: &Timeout) -> Result<AcquireOutcome, StoreError> {
+        let mut place = self.place.take().unwrap_or_else(|| QueuePlace::new(request.clone()));
+        let answer = self.enqueue_at(&mut place, timeout);
+        self.place = Some(place);
         answer
     }
 
-    fn wait(&mut self, patience: &Timeout) -> Result<bool, StoreError> {
-        match &mut self.waiter {
-            Some(waiter) => waiter.listen(patience),
+    fn wait(&mut self, timeout: &Timeout) -> Result<bool, StoreError> {
+        match &mut self.place {
+            Some(place) => place.wait(timeout),
             None => Ok(true),
         }
     }
 
     fn on_idle(&mut self) {
-        if let Some(waiter) = self.waiter.take_if(|waiter| waiter.is_granted()) {
-            // The end of our job is a moment at which the server has better to do than to end a subscription.
-            // A renewal tells the next in line. Nobody waits for its answer, which is skipped in the end.
-            let call = renew_call(&waiter.request, None);
-            self.route.tell(call.place(), &call.by_hash(), &Timeout::of(SETTLING));
+        let timeout = Timeout::of(IDLE_TIMEOUT);
+        // Not at the end of the job, when the server has better to do than to end a subscription.
+        if let Some(place) = self.place.take_if(|place| place.is_granted()) {
+            // A renewal tells the next waiter that it is the first. Its answer is skipped later.
+            let call = script::renew::call(&place.request, None);
+            self.topology.send(&place.request.key, &call.by_hash(), &timeout);
         }
-        script::RELEASE.make_ready();
-        if let Some(waiter) = &mut self.waiter
-            && waiter.is_new()
+        script::release::prepare();
+        if let Some(place) = &mut self.place
+            && place.is_new()
         {
             // Changes nothing while we wait, and the server knows the script when we have the lock.
-            let call = renew_call(&waiter.request, None);
-            let _ = self.call(&call, &Timeout::of(SETTLING));
+            let _ = script::renew::call(&place.request, None).run(&mut *self.topology, &timeout);
         }
     }
 
@@ -224,31 +224,29 @@ impl Store for Redis {
         &mut self,
         request: &Request,
         fence: Option<FencingToken>,
-        patience: &Timeout,
+        timeout: &Timeout,
     ) -> Result<Renewal, StoreError> {
-        let reply = self.call_in_charge(&renew_call(request, fence), patience)?;
-        let renewal = self.understood(reply::renewed(reply))?;
-        self.replicated(renewal, request, patience)
+        let renewal = self.run(&script::renew::call(request, fence), timeout, script::renew::decode)?;
+        self.replicated(renewal, request, timeout)
     }
 
     fn release(
         &mut self,
         keys: &[Key],
         token: &OwnerToken,
-        patience: &Timeout,
+        timeout: &Timeout,
     ) -> Result<Vec<bool>, StoreError> {
-        let calls = self.release_calls(keys, token, "");
-        self.route.forget_answered();
-        let hung = self.send_behind_unanswered(&calls, patience);
+        let calls = self.calls_by_slot(keys, |keys| script::release::call(keys, token));
+        let was_behind = self.release_behind(&calls, timeout);
         let (mut released, mut failed) = (Vec::new(), None);
         for (done, call) in calls.iter().enumerate() {
-            match self.released(call, &patience.share(calls.len() - done)) {
-                // Asked twice, "not held" means that the first one was carried out.
-                Ok(held) if self.route.repeated || !hung.is_empty() => {
-                    released.extend(call.keys().iter().zip(held.iter().map(|_| true)));
+            match self.release_now(call, &timeout.share(calls.len() - done)) {
+                Ok(held) => {
+                    // Released twice, "not held" means that the first release was carried out.
+                    let is_unsure = was_behind || self.topology.has_repeated();
+                    released.extend(call.keys().iter().zip(held.into_iter().map(|held| held || is_unsure)));
                 }
-                Ok(held) => released.extend(call.keys().iter().zip(held)),
-                // One that cannot be given back does not keep the others.
+                // A lock that cannot be released does not keep the others.
                 Err(error) => failed = failed.or(Some(error)),
             }
         }
@@ -256,20 +254,20 @@ impl Store for Redis {
         failed.map_or_else(|| Ok(keys.iter().map(was_held).collect()), Err)
     }
 
-    fn cancel(&mut self, requests: &[Request], patience: &Timeout) -> Result<(), StoreError> {
-        let Some(first) = requests.first().filter(|_| self.route.asked) else { return Ok(()) };
-        let keys: Vec<Key> = requests.iter().map(|request| request.key.clone()).collect();
-        let calls = self.release_calls(&keys, &first.token, &QueuePlace::place(first));
-        let mut hung = self.send_behind_unanswered(&calls, patience);
-        self.waiter = None;
+    fn cancel(&mut self, requests: &[Request], timeout: &Timeout) -> Result<(), StoreError> {
+        let was_asked = self.topology.servers().iter().any(|server| server.was_asked);
+        let Some(first) = requests.first().filter(|_| was_asked) else { return Ok(()) };
+        let calls = self.cancel_calls(first, requests);
+        let was_behind = self.release_behind(&calls, timeout);
+        self.place = None;
         let mut failed = None;
-        if hung.is_empty() || self.route.is_guided() {
+        // What hung may be carried out by a server that is not the primary any more.
+        if !was_behind || !self.topology.is_single() {
             for (done, call) in calls.iter().enumerate() {
-                failed = failed.or(self.released(call, &patience.share(calls.len() - done)).err());
+                failed = failed.or(self.release_now(call, &timeout.share(calls.len() - done)).err());
             }
         }
-        self.cancelling.append(&mut hung);
-        self.await_cancels(requests, patience)?;
+        self.topology.await_releases(requests, timeout)?;
         failed.map_or(Ok(()), Err)
     }
 
@@ -277,69 +275,32 @@ impl Store for Redis {
         &mut self,
         key: &Key,
         token: &OwnerToken,
-        patience: &Timeout,
+        timeout: &Timeout,
     ) -> Result<Option<Duration>, StoreError> {
-        let call = Call::new(&script::CHECK, key, Some(token));
-        let reply = self.call_in_charge(&call, patience)?;
-        self.understood(reply::checked(&reply))
+        self.run(&script::check::call(key, token), timeout, script::check::decode)
     }
 
-    fn status(&mut self, keys: &[Key], patience: &Timeout) -> Result<Vec<LockStatus>, StoreError> {
-        self.survey(keys, patience)?.complete()
+    fn status(&mut self, keys: &[Key], timeout: &Timeout) -> Result<Vec<LockStatus>, StoreError> {
+        self.survey(keys, timeout)?.complete()
     }
 }
 
 impl StoreAdmin for Redis {
-    fn survey(&mut self, keys: &[Key], patience: &Timeout) -> Result<Survey, StoreError> {
-        self.look_everywhere(keys, patience)
+    fn survey(&mut self, keys: &[Key], timeout: &Timeout) -> Result<Survey, StoreError> {
+        survey::survey(&mut *self.topology, keys, timeout)
     }
 
     fn break_lock(
         &mut self,
         key: &Key,
         token: Option<&OwnerToken>,
-        patience: &Timeout,
+        timeout: &Timeout,
     ) -> Result<Broken, StoreError> {
-        let call = Call::new(&script::BREAK, key, token);
-        let reply = self.call_in_charge(&call, patience)?;
-        let (broken, is_handed_over) = self.understood(reply::broken(reply))?;
+        let call = script::break_lock::call(key, token);
+        let (broken, is_handed_over) = self.run(&call, timeout, script::break_lock::decode)?;
         if is_handed_over {
-            self.see_confirmed(key, patience);
+            script::handover::confirm(&mut *self.topology, key, timeout);
         }
         Ok(broken)
-    }
-}
-
-impl Redis {
-    /// Asks with a place in the queue. The wake-up channel is opened first: who cannot be woken counts
-    /// as dead.
-    fn ask_in_line(
-        &mut self,
-        waiter: &mut QueuePlace,
-        patience: &Timeout,
-    ) -> Result<AcquireOutcome, StoreError> {
-        loop {
-            if !waiter.is_listening() {
-                let place = Target::Key(&waiter.request.key);
-                let connection = self.route.connect_beside(place, patience)?;
-                waiter.listen_on(connection, patience).map_err(|failure| {
-                    self.route.suspect_beside();
-                    self.unreachable(failure)
-                })?;
-            }
-            let requests = std::slice::from_ref(&waiter.request);
-            self.await_cancels(requests, patience)?;
-            let call = take_call(&waiter.request, requests, waiter.mode(), waiter.ticket());
-            let reply = self.call_in_charge(&call, patience)?;
-            let taken = self.understood(reply::taken(reply, requests))??;
-            if matches!(taken, Taken::Granted(_)) {
-                self.expect_replicas(requests, patience)?;
-            } else if !self.route.is_beside() && !patience.until.has_passed() {
-                // Those who wake others there do not see that we listen elsewhere.
-                waiter.listen_elsewhere();
-                continue;
-            }
-            return Ok(waiter.note(taken));
-        }
     }
 }

@@ -1,72 +1,70 @@
-//! Several locks in a cluster: those in one slot are taken by one script, the others one after the other.
+//! Several locks in a cluster: one script for those in one slot, one slot after the other.
 
 use super::Redis;
 use super::keys::slot;
-use super::script::{self, Call};
-use super::waiter::QueuePlace;
-use crate::lock::{AcquireOutcome, Grant, Key, OwnerToken, Request, StoreError, Timeout};
+use super::script::{ScriptCall, release};
+use crate::lock::{AcquireOutcome, Grant, Key, Request, StoreError, Timeout};
 
 impl Redis {
-    /// Takes all of them or none: what was taken is given back when a later one is not to be had.
-    pub(super) fn take_by_slot(
+    /// Acquires all of them or none: what was acquired is released when a later lock is not free.
+    pub(super) fn acquire_by_slot(
         &mut self,
         requests: &[Request],
-        patience: &Timeout,
+        timeout: &Timeout,
     ) -> Result<AcquireOutcome, StoreError> {
-        let mut taken = Vec::new();
-        let mut fences = Vec::new();
+        let (mut acquired, mut fences) = (Vec::new(), Vec::new());
         for group in by_slot(requests, |request| &request.key) {
-            match self.take_together(&group, patience) {
+            match self.acquire_together(&group, timeout) {
                 Ok(AcquireOutcome::Granted(Grant { fences: granted, .. })) => {
-                    taken.extend(group);
+                    acquired.extend(group);
                     fences.extend(granted);
                 }
                 Ok(busy) => {
-                    self.give_back_granted(&taken, patience)?;
+                    self.undo(&acquired, timeout)?;
                     return Ok(busy);
                 }
-                // Whoever loses patience gives everything back with a patience of its own.
+                // The caller cancels everything, with a timeout of its own.
                 Err(StoreError::Interrupted) => return Err(StoreError::Interrupted),
                 Err(error) => {
-                    let _ = self.give_back_granted(&taken, patience);
+                    let _ = self.undo(&acquired, timeout);
                     return Err(error);
                 }
             }
         }
         let fence_of = |request: &Request| {
-            taken.iter().zip(&fences).find(|(taken, _)| taken.key == request.key).map(|(_, fence)| *fence)
+            let mut each = acquired.iter().zip(&fences);
+            each.find(|(acquired, _)| acquired.key == request.key).map(|(_, fence)| *fence)
         };
         Ok(AcquireOutcome::granted(requests.iter().filter_map(fence_of).collect()))
     }
 
-    /// Gives back at once what was just granted.
-    pub(super) fn give_back_granted(
-        &mut self,
-        requests: &[Request],
-        patience: &Timeout,
-    ) -> Result<(), StoreError> {
+    /// Releases what was just granted, without its min-hold.
+    pub(super) fn undo(&mut self, requests: &[Request], timeout: &Timeout) -> Result<(), StoreError> {
         let Some(first) = requests.first() else { return Ok(()) };
-        let keys: Vec<Key> = requests.iter().map(|request| request.key.clone()).collect();
-        for call in self.release_calls(&keys, &first.token, &QueuePlace::place(first)) {
-            self.released(&call, patience)?;
+        for call in self.cancel_calls(first, requests) {
+            self.release_now(&call, timeout)?;
         }
         Ok(())
     }
 
-    /// Gives locks back, with as few scripts as can see them.
-    pub(super) fn release_calls(&self, keys: &[Key], token: &OwnerToken, place: &str) -> Vec<Call> {
-        let call = |keys: &[Key]| Call::of_several(&script::RELEASE, keys, Some(token)).arg(place);
-        if self.are_apart(keys) {
-            by_slot(keys, |key| key).iter().map(|keys| call(keys)).collect()
-        } else {
-            vec![call(keys)]
+    /// The calls that cancel these requests.
+    pub(super) fn cancel_calls(&self, first: &Request, requests: &[Request]) -> Vec<ScriptCall> {
+        let keys: Vec<Key> = requests.iter().map(|request| request.key.clone()).collect();
+        self.calls_by_slot(&keys, |keys| release::cancel_call(first, keys))
+    }
+
+    /// One call for all keys, or for those in each slot where they are apart.
+    pub(super) fn calls_by_slot(&self, keys: &[Key], call: impl Fn(&[Key]) -> ScriptCall) -> Vec<ScriptCall> {
+        match self.are_apart(keys) {
+            true => by_slot(keys, |key| key).iter().map(|keys| call(keys)).collect(),
+            false => vec![call(keys)],
         }
     }
 
     /// Whether no script can see all of these keys.
     pub(super) fn are_apart<'a>(&self, keys: impl IntoIterator<Item = &'a Key>) -> bool {
         let mut slots = keys.into_iter().map(slot);
-        self.route.is_cluster() && slots.next().is_some_and(|first| slots.any(|other| other != first))
+        self.topology.is_cluster() && slots.next().is_some_and(|first| slots.any(|other| other != first))
     }
 }
 

@@ -1,39 +1,41 @@
+//! A subscription to one channel.
+
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use redis::Value;
 
+use super::error_reply::{ErrorClass, classify, explain};
 use super::net::connection::Connection;
-use super::net::failure::RequestError;
-use super::refusal::{Refusal, explain, refusal};
-use super::script::{items, text};
+use super::net::error::RequestError;
+use super::value::{items, text};
 use crate::lock::Timeout;
 
-/// The channel on which a waiter is woken.
+/// A connection that receives the messages of a channel.
 pub struct Subscription {
     connection: Connection,
 }
 
-/// What a waiter is told.
-pub enum News {
+/// A message to a waiter.
+pub enum Message {
     /// It is time to ask: the lock may have been handed over.
     Ask,
-    /// The waiter is the first in line, and the lease of the holder lasts this long.
+    /// The waiter is the first in the queue, and the lease of the holder lasts this long.
     First(Duration),
-    /// Somebody else was given the lock, and may never take it up.
+    /// The lock was handed to another waiter, which may never confirm it.
     Watch,
 }
 
 impl Subscription {
-    /// Listens to `channel`. From here on the server counts the waiter as alive.
+    /// Subscribes to `channel`. From now on the server counts the waiter as alive.
     pub fn open(
         mut connection: Connection,
         channel: &str,
-        patience: &Timeout,
+        timeout: &Timeout,
     ) -> Result<Subscription, RequestError> {
-        match connection.query(redis::cmd("SUBSCRIBE").arg(channel), patience)? {
+        match connection.query(redis::cmd("SUBSCRIBE").arg(channel), timeout)? {
             Value::Array(_) => Ok(Subscription { connection }),
-            Value::ServerError(error) if refusal(&error) == Refusal::Denied => {
+            Value::ServerError(error) if classify(&error) == ErrorClass::Denied => {
                 Err(RequestError::Denied(explain(&error)))
             }
             Value::ServerError(error) => Err(RequestError::Broken(explain(&error))),
@@ -41,23 +43,22 @@ impl Subscription {
         }
     }
 
-    /// Waits for the next message.
-    pub fn listen(&mut self, patience: &Timeout) -> Result<News, RequestError> {
-        let news = self.message(patience)?;
-        if news == "watch" {
-            return Ok(News::Watch);
-        }
-        Ok(news.parse().map_or(News::Ask, |millis| News::First(Duration::from_millis(millis))))
+    /// Waits for the next message to a waiter.
+    pub fn message(&mut self, timeout: &Timeout) -> Result<Message, RequestError> {
+        Ok(match self.text(timeout)?.as_str() {
+            "watch" => Message::Watch,
+            text => text.parse().map_or(Message::Ask, |millis| Message::First(Duration::from_millis(millis))),
+        })
     }
 
-    /// The text of the next message.
-    pub fn message(&mut self, patience: &Timeout) -> Result<String, RequestError> {
+    /// Waits for the next message.
+    pub fn text(&mut self, timeout: &Timeout) -> Result<String, RequestError> {
         loop {
-            let message = items(self.connection.read(patience)?);
+            let message = items(self.connection.read(timeout)?);
             if text(message.first()) == "message" {
                 return Ok(text(message.get(2)));
             }
-            if patience.until.has_passed() {
+            if timeout.until.has_passed() {
                 return Err(RequestError::TimedOut);
             }
         }

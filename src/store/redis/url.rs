@@ -1,3 +1,5 @@
+//! The URLs of Redis.
+
 use std::fmt;
 use std::path::PathBuf;
 
@@ -5,18 +7,18 @@ use url::{Host, Url};
 
 use super::login::Login;
 use super::net::endpoint::Endpoint;
-use crate::store::Credentials;
+use crate::store::credentials::Credentials;
 
 /// Where Redis is, and how to log in there.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Address {
-    pub servers: Servers,
-    pub access: Login,
+    pub servers: ServerAddress,
+    pub login: Login,
 }
 
 /// Which server has the locks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Servers {
+pub enum ServerAddress {
     One(Endpoint),
     /// The one that these Sentinels call the master of this name.
     Sentinel {
@@ -39,7 +41,7 @@ impl Address {
             return Err("the URL of a socket looks like redis+unix:///run/redis/redis.sock".to_owned());
         }
         let endpoint = Endpoint::Unix(PathBuf::from(percent_decode(path)?));
-        Ok(Address { servers: Servers::One(endpoint), access: Login::default() })
+        Ok(Address { servers: ServerAddress::One(endpoint), login: Login::default() })
     }
 
     /// Reads `redis://[user[:password]@]host[:port][/db]`, and `rediss://` for TLS. The error never shows the
@@ -73,8 +75,8 @@ impl Address {
         let user = Some(percent_decode(url.username())?).filter(|user| !user.is_empty());
         let password = url.password().map(percent_decode).transpose()?;
         let tls = url.scheme() == "rediss";
-        let access = Login { user, password, database, tls, ..Login::default() };
-        Ok(Address { servers: Servers::One(Endpoint::Tcp { host, port }), access })
+        let login = Login { user, password, database, tls, ..Login::default() };
+        Ok(Address { servers: ServerAddress::One(Endpoint::Tcp { host, port }), login })
     }
 
     /// Reads `redis+sentinel://[user[:password]@]host[:port],...[/master][/db]`, which names Sentinels, and
@@ -98,7 +100,7 @@ impl Address {
             // A password that is not well written may be in it, so it is not shown.
             let one = Address::parse(&format!("redis://{host}"))
                 .map_err(|_| format!("one of the hosts cannot be read; {FORM}"))?;
-            let Servers::One(Endpoint::Tcp { host: name, port: given }) = one.servers else {
+            let ServerAddress::One(Endpoint::Tcp { host: name, port: given }) = one.servers else {
                 return Err(FORM.into());
             };
             let is_given = host.ends_with(&format!(":{given}"));
@@ -109,10 +111,12 @@ impl Address {
         let password = password.map(percent_decode).transpose()?;
         let mut words = path.trim_end_matches('/').splitn(2, '/');
         let (first, second) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-        let access = Login { user, password, tls, ..Login::default() };
+        let login = Login { user, password, tls, ..Login::default() };
         if !is_sentinel {
             return match first {
-                "" | "0" if second.is_empty() => Ok(Address { servers: Servers::Cluster(endpoints), access }),
+                "" | "0" if second.is_empty() => {
+                    Ok(Address { servers: ServerAddress::Cluster(endpoints), login })
+                }
                 _ => Err(format!("a Redis Cluster has one database only; {FORM}")),
             };
         }
@@ -126,8 +130,8 @@ impl Address {
                 .parse()
                 .map_err(|_| format!("what follows the master is no database number; {FORM}"))?,
         };
-        let access = Login { database, ..access };
-        Ok(Address { servers: Servers::Sentinel { sentinels: endpoints, master }, access })
+        let login = Login { database, ..login };
+        Ok(Address { servers: ServerAddress::Sentinel { sentinels: endpoints, master }, login })
     }
 }
 
@@ -139,22 +143,22 @@ fn percent_decode(text: &str) -> Result<String, String> {
 impl Address {
     /// Whether it names one server, whatever happens.
     pub fn is_one_server(&self) -> bool {
-        matches!(self.servers, Servers::One(_))
+        matches!(self.servers, ServerAddress::One(_))
     }
 
     /// Whether it is reached by a network.
     pub fn is_remote(&self) -> bool {
-        !matches!(self.servers, Servers::One(Endpoint::Unix(_)))
+        !matches!(self.servers, ServerAddress::One(Endpoint::Unix(_)))
     }
 
     /// Logged in as `login` says, where the URL does not.
-    pub fn with(mut self, login: &Credentials) -> Address {
-        if self.access.password.is_none() {
-            self.access.password.clone_from(&login.password);
-            self.access.user = self.access.user.or_else(|| login.user.clone());
+    pub fn with(mut self, credentials: &Credentials) -> Address {
+        if self.login.password.is_none() {
+            self.login.password.clone_from(&credentials.password);
+            self.login.user = self.login.user.or_else(|| credentials.user.clone());
         }
-        self.access.sentinel_password.clone_from(&login.sentinel_password);
-        self.access.tls_files = Box::new(login.tls_files.clone());
+        self.login.sentinel_password.clone_from(&credentials.sentinel_password);
+        self.login.tls_files = Box::new(credentials.tls_files.clone());
         self
     }
 }
@@ -164,16 +168,16 @@ impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let list =
             |endpoints: &[Endpoint]| endpoints.iter().map(Endpoint::to_string).collect::<Vec<_>>().join(",");
-        let tls = if self.access.tls { "s" } else { "" };
+        let tls = if self.login.tls { "s" } else { "" };
         match &self.servers {
-            Servers::One(Endpoint::Unix(path)) => write!(f, "redis+unix://{}", path.display())?,
-            Servers::One(endpoint) => write!(f, "redis{tls}://{endpoint}")?,
-            Servers::Sentinel { sentinels, master } => {
+            ServerAddress::One(Endpoint::Unix(path)) => write!(f, "redis+unix://{}", path.display())?,
+            ServerAddress::One(endpoint) => write!(f, "redis{tls}://{endpoint}")?,
+            ServerAddress::Sentinel { sentinels, master } => {
                 write!(f, "redis{tls}+sentinel://{}/{master}", list(sentinels))?;
             }
-            Servers::Cluster(seeds) => write!(f, "redis{tls}+cluster://{}", list(seeds))?,
+            ServerAddress::Cluster(seeds) => write!(f, "redis{tls}+cluster://{}", list(seeds))?,
         }
-        match self.access.database {
+        match self.login.database {
             0 => Ok(()),
             number => write!(f, "/{number}"),
         }
@@ -203,7 +207,7 @@ mod tests {
             assert_eq!(Address::of_several(text).map(|address| address.to_string()), Ok(shown.to_owned()));
         }
         let address =
-            Address::parse("redis://u:p%40w@h").map(|address| (address.access.user, address.access.password));
+            Address::parse("redis://u:p%40w@h").map(|address| (address.login.user, address.login.password));
         assert_eq!(address, Ok((Some("u".to_owned()), Some("p@w".to_owned()))));
         for text in [
             "redis://",

@@ -1,16 +1,16 @@
 use std::collections::HashMap;
 
-use redis::Value;
+use redis::{InfoDict, Value};
 
 use super::probe::Asking;
-use crate::store::redis::net::failure::RequestError;
-use crate::store::redis::refusal::in_short;
-use crate::store::redis::script::{items, text};
+use crate::store::redis::error_reply::in_short;
+use crate::store::redis::net::error::RequestError;
+use crate::store::redis::value::{items, text};
 
 /// What a server says about itself, as far as it is permitted to: services that run Redis for others often forbid
 /// CONFIG, and an ACL may forbid INFO.
 pub struct Facts {
-    info: HashMap<String, String>,
+    info: InfoDict,
     settings: HashMap<String, String>,
 }
 
@@ -21,9 +21,7 @@ impl Facts {
     /// What the server does not tell this user is left out; only one that gives no reply is an error.
     pub fn ask(asking: &mut Asking) -> Result<Facts, RequestError> {
         let reply = asking.ask(&redis::cmd("INFO"))?;
-        let lines = text(Some(&reply));
-        let fields = lines.lines().filter_map(|line| line.split_once(':'));
-        let info = fields.map(|(name, value)| (name.to_owned(), in_short(value.trim()).to_owned())).collect();
+        let info = InfoDict::new(&text(Some(&reply)));
         let mut settings = HashMap::new();
         for name in SETTINGS {
             let reply = asking.ask(redis::cmd("CONFIG").arg("GET").arg(name))?;
@@ -39,7 +37,10 @@ impl Facts {
 
     /// A field of INFO.
     pub fn info(&self, field: &str) -> Option<&str> {
-        self.info.get(field).map(String::as_str)
+        match self.info.find(&field) {
+            Some(Value::SimpleString(text)) => Some(in_short(text.trim())),
+            _ => None,
+        }
     }
 
     /// The same, where it is a whole number; `None` for anything else.

@@ -6,8 +6,8 @@ use super::probe::{Asking, LOGIN_ADVICE, wants_login};
 use crate::clock::BootTime;
 use crate::doctor::{Check, Findings, millis};
 
-use crate::store::redis::net::failure::RequestError;
-use crate::store::redis::script::{items, number};
+use crate::store::redis::net::error::RequestError;
+use crate::store::redis::value::{items, number};
 
 /// How far the clock of a server is from ours.
 #[derive(Clone, Copy, Debug)]

@@ -14,7 +14,7 @@ use std::thread;
 
 use self::server::{Examined, Server};
 use super::Address;
-use super::url::Servers;
+use super::url::ServerAddress;
 use crate::doctor::{Finding, Findings, Requirements};
 
 /// Examines one address, or the members of a quorum. A server that cannot be reached is a finding.
@@ -25,11 +25,11 @@ pub fn examine(addresses: Vec<Address>, terms: &Requirements) -> Vec<Finding> {
     for address in addresses {
         let mut report = Findings::about(address.to_string());
         servers.extend(match &address.servers {
-            Servers::One(_) => vec![Server::at(address, is_quorum)],
-            Servers::Sentinel { sentinels, master } => {
+            ServerAddress::One(_) => vec![Server::at(address, is_quorum)],
+            ServerAddress::Sentinel { sentinels, master } => {
                 topology::master(&address, sentinels, master, terms, &mut report)
             }
-            Servers::Cluster(seeds) => topology::masters(&address, seeds, terms, &mut report),
+            ServerAddress::Cluster(seeds) => topology::masters(&address, seeds, terms, &mut report),
         });
         findings.extend(report.findings);
     }

@@ -6,9 +6,9 @@ use super::probe::Asking;
 use super::server::Server;
 use crate::doctor::{Check, Findings, Requirements};
 use crate::lock::Key;
+use crate::store::redis::error_reply::{ErrorClass, classify, explain};
 use crate::store::redis::keys::KeyNames;
-use crate::store::redis::net::failure::RequestError;
-use crate::store::redis::refusal::{Refusal, explain, refusal};
+use crate::store::redis::net::error::RequestError;
 
 /// What was refused, in the order in which it was met.
 #[derive(Default)]
@@ -92,9 +92,9 @@ fn commands(names: &KeyNames, terms: &Requirements) -> Vec<(&'static str, Cmd)> 
 impl Refused {
     fn note(&mut self, command: &str, error: &ServerError) {
         let details = error.details().unwrap_or_default();
-        let known = match refusal(error) {
-            Refusal::NoScript => return,
-            Refusal::Denied => {
+        let known = match classify(error) {
+            ErrorClass::NoScript => return,
+            ErrorClass::Denied => {
                 // Redis 6.2 and 7.0 say "one of the keys", later ones "a key"; all of them "run the 'get' command".
                 let rule = if details.contains("run the") {
                     format!("+{command}")
@@ -123,7 +123,7 @@ impl Refused {
         let is_fine = self.rules.is_empty() && self.unknown.is_empty() && self.other.is_none();
         if !self.rules.is_empty() {
             let rules = self.rules.join(" ");
-            let user = server.address.access.user.as_deref().unwrap_or("default");
+            let user = server.address.login.user.as_deref().unwrap_or("default");
             let finding = format!("the user '{user}' lacks {rules}: locks fail when they come to that");
             report.bad(Check::Permissions, finding, format!("ACL SETUSER {user} {rules}"));
         }

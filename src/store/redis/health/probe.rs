@@ -7,7 +7,7 @@ use crate::lock::{StoreError, Timeout};
 use crate::store::redis::login::Login;
 use crate::store::redis::net::connection::{Connection, LONGEST_LIST};
 use crate::store::redis::net::endpoint::Endpoint;
-use crate::store::redis::net::failure::RequestError;
+use crate::store::redis::net::error::RequestError;
 
 /// A connection on which anything may be asked, each time for as long as an exchange may take.
 pub struct Asking {

@@ -9,8 +9,8 @@ use super::{durability, latency, permissions, trial};
 use crate::doctor::{Check, Findings, Requirements};
 use crate::lock::{Key, StoreError};
 use crate::store::redis::keys::{KeyNames, slot};
-use crate::store::redis::net::failure::RequestError;
-use crate::store::redis::url::{Address, Servers};
+use crate::store::redis::net::error::RequestError;
+use crate::store::redis::url::{Address, ServerAddress};
 
 /// A server that has locks, or would have.
 pub struct Server {
@@ -54,11 +54,11 @@ impl Server {
 
     /// A new connection, for what leaves it fit for nothing else.
     pub fn open(&self, terms: &Requirements) -> Result<Asking, StoreError> {
-        let Servers::One(endpoint) = &self.address.servers else {
+        let ServerAddress::One(endpoint) = &self.address.servers else {
             // Who has the locks there was found out before.
             return Err(RequestError::Broken("it is not one server".to_owned()).of(""));
         };
-        Asking::open(&self.address.access, endpoint, &self.address.to_string(), terms.attempt)
+        Asking::open(&self.address.login, endpoint, &self.address.to_string(), terms.attempt)
     }
 
     fn reach(&self, terms: &Requirements, report: &mut Findings) -> Option<Asking> {

@@ -9,12 +9,12 @@ use super::probe::{Asking, LOGIN_ADVICE, unreachable, wants_login};
 use super::server::Server;
 use crate::doctor::{Check, Findings, Requirements};
 
+use crate::store::redis::error_reply::in_short;
 use crate::store::redis::login::Login;
 use crate::store::redis::net::endpoint::{Endpoint, LONGEST_HOST};
-use crate::store::redis::refusal::in_short;
-use crate::store::redis::script::{items, text};
-use crate::store::redis::topology::cluster::Cluster;
-use crate::store::redis::url::{Address, Servers};
+use crate::store::redis::topology::cluster::decode_slots;
+use crate::store::redis::url::{Address, ServerAddress};
+use crate::store::redis::value::{items, text};
 
 /// The least number of Sentinels that can lose one and still have a majority.
 const ENOUGH: u64 = 3;
@@ -30,7 +30,7 @@ pub fn master(
     terms: &Requirements,
     report: &mut Findings,
 ) -> Vec<Server> {
-    let access = address.access.of_sentinels();
+    let access = address.login.for_sentinels();
     let mut masters: Vec<(Endpoint, &Endpoint)> = Vec::new();
     for sentinel in sentinels {
         let mut own = Findings::about(format!("sentinel {sentinel}"));
@@ -49,7 +49,7 @@ pub fn master(
             "wait until a failover is over; see that the Sentinels reach one another",
         );
     }
-    let known = Address { servers: Servers::One(first.clone()), access: address.access.clone() };
+    let known = Address { servers: ServerAddress::One(first.clone()), login: address.login.clone() };
     vec![Server::at(known, false)]
 }
 
@@ -125,7 +125,7 @@ pub fn masters(
 ) -> Vec<Server> {
     let mut known = Vec::new();
     for seed in seeds {
-        let one = Address { servers: Servers::One(seed.clone()), access: address.access.clone() };
+        let one = Address { servers: ServerAddress::One(seed.clone()), login: address.login.clone() };
         let mut own = Findings::about(one.to_string());
         let found = ask_seed(&one, seed, terms, &mut own).unwrap_or_default();
         report.findings.append(&mut own.findings);
@@ -140,7 +140,7 @@ pub fn masters(
         report.bad(Check::Slots, finding, "see CLUSTER INFO, and repair it with redis-cli --cluster fix");
     }
     let server = |(endpoint, slots)| {
-        let address = Address { servers: Servers::One(endpoint), access: address.access.clone() };
+        let address = Address { servers: ServerAddress::One(endpoint), login: address.login.clone() };
         Server { slots: Some(slots), ..Server::at(address, false) }
     };
     known.into_iter().map(server).collect()
@@ -155,7 +155,7 @@ fn ask_seed(
     terms: &Requirements,
     report: &mut Findings,
 ) -> Option<Vec<(Endpoint, SlotRanges)>> {
-    let asked = Asking::open(&address.access, seed, &report.server, terms.attempt).and_then(|mut asking| {
+    let asked = Asking::open(&address.login, seed, &report.server, terms.attempt).and_then(|mut asking| {
         asking.ask(redis::cmd("CLUSTER").arg("SLOTS")).map_err(|failure| failure.of(&report.server))
     });
     let reply = asked.map_err(|error| unreachable(report, &error)).ok()?;
@@ -173,7 +173,7 @@ fn ask_seed(
         Value::Array(rows) => Some(rows.len()),
         _ => None,
     };
-    let map = Cluster::read(reply, seed, &report.server).unwrap_or_default();
+    let map = decode_slots(reply, seed, &report.server).unwrap_or_default();
     if rows != Some(map.len()) {
         let advice = "make sure that it is a server of a Redis Cluster (CLUSTER SLOTS)";
         report.bad(Check::Cluster, "its answer makes no sense", advice);

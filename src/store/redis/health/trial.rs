@@ -4,7 +4,7 @@ use super::probe::Asking;
 use super::server::Server;
 use crate::doctor::{Findings, Requirements, Trial, judge};
 use crate::store::redis::Redis;
-use crate::store::redis::net::failure::RequestError;
+use crate::store::redis::net::error::RequestError;
 
 /// Of a call that failed, and of an answer that makes no sense.
 const ADVICE: [&str; 2] =

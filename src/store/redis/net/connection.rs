@@ -1,45 +1,48 @@
+//! A connection to one Redis server: requests and replies, each within its time.
+
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use redis::{Cmd, Parser, ServerError, Value};
 
 use super::endpoint::Endpoint;
-use super::failure::RequestError;
-use super::stream::{Patient, Stream};
+use super::error::RequestError;
+use super::stream::{Stream, TimedStream};
 use crate::lock::Timeout;
-use crate::store::TlsFiles;
+use crate::store::credentials::TlsFiles;
 
 /// A connection to one Redis server.
 ///
-/// The redis crate writes the commands and reads the replies; the socket is ours, because a request
-/// must be bounded by the end of a lease, end early when a signal comes, and can be followed by
-/// another while its answer is still out: a release behind a take that a hung server has not answered.
+/// The redis crate writes the commands and reads the replies. The socket is ours: a request ends with a lease or early
+/// when a signal comes, and another request can follow it while it is in flight, a release behind an acquisition that
+/// a hung server has not answered. The crate's connections can do neither.
 pub struct Connection {
     stream: Stream,
     parser: Parser,
     /// Requests whose replies have not been read.
     unanswered: usize,
-    /// Half a request was perhaps sent: nothing can follow it.
-    is_torn: bool,
+    /// A part of a request was perhaps sent: nothing can follow it.
+    is_cut_off: bool,
     /// A reply was read: it is a Redis server.
-    is_known: bool,
+    has_replied: bool,
     /// Replies to what was sent before a query.
-    passed_over: Vec<Value>,
+    skipped: Vec<Value>,
     /// Goes out in front of the first request, in one packet with it.
     login: Vec<u8>,
-    /// The reply to it has not been read.
+    /// The reply to the login has not been read.
     is_logging_in: bool,
+    /// The error reply to the login.
     refused: Option<ServerError>,
-    is_astray: bool,
-    /// So much of a reply that is not complete.
+    may_have_run: bool,
+    /// The bytes of a reply that is not complete.
     received: u64,
     /// A reply of more bytes than this is an error.
     pub longest: u64,
 }
 
-/// Most replies are much shorter. What is sent without end is not kept.
+/// Most replies are much shorter. A reply without end does not fill the memory.
 pub const LONGEST_REPLY: u64 = 1 << 20;
-/// Of one that lists what there is: the waiters of a lock, the slots of a cluster.
+/// For a reply that lists all waiters of a lock or all slots of a cluster.
 pub const LONGEST_LIST: u64 = 16 << 20;
 
 impl Connection {
@@ -47,104 +50,98 @@ impl Connection {
     pub fn open(
         endpoint: &Endpoint,
         tls: Option<&TlsFiles>,
-        patience: &Timeout,
+        timeout: &Timeout,
     ) -> Result<Connection, RequestError> {
-        let stream = Stream::connect(endpoint, tls, patience)?;
+        let stream = Stream::connect(endpoint, tls, timeout)?;
         Ok(Connection {
             stream,
             parser: Parser::new(),
             unanswered: 0,
-            is_torn: false,
-            is_known: false,
-            passed_over: Vec::new(),
+            is_cut_off: false,
+            has_replied: false,
+            skipped: Vec::new(),
             login: Vec::new(),
             is_logging_in: false,
             refused: None,
-            is_astray: false,
+            may_have_run: false,
             received: 0,
             longest: LONGEST_REPLY,
         })
     }
 
-    /// Logs in with the first request: nobody waits for the reply to this command alone. When the server refuses it,
-    /// no reply on this connection counts.
+    /// Sends this login in front of the first request, which saves a round trip. When the server refuses it, no reply on
+    /// this connection counts.
     pub fn log_in(&mut self, command: &Cmd) {
         self.login = command.get_packed_command();
     }
 
     /// Sends a command and reads its reply; an error that the server reports is a reply.
-    pub fn query(&mut self, command: &Cmd, patience: &Timeout) -> Result<Value, RequestError> {
-        self.send(command, patience)?;
-        let answer = self.answer(patience);
+    pub fn query(&mut self, command: &Cmd, timeout: &Timeout) -> Result<Value, RequestError> {
+        self.send(command, timeout)?;
+        let answer = self.answer(timeout);
         match (&self.refused, answer) {
             (None, answer) => answer,
             (Some(_), Err(RequestError::Interrupted)) => Err(RequestError::Interrupted),
             (Some(error), answer) => {
-                self.is_astray = !matches!(answer, Ok(Value::ServerError(_)) | Err(RequestError::Broken(_)));
+                self.may_have_run =
+                    !matches!(answer, Ok(Value::ServerError(_)) | Err(RequestError::Broken(_)));
                 Err(RequestError::Refused(error.clone()))
             }
         }
     }
 
-    /// The last of the replies that are out.
-    fn answer(&mut self, patience: &Timeout) -> Result<Value, RequestError> {
+    /// The reply to the last request.
+    fn answer(&mut self, timeout: &Timeout) -> Result<Value, RequestError> {
         while self.unanswered > 1 {
-            self.skip_reply(patience)?;
+            self.skip_reply(timeout)?;
         }
-        let reply = self.read(patience)?;
+        let reply = self.read(timeout)?;
         self.unanswered = 0;
         Ok(reply)
     }
 
-    /// Whether a request was or may be carried out although the login before it was refused: as the user that
-    /// everybody is without one.
-    pub fn is_astray(&self) -> bool {
-        self.is_astray
+    /// Whether a request was or may be carried out as the default user, after the login before it was refused.
+    pub fn may_have_run(&self) -> bool {
+        self.may_have_run
     }
 
-    /// Reads all replies that nobody waited for. A failure leaves the rest of them to the next time.
-    pub fn skip_replies(&mut self, patience: &Timeout) -> Result<(), RequestError> {
+    /// Reads the replies to all requests in flight. After a failure the next call goes on with the rest.
+    pub fn skip_replies(&mut self, timeout: &Timeout) -> Result<(), RequestError> {
         while self.unanswered > 0 {
-            self.skip_reply(patience)?;
+            self.skip_reply(timeout)?;
         }
         Ok(())
     }
 
-    fn skip_reply(&mut self, patience: &Timeout) -> Result<(), RequestError> {
-        let reply = self.read(patience)?;
-        self.passed_over.push(reply);
+    fn skip_reply(&mut self, timeout: &Timeout) -> Result<(), RequestError> {
+        let reply = self.read(timeout)?;
+        self.skipped.push(reply);
         self.unanswered -= 1;
         Ok(())
     }
 
-    /// The replies to what was sent and not waited for, each of them once.
-    pub fn passed_over(&mut self) -> Vec<Value> {
-        std::mem::take(&mut self.passed_over)
+    /// The replies that were skipped, each of them once.
+    pub fn take_skipped(&mut self) -> Vec<Value> {
+        std::mem::take(&mut self.skipped)
     }
 
-    /// The latest of those that [`Connection::passed_over`] would give, which stays there.
-    pub fn last_passed_over(&self) -> Option<&Value> {
-        self.passed_over.last()
-    }
-
-    /// Sends a command without waiting for its reply. When that fails, the connection is of no more use, whatever
-    /// the reason.
-    pub fn send(&mut self, command: &Cmd, patience: &Timeout) -> Result<(), RequestError> {
-        if self.is_torn {
+    /// Sends a command without waiting for its reply. After any failure the connection is of no more use.
+    pub fn send(&mut self, command: &Cmd, timeout: &Timeout) -> Result<(), RequestError> {
+        if self.is_cut_off {
             return Err(RequestError::Broken("a request was not sent to its end".to_owned()));
         }
         self.is_logging_in |= !self.login.is_empty();
         let mut packed = std::mem::take(&mut self.login);
         command.write_packed_command(&mut packed);
-        let mut patient = Patient::new(&mut self.stream, patience);
-        match patient.write_all(&packed).and_then(|()| patient.flush()) {
+        let mut timed = TimedStream::new(&mut self.stream, timeout);
+        match timed.write_all(&packed).and_then(|()| timed.flush()) {
             Ok(()) => {
                 self.unanswered += 1;
                 Ok(())
             }
             Err(error) => {
-                self.is_torn = true;
-                Err(match patient.cause {
+                self.is_cut_off = true;
+                Err(match timed.cause {
                     Some(RequestError::TimedOut) | None => RequestError::Broken(error.to_string()),
                     Some(failure) => failure,
                 })
@@ -153,25 +150,25 @@ impl Connection {
     }
 
     /// The next reply or message.
-    pub fn read(&mut self, patience: &Timeout) -> Result<Value, RequestError> {
+    pub fn read(&mut self, timeout: &Timeout) -> Result<Value, RequestError> {
         if self.is_logging_in {
-            if let Value::ServerError(error) = self.read_one(patience)? {
+            if let Value::ServerError(error) = self.read_one(timeout)? {
                 self.refused = Some(error);
             }
             self.is_logging_in = false;
         }
-        self.read_one(patience)
+        self.read_one(timeout)
     }
 
-    fn read_one(&mut self, patience: &Timeout) -> Result<Value, RequestError> {
-        let mut patient = Patient::new(&mut self.stream, patience);
-        let mut bounded = (&mut patient).take(self.longest.saturating_sub(self.received));
+    fn read_one(&mut self, timeout: &Timeout) -> Result<Value, RequestError> {
+        let mut timed = TimedStream::new(&mut self.stream, timeout);
+        let mut bounded = (&mut timed).take(self.longest.saturating_sub(self.received));
         let parsed = self.parser.parse_value(&mut bounded);
         self.received = self.longest - bounded.limit();
-        match (patient.cause, parsed) {
+        match (timed.cause, parsed) {
             (Some(failure), _) => Err(failure),
             (None, Ok(value)) => {
-                (self.is_known, self.received) = (true, 0);
+                (self.has_replied, self.received) = (true, 0);
                 Ok(value)
             }
             (None, Err(error)) if error.is_io_error() && self.received >= self.longest => {
@@ -183,8 +180,8 @@ impl Connection {
             (None, Err(error)) if error.kind() == redis::ErrorKind::Parse => Err(RequestError::Broken(
                 "it does not speak the Redis protocol; is this the right port?".to_owned(),
             )),
-            // So does a server that speaks TLS.
-            (None, Err(error)) if error.is_io_error() && !self.is_known && !self.stream.is_encrypted() => {
+            // A server that expects TLS closes the connection as well.
+            (None, Err(error)) if error.is_io_error() && !self.has_replied && !self.stream.is_encrypted => {
                 let why = "the server closed the connection; if it speaks TLS, the URL begins with rediss://";
                 Err(RequestError::Broken(why.to_owned()))
             }
@@ -195,14 +192,14 @@ impl Connection {
         }
     }
 
-    /// Whether what is sent leaves this host, and can be read on its way.
+    /// Whether requests leave this host unencrypted.
     pub fn is_in_plain(&self) -> bool {
         self.stream.is_in_plain()
     }
 
-    /// Whether a request was cut off: what came before it is carried out, and nothing can follow.
-    pub fn is_torn(&self) -> bool {
-        self.is_torn
+    /// Whether a request was sent in part: nothing can follow it.
+    pub fn is_cut_off(&self) -> bool {
+        self.is_cut_off
     }
 }
 

@@ -1,7 +1,9 @@
+//! The address of one server.
+
 use std::fmt;
 use std::path::PathBuf;
 
-/// Of a name in DNS, see RFC 1035.
+/// Of a host name, see RFC 1035.
 pub const LONGEST_HOST: usize = 255;
 
 /// Where one server listens.

@@ -3,7 +3,7 @@
 pub mod connection;
 pub mod dns;
 pub mod endpoint;
-pub mod failure;
+pub mod error;
 pub mod stream;
 pub mod tls;
 pub mod wait;

@@ -1,5 +1,7 @@
+//! The socket: connecting to it, and reading and writing until a deadline.
+
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
+use std::net::{IpAddr, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
@@ -11,98 +13,70 @@ use nix::sys::socket::{
 
 use super::dns::resolve;
 use super::endpoint::Endpoint;
-use super::failure::RequestError;
+use super::error::RequestError;
 use super::tls::{self, TlsStream};
-use super::wait::{go_on, ready};
+use super::wait::{check, wait_ready};
 use crate::lock::Timeout;
-use crate::store::TlsFiles;
+use crate::store::credentials::TlsFiles;
 
 /// The socket, in non-blocking mode.
-pub enum Stream {
-    Tcp(TcpStream),
-    Unix(UnixStream),
-    Tls(Box<TlsStream>),
+pub struct Stream {
+    socket: Box<dyn Socket>,
+    /// TLS may hold bytes that poll(2) does not see.
+    pub is_encrypted: bool,
 }
+
+trait Socket: Read + Write + AsFd + Send {}
+
+impl<T: Read + Write + AsFd + Send> Socket for T {}
 
 impl Stream {
     /// Connects; with `tls` it is encrypted, or it is an error.
     pub fn connect(
         endpoint: &Endpoint,
         tls: Option<&TlsFiles>,
-        patience: &Timeout,
+        timeout: &Timeout,
     ) -> Result<Stream, RequestError> {
-        match endpoint {
-            Endpoint::Unix(path) => {
+        let socket: Box<dyn Socket> = match (endpoint, tls) {
+            (Endpoint::Unix(path), _) => {
                 let address = UnixAddr::new(path).map_err(|error| RequestError::Broken(error.to_string()))?;
-                connect(AddressFamily::Unix, &address, patience).map(|fd| Stream::Unix(fd.into()))
+                Box::new(UnixStream::from(connect(AddressFamily::Unix, &address, timeout)?))
             }
-            Endpoint::Tcp { host, port } => match tls {
-                None => connect_to(host, *port, patience).map(Stream::Tcp),
-                Some(files) => {
-                    // Before anything is contacted.
-                    let session = tls::session(host, files)?;
-                    let socket = connect_to(host, *port, patience)?;
-                    let stream = TlsStream::shake_hands(socket, session, files, patience)?;
-                    Ok(Stream::Tls(Box::new(stream)))
-                }
-            },
-        }
+            (Endpoint::Tcp { host, port }, None) => Box::new(connect_to(host, *port, timeout)?),
+            (Endpoint::Tcp { host, port }, Some(files)) => {
+                // Before anything is contacted.
+                let session = tls::session(host, files)?;
+                let socket = connect_to(host, *port, timeout)?;
+                Box::new(TlsStream::connect(socket, session, files, timeout)?)
+            }
+        };
+        Ok(Stream { socket, is_encrypted: tls.is_some() && matches!(endpoint, Endpoint::Tcp { .. }) })
     }
 
-    /// Whether it is TLS, which may hold bytes that poll(2) does not see.
-    pub fn is_encrypted(&self) -> bool {
-        matches!(self, Stream::Tls(_))
-    }
-
-    /// Whether what is sent leaves this host, and can be read on its way.
+    /// Whether what is sent leaves this host unencrypted.
     pub fn is_in_plain(&self) -> bool {
-        let Stream::Tcp(stream) = self else { return false };
-        let (peer, own) = (stream.peer_addr(), stream.local_addr());
-        peer.is_ok_and(|peer| {
-            let is_here = own.is_ok_and(|own| own.ip() == peer.ip());
-            !is_here && !peer.ip().to_canonical().is_loopback()
-        })
-    }
-
-    fn read_now(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Stream::Tcp(stream) => stream.read(buffer),
-            Stream::Unix(stream) => stream.read(buffer),
-            Stream::Tls(stream) => stream.read(buffer),
-        }
-    }
-
-    fn write_now(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Stream::Tcp(stream) => stream.write(bytes),
-            Stream::Unix(stream) => stream.write(bytes),
-            Stream::Tls(stream) => stream.write(bytes),
-        }
-    }
-
-    fn flush_now(&mut self) -> io::Result<()> {
-        match self {
-            Stream::Tcp(_) | Stream::Unix(_) => Ok(()),
-            Stream::Tls(stream) => stream.flush(),
-        }
+        let fd = self.fd().as_raw_fd();
+        let ip = |address: nix::Result<SockaddrStorage>| -> Option<IpAddr> {
+            let address = address.ok()?;
+            let v4 = address.as_sockaddr_in().map(|address| address.ip().into());
+            v4.or_else(|| address.as_sockaddr_in6().map(|address| address.ip().to_canonical()))
+        };
+        let (peer, own) = (ip(socket::getpeername(fd)), ip(socket::getsockname(fd)));
+        !self.is_encrypted && peer != own && peer.is_some_and(|peer| !peer.is_loopback())
     }
 
     /// For poll(2), which sees encrypted bytes only.
     pub fn fd(&self) -> BorrowedFd<'_> {
-        match self {
-            Stream::Tcp(stream) => stream.as_fd(),
-            Stream::Unix(stream) => stream.as_fd(),
-            Stream::Tls(stream) => stream.as_fd(),
-        }
+        self.socket.as_fd()
     }
 }
 
 /// Connects to the first of the host's addresses that answers.
-fn connect_to(host: &str, port: u16, patience: &Timeout) -> Result<TcpStream, RequestError> {
+fn connect_to(host: &str, port: u16, timeout: &Timeout) -> Result<TcpStream, RequestError> {
     let mut failure = RequestError::Broken("the name has no address".to_owned());
-    for address in resolve(host, port, patience)? {
+    for address in resolve(host, port, timeout)? {
         let family = if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
-        match connect(family, &SockaddrStorage::from(address), patience) {
+        match connect(family, &SockaddrStorage::from(address), timeout) {
             Ok(fd) => return Ok(fd.into()),
             Err(end @ (RequestError::Interrupted | RequestError::TimedOut)) => return Err(end),
             Err(other) => failure = other,
@@ -114,7 +88,7 @@ fn connect_to(host: &str, port: u16, patience: &Timeout) -> Result<TcpStream, Re
 fn connect(
     family: AddressFamily,
     address: &dyn SockaddrLike,
-    patience: &Timeout,
+    timeout: &Timeout,
 ) -> Result<OwnedFd, RequestError> {
     let broken = |errno: Errno| RequestError::Broken(errno.desc().to_lowercase());
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
@@ -129,7 +103,7 @@ fn connect(
     match socket::connect(fd.as_raw_fd(), address) {
         Ok(()) => Ok(fd),
         Err(Errno::EINPROGRESS) => {
-            ready(fd.as_fd(), PollFlags::POLLOUT, patience)?;
+            wait_ready(fd.as_fd(), PollFlags::POLLOUT, timeout)?;
             match socket::getsockopt(&fd, sockopt::SocketError).map_err(broken)? {
                 0 => Ok(fd),
                 errno => Err(broken(Errno::from_raw(errno))),
@@ -139,42 +113,42 @@ fn connect(
     }
 }
 
-/// The stream, read and written as long as the patience lasts.
-pub struct Patient<'a> {
+/// The stream, read and written until the timeout ends.
+pub struct TimedStream<'a> {
     stream: &'a mut Stream,
-    patience: &'a Timeout<'a>,
+    timeout: &'a Timeout<'a>,
     has_begun: bool,
-    /// Why reading or writing failed, when it was not just that the connection ended.
+    /// Why reading or writing failed, unless the connection just ended.
     pub cause: Option<RequestError>,
 }
 
-impl<'a> Patient<'a> {
+impl<'a> TimedStream<'a> {
     /// For one exchange.
-    pub fn new(stream: &'a mut Stream, patience: &'a Timeout<'a>) -> Patient<'a> {
-        Patient { stream, patience, has_begun: false, cause: None }
+    pub fn new(stream: &'a mut Stream, timeout: &'a Timeout<'a>) -> TimedStream<'a> {
+        TimedStream { stream, timeout, has_begun: false, cause: None }
     }
 
-    /// What is to be done about an error of the stream: try again when it is ready, or give up.
-    fn give_way(&mut self, error: io::Error, flags: PollFlags) -> io::Result<()> {
+    /// Waits until the stream is ready after an error that says so; fails after any other.
+    fn recover(&mut self, error: io::Error, flags: PollFlags) -> io::Result<()> {
         match error.kind() {
             io::ErrorKind::WouldBlock => self.wait(flags),
             io::ErrorKind::Interrupted => Ok(()),
             _ => {
-                self.cause = tls::failure_in(&error);
+                self.cause = tls::error_in(&error);
                 Err(error)
             }
         }
     }
 
     fn wait(&mut self, flags: PollFlags) -> io::Result<()> {
-        ready(self.stream.fd(), flags, self.patience).map_err(|failure| self.give_up(failure))
+        wait_ready(self.stream.fd(), flags, self.timeout).map_err(|failure| self.give_up(failure))
     }
 
-    /// The first step takes what has come, whatever the time. Each further one is to be in time: a server may send
-    /// without end, and then nothing is ever waited for.
-    fn go_on(&mut self) -> io::Result<()> {
+    /// The first step takes what has arrived, whatever the time. Later steps are in time: a server may send without end,
+    /// and then nothing waits.
+    fn step(&mut self) -> io::Result<()> {
         match std::mem::replace(&mut self.has_begun, true) {
-            true => go_on(self.patience).map_err(|failure| self.give_up(failure)),
+            true => check(self.timeout).map_err(|failure| self.give_up(failure)),
             false => Ok(()),
         }
     }
@@ -185,28 +159,28 @@ impl<'a> Patient<'a> {
     }
 }
 
-impl Read for Patient<'_> {
+impl Read for TimedStream<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         // TLS may hold bytes, read and decrypted, of which poll(2) knows nothing.
-        if !self.stream.is_encrypted() {
+        if !self.stream.is_encrypted {
             self.wait(PollFlags::POLLIN)?;
         }
         loop {
-            self.go_on()?;
-            match self.stream.read_now(buffer) {
-                Err(error) => self.give_way(error, PollFlags::POLLIN)?,
+            self.step()?;
+            match self.stream.socket.read(buffer) {
+                Err(error) => self.recover(error, PollFlags::POLLIN)?,
                 length => return length,
             }
         }
     }
 }
 
-impl Write for Patient<'_> {
+impl Write for TimedStream<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         loop {
-            self.go_on()?;
-            match self.stream.write_now(bytes) {
-                Err(error) => self.give_way(error, PollFlags::POLLOUT)?,
+            self.step()?;
+            match self.stream.socket.write(bytes) {
+                Err(error) => self.recover(error, PollFlags::POLLOUT)?,
                 length => return length,
             }
         }
@@ -214,8 +188,8 @@ impl Write for Patient<'_> {
 
     fn flush(&mut self) -> io::Result<()> {
         loop {
-            match self.stream.flush_now() {
-                Err(error) => self.give_way(error, PollFlags::POLLOUT)?,
+            match self.stream.socket.flush() {
+                Err(error) => self.recover(error, PollFlags::POLLOUT)?,
                 Ok(()) => return Ok(()),
             }
         }

@@ -1,4 +1,4 @@
-//! TLS: who the server has to be, who we are, and what went wrong in plain words.
+//! TLS: verification of the server, our certificate, and errors in plain words.
 
 use std::fmt::Display;
 use std::fs::File;
@@ -19,10 +19,10 @@ use rustls::{
 };
 use rustls_native_certs::{load_certs_from_paths, load_native_certs};
 
-use super::failure::RequestError;
-use super::wait::{go_on, ready};
+use super::error::RequestError;
+use super::wait::{check, wait_ready};
 use crate::lock::Timeout;
-use crate::store::{Roots, TlsFiles};
+use crate::store::credentials::{Roots, TlsFiles};
 
 /// An encrypted connection over a socket that does not block.
 pub struct TlsStream {
@@ -30,8 +30,8 @@ pub struct TlsStream {
     session: ClientConnection,
 }
 
-/// What the handshake with this host begins with. The files are read anew for each connection: a certificate
-/// may be renewed while a job runs.
+/// A session with this host, before its handshake. The files are read anew for each connection: a certificate may be
+/// renewed while a job runs.
 pub fn session(host: &str, files: &TlsFiles) -> Result<ClientConnection, RequestError> {
     let no_name = |_| RequestError::Unusable(format!("'{host}' is no name that a certificate can have"));
     let name = ServerName::try_from(host.to_owned()).map_err(no_name)?;
@@ -62,7 +62,7 @@ pub fn session(host: &str, files: &TlsFiles) -> Result<ClientConnection, Request
     ClientConnection::new(Arc::new(config), name).map_err(unusable)
 }
 
-/// Whom to believe.
+/// The certificate authorities that are trusted.
 fn roots(files: &TlsFiles) -> Result<RootCertStore, RequestError> {
     let mut roots = RootCertStore::empty();
     match &files.ca {
@@ -72,10 +72,10 @@ fn roots(files: &TlsFiles) -> Result<RootCertStore, RequestError> {
             }
         }
         None => {
-            // Some of the system's may be of a kind that is not known here.
+            // Some of the system's may be of a kind that rustls does not know.
             roots.add_parsable_certificates(of_the_system(&files.roots));
             if roots.is_empty() {
-                let why = "this system has no certificate authorities; --tls-ca FILE names whom to believe";
+                let why = "this system has no certificate authorities; --tls-ca FILE names those to trust";
                 return Err(RequestError::Unusable(why.to_owned()));
             }
         }
@@ -104,7 +104,7 @@ fn certificates(option: &str, path: &Path) -> Result<Vec<CertificateDer<'static>
     }
 }
 
-/// A key that others can read is everybody's.
+/// Refuses a key file that others can read.
 fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, RequestError> {
     let option = "--tls-key";
     let broken = |error| unreadable(option, path, &pem::Error::Io(error));
@@ -126,7 +126,7 @@ fn bad_file(option: &str, path: &Path, why: impl Display) -> RequestError {
 /// Without the text of the file, which may be a key.
 fn unreadable(option: &str, path: &Path, error: &pem::Error) -> RequestError {
     match error {
-        // Nothing is wrong with the file.
+        // Nothing is wrong with the file: this process has too many open.
         pem::Error::Io(error) if matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)) => {
             RequestError::Broken(format!(
                 "{option} {} cannot be read: {error}; raise ulimit -n",
@@ -139,16 +139,16 @@ fn unreadable(option: &str, path: &Path, error: &pem::Error) -> RequestError {
 }
 
 impl TlsStream {
-    /// Agrees with the server on a key, after it has shown who it is.
-    pub fn shake_hands(
+    /// Does the handshake, which verifies the server.
+    pub fn connect(
         socket: TcpStream,
         session: ClientConnection,
         files: &TlsFiles,
-        patience: &Timeout,
+        timeout: &Timeout,
     ) -> Result<TlsStream, RequestError> {
         let mut stream = TlsStream { socket, session };
         while stream.session.is_handshaking() {
-            go_on(patience).map_err(late)?;
+            check(timeout).map_err(handshake_error)?;
             let (step, flags) = match stream.session.wants_write() {
                 true => (stream.send(), PollFlags::POLLOUT),
                 false => (stream.receive(), PollFlags::POLLIN),
@@ -161,13 +161,13 @@ impl TlsStream {
                 Ok(_) => {}
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    ready(stream.as_fd(), flags, patience).map_err(late)?;
+                    wait_ready(stream.as_fd(), flags, timeout).map_err(handshake_error)?;
                 }
                 Err(error) => {
-                    // The server may want to know why we leave.
+                    // Sends the alert that tells the server why.
                     let _ = stream.send();
                     return Err(match (tls_error(&error), &files.ca) {
-                        (Some(Error::InvalidCertificate(error)), Some(ca)) if is_of_a_stranger(error) => {
+                        (Some(Error::InvalidCertificate(error)), Some(ca)) if is_unknown_issuer(error) => {
                             let ca = ca.display();
                             RequestError::Broken(format!(
                                 "its certificate is signed by nobody in --tls-ca {ca}"
@@ -184,20 +184,20 @@ impl TlsStream {
         Ok(stream)
     }
 
-    /// Takes what the server sent: how many bytes, none at its end.
+    /// Reads what has arrived and decrypts it. Returns the number of bytes, 0 at the end.
     fn receive(&mut self) -> io::Result<usize> {
         let length = self.session.read_tls(&mut self.socket)?;
         self.session.process_new_packets().map_err(io::Error::other)?;
         Ok(length)
     }
 
-    /// Sends what is encrypted: how many bytes.
+    /// Sends encrypted bytes. Returns their number.
     fn send(&mut self) -> io::Result<usize> {
         self.session.write_tls(&mut self.socket).map_err(|error| {
             if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) {
                 return error;
             }
-            // A server that does not let us in says so and closes.
+            // A server that refuses us sends an alert and closes.
             match self.receive() {
                 Err(why) if tls_error(&why).is_some() => why,
                 _ => error,
@@ -213,7 +213,7 @@ impl Read for TlsStream {
             length => return length,
         }
         self.receive()?;
-        // A record may have nothing for us: whoever reads decides whether there is time for the next one.
+        // A record may hold no data: the caller decides whether there is time for the next one.
         self.session.reader().read(buffer).map_err(|error| match error.kind() {
             ErrorKind::WouldBlock => ErrorKind::Interrupted.into(),
             _ => error,
@@ -223,7 +223,7 @@ impl Read for TlsStream {
 
 impl Write for TlsStream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // All before it, so that what waits here is not more and more.
+        // What was written before goes first, so that the buffer does not grow.
         self.flush()?;
         self.session.writer().write(bytes)
     }
@@ -242,8 +242,8 @@ impl AsFd for TlsStream {
     }
 }
 
-/// Why there was no handshake in the time that there is.
-fn late(failure: RequestError) -> RequestError {
+/// Says that the handshake took too long.
+fn handshake_error(failure: RequestError) -> RequestError {
     match failure {
         RequestError::TimedOut => RequestError::Broken(
             "no answer to the TLS handshake in time; is this its TLS port, or should the URL begin with \
@@ -258,12 +258,12 @@ fn tls_error(error: &io::Error) -> Option<&Error> {
     error.get_ref().and_then(|inner| inner.downcast_ref())
 }
 
-/// The failure of TLS in an error of the stream.
-pub fn failure_in(error: &io::Error) -> Option<RequestError> {
+/// The TLS error in an error of the stream.
+pub fn error_in(error: &io::Error) -> Option<RequestError> {
     tls_error(error).map(explain)
 }
 
-/// What went wrong, for a person.
+/// The error in words for people.
 fn explain(error: &Error) -> RequestError {
     use AlertDescription as Alert;
     let why = match error {
@@ -309,8 +309,8 @@ fn explain(error: &Error) -> RequestError {
     RequestError::Broken(why)
 }
 
-/// A bad signature is that of an authority whose name is known here, with another key: one that was made anew.
-fn is_of_a_stranger(error: &CertificateError) -> bool {
+/// A bad signature comes from an authority that has a known name and another key: it was created anew.
+fn is_unknown_issuer(error: &CertificateError) -> bool {
     matches!(error, CertificateError::UnknownIssuer | CertificateError::BadSignature)
 }
 
@@ -322,8 +322,8 @@ fn of_certificate(error: &CertificateError) -> String {
         CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
             "its certificate is not valid yet; is the clock of this host right?".to_owned()
         }
-        stranger if is_of_a_stranger(stranger) => {
-            "its certificate is signed by nobody known here; --tls-ca FILE names whom to believe".to_owned()
+        error if is_unknown_issuer(error) => {
+            "its certificate is signed by nobody known here; --tls-ca FILE names those to trust".to_owned()
         }
         CertificateError::NotValidForNameContext { presented, .. } => {
             let names: Vec<String> = presented.iter().take(MOST_NAMES).map(|name| plain(name)).collect();
@@ -340,11 +340,10 @@ fn of_certificate(error: &CertificateError) -> String {
     }
 }
 
-/// So many names of a certificate are shown.
+/// How many names of a certificate are shown.
 const MOST_NAMES: usize = 4;
 
-/// `DnsName("a.example")`, as rustls has it, without the wrapping, and without what could harm a terminal: any
-/// server may send anything for a name.
+/// The name in `DnsName("a.example")`, as rustls shows it, with harmless characters only: a server may send anything.
 fn plain(name: &str) -> String {
     let inner = name.split_once('(').map_or(name, |(_, rest)| rest.trim_end_matches(')')).trim_matches('"');
     inner.chars().filter(|c| c.is_ascii_alphanumeric() || "-._:*@/".contains(*c)).take(100).collect()

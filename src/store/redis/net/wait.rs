@@ -1,58 +1,52 @@
-//! Waiting, as long as the patience lasts.
+//! Waiting until a timeout ends or its interrupt comes.
 
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::poll::{PollFd, PollFlags, poll};
 
-use super::failure::RequestError;
-use crate::clock::BootTime;
+use super::error::RequestError;
+use crate::clock::Deadline;
 use crate::lock::Timeout;
+use crate::poll::is_readable;
 
-/// An error when the patience has ended: for whoever has something to do without waiting, again and again.
-pub fn go_on(patience: &Timeout) -> Result<(), RequestError> {
-    if patience.until.has_passed() {
+/// An error when the timeout has ended: for loops that may go on without waiting.
+pub fn check(timeout: &Timeout) -> Result<(), RequestError> {
+    if timeout.until.has_passed() {
         return Err(RequestError::TimedOut);
     }
-    match patience.interrupt {
-        Some(interrupt) => match poll(&mut [PollFd::new(interrupt, PollFlags::POLLIN)], PollTimeout::ZERO) {
-            Ok(1..) => Err(RequestError::Interrupted),
-            _ => Ok(()),
-        },
-        None => Ok(()),
+    match timeout.interrupt {
+        Some(interrupt) if is_readable(interrupt) => Err(RequestError::Interrupted),
+        _ => Ok(()),
     }
 }
 
-/// Waits until `fd` is ready, at most as long as `patience` says.
-pub fn ready(fd: BorrowedFd, flags: PollFlags, patience: &Timeout) -> Result<(), RequestError> {
+/// Waits until `fd` is ready.
+pub fn wait_ready(fd: BorrowedFd, flags: PollFlags, timeout: &Timeout) -> Result<(), RequestError> {
     loop {
         let mut fds = vec![PollFd::new(fd, flags)];
-        fds.extend(patience.interrupt.map(|interrupt| PollFd::new(interrupt, PollFlags::POLLIN)));
-        match poll(&mut fds, patience.until.poll_timeout()) {
+        fds.extend(timeout.interrupt.map(|interrupt| PollFd::new(interrupt, PollFlags::POLLIN)));
+        match poll(&mut fds, timeout.until.poll_timeout()) {
             Ok(_) if fds.get(1).and_then(PollFd::any).unwrap_or(false) => {
                 return Err(RequestError::Interrupted);
             }
             Ok(_) if fds[0].any().unwrap_or(false) => return Ok(()),
-            Ok(_) if patience.until.has_passed() => return Err(RequestError::TimedOut),
+            Ok(_) if timeout.until.has_passed() => return Err(RequestError::TimedOut),
             Ok(_) | Err(Errno::EINTR) => {}
             Err(errno) => return Err(RequestError::Broken(errno.desc().to_owned())),
         }
     }
 }
 
-/// Waits for `duration`; an error when the patience ends before.
-pub fn pause(duration: Duration, patience: &Timeout) -> Result<(), RequestError> {
-    let end = BootTime::after(duration);
+/// Waits for `duration`; an error when the timeout ends before.
+pub fn pause(duration: Duration, timeout: &Timeout) -> Result<(), RequestError> {
+    let end = Deadline::after(duration).min(timeout.until);
+    let is_cut_short = end == timeout.until;
     loop {
-        let timeout = end.min(patience.until).poll_timeout();
-        let mut fds: Vec<PollFd> =
-            patience.interrupt.iter().map(|interrupt| PollFd::new(*interrupt, PollFlags::POLLIN)).collect();
-        match poll(&mut fds, timeout) {
-            Ok(1..) => return Err(RequestError::Interrupted),
-            _ if patience.until.has_passed() => return Err(RequestError::TimedOut),
-            _ if end.has_passed() => return Ok(()),
-            _ => {}
+        timeout.pause(end.left()).map_err(|_| RequestError::Interrupted)?;
+        if end.has_passed() {
+            return if is_cut_short { Err(RequestError::TimedOut) } else { Ok(()) };
         }
     }
 }

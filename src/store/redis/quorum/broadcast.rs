@@ -1,83 +1,68 @@
-//! One question to all servers at once, and the answers as they come.
+//! One question to all members at once, and their answers as they come.
 
 use std::os::fd::AsFd;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use nix::poll::PollFlags;
-use nix::sys::eventfd::{EfdFlags, EventFd};
 
-use super::identity::{Identity, independent};
+use super::identity::{Identity, expect_independent};
 use super::majority::{Reply, is_pending};
-use super::member::{Errand, Member, MemberAnswer, Worker};
+use super::member::{Member, MemberEvent, Task, Worker};
 use crate::clock::Deadline;
 use crate::lock::{Key, StoreError, Timeout};
+use crate::mailbox::{Mailbox, mailbox};
 use crate::store::redis::Address;
-use crate::store::redis::net::failure::RequestError;
-use crate::store::redis::net::wait::ready;
+use crate::store::redis::net::error::RequestError;
+use crate::store::redis::net::wait::wait_ready;
 use crate::store::redis::subscription::Subscription;
 
-/// The workers of all members.
-pub struct Council {
+/// The workers of all members, and what they found out.
+pub struct Members {
     names: Vec<String>,
     workers: Vec<Worker>,
-    /// Rings when a worker has answered.
-    bell: Arc<EventFd>,
-    findings: mpsc::Receiver<(usize, MemberAnswer)>,
+    events: mpsc::Receiver<(usize, MemberEvent)>,
     identities: Vec<Option<Identity>>,
-    /// Hints about this lock are heard.
+    /// The lock whose hints are heard.
     topic: Option<Key>,
     /// Where they are heard, by member.
-    pub ears: Vec<Option<Subscription>>,
+    pub subscriptions: Vec<Option<Subscription>>,
 }
 
-/// The answers to one question. Those that come when it is gone are ignored.
+/// The answers to one question.
 pub struct Round<T> {
     /// By member.
     pub replies: Vec<Reply<T>>,
-    answers: mpsc::Receiver<(usize, Result<T, StoreError>)>,
-    bell: Arc<EventFd>,
-    /// When all were asked.
+    answers: Mailbox<(usize, Result<T, StoreError>)>,
+    /// When the members give up.
     pub until: Deadline,
 }
 
-impl Council {
+impl Members {
     /// Starts the threads.
-    pub fn start(addresses: &[Address]) -> Result<Council, StoreError> {
-        let (found, findings) = mpsc::channel();
-        let start = || {
-            let bell = Arc::new(EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?);
-            let each = addresses.iter().enumerate();
-            let workers = each.map(|(index, address)| Worker::start(index, address.clone(), found.clone()));
-            Ok((bell, workers.collect::<std::io::Result<Vec<_>>>()?))
-        };
-        let (bell, workers) = start().map_err(|error: std::io::Error| StoreError::Unreachable {
-            store: "a quorum".to_owned(),
-            why: format!(
-                "there is no thread with a connection for each server: {error}; raise ulimit -n or -u"
-            ),
-            transient: false,
-        })?;
-        Ok(Council {
+    pub fn start(addresses: &[Address]) -> Result<Members, StoreError> {
+        let (sender, events) = mpsc::channel();
+        let each = addresses.iter().enumerate();
+        let workers = each.map(|(index, address)| Worker::start(index, address.clone(), sender.clone()));
+        Ok(Members {
             names: addresses.iter().map(Address::to_string).collect(),
-            workers,
-            bell,
-            findings,
+            workers: workers.collect::<std::io::Result<Vec<_>>>().map_err(|error| no_resources(&error))?,
+            events,
             identities: vec![None; addresses.len()],
             topic: None,
-            ears: addresses.iter().map(|_| None).collect(),
+            subscriptions: addresses.iter().map(|_| None).collect(),
         })
     }
 
-    /// Asks all members; `yields` as in [`Errand`].
+    /// Asks all members; `yields` as in [`Task`].
     pub fn ask<T: Send + 'static>(
         &self,
         until: Deadline,
         yields: bool,
         question: impl Fn(&mut Member, &Timeout) -> Result<T, StoreError> + Send + Sync + 'static,
-    ) -> Round<T> {
-        self.ask_some(until, yields, &vec![true; self.workers.len()], move |_, member, patience| {
-            question(member, patience)
+    ) -> Result<Round<T>, StoreError> {
+        self.ask_some(until, yields, &vec![true; self.workers.len()], move |_, member, timeout| {
+            question(member, timeout)
         })
     }
 
@@ -86,61 +71,59 @@ impl Council {
         &self,
         until: Deadline,
         yields: bool,
-        whom: &[bool],
+        which: &[bool],
         question: impl Fn(usize, &mut Member, &Timeout) -> Result<T, StoreError> + Send + Sync + 'static,
-    ) -> Round<T> {
-        let (tell, answers) = mpsc::channel();
+    ) -> Result<Round<T>, StoreError> {
+        let (sender, answers) = mailbox().map_err(|error| no_resources(&error))?;
         let question = Arc::new(question);
         let mut replies = Vec::new();
         for (index, worker) in self.workers.iter().enumerate() {
-            if !whom[index] {
+            if !which[index] {
                 replies.push(Reply::Unasked);
                 continue;
             }
             replies.push(Reply::Pending);
-            let (question, tell, bell) = (Arc::clone(&question), tell.clone(), Arc::clone(&self.bell));
-            let name = self.names[index].clone();
-            let run = move |member: &mut Member, patience: &Timeout| {
-                // One that stood in the queue behind a server that hangs; what gives back must go out.
-                let answer = if yields && patience.until.has_passed() {
+            let (question, sender, name) = (Arc::clone(&question), sender.clone(), self.names[index].clone());
+            let run = move |member: &mut Member, timeout: &Timeout| {
+                // A question that waited behind a server that hangs is too late; a release goes out all the same.
+                let answer = if yields && timeout.until.has_passed() {
                     Err(RequestError::TimedOut.of(&name))
                 } else {
-                    question(index, member, patience)
+                    question(index, member, timeout)
                 };
-                let _ = tell.send((index, answer));
-                let _ = bell.write(1);
+                sender.send((index, answer));
             };
-            worker.tell(Errand { until, yields, run: Box::new(run) });
+            worker.submit(Task { until, yields, run: Box::new(run) });
         }
-        Round { replies, answers, bell: Arc::clone(&self.bell), until }
+        Ok(Round { replies, answers, until })
     }
 
     /// From now on only hints about this lock are heard.
-    pub fn attend_to(&mut self, topic: Option<Key>) {
+    pub fn hear_about(&mut self, topic: Option<Key>) {
         self.topic = topic;
-        self.ears.fill_with(|| None);
+        self.subscriptions.fill_with(|| None);
     }
 
-    /// Takes note of what was found out; an error when the servers cannot be a quorum.
-    pub fn note_findings(&mut self) -> Result<(), StoreError> {
+    /// Takes note of what the members found out; an error when they cannot be a quorum.
+    pub fn take_events(&mut self) -> Result<(), StoreError> {
         let mut is_new = false;
-        while let Ok((index, finding)) = self.findings.try_recv() {
-            match finding {
-                MemberAnswer::Identity(identity) => {
+        while let Ok((index, event)) = self.events.try_recv() {
+            match event {
+                MemberEvent::Identified(identity) => {
                     self.identities[index] = Some(identity);
                     is_new = true;
                 }
-                MemberAnswer::Ear(key, ear) if self.topic.as_ref() == Some(&key) => {
-                    self.ears[index] = Some(ear)
+                MemberEvent::Subscribed(key, subscription) if self.topic.as_ref() == Some(&key) => {
+                    self.subscriptions[index] = Some(subscription);
                 }
-                MemberAnswer::Ear(..) => {}
+                MemberEvent::Subscribed(..) => {}
             }
         }
         if !is_new {
             return Ok(());
         }
         let members: Vec<_> = self.names.iter().cloned().zip(self.identities.iter().cloned()).collect();
-        independent(&members)
+        expect_independent(&members)
     }
 
     /// What messages call the members, in their order.
@@ -149,26 +132,29 @@ impl Council {
     }
 }
 
+fn no_resources(error: &std::io::Error) -> StoreError {
+    let why = format!("there is no thread with a connection for each server: {error}; raise ulimit -n or -u");
+    StoreError::Unreachable { store: "a quorum".to_owned(), why, transient: false }
+}
+
 impl<T> Round<T> {
-    /// Collects answers until it is decided, all are there, or the patience ends.
+    /// Collects answers until it is decided, all are there, or the timeout ends.
     pub fn gather(
         &mut self,
-        patience: &Timeout,
+        timeout: &Timeout,
         is_decided: impl Fn(&[Reply<T>]) -> bool,
     ) -> Result<(), StoreError> {
         loop {
-            // Read before the answers are: what comes after that rings again.
-            let _ = self.bell.read();
-            while let Ok((index, answer)) = self.answers.try_recv() {
+            while let Ok(Some((index, answer))) = self.answers.take() {
                 self.replies[index] = match answer {
                     Ok(answer) => Reply::Answer(answer),
-                    Err(error) => Reply::RequestError(error),
+                    Err(error) => Reply::Failed(error),
                 };
             }
             if !self.replies.iter().any(is_pending) || is_decided(&self.replies) {
                 return Ok(());
             }
-            match ready(self.bell.as_fd(), PollFlags::POLLIN, patience) {
+            match wait_ready(self.answers.as_fd(), PollFlags::POLLIN, timeout) {
                 Ok(()) => {}
                 Err(RequestError::Interrupted) => return Err(StoreError::Interrupted),
                 Err(_) => return Ok(()),
@@ -176,22 +162,21 @@ impl<T> Round<T> {
         }
     }
 
-    /// Collects answers as [`Round::gather`] does, until the question's own end.
+    /// Collects answers as [`Round::gather`] does, until the members give up.
     pub fn decide(
         &mut self,
-        patience: &Timeout,
+        timeout: &Timeout,
         is_decided: impl Fn(&[Reply<T>]) -> bool,
     ) -> Result<(), StoreError> {
-        let patience = Timeout { until: self.until, interrupt: patience.interrupt };
-        self.gather(&patience, is_decided)
+        self.gather(&Timeout { until: self.until, ..*timeout }, is_decided)
     }
 
-    /// Waits a little longer, for what is nice to know.
+    /// Waits a little longer for answers that are not needed.
     pub fn linger(&mut self, at_most: Duration) {
         let _ = self.gather(&Timeout::of(at_most), |_| false);
     }
 
-    /// Adds what those said before that were not asked now.
+    /// Adds the earlier replies of members that were not asked again.
     pub fn add(&mut self, earlier: Round<T>) {
         for (reply, earlier) in self.replies.iter_mut().zip(earlier.replies) {
             if matches!(reply, Reply::Unasked) {

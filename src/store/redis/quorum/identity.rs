@@ -1,16 +1,16 @@
-//! Which server answers, and whether it is independent of the others.
+//! Whether the members are independent servers.
 
-use redis::{Cmd, Value};
+use redis::{Cmd, InfoDict, Value};
 
 use crate::lock::StoreError;
-use crate::store::redis::script::text;
+use crate::store::redis::value::text;
 
-/// What a server says of itself; a user who may not ask INFO gets an empty one.
+/// What a server says of itself; a user that may not call INFO gets an empty one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
     run_id: Option<String>,
-    /// Of a replica: whose.
-    master: Option<String>,
+    /// Of a replica: its primary.
+    primary: Option<String>,
 }
 
 /// Two, because servers before 7.0 answer about one section at a time.
@@ -21,34 +21,23 @@ pub fn questions() -> [Cmd; 2] {
 impl Identity {
     /// Reads the answers to [`questions`]; what they do not say is left open.
     pub fn of(answers: &[Value]) -> Identity {
-        let said: Vec<String> = answers.iter().map(said).collect();
-        let field = |name: &str| {
-            let lines = said.iter().flat_map(|text| text.lines());
-            let mut fields = lines.filter_map(|line| line.split_once(':'));
-            fields.find(|(found, _)| *found == name).map(|(_, value)| value.trim().to_owned())
-        };
-        let master = || Some(format!("{}:{}", field("master_host")?, field("master_port")?));
+        let sections: Vec<InfoDict> =
+            answers.iter().map(|answer| InfoDict::new(&text(Some(answer)))).collect();
+        let field = |name: &str| sections.iter().find_map(|section| section.get::<String>(name));
+        let primary = || Some(format!("{}:{}", field("master_host")?, field("master_port")?));
         let is_replica = field("role").is_some_and(|role| role == "slave");
-        let master = is_replica.then(|| master().unwrap_or_else(|| "another server".to_owned()));
-        Identity { run_id: field("run_id"), master }
-    }
-}
-
-/// A text of any form: the protocol's third version has one more.
-fn said(answer: &Value) -> String {
-    match answer {
-        Value::VerbatimString { text, .. } => text.clone(),
-        other => text(Some(other)),
+        let primary = is_replica.then(|| primary().unwrap_or_else(|| "another server".to_owned()));
+        Identity { run_id: field("run_id"), primary }
     }
 }
 
 /// An error when these servers cannot be a quorum. By member: its name, and what it said if it did.
-pub fn independent(members: &[(String, Option<Identity>)]) -> Result<(), StoreError> {
+pub fn expect_independent(members: &[(String, Option<Identity>)]) -> Result<(), StoreError> {
     for (place, (name, identity)) in members.iter().enumerate() {
         let Some(identity) = identity else { continue };
-        if let Some(master) = &identity.master {
+        if let Some(primary) = &identity.primary {
             let why = format!(
-                "it is a replica of {master}, which counts no vote of its own; a quorum is of independent servers"
+                "it is a replica of {primary}, which counts no vote of its own; a quorum is of independent servers"
             );
             return Err(StoreError::Unusable { store: name.clone(), why });
         }
@@ -79,7 +68,10 @@ mod tests {
             [named("a", server("# Server\r\nrun_id:1\r\n")), named("b", second), named("c", third)]
         };
         let refused = |second, third| {
-            independent(&members(second, third)).map_err(|error| error.to_string()).err().unwrap_or_default()
+            expect_independent(&members(second, third))
+                .map_err(|error| error.to_string())
+                .err()
+                .unwrap_or_default()
         };
         assert_eq!(refused(server("run_id:2\r\nrole:master\r\n"), None), "");
         // Not allowed to ask.

@@ -1,18 +1,17 @@
-//! What the answers of the servers mean together. More than half of all servers decide, also of those that
-//! do not answer.
+//! What the answers of the members mean together: a majority of all members decides, those that do not answer included.
 
 use std::time::Duration;
 
-use super::member::{MemberEvent, Returned};
+use super::member::{Released, Vote};
 use crate::lock::{Busy, FencingToken, Renewal, StoreError};
 
-/// What became of a question to one server.
+/// What became of a question to one member.
 #[derive(Debug)]
 pub enum Reply<T> {
     Unasked,
     Pending,
     Answer(T),
-    RequestError(StoreError),
+    Failed(StoreError),
 }
 
 /// Whether the answer may still come.
@@ -20,12 +19,12 @@ pub fn is_pending<T>(reply: &Reply<T>) -> bool {
     matches!(reply, Reply::Pending)
 }
 
-/// As many servers are a majority.
+/// How many members are a majority.
 pub fn majority(members: usize) -> usize {
     members / 2 + 1
 }
 
-/// Of those that gave one, in the order of the members.
+/// The answers that came, in the order of the members.
 pub fn answers<T>(replies: &[Reply<T>]) -> impl Iterator<Item = &T> {
     replies.iter().filter_map(|reply| match reply {
         Reply::Answer(answer) => Some(answer),
@@ -33,15 +32,15 @@ pub fn answers<T>(replies: &[Reply<T>]) -> impl Iterator<Item = &T> {
     })
 }
 
-/// How many answered so.
-pub fn votes<T>(replies: &[Reply<T>], matches: impl Fn(&T) -> bool) -> usize {
+/// How many answers match.
+pub fn count<T>(replies: &[Reply<T>], matches: impl Fn(&T) -> bool) -> usize {
     answers(replies).filter(|answer| matches(answer)).count()
 }
 
-/// Whether the answers to come cannot change that a majority answered so, or that none can.
+/// Whether the answers to come cannot change that a majority matches, or that none can.
 pub fn is_settled<T>(replies: &[Reply<T>], matches: impl Fn(&T) -> bool) -> bool {
-    let (votes, out) = (votes(replies, matches), replies.iter().filter(|reply| is_pending(reply)).count());
-    votes >= majority(replies.len()) || votes + out < majority(replies.len())
+    let (matching, out) = (count(replies, matches), replies.iter().filter(|reply| is_pending(reply)).count());
+    matching >= majority(replies.len()) || matching + out < majority(replies.len())
 }
 
 /// Whether a majority answered, whatever it said.
@@ -56,14 +55,14 @@ pub fn failure<T>(replies: Vec<Reply<T>>, names: &[String]) -> StoreError {
     for (reply, name) in replies.into_iter().zip(names) {
         match reply {
             Reply::Answer(_) => answered += 1,
-            Reply::RequestError(StoreError::Unreachable { why, transient, .. }) => {
+            Reply::Failed(StoreError::Unreachable { why, transient, .. }) => {
                 may_answer += usize::from(transient);
                 reasons.push(format!("{name}: {why}"));
             }
-            Reply::RequestError(StoreError::Interrupted) | Reply::Pending | Reply::Unasked => {
+            Reply::Failed(StoreError::Interrupted) | Reply::Pending | Reply::Unasked => {
                 reasons.push(format!("{name}: no answer in time"));
             }
-            Reply::RequestError(refusal) => refusals.push(refusal),
+            Reply::Failed(refusal) => refusals.push(refusal),
         }
     }
     // Without those that refuse there is no majority, whatever becomes of the others.
@@ -81,63 +80,63 @@ pub fn failure<T>(replies: Vec<Reply<T>>, names: &[String]) -> StoreError {
     }
 }
 
-/// What a take came to.
+/// What a request for locks came to.
 #[derive(Debug)]
-pub enum Taken {
+pub enum Verdict {
     /// The fencing tokens: for each lock the highest.
     Granted(Vec<FencingToken>),
     /// One holder has a majority, for this much longer.
     Held { busy: Busy, free_in: Duration, by_redlock: bool },
-    /// Nobody is seen to have a majority.
+    /// No holder is seen to have a majority.
     Split(Busy),
 }
 
-/// Nothing is said about a take without a majority of answers.
-pub fn taken(replies: &[Reply<MemberEvent>]) -> Option<Taken> {
+/// `None` without a majority of answers.
+pub fn verdict(replies: &[Reply<Vote>]) -> Option<Verdict> {
     let needed = majority(replies.len());
     let granted: Vec<&Vec<FencingToken>> = answers(replies)
-        .filter_map(|told| match told {
-            MemberEvent::Granted(fences) => Some(fences),
-            MemberEvent::Busy(_) => None,
+        .filter_map(|vote| match vote {
+            Vote::Granted(fences) => Some(fences),
+            Vote::Busy(_) => None,
         })
         .collect();
     if granted.len() >= needed {
         let locks = granted.iter().map(|fences| fences.len()).min().unwrap_or(0);
         let highest = |lock: usize| granted.iter().map(|fences| fences[lock]).max();
-        return Some(Taken::Granted((0..locks).filter_map(highest).collect()));
+        return Some(Verdict::Granted((0..locks).filter_map(highest).collect()));
     }
     if !is_quorate(replies) {
         return None;
     }
     let busy: Vec<&Busy> = answers(replies)
-        .filter_map(|told| match told {
-            MemberEvent::Busy(busy) => Some(&**busy),
-            MemberEvent::Granted(_) => None,
+        .filter_map(|vote| match vote {
+            Vote::Busy(busy) => Some(&**busy),
+            Vote::Granted(_) => None,
         })
         .collect();
-    let who = |busy: &Busy| (busy.key.clone(), busy.holder.as_ref().and_then(|held| held.metadata.clone()));
-    let of = |one: &Busy| busy.iter().filter(|other| who(other) == who(one)).count();
-    let foremost = busy.iter().max_by_key(|one| of(one))?;
-    if of(foremost) < needed {
-        return Some(Taken::Split((*foremost).clone()));
+    let holder =
+        |busy: &Busy| (busy.key.clone(), busy.holder.as_ref().and_then(|held| held.metadata.clone()));
+    let members_of = |one: &Busy| busy.iter().filter(|other| holder(other) == holder(one)).count();
+    let foremost = busy.iter().max_by_key(|one| members_of(one))?;
+    if members_of(foremost) < needed {
+        return Some(Verdict::Split((*foremost).clone()));
     }
-    // Free is what a majority could grant.
+    // The lock is free when a majority could grant it.
     let left = |busy: &&Busy| busy.holder.as_ref().and_then(|held| held.left).unwrap_or(Duration::MAX);
     let mut free_in = vec![Duration::ZERO; granted.len()];
     free_in.extend(busy.iter().map(left));
     free_in.resize(replies.len(), Duration::MAX);
     free_in.sort();
     let by_redlock = foremost.holder.as_ref().is_some_and(|held| held.metadata.is_some());
-    Some(Taken::Held { busy: (*foremost).clone(), free_in: free_in[needed - 1], by_redlock })
+    Some(Verdict::Held { busy: (*foremost).clone(), free_in: free_in[needed - 1], by_redlock })
 }
 
-/// What a renewal came to; nothing is known where neither a majority was extended nor is it sure that none can
-/// be.
+/// What a renewal came to: `None` while a majority may still have the lease.
 pub fn renewed(replies: &mut [Reply<Renewal>]) -> Option<Renewal> {
     let needed = majority(replies.len());
-    let extended = votes(replies, |renewal| matches!(renewal, Renewal::Extended));
-    let healed = votes(replies, |renewal| matches!(renewal, Renewal::Healed));
-    let released = votes(replies, |renewal| matches!(renewal, Renewal::Released));
+    let extended = count(replies, |renewal| matches!(renewal, Renewal::Extended));
+    let healed = count(replies, |renewal| matches!(renewal, Renewal::Healed));
+    let released = count(replies, |renewal| matches!(renewal, Renewal::Released));
     let answered = answers(replies).count();
     if extended >= needed {
         Some(Renewal::Extended)
@@ -150,7 +149,7 @@ pub fn renewed(replies: &mut [Reply<Renewal>]) -> Option<Renewal> {
             Reply::Answer(Renewal::Lost(holder)) => holder.take(),
             _ => None,
         });
-        // A lock that was broken says it best.
+        // A broken lock says best what happened.
         match holders.max_by_key(|holder| (holder.broken, holder.metadata.is_some())) {
             None if released > 0 => Some(Renewal::Released),
             holder => Some(Renewal::Lost(holder)),
@@ -158,24 +157,24 @@ pub fn renewed(replies: &mut [Reply<Renewal>]) -> Option<Renewal> {
     }
 }
 
-/// Whether a renewal is decided: one that was healed may turn out to have been held by a majority all the time.
+/// Whether a renewal is decided. A majority that was healed in part may turn out to have held the lock all the time.
 pub fn is_renewed(replies: &[Reply<Renewal>]) -> bool {
     let is = |renewal: &Renewal| matches!(renewal, Renewal::Extended);
     let is_held = |renewal: &Renewal| matches!(renewal, Renewal::Extended | Renewal::Healed);
     is_settled(replies, is_held)
-        && (is_settled(replies, is) || votes(replies, is_held) < majority(replies.len()))
+        && (is_settled(replies, is) || count(replies, is_held) < majority(replies.len()))
 }
 
-/// Whether each of so many locks was given back; nothing is known without a majority of answers.
-pub fn released(replies: &[Reply<Returned>], locks: usize) -> Option<Vec<bool>> {
+/// Whether each of so many locks was released; `None` without a majority of answers.
+pub fn released(replies: &[Reply<Released>], locks: usize) -> Option<Vec<bool>> {
     (0..locks).map(|lock| one_released(replies, lock)).collect()
 }
 
-fn one_released(replies: &[Reply<Returned>], lock: usize) -> Option<bool> {
+fn one_released(replies: &[Reply<Released>], lock: usize) -> Option<bool> {
     let held =
-        |returned: &Returned| matches!(returned, Returned::Confirmed(held) if held.get(lock) == Some(&true));
-    let returned = votes(replies, held);
-    let answered = votes(replies, |returned| *returned != Returned::Sent);
+        |returned: &Released| matches!(returned, Released::Confirmed(held) if held.get(lock) == Some(&true));
+    let returned = count(replies, held);
+    let answered = count(replies, |returned| *returned != Released::Sent);
     let not_held = answered - returned;
     if returned >= majority(replies.len()) {
         Some(true)
@@ -194,7 +193,7 @@ pub fn left(replies: &[Reply<Option<Duration>>]) -> Option<Option<Duration>> {
     if left.len() >= needed {
         return Some(Some(left[left.len() - needed]));
     }
-    let lacking = votes(replies, Option::is_none);
+    let lacking = count(replies, Option::is_none);
     (lacking > replies.len() - needed).then_some(None)
 }
 
@@ -203,54 +202,54 @@ mod tests {
     use super::*;
     use crate::lock::{Holder, Metadata};
 
-    fn granted(fence: u64) -> Reply<MemberEvent> {
-        Reply::Answer(MemberEvent::Granted(vec![FencingToken(fence)]))
+    fn granted(fence: u64) -> Reply<Vote> {
+        Reply::Answer(Vote::Granted(vec![FencingToken(fence)]))
     }
 
     /// Refused, as this process has the lock for so many milliseconds.
-    fn busy(pid: u32, left: u64) -> Reply<MemberEvent> {
+    fn busy(pid: u32, left: u64) -> Reply<Vote> {
         let metadata = Some(Metadata { pid, ..Metadata::default() });
         let holder = Holder { metadata, left: Some(Duration::from_millis(left)), ..Holder::default() };
         let key = "X".parse().unwrap_or_else(|why| panic!("{why}"));
-        Reply::Answer(MemberEvent::Busy(Busy { key, holder: Some(holder), ahead: None }.into()))
+        Reply::Answer(Vote::Busy(Busy { key, holder: Some(holder), ahead: None }.into()))
     }
 
     fn down<T>() -> Reply<T> {
         let (store, why) = ("s".to_owned(), "no answer in time".to_owned());
-        Reply::RequestError(StoreError::Unreachable { store, why, transient: false })
+        Reply::Failed(StoreError::Unreachable { store, why, transient: false })
     }
 
     #[test]
     fn a_majority_of_all_grants() {
-        let highest = |replies: &[Reply<MemberEvent>]| match taken(replies) {
-            Some(Taken::Granted(fences)) => fences.first().map(|fence| fence.0),
+        let highest = |replies: &[Reply<Vote>]| match verdict(replies) {
+            Some(Verdict::Granted(fences)) => fences.first().map(|fence| fence.0),
             _ => None,
         };
         assert_eq!(highest(&[granted(1), granted(3), granted(2), down(), Reply::Pending]), Some(3));
         assert_eq!(highest(&[granted(1), granted(3), busy(1, 9), down(), Reply::Pending]), None);
         // Half is not most.
         assert_eq!(highest(&[granted(1), granted(1), down(), down()]), None);
-        assert!(taken(&[granted(1), granted(1), down(), down(), Reply::Pending]).is_none());
+        assert!(verdict(&[granted(1), granted(1), down(), down(), Reply::Pending]).is_none());
     }
 
     #[test]
-    fn one_holder_of_most_is_told_from_a_split_vote() {
-        let held = taken(&[busy(1, 30), busy(1, 10), busy(1, 20), granted(1), down()]);
+    fn a_holder_of_a_majority_is_no_split_vote() {
+        let held = verdict(&[busy(1, 30), busy(1, 10), busy(1, 20), granted(1), down()]);
         // In 20 ms three could grant: the one that did, and two of those that are held.
         let expected = Duration::from_millis(20);
-        assert!(matches!(held, Some(Taken::Held { free_in, .. }) if free_in == expected), "{held:?}");
+        assert!(matches!(held, Some(Verdict::Held { free_in, .. }) if free_in == expected), "{held:?}");
         for split in
             [[busy(1, 9), busy(1, 9), busy(2, 9), granted(1)], [busy(1, 9), busy(1, 9), granted(1), down()]]
         {
-            let replies: Vec<Reply<MemberEvent>> = split.into_iter().chain([down()]).collect();
-            assert!(matches!(taken(&replies), Some(Taken::Split(_))), "{replies:?}");
+            let replies: Vec<Reply<Vote>> = split.into_iter().chain([down()]).collect();
+            assert!(matches!(verdict(&replies), Some(Verdict::Split(_))), "{replies:?}");
         }
     }
 
     #[test]
     fn it_is_settled_when_no_answer_can_change_it() {
-        let is_granted = |told: &MemberEvent| matches!(told, MemberEvent::Granted(_));
-        let settled = |replies: &[Reply<MemberEvent>]| is_settled(replies, is_granted);
+        let is_granted = |vote: &Vote| matches!(vote, Vote::Granted(_));
+        let settled = |replies: &[Reply<Vote>]| is_settled(replies, is_granted);
         assert!(settled(&[granted(1), granted(1), Reply::Pending]));
         assert!(settled(&[busy(1, 9), down(), Reply::Pending]));
         assert!(!settled(&[granted(1), down(), Reply::Pending]));
@@ -298,13 +297,13 @@ mod tests {
     }
 
     #[test]
-    fn a_release_counts_what_was_given_back() {
+    fn a_release_counts_what_was_released() {
         let vote = |letters: &str| {
             let reply = |letter| match letter {
-                'y' => Reply::Answer(Returned::Confirmed(vec![true])),
-                'n' => Reply::Answer(Returned::Confirmed(vec![false])),
-                '-' => Reply::Answer(Returned::Nothing),
-                's' => Reply::Answer(Returned::Sent),
+                'y' => Reply::Answer(Released::Confirmed(vec![true])),
+                'n' => Reply::Answer(Released::Confirmed(vec![false])),
+                '-' => Reply::Answer(Released::NeverAsked),
+                's' => Reply::Answer(Released::Sent),
                 _ => down(),
             };
             one_released(&letters.chars().map(reply).collect::<Vec<_>>(), 0)

@@ -1,304 +1,262 @@
 //! One server of a quorum, in a thread of its own.
 
+use std::io;
 use std::os::fd::AsFd;
 use std::sync::{Arc, mpsc};
 use std::thread;
 
-use nix::sys::eventfd::{EfdFlags, EventFd};
-use redis::Value;
-
-use super::identity::{self, Identity};
+use super::identity::{Identity, questions};
 use crate::clock::Deadline;
-use crate::lock::{Busy, FencingToken, Key, Renewal, Request, Store, StoreError, Timeout};
+use crate::lock::{Broken, Busy, FencingToken, Key, OwnerToken, Renewal, Request, StoreError, Timeout};
+use crate::mailbox::{MailboxSender, mailbox};
+use crate::poll::wait_readable;
+use crate::store::redis::Address;
+use crate::store::redis::error_reply::accepted;
+use crate::store::redis::executor::Executor;
 use crate::store::redis::keys::KeyNames;
-use crate::store::redis::net::connection::Connection;
-use crate::store::redis::net::failure::RequestError;
-use crate::store::redis::reply::{self, Taken};
-use crate::store::redis::script::Call;
+use crate::store::redis::script::acquire::{self, AcquireReply, Queueing};
+use crate::store::redis::script::{ScriptCall, break_lock, handover, release, renew, understood};
+use crate::store::redis::server::Server;
 use crate::store::redis::subscription::Subscription;
-use crate::store::redis::topology::Target;
-use crate::store::redis::{Address, Redis, take_call};
+use crate::store::redis::url::ServerAddress;
 
 /// The caller's end of the thread.
 pub struct Worker {
-    errands: mpsc::Sender<Errand>,
-    /// Counts the errands that were not begun.
-    waiting: Arc<EventFd>,
+    tasks: MailboxSender<Task>,
 }
 
-/// What a worker is told to do.
-pub struct Errand {
+/// What a worker is to do.
+pub struct Task {
     pub until: Deadline,
-    /// The next errand ends this one: nobody waits for its answer any more then. What it sent stays sent.
+    /// The next task ends this one: nobody waits for its answer any more then. What it sent stays sent.
     pub yields: bool,
     pub run: Box<Question>,
 }
 
 type Question = dyn FnOnce(&mut Member, &Timeout) + Send;
 
-/// What a worker found out beside the answers.
-pub enum MemberAnswer {
-    Identity(Identity),
-    /// Where the hints of this server about this lock are heard.
-    Ear(Key, Subscription),
+/// What a member found out beside its answers.
+pub enum MemberEvent {
+    Identified(Identity),
+    /// The hints of this server about this lock are heard here.
+    Subscribed(Key, Subscription),
 }
 
 /// The server, as its worker has it.
 pub struct Member {
     index: usize,
-    pub redis: Redis,
-    /// Connections on which something was given back without an answer: it may still be carried out, and must
-    /// not undo what is taken with the same token later.
-    unconfirmed: Vec<Connection>,
-    /// What the last request on all of these gives back.
-    given_back: Vec<Key>,
-    /// Such a connection broke; what was sent on it may be carried out all the same.
-    is_in_doubt: bool,
-    is_known: bool,
-    findings: mpsc::Sender<(usize, MemberAnswer)>,
+    pub server: Server,
+    /// The locks that the last request on all connections in flight releases.
+    released: Vec<Key>,
+    is_identified: bool,
+    events: mpsc::Sender<(usize, MemberEvent)>,
 }
 
-/// A member is one server, whatever it is asked about.
-const ONLY: Target = Target::Node(0);
-
-/// The answer to a take.
+/// The answer to a request for locks.
 #[derive(Debug)]
-pub enum MemberEvent {
+pub enum Vote {
     Granted(Vec<FencingToken>),
     Busy(Box<Busy>),
 }
 
-/// The answer to what gives locks back.
+/// The answer to a release.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Returned {
-    /// Whether each of them was held.
+pub enum Released {
+    /// Whether each of the locks was held.
     Confirmed(Vec<bool>),
     /// The server hangs, or has an answer to come; it carries this out behind everything else.
     Sent,
-    /// Nothing was ever asked of this server.
-    Nothing,
+    /// The server was never asked for anything.
+    NeverAsked,
 }
 
 impl Worker {
-    /// Starts the thread, which connects when it is told to do something.
+    /// Starts the thread, which connects with its first task.
     pub fn start(
         index: usize,
         address: Address,
-        findings: mpsc::Sender<(usize, MemberAnswer)>,
-    ) -> std::io::Result<Worker> {
-        let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_SEMAPHORE;
-        let waiting = Arc::new(EventFd::from_flags(flags)?);
-        let (errands, orders) = mpsc::channel::<Errand>();
-        let next = Arc::clone(&waiting);
+        events: mpsc::Sender<(usize, MemberEvent)>,
+    ) -> io::Result<Worker> {
+        let (tasks, mailbox) = mailbox::<Task>()?;
+        let name = address.to_string();
+        let ServerAddress::One(endpoint) = address.servers else {
+            return Err(io::Error::other(format!("{name} is not one server")));
+        };
         let work = move || {
-            let mut member = Member {
-                index,
-                redis: Redis::new(address, 0),
-                unconfirmed: Vec::new(),
-                given_back: Vec::new(),
-                is_in_doubt: false,
-                is_known: false,
-                findings,
-            };
-            while let Ok(errand) = orders.recv() {
-                let _ = next.read();
-                let interrupt = errand.yields.then(|| next.as_fd());
-                (errand.run)(&mut member, &Timeout { until: errand.until, interrupt });
+            let server = Server::new(endpoint, Arc::new(address.login), name);
+            let mut member = Member { index, server, released: Vec::new(), is_identified: false, events };
+            loop {
+                match mailbox.take() {
+                    Ok(Some(task)) => {
+                        let interrupt = task.yields.then(|| mailbox.as_fd());
+                        (task.run)(&mut member, &Timeout { until: task.until, interrupt });
+                    }
+                    Ok(None) => drop(wait_readable([mailbox.as_fd()], Deadline::NEVER)),
+                    Err(_) => return,
+                }
             }
         };
         let _runs_to_the_end = thread::Builder::new().name("member".to_owned()).spawn(work)?;
-        Ok(Worker { errands, waiting })
+        Ok(Worker { tasks })
     }
 
-    /// Puts it behind those that it was told before, and does not wait.
-    pub fn tell(&self, errand: Errand) {
-        // Counted before it can be begun.
-        let _ = self.waiting.write(1);
-        // A thread that is gone answers nothing, which is what a dead server does.
-        let _ = self.errands.send(errand);
+    /// Puts a task behind the earlier ones, and does not wait.
+    pub fn submit(&self, task: Task) {
+        // A thread that is gone answers nothing, as a dead server does.
+        self.tasks.send(task);
     }
 }
 
 impl Member {
-    /// Asks for locks, and the first time who the server is. With `listen`, its hints are heard from now on.
-    pub fn take(
+    /// Asks for locks, and the first time for the server's identity. With `listen`, its hints are heard from now on.
+    pub fn acquire(
         &mut self,
-        call: &Call,
+        call: &ScriptCall,
         requests: &[Request],
         listen: bool,
-        patience: &Timeout,
-    ) -> Result<MemberEvent, StoreError> {
+        timeout: &Timeout,
+    ) -> Result<Vote, StoreError> {
         if let [first, ..] = requests
             && listen
         {
-            self.listen(&first.key, patience);
+            self.listen(&first.key, timeout);
         }
-        self.confirm(patience)?;
-        if !self.is_known {
-            self.ask_who(patience)?;
+        self.server.settle(timeout)?;
+        if !self.is_identified {
+            self.send_questions(timeout)?;
         }
-        let reply = self.redis.call(call, patience);
-        if !self.is_known {
-            self.hear_who();
+        let reply = call.run(&mut self.server, timeout);
+        if !self.is_identified {
+            self.identify();
         }
-        match self.redis.understood(reply::taken(reply?, requests))?? {
-            Taken::Granted(fences) => Ok(MemberEvent::Granted(fences)),
-            Taken::Busy { busy, .. } => Ok(MemberEvent::Busy(busy)),
-            Taken::Vanished { .. } => {
+        let reply = acquire::decode(reply?, requests);
+        match understood(&mut self.server, reply)?? {
+            AcquireReply::Granted(fences) => Ok(Vote::Granted(fences)),
+            AcquireReply::Busy(reply) => Ok(Vote::Busy(reply.busy.into())),
+            AcquireReply::DataLost { .. } => {
                 let key = requests.first().map(|request| request.key.clone());
-                self.redis.understood(key.map(|key| MemberEvent::Busy(Busy::by_unknown(key).into())))
+                understood(&mut self.server, key.map(|key| Vote::Busy(Busy::by_unknown(key).into())))
             }
         }
     }
 
-    /// Takes a lock here that is ours on a majority.
-    pub fn take_again(&mut self, request: &Request, patience: &Timeout) {
+    /// Acquires a lock here that is held on a majority.
+    pub fn acquire_again(&mut self, request: &Request, timeout: &Timeout) {
         let requests = std::slice::from_ref(request);
-        if self.confirm(patience).is_ok() {
-            let _ = self.redis.call(&take_call(request, requests, "once", ""), patience);
+        if self.server.settle(timeout).is_ok() {
+            let _ = acquire::call(request, requests, Queueing::No, "").run(&mut self.server, timeout);
         }
     }
 
-    /// Extends the lease here, when nothing is out that could give the lock back afterwards.
+    /// Extends the lease here, when nothing is in flight that could release the lock afterwards.
     pub fn renew(
         &mut self,
         request: &Request,
         fence: Option<FencingToken>,
-        patience: &Timeout,
+        timeout: &Timeout,
     ) -> Result<Renewal, StoreError> {
-        if !self.unconfirmed.is_empty() {
-            self.confirm(patience)?;
+        if self.server.in_flight.has_awaited() {
+            self.server.settle(timeout)?;
         }
-        self.redis.renew(request, fence, patience)
+        renew::call(request, fence).run_and(&mut self.server, timeout, renew::decode)
     }
 
-    /// Gives locks back, behind every request that was not answered.
-    pub fn give_back(&mut self, call: &Call, patience: &Timeout) -> Result<Returned, StoreError> {
+    /// Releases locks, behind every request in flight.
+    pub fn release(&mut self, call: &ScriptCall, timeout: &Timeout) -> Result<Released, StoreError> {
         // In full: the process may end before the server could say that it does not know the script.
         let command = call.in_full();
-        let hung = self.redis.take_hung();
         // It may still hang, with the same release behind everything else.
-        let is_told = hung.is_empty() && self.given_back == call.keys();
-        self.unconfirmed.extend(hung);
-        if !is_told {
-            let all = self.unconfirmed.len();
-            self.unconfirmed.retain_mut(|connection| connection.send(&command, patience).is_ok());
-            self.is_in_doubt |= self.unconfirmed.len() < all;
-            self.given_back = call.keys().to_vec();
+        let is_sent = !self.server.in_flight.has_requests() && self.released == call.keys();
+        if !is_sent {
+            self.server.in_flight.release_behind(std::iter::once(command.clone()), timeout);
+            self.released = call.keys().to_vec();
         }
-        if !self.unconfirmed.is_empty() {
-            return Ok(Returned::Sent);
+        if self.server.in_flight.has_awaited() {
+            return Ok(Released::Sent);
         }
-        let reply = self.redis.route.query(ONLY, &command, patience);
-        self.unconfirmed.extend(self.redis.take_hung());
-        let released = self.redis.accepted(reply?)?;
-        let released = self.redis.understood(reply::released(released, call.keys().len()))?;
-        let is_unsure = self.redis.route.repeated;
-        Ok(Returned::Confirmed(released.into_iter().map(|released| released || is_unsure).collect()))
+        let reply = self.server.query(&command, timeout);
+        self.server.in_flight.mark_awaited();
+        let released = accepted(reply?, self.server.name())?;
+        let released = understood(&mut self.server, release::decode(released, call.keys().len()))?;
+        let is_unsure = self.server.has_repeated;
+        Ok(Released::Confirmed(released.into_iter().map(|released| released || is_unsure).collect()))
     }
 
-    /// As `give_back`, of a server that was told so and had other answers to come: waits for all of them.
-    pub fn give_back_again(&mut self, call: &Call, patience: &Timeout) -> Result<Returned, StoreError> {
-        let told = self.confirm(patience)?;
-        let told: Vec<Vec<bool>> =
-            told.into_iter().filter_map(|answer| reply::released(answer, call.keys().len())).collect();
-        // Once more, as what was sent on a connection that broke may not have come to the server.
-        Ok(match self.give_back(call, patience)? {
-            Returned::Confirmed(held) => {
-                let was_held = |lock: usize| told.iter().any(|told| told.get(lock) == Some(&true));
+    /// Waits for a release that was sent while other answers were to come, and releases once more: what was sent on a
+    /// connection that broke may not have come to the server.
+    pub fn release_again(&mut self, call: &ScriptCall, timeout: &Timeout) -> Result<Released, StoreError> {
+        let answers = self.server.settle(timeout)?;
+        let decode = |answer| release::decode(answer, call.keys().len());
+        let earlier: Vec<Vec<bool>> = answers.into_iter().filter_map(decode).collect();
+        Ok(match self.release(call, timeout)? {
+            Released::Confirmed(held) => {
+                let was_held = |lock: usize| earlier.iter().any(|earlier| earlier.get(lock) == Some(&true));
                 let held = held.into_iter().enumerate();
-                Returned::Confirmed(held.map(|(lock, held)| held || was_held(lock)).collect())
+                Released::Confirmed(held.map(|(lock, held)| held || was_held(lock)).collect())
             }
             other => other,
         })
     }
 
-    /// Waits for all answers that are out, so that nothing of before is carried out later. Returns the last one of
-    /// each connection.
-    fn confirm(&mut self, patience: &Timeout) -> Result<Vec<Value>, StoreError> {
-        let mut last = Vec::new();
-        self.unconfirmed.extend(self.redis.take_hung());
-        while let Some(mut connection) = self.unconfirmed.pop() {
-            match connection.skip_replies(patience) {
-                Ok(()) => {
-                    last.extend(connection.last_passed_over().cloned());
-                    self.put_back(connection);
-                }
-                Err(RequestError::Broken(_)) => self.is_in_doubt = true,
-                Err(failure) => {
-                    self.unconfirmed.push(connection);
-                    return Err(self.redis.unreachable(failure));
-                }
-            }
+    /// Takes the lock away, and tells those who wait when it is free.
+    pub fn break_lock(
+        &mut self,
+        key: &Key,
+        token: Option<&OwnerToken>,
+        hint: &str,
+        timeout: &Timeout,
+    ) -> Result<Broken, StoreError> {
+        let call = break_lock::call(key, token);
+        let (broken, is_handed_over) = call.run_and(&mut self.server, timeout, break_lock::decode)?;
+        if is_handed_over {
+            handover::confirm(&mut self.server, key, timeout);
         }
-        if self.is_in_doubt {
-            // A server that hung carries out what came on all connections before it answers new ones a second
-            // time; three, as it reads long requests in pieces of 16 kB.
-            for _ in 0..3 {
-                self.redis.route.query(ONLY, &redis::cmd("PING"), patience)?;
-            }
-            self.is_in_doubt = false;
+        if let Broken::Freed(_) = broken {
+            let _ = self.server.query(redis::cmd("PUBLISH").arg(channel(key)).arg(hint), timeout);
         }
-        Ok(last)
+        Ok(broken)
     }
 
-    /// Whether nothing can be left here of what this process asked for.
+    /// Whether this process can have left nothing here.
     pub fn is_untouched(&self) -> bool {
-        !self.redis.route.asked
+        !self.server.was_asked
     }
 
-    /// Tells those who wait that it makes sense to ask.
-    pub fn hint(&mut self, key: &Key, hint: &str, patience: &Timeout) {
-        let _ = self.redis.route.query(ONLY, redis::cmd("PUBLISH").arg(channel(key)).arg(hint), patience);
-    }
-
-    /// Hears the hints of this server from now on.
-    pub fn listen(&mut self, key: &Key, patience: &Timeout) {
-        // Who hears no hint asks later.
+    /// Hears the hints of this server from now on. Without them the waiter asks later.
+    pub fn listen(&mut self, key: &Key, timeout: &Timeout) {
         let opened = self
-            .redis
-            .route
-            .connect_beside(ONLY, patience)
+            .server
+            .connect(timeout)
             .ok()
-            .and_then(|connection| Subscription::open(connection, &channel(key), patience).ok());
-        if let Some(ear) = opened {
-            self.found(MemberAnswer::Ear(key.clone(), ear));
+            .and_then(|connection| Subscription::open(connection, &channel(key), timeout).ok());
+        if let Some(subscription) = opened {
+            self.report(MemberEvent::Subscribed(key.clone(), subscription));
         }
     }
 
-    /// Asks who the server is, in one packet with the next request or just before it.
-    fn ask_who(&mut self, patience: &Timeout) -> Result<(), StoreError> {
-        let mut connection = match self.redis.route.line().and_then(Option::take) {
-            Some(connection) => connection,
-            None => self.redis.route.connect_beside(ONLY, patience)?,
-        };
-        if identity::questions().iter().all(|question| connection.send(question, patience).is_ok()) {
-            self.put_back(connection);
+    /// Asks for the identity, in one packet with the next request or just before it.
+    fn send_questions(&mut self, timeout: &Timeout) -> Result<(), StoreError> {
+        let mut connection = self.server.take_connection(timeout)?;
+        if questions().iter().all(|question| connection.send(question, timeout).is_ok()) {
+            self.server.put_back(connection);
         }
         Ok(())
     }
 
-    fn put_back(&mut self, connection: Connection) {
-        if let Some(line) = self.redis.route.line() {
-            *line = Some(connection);
-        }
-    }
-
-    fn hear_who(&mut self) {
-        let Some(Some(connection)) = self.redis.route.line() else { return };
-        let answers = connection.passed_over();
+    fn identify(&mut self) {
+        let answers = self.server.take_skipped();
         if !answers.is_empty() {
-            self.is_known = true;
-            self.found(MemberAnswer::Identity(Identity::of(&answers)));
+            self.is_identified = true;
+            self.report(MemberEvent::Identified(Identity::of(&answers)));
         }
     }
 
-    fn found(&self, finding: MemberAnswer) {
-        let _ = self.findings.send((self.index, finding));
+    fn report(&self, event: MemberEvent) {
+        let _ = self.events.send((self.index, event));
     }
 }
 
-/// Where those who wait for a lock in a quorum hear that it was given back.
-pub fn channel(key: &Key) -> String {
+/// The channel of the hints that a lock was released.
+fn channel(key: &Key) -> String {
     KeyNames::of(key).channel + "quorum:" + key.as_str()
 }

@@ -1,45 +1,47 @@
 //! The Redlock algorithm: several independent servers, of which a majority decides.
 //!
-//! All are asked at once, each by a thread of its own, and an answer counts as soon as no other can change what
-//! the majority said: a server that hangs or is slow costs nothing. See "Distributed Locks with Redis" in the
+//! All are asked at once, each by a thread of its own, until no other answer can change what the majority said: a server
+//! that hangs or is slow costs nothing. See "Distributed Locks with Redis" in the
 //! Redis documentation.
 
+mod acquire;
 mod broadcast;
-mod contention;
 mod identity;
 mod majority;
 mod member;
 mod release;
+mod retry_schedule;
 mod status;
-mod take;
 
 use std::time::Duration;
 
-use self::broadcast::{Council, Round};
-use self::contention::Contender;
-use self::majority::{Reply, Taken, failure, is_quorate, majority, votes};
-use self::member::Returned;
-use self::release::cancel_call;
+use self::broadcast::{Members, Round};
+use self::majority::{Reply, Verdict, count, failure, is_quorate, majority};
+use self::member::Released;
+use self::retry_schedule::RetrySchedule;
 use super::Address;
-use super::script::{self, Call};
+use super::script;
+use super::survey::survey;
 use crate::clock::{BootTime, Deadline};
 use crate::lock::{
     AcquireOutcome, Broken, Busy, Capabilities, FencingToken, Key, LockStatus, OwnerToken, Renewal, Request,
     Store, StoreAdmin, StoreError, Survey, Timeout, Ttl,
 };
 
-/// The store on several servers. Its threads start with the first question.
+/// The store on several servers. Its threads start with the first call.
 pub struct Quorum {
-    members: Vec<Address>,
-    /// Nobody before the first question: processes that are to be forked are forked before.
-    council: Option<Council>,
-    contender: Option<Contender>,
-    has_taken: bool,
-    /// The last request for a lock was granted, and nothing was made of the time since.
+    addresses: Vec<Address>,
+    /// None before the first call: the caller forks before it.
+    members: Option<Members>,
+    /// When to ask again for the lock that this process waits for.
+    schedule: Option<RetrySchedule>,
+    /// Locks were asked for.
+    has_asked: bool,
+    /// The last request for a lock was granted, and there was no idle time since.
     is_granted: bool,
 }
 
-/// Of several servers of which a majority decides.
+/// What several servers can do of which a majority decides.
 pub const CAPABILITIES: Capabilities = Capabilities {
     semaphore: Err(
         "a quorum cannot be used: --permits needs one server: a majority of per-server counts does not bound the total",
@@ -49,59 +51,58 @@ pub const CAPABILITIES: Capabilities = Capabilities {
     ..super::CAPABILITIES
 };
 
-/// How long one take waits for a server; small against the TTL, but long enough to connect.
-const LEAST_TIMEOUT: Duration = Duration::from_millis(100);
-/// So long a take that does not wait tries to decide split votes.
-const MOST_SPLITS: Duration = Duration::from_secs(1);
-/// So long the majority that answered is not taken for all that is known of a lock.
-const SETTLING: Duration = Duration::from_secs(1);
-/// What is given back is sent at once where a server hangs, and answered at once where it does not.
+/// One attempt waits for a server this long; small against the TTL, and long enough to connect.
+const SHORTEST_ATTEMPT: Duration = Duration::from_millis(100);
+/// A request that does not wait tries this long to decide split votes.
+const SPLIT_VOTES: Duration = Duration::from_secs(1);
+/// The other members have this long to add what the majority does not know of a lock.
+const STATUS_GRACE: Duration = Duration::from_secs(1);
+/// A release is sent at once where a server hangs, and answered at once where it does not.
 const LINGER: Duration = Duration::from_millis(50);
 
 impl Quorum {
-    /// A store that connects when it is asked for something.
-    pub fn new(members: Vec<Address>) -> Quorum {
-        Quorum { members, council: None, contender: None, has_taken: false, is_granted: false }
+    pub fn new(addresses: Vec<Address>) -> Quorum {
+        Quorum { addresses, members: None, schedule: None, has_asked: false, is_granted: false }
     }
 
-    fn council(&mut self) -> Result<&mut Council, StoreError> {
-        let council = match self.council.take() {
-            Some(council) => council,
-            None => Council::start(&self.members)?,
+    fn members(&mut self) -> Result<&mut Members, StoreError> {
+        let members = match self.members.take() {
+            Some(members) => members,
+            None => Members::start(&self.addresses)?,
         };
-        Ok(self.council.insert(council))
+        Ok(self.members.insert(members))
     }
 
-    /// Hears the hints also of those servers that were too slow for it while they were asked.
+    /// Hears the hints also of those members that were too slow to subscribe while they were asked.
     fn listen(&mut self, request: &Request) -> Result<(), StoreError> {
-        let council = self.council()?;
-        let deaf: Vec<bool> = council.ears.iter().map(Option::is_none).collect();
-        let (key, until) = (request.key.clone(), Deadline::after(timeout(request.ttl)));
-        let _nobody_waits = council.ask_some(until, true, &deaf, move |_, member, patience| {
-            member.listen(&key, patience);
+        let members = self.members()?;
+        let missing: Vec<bool> = members.subscriptions.iter().map(Option::is_none).collect();
+        let (key, until) = (request.key.clone(), Deadline::after(attempt_time(request.ttl)));
+        let _nobody_waits = members.ask_some(until, true, &missing, move |_, member, timeout| {
+            member.listen(&key, timeout);
             Ok(())
-        });
+        })?;
         Ok(())
     }
 }
 
-fn timeout(ttl: Ttl) -> Duration {
-    (ttl.duration() / 8).max(LEAST_TIMEOUT)
+fn attempt_time(ttl: Ttl) -> Duration {
+    (ttl.duration() / 8).max(SHORTEST_ATTEMPT)
 }
 
-/// Nobody stands in line.
-fn unordered(busy: Busy) -> Busy {
-    Busy { ahead: None, ..busy }
+/// Busy, without a queue.
+fn busy(busy: Busy) -> AcquireOutcome {
+    AcquireOutcome::Busy(Busy { ahead: None, ..busy })
 }
 
-/// What those who wait hear of one release, from each server the same.
+/// The hint that a lock was released: the same from each member.
 fn new_hint() -> String {
     fastrand::u64(..).to_string()
 }
 
-/// The answer, where there is a majority for one.
-fn known<T, R>(answer: Option<T>, round: Round<R>, council: &Council) -> Result<T, StoreError> {
-    answer.ok_or_else(|| failure(round.replies, council.names()))
+/// The answer, if there is a majority for one.
+fn known<T, R>(answer: Option<T>, round: Round<R>, members: &Members) -> Result<T, StoreError> {
+    answer.ok_or_else(|| failure(round.replies, members.names()))
 }
 
 impl Store for Quorum {
@@ -109,55 +110,55 @@ impl Store for Quorum {
         CAPABILITIES
     }
 
-    fn acquire(&mut self, requests: &[Request], patience: &Timeout) -> Result<AcquireOutcome, StoreError> {
+    fn acquire(&mut self, requests: &[Request], timeout: &Timeout) -> Result<AcquireOutcome, StoreError> {
         let ttl = requests.first().map_or(Duration::ZERO, |request| request.ttl.duration());
-        let until = patience.until.min(Deadline::after((ttl / 4).min(MOST_SPLITS)));
-        // When all give back what they got, one of them is to get it in the end.
-        let mut contender = Contender::new();
+        let until = timeout.until.min(Deadline::after((ttl / 4).min(SPLIT_VOTES)));
+        // When all release what they got, one of them is to get it in the end.
+        let mut schedule = RetrySchedule::new();
         loop {
             let sent = BootTime::now();
-            let taken = self.ask_for(requests, contender.grace(), patience)?;
-            contender.note(&taken, BootTime::now().since(sent));
-            match taken {
-                Taken::Granted(fences) => return Ok(AcquireOutcome::granted(fences)),
-                Taken::Held { busy, .. } => return Ok(AcquireOutcome::Busy(unordered(busy))),
-                Taken::Split(busy) => {
-                    if !contender.wait(&mut [], &Timeout { until, interrupt: patience.interrupt })? {
-                        return Ok(AcquireOutcome::Busy(unordered(busy)));
+            let verdict = self.attempt(requests, schedule.grace(), timeout)?;
+            schedule.note(&verdict, BootTime::now().since(sent));
+            match verdict {
+                Verdict::Granted(fences) => return Ok(AcquireOutcome::granted(fences)),
+                Verdict::Held { busy: held, .. } => return Ok(busy(held)),
+                Verdict::Split(split) => {
+                    if !schedule.wait(&mut [], &Timeout { until, ..*timeout })? {
+                        return Ok(busy(split));
                     }
                 }
             }
         }
     }
 
-    fn enqueue(&mut self, request: &Request, patience: &Timeout) -> Result<AcquireOutcome, StoreError> {
-        if self.contender.is_none() {
-            self.council()?.attend_to(Some(request.key.clone()));
+    fn enqueue(&mut self, request: &Request, timeout: &Timeout) -> Result<AcquireOutcome, StoreError> {
+        if self.schedule.is_none() {
+            self.members()?.hear_about(Some(request.key.clone()));
         }
-        let grace = self.contender.get_or_insert_with(Contender::new).grace();
+        let grace = self.schedule.get_or_insert_with(RetrySchedule::new).grace();
         let sent = BootTime::now();
-        let taken = self.ask_for(std::slice::from_ref(request), grace, patience)?;
-        if let Some(contender) = &mut self.contender {
-            contender.note(&taken, BootTime::now().since(sent));
+        let verdict = self.attempt(std::slice::from_ref(request), grace, timeout)?;
+        if let Some(schedule) = &mut self.schedule {
+            schedule.note(&verdict, BootTime::now().since(sent));
         }
-        match taken {
-            Taken::Granted(fences) => {
+        match verdict {
+            Verdict::Granted(fences) => {
                 self.is_granted = true;
                 Ok(AcquireOutcome::granted(fences))
             }
-            Taken::Held { busy, .. } | Taken::Split(busy) => {
+            Verdict::Held { busy: held, .. } | Verdict::Split(held) => {
                 self.listen(request)?;
-                Ok(AcquireOutcome::Busy(unordered(busy)))
+                Ok(busy(held))
             }
         }
     }
 
-    fn wait(&mut self, patience: &Timeout) -> Result<bool, StoreError> {
-        match (&mut self.contender, &mut self.council) {
-            (Some(contender), Some(council)) => {
-                // What one server says of itself is checked when it is asked for a lock.
-                let _ = council.note_findings();
-                contender.wait(&mut council.ears, patience)
+    fn wait(&mut self, timeout: &Timeout) -> Result<bool, StoreError> {
+        match (&mut self.schedule, &mut self.members) {
+            (Some(schedule), Some(members)) => {
+                // Whether the members are independent is checked with the next attempt.
+                let _ = members.take_events();
+                schedule.wait(&mut members.subscriptions, timeout)
             }
             _ => Ok(true),
         }
@@ -165,105 +166,107 @@ impl Store for Quorum {
 
     fn on_idle(&mut self) {
         if std::mem::take(&mut self.is_granted) {
-            self.contender = None;
-            if let Some(council) = &mut self.council {
-                council.attend_to(None);
+            self.schedule = None;
+            if let Some(members) = &mut self.members {
+                members.hear_about(None);
             }
         }
-        script::RELEASE.make_ready();
+        script::release::prepare();
     }
 
     fn renew(
         &mut self,
         request: &Request,
         fence: Option<FencingToken>,
-        patience: &Timeout,
+        timeout: &Timeout,
     ) -> Result<Renewal, StoreError> {
-        let council = self.council()?;
+        let members = self.members()?;
         let asked = request.clone();
         let sent = BootTime::now();
         let mut round =
-            council.ask(patience.until, true, move |member, patience| member.renew(&asked, fence, patience));
-        round.decide(patience, majority::is_renewed)?;
+            members.ask(timeout.until, true, move |member, timeout| member.renew(&asked, fence, timeout))?;
+        round.decide(timeout, majority::is_renewed)?;
         let renewal = majority::renewed(&mut round.replies);
         if let Some(Renewal::Extended | Renewal::Healed) = renewal
             && fence.is_some()
         {
-            // Where nobody holds it, it is taken anew: so a server that comes back counts again. One that takes longer
-            // than the others is not waited for, as there may be many locks to be renewed.
+            // A member on which nobody holds the lock acquires it again, so that a server that comes back counts. One
+            // that takes longer than the others is not waited for, as there may be many locks to renew.
             round.linger(BootTime::now().since(sent).min(request.ttl.duration() / 20));
             let is_free = |reply: &Reply<Renewal>| matches!(reply, Reply::Answer(Renewal::Lost(None)));
-            let whom: Vec<bool> = round.replies.iter().map(is_free).collect();
+            let which: Vec<bool> = round.replies.iter().map(is_free).collect();
             let again = Request { min_hold: Duration::ZERO, ..request.clone() };
-            let until = Deadline::after(timeout(request.ttl));
-            if whom.contains(&true) {
-                let _nobody_waits = council.ask_some(until, true, &whom, move |_, member, patience| {
-                    member.take_again(&again, patience);
+            let until = Deadline::after(attempt_time(request.ttl));
+            if which.contains(&true) {
+                let _nobody_waits = members.ask_some(until, true, &which, move |_, member, timeout| {
+                    member.acquire_again(&again, timeout);
                     Ok(())
-                });
+                })?;
             }
         }
-        known(renewal, round, council)
+        known(renewal, round, members)
     }
 
     fn release(
         &mut self,
         keys: &[Key],
         token: &OwnerToken,
-        patience: &Timeout,
+        timeout: &Timeout,
     ) -> Result<Vec<bool>, StoreError> {
-        let call = Call::of_several(&script::RELEASE, keys, Some(token)).arg("").arg(new_hint());
-        let is_known = |replies: &[Reply<Returned>]| majority::released(replies, keys.len()).is_some();
-        let round = self.give_back_everywhere(call, patience, is_known)?;
-        known(majority::released(&round.replies, keys.len()), round, self.council()?)
+        let call = script::release::call(keys, token).arg(new_hint());
+        let is_known = |replies: &[Reply<Released>]| majority::released(replies, keys.len()).is_some();
+        let round = self.release_everywhere(call, timeout, is_known)?;
+        known(majority::released(&round.replies, keys.len()), round, self.members()?)
     }
 
-    fn cancel(&mut self, requests: &[Request], patience: &Timeout) -> Result<(), StoreError> {
-        (self.contender, self.is_granted) = (None, false);
-        let Some(council) = &mut self.council else { return Ok(()) };
-        council.attend_to(None);
-        let is_sure = |replies: &[Reply<Returned>]| {
-            votes(replies, |returned| *returned != Returned::Sent) >= majority(replies.len())
+    fn cancel(&mut self, requests: &[Request], timeout: &Timeout) -> Result<(), StoreError> {
+        (self.schedule, self.is_granted) = (None, false);
+        let (Some(members), Some(first)) = (&mut self.members, requests.first()) else { return Ok(()) };
+        members.hear_about(None);
+        let is_sure = |replies: &[Reply<Released>]| {
+            count(replies, |released| *released != Released::Sent) >= majority(replies.len())
         };
-        let round = self.give_back_everywhere(cancel_call(requests).arg(new_hint()), patience, is_sure)?;
-        match is_sure(&round.replies) {
-            true => Ok(()),
-            false => Err(failure(round.replies, self.council()?.names())),
-        }
+        let keys: Vec<Key> = requests.iter().map(|request| request.key.clone()).collect();
+        let call = script::release::cancel_call(first, &keys).arg(new_hint());
+        let round = self.release_everywhere(call, timeout, is_sure)?;
+        let sure = is_sure(&round.replies).then_some(());
+        known(sure, round, self.members()?)
     }
 
     fn check(
         &mut self,
         key: &Key,
         token: &OwnerToken,
-        patience: &Timeout,
+        timeout: &Timeout,
     ) -> Result<Option<Duration>, StoreError> {
         let (key, token) = (key.clone(), token.clone());
-        let council = self.council()?;
-        let mut round = council
-            .ask(patience.until, true, move |member, patience| member.redis.check(&key, &token, patience));
-        round.decide(patience, |replies| majority::left(replies).is_some())?;
-        known(majority::left(&round.replies), round, council)
+        let members = self.members()?;
+        let mut round = members.ask(timeout.until, true, move |member, timeout| {
+            script::check::call(&key, &token).run_and(&mut member.server, timeout, script::check::decode)
+        })?;
+        round.decide(timeout, |replies| majority::left(replies).is_some())?;
+        known(majority::left(&round.replies), round, members)
     }
 
-    fn status(&mut self, keys: &[Key], patience: &Timeout) -> Result<Vec<LockStatus>, StoreError> {
-        self.survey(keys, patience)?.complete()
+    fn status(&mut self, keys: &[Key], timeout: &Timeout) -> Result<Vec<LockStatus>, StoreError> {
+        self.survey(keys, timeout)?.complete()
     }
 }
 
 impl StoreAdmin for Quorum {
-    fn survey(&mut self, keys: &[Key], patience: &Timeout) -> Result<Survey, StoreError> {
+    fn survey(&mut self, keys: &[Key], timeout: &Timeout) -> Result<Survey, StoreError> {
         let asked = keys.to_vec();
-        let council = self.council()?;
-        let mut round =
-            council.ask(patience.until, true, move |member, patience| member.redis.status(&asked, patience));
-        round.decide(patience, is_quorate)?;
-        // A lock just taken may be unknown to one of those who answered first.
-        let until = patience.until.min(Deadline::after(SETTLING));
-        round.gather(&Timeout { until, ..*patience }, status::is_settled)?;
+        let members = self.members()?;
+        let mut round = members.ask(timeout.until, true, move |member, timeout| {
+            survey(&mut member.server, &asked, timeout)?.complete()
+        })?;
+        round.decide(timeout, is_quorate)?;
+        // A member that answered early may not know a lock that was just acquired.
+        let until = timeout.until.min(Deadline::after(STATUS_GRACE));
+        round.gather(&Timeout { until, ..*timeout }, status::is_settled)?;
         match is_quorate(&round.replies) {
             true => Ok(Survey::of_all(status::status(keys, round.replies))),
-            false => Err(failure(round.replies, council.names())),
+            false => Err(failure(round.replies, members.names())),
         }
     }
 
@@ -271,19 +274,15 @@ impl StoreAdmin for Quorum {
         &mut self,
         key: &Key,
         token: Option<&OwnerToken>,
-        patience: &Timeout,
+        timeout: &Timeout,
     ) -> Result<Broken, StoreError> {
         let (key, token, hint) = (key.clone(), token.cloned(), new_hint());
-        let council = self.council()?;
-        let mut round = council.ask(patience.until, false, move |member, patience| {
-            let broken = member.redis.break_lock(&key, token.as_ref(), patience)?;
-            if let Broken::Freed(_) = broken {
-                member.hint(&key, &hint, patience);
-            }
-            Ok(broken)
-        });
-        round.decide(patience, is_quorate)?;
+        let members = self.members()?;
+        let mut round = members.ask(timeout.until, false, move |member, timeout| {
+            member.break_lock(&key, token.as_ref(), &hint, timeout)
+        })?;
+        round.decide(timeout, is_quorate)?;
         round.linger(LINGER);
-        known(status::broken(&mut round.replies), round, council)
+        known(status::broken(&mut round.replies), round, members)
     }
 }

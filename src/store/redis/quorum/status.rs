@@ -1,10 +1,10 @@
-//! What the servers show of the locks, put together.
+//! The status of locks, put together from what the members know.
 
 use std::collections::{BTreeMap, HashMap};
 use std::mem::discriminant;
 use std::time::Duration;
 
-use super::majority::{Reply, answers, is_pending, is_quorate, majority, votes};
+use super::majority::{Reply, answers, count, is_pending, is_quorate, majority};
 use crate::lock::{Broken, FencingToken, Holder, Key, LockStatus, Metadata};
 
 /// Whether the answers to come cannot change who holds what with what fencing token.
@@ -16,11 +16,11 @@ pub fn is_settled(replies: &[Reply<Vec<LockStatus>>]) -> bool {
             *known_to.entry((&lock.key, holder.metadata.as_ref(), holder.fence)).or_default() += 1;
         }
     }
-    // A holder that none of a majority knows is on no majority.
+    // A holder that no member of a majority knows has no majority.
     is_quorate(replies) && known_to.values().all(|count| *count >= needed || count + out < needed)
 }
 
-/// What the servers know of these keys, or of all of which one knows something. A holder is one on a majority.
+/// What the members know of these keys, or of all of which one knows something. A holder has a majority.
 pub fn status(keys: &[Key], replies: Vec<Reply<Vec<LockStatus>>>) -> Vec<LockStatus> {
     let needed = majority(replies.len());
     let mut known: BTreeMap<Key, Vec<LockStatus>> = BTreeMap::new();
@@ -41,12 +41,12 @@ pub fn status(keys: &[Key], replies: Vec<Reply<Vec<LockStatus>>>) -> Vec<LockSta
 }
 
 fn merged(key: Key, locks: &[LockStatus], needed: usize) -> LockStatus {
-    let kinds: Vec<_> = locks.iter().filter(|lock| !lock.holders.is_empty()).map(|lock| lock.mode).collect();
-    let count = |kind| kinds.iter().filter(|other| **other == kind).count();
-    let kind = kinds.iter().copied().max_by_key(|kind| count(*kind)).unwrap_or_default();
+    let modes: Vec<_> = locks.iter().filter(|lock| !lock.holders.is_empty()).map(|lock| lock.mode).collect();
+    let members_in = |mode| modes.iter().filter(|other| **other == mode).count();
+    let mode = modes.iter().copied().max_by_key(|mode| members_in(*mode)).unwrap_or_default();
     let mut seen: Vec<(Option<&Metadata>, Vec<&Holder>)> = Vec::new();
     for holder in locks.iter().flat_map(|lock| &lock.holders) {
-        match seen.iter_mut().find(|(who, _)| *who == holder.metadata.as_ref()) {
+        match seen.iter_mut().find(|(metadata, _)| *metadata == holder.metadata.as_ref()) {
             Some((_, same)) => same.push(holder),
             None => seen.push((holder.metadata.as_ref(), vec![holder])),
         }
@@ -54,15 +54,15 @@ fn merged(key: Key, locks: &[LockStatus], needed: usize) -> LockStatus {
     let held = seen.into_iter().filter(|(_, same)| same.len() >= needed);
     let mut holders: Vec<Holder> = held.map(|(_, same)| agreed(&same, needed)).collect();
     holders.sort_by_key(|holder| holder.fence);
-    LockStatus { key, mode: kind, holders, waiters: Vec::new() }
+    LockStatus { key, mode, holders, waiters: Vec::new() }
 }
 
-/// One holder, as a majority knows him.
+/// One holder, as a majority knows it.
 fn agreed(same: &[&Holder], needed: usize) -> Holder {
     let mut left: Vec<Duration> = same.iter().map(|held| held.left.unwrap_or(Duration::MAX)).collect();
     left.sort();
     let left = left[left.len().saturating_sub(needed)];
-    // A server may have given more of them than the others, or did not hear of the highest.
+    // A member may have granted more often than the others, or missed that the token was raised.
     let fences: Vec<FencingToken> = same.iter().filter_map(|held| held.fence).collect();
     let count = |fence: &FencingToken| fences.iter().filter(|other| *other == fence).count();
     Holder {
@@ -74,14 +74,14 @@ fn agreed(same: &[&Holder], needed: usize) -> Holder {
     }
 }
 
-/// What most servers did, where a majority did anything.
+/// What most members did, where a majority answered.
 pub fn broken(replies: &mut [Reply<Broken>]) -> Option<Broken> {
     if !is_quorate(replies) {
         return None;
     }
-    let count = |one: &Broken| votes(replies, |other| discriminant(other) == discriminant(one));
-    // Of as many, the one that says who was told.
-    let foremost = answers(replies).max_by_key(|one| (count(one), matches!(one, Broken::Told(_))));
+    let members_that = |one: &Broken| count(replies, |other| discriminant(other) == discriminant(one));
+    // Where as many did something else, the answer that names the holder that was told.
+    let foremost = answers(replies).max_by_key(|one| (members_that(one), matches!(one, Broken::Told(_))));
     let foremost = discriminant(foremost?);
     let mut same = replies.iter_mut().filter_map(|reply| match reply {
         Reply::Answer(broken) if discriminant(broken) == foremost => Some(broken),

@@ -1,128 +1,175 @@
-//! Redis Cluster: which of its servers has which keys.
+//! Redis Cluster: the slots and their primaries.
+//!
+//! The redis crate has a cluster client. It is not used: its requests neither end with a lease nor early with a signal,
+//! it cannot send a release behind a request in flight, and it does not say which server answered, which decides whether
+//! a grant counts.
 
-use redis::{ServerError, Value};
+use redis::Value;
 
-use super::NodeId;
-use crate::lock::{Key, StoreError};
+use super::redirect::endpoint;
+use super::servers::Servers;
+use crate::clock::Deadline;
+use crate::lock::{Key, StoreError, Timeout};
+use crate::store::redis::error_reply::accepted;
 use crate::store::redis::keys::slot;
-use crate::store::redis::net::endpoint::{Endpoint, LONGEST_HOST};
-use crate::store::redis::net::failure::RequestError;
-use crate::store::redis::refusal::accepted;
-use crate::store::redis::script::{items, number, text};
+use crate::store::redis::net::connection::LONGEST_LIST;
+use crate::store::redis::net::endpoint::Endpoint;
+use crate::store::redis::net::error::RequestError;
+use crate::store::redis::net::wait::check;
+use crate::store::redis::value::{items, number, text};
 
-/// As many every cluster has.
+/// The number of slots of every cluster.
 const SLOTS: u16 = 16384;
+/// The time for CLUSTER SLOTS is divided among no more servers than this.
+const MOST_SHARES: usize = 4;
 
-/// The first and the last of a row of slots.
-pub type Slots = (u16, u16);
+/// The first and the last of a range of slots.
+pub type SlotRange = (u16, u16);
 
 /// What is known of the cluster.
 #[derive(Default)]
 pub struct Cluster {
-    map: Vec<(Slots, NodeId)>,
-    /// Something is wrong with this one, so the map has to be drawn anew.
-    doubted: Option<NodeId>,
+    slots: Vec<(SlotRange, Endpoint)>,
+    /// This server failed or redirected us, so the slots have to be asked for again.
+    suspect: Option<Endpoint>,
 }
 
 impl Cluster {
-    /// The server that has the slot of this key, if that is known.
-    pub fn node_of(&self, key: &Key) -> Option<NodeId> {
-        if self.doubted.is_some() || self.map.is_empty() {
+    /// The primary of this key, if that is known.
+    pub fn primary_of(&self, key: &Key) -> Option<&Endpoint> {
+        if self.suspect.is_some() {
             return None;
         }
         let slot = slot(key);
-        let has_it = |(first, last): Slots| first <= slot && slot <= last;
-        self.map.iter().find(|(slots, _)| has_it(*slots)).map(|(_, node)| *node)
+        let contains = |(first, last): SlotRange| first <= slot && slot <= last;
+        self.slots.iter().find(|(range, _)| contains(*range)).map(|(_, primary)| primary)
     }
 
-    /// A server said who has this slot.
-    pub fn learn(&mut self, slot: u16, node: NodeId) {
-        self.map.retain(|(slots, _)| *slots != (slot, slot));
-        self.map.insert(0, ((slot, slot), node));
+    /// A server said which one has this slot.
+    pub fn moved(&mut self, slot: u16, to: Endpoint) {
+        self.slots.retain(|(range, _)| *range != (slot, slot));
+        self.slots.insert(0, ((slot, slot), to));
     }
 
-    /// The map may be wrong because of this server: nothing is looked up in it until it is drawn anew.
-    pub fn doubt(&mut self, node: NodeId) {
-        self.doubted = Some(node);
+    /// The slots may have changed because of this server: they are not used until they are asked for again.
+    pub fn suspect(&mut self, server: &Endpoint) {
+        self.suspect = Some(server.clone());
     }
 
-    /// The one that is to be asked last when the map is drawn anew.
-    pub fn doubted(&self) -> Option<NodeId> {
-        self.doubted
+    /// The primaries that have slots.
+    pub fn primaries(&self) -> Vec<Endpoint> {
+        let mut primaries: Vec<Endpoint> = self.slots.iter().map(|(_, primary)| primary.clone()).collect();
+        primaries.sort_unstable();
+        primaries.dedup();
+        primaries
     }
 
-    /// Takes over the map that a server gave, and doubts nobody any more.
-    pub fn drawn(&mut self, map: Vec<(Slots, NodeId)>) {
-        *self = Cluster { map, doubted: None };
-    }
-
-    /// Those that have slots.
-    pub fn masters(&self) -> Vec<NodeId> {
-        let mut nodes: Vec<NodeId> = self.map.iter().map(|(_, node)| *node).collect();
-        nodes.sort_unstable();
-        nodes.dedup();
-        nodes
-    }
-
-    /// The answer to CLUSTER SLOTS of the server `asked`: masters with their slots.
-    pub fn read(reply: Value, asked: &Endpoint, name: &str) -> Result<Vec<(Slots, Endpoint)>, StoreError> {
-        if let Value::ServerError(error) = &reply
-            && error.details().unwrap_or_default().contains("cluster support disabled")
-        {
-            let why = "it is not part of a Redis Cluster; redis:// is the URL of a single server".to_owned();
-            return Err(StoreError::Unusable { store: name.to_owned(), why });
+    /// Asks the servers for the slots; the suspect comes last.
+    pub fn refresh_slots(&mut self, servers: &mut Servers, timeout: &Timeout) -> Result<(), StoreError> {
+        let mut order = servers.endpoints();
+        fastrand::shuffle(&mut order);
+        order.sort_by_key(|server| Some(server) == self.suspect.as_ref());
+        let mut failed = None;
+        for (asked, endpoint) in order.iter().enumerate() {
+            match check(timeout) {
+                Err(RequestError::TimedOut) if asked > 0 => break,
+                Err(RequestError::Interrupted) => return Err(StoreError::Interrupted),
+                _ => {}
+            }
+            let shares = (order.len() - asked).min(MOST_SHARES) as u32;
+            let until = timeout.until.min(Deadline::after(timeout.until.left() / shares));
+            match ask_for_slots(servers, endpoint, &Timeout { until, ..*timeout }) {
+                Ok(slots) => {
+                    for (_, primary) in &slots {
+                        servers.get(primary)?;
+                    }
+                    *self = Cluster { slots, suspect: None };
+                    return Ok(());
+                }
+                Err(StoreError::Unreachable { why, .. }) => failed = Some(why),
+                Err(other) => return Err(other),
+            }
         }
-        let rows = items(accepted(reply, name)?);
-        if rows.len() > usize::from(SLOTS) {
-            let why = "it names more rows of slots than there are slots; is it a Redis Cluster?";
-            return Err(RequestError::Broken(why.to_owned()).of(name));
-        }
-        let read_one = |row: Value| {
-            let row = items(row);
-            let slot = |index: usize| u16::try_from(number(row.get(index))).ok();
-            let master = items(row.get(2)?.clone());
-            let port = u16::try_from(number(master.get(1))).ok()?;
-            Some(((slot(0)?, slot(1)?), endpoint(&text(master.first()), port, asked)?))
-        };
-        Ok(rows.into_iter().filter_map(read_one).collect())
+        let why = format!("none of its servers answers ({})", failed.unwrap_or_default());
+        Err(RequestError::Broken(why).of(servers.store()))
     }
 }
 
-/// "Not here" of a server in a cluster.
-pub enum Redirection {
-    Moved {
-        slot: u16,
-        to: Endpoint,
-    },
-    /// The slot is on its way: this time only.
-    Ask {
-        to: Endpoint,
-    },
+fn ask_for_slots(
+    servers: &mut Servers,
+    endpoint: &Endpoint,
+    timeout: &Timeout,
+) -> Result<Vec<(SlotRange, Endpoint)>, StoreError> {
+    let name = servers.name_of(endpoint);
+    let server = servers.get(endpoint)?;
+    let mut connection = server.take_connection(timeout)?;
+    connection.longest = LONGEST_LIST;
+    let reply =
+        connection.query(redis::cmd("CLUSTER").arg("SLOTS"), timeout).map_err(|error| error.of(&name))?;
+    server.put_back(connection);
+    decode_slots(reply, endpoint, &name)
 }
 
-impl Redirection {
-    /// Reads `MOVED slot host:port` and `ASK slot host:port`, as the server `asked` says it.
-    pub fn read(error: &ServerError, asked: &Endpoint) -> Option<Redirection> {
-        let code = error.code();
-        if code != "MOVED" && code != "ASK" {
-            return None;
-        }
-        let (slot, place) = error.details()?.split_once(' ')?;
-        let (host, port) = place.trim().rsplit_once(':')?;
-        let to = endpoint(host, port.parse().ok()?, asked)?;
-        Some(match code {
-            "ASK" => Redirection::Ask { to },
-            _ => Redirection::Moved { slot: slot.parse().ok()?, to },
-        })
+/// The reply to CLUSTER SLOTS of the server `from`: the primaries with their slots.
+pub fn decode_slots(
+    reply: Value,
+    from: &Endpoint,
+    name: &str,
+) -> Result<Vec<(SlotRange, Endpoint)>, StoreError> {
+    if let Value::ServerError(error) = &reply
+        && error.details().unwrap_or_default().contains("cluster support disabled")
+    {
+        let why = "it is not part of a Redis Cluster; redis:// is the URL of a single server".to_owned();
+        return Err(StoreError::Unusable { store: name.to_owned(), why });
     }
-}
-
-/// A server that does not know how others reach it gives no host, or `?`: then it is the one that was asked.
-fn endpoint(host: &str, port: u16, asked: &Endpoint) -> Option<Endpoint> {
-    let host = match (host, asked) {
-        ("" | "?", Endpoint::Tcp { host, .. }) => host.clone(),
-        ("" | "?", Endpoint::Unix(_)) => return None,
-        (host, _) => host.to_owned(),
+    let rows = items(accepted(reply, name)?);
+    if rows.len() > usize::from(SLOTS) {
+        let why = "it names more rows of slots than there are slots; is it a Redis Cluster?";
+        return Err(RequestError::Broken(why.to_owned()).of(name));
+    }
+    let decode_row = |row: Value| {
+        let row = items(row);
+        let slot = |index: usize| u16::try_from(number(row.get(index))).ok();
+        let primary = items(row.get(2)?.clone());
+        let port = u16::try_from(number(primary.get(1))).ok()?;
+        Some(((slot(0)?, slot(1)?), endpoint(&text(primary.first()), port, from)?))
     };
-    (port > 0 && host.len() <= LONGEST_HOST).then_some(Endpoint::Tcp { host, port })
+    Ok(rows.into_iter().filter_map(decode_row).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::redis::script::tests::{array, bulk, garbage};
+
+    fn at(host: &str) -> Endpoint {
+        Endpoint::Tcp { host: host.to_owned(), port: 1 }
+    }
+
+    #[test]
+    fn slots_are_not_used_while_a_server_is_suspect() -> Result<(), Box<dyn std::error::Error>> {
+        let row = |first, last, host| {
+            array([Value::Int(first), Value::Int(last), array([bulk(host), Value::Int(1)])])
+        };
+        let reply = array([row(0, 8000, "a"), row(8001, 16383, "b"), row(0, 1, ""), Value::Nil]);
+        let slots = decode_slots(reply, &at("c"), "store")?;
+        assert_eq!(slots.len(), 3);
+        assert_eq!(slots[2].1, at("c"));
+        let mut cluster = Cluster { slots, suspect: None };
+        let key: Key = "foo".parse()?;
+        assert_eq!((slot(&key), cluster.primary_of(&key)), (12182, Some(&at("b"))));
+        cluster.moved(12182, at("d"));
+        assert_eq!(cluster.primary_of(&key), Some(&at("d")));
+        cluster.suspect(&at("d"));
+        assert_eq!(cluster.primary_of(&key), None);
+        Ok(())
+    }
+
+    #[test]
+    fn garbage_has_no_slots() {
+        for reply in garbage() {
+            let slots = decode_slots(reply, &at("a"), "store");
+            assert!(slots.is_ok_and(|slots| slots.is_empty()));
+        }
+    }
 }

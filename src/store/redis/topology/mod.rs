@@ -1,324 +1,393 @@
-//! The way to the server that has a lock.
+//! The server that has a lock: the only one, the primary that Sentinels name, or the primary of the key's slot.
 
 pub mod cluster;
-mod guide;
+mod redirect;
 mod retry;
-pub mod sentinel;
+mod sentinel;
+mod servers;
 
-use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use redis::{Cmd, Value};
 
 use self::cluster::Cluster;
-use self::guide::Discovery;
-use self::retry::part_of;
+use self::redirect::Redirect;
+use self::retry::{attempt_of, retry};
 use self::sentinel::Sentinels;
-use super::login::Login;
-use super::net::connection::{Connection, LONGEST_REPLY};
+use self::servers::Servers;
+use super::error_reply::{ErrorClass, accepted, classify, transient};
+use super::executor::{Executor, Target};
+use super::net::connection::Connection;
 use super::net::endpoint::Endpoint;
-use super::net::failure::RequestError;
-use super::refusal::accepted;
-use super::url::{Address, Servers};
+use super::net::error::RequestError;
+use super::server::Server;
+use super::url::{Address, ServerAddress};
+use crate::clock::BootTime;
 use crate::lock::{Key, Request, StoreError, Timeout};
 
-/// Sends requests to the server in charge, and finds it where it is not always the same one.
-pub struct Topology {
-    access: Login,
-    /// What messages call the store.
-    pub name: String,
-    nodes: Vec<Node>,
-    /// Where in `nodes` those are that were heard of.
-    index: BTreeMap<Endpoint, NodeId>,
-    guide: Discovery,
-    /// Connections on which a request was sent and not answered: it may still be carried out, and only
-    /// what is sent behind it on the same connection is sure to come later.
-    unanswered: Vec<Unanswered>,
-    /// Where the waiter listens.
-    listening: NodeId,
-    /// Who answered last, and whether only because the one in charge said so.
-    answered: NodeId,
-    answered_aside: bool,
-    /// Something was or may have been carried out.
-    pub asked: bool,
-    /// The last request was sent more than once, as there was no answer to it at first.
-    pub repeated: bool,
-    /// A reply of more bytes than this is an error.
-    pub longest: u64,
-}
-
-/// A server that holds locks; all that were heard of are remembered.
-struct Node {
-    endpoint: Endpoint,
-    connection: Option<Connection>,
-}
-
-/// Its index.
-pub type NodeId = usize;
-
-/// Where a request has to go.
-#[derive(Clone, Copy)]
-pub enum Target<'a> {
-    Key(&'a Key),
-    Node(NodeId),
-}
-
-/// A connection to a server that owes an answer on it.
-pub type Unanswered = (NodeId, Connection);
-
-/// A cluster of more servers than this is none; "up to 1000 nodes", says its specification.
-const MOST_NODES: usize = 2048;
-/// As many hung connections are worth a message.
-const MOST_UNANSWERED: usize = 4;
-
-impl Topology {
-    /// Connects to nobody before the first request.
-    pub fn new(address: Address) -> Topology {
-        let name = address.to_string();
-        let access = address.access;
-        let (nodes, guide) = match address.servers {
-            Servers::One(endpoint) => (vec![endpoint], Discovery::None),
-            Servers::Sentinel { sentinels, master } => (
-                Vec::new(),
-                Discovery::Sentinels(Box::new(Sentinels::new(sentinels, master, &access, &name))),
-            ),
-            Servers::Cluster(seeds) => (seeds, Discovery::Cluster(Cluster::default())),
-        };
-        let index = match &guide {
-            Discovery::None => BTreeMap::new(),
-            _ => nodes.iter().cloned().enumerate().map(|(node, endpoint)| (endpoint, node)).collect(),
-        };
-        let nodes = nodes.into_iter().map(|endpoint| Node { endpoint, connection: None }).collect();
-        Topology {
-            access,
-            name,
-            nodes,
-            index,
-            guide,
-            unanswered: Vec::new(),
-            listening: 0,
-            answered: 0,
-            answered_aside: false,
-            asked: false,
-            repeated: false,
-            longest: LONGEST_REPLY,
-        }
+/// Runs commands on the server that has a lock. A single server is a topology of its own.
+pub trait Topology: Executor + Send {
+    /// Whether the server that answered last is the primary of this target: one that hung may have been replaced, and not
+    /// know it yet. Only what a primary did counts.
+    fn verify_primary(&mut self, _target: Target, _timeout: &Timeout) -> Result<bool, StoreError> {
+        Ok(true)
     }
 
-    /// Sends a command and reads its reply. A connection that broke is replaced once, and the command sent
-    /// again: the owner token makes that safe. Where there is a guide, that goes on as long as the patience.
-    pub fn query(&mut self, place: Target, command: &Cmd, patience: &Timeout) -> Result<Value, StoreError> {
-        self.repeated = false;
-        if !matches!(self.guide, Discovery::None) {
-            let mut aside = None;
-            return self.persist(patience, |route| route.attempt(place, &mut aside, command, patience));
+    /// All primaries that have locks.
+    fn primaries(&mut self, timeout: &Timeout) -> Result<Vec<Endpoint>, StoreError>;
+
+    /// The primary of a key, as far as that is known.
+    fn known_primary(&self, key: &Key) -> Option<Endpoint>;
+
+    /// Whether there is one server, which is always the primary.
+    fn is_single(&self) -> bool {
+        true
+    }
+
+    /// Whether keys may be on different servers.
+    fn is_cluster(&self) -> bool {
+        false
+    }
+
+    /// Another connection to the primary of a key, for a subscription.
+    fn connect_listener(&mut self, key: &Key, timeout: &Timeout) -> Result<Connection, StoreError>;
+
+    /// Whether the last answer came from the server that the waiter listens to.
+    fn is_listening_to_primary(&self) -> bool {
+        true
+    }
+
+    /// The connection to listen on was of no use.
+    fn suspect_listener(&mut self) {}
+
+    /// Sends a command to the primary of this key whose reply is skipped later, if there is a connection.
+    fn send(&mut self, key: &Key, command: &Cmd, timeout: &Timeout);
+
+    /// Waits until all releases in flight are carried out. A server that is no longer the primary of any of these requests
+    /// does not count.
+    fn await_releases(&mut self, requests: &[Request], timeout: &Timeout) -> Result<(), StoreError>;
+
+    /// The servers, each with what is in flight there.
+    fn servers(&mut self) -> Vec<&mut Server>;
+
+    /// Whether the last request was sent more than once, as there was no answer to it at first.
+    fn has_repeated(&self) -> bool;
+}
+
+/// The topology at this address. It connects to nobody before the first request.
+pub fn open(address: Address) -> Box<dyn Topology> {
+    let name = address.to_string();
+    let login = address.login;
+    let (discovery, servers) = match address.servers {
+        ServerAddress::One(endpoint) => return Box::new(Server::new(endpoint, Arc::new(login), name)),
+        ServerAddress::Sentinel { sentinels, master } => {
+            let sentinels = Sentinels::new(sentinels, master, &login, &name);
+            (Discovery::Sentinels(Box::new(sentinels)), Servers::of_sentinels(login, &name))
         }
-        loop {
-            let mut connection = self.connected(0, patience)?;
-            let answer = connection.query(command, patience);
-            match self.noted(0, connection, answer) {
-                Err(RequestError::Broken(_)) if !self.repeated => self.repeated = true,
-                answer => return answer.map_err(|failure| failure.of(&self.name)),
+        ServerAddress::Cluster(seeds) => {
+            let mut servers = Servers::of_cluster(login, &name);
+            for seed in seeds {
+                // A URL has fewer than there may be.
+                let _ = servers.get(&seed);
+            }
+            (Discovery::Cluster(Cluster::default()), servers)
+        }
+    };
+    Box::new(Replicated { discovery, servers, answered: None, listening: None, has_repeated: false })
+}
+
+impl Topology for Server {
+    fn primaries(&mut self, _: &Timeout) -> Result<Vec<Endpoint>, StoreError> {
+        Ok(vec![self.endpoint().clone()])
+    }
+
+    fn known_primary(&self, _: &Key) -> Option<Endpoint> {
+        Some(self.endpoint().clone())
+    }
+
+    fn connect_listener(&mut self, _: &Key, timeout: &Timeout) -> Result<Connection, StoreError> {
+        self.connect(timeout)
+    }
+
+    fn send(&mut self, _: &Key, command: &Cmd, timeout: &Timeout) {
+        Server::send(self, command, timeout);
+    }
+
+    fn await_releases(&mut self, _: &[Request], timeout: &Timeout) -> Result<(), StoreError> {
+        Server::await_releases(self, timeout)
+    }
+
+    fn servers(&mut self) -> Vec<&mut Server> {
+        vec![self]
+    }
+
+    fn has_repeated(&self) -> bool {
+        self.has_repeated
+    }
+}
+
+/// A topology in which the primary of a key changes.
+struct Replicated {
+    discovery: Discovery,
+    servers: Servers,
+    /// The server that answered last; true if an ASK redirect led to it.
+    answered: Option<(Endpoint, bool)>,
+    /// The server that the waiter listens to.
+    listening: Option<Endpoint>,
+    /// The last request was sent more than once.
+    has_repeated: bool,
+}
+
+/// Who knows the primary.
+enum Discovery {
+    Sentinels(Box<Sentinels>),
+    Cluster(Cluster),
+}
+
+/// A server of a cluster that takes longer for an answer may have been replaced.
+const SUSPICIOUS: Duration = Duration::from_millis(300);
+
+impl Topology for Replicated {
+    fn verify_primary(&mut self, target: Target, timeout: &Timeout) -> Result<bool, StoreError> {
+        let Some((answered, is_redirected)) = self.answered.clone() else { return Ok(true) };
+        let is_known = self.known(target).is_some();
+        match &mut self.discovery {
+            Discovery::Sentinels(sentinels) => sentinels.verify(&answered, timeout)?,
+            Discovery::Cluster(_) if is_redirected || is_known => return Ok(true),
+            Discovery::Cluster(cluster) => {
+                cluster.refresh_slots(&mut self.servers, &attempt_of(timeout))?;
             }
         }
+        Ok(self.is_primary_for(&answered, target))
     }
 
-    /// Sends a command behind the last one: on the same connection, or not at all.
-    pub fn follow_up(&mut self, command: &Cmd, patience: &Timeout) -> Result<Value, StoreError> {
-        let node = self.answered;
-        let name = self.node_name(node);
-        let broken = || RequestError::Broken("the connection is gone".to_owned()).of(&name);
-        let mut connection = self.nodes[node].connection.take().ok_or_else(broken)?;
-        let answer = connection.query(command, patience);
-        let reply = self.noted(node, connection, answer).map_err(|failure| {
-            self.suspect(node);
-            failure.of(&name)
-        })?;
-        accepted(reply, &name)
+    fn primaries(&mut self, timeout: &Timeout) -> Result<Vec<Endpoint>, StoreError> {
+        let store = self.servers.store().to_owned();
+        retry(&store, timeout, || match &mut self.discovery {
+            Discovery::Sentinels(sentinels) => sentinels.refresh(timeout).map(|primary| Some(vec![primary])),
+            Discovery::Cluster(cluster) => {
+                cluster.refresh_slots(&mut self.servers, &attempt_of(timeout))?;
+                Ok(Some(cluster.primaries()))
+            }
+        })
     }
 
-    /// Sends a command of which nobody reads the reply, if there is a connection for it.
-    pub fn tell(&mut self, place: Target, command: &Cmd, patience: &Timeout) {
-        let Some(node) = self.known(place) else { return };
-        let connection = &mut self.nodes[node].connection;
-        if connection.as_mut().is_some_and(|connection| connection.send(command, patience).is_err()) {
-            *connection = None;
-        }
+    fn known_primary(&self, key: &Key) -> Option<Endpoint> {
+        self.known(Target::Key(key))
     }
 
-    /// Another connection to the server in charge, to listen on.
-    pub fn connect_beside(&mut self, place: Target, patience: &Timeout) -> Result<Connection, StoreError> {
-        if matches!(self.guide, Discovery::None) {
-            return self.open(0, patience);
-        }
-        self.persist(patience, |route| {
-            let share = part_of(patience);
-            let node = route.find(place, &share)?;
-            let connection = route.open(node, &share).map_err(|why| route.failed(node, why))?;
-            route.listening = node;
+    fn is_single(&self) -> bool {
+        false
+    }
+
+    fn is_cluster(&self) -> bool {
+        matches!(self.discovery, Discovery::Cluster(_))
+    }
+
+    fn connect_listener(&mut self, key: &Key, timeout: &Timeout) -> Result<Connection, StoreError> {
+        let store = self.servers.store().to_owned();
+        retry(&store, timeout, || {
+            let timeout = attempt_of(timeout);
+            let primary = self.primary_of(Target::Key(key), &timeout)?;
+            let connection = self.servers.get(&primary)?.connect(&timeout);
+            let connection = connection.map_err(|error| self.failed(&primary, error))?;
+            self.listening = Some(primary);
             Ok(Some(connection))
         })
     }
 
-    /// Whether the last answer came from the server that [`Topology::connect_beside`] led to.
-    pub fn is_beside(&self) -> bool {
-        self.listening == self.answered || self.answered_aside
+    fn is_listening_to_primary(&self) -> bool {
+        match &self.answered {
+            Some((server, is_redirected)) => *is_redirected || self.listening.as_ref() == Some(server),
+            None => true,
+        }
     }
 
-    /// The connection that [`Topology::connect_beside`] made was of no use.
-    pub fn suspect_beside(&mut self) {
-        self.suspect(self.listening);
+    fn suspect_listener(&mut self) {
+        if let Some(server) = self.listening.clone() {
+            self.suspect(&server);
+        }
     }
 
-    /// The answer made no sense.
-    pub fn distrust(&mut self) {
-        self.nodes[self.answered].connection = None;
-        self.suspect(self.answered);
+    fn send(&mut self, key: &Key, command: &Cmd, timeout: &Timeout) {
+        if let Some(primary) = self.known_primary(key)
+            && let Ok(server) = self.servers.get(&primary)
+        {
+            server.send(command, timeout);
+        }
     }
 
-    /// Sends commands on every connection that has an answer out, and on these, and gives all of them away.
-    pub fn send_behind_unanswered(
-        &mut self,
-        these: Vec<Unanswered>,
-        commands: impl Iterator<Item = Cmd> + Clone,
-        patience: &Timeout,
-    ) -> Vec<Unanswered> {
-        let mut hung = std::mem::take(&mut self.unanswered);
-        hung.extend(these);
-        // A connection that does not even take it is broken, and the request on it is dead.
-        hung.retain_mut(|(_, connection)| {
-            commands.clone().all(|command| connection.send(&command, patience).is_ok())
-        });
-        hung
-    }
-
-    /// Reads what is owed on these connections: only that says that what was sent is carried out. Where the server
-    /// was replaced, nobody is interested any more. Returns those that owe something when the patience ends.
-    pub fn await_answers(
-        &mut self,
-        hung: Vec<Unanswered>,
-        requests: &[Request],
-        patience: &Timeout,
-    ) -> (Vec<Unanswered>, Result<(), StoreError>) {
-        let (mut left, mut outcome) = (Vec::new(), Ok(()));
-        for (node, mut connection) in hung {
-            if !self.has_the_say(node, requests.iter().map(|request| Target::Key(&request.key))) {
-                continue;
-            }
-            if let Err(failure) = connection.skip_replies(patience) {
-                if matches!(failure, RequestError::TimedOut | RequestError::Interrupted) {
-                    left.push((node, connection));
-                }
-                outcome = outcome.and(Err(failure.of(&self.name)));
+    fn await_releases(&mut self, requests: &[Request], timeout: &Timeout) -> Result<(), StoreError> {
+        let mut outcome = Ok(());
+        let awaited = self.servers.iter_mut().filter(|server| server.in_flight.has_awaited());
+        let awaited: Vec<Endpoint> = awaited.map(|server| server.endpoint().clone()).collect();
+        for endpoint in awaited {
+            let mut targets = requests.iter().map(|request| Target::Key(&request.key));
+            let is_primary = targets.any(|target| self.is_primary_for(&endpoint, target));
+            let server = self.servers.get(&endpoint)?;
+            if is_primary {
+                outcome = outcome.and(server.await_releases(timeout));
+            } else {
+                server.in_flight.forget_awaited();
             }
         }
-        (left, outcome)
+        outcome
     }
 
-    /// Whether something was sent that has no answer yet.
-    pub fn owes_answers(&self) -> bool {
-        !self.unanswered.is_empty()
+    fn servers(&mut self) -> Vec<&mut Server> {
+        self.servers.iter_mut().collect()
     }
 
-    /// Lets go of connections whose answers have come by now.
-    pub fn forget_answered(&mut self) {
-        let now = Timeout::of(Duration::ZERO);
-        self.unanswered.retain_mut(|(_, connection)| {
-            matches!(connection.skip_replies(&now), Err(RequestError::TimedOut))
-        });
+    fn has_repeated(&self) -> bool {
+        self.has_repeated
+    }
+}
+
+impl Executor for Replicated {
+    fn execute(&mut self, target: Target, command: &Cmd, timeout: &Timeout) -> Result<Value, StoreError> {
+        self.has_repeated = false;
+        let mut redirected = None;
+        let store = self.servers.store().to_owned();
+        retry(&store, timeout, || self.attempt(target, &mut redirected, command, &attempt_of(timeout)))
     }
 
-    /// The connection to the only server there is, when there is no guide.
-    pub fn line(&mut self) -> Option<&mut Option<Connection>> {
-        self.nodes.first_mut().map(|node| &mut node.connection)
-    }
-
-    /// Hands over the connections that have an answer out.
-    pub fn take_unanswered(&mut self) -> Vec<Unanswered> {
-        std::mem::take(&mut self.unanswered)
-    }
-
-    /// Whether the server in charge can change while we run.
-    pub fn is_guided(&self) -> bool {
-        !matches!(self.guide, Discovery::None)
-    }
-
-    /// Whether keys may be on different servers.
-    pub fn is_cluster(&self) -> bool {
-        matches!(self.guide, Discovery::Cluster(_))
-    }
-
-    /// Puts the connection where it belongs after this answer.
-    fn noted(
-        &mut self,
-        node: NodeId,
-        connection: Connection,
-        answer: Result<Value, RequestError>,
-    ) -> Result<Value, RequestError> {
-        // An error reply means that nothing was done.
-        self.asked |= match &answer {
-            Ok(Value::ServerError(_)) | Err(RequestError::Denied(_)) => false,
-            Err(RequestError::Refused(_)) => connection.is_astray(),
-            _ => true,
+    fn follow_up(&mut self, command: &Cmd, timeout: &Timeout) -> Result<Value, StoreError> {
+        let Some((answered, _)) = self.answered.clone() else {
+            return Err(RequestError::Broken("the connection is gone".to_owned()).of(self.servers.store()));
         };
-        match &answer {
-            Ok(_) => self.nodes[node].connection = Some(connection),
-            Err(RequestError::Broken(_) | RequestError::Denied(_) | RequestError::Unusable(_)) => {}
-            Err(RequestError::Refused(_)) if !connection.is_astray() => {}
-            Err(RequestError::TimedOut | RequestError::Interrupted) if connection.is_torn() => {}
-            Err(RequestError::TimedOut | RequestError::Interrupted | RequestError::Refused(_)) => {
-                self.unanswered.truncate(MOST_UNANSWERED - 1);
-                self.unanswered.insert(0, (node, connection));
-            }
+        let reply = self.servers.get(&answered)?.follow_up(command, timeout);
+        if reply.is_err() {
+            self.suspect(&answered);
         }
-        answer
+        reply
     }
 
-    /// The connection to this server, or a new one.
-    fn connected(&mut self, node: NodeId, patience: &Timeout) -> Result<Connection, StoreError> {
-        let mut connection = match self.nodes[node].connection.take() {
-            Some(connection) => connection,
-            None => self.open(node, patience)?,
+    fn reject_reply(&mut self) {
+        if let Some((answered, _)) = self.answered.clone() {
+            self.suspect(&answered);
+            if let Ok(server) = self.servers.get(&answered) {
+                server.disconnect();
+            }
+        }
+    }
+
+    fn name(&self) -> &str {
+        self.servers.store()
+    }
+}
+
+impl Replicated {
+    fn known(&self, target: Target) -> Option<Endpoint> {
+        match (target, &self.discovery) {
+            (Target::Server(server), _) => Some(server.clone()),
+            (_, Discovery::Sentinels(sentinels)) => sentinels.primary().cloned(),
+            (Target::Key(key), Discovery::Cluster(cluster)) => cluster.primary_of(key).cloned(),
+            (Target::Any, Discovery::Cluster(_)) => None,
+        }
+    }
+
+    /// The primary of this target; asks for it where it is not known.
+    fn primary_of(&mut self, target: Target, timeout: &Timeout) -> Result<Endpoint, StoreError> {
+        if let Some(primary) = self.known(target) {
+            return Ok(primary);
+        }
+        self.refresh(timeout)?;
+        self.known(target).ok_or_else(|| {
+            let why = "none of its servers has the slot of the key".to_owned();
+            transient(RequestError::Broken(why).of(self.servers.store()))
+        })
+    }
+
+    fn refresh(&mut self, timeout: &Timeout) -> Result<(), StoreError> {
+        match &mut self.discovery {
+            Discovery::Sentinels(sentinels) => sentinels.refresh(timeout).map(drop),
+            Discovery::Cluster(cluster) => cluster.refresh_slots(&mut self.servers, timeout),
+        }
+    }
+
+    /// Whether nothing says that this server is not the primary.
+    fn is_primary_for(&self, server: &Endpoint, target: Target) -> bool {
+        self.known(target).is_none_or(|primary| primary == *server)
+    }
+
+    /// The server failed: before the next request its primary is asked for again.
+    fn suspect(&mut self, server: &Endpoint) {
+        match &mut self.discovery {
+            Discovery::Sentinels(sentinels) => sentinels.suspect(),
+            Discovery::Cluster(cluster) => cluster.suspect(server),
+        }
+    }
+
+    /// The server failed; soon there may be another one.
+    fn failed(&mut self, server: &Endpoint, error: StoreError) -> StoreError {
+        self.suspect(server);
+        transient(error)
+    }
+
+    /// Sends the command once: to the primary, or where an ASK redirect leads.
+    fn attempt(
+        &mut self,
+        target: Target,
+        redirected: &mut Option<Endpoint>,
+        command: &Cmd,
+        timeout: &Timeout,
+    ) -> Result<Option<Value>, StoreError> {
+        let is_redirected = redirected.is_some();
+        let endpoint = match redirected.take() {
+            Some(endpoint) => endpoint,
+            None => self.primary_of(target, timeout)?,
         };
-        connection.longest = self.longest;
-        Ok(connection)
-    }
-
-    fn open(&mut self, node: NodeId, patience: &Timeout) -> Result<Connection, StoreError> {
-        let endpoint = &self.nodes[node].endpoint;
-        match &self.guide {
-            Discovery::None => self.access.connect(endpoint, &self.name, patience),
-            Discovery::Cluster(_) => self.access.connect(endpoint, &self.node_name(node), patience),
-            Discovery::Sentinels(_) => {
-                let name = self.node_name(node);
-                let mut connection = self.access.connect(endpoint, &name, patience)?;
-                Sentinels::expect_master(&mut connection, &name, patience)?;
-                Ok(connection)
+        let reply = self.query(&endpoint, is_redirected, command, timeout)?;
+        self.answered = Some((endpoint.clone(), is_redirected));
+        let Value::ServerError(error) = &reply else { return Ok(Some(reply)) };
+        match (Redirect::read(error, &endpoint), &mut self.discovery) {
+            (Some(Redirect::Ask { to }), Discovery::Cluster(_)) => {
+                self.servers.get(&to)?;
+                *redirected = Some(to);
+                return Ok(None);
             }
+            (Some(Redirect::Moved { slot, to }), Discovery::Cluster(cluster)) => {
+                self.servers.get(&to)?;
+                cluster.moved(slot, to);
+                return Ok(None);
+            }
+            _ => {}
         }
+        match classify(error) {
+            ErrorClass::Transient => self.suspect(&endpoint),
+            ErrorClass::NotPrimary => self.reject_reply(),
+            _ => return Ok(Some(reply)),
+        }
+        accepted(reply, &self.servers.name_of(&endpoint)).map(Some).map_err(transient)
     }
 
-    /// The server that was heard of; an error where there are more than can be.
-    fn node(&mut self, endpoint: Endpoint) -> Result<NodeId, StoreError> {
-        if let Some(node) = self.index.get(&endpoint) {
-            return Ok(*node);
+    fn query(
+        &mut self,
+        endpoint: &Endpoint,
+        is_redirected: bool,
+        command: &Cmd,
+        timeout: &Timeout,
+    ) -> Result<Value, StoreError> {
+        let name = self.servers.name_of(endpoint);
+        let server = self.servers.get(endpoint)?;
+        let mut connection = match server.take_connection(timeout) {
+            Ok(connection) => connection,
+            Err(error) => return Err(self.failed(endpoint, error)),
+        };
+        let sent = BootTime::now();
+        let mut answer = Ok(Value::Okay);
+        if is_redirected {
+            answer = connection.send(&redis::cmd("ASKING"), timeout).map(|()| Value::Okay);
         }
-        let node = self.nodes.len();
-        if node >= MOST_NODES {
-            let why = format!("its servers name more than {MOST_NODES} others; is it a Redis Cluster?");
-            return Err(RequestError::Broken(why).of(&self.name));
+        if answer.is_ok() {
+            answer = server.query_on(connection, command, timeout);
         }
-        self.index.insert(endpoint.clone(), node);
-        self.nodes.push(Node { endpoint, connection: None });
-        Ok(node)
-    }
-
-    /// What messages call a server.
-    fn node_name(&self, node: NodeId) -> String {
-        match self.guide {
-            Discovery::None => self.name.clone(),
-            Discovery::Sentinels(_) => format!("{}, the master of {}", self.nodes[node].endpoint, self.name),
-            Discovery::Cluster(_) => format!("{} of {}", self.nodes[node].endpoint, self.name),
+        if answer.is_err() {
+            self.has_repeated = true;
+        } else if self.is_cluster() && sent.plus(SUSPICIOUS).has_passed() {
+            self.suspect(endpoint);
         }
+        answer.map_err(|error| self.failed(endpoint, error.of(&name)))
     }
 }

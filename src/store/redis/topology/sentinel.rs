@@ -1,29 +1,31 @@
-//! Sentinels: who watch over a master and its replicas, and say which server is the master.
+//! Sentinels: they watch a primary, which they call the master, and its replicas, and say which server it is.
+//!
+//! The redis crate has a Sentinel client. It is not used: it believes the first Sentinel that answers, where a grant
+//! counts only if no Sentinel knows of a newer primary; and it waits for one that hangs longer than a lease may last.
 
 use std::time::Duration;
 
 use redis::Value;
 
-use super::NodeId;
-use crate::clock::BootTime;
+use crate::clock::{BootTime, Deadline};
 use crate::lock::{StoreError, Timeout};
+use crate::store::redis::error_reply::accepted;
 use crate::store::redis::login::Login;
 use crate::store::redis::net::connection::Connection;
 use crate::store::redis::net::endpoint::{Endpoint, LONGEST_HOST};
-use crate::store::redis::net::failure::RequestError;
-use crate::store::redis::refusal::{accepted, in_short};
-use crate::store::redis::script::{items, number, text};
+use crate::store::redis::net::error::RequestError;
+use crate::store::redis::value::{items, number, text};
 
 /// The Sentinels of one master.
 pub struct Sentinels {
-    /// The one to be asked first comes first.
+    /// The next one to ask comes first.
     sentinels: Vec<Sentinel>,
     master_name: String,
-    access: Login,
+    login: Login,
     /// What messages call the store.
     store: String,
-    /// Whom they named.
-    master: Option<NodeId>,
+    /// The server that they named last.
+    primary: Option<Endpoint>,
     /// When all of them were asked.
     agreed: Option<BootTime>,
 }
@@ -31,51 +33,50 @@ pub struct Sentinels {
 struct Sentinel {
     endpoint: Endpoint,
     connection: Option<Connection>,
-    /// It did not answer; until then only the others are asked whether they agree.
-    silent_until: Option<BootTime>,
+    /// It did not answer, and is not asked whether it agrees before this.
+    silent_until: Option<Deadline>,
 }
 
-/// For the answer of one Sentinel, as long as there may be another that answers.
+/// The time for one Sentinel, while there may be another that answers.
 const QUICK: Duration = Duration::from_millis(250);
-/// With less time than this nobody can answer.
-const LEAST: Duration = Duration::from_millis(20);
-/// What they said is believed without asking again.
+/// No Sentinel can answer in less time.
+const SHORTEST: Duration = Duration::from_millis(20);
+/// An answer of all of them is trusted for this long.
 const FRESH: Duration = Duration::from_millis(300);
-/// One that did not answer is left alone.
+/// A Sentinel that did not answer is left alone for this long.
 const SILENT: Duration = Duration::from_secs(10);
 
 impl Sentinels {
-    /// Asks nobody so far. `access` is that of the servers, `store` what messages call all of it.
-    pub fn new(endpoints: Vec<Endpoint>, master_name: String, access: &Login, store: &str) -> Sentinels {
-        let access = access.of_sentinels();
-        let store = store.to_owned();
+    /// Contacts nobody. `login` is that of the servers.
+    pub fn new(endpoints: Vec<Endpoint>, master_name: String, login: &Login, store: &str) -> Sentinels {
+        let (login, store) = (login.for_sentinels(), store.to_owned());
         let sentinel = |endpoint| Sentinel { endpoint, connection: None, silent_until: None };
         let sentinels = endpoints.into_iter().map(sentinel).collect();
-        Sentinels { sentinels, master_name, access, store, master: None, agreed: None }
+        Sentinels { sentinels, master_name, login, store, primary: None, agreed: None }
     }
 
-    /// The master, as they last said.
-    pub fn master(&self) -> Option<NodeId> {
-        self.master
+    /// The primary that they named last.
+    pub fn primary(&self) -> Option<&Endpoint> {
+        self.primary.as_ref()
     }
 
-    /// Whether all of them said so just now.
-    pub fn is_fresh(&self) -> bool {
-        self.agreed.is_some_and(|when| !when.plus(FRESH).has_passed())
+    /// Makes sure that no Sentinel that answers knows of a newer primary than this one; otherwise that one is used from
+    /// now on. Without Sentinels that answer there is no failover.
+    pub fn verify(&mut self, primary: &Endpoint, timeout: &Timeout) -> Result<(), StoreError> {
+        let is_fresh = self.agreed.is_some_and(|when| !when.plus(FRESH).has_passed());
+        if !is_fresh && let Some(newer) = self.newer_primary(primary, timeout)? {
+            self.primary = Some(newer);
+        }
+        Ok(())
     }
 
-    /// This is the server that they named.
-    pub fn named(&mut self, node: NodeId) {
-        self.master = Some(node);
-    }
-
-    /// Whom they call the master if not this one. After a failover one of them knows it first, the others within
-    /// seconds: the one with the highest epoch is right. Those that do not answer have nothing to say.
+    /// The primary that they name, if it is not `known`. After a failover one of them knows it first, the others within
+    /// seconds: the one with the highest epoch is right. A Sentinel that does not answer does not count.
     ///
     /// # Errors
     ///
-    /// Not all of them could be asked in the time there is: then nobody knows.
-    pub fn dissent(&mut self, from: &Endpoint, patience: &Timeout) -> Result<Option<Endpoint>, StoreError> {
+    /// There was no time to ask all of them.
+    fn newer_primary(&mut self, known: &Endpoint, timeout: &Timeout) -> Result<Option<Endpoint>, StoreError> {
         let asked = BootTime::now();
         let mut best: Option<(i64, bool, Endpoint)> = None;
         let (mut answers, mut hurried) = (Vec::new(), Vec::new());
@@ -83,13 +84,13 @@ impl Sentinels {
         let awake: Vec<usize> =
             (0..self.sentinels.len()).filter(|index| !is_silent(&self.sentinels[*index])).collect();
         for (done, &index) in awake.iter().enumerate() {
-            let share = (patience.until.left() / (awake.len() - done) as u32).min(QUICK);
-            if share < LEAST {
-                return Err(self.nobody_knows());
+            let share = (timeout.until.left() / (awake.len() - done) as u32).min(QUICK);
+            if share < SHORTEST {
+                return Err(self.not_all_asked());
             }
-            let until = BootTime::after(share);
-            match self.ask_one(index, &Timeout { until, ..*patience }) {
-                Ok(Some(master)) => answers.push((index, master)),
+            let until = Deadline::after(share);
+            match self.ask_one(index, &Timeout { until, ..*timeout }) {
+                Ok(Some(primary)) => answers.push((index, primary)),
                 Ok(None) => {}
                 Err(StoreError::Interrupted) => return Err(StoreError::Interrupted),
                 Err(_) if share < QUICK && until.has_passed() => hurried.push(index),
@@ -99,63 +100,69 @@ impl Sentinels {
         if let Some(first) = hurried.first()
             && answers.len() <= hurried.len()
         {
-            // Perhaps they are only slow. Without one of them there is more time for each at the next attempt.
+            // They may only be slow. Without the first there is more time for each at the next attempt.
             self.fell_silent(*first);
-            return Err(self.nobody_knows());
+            return Err(self.not_all_asked());
         }
         hurried.into_iter().for_each(|index| self.fell_silent(index));
         self.agreed = Some(asked);
-        if answers.iter().all(|(_, master)| master == from) {
+        if answers.iter().all(|(_, primary)| primary == known) {
             return Ok(None);
         }
-        for (index, master) in answers {
-            let patience = Timeout { until: patience.until.min(BootTime::after(QUICK)), ..*patience };
-            let epoch = self.epoch(index, &patience).unwrap_or(-1);
-            let answer = (epoch, master != *from, master);
+        for (index, primary) in answers {
+            let timeout = Timeout { until: timeout.until.min(Deadline::after(QUICK)), ..*timeout };
+            let epoch = self.epoch(index, &timeout).unwrap_or(-1);
+            let answer = (epoch, primary != *known, primary);
             if best.as_ref().is_none_or(|best| (best.0, best.1) < (answer.0, answer.1)) {
                 best = Some(answer);
             }
         }
-        Ok(best.filter(|(_, is_other, _)| *is_other).map(|(_, _, master)| master))
+        Ok(best.filter(|(_, is_other, _)| *is_other).map(|(_, _, primary)| primary))
     }
 
-    fn nobody_knows(&self) -> StoreError {
+    fn not_all_asked(&self) -> StoreError {
         let why = "there was no time to ask all of its Sentinels who is the master".to_owned();
         StoreError::Unreachable { store: self.store.clone(), why, transient: true }
     }
 
     fn fell_silent(&mut self, index: usize) {
-        self.sentinels[index].silent_until = Some(BootTime::after(SILENT));
+        self.sentinels[index].silent_until = Some(Deadline::after(SILENT));
     }
 
-    /// How many failovers this Sentinel has seen, so to speak.
-    fn epoch(&mut self, index: usize, patience: &Timeout) -> Option<i64> {
-        let facts = items(self.query(index, "MASTER", patience).ok()?);
-        let mut facts = facts.chunks(2).filter(|fact| text(fact.first()) == "config-epoch");
-        facts.next().map(|fact| number(fact.get(1)))
+    /// The epoch of the primary that this Sentinel names: every failover raises it.
+    fn epoch(&mut self, index: usize, timeout: &Timeout) -> Option<i64> {
+        let fields = items(self.query(index, "MASTER", timeout).ok()?);
+        let mut epochs = fields.chunks(2).filter(|field| text(field.first()) == "config-epoch");
+        epochs.next().map(|epoch| number(epoch.get(1)))
     }
 
-    /// They are to be asked anew, and another one first: this one may be behind.
-    pub fn forget(&mut self) {
-        self.master = None;
+    /// The primary failed: they are asked again, another one first, as this one may be behind.
+    pub fn suspect(&mut self) {
+        self.primary = None;
         self.agreed = None;
         self.next();
     }
 
-    /// Which server they call the master.
-    pub fn ask(&mut self, patience: &Timeout) -> Result<Endpoint, StoreError> {
+    /// Asks them which server is the primary.
+    pub fn refresh(&mut self, timeout: &Timeout) -> Result<Endpoint, StoreError> {
+        let primary = self.ask(timeout)?;
+        self.primary = Some(primary.clone());
+        Ok(primary)
+    }
+
+    fn ask(&mut self, timeout: &Timeout) -> Result<Endpoint, StoreError> {
         let mut failed = String::new();
         let (mut is_unknown, mut refused) = (false, None);
-        // One that is dead or hangs costs little: only when no other answers it gets more time.
-        let longer = patience.until.left() / self.sentinels.len().max(1) as u32;
+        // One that hangs costs little: it gets more time only when no other answers.
+        let longer = timeout.until.left() / self.sentinels.len().max(1) as u32;
         for bound in [QUICK, longer.max(QUICK)] {
             for _ in 0..self.sentinels.len() {
-                let until = patience.until.min(BootTime::after(bound));
-                match self.ask_one(0, &Timeout { until, ..*patience }) {
-                    Ok(Some(master)) => return Ok(master),
+                let until = timeout.until.min(Deadline::after(bound));
+                match self.ask_one(0, &Timeout { until, ..*timeout }) {
+                    Ok(Some(primary)) => return Ok(primary),
                     Ok(None) => is_unknown = true,
                     Err(StoreError::Unreachable { why, .. }) => failed = why,
-                    // Each has a login of its own.
+                    // Each Sentinel has its own login.
                     Err(error @ StoreError::Denied { .. }) => refused = Some(error),
                     Err(other) => return Err(other),
                 }
@@ -168,7 +175,7 @@ impl Sentinels {
                 );
                 return Err(StoreError::Unusable { store: self.store.clone(), why });
             }
-            if patience.until.has_passed() {
+            if timeout.until.has_passed() {
                 break;
             }
         }
@@ -183,17 +190,17 @@ impl Sentinels {
         self.sentinels.rotate_left(1);
     }
 
-    /// `None` when this Sentinel does not know the master.
-    fn ask_one(&mut self, index: usize, patience: &Timeout) -> Result<Option<Endpoint>, StoreError> {
-        let address = items(self.query(index, "GET-MASTER-ADDR-BY-NAME", patience)?);
+    /// The primary that one Sentinel names; `None` when it knows no master of this name.
+    fn ask_one(&mut self, index: usize, timeout: &Timeout) -> Result<Option<Endpoint>, StoreError> {
+        let address = items(self.query(index, "GET-MASTER-ADDR-BY-NAME", timeout)?);
         let port = u16::try_from(number(address.get(1))).ok().filter(|port| *port > 0);
         let host = Some(text(address.first())).filter(|host| host.len() <= LONGEST_HOST);
         Ok(host.zip(port).map(|(host, port)| Endpoint::Tcp { host, port }))
     }
 
-    /// What a Sentinel says about the master. A connection that broke says nothing about the Sentinel: it was
-    /// perhaps started anew, and is asked again on a new one.
-    fn query(&mut self, index: usize, what: &str, patience: &Timeout) -> Result<Value, StoreError> {
+    /// What a Sentinel says about the master. It is asked again on a new connection when the old one is broken: it may
+    /// have restarted.
+    fn query(&mut self, index: usize, what: &str, timeout: &Timeout) -> Result<Value, StoreError> {
         let sentinel = &mut self.sentinels[index];
         let name = format!("the Sentinel {}", sentinel.endpoint);
         let mut question = redis::cmd("SENTINEL");
@@ -202,39 +209,23 @@ impl Sentinels {
             let (mut connection, is_kept) = match sentinel.connection.take() {
                 Some(connection) => (connection, true),
                 None => {
-                    let new = self.access.connect(&sentinel.endpoint, &name, patience);
+                    let new = self.login.connect(&sentinel.endpoint, &name, timeout);
                     (new.map_err(with_hint)?, false)
                 }
             };
-            match connection.query(&question, patience) {
+            match connection.query(&question, timeout) {
                 Err(RequestError::Broken(_)) if is_kept => {}
                 answer => {
-                    let reply = answer.map_err(|failure| with_hint(failure.of(&name)))?;
+                    let reply = answer.map_err(|error| with_hint(error.of(&name)))?;
                     sentinel.connection = Some(connection);
                     return accepted(reply, &name).map_err(with_hint);
                 }
             }
         }
     }
-
-    /// An error when the server says that it is not the master: they may be behind.
-    pub fn expect_master(
-        connection: &mut Connection,
-        name: &str,
-        patience: &Timeout,
-    ) -> Result<(), StoreError> {
-        let reply = connection.query(&redis::cmd("ROLE"), patience).map_err(|failure| failure.of(name))?;
-        match text(items(accepted(reply, name)?).first()).as_str() {
-            "master" => Ok(()),
-            role => Err(StoreError::Unreachable {
-                store: name.to_owned(),
-                why: format!("its role is now '{}'; a failover is going on", in_short(role).escape_default()),
-                transient: true,
-            }),
-        }
-    }
 }
 
+/// Adds which option has the password.
 fn with_hint(error: StoreError) -> StoreError {
     match error {
         StoreError::Denied { store, why } if why.starts_with("NOAUTH") => {

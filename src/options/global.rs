@@ -1,0 +1,118 @@
+//! The options of every subcommand: which server, how to log in, and what is shown.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::command_line::Sources;
+use super::config_file::Config;
+use super::server_urls::split_urls;
+use crate::cli::{Color, GlobalArgs};
+use crate::error::Failure;
+use crate::report::{ReportOptions, Verbosity};
+use crate::secret::refuse_shared;
+use crate::store::{Credentials, Roots, ServerUrl, TlsFiles};
+
+const DEFAULT_SERVER: &str = "redis://127.0.0.1:6379";
+const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+pub struct GlobalOptions {
+    pub server: ServerUrl,
+    /// No server was named.
+    pub is_default_server: bool,
+    pub credentials: Credentials,
+    /// For one exchange with the store.
+    pub connect_timeout: Duration,
+    pub report: ReportOptions,
+    pub color: Color,
+}
+
+impl GlobalOptions {
+    pub fn resolve(args: GlobalArgs, files: &Config, sources: Sources) -> Result<GlobalOptions, Failure> {
+        let (server, is_default_server) = server(&args, files)?;
+        let credentials = credentials(&args, files)?;
+        let connect_timeout =
+            args.connect_timeout.or(files.connect_timeout).map_or(DEFAULT_CONNECT_TIMEOUT, |text| text.0);
+        if connect_timeout.is_zero() {
+            return Err(Failure::configuration("--connect-timeout 0 leaves no time to connect; try 5s"));
+        }
+        let quiet = sources.switch("quiet", args.quiet).or(files.quiet) == Some(true);
+        let verbose = sources.switch("verbose", args.verbose);
+        let verbosity = match verbose.or(files.verbose) {
+            Some(true) if !quiet || verbose == Some(true) => Verbosity::Verbose,
+            _ if quiet => Verbosity::Quiet,
+            _ => Verbosity::Normal,
+        };
+        let color = args.color.or(files.color).unwrap_or_default();
+        refuse_useless_flags(&server, sources)?;
+        let report = ReportOptions { verbosity };
+        Ok(GlobalOptions { server, is_default_server, credentials, connect_timeout, report, color })
+    }
+}
+
+/// The server, and whether it is the default one.
+fn server(args: &GlobalArgs, files: &Config) -> Result<(ServerUrl, bool), Failure> {
+    let mut urls = split_urls(if args.server.is_empty() { &files.server } else { &args.server });
+    let is_default = urls.is_empty();
+    if is_default {
+        urls.push(DEFAULT_SERVER);
+    }
+    let server = ServerUrl::parse(&urls);
+    let server =
+        server.map_err(|why| Failure::configuration(format!("the server URL cannot be used: {why}")))?;
+    Ok((server.absolute().map_err(Failure::cannot("find out the current folder"))?, is_default))
+}
+
+/// User, passwords and TLS files. `REDISCLI_AUTH` is the weakest source, as it is meant for another program.
+fn credentials(args: &GlobalArgs, files: &Config) -> Result<Credentials, Failure> {
+    let or = |flag: &Option<PathBuf>, file: &Option<PathBuf>| flag.clone().or_else(|| file.clone());
+    let password = match or(&args.password_file, &files.password_file) {
+        Some(path) => Some(read_password(&path)?),
+        None => std::env::var("REDISCLI_AUTH").ok().filter(|password| !password.is_empty()),
+    };
+    let sentinel_file = or(&args.sentinel_password_file, &files.sentinel_password_file);
+    let credentials = Credentials {
+        user: args.user.clone().or_else(|| files.user.clone()),
+        password,
+        sentinel_password: sentinel_file.map(|path| read_password(&path)).transpose()?,
+        tls_files: TlsFiles {
+            ca: or(&args.tls_ca, &files.tls_ca),
+            cert: or(&args.tls_cert, &files.tls_cert),
+            key: or(&args.tls_key, &files.tls_key),
+            roots: Roots::named(),
+        },
+    };
+    credentials.absolute().map_err(Failure::cannot("find out the current folder"))
+}
+
+/// The first line of a file that nobody else can read.
+fn read_password(path: &Path) -> Result<String, Failure> {
+    let refused = |why: String| Failure::configuration(format!("password file {}: {why}", path.display()));
+    let unreadable = |error| refused(format!("cannot be read: {error}"));
+    let mut file = File::open(path).map_err(unreadable)?;
+    refuse_shared(&file).map_err(refused)?;
+    let mut text = String::new();
+    file.read_to_string(&mut text).map_err(unreadable)?;
+    match text.lines().next() {
+        Some(line) if !line.is_empty() => Ok(line.to_owned()),
+        _ => Err(refused("its first line is empty; it should be the password".to_owned())),
+    }
+}
+
+/// Refuses flags that are wrong for this server. Variables and files may be meant for other calls.
+fn refuse_useless_flags(server: &ServerUrl, sources: Sources) -> Result<(), Failure> {
+    if sources.is_flag("server") && server.has_password() {
+        return Err(Failure::usage(
+            "a password in --server is seen by everyone who lists processes; use --password-file",
+        ));
+    }
+    if let Some(address) = server.plain_server()
+        && ["tls_ca", "tls_cert", "tls_key"].into_iter().any(|option| sources.is_flag(option))
+    {
+        return Err(Failure::usage(format!(
+            "--tls-ca, --tls-cert and --tls-key do nothing for {address}; for TLS its URL begins with rediss"
+        )));
+    }
+    Ok(())
+}

@@ -1,0 +1,94 @@
+//! The options of a lock that is to be acquired.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use super::config_file::Config;
+use super::inputs::Inputs;
+use crate::cli::LockArgs;
+use crate::error::Failure;
+use crate::lock::{DurationText, Key, Mode, Ttl, Wait, Wanted};
+
+pub struct LockOptions {
+    /// In lock order.
+    pub keys: Vec<Key>,
+    pub mode: Mode,
+    pub ttl: Ttl,
+    pub wait: Wait,
+    pub label: String,
+    pub min_hold: Duration,
+    pub replicas: u8,
+}
+
+impl LockOptions {
+    /// Locks that are `detached` outlive this process.
+    pub fn resolve(
+        args: LockArgs,
+        inputs: &Inputs,
+        default_label: String,
+        detached: bool,
+    ) -> Result<LockOptions, Failure> {
+        let Inputs { sources, files, global } = inputs;
+        let replicas = args.replicas.or(files.replicas).unwrap_or(0);
+        let mode = mode(args.permits, sources.switch("shared", args.shared), files);
+        let ttl = ttl(args.ttl, files);
+        global.server.capabilities().check(&Wanted { mode, ttl, replicas, detached })?;
+        Ok(LockOptions {
+            keys: lock_order(args.keys)?,
+            mode,
+            ttl,
+            wait: wait(args.no_wait, args.wait, files.wait),
+            label: args.label.or_else(|| files.label.clone()).unwrap_or(default_label),
+            min_hold: args.min_hold.or(files.min_hold).map_or(Duration::ZERO, |text| text.0),
+            replicas,
+        })
+    }
+}
+
+pub fn ttl(arg: Option<Ttl>, files: &Config) -> Ttl {
+    arg.or(files.ttl).unwrap_or(Ttl::DEFAULT)
+}
+
+/// How long a job has from SIGTERM to SIGKILL.
+pub fn kill_after(arg: Option<DurationText>, files: &Config, ttl: Ttl) -> Duration {
+    arg.or(files.kill_after).map_or(ttl.default_kill_after(), |text| text.0)
+}
+
+fn mode(permits: Option<NonZeroU32>, shared: Option<bool>, files: &Config) -> Mode {
+    match (permits, shared) {
+        (Some(permits), _) => Mode::Semaphore(permits),
+        (None, Some(true)) => Mode::Shared,
+        (None, shared) => match files.permits {
+            Some(permits) => Mode::Semaphore(permits),
+            None if shared.is_none() && files.shared == Some(true) => Mode::Shared,
+            None => Mode::Exclusive,
+        },
+    }
+}
+
+fn wait(no_wait: bool, arg: Option<Option<DurationText>>, file: Option<Wait>) -> Wait {
+    match arg {
+        _ if no_wait => Wait::No,
+        Some(None) => Wait::Forever,
+        Some(Some(limit)) => Wait::AtMost(limit.0),
+        None => file.unwrap_or(Wait::No),
+    }
+}
+
+/// The environment of a command takes 128 KiB for one variable (execve(2)), and REDLOCK_OUTER has each key and more.
+const MAX_KEYS: usize = 64;
+
+/// Lock ordering prevents deadlock.
+pub fn lock_order(mut keys: Vec<Key>) -> Result<Vec<Key>, Failure> {
+    keys.sort();
+    if let Some(pair) = keys.windows(2).find(|pair| pair[0] == pair[1]) {
+        return Err(Failure::usage(format!("the key '{}' is given twice", pair[0])));
+    }
+    if keys.len() > MAX_KEYS {
+        let count = keys.len();
+        return Err(Failure::usage(format!(
+            "{count} keys are too many; one command takes at most {MAX_KEYS}"
+        )));
+    }
+    Ok(keys)
+}

@@ -1,0 +1,92 @@
+//! What every subcommand works with: the store and the reporter.
+
+use std::io::IsTerminal;
+
+use crate::cli::Color;
+use crate::doctor::{Check, Finding, Level, Requirements};
+use crate::error::{Failure, Outcome, UNREACHABLE};
+use crate::event::Event;
+use crate::job::forbid_core_dumps;
+use crate::lock::{Store, StoreAdmin, StoreError, Timeout};
+use crate::options::GlobalOptions;
+use crate::report::Reporter;
+use crate::store::OpenOptions;
+
+/// For a default server that is not there.
+const WAYS_OUT: &str =
+    "name your Redis with --server redis://HOST, or use --server local: for a lock on this host only";
+
+pub struct Context {
+    pub options: GlobalOptions,
+    pub reporter: Reporter,
+}
+
+impl Context {
+    pub fn new(options: GlobalOptions, reporter: Reporter) -> Context {
+        if options.server.is_secret(&options.credentials) {
+            forbid_core_dumps();
+        }
+        Context { options, reporter }
+    }
+
+    /// A store for what acquires no locks.
+    pub fn open_store(&self) -> Box<dyn StoreAdmin> {
+        self.open(0, Vec::new())
+    }
+
+    /// A store for locks that as many replicas must have, and that these processes keep alive.
+    pub fn open_store_for(&self, replicas: u8, holders: Vec<u32>) -> Box<dyn Store> {
+        self.open(replicas, holders)
+    }
+
+    fn open(&self, replicas: u8, holders: Vec<u32>) -> Box<dyn StoreAdmin> {
+        let credentials = self.options.credentials.clone();
+        self.options.server.clone().open(OpenOptions { credentials, replicas, holders })
+    }
+
+    /// Whether the store is fit to be used like this.
+    pub fn examine_store(&self, requirements: &Requirements) -> Vec<Finding> {
+        let mut findings = self.options.server.clone().examine(&self.options.credentials, requirements);
+        let is_missing =
+            |finding: &&mut Finding| finding.check == Check::Reachable && finding.level == Level::Bad;
+        if self.options.is_default_server {
+            findings.iter_mut().filter(is_missing).for_each(|one| one.advice = Some(WAYS_OUT.to_owned()));
+        }
+        findings
+    }
+
+    /// The failure that an error of the store means, with both ways out when the default server is not there.
+    pub fn explain(&self, error: StoreError) -> Failure {
+        match error {
+            StoreError::Unreachable { .. } if self.options.is_default_server => {
+                Failure::new(UNREACHABLE, format!("{error}; {WAYS_OUT}"))
+            }
+            other => other.into(),
+        }
+    }
+
+    /// For one exchange with the store.
+    pub fn timeout(&self) -> Timeout<'static> {
+        Timeout::of(self.options.connect_timeout)
+    }
+
+    /// Whether standard output is to be coloured. NO_COLOR: see no-color.org.
+    pub fn colour(&self) -> bool {
+        match self.options.color {
+            Color::Always => true,
+            Color::Never => false,
+            Color::Auto => {
+                std::io::stdout().is_terminal()
+                    && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+            }
+        }
+    }
+}
+
+/// Reports why a subcommand failed, and says how redlock ends.
+pub fn report_failure(error: &anyhow::Error, reporter: &Reporter) -> Outcome {
+    if Failure::is_unreported(error) {
+        reporter.report(&Event::Failed { reason: &format!("{error:#}") });
+    }
+    Failure::outcome(error)
+}

@@ -1,0 +1,142 @@
+//! What an error reply, or no reply, means for a lock.
+
+use redis::{ServerError, ServerErrorKind, Value};
+
+use super::net::error::RequestError;
+use crate::lock::StoreError;
+
+/// What to do about an error reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrorClass {
+    /// The server does not know the script: send it in full.
+    NoScript,
+    /// No login, a wrong one, or a missing permission.
+    Denied,
+    /// The key holds a value of another type.
+    WrongType,
+    /// Passes within seconds.
+    Transient,
+    /// The server is a replica, or a primary that lost its replicas: another server is the primary, if there is one.
+    NotPrimary,
+    /// The server cannot do it now.
+    Unable,
+}
+
+/// Sorts an error reply.
+///
+/// A script's errors keep their code from Redis 7 on; 6.2 wraps them into a plain `ERR`, and so does
+/// every version with a permission that is missing inside a script. So the text is looked at as well.
+pub fn classify(error: &ServerError) -> ErrorClass {
+    let details = error.details().unwrap_or_default();
+    let says = |word: &str| error.code() == word || details.contains(word);
+    if error.kind() == Some(ServerErrorKind::NoScript) {
+        ErrorClass::NoScript
+    } else if says("WRONGTYPE") {
+        ErrorClass::WrongType
+    } else if [
+        "NOAUTH",
+        "unauthenticated",
+        "WRONGPASS",
+        "NOPERM",
+        "AUTH failed",
+        "AUTH <password>",
+        "can't run this command",
+        "No permissions",
+    ]
+    .into_iter()
+    .any(says)
+    {
+        ErrorClass::Denied
+    } else if ["LOADING", "BUSY", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "max number of clients"]
+        .into_iter()
+        .any(says)
+    {
+        ErrorClass::Transient
+    } else if ["READONLY", "NOREPLICAS"].into_iter().any(says) {
+        ErrorClass::NotPrimary
+    } else {
+        ErrorClass::Unable
+    }
+}
+
+/// The reply of the server with this name, unless it is an error.
+pub fn accepted(reply: Value, name: &str) -> Result<Value, StoreError> {
+    match reply {
+        Value::ServerError(error) => Err(refused(&error, name)),
+        reply => Ok(reply),
+    }
+}
+
+/// What an error reply of the server with this name means for a request.
+fn refused(error: &ServerError, name: &str) -> StoreError {
+    let (store, why) = (name.to_owned(), explain(error));
+    match classify(error) {
+        ErrorClass::Denied => StoreError::Denied { store, why },
+        ErrorClass::Transient => StoreError::Unreachable { store, why, transient: true },
+        _ => StoreError::Unreachable { store, why, transient: false },
+    }
+}
+
+impl RequestError {
+    /// A reply that none of our requests has.
+    pub fn senseless_reply() -> RequestError {
+        RequestError::Broken("its answer makes no sense; is it a Redis server?".to_owned())
+    }
+
+    /// What it means for a request to the server with this name.
+    pub fn of(self, name: &str) -> StoreError {
+        let store = name.to_owned();
+        let why = match self {
+            RequestError::Interrupted => return StoreError::Interrupted,
+            RequestError::Refused(error) => return refused(&error, name),
+            RequestError::Denied(why) => return StoreError::Denied { store, why },
+            RequestError::Unusable(why) => return StoreError::Unusable { store, why },
+            RequestError::Broken(why) => why,
+            RequestError::TimedOut => "no answer in time".to_owned(),
+        };
+        StoreError::Unreachable { store, why, transient: false }
+    }
+}
+
+/// The same error; asking again within seconds makes sense.
+pub fn transient(error: StoreError) -> StoreError {
+    match error {
+        StoreError::Unreachable { store, why, .. } => StoreError::Unreachable { store, why, transient: true },
+        other => other,
+    }
+}
+
+/// As much as a line has room for of what a server says: it may be long, and anything.
+pub fn in_short(text: &str) -> &str {
+    const MOST: usize = 200;
+    text.char_indices().nth(MOST).map_or(text, |(end, _)| &text[..end])
+}
+
+const LOGIN: &str =
+    "it wants a password: --password-file, REDISCLI_AUTH, or the URL in the configuration file";
+
+/// The server's words, with what to do about them where that is not plain.
+pub fn explain(error: &ServerError) -> String {
+    let details = error.details().unwrap_or_default().lines().next().unwrap_or_default();
+    // Behind "unknown command" it repeats what it was sent: the password.
+    let details = details.split(", with args beginning").next().unwrap_or(details);
+    let details = in_short(details.split(" script: ").next().unwrap_or(details).trim_end_matches(','));
+    let code = in_short(error.code());
+    let hint = match code {
+        // Before the login Redis reads no command as long as ours.
+        "ERR" if details.contains("unauthenticated") => return format!("NOAUTH {LOGIN}"),
+        "NOAUTH" => LOGIN,
+        "WRONGPASS" => "check --user and the password",
+        "NOPERM" => "give the user this permission; the least ACL is in redlock(1)",
+        "ERR" if details.contains("can't run this command") => {
+            "the user lacks a permission inside scripts; the least ACL is in redlock(1)"
+        }
+        "ERR" if details.contains("AUTH <password>") => "the server has no password; leave it out",
+        "OOM" => "it is out of memory: raise maxmemory or free some",
+        "MOVED" => "it is part of a cluster: name it with redis+cluster://",
+        "READONLY" => "it is a replica: name its master",
+        "MISCONF" => "it cannot save to disk, and so accepts no writes",
+        _ => return format!("{code} {details}"),
+    };
+    format!("{code} {details}; {hint}")
+}

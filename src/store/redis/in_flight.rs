@@ -1,0 +1,116 @@
+//! Requests that were sent and have no answer yet.
+
+use std::time::Duration;
+
+use redis::{Cmd, Value};
+
+use super::net::connection::Connection;
+use super::net::error::RequestError;
+use crate::lock::Timeout;
+
+/// The connections to one server on which requests are in flight: sent, and not answered in time.
+///
+/// - The server may carry out such a request at any later time, also when we close the connection: it reads what it has
+///   received, once it runs again.
+/// - It carries out the requests of one connection in their order. Between connections there is no order. So what a
+///   request in flight may acquire is released behind it, on the same connection.
+/// - That release goes out in full (EVAL): nobody is there to say that the server does not know the script.
+/// - The release is in flight then, and would undo what the same token acquires later. So its answer is awaited first.
+/// - What was sent on a connection that broke may still be carried out. This leaves a doubt: a store on one server reports
+///   it as an error, a quorum waits until the server has carried out everything, see [`super::server::Server::settle`].
+#[derive(Default)]
+pub struct InFlight {
+    /// The newest first. Nothing was sent behind these requests.
+    requests: Vec<Connection>,
+    /// The last request on each of these is a release, or another one whose answer is awaited.
+    awaited: Vec<Connection>,
+    is_in_doubt: bool,
+}
+
+/// More connections that hang are not worth their descriptors.
+const MOST_REQUESTS: usize = 4;
+
+impl InFlight {
+    /// The last request on this connection has no answer.
+    pub fn add(&mut self, connection: Connection) {
+        self.requests.truncate(MOST_REQUESTS - 1);
+        self.requests.insert(0, connection);
+    }
+
+    /// Whether there are requests behind which nothing was sent.
+    pub fn has_requests(&self) -> bool {
+        !self.requests.is_empty()
+    }
+
+    /// Whether there are answers to await.
+    pub fn has_awaited(&self) -> bool {
+        !self.awaited.is_empty()
+    }
+
+    /// From now on the answers to all requests in flight are awaited, as after a release.
+    pub fn mark_awaited(&mut self) {
+        self.awaited.append(&mut self.requests);
+    }
+
+    /// Sends releases, in full, behind everything that is in flight. Whether there is anything.
+    pub fn release_behind(&mut self, releases: impl Iterator<Item = Cmd> + Clone, timeout: &Timeout) -> bool {
+        self.forget_answered();
+        self.mark_awaited();
+        let all = self.awaited.len();
+        self.awaited.retain_mut(|connection| {
+            releases.clone().all(|command| connection.send(&command, timeout).is_ok())
+        });
+        self.is_in_doubt |= self.awaited.len() < all;
+        self.has_awaited()
+    }
+
+    /// Closes the connections whose answers have come by now.
+    fn forget_answered(&mut self) {
+        let now = Timeout::of(Duration::ZERO);
+        self.requests.retain_mut(|connection| match connection.skip_replies(&now) {
+            Err(RequestError::TimedOut) => true,
+            answered => {
+                self.is_in_doubt |= answered.is_err();
+                false
+            }
+        });
+    }
+
+    /// Waits for the answers that are awaited. Returns the connections, which are free again, each with the answer to its
+    /// last request. A connection that broke leaves a doubt.
+    pub fn await_answers(
+        &mut self,
+        timeout: &Timeout,
+    ) -> Result<Vec<(Connection, Option<Value>)>, RequestError> {
+        let mut free = Vec::new();
+        while let Some(mut connection) = self.awaited.pop() {
+            match connection.skip_replies(timeout) {
+                Ok(()) => {
+                    let answer = connection.take_skipped().pop();
+                    free.push((connection, answer));
+                }
+                Err(RequestError::Broken(_)) => self.is_in_doubt = true,
+                Err(error) => {
+                    self.awaited.push(connection);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(free)
+    }
+
+    /// Whether a connection broke on which something was in flight.
+    pub fn is_in_doubt(&self) -> bool {
+        self.is_in_doubt
+    }
+
+    /// The server has carried out whatever was sent on connections that broke.
+    pub fn end_doubt(&mut self) {
+        self.is_in_doubt = false;
+    }
+
+    /// The server is no longer the primary: what it carries out does not count.
+    pub fn forget_awaited(&mut self) {
+        self.awaited.clear();
+    }
+}

@@ -1,0 +1,156 @@
+//! `acquire.lua`: acquires locks, all or none, or takes a place in a queue.
+
+use std::time::Duration;
+
+use redis::Value;
+
+use super::holder::{holder, mode, mode_name};
+use super::{Script, ScriptCall, script};
+use crate::lock::{Busy, FencingToken, Request, StoreError};
+use crate::store::redis::value::{items, millis, number, text};
+
+static SCRIPT: Script = script!("acquire_free.lua"; "acquire.lua");
+
+/// Whether a request takes a place in the queue when the lock is not free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Queueing {
+    No,
+    Yes,
+    /// Also when the server lost its data: the lease that was there has ended by now.
+    AfterDataLoss,
+}
+
+/// The reply of `acquire.lua`.
+#[derive(Debug)]
+pub enum AcquireReply {
+    /// One for each lock that was asked for.
+    Granted(Vec<FencingToken>),
+    Busy(Box<BusyReply>),
+    /// The server lost its data; a lease may still be alive.
+    DataLost {
+        ticket: String,
+    },
+}
+
+/// Why the lock was not granted, and where the waiter stands.
+#[derive(Debug)]
+pub struct BusyReply {
+    pub busy: Busy,
+    pub ticket: String,
+    /// The TTL of the holder's lease; zero for a holder that is not a redlock.
+    pub ttl: Duration,
+    /// The place in the queue is a new one.
+    pub newly_queued: bool,
+    /// The lock was handed over to the holder, who has not confirmed it yet.
+    pub is_claim: bool,
+}
+
+/// Requests that differ in nothing but their keys. `ticket` is the place in the queue that the server gave before.
+pub fn call(first: &Request, requests: &[Request], queueing: Queueing, ticket: &str) -> ScriptCall {
+    ScriptCall::new(&SCRIPT, requests.iter().map(|request| &request.key), Some(&first.token))
+        .arg(first.ttl.as_millis())
+        .arg(first.metadata.to_json())
+        .arg(match queueing {
+            Queueing::No => "once",
+            Queueing::Yes => "queue",
+            Queueing::AfterDataLoss => "insist",
+        })
+        .arg(ticket)
+        .arg(first.min_hold.as_millis())
+        .arg(mode_name(first.mode))
+}
+
+/// The reply to these requests; `None` for one that makes no sense.
+pub fn decode(reply: Value, requests: &[Request]) -> Option<Result<AcquireReply, StoreError>> {
+    let reply = items(reply);
+    let key = || {
+        let index = usize::try_from(number(reply.get(1))).ok()?.checked_sub(1)?;
+        requests.get(index).map(|request| request.key.clone())
+    };
+    Some(Ok(match text(reply.first()).as_str() {
+        "granted" if reply.len() == requests.len() + 1 => {
+            AcquireReply::Granted(reply[1..].iter().map(fence).collect::<Option<_>>()?)
+        }
+        "kind" => {
+            let (key, found) = (key()?, mode(&text(reply.get(2))));
+            return Some(Err(StoreError::OtherMode { key, found }));
+        }
+        "exhausted" => {
+            let store = format!("'{}'", key()?);
+            let why =
+                "its fencing tokens have come to their end, 2^53, and would not grow; choose another key";
+            return Some(Err(StoreError::Unusable { store, why: why.to_owned() }));
+        }
+        "vanished" => AcquireReply::DataLost { ticket: text(reply.get(1)) },
+        "busy" => {
+            let ahead = Some(number(reply.get(3)).max(0) as usize);
+            let ttl = reply.get(2).cloned().map(items).unwrap_or_default();
+            AcquireReply::Busy(Box::new(BusyReply {
+                busy: Busy { key: key()?, holder: Some(holder(reply.get(2))), ahead },
+                ticket: text(reply.get(4)),
+                ttl: millis(ttl.get(4)),
+                newly_queued: number(reply.get(5)) == 1,
+                is_claim: number(reply.get(6)) == 1,
+            }))
+        }
+        _ => return None,
+    }))
+}
+
+fn fence(reply: &Value) -> Option<FencingToken> {
+    u64::try_from(number(Some(reply))).ok().filter(|fence| *fence > 0).map(FencingToken)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lock::{Mode, OwnerToken, Ttl};
+    use crate::store::redis::script::tests::{array, bulk, decoded};
+
+    fn requests(keys: &[&str]) -> Vec<Request> {
+        let token = OwnerToken::random();
+        let key = |key: &&str| key.parse().unwrap_or_else(|why| panic!("{why}"));
+        keys.iter()
+            .map(|name| Request::new(key(name), Mode::Exclusive, token.clone(), Ttl::DEFAULT))
+            .collect()
+    }
+
+    #[test]
+    fn a_grant_has_a_fencing_token_for_each_lock() {
+        let reply =
+            |fences: &[&str]| array(std::iter::once("granted").chain(fences.iter().copied()).map(bulk));
+        let granted = decode(reply(&["7", "9"]), &requests(&["a", "b"]));
+        assert!(
+            matches!(&granted, Some(Ok(AcquireReply::Granted(fences))) if fences[..] == [FencingToken(7), FencingToken(9)]),
+            "{granted:?}"
+        );
+        for wrong in [&["7"][..], &["7", "9", "11"], &["7", "0"], &["7", "-1"], &["7", "x"]] {
+            assert!(decode(reply(wrong), &requests(&["a", "b"])).is_none(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn a_lock_that_is_not_to_be_had_is_named() {
+        let holder = array([bulk("{}"), bulk("5"), bulk("1"), Value::Int(900), bulk("1000"), Value::Int(0)]);
+        let busy =
+            [bulk("busy"), Value::Int(2), holder, Value::Int(3), bulk("77"), Value::Int(1), Value::Int(0)];
+        let Some(Ok(AcquireReply::Busy(reply))) = decode(array(busy), &requests(&["a", "b"])) else {
+            panic!("not busy");
+        };
+        assert_eq!((reply.busy.key.as_str(), reply.busy.ahead), ("b", Some(3)));
+        assert_eq!((reply.ticket.as_str(), reply.ttl), ("77", Duration::from_secs(1)));
+        assert!(reply.newly_queued && !reply.is_claim);
+    }
+
+    #[test]
+    fn garbage_grants_nothing() {
+        for requests in [requests(&[]), requests(&["a"]), requests(&["a", "b"])] {
+            for meaning in decoded(|reply| decode(reply, &requests)) {
+                if let Ok(AcquireReply::Granted(fences)) = meaning {
+                    // A server may lie, and then it grants as many as were asked for.
+                    assert_eq!(fences.len(), requests.len());
+                }
+            }
+        }
+    }
+}

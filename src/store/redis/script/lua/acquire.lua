@@ -1,0 +1,129 @@
+-- Acquires the locks, all or none; or says which one is not free, and who holds it. ARGV 3: ttl, 4: metadata, 5: 'once',
+-- 'queue' (take a place in the queue), or 'insist' (as 'queue', when the wait for a lease of lost data is over), 6: the
+-- ticket that the waiter has, or '', 7: the min-hold in milliseconds, 8: the mode. A place is for one lock alone.
+local ttl, metadata, mode, ticket, kind = tonumber(ARGV[3]), ARGV[4], ARGV[5], ARGV[6], ARGV[8]
+local member = me .. ' ' .. kind .. ' ' .. metadata
+local newly_queued = 0
+-- The last grant, its mode, and the first waiter.
+local last, last_kind, first
+
+-- An early release leaves the lock until then.
+local function set_min_hold(min_hold)
+  if min_hold == '0' then return end
+  if kind == 'exclusive' then
+    redis.call('HSET', state, 'keep', integer(now() + min_hold))
+  else
+    held_by[me].keep = now() + min_hold
+    write_holder(me)
+  end
+end
+
+-- The fence of a lock that is ours: handed over, or the answer to an earlier request was lost. A renewal tells the next
+-- waiter, when the job has started.
+local function confirm()
+  first = nil
+  if read_owner() == me then
+    redis.call('PEXPIRE', lock, ttl)
+    extend_lease(ttl)
+    confirmed()
+    set_min_hold(ARGV[7])
+    return redis.call('HGET', state, 'fence') or grant(me, kind, metadata, ttl, last_grant())
+  end
+  local of_last = redis.call('HMGET', state, 'fence', 'keep', 'claim', 'kind')
+  last = grant_of(of_last[1], of_last[2], of_last[3])
+  last_kind = of_last[4]
+  read_holders(last_kind)
+  local mine = held_by[me]
+  if mine then
+    local was_claim = mine.claim
+    mine['until'], mine.ttl, mine.claim = now() + ttl, ttl, nil
+    write_holder(me)
+    if was_claim then confirmed() end
+    set_min_hold(ARGV[7])
+    return mine.fence
+  end
+end
+
+-- The reply for a lock that is not free; nil for one that is.
+local function refuse(number)
+  -- One mode at a time, except that shared and exclusive go together.
+  first = first_waiter(last)
+  local there = held or first and kind_of(first)
+  if there and there ~= kind and (string.match(there, '^permits') or string.match(kind, '^permits')) then
+    return {'kind', number, there}
+  end
+
+  if mode ~= 'once' then
+    if ticket == '' then
+      local latest = redis.call('ZRANGE', queue, -1, -1, 'WITHSCORES')[2]
+      ticket = integer(math.max((tonumber(latest) or 0) + 1, now() * 1000))
+    end
+    newly_queued = redis.call('ZADD', queue, 'NX', ticket, member)
+    redis.call('PEXPIRE', queue, QUEUE_RETENTION)
+    redis.call('HSET', asked, me, integer(now()), '', integer(now()))
+    redis.call('PEXPIRE', asked, QUEUE_RETENTION)
+  end
+
+  -- The last exclusive lease.
+  local known = {}
+  if not owner and not held then
+    if last_kind == 'exclusive' then
+      known = read_lease()
+    end
+    if last.fence == 0 and ARGV[6] ~= '' and mode ~= 'insist' then
+      -- This waiter knew of a lease, and the server knows nothing: it lost its data. The holder may be alive and about to
+      -- renew.
+      return {'vanished', ticket}
+    elseif known.owner and known.owner ~= me and known['until'] > now() then
+      -- Another program removed the key: the owner may be alive and about to renew.
+      owner, held = known.owner, 'exclusive'
+    end
+  end
+
+  -- Waiters go first.
+  if first and first ~= member and held ~= 'exclusive' then
+    -- Nobody has the lock since the last lease ended, where that is known.
+    last.claim = last.claim or known.owner and known['until'] or now()
+    hand_over(last, mode ~= 'once' and member)
+    first = redis.call('ZRANGE', queue, 0, 0)[1]
+    owner = redis.call('GET', lock)
+  end
+  if admits(kind) and (not first or first == member) then
+    if next_fence(last) <= HIGHEST_FENCE then return end
+    return {'exhausted', number}
+  end
+  probe(last)
+  local ahead = mode == 'once' and redis.call('ZCARD', queue) or redis.call('ZRANK', queue, member)
+  return {'busy', number, describe(), ahead or 0, ticket, newly_queued, last.claim and 1 or 0}
+end
+
+local function take()
+  local fence = grant(me, kind, metadata, ttl, last)
+  if mode ~= 'once' then
+    dequeue(member)
+  end
+  set_min_hold(ARGV[7])
+  if first and kind ~= 'exclusive' then
+    hand_over_now(last)
+  end
+  if first then
+    notify_first(held == 'exclusive' and ttl or left())
+  end
+  return fence
+end
+
+local answer = {'granted'}
+for number = 1, #KEYS / 7 do
+  select_lock(number)
+  answer[number + 1] = confirm() or false
+  local refusal = not answer[number + 1] and refuse(number)
+  if refusal then return refusal end
+end
+for number = 1, #KEYS / 7 do
+  if #KEYS > 7 and not answer[number + 1] then
+    select_lock(number)
+    confirm()
+  end
+  answer[number + 1] = answer[number + 1] or take()
+end
+return answer

@@ -1,0 +1,34 @@
+-- Every script begins with this file. KEYS: seven for each lock, in the order of this list. ARGV 1 and 2: the wall clock
+-- of the caller in microseconds, the owner token.
+--
+-- lock     string with a PX expiry. Of an exclusive lock the owner token: the format of the Redis documentation,
+--          which other libraries share. "broken:" before the token: broken, and its owner has not stopped yet;
+--          "released:": released before the end of its min-hold. "shared:" and "permits:N": see holders.
+-- state    hash. "fence" and "kind" (the mode) of the last grant, the mode '' after a release; "exclusive", when a grant
+--          was; "broken", the fence of the last lease that was taken away at once. For a while: "keep", the end of the
+--          min-hold; "restarted", when the first of several holders found that the server had lost its data; "claim",
+--          until the waiter that was handed the lock confirms it: since when nobody has the lock, and when all waiters
+--          were probed. Times are in milliseconds. It outlives the lock, and so is small.
+-- lease    string: "until ttl since owner metadata" of the last exclusive lease. It goes with the release, or a little
+--          after the end of the lease.
+-- queue    sorted set: "token kind metadata" by ticket. Tickets grow, so the order is that of arrival.
+-- holders  hash: the holders of a shared lock or a semaphore, as JSON by owner token.
+-- asked    hash: when each waiter asked last, by owner token, and any of them, by ''. In milliseconds.
+-- claimed  list: filled for a second when a claim is confirmed, for the holder that released the lock.
+
+-- The fencing counter is kept for a day behind its lease, and until the clock of the server has come to it. After
+-- that the clocks make the tokens grow: the server's less half a day, should the requester's be far behind.
+local RETENTION = 86400000
+-- A lease is remembered this long after its end.
+local AFTERWARDS = 10000
+-- How long a lock waits for the waiters to which it is handed over, in all, and at least for the last of them.
+local CLAIM, LAST_CLAIM = 2500, 500
+-- A claim that is not confirmed sooner is doubted: all waiters are asked to show themselves, within ANSWER.
+local DOUBT, ANSWER = 300, 200
+-- Two of the intervals at which a waiter asks: see `fallback` in queue_place.rs.
+local MISSED = 12500
+-- A queue that no waiter has asked about for a minute is forgotten.
+local QUEUE_RETENTION = 60000
+-- Numbers in Lua are exact up to here.
+local HIGHEST_FENCE = 9007199254740991
+

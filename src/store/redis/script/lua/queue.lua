@@ -1,0 +1,367 @@
+-- The functions that the scripts share. Making them costs the server more than the commands of a simple script, so
+-- acquire_free.lua and release_unqueued.lua do the usual cases before.
+
+local clock, me = tonumber(ARGV[1]), ARGV[2]
+
+-- The names of the keys of the selected lock.
+local lock, state, lease, queue, holders, asked, claimed
+-- The value of the lock; its mode while it is held: "exclusive", "shared:" or "permits:N"; the holders of a shared lock or
+-- a semaphore by their tokens, and their number.
+local owner, held, held_by, count
+
+-- Whether the value of a lock is a mark, and no owner token.
+local function is_mark(word)
+  return word == 'shared:' or string.match(word, '^permits:%d+$') or string.match(word, '^broken:')
+    or string.match(word, '^released:')
+end
+if string.find(me, ':', 1, true) and is_mark(me) then
+  return redis.error_reply('ERR no owner token')
+end
+
+local function select_lock(number)
+  lock, state, lease, queue, holders, asked, claimed = unpack(KEYS, 7 * number - 6, 7 * number)
+  owner, held, held_by, count = nil, nil, {}, 0
+end
+select_lock(1)
+
+local function integer(number)
+  return string.format('%.0f', number)
+end
+
+-- The name of a channel that waiters subscribe to.
+local function channel(name)
+  return string.match(queue, '^redlock:{[^}]*}:') .. 'wake:' .. name
+end
+
+-- In milliseconds; the same throughout a script.
+local moment
+local function now()
+  if not moment then
+    local time = redis.call('TIME')
+    moment = time[1] * 1000 + math.floor(time[2] / 1000)
+  end
+  return moment
+end
+
+local function token_of(member)
+  return string.match(member, '^%S+') or member
+end
+
+local function kind_of(member)
+  local kind = string.match(member, '^%S+ (%S+)')
+  return (kind == 'shared:' or kind and string.match(kind, '^permits:%d+$')) and kind or 'exclusive'
+end
+
+local function metadata_of(member)
+  return string.match(member, '^%S+ %S+ (.*)$') or ''
+end
+
+local function read_owner()
+  if owner == nil then
+    owner = redis.call('GET', lock)
+  end
+  return owner
+end
+
+-- Reads who holds the lock. `last_kind` is the mode of the last grant, for a lock that another program removed.
+local function read_holders(last_kind)
+  read_owner()
+  local kind = owner or last_kind
+  if not kind or not (kind == 'shared:' or string.match(kind, '^permits:%d+$')) then
+    held = owner and 'exclusive'
+    return
+  end
+  local all, time = redis.call('HGETALL', holders), now()
+  for i = 1, #all, 2 do
+    local holder = cjson.decode(all[i + 1])
+    if holder['until'] > time then
+      held_by[all[i]] = holder
+      count = count + 1
+    else
+      redis.call('HDEL', holders, all[i])
+    end
+  end
+  held = count > 0 and kind or nil
+  if not held then
+    owner = false
+  end
+end
+
+-- What is left of the leases in `held_by`: until the last one ends for a shared lock, the first for a semaphore.
+local function left()
+  local latest, first = 0, nil
+  for _, holder in pairs(held_by) do
+    latest = math.max(latest, holder['until'])
+    first = math.min(first or holder['until'], holder['until'])
+  end
+  return math.max((held == 'shared:' and latest or first or 0) - now(), 0), latest
+end
+
+-- Writes one of `held_by`. The lock lasts as long as the longest of their leases.
+local function write_holder(token)
+  local holder = held_by[token]
+  local _, latest = left()
+  redis.call('SET', lock, held, 'PX', integer(math.max(latest - now(), 1)))
+  redis.call('HSET', holders, token, cjson.encode(holder))
+  redis.call('PEXPIRE', holders, RETENTION)
+end
+
+local function admits(kind)
+  if not held then return true end
+  if held == 'exclusive' or kind ~= held then return false end
+  return held == 'shared:' or count < tonumber(string.match(held, '%d+'))
+end
+
+-- The last grant, from the fields "fence", "keep" and "claim" of the state.
+local function grant_of(fence, keep, claim)
+  local since, probed = string.match(claim or '', '^(%d+) ?(%d*)')
+  return {fence = tonumber(fence) or 0, keep = tonumber(keep), claim = tonumber(since), probed = tonumber(probed)}
+end
+
+-- The last grant: its fence, the end of its min-hold, and since when it is an unconfirmed claim.
+local function last_grant()
+  return grant_of(unpack(redis.call('HMGET', state, 'fence', 'keep', 'claim')))
+end
+
+local function next_fence(last)
+  return math.max(last.fence + 1, clock, (now() - RETENTION / 2) * 1000)
+end
+
+-- Keeps the state for as long as it counts behind a lease of this length.
+local function remember(fence, ttl)
+  redis.call('PEXPIRE', state, integer(RETENTION + math.max(ttl, fence / 1000 - now())))
+end
+
+-- The last exclusive lease; without an owner when it is not known.
+local function read_lease()
+  local known = {}
+  known['until'], known.ttl, known.since, known.owner, known.metadata =
+    string.match(redis.call('GET', lease) or '', '^(%d+) (%d+) (%d+) (%S+) (.*)$')
+  known['until'] = tonumber(known['until']) or 0
+  return known
+end
+
+-- Writes an exclusive lease of this length from now on.
+local function write_lease(ttl, since, holder, metadata)
+  local words = {integer(now() + ttl), integer(ttl), since, holder, metadata}
+  redis.call('SET', lease, table.concat(words, ' '), 'PX', integer(ttl + AFTERWARDS))
+end
+
+local function extend_lease(ttl)
+  local known = read_lease()
+  if known.owner then
+    write_lease(ttl, known.since, known.owner, known.metadata)
+  end
+end
+
+-- The value of "claim".
+local function claim_of(last)
+  return integer(last.claim) .. (last.probed and ' ' .. integer(last.probed) or '')
+end
+
+-- Grants the lock. A claim is a grant to a waiter, which has to confirm it.
+local function grant(token, kind, metadata, ttl, last, claim)
+  local number = next_fence(last)
+  local fence = integer(number)
+  local since = now()
+  local mark = claim and {'claim', claim_of(last)} or {}
+  -- The first write of the script is SET, which a server without memory refuses. After a write that it does not refuse,
+  -- the server would accept the others as well.
+  if kind == 'exclusive' then
+    redis.call('SET', lock, token, 'PX', ttl)
+    redis.call('HSET', state, 'fence', fence, 'kind', kind, 'exclusive', 1, unpack(mark))
+    write_lease(ttl, integer(since), token, metadata)
+  else
+    held_by[token] = {fence = fence, since = since, ['until'] = since + ttl, ttl = ttl, metadata = metadata,
+      claim = claim}
+    count = count + 1
+    held = kind
+    write_holder(token)
+    redis.call('HSET', state, 'fence', fence, 'kind', kind, unpack(mark))
+    redis.call('DEL', lease)
+  end
+  held, last.fence = kind, number
+  if last.keep then
+    redis.call('HDEL', state, 'keep')
+  end
+  if last.claim and not claim then
+    redis.call('HDEL', state, 'claim')
+  end
+  remember(number, ttl)
+  return fence
+end
+
+local function dequeue(member)
+  redis.call('ZREM', queue, member)
+  redis.call('HDEL', asked, token_of(member))
+end
+
+-- The first waiter. Waiters that missed two intervals are gone, unless none could ask; so are those that stayed silent
+-- when all were probed. A waiter that comes back all the same has its ticket.
+local function first_waiter(last)
+  while true do
+    local first = redis.call('ZRANGE', queue, 0, 0)[1]
+    if not first then return end
+    local times = redis.call('HMGET', asked, token_of(first), '')
+    local time, since = tonumber(times[1]), (tonumber(times[2]) or 0) - MISSED
+    if last and last.probed and now() >= math.max(last.claim + CLAIM, last.probed + ANSWER) then
+      since = math.max(since, last.claim)
+    end
+    if not time or time >= since then return first end
+    dequeue(first)
+  end
+end
+
+-- Sends a message to a waiter. PUBLISH returns how many received it: none when the waiter is dead.
+local function notify(member, news)
+  return redis.call('PUBLISH', channel(token_of(member)), news) > 0
+end
+
+-- Tells the first waiter how long the lease lasts, so that it need not ask; without a ttl, to ask.
+local function notify_first(ttl)
+  local news = ttl and integer(ttl) or 'ask'
+  while true do
+    local first = first_waiter()
+    if not first or notify(first, news) then return end
+    dequeue(first)
+  end
+end
+
+-- The old and the new holder may vanish together, and the waiters would wait for both. So the next waiter and the last
+-- one check the grant a little later: the next one unless it hears by then how long the lease lasts.
+local function notify_watchers()
+  local member
+  for _, place in ipairs({0, -1}) do
+    local before, is_told = member, nil
+    repeat
+      member = redis.call('ZRANGE', queue, place, place)[1]
+      is_told = not member or member == before or notify(member, 'watch')
+      if not is_told then
+        dequeue(member)
+      end
+    until is_told
+  end
+end
+
+-- Grants the lock to the first live waiters, as many as there is room for, and wakes them. Their leases are short until
+-- they confirm. Stops before the member `mine`. `last.claim` is since when nobody has the lock, if not since now. Returns
+-- whether there was such a waiter.
+local function hand_over(last, mine)
+  local served = false
+  while true do
+    local first = first_waiter(last)
+    if not first or first == mine or not admits(kind_of(first)) or next_fence(last) > HIGHEST_FENCE then break end
+    last.claim = last.claim or now()
+    dequeue(first)
+    local kind = kind_of(first)
+    if notify(first, 'ask') then
+      local ttl = math.max(last.claim + CLAIM - now(), LAST_CLAIM)
+      grant(token_of(first), kind, metadata_of(first), ttl, last, true)
+      served = true
+      if kind == 'exclusive' then break end
+    end
+  end
+  if served then
+    notify_watchers()
+  end
+  return served
+end
+
+-- As `hand_over`, by the holder that releases the lock.
+local function hand_over_now(last)
+  last.claim, last.probed = nil, nil
+  return hand_over(last)
+end
+
+-- The claim of this token is confirmed, if none of `held_by` is left to confirm.
+local function confirmed()
+  for _, holder in pairs(held_by) do
+    if holder.claim then return end
+  end
+  if redis.call('HDEL', state, 'claim') == 1 then
+    redis.call('LPUSH', claimed, 1)
+    redis.call('PEXPIRE', claimed, 1000)
+  end
+end
+
+-- When a claim was not confirmed in time, all waiters are asked to show themselves, once.
+local function probe(last)
+  if not last.claim or last.probed or now() < last.claim + DOUBT then return end
+  last.probed = now()
+  redis.call('HSET', state, 'claim', claim_of(last))
+  for _, member in ipairs(redis.call('ZRANGE', queue, 0, -1)) do
+    if token_of(member) ~= me and not notify(member, 'ask') then
+      dequeue(member)
+    end
+  end
+end
+
+-- python-redis-lock, whose lock NAME is the key lock:NAME, waits for this list. The user may lack the permission to write
+-- it, and in a cluster it may be on another server.
+local function signal()
+  local name = string.match(lock, '^lock:(.*)$')
+  if name then
+    name = 'lock-signal:' .. name
+    if type(redis.pcall('DEL', name)) == 'number' then
+      redis.pcall('LPUSH', name, 1)
+      redis.pcall('PEXPIRE', name, 1000)
+    end
+  end
+end
+
+-- Hands the lock over, or frees it. Returns whether it was handed over.
+local function free(last)
+  held, last = nil, last or last_grant()
+  local is_marked = last.keep or last.claim
+  if hand_over_now(last) then return true end
+  redis.call('DEL', lock, lease)
+  if last.fence > 0 then
+    redis.call('HSET', state, 'kind', '')
+  end
+  if is_marked then
+    redis.call('HDEL', state, 'keep', 'claim')
+  end
+  signal()
+  return false
+end
+
+-- Removes one of `held_by`. Returns whether the lock was handed over to another.
+local function remove_holder(token)
+  redis.call('HDEL', holders, token)
+  held_by[token] = nil
+  count = count - 1
+  if count == 0 then
+    return free()
+  end
+  return hand_over_now(last_grant())
+end
+
+-- Describes one of `held_by`: metadata, fence, since, what is left, ttl, broken.
+local function describe_one(holder)
+  return {holder.metadata, holder.fence, integer(holder.since), math.max(holder['until'] - now(), 0),
+    integer(holder.ttl), holder.broken and 1 or 0}
+end
+
+-- Describes the holder as `describe_one` does: metadata '' for a holder that is not a redlock, what is left -1 for a
+-- lease that never expires. Of `held_by`, the one whose lease decides how long the lock is held.
+local function describe()
+  local one
+  for _, holder in pairs(held_by) do
+    local later = one and holder['until'] > one['until']
+    if not one or later == (held == 'shared:') then
+      one = holder
+    end
+  end
+  if one then return describe_one(one) end
+  local known = read_lease()
+  local broken = string.match(owner, '^broken:(.*)$')
+  local left = redis.call('PTTL', lock)
+  if left == -2 then
+    left = math.max(known['until'] - now(), 0)
+  end
+  if known.owner and (owner == known.owner or broken == known.owner) then
+    local fence = redis.call('HGET', state, 'fence')
+    return {known.metadata, fence or '', known.since, left, known.ttl, broken and 1 or 0}
+  end
+  return {'', '', '', left, '0', 0}
+end

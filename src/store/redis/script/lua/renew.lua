@@ -1,0 +1,63 @@
+-- Extends the lease. ARGV 3: ttl, 4: metadata, 5: the fence of the grant, or '' not to acquire a lock again that is gone,
+-- 6: the mode.
+local ttl, metadata, fence, kind = tonumber(ARGV[3]), ARGV[4], ARGV[5], ARGV[6]
+if read_owner() == me then
+  -- Never shorter: a job inside another may have the same lock with a shorter ttl.
+  local left = redis.call('PTTL', lock)
+  if left <= ttl then
+    redis.call('PEXPIRE', lock, ttl)
+    extend_lease(ttl)
+    remember(tonumber(redis.call('HGET', state, 'fence')) or 0, ttl)
+  end
+  notify_first(math.max(left, ttl))
+  return {'extended'}
+end
+
+local known = redis.call('HMGET', state, 'fence', 'kind', 'exclusive', 'broken', 'restarted')
+read_holders(known[2])
+local mine = held_by[me]
+if mine and mine.broken then
+  return {'lost', describe_one(mine)}
+elseif mine then
+  if mine['until'] <= now() + ttl then
+    mine['until'], mine.ttl = now() + ttl, ttl
+    write_holder(me)
+    remember(tonumber(known[1]) or 0, ttl)
+  end
+  notify_first(left())
+  return {'extended'}
+end
+if owner == 'released:' .. me then
+  return {'released'}
+end
+if fence ~= '' and kind == 'exclusive' and not owner and not held then
+  -- Gone. The counter shows whether there was another grant since. Without a counter there was none: it outlives a lease
+  -- of this length.
+  local is_last = known[1] == fence and known[4] ~= fence
+  if is_last and known[2] == '' then
+    return {'released'}
+  end
+  if is_last or not known[1] and ttl <= RETENTION then
+    redis.call('SET', lock, me, 'PX', ttl)
+    redis.call('HSET', state, 'fence', fence, 'kind', kind)
+    write_lease(ttl, read_lease().since or integer(now()), me, metadata)
+    remember(tonumber(fence), ttl)
+    notify_first(ttl)
+    return {'healed'}
+  end
+elseif fence ~= '' and kind ~= 'exclusive' and admits(kind) and not known[3]
+    and (not known[1] or now() - tonumber(known[5] or 0) < ttl) then
+  -- The server lost its data not long ago, there is room, and the lock was not held exclusively since.
+  held_by[me] = {fence = fence, since = now(), ['until'] = now() + ttl, ttl = ttl, metadata = metadata}
+  held = kind
+  write_holder(me)
+  if not known[1] then
+    redis.call('HSET', state, 'fence', fence, 'kind', kind, 'restarted', integer(now()))
+    remember(tonumber(fence), ttl)
+  end
+  return {'healed'}
+end
+if owner or held then
+  return {'lost', describe()}
+end
+return {'lost'}

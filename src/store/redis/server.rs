@@ -1,0 +1,202 @@
+//! One server: its connection, the requests in flight, and the scripts that run there.
+
+use std::sync::Arc;
+
+use redis::{Cmd, Value};
+
+use super::error_reply::{accepted, in_short, transient};
+use super::executor::{Executor, Target};
+use super::in_flight::InFlight;
+use super::login::Login;
+use super::net::connection::{Connection, LONGEST_REPLY};
+use super::net::endpoint::Endpoint;
+use super::net::error::RequestError;
+use super::value::{items, text};
+use crate::lock::{StoreError, Timeout};
+
+/// A server that has locks. It is connected to with the first request.
+pub struct Server {
+    endpoint: Endpoint,
+    login: Arc<Login>,
+    /// What messages call it.
+    name: String,
+    /// A new connection is of use only if the server says that it is a primary.
+    pub must_be_primary: bool,
+    connection: Option<Connection>,
+    pub in_flight: InFlight,
+    /// A request was or may have been carried out here.
+    pub was_asked: bool,
+    /// The last request was sent more than once, as there was no answer to it at first.
+    pub has_repeated: bool,
+    /// A reply of more bytes than this is an error.
+    pub longest: u64,
+}
+
+impl Server {
+    /// Connects to nobody before the first request.
+    pub fn new(endpoint: Endpoint, login: Arc<Login>, name: String) -> Server {
+        Server {
+            endpoint,
+            login,
+            name,
+            must_be_primary: false,
+            connection: None,
+            in_flight: InFlight::default(),
+            was_asked: false,
+            has_repeated: false,
+            longest: LONGEST_REPLY,
+        }
+    }
+
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// A new connection, beside the one for requests.
+    pub fn connect(&self, timeout: &Timeout) -> Result<Connection, StoreError> {
+        let mut connection = self.login.connect(&self.endpoint, &self.name, timeout)?;
+        if self.must_be_primary {
+            self.expect_primary(&mut connection, timeout)?;
+        }
+        Ok(connection)
+    }
+
+    /// An error when the server says that it is not the primary: the Sentinels may be behind.
+    fn expect_primary(&self, connection: &mut Connection, timeout: &Timeout) -> Result<(), StoreError> {
+        let reply = connection.query(&redis::cmd("ROLE"), timeout).map_err(|error| error.of(&self.name))?;
+        match text(items(accepted(reply, &self.name)?).first()).as_str() {
+            "master" => Ok(()),
+            role => {
+                let role = in_short(role).escape_default();
+                let why = format!("its role is now '{role}'; a failover is going on");
+                Err(transient(RequestError::Broken(why).of(&self.name)))
+            }
+        }
+    }
+
+    /// The connection for requests, or a new one.
+    pub fn take_connection(&mut self, timeout: &Timeout) -> Result<Connection, StoreError> {
+        let mut connection = match self.connection.take() {
+            Some(connection) => connection,
+            None => self.connect(timeout)?,
+        };
+        connection.longest = self.longest;
+        Ok(connection)
+    }
+
+    /// From now on this is the connection for requests.
+    pub fn put_back(&mut self, connection: Connection) {
+        self.connection = Some(connection);
+    }
+
+    /// The next request needs a new connection.
+    pub fn disconnect(&mut self) {
+        self.connection = None;
+    }
+
+    /// Sends a command on this connection and reads its reply, then puts the connection where it belongs.
+    pub fn query_on(
+        &mut self,
+        mut connection: Connection,
+        command: &Cmd,
+        timeout: &Timeout,
+    ) -> Result<Value, RequestError> {
+        let answer = connection.query(command, timeout);
+        // An error reply means that nothing was done.
+        self.was_asked |= match &answer {
+            Ok(Value::ServerError(_)) | Err(RequestError::Denied(_)) => false,
+            Err(RequestError::Refused(_)) => connection.may_have_run(),
+            _ => true,
+        };
+        match &answer {
+            Ok(_) => self.connection = Some(connection),
+            Err(RequestError::Broken(_) | RequestError::Denied(_) | RequestError::Unusable(_)) => {}
+            Err(RequestError::Refused(_)) if !connection.may_have_run() => {}
+            Err(RequestError::TimedOut | RequestError::Interrupted) if connection.is_cut_off() => {}
+            Err(RequestError::TimedOut | RequestError::Interrupted | RequestError::Refused(_)) => {
+                self.in_flight.add(connection);
+            }
+        }
+        answer
+    }
+
+    /// Sends a command and reads its reply. A connection that broke is replaced once, and the command is sent again:
+    /// the owner token makes that safe.
+    pub fn query(&mut self, command: &Cmd, timeout: &Timeout) -> Result<Value, StoreError> {
+        self.has_repeated = false;
+        loop {
+            let connection = self.take_connection(timeout)?;
+            match self.query_on(connection, command, timeout) {
+                Err(RequestError::Broken(_)) if !self.has_repeated => self.has_repeated = true,
+                answer => return answer.map_err(|error| error.of(&self.name)),
+            }
+        }
+    }
+
+    /// Sends a command whose reply is skipped later, if there is a connection.
+    pub fn send(&mut self, command: &Cmd, timeout: &Timeout) {
+        if self.connection.as_mut().is_some_and(|connection| connection.send(command, timeout).is_err()) {
+            self.connection = None;
+        }
+    }
+
+    /// The replies to what was sent on the connection before its last request.
+    pub fn take_skipped(&mut self) -> Vec<Value> {
+        self.connection.as_mut().map(Connection::take_skipped).unwrap_or_default()
+    }
+
+    /// Waits for the answers that are awaited. Returns the last one of each connection; one that broke leaves a doubt.
+    fn await_answers(&mut self, timeout: &Timeout) -> Result<Vec<Value>, StoreError> {
+        let free = self.in_flight.await_answers(timeout).map_err(|error| error.of(&self.name))?;
+        let (connections, answers): (Vec<Connection>, Vec<Option<Value>>) = free.into_iter().unzip();
+        self.connection = self.connection.take().or_else(|| connections.into_iter().next());
+        Ok(answers.into_iter().flatten().collect())
+    }
+
+    /// Waits until the releases in flight are carried out; an error when a connection broke before that was known.
+    pub fn await_releases(&mut self, timeout: &Timeout) -> Result<(), StoreError> {
+        self.in_flight.end_doubt();
+        self.await_answers(timeout)?;
+        match self.in_flight.is_in_doubt() {
+            true => Err(RequestError::Broken("the server closed the connection".to_owned()).of(&self.name)),
+            false => Ok(()),
+        }
+    }
+
+    /// Waits until all that is in flight is carried out, also what was sent on connections that broke. Returns the last
+    /// answer of each other one.
+    pub fn settle(&mut self, timeout: &Timeout) -> Result<Vec<Value>, StoreError> {
+        self.in_flight.mark_awaited();
+        let answers = self.await_answers(timeout)?;
+        if self.in_flight.is_in_doubt() {
+            // A server that hung carries out what came on all connections before it answers new ones a second time;
+            // three, as it reads long requests in pieces of 16 kB.
+            for _ in 0..3 {
+                self.query(&redis::cmd("PING"), timeout)?;
+            }
+            self.in_flight.end_doubt();
+        }
+        Ok(answers)
+    }
+}
+
+impl Executor for Server {
+    fn execute(&mut self, _: Target, command: &Cmd, timeout: &Timeout) -> Result<Value, StoreError> {
+        self.query(command, timeout)
+    }
+
+    fn follow_up(&mut self, command: &Cmd, timeout: &Timeout) -> Result<Value, StoreError> {
+        let broken = || RequestError::Broken("the connection is gone".to_owned()).of(&self.name);
+        let connection = self.connection.take().ok_or_else(broken)?;
+        let reply = self.query_on(connection, command, timeout).map_err(|error| error.of(&self.name))?;
+        accepted(reply, &self.name)
+    }
+
+    fn reject_reply(&mut self) {
+        self.connection = None;
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+}

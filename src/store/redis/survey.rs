@@ -1,0 +1,153 @@
+//! `status`: each server is asked for what it has. One that does not answer hides only that.
+
+use redis::Value;
+
+use super::error_reply::accepted;
+use super::executor::{Executor, Target};
+use super::keys;
+use super::net::connection::{LONGEST_LIST, LONGEST_REPLY};
+use super::net::endpoint::Endpoint;
+use super::net::error::RequestError;
+use super::net::wait::check;
+use super::script::{status, understood};
+use super::topology::Topology;
+use super::value::{items, text};
+use crate::lock::{Key, LockStatus, StoreError, Survey, Timeout};
+
+/// In bytes: the names of a million locks and more.
+const MOST_NAMES: usize = 128 << 20;
+
+/// The locks with these keys, in this order, or all of which redlock keeps something.
+pub fn survey(topology: &mut dyn Topology, keys: &[Key], timeout: &Timeout) -> Result<Survey, StoreError> {
+    topology.servers().into_iter().for_each(|server| server.longest = LONGEST_LIST);
+    let survey = survey_each_server(topology, keys, timeout);
+    topology.servers().into_iter().for_each(|server| server.longest = LONGEST_REPLY);
+    survey
+}
+
+fn survey_each_server(
+    topology: &mut dyn Topology,
+    keys: &[Key],
+    timeout: &Timeout,
+) -> Result<Survey, StoreError> {
+    let primaries_of =
+        |topology: &dyn Topology| keys.iter().map(|key| topology.known_primary(key)).collect::<Vec<_>>();
+    let mut primaries = primaries_of(topology);
+    let mut servers = Vec::new();
+    if keys.is_empty() || (topology.is_cluster() && primaries.contains(&None)) {
+        servers.extend(topology.primaries(timeout)?.into_iter().map(Some));
+        // Before one of them fails: then it is not known any more which one has what.
+        primaries = primaries_of(topology);
+    }
+    if !keys.is_empty() {
+        servers.clone_from(&primaries);
+        servers.sort_unstable();
+        servers.dedup();
+    }
+    topology.servers().into_iter().for_each(|server| server.longest = LONGEST_LIST);
+    let mut survey = Survey::default();
+    for (done, server) in servers.iter().enumerate() {
+        let share = timeout.share(servers.len() - done);
+        let surveyed = match server {
+            Some(server) if keys.is_empty() => survey_all(topology, server, &share, &mut survey),
+            _ => {
+                let here = keys.iter().zip(&primaries).filter(|(_, primary)| *primary == server);
+                survey_keys(topology, here.map(|(key, _)| key), &share, &mut survey)
+            }
+        };
+        match surveyed {
+            Err(StoreError::Interrupted) => return Err(StoreError::Interrupted),
+            other => survey.hidden.extend(other.err()),
+        }
+    }
+    match keys.is_empty() {
+        true => survey.locks.sort_by(|one, other| one.key.cmp(&other.key)),
+        false => survey.locks.sort_by_key(|lock| keys.iter().position(|key| *key == lock.key)),
+    }
+    Ok(survey)
+}
+
+/// Adds the locks with these keys.
+fn survey_keys<'a>(
+    on: &mut dyn Executor,
+    keys: impl IntoIterator<Item = &'a Key>,
+    timeout: &Timeout,
+    survey: &mut Survey,
+) -> Result<(), StoreError> {
+    for key in keys {
+        match status_of(on, key, timeout) {
+            Ok(status) => survey.locks.push(status),
+            Err(error @ StoreError::NotALock { .. }) => survey.hidden.push(error),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Adds all locks of a server.
+fn survey_all(
+    on: &mut dyn Executor,
+    server: &Endpoint,
+    timeout: &Timeout,
+    survey: &mut Survey,
+) -> Result<(), StoreError> {
+    let mut denied = None;
+    let known = survey.locks.len();
+    for key in known_keys(on, server, timeout)? {
+        // A lock that moves from one server to another is seen twice.
+        if survey.locks.iter().any(|lock| lock.key == key) {
+            continue;
+        }
+        check(timeout).map_err(|error| error.of(on.name()))?;
+        match status_of(on, &key, timeout) {
+            Ok(status) => survey.locks.push(status),
+            // Another program uses the key for something else.
+            Err(StoreError::NotALock { .. }) => {}
+            // SCAN shows a user the names of locks that it may not read.
+            Err(error @ StoreError::Denied { .. }) => denied = Some(error),
+            Err(error) => return Err(error),
+        }
+    }
+    denied.filter(|_| survey.locks.len() == known).map_or(Ok(()), Err)
+}
+
+fn status_of(on: &mut dyn Executor, key: &Key, timeout: &Timeout) -> Result<LockStatus, StoreError> {
+    status::call(key).run_and(on, timeout, |reply| status::decode(reply, key.clone()))
+}
+
+/// All keys of which redlock keeps something on this server. By SCAN: KEYS blocks the server.
+fn known_keys(on: &mut dyn Executor, server: &Endpoint, timeout: &Timeout) -> Result<Vec<Key>, StoreError> {
+    let (mut known, mut size) = (Vec::new(), 0);
+    let mut cursor = "0".to_owned();
+    loop {
+        let mut scan = redis::cmd("SCAN");
+        scan.arg(&cursor).arg("MATCH").arg("redlock:{*").arg("COUNT").arg(1000);
+        let reply = on.execute(Target::Server(server), &scan, timeout)?;
+        let page = page(accepted(reply, on.name())?);
+        let (next, names) = understood(on, page)?;
+        size += names.iter().map(|name| text(Some(name)).len()).sum::<usize>();
+        if size > MOST_NAMES {
+            let why = "it lists more keys than can be looked at".to_owned();
+            return Err(RequestError::Broken(why).of(on.name()));
+        }
+        known.extend(names.iter().filter_map(|name| keys::key_of(&text(Some(name)))));
+        if next == "0" {
+            break;
+        }
+        cursor = next;
+        check(timeout).map_err(|error| error.of(on.name()))?;
+    }
+    known.sort();
+    known.dedup();
+    Ok(known)
+}
+
+/// The next cursor and some names, from a reply to SCAN; `None` for one that makes no sense.
+fn page(reply: Value) -> Option<(String, Vec<Value>)> {
+    match <[Value; 2]>::try_from(items(reply)) {
+        Ok([Value::BulkString(cursor), Value::Array(names)]) => {
+            Some((String::from_utf8(cursor).ok()?, names))
+        }
+        _ => None,
+    }
+}
