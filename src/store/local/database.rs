@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nix::unistd::{AccessFlags, eaccess, geteuid};
+use nix::unistd::{AccessFlags, eaccess};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
 
@@ -17,7 +17,6 @@ use super::repair::repair;
 use super::wakeup::WakeFifo;
 use crate::lock::{StoreError, Timeout};
 use crate::poll::Backoff;
-use crate::user;
 
 /// The file, opened when it is first used.
 pub struct Database {
@@ -85,7 +84,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(2);
 impl Database {
     /// At `path`, or at the default place for this user; touches nothing.
     pub fn new(path: Option<PathBuf>, holders: Vec<u32>) -> Database {
-        Database { path: path.map_or_else(default_path, Ok), holders, open: None }
+        Database { path: path.map_or_else(file::default_path, Ok), holders, open: None }
     }
 
     /// Runs one transaction, alone on the whole host; `work` may be run again.
@@ -327,21 +326,6 @@ fn has_our_tables(tx: &Transaction) -> rusqlite::Result<bool> {
     }
     // No two have one name.
     Ok(found == TABLES.len() + 1)
-}
-
-/// root: /var/lib/redlock/locks.db; others: ~/.local/state/redlock/locks.db, with the home directory of
-/// the passwd entry: cron and sudo change the environment, and that must not split a lock into two.
-fn default_path() -> Result<PathBuf, String> {
-    if geteuid().is_root() {
-        return Ok(PathBuf::from("/var/lib/redlock/locks.db"));
-    }
-    match user::home() {
-        Ok(Some(home)) => Ok(home.join(".local/state/redlock/locks.db")),
-        Ok(None) => {
-            Err("this user has no passwd entry and so no home directory; name a file: local:PATH".to_owned())
-        }
-        Err(why) => Err(format!("{why}; name a file: local:PATH")),
-    }
 }
 
 fn identity(file: &fs::Metadata) -> (u64, u64) {

@@ -13,6 +13,8 @@ use nix::sys::statfs::{NFS_SUPER_MAGIC, statfs};
 use nix::unistd::{getegid, geteuid, getgroups};
 use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};
 
+use crate::user;
+
 /// Mode bit of a folder in which nobody can remove or rename the files of others, such as /tmp.
 const STICKY: u32 = 0o1000;
 /// Mode bit of a folder whose files get its group.
@@ -30,6 +32,21 @@ pub enum FileError {
 impl From<io::Error> for FileError {
     fn from(error: io::Error) -> FileError {
         FileError::Io(error)
+    }
+}
+
+/// Where the file is when nobody names it. root: /var/lib/redlock/locks.db; others: ~/.local/state/redlock/locks.db, with the home directory of
+/// the passwd entry: cron and sudo change the environment, and that must not split a lock into two.
+pub fn default_path() -> Result<PathBuf, String> {
+    if geteuid().is_root() {
+        return Ok(PathBuf::from("/var/lib/redlock/locks.db"));
+    }
+    match user::home() {
+        Ok(Some(home)) => Ok(home.join(".local/state/redlock/locks.db")),
+        Ok(None) => {
+            Err("this user has no passwd entry and so no home directory; name a file: local:PATH".to_owned())
+        }
+        Err(why) => Err(format!("{why}; name a file: local:PATH")),
     }
 }
 
