@@ -19,12 +19,12 @@ pub fn acquire(options: &AcquireOptions, context: &Context) -> anyhow::Result<Ou
     let keeper_reserve = options.while_pid.filter(|_| options.on_lost == OnLost::Terminate);
     let reserve = keeper_reserve.map_or(Duration::ZERO, |_| options.lock.ttl.default_kill_after());
     let mut acquisition = Acquisition::new(&options.lock, reserve, BUSY, context);
-    let target = Target::new(options)?;
+    let target = TokenDestination::new(options)?;
     let start =
         |pid| KeeperProcess::start(pid, options.on_lost, options.lock.replicas, &mut acquisition, context);
     let keeper = options.while_pid.map(start).transpose()?;
     let mut signals = Signals::listen().map_err(Failure::cannot("listen for signals"))?;
-    if let Target::Workflow(_) = target {
+    if let TokenDestination::Workflow(_) = target {
         // Before anything is printed that may have the token in it.
         github::mask(&acquisition.token)?;
     }
@@ -51,44 +51,44 @@ pub fn acquire(options: &AcquireOptions, context: &Context) -> anyhow::Result<Ou
 }
 
 /// Where the owner token goes.
-enum Target<'a> {
+enum TokenDestination<'a> {
     File(&'a Path),
     /// The text of this function.
     Stdout(fn(&AcquiredLocks) -> String),
     Workflow(Workflow),
 }
 
-impl Target<'_> {
+impl TokenDestination<'_> {
     /// Refuses what cannot work before the lock is acquired for nothing.
-    fn new(options: &AcquireOptions) -> Result<Target<'_>, Failure> {
+    fn new(options: &AcquireOptions) -> Result<TokenDestination<'_>, Failure> {
         if let Some(path) = &options.token_file {
             token_file::refuse_bad_target(path)?;
-            return Ok(Target::File(path));
+            return Ok(TokenDestination::File(path));
         }
         if stdout_was_closed() {
             let reason = "standard output is closed, so nobody would get the owner token; use --token-file";
             return Err(Failure::usage(reason));
         }
         Ok(match options.format {
-            Format::Token => Target::Stdout(|locks| locks.token_line()),
-            Format::Env => Target::Stdout(|locks| locks.exports(Shell::Posix)),
-            Format::Fish => Target::Stdout(|locks| locks.exports(Shell::Fish)),
-            Format::Json => Target::Stdout(|locks| locks.json()),
-            Format::Github => Target::Workflow(Workflow::from_environment()?),
+            Format::Token => TokenDestination::Stdout(|locks| locks.token_line()),
+            Format::Env => TokenDestination::Stdout(|locks| locks.exports(Shell::Posix)),
+            Format::Fish => TokenDestination::Stdout(|locks| locks.exports(Shell::Fish)),
+            Format::Json => TokenDestination::Stdout(|locks| locks.json()),
+            Format::Github => TokenDestination::Workflow(Workflow::from_environment()?),
         })
     }
 
     fn hand_out(&self, locks: &AcquiredLocks) -> anyhow::Result<()> {
         match self {
-            Target::File(path) => {
+            TokenDestination::File(path) => {
                 token_file::write(path, locks.token).with_context(|| format!("released {}", locks.names()))
             }
-            Target::Stdout(text) => print_all(text(locks).as_bytes()).map_err(|error| {
+            TokenDestination::Stdout(text) => print_all(text(locks).as_bytes()).map_err(|error| {
                 let names = locks.names();
                 let reason = format!("cannot print the owner token: {error}; released {names}");
                 Failure::new(NOT_HELD, reason).into()
             }),
-            Target::Workflow(workflow) => Ok(workflow.write(locks)?),
+            TokenDestination::Workflow(workflow) => Ok(workflow.write(locks)?),
         }
     }
 }

@@ -1,3 +1,5 @@
+//! Whether a TTL is long enough for a store.
+
 use std::time::Duration;
 
 use super::{Check, Findings};

@@ -32,7 +32,7 @@ pub enum LeftoverPolicy {
     LeaveUnlessKilled,
     /// The job ends with the last of them.
     Await,
-    /// They are told to end, and are killed some time later.
+    /// They get SIGTERM, and SIGKILL some time later.
     Stop,
 }
 
@@ -69,7 +69,7 @@ struct Guard {
     schedule: Option<KillSchedule>,
     /// The deadline came near: the job is being stopped.
     expired: bool,
-    /// When the job is to be killed, once it was told to stop.
+    /// When to kill the job, once SIGTERM went out.
     kill_at: Option<Deadline>,
     /// From then on the guard rests until `kill_at`.
     rest_at: BootTime,

@@ -61,7 +61,7 @@ pub fn lower() {
     }
 }
 
-/// Asks for all that the killing needs, in vain.
+/// Makes the system calls of the killing with arguments that the kernel refuses.
 pub fn probe_seccomp() {
     let nothing = std::ptr::null::<u8>();
     // SAFETY: the kernel refuses a policy of -1, a size of 0 and an attribute that is not there, and changes nothing.

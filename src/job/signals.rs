@@ -37,18 +37,18 @@ pub struct Signals {
     last: Option<Last>,
 }
 
-/// Two signals within this time are one wish: timeout(1) signals redlock, and then the group in which redlock and
+/// Two signals within this time are one request: timeout(1) signals redlock, and then the group in which redlock and
 /// its job are; systemd sends SIGHUP right after SIGTERM.
-const ONE_WISH: Duration = Duration::from_millis(20);
+const REPEAT: Duration = Duration::from_millis(20);
 
 /// On a busy machine the handler runs late: what this thread waited for a processor meanwhile does not count, up to here.
-const ONE_WISH_AT_MOST: Duration = ONE_WISH.saturating_mul(10);
+const LONGEST_REPEAT: Duration = REPEAT.saturating_mul(10);
 
-/// What came last of a wish.
+/// The last signal of a request.
 #[derive(Clone, Copy)]
 struct Last {
     signal: c_int,
-    /// When the first of the wish arrived, and what [`waited`] said then.
+    /// When its first signal arrived, and what [`waited`] said then.
     at: BootTime,
     waited: Duration,
 }
@@ -60,8 +60,8 @@ pub struct Arrived {
     /// The kernel sent it to the whole foreground process group, for a key such as Ctrl-C: the
     /// command has it already. A signal of kill(2) went to redlock alone. See sigaction(2), `si_code`.
     pub from_terminal: bool,
-    /// It belongs to the one before, which came just now.
-    pub is_same_wish: bool,
+    /// It belongs to the signal before, which came just now.
+    pub is_repeat: bool,
 }
 
 impl Signals {
@@ -104,13 +104,13 @@ impl Signals {
             let before = self.last.filter(|last| {
                 let apart = at.since(last.at);
                 let late = waited.saturating_sub(last.waited);
-                apart < ONE_WISH_AT_MOST && apart.saturating_sub(late) < ONE_WISH
+                apart < LONGEST_REPEAT && apart.saturating_sub(late) < REPEAT
             });
             let arrived = Arrived {
                 signal: origin.signal,
                 from_terminal: origin.cause == Cause::Kernel
                     && matches!(origin.signal, SIGHUP | SIGINT | SIGQUIT),
-                is_same_wish: before.is_some(),
+                is_repeat: before.is_some(),
             };
             if arrived.is_for_the_command() {
                 return Some(arrived);

@@ -39,14 +39,14 @@ pub enum NotAcquired {
     Unresolved(StoreError),
 }
 
-/// Is told about the wait, about once a second.
+/// Hears of the wait about once a second.
 pub trait WaitObserver {
     fn waiting(&mut self, busy: &Busy);
     fn unreachable(&mut self, error: &StoreError);
     fn over(&mut self);
 }
 
-/// The observer is told no more often.
+/// The shortest time between two reports to the observer.
 const TICK: Duration = Duration::from_secs(1);
 /// Between two attempts to reach a store that does not answer.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(100);

@@ -8,18 +8,18 @@ use super::*;
 use crate::clock::{BootTime, fake};
 
 /// After so many milliseconds, this answer.
-pub type Reply<T> = (u64, Result<T, StoreError>);
+pub type ScriptedReply<T> = (u64, Result<T, StoreError>);
 
 /// The replies to each kind of call, in their order. When there are no more, everything goes well at once; only the
 /// news that is waited for does not come.
 #[derive(Default)]
 pub struct FakeStore {
-    pub acquire: VecDeque<Reply<AcquireOutcome>>,
-    pub enqueue: VecDeque<Reply<AcquireOutcome>>,
-    pub wait: VecDeque<Reply<bool>>,
-    pub renew: VecDeque<Reply<Renewal>>,
-    pub release: VecDeque<Reply<Vec<bool>>>,
-    pub cancel: VecDeque<Reply<()>>,
+    pub acquire: VecDeque<ScriptedReply<AcquireOutcome>>,
+    pub enqueue: VecDeque<ScriptedReply<AcquireOutcome>>,
+    pub wait: VecDeque<ScriptedReply<bool>>,
+    pub renew: VecDeque<ScriptedReply<Renewal>>,
+    pub release: VecDeque<ScriptedReply<Vec<bool>>>,
+    pub cancel: VecDeque<ScriptedReply<()>>,
     /// Who holds every lock.
     pub holder: Option<Holder>,
     pub log: Log,
@@ -57,7 +57,7 @@ pub fn unreachable() -> StoreError {
     StoreError::Unreachable { store: "it".to_owned(), why: "no answer".to_owned(), transient: true }
 }
 
-pub fn busy(key: &str) -> Reply<AcquireOutcome> {
+pub fn busy(key: &str) -> ScriptedReply<AcquireOutcome> {
     (0, Ok(AcquireOutcome::Busy(Busy::by_unknown(key.parse().expect("a key")))))
 }
 
@@ -70,7 +70,7 @@ fn granted(requests: &[Request]) -> AcquireOutcome {
 }
 
 /// Time passes, and no more of it than the caller allows.
-fn after<T>(reply: Option<Reply<T>>, timeout: &Timeout, usual: T) -> Result<T, StoreError> {
+fn after<T>(reply: Option<ScriptedReply<T>>, timeout: &Timeout, usual: T) -> Result<T, StoreError> {
     let (millis, answer) = reply.unwrap_or((0, Ok(usual)));
     let answered = BootTime::now().plus(Duration::from_millis(millis));
     fake::move_to(answered.min(timeout.until));

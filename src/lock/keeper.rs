@@ -11,6 +11,9 @@ use crate::clock::{BootTime, Deadline};
 use crate::mailbox::{Mailbox, MailboxSender, mailbox};
 use crate::poll::wait_readable;
 
+/// What a keeper calls in its thread, where its type cannot be named.
+pub type ReportProgress = Box<dyn FnMut(Progress) + Send>;
+
 /// Renews leases that are needed together. Nobody else talks to their store while it does, so no renewal can follow
 /// the release (redisson issue 7272).
 ///

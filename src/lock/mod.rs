@@ -27,7 +27,7 @@ mod token;
 pub use acquire::{NotAcquired, Wait, WaitObserver, acquire};
 pub use capabilities::{Capabilities, Support, TokenMint, Unsupported, Wanted};
 pub use duration::{DurationText, Ttl, drift_over};
-pub use keeper::Keeper;
+pub use keeper::{Keeper, ReportProgress};
 pub use key::Key;
 pub use lease::Lease;
 pub use metadata::{Metadata, unix_millis};

@@ -10,7 +10,9 @@ use super::{AbortSource, Context};
 use crate::clock::{BootTime, Deadline};
 use crate::error::{Failure, LOST};
 use crate::event::{Loss, LossCause, LossConsequence};
-use crate::lock::{Keeper, Key, Lease, Progress, Renewal, Request, Store, StoreError, Timeout};
+use crate::lock::{
+    Keeper, Key, Lease, Progress, Renewal, ReportProgress, Request, Store, StoreError, Timeout,
+};
 use crate::mailbox::{Mailbox, mailbox};
 use crate::report;
 
@@ -120,8 +122,6 @@ impl Nesting {
 
 /// Between two attempts to reach a store that does not answer.
 const RETRY: Duration = Duration::from_millis(100);
-
-type ReportProgress = Box<dyn FnMut(Progress) + Send>;
 
 /// Renews leases until it is dropped.
 pub struct InterimKeeper {

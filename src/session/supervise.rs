@@ -92,7 +92,7 @@ impl<'a> Supervisor<'a> {
         // The terminal has signalled the job too: the command decides what follows, and redlock once that has ended.
         if from_terminal && !(self.command_ended && arrived.is_key()) {
             self.was_signalled = true;
-        } else if self.passed_on && !arrived.is_same_wish {
+        } else if self.passed_on && !arrived.is_repeat {
             self.control.kill();
         } else {
             (self.was_signalled, self.passed_on) = (true, true);
@@ -154,7 +154,7 @@ impl Cancellation for SecondSignal<'_> {
 
     fn should_abandon(&mut self) -> bool {
         while let Some(arrived) = self.signals.take() {
-            let asks_to_end = !arrived.is_for_the_command() && !arrived.is_same_wish;
+            let asks_to_end = !arrived.is_for_the_command() && !arrived.is_repeat;
             if asks_to_end && std::mem::replace(&mut self.was_signalled, true) {
                 return true;
             }

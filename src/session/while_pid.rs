@@ -15,7 +15,7 @@ use crate::clock::{BootTime, Deadline};
 use crate::error::{BUG, BUSY, Failure};
 use crate::event::{LossCause, LossConsequence};
 use crate::job::{Channel, Pidfd, Signals, detach};
-use crate::lock::{FencingToken, Keeper, Key, Lease, Progress, Request, Store, Timeout};
+use crate::lock::{FencingToken, Keeper, Key, Lease, Progress, ReportProgress, Request, Store, Timeout};
 use crate::mailbox::{Mailbox, MailboxSender, mailbox};
 use crate::poll::{is_readable, is_writable, wait_any};
 use crate::report::{Reporter, names};
@@ -152,8 +152,6 @@ struct KeptLock {
     /// Somebody releases it with the owner token.
     releasing: bool,
 }
-
-type ReportProgress = Box<dyn FnMut(Progress) + Send>;
 
 impl Service<'_> {
     /// Waits for the leases, keeps them, and releases them.

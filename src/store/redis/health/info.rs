@@ -1,3 +1,5 @@
+//! What INFO says about a server.
+
 use std::collections::HashMap;
 
 use redis::{InfoDict, Value};

@@ -12,7 +12,7 @@ mod trial;
 
 use std::thread;
 
-use self::server::{Examined, Server};
+use self::server::{Examined, ServerUnderTest};
 use super::Address;
 use super::url::ServerAddress;
 use crate::doctor::{Finding, Findings, Requirements};
@@ -25,7 +25,7 @@ pub fn examine(addresses: Vec<Address>, terms: &Requirements) -> Vec<Finding> {
     for address in addresses {
         let mut report = Findings::about(address.to_string());
         servers.extend(match &address.servers {
-            ServerAddress::One(_) => vec![Server::at(address, is_quorum)],
+            ServerAddress::One(_) => vec![ServerUnderTest::at(address, is_quorum)],
             ServerAddress::Sentinel { sentinels, master } => {
                 topology::master(&address, sentinels, master, terms, &mut report)
             }
@@ -42,7 +42,7 @@ pub fn examine(addresses: Vec<Address>, terms: &Requirements) -> Vec<Finding> {
 }
 
 /// One that does not answer is not to keep the others waiting.
-fn at_once(servers: &[Server], terms: &Requirements) -> Vec<Examined> {
+fn at_once(servers: &[ServerUnderTest], terms: &Requirements) -> Vec<Examined> {
     thread::scope(|scope| {
         let threads: Vec<_> = servers
             .iter()

@@ -3,7 +3,7 @@
 use redis::{Cmd, ServerError, Value};
 
 use super::probe::Asking;
-use super::server::Server;
+use super::server::ServerUnderTest;
 use crate::doctor::{Check, Findings, Requirements};
 use crate::lock::Key;
 use crate::store::redis::error_reply::{ErrorClass, classify, explain};
@@ -24,7 +24,7 @@ struct Refused {
 /// Tries every command by itself: of one that is refused inside a script, Redis does not say the name. Whether locks
 /// can be tried is the answer.
 pub fn try_all(
-    server: &Server,
+    server: &ServerUnderTest,
     asking: &mut Asking,
     terms: &Requirements,
     report: &mut Findings,
@@ -119,7 +119,7 @@ impl Refused {
         }
     }
 
-    fn tell(self, server: &Server, sees_all: bool, report: &mut Findings) -> bool {
+    fn tell(self, server: &ServerUnderTest, sees_all: bool, report: &mut Findings) -> bool {
         let is_fine = self.rules.is_empty() && self.unknown.is_empty() && self.other.is_none();
         if !self.rules.is_empty() {
             let rules = self.rules.join(" ");

@@ -1,3 +1,5 @@
+//! A connection on which `doctor` asks.
+
 use std::time::Duration;
 
 use redis::{Cmd, Value};

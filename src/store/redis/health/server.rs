@@ -1,3 +1,5 @@
+//! All checks of one server.
+
 use std::ops::RangeInclusive;
 
 use redis::Value;
@@ -13,7 +15,7 @@ use crate::store::redis::net::error::RequestError;
 use crate::store::redis::url::{Address, ServerAddress};
 
 /// A server that has locks, or would have.
-pub struct Server {
+pub struct ServerUnderTest {
     /// Of one server.
     pub address: Address,
     pub is_in_quorum: bool,
@@ -33,10 +35,10 @@ pub struct Examined {
 /// The oldest that has all that the scripts need.
 const OLDEST: (u32, u32) = (6, 2);
 
-impl Server {
+impl ServerUnderTest {
     /// One that is not in a cluster, or whose slots are not known.
-    pub fn at(address: Address, is_in_quorum: bool) -> Server {
-        Server { address, is_in_quorum, slots: None }
+    pub fn at(address: Address, is_in_quorum: bool) -> ServerUnderTest {
+        ServerUnderTest { address, is_in_quorum, slots: None }
     }
 
     /// Looks at everything and tries everything; what goes wrong is a finding, never an error.

@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use redis::Value;
 
 use super::probe::{Asking, LOGIN_ADVICE, unreachable, wants_login};
-use super::server::Server;
+use super::server::ServerUnderTest;
 use crate::doctor::{Check, Findings, Requirements};
 
 use crate::store::redis::error_reply::in_short;
@@ -29,7 +29,7 @@ pub fn master(
     master: &str,
     terms: &Requirements,
     report: &mut Findings,
-) -> Vec<Server> {
+) -> Vec<ServerUnderTest> {
     let access = address.login.for_sentinels();
     let mut masters: Vec<(Endpoint, &Endpoint)> = Vec::new();
     for sentinel in sentinels {
@@ -50,7 +50,7 @@ pub fn master(
         );
     }
     let known = Address { servers: ServerAddress::One(first.clone()), login: address.login.clone() };
-    vec![Server::at(known, false)]
+    vec![ServerUnderTest::at(known, false)]
 }
 
 /// What one Sentinel knows of the master.
@@ -122,7 +122,7 @@ pub fn masters(
     seeds: &[Endpoint],
     terms: &Requirements,
     report: &mut Findings,
-) -> Vec<Server> {
+) -> Vec<ServerUnderTest> {
     let mut known = Vec::new();
     for seed in seeds {
         let one = Address { servers: ServerAddress::One(seed.clone()), login: address.login.clone() };
@@ -141,7 +141,7 @@ pub fn masters(
     }
     let server = |(endpoint, slots)| {
         let address = Address { servers: ServerAddress::One(endpoint), login: address.login.clone() };
-        Server { slots: Some(slots), ..Server::at(address, false) }
+        ServerUnderTest { slots: Some(slots), ..ServerUnderTest::at(address, false) }
     };
     known.into_iter().map(server).collect()
 }

@@ -1,7 +1,7 @@
 //! The life of a lock on one server, and the removal of what it leaves.
 
 use super::probe::Asking;
-use super::server::Server;
+use super::server::ServerUnderTest;
 use crate::doctor::{Findings, Requirements, Trial, judge};
 use crate::store::redis::Redis;
 use crate::store::redis::net::error::RequestError;
@@ -12,7 +12,7 @@ const ADVICE: [&str; 2] =
 
 /// Tries the scripts that all locks are made of.
 pub fn live(
-    server: &Server,
+    server: &ServerUnderTest,
     asking: &mut Asking,
     terms: &Requirements,
     report: &mut Findings,
