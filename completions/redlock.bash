@@ -141,7 +141,7 @@ _redlock() {
             return 0
             ;;
         redlock__subcmd__acquire)
-            opts="-S -q -v -k -t -w -n -s -p -h --server --config --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --quiet --verbose --color --key --ttl --wait --no-wait --shared --permits --label --min-hold --replicas --while-pid --on-lost --format --token-file --help"
+            opts="-S -q -v -k -t -w -n -x -s -p -h --server --config --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --quiet --verbose --color --key --ttl --wait --no-wait --exclusive --shared --permits --label --min-hold --replicas --while-pid --on-lost --format --token-file --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -849,7 +849,7 @@ _redlock() {
             return 0
             ;;
         redlock__subcmd__run)
-            opts="-S -q -v -k -t -w -n -s -p -c -E -h --server --config --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --quiet --verbose --color --key --ttl --wait --no-wait --shared --permits --label --min-hold --replicas --shell --conflict-exit-code --on-lost --kill-after --timeout --splay --leftovers --help"
+            opts="-S -q -v -k -t -w -n -x -s -p -c -E -h --server --config --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --quiet --verbose --color --key --ttl --wait --no-wait --exclusive --shared --permits --label --min-hold --replicas --shell --conflict-exit-code --on-lost --kill-after --timeout --splay --leftovers --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

@@ -81,6 +81,7 @@ kill\t'Stop them, then release the lock'"
 complete -c redlock -n "__fish_redlock_using_subcommand run" -s q -l quiet -d 'Print only errors; a busy lock is not an error'
 complete -c redlock -n "__fish_redlock_using_subcommand run" -s v -l verbose -d 'Print what is done'
 complete -c redlock -n "__fish_redlock_using_subcommand run" -s n -l no-wait -d 'Do not wait; undoes a configured wait'
+complete -c redlock -n "__fish_redlock_using_subcommand run" -s x -l exclusive -d 'Acquire the lock for oneself alone, as without this option; undoes a configured --shared or --permits'
 complete -c redlock -n "__fish_redlock_using_subcommand run" -s s -l shared -d 'Acquire a reader\'s lock: many may hold it at once, or one without --shared'
 complete -c redlock -n "__fish_redlock_using_subcommand run" -s c -l shell -d 'COMMAND is one string, run by `sh -c`'
 complete -c redlock -n "__fish_redlock_using_subcommand run" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -115,6 +116,7 @@ complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l token-file -
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s q -l quiet -d 'Print only errors; a busy lock is not an error'
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s v -l verbose -d 'Print what is done'
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s n -l no-wait -d 'Do not wait; undoes a configured wait'
+complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s x -l exclusive -d 'Acquire the lock for oneself alone, as without this option; undoes a configured --shared or --permits'
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s s -l shared -d 'Acquire a reader\'s lock: many may hold it at once, or one without --shared'
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c redlock -n "__fish_redlock_using_subcommand renew" -s S -l server -d 'Where locks are kept: redis://[user[:password]@]host[:port][/db], rediss:// for TLS, redis+sentinel://, redis+cluster://, redis+unix://PATH, or local:[PATH] for a lock on this host only; see STORES in redlock(1). Given more than once, it is a quorum of independent servers [default: redis://127.0.0.1:6379]' -r

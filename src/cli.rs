@@ -87,10 +87,10 @@ pub struct GlobalArgs {
     #[arg(long, global = true, value_name = "DURATION", env = "REDLOCK_CONNECT_TIMEOUT")]
     pub connect_timeout: Option<DurationText>,
     /// Print only errors; a busy lock is not an error
-    #[arg(short, long, global = true, env = "REDLOCK_QUIET", value_parser = FalseyValueParser::new(), conflicts_with = "verbose")]
+    #[arg(short, long, global = true, env = "REDLOCK_QUIET", value_parser = FalseyValueParser::new(), conflicts_with = "verbose", overrides_with = "quiet")]
     pub quiet: bool,
     /// Print what is done
-    #[arg(short, long, global = true, env = "REDLOCK_VERBOSE", value_parser = FalseyValueParser::new())]
+    #[arg(short, long, global = true, env = "REDLOCK_VERBOSE", value_parser = FalseyValueParser::new(), overrides_with = "verbose")]
     pub verbose: bool,
     /// Colour the output [default: auto]
     #[arg(long, global = true, value_name = "WHEN", env = "REDLOCK_COLOR")]
@@ -120,8 +120,11 @@ pub struct LockArgs {
     #[arg(short, long, value_name = "DURATION", num_args = 0..=1, env = "REDLOCK_WAIT")]
     pub wait: Option<Option<DurationText>>,
     /// Do not wait; undoes a configured wait
-    #[arg(short, long, conflicts_with = "wait")]
+    #[arg(short, long, conflicts_with = "wait", overrides_with = "no_wait", aliases = ["nonblock", "nb"])]
     pub no_wait: bool,
+    /// Acquire the lock for oneself alone, as without this option; undoes a configured --shared or --permits
+    #[arg(short = 'x', long, hide = true, conflicts_with_all = ["shared", "permits"], overrides_with = "exclusive")]
+    pub exclusive: bool,
     /// Acquire a reader's lock: many may hold it at once, or one without --shared
     #[arg(short, long, env = "REDLOCK_SHARED", value_parser = FalseyValueParser::new(), conflicts_with = "permits")]
     pub shared: bool,

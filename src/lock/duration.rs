@@ -8,8 +8,14 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DurationText(pub Duration);
 
+/// In seconds.
+const DAY: u64 = 24 * 60 * 60;
+
 /// No option takes more than this, so that no sum of durations overflows.
 const LONGEST: Duration = Duration::from_secs(366 * 24 * 60 * 60);
+
+/// Units of humantime that are taken for minutes, or that nobody means.
+const LONG_UNITS: [&str; 8] = ["M", "month", "months", "y", "yr", "yrs", "year", "years"];
 
 impl FromStr for DurationText {
     type Err = String;
@@ -17,6 +23,9 @@ impl FromStr for DurationText {
     fn from_str(text: &str) -> Result<Self, String> {
         let form =
             "a duration looks like 500ms, 30s, 5m or 1h30m (a bare number is seconds, at most one year)";
+        if text.split(|c: char| !c.is_alphabetic()).any(|unit| LONG_UNITS.contains(&unit)) {
+            return Err(format!("'{text}' has a unit of months or years: m is minutes, d is days"));
+        }
         let duration = match text.parse::<f64>() {
             Ok(seconds) => Duration::try_from_secs_f64(seconds).map_err(|_| form)?,
             Err(_) => humantime::parse_duration(text).map_err(|_| form)?,
@@ -37,7 +46,11 @@ impl fmt::Display for DurationText {
                 return write!(f, "{}s", (d.as_secs_f64() * 10.0).floor() / 10.0);
             }
             d if d < Duration::from_secs(3600) => Duration::from_secs(d.as_secs()),
-            d => Duration::from_secs(d.as_secs() / 60 * 60),
+            d if d < Duration::from_secs(DAY) => Duration::from_secs(d.as_secs() / 60 * 60),
+            d => {
+                let (days, hours) = (d.as_secs() / DAY, d.as_secs() % DAY / 3600);
+                return if hours == 0 { write!(f, "{days}d") } else { write!(f, "{days}d{hours}h") };
+            }
         };
         f.write_str(&humantime::format_duration(whole).to_string().replace(' ', ""))
     }
@@ -119,18 +132,37 @@ mod tests {
         ] {
             assert_eq!(text.parse::<Ttl>().map(Ttl::as_millis), Ok(millis), "{text}");
         }
-        for text in
-            ["", "0", "0s", "-1", "-1s", "1e99", "NaN", "inf", "3 parsecs", "99999999999999999999s", "1ms"]
-        {
+        for text in [
+            "",
+            "0",
+            "0s",
+            "-1",
+            "-1s",
+            "1e99",
+            "NaN",
+            "inf",
+            "3 parsecs",
+            "99999999999999999999s",
+            "1ms",
+            "5M",
+            "1y",
+            "2months",
+        ] {
             assert!(text.parse::<Ttl>().is_err(), "{text}");
         }
     }
 
     #[test]
     fn durations_are_shown_with_at_most_two_units() {
-        for (millis, text) in
-            [(120, "120ms"), (1_550, "1.5s"), (24_300, "24s"), (192_000, "3m12s"), (3_725_000, "1h2m")]
-        {
+        for (millis, text) in [
+            (120, "120ms"),
+            (1_550, "1.5s"),
+            (24_300, "24s"),
+            (192_000, "3m12s"),
+            (3_725_000, "1h2m"),
+            (25_920_000_000, "300d"),
+            (180_000_000, "2d2h"),
+        ] {
             assert_eq!(DurationText(Duration::from_millis(millis)).to_string(), text);
         }
     }

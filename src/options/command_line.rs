@@ -13,8 +13,24 @@ use crate::cli::Cli;
 use crate::error::{Failure, Outcome};
 
 /// Options that contradict each other, see `conflicts_with` in [`crate::cli`].
-const CONFLICTS: [[&str; 2]; 4] =
-    [["quiet", "verbose"], ["no_wait", "wait"], ["shared", "permits"], ["format", "token_file"]];
+const CONFLICTS: [[&str; 2]; 6] = [
+    ["quiet", "verbose"],
+    ["no_wait", "wait"],
+    ["shared", "permits"],
+    ["exclusive", "shared"],
+    ["exclusive", "permits"],
+    ["format", "token_file"],
+];
+
+/// What other lock commands call a subcommand.
+const OTHER_NAMES: [(&str, &str); 6] = [
+    ("lock", "acquire"),
+    ("unlock", "release"),
+    ("exec", "run"),
+    ("list", "status"),
+    ("ls", "status"),
+    ("show", "status"),
+];
 
 /// Parses the command line. Of options that contradict each other a flag overrules a variable; a variable that is
 /// empty counts as not set.
@@ -84,7 +100,9 @@ impl Sources<'_> {
     }
 
     fn source(self, option: &str) -> Option<ValueSource> {
-        self.0?.value_source(option)
+        // Not every subcommand has the option.
+        let matches = self.0.filter(|matches| matches.try_contains_id(option).is_ok())?;
+        matches.value_source(option)
     }
 }
 
@@ -112,6 +130,12 @@ fn explain(mut error: clap::Error) -> Failure {
         return Failure::usage(
             "there is no subcommand; try 'redlock run --key KEY -- COMMAND', or 'redlock --help'",
         );
+    }
+    if error.kind() == ErrorKind::InvalidSubcommand
+        && let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand)
+        && let Some((other, ours)) = OTHER_NAMES.iter().find(|(other, _)| other == word)
+    {
+        return Failure::usage(format!("there is no subcommand '{other}'; use 'redlock {ours}'"));
     }
     let text = error.render().to_string();
     // The error stands before the first empty line, tips behind it.

@@ -30,7 +30,10 @@ impl LockOptions {
     ) -> Result<LockOptions, Failure> {
         let Inputs { sources, files, global } = inputs;
         let replicas = args.replicas.or(files.replicas).unwrap_or(0);
-        let mode = mode(args.permits, sources.switch("shared", args.shared), files);
+        let mode = match args.exclusive {
+            true => Mode::Exclusive,
+            false => mode(args.permits, sources.switch("shared", args.shared), files),
+        };
         let ttl = ttl(args.ttl, files);
         global.server.capabilities().check(&Wanted { mode, ttl, replicas, detached })?;
         Ok(LockOptions {

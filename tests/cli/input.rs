@@ -367,3 +367,43 @@ fn help_and_version() {
         assert!(!help.stdout.is_empty() && help.stderr.is_empty(), "{args:?}");
     }
 }
+
+/// What other lock commands call it.
+#[test]
+fn other_names_of_a_subcommand_are_answered_with_ours() {
+    let server = Untouched::new();
+    for (other, ours) in
+        [("lock", "acquire"), ("unlock", "release"), ("exec", "run"), ("list", "status"), ("ls", "status")]
+    {
+        let redlock = Redlock::new(&[other, "-k", "X"]).server(&server.url());
+        server.refuses(redlock, &[64], &format!("use 'redlock {ours}'"));
+    }
+}
+
+#[test]
+fn units_that_are_taken_for_minutes() {
+    let server = Untouched::new();
+    for wait in ["5M", "1y", "2months"] {
+        let redlock = Redlock::new(&["run", "-k", "X", "--wait", wait, "--", "true"]).server(&server.url());
+        server.refuses(redlock, &[64], "m is minutes");
+    }
+}
+
+/// As flock(1) names them; a switch that stands twice is none too many.
+#[test]
+fn options_of_flock() {
+    let store = Store::local();
+    let holder = store.hold("X", &[]);
+    for option in ["--nonblock", "--nb", "-nn"] {
+        let busy = store.redlock(&["run", "-k", "X", option, "--", "true"]).env("REDLOCK_WAIT", "1h").run();
+        assert_eq!(busy.code(), 75, "{option}: {busy:?}");
+    }
+    holder.let_go().expect(0);
+    store.redlock(&["run", "-vv", "-k", "X", "--", "true"]).run().expect(0);
+    store.redlock(&["run", "-qq", "-k", "X", "--", "true"]).run().expect(0);
+    for (key, option, variable) in [("A", "-x", "REDLOCK_SHARED"), ("B", "--exclusive", "REDLOCK_PERMITS")] {
+        store.redlock(&["acquire", "-k", key, option]).env(variable, "1").run().expect(0);
+        assert_eq!(store.status(key)["kind"], "exclusive");
+    }
+    store.redlock(&["run", "-k", "X", "-x", "-s", "--", "true"]).run().expect(64);
+}
