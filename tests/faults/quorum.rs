@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use std::{env, thread};
 
 use crate::harness::{
-    End, Fault, Proxy, Redis, Redlock, Store, Witness, eventually, fits, is_within, ttl, urls, within,
+    End, Fault, Proxy, Redis, Redlock, Store, Witness, eventually, fits, is_within, slowed, ttl, urls, within,
 };
 
 /// So that a restarted server knows what it promised.
@@ -223,14 +223,15 @@ fn a_renewal_on_its_way_is_waited_for() {
     let store = Store::quorum3();
     let proxies: Vec<Proxy> = store.members.iter().map(|member| Proxy::to(member.port)).collect();
     let url = proxies.iter().map(Proxy::url).collect::<Vec<_>>().join(" ");
-    let args = ["run", "--key", "X", "--ttl", "6s", "--", "cat"];
+    // An eighth of it is the time for a server to answer, or the lock is not acquired.
+    let args = ["run", "--key", "X", "--ttl", &ttl(6000), "--", "cat"];
     let holder = Redlock::new(&args).server(&url).open_stdin().spawn();
     eventually(Duration::from_secs(20), "the lock is on all servers", || held_on(&store.members, "X") == 3);
     store.members[2].pause();
     let asked = || store.members[..2].iter().map(|member| member.commandstats()["evalsha"]).sum::<u64>();
     let before = asked();
     proxies.iter().for_each(|proxy| proxy.set(Fault::Delay(Duration::from_millis(300))));
-    eventually(Duration::from_secs(10), "a renewal", || asked() > before);
+    eventually(slowed(10_000), "a renewal", || asked() > before);
     let ended = holder.let_go().expect(0);
     assert_eq!(ended.stderr, "");
     assert_eq!(held_on(&store.members[..2], "X"), 0);
