@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::harness::{Redis, Redlock, Running, Witness, await_file, eventually, ttl};
 
 /// Two servers that both believe to be the master, and three Sentinels.
-struct Takeover {
+struct Failover {
     old: Redis,
     new: Redis,
     url: String,
@@ -28,9 +28,9 @@ enum Deed {
     HangUp,
 }
 
-impl Takeover {
+impl Failover {
     /// With Sentinels that say `opinion(their number, port of the old master, port of the new one)`.
-    fn new(opinion: impl Fn(usize, u16, u16) -> Opinion) -> Takeover {
+    fn new(opinion: impl Fn(usize, u16, u16) -> Opinion) -> Failover {
         let [old, new] = [(); 2].map(|()| {
             let server = Redis::start();
             // It learns the scripts.
@@ -41,7 +41,7 @@ impl Takeover {
             .map(|number| format!("127.0.0.1:{}", sentinel(opinion(number, old.port, new.port))))
             .collect();
         let url = format!("redis+sentinel://{}/mine", ports.join(","));
-        Takeover { old, new, url, witness: Witness::new() }
+        Failover { old, new, url, witness: Witness::new() }
     }
 
     /// A job that holds the lock until it is let go; it runs when this returns.
@@ -95,7 +95,7 @@ fn answer(mut stream: TcpStream, opinion: &Opinion) {
 /// The one that was asked first has hung since, which takes all the time that there was.
 #[test]
 fn a_hung_sentinel_does_not_hide_a_failover_from_a_take() {
-    let scene = Takeover::new(|number, old, new| {
+    let scene = Failover::new(|number, old, new| {
         let asked = AtomicBool::new(false);
         Box::new(move || match (number, asked.swap(true, Ordering::SeqCst)) {
             (0, false) => Deed::Name(old),
@@ -103,7 +103,7 @@ fn a_hung_sentinel_does_not_hide_a_failover_from_a_take() {
             _ => Deed::Name(new),
         })
     });
-    let holder = scene.hold(&["--connect-timeout", &ttl(250)]);
+    let holder = scene.hold(&["--connect-timeout", &ttl(1000)]);
     assert_ne!(scene.new.cli(&["get", "X"]), "", "it was granted by the old master");
     holder.let_go().expect(0);
 }
@@ -112,17 +112,17 @@ fn a_hung_sentinel_does_not_hide_a_failover_from_a_take() {
 #[test]
 fn slow_sentinels_do_not_hide_a_failover_from_a_take() {
     let asked = Arc::new(AtomicBool::new(false));
-    let scene = Takeover::new(|_, old, new| {
+    let scene = Failover::new(|_, old, new| {
         let asked = Arc::clone(&asked);
         Box::new(move || {
             if !asked.swap(true, Ordering::SeqCst) {
                 return Deed::Name(old);
             }
-            thread::sleep(Duration::from_millis(60));
+            thread::sleep(Duration::from_millis(240));
             Deed::Name(new)
         })
     });
-    let holder = scene.hold(&["--connect-timeout", "150ms"]);
+    let holder = scene.hold(&["--connect-timeout", "600ms"]);
     assert_ne!(scene.new.cli(&["get", "X"]), "", "it was granted by the old master");
     holder.let_go().expect(0);
 }
@@ -131,7 +131,7 @@ fn slow_sentinels_do_not_hide_a_failover_from_a_take() {
 #[test]
 fn a_hung_sentinel_does_not_hide_a_failover_from_a_renewal() {
     let has_failed_over = Arc::new(AtomicBool::new(false));
-    let scene = Takeover::new(|number, old, new| {
+    let scene = Failover::new(|number, old, new| {
         let has_failed_over = Arc::clone(&has_failed_over);
         Box::new(move || match (number, has_failed_over.load(Ordering::SeqCst)) {
             (_, false) => Deed::Name(old),
@@ -153,7 +153,7 @@ fn a_hung_sentinel_does_not_hide_a_failover_from_a_renewal() {
 #[test]
 fn sentinels_started_anew_do_not_hide_a_failover() {
     let has_failed_over = Arc::new(AtomicBool::new(false));
-    let scene = Takeover::new(|_, old, new| {
+    let scene = Failover::new(|_, old, new| {
         let has_failed_over = Arc::clone(&has_failed_over);
         let was_started_anew = AtomicBool::new(false);
         Box::new(move || {
