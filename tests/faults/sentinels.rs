@@ -118,11 +118,11 @@ fn slow_sentinels_do_not_hide_a_failover_from_a_take() {
             if !asked.swap(true, Ordering::SeqCst) {
                 return Deed::Name(old);
             }
-            thread::sleep(Duration::from_millis(240));
+            thread::sleep(Duration::from_millis(60));
             Deed::Name(new)
         })
     });
-    let holder = scene.hold(&["--connect-timeout", "600ms"]);
+    let holder = scene.hold(&["--connect-timeout", "150ms"]);
     assert_ne!(scene.new.cli(&["get", "X"]), "", "it was granted by the old master");
     holder.let_go().expect(0);
 }
