@@ -1,5 +1,6 @@
 //! Redlock or its guard is killed or stopped.
 
+use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -181,7 +182,7 @@ fn a_command_that_stops_its_parent_ends_at_once() {
         let guard = Pid::from_raw(run.guard());
         // It leaves the session when the command has started.
         eventually(Duration::from_secs(10), "the start of the command", || getsid(Some(guard)) == Ok(guard));
-        std::fs::write(go, "").expect("a file");
+        fs::write(go, "").expect("a file");
         run.finish().expect(3);
     }
 }
@@ -198,7 +199,10 @@ fn without_descriptors_the_job_is_killed() {
         await_file(&ready);
         let guard = run.guard();
         let [killed, alone] = if is_guard_killed { [guard, run.pid()] } else { [run.pid(), guard] };
-        let none = libc::rlimit { rlim_cur: 1, rlim_max: 1 };
+        // All numbers below are in use. Not fewer: poll(2) takes no more descriptors than the limit.
+        let free = (0..).find(|fd| fs::symlink_metadata(format!("/proc/{alone}/fd/{fd}")).is_err());
+        let limit = free.expect("a free number");
+        let none = libc::rlimit { rlim_cur: limit, rlim_max: limit };
         // SAFETY: the struct lives through the call.
         let set = unsafe { libc::prlimit(alone, libc::RLIMIT_NOFILE, &none, std::ptr::null_mut()) };
         assert_eq!(set, 0, "prlimit");
