@@ -18,17 +18,33 @@ pub struct MailboxSender<T> {
     bell: Arc<EventFd>,
 }
 
-/// Makes a mailbox.
+/// The descriptor of mailboxes that are read one after the other.
+pub struct Bell(Arc<EventFd>);
+
+impl Bell {
+    /// # Errors
+    ///
+    /// The system allows no more descriptors.
+    pub fn new() -> io::Result<Bell> {
+        let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_SEMAPHORE;
+        Ok(Bell(Arc::new(EventFd::from_flags(flags)?)))
+    }
+
+    /// Makes a mailbox. Late messages to an earlier one also wake its receiver.
+    pub fn mailbox<T>(&self) -> (MailboxSender<T>, Mailbox<T>) {
+        let (sender, receiver) = mpsc::channel();
+        let sender = MailboxSender { messages: Some(Arc::new(sender)), bell: Arc::clone(&self.0) };
+        (sender, Mailbox { messages: receiver, bell: Arc::clone(&self.0) })
+    }
+}
+
+/// Makes a mailbox with a descriptor of its own.
 ///
 /// # Errors
 ///
 /// The system allows no more descriptors.
 pub fn mailbox<T>() -> io::Result<(MailboxSender<T>, Mailbox<T>)> {
-    let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_SEMAPHORE;
-    let bell = Arc::new(EventFd::from_flags(flags)?);
-    let (sender, receiver) = mpsc::channel();
-    let sender = MailboxSender { messages: Some(Arc::new(sender)), bell: Arc::clone(&bell) };
-    Ok((sender, Mailbox { messages: receiver, bell }))
+    Ok(Bell::new()?.mailbox())
 }
 
 impl<T> MailboxSender<T> {

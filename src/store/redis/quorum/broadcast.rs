@@ -11,7 +11,7 @@ use super::majority::{Reply, is_pending};
 use super::member::{Member, MemberEvent, Task, Worker};
 use crate::clock::Deadline;
 use crate::lock::{Key, StoreError, Timeout};
-use crate::mailbox::{Mailbox, mailbox};
+use crate::mailbox::{Bell, Mailbox};
 use crate::store::redis::Address;
 use crate::store::redis::net::error::RequestError;
 use crate::store::redis::net::wait::wait_ready;
@@ -21,6 +21,8 @@ use crate::store::redis::subscription::Subscription;
 pub struct Members {
     names: Vec<String>,
     workers: Vec<Worker>,
+    /// Of all rounds: a release has to go out when no more descriptors are left.
+    bell: Bell,
     events: mpsc::Receiver<(usize, MemberEvent)>,
     identities: Vec<Option<Identity>>,
     /// The lock whose hints are heard.
@@ -46,7 +48,8 @@ impl Members {
         let workers = each.map(|(index, address)| Worker::start(index, address.clone(), sender.clone()));
         Ok(Members {
             names: addresses.iter().map(Address::to_string).collect(),
-            workers: workers.collect::<std::io::Result<Vec<_>>>().map_err(|error| no_resources(&error))?,
+            workers: workers.collect::<std::io::Result<_>>().map_err(no_resources)?,
+            bell: Bell::new().map_err(no_resources)?,
             events,
             identities: vec![None; addresses.len()],
             topic: None,
@@ -74,7 +77,7 @@ impl Members {
         which: &[bool],
         question: impl Fn(usize, &mut Member, &Timeout) -> Result<T, StoreError> + Send + Sync + 'static,
     ) -> Result<Round<T>, StoreError> {
-        let (sender, answers) = mailbox().map_err(|error| no_resources(&error))?;
+        let (sender, answers) = self.bell.mailbox();
         let question = Arc::new(question);
         let mut replies = Vec::new();
         for (index, worker) in self.workers.iter().enumerate() {
@@ -132,7 +135,7 @@ impl Members {
     }
 }
 
-fn no_resources(error: &std::io::Error) -> StoreError {
+fn no_resources(error: std::io::Error) -> StoreError {
     let why = format!("there is no thread with a connection for each server: {error}; raise ulimit -n or -u");
     StoreError::Unreachable { store: "a quorum".to_owned(), why, transient: false }
 }
