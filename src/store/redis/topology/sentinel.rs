@@ -100,8 +100,11 @@ impl Sentinels {
         if let Some(first) = hurried.first()
             && answers.len() <= hurried.len()
         {
-            // They may only be slow. Without the first there is more time for each at the next attempt.
-            self.fell_silent(*first);
+            // They may only be slow. Without the first there is more time for each at the next attempt. The last one is
+            // asked again until it had its full time: a slow Sentinel may know of a failover, too.
+            if awake.len() > 1 {
+                self.fell_silent(*first);
+            }
             return Err(self.not_all_asked());
         }
         hurried.into_iter().for_each(|index| self.fell_silent(index));
