@@ -1,6 +1,8 @@
 //! The stores, and the choice among them.
 
 pub mod credentials;
+#[cfg(feature = "etcd")]
+mod etcd;
 mod local;
 mod redis;
 
@@ -19,6 +21,9 @@ pub enum ServerUrl {
     Redis(redis::Address),
     /// Independent Redis servers, of which a majority decides.
     Quorum(Vec<redis::Address>),
+    /// Members of one etcd cluster.
+    #[cfg(feature = "etcd")]
+    Etcd(Box<etcd::Address>),
 }
 
 /// How a store is opened, beside its address.
@@ -32,7 +37,7 @@ pub struct OpenOptions {
     pub holders: Vec<u32>,
 }
 
-const FORMS: &str = "redis://host[:port][/db], rediss:// for TLS, redis+unix:///path, redis+sentinel://, redis+cluster://, or local: for a lock on this host only";
+const FORMS: &str = "redis://host[:port][/db], rediss:// for TLS, redis+unix:///path, redis+sentinel://, redis+cluster://, etcd://host[:port],host[:port], etcds:// for TLS, or local: for a lock on this host only";
 
 impl ServerUrl {
     /// Reads server URLs: one, or those of a quorum. The error never shows a password.
@@ -55,6 +60,12 @@ impl ServerUrl {
                         ));
                     }
                     ServerUrl::Redis(address) => members.push(address),
+                    #[cfg(feature = "etcd")]
+                    ServerUrl::Etcd(address) => {
+                        return Err(format!(
+                            "{address} cannot be one of several servers; name the members of one cluster in one URL"
+                        ));
+                    }
                     _ => return Err("local: cannot be one of several servers".to_owned()),
                 }
             }
@@ -77,13 +88,23 @@ impl ServerUrl {
             "redis+sentinel" | "redis+cluster" | "rediss+sentinel" | "rediss+cluster" => {
                 redis::Address::of_several(text).map(ServerUrl::Redis)
             }
-            "etcd" | "etcds" | "zk" => Err(format!("{scheme}: is not supported yet; a server is {FORMS}")),
+            #[cfg(feature = "etcd")]
+            "etcd" | "etcds" => etcd::Address::parse(text).map(Box::new).map(ServerUrl::Etcd),
+            #[cfg(not(feature = "etcd"))]
+            "etcd" | "etcds" => Err(format!(
+                "{scheme}: is not in this build of redlock (cargo feature etcd); a server is {FORMS}"
+            )),
+            "zk" => Err(format!("{scheme}: is not supported yet; a server is {FORMS}")),
             _ => Err(format!("unknown kind of server; a server is {FORMS}")),
         }
     }
 
     /// Whether a URL shows a password to everyone who can list processes.
     pub fn has_password(&self) -> bool {
+        #[cfg(feature = "etcd")]
+        if let ServerUrl::Etcd(address) = self {
+            return address.password.is_some();
+        }
         self.addresses().iter().any(|address| address.login.password.is_some())
     }
 
@@ -95,8 +116,13 @@ impl ServerUrl {
     }
 
     /// A server that is spoken to in plain.
-    pub fn plain_server(&self) -> Option<&redis::Address> {
-        self.addresses().iter().find(|address| !address.login.tls && address.is_remote())
+    pub fn plain_server(&self) -> Option<String> {
+        #[cfg(feature = "etcd")]
+        if let ServerUrl::Etcd(address) = self {
+            return (!address.tls).then(|| address.to_string());
+        }
+        let plain = self.addresses().iter().find(|address| !address.login.tls && address.is_remote());
+        plain.map(redis::Address::to_string)
     }
 
     /// What a store there can do.
@@ -105,6 +131,8 @@ impl ServerUrl {
             ServerUrl::Local(_) => local::CAPABILITIES,
             ServerUrl::Redis(_) => redis::CAPABILITIES,
             ServerUrl::Quorum(_) => redis::QUORUM_CAPABILITIES,
+            #[cfg(feature = "etcd")]
+            ServerUrl::Etcd(_) => etcd::CAPABILITIES,
         }
     }
 
@@ -114,6 +142,8 @@ impl ServerUrl {
             ServerUrl::Local(_) => &[],
             ServerUrl::Redis(address) => std::slice::from_ref(address),
             ServerUrl::Quorum(members) => members,
+            #[cfg(feature = "etcd")]
+            ServerUrl::Etcd(_) => &[],
         }
     }
 
@@ -147,6 +177,8 @@ impl ServerUrl {
             ServerUrl::Quorum(members) => {
                 redis::examine(members.into_iter().map(|member| member.with(login)).collect(), terms)
             }
+            #[cfg(feature = "etcd")]
+            ServerUrl::Etcd(address) => etcd::examine(&address.with(login), terms),
         });
         findings
     }
@@ -160,6 +192,8 @@ impl ServerUrl {
             ServerUrl::Quorum(members) => Box::new(redis::Quorum::new(
                 members.into_iter().map(|member| member.with(&credentials)).collect(),
             )),
+            #[cfg(feature = "etcd")]
+            ServerUrl::Etcd(address) => Box::new(etcd::Etcd::new(address.with(&credentials))),
         }
     }
 }

@@ -52,7 +52,7 @@ impl Connection {
         tls: Option<&TlsFiles>,
         timeout: &Timeout,
     ) -> Result<Connection, RequestError> {
-        let stream = Stream::connect(endpoint, tls, timeout)?;
+        let stream = Stream::connect(endpoint, tls, None, timeout)?;
         Ok(Connection {
             stream,
             parser: Parser::new(),

@@ -2,7 +2,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, TcpStream};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 
 use nix::errno::Errno;
@@ -31,10 +31,11 @@ trait Socket: Read + Write + AsFd + Send {}
 impl<T: Read + Write + AsFd + Send> Socket for T {}
 
 impl Stream {
-    /// Connects; with `tls` it is encrypted, or it is an error.
+    /// Connects; with `tls` it is encrypted, or it is an error. `protocol` is what the encrypted connection is for (ALPN).
     pub fn connect(
         endpoint: &Endpoint,
         tls: Option<&TlsFiles>,
+        protocol: Option<&str>,
         timeout: &Timeout,
     ) -> Result<Stream, RequestError> {
         let socket: Box<dyn Socket> = match (endpoint, tls) {
@@ -45,7 +46,7 @@ impl Stream {
             (Endpoint::Tcp { host, port }, None) => Box::new(connect_to(host, *port, timeout)?),
             (Endpoint::Tcp { host, port }, Some(files)) => {
                 // Before anything is contacted.
-                let session = tls::session(host, files)?;
+                let session = tls::session(host, files, protocol)?;
                 let socket = connect_to(host, *port, timeout)?;
                 Box::new(TlsStream::connect(socket, session, files, timeout)?)
             }
@@ -68,6 +69,28 @@ impl Stream {
     /// For poll(2), which sees encrypted bytes only.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
+    }
+}
+
+impl AsRawFd for Stream {
+    fn as_raw_fd(&self) -> RawFd {
+        self.fd().as_raw_fd()
+    }
+}
+
+impl Read for Stream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.socket.read(buffer)
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.socket.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.socket.flush()
     }
 }
 
