@@ -58,11 +58,16 @@ impl Ledger {
         self.members.call(timeout, |client| async move { client.keep_alive(id).await })
     }
 
-    /// Ends leases, all at once, and deletes their keys. Those that are not there are no error.
-    pub fn revoke(&mut self, [first, second]: [i64; 2], timeout: &Timeout) -> Result<(), StoreError> {
+    /// Ends a lease and deletes its keys. One that is not there is no error.
+    pub fn revoke(&mut self, id: i64, timeout: &Timeout) -> Result<(), StoreError> {
+        self.members.call(timeout, |client| async move { client.revoke(id).await.map(drop) })
+    }
+
+    /// Ends two leases at once, likewise.
+    pub fn revoke_both(&mut self, one: i64, other: i64, timeout: &Timeout) -> Result<(), StoreError> {
         self.members.call(timeout, |client| async move {
-            let (first, second) = tokio::join!(client.revoke(first), client.revoke(second));
-            first.and(second).map(drop)
+            let (one, other) = tokio::join!(client.revoke(one), client.revoke(other));
+            one.and(other).map(drop)
         })
     }
 

@@ -141,8 +141,12 @@ impl Etcd {
         let mut failed = None;
         for (done, request) in requests.iter().enumerate() {
             let id = LeaseId::of(&request.token, &request.key);
-            let leases = [id.holding(), if self.has_queued { id.waiting() } else { id.holding() }];
-            failed = failed.or(self.ledger.revoke(leases, &timeout.share(requests.len() - done)).err());
+            let share = timeout.share(requests.len() - done);
+            let revoked = match self.has_queued {
+                true => self.ledger.revoke_both(id.holding(), id.waiting(), &share),
+                false => self.ledger.revoke(id.holding(), &share),
+            };
+            failed = failed.or(revoked.err());
         }
         failed.map_or(Ok(()), Err)
     }
@@ -162,7 +166,7 @@ impl Etcd {
             let txn = TxnRequest { compare, success: vec![Operation::put(put)], failure: Vec::new() };
             self.ledger.txn(txn, timeout)?;
         }
-        self.ledger.revoke([id.holding(); 2], timeout)?;
+        self.ledger.revoke(id.holding(), timeout)?;
         Ok(true)
     }
 }
