@@ -2,8 +2,8 @@
 
 use redis::{ServerError, ServerErrorKind, Value};
 
-use super::net::error::RequestError;
-use crate::lock::StoreError;
+use super::net::RequestError;
+use crate::lock::{Result, StoreError};
 
 /// What to do about an error reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +60,7 @@ pub fn classify(error: &ServerError) -> ErrorClass {
 }
 
 /// The reply of the server with this name, unless it is an error.
-pub fn accepted(reply: Value, name: &str) -> Result<Value, StoreError> {
+pub fn accepted(reply: Value, name: &str) -> Result<Value> {
     match reply {
         Value::ServerError(error) => Err(refused(&error, name)),
         reply => Ok(reply),

@@ -2,8 +2,8 @@
 
 use redis::{Cmd, Value};
 
-use super::net::endpoint::Endpoint;
-use crate::lock::{Key, StoreError, Timeout};
+use super::net::Endpoint;
+use crate::lock::{Key, Result, Timeout};
 
 /// The server that a command is for.
 #[derive(Clone, Copy)]
@@ -18,10 +18,10 @@ pub enum Target<'a> {
 /// Runs commands on the server that they are for.
 pub trait Executor {
     /// Sends a command and reads its reply, which may be an error.
-    fn execute(&mut self, target: Target, command: &Cmd, timeout: &Timeout) -> Result<Value, StoreError>;
+    fn execute(&mut self, target: Target, command: &Cmd, timeout: &Timeout) -> Result<Value>;
 
     /// Sends a command behind the last one: on the same connection, or not at all.
-    fn follow_up(&mut self, command: &Cmd, timeout: &Timeout) -> Result<Value, StoreError>;
+    fn follow_up(&mut self, command: &Cmd, timeout: &Timeout) -> Result<Value>;
 
     /// The last reply made no sense: its connection is not used again.
     fn reject_reply(&mut self);

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use redis::{Cmd, Value};
 
-use super::net::connection::Connection;
-use super::net::error::RequestError;
+use super::net::{Connection, RequestError, Result};
 use crate::lock::Timeout;
 
 /// The connections to one server on which requests are in flight: sent, and not answered in time.
@@ -78,10 +77,7 @@ impl InFlight {
 
     /// Waits for the answers that are awaited. Returns the connections, which are free again, each with the answer to its
     /// last request. A connection that broke leaves a doubt.
-    pub fn await_answers(
-        &mut self,
-        timeout: &Timeout,
-    ) -> Result<Vec<(Connection, Option<Value>)>, RequestError> {
+    pub fn await_answers(&mut self, timeout: &Timeout) -> Result<Vec<(Connection, Option<Value>)>> {
         let mut free = Vec::new();
         while let Some(mut connection) = self.awaited.pop() {
             match connection.skip_replies(timeout) {

@@ -1,10 +1,8 @@
 //! Logging in to a server.
 
 use super::error_reply::accepted;
-use super::net::connection::Connection;
-use super::net::endpoint::Endpoint;
-use super::net::error::RequestError;
-use crate::lock::{StoreError, Timeout};
+use super::net::{Connection, Endpoint, RequestError};
+use crate::lock::{Result, Timeout};
 use crate::store::credentials::TlsFiles;
 
 /// How to log in to a server.
@@ -28,12 +26,7 @@ impl Login {
 
     /// A new connection, which logs in with its first request. SELECT has a round trip of its own: a request behind a
     /// refused one would be carried out in another database. Messages call the server `name`.
-    pub fn connect(
-        &self,
-        endpoint: &Endpoint,
-        name: &str,
-        timeout: &Timeout,
-    ) -> Result<Connection, StoreError> {
+    pub fn connect(&self, endpoint: &Endpoint, name: &str, timeout: &Timeout) -> Result<Connection> {
         let unreachable = |error: RequestError| error.of(name);
         let tls = self.tls.then_some(&*self.tls_files);
         let mut connection = Connection::open(endpoint, tls, timeout).map_err(unreachable)?;

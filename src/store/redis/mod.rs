@@ -28,8 +28,7 @@ use std::time::Duration;
 use redis::Value;
 
 pub use self::health::examine;
-use self::net::error::RequestError;
-use self::net::wait::check;
+use self::net::{RequestError, check};
 use self::queue_place::QueuePlace;
 pub use self::quorum::{CAPABILITIES as QUORUM_CAPABILITIES, Quorum};
 use self::script::acquire::{self, AcquireReply, Queueing};
@@ -38,7 +37,7 @@ use self::topology::Topology;
 pub use self::url::Address;
 use crate::lock::{
     AcquireOutcome, Broken, Busy, Capabilities, FencingToken, Key, LockStatus, OwnerToken, Renewal, Request,
-    Store, StoreAdmin, StoreError, Survey, Timeout, TokenMint, Ttl,
+    Result, Store, StoreAdmin, StoreError, Survey, Timeout, TokenMint, Ttl,
 };
 
 /// The store at one address. It connects with the first call.
@@ -74,7 +73,7 @@ impl Redis {
 
     /// Runs a script on the primary. When the server turns out not to be the primary, the script runs again on the one
     /// that is: the owner token makes that safe.
-    fn call(&mut self, call: &ScriptCall, timeout: &Timeout) -> Result<Value, StoreError> {
+    fn call(&mut self, call: &ScriptCall, timeout: &Timeout) -> Result<Value> {
         loop {
             let reply = call.run(&mut *self.topology, timeout)?;
             if self.topology.verify_primary(call.target(), timeout)? {
@@ -91,7 +90,7 @@ impl Redis {
         call: &ScriptCall,
         timeout: &Timeout,
         decode: impl FnOnce(Value) -> Option<T>,
-    ) -> Result<T, StoreError> {
+    ) -> Result<T> {
         let reply = self.call(call, timeout)?;
         understood(&mut *self.topology, decode(reply))
     }
@@ -101,11 +100,7 @@ impl Redis {
     }
 
     /// Acquires locks with one script; in a cluster all of them are in one slot.
-    fn acquire_together(
-        &mut self,
-        requests: &[Request],
-        timeout: &Timeout,
-    ) -> Result<AcquireOutcome, StoreError> {
+    fn acquire_together(&mut self, requests: &[Request], timeout: &Timeout) -> Result<AcquireOutcome> {
         let Some(first) = requests.first() else { return Ok(AcquireOutcome::granted(Vec::new())) };
         self.topology.await_releases(requests, timeout)?;
         let call = acquire::call(first, requests, Queueing::No, "");
@@ -127,11 +122,7 @@ impl Redis {
     }
 
     /// Asks with a place in the queue. The subscription comes first: a waiter that cannot be woken counts as dead.
-    fn enqueue_at(
-        &mut self,
-        place: &mut QueuePlace,
-        timeout: &Timeout,
-    ) -> Result<AcquireOutcome, StoreError> {
+    fn enqueue_at(&mut self, place: &mut QueuePlace, timeout: &Timeout) -> Result<AcquireOutcome> {
         loop {
             if !place.is_listening() {
                 let connection = self.topology.connect_listener(&place.request.key, timeout)?;
@@ -166,7 +157,7 @@ impl Redis {
     }
 
     /// Runs a release. Returns for each lock whether it was held.
-    fn release_now(&mut self, call: &ScriptCall, timeout: &Timeout) -> Result<Vec<bool>, StoreError> {
+    fn release_now(&mut self, call: &ScriptCall, timeout: &Timeout) -> Result<Vec<bool>> {
         let reply = self.call(call, timeout);
         self.topology.servers().into_iter().for_each(|server| server.in_flight.mark_awaited());
         let reply = reply?;
@@ -182,21 +173,21 @@ impl Store for Redis {
         CAPABILITIES
     }
 
-    fn acquire(&mut self, requests: &[Request], timeout: &Timeout) -> Result<AcquireOutcome, StoreError> {
+    fn acquire(&mut self, requests: &[Request], timeout: &Timeout) -> Result<AcquireOutcome> {
         if self.are_apart(requests.iter().map(|request| &request.key)) {
             return self.acquire_by_slot(requests, timeout);
         }
         self.acquire_together(requests, timeout)
     }
 
-    fn enqueue(&mut self, request: &Request, timeout: &Timeout) -> Result<AcquireOutcome, StoreError> {
+    fn enqueue(&mut self, request: &Request, timeout: &Timeout) -> Result<AcquireOutcome> {
         let mut place = self.place.take().unwrap_or_else(|| QueuePlace::new(request.clone()));
         let answer = self.enqueue_at(&mut place, timeout);
         self.place = Some(place);
         answer
     }
 
-    fn wait(&mut self, timeout: &Timeout) -> Result<bool, StoreError> {
+    fn wait(&mut self, timeout: &Timeout) -> Result<bool> {
         match &mut self.place {
             Some(place) => place.wait(timeout),
             None => Ok(true),
@@ -225,17 +216,12 @@ impl Store for Redis {
         request: &Request,
         fence: Option<FencingToken>,
         timeout: &Timeout,
-    ) -> Result<Renewal, StoreError> {
+    ) -> Result<Renewal> {
         let renewal = self.run(&script::renew::call(request, fence), timeout, script::renew::decode)?;
         self.replicated(renewal, request, timeout)
     }
 
-    fn release(
-        &mut self,
-        keys: &[Key],
-        token: &OwnerToken,
-        timeout: &Timeout,
-    ) -> Result<Vec<bool>, StoreError> {
+    fn release(&mut self, keys: &[Key], token: &OwnerToken, timeout: &Timeout) -> Result<Vec<bool>> {
         let calls = self.calls_by_slot(keys, |keys| script::release::call(keys, token));
         let was_behind = self.release_behind(&calls, timeout);
         let (mut released, mut failed) = (Vec::new(), None);
@@ -254,7 +240,7 @@ impl Store for Redis {
         failed.map_or_else(|| Ok(keys.iter().map(was_held).collect()), Err)
     }
 
-    fn cancel(&mut self, requests: &[Request], timeout: &Timeout) -> Result<(), StoreError> {
+    fn cancel(&mut self, requests: &[Request], timeout: &Timeout) -> Result<()> {
         let was_asked = self.topology.servers().iter().any(|server| server.was_asked);
         let Some(first) = requests.first().filter(|_| was_asked) else { return Ok(()) };
         let calls = self.cancel_calls(first, requests);
@@ -271,31 +257,21 @@ impl Store for Redis {
         failed.map_or(Ok(()), Err)
     }
 
-    fn check(
-        &mut self,
-        key: &Key,
-        token: &OwnerToken,
-        timeout: &Timeout,
-    ) -> Result<Option<Duration>, StoreError> {
+    fn check(&mut self, key: &Key, token: &OwnerToken, timeout: &Timeout) -> Result<Option<Duration>> {
         self.run(&script::check::call(key, token), timeout, script::check::decode)
     }
 
-    fn status(&mut self, keys: &[Key], timeout: &Timeout) -> Result<Vec<LockStatus>, StoreError> {
+    fn status(&mut self, keys: &[Key], timeout: &Timeout) -> Result<Vec<LockStatus>> {
         self.survey(keys, timeout)?.complete()
     }
 }
 
 impl StoreAdmin for Redis {
-    fn survey(&mut self, keys: &[Key], timeout: &Timeout) -> Result<Survey, StoreError> {
+    fn survey(&mut self, keys: &[Key], timeout: &Timeout) -> Result<Survey> {
         survey::survey(&mut *self.topology, keys, timeout)
     }
 
-    fn break_lock(
-        &mut self,
-        key: &Key,
-        token: Option<&OwnerToken>,
-        timeout: &Timeout,
-    ) -> Result<Broken, StoreError> {
+    fn break_lock(&mut self, key: &Key, token: Option<&OwnerToken>, timeout: &Timeout) -> Result<Broken> {
         let call = script::break_lock::call(key, token);
         let (broken, is_handed_over) = self.run(&call, timeout, script::break_lock::decode)?;
         if is_handed_over {

@@ -3,7 +3,7 @@
 use super::Redis;
 use super::keys::slot;
 use super::script::{ScriptCall, release};
-use crate::lock::{AcquireOutcome, Grant, Key, Request, StoreError, Timeout};
+use crate::lock::{AcquireOutcome, Grant, Key, Request, Result, StoreError, Timeout};
 
 impl Redis {
     /// Acquires all of them or none: what was acquired is released when a later lock is not free.
@@ -11,7 +11,7 @@ impl Redis {
         &mut self,
         requests: &[Request],
         timeout: &Timeout,
-    ) -> Result<AcquireOutcome, StoreError> {
+    ) -> Result<AcquireOutcome> {
         let (mut acquired, mut fences) = (Vec::new(), Vec::new());
         for group in by_slot(requests, |request| &request.key) {
             match self.acquire_together(&group, timeout) {
@@ -39,7 +39,7 @@ impl Redis {
     }
 
     /// Releases what was just granted, without its min-hold.
-    pub(super) fn undo(&mut self, requests: &[Request], timeout: &Timeout) -> Result<(), StoreError> {
+    pub(super) fn undo(&mut self, requests: &[Request], timeout: &Timeout) -> Result<()> {
         let Some(first) = requests.first() else { return Ok(()) };
         for call in self.cancel_calls(first, requests) {
             self.release_now(&call, timeout)?;

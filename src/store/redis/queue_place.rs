@@ -3,13 +3,11 @@
 use std::time::Duration;
 
 use super::keys::KeyNames;
-use super::net::connection::Connection;
-use super::net::error::RequestError;
-use super::net::wait::pause;
+use super::net::{Connection, RequestError, pause};
 use super::script::acquire::{AcquireReply, Queueing};
 use super::subscription::{Message, Subscription};
 use crate::clock::{BootTime, Deadline};
-use crate::lock::{AcquireOutcome, Busy, Request, StoreError, Timeout};
+use crate::lock::{AcquireOutcome, Busy, Request, Result, StoreError, Timeout};
 use crate::poll::{Backoff, jittered};
 
 /// A waiter asks this often in case a message got lost.
@@ -152,7 +150,7 @@ impl QueuePlace {
     }
 
     /// Waits for a message, or for the time to ask again. `false` when the timeout ends first.
-    pub fn wait(&mut self, timeout: &Timeout) -> Result<bool, StoreError> {
+    pub fn wait(&mut self, timeout: &Timeout) -> Result<bool> {
         let fallback_at = self.fallback_at.unwrap_or(BootTime::now());
         loop {
             let ask_at = self.ask_at.unwrap_or(BootTime::now());
@@ -186,7 +184,7 @@ impl QueuePlace {
     }
 
     /// Waits until it is time to subscribe again, which mostly is at once.
-    fn wait_to_subscribe(&self, timeout: &Timeout) -> Result<bool, StoreError> {
+    fn wait_to_subscribe(&self, timeout: &Timeout) -> Result<bool> {
         match pause(self.subscribe_at.left(), timeout) {
             Ok(()) => Ok(true),
             Err(RequestError::Interrupted) => Err(StoreError::Interrupted),

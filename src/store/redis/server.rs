@@ -8,11 +8,9 @@ use super::error_reply::{accepted, in_short, transient};
 use super::executor::{Executor, Target};
 use super::in_flight::InFlight;
 use super::login::Login;
-use super::net::connection::{Connection, LONGEST_REPLY};
-use super::net::endpoint::Endpoint;
-use super::net::error::RequestError;
+use super::net::{Connection, Endpoint, LONGEST_REPLY, RequestError};
 use super::value::{items, text};
-use crate::lock::{StoreError, Timeout};
+use crate::lock::{Result, Timeout};
 
 /// A server that has locks. It is connected to with the first request.
 pub struct Server {
@@ -53,7 +51,7 @@ impl Server {
     }
 
     /// A new connection, beside the one for requests.
-    pub fn connect(&self, timeout: &Timeout) -> Result<Connection, StoreError> {
+    pub fn connect(&self, timeout: &Timeout) -> Result<Connection> {
         let mut connection = self.login.connect(&self.endpoint, &self.name, timeout)?;
         if self.must_be_primary {
             self.expect_primary(&mut connection, timeout)?;
@@ -62,7 +60,7 @@ impl Server {
     }
 
     /// An error when the server says that it is not the primary: the Sentinels may be behind.
-    fn expect_primary(&self, connection: &mut Connection, timeout: &Timeout) -> Result<(), StoreError> {
+    fn expect_primary(&self, connection: &mut Connection, timeout: &Timeout) -> Result<()> {
         let reply = connection.query(&redis::cmd("ROLE"), timeout).map_err(|error| error.of(&self.name))?;
         match text(items(accepted(reply, &self.name)?).first()).as_str() {
             "master" => Ok(()),
@@ -75,7 +73,7 @@ impl Server {
     }
 
     /// The connection for requests, or a new one.
-    pub fn take_connection(&mut self, timeout: &Timeout) -> Result<Connection, StoreError> {
+    pub fn take_connection(&mut self, timeout: &Timeout) -> Result<Connection> {
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
             None => self.connect(timeout)?,
@@ -122,7 +120,7 @@ impl Server {
 
     /// Sends a command and reads its reply. A connection that broke is replaced once, and the command is sent again:
     /// the owner token makes that safe.
-    pub fn query(&mut self, command: &Cmd, timeout: &Timeout) -> Result<Value, StoreError> {
+    pub fn query(&mut self, command: &Cmd, timeout: &Timeout) -> Result<Value> {
         self.has_repeated = false;
         loop {
             let connection = self.take_connection(timeout)?;
@@ -146,7 +144,7 @@ impl Server {
     }
 
     /// Waits for the answers that are awaited. Returns the last one of each connection; one that broke leaves a doubt.
-    fn await_answers(&mut self, timeout: &Timeout) -> Result<Vec<Value>, StoreError> {
+    fn await_answers(&mut self, timeout: &Timeout) -> Result<Vec<Value>> {
         let free = self.in_flight.await_answers(timeout).map_err(|error| error.of(&self.name))?;
         let (connections, answers): (Vec<Connection>, Vec<Option<Value>>) = free.into_iter().unzip();
         self.connection = self.connection.take().or_else(|| connections.into_iter().next());
@@ -154,7 +152,7 @@ impl Server {
     }
 
     /// Waits until the releases in flight are carried out; an error when a connection broke before that was known.
-    pub fn await_releases(&mut self, timeout: &Timeout) -> Result<(), StoreError> {
+    pub fn await_releases(&mut self, timeout: &Timeout) -> Result<()> {
         self.in_flight.end_doubt();
         self.await_answers(timeout)?;
         match self.in_flight.is_in_doubt() {
@@ -165,7 +163,7 @@ impl Server {
 
     /// Waits until all that is in flight is carried out, also what was sent on connections that broke. Returns the last
     /// answer of each other one.
-    pub fn settle(&mut self, timeout: &Timeout) -> Result<Vec<Value>, StoreError> {
+    pub fn settle(&mut self, timeout: &Timeout) -> Result<Vec<Value>> {
         self.in_flight.mark_awaited();
         let answers = self.await_answers(timeout)?;
         if self.in_flight.is_in_doubt() {
@@ -181,11 +179,11 @@ impl Server {
 }
 
 impl Executor for Server {
-    fn execute(&mut self, _: Target, command: &Cmd, timeout: &Timeout) -> Result<Value, StoreError> {
+    fn execute(&mut self, _: Target, command: &Cmd, timeout: &Timeout) -> Result<Value> {
         self.query(command, timeout)
     }
 
-    fn follow_up(&mut self, command: &Cmd, timeout: &Timeout) -> Result<Value, StoreError> {
+    fn follow_up(&mut self, command: &Cmd, timeout: &Timeout) -> Result<Value> {
         let broken = || RequestError::Broken("the connection is gone".to_owned()).of(&self.name);
         let connection = self.connection.take().ok_or_else(broken)?;
         let reply = self.query_on(connection, command, timeout).map_err(|error| error.of(&self.name))?;

@@ -5,31 +5,24 @@ use redis::Value;
 use super::error_reply::accepted;
 use super::executor::{Executor, Target};
 use super::keys;
-use super::net::connection::{LONGEST_LIST, LONGEST_REPLY};
-use super::net::endpoint::Endpoint;
-use super::net::error::RequestError;
-use super::net::wait::check;
+use super::net::{Endpoint, LONGEST_LIST, LONGEST_REPLY, RequestError, check};
 use super::script::{status, understood};
 use super::topology::Topology;
 use super::value::{items, text};
-use crate::lock::{Key, LockStatus, StoreError, Survey, Timeout};
+use crate::lock::{Key, LockStatus, Result, StoreError, Survey, Timeout};
 
 /// In bytes: the names of a million locks and more.
 const MOST_NAMES: usize = 128 << 20;
 
 /// The locks with these keys, in this order, or all of which redlock keeps something.
-pub fn survey(topology: &mut dyn Topology, keys: &[Key], timeout: &Timeout) -> Result<Survey, StoreError> {
+pub fn survey(topology: &mut dyn Topology, keys: &[Key], timeout: &Timeout) -> Result<Survey> {
     topology.servers().into_iter().for_each(|server| server.longest = LONGEST_LIST);
     let survey = survey_each_server(topology, keys, timeout);
     topology.servers().into_iter().for_each(|server| server.longest = LONGEST_REPLY);
     survey
 }
 
-fn survey_each_server(
-    topology: &mut dyn Topology,
-    keys: &[Key],
-    timeout: &Timeout,
-) -> Result<Survey, StoreError> {
+fn survey_each_server(topology: &mut dyn Topology, keys: &[Key], timeout: &Timeout) -> Result<Survey> {
     let primaries_of =
         |topology: &dyn Topology| keys.iter().map(|key| topology.known_primary(key)).collect::<Vec<_>>();
     let mut primaries = primaries_of(topology);
@@ -73,7 +66,7 @@ fn survey_keys<'a>(
     keys: impl IntoIterator<Item = &'a Key>,
     timeout: &Timeout,
     survey: &mut Survey,
-) -> Result<(), StoreError> {
+) -> Result<()> {
     for key in keys {
         match status_of(on, key, timeout) {
             Ok(status) => survey.locks.push(status),
@@ -90,7 +83,7 @@ fn survey_all(
     server: &Endpoint,
     timeout: &Timeout,
     survey: &mut Survey,
-) -> Result<(), StoreError> {
+) -> Result<()> {
     let mut denied = None;
     let known = survey.locks.len();
     for key in known_keys(on, server, timeout)? {
@@ -111,12 +104,12 @@ fn survey_all(
     denied.filter(|_| survey.locks.len() == known).map_or(Ok(()), Err)
 }
 
-fn status_of(on: &mut dyn Executor, key: &Key, timeout: &Timeout) -> Result<LockStatus, StoreError> {
+fn status_of(on: &mut dyn Executor, key: &Key, timeout: &Timeout) -> Result<LockStatus> {
     status::call(key).run_and(on, timeout, |reply| status::decode(reply, key.clone()))
 }
 
 /// All keys of which redlock keeps something on this server. By SCAN: KEYS blocks the server.
-fn known_keys(on: &mut dyn Executor, server: &Endpoint, timeout: &Timeout) -> Result<Vec<Key>, StoreError> {
+fn known_keys(on: &mut dyn Executor, server: &Endpoint, timeout: &Timeout) -> Result<Vec<Key>> {
     let (mut known, mut size) = (Vec::new(), 0);
     let mut cursor = "0".to_owned();
     loop {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use url::{Host, Url};
 
 use super::login::Login;
-use super::net::endpoint::Endpoint;
+use super::net::Endpoint;
 use crate::store::credentials::Credentials;
 
 /// Where Redis is, and how to log in there.

@@ -6,7 +6,7 @@ use redis::{InfoDict, Value};
 
 use super::probe::Asking;
 use crate::store::redis::error_reply::in_short;
-use crate::store::redis::net::error::RequestError;
+use crate::store::redis::net::Result;
 use crate::store::redis::value::{items, text};
 
 /// What a server says about itself, as far as it is permitted to: services that run Redis for others often forbid
@@ -21,7 +21,7 @@ const SETTINGS: [&str; 5] = ["maxmemory", "maxmemory-policy", "appendonly", "app
 
 impl Facts {
     /// What the server does not tell this user is left out; only one that gives no reply is an error.
-    pub fn ask(asking: &mut Asking) -> Result<Facts, RequestError> {
+    pub fn ask(asking: &mut Asking) -> Result<Facts> {
         let reply = asking.ask(&redis::cmd("INFO"))?;
         let info = InfoDict::new(&text(Some(&reply)));
         let mut settings = HashMap::new();

@@ -6,7 +6,7 @@ use super::probe::{Asking, LOGIN_ADVICE, wants_login};
 use crate::clock::BootTime;
 use crate::doctor::{Check, Findings, millis};
 
-use crate::store::redis::net::error::RequestError;
+use crate::store::redis::net::Result;
 use crate::store::redis::value::{items, number};
 
 /// How far the clock of a server is from ours.
@@ -25,7 +25,7 @@ const LOOKS: usize = 3;
 const FAR_OFF: Duration = Duration::from_secs(1);
 
 /// The median of some round trips; `None` when nothing is permitted here. An error is as good an answer as any.
-pub fn round_trip(asking: &mut Asking, report: &mut Findings) -> Result<Option<Duration>, RequestError> {
+pub fn round_trip(asking: &mut Asking, report: &mut Findings) -> Result<Option<Duration>> {
     let mut times = Vec::new();
     for _ in 0..PINGS {
         let sent = BootTime::now();
@@ -43,7 +43,7 @@ pub fn round_trip(asking: &mut Asking, report: &mut Findings) -> Result<Option<D
 }
 
 /// The server's clock against ours: of some looks the one that was answered soonest.
-pub fn clock(asking: &mut Asking, report: &mut Findings) -> Result<Option<Clock>, RequestError> {
+pub fn clock(asking: &mut Asking, report: &mut Findings) -> Result<Option<Clock>> {
     let mut best: Option<Clock> = None;
     for _ in 0..LOOKS {
         let sent = (BootTime::now(), wall_micros());

@@ -8,7 +8,7 @@ use crate::doctor::{Check, Findings, Requirements};
 use crate::lock::Key;
 use crate::store::redis::error_reply::{ErrorClass, classify, explain};
 use crate::store::redis::keys::KeyNames;
-use crate::store::redis::net::error::RequestError;
+use crate::store::redis::net::{RequestError, Result};
 
 /// What was refused, in the order in which it was met.
 #[derive(Default)]
@@ -28,7 +28,7 @@ pub fn try_all(
     asking: &mut Asking,
     terms: &Requirements,
     report: &mut Findings,
-) -> Result<bool, RequestError> {
+) -> Result<bool> {
     let key = server.scratch_key();
     let mut refused = Refused::default();
     for (name, command) in commands(&KeyNames::of(&key), terms) {

@@ -5,11 +5,9 @@ use std::time::Duration;
 use redis::{Cmd, Value};
 
 use crate::doctor::{Check, Findings};
-use crate::lock::{StoreError, Timeout};
+use crate::lock::{Result, StoreError, Timeout};
 use crate::store::redis::login::Login;
-use crate::store::redis::net::connection::{Connection, LONGEST_LIST};
-use crate::store::redis::net::endpoint::Endpoint;
-use crate::store::redis::net::error::RequestError;
+use crate::store::redis::net::{Connection, Endpoint, LONGEST_LIST, RequestError};
 
 /// A connection on which anything may be asked, each time for as long as an exchange may take.
 pub struct Asking {
@@ -19,12 +17,7 @@ pub struct Asking {
 
 impl Asking {
     /// Connects and logs in.
-    pub fn open(
-        access: &Login,
-        endpoint: &Endpoint,
-        name: &str,
-        attempt: Duration,
-    ) -> Result<Asking, StoreError> {
+    pub fn open(access: &Login, endpoint: &Endpoint, name: &str, attempt: Duration) -> Result<Asking> {
         let mut connection = access.connect(endpoint, name, &Timeout::of(attempt))?;
         connection.longest = LONGEST_LIST;
         Ok(Asking { connection, attempt })

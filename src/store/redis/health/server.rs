@@ -9,9 +9,9 @@ use super::latency::Clock;
 use super::probe::{Asking, unreachable};
 use super::{durability, latency, permissions, trial};
 use crate::doctor::{Check, Findings, Requirements};
-use crate::lock::{Key, StoreError};
+use crate::lock::{Key, Result};
 use crate::store::redis::keys::{KeyNames, slot};
-use crate::store::redis::net::error::RequestError;
+use crate::store::redis::net::RequestError;
 use crate::store::redis::url::{Address, ServerAddress};
 
 /// A server that has locks, or would have.
@@ -55,7 +55,7 @@ impl ServerUnderTest {
     }
 
     /// A new connection, for what leaves it fit for nothing else.
-    pub fn open(&self, terms: &Requirements) -> Result<Asking, StoreError> {
+    pub fn open(&self, terms: &Requirements) -> Result<Asking> {
         let ServerAddress::One(endpoint) = &self.address.servers else {
             // Who has the locks there was found out before.
             return Err(RequestError::Broken("it is not one server".to_owned()).of(""));

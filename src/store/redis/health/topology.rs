@@ -11,7 +11,7 @@ use crate::doctor::{Check, Findings, Requirements};
 
 use crate::store::redis::error_reply::in_short;
 use crate::store::redis::login::Login;
-use crate::store::redis::net::endpoint::{Endpoint, LONGEST_HOST};
+use crate::store::redis::net::{Endpoint, LONGEST_HOST};
 use crate::store::redis::topology::cluster::decode_slots;
 use crate::store::redis::url::{Address, ServerAddress};
 use crate::store::redis::value::{items, text};

@@ -4,7 +4,7 @@ use super::probe::Asking;
 use super::server::ServerUnderTest;
 use crate::doctor::{Findings, Requirements, Trial, judge};
 use crate::store::redis::Redis;
-use crate::store::redis::net::error::RequestError;
+use crate::store::redis::net::Result;
 
 /// Of a call that failed, and of an answer that makes no sense.
 const ADVICE: [&str; 2] =
@@ -16,7 +16,7 @@ pub fn live(
     asking: &mut Asking,
     terms: &Requirements,
     report: &mut Findings,
-) -> Result<(), RequestError> {
+) -> Result<()> {
     let key = server.scratch_key();
     let mut holder = Redis::new(server.address.clone(), terms.replicas);
     let mut waiter = Redis::new(server.address.clone(), terms.replicas);

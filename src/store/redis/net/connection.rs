@@ -5,9 +5,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use redis::{Cmd, Parser, ServerError, Value};
 
-use super::endpoint::Endpoint;
-use super::error::RequestError;
 use super::stream::{Stream, TimedStream};
+use super::{Endpoint, RequestError, Result};
 use crate::lock::Timeout;
 use crate::store::credentials::TlsFiles;
 
@@ -47,11 +46,7 @@ pub const LONGEST_LIST: u64 = 16 << 20;
 
 impl Connection {
     /// Connects, with `tls` encrypted, and sends nothing.
-    pub fn open(
-        endpoint: &Endpoint,
-        tls: Option<&TlsFiles>,
-        timeout: &Timeout,
-    ) -> Result<Connection, RequestError> {
+    pub fn open(endpoint: &Endpoint, tls: Option<&TlsFiles>, timeout: &Timeout) -> Result<Connection> {
         let stream = Stream::connect(endpoint, tls, timeout)?;
         Ok(Connection {
             stream,
@@ -76,7 +71,7 @@ impl Connection {
     }
 
     /// Sends a command and reads its reply; an error that the server reports is a reply.
-    pub fn query(&mut self, command: &Cmd, timeout: &Timeout) -> Result<Value, RequestError> {
+    pub fn query(&mut self, command: &Cmd, timeout: &Timeout) -> Result<Value> {
         self.send(command, timeout)?;
         let answer = self.answer(timeout);
         match (&self.refused, answer) {
@@ -91,7 +86,7 @@ impl Connection {
     }
 
     /// The reply to the last request.
-    fn answer(&mut self, timeout: &Timeout) -> Result<Value, RequestError> {
+    fn answer(&mut self, timeout: &Timeout) -> Result<Value> {
         while self.unanswered > 1 {
             self.skip_reply(timeout)?;
         }
@@ -106,14 +101,14 @@ impl Connection {
     }
 
     /// Reads the replies to all requests in flight. After a failure the next call goes on with the rest.
-    pub fn skip_replies(&mut self, timeout: &Timeout) -> Result<(), RequestError> {
+    pub fn skip_replies(&mut self, timeout: &Timeout) -> Result<()> {
         while self.unanswered > 0 {
             self.skip_reply(timeout)?;
         }
         Ok(())
     }
 
-    fn skip_reply(&mut self, timeout: &Timeout) -> Result<(), RequestError> {
+    fn skip_reply(&mut self, timeout: &Timeout) -> Result<()> {
         let reply = self.read(timeout)?;
         self.skipped.push(reply);
         self.unanswered -= 1;
@@ -126,7 +121,7 @@ impl Connection {
     }
 
     /// Sends a command without waiting for its reply. After any failure the connection is of no more use.
-    pub fn send(&mut self, command: &Cmd, timeout: &Timeout) -> Result<(), RequestError> {
+    pub fn send(&mut self, command: &Cmd, timeout: &Timeout) -> Result<()> {
         if self.is_cut_off {
             return Err(RequestError::Broken("a request was not sent to its end".to_owned()));
         }
@@ -150,7 +145,7 @@ impl Connection {
     }
 
     /// The next reply or message.
-    pub fn read(&mut self, timeout: &Timeout) -> Result<Value, RequestError> {
+    pub fn read(&mut self, timeout: &Timeout) -> Result<Value> {
         if self.is_logging_in {
             if let Value::ServerError(error) = self.read_one(timeout)? {
                 self.refused = Some(error);
@@ -160,7 +155,7 @@ impl Connection {
         self.read_one(timeout)
     }
 
-    fn read_one(&mut self, timeout: &Timeout) -> Result<Value, RequestError> {
+    fn read_one(&mut self, timeout: &Timeout) -> Result<Value> {
         let mut timed = TimedStream::new(&mut self.stream, timeout);
         let mut bounded = (&mut timed).take(self.longest.saturating_sub(self.received));
         let parsed = self.parser.parse_value(&mut bounded);

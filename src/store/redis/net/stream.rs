@@ -12,10 +12,8 @@ use nix::sys::socket::{
 };
 
 use super::dns::resolve;
-use super::endpoint::Endpoint;
-use super::error::RequestError;
 use super::tls::{self, TlsStream};
-use super::wait::{check, wait_ready};
+use super::{Endpoint, RequestError, Result, check, wait_ready};
 use crate::lock::Timeout;
 use crate::store::credentials::TlsFiles;
 
@@ -32,11 +30,7 @@ impl<T: Read + Write + AsFd + Send> Socket for T {}
 
 impl Stream {
     /// Connects; with `tls` it is encrypted, or it is an error.
-    pub fn connect(
-        endpoint: &Endpoint,
-        tls: Option<&TlsFiles>,
-        timeout: &Timeout,
-    ) -> Result<Stream, RequestError> {
+    pub fn connect(endpoint: &Endpoint, tls: Option<&TlsFiles>, timeout: &Timeout) -> Result<Stream> {
         let socket: Box<dyn Socket> = match (endpoint, tls) {
             (Endpoint::Unix(path), _) => {
                 let address = UnixAddr::new(path).map_err(|error| RequestError::Broken(error.to_string()))?;
@@ -72,7 +66,7 @@ impl Stream {
 }
 
 /// Connects to the first of the host's addresses that answers.
-fn connect_to(host: &str, port: u16, timeout: &Timeout) -> Result<TcpStream, RequestError> {
+fn connect_to(host: &str, port: u16, timeout: &Timeout) -> Result<TcpStream> {
     let mut failure = RequestError::Broken("the name has no address".to_owned());
     for address in resolve(host, port, timeout)? {
         let family = if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
@@ -85,11 +79,7 @@ fn connect_to(host: &str, port: u16, timeout: &Timeout) -> Result<TcpStream, Req
     Err(failure)
 }
 
-fn connect(
-    family: AddressFamily,
-    address: &dyn SockaddrLike,
-    timeout: &Timeout,
-) -> Result<OwnedFd, RequestError> {
+fn connect(family: AddressFamily, address: &dyn SockaddrLike, timeout: &Timeout) -> Result<OwnedFd> {
     let broken = |errno: Errno| RequestError::Broken(errno.desc().to_lowercase());
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
     let fd = socket::socket(family, SockType::Stream, flags, None).map_err(broken)?;

@@ -19,8 +19,7 @@ use rustls::{
 };
 use rustls_native_certs::{load_certs_from_paths, load_native_certs};
 
-use super::error::RequestError;
-use super::wait::{check, wait_ready};
+use super::{RequestError, Result, check, wait_ready};
 use crate::lock::Timeout;
 use crate::store::credentials::{Roots, TlsFiles};
 
@@ -32,7 +31,7 @@ pub struct TlsStream {
 
 /// A session with this host, before its handshake. The files are read anew for each connection: a certificate may be
 /// renewed while a job runs.
-pub fn session(host: &str, files: &TlsFiles) -> Result<ClientConnection, RequestError> {
+pub fn session(host: &str, files: &TlsFiles) -> Result<ClientConnection> {
     let no_name = |_| RequestError::Unusable(format!("'{host}' is no name that a certificate can have"));
     let name = ServerName::try_from(host.to_owned()).map_err(no_name)?;
     let unusable = |error: Error| RequestError::Unusable(format!("TLS cannot be set up: {error}"));
@@ -63,7 +62,7 @@ pub fn session(host: &str, files: &TlsFiles) -> Result<ClientConnection, Request
 }
 
 /// The certificate authorities that are trusted.
-fn roots(files: &TlsFiles) -> Result<RootCertStore, RequestError> {
+fn roots(files: &TlsFiles) -> Result<RootCertStore> {
     let mut roots = RootCertStore::empty();
     match &files.ca {
         Some(path) => {
@@ -93,7 +92,7 @@ fn of_the_system(roots: &Roots) -> Vec<CertificateDer<'static>> {
     }
 }
 
-fn certificates(option: &str, path: &Path) -> Result<Vec<CertificateDer<'static>>, RequestError> {
+fn certificates(option: &str, path: &Path) -> Result<Vec<CertificateDer<'static>>> {
     let certificates = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
     match certificates {
         Ok(certificates) if certificates.is_empty() => {
@@ -105,7 +104,7 @@ fn certificates(option: &str, path: &Path) -> Result<Vec<CertificateDer<'static>
 }
 
 /// Refuses a key file that others can read.
-fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, RequestError> {
+fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>> {
     let option = "--tls-key";
     let broken = |error| unreadable(option, path, &pem::Error::Io(error));
     let file = File::open(path).map_err(broken)?;
@@ -145,7 +144,7 @@ impl TlsStream {
         session: ClientConnection,
         files: &TlsFiles,
         timeout: &Timeout,
-    ) -> Result<TlsStream, RequestError> {
+    ) -> Result<TlsStream> {
         let mut stream = TlsStream { socket, session };
         while stream.session.is_handshaking() {
             check(timeout).map_err(handshake_error)?;

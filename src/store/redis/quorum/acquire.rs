@@ -8,7 +8,7 @@ use super::majority::{self, Reply, Verdict, count, failure, is_quorate, is_settl
 use super::member::Vote;
 use super::{LINGER, Quorum, attempt_time, known};
 use crate::clock::{BootTime, Deadline};
-use crate::lock::{FencingToken, Key, Request, StoreError, Timeout};
+use crate::lock::{FencingToken, Key, Request, Result, Timeout};
 use crate::store::redis::script::acquire::{self, Queueing};
 use crate::store::redis::script::{raise, release};
 
@@ -20,7 +20,7 @@ impl Quorum {
         requests: &[Request],
         grace: Duration,
         timeout: &Timeout,
-    ) -> Result<Verdict, StoreError> {
+    ) -> Result<Verdict> {
         let Some(first) = requests.first() else { return Ok(Verdict::Granted(Vec::new())) };
         let is_first = !std::mem::replace(&mut self.has_asked, true);
         let sent = BootTime::now();
@@ -39,12 +39,7 @@ impl Quorum {
         verdict
     }
 
-    fn ask(
-        &mut self,
-        first: &Request,
-        requests: &[Request],
-        timeout: &Timeout,
-    ) -> Result<Round<Vote>, StoreError> {
+    fn ask(&mut self, first: &Request, requests: &[Request], timeout: &Timeout) -> Result<Round<Vote>> {
         let waits = self.schedule.is_some();
         let members = self.members()?;
         let until = timeout.until.min(Deadline::after(attempt_time(first.ttl)));
@@ -58,12 +53,7 @@ impl Quorum {
     }
 
     /// What the answers mean.
-    fn judge(
-        &mut self,
-        requests: &[Request],
-        round: Round<Vote>,
-        timeout: &Timeout,
-    ) -> Result<Verdict, StoreError> {
+    fn judge(&mut self, requests: &[Request], round: Round<Vote>, timeout: &Timeout) -> Result<Verdict> {
         let members = self.members()?;
         members.take_events()?;
         match majority::verdict(&round.replies) {
@@ -82,7 +72,7 @@ impl Quorum {
         fences: &[FencingToken],
         round: &Round<Vote>,
         timeout: &Timeout,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let differs =
             |reply: &Reply<Vote>| matches!(reply, Reply::Answer(Vote::Granted(own)) if own != fences);
         let which: Vec<bool> = round.replies.iter().map(differs).collect();
@@ -104,12 +94,7 @@ impl Quorum {
 }
 
 /// Waits until the members have decided, and a little longer for what is good to know.
-fn decide(
-    round: &mut Round<Vote>,
-    grace: Duration,
-    is_first: bool,
-    timeout: &Timeout,
-) -> Result<(), StoreError> {
+fn decide(round: &mut Round<Vote>, grace: Duration, is_first: bool, timeout: &Timeout) -> Result<()> {
     let begin = BootTime::now();
     // When two of four refuse, the lock is not granted, but its holder is not known yet.
     round.decide(timeout, |replies| is_settled(replies, |_| true))?;

@@ -10,11 +10,10 @@ use super::identity::{Identity, expect_independent};
 use super::majority::{Reply, is_pending};
 use super::member::{Member, MemberEvent, Task, Worker};
 use crate::clock::Deadline;
-use crate::lock::{Key, StoreError, Timeout};
+use crate::lock::{Key, Result, StoreError, Timeout};
 use crate::mailbox::{Mailbox, mailbox};
 use crate::store::redis::Address;
-use crate::store::redis::net::error::RequestError;
-use crate::store::redis::net::wait::wait_ready;
+use crate::store::redis::net::{RequestError, wait_ready};
 use crate::store::redis::subscription::Subscription;
 
 /// The workers of all members, and what they found out.
@@ -33,14 +32,14 @@ pub struct Members {
 pub struct Round<T> {
     /// By member.
     pub replies: Vec<Reply<T>>,
-    answers: Mailbox<(usize, Result<T, StoreError>)>,
+    answers: Mailbox<(usize, Result<T>)>,
     /// When the members give up.
     pub until: Deadline,
 }
 
 impl Members {
     /// Starts the threads.
-    pub fn start(addresses: &[Address]) -> Result<Members, StoreError> {
+    pub fn start(addresses: &[Address]) -> Result<Members> {
         let (sender, events) = mpsc::channel();
         let each = addresses.iter().enumerate();
         let workers = each.map(|(index, address)| Worker::start(index, address.clone(), sender.clone()));
@@ -59,8 +58,8 @@ impl Members {
         &self,
         until: Deadline,
         yields: bool,
-        question: impl Fn(&mut Member, &Timeout) -> Result<T, StoreError> + Send + Sync + 'static,
-    ) -> Result<Round<T>, StoreError> {
+        question: impl Fn(&mut Member, &Timeout) -> Result<T> + Send + Sync + 'static,
+    ) -> Result<Round<T>> {
         self.ask_some(until, yields, &vec![true; self.workers.len()], move |_, member, timeout| {
             question(member, timeout)
         })
@@ -72,8 +71,8 @@ impl Members {
         until: Deadline,
         yields: bool,
         which: &[bool],
-        question: impl Fn(usize, &mut Member, &Timeout) -> Result<T, StoreError> + Send + Sync + 'static,
-    ) -> Result<Round<T>, StoreError> {
+        question: impl Fn(usize, &mut Member, &Timeout) -> Result<T> + Send + Sync + 'static,
+    ) -> Result<Round<T>> {
         let (sender, answers) = mailbox().map_err(|error| no_resources(&error))?;
         let question = Arc::new(question);
         let mut replies = Vec::new();
@@ -105,7 +104,7 @@ impl Members {
     }
 
     /// Takes note of what the members found out; an error when they cannot be a quorum.
-    pub fn take_events(&mut self) -> Result<(), StoreError> {
+    pub fn take_events(&mut self) -> Result<()> {
         let mut is_new = false;
         while let Ok((index, event)) = self.events.try_recv() {
             match event {
@@ -139,11 +138,7 @@ fn no_resources(error: &std::io::Error) -> StoreError {
 
 impl<T> Round<T> {
     /// Collects answers until it is decided, all are there, or the timeout ends.
-    pub fn gather(
-        &mut self,
-        timeout: &Timeout,
-        is_decided: impl Fn(&[Reply<T>]) -> bool,
-    ) -> Result<(), StoreError> {
+    pub fn gather(&mut self, timeout: &Timeout, is_decided: impl Fn(&[Reply<T>]) -> bool) -> Result<()> {
         loop {
             while let Ok(Some((index, answer))) = self.answers.take() {
                 self.replies[index] = match answer {
@@ -163,11 +158,7 @@ impl<T> Round<T> {
     }
 
     /// Collects answers as [`Round::gather`] does, until the members give up.
-    pub fn decide(
-        &mut self,
-        timeout: &Timeout,
-        is_decided: impl Fn(&[Reply<T>]) -> bool,
-    ) -> Result<(), StoreError> {
+    pub fn decide(&mut self, timeout: &Timeout, is_decided: impl Fn(&[Reply<T>]) -> bool) -> Result<()> {
         self.gather(&Timeout { until: self.until, ..*timeout }, is_decided)
     }
 

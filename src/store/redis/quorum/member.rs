@@ -7,7 +7,7 @@ use std::thread;
 
 use super::identity::{Identity, questions};
 use crate::clock::Deadline;
-use crate::lock::{Broken, Busy, FencingToken, Key, OwnerToken, Renewal, Request, StoreError, Timeout};
+use crate::lock::{Broken, Busy, FencingToken, Key, OwnerToken, Renewal, Request, Result, Timeout};
 use crate::mailbox::{MailboxSender, mailbox};
 use crate::poll::wait_readable;
 use crate::store::redis::Address;
@@ -115,7 +115,7 @@ impl Member {
         requests: &[Request],
         listen: bool,
         timeout: &Timeout,
-    ) -> Result<Vote, StoreError> {
+    ) -> Result<Vote> {
         if let [first, ..] = requests
             && listen
         {
@@ -154,7 +154,7 @@ impl Member {
         request: &Request,
         fence: Option<FencingToken>,
         timeout: &Timeout,
-    ) -> Result<Renewal, StoreError> {
+    ) -> Result<Renewal> {
         if self.server.in_flight.has_awaited() {
             self.server.settle(timeout)?;
         }
@@ -162,7 +162,7 @@ impl Member {
     }
 
     /// Releases locks, behind every request in flight.
-    pub fn release(&mut self, call: &ScriptCall, timeout: &Timeout) -> Result<Released, StoreError> {
+    pub fn release(&mut self, call: &ScriptCall, timeout: &Timeout) -> Result<Released> {
         // In full: the process may end before the server could say that it does not know the script.
         let command = call.in_full();
         // It may still hang, with the same release behind everything else.
@@ -184,7 +184,7 @@ impl Member {
 
     /// Waits for a release that was sent while other answers were to come, and releases once more: what was sent on a
     /// connection that broke may not have come to the server.
-    pub fn release_again(&mut self, call: &ScriptCall, timeout: &Timeout) -> Result<Released, StoreError> {
+    pub fn release_again(&mut self, call: &ScriptCall, timeout: &Timeout) -> Result<Released> {
         let answers = self.server.settle(timeout)?;
         let decode = |answer| release::decode(answer, call.keys().len());
         let earlier: Vec<Vec<bool>> = answers.into_iter().filter_map(decode).collect();
@@ -205,7 +205,7 @@ impl Member {
         token: Option<&OwnerToken>,
         hint: &str,
         timeout: &Timeout,
-    ) -> Result<Broken, StoreError> {
+    ) -> Result<Broken> {
         let call = break_lock::call(key, token);
         let (broken, is_handed_over) = call.run_and(&mut self.server, timeout, break_lock::decode)?;
         if is_handed_over {
@@ -235,7 +235,7 @@ impl Member {
     }
 
     /// Asks for the identity, in one packet with the next request or just before it.
-    fn send_questions(&mut self, timeout: &Timeout) -> Result<(), StoreError> {
+    fn send_questions(&mut self, timeout: &Timeout) -> Result<()> {
         let mut connection = self.server.take_connection(timeout)?;
         if questions().iter().all(|question| connection.send(question, timeout).is_ok()) {
             self.server.put_back(connection);

@@ -25,7 +25,7 @@ use super::survey::survey;
 use crate::clock::{BootTime, Deadline};
 use crate::lock::{
     AcquireOutcome, Broken, Busy, Capabilities, FencingToken, Key, LockStatus, OwnerToken, Renewal, Request,
-    Store, StoreAdmin, StoreError, Survey, Timeout, Ttl,
+    Result, Store, StoreAdmin, Survey, Timeout, Ttl,
 };
 
 /// The store on several servers. Its threads start with the first call.
@@ -65,7 +65,7 @@ impl Quorum {
         Quorum { addresses, members: None, schedule: None, has_asked: false, is_granted: false }
     }
 
-    fn members(&mut self) -> Result<&mut Members, StoreError> {
+    fn members(&mut self) -> Result<&mut Members> {
         let members = match self.members.take() {
             Some(members) => members,
             None => Members::start(&self.addresses)?,
@@ -74,7 +74,7 @@ impl Quorum {
     }
 
     /// Hears the hints also of those members that were too slow to subscribe while they were asked.
-    fn listen(&mut self, request: &Request) -> Result<(), StoreError> {
+    fn listen(&mut self, request: &Request) -> Result<()> {
         let members = self.members()?;
         let missing: Vec<bool> = members.subscriptions.iter().map(Option::is_none).collect();
         let (key, until) = (request.key.clone(), Deadline::after(attempt_time(request.ttl)));
@@ -101,7 +101,7 @@ fn new_hint() -> String {
 }
 
 /// The answer, if there is a majority for one.
-fn known<T, R>(answer: Option<T>, round: Round<R>, members: &Members) -> Result<T, StoreError> {
+fn known<T, R>(answer: Option<T>, round: Round<R>, members: &Members) -> Result<T> {
     answer.ok_or_else(|| failure(round.replies, members.names()))
 }
 
@@ -110,7 +110,7 @@ impl Store for Quorum {
         CAPABILITIES
     }
 
-    fn acquire(&mut self, requests: &[Request], timeout: &Timeout) -> Result<AcquireOutcome, StoreError> {
+    fn acquire(&mut self, requests: &[Request], timeout: &Timeout) -> Result<AcquireOutcome> {
         let ttl = requests.first().map_or(Duration::ZERO, |request| request.ttl.duration());
         let until = timeout.until.min(Deadline::after((ttl / 4).min(SPLIT_VOTES)));
         // When all release what they got, one of them is to get it in the end.
@@ -131,7 +131,7 @@ impl Store for Quorum {
         }
     }
 
-    fn enqueue(&mut self, request: &Request, timeout: &Timeout) -> Result<AcquireOutcome, StoreError> {
+    fn enqueue(&mut self, request: &Request, timeout: &Timeout) -> Result<AcquireOutcome> {
         if self.schedule.is_none() {
             self.members()?.hear_about(Some(request.key.clone()));
         }
@@ -153,7 +153,7 @@ impl Store for Quorum {
         }
     }
 
-    fn wait(&mut self, timeout: &Timeout) -> Result<bool, StoreError> {
+    fn wait(&mut self, timeout: &Timeout) -> Result<bool> {
         match (&mut self.schedule, &mut self.members) {
             (Some(schedule), Some(members)) => {
                 // Whether the members are independent is checked with the next attempt.
@@ -179,7 +179,7 @@ impl Store for Quorum {
         request: &Request,
         fence: Option<FencingToken>,
         timeout: &Timeout,
-    ) -> Result<Renewal, StoreError> {
+    ) -> Result<Renewal> {
         let members = self.members()?;
         let asked = request.clone();
         let sent = BootTime::now();
@@ -207,19 +207,14 @@ impl Store for Quorum {
         known(renewal, round, members)
     }
 
-    fn release(
-        &mut self,
-        keys: &[Key],
-        token: &OwnerToken,
-        timeout: &Timeout,
-    ) -> Result<Vec<bool>, StoreError> {
+    fn release(&mut self, keys: &[Key], token: &OwnerToken, timeout: &Timeout) -> Result<Vec<bool>> {
         let call = script::release::call(keys, token).arg(new_hint());
         let is_known = |replies: &[Reply<Released>]| majority::released(replies, keys.len()).is_some();
         let round = self.release_everywhere(call, timeout, is_known)?;
         known(majority::released(&round.replies, keys.len()), round, self.members()?)
     }
 
-    fn cancel(&mut self, requests: &[Request], timeout: &Timeout) -> Result<(), StoreError> {
+    fn cancel(&mut self, requests: &[Request], timeout: &Timeout) -> Result<()> {
         (self.schedule, self.is_granted) = (None, false);
         let (Some(members), Some(first)) = (&mut self.members, requests.first()) else { return Ok(()) };
         members.hear_about(None);
@@ -233,12 +228,7 @@ impl Store for Quorum {
         known(sure, round, self.members()?)
     }
 
-    fn check(
-        &mut self,
-        key: &Key,
-        token: &OwnerToken,
-        timeout: &Timeout,
-    ) -> Result<Option<Duration>, StoreError> {
+    fn check(&mut self, key: &Key, token: &OwnerToken, timeout: &Timeout) -> Result<Option<Duration>> {
         let (key, token) = (key.clone(), token.clone());
         let members = self.members()?;
         let mut round = members.ask(timeout.until, true, move |member, timeout| {
@@ -248,13 +238,13 @@ impl Store for Quorum {
         known(majority::left(&round.replies), round, members)
     }
 
-    fn status(&mut self, keys: &[Key], timeout: &Timeout) -> Result<Vec<LockStatus>, StoreError> {
+    fn status(&mut self, keys: &[Key], timeout: &Timeout) -> Result<Vec<LockStatus>> {
         self.survey(keys, timeout)?.complete()
     }
 }
 
 impl StoreAdmin for Quorum {
-    fn survey(&mut self, keys: &[Key], timeout: &Timeout) -> Result<Survey, StoreError> {
+    fn survey(&mut self, keys: &[Key], timeout: &Timeout) -> Result<Survey> {
         let asked = keys.to_vec();
         let members = self.members()?;
         let mut round = members.ask(timeout.until, true, move |member, timeout| {
@@ -270,12 +260,7 @@ impl StoreAdmin for Quorum {
         }
     }
 
-    fn break_lock(
-        &mut self,
-        key: &Key,
-        token: Option<&OwnerToken>,
-        timeout: &Timeout,
-    ) -> Result<Broken, StoreError> {
+    fn break_lock(&mut self, key: &Key, token: Option<&OwnerToken>, timeout: &Timeout) -> Result<Broken> {
         let (key, token, hint) = (key.clone(), token.cloned(), new_hint());
         let members = self.members()?;
         let mut round = members.ask(timeout.until, false, move |member, timeout| {

@@ -7,7 +7,7 @@ use super::majority::Reply;
 use super::member::Released;
 use super::{LINGER, Quorum};
 use crate::clock::{BootTime, Deadline};
-use crate::lock::{StoreError, Timeout};
+use crate::lock::{Result, Timeout};
 use crate::store::redis::script::ScriptCall;
 
 impl Quorum {
@@ -17,7 +17,7 @@ impl Quorum {
         call: &Arc<ScriptCall>,
         which: &[bool],
         until: Deadline,
-    ) -> Result<Round<Released>, StoreError> {
+    ) -> Result<Round<Released>> {
         let (call, has_asked) = (Arc::clone(call), self.has_asked);
         self.members()?.ask_some(until, false, which, move |_, member, timeout| {
             match has_asked && member.is_untouched() {
@@ -33,7 +33,7 @@ impl Quorum {
         call: ScriptCall,
         timeout: &Timeout,
         is_sure: impl Fn(&[Reply<Released>]) -> bool,
-    ) -> Result<Round<Released>, StoreError> {
+    ) -> Result<Round<Released>> {
         let (call, begun) = (Arc::new(call), BootTime::now());
         let all = vec![true; self.addresses.len()];
         let mut round = self.release_on(&call, &all, timeout.until)?;

@@ -9,9 +9,9 @@ use nix::poll::{PollFd, PollFlags, poll};
 
 use super::majority::Verdict;
 use crate::clock::{BootTime, Deadline};
-use crate::lock::{StoreError, Timeout};
+use crate::lock::{Result, StoreError, Timeout};
 use crate::poll::jittered;
-use crate::store::redis::net::error::RequestError;
+use crate::store::redis::net::RequestError;
 use crate::store::redis::subscription::Subscription;
 
 /// A waiter asks this often in case a hint got lost.
@@ -77,11 +77,7 @@ impl RetrySchedule {
     }
 
     /// Waits for a hint, or for the time to ask. `false` when the timeout ends first.
-    pub fn wait(
-        &mut self,
-        subscriptions: &mut [Option<Subscription>],
-        timeout: &Timeout,
-    ) -> Result<bool, StoreError> {
+    pub fn wait(&mut self, subscriptions: &mut [Option<Subscription>], timeout: &Timeout) -> Result<bool> {
         loop {
             for subscription in subscriptions.iter_mut() {
                 self.hear(subscription);

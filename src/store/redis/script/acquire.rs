@@ -6,7 +6,7 @@ use redis::Value;
 
 use super::holder::{holder, mode, mode_name};
 use super::{Script, ScriptCall, script};
-use crate::lock::{Busy, FencingToken, Request, StoreError};
+use crate::lock::{Busy, FencingToken, Request, Result, StoreError};
 use crate::store::redis::value::{items, millis, number, text};
 
 static SCRIPT: Script = script!("acquire_free.lua"; "acquire.lua");
@@ -61,7 +61,7 @@ pub fn call(first: &Request, requests: &[Request], queueing: Queueing, ticket: &
 }
 
 /// The reply to these requests; `None` for one that makes no sense.
-pub fn decode(reply: Value, requests: &[Request]) -> Option<Result<AcquireReply, StoreError>> {
+pub fn decode(reply: Value, requests: &[Request]) -> Option<Result<AcquireReply>> {
     let reply = items(reply);
     let key = || {
         let index = usize::try_from(number(reply.get(1))).ok()?.checked_sub(1)?;

@@ -19,9 +19,9 @@ use redis::{Cmd, Script as Source, Value};
 use super::error_reply::{ErrorClass, accepted, classify, in_short};
 use super::executor::{Executor, Target};
 use super::keys::KeyNames;
-use super::net::error::RequestError;
+use super::net::RequestError;
 use super::value::text;
-use crate::lock::{FencingToken, Key, OwnerToken, StoreError, Timeout};
+use crate::lock::{FencingToken, Key, OwnerToken, Result, StoreError, Timeout};
 
 /// The text of a script, with its hash.
 pub struct Script {
@@ -106,7 +106,7 @@ impl ScriptCall {
     }
 
     /// Runs the script, in full where the server does not know it.
-    pub fn run(&self, on: &mut dyn Executor, timeout: &Timeout) -> Result<Value, StoreError> {
+    pub fn run(&self, on: &mut dyn Executor, timeout: &Timeout) -> Result<Value> {
         let mut reply = on.execute(self.target(), &self.by_hash(), timeout)?;
         if is(&reply, ErrorClass::NoScript) {
             reply = on.execute(self.target(), &self.in_full(), timeout)?;
@@ -123,13 +123,13 @@ impl ScriptCall {
         on: &mut dyn Executor,
         timeout: &Timeout,
         decode: impl FnOnce(Value) -> Option<T>,
-    ) -> Result<T, StoreError> {
+    ) -> Result<T> {
         let reply = self.run(on, timeout)?;
         understood(on, decode(reply))
     }
 
     /// An error that names the key with the wrong type, if it is still there.
-    fn explain_wrong_type(&self, on: &mut dyn Executor, timeout: &Timeout) -> Result<(), StoreError> {
+    fn explain_wrong_type(&self, on: &mut dyn Executor, timeout: &Timeout) -> Result<()> {
         for key in &self.keys {
             for (name, expected) in KeyNames::of(key).types() {
                 let found = on.execute(self.target(), redis::cmd("TYPE").arg(name), timeout)?;
@@ -153,7 +153,7 @@ fn is(reply: &Value, class: ErrorClass) -> bool {
 }
 
 /// What a reply means. One that makes no sense leaves the outcome unknown, and the connection is of no more use.
-pub fn understood<T>(on: &mut dyn Executor, meaning: Option<T>) -> Result<T, StoreError> {
+pub fn understood<T>(on: &mut dyn Executor, meaning: Option<T>) -> Result<T> {
     meaning.ok_or_else(|| {
         on.reject_reply();
         RequestError::senseless_reply().of(on.name())

@@ -9,13 +9,10 @@ use redis::Value;
 use super::redirect::endpoint;
 use super::servers::Servers;
 use crate::clock::Deadline;
-use crate::lock::{Key, StoreError, Timeout};
+use crate::lock::{Key, Result, StoreError, Timeout};
 use crate::store::redis::error_reply::accepted;
 use crate::store::redis::keys::slot;
-use crate::store::redis::net::connection::LONGEST_LIST;
-use crate::store::redis::net::endpoint::Endpoint;
-use crate::store::redis::net::error::RequestError;
-use crate::store::redis::net::wait::check;
+use crate::store::redis::net::{Endpoint, LONGEST_LIST, RequestError, check};
 use crate::store::redis::value::{items, number, text};
 
 /// The number of slots of every cluster.
@@ -65,7 +62,7 @@ impl Cluster {
     }
 
     /// Asks the servers for the slots; the suspect comes last.
-    pub fn refresh_slots(&mut self, servers: &mut Servers, timeout: &Timeout) -> Result<(), StoreError> {
+    pub fn refresh_slots(&mut self, servers: &mut Servers, timeout: &Timeout) -> Result<()> {
         let mut order = servers.endpoints();
         fastrand::shuffle(&mut order);
         order.sort_by_key(|server| Some(server) == self.suspect.as_ref());
@@ -99,7 +96,7 @@ fn ask_for_slots(
     servers: &mut Servers,
     endpoint: &Endpoint,
     timeout: &Timeout,
-) -> Result<Vec<(SlotRange, Endpoint)>, StoreError> {
+) -> Result<Vec<(SlotRange, Endpoint)>> {
     let name = servers.name_of(endpoint);
     let server = servers.get(endpoint)?;
     let mut connection = server.take_connection(timeout)?;
@@ -111,11 +108,7 @@ fn ask_for_slots(
 }
 
 /// The reply to CLUSTER SLOTS of the server `from`: the primaries with their slots.
-pub fn decode_slots(
-    reply: Value,
-    from: &Endpoint,
-    name: &str,
-) -> Result<Vec<(SlotRange, Endpoint)>, StoreError> {
+pub fn decode_slots(reply: Value, from: &Endpoint, name: &str) -> Result<Vec<(SlotRange, Endpoint)>> {
     if let Value::ServerError(error) = &reply
         && error.details().unwrap_or_default().contains("cluster support disabled")
     {

@@ -18,24 +18,22 @@ use self::sentinel::Sentinels;
 use self::servers::Servers;
 use super::error_reply::{ErrorClass, accepted, classify, transient};
 use super::executor::{Executor, Target};
-use super::net::connection::Connection;
-use super::net::endpoint::Endpoint;
-use super::net::error::RequestError;
+use super::net::{Connection, Endpoint, RequestError};
 use super::server::Server;
 use super::url::{Address, ServerAddress};
 use crate::clock::BootTime;
-use crate::lock::{Key, Request, StoreError, Timeout};
+use crate::lock::{Key, Request, Result, StoreError, Timeout};
 
 /// Runs commands on the server that has a lock. A single server is a topology of its own.
 pub trait Topology: Executor + Send {
     /// Whether the server that answered last is the primary of this target: one that hung may have been replaced, and not
     /// know it yet. Only what a primary did counts.
-    fn verify_primary(&mut self, _target: Target, _timeout: &Timeout) -> Result<bool, StoreError> {
+    fn verify_primary(&mut self, _target: Target, _timeout: &Timeout) -> Result<bool> {
         Ok(true)
     }
 
     /// All primaries that have locks.
-    fn primaries(&mut self, timeout: &Timeout) -> Result<Vec<Endpoint>, StoreError>;
+    fn primaries(&mut self, timeout: &Timeout) -> Result<Vec<Endpoint>>;
 
     /// The primary of a key, as far as that is known.
     fn known_primary(&self, key: &Key) -> Option<Endpoint>;
@@ -51,7 +49,7 @@ pub trait Topology: Executor + Send {
     }
 
     /// Another connection to the primary of a key, for a subscription.
-    fn connect_listener(&mut self, key: &Key, timeout: &Timeout) -> Result<Connection, StoreError>;
+    fn connect_listener(&mut self, key: &Key, timeout: &Timeout) -> Result<Connection>;
 
     /// Whether the last answer came from the server that the waiter listens to.
     fn is_listening_to_primary(&self) -> bool {
@@ -66,7 +64,7 @@ pub trait Topology: Executor + Send {
 
     /// Waits until all releases in flight are carried out. A server that is no longer the primary of any of these requests
     /// does not count.
-    fn await_releases(&mut self, requests: &[Request], timeout: &Timeout) -> Result<(), StoreError>;
+    fn await_releases(&mut self, requests: &[Request], timeout: &Timeout) -> Result<()>;
 
     /// The servers, each with what is in flight there.
     fn servers(&mut self) -> Vec<&mut Server>;
@@ -98,7 +96,7 @@ pub fn open(address: Address) -> Box<dyn Topology> {
 }
 
 impl Topology for Server {
-    fn primaries(&mut self, _: &Timeout) -> Result<Vec<Endpoint>, StoreError> {
+    fn primaries(&mut self, _: &Timeout) -> Result<Vec<Endpoint>> {
         Ok(vec![self.endpoint().clone()])
     }
 
@@ -106,7 +104,7 @@ impl Topology for Server {
         Some(self.endpoint().clone())
     }
 
-    fn connect_listener(&mut self, _: &Key, timeout: &Timeout) -> Result<Connection, StoreError> {
+    fn connect_listener(&mut self, _: &Key, timeout: &Timeout) -> Result<Connection> {
         self.connect(timeout)
     }
 
@@ -114,7 +112,7 @@ impl Topology for Server {
         Server::send(self, command, timeout);
     }
 
-    fn await_releases(&mut self, _: &[Request], timeout: &Timeout) -> Result<(), StoreError> {
+    fn await_releases(&mut self, _: &[Request], timeout: &Timeout) -> Result<()> {
         Server::await_releases(self, timeout)
     }
 
@@ -149,7 +147,7 @@ enum Discovery {
 const SUSPICIOUS: Duration = Duration::from_millis(300);
 
 impl Topology for Replicated {
-    fn verify_primary(&mut self, target: Target, timeout: &Timeout) -> Result<bool, StoreError> {
+    fn verify_primary(&mut self, target: Target, timeout: &Timeout) -> Result<bool> {
         let Some((answered, is_redirected)) = self.answered.clone() else { return Ok(true) };
         let is_known = self.known(target).is_some();
         match &mut self.discovery {
@@ -162,7 +160,7 @@ impl Topology for Replicated {
         Ok(self.is_primary_for(&answered, target))
     }
 
-    fn primaries(&mut self, timeout: &Timeout) -> Result<Vec<Endpoint>, StoreError> {
+    fn primaries(&mut self, timeout: &Timeout) -> Result<Vec<Endpoint>> {
         let store = self.servers.store().to_owned();
         retry(&store, timeout, || match &mut self.discovery {
             Discovery::Sentinels(sentinels) => sentinels.refresh(timeout).map(|primary| Some(vec![primary])),
@@ -185,7 +183,7 @@ impl Topology for Replicated {
         matches!(self.discovery, Discovery::Cluster(_))
     }
 
-    fn connect_listener(&mut self, key: &Key, timeout: &Timeout) -> Result<Connection, StoreError> {
+    fn connect_listener(&mut self, key: &Key, timeout: &Timeout) -> Result<Connection> {
         let store = self.servers.store().to_owned();
         retry(&store, timeout, || {
             let timeout = attempt_of(timeout);
@@ -218,7 +216,7 @@ impl Topology for Replicated {
         }
     }
 
-    fn await_releases(&mut self, requests: &[Request], timeout: &Timeout) -> Result<(), StoreError> {
+    fn await_releases(&mut self, requests: &[Request], timeout: &Timeout) -> Result<()> {
         let mut outcome = Ok(());
         let awaited = self.servers.iter_mut().filter(|server| server.in_flight.has_awaited());
         let awaited: Vec<Endpoint> = awaited.map(|server| server.endpoint().clone()).collect();
@@ -245,14 +243,14 @@ impl Topology for Replicated {
 }
 
 impl Executor for Replicated {
-    fn execute(&mut self, target: Target, command: &Cmd, timeout: &Timeout) -> Result<Value, StoreError> {
+    fn execute(&mut self, target: Target, command: &Cmd, timeout: &Timeout) -> Result<Value> {
         self.has_repeated = false;
         let mut redirected = None;
         let store = self.servers.store().to_owned();
         retry(&store, timeout, || self.attempt(target, &mut redirected, command, &attempt_of(timeout)))
     }
 
-    fn follow_up(&mut self, command: &Cmd, timeout: &Timeout) -> Result<Value, StoreError> {
+    fn follow_up(&mut self, command: &Cmd, timeout: &Timeout) -> Result<Value> {
         let Some((answered, _)) = self.answered.clone() else {
             return Err(RequestError::Broken("the connection is gone".to_owned()).of(self.servers.store()));
         };
@@ -288,7 +286,7 @@ impl Replicated {
     }
 
     /// The primary of this target; asks for it where it is not known.
-    fn primary_of(&mut self, target: Target, timeout: &Timeout) -> Result<Endpoint, StoreError> {
+    fn primary_of(&mut self, target: Target, timeout: &Timeout) -> Result<Endpoint> {
         if let Some(primary) = self.known(target) {
             return Ok(primary);
         }
@@ -299,7 +297,7 @@ impl Replicated {
         })
     }
 
-    fn refresh(&mut self, timeout: &Timeout) -> Result<(), StoreError> {
+    fn refresh(&mut self, timeout: &Timeout) -> Result<()> {
         match &mut self.discovery {
             Discovery::Sentinels(sentinels) => sentinels.refresh(timeout).map(drop),
             Discovery::Cluster(cluster) => cluster.refresh_slots(&mut self.servers, timeout),
@@ -332,7 +330,7 @@ impl Replicated {
         redirected: &mut Option<Endpoint>,
         command: &Cmd,
         timeout: &Timeout,
-    ) -> Result<Option<Value>, StoreError> {
+    ) -> Result<Option<Value>> {
         let is_redirected = redirected.is_some();
         let endpoint = match redirected.take() {
             Some(endpoint) => endpoint,
@@ -368,7 +366,7 @@ impl Replicated {
         is_redirected: bool,
         command: &Cmd,
         timeout: &Timeout,
-    ) -> Result<Value, StoreError> {
+    ) -> Result<Value> {
         let name = self.servers.name_of(endpoint);
         let server = self.servers.get(endpoint)?;
         let mut connection = match server.take_connection(timeout) {

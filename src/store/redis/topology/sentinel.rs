@@ -8,12 +8,10 @@ use std::time::Duration;
 use redis::Value;
 
 use crate::clock::{BootTime, Deadline};
-use crate::lock::{StoreError, Timeout};
+use crate::lock::{Result, StoreError, Timeout};
 use crate::store::redis::error_reply::accepted;
 use crate::store::redis::login::Login;
-use crate::store::redis::net::connection::Connection;
-use crate::store::redis::net::endpoint::{Endpoint, LONGEST_HOST};
-use crate::store::redis::net::error::RequestError;
+use crate::store::redis::net::{Connection, Endpoint, LONGEST_HOST, RequestError};
 use crate::store::redis::value::{items, number, text};
 
 /// The Sentinels of one master.
@@ -62,7 +60,7 @@ impl Sentinels {
 
     /// Makes sure that no Sentinel that answers knows of a newer primary than this one; otherwise that one is used from
     /// now on. Without Sentinels that answer there is no failover.
-    pub fn verify(&mut self, primary: &Endpoint, timeout: &Timeout) -> Result<(), StoreError> {
+    pub fn verify(&mut self, primary: &Endpoint, timeout: &Timeout) -> Result<()> {
         let is_fresh = self.agreed.is_some_and(|when| !when.plus(FRESH).has_passed());
         if !is_fresh && let Some(newer) = self.newer_primary(primary, timeout)? {
             self.primary = Some(newer);
@@ -76,7 +74,7 @@ impl Sentinels {
     /// # Errors
     ///
     /// There was no time to ask all of them.
-    fn newer_primary(&mut self, known: &Endpoint, timeout: &Timeout) -> Result<Option<Endpoint>, StoreError> {
+    fn newer_primary(&mut self, known: &Endpoint, timeout: &Timeout) -> Result<Option<Endpoint>> {
         let asked = BootTime::now();
         let mut best: Option<(i64, bool, Endpoint)> = None;
         let (mut answers, mut hurried) = (Vec::new(), Vec::new());
@@ -144,13 +142,13 @@ impl Sentinels {
     }
 
     /// Asks them which server is the primary.
-    pub fn refresh(&mut self, timeout: &Timeout) -> Result<Endpoint, StoreError> {
+    pub fn refresh(&mut self, timeout: &Timeout) -> Result<Endpoint> {
         let primary = self.ask(timeout)?;
         self.primary = Some(primary.clone());
         Ok(primary)
     }
 
-    fn ask(&mut self, timeout: &Timeout) -> Result<Endpoint, StoreError> {
+    fn ask(&mut self, timeout: &Timeout) -> Result<Endpoint> {
         let mut failed = String::new();
         let (mut is_unknown, mut refused) = (false, None);
         // One that hangs costs little: it gets more time only when no other answers.
@@ -191,7 +189,7 @@ impl Sentinels {
     }
 
     /// The primary that one Sentinel names; `None` when it knows no master of this name.
-    fn ask_one(&mut self, index: usize, timeout: &Timeout) -> Result<Option<Endpoint>, StoreError> {
+    fn ask_one(&mut self, index: usize, timeout: &Timeout) -> Result<Option<Endpoint>> {
         let address = items(self.query(index, "GET-MASTER-ADDR-BY-NAME", timeout)?);
         let port = u16::try_from(number(address.get(1))).ok().filter(|port| *port > 0);
         let host = Some(text(address.first())).filter(|host| host.len() <= LONGEST_HOST);
@@ -200,7 +198,7 @@ impl Sentinels {
 
     /// What a Sentinel says about the master. It is asked again on a new connection when the old one is broken: it may
     /// have restarted.
-    fn query(&mut self, index: usize, what: &str, timeout: &Timeout) -> Result<Value, StoreError> {
+    fn query(&mut self, index: usize, what: &str, timeout: &Timeout) -> Result<Value> {
         let sentinel = &mut self.sentinels[index];
         let name = format!("the Sentinel {}", sentinel.endpoint);
         let mut question = redis::cmd("SENTINEL");

@@ -3,10 +3,9 @@
 use std::collections::btree_map::{BTreeMap, Entry};
 use std::sync::Arc;
 
-use crate::lock::StoreError;
+use crate::lock::Result;
 use crate::store::redis::login::Login;
-use crate::store::redis::net::endpoint::Endpoint;
-use crate::store::redis::net::error::RequestError;
+use crate::store::redis::net::{Endpoint, RequestError};
 use crate::store::redis::server::Server;
 
 /// All servers by their endpoint. None is forgotten, as a request may be in flight there.
@@ -34,7 +33,7 @@ impl Servers {
     }
 
     /// The server at this endpoint; an error when there are more than can be.
-    pub fn get(&mut self, endpoint: &Endpoint) -> Result<&mut Server, StoreError> {
+    pub fn get(&mut self, endpoint: &Endpoint) -> Result<&mut Server> {
         let (name, count) = (self.name_of(endpoint), self.servers.len());
         match self.servers.entry(endpoint.clone()) {
             Entry::Occupied(known) => Ok(known.into_mut()),
