@@ -78,11 +78,6 @@ fn refused(error: &ServerError, name: &str) -> StoreError {
 }
 
 impl RequestError {
-    /// A reply that none of our requests has.
-    pub fn senseless_reply() -> RequestError {
-        RequestError::Broken("its answer makes no sense; is it a Redis server?".to_owned())
-    }
-
     /// What it means for a request to the server with this name.
     pub fn of(self, name: &str) -> StoreError {
         let store = name.to_owned();

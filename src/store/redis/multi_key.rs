@@ -1,8 +1,8 @@
 //! Several locks in a cluster: one script for those in one slot, one slot after the other.
 
-use super::Redis;
 use super::keys::slot;
-use super::script::{ScriptCall, release};
+use super::script;
+use super::{Redis, ReleaseCall};
 use crate::lock::{AcquireOutcome, Grant, Key, Request, Result, StoreError, Timeout};
 
 impl Redis {
@@ -48,13 +48,17 @@ impl Redis {
     }
 
     /// The calls that cancel these requests.
-    pub(super) fn cancel_calls(&self, first: &Request, requests: &[Request]) -> Vec<ScriptCall> {
+    pub(super) fn cancel_calls(&self, first: &Request, requests: &[Request]) -> Vec<ReleaseCall> {
         let keys: Vec<Key> = requests.iter().map(|request| request.key.clone()).collect();
-        self.calls_by_slot(&keys, |keys| release::cancel_call(first, keys))
+        self.calls_by_slot(&keys, |keys| script::cancel(first, keys))
     }
 
     /// One call for all keys, or for those in each slot where they are apart.
-    pub(super) fn calls_by_slot(&self, keys: &[Key], call: impl Fn(&[Key]) -> ScriptCall) -> Vec<ScriptCall> {
+    pub(super) fn calls_by_slot(
+        &self,
+        keys: &[Key],
+        call: impl Fn(&[Key]) -> ReleaseCall,
+    ) -> Vec<ReleaseCall> {
         match self.are_apart(keys) {
             true => by_slot(keys, |key| key).iter().map(|keys| call(keys)).collect(),
             false => vec![call(keys)],

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::keys::KeyNames;
 use super::net::{Connection, RequestError, pause};
-use super::script::acquire::{AcquireReply, Queueing};
+use super::script::{AcquireReply, Queueing};
 use super::subscription::{Message, Subscription};
 use crate::clock::{BootTime, Deadline};
 use crate::lock::{AcquireOutcome, Busy, Request, Result, StoreError, Timeout};
@@ -18,7 +18,7 @@ const BEHIND: [Duration; 2] = [Duration::from_millis(400), Duration::from_millis
 /// When a claim ends, all waiters ask within this time.
 const CLAIM_SPREAD: Duration = Duration::from_millis(150);
 /// A waiter that is told to watch a claim asks this long afterwards: later than the one who released the lock, see
-/// `CONFIRMATION` in handover.rs, and early enough for the waiters to show themselves before the claim ends.
+/// `CONFIRMATION` in script/calls.rs, and early enough for the waiters to show themselves before the claim ends.
 const WATCH: Duration = Duration::from_secs(1);
 /// The intervals at which the first waiter asks for a lock of another program, which wakes nobody.
 const FOREIGN_POLLS: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(1)];

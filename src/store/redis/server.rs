@@ -5,7 +5,6 @@ use std::sync::Arc;
 use redis::{Cmd, Value};
 
 use super::error_reply::{accepted, in_short, transient};
-use super::executor::{Executor, Target};
 use super::in_flight::InFlight;
 use super::login::Login;
 use super::net::{Connection, Endpoint, LONGEST_REPLY, RequestError};
@@ -176,25 +175,12 @@ impl Server {
         }
         Ok(answers)
     }
-}
 
-impl Executor for Server {
-    fn execute(&mut self, _: Target, command: &Cmd, timeout: &Timeout) -> Result<Value> {
-        self.query(command, timeout)
-    }
-
-    fn follow_up(&mut self, command: &Cmd, timeout: &Timeout) -> Result<Value> {
+    /// Sends a command on the connection of the last one, or not at all.
+    pub fn follow_up(&mut self, command: &Cmd, timeout: &Timeout) -> Result<Value> {
         let broken = || RequestError::Broken("the connection is gone".to_owned()).of(&self.name);
         let connection = self.connection.take().ok_or_else(broken)?;
         let reply = self.query_on(connection, command, timeout).map_err(|error| error.of(&self.name))?;
         accepted(reply, &self.name)
-    }
-
-    fn reject_reply(&mut self) {
-        self.connection = None;
-    }
-
-    fn name(&self) -> &str {
-        &self.name
     }
 }

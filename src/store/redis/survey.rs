@@ -3,11 +3,10 @@
 use redis::Value;
 
 use super::error_reply::accepted;
-use super::executor::{Executor, Target};
 use super::keys;
 use super::net::{Endpoint, LONGEST_LIST, LONGEST_REPLY, RequestError, check};
-use super::script::{status, understood};
-use super::topology::Topology;
+use super::script::{self, understood};
+use super::topology::{Target, Topology};
 use super::value::{items, text};
 use crate::lock::{Key, LockStatus, Result, StoreError, Survey, Timeout};
 
@@ -15,16 +14,16 @@ use crate::lock::{Key, LockStatus, Result, StoreError, Survey, Timeout};
 const MOST_NAMES: usize = 128 << 20;
 
 /// The locks with these keys, in this order, or all of which redlock keeps something.
-pub fn survey(topology: &mut dyn Topology, keys: &[Key], timeout: &Timeout) -> Result<Survey> {
-    topology.servers().into_iter().for_each(|server| server.longest = LONGEST_LIST);
+pub fn survey(topology: &mut Topology, keys: &[Key], timeout: &Timeout) -> Result<Survey> {
+    topology.servers().for_each(|server| server.longest = LONGEST_LIST);
     let survey = survey_each_server(topology, keys, timeout);
-    topology.servers().into_iter().for_each(|server| server.longest = LONGEST_REPLY);
+    topology.servers().for_each(|server| server.longest = LONGEST_REPLY);
     survey
 }
 
-fn survey_each_server(topology: &mut dyn Topology, keys: &[Key], timeout: &Timeout) -> Result<Survey> {
+fn survey_each_server(topology: &mut Topology, keys: &[Key], timeout: &Timeout) -> Result<Survey> {
     let primaries_of =
-        |topology: &dyn Topology| keys.iter().map(|key| topology.known_primary(key)).collect::<Vec<_>>();
+        |topology: &Topology| keys.iter().map(|key| topology.known(Target::Key(key))).collect::<Vec<_>>();
     let mut primaries = primaries_of(topology);
     let mut servers = Vec::new();
     if keys.is_empty() || (topology.is_cluster() && primaries.contains(&None)) {
@@ -37,7 +36,7 @@ fn survey_each_server(topology: &mut dyn Topology, keys: &[Key], timeout: &Timeo
         servers.sort_unstable();
         servers.dedup();
     }
-    topology.servers().into_iter().for_each(|server| server.longest = LONGEST_LIST);
+    topology.servers().for_each(|server| server.longest = LONGEST_LIST);
     let mut survey = Survey::default();
     for (done, server) in servers.iter().enumerate() {
         let share = timeout.share(servers.len() - done);
@@ -62,7 +61,7 @@ fn survey_each_server(topology: &mut dyn Topology, keys: &[Key], timeout: &Timeo
 
 /// Adds the locks with these keys.
 fn survey_keys<'a>(
-    on: &mut dyn Executor,
+    on: &mut Topology,
     keys: impl IntoIterator<Item = &'a Key>,
     timeout: &Timeout,
     survey: &mut Survey,
@@ -78,12 +77,7 @@ fn survey_keys<'a>(
 }
 
 /// Adds all locks of a server.
-fn survey_all(
-    on: &mut dyn Executor,
-    server: &Endpoint,
-    timeout: &Timeout,
-    survey: &mut Survey,
-) -> Result<()> {
+fn survey_all(on: &mut Topology, server: &Endpoint, timeout: &Timeout, survey: &mut Survey) -> Result<()> {
     let mut denied = None;
     let known = survey.locks.len();
     for key in known_keys(on, server, timeout)? {
@@ -104,12 +98,12 @@ fn survey_all(
     denied.filter(|_| survey.locks.len() == known).map_or(Ok(()), Err)
 }
 
-fn status_of(on: &mut dyn Executor, key: &Key, timeout: &Timeout) -> Result<LockStatus> {
-    status::call(key).run_and(on, timeout, |reply| status::decode(reply, key.clone()))
+fn status_of(on: &mut Topology, key: &Key, timeout: &Timeout) -> Result<LockStatus> {
+    script::status(key).run(on, timeout)
 }
 
 /// All keys of which redlock keeps something on this server. By SCAN: KEYS blocks the server.
-fn known_keys(on: &mut dyn Executor, server: &Endpoint, timeout: &Timeout) -> Result<Vec<Key>> {
+fn known_keys(on: &mut Topology, server: &Endpoint, timeout: &Timeout) -> Result<Vec<Key>> {
     let (mut known, mut size) = (Vec::new(), 0);
     let mut cursor = "0".to_owned();
     loop {

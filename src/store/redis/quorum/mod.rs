@@ -15,9 +15,9 @@ mod status;
 
 use std::time::Duration;
 
-use self::broadcast::{Members, Round};
-use self::majority::{Reply, Verdict, count, failure, is_quorate, majority};
-use self::member::Released;
+use self::broadcast::Members;
+use self::majority::{Reply, Verdict, count, is_quorate, majority};
+use self::member::{Member, Released};
 use self::retry_schedule::RetrySchedule;
 use super::Address;
 use super::script;
@@ -76,14 +76,19 @@ impl Quorum {
     /// Hears the hints also of those members that were too slow to subscribe while they were asked.
     fn listen(&mut self, request: &Request) -> Result<()> {
         let members = self.members()?;
-        let missing: Vec<bool> = members.subscriptions.iter().map(Option::is_none).collect();
+        let missing = |index: usize| members.subscriptions[index].is_none();
         let (key, until) = (request.key.clone(), Deadline::after(attempt_time(request.ttl)));
-        let _nobody_waits = members.ask_some(until, true, &missing, move |_, member, timeout| {
+        let _nobody_waits = members.ask(missing, until, true, move |member, timeout| {
             member.listen(&key, timeout);
             Ok(())
         })?;
         Ok(())
     }
+}
+
+/// Every member is asked.
+fn all(_: usize) -> bool {
+    true
 }
 
 fn attempt_time(ttl: Ttl) -> Duration {
@@ -98,11 +103,6 @@ fn busy(busy: Busy) -> AcquireOutcome {
 /// The hint that a lock was released: the same from each member.
 fn new_hint() -> String {
     fastrand::u64(..).to_string()
-}
-
-/// The answer, if there is a majority for one.
-fn known<T, R>(answer: Option<T>, round: Round<R>, members: &Members) -> Result<T> {
-    answer.ok_or_else(|| failure(round.replies, members.names()))
 }
 
 impl Store for Quorum {
@@ -171,7 +171,7 @@ impl Store for Quorum {
                 members.hear_about(None);
             }
         }
-        script::release::prepare();
+        script::prepare_release();
     }
 
     fn renew(
@@ -183,8 +183,8 @@ impl Store for Quorum {
         let members = self.members()?;
         let asked = request.clone();
         let sent = BootTime::now();
-        let mut round =
-            members.ask(timeout.until, true, move |member, timeout| member.renew(&asked, fence, timeout))?;
+        let renew = move |member: &mut Member, timeout: &Timeout| member.renew(&asked, fence, timeout);
+        let mut round = members.ask(all, timeout.until, true, renew)?;
         round.decide(timeout, majority::is_renewed)?;
         let renewal = majority::renewed(&mut round.replies);
         if let Some(Renewal::Extended | Renewal::Healed) = renewal
@@ -193,25 +193,23 @@ impl Store for Quorum {
             // A member on which nobody holds the lock acquires it again, so that a server that comes back counts. One
             // that takes longer than the others is not waited for, as there may be many locks to renew.
             round.linger(BootTime::now().since(sent).min(request.ttl.duration() / 20));
-            let is_free = |reply: &Reply<Renewal>| matches!(reply, Reply::Answer(Renewal::Lost(None)));
-            let which: Vec<bool> = round.replies.iter().map(is_free).collect();
+            let is_free = |index: usize| matches!(round.replies[index], Reply::Answer(Renewal::Lost(None)));
             let again = Request { min_hold: Duration::ZERO, ..request.clone() };
             let until = Deadline::after(attempt_time(request.ttl));
-            if which.contains(&true) {
-                let _nobody_waits = members.ask_some(until, true, &which, move |_, member, timeout| {
-                    member.acquire_again(&again, timeout);
-                    Ok(())
-                })?;
+            if (0..round.replies.len()).any(is_free) {
+                let acquire =
+                    move |member: &mut Member, timeout: &Timeout| member.acquire_again(&again, timeout);
+                let _nobody_waits = members.ask(is_free, until, true, acquire)?;
             }
         }
-        known(renewal, round, members)
+        round.judge(|_| renewal)
     }
 
     fn release(&mut self, keys: &[Key], token: &OwnerToken, timeout: &Timeout) -> Result<Vec<bool>> {
-        let call = script::release::call(keys, token).arg(new_hint());
-        let is_known = |replies: &[Reply<Released>]| majority::released(replies, keys.len()).is_some();
-        let round = self.release_everywhere(call, timeout, is_known)?;
-        known(majority::released(&round.replies, keys.len()), round, self.members()?)
+        let call = script::release(keys, token).arg(new_hint());
+        let released = |replies: &[Reply<Released>]| majority::released(replies, keys.len());
+        let round = self.release_everywhere(call, timeout, |replies| released(replies).is_some())?;
+        round.judge(|replies| released(replies))
     }
 
     fn cancel(&mut self, requests: &[Request], timeout: &Timeout) -> Result<()> {
@@ -222,20 +220,17 @@ impl Store for Quorum {
             count(replies, |released| *released != Released::Sent) >= majority(replies.len())
         };
         let keys: Vec<Key> = requests.iter().map(|request| request.key.clone()).collect();
-        let call = script::release::cancel_call(first, &keys).arg(new_hint());
+        let call = script::cancel(first, &keys).arg(new_hint());
         let round = self.release_everywhere(call, timeout, is_sure)?;
-        let sure = is_sure(&round.replies).then_some(());
-        known(sure, round, self.members()?)
+        round.judge(|replies| is_sure(replies).then_some(()))
     }
 
     fn check(&mut self, key: &Key, token: &OwnerToken, timeout: &Timeout) -> Result<Option<Duration>> {
-        let (key, token) = (key.clone(), token.clone());
-        let members = self.members()?;
-        let mut round = members.ask(timeout.until, true, move |member, timeout| {
-            script::check::call(&key, &token).run_and(&mut member.server, timeout, script::check::decode)
-        })?;
+        let call = script::check(key, token);
+        let check = move |member: &mut Member, timeout: &Timeout| call.run(&mut member.topology, timeout);
+        let mut round = self.members()?.ask(all, timeout.until, true, check)?;
         round.decide(timeout, |replies| majority::left(replies).is_some())?;
-        known(majority::left(&round.replies), round, members)
+        round.judge(|replies| majority::left(replies))
     }
 
     fn status(&mut self, keys: &[Key], timeout: &Timeout) -> Result<Vec<LockStatus>> {
@@ -246,28 +241,25 @@ impl Store for Quorum {
 impl StoreAdmin for Quorum {
     fn survey(&mut self, keys: &[Key], timeout: &Timeout) -> Result<Survey> {
         let asked = keys.to_vec();
-        let members = self.members()?;
-        let mut round = members.ask(timeout.until, true, move |member, timeout| {
-            survey(&mut member.server, &asked, timeout)?.complete()
-        })?;
+        let look = move |member: &mut Member, timeout: &Timeout| {
+            survey(&mut member.topology, &asked, timeout)?.complete()
+        };
+        let mut round = self.members()?.ask(all, timeout.until, true, look)?;
         round.decide(timeout, is_quorate)?;
         // A member that answered early may not know a lock that was just acquired.
         let until = timeout.until.min(Deadline::after(STATUS_GRACE));
         round.gather(&Timeout { until, ..*timeout }, status::is_settled)?;
-        match is_quorate(&round.replies) {
-            true => Ok(Survey::of_all(status::status(keys, round.replies))),
-            false => Err(failure(round.replies, members.names())),
-        }
+        round.judge(|replies| is_quorate(replies).then(|| Survey::of_all(status::status(keys, replies))))
     }
 
     fn break_lock(&mut self, key: &Key, token: Option<&OwnerToken>, timeout: &Timeout) -> Result<Broken> {
         let (key, token, hint) = (key.clone(), token.cloned(), new_hint());
-        let members = self.members()?;
-        let mut round = members.ask(timeout.until, false, move |member, timeout| {
+        let break_lock = move |member: &mut Member, timeout: &Timeout| {
             member.break_lock(&key, token.as_ref(), &hint, timeout)
-        })?;
+        };
+        let mut round = self.members()?.ask(all, timeout.until, false, break_lock)?;
         round.decide(timeout, is_quorate)?;
         round.linger(LINGER);
-        known(status::broken(&mut round.replies), round, members)
+        round.judge(status::broken)
     }
 }

@@ -133,7 +133,7 @@ pub fn decode_slots(reply: Value, from: &Endpoint, name: &str) -> Result<Vec<(Sl
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::redis::script::tests::{array, bulk, garbage};
+    use crate::store::redis::script::reply::tests::{array, bulk, garbage};
 
     fn at(host: &str) -> Endpoint {
         Endpoint::Tcp { host: host.to_owned(), port: 1 }

@@ -23,7 +23,7 @@ pub struct Sentinels {
     /// What messages call the store.
     store: String,
     /// The server that they named last.
-    primary: Option<Endpoint>,
+    pub primary: Option<Endpoint>,
     /// When all of them were asked.
     agreed: Option<BootTime>,
 }
@@ -51,11 +51,6 @@ impl Sentinels {
         let sentinel = |endpoint| Sentinel { endpoint, connection: None, silent_until: None };
         let sentinels = endpoints.into_iter().map(sentinel).collect();
         Sentinels { sentinels, master_name, login, store, primary: None, agreed: None }
-    }
-
-    /// The primary that they named last.
-    pub fn primary(&self) -> Option<&Endpoint> {
-        self.primary.as_ref()
     }
 
     /// Makes sure that no Sentinel that answers knows of a newer primary than this one; otherwise that one is used from

@@ -13,23 +13,19 @@ pub struct Servers {
     login: Arc<Login>,
     /// What messages call the store.
     store: String,
-    are_of_sentinels: bool,
+    /// What the servers are to the store; `None` where the store is a server.
+    role: Option<&'static str>,
     servers: BTreeMap<Endpoint, Server>,
 }
 
 /// A cluster has fewer servers: "up to 1000 nodes", says its specification.
 const MOST_SERVERS: usize = 2048;
+/// The role of the primary that Sentinels name, and of those that were it.
+pub const MASTER: &str = ", the master";
 
 impl Servers {
-    /// The servers of a cluster.
-    pub fn of_cluster(login: Login, store: &str) -> Servers {
-        let (login, store) = (Arc::new(login), store.to_owned());
-        Servers { login, store, are_of_sentinels: false, servers: BTreeMap::new() }
-    }
-
-    /// The primary that Sentinels name, and those that were it.
-    pub fn of_sentinels(login: Login, store: &str) -> Servers {
-        Servers { are_of_sentinels: true, ..Servers::of_cluster(login, store) }
+    pub fn new(login: Login, store: String, role: Option<&'static str>) -> Servers {
+        Servers { login: Arc::new(login), store, role, servers: BTreeMap::new() }
     }
 
     /// The server at this endpoint; an error when there are more than can be.
@@ -43,7 +39,7 @@ impl Servers {
             }
             Entry::Vacant(new) => {
                 let mut server = Server::new(endpoint.clone(), Arc::clone(&self.login), name);
-                server.must_be_primary = self.are_of_sentinels;
+                server.must_be_primary = self.role == Some(MASTER);
                 Ok(new.insert(server))
             }
         }
@@ -51,8 +47,10 @@ impl Servers {
 
     /// What messages call a server.
     pub fn name_of(&self, endpoint: &Endpoint) -> String {
-        let role = if self.are_of_sentinels { ", the master" } else { "" };
-        format!("{endpoint}{role} of {}", self.store)
+        match self.role {
+            Some(role) => format!("{endpoint}{role} of {}", self.store),
+            None => self.store.clone(),
+        }
     }
 
     /// What messages call the store.
