@@ -5,8 +5,9 @@ use std::collections::HashMap;
 use redis::{InfoDict, Value};
 
 use super::probe::Asking;
+use crate::doctor::{Check, Findings};
+use crate::lock::Result;
 use crate::store::redis::error_reply::in_short;
-use crate::store::redis::net::Result;
 use crate::store::redis::value::{items, text};
 
 /// What a server says about itself, as far as it is permitted to: services that run Redis for others often forbid
@@ -55,13 +56,14 @@ impl Facts {
         self.settings.get(name).map(String::as_str)
     }
 
-    /// Why something is not known.
-    pub fn why_not(&self) -> &'static str {
-        match (self.info.is_empty(), self.settings.is_empty()) {
+    /// Reports what could not be seen, and why.
+    pub fn unseen(&self, report: &mut Findings, check: Check, what: &str, advice: impl Into<String>) {
+        let why = match (self.info.is_empty(), self.settings.is_empty()) {
             (true, true) => "the server does not answer INFO and CONFIG GET to this user",
             (true, false) => "the server does not answer INFO to this user",
             (false, true) => "the server does not answer CONFIG GET to this user",
             (false, false) => "the server does not say it",
-        }
+        };
+        report.unknown(check, format!("{what}: {why}"), advice);
     }
 }

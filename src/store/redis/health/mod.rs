@@ -8,7 +8,6 @@ mod probe;
 mod quorum;
 mod server;
 mod topology;
-mod trial;
 
 use std::thread;
 
@@ -44,13 +43,9 @@ pub fn examine(addresses: Vec<Address>, terms: &Requirements) -> Vec<Finding> {
 /// One that does not answer is not to keep the others waiting.
 fn at_once(servers: &[ServerUnderTest], terms: &Requirements) -> Vec<Examined> {
     thread::scope(|scope| {
-        let threads: Vec<_> = servers
-            .iter()
-            .map(|server| {
-                let examination = move || server.examine(terms);
-                thread::Builder::new().name("doctor".to_owned()).spawn_scoped(scope, examination)
-            })
-            .collect();
+        let builder = || thread::Builder::new().name("doctor".to_owned());
+        let start = |server| builder().spawn_scoped(scope, move || ServerUnderTest::examine(server, terms));
+        let threads: Vec<_> = servers.iter().map(start).collect();
         let results = threads.into_iter().zip(servers).map(|(thread, server)| {
             // Without another thread, here.
             thread.ok().and_then(|thread| thread.join().ok()).unwrap_or_else(|| server.examine(terms))

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use redis::{Cmd, Value};
 
-use crate::doctor::{Check, Findings};
+use crate::doctor::{Check, Findings, Requirements};
 use crate::lock::{Result, StoreError, Timeout};
 use crate::store::redis::login::Login;
-use crate::store::redis::net::{Connection, Endpoint, LONGEST_LIST, RequestError};
+use crate::store::redis::net::{Connection, Endpoint, LONGEST_LIST};
 
 /// A connection on which anything may be asked, each time for as long as an exchange may take.
 pub struct Asking {
@@ -17,10 +17,10 @@ pub struct Asking {
 
 impl Asking {
     /// Connects and logs in.
-    pub fn open(access: &Login, endpoint: &Endpoint, name: &str, attempt: Duration) -> Result<Asking> {
-        let mut connection = access.connect(endpoint, name, &Timeout::of(attempt))?;
+    pub fn open(login: &Login, endpoint: &Endpoint, name: &str, terms: &Requirements) -> Result<Asking> {
+        let mut connection = login.connect(endpoint, name, &Timeout::of(terms.attempt))?;
         connection.longest = LONGEST_LIST;
-        Ok(Asking { connection, attempt })
+        Ok(Asking { connection, attempt: terms.attempt })
     }
 
     /// Warns of a server on another host without TLS.
@@ -34,8 +34,8 @@ impl Asking {
     }
 
     /// The reply, which may be an error.
-    pub fn ask(&mut self, command: &Cmd) -> Result<Value, RequestError> {
-        self.connection.query(command, &Timeout::of(self.attempt))
+    pub fn ask(&mut self, command: &Cmd) -> Result<Value> {
+        self.connection.query(command, &Timeout::of(self.attempt)).map_err(|failure| failure.of(""))
     }
 }
 

@@ -3,16 +3,15 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ops::RangeInclusive;
 
-use redis::Value;
+use redis::{Cmd, Value};
 
 use super::probe::{Asking, LOGIN_ADVICE, unreachable, wants_login};
 use super::server::ServerUnderTest;
 use crate::doctor::{Check, Findings, Requirements};
-
 use crate::store::redis::error_reply::in_short;
 use crate::store::redis::login::Login;
 use crate::store::redis::net::{Endpoint, LONGEST_HOST};
-use crate::store::redis::topology::cluster::decode_slots;
+use crate::store::redis::topology::cluster::{SLOTS, decode_slots};
 use crate::store::redis::url::{Address, ServerAddress};
 use crate::store::redis::value::{items, text};
 
@@ -30,42 +29,52 @@ pub fn master(
     terms: &Requirements,
     report: &mut Findings,
 ) -> Vec<ServerUnderTest> {
-    let access = address.login.for_sentinels();
+    let login = address.login.for_sentinels();
     let mut masters: Vec<(Endpoint, &Endpoint)> = Vec::new();
     for sentinel in sentinels {
         let mut own = Findings::about(format!("sentinel {sentinel}"));
-        if let Some(found) = ask_sentinel(&access, sentinel, master, terms, &mut own) {
-            masters.push((found, sentinel));
-        }
+        let found = ask_sentinel(&login, sentinel, master, terms, &mut own);
+        masters.extend(found.map(|found| (found, sentinel)));
         report.findings.append(&mut own.findings);
     }
     let Some((first, one)) = masters.first() else { return Vec::new() };
     if let Some((second, other)) = masters.iter().find(|(found, _)| found != first) {
         let finding =
             format!("{one} says that the master is {first}, {other} says {second}: there may be two masters");
-        report.bad(
-            Check::Master,
-            finding,
-            "wait until a failover is over; see that the Sentinels reach one another",
-        );
+        let advice = "wait until a failover is over; see that the Sentinels reach one another";
+        report.bad(Check::Master, finding, advice);
     }
-    let known = Address { servers: ServerAddress::One(first.clone()), login: address.login.clone() };
-    vec![ServerUnderTest::at(known, false)]
+    vec![ServerUnderTest::at(one_of(address, first), false)]
+}
+
+/// One server of those at this address.
+fn one_of(address: &Address, endpoint: &Endpoint) -> Address {
+    Address { servers: ServerAddress::One(endpoint.clone()), login: address.login.clone() }
+}
+
+/// The reply of a server that is asked nothing else.
+fn ask_once(
+    login: &Login,
+    endpoint: &Endpoint,
+    question: &Cmd,
+    terms: &Requirements,
+    report: &mut Findings,
+) -> Option<Value> {
+    let asked = Asking::open(login, endpoint, &report.server, terms);
+    let reply = asked.and_then(|mut asking| asking.ask(question));
+    reply.map_err(|error| unreachable(report, &error)).ok()
 }
 
 /// What one Sentinel knows of the master.
 fn ask_sentinel(
-    access: &Login,
+    login: &Login,
     sentinel: &Endpoint,
     master: &str,
     terms: &Requirements,
     report: &mut Findings,
 ) -> Option<Endpoint> {
-    let asked = Asking::open(access, sentinel, &report.server, terms.attempt).and_then(|mut asking| {
-        let reply = asking.ask(redis::cmd("SENTINEL").arg("MASTER").arg(master));
-        reply.map_err(|failure| failure.of(&report.server))
-    });
-    let reply = asked.map_err(|error| unreachable(report, &error)).ok()?;
+    let question = redis::cmd("SENTINEL").arg("MASTER").arg(master).take();
+    let reply = ask_once(login, sentinel, &question, terms, report)?;
     if wants_login(&reply) {
         let advice = "name the file with its password: --sentinel-password-file";
         report.bad(Check::Login, "this Sentinel wants a password", advice);
@@ -90,11 +99,8 @@ fn ask_sentinel(
     };
     let master = Endpoint::Tcp { host: (*host).to_owned(), port };
     if fields.get("flags").is_some_and(|flags| flags.contains("_down")) {
-        report.bad(
-            Check::Master,
-            format!("the master {master} is down, says this Sentinel"),
-            "see to the master",
-        );
+        let finding = format!("the master {master} is down, says this Sentinel");
+        report.bad(Check::Master, finding, "see to the master");
     } else if count("num-slaves") == 0 {
         let finding =
             format!("the master is {master}, which has no replica: when it is lost, nothing takes over");
@@ -125,7 +131,7 @@ pub fn masters(
 ) -> Vec<ServerUnderTest> {
     let mut known = Vec::new();
     for seed in seeds {
-        let one = Address { servers: ServerAddress::One(seed.clone()), login: address.login.clone() };
+        let one = one_of(address, seed);
         let mut own = Findings::about(one.to_string());
         let found = ask_seed(&one, seed, terms, &mut own).unwrap_or_default();
         report.findings.append(&mut own.findings);
@@ -134,14 +140,14 @@ pub fn masters(
         }
     }
     let covered: usize = known.iter().flat_map(|(_, slots)| slots).map(|range| range.len()).sum();
-    if !known.is_empty() && covered < 16384 {
-        let finding =
-            format!("{} of 16384 slots have no server: their locks cannot be taken", 16384 - covered);
+    if !known.is_empty() && covered < usize::from(SLOTS) {
+        let missing = usize::from(SLOTS) - covered;
+        let finding = format!("{missing} of {SLOTS} slots have no server: their locks cannot be taken");
         report.bad(Check::Slots, finding, "see CLUSTER INFO, and repair it with redis-cli --cluster fix");
     }
-    let server = |(endpoint, slots)| {
-        let address = Address { servers: ServerAddress::One(endpoint), login: address.login.clone() };
-        ServerUnderTest { slots: Some(slots), ..ServerUnderTest::at(address, false) }
+    let server = |(endpoint, slots)| ServerUnderTest {
+        slots: Some(slots),
+        ..ServerUnderTest::at(one_of(address, &endpoint), false)
     };
     known.into_iter().map(server).collect()
 }
@@ -155,10 +161,8 @@ fn ask_seed(
     terms: &Requirements,
     report: &mut Findings,
 ) -> Option<Vec<(Endpoint, SlotRanges)>> {
-    let asked = Asking::open(&address.login, seed, &report.server, terms.attempt).and_then(|mut asking| {
-        asking.ask(redis::cmd("CLUSTER").arg("SLOTS")).map_err(|failure| failure.of(&report.server))
-    });
-    let reply = asked.map_err(|error| unreachable(report, &error)).ok()?;
+    let question = redis::cmd("CLUSTER").arg("SLOTS").take();
+    let reply = ask_once(&address.login, seed, &question, terms, report)?;
     if wants_login(&reply) {
         report.bad(Check::Login, "it wants a password", LOGIN_ADVICE);
         return None;
@@ -169,10 +173,7 @@ fn ask_seed(
         report.bad(Check::Cluster, format!("it does not say who has which slots: {why}"), advice);
         return None;
     }
-    let rows = match &reply {
-        Value::Array(rows) => Some(rows.len()),
-        _ => None,
-    };
+    let rows = if let Value::Array(rows) = &reply { Some(rows.len()) } else { None };
     let map = decode_slots(reply, seed, &report.server).unwrap_or_default();
     if rows != Some(map.len()) {
         let advice = "make sure that it is a server of a Redis Cluster (CLUSTER SLOTS)";

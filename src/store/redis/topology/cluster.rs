@@ -16,7 +16,7 @@ use crate::store::redis::net::{Endpoint, LONGEST_LIST, RequestError, check};
 use crate::store::redis::value::{items, number, text};
 
 /// The number of slots of every cluster.
-const SLOTS: u16 = 16384;
+pub const SLOTS: u16 = 16384;
 /// The time for CLUSTER SLOTS is divided among no more servers than this.
 const MOST_SHARES: usize = 4;
 
