@@ -33,7 +33,7 @@ use self::topology::Topology;
 pub use self::url::Address;
 use crate::lock::{
     AcquireOutcome, Broken, Busy, Capabilities, FencingToken, Key, LockStatus, OwnerToken, Renewal, Request,
-    Result, Store, StoreAdmin, StoreError, Survey, Timeout, TokenMint, Ttl,
+    Result, Store, StoreAdmin, StoreError, Survey, Timeout,
 };
 
 /// The store at one address. It connects with the first call.
@@ -49,17 +49,7 @@ pub struct Redis {
 type ReleaseCall = ScriptCall<Vec<Release>>;
 
 /// What one server can do, and those behind Sentinel or in a cluster.
-pub const CAPABILITIES: Capabilities = Capabilities {
-    shared: Ok(()),
-    semaphore: Ok(()),
-    queue: true,
-    ttl_can_change: true,
-    shortest_ttl: Ttl::SHORTEST,
-    ttl_resolution: Duration::from_millis(1),
-    replicas: Ok(()),
-    token_mint: TokenMint::Caller,
-    outlives_process: true,
-};
+pub const CAPABILITIES: Capabilities = Capabilities::ALL;
 
 /// The time for a request whose answer does not matter.
 const IDLE_TIMEOUT: Duration = Duration::from_millis(100);
