@@ -83,7 +83,7 @@ impl RequestError {
         let store = name.to_owned();
         let why = match self {
             RequestError::Interrupted => return StoreError::Interrupted,
-            RequestError::Refused(error) => return refused(&error, name),
+            RequestError::Refused { error, .. } => return refused(&error, name),
             RequestError::Denied(why) => return StoreError::Denied { store, why },
             RequestError::Unusable(why) => return StoreError::Unusable { store, why },
             RequestError::Broken(why) => why,

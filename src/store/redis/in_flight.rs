@@ -23,7 +23,8 @@ pub struct InFlight {
     requests: Vec<Connection>,
     /// The last request on each of these is a release, or another one whose answer is awaited.
     awaited: Vec<Connection>,
-    is_in_doubt: bool,
+    /// A connection broke on which something was in flight.
+    pub is_in_doubt: bool,
 }
 
 /// More connections that hang are not worth their descriptors.
@@ -93,16 +94,6 @@ impl InFlight {
             }
         }
         Ok(free)
-    }
-
-    /// Whether a connection broke on which something was in flight.
-    pub fn is_in_doubt(&self) -> bool {
-        self.is_in_doubt
-    }
-
-    /// The server has carried out whatever was sent on connections that broke.
-    pub fn end_doubt(&mut self) {
-        self.is_in_doubt = false;
     }
 
     /// The server is no longer the primary: what it carries out does not count.

@@ -109,7 +109,7 @@ impl Redis {
             }
             let requests = from_ref(&place.request);
             self.topology.await_releases(requests, timeout)?;
-            let call = script::acquire(&place.request, requests, place.queueing(), place.ticket());
+            let call = script::acquire(&place.request, requests, place.queueing(), &place.ticket);
             let reply = self.run(&call, timeout)??;
             if matches!(reply, AcquireReply::Granted(_)) {
                 self.expect_replicas(requests, timeout)?;
@@ -173,7 +173,7 @@ impl Store for Redis {
     fn on_idle(&mut self) {
         let timeout = Timeout::of(IDLE_TIMEOUT);
         // Not at the end of the job, when the server has better to do than to end a subscription.
-        if let Some(place) = self.place.take_if(|place| place.is_granted()) {
+        if let Some(place) = self.place.take_if(|place| place.is_granted) {
             // A renewal tells the next waiter that it is the first. Its answer is skipped later.
             let renewal = script::renew(&place.request, None).by_hash();
             self.topology.send(&place.request.key, &renewal, &timeout);

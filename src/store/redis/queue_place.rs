@@ -33,7 +33,8 @@ pub struct QueuePlace {
     /// The pauses between subscriptions that break.
     resubscribe: Backoff,
     subscribe_at: Deadline,
-    ticket: String,
+    /// The place as the server numbered it; empty before it did.
+    pub ticket: String,
     /// When to ask again without a message.
     ask_at: Option<Deadline>,
     /// When to ask in any case, which also keeps the place from being forgotten.
@@ -44,7 +45,7 @@ pub struct QueuePlace {
     /// When a lease that was lost with the data of the server has ended for sure.
     data_lost_until: Option<Deadline>,
     is_prepared: bool,
-    is_granted: bool,
+    pub is_granted: bool,
 }
 
 impl QueuePlace {
@@ -88,16 +89,6 @@ impl QueuePlace {
     /// Whether this is asked for the first time.
     pub fn is_new(&mut self) -> bool {
         !std::mem::replace(&mut self.is_prepared, true)
-    }
-
-    /// Whether the lock was granted to this place.
-    pub fn is_granted(&self) -> bool {
-        self.is_granted
-    }
-
-    /// The place as the server numbered it; empty before it did.
-    pub fn ticket(&self) -> &str {
-        &self.ticket
     }
 
     /// How to ask.

@@ -13,7 +13,7 @@ use crate::lock::{Result, Timeout};
 
 /// A server that has locks. It is connected to with the first request.
 pub struct Server {
-    endpoint: Endpoint,
+    pub endpoint: Endpoint,
     login: Arc<Login>,
     /// What messages call it.
     name: String,
@@ -43,10 +43,6 @@ impl Server {
             has_repeated: false,
             longest: LONGEST_REPLY,
         }
-    }
-
-    pub fn endpoint(&self) -> &Endpoint {
-        &self.endpoint
     }
 
     /// A new connection, beside the one for requests.
@@ -102,17 +98,17 @@ impl Server {
         // An error reply means that nothing was done.
         self.was_asked |= match &answer {
             Ok(Value::ServerError(_)) | Err(RequestError::Denied(_)) => false,
-            Err(RequestError::Refused(_)) => connection.may_have_run(),
+            Err(RequestError::Refused { may_have_run, .. }) => *may_have_run,
             _ => true,
         };
         match &answer {
             Ok(_) => self.connection = Some(connection),
-            Err(RequestError::Broken(_) | RequestError::Denied(_) | RequestError::Unusable(_)) => {}
-            Err(RequestError::Refused(_)) if !connection.may_have_run() => {}
-            Err(RequestError::TimedOut | RequestError::Interrupted) if connection.is_cut_off() => {}
-            Err(RequestError::TimedOut | RequestError::Interrupted | RequestError::Refused(_)) => {
-                self.in_flight.add(connection);
-            }
+            Err(
+                RequestError::TimedOut
+                | RequestError::Interrupted
+                | RequestError::Refused { may_have_run: true, .. },
+            ) if !connection.is_cut_off => self.in_flight.add(connection),
+            Err(_) => {}
         }
         answer
     }
@@ -152,10 +148,10 @@ impl Server {
 
     /// Waits until the releases in flight are carried out; an error when a connection broke before that was known.
     pub fn await_releases(&mut self, timeout: &Timeout) -> Result<()> {
-        self.in_flight.end_doubt();
+        self.in_flight.is_in_doubt = false;
         self.await_answers(timeout)?;
-        match self.in_flight.is_in_doubt() {
-            true => Err(RequestError::Broken("the server closed the connection".to_owned()).of(&self.name)),
+        match self.in_flight.is_in_doubt {
+            true => Err(RequestError::broken("the server closed the connection").of(&self.name)),
             false => Ok(()),
         }
     }
@@ -165,20 +161,20 @@ impl Server {
     pub fn settle(&mut self, timeout: &Timeout) -> Result<Vec<Value>> {
         self.in_flight.mark_awaited();
         let answers = self.await_answers(timeout)?;
-        if self.in_flight.is_in_doubt() {
+        if self.in_flight.is_in_doubt {
             // A server that hung carries out what came on all connections before it answers new ones a second time;
             // three, as it reads long requests in pieces of 16 kB.
             for _ in 0..3 {
                 self.query(&redis::cmd("PING"), timeout)?;
             }
-            self.in_flight.end_doubt();
+            self.in_flight.is_in_doubt = false;
         }
         Ok(answers)
     }
 
     /// Sends a command on the connection of the last one, or not at all.
     pub fn follow_up(&mut self, command: &Cmd, timeout: &Timeout) -> Result<Value> {
-        let broken = || RequestError::Broken("the connection is gone".to_owned()).of(&self.name);
+        let broken = || RequestError::broken("the connection is gone").of(&self.name);
         let connection = self.connection.take().ok_or_else(broken)?;
         let reply = self.query_on(connection, command, timeout).map_err(|error| error.of(&self.name))?;
         accepted(reply, &self.name)

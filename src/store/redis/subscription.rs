@@ -34,7 +34,7 @@ impl Subscription {
                 Err(RequestError::Denied(explain(&error)))
             }
             Value::ServerError(error) => Err(RequestError::Broken(explain(&error))),
-            _ => Err(RequestError::Broken("SUBSCRIBE has an unknown answer".to_owned())),
+            _ => Err(RequestError::broken("SUBSCRIBE has an unknown answer")),
         }
     }
 

@@ -25,7 +25,7 @@ impl Asking {
 
     /// Warns of a server on another host without TLS.
     pub fn judge_encryption(&self, report: &mut Findings) {
-        if self.connection.is_in_plain() {
+        if self.connection.stream.is_in_plain() {
             let finding = "it is on another host, and nothing is encrypted: whoever is on the way reads \
                            passwords and owner tokens, and can answer in its place";
             let advice = "let it speak TLS and name it with rediss://, or use a tunnel";

@@ -58,7 +58,7 @@ impl ServerUnderTest {
     pub fn open(&self, terms: &Requirements) -> Result<Asking> {
         let ServerAddress::One(endpoint) = &self.address.servers else {
             // Who has the locks there was found out before.
-            return Err(RequestError::Broken("it is not one server".to_owned()).of(""));
+            return Err(RequestError::broken("it is not one server").of(""));
         };
         Asking::open(&self.address.login, endpoint, &self.address.to_string(), terms)
     }

@@ -26,7 +26,7 @@ pub fn resolve(host: &str, port: u16, timeout: &Timeout) -> Result<Vec<SocketAdd
         })
         .map_err(broken)?;
     wait_ready(addresses.as_fd(), PollFlags::POLLIN, timeout).map_err(|failure| match failure {
-        RequestError::TimedOut => RequestError::Broken("its name could not be resolved in time".to_owned()),
+        RequestError::TimedOut => RequestError::broken("its name could not be resolved in time"),
         other => other,
     })?;
     match addresses.take() {
@@ -34,7 +34,7 @@ pub fn resolve(host: &str, port: u16, timeout: &Timeout) -> Result<Vec<SocketAdd
         Ok(Some(Err(error))) => {
             Err(RequestError::Broken(format!("its name cannot be resolved ({})", reason(&error))))
         }
-        _ => Err(RequestError::Broken("its name cannot be resolved".to_owned())),
+        _ => Err(RequestError::broken("its name cannot be resolved")),
     }
 }
 

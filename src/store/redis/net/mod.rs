@@ -46,8 +46,17 @@ pub enum RequestError {
     Interrupted,
     /// The server refuses us.
     Denied(String),
-    /// The server refused the login that was sent in front of the request.
-    Refused(ServerError),
+    /// The server refused the login that was sent in front of the request, which may have run as the default user.
+    Refused {
+        error: ServerError,
+        may_have_run: bool,
+    },
     /// This host cannot connect as it is configured.
     Unusable(String),
+}
+
+impl RequestError {
+    pub fn broken(why: impl Into<String>) -> RequestError {
+        RequestError::Broken(why.into())
+    }
 }

@@ -49,7 +49,7 @@ impl Stream {
 
     /// Whether what is sent leaves this host unencrypted.
     pub fn is_in_plain(&self) -> bool {
-        let fd = self.fd().as_raw_fd();
+        let fd = self.as_fd().as_raw_fd();
         let ip = |address: nix::Result<SockaddrStorage>| -> Option<IpAddr> {
             let address = address.ok()?;
             let v4 = address.as_sockaddr_in().map(|address| address.ip().into());
@@ -58,16 +58,18 @@ impl Stream {
         let (peer, own) = (ip(socket::getpeername(fd)), ip(socket::getsockname(fd)));
         !self.is_encrypted && peer != own && peer.is_some_and(|peer| !peer.is_loopback())
     }
+}
 
+impl AsFd for Stream {
     /// For poll(2), which sees encrypted bytes only.
-    pub fn fd(&self) -> BorrowedFd<'_> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 }
 
 /// Connects to the first of the host's addresses that answers.
 fn connect_to(host: &str, port: u16, timeout: &Timeout) -> Result<TcpStream> {
-    let mut failure = RequestError::Broken("the name has no address".to_owned());
+    let mut failure = RequestError::broken("the name has no address");
     for address in resolve(host, port, timeout)? {
         let family = if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
         match connect(family, &SockaddrStorage::from(address), timeout) {
@@ -131,7 +133,7 @@ impl<'a> TimedStream<'a> {
     }
 
     fn wait(&mut self, flags: PollFlags) -> io::Result<()> {
-        wait_ready(self.stream.fd(), flags, self.timeout).map_err(|failure| self.give_up(failure))
+        wait_ready(self.stream.as_fd(), flags, self.timeout).map_err(|failure| self.give_up(failure))
     }
 
     /// The first step takes what has arrived, whatever the time. Later steps are in time: a server may send without end,

@@ -155,7 +155,7 @@ impl TlsStream {
             match step {
                 Ok(0) => {
                     let why = "it closed the connection during the TLS handshake; is this its TLS port?";
-                    return Err(RequestError::Broken(why.to_owned()));
+                    return Err(RequestError::broken(why));
                 }
                 Ok(_) => {}
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}

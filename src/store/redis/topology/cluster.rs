@@ -118,7 +118,7 @@ pub fn decode_slots(reply: Value, from: &Endpoint, name: &str) -> Result<Vec<(Sl
     let rows = items(accepted(reply, name)?);
     if rows.len() > usize::from(SLOTS) {
         let why = "it names more rows of slots than there are slots; is it a Redis Cluster?";
-        return Err(RequestError::Broken(why.to_owned()).of(name));
+        return Err(RequestError::broken(why).of(name));
     }
     let decode_row = |row: Value| {
         let row = items(row);

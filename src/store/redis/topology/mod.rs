@@ -98,7 +98,7 @@ impl Topology {
     /// Sends a command behind the last one: on the same connection, or not at all.
     pub fn follow_up(&mut self, command: &Cmd, timeout: &Timeout) -> Result<Value> {
         let Some((answered, _)) = self.answered.clone() else {
-            return Err(RequestError::Broken("the connection is gone".to_owned()).of(self.name()));
+            return Err(RequestError::broken("the connection is gone").of(self.name()));
         };
         let reply = self.servers.get(&answered)?.follow_up(command, timeout);
         if reply.is_err() {
@@ -177,7 +177,7 @@ impl Topology {
     pub fn single(&mut self) -> Result<&mut Server> {
         match &self.discovery {
             Discovery::Single(endpoint) => self.servers.get(endpoint),
-            _ => Err(RequestError::Broken("it is not one server".to_owned()).of(self.name())),
+            _ => Err(RequestError::broken("it is not one server").of(self.name())),
         }
     }
 
@@ -222,7 +222,7 @@ impl Topology {
     pub fn await_releases(&mut self, requests: &[Request], timeout: &Timeout) -> Result<()> {
         let mut outcome = Ok(());
         let awaited = self.servers.iter_mut().filter(|server| server.in_flight.has_awaited());
-        let awaited: Vec<Endpoint> = awaited.map(|server| server.endpoint().clone()).collect();
+        let awaited: Vec<Endpoint> = awaited.map(|server| server.endpoint.clone()).collect();
         for endpoint in awaited {
             let mut targets = requests.iter().map(|request| Target::Key(&request.key));
             let is_primary = targets.any(|target| self.is_primary_for(&endpoint, target));
