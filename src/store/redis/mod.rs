@@ -25,7 +25,7 @@ use std::slice::from_ref;
 use std::time::Duration;
 
 pub use self::health::examine;
-use self::net::{RequestError, check};
+use self::net::check;
 use self::queue_place::QueuePlace;
 pub use self::quorum::{CAPABILITIES as QUORUM_CAPABILITIES, Quorum};
 use self::script::{AcquireReply, Queueing, Release, ScriptCall, understood};
@@ -33,7 +33,7 @@ use self::topology::Topology;
 pub use self::url::Address;
 use crate::lock::{
     AcquireOutcome, Broken, Busy, Capabilities, FencingToken, Key, LockStatus, OwnerToken, Renewal, Request,
-    Result, Store, StoreAdmin, StoreError, Survey, Timeout,
+    Result, Store, StoreAdmin, Survey, Timeout,
 };
 
 /// The store at one address. It connects with the first call.
@@ -68,16 +68,12 @@ impl Redis {
                 return understood(&mut self.topology, call.decode(reply));
             }
             // Two servers that name each other do so without end.
-            check(timeout).map_err(|error| self.unreachable(error))?;
+            check(timeout).map_err(|error| error.of(self.topology.name()))?;
         }
     }
 
-    fn unreachable(&self, error: RequestError) -> StoreError {
-        error.of(self.topology.name())
-    }
-
     /// Acquires locks with one script; in a cluster all of them are in one slot.
-    fn acquire_together(&mut self, requests: &[Request], timeout: &Timeout) -> Result<AcquireOutcome> {
+    fn acquire_by_one_script(&mut self, requests: &[Request], timeout: &Timeout) -> Result<AcquireOutcome> {
         let Some(first) = requests.first() else { return Ok(AcquireOutcome::granted(Vec::new())) };
         self.topology.await_releases(requests, timeout)?;
         match self.run(&script::acquire(first, requests, Queueing::No, ""), timeout)?? {
@@ -104,7 +100,7 @@ impl Redis {
                 let connection = self.topology.connect_listener(&place.request.key, timeout)?;
                 place.listen_on(connection, timeout).map_err(|error| {
                     self.topology.suspect_listener();
-                    self.unreachable(error)
+                    error.of(self.topology.name())
                 })?;
             }
             let requests = from_ref(&place.request);
@@ -150,10 +146,7 @@ impl Store for Redis {
     }
 
     fn acquire(&mut self, requests: &[Request], timeout: &Timeout) -> Result<AcquireOutcome> {
-        if self.are_apart(requests.iter().map(|request| &request.key)) {
-            return self.acquire_by_slot(requests, timeout);
-        }
-        self.acquire_together(requests, timeout)
+        self.acquire_all(requests, timeout)
     }
 
     fn enqueue(&mut self, request: &Request, timeout: &Timeout) -> Result<AcquireOutcome> {

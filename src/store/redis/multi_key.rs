@@ -1,4 +1,4 @@
-//! Several locks in a cluster: one script for those in one slot, one slot after the other.
+//! Several locks: one script for all of them; in a cluster for those in one slot, one slot after the other.
 
 use super::keys::slot;
 use super::script;
@@ -7,14 +7,10 @@ use crate::lock::{AcquireOutcome, Grant, Key, Request, Result, StoreError, Timeo
 
 impl Redis {
     /// Acquires all of them or none: what was acquired is released when a later lock is not free.
-    pub(super) fn acquire_by_slot(
-        &mut self,
-        requests: &[Request],
-        timeout: &Timeout,
-    ) -> Result<AcquireOutcome> {
+    pub(super) fn acquire_all(&mut self, requests: &[Request], timeout: &Timeout) -> Result<AcquireOutcome> {
         let (mut acquired, mut fences) = (Vec::new(), Vec::new());
-        for group in by_slot(requests, |request| &request.key) {
-            match self.acquire_together(&group, timeout) {
+        for group in self.by_slot(requests, |request| &request.key) {
+            match self.acquire_by_one_script(&group, timeout) {
                 Ok(AcquireOutcome::Granted(Grant { fences: granted, .. })) => {
                     acquired.extend(group);
                     fences.extend(granted);
@@ -53,33 +49,28 @@ impl Redis {
         self.calls_by_slot(&keys, |keys| script::cancel(first, keys))
     }
 
-    /// One call for all keys, or for those in each slot where they are apart.
+    /// One call for all keys, or for those in each slot.
     pub(super) fn calls_by_slot(
         &self,
         keys: &[Key],
         call: impl Fn(&[Key]) -> ReleaseCall,
     ) -> Vec<ReleaseCall> {
-        match self.are_apart(keys) {
-            true => by_slot(keys, |key| key).iter().map(|keys| call(keys)).collect(),
-            false => vec![call(keys)],
-        }
+        self.by_slot(keys, |key| key).iter().map(|keys| call(keys)).collect()
     }
 
-    /// Whether no script can see all of these keys.
-    pub(super) fn are_apart<'a>(&self, keys: impl IntoIterator<Item = &'a Key>) -> bool {
-        let mut slots = keys.into_iter().map(slot);
-        self.topology.is_cluster() && slots.next().is_some_and(|first| slots.any(|other| other != first))
-    }
-}
-
-fn by_slot<T: Clone>(all: &[T], key: impl Fn(&T) -> &Key) -> Vec<Vec<T>> {
-    let mut groups: Vec<(u16, Vec<T>)> = Vec::new();
-    for one in all {
-        let slot = slot(key(one));
-        match groups.iter_mut().find(|(of, _)| *of == slot) {
-            Some((_, group)) => group.push(one.clone()),
-            None => groups.push((slot, vec![one.clone()])),
+    /// In a cluster those in one slot are one group: no script can see the keys of two. Elsewhere all are one.
+    fn by_slot<T: Clone>(&self, all: &[T], key: impl Fn(&T) -> &Key) -> Vec<Vec<T>> {
+        if !self.topology.is_cluster() {
+            return vec![all.to_vec()];
         }
+        let mut groups: Vec<(u16, Vec<T>)> = Vec::new();
+        for one in all {
+            let slot = slot(key(one));
+            match groups.iter_mut().find(|(of, _)| *of == slot) {
+                Some((_, group)) => group.push(one.clone()),
+                None => groups.push((slot, vec![one.clone()])),
+            }
+        }
+        groups.into_iter().map(|(_, group)| group).collect()
     }
-    groups.into_iter().map(|(_, group)| group).collect()
 }

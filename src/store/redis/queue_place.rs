@@ -36,9 +36,9 @@ pub struct QueuePlace {
     /// The place as the server numbered it; empty before it did.
     pub ticket: String,
     /// When to ask again without a message.
-    ask_at: Option<Deadline>,
+    ask_at: Deadline,
     /// When to ask in any case, which also keeps the place from being forgotten.
-    fallback_at: Option<Deadline>,
+    fallback_at: Deadline,
     foreign_poll: Duration,
     /// The longest lease that was seen.
     ttl: Duration,
@@ -58,8 +58,8 @@ impl QueuePlace {
             resubscribe: Backoff::new(RESUBSCRIBE[0], RESUBSCRIBE[1]),
             subscribe_at: BootTime::now(),
             ticket: String::new(),
-            ask_at: None,
-            fallback_at: None,
+            ask_at: BootTime::now(),
+            fallback_at: BootTime::now(),
             foreign_poll: Duration::ZERO,
             ttl: Duration::ZERO,
             data_lost_until: None,
@@ -101,7 +101,7 @@ impl QueuePlace {
 
     /// Takes note of a reply, and decides when to ask again.
     pub fn note(&mut self, reply: AcquireReply) -> AcquireOutcome {
-        self.fallback_at = Some(Deadline::after(fallback()));
+        self.fallback_at = Deadline::after(fallback());
         self.is_granted = matches!(reply, AcquireReply::Granted(_));
         match reply {
             AcquireReply::Granted(fences) => AcquireOutcome::granted(fences),
@@ -109,7 +109,7 @@ impl QueuePlace {
                 // The lease was renewed before the data was lost.
                 let until = *self.data_lost_until.get_or_insert_with(|| Deadline::after(self.ttl));
                 self.ticket = ticket;
-                self.ask_at = Some(until.min(Deadline::after(fallback())));
+                self.ask_at = until.min(Deadline::after(fallback()));
                 AcquireOutcome::Busy(Busy::by_unknown(self.request.key.clone()))
             }
             AcquireReply::Busy(reply) => {
@@ -134,7 +134,7 @@ impl QueuePlace {
                     Some(left) => (left + BEHIND[0]).max(FALLBACK.min(left + BEHIND[1])).min(fallback()),
                     None => fallback(),
                 };
-                self.ask_at = Some(Deadline::after(pause));
+                self.ask_at = Deadline::after(pause);
                 AcquireOutcome::Busy(reply.busy)
             }
         }
@@ -142,26 +142,23 @@ impl QueuePlace {
 
     /// Waits for a message, or for the time to ask again. `false` when the timeout ends first.
     pub fn wait(&mut self, timeout: &Timeout) -> Result<bool> {
-        let fallback_at = self.fallback_at.unwrap_or(BootTime::now());
         loop {
-            let ask_at = self.ask_at.unwrap_or(BootTime::now());
             let Some(subscription) = &mut self.subscription else {
                 return self.wait_to_subscribe(timeout);
             };
-            let until = Timeout { until: timeout.until.min(ask_at), ..*timeout };
-            match subscription.message(&until) {
+            match subscription.message(&timeout.before(self.ask_at)) {
                 Ok(Message::Ask) => return Ok(true),
                 // The holder is alive: ask when its lease ends.
                 Ok(Message::First(left)) => {
-                    self.ask_at = Some(Deadline::after(just_after(left)).min(fallback_at));
+                    self.ask_at = Deadline::after(just_after(left)).min(self.fallback_at);
                     if timeout.until.has_passed() {
                         return Ok(false);
                     }
                 }
                 Ok(Message::Watch) => {
-                    self.ask_at = Some(ask_at.min(Deadline::after(spread(WATCH, 0.3))));
+                    self.ask_at = self.ask_at.min(Deadline::after(spread(WATCH, 0.3)));
                 }
-                Err(RequestError::TimedOut) => return Ok(ask_at.has_passed()),
+                Err(RequestError::TimedOut) => return Ok(self.ask_at.has_passed()),
                 Err(RequestError::Interrupted) => return Err(StoreError::Interrupted),
                 Err(_) => {
                     self.subscription = None;

@@ -89,9 +89,8 @@ fn decide(round: &mut Round<Vote>, grace: Duration, is_first: bool, timeout: &Ti
     let begin = BootTime::now();
     // When two of four refuse, the lock is not granted, but its holder is not known yet.
     round.decide(timeout, |replies| is_settled(replies, |_| true))?;
-    let until = round.until.min(Deadline::after(grace));
     let is_granted = |vote: &Vote| matches!(vote, Vote::Granted(_));
-    round.gather(&Timeout { until, ..*timeout }, |replies| is_settled(replies, is_granted))?;
+    round.gather(&timeout.before(round.until).at_most(grace), |replies| is_settled(replies, is_granted))?;
     if !is_quorate(&round.replies) {
         // The members that say why there is no majority get the time for that.
         round.linger(LINGER);

@@ -143,7 +143,7 @@ impl<T> Round<T> {
 
     /// Collects answers as [`Round::gather`] does, until the members give up.
     pub fn decide(&mut self, timeout: &Timeout, is_decided: impl Fn(&[Reply<T>]) -> bool) -> Result<()> {
-        self.gather(&Timeout { until: self.until, ..*timeout }, is_decided)
+        self.gather(&timeout.before(self.until), is_decided)
     }
 
     /// Waits a little longer for answers that are not needed.

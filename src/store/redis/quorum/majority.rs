@@ -94,12 +94,13 @@ pub enum Verdict {
 /// `None` without a majority of answers.
 pub fn verdict(replies: &[Reply<Vote>]) -> Option<Verdict> {
     let needed = majority(replies.len());
-    let granted: Vec<&Vec<FencingToken>> = answers(replies)
-        .filter_map(|vote| match vote {
-            Vote::Granted(fences) => Some(fences),
-            Vote::Busy(_) => None,
-        })
-        .collect();
+    let (mut granted, mut busy): (Vec<&Vec<FencingToken>>, Vec<&Busy>) = Default::default();
+    for vote in answers(replies) {
+        match vote {
+            Vote::Granted(fences) => granted.push(fences),
+            Vote::Busy(refused) => busy.push(refused),
+        }
+    }
     if granted.len() >= needed {
         let locks = granted.iter().map(|fences| fences.len()).min().unwrap_or(0);
         let highest = |lock: usize| granted.iter().map(|fences| fences[lock]).max();
@@ -108,12 +109,6 @@ pub fn verdict(replies: &[Reply<Vote>]) -> Option<Verdict> {
     if !is_quorate(replies) {
         return None;
     }
-    let busy: Vec<&Busy> = answers(replies)
-        .filter_map(|vote| match vote {
-            Vote::Busy(busy) => Some(&**busy),
-            Vote::Granted(_) => None,
-        })
-        .collect();
     let holder =
         |busy: &Busy| (busy.key.clone(), busy.holder.as_ref().and_then(|held| held.metadata.clone()));
     let members_of = |one: &Busy| busy.iter().filter(|other| holder(other) == holder(one)).count();
@@ -173,15 +168,14 @@ pub fn released(replies: &[Reply<Released>], locks: usize) -> Option<Vec<bool>> 
 fn one_released(replies: &[Reply<Released>], lock: usize) -> Option<bool> {
     let held =
         |returned: &Released| matches!(returned, Released::Confirmed(held) if held.get(lock) == Some(&true));
-    let returned = count(replies, held);
+    let (needed, returned) = (majority(replies.len()), count(replies, held));
     let answered = count(replies, |returned| *returned != Released::Sent);
-    let not_held = answered - returned;
-    if returned >= majority(replies.len()) {
+    if returned >= needed {
         Some(true)
-    } else if not_held > replies.len() - majority(replies.len()) {
+    } else if answered - returned > replies.len() - needed {
         Some(false)
     } else {
-        (answered >= majority(replies.len())).then_some(returned > 0)
+        (answered >= needed).then_some(returned > 0)
     }
 }
 

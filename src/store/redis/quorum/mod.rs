@@ -112,7 +112,7 @@ impl Store for Quorum {
 
     fn acquire(&mut self, requests: &[Request], timeout: &Timeout) -> Result<AcquireOutcome> {
         let ttl = requests.first().map_or(Duration::ZERO, |request| request.ttl.duration());
-        let until = timeout.until.min(Deadline::after((ttl / 4).min(SPLIT_VOTES)));
+        let for_splits = timeout.at_most((ttl / 4).min(SPLIT_VOTES));
         // When all release what they got, one of them is to get it in the end.
         let mut schedule = RetrySchedule::new();
         loop {
@@ -123,7 +123,7 @@ impl Store for Quorum {
                 Verdict::Granted(fences) => return Ok(AcquireOutcome::granted(fences)),
                 Verdict::Held { busy: held, .. } => return Ok(busy(held)),
                 Verdict::Split(split) => {
-                    if !schedule.wait(&mut [], &Timeout { until, ..*timeout })? {
+                    if !schedule.wait(&mut [], &for_splits)? {
                         return Ok(busy(split));
                     }
                 }
@@ -247,8 +247,7 @@ impl StoreAdmin for Quorum {
         let mut round = self.members()?.ask(all, timeout.until, true, look)?;
         round.decide(timeout, is_quorate)?;
         // A member that answered early may not know a lock that was just acquired.
-        let until = timeout.until.min(Deadline::after(STATUS_GRACE));
-        round.gather(&Timeout { until, ..*timeout }, status::is_settled)?;
+        round.gather(&timeout.at_most(STATUS_GRACE), status::is_settled)?;
         round.judge(|replies| is_quorate(replies).then(|| Survey::of_all(status::status(keys, replies))))
     }
 

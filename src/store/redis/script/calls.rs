@@ -123,8 +123,7 @@ const CONFIRMATION: Duration = Duration::from_millis(320);
 /// A waiter whose machine vanished looks alive to the server, and those behind it are idle: only the process that
 /// released the lock is sure to be alive. What goes wrong here is made up for when the next waiter asks.
 pub fn confirm_handover(on: &mut Topology, key: &Key, timeout: &Timeout) {
-    let until = timeout.until.min(Timeout::of(CONFIRMATION * 3).until);
-    let timeout = Timeout { until, ..*timeout };
+    let timeout = timeout.at_most(CONFIRMATION * 3);
     let mut claimed = redis::cmd("BLPOP");
     claimed.arg(KeyNames::of(key).claimed).arg(CONFIRMATION.as_secs_f64());
     if matches!(on.follow_up(&claimed, &timeout), Ok(Value::Nil)) {

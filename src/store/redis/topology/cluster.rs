@@ -8,7 +8,6 @@ use redis::Value;
 
 use super::redirect::endpoint;
 use super::servers::Servers;
-use crate::clock::Deadline;
 use crate::lock::{Key, Result, StoreError, Timeout};
 use crate::store::redis::error_reply::accepted;
 use crate::store::redis::keys::slot;
@@ -73,9 +72,8 @@ impl Cluster {
                 Err(RequestError::Interrupted) => return Err(StoreError::Interrupted),
                 _ => {}
             }
-            let shares = (order.len() - asked).min(MOST_SHARES) as u32;
-            let until = timeout.until.min(Deadline::after(timeout.until.left() / shares));
-            match ask_for_slots(servers, endpoint, &Timeout { until, ..*timeout }) {
+            let share = timeout.share((order.len() - asked).min(MOST_SHARES));
+            match ask_for_slots(servers, endpoint, &share) {
                 Ok(slots) => {
                     for (_, primary) in &slots {
                         servers.get(primary)?;

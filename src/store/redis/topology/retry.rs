@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use crate::clock::Deadline;
 use crate::lock::{Result, StoreError, Timeout};
 use crate::poll::Backoff;
 use crate::store::redis::net::{RequestError, pause};
@@ -39,8 +38,7 @@ pub fn retry<T>(store: &str, timeout: &Timeout, mut attempt: impl FnMut() -> Res
 
 /// The time for one attempt, which leaves time to ask another server.
 pub fn attempt_of<'a>(timeout: &Timeout<'a>) -> Timeout<'a> {
-    let part = Deadline::after((timeout.until.left() / 3).max(SHORTEST_ATTEMPT));
-    Timeout { until: timeout.until.min(part), ..*timeout }
+    timeout.at_most((timeout.until.left() / 3).max(SHORTEST_ATTEMPT))
 }
 
 #[cfg(test)]

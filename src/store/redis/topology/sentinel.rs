@@ -31,8 +31,8 @@ pub struct Sentinels {
 struct Sentinel {
     endpoint: Endpoint,
     connection: Option<Connection>,
-    /// It did not answer, and is not asked whether it agrees before this.
-    silent_until: Option<Deadline>,
+    /// It is not asked whether it agrees before this.
+    silent_until: Deadline,
 }
 
 /// The time for one Sentinel, while there may be another that answers.
@@ -48,7 +48,7 @@ impl Sentinels {
     /// Contacts nobody. `login` is that of the servers.
     pub fn new(endpoints: Vec<Endpoint>, master_name: String, login: &Login, store: &str) -> Sentinels {
         let (login, store) = (login.for_sentinels(), store.to_owned());
-        let sentinel = |endpoint| Sentinel { endpoint, connection: None, silent_until: None };
+        let sentinel = |endpoint| Sentinel { endpoint, connection: None, silent_until: BootTime::now() };
         let sentinels = endpoints.into_iter().map(sentinel).collect();
         Sentinels { sentinels, master_name, login, store, primary: None, agreed: None }
     }
@@ -71,22 +71,20 @@ impl Sentinels {
     /// There was no time to ask all of them.
     fn newer_primary(&mut self, known: &Endpoint, timeout: &Timeout) -> Result<Option<Endpoint>> {
         let asked = BootTime::now();
-        let mut best: Option<(i64, bool, Endpoint)> = None;
         let (mut answers, mut hurried) = (Vec::new(), Vec::new());
-        let is_silent = |sentinel: &Sentinel| sentinel.silent_until.is_some_and(|until| !until.has_passed());
-        let awake: Vec<usize> =
-            (0..self.sentinels.len()).filter(|index| !is_silent(&self.sentinels[*index])).collect();
+        let is_awake = |index: &usize| self.sentinels[*index].silent_until.has_passed();
+        let awake: Vec<usize> = (0..self.sentinels.len()).filter(is_awake).collect();
         for (done, &index) in awake.iter().enumerate() {
             let share = (timeout.until.left() / (awake.len() - done) as u32).min(QUICK);
             if share < SHORTEST {
                 return Err(self.not_all_asked());
             }
-            let until = Deadline::after(share);
-            match self.ask_one(index, &Timeout { until, ..*timeout }) {
+            let attempt = timeout.at_most(share);
+            match self.ask_one(index, &attempt) {
                 Ok(Some(primary)) => answers.push((index, primary)),
                 Ok(None) => {}
                 Err(StoreError::Interrupted) => return Err(StoreError::Interrupted),
-                Err(_) if share < QUICK && until.has_passed() => hurried.push(index),
+                Err(_) if share < QUICK && attempt.until.has_passed() => hurried.push(index),
                 Err(_) => self.fell_silent(index),
             }
         }
@@ -102,14 +100,12 @@ impl Sentinels {
         if answers.iter().all(|(_, primary)| primary == known) {
             return Ok(None);
         }
-        for (index, primary) in answers {
-            let timeout = Timeout { until: timeout.until.min(Deadline::after(QUICK)), ..*timeout };
-            let epoch = self.epoch(index, &timeout).unwrap_or(-1);
-            let answer = (epoch, primary != *known, primary);
-            if best.as_ref().is_none_or(|best| (best.0, best.1) < (answer.0, answer.1)) {
-                best = Some(answer);
-            }
-        }
+        let claim = |(index, primary): (usize, Endpoint)| {
+            (self.epoch(index, &timeout.at_most(QUICK)).unwrap_or(-1), primary != *known, primary)
+        };
+        let claims: Vec<_> = answers.into_iter().map(claim).collect();
+        // The first one of the best.
+        let best = claims.into_iter().rev().max_by_key(|(epoch, is_other, _)| (*epoch, *is_other));
         Ok(best.filter(|(_, is_other, _)| *is_other).map(|(_, _, primary)| primary))
     }
 
@@ -119,7 +115,7 @@ impl Sentinels {
     }
 
     fn fell_silent(&mut self, index: usize) {
-        self.sentinels[index].silent_until = Some(Deadline::after(SILENT));
+        self.sentinels[index].silent_until = Deadline::after(SILENT);
     }
 
     /// The epoch of the primary that this Sentinel names: every failover raises it.
@@ -133,33 +129,29 @@ impl Sentinels {
     pub fn suspect(&mut self) {
         self.primary = None;
         self.agreed = None;
-        self.next();
+        self.sentinels.rotate_left(1);
     }
 
     /// Asks them which server is the primary.
     pub fn refresh(&mut self, timeout: &Timeout) -> Result<Endpoint> {
-        let primary = self.ask(timeout)?;
-        self.primary = Some(primary.clone());
-        Ok(primary)
-    }
-
-    fn ask(&mut self, timeout: &Timeout) -> Result<Endpoint> {
         let mut failed = String::new();
         let (mut is_unknown, mut refused) = (false, None);
         // One that hangs costs little: it gets more time only when no other answers.
         let longer = timeout.until.left() / self.sentinels.len().max(1) as u32;
         for bound in [QUICK, longer.max(QUICK)] {
             for _ in 0..self.sentinels.len() {
-                let until = timeout.until.min(Deadline::after(bound));
-                match self.ask_one(0, &Timeout { until, ..*timeout }) {
-                    Ok(Some(primary)) => return Ok(primary),
+                match self.ask_one(0, &timeout.at_most(bound)) {
+                    Ok(Some(primary)) => {
+                        self.primary = Some(primary.clone());
+                        return Ok(primary);
+                    }
                     Ok(None) => is_unknown = true,
                     Err(StoreError::Unreachable { why, .. }) => failed = why,
                     // Each Sentinel has its own login.
                     Err(error @ StoreError::Denied { .. }) => refused = Some(error),
                     Err(other) => return Err(other),
                 }
-                self.next();
+                self.sentinels.rotate_left(1);
             }
             if is_unknown {
                 let why = format!(
@@ -177,10 +169,6 @@ impl Sentinels {
         }
         let why = format!("no Sentinel answers ({failed})");
         Err(StoreError::Unreachable { store: self.store.clone(), why, transient: false })
-    }
-
-    fn next(&mut self) {
-        self.sentinels.rotate_left(1);
     }
 
     /// The primary that one Sentinel names; `None` when it knows no master of this name.
@@ -220,15 +208,15 @@ impl Sentinels {
 
 /// Adds which option has the password.
 fn with_hint(error: StoreError) -> StoreError {
-    match error {
-        StoreError::Denied { store, why } if why.starts_with("NOAUTH") => {
-            let why = "it has a password of its own: --sentinel-password-file".to_owned();
-            StoreError::Denied { store, why }
+    let StoreError::Denied { store, why } = error else { return error };
+    let why = match why {
+        why if why.starts_with("NOAUTH") => {
+            "it has a password of its own: --sentinel-password-file".to_owned()
         }
-        StoreError::Denied { store, why } if why.starts_with("WRONGPASS") => {
-            let why = "the password of --sentinel-password-file is not its own".to_owned();
-            StoreError::Denied { store, why }
+        why if why.starts_with("WRONGPASS") => {
+            "the password of --sentinel-password-file is not its own".to_owned()
         }
         other => other,
-    }
+    };
+    StoreError::Denied { store, why }
 }
