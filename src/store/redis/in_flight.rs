@@ -76,15 +76,15 @@ impl InFlight {
         });
     }
 
-    /// Waits for the answers that are awaited. Returns the connections, which are free again, each with the answer to its
-    /// last request. A connection that broke leaves a doubt.
-    pub fn await_answers(&mut self, timeout: &Timeout) -> Result<Vec<(Connection, Option<Value>)>> {
-        let mut free = Vec::new();
+    /// Waits for the answers that are awaited. Returns the last one of each connection, the first of which becomes `free`
+    /// where there is none. A connection that broke leaves a doubt.
+    pub fn await_answers(&mut self, free: &mut Option<Connection>, timeout: &Timeout) -> Result<Vec<Value>> {
+        let mut answers = Vec::new();
         while let Some(mut connection) = self.awaited.pop() {
             match connection.skip_replies(timeout) {
                 Ok(()) => {
-                    let answer = connection.take_skipped().pop();
-                    free.push((connection, answer));
+                    answers.extend(connection.take_skipped().pop());
+                    free.get_or_insert(connection);
                 }
                 Err(RequestError::Broken(_)) => self.is_in_doubt = true,
                 Err(error) => {
@@ -93,7 +93,7 @@ impl InFlight {
                 }
             }
         }
-        Ok(free)
+        Ok(answers)
     }
 
     /// The server is no longer the primary: what it carries out does not count.

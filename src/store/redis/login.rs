@@ -1,7 +1,7 @@
 //! Logging in to a server.
 
-use super::error_reply::accepted;
 use super::net::{Connection, Endpoint, RequestError};
+use super::reply::accepted;
 use crate::lock::{Result, Timeout};
 use crate::store::credentials::TlsFiles;
 

@@ -3,7 +3,6 @@
 //! From the bottom to the top: `net` (a connection), `server` (one server, what is in flight there), `topology` (the
 //! server for a key), and the store. A `quorum` stands on servers. `script` has the operations.
 
-mod error_reply;
 mod health;
 mod in_flight;
 mod keys;
@@ -13,13 +12,13 @@ mod net;
 mod queue_place;
 mod quorum;
 mod replicas;
+mod reply;
 mod script;
 mod server;
 mod subscription;
 mod survey;
 mod topology;
 mod url;
-mod value;
 
 use std::slice::from_ref;
 use std::time::Duration;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Redis;
-use super::value::number;
+use super::reply::number;
 use crate::lock::{DurationText, Renewal, Request, Result, StoreError, Timeout};
 
 /// The time for the acknowledgements; a part of the TTL where that is shorter.

@@ -4,11 +4,10 @@ use std::sync::Arc;
 
 use redis::{Cmd, Value};
 
-use super::error_reply::{accepted, in_short, transient};
 use super::in_flight::InFlight;
 use super::login::Login;
 use super::net::{Connection, Endpoint, LONGEST_REPLY, RequestError};
-use super::value::{items, text};
+use super::reply::{accepted, in_short, items, text, transient};
 use crate::lock::{Result, Timeout};
 
 /// A server that has locks. It is connected to with the first request.
@@ -138,12 +137,9 @@ impl Server {
         self.connection.as_mut().map(Connection::take_skipped).unwrap_or_default()
     }
 
-    /// Waits for the answers that are awaited. Returns the last one of each connection; one that broke leaves a doubt.
     fn await_answers(&mut self, timeout: &Timeout) -> Result<Vec<Value>> {
-        let free = self.in_flight.await_answers(timeout).map_err(|error| error.of(&self.name))?;
-        let (connections, answers): (Vec<Connection>, Vec<Option<Value>>) = free.into_iter().unzip();
-        self.connection = self.connection.take().or_else(|| connections.into_iter().next());
-        Ok(answers.into_iter().flatten().collect())
+        let answers = self.in_flight.await_answers(&mut self.connection, timeout);
+        answers.map_err(|error| error.of(&self.name))
     }
 
     /// Waits until the releases in flight are carried out; an error when a connection broke before that was known.

@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use redis::Value;
 
-use super::error_reply::{ErrorClass, classify, explain};
 use super::net::{Connection, RequestError, Result};
-use super::value::{items, text};
+use super::reply::{ErrorClass, classify, explain, items, text};
 use crate::lock::Timeout;
 
 /// A connection that receives the messages of a channel.

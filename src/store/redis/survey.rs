@@ -2,12 +2,11 @@
 
 use redis::Value;
 
-use super::error_reply::accepted;
 use super::keys;
 use super::net::{Endpoint, LONGEST_LIST, LONGEST_REPLY, RequestError, check};
+use super::reply::{accepted, items, text};
 use super::script::{self, understood};
 use super::topology::{Target, Topology};
-use super::value::{items, text};
 use crate::lock::{Key, LockStatus, Result, StoreError, Survey, Timeout};
 
 /// In bytes: the names of a million locks and more.

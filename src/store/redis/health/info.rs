@@ -7,8 +7,7 @@ use redis::{InfoDict, Value};
 use super::probe::Asking;
 use crate::doctor::{Check, Findings};
 use crate::lock::Result;
-use crate::store::redis::error_reply::in_short;
-use crate::store::redis::value::{items, text};
+use crate::store::redis::reply::{in_short, items, text};
 
 /// What a server says about itself, as far as it is permitted to: services that run Redis for others often forbid
 /// CONFIG, and an ACL may forbid INFO.

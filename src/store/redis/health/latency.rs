@@ -6,7 +6,7 @@ use super::probe::{Asking, LOGIN_ADVICE, wants_login};
 use crate::clock::BootTime;
 use crate::doctor::{Check, Findings, millis};
 use crate::lock::Result;
-use crate::store::redis::value::{items, number};
+use crate::store::redis::reply::{items, number};
 
 /// How far the clock of a server is from ours.
 #[derive(Clone, Copy, Debug)]

@@ -8,12 +8,11 @@ use redis::{Cmd, Value};
 use super::probe::{Asking, LOGIN_ADVICE, unreachable, wants_login};
 use super::server::ServerUnderTest;
 use crate::doctor::{Check, Findings, Requirements};
-use crate::store::redis::error_reply::in_short;
 use crate::store::redis::login::Login;
 use crate::store::redis::net::{Endpoint, LONGEST_HOST};
+use crate::store::redis::reply::{in_short, items, text};
 use crate::store::redis::topology::cluster::{SLOTS, decode_slots};
 use crate::store::redis::url::{Address, ServerAddress};
-use crate::store::redis::value::{items, text};
 
 /// The least number of Sentinels that can lose one and still have a majority.
 const ENOUGH: u64 = 3;

@@ -3,7 +3,7 @@
 use redis::{Cmd, InfoDict, Value};
 
 use crate::lock::{Result, StoreError};
-use crate::store::redis::value::text;
+use crate::store::redis::reply::text;
 
 /// What a server says of itself; a user that may not call INFO gets an empty one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

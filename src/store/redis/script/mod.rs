@@ -14,11 +14,10 @@ pub use self::calls::{
     status,
 };
 pub use self::reply::{AcquireReply, Release};
-use super::error_reply::{ErrorClass, accepted, classify, in_short};
 use super::keys::KeyNames;
 use super::net::RequestError;
+use super::reply::{ErrorClass, accepted, classify, in_short, text};
 use super::topology::{Target, Topology};
-use super::value::text;
 use crate::lock::{FencingToken, Key, OwnerToken, Result, StoreError, Timeout};
 
 /// The text of a script, with its hash.

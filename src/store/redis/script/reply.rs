@@ -8,7 +8,7 @@ use redis::Value;
 use crate::lock::{
     Broken, Busy, FencingToken, Holder, Key, LockStatus, Metadata, Mode, Renewal, Result, StoreError, Waiter,
 };
-use crate::store::redis::value::{items, millis, number, text};
+use crate::store::redis::reply::{items, millis, number, text};
 
 #[derive(Debug)]
 pub enum AcquireReply {

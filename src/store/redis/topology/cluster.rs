@@ -9,10 +9,9 @@ use redis::Value;
 use super::redirect::endpoint;
 use super::servers::Servers;
 use crate::lock::{Key, Result, StoreError, Timeout};
-use crate::store::redis::error_reply::accepted;
 use crate::store::redis::keys::slot;
 use crate::store::redis::net::{Endpoint, LONGEST_LIST, RequestError, check};
-use crate::store::redis::value::{items, number, text};
+use crate::store::redis::reply::{accepted, items, number, text};
 
 /// The number of slots of every cluster.
 pub const SLOTS: u16 = 16384;

@@ -9,10 +9,9 @@ use redis::Value;
 
 use crate::clock::{BootTime, Deadline};
 use crate::lock::{Result, StoreError, Timeout};
-use crate::store::redis::error_reply::accepted;
 use crate::store::redis::login::Login;
 use crate::store::redis::net::{Connection, Endpoint, LONGEST_HOST, RequestError};
-use crate::store::redis::value::{items, number, text};
+use crate::store::redis::reply::{accepted, items, number, text};
 
 /// The Sentinels of one master.
 pub struct Sentinels {

@@ -1,9 +1,42 @@
-//! What an error reply, or no reply, means for a lock.
+//! Reading replies, as the server may be anything: each function takes any reply. And what an error reply, or none, means for
+//! a lock.
+
+use std::time::Duration;
 
 use redis::{ServerError, ServerErrorKind, Value};
 
 use super::net::RequestError;
 use crate::lock::{Result, StoreError};
+
+/// The elements of an array reply; none for any other reply.
+pub fn items(value: Value) -> Vec<Value> {
+    match value {
+        Value::Array(items) => items,
+        _ => Vec::new(),
+    }
+}
+
+/// A string reply; empty for any other.
+pub fn text(value: Option<&Value>) -> String {
+    match value {
+        Some(Value::BulkString(bytes)) => String::from_utf8_lossy(bytes).into_owned(),
+        Some(Value::SimpleString(text) | Value::VerbatimString { text, .. }) => text.clone(),
+        _ => String::new(),
+    }
+}
+
+/// A number, sent as such or as a string; zero for anything else.
+pub fn number(value: Option<&Value>) -> i64 {
+    match value {
+        Some(Value::Int(number)) => *number,
+        other => text(other).parse().unwrap_or(0),
+    }
+}
+
+/// A number of milliseconds; zero for anything else.
+pub fn millis(value: Option<&Value>) -> Duration {
+    Duration::from_millis(number(value).max(0) as u64)
+}
 
 /// What to do about an error reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
