@@ -95,7 +95,7 @@ impl Redis {
     /// Asks with a place in the queue. The subscription comes first: a waiter that cannot be woken counts as dead.
     fn enqueue_at(&mut self, place: &mut QueuePlace, timeout: &Timeout) -> Result<AcquireOutcome> {
         loop {
-            if !place.is_listening() {
+            if place.subscription.is_none() {
                 let connection = self.topology.connect_listener(&place.request.key, timeout)?;
                 place.listen_on(connection, timeout).map_err(|error| {
                     self.topology.suspect_listener();
@@ -110,7 +110,7 @@ impl Redis {
                 self.expect_replicas(requests, timeout)?;
             } else if !self.topology.is_listening_to_primary() && !timeout.until.has_passed() {
                 // Those who wake waiters on the primary do not see that we listen elsewhere.
-                place.stop_listening();
+                place.subscription = None;
                 continue;
             }
             return Ok(place.note(reply));
@@ -172,7 +172,7 @@ impl Store for Redis {
         }
         script::prepare_release();
         if let Some(place) = &mut self.place
-            && place.is_new()
+            && !std::mem::replace(&mut place.is_prepared, true)
         {
             // Changes nothing while we wait, and the server knows the script when we have the lock.
             let _ = script::renew(&place.request, None).run(&mut self.topology, &timeout);

@@ -28,7 +28,8 @@ const RESUBSCRIBE: [Duration; 2] = [Duration::from_millis(100), Duration::from_s
 /// This process in the queue.
 pub struct QueuePlace {
     pub request: Request,
-    subscription: Option<Subscription>,
+    /// As far as is known: that it broke shows when it is read.
+    pub subscription: Option<Subscription>,
     subscribed_at: BootTime,
     /// The pauses between subscriptions that break.
     resubscribe: Backoff,
@@ -44,7 +45,7 @@ pub struct QueuePlace {
     ttl: Duration,
     /// When a lease that was lost with the data of the server has ended for sure.
     data_lost_until: Option<Deadline>,
-    is_prepared: bool,
+    pub is_prepared: bool,
     pub is_granted: bool,
 }
 
@@ -68,27 +69,12 @@ impl QueuePlace {
         }
     }
 
-    /// Whether there is a subscription, as far as is known: that it broke shows when it is read.
-    pub fn is_listening(&self) -> bool {
-        self.subscription.is_some()
-    }
-
     /// Subscribes on this connection, which is used for nothing else.
     pub fn listen_on(&mut self, connection: Connection, timeout: &Timeout) -> Result<(), RequestError> {
         let channel = KeyNames::of(&self.request.key).channel + self.request.token.expose();
         self.subscription = Some(Subscription::open(connection, &channel, timeout)?);
         self.subscribed_at = BootTime::now();
         Ok(())
-    }
-
-    /// The subscription is at a server that is not the primary.
-    pub fn stop_listening(&mut self) {
-        self.subscription = None;
-    }
-
-    /// Whether this is asked for the first time.
-    pub fn is_new(&mut self) -> bool {
-        !std::mem::replace(&mut self.is_prepared, true)
     }
 
     /// How to ask.

@@ -18,7 +18,8 @@ pub struct Server {
     name: String,
     /// A new connection is of use only if the server says that it is a primary.
     pub must_be_primary: bool,
-    connection: Option<Connection>,
+    /// For requests.
+    pub connection: Option<Connection>,
     pub in_flight: InFlight,
     /// A request was or may have been carried out here.
     pub was_asked: bool,
@@ -48,22 +49,17 @@ impl Server {
     pub fn connect(&self, timeout: &Timeout) -> Result<Connection> {
         let mut connection = self.login.connect(&self.endpoint, &self.name, timeout)?;
         if self.must_be_primary {
-            self.expect_primary(&mut connection, timeout)?;
-        }
-        Ok(connection)
-    }
-
-    /// An error when the server says that it is not the primary: the Sentinels may be behind.
-    fn expect_primary(&self, connection: &mut Connection, timeout: &Timeout) -> Result<()> {
-        let reply = connection.query(&redis::cmd("ROLE"), timeout).map_err(|error| error.of(&self.name))?;
-        match text(items(accepted(reply, &self.name)?).first()).as_str() {
-            "master" => Ok(()),
-            role => {
-                let role = in_short(role).escape_default();
+            // The Sentinels may be behind.
+            let role =
+                connection.query(&redis::cmd("ROLE"), timeout).map_err(|error| error.of(&self.name))?;
+            let role = text(items(accepted(role, &self.name)?).first());
+            if role != "master" {
+                let role = in_short(&role).escape_default();
                 let why = format!("its role is now '{role}'; a failover is going on");
-                Err(transient(RequestError::Broken(why).of(&self.name)))
+                return Err(transient(RequestError::Broken(why).of(&self.name)));
             }
         }
+        Ok(connection)
     }
 
     /// The connection for requests, or a new one.
@@ -74,16 +70,6 @@ impl Server {
         };
         connection.longest = self.longest;
         Ok(connection)
-    }
-
-    /// From now on this is the connection for requests.
-    pub fn put_back(&mut self, connection: Connection) {
-        self.connection = Some(connection);
-    }
-
-    /// The next request needs a new connection.
-    pub fn disconnect(&mut self) {
-        self.connection = None;
     }
 
     /// Sends a command on this connection and reads its reply, then puts the connection where it belongs.

@@ -7,14 +7,13 @@ use super::net::{Endpoint, LONGEST_LIST, LONGEST_REPLY, RequestError, check};
 use super::reply::{accepted, items, text};
 use super::script::{self, understood};
 use super::topology::{Target, Topology};
-use crate::lock::{Key, LockStatus, Result, StoreError, Survey, Timeout};
+use crate::lock::{Key, Result, StoreError, Survey, Timeout};
 
 /// In bytes: the names of a million locks and more.
 const MOST_NAMES: usize = 128 << 20;
 
 /// The locks with these keys, in this order, or all of which redlock keeps something.
 pub fn survey(topology: &mut Topology, keys: &[Key], timeout: &Timeout) -> Result<Survey> {
-    topology.servers().for_each(|server| server.longest = LONGEST_LIST);
     let survey = survey_each_server(topology, keys, timeout);
     topology.servers().for_each(|server| server.longest = LONGEST_REPLY);
     survey
@@ -66,7 +65,7 @@ fn survey_keys<'a>(
     survey: &mut Survey,
 ) -> Result<()> {
     for key in keys {
-        match status_of(on, key, timeout) {
+        match script::status(key).run(on, timeout) {
             Ok(status) => survey.locks.push(status),
             Err(error @ StoreError::NotALock { .. }) => survey.hidden.push(error),
             Err(error) => return Err(error),
@@ -85,7 +84,7 @@ fn survey_all(on: &mut Topology, server: &Endpoint, timeout: &Timeout, survey: &
             continue;
         }
         check(timeout).map_err(|error| error.of(on.name()))?;
-        match status_of(on, &key, timeout) {
+        match script::status(&key).run(on, timeout) {
             Ok(status) => survey.locks.push(status),
             // Another program uses the key for something else.
             Err(StoreError::NotALock { .. }) => {}
@@ -95,10 +94,6 @@ fn survey_all(on: &mut Topology, server: &Endpoint, timeout: &Timeout, survey: &
         }
     }
     denied.filter(|_| survey.locks.len() == known).map_or(Ok(()), Err)
-}
-
-fn status_of(on: &mut Topology, key: &Key, timeout: &Timeout) -> Result<LockStatus> {
-    script::status(key).run(on, timeout)
 }
 
 /// All keys of which redlock keeps something on this server. By SCAN: KEYS blocks the server.
@@ -113,27 +108,23 @@ fn known_keys(on: &mut Topology, server: &Endpoint, timeout: &Timeout) -> Result
         let (next, names) = understood(on, page)?;
         size += names.iter().map(|name| text(Some(name)).len()).sum::<usize>();
         if size > MOST_NAMES {
-            let why = "it lists more keys than can be looked at".to_owned();
-            return Err(RequestError::Broken(why).of(on.name()));
+            return Err(RequestError::broken("it lists more keys than can be looked at").of(on.name()));
         }
         known.extend(names.iter().filter_map(|name| keys::key_of(&text(Some(name)))));
         if next == "0" {
-            break;
+            known.sort();
+            known.dedup();
+            return Ok(known);
         }
         cursor = next;
         check(timeout).map_err(|error| error.of(on.name()))?;
     }
-    known.sort();
-    known.dedup();
-    Ok(known)
 }
 
 /// The next cursor and some names, from a reply to SCAN; `None` for one that makes no sense.
 fn page(reply: Value) -> Option<(String, Vec<Value>)> {
-    match <[Value; 2]>::try_from(items(reply)) {
-        Ok([Value::BulkString(cursor), Value::Array(names)]) => {
-            Some((String::from_utf8(cursor).ok()?, names))
-        }
-        _ => None,
-    }
+    let [Value::BulkString(cursor), Value::Array(names)] = <[Value; 2]>::try_from(items(reply)).ok()? else {
+        return None;
+    };
+    Some((String::from_utf8(cursor).ok()?, names))
 }

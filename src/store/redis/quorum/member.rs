@@ -204,7 +204,7 @@ impl Member {
         let server = self.topology.single()?;
         let mut connection = server.take_connection(timeout)?;
         if questions().iter().all(|question| connection.send(question, timeout).is_ok()) {
-            server.put_back(connection);
+            server.connection = Some(connection);
         }
         Ok(())
     }

@@ -100,7 +100,7 @@ fn ask_for_slots(
     connection.longest = LONGEST_LIST;
     let reply =
         connection.query(redis::cmd("CLUSTER").arg("SLOTS"), timeout).map_err(|error| error.of(&name))?;
-    server.put_back(connection);
+    server.connection = Some(connection);
     decode_slots(reply, endpoint, &name)
 }
 

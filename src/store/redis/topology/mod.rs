@@ -121,7 +121,7 @@ impl Topology {
         if let Some((answered, _)) = self.answered.clone() {
             self.suspect(&answered);
             if let Ok(server) = self.servers.get(&answered) {
-                server.disconnect();
+                server.connection = None;
             }
         }
     }
