@@ -21,7 +21,6 @@ pub enum ServerUrl {
     Quorum(Vec<redis::Address>),
 }
 
-/// How a store is opened, beside its address.
 #[derive(Clone, Default)]
 pub struct OpenOptions {
     pub credentials: Credentials,
@@ -90,7 +89,6 @@ impl ServerUrl {
         self.addresses().iter().find(|address| !address.login.tls && address.is_remote())
     }
 
-    /// What a store there can do.
     pub fn capabilities(&self) -> Capabilities {
         match self {
             ServerUrl::Local(_) => local::CAPABILITIES,
@@ -99,7 +97,6 @@ impl ServerUrl {
         }
     }
 
-    /// The Redis servers.
     pub fn addresses(&self) -> &[redis::Address] {
         match self {
             ServerUrl::Local(_) => &[],

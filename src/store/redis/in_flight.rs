@@ -42,7 +42,6 @@ impl InFlight {
         !self.requests.is_empty()
     }
 
-    /// Whether there are answers to await.
     pub fn has_awaited(&self) -> bool {
         !self.awaited.is_empty()
     }

@@ -2,7 +2,6 @@
 
 use crate::lock::Key;
 
-/// The Redis keys of one lock, all of them in one slot of a cluster.
 #[derive(Clone)]
 pub struct KeyNames {
     pub lock: String,
@@ -54,12 +53,10 @@ impl KeyNames {
     }
 }
 
-/// The slot of a key in a cluster.
 pub fn slot(key: &Key) -> u16 {
     slot_of(hash_tag(key.as_str()).as_bytes())
 }
 
-/// The key to which a side key with this name belongs.
 pub fn key_of(name: &str) -> Option<Key> {
     let rest = name.strip_prefix("redlock:{")?;
     let (tag, after) = rest.split_once('}')?;

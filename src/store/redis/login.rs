@@ -5,7 +5,6 @@ use super::reply::accepted;
 use crate::lock::{Result, Timeout};
 use crate::store::credentials::TlsFiles;
 
-/// How to log in to a server.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Login {
     pub user: Option<String>,

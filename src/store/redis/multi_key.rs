@@ -43,7 +43,6 @@ impl Redis {
         Ok(())
     }
 
-    /// The calls that cancel these requests.
     pub(super) fn cancel_calls(&self, first: &Request, requests: &[Request]) -> Vec<ReleaseCall> {
         let keys: Vec<Key> = requests.iter().map(|request| request.key.clone()).collect();
         self.calls_by_slot(&keys, |keys| script::cancel(first, keys))

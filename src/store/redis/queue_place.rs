@@ -25,13 +25,11 @@ const FOREIGN_POLLS: [Duration; 2] = [Duration::from_millis(100), Duration::from
 /// The time between two subscriptions while they break as soon as they begin.
 const RESUBSCRIBE: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(1)];
 
-/// This process in the queue.
 pub struct QueuePlace {
     pub request: Request,
     /// As far as is known: that it broke shows when it is read.
     pub subscription: Option<Subscription>,
     subscribed_at: BootTime,
-    /// The pauses between subscriptions that break.
     resubscribe: Backoff,
     subscribe_at: Deadline,
     /// The place as the server numbered it; empty before it did.
@@ -41,7 +39,6 @@ pub struct QueuePlace {
     /// When to ask in any case, which also keeps the place from being forgotten.
     fallback_at: Deadline,
     foreign_poll: Duration,
-    /// The longest lease that was seen.
     ttl: Duration,
     /// When a lease that was lost with the data of the server has ended for sure.
     data_lost_until: Option<Deadline>,
@@ -50,7 +47,6 @@ pub struct QueuePlace {
 }
 
 impl QueuePlace {
-    /// Not in the queue so far, and not listening.
     pub fn new(request: Request) -> QueuePlace {
         QueuePlace {
             request,
@@ -77,7 +73,6 @@ impl QueuePlace {
         Ok(())
     }
 
-    /// How to ask.
     pub fn queueing(&self) -> Queueing {
         match self.data_lost_until {
             Some(until) if until.has_passed() => Queueing::AfterDataLoss,

@@ -38,7 +38,6 @@ pub fn millis(value: Option<&Value>) -> Duration {
     Duration::from_millis(number(value).max(0) as u64)
 }
 
-/// What to do about an error reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorClass {
     /// The server does not know the script: send it in full.

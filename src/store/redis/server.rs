@@ -14,7 +14,6 @@ use crate::lock::{Result, Timeout};
 pub struct Server {
     pub endpoint: Endpoint,
     login: Arc<Login>,
-    /// What messages call it.
     name: String,
     /// A new connection is of use only if the server says that it is a primary.
     pub must_be_primary: bool,
@@ -30,7 +29,6 @@ pub struct Server {
 }
 
 impl Server {
-    /// Connects to nobody before the first request.
     pub fn new(endpoint: Endpoint, login: Arc<Login>, name: String) -> Server {
         Server {
             endpoint,

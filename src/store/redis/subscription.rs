@@ -9,12 +9,10 @@ use super::net::{Connection, RequestError, Result};
 use super::reply::{ErrorClass, classify, explain, items, text};
 use crate::lock::Timeout;
 
-/// A connection that receives the messages of a channel.
 pub struct Subscription {
     connection: Connection,
 }
 
-/// A message to a waiter.
 pub enum Message {
     /// It is time to ask: the lock may have been handed over.
     Ask,
@@ -45,7 +43,6 @@ impl Subscription {
         })
     }
 
-    /// Waits for the next message.
     pub fn text(&mut self, timeout: &Timeout) -> Result<String> {
         loop {
             let message = items(self.connection.read(timeout)?);

@@ -57,7 +57,6 @@ fn survey_each_server(topology: &mut Topology, keys: &[Key], timeout: &Timeout) 
     Ok(survey)
 }
 
-/// Adds the locks with these keys.
 fn survey_keys<'a>(
     on: &mut Topology,
     keys: impl IntoIterator<Item = &'a Key>,
@@ -74,7 +73,6 @@ fn survey_keys<'a>(
     Ok(())
 }
 
-/// Adds all locks of a server.
 fn survey_all(on: &mut Topology, server: &Endpoint, timeout: &Timeout, survey: &mut Survey) -> Result<()> {
     let mut denied = None;
     let known = survey.locks.len();

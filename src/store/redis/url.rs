@@ -9,14 +9,12 @@ use super::login::Login;
 use super::net::Endpoint;
 use crate::store::credentials::Credentials;
 
-/// Where Redis is, and how to log in there.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Address {
     pub servers: ServerAddress,
     pub login: Login,
 }
 
-/// Which server has the locks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServerAddress {
     One(Endpoint),
@@ -131,7 +129,6 @@ impl Address {
         matches!(self.servers, ServerAddress::One(_))
     }
 
-    /// Whether it is reached by a network.
     pub fn is_remote(&self) -> bool {
         !matches!(self.servers, ServerAddress::One(Endpoint::Unix(_)))
     }

@@ -37,7 +37,6 @@ impl Facts {
         Ok(Facts { info, settings })
     }
 
-    /// A field of INFO.
     pub fn info(&self, field: &str) -> Option<&str> {
         match self.info.find(&field) {
             Some(Value::SimpleString(text)) => Some(in_short(text.trim())),
@@ -50,7 +49,6 @@ impl Facts {
         self.info(field)?.parse().ok()
     }
 
-    /// A setting, of CONFIG GET.
     pub fn setting(&self, name: &str) -> Option<&str> {
         self.settings.get(name).map(String::as_str)
     }

@@ -9,14 +9,12 @@ use crate::lock::{Result, StoreError, Timeout};
 use crate::store::redis::login::Login;
 use crate::store::redis::net::{Connection, Endpoint, LONGEST_LIST};
 
-/// A connection on which anything may be asked, each time for as long as an exchange may take.
 pub struct Asking {
     connection: Connection,
     attempt: Duration,
 }
 
 impl Asking {
-    /// Connects and logs in.
     pub fn open(login: &Login, endpoint: &Endpoint, name: &str, terms: &Requirements) -> Result<Asking> {
         let mut connection = login.connect(endpoint, name, &Timeout::of(terms.attempt))?;
         connection.longest = LONGEST_LIST;
@@ -39,7 +37,6 @@ impl Asking {
     }
 }
 
-/// Says why a server was of no use.
 pub fn unreachable(report: &mut Findings, error: &StoreError) {
     match error {
         StoreError::Denied { why, .. } => report.bad(Check::Login, why, LOGIN_ADVICE),
@@ -51,7 +48,6 @@ pub fn unreachable(report: &mut Findings, error: &StoreError) {
     }
 }
 
-/// For whoever is not let in.
 pub const LOGIN_ADVICE: &str = "check --user and --password-file, and the user on the server (ACL LIST)";
 
 /// Whether a reply says that nothing is permitted before a login.

@@ -37,7 +37,6 @@ fn number(members: &[Examined], report: &mut Findings) {
     }
 }
 
-/// Servers by another name count twice.
 fn distinct(members: &[Examined], report: &mut Findings) {
     let mut all_distinct = true;
     for (index, member) in members.iter().enumerate() {

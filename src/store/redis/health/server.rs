@@ -24,7 +24,6 @@ pub struct ServerUnderTest {
     pub slots: Option<Vec<RangeInclusive<u16>>>,
 }
 
-/// What is known of a server afterwards.
 pub struct Examined {
     pub report: Findings,
     pub clock: Option<Clock>,

@@ -46,12 +46,10 @@ pub fn master(
     vec![ServerUnderTest::at(one_of(address, first), false)]
 }
 
-/// One server of those at this address.
 fn one_of(address: &Address, endpoint: &Endpoint) -> Address {
     Address { servers: ServerAddress::One(endpoint.clone()), login: address.login.clone() }
 }
 
-/// The reply of a server that is asked nothing else.
 fn ask_once(
     login: &Login,
     endpoint: &Endpoint,
@@ -64,7 +62,6 @@ fn ask_once(
     reply.map_err(|error| unreachable(report, &error)).ok()
 }
 
-/// What one Sentinel knows of the master.
 fn ask_sentinel(
     login: &Login,
     sentinel: &Endpoint,
@@ -153,7 +150,6 @@ pub fn masters(
 
 type SlotRanges = Vec<RangeInclusive<u16>>;
 
-/// The masters that one server of a cluster knows.
 fn ask_seed(
     address: &Address,
     seed: &Endpoint,

@@ -17,7 +17,6 @@ pub use self::wait::{check, pause, wait_ready};
 /// Of a host name, see RFC 1035.
 pub const LONGEST_HOST: usize = 255;
 
-/// Where one server listens.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Endpoint {
     Tcp { host: String, port: u16 },

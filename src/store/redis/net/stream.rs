@@ -67,7 +67,6 @@ impl AsFd for Stream {
     }
 }
 
-/// Connects to the first of the host's addresses that answers.
 fn connect_to(host: &str, port: u16, timeout: &Timeout) -> Result<TcpStream> {
     let mut failure = RequestError::broken("the name has no address");
     for address in resolve(host, port, timeout)? {
@@ -105,7 +104,6 @@ fn connect(family: AddressFamily, address: &dyn SockaddrLike, timeout: &Timeout)
     }
 }
 
-/// The stream, read and written until the timeout ends.
 pub struct TimedStream<'a> {
     stream: &'a mut Stream,
     timeout: &'a Timeout<'a>,
@@ -115,7 +113,6 @@ pub struct TimedStream<'a> {
 }
 
 impl<'a> TimedStream<'a> {
-    /// For one exchange.
     pub fn new(stream: &'a mut Stream, timeout: &'a Timeout<'a>) -> TimedStream<'a> {
         TimedStream { stream, timeout, has_begun: false, cause: None }
     }

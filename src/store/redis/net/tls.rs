@@ -61,7 +61,6 @@ pub fn session(host: &str, files: &TlsFiles) -> Result<ClientConnection> {
     ClientConnection::new(Arc::new(config), name).map_err(|error| unusable(&error))
 }
 
-/// The certificate authorities that are trusted.
 fn roots(files: &TlsFiles) -> Result<RootCertStore> {
     let mut roots = RootCertStore::empty();
     let Some(path) = &files.ca else {
@@ -99,7 +98,6 @@ fn certificates(option: &str, path: &Path) -> Result<Vec<CertificateDer<'static>
     }
 }
 
-/// Refuses a key file that others can read.
 fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>> {
     let option = "--tls-key";
     let broken = |error| unreadable(option, path, &pem::Error::Io(error));
@@ -235,7 +233,6 @@ impl AsFd for TlsStream {
     }
 }
 
-/// Says that the handshake took too long.
 fn handshake_error(failure: RequestError) -> RequestError {
     match failure {
         RequestError::TimedOut => RequestError::broken(
@@ -249,12 +246,10 @@ fn tls_error(error: &io::Error) -> Option<&Error> {
     error.get_ref().and_then(|inner| inner.downcast_ref())
 }
 
-/// The TLS error in an error of the stream.
 pub fn error_in(error: &io::Error) -> Option<RequestError> {
     tls_error(error).map(explain)
 }
 
-/// The error in words for people.
 fn explain(error: &Error) -> RequestError {
     use AlertDescription as Alert;
     let why = match error {
@@ -289,7 +284,6 @@ fn explain(error: &Error) -> RequestError {
     RequestError::broken(why)
 }
 
-/// The server refuses our certificate.
 fn refused(why: &str) -> RequestError {
     RequestError::Denied(format!("it does not accept the certificate of --tls-cert: {why}"))
 }
@@ -324,7 +318,6 @@ fn of_certificate(error: &CertificateError) -> String {
     format!("its certificate {why}")
 }
 
-/// How many names of a certificate are shown.
 const MOST_NAMES: usize = 4;
 
 /// The name in `DnsName("a.example")`, as rustls shows it, with harmless characters only: a server may send anything.

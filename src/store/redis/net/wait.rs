@@ -22,7 +22,6 @@ pub fn check(timeout: &Timeout) -> Result<()> {
     }
 }
 
-/// Waits until `fd` is ready.
 pub fn wait_ready(fd: BorrowedFd, flags: PollFlags, timeout: &Timeout) -> Result<()> {
     loop {
         let mut fds = vec![PollFd::new(fd, flags)];

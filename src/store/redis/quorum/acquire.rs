@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::broadcast::Round;
 use super::majority::{self, Reply, Verdict, count, is_quorate, is_settled, majority};
 use super::member::{Member, Vote};
+use super::retry_schedule::RetrySchedule;
 use super::{LINGER, Quorum, all, attempt_time};
 use crate::clock::{BootTime, Deadline};
 use crate::lock::{FencingToken, Key, Request, Result, Timeout};
@@ -13,18 +14,18 @@ use crate::store::redis::script::{self, Queueing};
 
 impl Quorum {
     /// Asks every member once. What a minority granted, or may have granted, is released. A divided majority is waited for
-    /// the other members no longer than `grace`.
+    /// the other members no longer than the grace of the schedule, which takes note of the verdict.
     pub(super) fn attempt(
         &mut self,
         requests: &[Request],
-        grace: Duration,
+        schedule: &mut RetrySchedule,
         timeout: &Timeout,
     ) -> Result<Verdict> {
         let Some(first) = requests.first() else { return Ok(Verdict::Granted(Vec::new())) };
         let is_first = !std::mem::replace(&mut self.has_asked, true);
         let sent = BootTime::now();
         let mut round = self.ask(first, requests, timeout)?;
-        let decided = decide(&mut round, grace, is_first, timeout);
+        let decided = decide(&mut round, schedule.grace(), is_first, timeout);
         let is_busy = |reply: &_| matches!(reply, Reply::Answer(Vote::Busy(_)));
         let may_hold: Vec<bool> = round.replies.iter().map(|reply| !is_busy(reply)).collect();
         let verdict = decided.and_then(|()| self.judge(requests, round, timeout));
@@ -35,14 +36,16 @@ impl Quorum {
             let call = Arc::new(script::cancel(first, &keys));
             self.release_on(&call, |index| may_hold[index], Deadline::after(enough))?.linger(enough);
         }
-        verdict
+        let verdict = verdict?;
+        schedule.note(&verdict, BootTime::now().since(sent));
+        Ok(verdict)
     }
 
     fn ask(&mut self, first: &Request, requests: &[Request], timeout: &Timeout) -> Result<Round<Vote>> {
-        let waits = self.schedule.is_some();
         let members = self.members()?;
         let until = timeout.until.min(Deadline::after(attempt_time(first.ttl)));
-        let listen: Vec<bool> = members.subscriptions.iter().map(|open| waits && open.is_none()).collect();
+        let listen: Vec<bool> =
+            (0..members.subscriptions.len()).map(|index| members.is_deaf(index)).collect();
         // One call for all members, so that their fencing tokens come from one clock.
         let call = script::acquire(first, requests, Queueing::No, "");
         let acquire = move |member: &mut Member, timeout: &Timeout| {

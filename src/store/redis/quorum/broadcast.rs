@@ -29,18 +29,15 @@ pub struct Members {
     pub subscriptions: Vec<Option<Subscription>>,
 }
 
-/// The answers to one question.
 pub struct Round<T> {
     /// By member.
     pub replies: Vec<Reply<T>>,
     names: Arc<[String]>,
     answers: Mailbox<(usize, Result<T>)>,
-    /// When the members give up.
     pub until: Deadline,
 }
 
 impl Members {
-    /// Starts the threads.
     pub fn start(addresses: &[Address]) -> Result<Members> {
         let (sender, events) = mpsc::channel();
         let each = addresses.iter().enumerate();
@@ -90,6 +87,11 @@ impl Members {
     pub fn hear_about(&mut self, topic: Option<Key>) {
         self.topic = topic;
         self.subscriptions.fill_with(|| None);
+    }
+
+    /// Whether the hints of this member are wanted, and not heard.
+    pub fn is_deaf(&self, index: usize) -> bool {
+        self.topic.is_some() && self.subscriptions[index].is_none()
     }
 
     /// Takes note of what the members found out; an error when they cannot be a quorum.

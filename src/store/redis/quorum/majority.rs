@@ -14,12 +14,10 @@ pub enum Reply<T> {
     Failed(StoreError),
 }
 
-/// Whether the answer may still come.
 pub fn is_pending<T>(reply: &Reply<T>) -> bool {
     matches!(reply, Reply::Pending)
 }
 
-/// How many members are a majority.
 pub fn majority(members: usize) -> usize {
     members / 2 + 1
 }
@@ -32,7 +30,6 @@ pub fn answers<T>(replies: &[Reply<T>]) -> impl Iterator<Item = &T> {
     })
 }
 
-/// How many answers match.
 pub fn count<T>(replies: &[Reply<T>], matches: impl Fn(&T) -> bool) -> usize {
     answers(replies).filter(|answer| matches(answer)).count()
 }
@@ -48,7 +45,6 @@ pub fn is_quorate<T>(replies: &[Reply<T>]) -> bool {
     answers(replies).count() >= majority(replies.len())
 }
 
-/// Why no majority answered.
 pub fn failure<T>(replies: Vec<Reply<T>>, names: &[String]) -> StoreError {
     let (members, needed) = (replies.len(), majority(replies.len()));
     let (mut answered, mut may_answer, mut reasons, mut refusals) = (0, 0, Vec::new(), Vec::new());
@@ -249,19 +245,26 @@ mod tests {
         assert!(!settled(&[granted(1), down(), Reply::Pending]));
     }
 
+    /// A reply for each letter: `p` for one that is pending, `d` for a server that is down.
+    fn replies<T>(letters: &str, answer: impl Fn(char) -> T) -> Vec<Reply<T>> {
+        let reply = |letter| match letter {
+            'p' => Reply::Pending,
+            'd' => down(),
+            _ => Reply::Answer(answer(letter)),
+        };
+        letters.chars().map(reply).collect()
+    }
+
     #[test]
     fn a_renewal_is_lost_only_when_it_is_sure() {
         let vote = |letters: &str| {
-            let reply = |letter| match letter {
-                'e' => Reply::Answer(Renewal::Extended),
-                'h' => Reply::Answer(Renewal::Healed),
-                'r' => Reply::Answer(Renewal::Released),
-                'l' => Reply::Answer(Renewal::Lost(None)),
-                'o' => Reply::Answer(Renewal::Lost(Some(Holder::default()))),
-                'p' => Reply::Pending,
-                _ => down(),
-            };
-            let mut replies: Vec<Reply<Renewal>> = letters.chars().map(reply).collect();
+            let mut replies = replies(letters, |letter| match letter {
+                'e' => Renewal::Extended,
+                'h' => Renewal::Healed,
+                'r' => Renewal::Released,
+                'l' => Renewal::Lost(None),
+                _ => Renewal::Lost(Some(Holder::default())),
+            });
             let decided = is_renewed(&replies);
             let word = match renewed(&mut replies) {
                 Some(Renewal::Extended) => "extended",
@@ -292,20 +295,16 @@ mod tests {
 
     #[test]
     fn a_release_counts_what_was_released() {
-        let vote = |letters: &str| {
-            let reply = |letter| match letter {
-                'y' => Reply::Answer(Released::Confirmed(vec![true])),
-                'n' => Reply::Answer(Released::Confirmed(vec![false])),
-                '-' => Reply::Answer(Released::NeverAsked),
-                's' => Reply::Answer(Released::Sent),
-                _ => down(),
-            };
-            one_released(&letters.chars().map(reply).collect::<Vec<_>>(), 0)
+        let answer = |letter| match letter {
+            '-' => Released::NeverAsked,
+            's' => Released::Sent,
+            letter => Released::Confirmed(vec![letter == 'y']),
         };
-        assert_eq!(vote("yyyss"), Some(true));
-        assert_eq!(vote("yy--d"), Some(true));
-        assert_eq!(vote("ynnnd"), Some(false));
-        assert_eq!(vote("yysss"), None);
+        for (letters, expected) in
+            [("yyyss", Some(true)), ("yy--d", Some(true)), ("ynnnd", Some(false)), ("yysss", None)]
+        {
+            assert_eq!(one_released(&replies(letters, answer), 0), expected, "{letters}");
+        }
     }
 
     #[test]

@@ -19,7 +19,6 @@ use crate::store::redis::subscription::Subscription;
 use crate::store::redis::topology::{Target, Topology};
 use crate::store::redis::{Address, ReleaseCall};
 
-/// What the thread of a member is to do.
 pub struct Task {
     pub until: Deadline,
     /// The next task ends this one: nobody waits for its answer any more then. What it sent stays sent.
@@ -39,7 +38,6 @@ pub enum MemberEvent {
 
 /// The server, as its thread has it.
 pub struct Member {
-    /// Its place among the members.
     pub index: usize,
     pub topology: Topology,
     /// The locks that the last request on all connections in flight releases.
@@ -48,14 +46,12 @@ pub struct Member {
     events: mpsc::Sender<(usize, MemberEvent)>,
 }
 
-/// The answer to a request for locks.
 #[derive(Debug)]
 pub enum Vote {
     Granted(Vec<FencingToken>),
     Busy(Box<Busy>),
 }
 
-/// The answer to a release.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Released {
     /// Whether each of the locks was held.

@@ -76,17 +76,20 @@ impl Quorum {
     /// Hears the hints also of those members that were too slow to subscribe while they were asked.
     fn listen(&mut self, request: &Request) -> Result<()> {
         let members = self.members()?;
-        let missing = |index: usize| members.subscriptions[index].is_none();
         let (key, until) = (request.key.clone(), Deadline::after(attempt_time(request.ttl)));
-        let _nobody_waits = members.ask(missing, until, true, move |member, timeout| {
-            member.listen(&key, timeout);
-            Ok(())
-        })?;
+        let _nobody_waits = members.ask(
+            |index| members.is_deaf(index),
+            until,
+            true,
+            move |member, timeout| {
+                member.listen(&key, timeout);
+                Ok(())
+            },
+        )?;
         Ok(())
     }
 }
 
-/// Every member is asked.
 fn all(_: usize) -> bool {
     true
 }
@@ -95,7 +98,6 @@ fn attempt_time(ttl: Ttl) -> Duration {
     (ttl.duration() / 8).max(SHORTEST_ATTEMPT)
 }
 
-/// Busy, without a queue.
 fn busy(busy: Busy) -> AcquireOutcome {
     AcquireOutcome::Busy(Busy { ahead: None, ..busy })
 }
@@ -116,10 +118,7 @@ impl Store for Quorum {
         // When all release what they got, one of them is to get it in the end.
         let mut schedule = RetrySchedule::new();
         loop {
-            let sent = BootTime::now();
-            let verdict = self.attempt(requests, schedule.grace(), timeout)?;
-            schedule.note(&verdict, BootTime::now().since(sent));
-            match verdict {
+            match self.attempt(requests, &mut schedule, timeout)? {
                 Verdict::Granted(fences) => return Ok(AcquireOutcome::granted(fences)),
                 Verdict::Held { busy: held, .. } => return Ok(busy(held)),
                 Verdict::Split(split) => {
@@ -135,13 +134,10 @@ impl Store for Quorum {
         if self.schedule.is_none() {
             self.members()?.hear_about(Some(request.key.clone()));
         }
-        let grace = self.schedule.get_or_insert_with(RetrySchedule::new).grace();
-        let sent = BootTime::now();
-        let verdict = self.attempt(std::slice::from_ref(request), grace, timeout)?;
-        if let Some(schedule) = &mut self.schedule {
-            schedule.note(&verdict, BootTime::now().since(sent));
-        }
-        match verdict {
+        let mut schedule = self.schedule.take().unwrap_or_else(RetrySchedule::new);
+        let verdict = self.attempt(std::slice::from_ref(request), &mut schedule, timeout);
+        self.schedule = Some(schedule);
+        match verdict? {
             Verdict::Granted(fences) => {
                 self.is_granted = true;
                 Ok(AcquireOutcome::granted(fences))

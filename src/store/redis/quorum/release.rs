@@ -11,7 +11,6 @@ use crate::lock::{Result, Timeout};
 use crate::store::redis::ReleaseCall;
 
 impl Quorum {
-    /// Tells some servers to release locks.
     pub(super) fn release_on(
         &mut self,
         call: &Arc<ReleaseCall>,

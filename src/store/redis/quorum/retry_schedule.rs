@@ -25,7 +25,6 @@ const MOST_HINTS: usize = 1000;
 /// A divided majority waits at least this long for the other servers.
 const SHORTEST_GRACE: Duration = Duration::from_millis(50);
 
-/// When to ask again for a lock that others want as well.
 pub struct RetrySchedule {
     /// The delay is a random part of this. It grows with every split vote and shrinks with every other.
     window: Duration,
@@ -36,7 +35,6 @@ pub struct RetrySchedule {
 }
 
 impl RetrySchedule {
-    /// It may ask at once.
     pub fn new() -> RetrySchedule {
         RetrySchedule {
             window: WINDOWS[0],

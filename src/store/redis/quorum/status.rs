@@ -51,7 +51,6 @@ fn merged(key: &Key, locks: &[&LockStatus], needed: usize) -> LockStatus {
     LockStatus { key: key.clone(), mode, holders, waiters: Vec::new() }
 }
 
-/// One holder, as a majority knows it.
 fn agreed(same: &[&Holder], needed: usize) -> Holder {
     let mut left: Vec<Duration> = same.iter().map(|held| held.left.unwrap_or(Duration::MAX)).collect();
     left.sort();

@@ -20,14 +20,12 @@ use super::reply::{ErrorClass, accepted, classify, in_short, text};
 use super::topology::{Target, Topology};
 use crate::lock::{FencingToken, Key, OwnerToken, Result, StoreError, Timeout};
 
-/// The text of a script, with its hash.
 struct Script {
     text: &'static str,
     /// Computed when it is first needed.
     source: LazyLock<redis::Script>,
 }
 
-/// One call of a script.
 pub struct ScriptCall<T> {
     script: &'static Script,
     keys: Vec<Key>,
@@ -61,7 +59,6 @@ impl<T> ScriptCall<T> {
         &self.keys
     }
 
-    /// Where its locks are.
     pub fn target(&self) -> Target<'_> {
         self.keys.first().map_or(Target::Any, Target::Key)
     }
@@ -71,7 +68,6 @@ impl<T> ScriptCall<T> {
         self.command("EVALSHA", self.script.source.get_hash())
     }
 
-    /// The call with the script's text.
     pub fn in_full(&self) -> Cmd {
         self.command("EVAL", self.script.text)
     }
@@ -99,7 +95,6 @@ impl<T> ScriptCall<T> {
         (self.decode)(reply, &self.keys)
     }
 
-    /// Runs the script and decodes its reply.
     pub fn run(&self, on: &mut Topology, timeout: &Timeout) -> Result<T> {
         let reply = self.reply(on, timeout)?;
         understood(on, self.decode(reply))

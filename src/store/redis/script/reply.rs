@@ -21,7 +21,6 @@ pub enum AcquireReply {
     },
 }
 
-/// Why the lock was not granted, and where the waiter stands.
 #[derive(Debug)]
 pub struct BusyReply {
     pub busy: Busy,

@@ -13,15 +13,11 @@ use crate::store::redis::keys::slot;
 use crate::store::redis::net::{Endpoint, LONGEST_LIST, RequestError, check};
 use crate::store::redis::reply::{accepted, items, number, text};
 
-/// The number of slots of every cluster.
 pub const SLOTS: u16 = 16384;
-/// The time for CLUSTER SLOTS is divided among no more servers than this.
 const MOST_SHARES: usize = 4;
 
-/// The first and the last of a range of slots.
 pub type SlotRange = (u16, u16);
 
-/// What is known of the cluster.
 #[derive(Default)]
 pub struct Cluster {
     slots: Vec<(SlotRange, Endpoint)>,
@@ -51,7 +47,6 @@ impl Cluster {
         self.suspect = Some(server.clone());
     }
 
-    /// The primaries that have slots.
     pub fn primaries(&self) -> Vec<Endpoint> {
         let mut primaries: Vec<Endpoint> = self.slots.iter().map(|(_, primary)| primary.clone()).collect();
         primaries.sort_unstable();

@@ -22,12 +22,13 @@ use super::url::{Address, ServerAddress};
 use crate::clock::BootTime;
 use crate::lock::{Key, Request, Result, StoreError, Timeout};
 
-/// Runs commands on the server that has a lock.
 pub struct Topology {
     discovery: Discovery,
     servers: Servers,
     /// The server that answered last; true if an ASK redirect led to it.
     answered: Option<(Endpoint, bool)>,
+    /// Where an ASK redirect leads: for the next attempt only.
+    redirected: Option<Endpoint>,
     /// The server that the waiter listens to.
     listening: Option<Endpoint>,
     /// The last request was sent more than once, as there was no answer to it at first.
@@ -42,7 +43,6 @@ enum Discovery {
     Cluster(Cluster),
 }
 
-/// The server that a command is for.
 #[derive(Clone, Copy)]
 pub enum Target<'a> {
     /// The primary that has this key.
@@ -78,7 +78,7 @@ impl Topology {
             let _ = servers.get(&seed);
         }
         let listening = answered.clone().map(|(endpoint, _)| endpoint);
-        Topology { discovery, servers, answered, listening, has_repeated: false }
+        Topology { discovery, servers, answered, redirected: None, listening, has_repeated: false }
     }
 
     /// Sends a command and reads its reply, which may be an error.
@@ -90,9 +90,9 @@ impl Topology {
             self.has_repeated = server.has_repeated;
             return reply;
         }
-        let mut redirected = None;
+        self.redirected = None;
         let store = self.name().to_owned();
-        retry(&store, timeout, || self.attempt(target, &mut redirected, command, &attempt_of(timeout)))
+        retry(&store, timeout, || self.attempt(target, command, &attempt_of(timeout)))
     }
 
     /// Sends a command behind the last one: on the same connection, or not at all.
@@ -126,7 +126,6 @@ impl Topology {
         }
     }
 
-    /// What messages call it.
     pub fn name(&self) -> &str {
         self.servers.store()
     }
@@ -145,7 +144,6 @@ impl Topology {
         Ok(self.is_primary_for(&answered, target))
     }
 
-    /// All primaries that have locks.
     pub fn primaries(&mut self, timeout: &Timeout) -> Result<Vec<Endpoint>> {
         let store = self.name().to_owned();
         retry(&store, timeout, || match &mut self.discovery {
@@ -292,25 +290,19 @@ impl Topology {
     }
 
     /// Sends the command once: to the primary, or where an ASK redirect leads.
-    fn attempt(
-        &mut self,
-        target: Target,
-        redirected: &mut Option<Endpoint>,
-        command: &Cmd,
-        timeout: &Timeout,
-    ) -> Result<Option<Value>> {
-        let is_redirected = redirected.is_some();
-        let endpoint = match redirected.take() {
-            Some(endpoint) => endpoint,
-            None => self.primary_of(target, timeout)?,
+    fn attempt(&mut self, target: Target, command: &Cmd, timeout: &Timeout) -> Result<Option<Value>> {
+        let to = match self.redirected.take() {
+            Some(endpoint) => (endpoint, true),
+            None => (self.primary_of(target, timeout)?, false),
         };
-        let reply = self.query(&endpoint, is_redirected, command, timeout)?;
-        self.answered = Some((endpoint.clone(), is_redirected));
+        let reply = self.query(&to, command, timeout)?;
+        let endpoint = to.0.clone();
+        self.answered = Some(to);
         let Value::ServerError(error) = &reply else { return Ok(Some(reply)) };
         match (Redirect::read(error, &endpoint), &mut self.discovery) {
             (Some(Redirect::Ask { to }), Discovery::Cluster(_)) => {
                 self.servers.get(&to)?;
-                *redirected = Some(to);
+                self.redirected = Some(to);
                 return Ok(None);
             }
             (Some(Redirect::Moved { slot, to }), Discovery::Cluster(cluster)) => {
@@ -328,13 +320,8 @@ impl Topology {
         accepted(reply, &self.servers.name_of(&endpoint)).map(Some).map_err(transient)
     }
 
-    fn query(
-        &mut self,
-        endpoint: &Endpoint,
-        is_redirected: bool,
-        command: &Cmd,
-        timeout: &Timeout,
-    ) -> Result<Value> {
+    fn query(&mut self, to: &(Endpoint, bool), command: &Cmd, timeout: &Timeout) -> Result<Value> {
+        let (endpoint, is_redirected) = to;
         let name = self.servers.name_of(endpoint);
         let server = self.servers.get(endpoint)?;
         let mut connection = match server.take_connection(timeout) {
@@ -342,7 +329,7 @@ impl Topology {
             Err(error) => return Err(self.failed(endpoint, error)),
         };
         let sent = BootTime::now();
-        let asked = match is_redirected {
+        let asked = match *is_redirected {
             true => connection.send(&redis::cmd("ASKING"), timeout),
             false => Ok(()),
         };

@@ -13,13 +13,11 @@ use crate::store::redis::login::Login;
 use crate::store::redis::net::{Connection, Endpoint, LONGEST_HOST, RequestError};
 use crate::store::redis::reply::{accepted, items, number, text};
 
-/// The Sentinels of one master.
 pub struct Sentinels {
     /// The next one to ask comes first.
     sentinels: Vec<Sentinel>,
     master_name: String,
     login: Login,
-    /// What messages call the store.
     store: String,
     /// The server that they named last.
     pub primary: Option<Endpoint>,
@@ -44,7 +42,6 @@ const FRESH: Duration = Duration::from_millis(300);
 const SILENT: Duration = Duration::from_secs(10);
 
 impl Sentinels {
-    /// Contacts nobody. `login` is that of the servers.
     pub fn new(endpoints: Vec<Endpoint>, master_name: String, login: &Login, store: &str) -> Sentinels {
         let (login, store) = (login.for_sentinels(), store.to_owned());
         let sentinel = |endpoint| Sentinel { endpoint, connection: None, silent_until: BootTime::now() };
@@ -131,7 +128,6 @@ impl Sentinels {
         self.sentinels.rotate_left(1);
     }
 
-    /// Asks them which server is the primary.
     pub fn refresh(&mut self, timeout: &Timeout) -> Result<Endpoint> {
         let mut failed = String::new();
         let (mut is_unknown, mut refused) = (false, None);

@@ -11,7 +11,6 @@ use crate::store::redis::server::Server;
 /// All servers by their endpoint. None is forgotten, as a request may be in flight there.
 pub struct Servers {
     login: Arc<Login>,
-    /// What messages call the store.
     store: String,
     /// What the servers are to the store; `None` where the store is a server.
     role: Option<&'static str>,
@@ -28,7 +27,6 @@ impl Servers {
         Servers { login: Arc::new(login), store, role, servers: BTreeMap::new() }
     }
 
-    /// The server at this endpoint; an error when there are more than can be.
     pub fn get(&mut self, endpoint: &Endpoint) -> Result<&mut Server> {
         let (name, count) = (self.name_of(endpoint), self.servers.len());
         match self.servers.entry(endpoint.clone()) {
@@ -53,7 +51,6 @@ impl Servers {
         }
     }
 
-    /// What messages call the store.
     pub fn store(&self) -> &str {
         &self.store
     }
