@@ -66,7 +66,7 @@ impl InFlight {
     /// Closes the connections whose answers have come by now.
     fn forget_answered(&mut self) {
         let now = Timeout::of(Duration::ZERO);
-        self.requests.retain_mut(|connection| match connection.skip_replies(&now) {
+        self.requests.retain_mut(|connection| match connection.skip_replies(0, &now) {
             Err(RequestError::TimedOut) => true,
             answered => {
                 self.is_in_doubt |= answered.is_err();
@@ -80,7 +80,7 @@ impl InFlight {
     pub fn await_answers(&mut self, free: &mut Option<Connection>, timeout: &Timeout) -> Result<Vec<Value>> {
         let mut answers = Vec::new();
         while let Some(mut connection) = self.awaited.pop() {
-            match connection.skip_replies(timeout) {
+            match connection.skip_replies(0, timeout) {
                 Ok(()) => {
                     answers.extend(connection.take_skipped().pop());
                     free.get_or_insert(connection);

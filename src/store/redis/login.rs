@@ -30,7 +30,8 @@ impl Login {
         let tls = self.tls.then_some(&*self.tls_files);
         let mut connection = Connection::open(endpoint, tls, timeout).map_err(unreachable)?;
         if let Some(password) = &self.password {
-            connection.log_in(redis::cmd("AUTH").arg(self.user.as_deref()).arg(password));
+            let auth = redis::cmd("AUTH").arg(self.user.as_deref()).arg(password).take();
+            connection.login = auth.get_packed_command();
         }
         if self.database != 0 {
             let select = redis::cmd("SELECT").arg(self.database).take();

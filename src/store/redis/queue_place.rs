@@ -20,7 +20,6 @@ const CLAIM_SPREAD: Duration = Duration::from_millis(150);
 /// A waiter that is told to watch a claim asks this long afterwards: later than the one who released the lock, see
 /// `CONFIRMATION` in script/calls.rs, and early enough for the waiters to show themselves before the claim ends.
 const WATCH: Duration = Duration::from_secs(1);
-/// The intervals at which the first waiter asks for a lock of another program, which wakes nobody.
 const FOREIGN_POLLS: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(1)];
 /// The time between two subscriptions while they break as soon as they begin.
 const RESUBSCRIBE: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(1)];
@@ -105,7 +104,7 @@ impl QueuePlace {
                 let left = reply.busy.holder.as_ref().and_then(|holder| holder.left);
                 let pause = match left.map(just_after) {
                     left if is_first && reply.ttl.is_zero() => {
-                        self.next_foreign_poll().min(left.unwrap_or(Duration::MAX))
+                        next_foreign_poll(&mut self.foreign_poll).min(left.unwrap_or(Duration::MAX))
                     }
                     Some(left) if is_first => left.min(fallback()),
                     // The new holder may be dead, and so may those in between.
@@ -160,12 +159,13 @@ impl QueuePlace {
             Err(_) => Ok(false),
         }
     }
+}
 
-    fn next_foreign_poll(&mut self) -> Duration {
-        let [shortest, longest] = FOREIGN_POLLS;
-        self.foreign_poll = (self.foreign_poll * 3 / 2).clamp(shortest, longest);
-        jittered(self.foreign_poll)
-    }
+/// The next interval, longer than the last one, at which to ask for a lock of another program, which wakes nobody.
+pub fn next_foreign_poll(last: &mut Duration) -> Duration {
+    let [shortest, longest] = FOREIGN_POLLS;
+    *last = (*last * 3 / 2).clamp(shortest, longest);
+    jittered(*last)
 }
 
 /// `duration` and up to this part of it more, so that the waiters of a server do not ask in step.
@@ -173,7 +173,7 @@ fn spread(duration: Duration, part: f64) -> Duration {
     duration.mul_f64(1.0 + fastrand::f64() * part)
 }
 
-fn fallback() -> Duration {
+pub fn fallback() -> Duration {
     spread(FALLBACK, 0.2)
 }
 

@@ -116,11 +116,6 @@ impl Server {
         }
     }
 
-    /// The replies to what was sent on the connection before its last request.
-    pub fn take_skipped(&mut self) -> Vec<Value> {
-        self.connection.as_mut().map(Connection::take_skipped).unwrap_or_default()
-    }
-
     fn await_answers(&mut self, timeout: &Timeout) -> Result<Vec<Value>> {
         let answers = self.in_flight.await_answers(&mut self.connection, timeout);
         answers.map_err(|error| error.of(&self.name))

@@ -12,6 +12,7 @@ mod topology;
 use std::thread;
 
 use self::server::{Examined, ServerUnderTest};
+use self::topology::Directory;
 use super::Address;
 use super::url::ServerAddress;
 use crate::doctor::{Finding, Findings, Requirements};
@@ -23,12 +24,11 @@ pub fn examine(addresses: Vec<Address>, terms: &Requirements) -> Vec<Finding> {
     let mut servers = Vec::new();
     for address in addresses {
         let mut report = Findings::about(address.to_string());
+        let directory = Directory { address: &address, terms };
         servers.extend(match &address.servers {
-            ServerAddress::One(_) => vec![ServerUnderTest::at(address, is_quorum)],
-            ServerAddress::Sentinel { sentinels, master } => {
-                topology::master(&address, sentinels, master, terms, &mut report)
-            }
-            ServerAddress::Cluster(seeds) => topology::masters(&address, seeds, terms, &mut report),
+            ServerAddress::One(_) => vec![ServerUnderTest::at(address.clone(), is_quorum)],
+            ServerAddress::Sentinel { sentinels, master } => directory.master(sentinels, master, &mut report),
+            ServerAddress::Cluster(seeds) => directory.masters(seeds, &mut report),
         });
         findings.extend(report.findings);
     }

@@ -26,8 +26,9 @@ pub struct Connection {
     has_replied: bool,
     /// Replies to what was sent before a query.
     skipped: Vec<Value>,
-    /// Goes out in front of the first request, in one packet with it.
-    login: Vec<u8>,
+    /// A command that goes out in front of the first request, in one packet with it, which saves a round trip. When the
+    /// server refuses it, no reply on this connection counts.
+    pub login: Vec<u8>,
     /// The reply to the login has not been read.
     is_logging_in: bool,
     /// The error reply to the login.
@@ -61,12 +62,6 @@ impl Connection {
         })
     }
 
-    /// Sends this login in front of the first request, which saves a round trip. When the server refuses it, no reply on
-    /// this connection counts.
-    pub fn log_in(&mut self, command: &Cmd) {
-        self.login = command.get_packed_command();
-    }
-
     /// Sends a command and reads its reply; an error that the server reports is a reply.
     pub fn query(&mut self, command: &Cmd, timeout: &Timeout) -> Result<Value> {
         self.send(command, timeout)?;
@@ -84,26 +79,19 @@ impl Connection {
 
     /// The reply to the last request.
     fn answer(&mut self, timeout: &Timeout) -> Result<Value> {
-        while self.unanswered > 1 {
-            self.skip_reply(timeout)?;
-        }
+        self.skip_replies(1, timeout)?;
         let reply = self.read(timeout)?;
         self.unanswered = 0;
         Ok(reply)
     }
 
-    /// Reads the replies to all requests in flight. After a failure the next call goes on with the rest.
-    pub fn skip_replies(&mut self, timeout: &Timeout) -> Result<()> {
-        while self.unanswered > 0 {
-            self.skip_reply(timeout)?;
+    /// Reads the replies to all requests in flight but the last `left`. After a failure the next call goes on with the rest.
+    pub fn skip_replies(&mut self, left: usize, timeout: &Timeout) -> Result<()> {
+        while self.unanswered > left {
+            let reply = self.read(timeout)?;
+            self.skipped.push(reply);
+            self.unanswered -= 1;
         }
-        Ok(())
-    }
-
-    fn skip_reply(&mut self, timeout: &Timeout) -> Result<()> {
-        let reply = self.read(timeout)?;
-        self.skipped.push(reply);
-        self.unanswered -= 1;
         Ok(())
     }
 

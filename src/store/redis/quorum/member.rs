@@ -13,6 +13,7 @@ use crate::lock::{Broken, Busy, FencingToken, Key, OwnerToken, Renewal, Request,
 use crate::mailbox::{MailboxSender, mailbox};
 use crate::poll::wait_readable;
 use crate::store::redis::keys::KeyNames;
+use crate::store::redis::net::Connection;
 use crate::store::redis::reply::accepted;
 use crate::store::redis::script::{self, AcquireReply, Queueing, Release, ScriptCall, understood};
 use crate::store::redis::subscription::Subscription;
@@ -206,7 +207,9 @@ impl Member {
     }
 
     fn identify(&mut self) -> Result<()> {
-        let answers = self.topology.single()?.take_skipped();
+        // The replies to what was sent before the last request.
+        let connection = self.topology.single()?.connection.as_mut();
+        let answers = connection.map(Connection::take_skipped).unwrap_or_default();
         if !answers.is_empty() {
             self.is_identified = true;
             self.report(MemberEvent::Identified(Identity::of(&answers)));

@@ -60,11 +60,8 @@ impl Sentinels {
     }
 
     /// The primary that they name, if it is not `known`. After a failover one of them knows it first, the others within
-    /// seconds: the one with the highest epoch is right. A Sentinel that does not answer does not count.
-    ///
-    /// # Errors
-    ///
-    /// There was no time to ask all of them.
+    /// seconds: the one with the highest epoch is right. A Sentinel that does not answer does not count. An error when there
+    /// was no time to ask all of them.
     fn newer_primary(&mut self, known: &Endpoint, timeout: &Timeout) -> Result<Option<Endpoint>> {
         let asked = BootTime::now();
         let (mut answers, mut hurried) = (Vec::new(), Vec::new());
@@ -149,9 +146,9 @@ impl Sentinels {
                 self.sentinels.rotate_left(1);
             }
             if is_unknown {
+                let name = &self.master_name;
                 let why = format!(
-                    "its Sentinels know no master '{}'; SENTINEL MASTERS lists those that they know",
-                    self.master_name
+                    "its Sentinels know no master '{name}'; SENTINEL MASTERS lists those that they know"
                 );
                 return Err(StoreError::Unusable { store: self.store.clone(), why });
             }
@@ -159,11 +156,11 @@ impl Sentinels {
                 break;
             }
         }
-        if let Some(refused) = refused {
-            return Err(refused);
-        }
-        let why = format!("no Sentinel answers ({failed})");
-        Err(StoreError::Unreachable { store: self.store.clone(), why, transient: false })
+        let unreachable = || {
+            let why = format!("no Sentinel answers ({failed})");
+            StoreError::Unreachable { store: self.store.clone(), why, transient: false }
+        };
+        Err(refused.unwrap_or_else(unreachable))
     }
 
     /// The primary that one Sentinel names; `None` when it knows no master of this name.
@@ -204,14 +201,10 @@ impl Sentinels {
 /// Adds which option has the password.
 fn with_hint(error: StoreError) -> StoreError {
     let StoreError::Denied { store, why } = error else { return error };
-    let why = match why {
-        why if why.starts_with("NOAUTH") => {
-            "it has a password of its own: --sentinel-password-file".to_owned()
-        }
-        why if why.starts_with("WRONGPASS") => {
-            "the password of --sentinel-password-file is not its own".to_owned()
-        }
-        other => other,
+    let why = match why.split(' ').next() {
+        Some("NOAUTH") => "it has a password of its own: --sentinel-password-file".to_owned(),
+        Some("WRONGPASS") => "the password of --sentinel-password-file is not its own".to_owned(),
+        _ => why,
     };
     StoreError::Denied { store, why }
 }
