@@ -190,7 +190,8 @@ impl Store for Redis {
     }
 
     fn release(&mut self, keys: &[Key], token: &OwnerToken, timeout: &Timeout) -> Result<Vec<bool>> {
-        let calls = self.calls_by_slot(keys, |keys| script::release(keys, token));
+        let groups = self.by_slot(keys, |key| key);
+        let calls: Vec<ReleaseCall> = groups.iter().map(|keys| script::release(keys, token)).collect();
         let was_behind = self.release_behind(&calls, timeout);
         let (mut released, mut failed) = (Vec::new(), None);
         for (done, call) in calls.iter().enumerate() {

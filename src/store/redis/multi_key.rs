@@ -44,21 +44,12 @@ impl Redis {
     }
 
     pub(super) fn cancel_calls(&self, first: &Request, requests: &[Request]) -> Vec<ReleaseCall> {
-        let keys: Vec<Key> = requests.iter().map(|request| request.key.clone()).collect();
-        self.calls_by_slot(&keys, |keys| script::cancel(first, keys))
-    }
-
-    /// One call for all keys, or for those in each slot.
-    pub(super) fn calls_by_slot(
-        &self,
-        keys: &[Key],
-        call: impl Fn(&[Key]) -> ReleaseCall,
-    ) -> Vec<ReleaseCall> {
-        self.by_slot(keys, |key| key).iter().map(|keys| call(keys)).collect()
+        let groups = self.by_slot(requests, |request| &request.key);
+        groups.iter().map(|group| script::cancel(first, group)).collect()
     }
 
     /// In a cluster those in one slot are one group: no script can see the keys of two. Elsewhere all are one.
-    fn by_slot<T: Clone>(&self, all: &[T], key: impl Fn(&T) -> &Key) -> Vec<Vec<T>> {
+    pub(super) fn by_slot<T: Clone>(&self, all: &[T], key: impl Fn(&T) -> &Key) -> Vec<Vec<T>> {
         if !self.topology.is_cluster() {
             return vec![all.to_vec()];
         }

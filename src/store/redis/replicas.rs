@@ -31,10 +31,9 @@ impl Redis {
         timeout: &Timeout,
     ) -> Result<Renewal> {
         match renewal {
-            Renewal::Extended => {}
-            Renewal::Healed if self.healed.contains(&request.key) => {}
-            Renewal::Healed => self.healed.push(request.key.clone()),
             Renewal::Released | Renewal::Lost(_) => return Ok(renewal),
+            Renewal::Healed if !self.healed.contains(&request.key) => self.healed.push(request.key.clone()),
+            Renewal::Healed | Renewal::Extended => {}
         }
         self.count_replicas(request, timeout)?;
         let unreported = self.healed.iter().position(|key| *key == request.key);

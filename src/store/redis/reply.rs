@@ -59,36 +59,23 @@ pub enum ErrorClass {
 /// A script's errors keep their code from Redis 7 on; 6.2 wraps them into a plain `ERR`, and so does
 /// every version with a permission that is missing inside a script. So the text is looked at as well.
 pub fn classify(error: &ServerError) -> ErrorClass {
-    let details = error.details().unwrap_or_default();
-    let says = |word: &str| error.code() == word || details.contains(word);
+    const SIGNS: [(ErrorClass, &[&str]); 5] = [
+        (ErrorClass::WrongType, &["WRONGTYPE"]),
+        (ErrorClass::Denied, &["NOAUTH", "unauthenticated", "WRONGPASS", "NOPERM", "AUTH failed"]),
+        (ErrorClass::Denied, &["AUTH <password>", "can't run this command", "No permissions"]),
+        (
+            ErrorClass::Transient,
+            &["LOADING", "BUSY", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "max number of clients"],
+        ),
+        (ErrorClass::NotPrimary, &["READONLY", "NOREPLICAS"]),
+    ];
     if error.kind() == Some(ServerErrorKind::NoScript) {
-        ErrorClass::NoScript
-    } else if says("WRONGTYPE") {
-        ErrorClass::WrongType
-    } else if [
-        "NOAUTH",
-        "unauthenticated",
-        "WRONGPASS",
-        "NOPERM",
-        "AUTH failed",
-        "AUTH <password>",
-        "can't run this command",
-        "No permissions",
-    ]
-    .into_iter()
-    .any(says)
-    {
-        ErrorClass::Denied
-    } else if ["LOADING", "BUSY", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "max number of clients"]
-        .into_iter()
-        .any(says)
-    {
-        ErrorClass::Transient
-    } else if ["READONLY", "NOREPLICAS"].into_iter().any(says) {
-        ErrorClass::NotPrimary
-    } else {
-        ErrorClass::Unable
+        return ErrorClass::NoScript;
     }
+    let details = error.details().unwrap_or_default();
+    let says = |word: &&str| error.code() == *word || details.contains(*word);
+    let found = SIGNS.iter().find(|(_, words)| words.iter().any(says));
+    found.map_or(ErrorClass::Unable, |(class, _)| *class)
 }
 
 /// The reply of the server with this name, unless it is an error.
@@ -104,8 +91,7 @@ fn refused(error: &ServerError, name: &str) -> StoreError {
     let (store, why) = (name.to_owned(), explain(error));
     match classify(error) {
         ErrorClass::Denied => StoreError::Denied { store, why },
-        ErrorClass::Transient => StoreError::Unreachable { store, why, transient: true },
-        _ => StoreError::Unreachable { store, why, transient: false },
+        class => StoreError::Unreachable { store, why, transient: class == ErrorClass::Transient },
     }
 }
 

@@ -32,14 +32,11 @@ pub fn resolve(host: &str, port: u16, timeout: &Timeout) -> Result<Vec<SocketAdd
     match addresses.take() {
         Ok(Some(Ok(addresses))) => Ok(addresses),
         Ok(Some(Err(error))) => {
-            Err(RequestError::Broken(format!("its name cannot be resolved ({})", reason(&error))))
+            let text = error.to_string();
+            // The end of "failed to lookup address information: Name or service not known".
+            let reason = text.rsplit(": ").next().unwrap_or(&text).to_lowercase();
+            Err(RequestError::Broken(format!("its name cannot be resolved ({reason})")))
         }
         _ => Err(RequestError::broken("its name cannot be resolved")),
     }
-}
-
-/// The last part of "failed to lookup address information: Name or service not known".
-fn reason(error: &std::io::Error) -> String {
-    let text = error.to_string();
-    text.rsplit(": ").next().unwrap_or(&text).to_lowercase()
 }

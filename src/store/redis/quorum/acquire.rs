@@ -9,7 +9,7 @@ use super::member::{Member, Vote};
 use super::retry_schedule::RetrySchedule;
 use super::{LINGER, Quorum, all, attempt_time};
 use crate::clock::{BootTime, Deadline};
-use crate::lock::{FencingToken, Key, Request, Result, Timeout};
+use crate::lock::{FencingToken, Request, Result, Timeout};
 use crate::store::redis::script::{self, Queueing};
 
 impl Quorum {
@@ -32,8 +32,7 @@ impl Quorum {
         if !matches!(verdict, Ok(Verdict::Granted(_))) {
             // The time that the servers need, not one that hangs: the process may end next.
             let enough = (BootTime::now().since(sent) * 2).max(LINGER).min(attempt_time(first.ttl));
-            let keys: Vec<Key> = requests.iter().map(|request| request.key.clone()).collect();
-            let call = Arc::new(script::cancel(first, &keys));
+            let call = Arc::new(script::cancel(first, requests));
             self.release_on(&call, |index| may_hold[index], Deadline::after(enough))?.linger(enough);
         }
         let verdict = verdict?;
@@ -77,7 +76,7 @@ impl Quorum {
             return Ok(());
         };
         let equal = count(&round.replies, |vote| matches!(vote, Vote::Granted(own) if own == fences));
-        let call = script::raise(requests.iter().map(|request| &request.key), &first.token, fences);
+        let call = script::raise(first, requests, fences);
         let raise = move |member: &mut Member, timeout: &Timeout| call.run(&mut member.topology, timeout);
         let mut raised = self.members()?.ask(differs, round.until, true, raise)?;
         let is_enough =

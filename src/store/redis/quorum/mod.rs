@@ -215,8 +215,7 @@ impl Store for Quorum {
         let is_sure = |replies: &[Reply<Released>]| {
             count(replies, |released| *released != Released::Sent) >= majority(replies.len())
         };
-        let keys: Vec<Key> = requests.iter().map(|request| request.key.clone()).collect();
-        let call = script::cancel(first, &keys).arg(new_hint());
+        let call = script::cancel(first, requests).arg(new_hint());
         let round = self.release_everywhere(call, timeout, is_sure)?;
         round.judge(|replies| is_sure(replies).then_some(()))
     }

@@ -80,9 +80,10 @@ pub fn release(keys: &[Key], token: &OwnerToken) -> ScriptCall<Vec<Release>> {
 
 /// Leaves the queue, and releases what these requests acquired, without their min-hold. The member of the queue that
 /// stands for a request is the owner token, the mode and the metadata, with spaces between.
-pub fn cancel(first: &Request, keys: &[Key]) -> ScriptCall<Vec<Release>> {
+pub fn cancel(first: &Request, requests: &[Request]) -> ScriptCall<Vec<Release>> {
     let Request { token, mode, metadata, .. } = first;
     let member = format!("{} {} {}", token.expose(), mode_name(*mode), metadata.to_json());
+    let keys = requests.iter().map(|request| &request.key);
     ScriptCall::new(&RELEASE, keys, Some(token), reply::release).arg(member)
 }
 
@@ -107,12 +108,9 @@ pub fn break_lock(key: &Key, token: Option<&OwnerToken>) -> ScriptCall<(Broken, 
 }
 
 /// Makes the fencing tokens of locks as high as these. Whether the owner token holds all of them, so that it was done.
-pub fn raise<'a>(
-    keys: impl IntoIterator<Item = &'a Key>,
-    token: &OwnerToken,
-    fences: &[FencingToken],
-) -> ScriptCall<bool> {
-    fences.iter().fold(ScriptCall::new(&RAISE, keys, Some(token), reply::raise), ScriptCall::arg)
+pub fn raise(first: &Request, requests: &[Request], fences: &[FencingToken]) -> ScriptCall<bool> {
+    let keys = requests.iter().map(|request| &request.key);
+    fences.iter().fold(ScriptCall::new(&RAISE, keys, Some(&first.token), reply::raise), ScriptCall::arg)
 }
 
 /// A live waiter confirms sooner than this; a little more than `DOUBT` in `lua/keys.lua`.
