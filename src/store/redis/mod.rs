@@ -1,7 +1,7 @@
 //! Redis or Valkey: one server, the primary that Sentinels name, or the servers of a cluster.
 //!
 //! From the bottom to the top: `net` (a connection), `server` (one server, what is in flight there), `topology` (the
-//! server for a key), and the store. A `quorum` stands on servers. `script` has the operations.
+//! server for a key), and the store. A `quorum` has a topology for each member. `script` has the operations.
 
 mod health;
 mod in_flight;
