@@ -56,6 +56,19 @@ pub struct Wanted {
 pub struct Unsupported(String);
 
 impl Capabilities {
+    /// Of a store that can do everything, and counts in milliseconds.
+    pub const ALL: Capabilities = Capabilities {
+        shared: Ok(()),
+        semaphore: Ok(()),
+        queue: true,
+        ttl_can_change: true,
+        shortest_ttl: Ttl::SHORTEST,
+        ttl_resolution: Duration::from_millis(1),
+        replicas: Ok(()),
+        token_mint: TokenMint::Caller,
+        outlives_process: true,
+    };
+
     /// Refuses what the store cannot do.
     ///
     /// # Errors
@@ -96,15 +109,12 @@ mod tests {
     fn what_a_store_cannot_do_is_refused() {
         let second = Duration::from_secs(1);
         let store = Capabilities {
-            shared: Ok(()),
             semaphore: Err("no semaphores here"),
-            queue: true,
-            ttl_can_change: false,
             shortest_ttl: second * 2,
             ttl_resolution: second,
             replicas: Err("there are none"),
-            token_mint: TokenMint::Store,
             outlives_process: false,
+            ..Capabilities::ALL
         };
         let semaphore = Mode::Semaphore(std::num::NonZeroU32::MIN);
         for (ttl, mode, replicas, detached, expected) in [

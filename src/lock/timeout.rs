@@ -32,8 +32,17 @@ impl<'a> Timeout<'a> {
 
     /// The share of one out of `calls`, so that a call that hangs leaves time for the others.
     pub fn share(&self, calls: usize) -> Timeout<'a> {
-        let part = Deadline::after(self.until.left() / calls.max(1) as u32);
-        Timeout { until: self.until.min(part), ..*self }
+        self.at_most(self.until.left() / calls.max(1) as u32)
+    }
+
+    /// The same, and at most `duration`.
+    pub fn at_most(&self, duration: Duration) -> Timeout<'a> {
+        self.before(Deadline::after(duration))
+    }
+
+    /// The same, and over at `deadline`.
+    pub fn before(&self, deadline: Deadline) -> Timeout<'a> {
+        Timeout { until: self.until.min(deadline), ..*self }
     }
 
     /// Sleeps for `duration`; a signal may cut that short.

@@ -21,7 +21,6 @@ pub enum ServerUrl {
     Quorum(Vec<redis::Address>),
 }
 
-/// How a store is opened, beside its address.
 #[derive(Clone, Default)]
 pub struct OpenOptions {
     pub credentials: Credentials,
@@ -38,29 +37,23 @@ impl ServerUrl {
     /// Reads server URLs: one, or those of a quorum. The error never shows a password.
     pub fn parse(texts: &[&str]) -> Result<ServerUrl, String> {
         let urls = texts.iter().map(|text| ServerUrl::parse_one(text)).collect::<Result<Vec<_>, _>>()?;
-        let [one] = &urls[..] else {
-            let mut members: Vec<redis::Address> = Vec::new();
-            for url in urls {
-                match url {
-                    ServerUrl::Redis(address) if !address.is_one_server() => {
-                        return Err(format!(
-                            "{address} cannot be one of several servers; a quorum has single ones"
-                        ));
-                    }
-                    ServerUrl::Redis(address)
-                        if members.iter().any(|known| known.servers == address.servers) =>
-                    {
-                        return Err(format!(
-                            "{address} is given twice; the servers of a quorum are independent"
-                        ));
-                    }
-                    ServerUrl::Redis(address) => members.push(address),
-                    _ => return Err("local: cannot be one of several servers".to_owned()),
-                }
+        if let [one] = &urls[..] {
+            return Ok(one.clone());
+        }
+        let mut members: Vec<redis::Address> = Vec::new();
+        for url in urls {
+            let ServerUrl::Redis(address) = url else {
+                return Err("local: cannot be one of several servers".to_owned());
+            };
+            if !address.is_one_server() {
+                return Err(format!("{address} cannot be one of several servers; a quorum has single ones"));
             }
-            return Ok(ServerUrl::Quorum(members));
-        };
-        Ok(one.clone())
+            if members.iter().any(|known| known.servers == address.servers) {
+                return Err(format!("{address} is given twice; the servers of a quorum are independent"));
+            }
+            members.push(address);
+        }
+        Ok(ServerUrl::Quorum(members))
     }
 
     fn parse_one(text: &str) -> Result<ServerUrl, String> {
@@ -72,11 +65,8 @@ impl ServerUrl {
             "local" => {
                 Ok(ServerUrl::Local(Some(PathBuf::from(rest)).filter(|path| !path.as_os_str().is_empty())))
             }
-            "redis" | "rediss" => redis::Address::parse(text).map(ServerUrl::Redis),
-            "redis+unix" => redis::Address::unix(text).map(ServerUrl::Redis),
-            "redis+sentinel" | "redis+cluster" | "rediss+sentinel" | "rediss+cluster" => {
-                redis::Address::of_several(text).map(ServerUrl::Redis)
-            }
+            "redis" | "rediss" | "redis+unix" | "redis+sentinel" | "redis+cluster" | "rediss+sentinel"
+            | "rediss+cluster" => redis::Address::parse(text).map(ServerUrl::Redis),
             "etcd" | "etcds" | "zk" => Err(format!("{scheme}: is not supported yet; a server is {FORMS}")),
             _ => Err(format!("unknown kind of server; a server is {FORMS}")),
         }
@@ -99,7 +89,6 @@ impl ServerUrl {
         self.addresses().iter().find(|address| !address.login.tls && address.is_remote())
     }
 
-    /// What a store there can do.
     pub fn capabilities(&self) -> Capabilities {
         match self {
             ServerUrl::Local(_) => local::CAPABILITIES,
@@ -108,7 +97,6 @@ impl ServerUrl {
         }
     }
 
-    /// The Redis servers.
     pub fn addresses(&self) -> &[redis::Address] {
         match self {
             ServerUrl::Local(_) => &[],
@@ -143,12 +131,14 @@ impl ServerUrl {
         }
         findings.extend(match self {
             ServerUrl::Local(path) => local::examine(path, terms),
-            ServerUrl::Redis(address) => redis::examine(vec![address.with(login)], terms),
-            ServerUrl::Quorum(members) => {
-                redis::examine(members.into_iter().map(|member| member.with(login)).collect(), terms)
-            }
+            redis => redis::examine(redis.logged_in(login), terms),
         });
         findings
+    }
+
+    /// The Redis servers, with the login for each of them.
+    fn logged_in(&self, login: &Credentials) -> Vec<redis::Address> {
+        self.addresses().iter().map(|address| address.with(login)).collect()
     }
 
     /// The store at this address. It contacts nothing before its first call.
@@ -157,9 +147,7 @@ impl ServerUrl {
         match self {
             ServerUrl::Local(path) => Box::new(local::Local::new(path, holders)),
             ServerUrl::Redis(address) => Box::new(redis::Redis::new(address.with(&credentials), replicas)),
-            ServerUrl::Quorum(members) => Box::new(redis::Quorum::new(
-                members.into_iter().map(|member| member.with(&credentials)).collect(),
-            )),
+            ServerUrl::Quorum(_) => Box::new(redis::Quorum::new(self.logged_in(&credentials))),
         }
     }
 }

@@ -27,20 +27,13 @@ use self::wakeup::{Awaited, WakeFifo, wake_all};
 use crate::clock::{BootTime, Deadline};
 use crate::lock::{
     AcquireOutcome, Broken, Capabilities, FencingToken, Key, LockStatus, Mode, OwnerToken, Renewal, Request,
-    Store, StoreAdmin, StoreError, Survey, Timeout, TokenMint, Ttl, Waiter,
+    Store, StoreAdmin, StoreError, Survey, Timeout, Waiter,
 };
 
 /// Of a file on this host.
 pub const CAPABILITIES: Capabilities = Capabilities {
-    shared: Ok(()),
-    semaphore: Ok(()),
-    queue: true,
-    ttl_can_change: true,
-    shortest_ttl: Ttl::SHORTEST,
-    ttl_resolution: Duration::from_millis(1),
     replicas: Err("local: has no replicas; the file is on this host only"),
-    token_mint: TokenMint::Caller,
-    outlives_process: true,
+    ..Capabilities::ALL
 };
 
 /// One in so many grants, of 256, looks for keys that can be forgotten: then the others need not.
