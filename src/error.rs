@@ -4,7 +4,7 @@ use std::io;
 
 use thiserror::Error;
 
-use crate::lock::{StoreError, Unsupported};
+use crate::lock::StoreError;
 
 pub const NOT_HELD: u8 = 1;
 pub const NOT_FIT: u8 = 1;
@@ -106,12 +106,6 @@ impl From<StoreError> for Failure {
             }
         };
         Failure::new(code, error.to_string())
-    }
-}
-
-impl From<Unsupported> for Failure {
-    fn from(error: Unsupported) -> Failure {
-        Failure::configuration(error.to_string())
     }
 }
 

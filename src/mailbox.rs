@@ -2,7 +2,8 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
+use std::sync::mpsc::{self, RecvError, TryRecvError};
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
@@ -18,11 +19,7 @@ pub struct MailboxSender<T> {
     bell: Arc<EventFd>,
 }
 
-/// Makes a mailbox.
-///
-/// # Errors
-///
-/// The system allows no more descriptors.
+/// Fails where the system allows no more descriptors.
 pub fn mailbox<T>() -> io::Result<(MailboxSender<T>, Mailbox<T>)> {
     let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_SEMAPHORE;
     let bell = Arc::new(EventFd::from_flags(flags)?);
@@ -58,25 +55,21 @@ impl<T> Drop for MailboxSender<T> {
 
 impl<T> Mailbox<T> {
     /// The next message, without waiting; an error when there is none and never will be.
-    pub fn take(&self) -> Result<Option<T>, Disconnected> {
+    pub fn take(&self) -> Result<Option<T>, RecvError> {
         // The descriptor counts the messages, and the end.
         if self.bell.read().is_err() {
             return Ok(None);
         }
         match self.messages.try_recv() {
             Ok(message) => Ok(Some(message)),
-            Err(mpsc::TryRecvError::Empty) => Ok(None),
-            Err(mpsc::TryRecvError::Disconnected) => {
+            Err(TryRecvError::Empty) => Ok(None),
+            Err(TryRecvError::Disconnected) => {
                 let _ = self.bell.write(1);
-                Err(Disconnected)
+                Err(RecvError)
             }
         }
     }
 }
-
-/// All senders are gone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Disconnected;
 
 impl<T> AsFd for Mailbox<T> {
     fn as_fd(&self) -> BorrowedFd<'_> {
@@ -104,7 +97,7 @@ mod tests {
         assert!(!is_readable(mailbox.as_fd()));
         drop((sender, other));
         assert!(is_readable(mailbox.as_fd()));
-        assert_eq!(mailbox.take(), Err(Disconnected));
+        assert_eq!(mailbox.take(), Err(RecvError));
         assert!(is_readable(mailbox.as_fd()));
         Ok(())
     }

@@ -1,8 +1,6 @@
 //! The options of every subcommand: which server, how to log in, and what is shown.
 
-use std::fs::File;
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use super::command_line::Sources;
@@ -11,7 +9,7 @@ use super::server_urls::split_urls;
 use crate::cli::{Color, GlobalArgs};
 use crate::error::Failure;
 use crate::report::{ReportOptions, Verbosity};
-use crate::secret::refuse_shared;
+use crate::secret::read_password;
 use crate::store::{Credentials, Roots, ServerUrl, TlsFiles};
 
 const DEFAULT_SERVER: &str = "redis://127.0.0.1:6379";
@@ -84,20 +82,6 @@ fn credentials(args: &GlobalArgs, files: &Config) -> Result<Credentials, Failure
         },
     };
     credentials.absolute().map_err(Failure::cannot("find out the current folder"))
-}
-
-/// The first line of a file that nobody else can read.
-fn read_password(path: &Path) -> Result<String, Failure> {
-    let refused = |why: String| Failure::configuration(format!("password file {}: {why}", path.display()));
-    let unreadable = |error| refused(format!("cannot be read: {error}"));
-    let mut file = File::open(path).map_err(unreadable)?;
-    refuse_shared(&file).map_err(refused)?;
-    let mut text = String::new();
-    file.read_to_string(&mut text).map_err(unreadable)?;
-    match text.lines().next() {
-        Some(line) if !line.is_empty() => Ok(line.to_owned()),
-        _ => Err(refused("its first line is empty; it should be the password".to_owned())),
-    }
 }
 
 /// Refuses flags that are wrong for this server. Variables and files may be meant for other calls.

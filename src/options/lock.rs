@@ -35,7 +35,8 @@ impl LockOptions {
             false => mode(args.permits, sources.switch("shared", args.shared), files),
         };
         let ttl = ttl(args.ttl, files);
-        global.server.capabilities().check(&Wanted { mode, ttl, replicas, detached })?;
+        let wanted = Wanted { mode, ttl, replicas, detached };
+        global.server.capabilities().check(&wanted).map_err(Failure::configuration)?;
         Ok(LockOptions {
             keys: lock_order(args.keys)?,
             mode,

@@ -19,15 +19,14 @@ pub use self::command_line::Sources;
 pub use self::config_file::Config;
 pub use self::global::GlobalOptions;
 pub use self::inputs::Inputs;
-pub use self::lock::LockOptions;
-use self::lock::{kill_after, lock_order, ttl};
-use crate::cli::{
-    AcquireArgs, CheckArgs, DoctorArgs, Format, Leftovers, OnLost, OwnerArgs, RenewArgs, RunArgs,
-};
+pub use self::lock::{LockOptions, ttl};
+use self::lock::{kill_after, lock_order};
+use crate::cli::{AcquireArgs, CheckArgs, DoctorArgs, Format, Leftovers, OnLost, OwnerArgs, RunArgs};
 use crate::doctor::Requirements;
 use crate::error::{BUSY, Failure};
 use crate::job::CommandLine;
-use crate::lock::{DurationText, Key, OwnerToken, Ttl};
+use crate::lock::{DurationText, Key, OwnerToken};
+use crate::secret::read_token;
 
 pub struct RunOptions {
     pub lock: LockOptions,
@@ -116,13 +115,7 @@ impl AcquireOptions {
 pub struct OwnerOptions {
     /// In lock order.
     pub keys: Vec<Key>,
-    pub token: TokenSource,
-}
-
-/// Where the owner token is.
-pub enum TokenSource {
-    Given(OwnerToken),
-    File(PathBuf),
+    pub token: OwnerToken,
 }
 
 impl OwnerOptions {
@@ -130,8 +123,8 @@ impl OwnerOptions {
     pub fn resolve(args: OwnerArgs) -> Result<OwnerOptions, Failure> {
         let keys = lock_order(args.keys)?;
         let token = match (args.token_file, args.token) {
-            (Some(path), _) => TokenSource::File(absolute(path)?),
-            (None, Some(token)) => TokenSource::Given(token),
+            (Some(path), _) => read_token(&absolute(path)?)?,
+            (None, Some(token)) => token,
             (None, None) => {
                 let reason = "there is no owner token; give --token or --token-file, or set REDLOCK_TOKEN";
                 return Err(Failure::usage(reason));
@@ -141,51 +134,25 @@ impl OwnerOptions {
     }
 }
 
-pub struct RenewOptions {
-    pub owner: OwnerOptions,
-    pub ttl: Ttl,
-}
-
-impl RenewOptions {
-    pub fn resolve(args: RenewArgs, inputs: &Inputs) -> Result<RenewOptions, Failure> {
-        Ok(RenewOptions { owner: OwnerOptions::resolve(args.owner)?, ttl: ttl(args.ttl, &inputs.files) })
-    }
-}
-
-pub struct CheckOptions {
-    pub owner: OwnerOptions,
-    /// The lease has to live at least this much longer.
-    pub at_least: Duration,
-}
-
-impl CheckOptions {
-    pub fn resolve(args: CheckArgs, inputs: &Inputs) -> Result<CheckOptions, Failure> {
-        let at_least = args.at_least.or(inputs.files.at_least).map_or(Duration::ZERO, |text| text.0);
-        Ok(CheckOptions { owner: OwnerOptions::resolve(args.owner)?, at_least })
-    }
-}
-
-pub struct DoctorOptions {
-    pub json: bool,
-    pub requirements: Requirements,
-}
-
-impl DoctorOptions {
-    pub fn resolve(args: &DoctorArgs, inputs: &Inputs) -> DoctorOptions {
-        let files = &inputs.files;
-        let ttl = ttl(args.ttl, files);
-        let requirements = Requirements {
-            ttl,
-            kill_after: kill_after(args.kill_after, files, ttl),
-            replicas: args.replicas.or(files.replicas).unwrap_or(0),
-            attempt: inputs.global.connect_timeout,
-        };
-        DoctorOptions { json: args.json, requirements }
-    }
-}
-
 fn absolute(path: PathBuf) -> Result<PathBuf, Failure> {
     path::absolute(path).map_err(Failure::cannot("find out the current folder"))
+}
+
+/// How long the lease has to live at least, for `check`.
+pub fn at_least(args: &CheckArgs, files: &Config) -> Duration {
+    args.at_least.or(files.at_least).map_or(Duration::ZERO, |text| text.0)
+}
+
+/// For `doctor`.
+pub fn requirements(args: &DoctorArgs, inputs: &Inputs) -> Requirements {
+    let Inputs { files, global, .. } = inputs;
+    let ttl = ttl(args.ttl, files);
+    Requirements {
+        ttl,
+        kill_after: kill_after(args.kill_after, files, ttl),
+        replicas: args.replicas.or(files.replicas).unwrap_or(0),
+        attempt: global.connect_timeout,
+    }
 }
 
 #[cfg(test)]
@@ -194,7 +161,7 @@ mod tests {
 
     use super::*;
     use crate::cli::{Cli, Command};
-    use crate::lock::{Mode, Wait};
+    use crate::lock::{Mode, Ttl, Wait};
 
     /// The options of a `run` with these flags and these lines in a configuration file.
     fn run(flags: &str, file: &str) -> anyhow::Result<RunOptions> {

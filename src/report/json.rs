@@ -10,19 +10,11 @@ pub fn document(value: &Value) -> String {
     let mut text = String::new();
     // Outside of strings there is only ASCII, and line feeds of the layout.
     for c in format!("{value:#}\n").chars() {
-        match c {
-            '#' if text.ends_with(|before| matches!(before, '#' | '\u{fe00}'..='\u{fe0f}')) => {
-                text += "\\u0023"
-            }
-            c if c == '\n' || !is_harmful(c) => text.push(c),
-            c => {
-                let units = c
-                    .encode_utf16(&mut [0; 2])
-                    .iter()
-                    .map(|unit| format!("\\u{unit:04x}"))
-                    .collect::<String>();
-                text += &units;
-            }
+        let is_command = c == '#' && text.ends_with(|before| matches!(before, '#' | '\u{fe00}'..='\u{fe0f}'));
+        if is_command || is_harmful(c) && c != '\n' {
+            text.extend(c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")));
+        } else {
+            text.push(c);
         }
     }
     text

@@ -9,7 +9,6 @@ mod json;
 mod output;
 mod phrases;
 mod progress;
-mod renderer;
 mod reporter;
 mod shell;
 mod status;

@@ -13,10 +13,6 @@ pub fn print_message(text: &str) {
 }
 
 /// Prints an answer. A reader that went away (`status | head`) has seen enough.
-///
-/// # Errors
-///
-/// Standard output took less than all of it.
 pub fn print(text: &[u8]) -> io::Result<()> {
     match print_all(text) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
@@ -25,10 +21,6 @@ pub fn print(text: &[u8]) -> io::Result<()> {
 }
 
 /// Prints what somebody has to read.
-///
-/// # Errors
-///
-/// Standard output took less than all of it, or nobody reads it.
 pub fn print_all(text: &[u8]) -> io::Result<()> {
     let mut stdout = io::stdout();
     stdout.write_all(text).and_then(|()| stdout.flush())

@@ -1,6 +1,6 @@
 //! Acquiring the locks of one command, as `run` and `acquire` do it.
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use nix::unistd::geteuid;
@@ -12,7 +12,7 @@ use crate::event::Event;
 use crate::job::Signals;
 use crate::lock::{
     Busy, DurationText, Lease, Metadata, NotAcquired, OwnerToken, Request, Store, StoreError, Timeout, Ttl,
-    Wait, WaitObserver, acquire,
+    Wait, WaitProgress, acquire,
 };
 use crate::options::LockOptions;
 use crate::report::{Reporter, names};
@@ -34,10 +34,12 @@ pub struct Acquisition {
     conflict_exit_code: u8,
 }
 
-/// Something besides a signal that ends the wait for a lock. It is readable then.
-pub trait AbortSource: AsFd {
+/// Something besides a signal that ends the wait for a lock.
+pub struct Abort<'a> {
+    /// Readable then.
+    pub fd: BorrowedFd<'a>,
     /// Why the wait is over, if it is.
-    fn abort_reason(&self) -> Option<anyhow::Error>;
+    pub reason: Box<dyn Fn() -> Option<anyhow::Error> + 'a>,
 }
 
 impl Acquisition {
@@ -73,24 +75,24 @@ impl Acquisition {
         &self,
         store: &mut dyn Store,
         signals: &mut Signals,
-        aborts: &[&dyn AbortSource],
+        aborts: Vec<Abort>,
         context: &Context,
     ) -> anyhow::Result<Vec<Lease>> {
-        let fds: Vec<_> = aborts.iter().map(|abort| abort.as_fd()).collect();
+        let fds: Vec<_> = aborts.iter().map(|abort| abort.fd).collect();
         let interrupt = signals.or(&fds).map_err(Failure::cannot("wait for several things at once"))?;
-        let reporter = &context.reporter;
-        let mut observer = WaitReporter { reporter, start: BootTime::now() };
+        let interrupt = interrupt.as_fd();
+        let (reporter, start) = (&context.reporter, BootTime::now());
+        let mut report = |progress: WaitProgress| {
+            let waited = BootTime::now().since(start);
+            reporter.report(&match progress {
+                WaitProgress::Busy(busy) => Event::Waiting { busy, waited },
+                WaitProgress::Unreachable(error) => Event::StoreUnreachable { error, waited },
+                WaitProgress::Ended => Event::WaitEnded,
+            });
+        };
         let attempt = context.options.connect_timeout;
-        let acquired = acquire(
-            store,
-            &self.requests,
-            self.wait,
-            attempt,
-            self.reserve,
-            interrupt.as_fd(),
-            &mut observer,
-        );
-        let failure = match acquired {
+        let Acquisition { requests, wait, reserve, .. } = self;
+        let failure = match acquire(store, requests, *wait, attempt, *reserve, interrupt, &mut report) {
             Ok(leases) => {
                 for Lease { request, fence, .. } in &leases {
                     reporter.report(&Event::Acquired { key: &request.key, fence: *fence });
@@ -100,7 +102,7 @@ impl Acquisition {
             Err(NotAcquired::Interrupted) => match signals.take() {
                 Some(arrived) => Failure::Signal(arrived.signal),
                 None => {
-                    let reason = aborts.iter().find_map(|abort| abort.abort_reason());
+                    let reason = aborts.iter().find_map(|abort| (abort.reason)());
                     return Err(reason.unwrap_or_else(|| Failure::Quiet(UNREACHABLE).into()));
                 }
             },
@@ -145,32 +147,6 @@ impl Acquisition {
 
     fn may_stay(&self) -> String {
         format!("{} may stay locked for up to {}", self.names(), self.ttl)
-    }
-}
-
-/// Reports how the wait goes.
-struct WaitReporter<'a> {
-    reporter: &'a Reporter,
-    start: BootTime,
-}
-
-impl WaitReporter<'_> {
-    fn waited(&self) -> Duration {
-        BootTime::now().since(self.start)
-    }
-}
-
-impl WaitObserver for WaitReporter<'_> {
-    fn waiting(&mut self, busy: &Busy) {
-        self.reporter.report(&Event::Waiting { busy, waited: self.waited() });
-    }
-
-    fn unreachable(&mut self, error: &StoreError) {
-        self.reporter.report(&Event::StoreUnreachable { error, waited: self.waited() });
-    }
-
-    fn over(&mut self) {
-        self.reporter.report(&Event::WaitEnded);
     }
 }
 
