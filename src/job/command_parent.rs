@@ -71,12 +71,9 @@ struct Work<'a> {
 }
 
 impl CommandParent {
-    /// Makes the process, in which `start` starts the command, see [`Executable::start`](super::spawn::Executable::start). To be called with all signals blocked and
-    /// one thread. `start` takes no memory and gives none back: this process goes on meanwhile.
-    ///
-    /// # Errors
-    ///
-    /// Nothing of the command is alive then.
+    /// Makes the process, in which `start` starts the command, see [`Executable::start`](super::spawn::Executable::start).
+    /// To be called with all signals blocked and one thread. `start` takes no memory and gives none back: this process
+    /// goes on meanwhile. After an error nothing of the command is alive.
     pub fn of(
         start: &mut dyn FnMut() -> io::Result<(i32, OwnedFd)>,
         channel: &Channel,

@@ -19,7 +19,7 @@ const IGNORED: [i32; 5] = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGU
 /// Forks a process that does `work` and ends. Returns its pid and the line to it. Of the descriptors of this
 /// process it keeps `kept` only.
 ///
-/// To be called before any thread is started: see [`fork_off`].
+/// To be called before any thread is started: see `fork_off`.
 pub fn detach(
     name: &std::ffi::CStr,
     kept: &[BorrowedFd],

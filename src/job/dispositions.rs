@@ -11,7 +11,7 @@ static IGNORED: [AtomicBool; 2] = [AtomicBool::new(false), AtomicBool::new(false
 const ERRORS: [c_int; 2] = [libc::SIGPIPE, libc::SIGXFSZ];
 
 /// Notes what the caller gave, and changes it as Rust's runtime does: standard streams that are closed go to
-/// /dev/null, so that no other file gets their number, and [`ERRORS`] are no signals. To be called first of all.
+/// /dev/null, so that no other file gets their number, and `ERRORS` are no signals. To be called first of all.
 pub fn normalise() {
     for fd in 0..3 {
         // SAFETY: F_GETFD reads flags of a descriptor, open or not; open(2) takes the lowest free one, which is
@@ -52,7 +52,7 @@ pub fn set_ignored(signal: c_int, ignored: bool) {
     unsafe { libc::signal(signal, if ignored { SIG_IGN } else { SIG_DFL }) };
 }
 
-/// Gives the standard streams and the [`ERRORS`] back as they were. For the child, between fork and exec.
+/// Gives the standard streams and the `ERRORS` back as they were. For the child, between fork and exec.
 pub fn restore() {
     for (signal, was_ignored) in ERRORS.into_iter().zip(&IGNORED) {
         set_ignored(signal, was_ignored.load(Ordering::Relaxed));

@@ -9,7 +9,6 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use nix::poll::{PollFd, PollFlags, poll};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 use nix::sys::resource::{Resource, setrlimit};
 use signal_hook::consts::{SIGALRM, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGXCPU};
@@ -20,6 +19,7 @@ use signal_hook::low_level::siginfo::{Cause, Origin};
 
 use super::dispositions::is_ignored;
 use crate::clock::{BootTime, Deadline};
+use crate::poll::wait_readable;
 
 /// The signals that redlock handles. Those that the caller ignored stay ignored (nohup, `&`). An alarm is inherited through
 /// exec (alarm(2)): wrappers of cron jobs limit a job with it.
@@ -88,7 +88,7 @@ impl Signals {
 
     /// Waits for a signal, at most until `end`.
     pub fn next_until(&mut self, end: Deadline) -> Option<Arrived> {
-        let _ = poll(&mut [PollFd::new(self.as_fd(), PollFlags::POLLIN)], end.poll_timeout());
+        wait_readable([self.as_fd()], end);
         self.take()
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::cli::OnLost;
 use crate::clock::Deadline;
 use crate::event::{Event, LossConsequence};
-use crate::job::JobControl;
+use crate::job::{GuardRequest, JobControl};
 use crate::lock::{Key, Lease, LossCause, Progress};
 use crate::report::{Reporter, names};
 
@@ -23,7 +23,7 @@ impl RenewalEvents {
     pub fn handle(&self, progress: Progress) {
         match progress {
             Progress::Renewed(deadline) => {
-                self.control.extend(deadline);
+                self.control.request(&GuardRequest::Extend { deadline });
                 self.reporter.report(&Event::Renewed { locks: &self.locks, ttl: None });
             }
             Progress::Healed(lease, gone) => report_heal(&self.reporter, lease, gone),
@@ -37,7 +37,8 @@ impl RenewalEvents {
                     OnLost::Terminate => {
                         // The guard sees the deadline itself.
                         if !matches!(cause, LossCause::Expired) {
-                            self.control.stop(lease.deadline().min(Deadline::after(self.kill_after)));
+                            let kill_at = lease.deadline().min(Deadline::after(self.kill_after));
+                            self.control.request(&GuardRequest::Stop { kill_at });
                         }
                         LossConsequence::JobIsStopped
                     }

@@ -6,7 +6,7 @@ use super::Context;
 use crate::cli::Leftovers;
 use crate::clock::Deadline;
 use crate::event::{Event, LeftoversFate, LossConsequence};
-use crate::job::{Arrived, ExitStatus, GuardLoss, Job, JobControl, JobEnd, JobEvent, Signals};
+use crate::job::{Arrived, ExitStatus, GuardLoss, GuardRequest, Job, JobControl, JobEnd, JobEvent, Signals};
 use crate::lock::{Cancellation, Keeper, LeaseEnd, LossCause};
 use crate::options::RunOptions;
 
@@ -60,7 +60,8 @@ impl Supervisor<'_> {
                 }
                 JobEvent::TimeUp => {
                     (progress.timed_out, stop_at) = (true, None);
-                    self.control.stop(Deadline::after(self.options.kill_after));
+                    self.control
+                        .request(&GuardRequest::Stop { kill_at: Deadline::after(self.options.kill_after) });
                 }
                 JobEvent::CommandEnded(status) => {
                     progress.command_ended = true;
@@ -84,20 +85,20 @@ impl Supervisor<'_> {
     fn pass_on(&self, arrived: Arrived, progress: &mut Progress) {
         let Arrived { signal, from_terminal, .. } = arrived;
         if arrived.is_for_the_command() {
-            return self.control.signal_command(signal);
+            return self.control.request(&GuardRequest::SignalCommand(signal));
         }
         // The terminal has signalled the job too: the command decides what follows, and redlock once that has ended.
         if from_terminal && !(progress.command_ended && arrived.is_key()) {
             progress.was_signalled = true;
         } else if progress.passed_on && !arrived.is_repeat {
-            self.control.kill();
+            self.control.request(&GuardRequest::Kill);
         } else {
             (progress.was_signalled, progress.passed_on) = (true, true);
             if from_terminal {
-                self.control.signal_outside(signal);
+                self.control.request(&GuardRequest::SignalOutside(signal));
                 self.report_leftovers(LeftoversFate::Signalled);
             } else {
-                self.control.signal(signal);
+                self.control.request(&GuardRequest::Signal(signal));
             }
         }
     }

@@ -37,9 +37,8 @@ pub struct KeeperProcess {
 /// From `redlock acquire` to the keeper. The end of the line says that acquire was killed.
 #[derive(Serialize, Deserialize)]
 enum KeeperMessage {
-    /// Keep the leases that were granted: the fencing token of each, and when the first one was asked for, in
-    /// nanoseconds.
-    Keep { fences: Vec<u64>, sent: u64 },
+    /// Keep the leases that were granted: the fencing token of each, and when the first one was asked for.
+    Keep { fences: Vec<u64>, sent: BootTime },
     /// Somebody has the owner token: keep on.
     GoOn,
     /// There is nothing to keep.
@@ -88,7 +87,7 @@ impl KeeperProcess {
     pub fn keep(&self, leases: &[Lease]) -> anyhow::Result<()> {
         let fences = leases.iter().map(|lease| lease.fence.0).collect();
         let sent = leases.iter().map(|lease| lease.renewed).min().unwrap_or(BootTime::now());
-        self.line.send(&KeeperMessage::Keep { fences, sent: sent.as_nanos() });
+        self.line.send(&KeeperMessage::Keep { fences, sent });
         self.line.receive().map(|Renewing| ()).ok_or_else(|| {
             let names = names(leases.iter().map(|lease| &lease.request.key));
             Failure::new(BUG, format!("the keeper of {names} has ended; released the lock")).into()
@@ -148,7 +147,7 @@ impl Service<'_> {
     /// Waits for the leases, keeps them, and releases them.
     fn serve(mut self, requests: Vec<Request>, mut store: Box<dyn Store>) {
         let (fences, sent) = match self.line.receive() {
-            Some(KeeperMessage::Keep { fences, sent }) => (fences, BootTime::from_nanos(sent)),
+            Some(KeeperMessage::Keep { fences, sent }) => (fences, sent),
             Some(KeeperMessage::GoOn | KeeperMessage::Dismissed) => return,
             None => return cancel(store.as_mut(), &requests),
         };
