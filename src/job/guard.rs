@@ -1,6 +1,7 @@
 //! The guard: a small process outside the job's group that starts the command, is the subreaper of
 //! everything the command starts, and kills all of it when redlock dies or the deadline passes.
 
+use std::ffi::OsString;
 use std::io;
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -17,7 +18,7 @@ use super::guard_times::GuardTimes;
 use super::kill::kill_all;
 use super::kill_schedule::{KillSchedule, Load};
 use super::protocol::{Channel, ExitStatus, GuardReport, GuardRequest, JobEnd};
-use super::spawn::{Caller, CommandLine, Prepared};
+use super::spawn::{Caller, Prepared};
 use super::{dispositions, priority};
 use crate::clock::{BootTime, BootTimer, Deadline};
 use crate::poll::wait_readable;
@@ -37,7 +38,7 @@ pub enum LeftoverPolicy {
 
 /// Forks the guard, as [`fork_off`] does. No signal reaches it.
 pub fn fork_guard(
-    command: CommandLine,
+    command: Vec<OsString>,
     kill_after: Duration,
     leftovers: LeftoverPolicy,
 ) -> io::Result<(Pid, Channel, OwnChildren)> {
@@ -49,7 +50,7 @@ pub fn fork_guard(
     dispositions::set_ignored(libc::SIGCHLD, false);
     let (guard, channel) = fork_off(|channel| {
         if let Ok(mut guard) = Guard::new(channel, caller, kill_after, leftovers) {
-            guard.run(command.prepare());
+            guard.run(Prepared::new(&command));
         }
     })?;
     Ok((guard, channel, children))

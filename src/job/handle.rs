@@ -1,5 +1,6 @@
 //! The job as redlock sees it: start, wait, and requests to the guard.
 
+use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -15,7 +16,6 @@ use super::guard::{LeftoverPolicy, fork_guard};
 use super::kill::kill_all;
 use super::protocol::{Channel, ExitStatus, GuardReport, GuardRequest, JobEnd};
 use super::signals::{Arrived, Signals};
-use super::spawn::CommandLine;
 use super::{descendants, dispositions};
 use crate::clock::{BootTime, Deadline};
 use crate::poll::{is_readable, wait_readable};
@@ -77,7 +77,11 @@ impl Job {
     /// Makes the guard. To be called before any thread is started.
     ///
     /// `kill_after` is the time between SIGTERM and SIGKILL when the deadline comes near, and for leftovers.
-    pub fn prepare(command: CommandLine, kill_after: Duration, leftovers: LeftoverPolicy) -> io::Result<Job> {
+    pub fn prepare(
+        command: Vec<OsString>,
+        kill_after: Duration,
+        leftovers: LeftoverPolicy,
+    ) -> io::Result<Job> {
         let (guard, channel, children) = fork_guard(command, kill_after, leftovers)?;
         Ok(Job {
             channel,

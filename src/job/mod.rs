@@ -3,7 +3,6 @@
 
 mod capture;
 mod command_parent;
-mod daemon;
 mod descendants;
 mod dispositions;
 mod entry;
@@ -20,12 +19,11 @@ mod signals;
 mod spawn;
 
 pub use capture::capture;
-pub use daemon::detach;
 pub use descendants::is_below;
 pub use dispositions::{forbid_core_dumps, normalise, stdout_was_closed};
+pub use fork::detach;
 pub use guard::LeftoverPolicy;
 pub use handle::{GuardLoss, Job, JobControl, JobEvent, NotStarted};
 pub use pidfd::Pidfd;
 pub use protocol::{Channel, ExitStatus, GuardRequest, JobEnd};
 pub use signals::{Arrived, Signals, die_of};
-pub use spawn::CommandLine;

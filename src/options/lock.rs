@@ -3,8 +3,7 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use super::config_file::Config;
-use super::inputs::Inputs;
+use super::{Config, Inputs};
 use crate::cli::LockArgs;
 use crate::error::Failure;
 use crate::lock::{DurationText, Key, Mode, Ttl, Wait, Wanted};
@@ -88,11 +87,10 @@ pub fn lock_order(mut keys: Vec<Key>) -> Result<Vec<Key>, Failure> {
     if let Some(pair) = keys.windows(2).find(|pair| pair[0] == pair[1]) {
         return Err(Failure::usage(format!("the key '{}' is given twice", pair[0])));
     }
-    if keys.len() > MAX_KEYS {
-        let count = keys.len();
-        return Err(Failure::usage(format!(
-            "{count} keys are too many; one command takes at most {MAX_KEYS}"
-        )));
+    match keys.len() {
+        ..=MAX_KEYS => Ok(keys),
+        count => {
+            Err(Failure::usage(format!("{count} keys are too many; one command takes at most {MAX_KEYS}")))
+        }
     }
-    Ok(keys)
 }

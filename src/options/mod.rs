@@ -6,10 +6,8 @@
 pub mod command_line;
 mod config_file;
 mod global;
-mod inputs;
 mod label;
 mod lock;
-mod server_urls;
 
 use std::ffi::OsString;
 use std::path::{self, PathBuf};
@@ -18,19 +16,24 @@ use std::time::Duration;
 pub use self::command_line::Sources;
 pub use self::config_file::Config;
 pub use self::global::GlobalOptions;
-pub use self::inputs::Inputs;
 pub use self::lock::{LockOptions, ttl};
 use self::lock::{kill_after, lock_order};
 use crate::cli::{AcquireArgs, CheckArgs, DoctorArgs, Format, Leftovers, OnLost, OwnerArgs, RunArgs};
 use crate::doctor::Requirements;
 use crate::error::{BUSY, Failure};
-use crate::job::CommandLine;
 use crate::lock::{DurationText, Key, OwnerToken};
 use crate::secret::read_token;
 
+/// What the options of a subcommand are resolved with, beside its arguments.
+pub struct Inputs<'a> {
+    pub sources: Sources<'a>,
+    pub files: Config,
+    pub global: &'a GlobalOptions,
+}
+
 pub struct RunOptions {
     pub lock: LockOptions,
-    pub command: CommandLine,
+    pub command: Vec<OsString>,
     /// What messages call the command.
     pub name: String,
     /// Exit status when the lock is held by another.
@@ -47,15 +50,13 @@ impl RunOptions {
     pub fn resolve(args: RunArgs, inputs: &Inputs) -> Result<RunOptions, Failure> {
         let files = &inputs.files;
         let shell = inputs.sources.switch("shell", args.shell).or(files.shell).unwrap_or(false);
-        let label = if shell { "sh -c".to_owned() } else { label::of_command(&args.command) };
-        let mut words = args.command.into_iter();
-        let first = words.next().unwrap_or_default();
-        let name = if shell { label.clone() } else { first.to_string_lossy().into_owned() };
-        let command = if shell {
-            let args = ["-c".into(), first].into_iter().chain(words);
-            CommandLine { program: OsString::from("/bin/sh"), args: args.collect() }
+        let (command, label, name) = if shell {
+            let command = ["/bin/sh", "-c"].map(OsString::from).into_iter().chain(args.command).collect();
+            (command, "sh -c".to_owned(), "sh -c".to_owned())
         } else {
-            CommandLine { program: first, args: words.collect() }
+            let (label, name) =
+                (label::of_command(&args.command), args.command[0].to_string_lossy().into_owned());
+            (args.command, label, name)
         };
         let lock = LockOptions::resolve(args.lock, inputs, label, false)?;
         let kill_after = kill_after(args.kill_after, files, lock.ttl);

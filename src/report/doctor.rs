@@ -3,8 +3,8 @@
 use clap::builder::styling::{AnsiColor, Style};
 use serde_json::json;
 
-use super::columns::{pad, widest};
-use super::json::document;
+use super::output::document;
+use super::status::{pad, widest};
 use crate::doctor::{Finding, Level, name};
 use crate::sanitize::sanitize;
 

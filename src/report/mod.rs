@@ -1,11 +1,9 @@
 //! What people and programs read.
 
 pub mod acquired;
-mod columns;
 mod doctor;
 pub mod github;
 mod human;
-mod json;
 mod output;
 mod phrases;
 mod progress;
