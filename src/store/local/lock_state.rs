@@ -23,12 +23,10 @@ pub struct LockState<'a> {
     row: Option<LockRow>,
     /// Whose leases run.
     pub holders: Vec<HolderRow>,
-    /// Whose leases are over.
     expired: Vec<HolderRow>,
 }
 
 impl<'a> LockState<'a> {
-    /// Reads the key.
     pub fn look(tx: &'a Transaction, key: &'a Key, host: &'a Host) -> rusqlite::Result<LockState<'a>> {
         let row = read_lock(tx, key)?;
         let all = read_holders(tx, key, host)?.into_iter();
@@ -41,7 +39,6 @@ impl<'a> LockState<'a> {
         self.row.as_ref().filter(|_| !self.holders.is_empty()).map(|row| row.mode)
     }
 
-    /// All leases, over or not.
     fn leases(&self) -> impl Iterator<Item = &HolderRow> {
         self.holders.iter().chain(&self.expired)
     }
@@ -103,7 +100,6 @@ impl<'a> LockState<'a> {
         Ok(self.admits(mode) && queue::is_first(self.tx, self.key, ticket)?)
     }
 
-    /// Why there is no grant for the waiter with this ticket.
     pub fn busy(&self, ticket: Option<i64>) -> rusqlite::Result<Busy> {
         let ahead = Some(queue::ahead(self.tx, self.key, ticket)?);
         Ok(Busy { key: self.key.clone(), holder: self.holder(), ahead })
@@ -215,7 +211,6 @@ impl<'a> LockState<'a> {
         Ok((outcome, wake))
     }
 
-    /// That of the next grant.
     fn next_fence(&self) -> rusqlite::Result<u64> {
         Ok(next_fence(self.row.as_ref().map_or_else(|| forgotten(self.tx), |row| Ok(row.fence))?))
     }
@@ -239,7 +234,6 @@ impl<'a> LockState<'a> {
         Ok(())
     }
 
-    /// Strikes out a lease.
     fn remove(&mut self, lease: &HolderRow) -> rusqlite::Result<()> {
         remove_holder(self.tx, self.key, lease.fence)?;
         self.expired.retain(|other| other.fence != lease.fence);
