@@ -8,7 +8,7 @@ use super::{Check, Findings, millis};
 use crate::clock::{BootTime, Deadline};
 use crate::lock::{
     AcquireOutcome, Broken, FencingToken, Grant, Key, LockStatus, Metadata, Mode, OwnerToken, Renewal,
-    Request, StoreAdmin, StoreError, Timeout, Ttl,
+    Request, Result, StoreAdmin, StoreError, Timeout, Ttl,
 };
 
 /// Acquires a lock that nobody else uses, waits for it with another owner token, hands it over, breaks it, and releases
@@ -152,11 +152,7 @@ pub fn judge(trial: &Result<Measured, Trouble>, [failed, wrong]: [&str; 2], repo
     }
 }
 
-fn expect<T>(
-    step: &'static str,
-    answer: Result<T, StoreError>,
-    is_sound: impl Fn(&T) -> bool,
-) -> Result<T, Trouble> {
+fn expect<T>(step: &'static str, answer: Result<T>, is_sound: impl Fn(&T) -> bool) -> Result<T, Trouble> {
     let answer = answer.map_err(|error| Trouble::Failed(step, error))?;
     if is_sound(&answer) { Ok(answer) } else { Err(Trouble::Wrong(step)) }
 }
@@ -165,7 +161,7 @@ fn is_true(released: &Vec<bool>) -> bool {
     *released == [true]
 }
 
-fn granted(step: &'static str, answer: Result<AcquireOutcome, StoreError>) -> Result<FencingToken, Trouble> {
+fn granted(step: &'static str, answer: Result<AcquireOutcome>) -> Result<FencingToken, Trouble> {
     match expect(step, answer, |_| true)? {
         AcquireOutcome::Granted(Grant { fences, .. }) => fences.first().copied().ok_or(Trouble::Wrong(step)),
         AcquireOutcome::Busy(_) => Err(Trouble::Wrong(step)),

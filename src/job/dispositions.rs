@@ -14,8 +14,7 @@ const ERRORS: [c_int; 2] = [libc::SIGPIPE, libc::SIGXFSZ];
 /// /dev/null, so that no other file gets their number, and `ERRORS` are no signals. To be called first of all.
 pub fn normalise() {
     for fd in 0..3 {
-        // SAFETY: F_GETFD reads flags of a descriptor, open or not; open(2) takes the lowest free one, which is
-        // this.
+        // SAFETY: F_GETFD reads flags of a descriptor, open or not; open(2) takes the lowest free one, which is this.
         unsafe {
             if libc::fcntl(fd, libc::F_GETFD) == -1 {
                 CLOSED_STREAMS.fetch_or(1 << fd, Ordering::Relaxed);

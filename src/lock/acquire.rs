@@ -4,7 +4,7 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use super::{
-    AcquireOutcome, Busy, Grant, Lease, Renewal, RenewalRequest, Request, Store, StoreError, Timeout,
+    AcquireOutcome, Busy, Grant, Lease, Renewal, RenewalRequest, Request, Result, Store, StoreError, Timeout,
 };
 use crate::clock::{BootTime, Deadline};
 use crate::poll::{Backoff, wait_readable};
@@ -194,7 +194,7 @@ impl<'a> Acquiring<'a> {
     }
 
     /// Asks for what is next. Most locks are free: a place in the queue is taken only for one that is not.
-    fn ask(&mut self) -> Result<AcquireOutcome, StoreError> {
+    fn ask(&mut self) -> Result<AcquireOutcome> {
         let timeout = self.timeout();
         if self.starts_over {
             self.cancel()?;
@@ -257,7 +257,7 @@ impl<'a> Acquiring<'a> {
     }
 
     /// Renews some of the leases. When one of them is lost all start over, as no job runs yet that would need them.
-    fn renew(&mut self, is_due: impl Fn(&Lease) -> bool) -> Result<(), StoreError> {
+    fn renew(&mut self, is_due: impl Fn(&Lease) -> bool) -> Result<()> {
         let mut due: Vec<&mut Lease> = self.held.iter_mut().filter(|lease| is_due(lease)).collect();
         let until = Deadline::after(self.attempt);
         // A second attempt is what the others share after one that was in vain.
@@ -314,7 +314,7 @@ impl<'a> Acquiring<'a> {
         Timeout::or_interrupt(self.attempt, self.interrupt)
     }
 
-    fn cancel(&mut self) -> Result<(), StoreError> {
+    fn cancel(&mut self) -> Result<()> {
         self.store.cancel(self.requests, &Timeout::of(CANCEL.min(self.attempt)))
     }
 }

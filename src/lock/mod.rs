@@ -36,6 +36,6 @@ pub use renewal::{Cancellation, LeaseEnd, Progress, ReportProgress};
 pub use request::Request;
 pub use status::{Broken, Holder, LockStatus, Survey, Waiter};
 pub use store::{AcquireOutcome, Busy, Grant, OnRenewal, Renewal, RenewalRequest, Store, StoreAdmin};
-pub use store_error::StoreError;
+pub use store_error::{Result, StoreError};
 pub use timeout::Timeout;
 pub use token::{FencingToken, OwnerToken};

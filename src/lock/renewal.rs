@@ -3,7 +3,9 @@
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use super::{Key, Lease, LossCause, Mode, Renewal, RenewalRequest, Request, Store, StoreError, Timeout};
+use super::{
+    Key, Lease, LossCause, Mode, Renewal, RenewalRequest, Request, Result, Store, StoreError, Timeout,
+};
 use crate::clock::{BootTime, Deadline};
 use crate::mailbox::Mailbox;
 use crate::poll::{Backoff, wait_readable};
@@ -251,7 +253,7 @@ impl HeldLease {
     fn note(
         &mut self,
         sent: BootTime,
-        renewal: Result<Renewal, StoreError>,
+        renewal: Result<Renewal>,
         reserve: Duration,
         report: &mut ReportProgress,
     ) {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{FencingToken, Key, Metadata, Mode, StoreError};
+use super::{FencingToken, Key, Metadata, Mode, Result, StoreError};
 
 /// A holder of a lock, as the store knows it.
 #[derive(Clone, Debug, Default)]
@@ -53,7 +53,7 @@ impl Survey {
     }
 
     /// The locks, if nothing is hidden.
-    pub fn complete(mut self) -> Result<Vec<LockStatus>, StoreError> {
+    pub fn complete(mut self) -> Result<Vec<LockStatus>> {
         if self.hidden.is_empty() { Ok(self.locks) } else { Err(self.hidden.swap_remove(0)) }
     }
 }

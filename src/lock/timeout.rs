@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, ppoll};
 
-use super::StoreError;
+use super::{Result, StoreError};
 use crate::clock::Deadline;
 #[cfg(test)]
 use crate::clock::fake;
@@ -41,7 +41,7 @@ impl<'a> Timeout<'a> {
     /// # Errors
     ///
     /// [`StoreError::Interrupted`].
-    pub fn pause(&self, duration: Duration) -> Result<(), StoreError> {
+    pub fn pause(&self, duration: Duration) -> Result<()> {
         #[cfg(test)]
         let duration = fake::now().map_or(duration, |now| {
             fake::move_to(now.plus(duration));

@@ -11,8 +11,8 @@ use crate::error::{Failure, UNREACHABLE};
 use crate::event::Event;
 use crate::job::Signals;
 use crate::lock::{
-    Busy, DurationText, Lease, Metadata, NotAcquired, OwnerToken, Request, Store, StoreError, Timeout, Ttl,
-    Wait, WaitProgress, acquire,
+    Busy, DurationText, Lease, Metadata, NotAcquired, OwnerToken, Request, Result, Store, Timeout, Ttl, Wait,
+    WaitProgress, acquire,
 };
 use crate::options::LockOptions;
 use crate::report::{Reporter, names};
@@ -131,7 +131,7 @@ impl Acquisition {
     }
 
     /// Releases what nobody used. A store that cannot be reached frees the locks when their leases end.
-    pub fn withdraw(&self, store: &mut dyn Store) -> Result<(), StoreError> {
+    pub fn withdraw(&self, store: &mut dyn Store) -> Result<()> {
         store.cancel(&self.requests, &Timeout::of(WITHDRAWAL))
     }
 

@@ -15,7 +15,7 @@ use super::file::{self, FileError};
 use super::host::Host;
 use super::repair::repair;
 use super::wakeup::WakeFifo;
-use crate::lock::{StoreError, Timeout};
+use crate::lock::{Result, StoreError, Timeout};
 use crate::poll::Backoff;
 
 /// The file, opened when it is first used.
@@ -92,7 +92,7 @@ impl Database {
         &mut self,
         timeout: &Timeout,
         mut work: impl FnMut(&Transaction, &Host) -> rusqlite::Result<T>,
-    ) -> Result<T, StoreError> {
+    ) -> Result<T> {
         let mut backoff = Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE);
         loop {
             let outcome = self.try_transact(timeout, &mut work);
@@ -128,7 +128,7 @@ impl Database {
     }
 
     /// A FIFO beside the file.
-    pub fn make_fifo(&self) -> Result<WakeFifo, StoreError> {
+    pub fn make_fifo(&self) -> Result<WakeFifo> {
         let path = self.path().unwrap_or(Path::new(""));
         WakeFifo::create(path)
             .map_err(|error| self.unreachable(format!("no FIFO beside it: {}", plain(&error))))
@@ -187,7 +187,9 @@ impl Database {
     fn failed(&self, error: FileError) -> StoreError {
         let error = match error {
             FileError::Unfit(why) => return StoreError::Unusable { store: self.name(), why },
-            FileError::Replaced => return self.unreachable("the file is replaced again and again".to_owned()),
+            FileError::Replaced => {
+                return self.unreachable("the file is replaced again and again".to_owned());
+            }
             FileError::Io(error) => return self.unreachable(plain(&error)),
             FileError::Sql(error) => error,
         };
@@ -201,7 +203,8 @@ impl Database {
                 "it cannot be written; check the permissions of the file and of its folder"
             }
             Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
-                let why = "the file is damaged or holds something else; when no redlock runs here, move it away";
+                let why =
+                    "the file is damaged or holds something else; when no redlock runs here, move it away";
                 return self.failed(FileError::Unfit(why.to_owned()));
             }
             _ => return self.unreachable(error.to_string()),
@@ -232,7 +235,6 @@ impl Open {
         Ok(Open { connection, is_set_up: false, file: identity(&found), host })
     }
 }
-
 
 /// Opens a file that is there. Nothing in it is carried out.
 fn connect(path: &Path) -> rusqlite::Result<Connection> {

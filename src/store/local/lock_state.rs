@@ -76,8 +76,7 @@ impl<'a> LockState<'a> {
         self.deciding().map(HolderRow::holder)
     }
 
-    /// The processes with whose death there may be room: those of the holder, of all readers together, of each
-    /// permit.
+    /// The processes with whose death there may be room: those of the holder, of all readers together, of each permit.
     pub fn processes(&self) -> Vec<Processes> {
         let each = self.holders.iter().map(|lease| &lease.processes);
         match self.held() {

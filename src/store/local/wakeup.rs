@@ -15,7 +15,7 @@ use uuid::Uuid;
 use super::liveness::Processes;
 use super::queue::QueueEntry;
 use crate::clock::Deadline;
-use crate::lock::{StoreError, Timeout};
+use crate::lock::{Result, StoreError, Timeout};
 
 /// A FIFO beside the file on which a waiter is woken. Those who may use the file can write to it, from whatever
 /// namespace, and nobody else. The kernel closes it when its waiter dies, which others see as well.
@@ -56,7 +56,6 @@ impl WakeFifo {
         }
     }
 
-
     /// Whether others find it: not after the place was taken out of the queue.
     pub fn exists(&self) -> bool {
         self.path.exists()
@@ -64,7 +63,7 @@ impl WakeFifo {
 
     /// Waits until somebody writes, all processes of one of the holders are dead, the one ahead in line is gone, or
     /// it is time to ask: `true`; `false` when the timeout ends first. The only error is [`StoreError::Interrupted`].
-    pub fn wait(&self, watched: &Awaited, ask_at: Deadline, timeout: &Timeout) -> Result<bool, StoreError> {
+    pub fn wait(&self, watched: &Awaited, ask_at: Deadline, timeout: &Timeout) -> Result<bool> {
         let mut processes: Vec<OwnedFd> = watched.holders.iter().flat_map(Processes::watch).collect();
         loop {
             // Freed by the death of the last of a holder's processes: redlock and its guard.
@@ -124,7 +123,6 @@ pub fn open_fifo(fifo: &Path) -> io::Result<Option<File>> {
         Err(error) => Err(error),
     }
 }
-
 
 /// Wakes waiters: the lock is theirs now, or they are the first in line.
 pub fn wake_all(file: &Path, waiters: Vec<QueueEntry>) {
