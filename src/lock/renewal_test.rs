@@ -91,24 +91,23 @@ fn an_answer_after_the_last_chance_is_too_late() {
 }
 
 #[test]
-fn an_unknown_renewal_may_turn_out_as_lost() {
-    fake::start();
-    let store = FakeStore {
-        renew: [(0, Err(unreachable())), (0, Ok(Renewal::Lost(None)))].into(),
-        ..FakeStore::default()
-    };
-    let (end, log) = renewed(store, &["a"], SOON);
-    assert_eq!(end, LeaseEnd::Lost);
-    assert_eq!(log.lines(), ["renew a", "failed a", "renew a", "lost a", "release a"]);
-}
-
-#[test]
-fn a_lock_that_was_gone_is_held_again() {
-    fake::start();
-    let store = FakeStore { renew: [(0, Ok(Renewal::Healed))].into(), ..FakeStore::default() };
-    let (end, log) = renewed(store, &["a"], SOON);
-    assert_eq!(end, LeaseEnd::Released);
-    assert_eq!(log.lines(), ["renew a", "healed a after 10s", "until 39698", "release a"]);
+fn an_unknown_renewal_may_turn_out_as_lost_and_one_that_was_gone_is_held_again() {
+    for (renew, expected, log) in [
+        (
+            vec![(0, Err(unreachable())), (0, Ok(Renewal::Lost(None)))],
+            LeaseEnd::Lost,
+            "renew a, failed a, renew a, lost a, release a",
+        ),
+        (
+            vec![(0, Ok(Renewal::Healed))],
+            LeaseEnd::Released,
+            "renew a, healed a after 10s, until 39698, release a",
+        ),
+    ] {
+        fake::start();
+        let (end, seen) = renewed(FakeStore { renew: renew.into(), ..FakeStore::default() }, &["a"], SOON);
+        assert_eq!((end, seen.lines().join(", ")), (expected, log.to_owned()));
+    }
 }
 
 #[test]

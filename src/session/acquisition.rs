@@ -153,6 +153,7 @@ impl Acquisition {
 /// What others see of this process.
 fn metadata(label: &str) -> Metadata {
     let host = nix::unistd::gethostname().unwrap_or_default().to_string_lossy().into_owned();
-    let user = USER.as_ref().map_or_else(|| geteuid().to_string(), |user| user.name.clone());
+    let user = USER.as_ref().ok().and_then(Option::as_ref);
+    let user = user.map_or_else(|| geteuid().to_string(), |user| user.name.clone());
     Metadata::new(host, std::process::id(), user, label)
 }

@@ -153,14 +153,12 @@ fn check_folder(folder: &Path, found: &Metadata) -> Result<(), FileError> {
         let why = format!("everyone may write to its folder, and so replace it: chmod o-w {name}");
         return Err(FileError::Unfit(why));
     }
-    if !is_trusted(found.uid()) && !is_of_our_group(found) {
-        let why = format!(
-            "its folder belongs to user {}, who may replace it; name a file in a folder of your own",
-            found.uid()
-        );
-        return Err(FileError::Unfit(why));
+    match found.uid() {
+        uid if is_trusted(uid) || is_of_our_group(found) => Ok(()),
+        uid => Err(FileError::Unfit(format!(
+            "its folder belongs to user {uid}, who may replace it; name a file in a folder of your own"
+        ))),
     }
-    Ok(())
 }
 
 /// SQLite trusts any journal that it finds. Where everyone may create files, we keep one of our own there.

@@ -11,7 +11,7 @@ use super::holders::{
 use super::host::Host;
 use super::liveness::Processes;
 use super::queue::{self, QueueEntry};
-use crate::clock::{BootTime, Deadline};
+use crate::clock::BootTime;
 use crate::lock::{Broken, Busy, FencingToken, Holder, Key, Mode, OwnerToken, Renewal, Request, unix_millis};
 
 /// What is known of a key, and changed with its holders and its queue in one transaction.
@@ -59,19 +59,13 @@ impl<'a> LockState<'a> {
     }
 
     /// Whose lease decides how long the lock is held: of readers the last to end, of permits the first.
-    fn deciding(&self) -> Option<&HolderRow> {
+    pub fn deciding(&self) -> Option<&HolderRow> {
         match self.held() {
             Some(Mode::Shared) => self.holders.iter().max_by_key(|lease| lease.until),
             _ => self.holders.iter().min_by_key(|lease| lease.until),
         }
     }
 
-    /// When there will be room even if nobody gives anything back; `None` for a free lock.
-    pub fn until(&self) -> Option<Deadline> {
-        self.deciding().map(|lease| lease.until)
-    }
-
-    /// The holder with whose lease [`LockState::until`] ends.
     fn holder(&self) -> Option<Holder> {
         self.deciding().map(HolderRow::holder)
     }

@@ -147,7 +147,8 @@ impl Store for Local {
                     match queue::before(tx, &request.key, mine, host)? {
                         Some(ahead) => awaited.ahead = ahead,
                         None => {
-                            ask_at = state.until().map_or(ask_at, |until| ask_at.min(until));
+                            // There will be room then even if nobody gives anything back.
+                            ask_at = state.deciding().map_or(ask_at, |lease| ask_at.min(lease.until));
                             awaited.holders = state.processes();
                         }
                     }
