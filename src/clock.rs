@@ -70,9 +70,6 @@ impl BootTime {
         if self.has_passed() {
             return PollTimeout::ZERO;
         }
-        if self == BootTime::NEVER {
-            return PollTimeout::NONE;
-        }
         // poll(2) takes whole milliseconds, rounded down; one more keeps the loop from spinning.
         PollTimeout::from(self.left().as_millis().saturating_add(1).min(60_000) as u16)
     }

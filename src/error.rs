@@ -31,7 +31,6 @@ pub enum Outcome {
 impl Outcome {
     pub const SUCCESS: Outcome = Outcome::Exit(0);
 
-    /// Ends the process.
     pub fn end(self) -> ! {
         match self {
             Outcome::Exit(code) => std::process::exit(code.into()),
@@ -43,7 +42,6 @@ impl Outcome {
 /// Why a subcommand stopped early. The root of every [`anyhow::Error`] in the program; context may stand before it.
 #[derive(Debug, PartialEq, Eq, Error)]
 pub enum Failure {
-    /// Print the reason and exit with this status.
     #[error("{reason}")]
     Failed { code: u8, reason: String },
     /// A signal asked redlock to end.

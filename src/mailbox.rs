@@ -13,7 +13,6 @@ pub struct Mailbox<T> {
     bell: Arc<EventFd>,
 }
 
-/// The end that sends; clones send to the same mailbox.
 pub struct MailboxSender<T> {
     messages: Option<Arc<mpsc::Sender<T>>>,
     bell: Arc<EventFd>,

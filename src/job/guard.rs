@@ -184,7 +184,6 @@ impl Guard {
         }
     }
 
-    /// Moves the deadline.
     fn set_deadline(&mut self, deadline: Deadline) {
         if self.times.schedule.is_some_and(|schedule| schedule.is_load_known()) {
             priority::lower();

@@ -36,7 +36,6 @@ pub struct Job {
     was_stopped: bool,
 }
 
-/// What happened next.
 pub enum JobEvent {
     /// A signal came to redlock.
     Signal(Arrived),

@@ -44,7 +44,6 @@ const REPEAT: Duration = Duration::from_millis(20);
 /// On a busy machine the handler runs late: what this thread waited for a processor meanwhile does not count, up to here.
 const LONGEST_REPEAT: Duration = REPEAT.saturating_mul(10);
 
-/// The last signal of a request.
 #[derive(Clone, Copy)]
 struct Last {
     signal: c_int,
@@ -53,7 +52,6 @@ struct Last {
     waited: Duration,
 }
 
-/// A signal that arrived.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrived {
     pub signal: c_int,

@@ -9,7 +9,6 @@ use super::{
 use crate::clock::{BootTime, Deadline};
 use crate::poll::{Backoff, wait_readable};
 
-/// How long to wait for a lock that another holds.
 #[derive(Clone, Copy, Debug)]
 pub enum Wait {
     No,
@@ -228,7 +227,6 @@ impl<'a> Acquiring<'a> {
         self.batch = before.max(1);
     }
 
-    /// What is still to be acquired.
     fn rest(&self) -> &'a [Request] {
         &self.requests[self.held.len()..]
     }

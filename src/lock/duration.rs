@@ -8,7 +8,6 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DurationText(pub Duration);
 
-/// In seconds.
 const DAY: u64 = 24 * 60 * 60;
 
 /// No option takes more than this, so that no sum of durations overflows.
@@ -66,7 +65,6 @@ impl Ttl {
     /// Without `--ttl`: 30 s.
     pub const DEFAULT: Ttl = Ttl(Duration::from_secs(30));
 
-    /// In whole milliseconds.
     pub fn duration(self) -> Duration {
         self.0
     }

@@ -43,7 +43,6 @@ impl Keeper {
         }
     }
 
-    /// Starts to renew.
     pub fn start(self) -> Keeper {
         match self {
             Keeper::Idle(renewals) => spawn(renewals).unwrap_or_else(|mut renewals| {

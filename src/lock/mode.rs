@@ -4,7 +4,6 @@ use std::fmt;
 use std::num::NonZeroU32;
 use std::str::FromStr;
 
-/// How many may hold a lock at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
     #[default]

@@ -167,7 +167,6 @@ impl Renewals {
         }
     }
 
-    /// Those that are not lost.
     fn kept(&self) -> impl Iterator<Item = &Lease> {
         self.leases.iter().filter(|held| held.state != LeaseState::Lost).map(|held| &held.lease)
     }

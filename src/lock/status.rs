@@ -26,7 +26,6 @@ pub struct Waiter {
     pub metadata: Metadata,
 }
 
-/// The state of one key.
 #[derive(Debug)]
 pub struct LockStatus {
     pub key: Key,
@@ -47,7 +46,6 @@ pub struct Survey {
 }
 
 impl Survey {
-    /// Nothing is hidden.
     pub fn of_all(locks: Vec<LockStatus>) -> Survey {
         Survey { locks, hidden: Vec::new() }
     }

@@ -146,7 +146,6 @@ fn merge(stronger: &str, weaker: &str) -> Result<Config, toml::de::Error> {
     settings.try_into()
 }
 
-/// A file that was read.
 struct ConfigFile {
     text: String,
     config: Config,

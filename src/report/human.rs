@@ -65,7 +65,6 @@ fn least_verbosity(event: &Event) -> Verbosity {
     }
 }
 
-/// An event in one line.
 fn text(event: &Event) -> String {
     match event {
         Event::EvenQuorum { servers } => {

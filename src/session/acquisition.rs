@@ -150,7 +150,6 @@ impl Acquisition {
     }
 }
 
-/// What others see of this process.
 fn metadata(label: &str) -> Metadata {
     let host = nix::unistd::gethostname().unwrap_or_default().to_string_lossy().into_owned();
     let user = USER.as_ref().ok().and_then(Option::as_ref);

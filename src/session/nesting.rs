@@ -24,7 +24,6 @@ pub struct Nesting {
 }
 
 impl Nesting {
-    /// Finds the inherited locks among the requested ones.
     pub fn find(
         requests: &[Request],
         store: &mut dyn Store,

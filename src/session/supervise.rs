@@ -14,7 +14,6 @@ use crate::options::RunOptions;
 pub struct RunEnd {
     pub job: JobEnd,
     pub guard_lost: Option<GuardLoss>,
-    /// By --timeout.
     pub timed_out: bool,
     /// A signal asked for it.
     pub was_signalled: bool,

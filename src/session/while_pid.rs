@@ -115,7 +115,6 @@ impl Drop for KeeperProcess {
     }
 }
 
-/// What the keeper's process has.
 struct Service<'a> {
     line: Channel,
     signals: Signals,
@@ -135,7 +134,6 @@ struct LostLease {
     deadline: BootTime,
 }
 
-/// One of the locks.
 struct KeptLock {
     key: Key,
     notices: Option<Notices>,
@@ -234,7 +232,6 @@ impl Service<'_> {
 }
 
 impl KeptLock {
-    /// Notes a release that is announced.
     fn read_notices(&mut self, keeper: &Keeper) {
         while let Some(notice) = self.notices.as_ref().and_then(Notices::next) {
             self.releasing = true;

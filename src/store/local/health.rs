@@ -14,7 +14,6 @@ use crate::lock::{Key, Timeout};
 
 /// A few hundred locks need less than this.
 const SCARCE: u64 = 16 << 20;
-/// A transaction needs this much.
 const FULL: u64 = 1 << 20;
 
 /// File systems that other hosts see as well, or that leave file locks to somebody else. NFS is refused anyway.

@@ -46,7 +46,6 @@ pub struct HolderRow {
     pub broken: bool,
     /// Those whose death ends the lease.
     pub processes: Processes,
-    /// Shown to others.
     pub metadata: Metadata,
 }
 

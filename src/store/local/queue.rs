@@ -32,7 +32,6 @@ pub struct QueueEntry {
     pub fifo: Uuid,
     /// That of the waiter, once it is served: with its death the grant is free.
     pub processes: Processes,
-    /// Shown to others.
     pub metadata: Metadata,
     /// It is out of the queue, and the lock is its own.
     pub is_served: bool,
@@ -176,7 +175,6 @@ pub fn before(
     Ok(None)
 }
 
-/// Every waiter that is alive.
 pub fn alive(tx: &Transaction, key: &Key, host: &Host) -> rusqlite::Result<Vec<QueueEntry>> {
     let mut statement = tx.prepare_cached(ENTRIES)?;
     let entries = statement.query_map([key.as_str()], |row| QueueEntry::read(row, host))?;

@@ -26,7 +26,6 @@ pub struct WakeFifo {
     path: PathBuf,
 }
 
-/// Where the FIFO of this name is.
 pub fn fifo_path(file: &Path, name: &Uuid) -> PathBuf {
     let mut path = file.as_os_str().to_owned();
     path.push(format!("-waiter-{}", name.simple()));
