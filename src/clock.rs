@@ -35,7 +35,6 @@ impl BootTime {
         BootTime(clock_gettime(ClockId::CLOCK_BOOTTIME).map_or(Duration::MAX, Duration::from))
     }
 
-    /// `duration` from now.
     pub fn after(duration: Duration) -> Self {
         Self::now().plus(duration)
     }
@@ -74,7 +73,6 @@ impl BootTime {
         PollTimeout::from(self.left().as_millis().saturating_add(1).min(60_000) as u16)
     }
 
-    /// Nanoseconds since boot.
     pub fn as_nanos(self) -> u64 {
         u64::try_from(self.0.as_nanos()).unwrap_or(u64::MAX)
     }

@@ -44,7 +44,6 @@ impl Outcome {
 pub enum Failure {
     #[error("{reason}")]
     Failed { code: u8, reason: String },
-    /// A signal asked redlock to end.
     #[error("ended by signal {0}")]
     Signal(i32),
     /// Exit with this status; the reason was reported before.
@@ -77,7 +76,6 @@ impl Failure {
         Failure::new(NOT_PRINTED, format!("cannot write to standard output: {error}"))
     }
 
-    /// How redlock ends with this error.
     pub fn outcome(error: &anyhow::Error) -> Outcome {
         match error.downcast_ref() {
             Some(Failure::Failed { code, .. } | Failure::Quiet(code)) => Outcome::Exit(*code),

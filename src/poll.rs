@@ -58,7 +58,6 @@ impl Backoff {
         Backoff { shortest, longest, next: shortest }
     }
 
-    /// The next pause.
     pub fn pause(&mut self) -> Duration {
         let pause = self.next;
         self.next = (pause * 2).min(self.longest).max(self.shortest);

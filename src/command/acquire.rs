@@ -51,7 +51,6 @@ pub fn acquire(options: &AcquireOptions, context: &Context) -> anyhow::Result<Ou
     interrupted.map_or(Ok(Outcome::SUCCESS), |arrived| Err(Failure::Signal(arrived.signal).into()))
 }
 
-/// Where the owner token goes.
 enum TokenDestination<'a> {
     File(&'a Path),
     /// The text of this function.

@@ -14,7 +14,6 @@ use crate::session::renewal_events::RenewalEvents;
 use crate::session::supervise::{RunEnd, Supervisor};
 use crate::session::{self, Abort, Acquisition, Context, InterimKeeper, Nesting};
 
-/// Holds the lock while a command runs.
 pub fn run(options: &RunOptions, context: &Context) -> anyhow::Result<Outcome> {
     let mut run = Run::prepare(options, context)?;
     let holders = vec![std::process::id(), run.job.guard_pid()];
@@ -68,7 +67,6 @@ impl<'a> Run<'a> {
         Ok(Run { options, context, acquisition, locks, job, control, signals })
     }
 
-    /// Acquires the locks that are not inherited.
     fn acquire(&mut self, store: &mut dyn Store) -> anyhow::Result<Granted> {
         let requests = &self.acquisition.requests;
         let nesting = Nesting::find(requests, store, self.signals.as_fd(), self.context);
@@ -110,7 +108,6 @@ impl<'a> Run<'a> {
         self.signals.take().map_or(Ok(()), |arrived| Err(Failure::Signal(arrived.signal)))
     }
 
-    /// Starts the command under its leases.
     fn start(&mut self, granted: &Granted, store: &mut dyn Store) -> anyhow::Result<()> {
         let leases = [&granted.supervised[..], &granted.own].concat();
         let environment = session::environment(&leases, self.job.guard_pid());
@@ -161,7 +158,6 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Sleeps a random part of the splay.
 fn splay(splay: Duration, signals: &mut Signals, context: &Context) -> Result<(), Failure> {
     if splay.is_zero() {
         return Ok(());

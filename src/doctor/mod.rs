@@ -41,7 +41,6 @@ pub enum Check {
     Sharing,
     /// The number of servers of a quorum.
     Size,
-    /// The slots of a cluster.
     Slots,
     Space,
     Ttl,
@@ -62,7 +61,6 @@ pub enum Level {
     Bad,
 }
 
-/// What `doctor` found out about a store.
 #[derive(Clone, Debug, Serialize)]
 pub struct Finding {
     /// Of which server, or of which quorum.
@@ -80,7 +78,6 @@ pub fn name(of: impl Debug) -> String {
     format!("{of:?}").to_lowercase()
 }
 
-/// What was found out about one server.
 pub struct Findings {
     /// What messages call the server.
     pub server: String,

@@ -29,7 +29,6 @@ pub struct Measured {
     handover: Duration,
 }
 
-/// Where a trial went wrong.
 pub enum Trouble {
     Failed(&'static str, StoreError),
     /// The answer is not what it has to be.

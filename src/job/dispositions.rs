@@ -31,12 +31,10 @@ pub fn normalise() {
     }
 }
 
-/// Whether the caller left standard output closed.
 pub fn stdout_was_closed() -> bool {
     CLOSED_STREAMS.load(Ordering::Relaxed) & (1 << libc::STDOUT_FILENO) != 0
 }
 
-/// Whether this process ignores `signal` now.
 pub fn is_ignored(signal: c_int) -> bool {
     // SAFETY: sigaction is plain data for which zeroes are valid, and a null new action only reads.
     unsafe {
@@ -45,7 +43,6 @@ pub fn is_ignored(signal: c_int) -> bool {
     }
 }
 
-/// Puts `signal` to its default action, or ignores it.
 pub fn set_ignored(signal: c_int, ignored: bool) {
     // SAFETY: SIG_DFL and SIG_IGN are valid dispositions and no Rust code runs in them.
     unsafe { libc::signal(signal, if ignored { SIG_IGN } else { SIG_DFL }) };

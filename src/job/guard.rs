@@ -65,11 +65,9 @@ struct Guard {
     times: GuardTimes,
     kill_after: Duration,
     leftovers: LeftoverPolicy,
-    /// The parent of the command, once that has started.
     parent: Option<CommandParent>,
     /// More children may be dead than one look reaped.
     more_to_reap: bool,
-    /// What becomes of that which outlived the command.
     leftovers_decided: bool,
     /// How the command ended. Its pid may be in use again while leftovers are awaited.
     status: Option<ExitStatus>,
@@ -283,7 +281,6 @@ impl Guard {
         descendants::signal_all(&self.children, self.command(), libc::SIGTERM, self.times.next_kill());
     }
 
-    /// The command, while it runs.
     fn command(&self) -> Option<i32> {
         self.parent.as_ref().filter(|parent| parent.status().is_none()).map(|parent| parent.command)
     }

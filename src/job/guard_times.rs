@@ -41,7 +41,6 @@ impl GuardTimes {
         self.rest_at.into_iter().chain(self.schedule.map(|schedule| schedule.rest_at())).min()
     }
 
-    /// When the first of them comes.
     pub fn next(&self) -> Option<BootTime> {
         let rest_at = self.next_rest().filter(|_| !self.is_resting());
         // A job that is being stopped ends with its last process.

@@ -50,7 +50,6 @@ pub enum JobEvent {
 /// What became of a guard that could not end the job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GuardLoss {
-    /// Somebody killed it.
     Killed,
     /// Somebody stopped it, again and again.
     Stopped,
@@ -59,16 +58,12 @@ pub enum GuardLoss {
 /// Between two looks at a guard that is due to stop the job.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Why the command did not start.
 #[derive(Debug)]
 pub enum NotStarted {
-    /// There is no such command.
     NotFound,
     /// It cannot be executed, and why.
     NotExecutable(String),
-    /// It would have started too late.
     TooLate,
-    /// The guard is gone.
     NoGuard,
 }
 
@@ -150,7 +145,6 @@ impl Job {
         Ok(JobControl { channel, guard: self.guard, kill_after: self.kill_after, stop_at })
     }
 
-    /// Waits for a signal, the job's end, or `until`.
     pub fn next(&mut self, signals: &mut Signals, until: Option<Deadline>) -> JobEvent {
         loop {
             if let Some(arrived) = signals.take() {

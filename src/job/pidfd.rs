@@ -62,7 +62,6 @@ impl Pidfd {
 }
 
 impl AsFd for Pidfd {
-    /// Readable when the process has ended.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.descriptor.as_fd()
     }

@@ -44,7 +44,6 @@ pub enum GuardReport {
     JobEnd(JobEnd),
 }
 
-/// The job's end.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct JobEnd {
     pub status: ExitStatus,
@@ -81,7 +80,6 @@ impl Channel {
         let _ = self.pass(message, MsgFlags::empty());
     }
 
-    /// Sends a message that may be too long.
     pub fn send_long(&self, message: &impl Serialize) -> nix::Result<()> {
         self.pass(message, MsgFlags::empty())
     }

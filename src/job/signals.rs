@@ -28,7 +28,6 @@ const HANDLED: [c_int; 8] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2,
 /// When each of them arrived last, in nanoseconds since boot. On a busy machine it may be looked at much later.
 static ARRIVED: [AtomicU64; HANDLED.len()] = [const { AtomicU64::new(0) }; HANDLED.len()];
 
-/// The signals that arrive at redlock.
 pub struct Signals {
     delivery: SignalDelivery<UnixStream, WithOrigin>,
     /// Taken from the delivery, not yet asked for.
@@ -84,7 +83,6 @@ impl Signals {
         Ok(any.0)
     }
 
-    /// Waits for a signal, at most until `end`.
     pub fn next_until(&mut self, end: Deadline) -> Option<Arrived> {
         wait_readable([self.as_fd()], end);
         self.take()
@@ -149,7 +147,6 @@ impl Arrived {
 }
 
 impl AsFd for Signals {
-    /// Readable when a signal has come.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.delivery.get_read().as_fd()
     }

@@ -65,7 +65,6 @@ impl Prepared {
     }
 }
 
-/// A command that is ready to be executed.
 pub struct Executable<'a> {
     words: Vec<*const c_char>,
     variables: Vec<*const c_char>,
@@ -73,7 +72,6 @@ pub struct Executable<'a> {
     stack: &'a mut [u8],
 }
 
-/// What the child needs to execute it.
 struct Execution<'a> {
     words: &'a [*const c_char],
     variables: &'a [*const c_char],

@@ -16,7 +16,6 @@ pub enum Wait {
     Forever,
 }
 
-/// Why the locks were not acquired.
 #[derive(Debug)]
 pub enum NotAcquired {
     Busy(Box<Busy>),

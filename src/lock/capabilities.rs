@@ -38,7 +38,6 @@ pub enum TokenMint {
     Store,
 }
 
-/// What a command wants from a store.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted {
     pub mode: Mode,

@@ -35,7 +35,6 @@ impl Log {
         self.0.lock().expect("the log").push((millis, what.into()));
     }
 
-    /// Everything that was noted.
     pub fn lines(&self) -> Vec<String> {
         self.0.lock().expect("the log").iter().map(|(_, what)| what.clone()).collect()
     }

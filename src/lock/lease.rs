@@ -18,7 +18,6 @@ pub struct Lease {
     pub is_borrowed: bool,
 }
 
-/// Why a lease was lost.
 #[derive(Clone, Debug)]
 pub enum LossCause {
     /// Somebody released it with its owner token, and nobody else was granted it since.
@@ -34,7 +33,6 @@ pub enum LossCause {
 }
 
 impl Lease {
-    /// A lease granted by a request that was sent at `sent`.
     pub fn new(request: Request, fence: FencingToken, sent: BootTime) -> Self {
         Lease { request, fence, renewed: sent, is_borrowed: false }
     }

@@ -10,7 +10,6 @@ pub enum Mode {
     Exclusive,
     /// Readers: any number of them, or one exclusive holder.
     Shared,
-    /// At most this many holders.
     Semaphore(NonZeroU32),
 }
 

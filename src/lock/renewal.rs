@@ -42,7 +42,6 @@ pub trait Cancellation: AsFd {
     fn should_abandon(&mut self) -> bool;
 }
 
-/// The shortest pause between two attempts to renew.
 const RETRY: Duration = Duration::from_millis(20);
 /// For the release: the job has ended, and somebody waits for the prompt.
 const RELEASE: Duration = Duration::from_secs(2);
@@ -93,7 +92,6 @@ impl Renewals {
         renewals
     }
 
-    /// Renews until told to finish.
     pub fn run(&mut self) {
         while !self.is_told_to_finish(self.next.min(self.last_chance())) {
             self.renew();

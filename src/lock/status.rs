@@ -56,15 +56,12 @@ impl Survey {
     }
 }
 
-/// What `break` did.
 #[derive(Debug)]
 pub enum Broken {
-    /// Nobody held the lock.
     Free,
     /// The holder is told at its next renewal. The lock is free when the holder has stopped its job, or when its
     /// lease ends.
     Told(Holder),
-    /// The lock was taken away at once.
     Freed(Holder),
     /// The lock is held with another owner token than the one to be broken.
     Other(Holder),

@@ -20,12 +20,10 @@ pub struct Timeout<'a> {
 }
 
 impl<'a> Timeout<'a> {
-    /// At most `duration`, whatever happens.
     pub fn of(duration: Duration) -> Timeout<'static> {
         Timeout { until: Deadline::after(duration), interrupt: None }
     }
 
-    /// At most `duration`, or until `interrupt` is readable.
     pub fn or_interrupt(duration: Duration, interrupt: BorrowedFd<'a>) -> Timeout<'a> {
         Timeout { until: Deadline::after(duration), interrupt: Some(interrupt) }
     }
@@ -36,11 +34,7 @@ impl<'a> Timeout<'a> {
         Timeout { until: self.until.min(part), ..*self }
     }
 
-    /// Sleeps for `duration`; a signal may cut that short.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Interrupted`].
+    /// Sleeps for `duration`; a signal may cut that short. The only error is [`StoreError::Interrupted`].
     pub fn pause(&self, duration: Duration) -> Result<()> {
         #[cfg(test)]
         let duration = fake::now().map_or(duration, |now| {

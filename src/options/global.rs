@@ -82,7 +82,6 @@ fn credentials(args: &GlobalArgs, files: &Config) -> Result<Credentials, Failure
     credentials.absolute().map_err(Failure::cannot("find out the current folder"))
 }
 
-/// Whether one of the URLs has a password in it.
 pub fn has_password(servers: &[String]) -> bool {
     ServerUrl::parse(&split_urls(servers)).is_ok_and(|url| url.has_password())
 }

@@ -52,7 +52,6 @@ pub fn ttl(arg: Option<Ttl>, files: &Config) -> Ttl {
     arg.or(files.ttl).unwrap_or(Ttl::DEFAULT)
 }
 
-/// How long a job has from SIGTERM to SIGKILL.
 pub fn kill_after(arg: Option<DurationText>, files: &Config, ttl: Ttl) -> Duration {
     arg.or(files.kill_after).map_or(ttl.default_kill_after(), |text| text.0)
 }

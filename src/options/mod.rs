@@ -85,7 +85,6 @@ impl RunOptions {
 pub struct AcquireOptions {
     pub lock: LockOptions,
     pub while_pid: Option<i32>,
-    /// What becomes of `while_pid` when the lock is lost.
     pub on_lost: OnLost,
     pub format: Format,
     /// Takes the token instead of standard output.
@@ -112,7 +111,6 @@ impl AcquireOptions {
     }
 }
 
-/// Locks that somebody acquired before.
 pub struct OwnerOptions {
     /// In lock order.
     pub keys: Vec<Key>,
@@ -144,7 +142,6 @@ pub fn at_least(args: &CheckArgs, files: &Config) -> Duration {
     args.at_least.or(files.at_least).map_or(Duration::ZERO, |text| text.0)
 }
 
-/// For `doctor`.
 pub fn requirements(args: &DoctorArgs, inputs: &Inputs) -> Requirements {
     let Inputs { files, global, .. } = inputs;
     let ttl = ttl(args.ttl, files);

@@ -11,7 +11,6 @@ use crate::event::{Event, LeftoversFate};
 use crate::job::GuardLoss;
 use crate::lock::DurationText;
 
-/// Which events are shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verbosity {
     /// Errors only.
@@ -165,7 +164,6 @@ mod tests {
 
     const HELD: &str = "held by ci-7 (pid 4123, \"make deploy\"); 24s left on its lease";
 
-    /// What a person sees at this verbosity.
     fn shown(verbosity: Verbosity, event: &Event) -> Option<String> {
         (verbosity >= least_verbosity(event)).then(|| text(event))
     }

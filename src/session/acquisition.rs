@@ -21,7 +21,6 @@ use crate::user::USER;
 /// A person may wait for the prompt.
 const WITHDRAWAL: Duration = Duration::from_secs(1);
 
-/// The locks to acquire, and how.
 pub struct Acquisition {
     /// In lock order; they differ in nothing but their keys.
     pub requests: Vec<Request>,

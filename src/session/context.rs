@@ -40,7 +40,6 @@ impl Context {
         self.options.server.clone().open(OpenOptions { credentials, replicas, holders })
     }
 
-    /// Whether the store is fit to be used like this.
     pub fn examine_store(&self, requirements: &Requirements) -> Vec<Finding> {
         let mut findings = self.options.server.clone().examine(&self.options.credentials, requirements);
         let is_missing =
