@@ -23,9 +23,11 @@ use crate::report::{Reporter, names};
 /// The keeper's name in `ps`. Not "redlock-…", so that `killall redlock` does not release the lock.
 const NAME: &std::ffi::CStr = c"lock-keeper";
 
-/// The answer to [`KeeperMessage::Keep`].
+/// The answer to [`KeeperMessage::Keep`]. Not a unit struct: an empty packet is the end of the line.
 #[derive(Serialize, Deserialize)]
-struct Renewing;
+enum KeeperReply {
+    Renewals,
+}
 
 /// The keeper's process, as `redlock acquire` sees it. It ends without [`KeeperProcess::go_on`].
 pub struct KeeperProcess {
@@ -88,7 +90,7 @@ impl KeeperProcess {
         let fences = leases.iter().map(|lease| lease.fence.0).collect();
         let sent = leases.iter().map(|lease| lease.renewed).min().unwrap_or(BootTime::now());
         self.line.send(&KeeperMessage::Keep { fences, sent });
-        self.line.receive().map(|Renewing| ()).ok_or_else(|| {
+        self.line.receive().map(|KeeperReply::Renewals| ()).ok_or_else(|| {
             let names = names(leases.iter().map(|lease| &lease.request.key));
             Failure::new(BUG, format!("the keeper of {names} has ended; released the lock")).into()
         })
@@ -164,7 +166,7 @@ impl Service<'_> {
             // The system allows no thread.
             return;
         }
-        self.line.send(&Renewing);
+        self.line.send(&KeeperReply::Renewals);
         if self.keep(&mut keeper, locks, &losses) {
             keeper.finish(&mut SecondSignal { signals: &mut self.signals, was_signalled: true });
         }
