@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, ppoll};
 
-use super::StoreError;
+use super::{Result, StoreError};
 use crate::clock::Deadline;
 #[cfg(test)]
 use crate::clock::fake;
@@ -20,12 +20,10 @@ pub struct Timeout<'a> {
 }
 
 impl<'a> Timeout<'a> {
-    /// At most `duration`, whatever happens.
     pub fn of(duration: Duration) -> Timeout<'static> {
         Timeout { until: Deadline::after(duration), interrupt: None }
     }
 
-    /// At most `duration`, or until `interrupt` is readable.
     pub fn or_interrupt(duration: Duration, interrupt: BorrowedFd<'a>) -> Timeout<'a> {
         Timeout { until: Deadline::after(duration), interrupt: Some(interrupt) }
     }
@@ -45,12 +43,8 @@ impl<'a> Timeout<'a> {
         Timeout { until: self.until.min(deadline), ..*self }
     }
 
-    /// Sleeps for `duration`; a signal may cut that short.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Interrupted`].
-    pub fn pause(&self, duration: Duration) -> Result<(), StoreError> {
+    /// Sleeps for `duration`; a signal may cut that short. The only error is [`StoreError::Interrupted`].
+    pub fn pause(&self, duration: Duration) -> Result<()> {
         #[cfg(test)]
         let duration = fake::now().map_or(duration, |now| {
             fake::move_to(now.plus(duration));
