@@ -46,6 +46,8 @@ pub enum Command {
     Completions(CompletionsArgs),
 }
 
+// In a help text brackets are no links.
+#[allow(rustdoc::broken_intra_doc_links)]
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Global options")]
 pub struct GlobalArgs {

@@ -1,16 +1,20 @@
 //! The clock on which every lease is measured.
 
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use nix::poll::PollTimeout;
+use nix::sys::timerfd::{self, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 use nix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
 
 /// A point on the boot clock.
 ///
 /// `CLOCK_BOOTTIME` goes on while the machine sleeps, so a lease that ended during a suspend is
 /// seen as ended on waking; `std::time::Instant` (`CLOCK_MONOTONIC`) would not see it. It does not
 /// jump when somebody sets the wall clock. See `clock_gettime(2)`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct BootTime(Duration);
 
 /// A point on the boot clock before which something has to be over.
@@ -31,7 +35,6 @@ impl BootTime {
         BootTime(clock_gettime(ClockId::CLOCK_BOOTTIME).map_or(Duration::MAX, Duration::from))
     }
 
-    /// `duration` from now.
     pub fn after(duration: Duration) -> Self {
         Self::now().plus(duration)
     }
@@ -70,7 +73,6 @@ impl BootTime {
         PollTimeout::from(self.left().as_millis().saturating_add(1).min(60_000) as u16)
     }
 
-    /// Nanoseconds since boot.
     pub fn as_nanos(self) -> u64 {
         u64::try_from(self.0.as_nanos()).unwrap_or(u64::MAX)
     }
@@ -78,6 +80,38 @@ impl BootTime {
     /// The inverse of [`BootTime::as_nanos`].
     pub fn from_nanos(nanos: u64) -> Self {
         BootTime(Duration::from_nanos(nanos))
+    }
+}
+
+/// A timer on the boot clock, readable when its time has come.
+pub struct BootTimer(TimerFd);
+
+impl BootTimer {
+    pub fn new() -> io::Result<BootTimer> {
+        let flags = TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK;
+        Ok(BootTimer(TimerFd::new(timerfd::ClockId::CLOCK_BOOTTIME, flags)?))
+    }
+
+    /// Without a time the timer is off. One that has passed comes at once.
+    pub fn set(&self, at: Option<BootTime>) {
+        let _ = match at.filter(|at| *at != BootTime::NEVER) {
+            Some(at) => {
+                // A time of zero would turn it off.
+                let at = Duration::from_nanos(at.as_nanos().clamp(1, i64::MAX as u64));
+                self.0.set(Expiration::OneShot(at.into()), TimerSetTimeFlags::TFD_TIMER_ABSTIME)
+            }
+            None => self.0.unset(),
+        };
+    }
+
+    pub fn clear(&self) {
+        let _ = self.0.wait();
+    }
+}
+
+impl AsFd for BootTimer {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
     }
 }
 

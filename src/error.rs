@@ -4,7 +4,7 @@ use std::io;
 
 use thiserror::Error;
 
-use crate::lock::{StoreError, Unsupported};
+use crate::lock::StoreError;
 
 pub const NOT_HELD: u8 = 1;
 pub const NOT_FIT: u8 = 1;
@@ -31,7 +31,6 @@ pub enum Outcome {
 impl Outcome {
     pub const SUCCESS: Outcome = Outcome::Exit(0);
 
-    /// Ends the process.
     pub fn end(self) -> ! {
         match self {
             Outcome::Exit(code) => std::process::exit(code.into()),
@@ -43,10 +42,8 @@ impl Outcome {
 /// Why a subcommand stopped early. The root of every [`anyhow::Error`] in the program; context may stand before it.
 #[derive(Debug, PartialEq, Eq, Error)]
 pub enum Failure {
-    /// Print the reason and exit with this status.
     #[error("{reason}")]
     Failed { code: u8, reason: String },
-    /// A signal asked redlock to end.
     #[error("ended by signal {0}")]
     Signal(i32),
     /// Exit with this status; the reason was reported before.
@@ -79,7 +76,6 @@ impl Failure {
         Failure::new(NOT_PRINTED, format!("cannot write to standard output: {error}"))
     }
 
-    /// How redlock ends with this error.
     pub fn outcome(error: &anyhow::Error) -> Outcome {
         match error.downcast_ref() {
             Some(Failure::Failed { code, .. } | Failure::Quiet(code)) => Outcome::Exit(*code),
@@ -106,12 +102,6 @@ impl From<StoreError> for Failure {
             }
         };
         Failure::new(code, error.to_string())
-    }
-}
-
-impl From<Unsupported> for Failure {
-    fn from(error: Unsupported) -> Failure {
-        Failure::configuration(error.to_string())
     }
 }
 

@@ -2,7 +2,8 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
+use std::sync::mpsc::{self, RecvError, TryRecvError};
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
@@ -12,7 +13,6 @@ pub struct Mailbox<T> {
     bell: Arc<EventFd>,
 }
 
-/// The end that sends; clones send to the same mailbox.
 pub struct MailboxSender<T> {
     messages: Option<Arc<mpsc::Sender<T>>>,
     bell: Arc<EventFd>,
@@ -22,9 +22,7 @@ pub struct MailboxSender<T> {
 pub struct Bell(Arc<EventFd>);
 
 impl Bell {
-    /// # Errors
-    ///
-    /// The system allows no more descriptors.
+    /// Fails where the system allows no more descriptors.
     pub fn new() -> io::Result<Bell> {
         let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_SEMAPHORE;
         Ok(Bell(Arc::new(EventFd::from_flags(flags)?)))
@@ -38,11 +36,7 @@ impl Bell {
     }
 }
 
-/// Makes a mailbox with a descriptor of its own.
-///
-/// # Errors
-///
-/// The system allows no more descriptors.
+/// A mailbox with a descriptor of its own. Fails where the system allows no more of them.
 pub fn mailbox<T>() -> io::Result<(MailboxSender<T>, Mailbox<T>)> {
     Ok(Bell::new()?.mailbox())
 }
@@ -74,25 +68,21 @@ impl<T> Drop for MailboxSender<T> {
 
 impl<T> Mailbox<T> {
     /// The next message, without waiting; an error when there is none and never will be.
-    pub fn take(&self) -> Result<Option<T>, Disconnected> {
+    pub fn take(&self) -> Result<Option<T>, RecvError> {
         // The descriptor counts the messages, and the end.
         if self.bell.read().is_err() {
             return Ok(None);
         }
         match self.messages.try_recv() {
             Ok(message) => Ok(Some(message)),
-            Err(mpsc::TryRecvError::Empty) => Ok(None),
-            Err(mpsc::TryRecvError::Disconnected) => {
+            Err(TryRecvError::Empty) => Ok(None),
+            Err(TryRecvError::Disconnected) => {
                 let _ = self.bell.write(1);
-                Err(Disconnected)
+                Err(RecvError)
             }
         }
     }
 }
-
-/// All senders are gone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Disconnected;
 
 impl<T> AsFd for Mailbox<T> {
     fn as_fd(&self) -> BorrowedFd<'_> {
@@ -120,7 +110,7 @@ mod tests {
         assert!(!is_readable(mailbox.as_fd()));
         drop((sender, other));
         assert!(is_readable(mailbox.as_fd()));
-        assert_eq!(mailbox.take(), Err(Disconnected));
+        assert_eq!(mailbox.take(), Err(RecvError));
         assert!(is_readable(mailbox.as_fd()));
         Ok(())
     }

@@ -33,7 +33,9 @@ pub fn wait_readable<const N: usize>(fds: [BorrowedFd; N], deadline: Deadline) -
     if fake::now().is_some() && poll(&mut fds, PollTimeout::ZERO) == Ok(0) {
         fake::move_to(deadline);
     }
-    let _ = poll(&mut fds, deadline.poll_timeout());
+    // For ever needs no look at the clock from time to time.
+    let timeout = if deadline == Deadline::NEVER { PollTimeout::NONE } else { deadline.poll_timeout() };
+    let _ = poll(&mut fds, timeout);
     fds.map(|fd| fd.any().unwrap_or(false))
 }
 
@@ -56,7 +58,6 @@ impl Backoff {
         Backoff { shortest, longest, next: shortest }
     }
 
-    /// The next pause.
     pub fn pause(&mut self) -> Duration {
         let pause = self.next;
         self.next = (pause * 2).min(self.longest).max(self.shortest);

@@ -20,7 +20,8 @@ pub struct User {
 /// A directory of users may be on another machine.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-static LOOKED_UP: LazyLock<Result<Option<User>, String>> = LazyLock::new(|| {
+/// The effective user, looked up once; `None` for one without a passwd entry.
+pub static USER: LazyLock<Result<Option<User>, String>> = LazyLock::new(|| {
     let uid = geteuid().as_raw();
     let passwd = fs::read_to_string("/etc/passwd").unwrap_or_default();
     match find(&passwd, uid) {
@@ -29,14 +30,9 @@ static LOOKED_UP: LazyLock<Result<Option<User>, String>> = LazyLock::new(|| {
     }
 });
 
-/// The effective user, looked up once; `None` for one without a passwd entry.
-pub static USER: LazyLock<Option<&'static User>> =
-    LazyLock::new(|| LOOKED_UP.as_ref().ok().and_then(Option::as_ref));
-
 /// The home directory of the effective user, or why it is not known whether there is one.
-pub fn home() -> Result<Option<&'static Path>, String> {
-    let account = LOOKED_UP.as_ref().map_err(Clone::clone)?;
-    Ok(account.as_ref().map(|account| account.home.as_path()))
+pub fn home() -> Result<Option<&'static Path>, &'static String> {
+    Ok(USER.as_ref()?.as_ref().map(|user| user.home.as_path()))
 }
 
 /// The passwd entry of a user of LDAP or the like. Not by getpwuid(3): in a static program it loads the modules
@@ -56,15 +52,10 @@ fn find(passwd: &str, uid: u32) -> Option<User> {
     Some(User { name: entry[0].to_owned(), home: PathBuf::from(entry[5]) })
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_entry_is_that_of_the_number() {
-        let passwd = "root:x:0:0:root:/root:/bin/sh\nbroken\nada:x:1000:1000:Ada,,,:/home/ada:/bin/sh\n";
-        let found = |uid| find(passwd, uid).map(|account| (account.name, account.home));
-        assert_eq!(found(1000), Some(("ada".to_owned(), PathBuf::from("/home/ada"))));
-        assert_eq!(found(100), None);
-    }
+#[test]
+fn the_entry_is_that_of_the_number() {
+    let passwd = "root:x:0:0:root:/root:/bin/sh\nbroken\nada:x:1000:1000:Ada,,,:/home/ada:/bin/sh\n";
+    let found = |uid| find(passwd, uid).map(|account| (account.name, account.home));
+    assert_eq!(found(1000), Some(("ada".to_owned(), PathBuf::from("/home/ada"))));
+    assert_eq!(found(100), None);
 }

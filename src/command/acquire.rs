@@ -12,8 +12,9 @@ use crate::options::AcquireOptions;
 use crate::report::acquired::AcquiredLocks;
 use crate::report::github::{self, Workflow};
 use crate::report::{Shell, print_all};
+use crate::secret;
 use crate::session::while_pid::KeeperProcess;
-use crate::session::{AbortSource, Acquisition, Context, token_file};
+use crate::session::{Acquisition, Context};
 
 pub fn acquire(options: &AcquireOptions, context: &Context) -> anyhow::Result<Outcome> {
     let keeper_reserve = options.while_pid.filter(|_| options.on_lost == OnLost::Terminate);
@@ -30,8 +31,8 @@ pub fn acquire(options: &AcquireOptions, context: &Context) -> anyhow::Result<Ou
     }
     let holders = keeper.as_ref().map(KeeperProcess::holders).unwrap_or_default();
     let mut store = context.open_store_for(options.lock.replicas, holders);
-    let aborts: Vec<_> = keeper.iter().map(|keeper| keeper as &dyn AbortSource).collect();
-    let leases = acquisition.acquire(store.as_mut(), &mut signals, &aborts, context)?;
+    let aborts = keeper.iter().map(KeeperProcess::abort).collect();
+    let leases = acquisition.acquire(store.as_mut(), &mut signals, aborts, context)?;
     let kept = keeper.iter().try_for_each(|keeper| keeper.keep(&leases));
     let locks = AcquiredLocks { token: &acquisition.token, ttl: acquisition.ttl, leases: &leases };
     let handed_out = kept.and_then(|()| target.hand_out(&locks));
@@ -50,7 +51,6 @@ pub fn acquire(options: &AcquireOptions, context: &Context) -> anyhow::Result<Ou
     interrupted.map_or(Ok(Outcome::SUCCESS), |arrived| Err(Failure::Signal(arrived.signal).into()))
 }
 
-/// Where the owner token goes.
 enum TokenDestination<'a> {
     File(&'a Path),
     /// The text of this function.
@@ -62,7 +62,7 @@ impl TokenDestination<'_> {
     /// Refuses what cannot work before the lock is acquired for nothing.
     fn new(options: &AcquireOptions) -> Result<TokenDestination<'_>, Failure> {
         if let Some(path) = &options.token_file {
-            token_file::refuse_bad_target(path)?;
+            secret::refuse_bad_target(path)?;
             return Ok(TokenDestination::File(path));
         }
         if stdout_was_closed() {
@@ -81,7 +81,7 @@ impl TokenDestination<'_> {
     fn hand_out(&self, locks: &AcquiredLocks) -> anyhow::Result<()> {
         match self {
             TokenDestination::File(path) => {
-                token_file::write(path, locks.token).with_context(|| format!("released {}", locks.names()))
+                secret::write_token(path, locks.token).with_context(|| format!("released {}", locks.names()))
             }
             TokenDestination::Stdout(text) => print_all(text(locks).as_bytes()).map_err(|error| {
                 let names = locks.names();

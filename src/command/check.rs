@@ -6,16 +6,16 @@ use crate::clock::BootTime;
 use crate::error::{Failure, NOT_HELD, Outcome};
 use crate::event::Event;
 use crate::lock::{DurationText, drift_over};
-use crate::options::CheckOptions;
-use crate::session::{Context, token_file};
+use crate::options::OwnerOptions;
+use crate::session::Context;
 
-pub fn check(options: &CheckOptions, context: &Context) -> anyhow::Result<Outcome> {
-    let CheckOptions { owner, at_least } = options;
-    let token = token_file::owner_token(&owner.token)?;
+/// The leases have to live at least so much longer.
+pub fn check(owner: &OwnerOptions, at_least: Duration, context: &Context) -> anyhow::Result<Outcome> {
     let mut store = context.open_store();
     let asked = BootTime::now();
     for key in &owner.keys {
-        let left = store.check(key, &token, &context.timeout()).map_err(|error| context.explain(error))?;
+        let left = store.check(key, &owner.token, &context.timeout());
+        let left = left.map_err(|error| context.explain(error))?;
         // The store may have looked right after it was asked, and its clock may be faster.
         let left = left.map(|left| match left {
             Duration::MAX => None,
@@ -23,8 +23,8 @@ pub fn check(options: &CheckOptions, context: &Context) -> anyhow::Result<Outcom
         });
         let reason = match left {
             None => format!("this token does not hold '{key}'"),
-            Some(Some(left)) if left < *at_least => {
-                let (left, at_least) = (DurationText(left), DurationText(*at_least));
+            Some(Some(left)) if left < at_least => {
+                let (left, at_least) = (DurationText(left), DurationText(at_least));
                 format!("'{key}' is held for {left} more, not for {at_least}")
             }
             Some(left) => {

@@ -1,15 +1,14 @@
 //! `redlock doctor`: says whether the store is fit to hold locks, and what to change.
 
-use crate::doctor::Level;
+use crate::doctor::{Level, Requirements};
 use crate::error::{Failure, NOT_FIT, Outcome};
-use crate::options::DoctorOptions;
 use crate::report::{Verbosity, findings, findings_json, print};
 use crate::session::Context;
 
-pub fn doctor(options: &DoctorOptions, context: &Context) -> anyhow::Result<Outcome> {
-    let mut found = context.examine_store(&options.requirements);
+pub fn doctor(json: bool, requirements: &Requirements, context: &Context) -> anyhow::Result<Outcome> {
+    let mut found = context.examine_store(requirements);
     let is_fit = found.iter().all(|finding| finding.level != Level::Bad);
-    let text = if options.json {
+    let text = if json {
         findings_json(&found)
     } else {
         let is_quiet = context.options.report.verbosity == Verbosity::Quiet;

@@ -15,8 +15,7 @@ use clap::{ArgMatches, FromArgMatches};
 use crate::cli::{Cli, Command};
 use crate::error::Outcome;
 use crate::options::{
-    AcquireOptions, CheckOptions, Config, DoctorOptions, GlobalOptions, Inputs, OwnerOptions, RenewOptions,
-    RunOptions, Sources, command_line,
+    self, AcquireOptions, Config, GlobalOptions, Inputs, OwnerOptions, RunOptions, Sources, command_line,
 };
 use crate::report::Reporter;
 use crate::session::{Context, eval_guard, report_failure};
@@ -50,12 +49,18 @@ fn dispatch(matches: &ArgMatches, reporter: &mut Reporter) -> anyhow::Result<Out
     match command {
         Command::Run(args) => run::run(&RunOptions::resolve(args, inputs)?, context),
         Command::Acquire(args) => acquire::acquire(&AcquireOptions::resolve(args, inputs)?, context),
-        Command::Renew(args) => renew::renew(&RenewOptions::resolve(args, inputs)?, context),
-        Command::Check(args) => check::check(&CheckOptions::resolve(args, inputs)?, context),
+        Command::Renew(args) => {
+            let ttl = options::ttl(args.ttl, &inputs.files);
+            renew::renew(&OwnerOptions::resolve(args.owner)?, ttl, context)
+        }
+        Command::Check(args) => {
+            let at_least = options::at_least(&args, &inputs.files);
+            check::check(&OwnerOptions::resolve(args.owner)?, at_least, context)
+        }
         Command::Release(args) => release::release(&OwnerOptions::resolve(args.owner)?, context),
         Command::Status(args) => status::status(&args, context),
         Command::Break(args) => r#break::break_lock(&args, context),
-        Command::Doctor(args) => doctor::doctor(&DoctorOptions::resolve(&args, inputs), context),
+        Command::Doctor(args) => doctor::doctor(args.json, &options::requirements(&args, inputs), context),
         Command::Completions(_) => Ok(Outcome::SUCCESS),
     }
 }

@@ -4,15 +4,14 @@ use crate::error::{Failure, NOT_HELD, Outcome};
 use crate::event::Event;
 use crate::options::OwnerOptions;
 use crate::report::names;
+use crate::session::Context;
 use crate::session::release_notice::Notice;
-use crate::session::{Context, token_file};
 
-pub fn release(options: &OwnerOptions, context: &Context) -> anyhow::Result<Outcome> {
-    let keys = &options.keys;
-    let token = token_file::owner_token(&options.token)?;
-    keys.iter().for_each(|key| Notice::Releasing.send(key, &token));
-    let released = context.open_store().release(keys, &token, &context.timeout());
-    keys.iter().for_each(|key| Notice::Released.send(key, &token));
+pub fn release(owner: &OwnerOptions, context: &Context) -> anyhow::Result<Outcome> {
+    let OwnerOptions { keys, token } = owner;
+    keys.iter().for_each(|key| Notice::Releasing.send(key, token));
+    let released = context.open_store().release(keys, token, &context.timeout());
+    keys.iter().for_each(|key| Notice::Released.send(key, token));
     let released = released.map_err(|error| context.explain(error))?;
     let (released, not_held): (Vec<_>, Vec<_>) =
         keys.iter().zip(released).partition(|(_, released)| *released);

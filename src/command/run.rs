@@ -1,6 +1,6 @@
 //! `redlock run`: acquire, start, keep, wait, release.
 
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::time::Duration;
 
 use crate::cli::{Leftovers, OnLost};
@@ -11,10 +11,9 @@ use crate::job::{ExitStatus, Job, JobControl, LeftoverPolicy, NotStarted, Signal
 use crate::lock::{Keeper, Lease, LeaseEnd, Progress, Store};
 use crate::options::RunOptions;
 use crate::session::renewal_events::RenewalEvents;
-use crate::session::supervise::{self, RunEnd, Supervisor};
-use crate::session::{self, AbortSource, Acquisition, Context, Nesting};
+use crate::session::supervise::{RunEnd, Supervisor};
+use crate::session::{self, Abort, Acquisition, Context, InterimKeeper, Nesting};
 
-/// Holds the lock while a command runs.
 pub fn run(options: &RunOptions, context: &Context) -> anyhow::Result<Outcome> {
     let mut run = Run::prepare(options, context)?;
     let holders = vec![std::process::id(), run.job.guard_pid()];
@@ -22,10 +21,9 @@ pub fn run(options: &RunOptions, context: &Context) -> anyhow::Result<Outcome> {
     let granted = run.acquire(store.as_mut())?;
     run.start(&granted, store.as_mut())?;
     let keeper = run.keep(granted.own, store);
-    let supervisor = Supervisor::new(options, &run.locks, &run.control, context);
+    let supervisor = Supervisor { options, locks: &run.locks, control: &run.control, context };
     let (end, keeper) = supervisor.until_end(&mut run.job, &mut run.signals, keeper);
-    let lease_end =
-        keeper.map(|keeper| supervise::release(keeper, &end, &mut run.signals, &run.locks, context));
+    let lease_end = keeper.map(|keeper| supervisor.release(keeper, &end, &mut run.signals));
     run.report_end(&end, lease_end);
     Ok(outcome(&end, lease_end))
 }
@@ -69,7 +67,6 @@ impl<'a> Run<'a> {
         Ok(Run { options, context, acquisition, locks, job, control, signals })
     }
 
-    /// Acquires the locks that are not inherited.
     fn acquire(&mut self, store: &mut dyn Store) -> anyhow::Result<Granted> {
         let requests = &self.acquisition.requests;
         let nesting = Nesting::find(requests, store, self.signals.as_fd(), self.context);
@@ -93,10 +90,11 @@ impl<'a> Run<'a> {
         let Run { options, context, acquisition, job, signals, .. } = self;
         let interim = nesting.keep_meanwhile(acquisition.reserve, options.lock.replicas, context)?;
         splay(options.splay, signals, context)?;
-        let guard = GuardAbort { job, command: &options.name };
-        let interim = interim.iter().map(|keeper| keeper as &dyn AbortSource);
-        let aborts: Vec<&dyn AbortSource> = interim.chain([&guard as &dyn AbortSource]).collect();
-        let leases = acquisition.acquire(store, signals, &aborts, context)?;
+        let no_guard = || not_started(&NotStarted::NoGuard, &options.name, "").into();
+        let reason = || job.has_lost_guard().then(no_guard);
+        let guard = Abort { fd: job.as_fd(), reason: Box::new(reason) };
+        let aborts = interim.iter().map(InterimKeeper::abort).chain([guard]).collect();
+        let leases = acquisition.acquire(store, signals, aborts, context)?;
         let until = Lease::first_deadline(&leases).minus(acquisition.reserve);
         if let Err(lost) = nesting.confirm(until, store, signals.as_fd(), context) {
             let lost = acquisition.withdraw_after(lost, store);
@@ -110,7 +108,6 @@ impl<'a> Run<'a> {
         self.signals.take().map_or(Ok(()), |arrived| Err(Failure::Signal(arrived.signal)))
     }
 
-    /// Starts the command under its leases.
     fn start(&mut self, granted: &Granted, store: &mut dyn Store) -> anyhow::Result<()> {
         let leases = [&granted.supervised[..], &granted.own].concat();
         let environment = session::environment(&leases, self.job.guard_pid());
@@ -125,17 +122,13 @@ impl<'a> Run<'a> {
     }
 
     /// Renews in the background what no enclosing run renews.
-    fn keep(
-        &mut self,
-        leases: Vec<Lease>,
-        store: Box<dyn Store>,
-    ) -> Option<Keeper<impl FnMut(Progress) + Send + 'static>> {
+    fn keep(&mut self, leases: Vec<Lease>, store: Box<dyn Store>) -> Option<Keeper> {
         let &RunOptions { on_lost, kill_after, .. } = self.options;
         let (control, reporter) = (self.control.clone(), self.context.reporter.clone());
         let events = RenewalEvents { control, reporter, locks: self.locks.clone(), on_lost, kill_after };
         let reserve = if on_lost == OnLost::Terminate { kill_after } else { Duration::ZERO };
-        let report = move |progress: Progress| events.handle(&progress);
-        (!leases.is_empty()).then(|| Keeper::new(store, leases, reserve, report))
+        let report = move |progress: Progress| events.handle(progress);
+        (!leases.is_empty()).then(|| Keeper::new(store, leases, reserve, Box::new(report)))
     }
 
     /// Reports what was out of the ordinary, and the release.
@@ -165,7 +158,6 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Sleeps a random part of the splay.
 fn splay(splay: Duration, signals: &mut Signals, context: &Context) -> Result<(), Failure> {
     if splay.is_zero() {
         return Ok(());
@@ -206,23 +198,5 @@ fn not_started(reason: &NotStarted, command: &str, locks: &str) -> Failure {
             UNREACHABLE,
             format!("the guard was killed before '{command}' had started; nothing of it runs"),
         ),
-    }
-}
-
-/// Ends the wait for a lock when the guard is killed.
-struct GuardAbort<'a> {
-    job: &'a Job,
-    command: &'a str,
-}
-
-impl AbortSource for GuardAbort<'_> {
-    fn abort_reason(&self) -> Option<anyhow::Error> {
-        self.job.has_lost_guard().then(|| not_started(&NotStarted::NoGuard, self.command, "").into())
-    }
-}
-
-impl AsFd for GuardAbort<'_> {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.job.as_fd()
     }
 }

@@ -1,26 +1,52 @@
 //! What `doctor` finds out about a store.
 
-mod check;
 mod trial;
 mod ttl;
 
-pub use check::Check;
-use serde::Serialize;
-pub use trial::{Trial, Trouble, judge};
-pub use ttl::{Requirements, millis};
+use std::fmt::Debug;
 
-/// What `doctor` found out about a store.
-#[derive(Clone, Debug, Serialize)]
-pub struct Finding {
-    /// Of which server, or of which quorum.
-    pub server: String,
-    /// What was looked at.
-    pub check: Check,
-    pub level: Level,
-    /// What there is, and why it matters.
-    pub finding: String,
-    /// What to change, if anything.
-    pub advice: Option<String>,
+use serde::Serialize;
+
+pub use self::trial::{Trial, Trouble, judge};
+pub use self::ttl::{Requirements, millis};
+
+/// One thing that is looked at. Its name is in the table and in JSON, and does not change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Check {
+    /// The server's clock against ours.
+    Clock,
+    /// The clocks of a quorum against one another.
+    Clocks,
+    Cluster,
+    /// The file system of the file.
+    Disk,
+    /// No server of a quorum is named twice.
+    Distinct,
+    Encryption,
+    Eviction,
+    /// The life of a lock: see [`Trial`].
+    Locking,
+    Login,
+    /// Enough servers of a quorum can be reached.
+    Majority,
+    /// The primary that Sentinels name.
+    Master,
+    Permissions,
+    Persistence,
+    Reachable,
+    Replicas,
+    Role,
+    Sentinels,
+    Sharing,
+    /// The number of servers of a quorum.
+    Size,
+    Slots,
+    Space,
+    Ttl,
+    /// How long the server runs without having restarted.
+    Uptime,
+    Version,
 }
 
 /// How bad it is, from the best to the worst; `bad` alone changes the exit status.
@@ -35,27 +61,31 @@ pub enum Level {
     Bad,
 }
 
-impl Level {
-    /// As in the table and in JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            Level::Ok => "ok",
-            Level::Unknown => "unknown",
-            Level::Warning => "warning",
-            Level::Bad => "bad",
-        }
-    }
+#[derive(Clone, Debug, Serialize)]
+pub struct Finding {
+    /// Of which server, or of which quorum.
+    pub server: String,
+    pub check: Check,
+    pub level: Level,
+    /// What there is, and why it matters.
+    pub finding: String,
+    /// What to change, if anything.
+    pub advice: Option<String>,
 }
 
-/// What was found out about one server.
+/// Of a check or a level, as in JSON.
+pub fn name(of: impl Debug) -> String {
+    format!("{of:?}").to_lowercase()
+}
+
 pub struct Findings {
+    /// What messages call the server.
     pub server: String,
     /// In the order in which they were made.
     pub findings: Vec<Finding>,
 }
 
 impl Findings {
-    /// An empty report; `server` is what messages call the server.
     pub fn about(server: impl Into<String>) -> Findings {
         Findings { server: server.into(), findings: Vec::new() }
     }

@@ -8,7 +8,7 @@ use super::{Check, Findings, millis};
 use crate::clock::{BootTime, Deadline};
 use crate::lock::{
     AcquireOutcome, Broken, FencingToken, Grant, Key, LockStatus, Metadata, Mode, OwnerToken, Renewal,
-    Request, StoreAdmin, StoreError, Timeout, Ttl,
+    Request, Result, StoreAdmin, StoreError, Timeout, Ttl,
 };
 
 /// Acquires a lock that nobody else uses, waits for it with another owner token, hands it over, breaks it, and releases
@@ -29,7 +29,6 @@ pub struct Measured {
     handover: Duration,
 }
 
-/// Where a trial went wrong.
 pub enum Trouble {
     Failed(&'static str, StoreError),
     /// The answer is not what it has to be.
@@ -52,28 +51,27 @@ impl Trial<'_> {
     fn live(&mut self, [first, second]: &[Request; 2]) -> Result<Measured, Trouble> {
         let (key, waiters) = (self.key, usize::from(self.holder.capabilities().queue));
         let fence = granted("take", self.holder.acquire(from_ref(first), &self.timeout()))?;
-        let busy = step("stand in line", self.waiter.enqueue(second, &self.timeout()))?;
-        sound("stand in line", matches!(busy, AcquireOutcome::Busy(_)))?;
+        let busy = self.waiter.enqueue(second, &self.timeout());
+        expect("stand in line", busy, |busy| matches!(busy, AcquireOutcome::Busy(_)))?;
         let sent = BootTime::now();
-        let renewed = step("renew", self.holder.renew(first, Some(fence), &self.timeout()))?;
+        let renewed = self.holder.renew(first, Some(fence), &self.timeout());
         let round_trip = BootTime::now().since(sent);
-        sound("renew", matches!(renewed, Renewal::Extended))?;
-        let left = step("check", self.holder.check(key, &first.token, &self.timeout()))?;
-        sound("check", left.is_some())?;
-        let status = step("status", self.holder.status(from_ref(key), &self.timeout()))?;
+        expect("renew", renewed, |renewed| matches!(renewed, Renewal::Extended))?;
+        expect("check", self.holder.check(key, &first.token, &self.timeout()), Option::is_some)?;
         let is_seen = |lock: &LockStatus| lock.holders.len() == 1 && lock.waiters.len() == waiters;
-        sound("status", status.iter().any(is_seen))?;
+        let status = self.holder.status(from_ref(key), &self.timeout());
+        expect("status", status, |locks| locks.iter().any(is_seen))?;
 
         let (next, handover) = self.hand_over(first, second)?;
-        sound("the fencing token grows", next > fence)?;
+        expect("the fencing token grows", Ok(next), |next| *next > fence)?;
         self.waiter.on_idle();
 
-        let broken = step("break", self.holder.break_lock(key, None, &self.timeout()))?;
-        sound("break", matches!(broken, Broken::Told(_)))?;
-        let lost = step("renew a broken lock", self.waiter.renew(second, Some(next), &self.timeout()))?;
-        sound("renew a broken lock", matches!(lost, Renewal::Lost(_)))?;
+        let broken = self.holder.break_lock(key, None, &self.timeout());
+        expect("break", broken, |broken| matches!(broken, Broken::Told(_)))?;
+        let lost = self.waiter.renew(second, Some(next), &self.timeout());
+        expect("renew a broken lock", lost, |lost| matches!(lost, Renewal::Lost(_)))?;
         let released = self.waiter.release(from_ref(key), &second.token, &self.timeout());
-        sound("release a broken lock", step("release a broken lock", released)? == [true])?;
+        expect("release a broken lock", released, is_true)?;
         self.share()?;
         Ok(Measured { round_trip, handover })
     }
@@ -89,20 +87,19 @@ impl Trial<'_> {
             let until = Deadline::after(attempt);
             let next = loop {
                 // Until it is told: at first the news may be how long the holder's lease lasts.
-                let is_told = step("wait", waiter.wait(&Timeout { until, interrupt: None }));
-                match is_told.and_then(|is_told| sound("wake the next in line", is_told)) {
-                    Err(trouble) => break Err(trouble),
-                    Ok(()) => match waiter.enqueue(second, &Timeout::of(attempt)) {
-                        Ok(AcquireOutcome::Busy(_)) if !until.has_passed() => {}
-                        answer => break granted("hand over", answer),
-                    },
+                let is_told = waiter.wait(&Timeout { until, interrupt: None });
+                if let Err(trouble) = expect("wake the next in line", is_told, |is_told| *is_told) {
+                    break Err(trouble);
+                }
+                match waiter.enqueue(second, &Timeout::of(attempt)) {
+                    Ok(AcquireOutcome::Busy(_)) if !until.has_passed() => {}
+                    answer => break granted("hand over", answer),
                 }
             };
             (releasing.join(), next)
         });
         let handover = BootTime::now().since(begin);
-        let released = released.map_err(|_| Trouble::Wrong("release"))?;
-        sound("release", step("release", released)? == [true])?;
+        expect("release", released.map_err(|_| Trouble::Wrong("release"))?, is_true)?;
         Ok((next?, handover))
     }
 
@@ -114,7 +111,7 @@ impl Trial<'_> {
         let reader = self.request(Mode::Shared);
         granted("take shared", self.holder.acquire(from_ref(&reader), &self.timeout()))?;
         let released = self.holder.release(from_ref(self.key), &reader.token, &self.timeout());
-        sound("release shared", step("release shared", released)? == [true])
+        expect("release shared", released, is_true).map(drop)
     }
 
     fn request(&self, mode: Mode) -> Request {
@@ -154,17 +151,18 @@ pub fn judge(trial: &Result<Measured, Trouble>, [failed, wrong]: [&str; 2], repo
     }
 }
 
-fn step<T>(name: &'static str, answer: Result<T, StoreError>) -> Result<T, Trouble> {
-    answer.map_err(|error| Trouble::Failed(name, error))
+fn expect<T>(step: &'static str, answer: Result<T>, is_sound: impl Fn(&T) -> bool) -> Result<T, Trouble> {
+    let answer = answer.map_err(|error| Trouble::Failed(step, error))?;
+    if is_sound(&answer) { Ok(answer) } else { Err(Trouble::Wrong(step)) }
 }
 
-fn sound(name: &'static str, is_sound: bool) -> Result<(), Trouble> {
-    if is_sound { Ok(()) } else { Err(Trouble::Wrong(name)) }
+fn is_true(released: &Vec<bool>) -> bool {
+    *released == [true]
 }
 
-fn granted(name: &'static str, answer: Result<AcquireOutcome, StoreError>) -> Result<FencingToken, Trouble> {
-    match step(name, answer)? {
-        AcquireOutcome::Granted(Grant { fences, .. }) => fences.first().copied().ok_or(Trouble::Wrong(name)),
-        AcquireOutcome::Busy(_) => Err(Trouble::Wrong(name)),
+fn granted(step: &'static str, answer: Result<AcquireOutcome>) -> Result<FencingToken, Trouble> {
+    match expect(step, answer, |_| true)? {
+        AcquireOutcome::Granted(Grant { fences, .. }) => fences.first().copied().ok_or(Trouble::Wrong(step)),
+        AcquireOutcome::Busy(_) => Err(Trouble::Wrong(step)),
     }
 }

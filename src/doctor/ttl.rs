@@ -19,8 +19,7 @@ pub struct Requirements {
 }
 
 impl Requirements {
-    /// Whether the TTL leaves the time for what has to happen within it, on a store that answers after
-    /// `round_trip`.
+    /// Whether the TTL leaves the time for what has to happen within it, on a store that answers after `round_trip`.
     ///
     /// A renewal is due after a third of the TTL. Before the next one it has to be tried and tried again, each time
     /// with a connection and a request; and before the job is told to stop there has to be an answer.

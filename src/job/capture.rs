@@ -5,10 +5,9 @@ use std::os::fd::AsFd;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use nix::poll::{PollFd, PollFlags, poll};
-
 use super::dispositions;
 use crate::clock::Deadline;
+use crate::poll::wait_readable;
 
 /// Bytes of output; a program that prints more never ends.
 const LONGEST: usize = 1 << 20;
@@ -34,9 +33,8 @@ fn read(child: &mut Child, until: Deadline) -> io::Result<String> {
     let Some(mut stdout) = child.stdout.take() else { return Ok(String::new()) };
     let mut answer = Vec::new();
     while answer.len() < LONGEST && !until.has_passed() {
-        let ready = poll(&mut [PollFd::new(stdout.as_fd(), PollFlags::POLLIN)], until.poll_timeout());
         let mut chunk = [0; 4096];
-        if let Ok(1..) = ready {
+        if wait_readable([stdout.as_fd()], until) == [true] {
             match stdout.read(&mut chunk)? {
                 0 => return Ok(String::from_utf8_lossy(&answer).into_owned()),
                 length => answer.extend(&chunk[..length]),

@@ -34,7 +34,6 @@ const LOOK: u8 = 5;
 const RUNNING: c_int = -1;
 const SIGNALED: c_int = 0x1000;
 
-/// The process that waits for the command.
 pub struct CommandParent {
     /// Of the command.
     pub command: i32,
@@ -71,12 +70,9 @@ struct Work<'a> {
 }
 
 impl CommandParent {
-    /// Makes the process, in which `start` starts the command, see [`Executable::start`](super::spawn::Executable::start). To be called with all signals blocked and
-    /// one thread. `start` takes no memory and gives none back: this process goes on meanwhile.
-    ///
-    /// # Errors
-    ///
-    /// Nothing of the command is alive then.
+    /// Makes the process, in which `start` starts the command, see [`Executable::start`](super::spawn::Executable::start).
+    /// To be called with all signals blocked and one thread. `start` takes no memory and gives none back: this process
+    /// goes on meanwhile. After an error nothing of the command is alive.
     pub fn of(
         start: &mut dyn FnMut() -> io::Result<(i32, OwnedFd)>,
         channel: &Channel,
@@ -169,7 +165,6 @@ impl CommandParent {
         has_ended
     }
 
-    /// Wakes it, if somebody stopped it.
     pub fn wake(&self) {
         send(self.pid, libc::SIGCONT);
     }
@@ -182,7 +177,6 @@ impl AsFd for CommandParent {
     }
 }
 
-/// The whole life of the process.
 extern "C" fn wait_for_command(work: *mut c_void) -> c_int {
     // SAFETY: the guard waits, and `work` is a `Work` that lives and that nobody else uses meanwhile.
     let (command, status) = unsafe {

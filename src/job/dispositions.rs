@@ -11,11 +11,10 @@ static IGNORED: [AtomicBool; 2] = [AtomicBool::new(false), AtomicBool::new(false
 const ERRORS: [c_int; 2] = [libc::SIGPIPE, libc::SIGXFSZ];
 
 /// Notes what the caller gave, and changes it as Rust's runtime does: standard streams that are closed go to
-/// /dev/null, so that no other file gets their number, and [`ERRORS`] are no signals. To be called first of all.
+/// /dev/null, so that no other file gets their number, and `ERRORS` are no signals. To be called first of all.
 pub fn normalise() {
     for fd in 0..3 {
-        // SAFETY: F_GETFD reads flags of a descriptor, open or not; open(2) takes the lowest free one, which is
-        // this.
+        // SAFETY: F_GETFD reads flags of a descriptor, open or not; open(2) takes the lowest free one, which is this.
         unsafe {
             if libc::fcntl(fd, libc::F_GETFD) == -1 {
                 CLOSED_STREAMS.fetch_or(1 << fd, Ordering::Relaxed);
@@ -32,12 +31,10 @@ pub fn normalise() {
     }
 }
 
-/// Whether the caller left standard output closed.
 pub fn stdout_was_closed() -> bool {
     CLOSED_STREAMS.load(Ordering::Relaxed) & (1 << libc::STDOUT_FILENO) != 0
 }
 
-/// Whether this process ignores `signal` now.
 pub fn is_ignored(signal: c_int) -> bool {
     // SAFETY: sigaction is plain data for which zeroes are valid, and a null new action only reads.
     unsafe {
@@ -46,13 +43,12 @@ pub fn is_ignored(signal: c_int) -> bool {
     }
 }
 
-/// Puts `signal` to its default action, or ignores it.
 pub fn set_ignored(signal: c_int, ignored: bool) {
     // SAFETY: SIG_DFL and SIG_IGN are valid dispositions and no Rust code runs in them.
     unsafe { libc::signal(signal, if ignored { SIG_IGN } else { SIG_DFL }) };
 }
 
-/// Gives the standard streams and the [`ERRORS`] back as they were. For the child, between fork and exec.
+/// Gives the standard streams and the `ERRORS` back as they were. For the child, between fork and exec.
 pub fn restore() {
     for (signal, was_ignored) in ERRORS.into_iter().zip(&IGNORED) {
         set_ignored(signal, was_ignored.load(Ordering::Relaxed));

@@ -1,5 +1,6 @@
 //! The job as redlock sees it: start, wait, and requests to the guard.
 
+use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -7,7 +8,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::wait::waitpid;
 use nix::unistd::Pid;
 
@@ -16,9 +16,9 @@ use super::guard::{LeftoverPolicy, fork_guard};
 use super::kill::kill_all;
 use super::protocol::{Channel, ExitStatus, GuardReport, GuardRequest, JobEnd};
 use super::signals::{Arrived, Signals};
-use super::spawn::CommandLine;
 use super::{descendants, dispositions};
 use crate::clock::{BootTime, Deadline};
+use crate::poll::{is_readable, wait_readable};
 
 /// The command and every process it starts, under a guard.
 pub struct Job {
@@ -36,24 +36,20 @@ pub struct Job {
     was_stopped: bool,
 }
 
-/// What happened next.
-#[derive(Debug)]
 pub enum JobEvent {
+    /// A signal came to redlock.
     Signal(Arrived),
     /// The command ended so and left processes behind, which are being awaited or stopped.
     CommandEnded(ExitStatus),
     /// The job's end. Where the guard was lost, redlock killed the job.
-    JobEnd {
-        ended: JobEnd,
-        guard_lost: Option<GuardLoss>,
-    },
+    JobEnd { ended: JobEnd, guard_lost: Option<GuardLoss> },
+    /// It is the time until which to wait.
     TimeUp,
 }
 
 /// What became of a guard that could not end the job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GuardLoss {
-    /// Somebody killed it.
     Killed,
     /// Somebody stopped it, again and again.
     Stopped,
@@ -62,16 +58,12 @@ pub enum GuardLoss {
 /// Between two looks at a guard that is due to stop the job.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Why the command did not start.
 #[derive(Debug)]
 pub enum NotStarted {
-    /// There is no such command.
     NotFound,
     /// It cannot be executed, and why.
     NotExecutable(String),
-    /// It would have started too late.
     TooLate,
-    /// The guard is gone.
     NoGuard,
 }
 
@@ -79,7 +71,11 @@ impl Job {
     /// Makes the guard. To be called before any thread is started.
     ///
     /// `kill_after` is the time between SIGTERM and SIGKILL when the deadline comes near, and for leftovers.
-    pub fn prepare(command: CommandLine, kill_after: Duration, leftovers: LeftoverPolicy) -> io::Result<Job> {
+    pub fn prepare(
+        command: Vec<OsString>,
+        kill_after: Duration,
+        leftovers: LeftoverPolicy,
+    ) -> io::Result<Job> {
         let (guard, channel, children) = fork_guard(command, kill_after, leftovers)?;
         Ok(Job {
             channel,
@@ -100,12 +96,7 @@ impl Job {
 
     /// Whether the guard was killed before the start of the command.
     pub fn has_lost_guard(&self) -> bool {
-        self.poll_channel(BootTime::now()) == Ok(1)
-    }
-
-    /// Waits for a report, at most until `end`.
-    fn poll_channel(&self, end: Deadline) -> nix::Result<i32> {
-        poll(&mut [PollFd::new(self.as_fd(), PollFlags::POLLIN)], end.poll_timeout())
+        is_readable(self.as_fd())
     }
 
     /// Starts the command, or nothing after `start_by`. All of the job is dead at `deadline`, unless that is
@@ -117,16 +108,11 @@ impl Job {
         deadline: Option<Deadline>,
     ) -> Result<(), NotStarted> {
         self.stop_at.store(start_by.as_nanos(), Ordering::Relaxed);
-        let request = GuardRequest::Start {
-            env,
-            start_by: start_by.as_nanos(),
-            deadline: deadline.map(BootTime::as_nanos),
-        };
-        if self.channel.send_long(&request) == Err(Errno::EMSGSIZE) {
+        if self.channel.send_long(&GuardRequest::Start { env, start_by, deadline }) == Err(Errno::EMSGSIZE) {
             // execve(2) takes less than the line to the guard.
             return Err(NotStarted::NotExecutable(io::Error::from(Errno::E2BIG).to_string()));
         }
-        while self.poll_channel(self.next_look().unwrap_or(Deadline::NEVER)) == Ok(0) {
+        while wait_readable([self.as_fd()], self.next_look().unwrap_or(Deadline::NEVER)) == [false] {
             // A guard that somebody stopped may have started the command, whose time is over now.
             if self.look_at_guard().is_some() {
                 self.kill_without_guard();
@@ -155,16 +141,10 @@ impl Job {
 
     /// A handle for telling the guard from another thread.
     pub fn control(&self) -> io::Result<JobControl> {
-        let channel = Arc::new(self.channel.try_clone()?);
-        Ok(JobControl {
-            channel,
-            guard: self.guard,
-            kill_after: self.kill_after,
-            stop_at: Arc::clone(&self.stop_at),
-        })
+        let (channel, stop_at) = (Arc::new(self.channel.try_clone()?), Arc::clone(&self.stop_at));
+        Ok(JobControl { channel, guard: self.guard, kill_after: self.kill_after, stop_at })
     }
 
-    /// Waits for a signal, the job's end, or `until`.
     pub fn next(&mut self, signals: &mut Signals, until: Option<Deadline>) -> JobEvent {
         loop {
             if let Some(arrived) = signals.take() {
@@ -176,12 +156,8 @@ impl Job {
             if until.is_some_and(Deadline::has_passed) {
                 return JobEvent::TimeUp;
             }
-            let next = until.into_iter().chain(self.next_look()).min();
-            let timeout = next.map_or(PollTimeout::NONE, Deadline::poll_timeout);
-            let watched = |fd| PollFd::new(fd, PollFlags::POLLIN);
-            let mut fds = [watched(signals.as_fd()), watched(self.channel.as_fd())];
-            let _ = poll(&mut fds, timeout);
-            if fds[1].any().unwrap_or(false) {
+            let next = until.into_iter().chain(self.next_look()).min().unwrap_or(Deadline::NEVER);
+            if let [_, true] = wait_readable([signals.as_fd(), self.as_fd()], next) {
                 match self.channel.receive() {
                     Some(GuardReport::JobEnd(ended)) => return JobEvent::JobEnd { ended, guard_lost: None },
                     Some(GuardReport::CommandEnded(status)) => {
@@ -225,12 +201,8 @@ impl Job {
         let command = self.command.and_then(descendants::reap_one);
         dispositions::set_ignored(libc::SIGCHLD, true);
         kill_all(&self.children);
-        let end = self.command_end.or(command);
-        JobEnd {
-            status: end.unwrap_or(ExitStatus::Signaled(libc::SIGKILL)),
-            expired: false,
-            leftovers: false,
-        }
+        let status = self.command_end.or(command).unwrap_or(ExitStatus::Signaled(libc::SIGKILL));
+        JobEnd { status, expired: false, leftovers: false }
     }
 }
 
@@ -259,41 +231,17 @@ pub struct JobControl {
 }
 
 impl JobControl {
-    /// Moves the deadline.
-    pub fn extend(&self, deadline: Deadline) {
-        self.stop_at.store(deadline.minus(self.kill_after).as_nanos(), Ordering::Relaxed);
-        self.request(&GuardRequest::Extend { deadline: deadline.as_nanos() });
-    }
-
-    /// Passes a signal to the whole job, and wakes what is stopped.
-    pub fn signal(&self, signal: i32) {
-        self.request(&GuardRequest::Signal(signal));
-    }
-
-    /// Passes a signal to what left the caller's process group, and wakes what is stopped of it.
-    pub fn signal_outside(&self, signal: i32) {
-        self.request(&GuardRequest::SignalOutside(signal));
-    }
-
-    /// Passes a signal to the command alone.
-    pub fn signal_command(&self, signal: i32) {
-        self.request(&GuardRequest::SignalCommand(signal));
-    }
-
-    /// Ends the whole job: SIGTERM now, SIGKILL at `kill_at`.
-    pub fn stop(&self, kill_at: Deadline) {
-        self.stop_at.store(BootTime::now().as_nanos(), Ordering::Relaxed);
-        self.request(&GuardRequest::Stop { kill_at: kill_at.as_nanos() });
-    }
-
-    pub fn kill(&self) {
-        self.stop_at.store(BootTime::now().as_nanos(), Ordering::Relaxed);
-        self.request(&GuardRequest::Kill);
-    }
-
     /// A request is lost if the guard's buffer is full: then the guard has been stopped for long, and redlock ends the job itself
     /// when it is due.
-    fn request(&self, request: &GuardRequest) {
+    pub fn request(&self, request: &GuardRequest) {
+        let stop_at = match request {
+            GuardRequest::Extend { deadline } => Some(deadline.minus(self.kill_after)),
+            GuardRequest::Stop { .. } | GuardRequest::Kill => Some(BootTime::now()),
+            _ => None,
+        };
+        if let Some(stop_at) = stop_at {
+            self.stop_at.store(stop_at.as_nanos(), Ordering::Relaxed);
+        }
         self.channel.offer(request);
         descendants::send(self.guard.as_raw(), libc::SIGCONT);
     }

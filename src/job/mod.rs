@@ -3,12 +3,12 @@
 
 mod capture;
 mod command_parent;
-mod daemon;
 mod descendants;
 mod dispositions;
 mod entry;
 mod fork;
 mod guard;
+mod guard_times;
 mod handle;
 mod kill;
 mod kill_schedule;
@@ -19,12 +19,11 @@ mod signals;
 mod spawn;
 
 pub use capture::capture;
-pub use daemon::detach;
 pub use descendants::is_below;
 pub use dispositions::{forbid_core_dumps, normalise, stdout_was_closed};
+pub use fork::detach;
 pub use guard::LeftoverPolicy;
 pub use handle::{GuardLoss, Job, JobControl, JobEvent, NotStarted};
 pub use pidfd::Pidfd;
-pub use protocol::{Channel, ExitStatus, JobEnd};
+pub use protocol::{Channel, ExitStatus, GuardRequest, JobEnd};
 pub use signals::{Arrived, Signals, die_of};
-pub use spawn::CommandLine;

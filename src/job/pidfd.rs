@@ -1,4 +1,4 @@
-//! A process of this user that redlock did not start, held by a descriptor.
+//! A process that redlock did not start.
 
 use std::fs;
 use std::io;
@@ -6,10 +6,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 
 use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::kill;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
-use thiserror::Error;
+
+use crate::poll::is_readable;
 
 /// A process of this user that somebody else started, by a descriptor: its pid may be another's one day.
 pub struct Pidfd {
@@ -17,47 +17,32 @@ pub struct Pidfd {
     descriptor: OwnedFd,
 }
 
-/// Why a process cannot be process.
-#[derive(Debug, Error)]
-pub enum NotWatchable {
-    #[error("there is no process {0}")]
-    Missing(i32),
-    #[error("process {0} has ended")]
-    Ended(i32),
-    #[error("process {0} belongs to another user")]
-    Foreign(i32),
-    #[error("process {0} is redlock itself")]
-    Itself(i32),
-    #[error("process {0} cannot be process: {1}")]
-    Refused(i32, io::Error),
-}
-
 impl Pidfd {
-    pub fn open(pid: i32) -> Result<Pidfd, NotWatchable> {
+    /// Fails with the reason why it cannot be watched.
+    pub fn open(pid: i32) -> Result<Pidfd, String> {
         if pid == nix::unistd::getpid().as_raw() {
-            return Err(NotWatchable::Itself(pid));
+            return Err(format!("process {pid} is redlock itself"));
         }
-        let number = Pid::from_raw(pid).ok_or(NotWatchable::Missing(pid))?;
-        let descriptor = match pidfd_open(number, PidfdFlags::empty()) {
-            Ok(descriptor) => descriptor,
-            Err(errno) if errno.kind() == io::ErrorKind::Unsupported => {
-                return Err(NotWatchable::Refused(pid, errno.into()));
+        let missing = || format!("there is no process {pid}");
+        let number = Pid::from_raw(pid).ok_or_else(missing)?;
+        let descriptor = pidfd_open(number, PidfdFlags::empty()).map_err(|errno| match errno.kind() {
+            io::ErrorKind::Unsupported => {
+                format!("process {pid} cannot be watched: {}", io::Error::from(errno))
             }
             // What is no error of ours: there is none, or it is the number of a thread.
-            Err(_) => return Err(NotWatchable::Missing(pid)),
-        };
+            _ => missing(),
+        })?;
         let process = Pidfd { pid, descriptor };
-        let may_signal = kill(nix::unistd::Pid::from_raw(pid), None);
-        match may_signal {
-            _ if process.has_ended() => Err(NotWatchable::Ended(pid)),
-            Err(Errno::EPERM) => Err(NotWatchable::Foreign(pid)),
+        match kill(nix::unistd::Pid::from_raw(pid), None) {
+            _ if process.has_ended() => Err(format!("process {pid} has ended")),
+            Err(Errno::EPERM) => Err(format!("process {pid} belongs to another user")),
             _ => Ok(process),
         }
     }
 
     /// A zombie has ended, too.
     pub fn has_ended(&self) -> bool {
-        poll(&mut [PollFd::new(self.as_fd(), PollFlags::POLLIN)], PollTimeout::ZERO) == Ok(1)
+        is_readable(self.as_fd())
     }
 
     /// Asks it to end, and wakes it when it is stopped; that it is gone already is no error.
@@ -77,7 +62,6 @@ impl Pidfd {
 }
 
 impl AsFd for Pidfd {
-    /// Readable when the process has ended.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.descriptor.as_fd()
     }

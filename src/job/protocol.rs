@@ -8,21 +8,23 @@ use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, recv, send, 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// From redlock to the guard. Times are nanoseconds on the boot clock.
+use crate::clock::{BootTime, Deadline};
+
+/// From redlock to the guard.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum GuardRequest {
     /// Start the command, unless it is later than `start_by`; every process of the job has to be dead at the deadline.
-    Start { env: Vec<(String, String)>, start_by: u64, deadline: Option<u64> },
+    Start { env: Vec<(String, String)>, start_by: BootTime, deadline: Option<Deadline> },
     /// The deadline moved.
-    Extend { deadline: u64 },
-    /// Pass a signal to the whole job.
+    Extend { deadline: Deadline },
+    /// Pass a signal to the whole job, and wake what is stopped.
     Signal(i32),
-    /// Pass a signal to what left the caller's process group.
+    /// Pass a signal to what left the caller's process group, and wake what is stopped of it.
     SignalOutside(i32),
     /// Pass a signal to the command alone.
     SignalCommand(i32),
     /// End the whole job: SIGTERM now, SIGKILL at `kill_at`.
-    Stop { kill_at: u64 },
+    Stop { kill_at: Deadline },
     /// Kill the whole job.
     Kill,
 }
@@ -30,22 +32,18 @@ pub enum GuardRequest {
 /// From the guard to redlock.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum GuardReport {
-    Started {
-        pid: i32,
-    },
+    /// The command runs.
+    Started { pid: i32 },
     /// The command could not be executed: the `errno`, and what it means.
-    NotStarted {
-        errno: i32,
-        message: String,
-    },
+    NotStarted { errno: i32, message: String },
     /// It was too late to start the command.
     TooLate,
     /// The command ended before the job did: what it left behind is being awaited or stopped.
     CommandEnded(ExitStatus),
+    /// The last message.
     JobEnd(JobEnd),
 }
 
-/// The job's end.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct JobEnd {
     pub status: ExitStatus,
@@ -82,7 +80,6 @@ impl Channel {
         let _ = self.pass(message, MsgFlags::empty());
     }
 
-    /// Sends a message that may be too long.
     pub fn send_long(&self, message: &impl Serialize) -> nix::Result<()> {
         self.pass(message, MsgFlags::empty())
     }

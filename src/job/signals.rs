@@ -9,7 +9,6 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use nix::poll::{PollFd, PollFlags, poll};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 use nix::sys::resource::{Resource, setrlimit};
 use signal_hook::consts::{SIGALRM, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGXCPU};
@@ -20,6 +19,7 @@ use signal_hook::low_level::siginfo::{Cause, Origin};
 
 use super::dispositions::is_ignored;
 use crate::clock::{BootTime, Deadline};
+use crate::poll::wait_readable;
 
 /// The signals that redlock handles. Those that the caller ignored stay ignored (nohup, `&`). An alarm is inherited through
 /// exec (alarm(2)): wrappers of cron jobs limit a job with it.
@@ -28,7 +28,6 @@ const HANDLED: [c_int; 8] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2,
 /// When each of them arrived last, in nanoseconds since boot. On a busy machine it may be looked at much later.
 static ARRIVED: [AtomicU64; HANDLED.len()] = [const { AtomicU64::new(0) }; HANDLED.len()];
 
-/// The signals that arrive at redlock.
 pub struct Signals {
     delivery: SignalDelivery<UnixStream, WithOrigin>,
     /// Taken from the delivery, not yet asked for.
@@ -44,7 +43,6 @@ const REPEAT: Duration = Duration::from_millis(20);
 /// On a busy machine the handler runs late: what this thread waited for a processor meanwhile does not count, up to here.
 const LONGEST_REPEAT: Duration = REPEAT.saturating_mul(10);
 
-/// The last signal of a request.
 #[derive(Clone, Copy)]
 struct Last {
     signal: c_int,
@@ -53,7 +51,6 @@ struct Last {
     waited: Duration,
 }
 
-/// A signal that arrived.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrived {
     pub signal: c_int,
@@ -86,9 +83,8 @@ impl Signals {
         Ok(any.0)
     }
 
-    /// Waits for a signal, at most until `end`.
     pub fn next_until(&mut self, end: Deadline) -> Option<Arrived> {
-        let _ = poll(&mut [PollFd::new(self.as_fd(), PollFlags::POLLIN)], end.poll_timeout());
+        wait_readable([self.as_fd()], end);
         self.take()
     }
 
@@ -151,7 +147,6 @@ impl Arrived {
 }
 
 impl AsFd for Signals {
-    /// Readable when a signal has come.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.delivery.get_read().as_fd()
     }

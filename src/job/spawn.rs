@@ -14,13 +14,6 @@ use nix::unistd::{Pid, getpgid, getppid, setpgid};
 
 use super::dispositions;
 
-/// What to execute.
-#[derive(Clone, Debug)]
-pub struct CommandLine {
-    pub program: OsString,
-    pub args: Vec<OsString>,
-}
-
 /// What of the caller's state the guard changed for itself, and the command gets back.
 pub struct Caller {
     pub mask: SigSet,
@@ -50,18 +43,14 @@ pub struct Prepared {
 /// For exec(3), which alone needs more of it for a long PATH than the kernel's smallest stack.
 const STACK: usize = 256 << 10;
 
-impl CommandLine {
-    pub fn prepare(&self) -> io::Result<Prepared> {
-        let words = [&self.program].into_iter().chain(&self.args).map(|word| c_string(word.as_bytes()));
-        let words = words.collect::<io::Result<_>>()?;
+impl Prepared {
+    pub fn new(command: &[OsString]) -> io::Result<Prepared> {
+        let words = command.iter().map(|word| c_string(word.as_bytes())).collect::<io::Result<_>>()?;
         let inherited =
             env::vars_os().map(|(name, value)| c_string(&[name.as_bytes(), b"=", value.as_bytes()].concat()));
         let inherited = inherited.collect::<io::Result<_>>()?;
         Ok(Prepared { words, inherited, stack: vec![0; STACK] })
     }
-}
-
-impl Prepared {
     /// The command with the variables added to its environment: from here on the start takes no memory.
     pub fn with(&mut self, added: &[(String, String)]) -> io::Result<Executable<'_>> {
         let is_added = |variable: &CString| {
@@ -76,7 +65,6 @@ impl Prepared {
     }
 }
 
-/// A command that is ready to be executed.
 pub struct Executable<'a> {
     words: Vec<*const c_char>,
     variables: Vec<*const c_char>,
@@ -84,7 +72,6 @@ pub struct Executable<'a> {
     stack: &'a mut [u8],
 }
 
-/// What the child needs to execute it.
 struct Execution<'a> {
     words: &'a [*const c_char],
     variables: &'a [*const c_char],

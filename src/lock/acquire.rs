@@ -3,15 +3,12 @@
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-use thiserror::Error;
-
 use super::{
-    AcquireOutcome, Busy, Grant, Lease, Renewal, RenewalRequest, Request, Store, StoreError, Timeout,
+    AcquireOutcome, Busy, Grant, Lease, Renewal, RenewalRequest, Request, Result, Store, StoreError, Timeout,
 };
 use crate::clock::{BootTime, Deadline};
 use crate::poll::{Backoff, wait_readable};
 
-/// How long to wait for a lock that another holds.
 #[derive(Clone, Copy, Debug)]
 pub enum Wait {
     No,
@@ -19,34 +16,38 @@ pub enum Wait {
     Forever,
 }
 
-/// Why the locks were not acquired.
-#[derive(Debug, Error)]
+#[derive(Debug)]
 pub enum NotAcquired {
-    #[error("held by another")]
     Busy(Box<Busy>),
     /// The wait ran out, after this long.
-    #[error("the wait ran out")]
     TimedOut(Box<Busy>, Duration),
-    #[error("interrupted")]
     Interrupted,
     /// The grant came so late that the job could not be stopped within it; it was given back.
-    #[error("acquiring the lock took {took:?}")]
-    TooSlow { took: Duration },
-    #[error(transparent)]
-    Store(#[from] StoreError),
+    TooSlow {
+        took: Duration,
+    },
+    Store(StoreError),
     /// As `Store`, and a request without an answer could not be cancelled either.
-    #[error(transparent)]
     Unresolved(StoreError),
 }
 
-/// Hears of the wait about once a second.
-pub trait WaitObserver {
-    fn waiting(&mut self, busy: &Busy);
-    fn unreachable(&mut self, error: &StoreError);
-    fn over(&mut self);
+impl From<StoreError> for NotAcquired {
+    fn from(error: StoreError) -> NotAcquired {
+        match error {
+            StoreError::Interrupted => NotAcquired::Interrupted,
+            other => NotAcquired::Store(other),
+        }
+    }
 }
 
-/// The shortest time between two reports to the observer.
+/// What happens during the wait, reported about once a second.
+pub enum WaitProgress<'a> {
+    Busy(&'a Busy),
+    Unreachable(&'a StoreError),
+    Ended,
+}
+
+/// The shortest time between two reports.
 const TICK: Duration = Duration::from_secs(1);
 /// Between two attempts to reach a store that does not answer.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
@@ -69,7 +70,7 @@ pub fn acquire(
     attempt: Duration,
     reserve: Duration,
     interrupt: BorrowedFd,
-    observer: &mut dyn WaitObserver,
+    report: &mut dyn FnMut(WaitProgress),
 ) -> Result<Vec<Lease>, NotAcquired> {
     let start = BootTime::now();
     let mut acquiring = Acquiring {
@@ -87,7 +88,7 @@ pub fn acquire(
         },
         attempt,
         interrupt,
-        observer,
+        report,
         backoff: Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE),
         renew_at: start,
     };
@@ -95,7 +96,7 @@ pub fn acquire(
         Wait::No => acquiring.try_once(),
         Wait::AtMost(_) | Wait::Forever => acquiring.acquire_in_order(),
     };
-    acquiring.observer.over();
+    (acquiring.report)(WaitProgress::Ended);
     match outcome {
         Ok(()) if Lease::first_deadline(&acquiring.held).minus(reserve).has_passed() => {
             let took = acquiring.held.iter().map(Lease::unconfirmed).max().unwrap_or_default();
@@ -132,7 +133,7 @@ struct Acquiring<'a> {
     end: Deadline,
     attempt: Duration,
     interrupt: BorrowedFd<'a>,
-    observer: &'a mut dyn WaitObserver,
+    report: &'a mut dyn FnMut(WaitProgress),
     backoff: Backoff,
     /// A renewal that failed is not tried again before this.
     renew_at: BootTime,
@@ -155,7 +156,7 @@ impl<'a> Acquiring<'a> {
                         return Err(error.into());
                     }
                 }
-                Err(error) => return Err(failed(error)),
+                Err(error) => return Err(error.into()),
             }
         }
     }
@@ -177,21 +178,21 @@ impl<'a> Acquiring<'a> {
                     }
                 }
                 Err(error) if error.is_unknown() => {
-                    self.observer.unreachable(&error);
+                    (self.report)(WaitProgress::Unreachable(&error));
                     self.pause()?;
                     if self.end.has_passed() {
                         return Err(error.into());
                     }
                     self.renew_if_due()?;
                 }
-                Err(error) => return Err(failed(error)),
+                Err(error) => return Err(error.into()),
             }
         }
         Ok(())
     }
 
     /// Asks for what is next. Most locks are free: a place in the queue is taken only for one that is not.
-    fn ask(&mut self) -> Result<AcquireOutcome, StoreError> {
+    fn ask(&mut self) -> Result<AcquireOutcome> {
         let timeout = self.timeout();
         if self.starts_over {
             self.cancel()?;
@@ -225,7 +226,6 @@ impl<'a> Acquiring<'a> {
         self.batch = before.max(1);
     }
 
-    /// What is still to be acquired.
     fn rest(&self) -> &'a [Request] {
         &self.requests[self.held.len()..]
     }
@@ -244,36 +244,28 @@ impl<'a> Acquiring<'a> {
             return Ok(());
         }
         match self.renew(|lease| lease.renewal_due().has_passed()) {
-            Ok(()) => Ok(()),
             Err(error) if error.is_unknown() => {
-                self.observer.unreachable(&error);
+                (self.report)(WaitProgress::Unreachable(&error));
                 self.renew_at = Deadline::after(self.backoff.pause());
                 Ok(())
             }
-            Err(error) => Err(failed(error)),
+            renewed => Ok(renewed?),
         }
     }
 
     /// Renews some of the leases. When one of them is lost all start over, as no job runs yet that would need them.
-    fn renew(&mut self, is_due: impl Fn(&Lease) -> bool) -> Result<(), StoreError> {
+    fn renew(&mut self, is_due: impl Fn(&Lease) -> bool) -> Result<()> {
         let mut due: Vec<&mut Lease> = self.held.iter_mut().filter(|lease| is_due(lease)).collect();
         let until = Deadline::after(self.attempt);
         // A second attempt is what the others share after one that was in vain.
         let attempt = if due.len() > 1 { self.attempt / 2 } else { self.attempt };
-        let renewal = |lease: &&mut Lease| {
-            let (request, fence) = (lease.request.clone(), Some(lease.fence));
-            RenewalRequest { request, fence, attempt, until }
-        };
-        let renewals: Vec<RenewalRequest> = due.iter().map(renewal).collect();
+        let renewals: Vec<RenewalRequest> = due.iter().map(|lease| lease.renewal(attempt, until)).collect();
         let (mut is_lost, mut outcome) = (false, Ok(()));
         self.store.renew_all(&renewals, Some(self.interrupt), &mut |index, sent, renewal| match renewal {
             Ok(Renewal::Extended | Renewal::Healed) => due[index].extend(sent),
             Ok(Renewal::Released | Renewal::Lost(_)) => is_lost = true,
-            Err(error) => {
-                if outcome.is_ok() {
-                    outcome = Err(error);
-                }
-            }
+            Err(error) if outcome.is_ok() => outcome = Err(error),
+            Err(_) => {}
         });
         // Also when another renewal failed: what is lost is not held.
         if is_lost {
@@ -293,10 +285,10 @@ impl<'a> Acquiring<'a> {
     /// Waits for a reason to ask again, or for the end of the wait.
     fn wait_for_news(&mut self, busy: &Busy) -> Result<(), NotAcquired> {
         loop {
-            self.observer.waiting(busy);
+            (self.report)(WaitProgress::Busy(busy));
             let until = Deadline::after(TICK).min(self.renewal_due()).min(self.end);
             let timeout = Timeout { until, interrupt: Some(self.interrupt) };
-            let news = self.store.wait(&timeout).map_err(failed)?;
+            let news = self.store.wait(&timeout)?;
             self.renew_if_due()?;
             if news || self.end.has_passed() || !self.is_queued {
                 return Ok(());
@@ -319,14 +311,7 @@ impl<'a> Acquiring<'a> {
         Timeout::or_interrupt(self.attempt, self.interrupt)
     }
 
-    fn cancel(&mut self) -> Result<(), StoreError> {
+    fn cancel(&mut self) -> Result<()> {
         self.store.cancel(self.requests, &Timeout::of(CANCEL.min(self.attempt)))
-    }
-}
-
-fn failed(error: StoreError) -> NotAcquired {
-    match error {
-        StoreError::Interrupted => NotAcquired::Interrupted,
-        other => other.into(),
     }
 }

@@ -8,20 +8,13 @@ use super::*;
 use crate::clock::fake;
 use crate::mailbox::mailbox;
 
-struct Silent;
-
-impl WaitObserver for Silent {
-    fn waiting(&mut self, _: &Busy) {}
-    fn unreachable(&mut self, _: &StoreError) {}
-    fn over(&mut self) {}
-}
-
 /// Acquires these locks with 5 s for each call and for the end of the job.
-fn acquired(store: &mut FakeStore, keys: &[&str], wait: Wait) -> Result<Vec<Lease>, NotAcquired> {
-    let requests: Vec<Request> = keys.iter().map(|key| request(key)).collect();
+fn acquired(store: &mut FakeStore, keys: &[&str], ttl: u64, wait: Wait) -> Result<Vec<Lease>, NotAcquired> {
+    let ttl: Ttl = ttl.to_string().parse().expect("a TTL");
+    let requests: Vec<Request> = keys.iter().map(|key| Request { ttl, ..request(key) }).collect();
     let (_sender, interrupt) = mailbox::<()>().expect("a descriptor");
     let five = Duration::from_secs(5);
-    acquire(store, &requests, wait, five, five, interrupt.as_fd(), &mut Silent)
+    acquire(store, &requests, wait, five, five, interrupt.as_fd(), &mut |_| {})
 }
 
 fn keys(leases: &[Lease]) -> Vec<&str> {
@@ -35,7 +28,7 @@ fn free_locks_are_acquired_together() {
         acquire: [(200, Ok(AcquireOutcome::granted(vec![FencingToken(7); 2])))].into(),
         ..FakeStore::default()
     };
-    let leases = acquired(&mut store, &["a", "b"], Wait::No).expect("leases");
+    let leases = acquired(&mut store, &["a", "b"], 30, Wait::No).expect("leases");
     assert_eq!(store.log.lines(), ["acquire a b"]);
     // Counted from before the request, not from its answer.
     assert_eq!(leases[0].deadline(), fake::START.plus(Ttl::DEFAULT.validity()));
@@ -50,7 +43,7 @@ fn a_busy_lock_is_waited_for_with_those_before_it_held() {
         wait: [(0, Ok(true))].into(),
         ..FakeStore::default()
     };
-    let leases = acquired(&mut store, &["a", "b", "c", "d"], Wait::Forever).expect("leases");
+    let leases = acquired(&mut store, &["a", "b", "c", "d"], 30, Wait::Forever).expect("leases");
     assert_eq!(keys(&leases), ["a", "b", "c", "d"]);
     assert_eq!(store.log.lines(), ["acquire a b c d", "acquire a", "enqueue b", "enqueue b", "acquire c d"]);
 }
@@ -64,7 +57,7 @@ fn what_is_held_is_renewed_and_given_back_when_a_lease_is_lost() {
         renew: [(0, Ok(Renewal::Extended)), (0, Ok(Renewal::Lost(None)))].into(),
         ..FakeStore::default()
     };
-    acquired(&mut store, &["a", "b"], Wait::Forever).expect("leases");
+    acquired(&mut store, &["a", "b"], 30, Wait::Forever).expect("leases");
     let expected =
         ["acquire a b", "acquire a", "enqueue b", "renew a", "renew a", "cancel a b", "acquire a b"];
     assert_eq!(store.log.lines(), expected);
@@ -75,14 +68,11 @@ fn what_is_held_is_renewed_and_given_back_when_a_lease_is_lost() {
 #[test]
 fn a_grant_that_comes_too_late_is_cancelled() {
     fake::start();
-    let requests = [Request { ttl: "6s".parse().expect("a TTL"), ..request("a") }];
     let mut store = FakeStore {
         acquire: [(2000, Ok(AcquireOutcome::granted(vec![FencingToken(1)])))].into(),
         ..FakeStore::default()
     };
-    let (_sender, interrupt) = mailbox::<()>().expect("a descriptor");
-    let five = Duration::from_secs(5);
-    let late = acquire(&mut store, &requests, Wait::No, five, five, interrupt.as_fd(), &mut Silent);
+    let late = acquired(&mut store, &["a"], 6, Wait::No);
     assert!(matches!(late, Err(NotAcquired::TooSlow { took }) if took == Duration::from_secs(2)), "{late:?}");
     assert_eq!(store.log.lines(), ["acquire a", "cancel a"]);
 }
@@ -94,7 +84,7 @@ fn an_unknown_outcome_is_cancelled_and_said_when_that_fails() {
         let hung = || (9999, Ok(AcquireOutcome::granted(Vec::new())));
         let mut store =
             FakeStore { acquire: [hung()].into(), cancel: [(0, cancel)].into(), ..FakeStore::default() };
-        let failed = acquired(&mut store, &["a"], Wait::No);
+        let failed = acquired(&mut store, &["a"], 30, Wait::No);
         assert_eq!(matches!(failed, Err(NotAcquired::Store(_))), is_resolved, "{failed:?}");
         assert_eq!(matches!(failed, Err(NotAcquired::Unresolved(_))), !is_resolved, "{failed:?}");
         assert_eq!(store.log.lines(), ["acquire a", "cancel a"]);
@@ -106,7 +96,7 @@ fn a_wait_that_runs_out_leaves_the_queue() {
     fake::start();
     let mut store =
         FakeStore { acquire: [busy("a")].into(), enqueue: [busy("a")].into(), ..FakeStore::default() };
-    let waited = acquired(&mut store, &["a"], Wait::AtMost(Duration::from_secs(60)));
+    let waited = acquired(&mut store, &["a"], 30, Wait::AtMost(Duration::from_secs(60)));
     assert!(matches!(waited, Err(NotAcquired::TimedOut(_, after)) if after == Duration::from_secs(60)));
     assert_eq!(store.log.lines(), ["acquire a", "enqueue a", "cancel a"]);
     assert_eq!(store.log.times("cancel"), [60_000]);

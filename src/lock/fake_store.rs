@@ -8,7 +8,7 @@ use super::*;
 use crate::clock::{BootTime, fake};
 
 /// After so many milliseconds, this answer.
-pub type ScriptedReply<T> = (u64, Result<T, StoreError>);
+pub type ScriptedReply<T> = (u64, Result<T>);
 
 /// The replies to each kind of call, in their order. When there are no more, everything goes well at once; only the
 /// news that is waited for does not come.
@@ -35,7 +35,6 @@ impl Log {
         self.0.lock().expect("the log").push((millis, what.into()));
     }
 
-    /// Everything that was noted.
     pub fn lines(&self) -> Vec<String> {
         self.0.lock().expect("the log").iter().map(|(_, what)| what.clone()).collect()
     }
@@ -70,7 +69,7 @@ fn granted(requests: &[Request]) -> AcquireOutcome {
 }
 
 /// Time passes, and no more of it than the caller allows.
-fn after<T>(reply: Option<ScriptedReply<T>>, timeout: &Timeout, usual: T) -> Result<T, StoreError> {
+fn after<T>(reply: Option<ScriptedReply<T>>, timeout: &Timeout, usual: T) -> Result<T> {
     let (millis, answer) = reply.unwrap_or((0, Ok(usual)));
     let answered = BootTime::now().plus(Duration::from_millis(millis));
     fake::move_to(answered.min(timeout.until));
@@ -82,17 +81,17 @@ impl Store for FakeStore {
         unimplemented!("looked at before")
     }
 
-    fn acquire(&mut self, requests: &[Request], timeout: &Timeout) -> Result<AcquireOutcome, StoreError> {
+    fn acquire(&mut self, requests: &[Request], timeout: &Timeout) -> Result<AcquireOutcome> {
         self.log.note(format!("acquire {}", names(requests.iter().map(|request| &request.key))));
         after(self.acquire.pop_front(), timeout, granted(requests))
     }
 
-    fn enqueue(&mut self, request: &Request, timeout: &Timeout) -> Result<AcquireOutcome, StoreError> {
+    fn enqueue(&mut self, request: &Request, timeout: &Timeout) -> Result<AcquireOutcome> {
         self.log.note(format!("enqueue {}", request.key));
         after(self.enqueue.pop_front(), timeout, granted(std::slice::from_ref(request)))
     }
 
-    fn wait(&mut self, timeout: &Timeout) -> Result<bool, StoreError> {
+    fn wait(&mut self, timeout: &Timeout) -> Result<bool> {
         let reply = self.wait.pop_front();
         if reply.is_none() {
             fake::move_to(timeout.until);
@@ -100,31 +99,26 @@ impl Store for FakeStore {
         after(reply, timeout, false)
     }
 
-    fn renew(
-        &mut self,
-        request: &Request,
-        _: Option<FencingToken>,
-        timeout: &Timeout,
-    ) -> Result<Renewal, StoreError> {
+    fn renew(&mut self, request: &Request, _: Option<FencingToken>, timeout: &Timeout) -> Result<Renewal> {
         self.log.note(format!("renew {}", request.key));
         after(self.renew.pop_front(), timeout, Renewal::Extended)
     }
 
-    fn release(&mut self, keys: &[Key], _: &OwnerToken, timeout: &Timeout) -> Result<Vec<bool>, StoreError> {
+    fn release(&mut self, keys: &[Key], _: &OwnerToken, timeout: &Timeout) -> Result<Vec<bool>> {
         self.log.note(format!("release {}", names(keys)));
         after(self.release.pop_front(), timeout, vec![true; keys.len()])
     }
 
-    fn cancel(&mut self, requests: &[Request], timeout: &Timeout) -> Result<(), StoreError> {
+    fn cancel(&mut self, requests: &[Request], timeout: &Timeout) -> Result<()> {
         self.log.note(format!("cancel {}", names(requests.iter().map(|request| &request.key))));
         after(self.cancel.pop_front(), timeout, ())
     }
 
-    fn check(&mut self, _: &Key, _: &OwnerToken, _: &Timeout) -> Result<Option<Duration>, StoreError> {
+    fn check(&mut self, _: &Key, _: &OwnerToken, _: &Timeout) -> Result<Option<Duration>> {
         unimplemented!("asked by a command only")
     }
 
-    fn status(&mut self, keys: &[Key], _: &Timeout) -> Result<Vec<LockStatus>, StoreError> {
+    fn status(&mut self, keys: &[Key], _: &Timeout) -> Result<Vec<LockStatus>> {
         let status = |key: &Key| {
             let holders = self.holder.iter().cloned().collect();
             LockStatus { key: key.clone(), mode: Mode::Exclusive, holders, waiters: Vec::new() }

@@ -5,70 +5,69 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use super::renewal::{Cancellation, KeeperOrder, LeaseEnd, Progress, Renewals};
+use super::renewal::{Cancellation, LeaseEnd, Renewals, ReportProgress};
 use super::{Lease, Store};
 use crate::clock::{BootTime, Deadline};
 use crate::mailbox::{Mailbox, MailboxSender, mailbox};
 use crate::poll::wait_readable;
 
-/// What a keeper calls in its thread, where its type cannot be named.
-pub type ReportProgress = Box<dyn FnMut(Progress) + Send>;
-
 /// Renews leases that are needed together. Nobody else talks to their store while it does, so no renewal can follow
 /// the release (redisson issue 7272).
 ///
 /// Most jobs end before the first renewal is due: only then there is a thread, and descriptors to talk to it.
-pub struct Keeper<R>(KeeperState<R>);
-
-enum KeeperState<R> {
-    Idle(Box<Renewals<R>>),
-    Running { orders: MailboxSender<KeeperOrder>, end: Mailbox<LeaseEnd> },
+pub enum Keeper {
+    Idle(Box<Renewals>),
+    Running { orders: MailboxSender<()>, end: Mailbox<LeaseEnd> },
 }
 
-impl<R: FnMut(Progress) + Send + 'static> Keeper<R> {
+impl Keeper {
     /// Keeps `leases` until [`Keeper::finish`]. A lease counts as expired `reserve` before its deadline: that is the
     /// time in which the job is stopped. `report` runs in the keeper's thread.
     ///
     /// To be called when nothing is urgent any more: see [`Store::on_idle`].
-    pub fn new(mut store: Box<dyn Store>, leases: Vec<Lease>, reserve: Duration, report: R) -> Keeper<R> {
+    pub fn new(
+        mut store: Box<dyn Store>,
+        leases: Vec<Lease>,
+        reserve: Duration,
+        report: ReportProgress,
+    ) -> Keeper {
         store.on_idle();
-        Keeper(KeeperState::Idle(Box::new(Renewals::new(store, leases, reserve, report))))
+        Keeper::Idle(Box::new(Renewals::new(store, leases, reserve, report)))
     }
 
     /// When to call [`Keeper::start`]; `None` when the thread runs.
     pub fn start_at(&self) -> Option<BootTime> {
-        match &self.0 {
-            KeeperState::Idle(renewals) => Some(renewals.renews_at()),
-            KeeperState::Running { .. } => None,
+        match self {
+            Keeper::Idle(renewals) => Some(renewals.next),
+            Keeper::Running { .. } => None,
         }
     }
 
-    /// Starts to renew.
-    pub fn start(self) -> Keeper<R> {
-        match self.0 {
-            KeeperState::Idle(renewals) => Keeper(spawn(renewals).unwrap_or_else(|mut renewals| {
+    pub fn start(self) -> Keeper {
+        match self {
+            Keeper::Idle(renewals) => spawn(renewals).unwrap_or_else(|mut renewals| {
                 // The system allows no thread or no descriptor: then each renewal is made here.
                 renewals.renew();
-                KeeperState::Idle(renewals)
-            })),
-            running => Keeper(running),
+                Keeper::Idle(renewals)
+            }),
+            running => running,
         }
     }
 
     /// Renews now: something may have happened to the lock.
     pub fn renew_now(&self) {
-        if let KeeperState::Running { orders, .. } = &self.0 {
-            orders.send(KeeperOrder::RenewNow);
+        if let Keeper::Running { orders, .. } = self {
+            orders.send(());
         }
     }
 
     /// Ends the renewals and releases what was not borrowed, in bounded time, or until that is abandoned.
     pub fn finish(self, cancellation: &mut dyn Cancellation) -> LeaseEnd {
-        match self.0 {
+        match self {
             // Leaked: the end of the process closes the store, faster than a destructor.
-            KeeperState::Idle(renewals) => Box::leak(renewals).finish(Some(cancellation)),
-            KeeperState::Running { orders, end } => {
-                orders.send(KeeperOrder::Finish);
+            Keeper::Idle(renewals) => Box::leak(renewals).finish(Some(cancellation)),
+            Keeper::Running { orders, end } => {
+                drop(orders);
                 loop {
                     wait_readable([end.as_fd(), cancellation.as_fd()], Deadline::NEVER);
                     match end.take() {
@@ -83,11 +82,9 @@ impl<R: FnMut(Progress) + Send + 'static> Keeper<R> {
 }
 
 /// The renewals come back if there can be no thread.
-fn spawn<R: FnMut(Progress) + Send + 'static>(
-    mut renewals: Box<Renewals<R>>,
-) -> Result<KeeperState<R>, Box<Renewals<R>>> {
+fn spawn(mut renewals: Box<Renewals>) -> Result<Keeper, Box<Renewals>> {
     let (Ok((orders, inbox)), Ok((send_end, end))) = (mailbox(), mailbox()) else { return Err(renewals) };
-    let (hand_over, handed_over) = mpsc::channel::<Box<Renewals<R>>>();
+    let (hand_over, handed_over) = mpsc::channel::<Box<Renewals>>();
     let work = move || {
         if let Ok(mut renewals) = handed_over.recv() {
             renewals.run();
@@ -99,5 +96,5 @@ fn spawn<R: FnMut(Progress) + Send + 'static>(
     }
     renewals.orders = Some(inbox);
     hand_over.send(renewals).map_err(|back| back.0)?;
-    Ok(KeeperState::Running { orders, end })
+    Ok(Keeper::Running { orders, end })
 }

@@ -5,7 +5,6 @@ use std::str::FromStr;
 
 use uuid::Uuid;
 
-/// The longest key, in bytes.
 const LONGEST: usize = 512;
 
 /// What redlock keeps beside the locks is named so.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{FencingToken, Request};
+use super::{FencingToken, Holder, RenewalRequest, Request};
 use crate::clock::{BootTime, Deadline};
 
 /// A lock that was granted, held until its deadline.
@@ -13,13 +13,26 @@ pub struct Lease {
     /// Of the grant; renewals leave it as it is.
     pub fence: FencingToken,
     /// When the request that last extended the lease was sent.
-    renewed: BootTime,
+    pub renewed: BootTime,
     /// Somebody else took it and gives it back.
     pub is_borrowed: bool,
 }
 
+#[derive(Clone, Debug)]
+pub enum LossCause {
+    /// Somebody released it with its owner token, and nobody else was granted it since.
+    Released,
+    /// It ended, or was deleted, and nobody holds the lock.
+    NotHeld,
+    /// It was broken, or the lock was granted to another, who holds it now if the store says so.
+    Taken(Option<Box<Holder>>),
+    /// No renewal succeeded before it ended.
+    Expired,
+    /// The guard saw its end before a renewal did.
+    NotRenewedInTime,
+}
+
 impl Lease {
-    /// A lease granted by a request that was sent at `sent`.
     pub fn new(request: Request, fence: FencingToken, sent: BootTime) -> Self {
         Lease { request, fence, renewed: sent, is_borrowed: false }
     }
@@ -27,11 +40,6 @@ impl Lease {
     /// A lease that somebody else took, and that a request sent at `sent` found held or extended.
     pub fn borrowed(request: Request, fence: FencingToken, sent: BootTime) -> Self {
         Lease { is_borrowed: true, ..Lease::new(request, fence, sent) }
-    }
-
-    /// When the request that last extended the lease was sent.
-    pub fn renewed(&self) -> BootTime {
-        self.renewed
     }
 
     /// The fence: from here on another may hold the lock. Counted from before the request was
@@ -45,14 +53,26 @@ impl Lease {
         self.renewed.plus(self.request.ttl.duration() / 3)
     }
 
+    pub fn renewal(&self, attempt: Duration, until: Deadline) -> RenewalRequest {
+        RenewalRequest { request: self.request.clone(), fence: Some(self.fence), attempt, until }
+    }
+
     /// The answer to a renewal that was sent at `sent` said that the lease was extended.
     pub fn extend(&mut self, sent: BootTime) {
         self.renewed = self.renewed.max(sent);
     }
 
+    /// The answer to a renewal said that it is not held with this owner token.
+    pub fn lost_to(&self, holder: Option<Holder>) -> LossCause {
+        match holder {
+            None if self.is_borrowed => LossCause::NotHeld,
+            holder => LossCause::Taken(holder.map(Box::new)),
+        }
+    }
+
     /// When the first of these leases ends; never, where there is none.
-    pub fn first_deadline(leases: &[Lease]) -> Deadline {
-        leases.iter().map(Lease::deadline).min().unwrap_or(Deadline::NEVER)
+    pub fn first_deadline<'a>(leases: impl IntoIterator<Item = &'a Lease>) -> Deadline {
+        leases.into_iter().map(Lease::deadline).min().unwrap_or(Deadline::NEVER)
     }
 
     /// How long ago the lease was last known to be in the store.

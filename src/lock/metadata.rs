@@ -10,7 +10,6 @@ use crate::sanitize::sanitize;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Metadata {
-    /// The host name of the holder or waiter.
     pub host: String,
     /// Of redlock, or of the keeper, in the pid namespace of that host.
     pub pid: u32,

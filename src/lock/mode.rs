@@ -4,14 +4,12 @@ use std::fmt;
 use std::num::NonZeroU32;
 use std::str::FromStr;
 
-/// How many may hold a lock at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
     #[default]
     Exclusive,
     /// Readers: any number of them, or one exclusive holder.
     Shared,
-    /// At most this many holders.
     Semaphore(NonZeroU32),
 }
 

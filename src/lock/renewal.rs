@@ -1,10 +1,10 @@
 //! The renewal loop: renews leases that are needed together, and releases them in the end.
 
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::time::Duration;
 
 use super::{
-    Holder, Key, Lease, Mode, OwnerToken, Renewal, RenewalRequest, Request, Store, StoreError, Timeout,
+    Key, Lease, LossCause, Mode, Renewal, RenewalRequest, Request, Result, Store, StoreError, Timeout,
 };
 use crate::clock::{BootTime, Deadline};
 use crate::mailbox::Mailbox;
@@ -18,13 +18,12 @@ pub enum Progress<'a> {
     Healed(&'a Lease, Duration),
     /// A renewal failed; the lease still runs.
     Failed(&'a Lease, &'a StoreError),
-    /// Somebody who knows the owner token released the lock, and nobody else was granted it since.
-    Released(&'a Lease),
-    /// Another holds the lock, or was granted it since.
-    Lost(&'a Lease, Option<&'a Holder>),
-    /// No renewal got through in time.
-    Expired(&'a Lease),
+    /// Reported once for each lease.
+    Lost(&'a Lease, LossCause),
 }
+
+/// Hears of the progress, in the thread that renews.
+pub type ReportProgress = Box<dyn FnMut(Progress) + Send>;
 
 /// How the leases ended, from the best to the worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,25 +37,11 @@ pub enum LeaseEnd {
     Lost,
 }
 
-/// Somebody who may abandon the release.
-pub trait Cancellation {
-    /// Readable when it is time to ask again.
-    fn as_fd(&self) -> BorrowedFd<'_>;
-
-    /// Whether to abandon the release.
+/// Somebody who may abandon the release. Its descriptor is readable when it is time to ask again.
+pub trait Cancellation: AsFd {
     fn should_abandon(&mut self) -> bool;
 }
 
-/// What the loop is told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KeeperOrder {
-    /// Renew now: something may have happened to a lock.
-    RenewNow,
-    /// Release. The end of the mailbox means the same.
-    Finish,
-}
-
-/// The shortest pause between two attempts to renew.
 const RETRY: Duration = Duration::from_millis(20);
 /// For the release: the job has ended, and somebody waits for the prompt.
 const RELEASE: Duration = Duration::from_secs(2);
@@ -77,45 +62,36 @@ struct HeldLease {
 }
 
 /// Leases that are needed together, and the store that they are in.
-pub struct Renewals<R> {
+pub struct Renewals {
     store: Box<dyn Store>,
     /// In the order in which they were acquired.
     leases: Vec<HeldLease>,
     /// A lease counts as expired this long before its deadline: the time in which the job is stopped.
     reserve: Duration,
-    /// `None` while there is nobody who could give orders.
-    pub orders: Option<Mailbox<KeeperOrder>>,
-    is_finishing: bool,
-    /// When to renew next.
-    next: BootTime,
+    /// A message is an order to renew now, the end an order to finish. `None` while nobody could give one.
+    pub orders: Option<Mailbox<()>>,
+    /// When the next renewal is due.
+    pub next: BootTime,
     backoff: Backoff,
-    report: R,
+    report: ReportProgress,
 }
 
-impl<R: FnMut(Progress)> Renewals<R> {
-    pub fn new(store: Box<dyn Store>, leases: Vec<Lease>, reserve: Duration, report: R) -> Renewals<R> {
+impl Renewals {
+    pub fn new(
+        store: Box<dyn Store>,
+        leases: Vec<Lease>,
+        reserve: Duration,
+        report: ReportProgress,
+    ) -> Renewals {
         let shortest = leases.iter().map(|lease| lease.request.ttl.duration()).min().unwrap_or_default();
+        let backoff = Backoff::new(RETRY, shortest / 6);
         let leases = leases.into_iter().map(|lease| HeldLease { lease, state: LeaseState::Held }).collect();
-        let mut renewals = Renewals {
-            store,
-            leases,
-            reserve,
-            orders: None,
-            is_finishing: false,
-            next: BootTime::NEVER,
-            backoff: Backoff::new(RETRY, shortest / 6),
-            report,
-        };
+        let mut renewals =
+            Renewals { store, leases, reserve, orders: None, next: BootTime::NEVER, backoff, report };
         renewals.schedule();
         renewals
     }
 
-    /// When the next renewal is due.
-    pub fn renews_at(&self) -> BootTime {
-        self.next
-    }
-
-    /// Renews until told to finish.
     pub fn run(&mut self) {
         while !self.is_told_to_finish(self.next.min(self.last_chance())) {
             self.renew();
@@ -129,7 +105,12 @@ impl<R: FnMut(Progress)> Renewals<R> {
         let is_lost = |&index: &usize| self.leases[index].state == LeaseState::Lost;
         let mut order: Vec<usize> = (0..self.leases.len()).filter(|index| !is_lost(index)).collect();
         order.sort_by_key(|&index| self.leases[index].state == LeaseState::Unknown);
-        let renewals: Vec<RenewalRequest> = order.iter().map(|&index| self.renewal_of(index)).collect();
+        // A sixth of the TTL for one attempt leaves time for others on a new connection.
+        let renewal = |lease: &Lease| {
+            lease.renewal(lease.request.ttl.duration() / 6, lease.deadline().minus(self.reserve))
+        };
+        let renewals: Vec<RenewalRequest> =
+            order.iter().map(|&index| renewal(&self.leases[index].lease)).collect();
 
         let Renewals { store, leases, reserve, orders, report, .. } = self;
         let mut is_interrupted = false;
@@ -154,73 +135,58 @@ impl<R: FnMut(Progress)> Renewals<R> {
         }
     }
 
-    /// A sixth of the TTL for one attempt leaves time for others on a new connection.
-    fn renewal_of(&self, index: usize) -> RenewalRequest {
-        let lease = &self.leases[index].lease;
-        RenewalRequest {
-            request: lease.request.clone(),
-            fence: Some(lease.fence),
-            attempt: lease.request.ttl.duration() / 6,
-            until: lease.deadline().minus(self.reserve),
-        }
-    }
-
     /// When the first lease is due, all are renewed: after a third of the TTL, and while there is time for a second
     /// attempt before the last chance.
     fn schedule(&mut self) {
         let reserve = self.reserve;
         let due = self.kept().map(|lease| {
-            let chances = lease.deadline().minus(reserve).since(lease.renewed());
-            lease.renewal_due().min(lease.renewed().plus(chances / 2))
+            let chances = lease.deadline().minus(reserve).since(lease.renewed);
+            lease.renewal_due().min(lease.renewed.plus(chances / 2))
         });
         self.next = due.min().unwrap_or(BootTime::NEVER);
     }
 
     /// A lost lease keeps its end, and whoever relies on all of them ends with it.
     fn first_deadline(&self) -> Deadline {
-        self.leases.iter().map(|held| held.lease.deadline()).min().unwrap_or(Deadline::NEVER)
+        Lease::first_deadline(self.leases.iter().map(|held| &held.lease))
     }
 
     /// When the first lease expires that is not lost.
     fn last_chance(&self) -> Deadline {
-        self.kept().map(Lease::deadline).min().unwrap_or(Deadline::NEVER).minus(self.reserve)
+        Lease::first_deadline(self.kept()).minus(self.reserve)
     }
 
-    /// Leases that have run out are lost, which is reported once.
+    /// Leases that have run out are lost.
     fn expire(&mut self) {
         for held in &mut self.leases {
             if held.state != LeaseState::Lost && held.lease.deadline().minus(self.reserve).has_passed() {
-                held.state = LeaseState::Lost;
-                (self.report)(Progress::Expired(&held.lease));
+                held.lose(LossCause::Expired, &mut self.report);
             }
         }
     }
 
-    /// Those that are not lost.
     fn kept(&self) -> impl Iterator<Item = &Lease> {
         self.leases.iter().filter(|held| held.state != LeaseState::Lost).map(|held| &held.lease)
     }
 
     /// Waits until `until`, or for an order. Whether that is to finish.
-    fn is_told_to_finish(&mut self, until: Deadline) -> bool {
+    fn is_told_to_finish(&self, until: Deadline) -> bool {
         let Some(orders) = &self.orders else { return true };
-        let mut is_told = false;
-        while !self.is_finishing && !is_told {
+        loop {
             wait_readable([orders.as_fd()], until);
+            let mut is_told = false;
             // Emptied: its descriptor interrupts the store.
             loop {
                 match orders.take() {
-                    Ok(Some(KeeperOrder::RenewNow)) => is_told = true,
+                    Ok(Some(())) => is_told = true,
                     Ok(None) => break,
-                    Ok(Some(KeeperOrder::Finish)) | Err(_) => {
-                        self.is_finishing = true;
-                        break;
-                    }
+                    Err(_) => return true,
                 }
             }
-            is_told |= until.has_passed();
+            if is_told || until.has_passed() {
+                return false;
+            }
         }
-        self.is_finishing
     }
 
     /// Releases what was not borrowed, until somebody abandons that.
@@ -231,27 +197,19 @@ impl<R: FnMut(Progress)> Renewals<R> {
         self.expire();
         let own = self.leases.iter().filter(|held| !held.lease.is_borrowed);
         let own: Vec<Request> = own.map(|held| held.lease.request.clone()).collect();
-        let end = match own.first() {
-            Some(first) => self.release(&own, &first.token, cancellation),
-            None => LeaseEnd::Borrowed,
-        };
+        let end = if own.is_empty() { LeaseEnd::Borrowed } else { self.release(&own, cancellation) };
         if self.leases.iter().any(|held| held.state == LeaseState::Lost) { LeaseEnd::Lost } else { end }
     }
 
     /// Releases what was acquired together. Tries again while there is time; once, if all of it is lost.
-    fn release(
-        &mut self,
-        requests: &[Request],
-        token: &OwnerToken,
-        mut cancellation: Option<&mut dyn Cancellation>,
-    ) -> LeaseEnd {
+    fn release(&mut self, requests: &[Request], mut cancellation: Option<&mut dyn Cancellation>) -> LeaseEnd {
         let keys: Vec<Key> = requests.iter().map(|request| request.key.clone()).collect();
         let until = Deadline::after(RELEASE);
         // After a first request without an answer, "not held" may mean that it was carried out.
         let mut is_repeated = false;
         loop {
             let interrupt = cancellation.as_ref().map(|cancellation| cancellation.as_fd());
-            match self.store.release(&keys, token, &Timeout { until, interrupt }) {
+            match self.store.release(&keys, &requests[0].token, &Timeout { until, interrupt }) {
                 Ok(released) => {
                     let missing = released.iter().zip(requests).filter(|(released, _)| !**released);
                     if !is_repeated {
@@ -281,9 +239,8 @@ impl<R: FnMut(Progress)> Renewals<R> {
         }
         let keys = std::slice::from_ref(&request.key);
         let status = self.store.status(keys, &Timeout::of(RELEASE)).unwrap_or_default();
-        if let Some(holder) = status.first().and_then(|lock| lock.holders.first()) {
-            held.state = LeaseState::Lost;
-            (self.report)(Progress::Lost(&held.lease, Some(holder)));
+        if let Some(holder) = status.into_iter().next().and_then(|lock| lock.holders.into_iter().next()) {
+            held.lose(held.lease.lost_to(Some(holder)), &mut self.report);
         }
     }
 }
@@ -293,38 +250,36 @@ impl HeldLease {
     fn note(
         &mut self,
         sent: BootTime,
-        renewal: Result<Renewal, StoreError>,
+        renewal: Result<Renewal>,
         reserve: Duration,
-        report: &mut impl FnMut(Progress),
+        report: &mut ReportProgress,
     ) {
-        let HeldLease { lease, state } = self;
+        let lease = &mut self.lease;
         // An answer after the last chance is too late: the job is being stopped.
         let is_late = lease.deadline().minus(reserve).has_passed();
-        *state = LeaseState::Held;
+        let gone_for = sent.since(lease.renewed);
+        self.state = LeaseState::Held;
         match renewal {
-            Ok(Renewal::Extended | Renewal::Healed) if is_late => *state = LeaseState::Unknown,
+            Ok(Renewal::Extended | Renewal::Healed) if is_late => self.state = LeaseState::Unknown,
             Ok(Renewal::Extended) => lease.extend(sent),
             Ok(Renewal::Healed) => {
-                let gone_for = sent.since(lease.renewed());
                 lease.extend(sent);
                 report(Progress::Healed(lease, gone_for));
             }
-            Ok(Renewal::Released) => {
-                *state = LeaseState::Lost;
-                report(Progress::Released(lease));
-            }
-            Ok(Renewal::Lost(holder)) => {
-                *state = LeaseState::Lost;
-                report(Progress::Lost(lease, holder.as_ref()));
-            }
+            Ok(Renewal::Released) => self.lose(LossCause::Released, report),
+            Ok(Renewal::Lost(holder)) => self.lose(self.lease.lost_to(holder), report),
             Err(StoreError::NotALock { .. } | StoreError::OtherMode { .. }) => {
-                *state = LeaseState::Lost;
-                report(Progress::Lost(lease, None));
+                self.lose(self.lease.lost_to(None), report);
             }
             Err(error) => {
-                *state = LeaseState::Unknown;
+                self.state = LeaseState::Unknown;
                 report(Progress::Failed(lease, &error));
             }
         }
+    }
+
+    fn lose(&mut self, cause: LossCause, report: &mut ReportProgress) {
+        self.state = LeaseState::Lost;
+        report(Progress::Lost(&self.lease, cause));
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::fake_store::*;
-use super::renewal::{KeeperOrder, Renewals};
+use super::renewal::Renewals;
 use super::*;
 use crate::clock::{BootTime, fake};
 use crate::mailbox::mailbox;
@@ -15,31 +15,35 @@ const LAST_CHANCE: u64 = 24_698;
 
 /// Renews leases that were acquired at the start, until the end that is said, or until one of them is lost; then
 /// releases them. What is reported goes to the store's log as well.
-fn renewed(store: FakeStore, keys: &[&str], until: Duration) -> LeaseEnd {
-    let lease = |key: &&str| Lease::new(request(key), FencingToken(1), fake::START);
+fn renewed(store: FakeStore, keys: &[&str], until: Duration) -> (LeaseEnd, Log) {
     let (log, (orders, inbox)) = (store.log.clone(), mailbox().expect("descriptors"));
+    let (noted, mut orders) = (log.clone(), Some(orders));
     let report = move |progress: Progress| {
-        log.note(match progress {
-            Progress::Renewed(deadline) => format!("until {}", deadline.since(fake::START).as_millis()),
-            Progress::Healed(lease, gone) => format!("healed {} after {gone:?}", lease.request.key),
-            Progress::Failed(lease, _) => format!("failed {}", lease.request.key),
-            Progress::Released(lease) => format!("given back {}", lease.request.key),
-            Progress::Lost(lease, _) => format!("lost {}", lease.request.key),
-            Progress::Expired(lease) => format!("expired {}", lease.request.key),
-        });
-        let is_over = match progress {
-            Progress::Released(_) | Progress::Lost(..) | Progress::Expired(_) => true,
+        let is_over = match &progress {
+            Progress::Lost(..) => true,
             Progress::Renewed(_) => BootTime::now() >= fake::START.plus(until),
             Progress::Healed(..) | Progress::Failed(..) => false,
         };
+        noted.note(match progress {
+            Progress::Renewed(deadline) => format!("until {}", deadline.since(fake::START).as_millis()),
+            Progress::Healed(lease, gone) => format!("healed {} after {gone:?}", lease.request.key),
+            Progress::Failed(lease, _) => format!("failed {}", lease.request.key),
+            Progress::Lost(lease, LossCause::Expired) => format!("expired {}", lease.request.key),
+            Progress::Lost(lease, _) => format!("lost {}", lease.request.key),
+        });
         if is_over {
-            orders.send(KeeperOrder::Finish);
+            drop(orders.take());
         }
     };
-    let mut renewals = Renewals::new(Box::new(store), keys.iter().map(lease).collect(), RESERVE, report);
+    let leases = keys.iter().map(|key| lease(key)).collect();
+    let mut renewals = Renewals::new(Box::new(store), leases, RESERVE, Box::new(report));
     renewals.orders = Some(inbox);
     renewals.run();
-    renewals.finish(None)
+    (renewals.finish(None), log)
+}
+
+fn lease(key: &str) -> Lease {
+    Lease::new(request(key), FencingToken(1), fake::START)
 }
 
 const SOON: Duration = Duration::from_secs(1);
@@ -48,8 +52,8 @@ const SOON: Duration = Duration::from_secs(1);
 fn a_renewal_is_due_at_a_third_and_counts_from_before_it_was_sent() {
     fake::start();
     let store = FakeStore { renew: [(3000, Ok(Renewal::Extended))].into(), ..FakeStore::default() };
-    let log = store.log.clone();
-    assert_eq!(renewed(store, &["a"], Duration::from_secs(15)), LeaseEnd::Released);
+    let (end, log) = renewed(store, &["a"], Duration::from_secs(15));
+    assert_eq!(end, LeaseEnd::Released);
     assert_eq!(log.lines(), ["renew a", "until 39698", "renew a", "until 49698", "release a"]);
     assert_eq!(log.times("renew"), [10_000, 20_000]);
 }
@@ -59,8 +63,8 @@ fn a_renewal_that_fails_is_tried_again_until_the_last_chance() {
     fake::start();
     let failures = std::iter::repeat_with(|| (10, Err(unreachable()))).take(1000);
     let store = FakeStore { renew: failures.collect(), ..FakeStore::default() };
-    let log = store.log.clone();
-    assert_eq!(renewed(store, &["a"], Duration::from_secs(60)), LeaseEnd::Lost);
+    let (end, log) = renewed(store, &["a"], Duration::from_secs(60));
+    assert_eq!(end, LeaseEnd::Lost);
     assert_eq!(log.times("expired"), [LAST_CHANCE]);
     let attempts = log.times("renew");
     assert_eq!(attempts[0], 10_000);
@@ -81,30 +85,29 @@ fn an_answer_after_the_last_chance_is_too_late() {
     let late = |_| (4999, Err(unreachable()));
     let replies = (0..2).map(late).chain([(4999, Ok(Renewal::Extended))]);
     let store = FakeStore { renew: replies.collect(), ..FakeStore::default() };
-    let log = store.log.clone();
-    assert_eq!(renewed(store, &["a"], Duration::from_secs(60)), LeaseEnd::Lost);
+    let (end, log) = renewed(store, &["a"], Duration::from_secs(60));
+    assert_eq!(end, LeaseEnd::Lost);
     assert_eq!(log.times("expired"), [LAST_CHANCE]);
 }
 
 #[test]
-fn an_unknown_renewal_may_turn_out_as_lost() {
-    fake::start();
-    let store = FakeStore {
-        renew: [(0, Err(unreachable())), (0, Ok(Renewal::Lost(None)))].into(),
-        ..FakeStore::default()
-    };
-    let log = store.log.clone();
-    assert_eq!(renewed(store, &["a"], SOON), LeaseEnd::Lost);
-    assert_eq!(log.lines(), ["renew a", "failed a", "renew a", "lost a", "release a"]);
-}
-
-#[test]
-fn a_lock_that_was_gone_is_held_again() {
-    fake::start();
-    let store = FakeStore { renew: [(0, Ok(Renewal::Healed))].into(), ..FakeStore::default() };
-    let log = store.log.clone();
-    assert_eq!(renewed(store, &["a"], SOON), LeaseEnd::Released);
-    assert_eq!(log.lines(), ["renew a", "healed a after 10s", "until 39698", "release a"]);
+fn an_unknown_renewal_may_turn_out_as_lost_and_one_that_was_gone_is_held_again() {
+    for (renew, expected, log) in [
+        (
+            vec![(0, Err(unreachable())), (0, Ok(Renewal::Lost(None)))],
+            LeaseEnd::Lost,
+            "renew a, failed a, renew a, lost a, release a",
+        ),
+        (
+            vec![(0, Ok(Renewal::Healed))],
+            LeaseEnd::Released,
+            "renew a, healed a after 10s, until 39698, release a",
+        ),
+    ] {
+        fake::start();
+        let (end, seen) = renewed(FakeStore { renew: renew.into(), ..FakeStore::default() }, &["a"], SOON);
+        assert_eq!((end, seen.lines().join(", ")), (expected, log.to_owned()));
+    }
 }
 
 #[test]
@@ -115,10 +118,10 @@ fn a_lost_lease_is_not_renewed_again_and_the_others_are() {
         ..FakeStore::default()
     };
     let log = store.log.clone();
-    let lease = |key: &str| Lease::new(request(key), FencingToken(1), fake::START);
-    let mut renewals = Renewals::new(Box::new(store), vec![lease("a"), lease("b")], RESERVE, |_| {});
+    let mut renewals =
+        Renewals::new(Box::new(store), vec![lease("a"), lease("b")], RESERVE, Box::new(|_| {}));
     for _ in 0..3 {
-        fake::move_to(renewals.renews_at());
+        fake::move_to(renewals.next);
         renewals.renew();
     }
     assert_eq!(renewals.finish(None), LeaseEnd::Lost);
@@ -134,16 +137,16 @@ fn not_held_at_the_end_means_lost_unless_the_release_was_repeated() {
         fake::start();
         let store =
             FakeStore { release: release.into(), holder: Some(Holder::default()), ..FakeStore::default() };
-        assert_eq!(renewed(store, &["a"], SOON), end);
+        assert_eq!(renewed(store, &["a"], SOON).0, end);
     }
 }
 
 #[test]
 fn what_was_borrowed_is_not_released() {
     fake::start();
-    let (store, lease) = (FakeStore::default(), Lease::borrowed(request("a"), FencingToken(1), fake::START));
+    let (store, lease) = (FakeStore::default(), Lease { is_borrowed: true, ..lease("a") });
     let log = store.log.clone();
-    let mut renewals = Renewals::new(Box::new(store), vec![lease], RESERVE, |_| {});
+    let mut renewals = Renewals::new(Box::new(store), vec![lease], RESERVE, Box::new(|_| {}));
     assert_eq!(renewals.finish(None), LeaseEnd::Borrowed);
     assert_eq!(log.lines(), [] as [&str; 0]);
 }

@@ -15,7 +15,6 @@ pub struct Request {
     pub ttl: Ttl,
     /// A release earlier than this after the grant leaves the lock to its time.
     pub min_hold: Duration,
-    /// Shown to others.
     pub metadata: Metadata,
 }
 

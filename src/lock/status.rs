@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{FencingToken, Key, Metadata, Mode, StoreError};
+use super::{FencingToken, Key, Metadata, Mode, Result, StoreError};
 
 /// A holder of a lock, as the store knows it.
 #[derive(Clone, Debug, Default)]
@@ -26,7 +26,6 @@ pub struct Waiter {
     pub metadata: Metadata,
 }
 
-/// The state of one key.
 #[derive(Debug)]
 pub struct LockStatus {
     pub key: Key,
@@ -47,26 +46,22 @@ pub struct Survey {
 }
 
 impl Survey {
-    /// Nothing is hidden.
     pub fn of_all(locks: Vec<LockStatus>) -> Survey {
         Survey { locks, hidden: Vec::new() }
     }
 
     /// The locks, if nothing is hidden.
-    pub fn complete(mut self) -> Result<Vec<LockStatus>, StoreError> {
+    pub fn complete(mut self) -> Result<Vec<LockStatus>> {
         if self.hidden.is_empty() { Ok(self.locks) } else { Err(self.hidden.swap_remove(0)) }
     }
 }
 
-/// What `break` did.
 #[derive(Debug)]
 pub enum Broken {
-    /// Nobody held the lock.
     Free,
     /// The holder is told at its next renewal. The lock is free when the holder has stopped its job, or when its
     /// lease ends.
     Told(Holder),
-    /// The lock was taken away at once.
     Freed(Holder),
     /// The lock is held with another owner token than the one to be broken.
     Other(Holder),

@@ -4,8 +4,8 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use super::{
-    Broken, Capabilities, FencingToken, Holder, Key, LockStatus, OwnerToken, Request, StoreError, Survey,
-    Timeout,
+    Broken, Capabilities, FencingToken, Holder, Key, LockStatus, OwnerToken, Request, Result, StoreError,
+    Survey, Timeout,
 };
 use crate::clock::{BootTime, Deadline};
 
@@ -77,7 +77,7 @@ pub struct RenewalRequest {
 }
 
 /// Takes the answers of [`Store::renew_all`]: the index of the lease, from when its TTL counts, and what became of it.
-pub type OnRenewal<'a> = &'a mut dyn FnMut(usize, BootTime, Result<Renewal, StoreError>);
+pub type OnRenewal<'a> = &'a mut dyn FnMut(usize, BootTime, Result<Renewal>);
 
 /// Where locks are kept.
 ///
@@ -120,7 +120,7 @@ pub trait Store: Send {
     /// each slot), it gives back what the first ones took when a later one fails.
     /// etcd: a lease for each, then one transaction that compares that nobody else is there.
     /// ZooKeeper: connect and one multi that creates the nodes; they are deleted again if one is not the first.
-    fn acquire(&mut self, requests: &[Request], timeout: &Timeout) -> Result<AcquireOutcome, StoreError>;
+    fn acquire(&mut self, requests: &[Request], timeout: &Timeout) -> Result<AcquireOutcome>;
 
     /// Asks for one lock and takes a place in its queue, or keeps the one it has. Until the grant was followed by
     /// [`Store::on_idle`], or was cancelled, it is the only place of this store.
@@ -128,12 +128,12 @@ pub trait Store: Send {
     /// Where the outcome is unknown the place may be there, and the lock may be granted to it at any time.
     /// etcd: the key stays; it holds the lock when it has the lowest create revision.
     /// ZooKeeper: the nodes stay, and are looked for by their id after a connection was lost.
-    fn enqueue(&mut self, request: &Request, timeout: &Timeout) -> Result<AcquireOutcome, StoreError>;
+    fn enqueue(&mut self, request: &Request, timeout: &Timeout) -> Result<AcquireOutcome>;
 
     /// Waits until it makes sense to call [`Store::enqueue`] again: `true`, or `false` when the timeout ends first. A
     /// connection that is lost is such a reason, so the only error is [`StoreError::Interrupted`].
     /// etcd, ZooKeeper: a watch on the waiter before, while the own lease or session is kept alive.
-    fn wait(&mut self, timeout: &Timeout) -> Result<bool, StoreError>;
+    fn wait(&mut self, timeout: &Timeout) -> Result<bool>;
 
     /// There is time now: nothing is urgent after a grant, or before [`Store::wait`].
     ///
@@ -150,12 +150,8 @@ pub trait Store: Send {
     ///
     /// etcd: keep-alive and a look at the key, as a lease may outlive a key; what is gone was deleted by somebody and is not
     /// taken again. ZooKeeper: multi with a check of each node.
-    fn renew(
-        &mut self,
-        request: &Request,
-        fence: Option<FencingToken>,
-        timeout: &Timeout,
-    ) -> Result<Renewal, StoreError>;
+    fn renew(&mut self, request: &Request, fence: Option<FencingToken>, timeout: &Timeout)
+    -> Result<Renewal>;
 
     /// Renews several leases, and tells what became of each as soon as that is known. Ends early when `interrupt` is
     /// readable, with [`StoreError::Interrupted`] for the one that was being renewed.
@@ -186,33 +182,23 @@ pub trait Store: Send {
     /// attempt released it.
     ///
     /// etcd: a look at the key, and the lease is revoked. ZooKeeper: close the session.
-    fn release(
-        &mut self,
-        keys: &[Key],
-        token: &OwnerToken,
-        timeout: &Timeout,
-    ) -> Result<Vec<bool>, StoreError>;
+    fn release(&mut self, keys: &[Key], token: &OwnerToken, timeout: &Timeout) -> Result<Vec<bool>>;
 
     /// Leaves the queue and gives back at once what was acquired, or may have been by a request whose answer is
     /// still out: that is cancelled behind it, so that a server that hangs does not grant it later.
-    fn cancel(&mut self, requests: &[Request], timeout: &Timeout) -> Result<(), StoreError>;
+    fn cancel(&mut self, requests: &[Request], timeout: &Timeout) -> Result<()>;
 
     /// What is left of the lease of this token: `None` when it does not hold the lock, `Duration::MAX` when the lock
     /// never expires.
     ///
     /// ZooKeeper: attaches to the session, which extends it, so this is its timeout.
-    fn check(
-        &mut self,
-        key: &Key,
-        token: &OwnerToken,
-        timeout: &Timeout,
-    ) -> Result<Option<Duration>, StoreError>;
+    fn check(&mut self, key: &Key, token: &OwnerToken, timeout: &Timeout) -> Result<Option<Duration>>;
 
     /// Holders and waiters of these keys.
     ///
     /// etcd, ZooKeeper: the keys or nodes in their order, with the metadata as their value. Others see what is left of
     /// a lease in etcd, and not of a session in ZooKeeper.
-    fn status(&mut self, keys: &[Key], timeout: &Timeout) -> Result<Vec<LockStatus>, StoreError>;
+    fn status(&mut self, keys: &[Key], timeout: &Timeout) -> Result<Vec<LockStatus>>;
 }
 
 /// The least time for one attempt of [`Store::renew_all`].
@@ -222,13 +208,8 @@ const SHORTEST_ATTEMPT: Duration = Duration::from_millis(20);
 pub trait StoreAdmin: Store {
     /// Holders and waiters of these keys, or of every key that redlock knows. A server that does not answer hides what
     /// it has, and nothing else.
-    fn survey(&mut self, keys: &[Key], timeout: &Timeout) -> Result<Survey, StoreError>;
+    fn survey(&mut self, keys: &[Key], timeout: &Timeout) -> Result<Survey>;
 
     /// Takes the lock away from its holder, or from `token` only.
-    fn break_lock(
-        &mut self,
-        key: &Key,
-        token: Option<&OwnerToken>,
-        timeout: &Timeout,
-    ) -> Result<Broken, StoreError>;
+    fn break_lock(&mut self, key: &Key, token: Option<&OwnerToken>, timeout: &Timeout) -> Result<Broken>;
 }

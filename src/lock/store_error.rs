@@ -4,6 +4,9 @@ use thiserror::Error;
 
 use super::{Key, Mode};
 
+/// What a store did, or why not.
+pub type Result<T, E = StoreError> = std::result::Result<T, E>;
+
 /// Why a store did not do what it was asked. [`StoreError::is_unknown`] tells the errors that leave the outcome open.
 #[derive(Debug, Error)]
 pub enum StoreError {

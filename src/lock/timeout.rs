@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, ppoll};
 
-use super::StoreError;
+use super::{Result, StoreError};
 use crate::clock::Deadline;
 #[cfg(test)]
 use crate::clock::fake;
@@ -20,28 +20,31 @@ pub struct Timeout<'a> {
 }
 
 impl<'a> Timeout<'a> {
-    /// At most `duration`, whatever happens.
     pub fn of(duration: Duration) -> Timeout<'static> {
         Timeout { until: Deadline::after(duration), interrupt: None }
     }
 
-    /// At most `duration`, or until `interrupt` is readable.
     pub fn or_interrupt(duration: Duration, interrupt: BorrowedFd<'a>) -> Timeout<'a> {
         Timeout { until: Deadline::after(duration), interrupt: Some(interrupt) }
     }
 
     /// The share of one out of `calls`, so that a call that hangs leaves time for the others.
     pub fn share(&self, calls: usize) -> Timeout<'a> {
-        let part = Deadline::after(self.until.left() / calls.max(1) as u32);
-        Timeout { until: self.until.min(part), ..*self }
+        self.at_most(self.until.left() / calls.max(1) as u32)
     }
 
-    /// Sleeps for `duration`; a signal may cut that short.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Interrupted`].
-    pub fn pause(&self, duration: Duration) -> Result<(), StoreError> {
+    /// The same, and at most `duration`.
+    pub fn at_most(&self, duration: Duration) -> Timeout<'a> {
+        self.before(Deadline::after(duration))
+    }
+
+    /// The same, and over at `deadline`.
+    pub fn before(&self, deadline: Deadline) -> Timeout<'a> {
+        Timeout { until: self.until.min(deadline), ..*self }
+    }
+
+    /// Sleeps for `duration`; a signal may cut that short. The only error is [`StoreError::Interrupted`].
+    pub fn pause(&self, duration: Duration) -> Result<()> {
         #[cfg(test)]
         let duration = fake::now().map_or(duration, |now| {
             fake::move_to(now.plus(duration));

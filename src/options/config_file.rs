@@ -9,7 +9,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer};
 use toml::Table;
 
-use super::server_urls::has_password;
+use super::global::has_password;
 use crate::cli::{Color, Leftovers, OnLost};
 use crate::error::Failure;
 use crate::lock::{DurationText, Ttl, Wait};
@@ -96,7 +96,6 @@ fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> 
     })
 }
 
-/// A URL, or a list of them.
 fn one_or_more<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged, expecting = "a URL, or a list of URLs")]
@@ -111,24 +110,22 @@ fn one_or_more<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>
 }
 
 impl Config {
-    /// Reads the files. One that `--config` names must exist.
-    ///
-    /// # Errors
-    ///
-    /// A file cannot be read or understood, or has a password and can be read by others.
+    /// Reads the files. One that `--config` names must exist; one with a password is for its owner only.
     pub fn load(path: Option<&Path>) -> Result<Config, Failure> {
         let user = match path {
-            Some(path) => Some(read(path)?.ok_or_else(|| {
-                Failure::configuration(format!("there is no configuration file {}", path.display()))
-            })?),
-            None => match user::home() {
-                Ok(Some(home)) => read(&home.join(".config/redlock/config.toml"))?,
-                Ok(None) => None,
-                // The file may name another server.
-                Err(why) => {
-                    let reason = format!("{why}; name the configuration file with --config");
+            Some(path) => match read(path)? {
+                None => {
+                    let reason = format!("there is no configuration file {}", path.display());
                     return Err(Failure::configuration(reason));
                 }
+                file => file,
+            },
+            // If it is not known where the file is: it may name another server.
+            None => match user::home().map_err(|why| {
+                Failure::configuration(format!("{why}; name the configuration file with --config"))
+            })? {
+                Some(home) => read(&home.join(".config/redlock/config.toml"))?,
+                None => None,
             },
         };
         match (user, read(Path::new(SYSTEM_FILE))?) {
@@ -148,7 +145,6 @@ fn merge(stronger: &str, weaker: &str) -> Result<Config, toml::de::Error> {
     settings.try_into()
 }
 
-/// A file that was read.
 struct ConfigFile {
     text: String,
     config: Config,

@@ -1,17 +1,13 @@
 //! The options of every subcommand: which server, how to log in, and what is shown.
 
-use std::fs::File;
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
-use super::command_line::Sources;
-use super::config_file::Config;
-use super::server_urls::split_urls;
+use super::{Config, Sources};
 use crate::cli::{Color, GlobalArgs};
 use crate::error::Failure;
 use crate::report::{ReportOptions, Verbosity};
-use crate::secret::refuse_shared;
+use crate::secret::read_password;
 use crate::store::{Credentials, Roots, ServerUrl, TlsFiles};
 
 const DEFAULT_SERVER: &str = "redis://127.0.0.1:6379";
@@ -86,18 +82,34 @@ fn credentials(args: &GlobalArgs, files: &Config) -> Result<Credentials, Failure
     credentials.absolute().map_err(Failure::cannot("find out the current folder"))
 }
 
-/// The first line of a file that nobody else can read.
-fn read_password(path: &Path) -> Result<String, Failure> {
-    let refused = |why: String| Failure::configuration(format!("password file {}: {why}", path.display()));
-    let unreadable = |error| refused(format!("cannot be read: {error}"));
-    let mut file = File::open(path).map_err(unreadable)?;
-    refuse_shared(&file).map_err(refused)?;
-    let mut text = String::new();
-    file.read_to_string(&mut text).map_err(unreadable)?;
-    match text.lines().next() {
-        Some(line) if !line.is_empty() => Ok(line.to_owned()),
-        _ => Err(refused("its first line is empty; it should be the password".to_owned())),
+pub fn has_password(servers: &[String]) -> bool {
+    ServerUrl::parse(&split_urls(servers)).is_ok_and(|url| url.has_password())
+}
+
+/// URLs in one variable are separated by spaces. A path may have spaces, too: a URL begins at a word with a scheme.
+fn split_urls(values: &[String]) -> Vec<&str> {
+    let mut urls = Vec::new();
+    for value in values {
+        let mut begin = 0;
+        for (space, _) in value.match_indices(char::is_whitespace) {
+            let word = value[space..].split_whitespace().next().unwrap_or_default();
+            if word.contains("://") || word == "local:" {
+                urls.push(value[begin..space].trim());
+                begin = space;
+            }
+        }
+        urls.push(value[begin..].trim());
     }
+    urls.retain(|url| !url.is_empty());
+    urls
+}
+
+#[test]
+fn urls_of_one_variable_are_split_at_schemes() {
+    let split = |text: &str| split_urls(&[text.to_owned()]).join("|");
+    assert_eq!(split("redis://a redis://b:1  local:"), "redis://a|redis://b:1|local:");
+    assert_eq!(split("local:/with space/x.db"), "local:/with space/x.db");
+    assert_eq!(split("  "), "");
 }
 
 /// Refuses flags that are wrong for this server. Variables and files may be meant for other calls.

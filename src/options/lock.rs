@@ -3,8 +3,7 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use super::config_file::Config;
-use super::inputs::Inputs;
+use super::{Config, Inputs};
 use crate::cli::LockArgs;
 use crate::error::Failure;
 use crate::lock::{DurationText, Key, Mode, Ttl, Wait, Wanted};
@@ -35,7 +34,8 @@ impl LockOptions {
             false => mode(args.permits, sources.switch("shared", args.shared), files),
         };
         let ttl = ttl(args.ttl, files);
-        global.server.capabilities().check(&Wanted { mode, ttl, replicas, detached })?;
+        let wanted = Wanted { mode, ttl, replicas, detached };
+        global.server.capabilities().check(&wanted).map_err(Failure::configuration)?;
         Ok(LockOptions {
             keys: lock_order(args.keys)?,
             mode,
@@ -52,7 +52,6 @@ pub fn ttl(arg: Option<Ttl>, files: &Config) -> Ttl {
     arg.or(files.ttl).unwrap_or(Ttl::DEFAULT)
 }
 
-/// How long a job has from SIGTERM to SIGKILL.
 pub fn kill_after(arg: Option<DurationText>, files: &Config, ttl: Ttl) -> Duration {
     arg.or(files.kill_after).map_or(ttl.default_kill_after(), |text| text.0)
 }
@@ -87,11 +86,10 @@ pub fn lock_order(mut keys: Vec<Key>) -> Result<Vec<Key>, Failure> {
     if let Some(pair) = keys.windows(2).find(|pair| pair[0] == pair[1]) {
         return Err(Failure::usage(format!("the key '{}' is given twice", pair[0])));
     }
-    if keys.len() > MAX_KEYS {
-        let count = keys.len();
-        return Err(Failure::usage(format!(
-            "{count} keys are too many; one command takes at most {MAX_KEYS}"
-        )));
+    match keys.len() {
+        ..=MAX_KEYS => Ok(keys),
+        count => {
+            Err(Failure::usage(format!("{count} keys are too many; one command takes at most {MAX_KEYS}")))
+        }
     }
-    Ok(keys)
 }

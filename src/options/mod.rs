@@ -6,10 +6,8 @@
 pub mod command_line;
 mod config_file;
 mod global;
-mod inputs;
 mod label;
 mod lock;
-mod server_urls;
 
 use std::ffi::OsString;
 use std::path::{self, PathBuf};
@@ -18,20 +16,24 @@ use std::time::Duration;
 pub use self::command_line::Sources;
 pub use self::config_file::Config;
 pub use self::global::GlobalOptions;
-pub use self::inputs::Inputs;
-pub use self::lock::LockOptions;
-use self::lock::{kill_after, lock_order, ttl};
-use crate::cli::{
-    AcquireArgs, CheckArgs, DoctorArgs, Format, Leftovers, OnLost, OwnerArgs, RenewArgs, RunArgs,
-};
+pub use self::lock::{LockOptions, ttl};
+use self::lock::{kill_after, lock_order};
+use crate::cli::{AcquireArgs, CheckArgs, DoctorArgs, Format, Leftovers, OnLost, OwnerArgs, RunArgs};
 use crate::doctor::Requirements;
 use crate::error::{BUSY, Failure};
-use crate::job::CommandLine;
-use crate::lock::{DurationText, Key, OwnerToken, Ttl};
+use crate::lock::{DurationText, Key, OwnerToken};
+use crate::secret::read_token;
+
+/// What the options of a subcommand are resolved with, beside its arguments.
+pub struct Inputs<'a> {
+    pub sources: Sources<'a>,
+    pub files: Config,
+    pub global: &'a GlobalOptions,
+}
 
 pub struct RunOptions {
     pub lock: LockOptions,
-    pub command: CommandLine,
+    pub command: Vec<OsString>,
     /// What messages call the command.
     pub name: String,
     /// Exit status when the lock is held by another.
@@ -48,15 +50,13 @@ impl RunOptions {
     pub fn resolve(args: RunArgs, inputs: &Inputs) -> Result<RunOptions, Failure> {
         let files = &inputs.files;
         let shell = inputs.sources.switch("shell", args.shell).or(files.shell).unwrap_or(false);
-        let label = if shell { "sh -c".to_owned() } else { label::of_command(&args.command) };
-        let mut words = args.command.into_iter();
-        let first = words.next().unwrap_or_default();
-        let name = if shell { label.clone() } else { first.to_string_lossy().into_owned() };
-        let command = if shell {
-            let args = ["-c".into(), first].into_iter().chain(words);
-            CommandLine { program: OsString::from("/bin/sh"), args: args.collect() }
+        let (command, label, name) = if shell {
+            let command = ["/bin/sh", "-c"].map(OsString::from).into_iter().chain(args.command).collect();
+            (command, "sh -c".to_owned(), "sh -c".to_owned())
         } else {
-            CommandLine { program: first, args: words.collect() }
+            let (label, name) =
+                (label::of_command(&args.command), args.command[0].to_string_lossy().into_owned());
+            (args.command, label, name)
         };
         let lock = LockOptions::resolve(args.lock, inputs, label, false)?;
         let kill_after = kill_after(args.kill_after, files, lock.ttl);
@@ -85,7 +85,6 @@ impl RunOptions {
 pub struct AcquireOptions {
     pub lock: LockOptions,
     pub while_pid: Option<i32>,
-    /// What becomes of `while_pid` when the lock is lost.
     pub on_lost: OnLost,
     pub format: Format,
     /// Takes the token instead of standard output.
@@ -112,17 +111,10 @@ impl AcquireOptions {
     }
 }
 
-/// Locks that somebody acquired before.
 pub struct OwnerOptions {
     /// In lock order.
     pub keys: Vec<Key>,
-    pub token: TokenSource,
-}
-
-/// Where the owner token is.
-pub enum TokenSource {
-    Given(OwnerToken),
-    File(PathBuf),
+    pub token: OwnerToken,
 }
 
 impl OwnerOptions {
@@ -130,8 +122,8 @@ impl OwnerOptions {
     pub fn resolve(args: OwnerArgs) -> Result<OwnerOptions, Failure> {
         let keys = lock_order(args.keys)?;
         let token = match (args.token_file, args.token) {
-            (Some(path), _) => TokenSource::File(absolute(path)?),
-            (None, Some(token)) => TokenSource::Given(token),
+            (Some(path), _) => read_token(&absolute(path)?)?,
+            (None, Some(token)) => token,
             (None, None) => {
                 let reason = "there is no owner token; give --token or --token-file, or set REDLOCK_TOKEN";
                 return Err(Failure::usage(reason));
@@ -141,51 +133,24 @@ impl OwnerOptions {
     }
 }
 
-pub struct RenewOptions {
-    pub owner: OwnerOptions,
-    pub ttl: Ttl,
-}
-
-impl RenewOptions {
-    pub fn resolve(args: RenewArgs, inputs: &Inputs) -> Result<RenewOptions, Failure> {
-        Ok(RenewOptions { owner: OwnerOptions::resolve(args.owner)?, ttl: ttl(args.ttl, &inputs.files) })
-    }
-}
-
-pub struct CheckOptions {
-    pub owner: OwnerOptions,
-    /// The lease has to live at least this much longer.
-    pub at_least: Duration,
-}
-
-impl CheckOptions {
-    pub fn resolve(args: CheckArgs, inputs: &Inputs) -> Result<CheckOptions, Failure> {
-        let at_least = args.at_least.or(inputs.files.at_least).map_or(Duration::ZERO, |text| text.0);
-        Ok(CheckOptions { owner: OwnerOptions::resolve(args.owner)?, at_least })
-    }
-}
-
-pub struct DoctorOptions {
-    pub json: bool,
-    pub requirements: Requirements,
-}
-
-impl DoctorOptions {
-    pub fn resolve(args: &DoctorArgs, inputs: &Inputs) -> DoctorOptions {
-        let files = &inputs.files;
-        let ttl = ttl(args.ttl, files);
-        let requirements = Requirements {
-            ttl,
-            kill_after: kill_after(args.kill_after, files, ttl),
-            replicas: args.replicas.or(files.replicas).unwrap_or(0),
-            attempt: inputs.global.connect_timeout,
-        };
-        DoctorOptions { json: args.json, requirements }
-    }
-}
-
 fn absolute(path: PathBuf) -> Result<PathBuf, Failure> {
     path::absolute(path).map_err(Failure::cannot("find out the current folder"))
+}
+
+/// How long the lease has to live at least, for `check`.
+pub fn at_least(args: &CheckArgs, files: &Config) -> Duration {
+    args.at_least.or(files.at_least).map_or(Duration::ZERO, |text| text.0)
+}
+
+pub fn requirements(args: &DoctorArgs, inputs: &Inputs) -> Requirements {
+    let Inputs { files, global, .. } = inputs;
+    let ttl = ttl(args.ttl, files);
+    Requirements {
+        ttl,
+        kill_after: kill_after(args.kill_after, files, ttl),
+        replicas: args.replicas.or(files.replicas).unwrap_or(0),
+        attempt: global.connect_timeout,
+    }
 }
 
 #[cfg(test)]
@@ -194,7 +159,7 @@ mod tests {
 
     use super::*;
     use crate::cli::{Cli, Command};
-    use crate::lock::{Mode, Wait};
+    use crate::lock::{Mode, Ttl, Wait};
 
     /// The options of a `run` with these flags and these lines in a configuration file.
     fn run(flags: &str, file: &str) -> anyhow::Result<RunOptions> {

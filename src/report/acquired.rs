@@ -18,7 +18,6 @@ pub struct AcquiredLocks<'a> {
 }
 
 impl AcquiredLocks<'_> {
-    /// What messages call the locks.
     pub fn names(&self) -> String {
         names(self.leases.iter().map(|lease| &lease.request.key))
     }

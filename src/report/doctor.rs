@@ -3,23 +3,21 @@
 use clap::builder::styling::{AnsiColor, Style};
 use serde_json::json;
 
-use super::columns::{pad, widest};
-use super::json::document;
-use crate::doctor::{Finding, Level};
+use super::output::document;
+use super::status::{pad, widest};
+use crate::doctor::{Finding, Level, name};
 use crate::sanitize::sanitize;
 
 /// What `doctor` found, a line for each: `bad  redis://h:6379  eviction: …; change this`.
 pub fn findings(findings: &[Finding], colour: bool) -> String {
-    let level_width = findings.iter().map(|one| one.level.name().len()).max().unwrap_or(0);
+    let level_width = findings.iter().map(|one| name(one.level).len()).max().unwrap_or(0);
     let server_width = widest(findings.iter().map(|one| &one.server[..]));
-    let line = |one: &Finding| {
-        let style = if colour { style(one.level) } else { Style::new() };
-        let advice = one.advice.as_ref().map_or(String::new(), |advice| format!("; {advice}"));
-        let Finding { server, check, finding, .. } = one;
+    let line = |Finding { server, check, level, finding, advice }: &Finding| {
+        let style = if colour { style(*level) } else { Style::new() };
+        let advice = advice.as_ref().map_or(String::new(), |advice| format!("; {advice}"));
         // A part of it came from the server.
-        let text = sanitize(&format!("{}  {}: {finding}{advice}", pad(server, server_width), check.name()));
-        let level = one.level.name();
-        format!("{style}{level:level_width$}{style:#}  {text}\n")
+        let text = sanitize(&format!("{}  {}: {finding}{advice}", pad(server, server_width), name(check)));
+        format!("{style}{:level_width$}{style:#}  {text}\n", name(level))
     };
     findings.iter().map(line).collect()
 }

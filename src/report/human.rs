@@ -6,12 +6,11 @@ use std::time::Duration;
 use super::output::print_message;
 use super::phrases::{busy, holder, loss};
 use super::progress::WaitDisplay;
-use super::renderer::Renderer;
+use super::reporter::Renderer;
 use crate::event::{Event, LeftoversFate};
 use crate::job::GuardLoss;
 use crate::lock::DurationText;
 
-/// Which events are shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verbosity {
     /// Errors only.
@@ -51,20 +50,7 @@ impl Renderer for HumanRenderer {
 /// An event is shown from this verbosity on: errors always, warnings unless quiet, notes on request.
 fn least_verbosity(event: &Event) -> Verbosity {
     match event {
-        Event::Lost(_) | Event::GuardLost { .. } | Event::Failed { .. } => Verbosity::Quiet,
-        Event::EvenQuorum { .. }
-        | Event::Waiting { .. }
-        | Event::StoreUnreachable { .. }
-        | Event::NotAcquired { .. }
-        | Event::Healed { .. }
-        | Event::NotReleased { .. }
-        | Event::Released { leftovers_of: Some(_), .. }
-        | Event::Broken { .. }
-        | Event::Freed { .. } => Verbosity::Normal,
-        Event::Leftovers { fate, .. } => match fate {
-            LeftoversFate::Awaited { .. } => Verbosity::Verbose,
-            _ => Verbosity::Normal,
-        },
+        Event::Lost { .. } | Event::GuardLost { .. } | Event::Failed { .. } => Verbosity::Quiet,
         Event::WaitEnded
         | Event::MinHoldExceedsTtl { .. }
         | Event::Splay { .. }
@@ -72,11 +58,12 @@ fn least_verbosity(event: &Event) -> Verbosity {
         | Event::Renewed { .. }
         | Event::RenewalFailed { .. }
         | Event::Held { .. }
-        | Event::Released { leftovers_of: None, .. } => Verbosity::Verbose,
+        | Event::Released { leftovers_of: None, .. }
+        | Event::Leftovers { fate: LeftoversFate::Awaited { .. }, .. } => Verbosity::Verbose,
+        _ => Verbosity::Normal,
     }
 }
 
-/// An event in one line.
 fn text(event: &Event) -> String {
     match event {
         Event::EvenQuorum { servers } => {
@@ -114,37 +101,33 @@ fn text(event: &Event) -> String {
             "'{key}' was gone from the store, for at most {}; nobody else was granted it, and it is held again",
             DurationText(*gone)
         ),
-        Event::Lost(lost) => loss(lost),
+        Event::Lost { locks, cause, consequence } => loss(locks, cause, *consequence),
         Event::Held { key, left: None } => format!("'{key}' is held for ever"),
         Event::Held { key, left: Some(left) } => format!("'{key}' is held for {} more", DurationText(*left)),
         Event::Released { locks, leftovers_of: None } => format!("released {locks}"),
         Event::Released { locks, leftovers_of: Some(command) } => {
-            format!("'{command}' left processes behind; redlock released {locks} while they run")
+            format!("{}; redlock released {locks} while they run", left_behind(command))
         }
-        Event::NotReleased { locks, ttl, leftovers_of: None } => {
-            format!("could not release {locks}; free when the lease ends, within {ttl}")
+        Event::NotReleased { locks, ttl, leftovers_of } => {
+            let before = leftovers_of.map_or(String::new(), |of| left_behind(of) + ", and redlock ");
+            format!("{before}could not release {locks}; free when the lease ends, within {ttl}")
         }
-        Event::NotReleased { locks, ttl, leftovers_of: Some(command) } => format!(
-            "'{command}' left processes behind, and redlock could not release {locks}; free when the lease ends, within {ttl}"
-        ),
         Event::Leftovers { command, fate } => match fate {
             LeftoversFate::Awaited { locks } => {
-                format!("'{command}' left processes behind; {locks} held until they have ended")
+                format!("{}; {locks} held until they have ended", left_behind(command))
             }
             LeftoversFate::Stopped { signal } => {
                 format!("'{command}' was killed by signal {signal} and left processes behind; stopping them")
             }
-            LeftoversFate::Signalled => {
-                format!(
-                    "passed the signal on to the processes that '{command}' left behind; once more kills them"
-                )
-            }
-            LeftoversFate::WithoutLocks { locks } => {
-                format!("'{command}' left processes behind; they run on without {locks}")
-            }
-            LeftoversFate::Unguarded { locks } => format!(
-                "'{command}' left processes behind; nothing ends them with the lease of {locks} any more"
+            LeftoversFate::Signalled => format!(
+                "passed the signal on to the processes that '{command}' left behind; once more kills them"
             ),
+            LeftoversFate::WithoutLocks { locks } => {
+                format!("{}; they run on without {locks}", left_behind(command))
+            }
+            LeftoversFate::Unguarded { locks } => {
+                format!("{}; nothing ends them with the lease of {locks} any more", left_behind(command))
+            }
         },
         Event::GuardLost { locks, how: GuardLoss::Killed } => {
             format!("the guard of {locks} was killed; the job was killed too, as nothing guarded it")
@@ -161,6 +144,10 @@ fn text(event: &Event) -> String {
     }
 }
 
+fn left_behind(command: &str) -> String {
+    format!("'{command}' left processes behind")
+}
+
 /// `; waiting for 12s`, after the first second.
 fn waiting(waited: Duration) -> String {
     match waited.as_secs() {
@@ -172,10 +159,11 @@ fn waiting(waited: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{Loss, LossCause, LossConsequence};
-    use crate::lock::{Busy, FencingToken, Holder, Key, Metadata};
+    use crate::event::LossConsequence;
+    use crate::lock::{Busy, FencingToken, Holder, Key, LossCause, Metadata};
 
-    /// What a person sees at this verbosity.
+    const HELD: &str = "held by ci-7 (pid 4123, \"make deploy\"); 24s left on its lease";
+
     fn shown(verbosity: Verbosity, event: &Event) -> Option<String> {
         (verbosity >= least_verbosity(event)).then(|| text(event))
     }
@@ -184,78 +172,74 @@ mod tests {
         "deploy".parse().expect("a key")
     }
 
-    fn holder_on(host: &str) -> Holder {
-        let metadata = Metadata {
-            host: host.to_owned(),
-            pid: 4123,
-            label: "make deploy".to_owned(),
-            ..Metadata::default()
-        };
+    fn holder() -> Holder {
+        let [host, label] = ["ci-7", "make deploy"].map(str::to_owned);
+        let metadata = Metadata { host, pid: 4123, label, ..Metadata::default() };
         Holder { metadata: Some(metadata), left: Some(Duration::from_secs(24)), ..Holder::default() }
     }
 
     #[test]
     fn waiting_names_the_holder_and_the_place_in_line() {
-        let mut busy = Busy { key: key(), holder: Some(holder_on("ci-7")), ahead: Some(2) };
-        let held = "'deploy' is held by ci-7 (pid 4123, \"make deploy\"); 24s left on its lease";
-        let waited = |seconds| Duration::from_secs(seconds);
-        let text_of = |busy: &Busy, seconds| text(&Event::Waiting { busy, waited: waited(seconds) });
-        assert_eq!(text_of(&busy, 0), format!("{held}; 2 ahead in line"));
-        assert_eq!(text_of(&busy, 12), format!("{held}; 2 ahead in line; waiting for 12s"));
-        let gave_up = Event::NotAcquired { busy: &busy, gave_up_after: Some(waited(5)) };
-        assert_eq!(text(&gave_up), format!("gave up after 5s: {held}, 2 ahead in line"));
+        let waited = Duration::from_secs;
+        let busy = |ahead| Busy { key: key(), holder: Some(holder()), ahead: Some(ahead) };
+        let [next, third] = &[busy(0), busy(2)];
+        let gave_up = Event::NotAcquired { busy: third, gave_up_after: Some(waited(5)) };
         assert_eq!(shown(Verbosity::Quiet, &gave_up), None);
-        busy.ahead = Some(0);
-        assert_eq!(text_of(&busy, 0), format!("{held}; next in line"));
-        let at_once = Event::NotAcquired { busy: &busy, gave_up_after: None };
-        assert_eq!(text(&at_once), format!("{held}. --wait to stand in line"));
+        let at_once = Event::NotAcquired { busy: next, gave_up_after: None };
+        for (event, [before, after]) in [
+            (Event::Waiting { busy: third, waited: waited(0) }, ["", "; 2 ahead in line"]),
+            (Event::Waiting { busy: third, waited: waited(12) }, ["", "; 2 ahead in line; waiting for 12s"]),
+            (gave_up, ["gave up after 5s: ", ", 2 ahead in line"]),
+            (Event::Waiting { busy: next, waited: waited(0) }, ["", "; next in line"]),
+            (at_once, ["", ". --wait to stand in line"]),
+        ] {
+            assert_eq!(text(&event), format!("{before}'deploy' is {HELD}{after}"));
+        }
     }
 
     #[test]
     fn a_loss_says_why_and_what_follows() {
-        let held = Some(Box::new(holder_on("ci-7")));
-        let broken = Some(Box::new(Holder { broken: true, ..holder_on("ci-7") }));
+        let taken = |broken| LossCause::Taken(Some(Box::new(Holder { broken, ..holder() })));
         for (cause, consequence, expected) in [
             (
                 LossCause::Released,
                 LossConsequence::JobIsStopped,
-                "it was released with its owner token; stopping the job",
+                ": it was released with its owner token; stopping the job",
             ),
             (
                 LossCause::NotHeld,
                 LossConsequence::JobContinues,
-                "nobody holds it any more; the job goes on without it",
+                ": nobody holds it any more; the job goes on without it",
             ),
             (
                 LossCause::Taken(None),
                 LossConsequence::NothingStarted,
-                "it was granted to another since; nothing was started",
+                ": it was granted to another since; nothing was started",
             ),
             (
-                LossCause::Taken(broken),
-                LossConsequence::ProcessContinues { pid: 7 },
-                "somebody broke it; process 7 goes on without it",
+                taken(true),
+                LossConsequence::ProcessContinues(7),
+                ": somebody broke it; process 7 goes on without it",
             ),
             (
-                LossCause::Taken(held),
-                LossConsequence::ProcessTerminated { pid: 7 },
-                "it is held by ci-7 (pid 4123, \"make deploy\"); 24s left on its lease; SIGTERM was sent to process 7",
+                taken(false),
+                LossConsequence::ProcessTerminated(7),
+                &format!(": it is {HELD}; SIGTERM was sent to process 7"),
             ),
             (
                 LossCause::NotRenewedInTime,
                 LossConsequence::JobWasStopped,
-                "the lease was not renewed in time; the job was stopped",
+                ": the lease was not renewed in time; the job was stopped",
+            ),
+            (
+                LossCause::Expired,
+                LossConsequence::NothingStartedAfterWait,
+                " while the others were waited for: no renewal came through before its lease ended; nothing was started",
             ),
         ] {
-            let event = Event::Lost(Loss { locks: "'deploy'", cause: &cause, consequence });
-            assert_eq!(shown(Verbosity::Quiet, &event), Some(format!("lost 'deploy': {expected}")));
+            let event = Event::Lost { locks: "'deploy'", cause: &cause, consequence };
+            assert_eq!(shown(Verbosity::Quiet, &event), Some(format!("lost 'deploy'{expected}")));
         }
-        let cause = LossCause::Expired;
-        let consequence = LossConsequence::NothingStartedAfterWait;
-        assert_eq!(
-            loss(&Loss { locks: "'deploy'", cause: &cause, consequence }),
-            "lost 'deploy' while the others were waited for: no renewal came through before its lease ended; nothing was started"
-        );
     }
 
     #[test]

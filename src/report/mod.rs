@@ -1,15 +1,12 @@
 //! What people and programs read.
 
 pub mod acquired;
-mod columns;
 mod doctor;
 pub mod github;
 mod human;
-mod json;
 mod output;
 mod phrases;
 mod progress;
-mod renderer;
 mod reporter;
 mod shell;
 mod status;

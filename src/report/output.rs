@@ -1,8 +1,10 @@
-//! Writing to standard output and standard error.
+//! Writing to standard output and standard error, safe to show on a terminal.
 
 use std::io::{self, Write};
 
-use crate::sanitize::sanitize;
+use serde_json::Value;
+
+use crate::sanitize::{is_harmful, sanitize};
 
 /// Writes one line to stderr in one write, so that the lines of several processes do not mix. An error is ignored: a
 /// stderr that is closed or full must not keep a lock from being released.
@@ -13,10 +15,6 @@ pub fn print_message(text: &str) {
 }
 
 /// Prints an answer. A reader that went away (`status | head`) has seen enough.
-///
-/// # Errors
-///
-/// Standard output took less than all of it.
 pub fn print(text: &[u8]) -> io::Result<()> {
     match print_all(text) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
@@ -25,11 +23,23 @@ pub fn print(text: &[u8]) -> io::Result<()> {
 }
 
 /// Prints what somebody has to read.
-///
-/// # Errors
-///
-/// Standard output took less than all of it, or nobody reads it.
 pub fn print_all(text: &[u8]) -> io::Result<()> {
     let mut stdout = io::stdout();
     stdout.write_all(text).and_then(|()| stdout.flush())
+}
+
+/// A document with indentation. Characters on which a terminal or the runner of a CI system would act (see
+/// [`crate::sanitize`]) are written as escapes such as `\u202e`, which mean the same to a program.
+pub fn document(value: &Value) -> String {
+    let mut text = String::new();
+    // Outside of strings there is only ASCII, and line feeds of the layout.
+    for c in format!("{value:#}\n").chars() {
+        let is_command = c == '#' && text.ends_with(|before| matches!(before, '#' | '\u{fe00}'..='\u{fe0f}'));
+        if is_command || is_harmful(c) && c != '\n' {
+            text.extend(c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")));
+        } else {
+            text.push(c);
+        }
+    }
+    text
 }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::event::{Loss, LossCause, LossConsequence};
-use crate::lock::{Busy, DurationText, Holder, Key, Metadata, unix_millis};
+use crate::event::LossConsequence;
+use crate::lock::{Busy, DurationText, Holder, Key, LossCause, Metadata, unix_millis};
 
 /// `'a'`, `'a' and 'b'`, `'a', 'b' and 'c'`.
 pub fn names<'a>(keys: impl IntoIterator<Item = &'a Key>) -> String {
@@ -14,11 +14,7 @@ pub fn names<'a>(keys: impl IntoIterator<Item = &'a Key>) -> String {
 
 /// `'deploy' is held by ci-7 (pid 4123, "make deploy") for 3m12s; 24s left on its lease`.
 pub fn busy(busy: &Busy) -> String {
-    let key = &busy.key;
-    match &busy.holder {
-        Some(held) => format!("'{key}' is held by {}", holder(held)),
-        None => format!("'{key}' is held by another"),
-    }
+    format!("'{}' is held by {}", busy.key, busy.holder.as_ref().map_or("another".to_owned(), holder))
 }
 
 /// `ci-7 (pid 4123, "make deploy") for 3m12s; 24s left on its lease`.
@@ -38,8 +34,7 @@ pub fn holder(holder: &Holder) -> String {
 }
 
 /// `lost 'deploy': somebody broke it; stopping the job`.
-pub fn loss(loss: &Loss) -> String {
-    let Loss { locks, cause, consequence } = loss;
+pub fn loss(locks: &str, cause: &LossCause, consequence: LossConsequence) -> String {
     let during = match consequence {
         LossConsequence::NothingStartedAfterWait => " while the others were waited for",
         _ => "",
@@ -60,8 +55,8 @@ pub fn loss(loss: &Loss) -> String {
         LossConsequence::NothingStarted | LossConsequence::NothingStartedAfterWait => {
             "nothing was started".to_owned()
         }
-        LossConsequence::ProcessTerminated { pid } => format!("SIGTERM was sent to process {pid}"),
-        LossConsequence::ProcessContinues { pid } => format!("process {pid} goes on without it"),
+        LossConsequence::ProcessTerminated(pid) => format!("SIGTERM was sent to process {pid}"),
+        LossConsequence::ProcessContinues(pid) => format!("process {pid} goes on without it"),
     };
     format!("lost {locks}{during}: {cause}; {consequence}")
 }

@@ -20,7 +20,6 @@ pub struct WaitDisplay {
 const FIRST_PAUSE: Duration = Duration::from_secs(30);
 
 impl WaitDisplay {
-    /// Shows nothing yet.
     pub fn new() -> WaitDisplay {
         WaitDisplay { live: None, next_line: BootTime::from_nanos(0), pause: FIRST_PAUSE }
     }

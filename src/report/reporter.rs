@@ -3,27 +3,29 @@
 use std::sync::Arc;
 
 use super::human::{HumanRenderer, Verbosity};
-use super::renderer::Renderer;
 use crate::event::Event;
 
+/// What shows or counts events. Called by every thread, so an event that is not shown must not wait for one that is.
+pub trait Renderer: Send + Sync {
+    fn render(&self, event: &Event);
+}
+
 /// What is reported, and how. A new renderer has its options here.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Default)]
 pub struct ReportOptions {
     pub verbosity: Verbosity,
 }
 
 #[derive(Clone)]
-pub struct Reporter {
-    renderers: Arc<[Box<dyn Renderer>]>,
-}
+pub struct Reporter(Arc<[Box<dyn Renderer>]>);
 
 impl Reporter {
     pub fn new(options: ReportOptions) -> Reporter {
-        Reporter { renderers: Arc::new([Box::new(HumanRenderer::new(options.verbosity))]) }
+        Reporter(Arc::new([Box::new(HumanRenderer::new(options.verbosity))]))
     }
 
     pub fn report(&self, event: &Event) {
-        self.renderers.iter().for_each(|renderer| renderer.render(event));
+        self.0.iter().for_each(|renderer| renderer.render(event));
     }
 }
 

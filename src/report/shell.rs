@@ -1,6 +1,5 @@
 //! Lines that a shell evaluates: `eval "$(redlock acquire … --format env)"`.
 
-/// The language of a shell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shell {
     Posix,

@@ -4,9 +4,9 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use clap::builder::styling::Style;
 use serde_json::{Value, json};
+use unicode_width::UnicodeWidthStr;
 
-use super::columns::{pad, widest};
-use super::json::document;
+use super::output::document;
 use super::phrases::{age, pids};
 use crate::lock::{DurationText, Holder, LockStatus, Metadata, Mode, Waiter};
 use crate::sanitize::sanitize;
@@ -15,80 +15,74 @@ use crate::sanitize::sanitize;
 pub fn table(locks: &[LockStatus], colour: bool) -> String {
     let mut rows = vec![["KEY", "STATE", "HOST", "PID", "USER", "FOR", "LEFT", "LABEL"].map(str::to_owned)];
     for lock in locks {
-        let key = &sanitize(lock.key.as_str());
+        let key = sanitize(lock.key.as_str());
+        let mut add = |state: String, process: Option<&Metadata>, since: Option<u64>, left: String| {
+            let [host, pid, user, label] = match process {
+                Some(process) => {
+                    [process.host.clone(), pids(process), process.user.clone(), process.label.clone()]
+                }
+                None if left.is_empty() => Default::default(),
+                None => ["another program", "", "", ""].map(str::to_owned),
+            };
+            let since = since.map_or(String::new(), |since| age(since).to_string());
+            rows.push([key.clone(), state, host, pid, user, since, left, label]);
+        };
         if lock.holders.is_empty() && lock.waiters.is_empty() {
-            rows.push(row(key, "free", None, None, None));
+            add("free".to_owned(), None, None, String::new());
         }
-        for (place, holder) in lock.holders.iter().enumerate() {
-            let held = match lock.mode {
+        for (place, holder) in (1..).zip(&lock.holders) {
+            let state = match lock.mode {
+                _ if holder.broken => "broken".to_owned(),
                 Mode::Exclusive => "held".to_owned(),
                 Mode::Shared => "shared".to_owned(),
-                Mode::Semaphore(permits) => format!("held {}/{permits}", place + 1),
+                Mode::Semaphore(permits) => format!("held {place}/{permits}"),
             };
-            let state = if holder.broken { "broken" } else { &held };
-            let left = Some(holder.left.map_or("for ever".to_owned(), |left| DurationText(left).to_string()));
-            rows.push(row(key, state, holder.metadata.as_ref(), holder.since, left));
+            let left = holder.left.map_or("for ever".to_owned(), |left| DurationText(left).to_string());
+            add(state, holder.metadata.as_ref(), holder.since, left);
         }
-        for (place, waiter) in lock.waiters.iter().enumerate() {
-            rows.push(row(
-                key,
-                &match waiter.mode {
-                    Mode::Shared => format!("waiting {} to share", place + 1),
-                    _ => format!("waiting {}", place + 1),
-                },
-                Some(&waiter.metadata),
-                Some(waiter.metadata.since),
-                None,
-            ));
+        for (place, Waiter { mode, metadata }) in (1..).zip(&lock.waiters) {
+            let to_share = if *mode == Mode::Shared { " to share" } else { "" };
+            add(format!("waiting {place}{to_share}"), Some(metadata), Some(metadata.since), String::new());
         }
     }
     align(&rows, if colour { Style::new().bold() } else { Style::new() })
 }
 
-fn row(
-    key: &str,
-    state: &str,
-    process: Option<&Metadata>,
-    since: Option<u64>,
-    left: Option<String>,
-) -> [String; 8] {
-    let host = match (process, state) {
-        (Some(process), _) => process.host.clone(),
-        (None, "free") => String::new(),
-        (None, _) => "another program".to_owned(),
-    };
-    [
-        key.to_owned(),
-        state.to_owned(),
-        host,
-        process.map(pids).unwrap_or_default(),
-        process.map(|process| process.user.clone()).unwrap_or_default(),
-        since.map(|since| age(since).to_string()).unwrap_or_default(),
-        left.unwrap_or_default(),
-        process.map(|process| process.label.clone()).unwrap_or_default(),
-    ]
-}
-
 fn align(rows: &[[String; 8]], heading: Style) -> String {
     let widths: [usize; 8] = std::array::from_fn(|column| widest(rows.iter().map(|row| &row[column][..])));
-    let line = |row: &[String; 8]| {
-        let cells = row.iter().zip(widths).map(|(cell, width)| pad(cell, width));
-        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    let line = |(number, row): (usize, &[String; 8])| {
+        let cells: Vec<String> = row.iter().zip(widths).map(|(cell, width)| pad(cell, width)).collect();
+        let style = if number == 0 { heading } else { Style::new() };
+        format!("{style}{}{style:#}\n", cells.join("  ").trim_end())
     };
-    let mut lines = rows.iter().map(line);
-    let first = lines.next().unwrap_or_default();
-    let mut text = format!("{heading}{first}{heading:#}\n");
-    lines.for_each(|line| text += &(line + "\n"));
-    text
+    rows.iter().enumerate().map(line).collect()
+}
+
+/// `text` with spaces behind it, `width` columns wide at least. A character takes none, one or two columns.
+pub fn pad(text: &str, width: usize) -> String {
+    text.to_owned() + &" ".repeat(width.saturating_sub(text.width()))
+}
+
+/// The columns that the widest of `texts` takes.
+pub fn widest<'a>(texts: impl Iterator<Item = &'a str>) -> usize {
+    texts.map(UnicodeWidthStr::width).max().unwrap_or(0)
+}
+
+#[test]
+fn a_wide_character_takes_two_columns() {
+    assert_eq!(widest(["ab", "日本", "e\u{301}"].into_iter()), 4);
+    assert_eq!(pad("日本", 6), "日本  ");
+    assert_eq!(pad("e\u{301}", 2), "e\u{301} ");
 }
 
 /// Locks as JSON. The fields are documented in redlock-status(1) and stable.
 pub fn json(locks: &[LockStatus]) -> String {
     let locks = locks.iter().map(|lock| {
+        let (kind, permits) = kind(lock.mode);
         json!({
             "key": lock.key.as_str(),
-            "kind": kind(lock.mode),
-            "permits": permits(lock.mode),
+            "kind": kind,
+            "permits": permits,
             "holders": lock.holders.iter().map(holder).collect::<Vec<_>>(),
             "waiters": lock.waiters.iter().map(waiter).collect::<Vec<_>>(),
         })
@@ -96,32 +90,23 @@ pub fn json(locks: &[LockStatus]) -> String {
     document(&Value::from_iter(locks))
 }
 
+fn kind(mode: Mode) -> (&'static str, Option<u32>) {
+    match mode {
+        Mode::Exclusive => ("exclusive", None),
+        Mode::Shared => ("shared", None),
+        Mode::Semaphore(permits) => ("semaphore", Some(permits.get())),
+    }
+}
+
 fn waiter(waiter: &Waiter) -> Value {
     let mut value = process(&waiter.metadata, Some(waiter.metadata.since));
-    value["kind"] = kind(waiter.mode).into();
+    value["kind"] = kind(waiter.mode).0.into();
     value
 }
 
-fn kind(mode: Mode) -> &'static str {
-    match mode {
-        Mode::Exclusive => "exclusive",
-        Mode::Shared => "shared",
-        Mode::Semaphore(_) => "semaphore",
-    }
-}
-
-fn permits(mode: Mode) -> Option<u32> {
-    match mode {
-        Mode::Semaphore(permits) => Some(permits.get()),
-        _ => None,
-    }
-}
-
 fn holder(holder: &Holder) -> Value {
-    let mut value = match &holder.metadata {
-        Some(metadata) => process(metadata, holder.since),
-        None => json!({}),
-    };
+    let metadata = holder.metadata.as_ref();
+    let mut value = metadata.map_or(json!({}), |metadata| process(metadata, holder.since));
     value["foreign"] = holder.metadata.is_none().into();
     value["broken"] = holder.broken.into();
     value["fence"] = holder.fence.map(|fence| fence.0).into();

@@ -1,6 +1,6 @@
 //! Acquiring the locks of one command, as `run` and `acquire` do it.
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use nix::unistd::geteuid;
@@ -11,8 +11,8 @@ use crate::error::{Failure, UNREACHABLE};
 use crate::event::Event;
 use crate::job::Signals;
 use crate::lock::{
-    Busy, DurationText, Lease, Metadata, NotAcquired, OwnerToken, Request, Store, StoreError, Timeout, Ttl,
-    Wait, WaitObserver, acquire,
+    Busy, DurationText, Lease, Metadata, NotAcquired, OwnerToken, Request, Result, Store, Timeout, Ttl, Wait,
+    WaitProgress, acquire,
 };
 use crate::options::LockOptions;
 use crate::report::{Reporter, names};
@@ -21,7 +21,6 @@ use crate::user::USER;
 /// A person may wait for the prompt.
 const WITHDRAWAL: Duration = Duration::from_secs(1);
 
-/// The locks to acquire, and how.
 pub struct Acquisition {
     /// In lock order; they differ in nothing but their keys.
     pub requests: Vec<Request>,
@@ -34,10 +33,12 @@ pub struct Acquisition {
     conflict_exit_code: u8,
 }
 
-/// Something besides a signal that ends the wait for a lock. It is readable then.
-pub trait AbortSource: AsFd {
+/// Something besides a signal that ends the wait for a lock.
+pub struct Abort<'a> {
+    /// Readable then.
+    pub fd: BorrowedFd<'a>,
     /// Why the wait is over, if it is.
-    fn abort_reason(&self) -> Option<anyhow::Error>;
+    pub reason: Box<dyn Fn() -> Option<anyhow::Error> + 'a>,
 }
 
 impl Acquisition {
@@ -73,24 +74,24 @@ impl Acquisition {
         &self,
         store: &mut dyn Store,
         signals: &mut Signals,
-        aborts: &[&dyn AbortSource],
+        aborts: Vec<Abort>,
         context: &Context,
     ) -> anyhow::Result<Vec<Lease>> {
-        let fds: Vec<_> = aborts.iter().map(|abort| abort.as_fd()).collect();
+        let fds: Vec<_> = aborts.iter().map(|abort| abort.fd).collect();
         let interrupt = signals.or(&fds).map_err(Failure::cannot("wait for several things at once"))?;
-        let reporter = &context.reporter;
-        let mut observer = WaitReporter { reporter, start: BootTime::now() };
+        let interrupt = interrupt.as_fd();
+        let (reporter, start) = (&context.reporter, BootTime::now());
+        let mut report = |progress: WaitProgress| {
+            let waited = BootTime::now().since(start);
+            reporter.report(&match progress {
+                WaitProgress::Busy(busy) => Event::Waiting { busy, waited },
+                WaitProgress::Unreachable(error) => Event::StoreUnreachable { error, waited },
+                WaitProgress::Ended => Event::WaitEnded,
+            });
+        };
         let attempt = context.options.connect_timeout;
-        let acquired = acquire(
-            store,
-            &self.requests,
-            self.wait,
-            attempt,
-            self.reserve,
-            interrupt.as_fd(),
-            &mut observer,
-        );
-        let failure = match acquired {
+        let Acquisition { requests, wait, reserve, .. } = self;
+        let failure = match acquire(store, requests, *wait, attempt, *reserve, interrupt, &mut report) {
             Ok(leases) => {
                 for Lease { request, fence, .. } in &leases {
                     reporter.report(&Event::Acquired { key: &request.key, fence: *fence });
@@ -100,7 +101,7 @@ impl Acquisition {
             Err(NotAcquired::Interrupted) => match signals.take() {
                 Some(arrived) => Failure::Signal(arrived.signal),
                 None => {
-                    let reason = aborts.iter().find_map(|abort| abort.abort_reason());
+                    let reason = aborts.iter().find_map(|abort| (abort.reason)());
                     return Err(reason.unwrap_or_else(|| Failure::Quiet(UNREACHABLE).into()));
                 }
             },
@@ -129,7 +130,7 @@ impl Acquisition {
     }
 
     /// Releases what nobody used. A store that cannot be reached frees the locks when their leases end.
-    pub fn withdraw(&self, store: &mut dyn Store) -> Result<(), StoreError> {
+    pub fn withdraw(&self, store: &mut dyn Store) -> Result<()> {
         store.cancel(&self.requests, &Timeout::of(WITHDRAWAL))
     }
 
@@ -148,35 +149,9 @@ impl Acquisition {
     }
 }
 
-/// Reports how the wait goes.
-struct WaitReporter<'a> {
-    reporter: &'a Reporter,
-    start: BootTime,
-}
-
-impl WaitReporter<'_> {
-    fn waited(&self) -> Duration {
-        BootTime::now().since(self.start)
-    }
-}
-
-impl WaitObserver for WaitReporter<'_> {
-    fn waiting(&mut self, busy: &Busy) {
-        self.reporter.report(&Event::Waiting { busy, waited: self.waited() });
-    }
-
-    fn unreachable(&mut self, error: &StoreError) {
-        self.reporter.report(&Event::StoreUnreachable { error, waited: self.waited() });
-    }
-
-    fn over(&mut self) {
-        self.reporter.report(&Event::WaitEnded);
-    }
-}
-
-/// What others see of this process.
 fn metadata(label: &str) -> Metadata {
     let host = nix::unistd::gethostname().unwrap_or_default().to_string_lossy().into_owned();
-    let user = USER.as_ref().map_or_else(|| geteuid().to_string(), |user| user.name.clone());
+    let user = USER.as_ref().ok().and_then(Option::as_ref);
+    let user = user.map_or_else(|| geteuid().to_string(), |user| user.name.clone());
     Metadata::new(host, std::process::id(), user, label)
 }

@@ -7,7 +7,7 @@ use crate::doctor::{Check, Finding, Level, Requirements};
 use crate::error::{Failure, Outcome, UNREACHABLE};
 use crate::event::Event;
 use crate::job::forbid_core_dumps;
-use crate::lock::{Store, StoreAdmin, StoreError, Timeout};
+use crate::lock::{StoreAdmin, StoreError, Timeout};
 use crate::options::GlobalOptions;
 use crate::report::Reporter;
 use crate::store::OpenOptions;
@@ -31,20 +31,15 @@ impl Context {
 
     /// A store for what acquires no locks.
     pub fn open_store(&self) -> Box<dyn StoreAdmin> {
-        self.open(0, Vec::new())
+        self.open_store_for(0, Vec::new())
     }
 
     /// A store for locks that as many replicas must have, and that these processes keep alive.
-    pub fn open_store_for(&self, replicas: u8, holders: Vec<u32>) -> Box<dyn Store> {
-        self.open(replicas, holders)
-    }
-
-    fn open(&self, replicas: u8, holders: Vec<u32>) -> Box<dyn StoreAdmin> {
+    pub fn open_store_for(&self, replicas: u8, holders: Vec<u32>) -> Box<dyn StoreAdmin> {
         let credentials = self.options.credentials.clone();
         self.options.server.clone().open(OpenOptions { credentials, replicas, holders })
     }
 
-    /// Whether the store is fit to be used like this.
     pub fn examine_store(&self, requirements: &Requirements) -> Vec<Finding> {
         let mut findings = self.options.server.clone().examine(&self.options.credentials, requirements);
         let is_missing =

@@ -1,4 +1,4 @@
-//! What the subcommands share: the store they use, acquisition, nesting, supervision, renewals, token files.
+//! What the subcommands share: the store they use, acquisition, nesting, supervision, renewals.
 
 mod acquisition;
 mod context;
@@ -8,10 +8,9 @@ mod nesting;
 pub mod release_notice;
 pub mod renewal_events;
 pub mod supervise;
-pub mod token_file;
 pub mod while_pid;
 
-pub use acquisition::{AbortSource, Acquisition};
+pub use acquisition::{Abort, Acquisition};
 pub use context::{Context, report_failure};
 pub use inherited_lock::environment;
-pub use nesting::Nesting;
+pub use nesting::{InterimKeeper, Nesting};

@@ -5,14 +5,12 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use super::inherited_lock::InheritedLock;
-use super::renewal_events::{loss, report_heal};
-use super::{AbortSource, Context};
+use super::renewal_events::report_heal;
+use super::{Abort, Context};
 use crate::clock::{BootTime, Deadline};
 use crate::error::{Failure, LOST};
-use crate::event::{Loss, LossCause, LossConsequence};
-use crate::lock::{
-    Keeper, Key, Lease, Progress, Renewal, ReportProgress, Request, Store, StoreError, Timeout,
-};
+use crate::event::LossConsequence;
+use crate::lock::{Keeper, Key, Lease, LossCause, Progress, Renewal, Request, Store, StoreError, Timeout};
 use crate::mailbox::{Mailbox, mailbox};
 use crate::report;
 
@@ -26,7 +24,6 @@ pub struct Nesting {
 }
 
 impl Nesting {
-    /// Finds the inherited locks among the requested ones.
     pub fn find(
         requests: &[Request],
         store: &mut dyn Store,
@@ -62,18 +59,16 @@ impl Nesting {
         }
         let (sender, losses) = mailbox().map_err(Failure::cannot("make a line from the keeper"))?;
         let reporter = context.reporter.clone();
-        let report = move |progress: Progress| {
-            if let Progress::Healed(lease, gone) = progress {
-                report_heal(&reporter, lease, gone);
-            }
-            if let Some((lease, cause)) = loss(&progress) {
+        let report = move |progress: Progress| match progress {
+            Progress::Healed(lease, gone) => report_heal(&reporter, lease, gone),
+            Progress::Lost(lease, cause) => {
                 sender.send(not_started(lease, &cause, LossConsequence::NothingStartedAfterWait));
             }
+            Progress::Renewed(_) | Progress::Failed(..) => {}
         };
         // The wait for the others uses its own store.
         let store = context.open_store_for(replicas, Vec::new());
-        let keeper = Keeper::new(store, self.manual.clone(), reserve, Box::new(report) as ReportProgress);
-        let keeper = keeper.start();
+        let keeper = Keeper::new(store, self.manual.clone(), reserve, Box::new(report)).start();
         if keeper.start_at().is_some() {
             let none = io::Error::from(io::ErrorKind::WouldBlock);
             return Err(Failure::cannot("start a thread that renews the lock acquired by hand")(none).into());
@@ -101,18 +96,12 @@ impl Nesting {
                 }
                 .map_err(|error| context.explain(error))?;
             };
-            let renewal = renewal.map_err(|error| context.explain(error))?;
-            let lost = match &renewal {
-                Renewal::Extended => None,
-                Renewal::Healed => {
-                    report_heal(&context.reporter, lease, sent.since(lease.renewed()));
-                    None
-                }
-                Renewal::Lost(now_held) => loss(&Progress::Lost(lease, now_held.as_ref())),
-                Renewal::Released => loss(&Progress::Released(lease)),
-            };
-            if let Some((lease, cause)) = lost {
-                return Err(not_started(lease, &cause, LossConsequence::NothingStarted).into());
+            let lost = |cause| Err(not_started(lease, &cause, LossConsequence::NothingStarted).into());
+            match renewal.map_err(|error| context.explain(error))? {
+                Renewal::Extended => {}
+                Renewal::Healed => report_heal(&context.reporter, lease, sent.since(lease.renewed)),
+                Renewal::Lost(holder) => return lost(lease.lost_to(holder)),
+                Renewal::Released => return lost(LossCause::Released),
             }
             lease.extend(sent);
         }
@@ -125,26 +114,18 @@ const RETRY: Duration = Duration::from_millis(100);
 
 /// Renews leases until it is dropped.
 pub struct InterimKeeper {
-    _keeper: Keeper<ReportProgress>,
+    _keeper: Keeper,
     losses: Mailbox<Failure>,
 }
 
-impl AbortSource for InterimKeeper {
-    fn abort_reason(&self) -> Option<anyhow::Error> {
-        self.losses.take().ok().flatten().map(anyhow::Error::from)
-    }
-}
-
-impl AsFd for InterimKeeper {
-    /// Readable when a lock is lost.
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.losses.as_fd()
+impl InterimKeeper {
+    /// The loss of a lock.
+    pub fn abort(&self) -> Abort<'_> {
+        let reason = || self.losses.take().ok().flatten().map(anyhow::Error::from);
+        Abort { fd: self.losses.as_fd(), reason: Box::new(reason) }
     }
 }
 
 fn not_started(lease: &Lease, cause: &LossCause, consequence: LossConsequence) -> Failure {
-    Failure::new(
-        LOST,
-        report::loss(&Loss { locks: &report::names([&lease.request.key]), cause, consequence }),
-    )
+    Failure::new(LOST, report::loss(&report::names([&lease.request.key]), cause, consequence))
 }

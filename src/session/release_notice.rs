@@ -37,7 +37,6 @@ impl Notice {
     }
 }
 
-/// The end that receives.
 pub struct Notices {
     socket: UnixDatagram,
     token: OwnerToken,
@@ -50,7 +49,6 @@ impl Notices {
         Ok(Notices { socket, token: token.clone() })
     }
 
-    /// The next notice, if one came.
     pub fn next(&self) -> Option<Notice> {
         let mut packet = [0; 600];
         loop {

@@ -7,21 +7,27 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::release_notice::{Notice, Notices};
-use super::renewal_events::{loss, report_loss};
+use super::renewal_events::report_loss;
 use super::supervise::SecondSignal;
-use super::{AbortSource, Acquisition, Context};
+use super::{Abort, Acquisition, Context};
 use crate::cli::OnLost;
 use crate::clock::{BootTime, Deadline};
 use crate::error::{BUG, BUSY, Failure};
-use crate::event::{LossCause, LossConsequence};
+use crate::event::LossConsequence;
 use crate::job::{Channel, Pidfd, Signals, detach};
-use crate::lock::{FencingToken, Keeper, Key, Lease, Progress, ReportProgress, Request, Store, Timeout};
+use crate::lock::{FencingToken, Keeper, Key, Lease, LossCause, Progress, Request, Store, Timeout};
 use crate::mailbox::{Mailbox, MailboxSender, mailbox};
 use crate::poll::{is_readable, is_writable, wait_any};
 use crate::report::{Reporter, names};
 
 /// The keeper's name in `ps`. Not "redlock-…", so that `killall redlock` does not release the lock.
 const NAME: &std::ffi::CStr = c"lock-keeper";
+
+/// The answer to [`KeeperMessage::Keep`]. Not a unit struct: an empty packet is the end of the line.
+#[derive(Serialize, Deserialize)]
+enum KeeperReply {
+    Renewals,
+}
 
 /// The keeper's process, as `redlock acquire` sees it. It ends without [`KeeperProcess::go_on`].
 pub struct KeeperProcess {
@@ -33,19 +39,12 @@ pub struct KeeperProcess {
 /// From `redlock acquire` to the keeper. The end of the line says that acquire was killed.
 #[derive(Serialize, Deserialize)]
 enum KeeperMessage {
-    /// Keep the leases that were granted: the fencing token of each, and when the first one was asked for, in
-    /// nanoseconds.
-    Keep { fences: Vec<u64>, sent: u64 },
+    /// Keep the leases that were granted: the fencing token of each, and when the first one was asked for.
+    Keep { fences: Vec<u64>, sent: BootTime },
     /// Somebody has the owner token: keep on.
     GoOn,
     /// There is nothing to keep.
     Dismissed,
-}
-
-/// The answer to [`KeeperMessage::Keep`].
-#[derive(Serialize, Deserialize)]
-enum KeeperReply {
-    Renewals,
 }
 
 impl KeeperProcess {
@@ -89,8 +88,8 @@ impl KeeperProcess {
     /// Hands the leases over; from here on they are renewed.
     pub fn keep(&self, leases: &[Lease]) -> anyhow::Result<()> {
         let fences = leases.iter().map(|lease| lease.fence.0).collect();
-        let sent = leases.iter().map(Lease::renewed).min().unwrap_or(BootTime::now());
-        self.line.send(&KeeperMessage::Keep { fences, sent: sent.as_nanos() });
+        let sent = leases.iter().map(|lease| lease.renewed).min().unwrap_or(BootTime::now());
+        self.line.send(&KeeperMessage::Keep { fences, sent });
         self.line.receive().map(|KeeperReply::Renewals| ()).ok_or_else(|| {
             let names = names(leases.iter().map(|lease| &lease.request.key));
             Failure::new(BUG, format!("the keeper of {names} has ended; released the lock")).into()
@@ -101,21 +100,14 @@ impl KeeperProcess {
     pub fn go_on(&self) {
         self.line.send(&KeeperMessage::GoOn);
     }
-}
 
-impl AbortSource for KeeperProcess {
-    fn abort_reason(&self) -> Option<anyhow::Error> {
-        self.watched.has_ended().then(|| {
+    /// The end of the process for which the lock is acquired.
+    pub fn abort(&self) -> Abort<'_> {
+        let reason = || {
             let reason = format!("process {} has ended; nothing was acquired", self.watched.pid);
-            Failure::new(BUSY, reason).into()
-        })
-    }
-}
-
-impl AsFd for KeeperProcess {
-    /// Readable when the process for which the lock is acquired has ended.
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.watched.as_fd()
+            self.watched.has_ended().then(|| Failure::new(BUSY, reason).into())
+        };
+        Abort { fd: self.watched.as_fd(), reason: Box::new(reason) }
     }
 }
 
@@ -125,7 +117,6 @@ impl Drop for KeeperProcess {
     }
 }
 
-/// What the keeper's process has.
 struct Service<'a> {
     line: Channel,
     signals: Signals,
@@ -145,7 +136,6 @@ struct LostLease {
     deadline: BootTime,
 }
 
-/// One of the locks.
 struct KeptLock {
     key: Key,
     notices: Option<Notices>,
@@ -157,7 +147,7 @@ impl Service<'_> {
     /// Waits for the leases, keeps them, and releases them.
     fn serve(mut self, requests: Vec<Request>, mut store: Box<dyn Store>) {
         let (fences, sent) = match self.line.receive() {
-            Some(KeeperMessage::Keep { fences, sent }) => (fences, BootTime::from_nanos(sent)),
+            Some(KeeperMessage::Keep { fences, sent }) => (fences, sent),
             Some(KeeperMessage::GoOn | KeeperMessage::Dismissed) => return,
             None => return cancel(store.as_mut(), &requests),
         };
@@ -170,8 +160,8 @@ impl Service<'_> {
         let leases = requests.into_iter().zip(fences);
         let leases = leases.map(|(request, fence)| Lease::new(request, FencingToken(fence), sent)).collect();
         let Ok((sender, losses)) = mailbox() else { return };
-        let report: ReportProgress = Box::new(move |progress| send_loss(&sender, &progress));
-        let mut keeper = Keeper::new(store, leases, self.reserve, report).start();
+        let report = move |progress: Progress| send_loss(&sender, progress);
+        let mut keeper = Keeper::new(store, leases, self.reserve, Box::new(report)).start();
         if keeper.start_at().is_some() {
             // The system allows no thread.
             return;
@@ -183,12 +173,7 @@ impl Service<'_> {
     }
 
     /// Waits until there is nothing left to keep. `false` when nothing is to be released.
-    fn keep(
-        &mut self,
-        keeper: &mut Keeper<ReportProgress>,
-        mut locks: Vec<KeptLock>,
-        losses: &Mailbox<LostLease>,
-    ) -> bool {
+    fn keep(&mut self, keeper: &mut Keeper, mut locks: Vec<KeptLock>, losses: &Mailbox<LostLease>) -> bool {
         let mut gone_on = false;
         // What may still run after the loss of the last lock has until then.
         let mut until = BootTime::now();
@@ -234,9 +219,9 @@ impl Service<'_> {
         let consequence = match self.on_lost {
             OnLost::Terminate => {
                 self.watched.terminate();
-                LossConsequence::ProcessTerminated { pid }
+                LossConsequence::ProcessTerminated(pid)
             }
-            OnLost::Continue => LossConsequence::ProcessContinues { pid },
+            OnLost::Continue => LossConsequence::ProcessContinues(pid),
         };
         // Never waits for a reader.
         if let Some(stderr) = self.stderr
@@ -249,8 +234,7 @@ impl Service<'_> {
 }
 
 impl KeptLock {
-    /// Notes a release that is announced.
-    fn read_notices(&mut self, keeper: &mut Keeper<ReportProgress>) {
+    fn read_notices(&mut self, keeper: &Keeper) {
         while let Some(notice) = self.notices.as_ref().and_then(Notices::next) {
             self.releasing = true;
             if notice == Notice::Released {
@@ -273,8 +257,8 @@ fn cancel(store: &mut dyn Store, requests: &[Request]) {
 }
 
 /// Runs in the thread that renews.
-fn send_loss(losses: &MailboxSender<LostLease>, progress: &Progress) {
-    let Some((lease, cause)) = loss(progress) else { return };
+fn send_loss(losses: &MailboxSender<LostLease>, progress: Progress) {
+    let Progress::Lost(lease, cause) = progress else { return };
     // The next holder of a broken lock waits for the end of the lease; another one has it already.
     let deadline = match &cause {
         LossCause::Taken(now_held) if !now_held.as_ref().is_some_and(|now| now.broken) => BootTime::now(),

@@ -26,7 +26,6 @@ pub enum ServerUrl {
     Etcd(Box<etcd::Address>),
 }
 
-/// How a store is opened, beside its address.
 #[derive(Clone, Default)]
 pub struct OpenOptions {
     pub credentials: Credentials,
@@ -43,35 +42,30 @@ impl ServerUrl {
     /// Reads server URLs: one, or those of a quorum. The error never shows a password.
     pub fn parse(texts: &[&str]) -> Result<ServerUrl, String> {
         let urls = texts.iter().map(|text| ServerUrl::parse_one(text)).collect::<Result<Vec<_>, _>>()?;
-        let [one] = &urls[..] else {
-            let mut members: Vec<redis::Address> = Vec::new();
-            for url in urls {
-                match url {
-                    ServerUrl::Redis(address) if !address.is_one_server() => {
-                        return Err(format!(
-                            "{address} cannot be one of several servers; a quorum has single ones"
-                        ));
-                    }
-                    ServerUrl::Redis(address)
-                        if members.iter().any(|known| known.servers == address.servers) =>
-                    {
-                        return Err(format!(
-                            "{address} is given twice; the servers of a quorum are independent"
-                        ));
-                    }
-                    ServerUrl::Redis(address) => members.push(address),
-                    #[cfg(feature = "etcd")]
-                    ServerUrl::Etcd(address) => {
-                        return Err(format!(
-                            "{address} cannot be one of several servers; name the members of one cluster in one URL"
-                        ));
-                    }
-                    _ => return Err("local: cannot be one of several servers".to_owned()),
+        if let [one] = &urls[..] {
+            return Ok(one.clone());
+        }
+        let mut members: Vec<redis::Address> = Vec::new();
+        for url in urls {
+            let address = match url {
+                ServerUrl::Redis(address) => address,
+                #[cfg(feature = "etcd")]
+                ServerUrl::Etcd(address) => {
+                    return Err(format!(
+                        "{address} cannot be one of several servers; name the members of one cluster in one URL"
+                    ));
                 }
+                _ => return Err("local: cannot be one of several servers".to_owned()),
+            };
+            if !address.is_one_server() {
+                return Err(format!("{address} cannot be one of several servers; a quorum has single ones"));
             }
-            return Ok(ServerUrl::Quorum(members));
-        };
-        Ok(one.clone())
+            if members.iter().any(|known| known.servers == address.servers) {
+                return Err(format!("{address} is given twice; the servers of a quorum are independent"));
+            }
+            members.push(address);
+        }
+        Ok(ServerUrl::Quorum(members))
     }
 
     fn parse_one(text: &str) -> Result<ServerUrl, String> {
@@ -83,11 +77,8 @@ impl ServerUrl {
             "local" => {
                 Ok(ServerUrl::Local(Some(PathBuf::from(rest)).filter(|path| !path.as_os_str().is_empty())))
             }
-            "redis" | "rediss" => redis::Address::parse(text).map(ServerUrl::Redis),
-            "redis+unix" => redis::Address::unix(text).map(ServerUrl::Redis),
-            "redis+sentinel" | "redis+cluster" | "rediss+sentinel" | "rediss+cluster" => {
-                redis::Address::of_several(text).map(ServerUrl::Redis)
-            }
+            "redis" | "rediss" | "redis+unix" | "redis+sentinel" | "redis+cluster" | "rediss+sentinel"
+            | "rediss+cluster" => redis::Address::parse(text).map(ServerUrl::Redis),
             #[cfg(feature = "etcd")]
             "etcd" | "etcds" => etcd::Address::parse(text).map(Box::new).map(ServerUrl::Etcd),
             #[cfg(not(feature = "etcd"))]
@@ -125,7 +116,6 @@ impl ServerUrl {
         plain.map(redis::Address::to_string)
     }
 
-    /// What a store there can do.
     pub fn capabilities(&self) -> Capabilities {
         match self {
             ServerUrl::Local(_) => local::CAPABILITIES,
@@ -136,7 +126,6 @@ impl ServerUrl {
         }
     }
 
-    /// The Redis servers.
     pub fn addresses(&self) -> &[redis::Address] {
         match self {
             ServerUrl::Local(_) => &[],
@@ -173,14 +162,16 @@ impl ServerUrl {
         }
         findings.extend(match self {
             ServerUrl::Local(path) => local::examine(path, terms),
-            ServerUrl::Redis(address) => redis::examine(vec![address.with(login)], terms),
-            ServerUrl::Quorum(members) => {
-                redis::examine(members.into_iter().map(|member| member.with(login)).collect(), terms)
-            }
             #[cfg(feature = "etcd")]
             ServerUrl::Etcd(address) => etcd::examine(&address.with(login), terms),
+            redis => redis::examine(redis.logged_in(login), terms),
         });
         findings
+    }
+
+    /// The Redis servers, with the login for each of them.
+    fn logged_in(&self, login: &Credentials) -> Vec<redis::Address> {
+        self.addresses().iter().map(|address| address.with(login)).collect()
     }
 
     /// The store at this address. It contacts nothing before its first call.
@@ -189,9 +180,7 @@ impl ServerUrl {
         match self {
             ServerUrl::Local(path) => Box::new(local::Local::new(path, holders)),
             ServerUrl::Redis(address) => Box::new(redis::Redis::new(address.with(&credentials), replicas)),
-            ServerUrl::Quorum(members) => Box::new(redis::Quorum::new(
-                members.into_iter().map(|member| member.with(&credentials)).collect(),
-            )),
+            ServerUrl::Quorum(_) => Box::new(redis::Quorum::new(self.logged_in(&credentials))),
             #[cfg(feature = "etcd")]
             ServerUrl::Etcd(address) => Box::new(etcd::Etcd::new(address.with(&credentials))),
         }

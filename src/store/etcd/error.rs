@@ -6,7 +6,7 @@ use tonic::{Code, Status};
 
 use crate::lock::StoreError;
 use crate::sanitize::sanitize;
-use crate::store::redis::net::error::RequestError;
+use crate::store::redis::net::RequestError;
 
 /// Why a call to one member failed.
 #[derive(Debug)]
@@ -54,7 +54,7 @@ impl From<RequestError> for CallError {
             RequestError::Denied(why) => CallError::Denied(why),
             RequestError::Unusable(why) => CallError::Unusable(why),
             // Said by Redis only.
-            RequestError::Refused(_) => no_answer("it is no etcd".to_owned()),
+            RequestError::Refused { .. } => no_answer("it is no etcd".to_owned()),
         }
     }
 }

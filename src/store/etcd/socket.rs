@@ -9,7 +9,7 @@ use std::task::{Context, Poll, ready};
 use hyper::rt::{self, ReadBufCursor};
 use tokio::io::unix::AsyncFd;
 
-use crate::store::redis::net::error::RequestError;
+use crate::store::redis::net::RequestError;
 use crate::store::redis::net::stream::Stream;
 use crate::store::redis::net::tls::error_in;
 

@@ -12,21 +12,17 @@ use super::value::Value;
 use super::waiter::Waiter;
 use crate::lock::{
     AcquireOutcome, Busy, Capabilities, FencingToken, Key, LockStatus, OwnerToken, Renewal, Request, Store,
-    StoreAdmin, StoreError, Timeout, TokenMint,
+    StoreAdmin, StoreError, Timeout,
 };
 
 /// Of etcd.
 pub const CAPABILITIES: Capabilities = Capabilities {
-    shared: Ok(()),
-    semaphore: Ok(()),
-    queue: true,
     ttl_can_change: false,
     // A lease lives for one and a half election timeouts at least; the usual one is a second.
     shortest_ttl: Duration::from_secs(2),
     ttl_resolution: Duration::from_secs(1),
     replicas: Err("etcd has no replicas to wait for; a majority of its members has every lock"),
-    token_mint: TokenMint::Caller,
-    outlives_process: true,
+    ..Capabilities::ALL
 };
 
 /// The time for what may as well be done later.

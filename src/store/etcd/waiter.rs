@@ -14,7 +14,7 @@ use super::message::{
 use super::value::Value;
 use crate::clock::{BootTime, Deadline};
 use crate::lock::{AcquireOutcome, Busy, FencingToken, Mode, Request, StoreError, Timeout};
-use crate::store::redis::net::wait::check;
+use crate::store::redis::net::check;
 
 /// How long a place lives when the waiter died: the others wait no longer for it.
 const TTL: i64 = 3;
@@ -206,8 +206,7 @@ impl Waiter {
                 return self.pause(timeout);
             }
             let Some((_, watch)) = &mut self.watch else { return self.pause(timeout) };
-            let until = timeout.until.min(self.alive_at.plus(INTERVAL));
-            let news = ledger.members.wait(&Timeout { until, ..*timeout }, watch.message());
+            let news = ledger.members.wait(&timeout.before(self.alive_at.plus(INTERVAL)), watch.message());
             match news.map_err(|error| error.of(ledger.members.name())) {
                 Ok(Ok(Some(answer))) if !answer.canceled => {
                     self.awaited.note(&answer);

@@ -15,7 +15,7 @@ use super::file::{self, FileError};
 use super::host::Host;
 use super::repair::repair;
 use super::wakeup::WakeFifo;
-use crate::lock::{StoreError, Timeout};
+use crate::lock::{Result, StoreError, Timeout};
 use crate::poll::Backoff;
 
 /// The file, opened when it is first used.
@@ -87,16 +87,12 @@ impl Database {
         Database { path: path.map_or_else(file::default_path, Ok), holders, open: None }
     }
 
-    /// Runs one transaction, alone on the whole host; `work` may be run again.
-    ///
-    /// # Errors
-    ///
-    /// The file was busy all the time, cannot be used, or the timeout was interrupted: nothing was changed.
+    /// Runs one transaction, alone on the whole host; `work` may be run again. After an error nothing was changed.
     pub fn transact<T>(
         &mut self,
         timeout: &Timeout,
         mut work: impl FnMut(&Transaction, &Host) -> rusqlite::Result<T>,
-    ) -> Result<T, StoreError> {
+    ) -> Result<T> {
         let mut backoff = Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE);
         loop {
             let outcome = self.try_transact(timeout, &mut work);
@@ -105,20 +101,18 @@ impl Database {
             }
             match outcome {
                 Ok(outcome) => return Ok(outcome),
-                Err(DatabaseError::Store(error)) => return Err(error),
-                Err(DatabaseError::Replaced) if !timeout.until.has_passed() => self.open = None,
-                Err(DatabaseError::Sql(error)) if is_busy(&error) && !timeout.until.has_passed() => {
+                Err(FileError::Replaced) if !timeout.until.has_passed() => self.open = None,
+                Err(FileError::Sql(error)) if is_busy(&error) && !timeout.until.has_passed() => {
                     // SQLite's own handler sleeps ever longer and is unfair to those who wait long.
                     timeout.pause(backoff.pause())?;
                 }
-                Err(DatabaseError::Sql(error)) => {
-                    if error.sqlite_error_code() == Some(ErrorCode::OperationInterrupted) {
+                Err(error) => {
+                    if let FileError::Sql(error) = &error
+                        && error.sqlite_error_code() == Some(ErrorCode::OperationInterrupted)
+                    {
                         timeout.pause(Duration::ZERO)?;
                     }
-                    return Err(self.failed(&error));
-                }
-                Err(DatabaseError::Replaced) => {
-                    return Err(self.unreachable("the file is replaced again and again"));
+                    return Err(self.failed(error));
                 }
             }
         }
@@ -134,24 +128,18 @@ impl Database {
     }
 
     /// A FIFO beside the file.
-    ///
-    /// # Errors
-    ///
-    /// There can be none.
-    pub fn make_fifo(&self) -> Result<WakeFifo, StoreError> {
+    pub fn make_fifo(&self) -> Result<WakeFifo> {
         let path = self.path().unwrap_or(Path::new(""));
         WakeFifo::create(path)
-            .map_err(|error| self.unreachable(&format!("no FIFO beside it: {}", plain(&error))))
+            .map_err(|error| self.unreachable(format!("no FIFO beside it: {}", plain(&error))))
     }
 
     fn try_transact<T>(
         &mut self,
         timeout: &Timeout,
         work: &mut impl FnMut(&Transaction, &Host) -> rusqlite::Result<T>,
-    ) -> Result<T, DatabaseError> {
-        let path = self.path.as_ref().map_err(|why| {
-            DatabaseError::Store(StoreError::Unusable { store: "local:".to_owned(), why: why.clone() })
-        })?;
+    ) -> Result<T, FileError> {
+        let path = self.path.as_ref().map_err(|why| FileError::Unfit(why.clone()))?;
         let open = match &mut self.open {
             Some(open) => open,
             none => none.insert(Open::at(path, &self.holders, timeout)?),
@@ -160,7 +148,7 @@ impl Database {
         let tx = open.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         // Somebody removed the file, or put another in its place, which others use now.
         if fs::symlink_metadata(path).ok().map(|found| identity(&found)) != Some(open.file) {
-            return Err(DatabaseError::Replaced);
+            return Err(FileError::Replaced);
         }
         if !open.is_set_up {
             set_up(&tx)?;
@@ -173,7 +161,7 @@ impl Database {
                     false => "its tables are not those of redlock: another program made or changed it",
                 };
                 let advice = "name another file, or when no redlock runs here, move it away";
-                return Err(DatabaseError::Store(unusable(path, &format!("{why}; {advice}"))));
+                return Err(FileError::Unfit(format!("{why}; {advice}")));
             }
         }
         let outcome = work(&tx, &open.host)?;
@@ -192,66 +180,52 @@ impl Database {
         self.path.as_ref().map_or("local:".to_owned(), |path| format!("local:{}", path.display()))
     }
 
-    fn unreachable(&self, why: &str) -> StoreError {
-        StoreError::Unreachable { store: self.name(), why: why.to_owned(), transient: false }
+    fn unreachable(&self, why: String) -> StoreError {
+        StoreError::Unreachable { store: self.name(), why, transient: false }
     }
 
-    fn failed(&self, error: &rusqlite::Error) -> StoreError {
-        match error.sqlite_error_code() {
-            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-                self.unreachable("others keep it busy")
+    fn failed(&self, error: FileError) -> StoreError {
+        let error = match error {
+            FileError::Unfit(why) => return StoreError::Unusable { store: self.name(), why },
+            FileError::Replaced => {
+                return self.unreachable("the file is replaced again and again".to_owned());
             }
+            FileError::Io(error) => return self.unreachable(plain(&error)),
+            FileError::Sql(error) => error,
+        };
+        let why = match error.sqlite_error_code() {
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => "others keep it busy",
             Some(ErrorCode::OperationInterrupted) => {
-                self.unreachable("a look at it takes too long; when no redlock runs here, move it away")
+                "a look at it takes too long; when no redlock runs here, move it away"
             }
-            Some(ErrorCode::DiskFull) => self.unreachable("the disk is full"),
+            Some(ErrorCode::DiskFull) => "the disk is full",
             Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => {
-                self.unreachable("it cannot be written; check the permissions of the file and of its folder")
+                "it cannot be written; check the permissions of the file and of its folder"
             }
-            Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => StoreError::Unusable {
-                store: self.name(),
-                why: "the file is damaged or holds something else; when no redlock runs here, move it away"
-                    .to_owned(),
-            },
-            _ => self.unreachable(&error.to_string()),
-        }
-    }
-}
-
-enum DatabaseError {
-    Sql(rusqlite::Error),
-    Store(StoreError),
-    /// What was opened is not the file any more.
-    Replaced,
-}
-
-impl From<rusqlite::Error> for DatabaseError {
-    fn from(error: rusqlite::Error) -> DatabaseError {
-        DatabaseError::Sql(error)
+            Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
+                let why =
+                    "the file is damaged or holds something else; when no redlock runs here, move it away";
+                return self.failed(FileError::Unfit(why.to_owned()));
+            }
+            _ => return self.unreachable(error.to_string()),
+        };
+        self.unreachable(why.to_owned())
     }
 }
 
 impl Open {
-    fn at(path: &Path, holders: &[u32], timeout: &Timeout) -> Result<Open, DatabaseError> {
-        let unreachable = |error: io::Error| {
-            let store = format!("local:{}", path.display());
-            DatabaseError::Store(StoreError::Unreachable { store, why: plain(&error), transient: false })
-        };
-        let found = file::find(path).map_err(|refused| match refused {
-            FileError::Io(error) => unreachable(error),
-            FileError::Unfit(why) => DatabaseError::Store(unusable(path, &why)),
-        })?;
-        let host = Host::of(path, holders).map_err(unreachable)?;
+    fn at(path: &Path, holders: &[u32], timeout: &Timeout) -> Result<Open, FileError> {
+        let found = file::find(path)?;
+        let host = Host::of(path, holders)?;
         repair(path, &found, &host, || {
             let mut connection = connect(path)?;
             limit(&mut connection, timeout)?;
             Ok(connection)
-        })
-        .map_err(unreachable)?;
+        })?;
         let connection = connect(path).map_err(|error| {
             // SQLite says no more than "unable to open"; the system says why.
             let allowed = eaccess(path, AccessFlags::R_OK | AccessFlags::W_OK);
-            allowed.err().map_or(DatabaseError::Sql(error), |errno| unreachable(errno.into()))
+            allowed.err().map_or(FileError::Sql(error), |errno| FileError::Io(errno.into()))
         })?;
         if found.len() == 0 {
             // An empty file is changed by the beginning of a transaction, which is too late for it.
@@ -260,10 +234,6 @@ impl Open {
         // As it was before the opening: the transaction sees whether it is another one by now.
         Ok(Open { connection, is_set_up: false, file: identity(&found), host })
     }
-}
-
-fn unusable(path: &Path, why: &str) -> StoreError {
-    StoreError::Unusable { store: format!("local:{}", path.display()), why: why.to_owned() }
 }
 
 /// Opens a file that is there. Nothing in it is carried out.

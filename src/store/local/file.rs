@@ -22,16 +22,25 @@ pub const SET_GROUP_ID: u32 = 0o2000;
 /// Mode bits: the group may read and write.
 pub const GROUP: u32 = 0o060;
 
-/// Why there is no file to use.
+/// Why the file was not used.
 pub enum FileError {
     Io(io::Error),
+    Sql(rusqlite::Error),
     /// What is wrong with it, and what to do.
     Unfit(String),
+    /// What was opened is not the file any more.
+    Replaced,
 }
 
 impl From<io::Error> for FileError {
     fn from(error: io::Error) -> FileError {
         FileError::Io(error)
+    }
+}
+
+impl From<rusqlite::Error> for FileError {
+    fn from(error: rusqlite::Error) -> FileError {
+        FileError::Sql(error)
     }
 }
 
@@ -50,7 +59,6 @@ pub fn default_path() -> Result<PathBuf, String> {
     }
 }
 
-/// The folder of a file.
 pub fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
@@ -63,10 +71,6 @@ pub fn journal_of(path: &Path) -> PathBuf {
 }
 
 /// Looks at the file, and makes an empty one where there is none.
-///
-/// # Errors
-///
-/// It cannot be made, or is not fit.
 pub fn find(path: &Path) -> Result<Metadata, FileError> {
     let folder = folder_of(path);
     let found = match fs::symlink_metadata(path) {
@@ -149,14 +153,12 @@ fn check_folder(folder: &Path, found: &Metadata) -> Result<(), FileError> {
         let why = format!("everyone may write to its folder, and so replace it: chmod o-w {name}");
         return Err(FileError::Unfit(why));
     }
-    if !is_trusted(found.uid()) && !is_of_our_group(found) {
-        let why = format!(
-            "its folder belongs to user {}, who may replace it; name a file in a folder of your own",
-            found.uid()
-        );
-        return Err(FileError::Unfit(why));
+    match found.uid() {
+        uid if is_trusted(uid) || is_of_our_group(found) => Ok(()),
+        uid => Err(FileError::Unfit(format!(
+            "its folder belongs to user {uid}, who may replace it; name a file in a folder of your own"
+        ))),
     }
-    Ok(())
 }
 
 /// SQLite trusts any journal that it finds. Where everyone may create files, we keep one of our own there.

@@ -14,7 +14,6 @@ use crate::lock::{Key, Timeout};
 
 /// A few hundred locks need less than this.
 const SCARCE: u64 = 16 << 20;
-/// A transaction needs this much.
 const FULL: u64 = 1 << 20;
 
 /// File systems that other hosts see as well, or that leave file locks to somebody else. NFS is refused anyway.
@@ -37,8 +36,7 @@ pub fn examine(path: Option<PathBuf>, terms: &Requirements) -> Vec<Finding> {
     let mut store = Local::new(path, vec![std::process::id()]);
     let mut report = Findings::about(store.database.name());
     if let Some(path) = store.database.path() {
-        let folder = existing(path);
-        file_system(folder, &mut report);
+        file_system(existing(path), &mut report);
     }
     let works = locking(&mut store, terms, &mut report);
     if let (true, Some(path)) = (works, store.database.path()) {
@@ -71,15 +69,10 @@ fn file_system(folder: &Path, report: &mut Findings) {
     }
     let free = found.blocks_available().saturating_mul(u64::try_from(found.block_size()).unwrap_or(0));
     let finding = format!("{} MiB are free", free >> 20);
+    let scarce = format!("{finding}: no lock can be taken when it is full");
     match free {
-        ..FULL => {
-            report.bad(Check::Space, format!("{finding}: no lock can be taken when it is full"), "free some")
-        }
-        FULL..SCARCE => report.warning(
-            Check::Space,
-            format!("{finding}: no lock can be taken when it is full"),
-            "free some",
-        ),
+        ..FULL => report.bad(Check::Space, scarce, "free some"),
+        FULL..SCARCE => report.warning(Check::Space, scarce, "free some"),
         _ => report.ok(Check::Space, finding),
     }
 }
@@ -119,10 +112,8 @@ fn locking(store: &mut Local, terms: &Requirements, report: &mut Findings) -> bo
     let lived = trial.run();
     let timeout = Timeout::of(terms.attempt);
     let swept = store.database.transact(&timeout, |tx, _| remove_all(tx, &key));
-    let lived = lived.and_then(|lived| match swept {
-        Ok(()) => Ok(lived),
-        Err(error) => Err(Trouble::Failed("remove it", error)),
-    });
+    let swept = swept.map_err(|error| Trouble::Failed("remove it", error));
+    let lived = lived.and_then(|lived| swept.map(|()| lived));
     judge(&lived, ADVICE, report);
     if let Ok(measured) = &lived {
         terms.judge_ttl(measured.round_trip, report);

@@ -46,7 +46,6 @@ pub struct HolderRow {
     pub broken: bool,
     /// Those whose death ends the lease.
     pub processes: Processes,
-    /// Shown to others.
     pub metadata: Metadata,
 }
 
@@ -104,7 +103,6 @@ impl HolderRow {
         self.is_of(token) && self.runs(host)
     }
 
-    /// As others see it.
     pub fn holder(&self) -> Holder {
         Holder {
             metadata: Some(self.metadata.clone()),
@@ -209,18 +207,15 @@ pub fn read_lock(tx: &Transaction, key: &Key) -> rusqlite::Result<Option<LockRow
     tx.prepare_cached(READ_LOCK)?.query_row([key.as_str()], read).optional()
 }
 
-/// The leases of a key, over or not.
 pub fn read_holders(tx: &Transaction, key: &Key, host: &Host) -> rusqlite::Result<Vec<HolderRow>> {
     tx.prepare_cached(READ_HOLDERS)?.query_map([key.as_str()], |row| HolderRow::read(row, host))?.collect()
 }
 
-/// Writes down the last grant of a key.
 pub fn write_lock(tx: &Transaction, key: &Key, row: &LockRow) -> rusqlite::Result<()> {
     let values = params![key.as_str(), row.mode.to_string(), row.fence as i64];
     tx.prepare_cached(WRITE_LOCK)?.execute(values).map(drop)
 }
 
-/// Writes down a lease, in the place of what was known of it.
 pub fn write_holder(tx: &Transaction, key: &Key, lease: &HolderRow, host: &Host) -> rusqlite::Result<()> {
     let values = params![
         key.as_str(),
@@ -238,7 +233,6 @@ pub fn write_holder(tx: &Transaction, key: &Key, lease: &HolderRow, host: &Host)
     tx.prepare_cached(WRITE_HOLDER)?.execute(values).map(drop)
 }
 
-/// Strikes out a lease.
 pub fn remove_holder(tx: &Transaction, key: &Key, fence: u64) -> rusqlite::Result<()> {
     tx.prepare_cached(REMOVE_HOLDER)?.execute(params![key.as_str(), fence as i64]).map(drop)
 }

@@ -23,11 +23,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// Whose locks are in this `file`.
-    ///
-    /// # Errors
-    ///
-    /// /proc does not say enough.
+    /// Whose locks are in this `file`. Fails where /proc does not say enough.
     pub fn of(file: &Path, holders: &[u32]) -> io::Result<Host> {
         check_proc()?;
         Ok(Host { file: file.to_owned(), boot: boot_id()?, offset: offset()?, holders: holders.to_vec() })
@@ -48,7 +44,6 @@ impl Host {
         BootTime::from_nanos(nanos.saturating_add(self.offset).max(0) as u64)
     }
 
-    /// Now, as in the file.
     pub fn now(&self) -> i64 {
         self.nanos(BootTime::now())
     }

@@ -28,8 +28,7 @@ impl Processes {
         Processes { namespace: NAMESPACE.clone(), processes }
     }
 
-    /// All of them are gone. Without any, or when they cannot be seen from here, that is not known: then
-    /// time decides.
+    /// All of them are gone. Without any, or when they cannot be seen from here, that is not known: then time decides.
     pub fn are_dead(&self) -> bool {
         !self.processes.is_empty()
             && self.namespace == *NAMESPACE

@@ -11,7 +11,7 @@ use super::holders::{
 use super::host::Host;
 use super::liveness::Processes;
 use super::queue::{self, QueueEntry};
-use crate::clock::{BootTime, Deadline};
+use crate::clock::BootTime;
 use crate::lock::{Broken, Busy, FencingToken, Holder, Key, Mode, OwnerToken, Renewal, Request, unix_millis};
 
 /// What is known of a key, and changed with its holders and its queue in one transaction.
@@ -23,12 +23,10 @@ pub struct LockState<'a> {
     row: Option<LockRow>,
     /// Whose leases run.
     pub holders: Vec<HolderRow>,
-    /// Whose leases are over.
     expired: Vec<HolderRow>,
 }
 
 impl<'a> LockState<'a> {
-    /// Reads the key.
     pub fn look(tx: &'a Transaction, key: &'a Key, host: &'a Host) -> rusqlite::Result<LockState<'a>> {
         let row = read_lock(tx, key)?;
         let all = read_holders(tx, key, host)?.into_iter();
@@ -41,7 +39,6 @@ impl<'a> LockState<'a> {
         self.row.as_ref().filter(|_| !self.holders.is_empty()).map(|row| row.mode)
     }
 
-    /// All leases, over or not.
     fn leases(&self) -> impl Iterator<Item = &HolderRow> {
         self.holders.iter().chain(&self.expired)
     }
@@ -62,25 +59,18 @@ impl<'a> LockState<'a> {
     }
 
     /// Whose lease decides how long the lock is held: of readers the last to end, of permits the first.
-    fn deciding(&self) -> Option<&HolderRow> {
+    pub fn deciding(&self) -> Option<&HolderRow> {
         match self.held() {
             Some(Mode::Shared) => self.holders.iter().max_by_key(|lease| lease.until),
             _ => self.holders.iter().min_by_key(|lease| lease.until),
         }
     }
 
-    /// When there will be room even if nobody gives anything back; `None` for a free lock.
-    pub fn until(&self) -> Option<Deadline> {
-        self.deciding().map(|lease| lease.until)
-    }
-
-    /// The holder with whose lease [`LockState::until`] ends.
     fn holder(&self) -> Option<Holder> {
         self.deciding().map(HolderRow::holder)
     }
 
-    /// The processes with whose death there may be room: those of the holder, of all readers together, of each
-    /// permit.
+    /// The processes with whose death there may be room: those of the holder, of all readers together, of each permit.
     pub fn processes(&self) -> Vec<Processes> {
         let each = self.holders.iter().map(|lease| &lease.processes);
         match self.held() {
@@ -103,7 +93,6 @@ impl<'a> LockState<'a> {
         Ok(self.admits(mode) && queue::is_first(self.tx, self.key, ticket)?)
     }
 
-    /// Why there is no grant for the waiter with this ticket.
     pub fn busy(&self, ticket: Option<i64>) -> rusqlite::Result<Busy> {
         let ahead = Some(queue::ahead(self.tx, self.key, ticket)?);
         Ok(Busy { key: self.key.clone(), holder: self.holder(), ahead })
@@ -215,7 +204,6 @@ impl<'a> LockState<'a> {
         Ok((outcome, wake))
     }
 
-    /// That of the next grant.
     fn next_fence(&self) -> rusqlite::Result<u64> {
         Ok(next_fence(self.row.as_ref().map_or_else(|| forgotten(self.tx), |row| Ok(row.fence))?))
     }
@@ -239,7 +227,6 @@ impl<'a> LockState<'a> {
         Ok(())
     }
 
-    /// Strikes out a lease.
     fn remove(&mut self, lease: &HolderRow) -> rusqlite::Result<()> {
         remove_holder(self.tx, self.key, lease.fence)?;
         self.expired.retain(|other| other.fence != lease.fence);

@@ -27,20 +27,13 @@ use self::wakeup::{Awaited, WakeFifo, wake_all};
 use crate::clock::{BootTime, Deadline};
 use crate::lock::{
     AcquireOutcome, Broken, Capabilities, FencingToken, Key, LockStatus, Mode, OwnerToken, Renewal, Request,
-    Store, StoreAdmin, StoreError, Survey, Timeout, TokenMint, Ttl, Waiter,
+    Result, Store, StoreAdmin, StoreError, Survey, Timeout, Waiter,
 };
 
 /// Of a file on this host.
 pub const CAPABILITIES: Capabilities = Capabilities {
-    shared: Ok(()),
-    semaphore: Ok(()),
-    queue: true,
-    ttl_can_change: true,
-    shortest_ttl: Ttl::SHORTEST,
-    ttl_resolution: Duration::from_millis(1),
     replicas: Err("local: has no replicas; the file is on this host only"),
-    token_mint: TokenMint::Caller,
-    outlives_process: true,
+    ..Capabilities::ALL
 };
 
 /// One in so many grants, of 256, looks for keys that can be forgotten: then the others need not.
@@ -91,7 +84,7 @@ impl Store for Local {
         CAPABILITIES
     }
 
-    fn acquire(&mut self, requests: &[Request], timeout: &Timeout) -> Result<AcquireOutcome, StoreError> {
+    fn acquire(&mut self, requests: &[Request], timeout: &Timeout) -> Result<AcquireOutcome> {
         let (answer, wake) = self.database.transact(timeout, |tx, host| {
             if let [request] = requests
                 && request.mode == Mode::Exclusive
@@ -126,7 +119,7 @@ impl Store for Local {
         answer
     }
 
-    fn enqueue(&mut self, request: &Request, timeout: &Timeout) -> Result<AcquireOutcome, StoreError> {
+    fn enqueue(&mut self, request: &Request, timeout: &Timeout) -> Result<AcquireOutcome> {
         let fifo = match self.fifo.take() {
             Some(fifo) => fifo,
             None => self.database.make_fifo()?,
@@ -147,7 +140,8 @@ impl Store for Local {
                     match queue::before(tx, &request.key, mine, host)? {
                         Some(ahead) => awaited.ahead = ahead,
                         None => {
-                            ask_at = state.until().map_or(ask_at, |until| ask_at.min(until));
+                            // There will be room then even if nobody gives anything back.
+                            ask_at = state.deciding().map_or(ask_at, |lease| ask_at.min(lease.until));
                             awaited.holders = state.processes();
                         }
                     }
@@ -176,7 +170,7 @@ impl Store for Local {
         answer
     }
 
-    fn wait(&mut self, timeout: &Timeout) -> Result<bool, StoreError> {
+    fn wait(&mut self, timeout: &Timeout) -> Result<bool> {
         match &self.fifo {
             Some(fifo) => fifo.wait(&self.awaited, self.ask_at, timeout),
             None => Ok(true),
@@ -203,7 +197,7 @@ impl Store for Local {
         request: &Request,
         fence: Option<FencingToken>,
         timeout: &Timeout,
-    ) -> Result<Renewal, StoreError> {
+    ) -> Result<Renewal> {
         let (renewal, wake) = self.database.transact(timeout, |tx, host| {
             let renewal = LockState::look(tx, &request.key, host)?.renew(request, fence)?;
             let is_held = matches!(renewal, Renewal::Extended | Renewal::Healed);
@@ -215,12 +209,7 @@ impl Store for Local {
         Ok(renewal)
     }
 
-    fn release(
-        &mut self,
-        keys: &[Key],
-        token: &OwnerToken,
-        timeout: &Timeout,
-    ) -> Result<Vec<bool>, StoreError> {
+    fn release(&mut self, keys: &[Key], token: &OwnerToken, timeout: &Timeout) -> Result<Vec<bool>> {
         let waited = self.has_waited;
         let (released, wake) = self.database.transact(timeout, |tx, host| {
             let (mut released, mut wake) = (Vec::new(), Vec::new());
@@ -240,7 +229,7 @@ impl Store for Local {
         Ok(released)
     }
 
-    fn cancel(&mut self, requests: &[Request], timeout: &Timeout) -> Result<(), StoreError> {
+    fn cancel(&mut self, requests: &[Request], timeout: &Timeout) -> Result<()> {
         if !self.asked {
             return Ok(());
         }
@@ -257,12 +246,7 @@ impl Store for Local {
         Ok(())
     }
 
-    fn check(
-        &mut self,
-        key: &Key,
-        token: &OwnerToken,
-        timeout: &Timeout,
-    ) -> Result<Option<Duration>, StoreError> {
+    fn check(&mut self, key: &Key, token: &OwnerToken, timeout: &Timeout) -> Result<Option<Duration>> {
         self.database.transact(timeout, |tx, host| {
             let state = LockState::look(tx, key, host)?;
             let mine = state.lease_of(token).filter(|lease| !lease.broken);
@@ -270,13 +254,13 @@ impl Store for Local {
         })
     }
 
-    fn status(&mut self, keys: &[Key], timeout: &Timeout) -> Result<Vec<LockStatus>, StoreError> {
+    fn status(&mut self, keys: &[Key], timeout: &Timeout) -> Result<Vec<LockStatus>> {
         self.survey(keys, timeout)?.complete()
     }
 }
 
 impl StoreAdmin for Local {
-    fn survey(&mut self, keys: &[Key], timeout: &Timeout) -> Result<Survey, StoreError> {
+    fn survey(&mut self, keys: &[Key], timeout: &Timeout) -> Result<Survey> {
         self.database.transact(timeout, |tx, host| {
             let known = if keys.is_empty() { known_keys(tx)? } else { keys.to_vec() };
             let mut locks = Vec::new();
@@ -293,12 +277,7 @@ impl StoreAdmin for Local {
         })
     }
 
-    fn break_lock(
-        &mut self,
-        key: &Key,
-        token: Option<&OwnerToken>,
-        timeout: &Timeout,
-    ) -> Result<Broken, StoreError> {
+    fn break_lock(&mut self, key: &Key, token: Option<&OwnerToken>, timeout: &Timeout) -> Result<Broken> {
         let (broken, wake) =
             self.database.transact(timeout, |tx, host| LockState::look(tx, key, host)?.break_from(token))?;
         self.wake(wake);
@@ -319,7 +298,7 @@ impl Local {
     }
 
     /// Wakes the waiters that an answer to us concerns; after a grant later, when there is time.
-    fn wake_after(&mut self, answer: &Result<AcquireOutcome, StoreError>, wake: Vec<QueueEntry>) {
+    fn wake_after(&mut self, answer: &Result<AcquireOutcome>, wake: Vec<QueueEntry>) {
         match answer {
             Ok(AcquireOutcome::Granted(_)) => {
                 self.is_granted = true;

@@ -1,4 +1,4 @@
-//! The owner of a lease, as the file has it.
+//! Who owns a lease.
 
 use rusqlite::ToSql;
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSqlOutput, ValueRef};

@@ -2,7 +2,7 @@
 //!
 //! All fails as SQLite does, and is undone with the transaction.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::time::Duration;
 
 use rusqlite::{OptionalExtension, Row, Transaction, params};
@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::host::Host;
 use super::liveness::Processes;
 use super::owner_hash::OwnerHash;
-use super::wakeup::{WakeFifo, fifo_path, open_fifo, remove_fifo};
+use super::wakeup::{WakeFifo, fifo_path, open_fifo};
 use crate::clock::BootTime;
 use crate::lock::{Key, Metadata, Mode, OwnerToken, Request};
 
@@ -20,7 +20,6 @@ pub const INTERVAL: Duration = Duration::from_secs(5);
 /// A waiter that has not asked for this long is passed over. If it was only stopped, it asks again with its old ticket.
 const SILENCE: Duration = INTERVAL.saturating_mul(2);
 
-/// A entry in the queue.
 pub struct QueueEntry {
     /// Grows with every arrival: the order of the queue.
     pub ticket: i64,
@@ -33,7 +32,6 @@ pub struct QueueEntry {
     pub fifo: Uuid,
     /// That of the waiter, once it is served: with its death the grant is free.
     pub processes: Processes,
-    /// Shown to others.
     pub metadata: Metadata,
     /// It is out of the queue, and the lock is its own.
     pub is_served: bool,
@@ -86,7 +84,7 @@ pub fn join(
 ) -> rusqlite::Result<i64> {
     let mut known =
         tx.prepare_cached("SELECT ticket, asked, fifo FROM waiter WHERE owner = ?1 AND key = ?2")?;
-    let (owner, key, fifo) = (OwnerHash::of(&request.token), request.key.as_str(), fifo.name().to_string());
+    let (owner, key, fifo) = (OwnerHash::of(&request.token), request.key.as_str(), fifo.name.to_string());
     let found = known.query_row(params![owner, key], |row| {
         Ok((row.get(0)?, host.time(row.get(1)?), row.get::<_, String>(2)?))
     });
@@ -128,7 +126,7 @@ pub fn serve(tx: &Transaction, entry: QueueEntry) -> rusqlite::Result<QueueEntry
 
 /// Takes an entry out of the queue whose waiter is dead or silent.
 fn pass_over(tx: &Transaction, entry: &QueueEntry, host: &Host) -> rusqlite::Result<()> {
-    remove_fifo(&fifo_path(&host.file, &entry.fifo));
+    let _ = fs::remove_file(fifo_path(&host.file, &entry.fifo));
     tx.prepare_cached(REMOVE)?.execute([entry.ticket]).map(drop)
 }
 
@@ -177,7 +175,6 @@ pub fn before(
     Ok(None)
 }
 
-/// Every waiter that is alive.
 pub fn alive(tx: &Transaction, key: &Key, host: &Host) -> rusqlite::Result<Vec<QueueEntry>> {
     let mut statement = tx.prepare_cached(ENTRIES)?;
     let entries = statement.query_map([key.as_str()], |row| QueueEntry::read(row, host))?;

@@ -12,10 +12,6 @@ use super::file::{self, GROUP};
 use super::host::Host;
 
 /// Moves a file aside that the end of the last boot left damaged. `open` opens it.
-///
-/// # Errors
-///
-/// The file or its folder cannot be used.
 pub fn repair(
     path: &Path,
     found: &Metadata,

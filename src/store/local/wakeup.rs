@@ -15,17 +15,17 @@ use uuid::Uuid;
 use super::liveness::Processes;
 use super::queue::QueueEntry;
 use crate::clock::Deadline;
-use crate::lock::{StoreError, Timeout};
+use crate::lock::{Result, StoreError, Timeout};
 
 /// A FIFO beside the file on which a waiter is woken. Those who may use the file can write to it, from whatever
 /// namespace, and nobody else. The kernel closes it when its waiter dies, which others see as well.
 pub struct WakeFifo {
     fifo: File,
-    name: Uuid,
+    /// By which others find it: it is stored with the place in the queue.
+    pub name: Uuid,
     path: PathBuf,
 }
 
-/// Where the FIFO of this name is.
 pub fn fifo_path(file: &Path, name: &Uuid) -> PathBuf {
     let mut path = file.as_os_str().to_owned();
     path.push(format!("-waiter-{}", name.simple()));
@@ -34,10 +34,6 @@ pub fn fifo_path(file: &Path, name: &Uuid) -> PathBuf {
 
 impl WakeFifo {
     /// A FIFO of a random name beside `file`, with its permissions.
-    ///
-    /// # Errors
-    ///
-    /// There can be no FIFO in this folder.
     pub fn create(file: &Path) -> io::Result<WakeFifo> {
         let name = Uuid::new_v4();
         let path = fifo_path(file, &name);
@@ -59,23 +55,14 @@ impl WakeFifo {
         }
     }
 
-    /// By which others find it: it is stored with the place in the queue.
-    pub fn name(&self) -> &Uuid {
-        &self.name
-    }
-
     /// Whether others find it: not after the place was taken out of the queue.
     pub fn exists(&self) -> bool {
         self.path.exists()
     }
 
     /// Waits until somebody writes, all processes of one of the holders are dead, the one ahead in line is gone, or
-    /// it is time to ask: `true`; `false` when the timeout ends first.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Interrupted`] and no other.
-    pub fn wait(&self, watched: &Awaited, ask_at: Deadline, timeout: &Timeout) -> Result<bool, StoreError> {
+    /// it is time to ask: `true`; `false` when the timeout ends first. The only error is [`StoreError::Interrupted`].
+    pub fn wait(&self, watched: &Awaited, ask_at: Deadline, timeout: &Timeout) -> Result<bool> {
         let mut processes: Vec<OwnedFd> = watched.holders.iter().flat_map(Processes::watch).collect();
         loop {
             // Freed by the death of the last of a holder's processes: redlock and its guard.
@@ -100,8 +87,7 @@ impl WakeFifo {
             if watched.ahead.is_some() && ready.next() == Some(true) {
                 return Ok(true);
             }
-            let dead: Vec<bool> = ready.collect();
-            let mut dead = dead.into_iter();
+            let mut dead = ready.collect::<Vec<bool>>().into_iter();
             processes.retain(|_| !dead.next().unwrap_or(false));
             if ask_at.has_passed() {
                 return Ok(true);
@@ -128,22 +114,13 @@ pub struct Awaited {
     pub ahead: Option<File>,
 }
 
-/// Opens a FIFO for writing: `None` when its waiter is dead.
-///
-/// # Errors
-///
-/// Whether it is cannot be seen.
+/// Opens a FIFO for writing: `None` when its waiter is dead, an error when that cannot be seen.
 pub fn open_fifo(fifo: &Path) -> io::Result<Option<File>> {
     match OpenOptions::new().write(true).custom_flags(O_NONBLOCK | O_NOFOLLOW).open(fifo) {
         Ok(fifo) => Ok(Some(fifo)),
         Err(error) if matches!(error.raw_os_error(), Some(ENXIO | ENOENT)) => Ok(None),
         Err(error) => Err(error),
     }
-}
-
-/// Removes the FIFO of a waiter that is served or dead.
-pub fn remove_fifo(fifo: &Path) {
-    let _ = fs::remove_file(fifo);
 }
 
 /// Wakes waiters: the lock is theirs now, or they are the first in line.
@@ -155,7 +132,7 @@ pub fn wake_all(file: &Path, waiters: Vec<QueueEntry>) {
             let _ = fifo.write(b".");
         }
         if waiter.is_served {
-            remove_fifo(&path);
+            let _ = fs::remove_file(&path);
         }
     }
 }

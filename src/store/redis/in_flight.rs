@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use redis::{Cmd, Value};
 
-use super::net::connection::Connection;
-use super::net::error::RequestError;
+use super::net::{Connection, RequestError, Result};
 use crate::lock::Timeout;
 
 /// The connections to one server on which requests are in flight: sent, and not answered in time.
@@ -24,7 +23,8 @@ pub struct InFlight {
     requests: Vec<Connection>,
     /// The last request on each of these is a release, or another one whose answer is awaited.
     awaited: Vec<Connection>,
-    is_in_doubt: bool,
+    /// A connection broke on which something was in flight.
+    pub is_in_doubt: bool,
 }
 
 /// More connections that hang are not worth their descriptors.
@@ -42,7 +42,6 @@ impl InFlight {
         !self.requests.is_empty()
     }
 
-    /// Whether there are answers to await.
     pub fn has_awaited(&self) -> bool {
         !self.awaited.is_empty()
     }
@@ -67,7 +66,7 @@ impl InFlight {
     /// Closes the connections whose answers have come by now.
     fn forget_answered(&mut self) {
         let now = Timeout::of(Duration::ZERO);
-        self.requests.retain_mut(|connection| match connection.skip_replies(&now) {
+        self.requests.retain_mut(|connection| match connection.skip_replies(0, &now) {
             Err(RequestError::TimedOut) => true,
             answered => {
                 self.is_in_doubt |= answered.is_err();
@@ -76,18 +75,15 @@ impl InFlight {
         });
     }
 
-    /// Waits for the answers that are awaited. Returns the connections, which are free again, each with the answer to its
-    /// last request. A connection that broke leaves a doubt.
-    pub fn await_answers(
-        &mut self,
-        timeout: &Timeout,
-    ) -> Result<Vec<(Connection, Option<Value>)>, RequestError> {
-        let mut free = Vec::new();
+    /// Waits for the answers that are awaited. Returns the last one of each connection, the first of which becomes `free`
+    /// where there is none. A connection that broke leaves a doubt.
+    pub fn await_answers(&mut self, free: &mut Option<Connection>, timeout: &Timeout) -> Result<Vec<Value>> {
+        let mut answers = Vec::new();
         while let Some(mut connection) = self.awaited.pop() {
-            match connection.skip_replies(timeout) {
+            match connection.skip_replies(0, timeout) {
                 Ok(()) => {
-                    let answer = connection.take_skipped().pop();
-                    free.push((connection, answer));
+                    answers.extend(connection.take_skipped().pop());
+                    free.get_or_insert(connection);
                 }
                 Err(RequestError::Broken(_)) => self.is_in_doubt = true,
                 Err(error) => {
@@ -96,17 +92,7 @@ impl InFlight {
                 }
             }
         }
-        Ok(free)
-    }
-
-    /// Whether a connection broke on which something was in flight.
-    pub fn is_in_doubt(&self) -> bool {
-        self.is_in_doubt
-    }
-
-    /// The server has carried out whatever was sent on connections that broke.
-    pub fn end_doubt(&mut self) {
-        self.is_in_doubt = false;
+        Ok(answers)
     }
 
     /// The server is no longer the primary: what it carries out does not count.

@@ -2,7 +2,6 @@
 
 use crate::lock::Key;
 
-/// The Redis keys of one lock, all of them in one slot of a cluster.
 #[derive(Clone)]
 pub struct KeyNames {
     pub lock: String,
@@ -16,28 +15,21 @@ pub struct KeyNames {
     pub channel: String,
 }
 
-/// Before the key in the names of a state and a queue; `status` finds the key behind it.
-const STATE: &str = "}:state:";
-const QUEUE: &str = "}:queue:";
-/// Ends the name of a state that stays for a day, where the key is the hash tag and so need not stand there twice.
-const SHORT_STATE: &str = "}:state";
-
 impl KeyNames {
     /// All have the hash tag of the key, so that they are in one slot of a cluster.
     pub fn of(key: &Key) -> KeyNames {
         let key = key.as_str();
         let tag = hash_tag(key);
+        let side_key = |kind| format!("redlock:{{{tag}}}:{kind}:{key}");
         KeyNames {
             lock: key.to_owned(),
-            state: match tag == key {
-                true => format!("redlock:{{{tag}{SHORT_STATE}"),
-                false => format!("redlock:{{{tag}{STATE}{key}"),
-            },
-            lease: format!("redlock:{{{tag}}}:lease:{key}"),
-            queue: format!("redlock:{{{tag}{QUEUE}{key}"),
-            holders: format!("redlock:{{{tag}}}:holders:{key}"),
-            asked: format!("redlock:{{{tag}}}:asked:{key}"),
-            claimed: format!("redlock:{{{tag}}}:claimed:{key}"),
+            // It stays for a day, so a key that is the hash tag stands there once.
+            state: if tag == key { format!("redlock:{{{tag}}}:state") } else { side_key("state") },
+            lease: side_key("lease"),
+            queue: side_key("queue"),
+            holders: side_key("holders"),
+            asked: side_key("asked"),
+            claimed: side_key("claimed"),
             channel: format!("redlock:{{{tag}}}:wake:"),
         }
     }
@@ -61,20 +53,17 @@ impl KeyNames {
     }
 }
 
-/// The slot of a key in a cluster.
 pub fn slot(key: &Key) -> u16 {
     slot_of(hash_tag(key.as_str()).as_bytes())
 }
 
-/// The key to which a side key with this name belongs.
 pub fn key_of(name: &str) -> Option<Key> {
     let rest = name.strip_prefix("redlock:{")?;
     let (tag, after) = rest.split_once('}')?;
-    if after == &SHORT_STATE[1..] {
+    if after == ":state" {
         return tag.parse().ok();
     }
-    let key = after.strip_prefix(&STATE[1..]).or_else(|| after.strip_prefix(&QUEUE[1..]))?;
-    key.parse().ok()
+    after.strip_prefix(":state:").or_else(|| after.strip_prefix(":queue:"))?.parse().ok()
 }
 
 /// A text that, in braces, puts a key into the same slot as `key` itself.

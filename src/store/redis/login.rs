@@ -1,13 +1,10 @@
 //! Logging in to a server.
 
-use super::error_reply::accepted;
-use super::net::connection::Connection;
-use super::net::endpoint::Endpoint;
-use super::net::error::RequestError;
-use crate::lock::{StoreError, Timeout};
+use super::net::{Connection, Endpoint, RequestError};
+use super::reply::accepted;
+use crate::lock::{Result, Timeout};
 use crate::store::credentials::TlsFiles;
 
-/// How to log in to a server.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Login {
     pub user: Option<String>,
@@ -28,17 +25,13 @@ impl Login {
 
     /// A new connection, which logs in with its first request. SELECT has a round trip of its own: a request behind a
     /// refused one would be carried out in another database. Messages call the server `name`.
-    pub fn connect(
-        &self,
-        endpoint: &Endpoint,
-        name: &str,
-        timeout: &Timeout,
-    ) -> Result<Connection, StoreError> {
+    pub fn connect(&self, endpoint: &Endpoint, name: &str, timeout: &Timeout) -> Result<Connection> {
         let unreachable = |error: RequestError| error.of(name);
         let tls = self.tls.then_some(&*self.tls_files);
         let mut connection = Connection::open(endpoint, tls, timeout).map_err(unreachable)?;
         if let Some(password) = &self.password {
-            connection.log_in(redis::cmd("AUTH").arg(self.user.as_deref()).arg(password));
+            let auth = redis::cmd("AUTH").arg(self.user.as_deref()).arg(password).take();
+            connection.login = auth.get_packed_command();
         }
         if self.database != 0 {
             let select = redis::cmd("SELECT").arg(self.database).take();

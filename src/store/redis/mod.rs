@@ -1,10 +1,8 @@
 //! Redis or Valkey: one server, the primary that Sentinels name, or the servers of a cluster.
 //!
 //! From the bottom to the top: `net` (a connection), `server` (one server, what is in flight there), `topology` (the
-//! server for a key), and the store. A `quorum` stands on servers. `script` has the operations.
+//! server for a key), and the store. A `quorum` has a topology for each member. `script` has the operations.
 
-mod error_reply;
-mod executor;
 mod health;
 mod in_flight;
 mod keys;
@@ -14,36 +12,32 @@ pub(super) mod net;
 mod queue_place;
 mod quorum;
 mod replicas;
+mod reply;
 mod script;
 mod server;
 mod subscription;
 mod survey;
 mod topology;
 mod url;
-mod value;
 
 use std::slice::from_ref;
 use std::time::Duration;
 
-use redis::Value;
-
 pub use self::health::examine;
-use self::net::error::RequestError;
-use self::net::wait::check;
+use self::net::check;
 use self::queue_place::QueuePlace;
 pub use self::quorum::{CAPABILITIES as QUORUM_CAPABILITIES, Quorum};
-use self::script::acquire::{self, AcquireReply, Queueing};
-use self::script::{ScriptCall, understood};
+use self::script::{AcquireReply, Queueing, Release, ScriptCall, understood};
 use self::topology::Topology;
 pub use self::url::Address;
 use crate::lock::{
     AcquireOutcome, Broken, Busy, Capabilities, FencingToken, Key, LockStatus, OwnerToken, Renewal, Request,
-    Store, StoreAdmin, StoreError, Survey, Timeout, TokenMint, Ttl,
+    Result, Store, StoreAdmin, Survey, Timeout,
 };
 
 /// The store at one address. It connects with the first call.
 pub struct Redis {
-    topology: Box<dyn Topology>,
+    topology: Topology,
     place: Option<QueuePlace>,
     /// Locks that were healed, which was not reported yet, as too few replicas had them.
     healed: Vec<Key>,
@@ -51,71 +45,43 @@ pub struct Redis {
     replicas: u8,
 }
 
+type ReleaseCall = ScriptCall<Vec<Release>>;
+
 /// What one server can do, and those behind Sentinel or in a cluster.
-pub const CAPABILITIES: Capabilities = Capabilities {
-    shared: Ok(()),
-    semaphore: Ok(()),
-    queue: true,
-    ttl_can_change: true,
-    shortest_ttl: Ttl::SHORTEST,
-    ttl_resolution: Duration::from_millis(1),
-    replicas: Ok(()),
-    token_mint: TokenMint::Caller,
-    outlives_process: true,
-};
+pub const CAPABILITIES: Capabilities = Capabilities::ALL;
 
 /// The time for a request whose answer does not matter.
 const IDLE_TIMEOUT: Duration = Duration::from_millis(100);
 
 impl Redis {
     pub fn new(address: Address, replicas: u8) -> Redis {
-        Redis { topology: topology::open(address), place: None, healed: Vec::new(), replicas }
+        Redis { topology: Topology::open(address), place: None, healed: Vec::new(), replicas }
     }
 
     /// Runs a script on the primary. When the server turns out not to be the primary, the script runs again on the one
     /// that is: the owner token makes that safe.
-    fn call(&mut self, call: &ScriptCall, timeout: &Timeout) -> Result<Value, StoreError> {
+    fn run<T>(&mut self, call: &ScriptCall<T>, timeout: &Timeout) -> Result<T> {
         loop {
-            let reply = call.run(&mut *self.topology, timeout)?;
+            let reply = call.reply(&mut self.topology, timeout)?;
             if self.topology.verify_primary(call.target(), timeout)? {
-                return Ok(reply);
+                return understood(&mut self.topology, call.decode(reply));
             }
             // Two servers that name each other do so without end.
-            check(timeout).map_err(|error| self.unreachable(error))?;
+            check(timeout).map_err(|error| error.of(self.topology.name()))?;
         }
     }
 
-    /// Runs a script on the primary and decodes its reply.
-    fn run<T>(
-        &mut self,
-        call: &ScriptCall,
-        timeout: &Timeout,
-        decode: impl FnOnce(Value) -> Option<T>,
-    ) -> Result<T, StoreError> {
-        let reply = self.call(call, timeout)?;
-        understood(&mut *self.topology, decode(reply))
-    }
-
-    fn unreachable(&self, error: RequestError) -> StoreError {
-        error.of(self.topology.name())
-    }
-
     /// Acquires locks with one script; in a cluster all of them are in one slot.
-    fn acquire_together(
-        &mut self,
-        requests: &[Request],
-        timeout: &Timeout,
-    ) -> Result<AcquireOutcome, StoreError> {
+    fn acquire_by_one_script(&mut self, requests: &[Request], timeout: &Timeout) -> Result<AcquireOutcome> {
         let Some(first) = requests.first() else { return Ok(AcquireOutcome::granted(Vec::new())) };
         self.topology.await_releases(requests, timeout)?;
-        let call = acquire::call(first, requests, Queueing::No, "");
-        match self.run(&call, timeout, |reply| acquire::decode(reply, requests))?? {
+        match self.run(&script::acquire(first, requests, Queueing::No, ""), timeout)?? {
             AcquireReply::Granted(fences) => {
                 self.expect_replicas(requests, timeout)?;
                 Ok(AcquireOutcome::granted(fences))
             }
             AcquireReply::Busy(reply) => {
-                if self.topology.servers().iter().any(|server| server.in_flight.has_requests()) {
+                if self.topology.servers().any(|server| server.in_flight.has_requests()) {
                     // An earlier attempt has no answer yet, and must not acquire the lock later.
                     let _ = Store::cancel(self, requests, timeout);
                 }
@@ -127,28 +93,24 @@ impl Redis {
     }
 
     /// Asks with a place in the queue. The subscription comes first: a waiter that cannot be woken counts as dead.
-    fn enqueue_at(
-        &mut self,
-        place: &mut QueuePlace,
-        timeout: &Timeout,
-    ) -> Result<AcquireOutcome, StoreError> {
+    fn enqueue_at(&mut self, place: &mut QueuePlace, timeout: &Timeout) -> Result<AcquireOutcome> {
         loop {
-            if !place.is_listening() {
+            if place.subscription.is_none() {
                 let connection = self.topology.connect_listener(&place.request.key, timeout)?;
                 place.listen_on(connection, timeout).map_err(|error| {
                     self.topology.suspect_listener();
-                    self.unreachable(error)
+                    error.of(self.topology.name())
                 })?;
             }
             let requests = from_ref(&place.request);
             self.topology.await_releases(requests, timeout)?;
-            let call = acquire::call(&place.request, requests, place.queueing(), place.ticket());
-            let reply = self.run(&call, timeout, |reply| acquire::decode(reply, requests))??;
+            let call = script::acquire(&place.request, requests, place.queueing(), &place.ticket);
+            let reply = self.run(&call, timeout)??;
             if matches!(reply, AcquireReply::Granted(_)) {
                 self.expect_replicas(requests, timeout)?;
             } else if !self.topology.is_listening_to_primary() && !timeout.until.has_passed() {
                 // Those who wake waiters on the primary do not see that we listen elsewhere.
-                place.stop_listening();
+                place.subscription = None;
                 continue;
             }
             return Ok(place.note(reply));
@@ -156,7 +118,7 @@ impl Redis {
     }
 
     /// Sends releases behind everything that is in flight. Whether there is anything.
-    fn release_behind(&mut self, calls: &[ScriptCall], timeout: &Timeout) -> bool {
+    fn release_behind(&mut self, calls: &[ReleaseCall], timeout: &Timeout) -> bool {
         let mut is_behind = false;
         for server in self.topology.servers() {
             let releases = calls.iter().map(ScriptCall::in_full);
@@ -166,14 +128,14 @@ impl Redis {
     }
 
     /// Runs a release. Returns for each lock whether it was held.
-    fn release_now(&mut self, call: &ScriptCall, timeout: &Timeout) -> Result<Vec<bool>, StoreError> {
-        let reply = self.call(call, timeout);
-        self.topology.servers().into_iter().for_each(|server| server.in_flight.mark_awaited());
-        let reply = reply?;
-        for key in script::release::handed_over(&reply, call.keys()) {
-            script::handover::confirm(&mut *self.topology, key, timeout);
+    fn release_now(&mut self, call: &ReleaseCall, timeout: &Timeout) -> Result<Vec<bool>> {
+        let released = self.run(call, timeout);
+        self.topology.mark_awaited();
+        let released = released?;
+        for (key, _) in call.keys().iter().zip(&released).filter(|(_, one)| **one == Release::HandedOver) {
+            script::confirm_handover(&mut self.topology, key, timeout);
         }
-        understood(&mut *self.topology, script::release::decode(reply, call.keys().len()))
+        Ok(released.into_iter().map(|one| one != Release::NotHeld).collect())
     }
 }
 
@@ -182,21 +144,18 @@ impl Store for Redis {
         CAPABILITIES
     }
 
-    fn acquire(&mut self, requests: &[Request], timeout: &Timeout) -> Result<AcquireOutcome, StoreError> {
-        if self.are_apart(requests.iter().map(|request| &request.key)) {
-            return self.acquire_by_slot(requests, timeout);
-        }
-        self.acquire_together(requests, timeout)
+    fn acquire(&mut self, requests: &[Request], timeout: &Timeout) -> Result<AcquireOutcome> {
+        self.acquire_all(requests, timeout)
     }
 
-    fn enqueue(&mut self, request: &Request, timeout: &Timeout) -> Result<AcquireOutcome, StoreError> {
+    fn enqueue(&mut self, request: &Request, timeout: &Timeout) -> Result<AcquireOutcome> {
         let mut place = self.place.take().unwrap_or_else(|| QueuePlace::new(request.clone()));
         let answer = self.enqueue_at(&mut place, timeout);
         self.place = Some(place);
         answer
     }
 
-    fn wait(&mut self, timeout: &Timeout) -> Result<bool, StoreError> {
+    fn wait(&mut self, timeout: &Timeout) -> Result<bool> {
         match &mut self.place {
             Some(place) => place.wait(timeout),
             None => Ok(true),
@@ -206,17 +165,17 @@ impl Store for Redis {
     fn on_idle(&mut self) {
         let timeout = Timeout::of(IDLE_TIMEOUT);
         // Not at the end of the job, when the server has better to do than to end a subscription.
-        if let Some(place) = self.place.take_if(|place| place.is_granted()) {
+        if let Some(place) = self.place.take_if(|place| place.is_granted) {
             // A renewal tells the next waiter that it is the first. Its answer is skipped later.
-            let call = script::renew::call(&place.request, None);
-            self.topology.send(&place.request.key, &call.by_hash(), &timeout);
+            let renewal = script::renew(&place.request, None).by_hash();
+            self.topology.send(&place.request.key, &renewal, &timeout);
         }
-        script::release::prepare();
+        script::prepare_release();
         if let Some(place) = &mut self.place
-            && place.is_new()
+            && !std::mem::replace(&mut place.is_prepared, true)
         {
             // Changes nothing while we wait, and the server knows the script when we have the lock.
-            let _ = script::renew::call(&place.request, None).run(&mut *self.topology, &timeout);
+            let _ = script::renew(&place.request, None).run(&mut self.topology, &timeout);
         }
     }
 
@@ -225,25 +184,21 @@ impl Store for Redis {
         request: &Request,
         fence: Option<FencingToken>,
         timeout: &Timeout,
-    ) -> Result<Renewal, StoreError> {
-        let renewal = self.run(&script::renew::call(request, fence), timeout, script::renew::decode)?;
+    ) -> Result<Renewal> {
+        let renewal = self.run(&script::renew(request, fence), timeout)?;
         self.replicated(renewal, request, timeout)
     }
 
-    fn release(
-        &mut self,
-        keys: &[Key],
-        token: &OwnerToken,
-        timeout: &Timeout,
-    ) -> Result<Vec<bool>, StoreError> {
-        let calls = self.calls_by_slot(keys, |keys| script::release::call(keys, token));
+    fn release(&mut self, keys: &[Key], token: &OwnerToken, timeout: &Timeout) -> Result<Vec<bool>> {
+        let groups = self.by_slot(keys, |key| key);
+        let calls: Vec<ReleaseCall> = groups.iter().map(|keys| script::release(keys, token)).collect();
         let was_behind = self.release_behind(&calls, timeout);
         let (mut released, mut failed) = (Vec::new(), None);
         for (done, call) in calls.iter().enumerate() {
             match self.release_now(call, &timeout.share(calls.len() - done)) {
                 Ok(held) => {
                     // Released twice, "not held" means that the first release was carried out.
-                    let is_unsure = was_behind || self.topology.has_repeated();
+                    let is_unsure = was_behind || self.topology.has_repeated;
                     released.extend(call.keys().iter().zip(held.into_iter().map(|held| held || is_unsure)));
                 }
                 // A lock that cannot be released does not keep the others.
@@ -254,9 +209,8 @@ impl Store for Redis {
         failed.map_or_else(|| Ok(keys.iter().map(was_held).collect()), Err)
     }
 
-    fn cancel(&mut self, requests: &[Request], timeout: &Timeout) -> Result<(), StoreError> {
-        let was_asked = self.topology.servers().iter().any(|server| server.was_asked);
-        let Some(first) = requests.first().filter(|_| was_asked) else { return Ok(()) };
+    fn cancel(&mut self, requests: &[Request], timeout: &Timeout) -> Result<()> {
+        let Some(first) = requests.first().filter(|_| self.topology.was_asked()) else { return Ok(()) };
         let calls = self.cancel_calls(first, requests);
         let was_behind = self.release_behind(&calls, timeout);
         self.place = None;
@@ -271,35 +225,24 @@ impl Store for Redis {
         failed.map_or(Ok(()), Err)
     }
 
-    fn check(
-        &mut self,
-        key: &Key,
-        token: &OwnerToken,
-        timeout: &Timeout,
-    ) -> Result<Option<Duration>, StoreError> {
-        self.run(&script::check::call(key, token), timeout, script::check::decode)
+    fn check(&mut self, key: &Key, token: &OwnerToken, timeout: &Timeout) -> Result<Option<Duration>> {
+        self.run(&script::check(key, token), timeout)
     }
 
-    fn status(&mut self, keys: &[Key], timeout: &Timeout) -> Result<Vec<LockStatus>, StoreError> {
+    fn status(&mut self, keys: &[Key], timeout: &Timeout) -> Result<Vec<LockStatus>> {
         self.survey(keys, timeout)?.complete()
     }
 }
 
 impl StoreAdmin for Redis {
-    fn survey(&mut self, keys: &[Key], timeout: &Timeout) -> Result<Survey, StoreError> {
-        survey::survey(&mut *self.topology, keys, timeout)
+    fn survey(&mut self, keys: &[Key], timeout: &Timeout) -> Result<Survey> {
+        survey::survey(&mut self.topology, keys, timeout)
     }
 
-    fn break_lock(
-        &mut self,
-        key: &Key,
-        token: Option<&OwnerToken>,
-        timeout: &Timeout,
-    ) -> Result<Broken, StoreError> {
-        let call = script::break_lock::call(key, token);
-        let (broken, is_handed_over) = self.run(&call, timeout, script::break_lock::decode)?;
+    fn break_lock(&mut self, key: &Key, token: Option<&OwnerToken>, timeout: &Timeout) -> Result<Broken> {
+        let (broken, is_handed_over) = self.run(&script::break_lock(key, token), timeout)?;
         if is_handed_over {
-            script::handover::confirm(&mut *self.topology, key, timeout);
+            script::confirm_handover(&mut self.topology, key, timeout);
         }
         Ok(broken)
     }

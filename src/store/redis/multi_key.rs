@@ -1,20 +1,16 @@
-//! Several locks in a cluster: one script for those in one slot, one slot after the other.
+//! Several locks: one script for all of them; in a cluster for those in one slot, one slot after the other.
 
-use super::Redis;
 use super::keys::slot;
-use super::script::{ScriptCall, release};
-use crate::lock::{AcquireOutcome, Grant, Key, Request, StoreError, Timeout};
+use super::script;
+use super::{Redis, ReleaseCall};
+use crate::lock::{AcquireOutcome, Grant, Key, Request, Result, StoreError, Timeout};
 
 impl Redis {
     /// Acquires all of them or none: what was acquired is released when a later lock is not free.
-    pub(super) fn acquire_by_slot(
-        &mut self,
-        requests: &[Request],
-        timeout: &Timeout,
-    ) -> Result<AcquireOutcome, StoreError> {
+    pub(super) fn acquire_all(&mut self, requests: &[Request], timeout: &Timeout) -> Result<AcquireOutcome> {
         let (mut acquired, mut fences) = (Vec::new(), Vec::new());
-        for group in by_slot(requests, |request| &request.key) {
-            match self.acquire_together(&group, timeout) {
+        for group in self.by_slot(requests, |request| &request.key) {
+            match self.acquire_by_one_script(&group, timeout) {
                 Ok(AcquireOutcome::Granted(Grant { fences: granted, .. })) => {
                     acquired.extend(group);
                     fences.extend(granted);
@@ -39,7 +35,7 @@ impl Redis {
     }
 
     /// Releases what was just granted, without its min-hold.
-    pub(super) fn undo(&mut self, requests: &[Request], timeout: &Timeout) -> Result<(), StoreError> {
+    pub(super) fn undo(&mut self, requests: &[Request], timeout: &Timeout) -> Result<()> {
         let Some(first) = requests.first() else { return Ok(()) };
         for call in self.cancel_calls(first, requests) {
             self.release_now(&call, timeout)?;
@@ -47,35 +43,24 @@ impl Redis {
         Ok(())
     }
 
-    /// The calls that cancel these requests.
-    pub(super) fn cancel_calls(&self, first: &Request, requests: &[Request]) -> Vec<ScriptCall> {
-        let keys: Vec<Key> = requests.iter().map(|request| request.key.clone()).collect();
-        self.calls_by_slot(&keys, |keys| release::cancel_call(first, keys))
+    pub(super) fn cancel_calls(&self, first: &Request, requests: &[Request]) -> Vec<ReleaseCall> {
+        let groups = self.by_slot(requests, |request| &request.key);
+        groups.iter().map(|group| script::cancel(first, group)).collect()
     }
 
-    /// One call for all keys, or for those in each slot where they are apart.
-    pub(super) fn calls_by_slot(&self, keys: &[Key], call: impl Fn(&[Key]) -> ScriptCall) -> Vec<ScriptCall> {
-        match self.are_apart(keys) {
-            true => by_slot(keys, |key| key).iter().map(|keys| call(keys)).collect(),
-            false => vec![call(keys)],
+    /// In a cluster those in one slot are one group: no script can see the keys of two. Elsewhere all are one.
+    pub(super) fn by_slot<T: Clone>(&self, all: &[T], key: impl Fn(&T) -> &Key) -> Vec<Vec<T>> {
+        if !self.topology.is_cluster() {
+            return vec![all.to_vec()];
         }
-    }
-
-    /// Whether no script can see all of these keys.
-    pub(super) fn are_apart<'a>(&self, keys: impl IntoIterator<Item = &'a Key>) -> bool {
-        let mut slots = keys.into_iter().map(slot);
-        self.topology.is_cluster() && slots.next().is_some_and(|first| slots.any(|other| other != first))
-    }
-}
-
-fn by_slot<T: Clone>(all: &[T], key: impl Fn(&T) -> &Key) -> Vec<Vec<T>> {
-    let mut groups: Vec<(u16, Vec<T>)> = Vec::new();
-    for one in all {
-        let slot = slot(key(one));
-        match groups.iter_mut().find(|(of, _)| *of == slot) {
-            Some((_, group)) => group.push(one.clone()),
-            None => groups.push((slot, vec![one.clone()])),
+        let mut groups: Vec<(u16, Vec<T>)> = Vec::new();
+        for one in all {
+            let slot = slot(key(one));
+            match groups.iter_mut().find(|(of, _)| *of == slot) {
+                Some((_, group)) => group.push(one.clone()),
+                None => groups.push((slot, vec![one.clone()])),
+            }
         }
+        groups.into_iter().map(|(_, group)| group).collect()
     }
-    groups.into_iter().map(|(_, group)| group).collect()
 }

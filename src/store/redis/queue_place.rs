@@ -3,13 +3,11 @@
 use std::time::Duration;
 
 use super::keys::KeyNames;
-use super::net::connection::Connection;
-use super::net::error::RequestError;
-use super::net::wait::pause;
-use super::script::acquire::{AcquireReply, Queueing};
+use super::net::{Connection, RequestError, pause};
+use super::script::{AcquireReply, Queueing};
 use super::subscription::{Message, Subscription};
 use crate::clock::{BootTime, Deadline};
-use crate::lock::{AcquireOutcome, Busy, Request, StoreError, Timeout};
+use crate::lock::{AcquireOutcome, Busy, Request, Result, StoreError, Timeout};
 use crate::poll::{Backoff, jittered};
 
 /// A waiter asks this often in case a message got lost.
@@ -20,37 +18,34 @@ const BEHIND: [Duration; 2] = [Duration::from_millis(400), Duration::from_millis
 /// When a claim ends, all waiters ask within this time.
 const CLAIM_SPREAD: Duration = Duration::from_millis(150);
 /// A waiter that is told to watch a claim asks this long afterwards: later than the one who released the lock, see
-/// `CONFIRMATION` in handover.rs, and early enough for the waiters to show themselves before the claim ends.
+/// `CONFIRMATION` in script/calls.rs, and early enough for the waiters to show themselves before the claim ends.
 const WATCH: Duration = Duration::from_secs(1);
-/// The intervals at which the first waiter asks for a lock of another program, which wakes nobody.
 const FOREIGN_POLLS: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(1)];
 /// The time between two subscriptions while they break as soon as they begin.
 const RESUBSCRIBE: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(1)];
 
-/// This process in the queue.
 pub struct QueuePlace {
     pub request: Request,
-    subscription: Option<Subscription>,
+    /// As far as is known: that it broke shows when it is read.
+    pub subscription: Option<Subscription>,
     subscribed_at: BootTime,
-    /// The pauses between subscriptions that break.
     resubscribe: Backoff,
     subscribe_at: Deadline,
-    ticket: String,
+    /// The place as the server numbered it; empty before it did.
+    pub ticket: String,
     /// When to ask again without a message.
-    ask_at: Option<Deadline>,
+    ask_at: Deadline,
     /// When to ask in any case, which also keeps the place from being forgotten.
-    fallback_at: Option<Deadline>,
+    fallback_at: Deadline,
     foreign_poll: Duration,
-    /// The longest lease that was seen.
     ttl: Duration,
     /// When a lease that was lost with the data of the server has ended for sure.
     data_lost_until: Option<Deadline>,
-    is_prepared: bool,
-    is_granted: bool,
+    pub is_prepared: bool,
+    pub is_granted: bool,
 }
 
 impl QueuePlace {
-    /// Not in the queue so far, and not listening.
     pub fn new(request: Request) -> QueuePlace {
         QueuePlace {
             request,
@@ -59,19 +54,14 @@ impl QueuePlace {
             resubscribe: Backoff::new(RESUBSCRIBE[0], RESUBSCRIBE[1]),
             subscribe_at: BootTime::now(),
             ticket: String::new(),
-            ask_at: None,
-            fallback_at: None,
+            ask_at: BootTime::now(),
+            fallback_at: BootTime::now(),
             foreign_poll: Duration::ZERO,
             ttl: Duration::ZERO,
             data_lost_until: None,
             is_prepared: false,
             is_granted: false,
         }
-    }
-
-    /// Whether there is a subscription, as far as is known: that it broke shows when it is read.
-    pub fn is_listening(&self) -> bool {
-        self.subscription.is_some()
     }
 
     /// Subscribes on this connection, which is used for nothing else.
@@ -82,27 +72,6 @@ impl QueuePlace {
         Ok(())
     }
 
-    /// The subscription is at a server that is not the primary.
-    pub fn stop_listening(&mut self) {
-        self.subscription = None;
-    }
-
-    /// Whether this is asked for the first time.
-    pub fn is_new(&mut self) -> bool {
-        !std::mem::replace(&mut self.is_prepared, true)
-    }
-
-    /// Whether the lock was granted to this place.
-    pub fn is_granted(&self) -> bool {
-        self.is_granted
-    }
-
-    /// The place as the server numbered it; empty before it did.
-    pub fn ticket(&self) -> &str {
-        &self.ticket
-    }
-
-    /// How to ask.
     pub fn queueing(&self) -> Queueing {
         match self.data_lost_until {
             Some(until) if until.has_passed() => Queueing::AfterDataLoss,
@@ -112,7 +81,7 @@ impl QueuePlace {
 
     /// Takes note of a reply, and decides when to ask again.
     pub fn note(&mut self, reply: AcquireReply) -> AcquireOutcome {
-        self.fallback_at = Some(Deadline::after(fallback()));
+        self.fallback_at = Deadline::after(fallback());
         self.is_granted = matches!(reply, AcquireReply::Granted(_));
         match reply {
             AcquireReply::Granted(fences) => AcquireOutcome::granted(fences),
@@ -120,7 +89,7 @@ impl QueuePlace {
                 // The lease was renewed before the data was lost.
                 let until = *self.data_lost_until.get_or_insert_with(|| Deadline::after(self.ttl));
                 self.ticket = ticket;
-                self.ask_at = Some(until.min(Deadline::after(fallback())));
+                self.ask_at = until.min(Deadline::after(fallback()));
                 AcquireOutcome::Busy(Busy::by_unknown(self.request.key.clone()))
             }
             AcquireReply::Busy(reply) => {
@@ -135,7 +104,7 @@ impl QueuePlace {
                 let left = reply.busy.holder.as_ref().and_then(|holder| holder.left);
                 let pause = match left.map(just_after) {
                     left if is_first && reply.ttl.is_zero() => {
-                        self.next_foreign_poll().min(left.unwrap_or(Duration::MAX))
+                        next_foreign_poll(&mut self.foreign_poll).min(left.unwrap_or(Duration::MAX))
                     }
                     Some(left) if is_first => left.min(fallback()),
                     // The new holder may be dead, and so may those in between.
@@ -145,34 +114,31 @@ impl QueuePlace {
                     Some(left) => (left + BEHIND[0]).max(FALLBACK.min(left + BEHIND[1])).min(fallback()),
                     None => fallback(),
                 };
-                self.ask_at = Some(Deadline::after(pause));
+                self.ask_at = Deadline::after(pause);
                 AcquireOutcome::Busy(reply.busy)
             }
         }
     }
 
     /// Waits for a message, or for the time to ask again. `false` when the timeout ends first.
-    pub fn wait(&mut self, timeout: &Timeout) -> Result<bool, StoreError> {
-        let fallback_at = self.fallback_at.unwrap_or(BootTime::now());
+    pub fn wait(&mut self, timeout: &Timeout) -> Result<bool> {
         loop {
-            let ask_at = self.ask_at.unwrap_or(BootTime::now());
             let Some(subscription) = &mut self.subscription else {
                 return self.wait_to_subscribe(timeout);
             };
-            let until = Timeout { until: timeout.until.min(ask_at), ..*timeout };
-            match subscription.message(&until) {
+            match subscription.message(&timeout.before(self.ask_at)) {
                 Ok(Message::Ask) => return Ok(true),
                 // The holder is alive: ask when its lease ends.
                 Ok(Message::First(left)) => {
-                    self.ask_at = Some(Deadline::after(just_after(left)).min(fallback_at));
+                    self.ask_at = Deadline::after(just_after(left)).min(self.fallback_at);
                     if timeout.until.has_passed() {
                         return Ok(false);
                     }
                 }
                 Ok(Message::Watch) => {
-                    self.ask_at = Some(ask_at.min(Deadline::after(spread(WATCH, 0.3))));
+                    self.ask_at = self.ask_at.min(Deadline::after(spread(WATCH, 0.3)));
                 }
-                Err(RequestError::TimedOut) => return Ok(ask_at.has_passed()),
+                Err(RequestError::TimedOut) => return Ok(self.ask_at.has_passed()),
                 Err(RequestError::Interrupted) => return Err(StoreError::Interrupted),
                 Err(_) => {
                     self.subscription = None;
@@ -186,19 +152,20 @@ impl QueuePlace {
     }
 
     /// Waits until it is time to subscribe again, which mostly is at once.
-    fn wait_to_subscribe(&self, timeout: &Timeout) -> Result<bool, StoreError> {
+    fn wait_to_subscribe(&self, timeout: &Timeout) -> Result<bool> {
         match pause(self.subscribe_at.left(), timeout) {
             Ok(()) => Ok(true),
             Err(RequestError::Interrupted) => Err(StoreError::Interrupted),
             Err(_) => Ok(false),
         }
     }
+}
 
-    fn next_foreign_poll(&mut self) -> Duration {
-        let [shortest, longest] = FOREIGN_POLLS;
-        self.foreign_poll = (self.foreign_poll * 3 / 2).clamp(shortest, longest);
-        jittered(self.foreign_poll)
-    }
+/// The next interval, longer than the last one, at which to ask for a lock of another program, which wakes nobody.
+pub fn next_foreign_poll(last: &mut Duration) -> Duration {
+    let [shortest, longest] = FOREIGN_POLLS;
+    *last = (*last * 3 / 2).clamp(shortest, longest);
+    jittered(*last)
 }
 
 /// `duration` and up to this part of it more, so that the waiters of a server do not ask in step.
@@ -206,7 +173,7 @@ fn spread(duration: Duration, part: f64) -> Duration {
     duration.mul_f64(1.0 + fastrand::f64() * part)
 }
 
-fn fallback() -> Duration {
+pub fn fallback() -> Duration {
     spread(FALLBACK, 0.2)
 }
 

@@ -3,19 +3,15 @@
 use std::time::Duration;
 
 use super::Redis;
-use super::value::number;
-use crate::lock::{DurationText, Renewal, Request, StoreError, Timeout};
+use super::reply::number;
+use crate::lock::{DurationText, Renewal, Request, Result, StoreError, Timeout};
 
 /// The time for the acknowledgements; a part of the TTL where that is shorter.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
 impl Redis {
     /// Releases locks that were granted when not enough replicas have them.
-    pub(super) fn expect_replicas(
-        &mut self,
-        requests: &[Request],
-        timeout: &Timeout,
-    ) -> Result<(), StoreError> {
+    pub(super) fn expect_replicas(&mut self, requests: &[Request], timeout: &Timeout) -> Result<()> {
         let Some(first) = requests.first() else { return Ok(()) };
         match self.count_replicas(first, timeout) {
             Err(StoreError::Unconfirmed(why)) => {
@@ -33,12 +29,11 @@ impl Redis {
         renewal: Renewal,
         request: &Request,
         timeout: &Timeout,
-    ) -> Result<Renewal, StoreError> {
+    ) -> Result<Renewal> {
         match renewal {
-            Renewal::Extended => {}
-            Renewal::Healed if self.healed.contains(&request.key) => {}
-            Renewal::Healed => self.healed.push(request.key.clone()),
             Renewal::Released | Renewal::Lost(_) => return Ok(renewal),
+            Renewal::Healed if !self.healed.contains(&request.key) => self.healed.push(request.key.clone()),
+            Renewal::Healed | Renewal::Extended => {}
         }
         self.count_replicas(request, timeout)?;
         let unreported = self.healed.iter().position(|key| *key == request.key);
@@ -50,7 +45,7 @@ impl Redis {
 
     /// An error when fewer replicas than wanted have what was written last. WAIT counts the writes of its own connection
     /// only.
-    fn count_replicas(&mut self, request: &Request, timeout: &Timeout) -> Result<(), StoreError> {
+    fn count_replicas(&mut self, request: &Request, timeout: &Timeout) -> Result<()> {
         let wanted = self.replicas;
         if wanted == 0 {
             return Ok(());

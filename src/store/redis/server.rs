@@ -4,25 +4,21 @@ use std::sync::Arc;
 
 use redis::{Cmd, Value};
 
-use super::error_reply::{accepted, in_short, transient};
-use super::executor::{Executor, Target};
 use super::in_flight::InFlight;
 use super::login::Login;
-use super::net::connection::{Connection, LONGEST_REPLY};
-use super::net::endpoint::Endpoint;
-use super::net::error::RequestError;
-use super::value::{items, text};
-use crate::lock::{StoreError, Timeout};
+use super::net::{Connection, Endpoint, LONGEST_REPLY, RequestError};
+use super::reply::{accepted, in_short, items, text, transient};
+use crate::lock::{Result, Timeout};
 
 /// A server that has locks. It is connected to with the first request.
 pub struct Server {
-    endpoint: Endpoint,
+    pub endpoint: Endpoint,
     login: Arc<Login>,
-    /// What messages call it.
     name: String,
     /// A new connection is of use only if the server says that it is a primary.
     pub must_be_primary: bool,
-    connection: Option<Connection>,
+    /// For requests.
+    pub connection: Option<Connection>,
     pub in_flight: InFlight,
     /// A request was or may have been carried out here.
     pub was_asked: bool,
@@ -33,7 +29,6 @@ pub struct Server {
 }
 
 impl Server {
-    /// Connects to nobody before the first request.
     pub fn new(endpoint: Endpoint, login: Arc<Login>, name: String) -> Server {
         Server {
             endpoint,
@@ -48,50 +43,31 @@ impl Server {
         }
     }
 
-    pub fn endpoint(&self) -> &Endpoint {
-        &self.endpoint
-    }
-
     /// A new connection, beside the one for requests.
-    pub fn connect(&self, timeout: &Timeout) -> Result<Connection, StoreError> {
+    pub fn connect(&self, timeout: &Timeout) -> Result<Connection> {
         let mut connection = self.login.connect(&self.endpoint, &self.name, timeout)?;
         if self.must_be_primary {
-            self.expect_primary(&mut connection, timeout)?;
+            // The Sentinels may be behind.
+            let role =
+                connection.query(&redis::cmd("ROLE"), timeout).map_err(|error| error.of(&self.name))?;
+            let role = text(items(accepted(role, &self.name)?).first());
+            if role != "master" {
+                let role = in_short(&role).escape_default();
+                let why = format!("its role is now '{role}'; a failover is going on");
+                return Err(transient(RequestError::Broken(why).of(&self.name)));
+            }
         }
         Ok(connection)
     }
 
-    /// An error when the server says that it is not the primary: the Sentinels may be behind.
-    fn expect_primary(&self, connection: &mut Connection, timeout: &Timeout) -> Result<(), StoreError> {
-        let reply = connection.query(&redis::cmd("ROLE"), timeout).map_err(|error| error.of(&self.name))?;
-        match text(items(accepted(reply, &self.name)?).first()).as_str() {
-            "master" => Ok(()),
-            role => {
-                let role = in_short(role).escape_default();
-                let why = format!("its role is now '{role}'; a failover is going on");
-                Err(transient(RequestError::Broken(why).of(&self.name)))
-            }
-        }
-    }
-
     /// The connection for requests, or a new one.
-    pub fn take_connection(&mut self, timeout: &Timeout) -> Result<Connection, StoreError> {
+    pub fn take_connection(&mut self, timeout: &Timeout) -> Result<Connection> {
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
             None => self.connect(timeout)?,
         };
         connection.longest = self.longest;
         Ok(connection)
-    }
-
-    /// From now on this is the connection for requests.
-    pub fn put_back(&mut self, connection: Connection) {
-        self.connection = Some(connection);
-    }
-
-    /// The next request needs a new connection.
-    pub fn disconnect(&mut self) {
-        self.connection = None;
     }
 
     /// Sends a command on this connection and reads its reply, then puts the connection where it belongs.
@@ -105,24 +81,24 @@ impl Server {
         // An error reply means that nothing was done.
         self.was_asked |= match &answer {
             Ok(Value::ServerError(_)) | Err(RequestError::Denied(_)) => false,
-            Err(RequestError::Refused(_)) => connection.may_have_run(),
+            Err(RequestError::Refused { may_have_run, .. }) => *may_have_run,
             _ => true,
         };
         match &answer {
             Ok(_) => self.connection = Some(connection),
-            Err(RequestError::Broken(_) | RequestError::Denied(_) | RequestError::Unusable(_)) => {}
-            Err(RequestError::Refused(_)) if !connection.may_have_run() => {}
-            Err(RequestError::TimedOut | RequestError::Interrupted) if connection.is_cut_off() => {}
-            Err(RequestError::TimedOut | RequestError::Interrupted | RequestError::Refused(_)) => {
-                self.in_flight.add(connection);
-            }
+            Err(
+                RequestError::TimedOut
+                | RequestError::Interrupted
+                | RequestError::Refused { may_have_run: true, .. },
+            ) if !connection.is_cut_off => self.in_flight.add(connection),
+            Err(_) => {}
         }
         answer
     }
 
     /// Sends a command and reads its reply. A connection that broke is replaced once, and the command is sent again:
     /// the owner token makes that safe.
-    pub fn query(&mut self, command: &Cmd, timeout: &Timeout) -> Result<Value, StoreError> {
+    pub fn query(&mut self, command: &Cmd, timeout: &Timeout) -> Result<Value> {
         self.has_repeated = false;
         loop {
             let connection = self.take_connection(timeout)?;
@@ -140,63 +116,42 @@ impl Server {
         }
     }
 
-    /// The replies to what was sent on the connection before its last request.
-    pub fn take_skipped(&mut self) -> Vec<Value> {
-        self.connection.as_mut().map(Connection::take_skipped).unwrap_or_default()
-    }
-
-    /// Waits for the answers that are awaited. Returns the last one of each connection; one that broke leaves a doubt.
-    fn await_answers(&mut self, timeout: &Timeout) -> Result<Vec<Value>, StoreError> {
-        let free = self.in_flight.await_answers(timeout).map_err(|error| error.of(&self.name))?;
-        let (connections, answers): (Vec<Connection>, Vec<Option<Value>>) = free.into_iter().unzip();
-        self.connection = self.connection.take().or_else(|| connections.into_iter().next());
-        Ok(answers.into_iter().flatten().collect())
+    fn await_answers(&mut self, timeout: &Timeout) -> Result<Vec<Value>> {
+        let answers = self.in_flight.await_answers(&mut self.connection, timeout);
+        answers.map_err(|error| error.of(&self.name))
     }
 
     /// Waits until the releases in flight are carried out; an error when a connection broke before that was known.
-    pub fn await_releases(&mut self, timeout: &Timeout) -> Result<(), StoreError> {
-        self.in_flight.end_doubt();
+    pub fn await_releases(&mut self, timeout: &Timeout) -> Result<()> {
+        self.in_flight.is_in_doubt = false;
         self.await_answers(timeout)?;
-        match self.in_flight.is_in_doubt() {
-            true => Err(RequestError::Broken("the server closed the connection".to_owned()).of(&self.name)),
+        match self.in_flight.is_in_doubt {
+            true => Err(RequestError::broken("the server closed the connection").of(&self.name)),
             false => Ok(()),
         }
     }
 
     /// Waits until all that is in flight is carried out, also what was sent on connections that broke. Returns the last
     /// answer of each other one.
-    pub fn settle(&mut self, timeout: &Timeout) -> Result<Vec<Value>, StoreError> {
+    pub fn settle(&mut self, timeout: &Timeout) -> Result<Vec<Value>> {
         self.in_flight.mark_awaited();
         let answers = self.await_answers(timeout)?;
-        if self.in_flight.is_in_doubt() {
+        if self.in_flight.is_in_doubt {
             // A server that hung carries out what came on all connections before it answers new ones a second time;
             // three, as it reads long requests in pieces of 16 kB.
             for _ in 0..3 {
                 self.query(&redis::cmd("PING"), timeout)?;
             }
-            self.in_flight.end_doubt();
+            self.in_flight.is_in_doubt = false;
         }
         Ok(answers)
     }
-}
 
-impl Executor for Server {
-    fn execute(&mut self, _: Target, command: &Cmd, timeout: &Timeout) -> Result<Value, StoreError> {
-        self.query(command, timeout)
-    }
-
-    fn follow_up(&mut self, command: &Cmd, timeout: &Timeout) -> Result<Value, StoreError> {
-        let broken = || RequestError::Broken("the connection is gone".to_owned()).of(&self.name);
+    /// Sends a command on the connection of the last one, or not at all.
+    pub fn follow_up(&mut self, command: &Cmd, timeout: &Timeout) -> Result<Value> {
+        let broken = || RequestError::broken("the connection is gone").of(&self.name);
         let connection = self.connection.take().ok_or_else(broken)?;
         let reply = self.query_on(connection, command, timeout).map_err(|error| error.of(&self.name))?;
         accepted(reply, &self.name)
-    }
-
-    fn reject_reply(&mut self) {
-        self.connection = None;
-    }
-
-    fn name(&self) -> &str {
-        &self.name
     }
 }

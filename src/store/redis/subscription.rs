@@ -5,18 +5,14 @@ use std::time::Duration;
 
 use redis::Value;
 
-use super::error_reply::{ErrorClass, classify, explain};
-use super::net::connection::Connection;
-use super::net::error::RequestError;
-use super::value::{items, text};
+use super::net::{Connection, RequestError, Result};
+use super::reply::{ErrorClass, classify, explain, items, text};
 use crate::lock::Timeout;
 
-/// A connection that receives the messages of a channel.
 pub struct Subscription {
     connection: Connection,
 }
 
-/// A message to a waiter.
 pub enum Message {
     /// It is time to ask: the lock may have been handed over.
     Ask,
@@ -28,31 +24,26 @@ pub enum Message {
 
 impl Subscription {
     /// Subscribes to `channel`. From now on the server counts the waiter as alive.
-    pub fn open(
-        mut connection: Connection,
-        channel: &str,
-        timeout: &Timeout,
-    ) -> Result<Subscription, RequestError> {
+    pub fn open(mut connection: Connection, channel: &str, timeout: &Timeout) -> Result<Subscription> {
         match connection.query(redis::cmd("SUBSCRIBE").arg(channel), timeout)? {
             Value::Array(_) => Ok(Subscription { connection }),
             Value::ServerError(error) if classify(&error) == ErrorClass::Denied => {
                 Err(RequestError::Denied(explain(&error)))
             }
             Value::ServerError(error) => Err(RequestError::Broken(explain(&error))),
-            _ => Err(RequestError::Broken("SUBSCRIBE has an unknown answer".to_owned())),
+            _ => Err(RequestError::broken("SUBSCRIBE has an unknown answer")),
         }
     }
 
     /// Waits for the next message to a waiter.
-    pub fn message(&mut self, timeout: &Timeout) -> Result<Message, RequestError> {
+    pub fn message(&mut self, timeout: &Timeout) -> Result<Message> {
         Ok(match self.text(timeout)?.as_str() {
             "watch" => Message::Watch,
             text => text.parse().map_or(Message::Ask, |millis| Message::First(Duration::from_millis(millis))),
         })
     }
 
-    /// Waits for the next message.
-    pub fn text(&mut self, timeout: &Timeout) -> Result<String, RequestError> {
+    pub fn text(&mut self, timeout: &Timeout) -> Result<String> {
         loop {
             let message = items(self.connection.read(timeout)?);
             if text(message.first()) == "message" {

@@ -2,36 +2,26 @@
 
 use redis::Value;
 
-use super::error_reply::accepted;
-use super::executor::{Executor, Target};
 use super::keys;
-use super::net::connection::{LONGEST_LIST, LONGEST_REPLY};
-use super::net::endpoint::Endpoint;
-use super::net::error::RequestError;
-use super::net::wait::check;
-use super::script::{status, understood};
-use super::topology::Topology;
-use super::value::{items, text};
-use crate::lock::{Key, LockStatus, StoreError, Survey, Timeout};
+use super::net::{Endpoint, LONGEST_LIST, LONGEST_REPLY, RequestError, check};
+use super::reply::{accepted, items, text};
+use super::script::{self, understood};
+use super::topology::{Target, Topology};
+use crate::lock::{Key, Result, StoreError, Survey, Timeout};
 
 /// In bytes: the names of a million locks and more.
 const MOST_NAMES: usize = 128 << 20;
 
 /// The locks with these keys, in this order, or all of which redlock keeps something.
-pub fn survey(topology: &mut dyn Topology, keys: &[Key], timeout: &Timeout) -> Result<Survey, StoreError> {
-    topology.servers().into_iter().for_each(|server| server.longest = LONGEST_LIST);
+pub fn survey(topology: &mut Topology, keys: &[Key], timeout: &Timeout) -> Result<Survey> {
     let survey = survey_each_server(topology, keys, timeout);
-    topology.servers().into_iter().for_each(|server| server.longest = LONGEST_REPLY);
+    topology.servers().for_each(|server| server.longest = LONGEST_REPLY);
     survey
 }
 
-fn survey_each_server(
-    topology: &mut dyn Topology,
-    keys: &[Key],
-    timeout: &Timeout,
-) -> Result<Survey, StoreError> {
+fn survey_each_server(topology: &mut Topology, keys: &[Key], timeout: &Timeout) -> Result<Survey> {
     let primaries_of =
-        |topology: &dyn Topology| keys.iter().map(|key| topology.known_primary(key)).collect::<Vec<_>>();
+        |topology: &Topology| keys.iter().map(|key| topology.known(Target::Key(key))).collect::<Vec<_>>();
     let mut primaries = primaries_of(topology);
     let mut servers = Vec::new();
     if keys.is_empty() || (topology.is_cluster() && primaries.contains(&None)) {
@@ -44,7 +34,7 @@ fn survey_each_server(
         servers.sort_unstable();
         servers.dedup();
     }
-    topology.servers().into_iter().for_each(|server| server.longest = LONGEST_LIST);
+    topology.servers().for_each(|server| server.longest = LONGEST_LIST);
     let mut survey = Survey::default();
     for (done, server) in servers.iter().enumerate() {
         let share = timeout.share(servers.len() - done);
@@ -67,15 +57,14 @@ fn survey_each_server(
     Ok(survey)
 }
 
-/// Adds the locks with these keys.
 fn survey_keys<'a>(
-    on: &mut dyn Executor,
+    on: &mut Topology,
     keys: impl IntoIterator<Item = &'a Key>,
     timeout: &Timeout,
     survey: &mut Survey,
-) -> Result<(), StoreError> {
+) -> Result<()> {
     for key in keys {
-        match status_of(on, key, timeout) {
+        match script::status(key).run(on, timeout) {
             Ok(status) => survey.locks.push(status),
             Err(error @ StoreError::NotALock { .. }) => survey.hidden.push(error),
             Err(error) => return Err(error),
@@ -84,13 +73,7 @@ fn survey_keys<'a>(
     Ok(())
 }
 
-/// Adds all locks of a server.
-fn survey_all(
-    on: &mut dyn Executor,
-    server: &Endpoint,
-    timeout: &Timeout,
-    survey: &mut Survey,
-) -> Result<(), StoreError> {
+fn survey_all(on: &mut Topology, server: &Endpoint, timeout: &Timeout, survey: &mut Survey) -> Result<()> {
     let mut denied = None;
     let known = survey.locks.len();
     for key in known_keys(on, server, timeout)? {
@@ -99,7 +82,7 @@ fn survey_all(
             continue;
         }
         check(timeout).map_err(|error| error.of(on.name()))?;
-        match status_of(on, &key, timeout) {
+        match script::status(&key).run(on, timeout) {
             Ok(status) => survey.locks.push(status),
             // Another program uses the key for something else.
             Err(StoreError::NotALock { .. }) => {}
@@ -111,12 +94,8 @@ fn survey_all(
     denied.filter(|_| survey.locks.len() == known).map_or(Ok(()), Err)
 }
 
-fn status_of(on: &mut dyn Executor, key: &Key, timeout: &Timeout) -> Result<LockStatus, StoreError> {
-    status::call(key).run_and(on, timeout, |reply| status::decode(reply, key.clone()))
-}
-
 /// All keys of which redlock keeps something on this server. By SCAN: KEYS blocks the server.
-fn known_keys(on: &mut dyn Executor, server: &Endpoint, timeout: &Timeout) -> Result<Vec<Key>, StoreError> {
+fn known_keys(on: &mut Topology, server: &Endpoint, timeout: &Timeout) -> Result<Vec<Key>> {
     let (mut known, mut size) = (Vec::new(), 0);
     let mut cursor = "0".to_owned();
     loop {
@@ -127,27 +106,23 @@ fn known_keys(on: &mut dyn Executor, server: &Endpoint, timeout: &Timeout) -> Re
         let (next, names) = understood(on, page)?;
         size += names.iter().map(|name| text(Some(name)).len()).sum::<usize>();
         if size > MOST_NAMES {
-            let why = "it lists more keys than can be looked at".to_owned();
-            return Err(RequestError::Broken(why).of(on.name()));
+            return Err(RequestError::broken("it lists more keys than can be looked at").of(on.name()));
         }
         known.extend(names.iter().filter_map(|name| keys::key_of(&text(Some(name)))));
         if next == "0" {
-            break;
+            known.sort();
+            known.dedup();
+            return Ok(known);
         }
         cursor = next;
         check(timeout).map_err(|error| error.of(on.name()))?;
     }
-    known.sort();
-    known.dedup();
-    Ok(known)
 }
 
 /// The next cursor and some names, from a reply to SCAN; `None` for one that makes no sense.
 fn page(reply: Value) -> Option<(String, Vec<Value>)> {
-    match <[Value; 2]>::try_from(items(reply)) {
-        Ok([Value::BulkString(cursor), Value::Array(names)]) => {
-            Some((String::from_utf8(cursor).ok()?, names))
-        }
-        _ => None,
-    }
+    let [Value::BulkString(cursor), Value::Array(names)] = <[Value; 2]>::try_from(items(reply)).ok()? else {
+        return None;
+    };
+    Some((String::from_utf8(cursor).ok()?, names))
 }

@@ -1,5 +1,6 @@
 //! Whether a server keeps the locks that it has.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use super::info::Facts;
@@ -15,21 +16,17 @@ pub fn eviction(facts: &Facts, report: &mut Findings) {
     let policy = facts.info("maxmemory_policy").or(facts.setting("maxmemory-policy"));
     let maximum = facts.info("maxmemory").or(facts.setting("maxmemory"));
     let maximum = maximum.and_then(|bytes| bytes.parse::<u64>().ok());
+    let used = facts.info_number("used_memory").unwrap_or(0);
     let change = "set maxmemory-policy noeviction, or give locks a server of their own";
     match (policy, maximum) {
         (None, _) => {
-            let finding = format!("could not see maxmemory-policy: {}", facts.why_not());
-            report.unknown(Check::Eviction, finding, "make sure that it is noeviction");
+            let advice = "make sure that it is noeviction";
+            facts.unseen(report, Check::Eviction, "could not see maxmemory-policy", advice);
         }
-        (Some("noeviction"), Some(maximum @ 1..)) => {
-            let used = facts.info_number("used_memory").unwrap_or(0);
-            if used.saturating_mul(100) / maximum >= NEARLY_FULL {
-                let finding =
-                    format!("{used} of maxmemory {maximum} bytes are in use: soon it will refuse locks");
-                report.warning(Check::Eviction, finding, "raise maxmemory or free some");
-            } else {
-                report.ok(Check::Eviction, "maxmemory-policy is noeviction");
-            }
+        (Some("noeviction"), Some(maximum @ 1..)) if used.saturating_mul(100) / maximum >= NEARLY_FULL => {
+            let finding =
+                format!("{used} of maxmemory {maximum} bytes are in use: soon it will refuse locks");
+            report.warning(Check::Eviction, finding, "raise maxmemory or free some");
         }
         (Some("noeviction"), _) => report.ok(Check::Eviction, "maxmemory-policy is noeviction"),
         (Some(policy), Some(0)) => {
@@ -37,12 +34,10 @@ pub fn eviction(facts: &Facts, report: &mut Findings) {
             report.warning(Check::Eviction, finding, change);
         }
         (Some(policy), maximum) => {
-            let maximum = maximum.map_or("a maxmemory that could not be seen".to_owned(), |bytes| {
-                format!("maxmemory {bytes}")
-            });
-            let finding = format!(
-                "maxmemory-policy is {policy} with {maximum}: when memory is short, it evicts locks that are held"
-            );
+            let bytes = maximum.map(|bytes| format!("maxmemory {bytes}"));
+            let maximum = bytes.unwrap_or("a maxmemory that could not be seen".to_owned());
+            let why = "when memory is short, it evicts locks that are held";
+            let finding = format!("maxmemory-policy is {policy} with {maximum}: {why}");
             report.bad(Check::Eviction, finding, change);
         }
     }
@@ -52,24 +47,22 @@ pub fn eviction(facts: &Facts, report: &mut Findings) {
 pub fn restart(facts: &Facts, terms: &Requirements, is_in_quorum: bool, report: &mut Findings) {
     let has_log = facts.info("aof_enabled").map(|enabled| enabled == "1");
     let has_log = has_log.or(facts.setting("appendonly").map(|enabled| enabled == "yes"));
-    let Some(has_log) = has_log else {
-        let finding = format!("could not see whether locks survive a restart: {}", facts.why_not());
-        return report.unknown(Check::Persistence, finding, "make sure that appendonly is on");
-    };
-    if has_log {
-        log(facts, is_in_quorum, report);
-    } else if is_in_quorum {
-        nothing_kept_in_quorum(facts, terms, report);
-    } else {
-        let advice = "set appendonly yes; until then holders notice it at their next renewal and take the lock \
-                      again where nobody else did, and waiters let the old lease end";
-        let too = match facts.info_number("connected_slaves") {
-            None | Some(0) => "",
+    match has_log {
+        None => {
+            let what = "could not see whether locks survive a restart";
+            facts.unseen(report, Check::Persistence, what, "make sure that appendonly is on");
+        }
+        Some(true) => log(facts, is_in_quorum, report),
+        Some(false) if is_in_quorum => nothing_kept_in_quorum(facts, terms, report),
+        Some(false) => {
+            let advice = "set appendonly yes; until then holders notice it at their next renewal and take the \
+                          lock again where nobody else did, and waiters let the old lease end";
             // They follow the master into the state in which it came up.
-            Some(_) => ", on its replicas as well",
-        };
-        let finding = format!("{}: a restart frees locks that are held{too}", kept(facts));
-        report.warning(Check::Persistence, finding, advice);
+            let has_replicas = facts.info_number("connected_slaves").is_some_and(|count| count > 0);
+            let too = if has_replicas { ", on its replicas as well" } else { "" };
+            let finding = format!("{}: a restart frees locks that are held{too}", kept(facts));
+            report.warning(Check::Persistence, finding, advice);
+        }
     }
 }
 
@@ -82,14 +75,12 @@ fn kept(facts: &Facts) -> &'static str {
 }
 
 fn log(facts: &Facts, is_in_quorum: bool, report: &mut Findings) {
-    let sync = facts.setting("appendfsync");
-    match sync {
+    match facts.setting("appendfsync") {
         Some("always") => report.ok(Check::Persistence, "appendonly with appendfsync always"),
         Some(sync) if is_in_quorum => {
-            let finding = format!(
-                "appendonly with appendfsync {sync}: after a power cut the server does not know the last locks, \
-                 and its vote goes to a second holder"
-            );
+            let loss = "after a power cut the server does not know the last locks, and its vote goes to a \
+                        second holder";
+            let finding = format!("appendonly with appendfsync {sync}: {loss}");
             let advice =
                 "set appendfsync always, or restart it after a power cut no sooner than the longest TTL";
             report.warning(Check::Persistence, finding, advice);
@@ -102,8 +93,8 @@ fn log(facts: &Facts, is_in_quorum: bool, report: &mut Findings) {
             report.ok(Check::Persistence, format!("appendonly with appendfsync {sync}: {loss}"));
         }
         None if is_in_quorum => {
-            let finding = format!("appendonly is on; could not see appendfsync: {}", facts.why_not());
-            report.unknown(Check::Persistence, finding, "make sure that it is always");
+            let what = "appendonly is on; could not see appendfsync";
+            facts.unseen(report, Check::Persistence, what, "make sure that it is always");
         }
         None => report.ok(Check::Persistence, "appendonly is on"),
     }
@@ -129,12 +120,8 @@ fn nothing_kept_in_quorum(facts: &Facts, terms: &Requirements, report: &mut Find
         }
         Some(uptime) => report.ok(Check::Uptime, format!("it started {} ago", DurationText(uptime))),
         None => {
-            let finding = format!("could not see when it started: {}", facts.why_not());
-            report.unknown(
-                Check::Uptime,
-                finding,
-                format!("make sure that it was not within the last {ttl}"),
-            );
+            let advice = format!("make sure that it was not within the last {ttl}");
+            facts.unseen(report, Check::Uptime, "could not see when it started", advice);
         }
     }
 }
@@ -142,38 +129,26 @@ fn nothing_kept_in_quorum(facts: &Facts, terms: &Requirements, report: &mut Find
 /// A replica that has not acknowledged anything for this many seconds is no safeguard; they do it every second.
 const LAGGING: u64 = 10;
 
-/// The replicas of a member of a quorum, which is to be independent of the others.
-pub fn replicas_in_quorum(facts: &Facts, report: &mut Findings) {
-    match facts.info_number("connected_slaves") {
-        None => {}
-        Some(0) => report.ok(Check::Replicas, "none"),
-        Some(connected) => {
-            let advice = "see to it that none of them takes its place: it may lack the last locks, and its vote \
-                          would go to a second holder";
-            report.note(
-                Check::Replicas,
-                format!("{connected}, for which nobody can wait in a quorum"),
-                advice,
-            );
-        }
-    }
-}
-
-/// The replicas, to which `--replicas` refers.
-pub fn replicas(facts: &Facts, terms: &Requirements, report: &mut Findings) {
+/// The replicas, to which `--replicas` refers; a member of a quorum is to be independent of the others.
+pub fn replicas(facts: &Facts, terms: &Requirements, is_in_quorum: bool, report: &mut Findings) {
     let wanted = u64::from(terms.replicas);
     let Some(connected) = facts.info_number("connected_slaves") else {
-        let finding = format!("could not see the replicas: {}", facts.why_not());
-        let advice = format!("make sure that --replicas {wanted} are there");
-        if wanted > 0 {
-            report.unknown(Check::Replicas, finding, advice);
+        if wanted > 0 && !is_in_quorum {
+            let advice = format!("make sure that --replicas {wanted} are there");
+            facts.unseen(report, Check::Replicas, "could not see the replicas", advice);
         }
         return;
     };
     let all = (0..connected).filter_map(|number| facts.info(&format!("slave{number}")));
     let late: Vec<String> = all.filter_map(lagging).collect();
     let good = connected.saturating_sub(late.len() as u64);
-    if good < wanted {
+    if is_in_quorum && connected > 0 {
+        let advice = "see to it that none of them takes its place: it may lack the last locks, and its vote \
+                      would go to a second holder";
+        report.note(Check::Replicas, format!("{connected}, for which nobody can wait in a quorum"), advice);
+    } else if is_in_quorum {
+        report.ok(Check::Replicas, "none");
+    } else if good < wanted {
         let finding =
             format!("--replicas {wanted}, and {good} are there and follow: no lock will be granted");
         report.bad(Check::Replicas, finding, "start them, or ask for fewer");
@@ -181,9 +156,9 @@ pub fn replicas(facts: &Facts, terms: &Requirements, report: &mut Findings) {
         let finding = format!("{}: after a failover to it, locks are gone", late.join(", "));
         report.warning(Check::Replicas, finding, "see why it does not follow");
     } else if connected > 0 && wanted == 0 {
+        let count = 1.max(connected / 2);
         let advice = format!(
-            "if one of them may become the master, --replicas {} makes sure that it has the lock, too",
-            1.max(connected / 2)
+            "if one of them may become the master, --replicas {count} makes sure that it has the lock, too"
         );
         report.note(
             Check::Replicas,
@@ -198,12 +173,8 @@ pub fn replicas(facts: &Facts, terms: &Requirements, report: &mut Findings) {
 
 /// What is wrong with a replica, from `ip=…,port=…,state=online,offset=…,lag=0`.
 fn lagging(line: &str) -> Option<String> {
-    let field = |name: &str| {
-        line.split(',')
-            .filter_map(|field| field.split_once('='))
-            .find(|(found, _)| *found == name)
-            .map(|(_, value)| value)
-    };
+    let fields: HashMap<&str, &str> = line.split(',').filter_map(|field| field.split_once('=')).collect();
+    let field = |name| fields.get(name).copied();
     let name = format!("{}:{}", field("ip").unwrap_or("?"), field("port").unwrap_or("?"));
     let lag = field("lag").and_then(|lag| lag.parse::<u64>().ok()).unwrap_or(0);
     match field("state") {

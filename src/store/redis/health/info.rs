@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use redis::{InfoDict, Value};
 
 use super::probe::Asking;
-use crate::store::redis::error_reply::in_short;
-use crate::store::redis::net::error::RequestError;
-use crate::store::redis::value::{items, text};
+use crate::doctor::{Check, Findings};
+use crate::lock::Result;
+use crate::store::redis::reply::{in_short, items, text};
 
 /// What a server says about itself, as far as it is permitted to: services that run Redis for others often forbid
 /// CONFIG, and an ACL may forbid INFO.
@@ -21,7 +21,7 @@ const SETTINGS: [&str; 5] = ["maxmemory", "maxmemory-policy", "appendonly", "app
 
 impl Facts {
     /// What the server does not tell this user is left out; only one that gives no reply is an error.
-    pub fn ask(asking: &mut Asking) -> Result<Facts, RequestError> {
+    pub fn ask(asking: &mut Asking) -> Result<Facts> {
         let reply = asking.ask(&redis::cmd("INFO"))?;
         let info = InfoDict::new(&text(Some(&reply)));
         let mut settings = HashMap::new();
@@ -37,7 +37,6 @@ impl Facts {
         Ok(Facts { info, settings })
     }
 
-    /// A field of INFO.
     pub fn info(&self, field: &str) -> Option<&str> {
         match self.info.find(&field) {
             Some(Value::SimpleString(text)) => Some(in_short(text.trim())),
@@ -50,18 +49,18 @@ impl Facts {
         self.info(field)?.parse().ok()
     }
 
-    /// A setting, of CONFIG GET.
     pub fn setting(&self, name: &str) -> Option<&str> {
         self.settings.get(name).map(String::as_str)
     }
 
-    /// Why something is not known.
-    pub fn why_not(&self) -> &'static str {
-        match (self.info.is_empty(), self.settings.is_empty()) {
+    /// Reports what could not be seen, and why.
+    pub fn unseen(&self, report: &mut Findings, check: Check, what: &str, advice: impl Into<String>) {
+        let why = match (self.info.is_empty(), self.settings.is_empty()) {
             (true, true) => "the server does not answer INFO and CONFIG GET to this user",
             (true, false) => "the server does not answer INFO to this user",
             (false, true) => "the server does not answer CONFIG GET to this user",
             (false, false) => "the server does not say it",
-        }
+        };
+        report.unknown(check, format!("{what}: {why}"), advice);
     }
 }

@@ -5,9 +5,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use super::probe::{Asking, LOGIN_ADVICE, wants_login};
 use crate::clock::BootTime;
 use crate::doctor::{Check, Findings, millis};
-
-use crate::store::redis::net::error::RequestError;
-use crate::store::redis::value::{items, number};
+use crate::lock::Result;
+use crate::store::redis::reply::{items, number};
 
 /// How far the clock of a server is from ours.
 #[derive(Clone, Copy, Debug)]
@@ -25,7 +24,7 @@ const LOOKS: usize = 3;
 const FAR_OFF: Duration = Duration::from_secs(1);
 
 /// The median of some round trips; `None` when nothing is permitted here. An error is as good an answer as any.
-pub fn round_trip(asking: &mut Asking, report: &mut Findings) -> Result<Option<Duration>, RequestError> {
+pub fn round_trip(asking: &mut Asking, report: &mut Findings) -> Result<Option<Duration>> {
     let mut times = Vec::new();
     for _ in 0..PINGS {
         let sent = BootTime::now();
@@ -43,30 +42,24 @@ pub fn round_trip(asking: &mut Asking, report: &mut Findings) -> Result<Option<D
 }
 
 /// The server's clock against ours: of some looks the one that was answered soonest.
-pub fn clock(asking: &mut Asking, report: &mut Findings) -> Result<Option<Clock>, RequestError> {
+pub fn clock(asking: &mut Asking, report: &mut Findings) -> Result<Option<Clock>> {
     let mut best: Option<Clock> = None;
     for _ in 0..LOOKS {
-        let sent = (BootTime::now(), wall_micros());
+        let (sent, wall) = (BootTime::now(), wall_micros());
         let reply = items(asking.ask(&redis::cmd("TIME"))?);
-        let half = BootTime::now().since(sent.0) / 2;
+        let half = BootTime::now().since(sent) / 2;
         let [seconds, micros] = &reply[..] else {
             let advice = "permit TIME, which redlock needs anyway";
             report.unknown(Check::Clock, "could not see the server's clock", advice);
             return Ok(None);
         };
         let server = number(Some(seconds)).saturating_mul(1_000_000).saturating_add(number(Some(micros)));
-        let here = sent.1.saturating_add(half.as_micros() as i64);
+        let ahead = server.saturating_sub(wall.saturating_add(half.as_micros() as i64));
         if best.is_none_or(|best| half < best.error) {
-            best = Some(Clock { ahead: server.saturating_sub(here), error: half });
+            best = Some(Clock { ahead, error: half });
         }
     }
-    if let Some(clock) = best {
-        judge(clock, report);
-    }
-    Ok(best)
-}
-
-fn judge(clock: Clock, report: &mut Findings) {
+    let Some(clock) = best else { return Ok(None) };
     let off = Duration::from_micros(clock.ahead.unsigned_abs());
     let side = if clock.ahead < 0 { "behind" } else { "ahead of" };
     let finding = format!("its clock is {} {side} this host's", millis(off));
@@ -77,6 +70,7 @@ fn judge(clock: Clock, report: &mut Findings) {
     } else {
         report.ok(Check::Clock, finding);
     }
+    Ok(best)
 }
 
 fn wall_micros() -> i64 {

@@ -8,11 +8,11 @@ mod probe;
 mod quorum;
 mod server;
 mod topology;
-mod trial;
 
 use std::thread;
 
 use self::server::{Examined, ServerUnderTest};
+use self::topology::Directory;
 use super::Address;
 use super::url::ServerAddress;
 use crate::doctor::{Finding, Findings, Requirements};
@@ -24,12 +24,11 @@ pub fn examine(addresses: Vec<Address>, terms: &Requirements) -> Vec<Finding> {
     let mut servers = Vec::new();
     for address in addresses {
         let mut report = Findings::about(address.to_string());
+        let directory = Directory { address: &address, terms };
         servers.extend(match &address.servers {
-            ServerAddress::One(_) => vec![ServerUnderTest::at(address, is_quorum)],
-            ServerAddress::Sentinel { sentinels, master } => {
-                topology::master(&address, sentinels, master, terms, &mut report)
-            }
-            ServerAddress::Cluster(seeds) => topology::masters(&address, seeds, terms, &mut report),
+            ServerAddress::One(_) => vec![ServerUnderTest::at(address.clone(), is_quorum)],
+            ServerAddress::Sentinel { sentinels, master } => directory.master(sentinels, master, &mut report),
+            ServerAddress::Cluster(seeds) => directory.masters(seeds, &mut report),
         });
         findings.extend(report.findings);
     }
@@ -44,13 +43,9 @@ pub fn examine(addresses: Vec<Address>, terms: &Requirements) -> Vec<Finding> {
 /// One that does not answer is not to keep the others waiting.
 fn at_once(servers: &[ServerUnderTest], terms: &Requirements) -> Vec<Examined> {
     thread::scope(|scope| {
-        let threads: Vec<_> = servers
-            .iter()
-            .map(|server| {
-                let examination = move || server.examine(terms);
-                thread::Builder::new().name("doctor".to_owned()).spawn_scoped(scope, examination)
-            })
-            .collect();
+        let builder = || thread::Builder::new().name("doctor".to_owned());
+        let start = |server| builder().spawn_scoped(scope, move || ServerUnderTest::examine(server, terms));
+        let threads: Vec<_> = servers.iter().map(start).collect();
         let results = threads.into_iter().zip(servers).map(|(thread, server)| {
             // Without another thread, here.
             thread.ok().and_then(|thread| thread.join().ok()).unwrap_or_else(|| server.examine(terms))

@@ -5,10 +5,10 @@ use redis::{Cmd, ServerError, Value};
 use super::probe::Asking;
 use super::server::ServerUnderTest;
 use crate::doctor::{Check, Findings, Requirements};
-use crate::lock::Key;
-use crate::store::redis::error_reply::{ErrorClass, classify, explain};
+use crate::lock::{Key, Result};
 use crate::store::redis::keys::KeyNames;
-use crate::store::redis::net::error::RequestError;
+use crate::store::redis::net::RequestError;
+use crate::store::redis::reply::{ErrorClass, classify, explain};
 
 /// What was refused, in the order in which it was met.
 #[derive(Default)]
@@ -28,7 +28,7 @@ pub fn try_all(
     asking: &mut Asking,
     terms: &Requirements,
     report: &mut Findings,
-) -> Result<bool, RequestError> {
+) -> Result<bool> {
     let key = server.scratch_key();
     let mut refused = Refused::default();
     for (name, command) in commands(&KeyNames::of(&key), terms) {
@@ -38,7 +38,7 @@ pub fn try_all(
     }
     server.sweep(asking, &key)?;
     // The connection is of no other use afterwards.
-    let mut listener = server.open(terms).map_err(|error| RequestError::Broken(error.to_string()))?;
+    let mut listener = server.open(terms).map_err(|error| RequestError::Broken(error.to_string()).of(""))?;
     let channel = KeyNames::of(&key).channel;
     if let Value::ServerError(error) = listener.ask(redis::cmd("SUBSCRIBE").arg(channel))? {
         refused.note("subscribe", &error);
@@ -92,28 +92,24 @@ fn commands(names: &KeyNames, terms: &Requirements) -> Vec<(&'static str, Cmd)> 
 impl Refused {
     fn note(&mut self, command: &str, error: &ServerError) {
         let details = error.details().unwrap_or_default();
-        let known = match classify(error) {
+        let name = command.to_uppercase();
+        let (list, item) = match classify(error) {
             ErrorClass::NoScript => return,
-            ErrorClass::Denied => {
-                // Redis 6.2 and 7.0 say "one of the keys", later ones "a key"; all of them "run the 'get' command".
-                let rule = if details.contains("run the") {
-                    format!("+{command}")
-                } else if details.contains("channel") {
-                    "&redlock:{redlock-doctor-*".to_owned()
-                } else if details.contains("key") {
-                    "~redlock:{redlock-doctor-*".to_owned()
-                } else {
-                    format!("+{command}")
-                };
-                (&mut self.rules, rule)
+            // Redis 6.2 and 7.0 say "one of the keys", later ones "a key"; all of them "run the 'get' command".
+            ErrorClass::Denied if details.contains("run the") => (&mut self.rules, format!("+{command}")),
+            ErrorClass::Denied if details.contains("channel") => {
+                (&mut self.rules, "&redlock:{redlock-doctor-*".to_owned())
             }
-            _ if details.starts_with("unknown command") => (&mut self.unknown, command.to_uppercase()),
+            ErrorClass::Denied if details.contains("key") => {
+                (&mut self.rules, "~redlock:{redlock-doctor-*".to_owned())
+            }
+            ErrorClass::Denied => (&mut self.rules, format!("+{command}")),
+            _ if details.starts_with("unknown command") => (&mut self.unknown, name),
             _ => {
-                self.other.get_or_insert_with(|| format!("{}: {}", command.to_uppercase(), explain(error)));
+                self.other.get_or_insert_with(|| format!("{name}: {}", explain(error)));
                 return;
             }
         };
-        let (list, item) = known;
         if !list.contains(&item) {
             list.push(item);
         }
@@ -128,13 +124,10 @@ impl Refused {
             report.bad(Check::Permissions, finding, format!("ACL SETUSER {user} {rules}"));
         }
         if !self.unknown.is_empty() {
-            let finding =
-                format!("the server does not know {}, which redlock needs", self.unknown.join(", "));
-            report.bad(
-                Check::Permissions,
-                finding,
-                "undo rename-command, or use Redis 6.2 or later, or Valkey",
-            );
+            let unknown = self.unknown.join(", ");
+            let finding = format!("the server does not know {unknown}, which redlock needs");
+            let advice = "undo rename-command, or use Redis 6.2 or later, or Valkey";
+            report.bad(Check::Permissions, finding, advice);
         }
         if let Some(other) = self.other {
             report.bad(Check::Locking, format!("it refuses what a lock needs: {other}"), "see to that first");

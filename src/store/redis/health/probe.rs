@@ -4,35 +4,26 @@ use std::time::Duration;
 
 use redis::{Cmd, Value};
 
-use crate::doctor::{Check, Findings};
-use crate::lock::{StoreError, Timeout};
+use crate::doctor::{Check, Findings, Requirements};
+use crate::lock::{Result, StoreError, Timeout};
 use crate::store::redis::login::Login;
-use crate::store::redis::net::connection::{Connection, LONGEST_LIST};
-use crate::store::redis::net::endpoint::Endpoint;
-use crate::store::redis::net::error::RequestError;
+use crate::store::redis::net::{Connection, Endpoint, LONGEST_LIST};
 
-/// A connection on which anything may be asked, each time for as long as an exchange may take.
 pub struct Asking {
     connection: Connection,
     attempt: Duration,
 }
 
 impl Asking {
-    /// Connects and logs in.
-    pub fn open(
-        access: &Login,
-        endpoint: &Endpoint,
-        name: &str,
-        attempt: Duration,
-    ) -> Result<Asking, StoreError> {
-        let mut connection = access.connect(endpoint, name, &Timeout::of(attempt))?;
+    pub fn open(login: &Login, endpoint: &Endpoint, name: &str, terms: &Requirements) -> Result<Asking> {
+        let mut connection = login.connect(endpoint, name, &Timeout::of(terms.attempt))?;
         connection.longest = LONGEST_LIST;
-        Ok(Asking { connection, attempt })
+        Ok(Asking { connection, attempt: terms.attempt })
     }
 
     /// Warns of a server on another host without TLS.
     pub fn judge_encryption(&self, report: &mut Findings) {
-        if self.connection.is_in_plain() {
+        if self.connection.stream.is_in_plain() {
             let finding = "it is on another host, and nothing is encrypted: whoever is on the way reads \
                            passwords and owner tokens, and can answer in its place";
             let advice = "let it speak TLS and name it with rediss://, or use a tunnel";
@@ -41,12 +32,11 @@ impl Asking {
     }
 
     /// The reply, which may be an error.
-    pub fn ask(&mut self, command: &Cmd) -> Result<Value, RequestError> {
-        self.connection.query(command, &Timeout::of(self.attempt))
+    pub fn ask(&mut self, command: &Cmd) -> Result<Value> {
+        self.connection.query(command, &Timeout::of(self.attempt)).map_err(|failure| failure.of(""))
     }
 }
 
-/// Says why a server was of no use.
 pub fn unreachable(report: &mut Findings, error: &StoreError) {
     match error {
         StoreError::Denied { why, .. } => report.bad(Check::Login, why, LOGIN_ADVICE),
@@ -58,7 +48,6 @@ pub fn unreachable(report: &mut Findings, error: &StoreError) {
     }
 }
 
-/// For whoever is not let in.
 pub const LOGIN_ADVICE: &str = "check --user and --password-file, and the user on the server (ACL LIST)";
 
 /// Whether a reply says that nothing is permitted before a login.

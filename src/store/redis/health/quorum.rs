@@ -22,13 +22,10 @@ fn number(members: &[Examined], report: &mut Findings) {
     let count = members.len();
     let (majority, spare) = (count / 2 + 1, count - (count / 2 + 1));
     if count.is_multiple_of(2) {
-        let as_good = if spare == 0 {
-            "no better than one".to_owned()
-        } else {
-            format!("no better than {}", count - 1)
-        };
-        let finding =
-            format!("{count} servers survive the loss of {spare}, {as_good}: the majority is {majority}");
+        let as_good = if spare == 0 { "one".to_owned() } else { (count - 1).to_string() };
+        let finding = format!(
+            "{count} servers survive the loss of {spare}, no better than {as_good}: the majority is {majority}"
+        );
         report.warning(Check::Size, finding, format!("use {} servers", count + 1));
     } else {
         report.ok(Check::Size, format!("{count} servers survive the loss of {spare}"));
@@ -40,7 +37,6 @@ fn number(members: &[Examined], report: &mut Findings) {
     }
 }
 
-/// Servers by another name count twice.
 fn distinct(members: &[Examined], report: &mut Findings) {
     let mut all_distinct = true;
     for (index, member) in members.iter().enumerate() {
@@ -52,11 +48,8 @@ fn distinct(members: &[Examined], report: &mut Findings) {
             report.bad(Check::Distinct, finding, "name servers that are independent of one another");
         }
     }
-    let unseen: Vec<&str> = members
-        .iter()
-        .filter(|member| member.is_reached && member.run_id.is_none())
-        .map(|member| member.report.server.as_str())
-        .collect();
+    let unseen = members.iter().filter(|member| member.is_reached && member.run_id.is_none());
+    let unseen: Vec<&str> = unseen.map(|member| member.report.server.as_str()).collect();
     if !unseen.is_empty() {
         let finding = format!("could not see the run_id (INFO) of {}", unseen.join(", "));
         report.unknown(Check::Distinct, finding, "make sure that no server is named twice");
@@ -69,10 +62,7 @@ fn clocks(members: &[Examined], report: &mut Findings) {
     let known = members.iter().filter_map(|member| Some((member.clock?, &member.report.server)));
     let mut known: Vec<_> = known.collect();
     known.sort_by_key(|(clock, _)| clock.ahead);
-    let (Some((first, behind)), Some((last, ahead))) = (known.first(), known.last()) else { return };
-    if known.len() < 2 {
-        return;
-    }
+    let [(first, behind), .., (last, ahead)] = &known[..] else { return };
     let apart = Duration::from_micros(last.ahead.abs_diff(first.ahead));
     let finding = format!("the clock of {ahead} is {} ahead of that of {behind}", millis(apart));
     if apart.saturating_sub(first.error + last.error) > FAR_APART {

@@ -7,11 +7,12 @@ use redis::Value;
 use super::info::Facts;
 use super::latency::Clock;
 use super::probe::{Asking, unreachable};
-use super::{durability, latency, permissions, trial};
-use crate::doctor::{Check, Findings, Requirements};
-use crate::lock::{Key, StoreError};
+use super::{durability, latency, permissions};
+use crate::doctor::{Check, Findings, Requirements, Trial, judge};
+use crate::lock::{Key, Result};
+use crate::store::redis::Redis;
 use crate::store::redis::keys::{KeyNames, slot};
-use crate::store::redis::net::error::RequestError;
+use crate::store::redis::net::RequestError;
 use crate::store::redis::url::{Address, ServerAddress};
 
 /// A server that has locks, or would have.
@@ -23,7 +24,6 @@ pub struct ServerUnderTest {
     pub slots: Option<Vec<RangeInclusive<u16>>>,
 }
 
-/// What is known of a server afterwards.
 pub struct Examined {
     pub report: Findings,
     pub clock: Option<Clock>,
@@ -45,34 +45,24 @@ impl ServerUnderTest {
     pub fn examine(&self, terms: &Requirements) -> Examined {
         let report = Findings::about(self.address.to_string());
         let mut examined = Examined { report, clock: None, run_id: None, is_reached: false };
-        if let Some(mut asking) = self.reach(terms, &mut examined.report)
-            && let Err(failure) = self.look(&mut asking, terms, &mut examined)
-        {
+        let looked = self.open(terms).and_then(|mut asking| self.look(&mut asking, terms, &mut examined));
+        if let Err(error) = looked {
             examined.is_reached = false;
-            unreachable(&mut examined.report, &failure.of(""));
+            unreachable(&mut examined.report, &error);
         }
         examined
     }
 
     /// A new connection, for what leaves it fit for nothing else.
-    pub fn open(&self, terms: &Requirements) -> Result<Asking, StoreError> {
+    pub fn open(&self, terms: &Requirements) -> Result<Asking> {
         let ServerAddress::One(endpoint) = &self.address.servers else {
             // Who has the locks there was found out before.
-            return Err(RequestError::Broken("it is not one server".to_owned()).of(""));
+            return Err(RequestError::broken("it is not one server").of(""));
         };
-        Asking::open(&self.address.login, endpoint, &self.address.to_string(), terms.attempt)
+        Asking::open(&self.address.login, endpoint, &self.address.to_string(), terms)
     }
 
-    fn reach(&self, terms: &Requirements, report: &mut Findings) -> Option<Asking> {
-        self.open(terms).map_err(|error| unreachable(report, &error)).ok()
-    }
-
-    fn look(
-        &self,
-        asking: &mut Asking,
-        terms: &Requirements,
-        examined: &mut Examined,
-    ) -> Result<(), RequestError> {
+    fn look(&self, asking: &mut Asking, terms: &Requirements, examined: &mut Examined) -> Result<()> {
         let report = &mut examined.report;
         let Some(round_trip) = latency::round_trip(asking, report)? else { return Ok(()) };
         examined.is_reached = true;
@@ -81,19 +71,30 @@ impl ServerUnderTest {
         version(&facts, report);
         let is_master = role(&facts, report);
         if is_master && permissions::try_all(self, asking, terms, report)? {
-            trial::live(self, asking, terms, report)?;
+            self.try_lock(asking, terms, report)?;
         }
         durability::eviction(&facts, report);
         durability::restart(&facts, terms, self.is_in_quorum, report);
-        if is_master && self.is_in_quorum {
-            durability::replicas_in_quorum(&facts, report);
-        } else if is_master {
-            durability::replicas(&facts, terms, report);
+        if is_master {
+            durability::replicas(&facts, terms, self.is_in_quorum, report);
         }
         examined.clock = latency::clock(asking, report)?;
         terms.judge_ttl(round_trip, report);
         examined.run_id = facts.info("run_id").map(str::to_owned);
         Ok(())
+    }
+
+    /// Tries the scripts that all locks are made of, and removes what they leave.
+    fn try_lock(&self, asking: &mut Asking, terms: &Requirements, report: &mut Findings) -> Result<()> {
+        let key = self.scratch_key();
+        let [mut holder, mut waiter] = [(); 2].map(|()| Redis::new(self.address.clone(), terms.replicas));
+        let trial = Trial { holder: &mut holder, waiter: &mut waiter, key: &key, attempt: terms.attempt };
+        let lived = trial.run();
+        let swept = self.sweep(asking, &key);
+        // For a call that failed, and for an answer that makes no sense.
+        let senseless = "is something between redlock and the server (a proxy), or is it no real Redis?";
+        judge(&lived, ["see to that first", senseless], report);
+        swept
     }
 
     /// A key to try things with, in a slot of this server.
@@ -108,7 +109,7 @@ impl ServerUnderTest {
     }
 
     /// Removes all that is kept for a key.
-    pub fn sweep(&self, asking: &mut Asking, key: &Key) -> Result<(), RequestError> {
+    pub fn sweep(&self, asking: &mut Asking, key: &Key) -> Result<()> {
         let names = KeyNames::of(key).into_all();
         if let Value::ServerError(_) = asking.ask(redis::cmd("DEL").arg(&names))? {
             for name in &names {
@@ -123,24 +124,17 @@ impl ServerUnderTest {
 }
 
 fn version(facts: &Facts, report: &mut Findings) {
-    let valkey = facts.info("valkey_version").map(|version| format!("Valkey {version}"));
     let Some(version) = facts.info("redis_version") else {
         let advice = "make sure that it is Redis 6.2 or later, or Valkey";
-        return report.unknown(
-            Check::Version,
-            format!("could not see the version: {}", facts.why_not()),
-            advice,
-        );
+        return facts.unseen(report, Check::Version, "could not see the version", advice);
     };
     let mut numbers = version.split('.').map(|number| number.parse::<u32>().unwrap_or(0));
     let found = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    let valkey = facts.info("valkey_version").map(|version| format!("Valkey {version}"));
     let name = valkey.unwrap_or_else(|| format!("Redis {version}"));
     if found < OLDEST {
-        report.bad(
-            Check::Version,
-            format!("{name} lacks commands that redlock needs"),
-            "use Redis 6.2 or later, or Valkey",
-        );
+        let finding = format!("{name} lacks commands that redlock needs");
+        report.bad(Check::Version, finding, "use Redis 6.2 or later, or Valkey");
     } else {
         report.ok(Check::Version, name);
     }
@@ -148,22 +142,19 @@ fn version(facts: &Facts, report: &mut Findings) {
 
 /// Whether it is a master, as far as can be seen.
 fn role(facts: &Facts, report: &mut Findings) -> bool {
-    match facts.info("role") {
+    let role = facts.info("role");
+    match role {
         Some("master") => report.ok(Check::Role, "a master"),
         Some("slave") => {
-            let master = format!(
-                "{}:{}",
-                facts.info("master_host").unwrap_or("its master"),
-                facts.info("master_port").unwrap_or("?")
-            );
+            let host = facts.info("master_host").unwrap_or("its master");
+            let port = facts.info("master_port").unwrap_or("?");
             let finding = "it is a replica, which takes no locks, and what it is told it forgets for what its master says";
-            report.bad(Check::Role, finding, format!("name its master, {master}, instead"));
-            return false;
+            report.bad(Check::Role, finding, format!("name its master, {host}:{port}, instead"));
         }
         _ => {
-            let finding = format!("could not see whether it is a master: {}", facts.why_not());
-            report.unknown(Check::Role, finding, "make sure that it is not a replica");
+            let advice = "make sure that it is not a replica";
+            facts.unseen(report, Check::Role, "could not see whether it is a master", advice);
         }
     }
-    true
+    role != Some("slave")
 }

@@ -5,9 +5,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use redis::{Cmd, Parser, ServerError, Value};
 
-use super::endpoint::Endpoint;
-use super::error::RequestError;
 use super::stream::{Stream, TimedStream};
+use super::{Endpoint, RequestError, Result};
 use crate::lock::Timeout;
 use crate::store::credentials::TlsFiles;
 
@@ -17,23 +16,23 @@ use crate::store::credentials::TlsFiles;
 /// when a signal comes, and another request can follow it while it is in flight, a release behind an acquisition that
 /// a hung server has not answered. The crate's connections can do neither.
 pub struct Connection {
-    stream: Stream,
+    pub stream: Stream,
     parser: Parser,
     /// Requests whose replies have not been read.
     unanswered: usize,
     /// A part of a request was perhaps sent: nothing can follow it.
-    is_cut_off: bool,
+    pub is_cut_off: bool,
     /// A reply was read: it is a Redis server.
     has_replied: bool,
     /// Replies to what was sent before a query.
     skipped: Vec<Value>,
-    /// Goes out in front of the first request, in one packet with it.
-    login: Vec<u8>,
+    /// A command that goes out in front of the first request, in one packet with it, which saves a round trip. When the
+    /// server refuses it, no reply on this connection counts.
+    pub login: Vec<u8>,
     /// The reply to the login has not been read.
     is_logging_in: bool,
     /// The error reply to the login.
     refused: Option<ServerError>,
-    may_have_run: bool,
     /// The bytes of a reply that is not complete.
     received: u64,
     /// A reply of more bytes than this is an error.
@@ -47,14 +46,9 @@ pub const LONGEST_LIST: u64 = 16 << 20;
 
 impl Connection {
     /// Connects, with `tls` encrypted, and sends nothing.
-    pub fn open(
-        endpoint: &Endpoint,
-        tls: Option<&TlsFiles>,
-        timeout: &Timeout,
-    ) -> Result<Connection, RequestError> {
-        let stream = Stream::connect(endpoint, tls, None, timeout)?;
+    pub fn open(endpoint: &Endpoint, tls: Option<&TlsFiles>, timeout: &Timeout) -> Result<Connection> {
         Ok(Connection {
-            stream,
+            stream: Stream::connect(endpoint, tls, None, timeout)?,
             parser: Parser::new(),
             unanswered: 0,
             is_cut_off: false,
@@ -63,60 +57,41 @@ impl Connection {
             login: Vec::new(),
             is_logging_in: false,
             refused: None,
-            may_have_run: false,
             received: 0,
             longest: LONGEST_REPLY,
         })
     }
 
-    /// Sends this login in front of the first request, which saves a round trip. When the server refuses it, no reply on
-    /// this connection counts.
-    pub fn log_in(&mut self, command: &Cmd) {
-        self.login = command.get_packed_command();
-    }
-
     /// Sends a command and reads its reply; an error that the server reports is a reply.
-    pub fn query(&mut self, command: &Cmd, timeout: &Timeout) -> Result<Value, RequestError> {
+    pub fn query(&mut self, command: &Cmd, timeout: &Timeout) -> Result<Value> {
         self.send(command, timeout)?;
         let answer = self.answer(timeout);
-        match (&self.refused, answer) {
+        match (self.refused.clone(), answer) {
             (None, answer) => answer,
             (Some(_), Err(RequestError::Interrupted)) => Err(RequestError::Interrupted),
             (Some(error), answer) => {
-                self.may_have_run =
+                let may_have_run =
                     !matches!(answer, Ok(Value::ServerError(_)) | Err(RequestError::Broken(_)));
-                Err(RequestError::Refused(error.clone()))
+                Err(RequestError::Refused { error, may_have_run })
             }
         }
     }
 
     /// The reply to the last request.
-    fn answer(&mut self, timeout: &Timeout) -> Result<Value, RequestError> {
-        while self.unanswered > 1 {
-            self.skip_reply(timeout)?;
-        }
+    fn answer(&mut self, timeout: &Timeout) -> Result<Value> {
+        self.skip_replies(1, timeout)?;
         let reply = self.read(timeout)?;
         self.unanswered = 0;
         Ok(reply)
     }
 
-    /// Whether a request was or may be carried out as the default user, after the login before it was refused.
-    pub fn may_have_run(&self) -> bool {
-        self.may_have_run
-    }
-
-    /// Reads the replies to all requests in flight. After a failure the next call goes on with the rest.
-    pub fn skip_replies(&mut self, timeout: &Timeout) -> Result<(), RequestError> {
-        while self.unanswered > 0 {
-            self.skip_reply(timeout)?;
+    /// Reads the replies to all requests in flight but the last `left`. After a failure the next call goes on with the rest.
+    pub fn skip_replies(&mut self, left: usize, timeout: &Timeout) -> Result<()> {
+        while self.unanswered > left {
+            let reply = self.read(timeout)?;
+            self.skipped.push(reply);
+            self.unanswered -= 1;
         }
-        Ok(())
-    }
-
-    fn skip_reply(&mut self, timeout: &Timeout) -> Result<(), RequestError> {
-        let reply = self.read(timeout)?;
-        self.skipped.push(reply);
-        self.unanswered -= 1;
         Ok(())
     }
 
@@ -126,31 +101,27 @@ impl Connection {
     }
 
     /// Sends a command without waiting for its reply. After any failure the connection is of no more use.
-    pub fn send(&mut self, command: &Cmd, timeout: &Timeout) -> Result<(), RequestError> {
+    pub fn send(&mut self, command: &Cmd, timeout: &Timeout) -> Result<()> {
         if self.is_cut_off {
-            return Err(RequestError::Broken("a request was not sent to its end".to_owned()));
+            return Err(RequestError::broken("a request was not sent to its end"));
         }
         self.is_logging_in |= !self.login.is_empty();
         let mut packed = std::mem::take(&mut self.login);
         command.write_packed_command(&mut packed);
         let mut timed = TimedStream::new(&mut self.stream, timeout);
-        match timed.write_all(&packed).and_then(|()| timed.flush()) {
-            Ok(()) => {
-                self.unanswered += 1;
-                Ok(())
-            }
-            Err(error) => {
-                self.is_cut_off = true;
-                Err(match timed.cause {
-                    Some(RequestError::TimedOut) | None => RequestError::Broken(error.to_string()),
-                    Some(failure) => failure,
-                })
-            }
+        if let Err(error) = timed.write_all(&packed).and_then(|()| timed.flush()) {
+            self.is_cut_off = true;
+            return Err(match timed.cause {
+                Some(RequestError::TimedOut) | None => RequestError::broken(error.to_string()),
+                Some(failure) => failure,
+            });
         }
+        self.unanswered += 1;
+        Ok(())
     }
 
     /// The next reply or message.
-    pub fn read(&mut self, timeout: &Timeout) -> Result<Value, RequestError> {
+    pub fn read(&mut self, timeout: &Timeout) -> Result<Value> {
         if self.is_logging_in {
             if let Value::ServerError(error) = self.read_one(timeout)? {
                 self.refused = Some(error);
@@ -160,52 +131,40 @@ impl Connection {
         self.read_one(timeout)
     }
 
-    fn read_one(&mut self, timeout: &Timeout) -> Result<Value, RequestError> {
+    fn read_one(&mut self, timeout: &Timeout) -> Result<Value> {
         let mut timed = TimedStream::new(&mut self.stream, timeout);
         let mut bounded = (&mut timed).take(self.longest.saturating_sub(self.received));
         let parsed = self.parser.parse_value(&mut bounded);
         self.received = self.longest - bounded.limit();
-        match (timed.cause, parsed) {
-            (Some(failure), _) => Err(failure),
+        let error = match (timed.cause, parsed) {
+            (Some(failure), _) => return Err(failure),
             (None, Ok(value)) => {
                 (self.has_replied, self.received) = (true, 0);
-                Ok(value)
+                return Ok(value);
             }
-            (None, Err(error)) if error.is_io_error() && self.received >= self.longest => {
-                let most = self.longest >> 20;
-                Err(RequestError::Broken(format!(
-                    "its answer is longer than {most} MiB; is it a Redis server?"
-                )))
+            (None, Err(error)) => error,
+        };
+        let may_be_tls = !self.has_replied && !self.stream.is_encrypted;
+        Err(RequestError::Broken(match error.is_io_error() {
+            true if self.received >= self.longest => {
+                format!("its answer is longer than {} MiB; is it a Redis server?", self.longest >> 20)
             }
-            (None, Err(error)) if error.kind() == redis::ErrorKind::Parse => Err(RequestError::Broken(
-                "it does not speak the Redis protocol; is this the right port?".to_owned(),
-            )),
             // A server that expects TLS closes the connection as well.
-            (None, Err(error)) if error.is_io_error() && !self.has_replied && !self.stream.is_encrypted => {
-                let why = "the server closed the connection; if it speaks TLS, the URL begins with rediss://";
-                Err(RequestError::Broken(why.to_owned()))
+            true if may_be_tls => {
+                "the server closed the connection; if it speaks TLS, the URL begins with rediss://".to_owned()
             }
-            (None, Err(error)) if error.is_io_error() => {
-                Err(RequestError::Broken("the server closed the connection".to_owned()))
+            true => "the server closed the connection".to_owned(),
+            false if error.kind() == redis::ErrorKind::Parse => {
+                "it does not speak the Redis protocol; is this the right port?".to_owned()
             }
-            (None, Err(error)) => Err(RequestError::Broken(error.to_string())),
-        }
-    }
-
-    /// Whether requests leave this host unencrypted.
-    pub fn is_in_plain(&self) -> bool {
-        self.stream.is_in_plain()
-    }
-
-    /// Whether a request was sent in part: nothing can follow it.
-    pub fn is_cut_off(&self) -> bool {
-        self.is_cut_off
+            false => error.to_string(),
+        }))
     }
 }
 
 impl AsFd for Connection {
     /// Readable when something can be read.
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.stream.fd()
+        self.stream.as_fd()
     }
 }

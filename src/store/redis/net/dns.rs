@@ -6,14 +6,13 @@ use std::thread;
 
 use nix::poll::PollFlags;
 
-use super::error::RequestError;
-use super::wait::wait_ready;
+use super::{RequestError, Result, wait_ready};
 use crate::lock::Timeout;
 use crate::mailbox::mailbox;
 
 /// The addresses of a host. getaddrinfo(3) can hang for many seconds and cannot be interrupted, so it
 /// runs in a thread of its own, which goes on when the timeout ends.
-pub fn resolve(host: &str, port: u16, timeout: &Timeout) -> Result<Vec<SocketAddr>, RequestError> {
+pub fn resolve(host: &str, port: u16, timeout: &Timeout) -> Result<Vec<SocketAddr>> {
     if let Ok(ip) = host.parse::<IpAddr>() {
         return Ok(vec![SocketAddr::new(ip, port)]);
     }
@@ -27,20 +26,17 @@ pub fn resolve(host: &str, port: u16, timeout: &Timeout) -> Result<Vec<SocketAdd
         })
         .map_err(broken)?;
     wait_ready(addresses.as_fd(), PollFlags::POLLIN, timeout).map_err(|failure| match failure {
-        RequestError::TimedOut => RequestError::Broken("its name could not be resolved in time".to_owned()),
+        RequestError::TimedOut => RequestError::broken("its name could not be resolved in time"),
         other => other,
     })?;
     match addresses.take() {
         Ok(Some(Ok(addresses))) => Ok(addresses),
         Ok(Some(Err(error))) => {
-            Err(RequestError::Broken(format!("its name cannot be resolved ({})", reason(&error))))
+            let text = error.to_string();
+            // The end of "failed to lookup address information: Name or service not known".
+            let reason = text.rsplit(": ").next().unwrap_or(&text).to_lowercase();
+            Err(RequestError::Broken(format!("its name cannot be resolved ({reason})")))
         }
-        _ => Err(RequestError::Broken("its name cannot be resolved".to_owned())),
+        _ => Err(RequestError::broken("its name cannot be resolved")),
     }
-}
-
-/// The last part of "failed to lookup address information: Name or service not known".
-fn reason(error: &std::io::Error) -> String {
-    let text = error.to_string();
-    text.rsplit(": ").next().unwrap_or(&text).to_lowercase()
 }

@@ -1,9 +1,61 @@
 //! Connections to a server: names, sockets, encryption, requests and replies.
 
-pub mod connection;
-pub mod dns;
-pub mod endpoint;
-pub mod error;
+mod connection;
+mod dns;
 pub mod stream;
 pub mod tls;
-pub mod wait;
+mod wait;
+
+use std::fmt;
+use std::path::PathBuf;
+
+use redis::ServerError;
+
+pub use self::connection::{Connection, LONGEST_LIST, LONGEST_REPLY};
+pub use self::wait::{check, pause, wait_ready};
+
+/// Of a host name, see RFC 1035.
+pub const LONGEST_HOST: usize = 255;
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Endpoint {
+    Tcp { host: String, port: u16 },
+    Unix(PathBuf),
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Endpoint::Tcp { host, port } if host.contains(':') => write!(f, "[{host}]:{port}"),
+            Endpoint::Tcp { host, port } => write!(f, "{host}:{port}"),
+            Endpoint::Unix(path) => write!(f, "{}", path.display()),
+        }
+    }
+}
+
+/// A reply, or why there is none.
+pub type Result<T, E = RequestError> = std::result::Result<T, E>;
+
+#[derive(Debug)]
+pub enum RequestError {
+    /// The connection is of no more use.
+    Broken(String),
+    /// No reply in time. The connection can still be used: the late reply is skipped.
+    TimedOut,
+    Interrupted,
+    /// The server refuses us.
+    Denied(String),
+    /// The server refused the login that was sent in front of the request, which may have run as the default user.
+    Refused {
+        error: ServerError,
+        may_have_run: bool,
+    },
+    /// This host cannot connect as it is configured.
+    Unusable(String),
+}
+
+impl RequestError {
+    pub fn broken(why: impl Into<String>) -> RequestError {
+        RequestError::Broken(why.into())
+    }
+}

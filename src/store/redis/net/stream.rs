@@ -12,10 +12,8 @@ use nix::sys::socket::{
 };
 
 use super::dns::resolve;
-use super::endpoint::Endpoint;
-use super::error::RequestError;
 use super::tls::{self, TlsStream};
-use super::wait::{check, wait_ready};
+use super::{Endpoint, RequestError, Result, check, wait_ready};
 use crate::lock::Timeout;
 use crate::store::credentials::TlsFiles;
 
@@ -37,7 +35,7 @@ impl Stream {
         tls: Option<&TlsFiles>,
         protocol: Option<&str>,
         timeout: &Timeout,
-    ) -> Result<Stream, RequestError> {
+    ) -> Result<Stream> {
         let socket: Box<dyn Socket> = match (endpoint, tls) {
             (Endpoint::Unix(path), _) => {
                 let address = UnixAddr::new(path).map_err(|error| RequestError::Broken(error.to_string()))?;
@@ -56,7 +54,7 @@ impl Stream {
 
     /// Whether what is sent leaves this host unencrypted.
     pub fn is_in_plain(&self) -> bool {
-        let fd = self.fd().as_raw_fd();
+        let fd = self.as_fd().as_raw_fd();
         let ip = |address: nix::Result<SockaddrStorage>| -> Option<IpAddr> {
             let address = address.ok()?;
             let v4 = address.as_sockaddr_in().map(|address| address.ip().into());
@@ -65,16 +63,18 @@ impl Stream {
         let (peer, own) = (ip(socket::getpeername(fd)), ip(socket::getsockname(fd)));
         !self.is_encrypted && peer != own && peer.is_some_and(|peer| !peer.is_loopback())
     }
+}
 
+impl AsFd for Stream {
     /// For poll(2), which sees encrypted bytes only.
-    pub fn fd(&self) -> BorrowedFd<'_> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 }
 
 impl AsRawFd for Stream {
     fn as_raw_fd(&self) -> RawFd {
-        self.fd().as_raw_fd()
+        self.as_fd().as_raw_fd()
     }
 }
 
@@ -94,9 +94,8 @@ impl Write for Stream {
     }
 }
 
-/// Connects to the first of the host's addresses that answers.
-fn connect_to(host: &str, port: u16, timeout: &Timeout) -> Result<TcpStream, RequestError> {
-    let mut failure = RequestError::Broken("the name has no address".to_owned());
+fn connect_to(host: &str, port: u16, timeout: &Timeout) -> Result<TcpStream> {
+    let mut failure = RequestError::broken("the name has no address");
     for address in resolve(host, port, timeout)? {
         let family = if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
         match connect(family, &SockaddrStorage::from(address), timeout) {
@@ -108,11 +107,7 @@ fn connect_to(host: &str, port: u16, timeout: &Timeout) -> Result<TcpStream, Req
     Err(failure)
 }
 
-fn connect(
-    family: AddressFamily,
-    address: &dyn SockaddrLike,
-    timeout: &Timeout,
-) -> Result<OwnedFd, RequestError> {
+fn connect(family: AddressFamily, address: &dyn SockaddrLike, timeout: &Timeout) -> Result<OwnedFd> {
     let broken = |errno: Errno| RequestError::Broken(errno.desc().to_lowercase());
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
     let fd = socket::socket(family, SockType::Stream, flags, None).map_err(broken)?;
@@ -136,7 +131,6 @@ fn connect(
     }
 }
 
-/// The stream, read and written until the timeout ends.
 pub struct TimedStream<'a> {
     stream: &'a mut Stream,
     timeout: &'a Timeout<'a>,
@@ -146,7 +140,6 @@ pub struct TimedStream<'a> {
 }
 
 impl<'a> TimedStream<'a> {
-    /// For one exchange.
     pub fn new(stream: &'a mut Stream, timeout: &'a Timeout<'a>) -> TimedStream<'a> {
         TimedStream { stream, timeout, has_begun: false, cause: None }
     }
@@ -164,7 +157,7 @@ impl<'a> TimedStream<'a> {
     }
 
     fn wait(&mut self, flags: PollFlags) -> io::Result<()> {
-        wait_ready(self.stream.fd(), flags, self.timeout).map_err(|failure| self.give_up(failure))
+        wait_ready(self.stream.as_fd(), flags, self.timeout).map_err(|failure| self.give_up(failure))
     }
 
     /// The first step takes what has arrived, whatever the time. Later steps are in time: a server may send without end,

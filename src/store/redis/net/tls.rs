@@ -19,8 +19,7 @@ use rustls::{
 };
 use rustls_native_certs::{load_certs_from_paths, load_native_certs};
 
-use super::error::RequestError;
-use super::wait::{check, wait_ready};
+use super::{RequestError, Result, check, wait_ready};
 use crate::lock::Timeout;
 use crate::store::credentials::{Roots, TlsFiles};
 
@@ -32,21 +31,17 @@ pub struct TlsStream {
 
 /// A session with this host, before its handshake. The files are read anew for each connection: a certificate may be
 /// renewed while a job runs. `protocol` is what the connection is for (ALPN).
-pub fn session(
-    host: &str,
-    files: &TlsFiles,
-    protocol: Option<&str>,
-) -> Result<ClientConnection, RequestError> {
+pub fn session(host: &str, files: &TlsFiles, protocol: Option<&str>) -> Result<ClientConnection> {
     let no_name = |_| RequestError::Unusable(format!("'{host}' is no name that a certificate can have"));
     let name = ServerName::try_from(host.to_owned()).map_err(no_name)?;
-    let unusable = |error: Error| RequestError::Unusable(format!("TLS cannot be set up: {error}"));
+    let unusable = |error: &dyn Display| RequestError::Unusable(format!("TLS cannot be set up: {error}"));
     let provider = Arc::new(ring::default_provider());
-    let verifier =
-        WebPkiServerVerifier::builder_with_provider(Arc::new(roots(files)?), Arc::clone(&provider))
-            .build()
-            .map_err(|error| RequestError::Unusable(format!("TLS cannot be set up: {error}")))?;
-    let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-    let builder = builder.map_err(unusable)?.with_webpki_verifier(verifier);
+    let roots = Arc::new(roots(files)?);
+    let verifier = WebPkiServerVerifier::builder_with_provider(roots, Arc::clone(&provider)).build();
+    let builder = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| unusable(&error))?
+        .with_webpki_verifier(verifier.map_err(|error| unusable(&error))?);
     let mut config = match (&files.cert, &files.key) {
         (None, None) => builder.with_no_client_auth(),
         (Some(cert), Some(key)) => {
@@ -64,26 +59,22 @@ pub fn session(
         (None, Some(key)) => return Err(bad_file("--tls-key", key, "it needs its --tls-cert FILE")),
     };
     config.alpn_protocols = protocol.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
-    ClientConnection::new(Arc::new(config), name).map_err(unusable)
+    ClientConnection::new(Arc::new(config), name).map_err(|error| unusable(&error))
 }
 
-/// The certificate authorities that are trusted.
-fn roots(files: &TlsFiles) -> Result<RootCertStore, RequestError> {
+fn roots(files: &TlsFiles) -> Result<RootCertStore> {
     let mut roots = RootCertStore::empty();
-    match &files.ca {
-        Some(path) => {
-            for certificate in certificates("--tls-ca", path)? {
-                roots.add(certificate).map_err(|_| bad_file("--tls-ca", path, "a certificate is broken"))?;
-            }
+    let Some(path) = &files.ca else {
+        // Some of the system's may be of a kind that rustls does not know.
+        roots.add_parsable_certificates(of_the_system(&files.roots));
+        if roots.is_empty() {
+            let why = "this system has no certificate authorities; --tls-ca FILE names those to trust";
+            return Err(RequestError::Unusable(why.to_owned()));
         }
-        None => {
-            // Some of the system's may be of a kind that rustls does not know.
-            roots.add_parsable_certificates(of_the_system(&files.roots));
-            if roots.is_empty() {
-                let why = "this system has no certificate authorities; --tls-ca FILE names those to trust";
-                return Err(RequestError::Unusable(why.to_owned()));
-            }
-        }
+        return Ok(roots);
+    };
+    for certificate in certificates("--tls-ca", path)? {
+        roots.add(certificate).map_err(|_| bad_file("--tls-ca", path, "a certificate is broken"))?;
     }
     Ok(roots)
 }
@@ -98,19 +89,17 @@ fn of_the_system(roots: &Roots) -> Vec<CertificateDer<'static>> {
     }
 }
 
-fn certificates(option: &str, path: &Path) -> Result<Vec<CertificateDer<'static>>, RequestError> {
-    let certificates = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
-    match certificates {
-        Ok(certificates) if certificates.is_empty() => {
-            Err(bad_file(option, path, "there is no certificate in it"))
-        }
-        Ok(certificates) => Ok(certificates),
-        Err(error) => Err(unreadable(option, path, &error)),
+fn certificates(option: &str, path: &Path) -> Result<Vec<CertificateDer<'static>>> {
+    let certificates = CertificateDer::pem_file_iter(path)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .map_err(|error| unreadable(option, path, &error))?;
+    match certificates.is_empty() {
+        true => Err(bad_file(option, path, "there is no certificate in it")),
+        false => Ok(certificates),
     }
 }
 
-/// Refuses a key file that others can read.
-fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, RequestError> {
+fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>> {
     let option = "--tls-key";
     let broken = |error| unreadable(option, path, &pem::Error::Io(error));
     let file = File::open(path).map_err(broken)?;
@@ -133,10 +122,8 @@ fn unreadable(option: &str, path: &Path, error: &pem::Error) -> RequestError {
     match error {
         // Nothing is wrong with the file: this process has too many open.
         pem::Error::Io(error) if matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)) => {
-            RequestError::Broken(format!(
-                "{option} {} cannot be read: {error}; raise ulimit -n",
-                path.display()
-            ))
+            let path = path.display();
+            RequestError::Broken(format!("{option} {path} cannot be read: {error}; raise ulimit -n"))
         }
         pem::Error::Io(error) => bad_file(option, path, format_args!("cannot be read: {error}")),
         _ => bad_file(option, path, "it is no PEM file"),
@@ -150,7 +137,7 @@ impl TlsStream {
         session: ClientConnection,
         files: &TlsFiles,
         timeout: &Timeout,
-    ) -> Result<TlsStream, RequestError> {
+    ) -> Result<TlsStream> {
         let mut stream = TlsStream { socket, session };
         while stream.session.is_handshaking() {
             check(timeout).map_err(handshake_error)?;
@@ -161,7 +148,7 @@ impl TlsStream {
             match step {
                 Ok(0) => {
                     let why = "it closed the connection during the TLS handshake; is this its TLS port?";
-                    return Err(RequestError::Broken(why.to_owned()));
+                    return Err(RequestError::broken(why));
                 }
                 Ok(_) => {}
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -247,12 +234,10 @@ impl AsFd for TlsStream {
     }
 }
 
-/// Says that the handshake took too long.
 fn handshake_error(failure: RequestError) -> RequestError {
     match failure {
-        RequestError::TimedOut => RequestError::Broken(
-            "no answer to the TLS handshake in time; is this its TLS port, or should the URL be one without TLS?"
-                .to_owned(),
+        RequestError::TimedOut => RequestError::broken(
+            "no answer to the TLS handshake in time; is this its TLS port, or should the URL be one without TLS?",
         ),
         other => other,
     }
@@ -262,19 +247,16 @@ fn tls_error(error: &io::Error) -> Option<&Error> {
     error.get_ref().and_then(|inner| inner.downcast_ref())
 }
 
-/// The TLS error in an error of the stream.
 pub fn error_in(error: &io::Error) -> Option<RequestError> {
     tls_error(error).map(explain)
 }
 
-/// The error in words for people.
 fn explain(error: &Error) -> RequestError {
     use AlertDescription as Alert;
     let why = match error {
-        Error::InvalidCertificate(error) => of_certificate(error),
+        Error::InvalidCertificate(error) => return RequestError::Broken(of_certificate(error)),
         Error::InvalidMessage(InvalidMessage::InvalidContentType) => {
             "it does not speak TLS here; is this its TLS port, or should the URL be one without TLS?"
-                .to_owned()
         }
         // OpenSSL answers so in TLS 1.2 when a certificate is missing, too.
         Error::AlertReceived(
@@ -282,35 +264,29 @@ fn explain(error: &Error) -> RequestError {
         )
         | Error::PeerIncompatible(_) => {
             "it has no version of TLS in common with redlock (1.2 or 1.3), or wants a certificate: --tls-cert"
-                .to_owned()
         }
         Error::AlertReceived(Alert::CertificateRequired) => {
-            return RequestError::Denied(
-                "it wants a certificate: --tls-cert FILE and --tls-key FILE".to_owned(),
-            );
+            let why = "it wants a certificate: --tls-cert FILE and --tls-key FILE";
+            return RequestError::Denied(why.to_owned());
         }
+        Error::AlertReceived(Alert::UnknownCA) => return refused("it does not know who signed it"),
+        Error::AlertReceived(Alert::CertificateExpired) => return refused("it has expired"),
+        Error::AlertReceived(Alert::CertificateRevoked) => return refused("it was revoked"),
         Error::AlertReceived(
-            alert @ (Alert::BadCertificate
+            Alert::BadCertificate
             | Alert::UnsupportedCertificate
-            | Alert::CertificateRevoked
-            | Alert::CertificateExpired
             | Alert::CertificateUnknown
-            | Alert::UnknownCA
             | Alert::AccessDenied
-            | Alert::DecryptError),
-        ) => {
-            let why = match alert {
-                Alert::UnknownCA => "it does not know who signed it",
-                Alert::CertificateExpired => "it has expired",
-                Alert::CertificateRevoked => "it was revoked",
-                _ => "it is not good for the server",
-            };
-            return RequestError::Denied(format!("it does not accept the certificate of --tls-cert: {why}"));
-        }
-        Error::AlertReceived(Alert::UnrecognisedName) => "it does not know itself by this name".to_owned(),
-        other => format!("TLS failed: {other}"),
+            | Alert::DecryptError,
+        ) => return refused("it is not good for the server"),
+        Error::AlertReceived(Alert::UnrecognisedName) => "it does not know itself by this name",
+        other => return RequestError::Broken(format!("TLS failed: {other}")),
     };
-    RequestError::Broken(why)
+    RequestError::broken(why)
+}
+
+fn refused(why: &str) -> RequestError {
+    RequestError::Denied(format!("it does not accept the certificate of --tls-cert: {why}"))
 }
 
 /// A bad signature comes from an authority that has a known name and another key: it was created anew.
@@ -319,32 +295,30 @@ fn is_unknown_issuer(error: &CertificateError) -> bool {
 }
 
 fn of_certificate(error: &CertificateError) -> String {
-    match error {
-        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
-            "its certificate has expired".to_owned()
-        }
+    let why = match error {
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => "has expired",
         CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
-            "its certificate is not valid yet; is the clock of this host right?".to_owned()
+            "is not valid yet; is the clock of this host right?"
         }
         error if is_unknown_issuer(error) => {
-            "its certificate is signed by nobody known here; --tls-ca FILE names those to trust".to_owned()
+            "is signed by nobody known here; --tls-ca FILE names those to trust"
+        }
+        CertificateError::NotValidForNameContext { presented, .. } if presented.is_empty() => {
+            "is for no name at all (it has no subjectAltName)"
         }
         CertificateError::NotValidForNameContext { presented, .. } => {
             let names: Vec<String> = presented.iter().take(MOST_NAMES).map(|name| plain(name)).collect();
-            match names.len() {
-                0 => "its certificate is for no name at all (it has no subjectAltName)".to_owned(),
-                _ => format!("its certificate is for other names ({})", names.join(", ")),
-            }
+            return format!("its certificate is for other names ({})", names.join(", "));
         }
-        CertificateError::Revoked => "its certificate was revoked".to_owned(),
+        CertificateError::Revoked => "was revoked",
         CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
-            "its certificate is not for servers".to_owned()
+            "is not for servers"
         }
-        other => format!("its certificate is not good: {other}"),
-    }
+        other => return format!("its certificate is not good: {other}"),
+    };
+    format!("its certificate {why}")
 }
 
-/// How many names of a certificate are shown.
 const MOST_NAMES: usize = 4;
 
 /// The name in `DnsName("a.example")`, as rustls shows it, with harmless characters only: a server may send anything.

@@ -6,13 +6,13 @@ use std::time::Duration;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, poll};
 
-use super::error::RequestError;
+use super::{RequestError, Result};
 use crate::clock::Deadline;
 use crate::lock::Timeout;
 use crate::poll::is_readable;
 
 /// An error when the timeout has ended: for loops that may go on without waiting.
-pub fn check(timeout: &Timeout) -> Result<(), RequestError> {
+pub fn check(timeout: &Timeout) -> Result<()> {
     if timeout.until.has_passed() {
         return Err(RequestError::TimedOut);
     }
@@ -22,8 +22,7 @@ pub fn check(timeout: &Timeout) -> Result<(), RequestError> {
     }
 }
 
-/// Waits until `fd` is ready.
-pub fn wait_ready(fd: BorrowedFd, flags: PollFlags, timeout: &Timeout) -> Result<(), RequestError> {
+pub fn wait_ready(fd: BorrowedFd, flags: PollFlags, timeout: &Timeout) -> Result<()> {
     loop {
         let mut fds = vec![PollFd::new(fd, flags)];
         fds.extend(timeout.interrupt.map(|interrupt| PollFd::new(interrupt, PollFlags::POLLIN)));
@@ -40,7 +39,7 @@ pub fn wait_ready(fd: BorrowedFd, flags: PollFlags, timeout: &Timeout) -> Result
 }
 
 /// Waits for `duration`; an error when the timeout ends before.
-pub fn pause(duration: Duration, timeout: &Timeout) -> Result<(), RequestError> {
+pub fn pause(duration: Duration, timeout: &Timeout) -> Result<()> {
     let end = Deadline::after(duration).min(timeout.until);
     let is_cut_short = end == timeout.until;
     loop {

@@ -7,20 +7,20 @@ use std::time::Duration;
 use nix::poll::PollFlags;
 
 use super::identity::{Identity, expect_independent};
-use super::majority::{Reply, is_pending};
-use super::member::{Member, MemberEvent, Task, Worker};
+use super::majority::{Reply, failure, is_pending};
+use super::member::{self, Member, MemberEvent, Task};
 use crate::clock::Deadline;
-use crate::lock::{Key, StoreError, Timeout};
-use crate::mailbox::{Bell, Mailbox};
+use crate::lock::{Key, Result, StoreError, Timeout};
+use crate::mailbox::{Bell, Mailbox, MailboxSender};
 use crate::store::redis::Address;
-use crate::store::redis::net::error::RequestError;
-use crate::store::redis::net::wait::wait_ready;
+use crate::store::redis::net::{RequestError, wait_ready};
 use crate::store::redis::subscription::Subscription;
 
 /// The workers of all members, and what they found out.
 pub struct Members {
-    names: Vec<String>,
-    workers: Vec<Worker>,
+    /// What messages call them.
+    names: Arc<[String]>,
+    workers: Vec<MailboxSender<Task>>,
     /// Of all rounds: a release has to go out when no more descriptors are left.
     bell: Bell,
     events: mpsc::Receiver<(usize, MemberEvent)>,
@@ -31,21 +31,19 @@ pub struct Members {
     pub subscriptions: Vec<Option<Subscription>>,
 }
 
-/// The answers to one question.
 pub struct Round<T> {
     /// By member.
     pub replies: Vec<Reply<T>>,
-    answers: Mailbox<(usize, Result<T, StoreError>)>,
-    /// When the members give up.
+    names: Arc<[String]>,
+    answers: Mailbox<(usize, Result<T>)>,
     pub until: Deadline,
 }
 
 impl Members {
-    /// Starts the threads.
-    pub fn start(addresses: &[Address]) -> Result<Members, StoreError> {
+    pub fn start(addresses: &[Address]) -> Result<Members> {
         let (sender, events) = mpsc::channel();
         let each = addresses.iter().enumerate();
-        let workers = each.map(|(index, address)| Worker::start(index, address.clone(), sender.clone()));
+        let workers = each.map(|(index, address)| member::start(index, address.clone(), sender.clone()));
         Ok(Members {
             names: addresses.iter().map(Address::to_string).collect(),
             workers: workers.collect::<std::io::Result<_>>().map_err(no_resources)?,
@@ -57,48 +55,35 @@ impl Members {
         })
     }
 
-    /// Asks all members; `yields` as in [`Task`].
+    /// Asks some members; `yields` as in [`Task`].
     pub fn ask<T: Send + 'static>(
         &self,
+        which: impl Fn(usize) -> bool,
         until: Deadline,
         yields: bool,
-        question: impl Fn(&mut Member, &Timeout) -> Result<T, StoreError> + Send + Sync + 'static,
-    ) -> Result<Round<T>, StoreError> {
-        self.ask_some(until, yields, &vec![true; self.workers.len()], move |_, member, timeout| {
-            question(member, timeout)
-        })
-    }
-
-    /// Asks some members.
-    pub fn ask_some<T: Send + 'static>(
-        &self,
-        until: Deadline,
-        yields: bool,
-        which: &[bool],
-        question: impl Fn(usize, &mut Member, &Timeout) -> Result<T, StoreError> + Send + Sync + 'static,
-    ) -> Result<Round<T>, StoreError> {
+        question: impl Fn(&mut Member, &Timeout) -> Result<T> + Send + Sync + 'static,
+    ) -> Round<T> {
         let (sender, answers) = self.bell.mailbox();
         let question = Arc::new(question);
         let mut replies = Vec::new();
         for (index, worker) in self.workers.iter().enumerate() {
-            if !which[index] {
+            if !which(index) {
                 replies.push(Reply::Unasked);
                 continue;
             }
             replies.push(Reply::Pending);
-            let (question, sender, name) = (Arc::clone(&question), sender.clone(), self.names[index].clone());
+            let (question, sender) = (Arc::clone(&question), sender.clone());
             let run = move |member: &mut Member, timeout: &Timeout| {
                 // A question that waited behind a server that hangs is too late; a release goes out all the same.
-                let answer = if yields && timeout.until.has_passed() {
-                    Err(RequestError::TimedOut.of(&name))
-                } else {
-                    question(index, member, timeout)
+                let answer = match yields && timeout.until.has_passed() {
+                    true => Err(RequestError::TimedOut.of(member.topology.name())),
+                    false => question(member, timeout),
                 };
                 sender.send((index, answer));
             };
-            worker.submit(Task { until, yields, run: Box::new(run) });
+            worker.send(Task { until, yields, run: Box::new(run) });
         }
-        Ok(Round { replies, answers, until })
+        Round { replies, names: Arc::clone(&self.names), answers, until }
     }
 
     /// From now on only hints about this lock are heard.
@@ -107,8 +92,13 @@ impl Members {
         self.subscriptions.fill_with(|| None);
     }
 
+    /// Whether the hints of this member are wanted, and not heard.
+    pub fn is_deaf(&self, index: usize) -> bool {
+        self.topic.is_some() && self.subscriptions[index].is_none()
+    }
+
     /// Takes note of what the members found out; an error when they cannot be a quorum.
-    pub fn take_events(&mut self) -> Result<(), StoreError> {
+    pub fn take_events(&mut self) -> Result<()> {
         let mut is_new = false;
         while let Ok((index, event)) = self.events.try_recv() {
             match event {
@@ -128,11 +118,6 @@ impl Members {
         let members: Vec<_> = self.names.iter().cloned().zip(self.identities.iter().cloned()).collect();
         expect_independent(&members)
     }
-
-    /// What messages call the members, in their order.
-    pub fn names(&self) -> &[String] {
-        &self.names
-    }
 }
 
 fn no_resources(error: std::io::Error) -> StoreError {
@@ -142,11 +127,7 @@ fn no_resources(error: std::io::Error) -> StoreError {
 
 impl<T> Round<T> {
     /// Collects answers until it is decided, all are there, or the timeout ends.
-    pub fn gather(
-        &mut self,
-        timeout: &Timeout,
-        is_decided: impl Fn(&[Reply<T>]) -> bool,
-    ) -> Result<(), StoreError> {
+    pub fn gather(&mut self, timeout: &Timeout, is_decided: impl Fn(&[Reply<T>]) -> bool) -> Result<()> {
         loop {
             while let Ok(Some((index, answer))) = self.answers.take() {
                 self.replies[index] = match answer {
@@ -166,17 +147,18 @@ impl<T> Round<T> {
     }
 
     /// Collects answers as [`Round::gather`] does, until the members give up.
-    pub fn decide(
-        &mut self,
-        timeout: &Timeout,
-        is_decided: impl Fn(&[Reply<T>]) -> bool,
-    ) -> Result<(), StoreError> {
-        self.gather(&Timeout { until: self.until, ..*timeout }, is_decided)
+    pub fn decide(&mut self, timeout: &Timeout, is_decided: impl Fn(&[Reply<T>]) -> bool) -> Result<()> {
+        self.gather(&timeout.before(self.until), is_decided)
     }
 
     /// Waits a little longer for answers that are not needed.
     pub fn linger(&mut self, at_most: Duration) {
         let _ = self.gather(&Timeout::of(at_most), |_| false);
+    }
+
+    /// What the replies mean; an error where they have no majority for anything.
+    pub fn judge<R>(mut self, meaning: impl FnOnce(&mut [Reply<T>]) -> Option<R>) -> Result<R> {
+        meaning(&mut self.replies).ok_or_else(|| failure(self.replies, &self.names))
     }
 
     /// Adds the earlier replies of members that were not asked again.

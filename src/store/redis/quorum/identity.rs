@@ -2,8 +2,8 @@
 
 use redis::{Cmd, InfoDict, Value};
 
-use crate::lock::StoreError;
-use crate::store::redis::value::text;
+use crate::lock::{Result, StoreError};
+use crate::store::redis::reply::text;
 
 /// What a server says of itself; a user that may not call INFO gets an empty one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,7 +32,7 @@ impl Identity {
 }
 
 /// An error when these servers cannot be a quorum. By member: its name, and what it said if it did.
-pub fn expect_independent(members: &[(String, Option<Identity>)]) -> Result<(), StoreError> {
+pub fn expect_independent(members: &[(String, Option<Identity>)]) -> Result<()> {
     for (place, (name, identity)) in members.iter().enumerate() {
         let Some(identity) = identity else { continue };
         if let Some(primary) = &identity.primary {

@@ -14,12 +14,10 @@ pub enum Reply<T> {
     Failed(StoreError),
 }
 
-/// Whether the answer may still come.
 pub fn is_pending<T>(reply: &Reply<T>) -> bool {
     matches!(reply, Reply::Pending)
 }
 
-/// How many members are a majority.
 pub fn majority(members: usize) -> usize {
     members / 2 + 1
 }
@@ -32,7 +30,6 @@ pub fn answers<T>(replies: &[Reply<T>]) -> impl Iterator<Item = &T> {
     })
 }
 
-/// How many answers match.
 pub fn count<T>(replies: &[Reply<T>], matches: impl Fn(&T) -> bool) -> usize {
     answers(replies).filter(|answer| matches(answer)).count()
 }
@@ -48,7 +45,6 @@ pub fn is_quorate<T>(replies: &[Reply<T>]) -> bool {
     answers(replies).count() >= majority(replies.len())
 }
 
-/// Why no majority answered.
 pub fn failure<T>(replies: Vec<Reply<T>>, names: &[String]) -> StoreError {
     let (members, needed) = (replies.len(), majority(replies.len()));
     let (mut answered, mut may_answer, mut reasons, mut refusals) = (0, 0, Vec::new(), Vec::new());
@@ -94,12 +90,13 @@ pub enum Verdict {
 /// `None` without a majority of answers.
 pub fn verdict(replies: &[Reply<Vote>]) -> Option<Verdict> {
     let needed = majority(replies.len());
-    let granted: Vec<&Vec<FencingToken>> = answers(replies)
-        .filter_map(|vote| match vote {
-            Vote::Granted(fences) => Some(fences),
-            Vote::Busy(_) => None,
-        })
-        .collect();
+    let (mut granted, mut busy): (Vec<&Vec<FencingToken>>, Vec<&Busy>) = Default::default();
+    for vote in answers(replies) {
+        match vote {
+            Vote::Granted(fences) => granted.push(fences),
+            Vote::Busy(refused) => busy.push(refused),
+        }
+    }
     if granted.len() >= needed {
         let locks = granted.iter().map(|fences| fences.len()).min().unwrap_or(0);
         let highest = |lock: usize| granted.iter().map(|fences| fences[lock]).max();
@@ -108,12 +105,6 @@ pub fn verdict(replies: &[Reply<Vote>]) -> Option<Verdict> {
     if !is_quorate(replies) {
         return None;
     }
-    let busy: Vec<&Busy> = answers(replies)
-        .filter_map(|vote| match vote {
-            Vote::Busy(busy) => Some(&**busy),
-            Vote::Granted(_) => None,
-        })
-        .collect();
     let holder =
         |busy: &Busy| (busy.key.clone(), busy.holder.as_ref().and_then(|held| held.metadata.clone()));
     let members_of = |one: &Busy| busy.iter().filter(|other| holder(other) == holder(one)).count();
@@ -173,15 +164,14 @@ pub fn released(replies: &[Reply<Released>], locks: usize) -> Option<Vec<bool>> 
 fn one_released(replies: &[Reply<Released>], lock: usize) -> Option<bool> {
     let held =
         |returned: &Released| matches!(returned, Released::Confirmed(held) if held.get(lock) == Some(&true));
-    let returned = count(replies, held);
+    let (needed, returned) = (majority(replies.len()), count(replies, held));
     let answered = count(replies, |returned| *returned != Released::Sent);
-    let not_held = answered - returned;
-    if returned >= majority(replies.len()) {
+    if returned >= needed {
         Some(true)
-    } else if not_held > replies.len() - majority(replies.len()) {
+    } else if answered - returned > replies.len() - needed {
         Some(false)
     } else {
-        (answered >= majority(replies.len())).then_some(returned > 0)
+        (answered >= needed).then_some(returned > 0)
     }
 }
 
@@ -255,19 +245,26 @@ mod tests {
         assert!(!settled(&[granted(1), down(), Reply::Pending]));
     }
 
+    /// A reply for each letter: `p` for one that is pending, `d` for a server that is down.
+    fn replies<T>(letters: &str, answer: impl Fn(char) -> T) -> Vec<Reply<T>> {
+        let reply = |letter| match letter {
+            'p' => Reply::Pending,
+            'd' => down(),
+            _ => Reply::Answer(answer(letter)),
+        };
+        letters.chars().map(reply).collect()
+    }
+
     #[test]
     fn a_renewal_is_lost_only_when_it_is_sure() {
         let vote = |letters: &str| {
-            let reply = |letter| match letter {
-                'e' => Reply::Answer(Renewal::Extended),
-                'h' => Reply::Answer(Renewal::Healed),
-                'r' => Reply::Answer(Renewal::Released),
-                'l' => Reply::Answer(Renewal::Lost(None)),
-                'o' => Reply::Answer(Renewal::Lost(Some(Holder::default()))),
-                'p' => Reply::Pending,
-                _ => down(),
-            };
-            let mut replies: Vec<Reply<Renewal>> = letters.chars().map(reply).collect();
+            let mut replies = replies(letters, |letter| match letter {
+                'e' => Renewal::Extended,
+                'h' => Renewal::Healed,
+                'r' => Renewal::Released,
+                'l' => Renewal::Lost(None),
+                _ => Renewal::Lost(Some(Holder::default())),
+            });
             let decided = is_renewed(&replies);
             let word = match renewed(&mut replies) {
                 Some(Renewal::Extended) => "extended",
@@ -298,20 +295,16 @@ mod tests {
 
     #[test]
     fn a_release_counts_what_was_released() {
-        let vote = |letters: &str| {
-            let reply = |letter| match letter {
-                'y' => Reply::Answer(Released::Confirmed(vec![true])),
-                'n' => Reply::Answer(Released::Confirmed(vec![false])),
-                '-' => Reply::Answer(Released::NeverAsked),
-                's' => Reply::Answer(Released::Sent),
-                _ => down(),
-            };
-            one_released(&letters.chars().map(reply).collect::<Vec<_>>(), 0)
+        let answer = |letter| match letter {
+            '-' => Released::NeverAsked,
+            's' => Released::Sent,
+            letter => Released::Confirmed(vec![letter == 'y']),
         };
-        assert_eq!(vote("yyyss"), Some(true));
-        assert_eq!(vote("yy--d"), Some(true));
-        assert_eq!(vote("ynnnd"), Some(false));
-        assert_eq!(vote("yysss"), None);
+        for (letters, expected) in
+            [("yyyss", Some(true)), ("yy--d", Some(true)), ("ynnnd", Some(false)), ("yysss", None)]
+        {
+            assert_eq!(one_released(&replies(letters, answer), 0), expected, "{letters}");
+        }
     }
 
     #[test]

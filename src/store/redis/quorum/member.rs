@@ -1,31 +1,25 @@
 //! One server of a quorum, in a thread of its own.
 
 use std::io;
+use std::iter::once;
 use std::os::fd::AsFd;
-use std::sync::{Arc, mpsc};
+use std::slice::from_ref;
+use std::sync::mpsc;
 use std::thread;
 
 use super::identity::{Identity, questions};
 use crate::clock::Deadline;
-use crate::lock::{Broken, Busy, FencingToken, Key, OwnerToken, Renewal, Request, StoreError, Timeout};
+use crate::lock::{Broken, Busy, FencingToken, Key, OwnerToken, Renewal, Request, Result, Timeout};
 use crate::mailbox::{MailboxSender, mailbox};
 use crate::poll::wait_readable;
-use crate::store::redis::Address;
-use crate::store::redis::error_reply::accepted;
-use crate::store::redis::executor::Executor;
 use crate::store::redis::keys::KeyNames;
-use crate::store::redis::script::acquire::{self, AcquireReply, Queueing};
-use crate::store::redis::script::{ScriptCall, break_lock, handover, release, renew, understood};
-use crate::store::redis::server::Server;
+use crate::store::redis::net::Connection;
+use crate::store::redis::reply::accepted;
+use crate::store::redis::script::{self, AcquireReply, Queueing, Release, ScriptCall, understood};
 use crate::store::redis::subscription::Subscription;
-use crate::store::redis::url::ServerAddress;
+use crate::store::redis::topology::{Target, Topology};
+use crate::store::redis::{Address, ReleaseCall};
 
-/// The caller's end of the thread.
-pub struct Worker {
-    tasks: MailboxSender<Task>,
-}
-
-/// What a worker is to do.
 pub struct Task {
     pub until: Deadline,
     /// The next task ends this one: nobody waits for its answer any more then. What it sent stays sent.
@@ -34,6 +28,7 @@ pub struct Task {
 }
 
 type Question = dyn FnOnce(&mut Member, &Timeout) + Send;
+pub type AcquireCall = ScriptCall<Result<AcquireReply>>;
 
 /// What a member found out beside its answers.
 pub enum MemberEvent {
@@ -42,24 +37,22 @@ pub enum MemberEvent {
     Subscribed(Key, Subscription),
 }
 
-/// The server, as its worker has it.
+/// The server, as its thread has it.
 pub struct Member {
-    index: usize,
-    pub server: Server,
+    pub index: usize,
+    pub topology: Topology,
     /// The locks that the last request on all connections in flight releases.
     released: Vec<Key>,
     is_identified: bool,
     events: mpsc::Sender<(usize, MemberEvent)>,
 }
 
-/// The answer to a request for locks.
 #[derive(Debug)]
 pub enum Vote {
     Granted(Vec<FencingToken>),
     Busy(Box<Busy>),
 }
 
-/// The answer to a release.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Released {
     /// Whether each of the locks was held.
@@ -70,82 +63,58 @@ pub enum Released {
     NeverAsked,
 }
 
-impl Worker {
-    /// Starts the thread, which connects with its first task.
-    pub fn start(
-        index: usize,
-        address: Address,
-        events: mpsc::Sender<(usize, MemberEvent)>,
-    ) -> io::Result<Worker> {
-        let (tasks, mailbox) = mailbox::<Task>()?;
-        let name = address.to_string();
-        let ServerAddress::One(endpoint) = address.servers else {
-            return Err(io::Error::other(format!("{name} is not one server")));
-        };
-        let work = move || {
-            let server = Server::new(endpoint, Arc::new(address.login), name);
-            let mut member = Member { index, server, released: Vec::new(), is_identified: false, events };
-            loop {
-                match mailbox.take() {
-                    Ok(Some(task)) => {
-                        let interrupt = task.yields.then(|| mailbox.as_fd());
-                        (task.run)(&mut member, &Timeout { until: task.until, interrupt });
-                    }
-                    Ok(None) => drop(wait_readable([mailbox.as_fd()], Deadline::NEVER)),
-                    Err(_) => return,
+/// Starts the thread, which connects with its first task and does one after the other.
+pub fn start(
+    index: usize,
+    address: Address,
+    events: mpsc::Sender<(usize, MemberEvent)>,
+) -> io::Result<MailboxSender<Task>> {
+    let (tasks, mailbox) = mailbox::<Task>()?;
+    let work = move || {
+        let topology = Topology::open(address);
+        let mut member = Member { index, topology, released: Vec::new(), is_identified: false, events };
+        loop {
+            match mailbox.take() {
+                Ok(Some(task)) => {
+                    let interrupt = task.yields.then(|| mailbox.as_fd());
+                    (task.run)(&mut member, &Timeout { until: task.until, interrupt });
                 }
+                Ok(None) => drop(wait_readable([mailbox.as_fd()], Deadline::NEVER)),
+                Err(_) => return,
             }
-        };
-        let _runs_to_the_end = thread::Builder::new().name("member".to_owned()).spawn(work)?;
-        Ok(Worker { tasks })
-    }
-
-    /// Puts a task behind the earlier ones, and does not wait.
-    pub fn submit(&self, task: Task) {
-        // A thread that is gone answers nothing, as a dead server does.
-        self.tasks.send(task);
-    }
+        }
+    };
+    let _runs_to_the_end = thread::Builder::new().name("member".to_owned()).spawn(work)?;
+    Ok(tasks)
 }
 
 impl Member {
     /// Asks for locks, and the first time for the server's identity. With `listen`, its hints are heard from now on.
-    pub fn acquire(
-        &mut self,
-        call: &ScriptCall,
-        requests: &[Request],
-        listen: bool,
-        timeout: &Timeout,
-    ) -> Result<Vote, StoreError> {
-        if let [first, ..] = requests
-            && listen
-        {
-            self.listen(&first.key, timeout);
+    pub fn acquire(&mut self, call: &AcquireCall, listen: bool, timeout: &Timeout) -> Result<Vote> {
+        let [first, ..] = call.keys() else { return Ok(Vote::Granted(Vec::new())) };
+        if listen {
+            self.listen(first, timeout);
         }
-        self.server.settle(timeout)?;
+        self.topology.single()?.settle(timeout)?;
         if !self.is_identified {
             self.send_questions(timeout)?;
         }
-        let reply = call.run(&mut self.server, timeout);
+        let reply = call.reply(&mut self.topology, timeout);
         if !self.is_identified {
-            self.identify();
+            self.identify()?;
         }
-        let reply = acquire::decode(reply?, requests);
-        match understood(&mut self.server, reply)?? {
-            AcquireReply::Granted(fences) => Ok(Vote::Granted(fences)),
-            AcquireReply::Busy(reply) => Ok(Vote::Busy(reply.busy.into())),
-            AcquireReply::DataLost { .. } => {
-                let key = requests.first().map(|request| request.key.clone());
-                understood(&mut self.server, key.map(|key| Vote::Busy(Busy::by_unknown(key).into())))
-            }
-        }
+        Ok(match understood(&mut self.topology, call.decode(reply?))?? {
+            AcquireReply::Granted(fences) => Vote::Granted(fences),
+            AcquireReply::Busy(reply) => Vote::Busy(reply.busy.into()),
+            AcquireReply::DataLost { .. } => Vote::Busy(Busy::by_unknown(first.clone()).into()),
+        })
     }
 
     /// Acquires a lock here that is held on a majority.
-    pub fn acquire_again(&mut self, request: &Request, timeout: &Timeout) {
-        let requests = std::slice::from_ref(request);
-        if self.server.settle(timeout).is_ok() {
-            let _ = acquire::call(request, requests, Queueing::No, "").run(&mut self.server, timeout);
-        }
+    pub fn acquire_again(&mut self, request: &Request, timeout: &Timeout) -> Result<()> {
+        self.topology.single()?.settle(timeout)?;
+        let call = script::acquire(request, from_ref(request), Queueing::No, "");
+        call.reply(&mut self.topology, timeout).map(drop)
     }
 
     /// Extends the lease here, when nothing is in flight that could release the lock afterwards.
@@ -154,48 +123,49 @@ impl Member {
         request: &Request,
         fence: Option<FencingToken>,
         timeout: &Timeout,
-    ) -> Result<Renewal, StoreError> {
-        if self.server.in_flight.has_awaited() {
-            self.server.settle(timeout)?;
+    ) -> Result<Renewal> {
+        let server = self.topology.single()?;
+        if server.in_flight.has_awaited() {
+            server.settle(timeout)?;
         }
-        renew::call(request, fence).run_and(&mut self.server, timeout, renew::decode)
+        script::renew(request, fence).run(&mut self.topology, timeout)
     }
 
     /// Releases locks, behind every request in flight.
-    pub fn release(&mut self, call: &ScriptCall, timeout: &Timeout) -> Result<Released, StoreError> {
+    pub fn release(&mut self, call: &ReleaseCall, timeout: &Timeout) -> Result<Released> {
         // In full: the process may end before the server could say that it does not know the script.
         let command = call.in_full();
+        let server = self.topology.single()?;
         // It may still hang, with the same release behind everything else.
-        let is_sent = !self.server.in_flight.has_requests() && self.released == call.keys();
+        let is_sent = !server.in_flight.has_requests() && self.released == call.keys();
         if !is_sent {
-            self.server.in_flight.release_behind(std::iter::once(command.clone()), timeout);
+            server.in_flight.release_behind(once(command.clone()), timeout);
             self.released = call.keys().to_vec();
         }
-        if self.server.in_flight.has_awaited() {
+        if server.in_flight.has_awaited() {
             return Ok(Released::Sent);
         }
-        let reply = self.server.query(&command, timeout);
-        self.server.in_flight.mark_awaited();
-        let released = accepted(reply?, self.server.name())?;
-        let released = understood(&mut self.server, release::decode(released, call.keys().len()))?;
-        let is_unsure = self.server.has_repeated;
-        Ok(Released::Confirmed(released.into_iter().map(|released| released || is_unsure).collect()))
+        let reply = server.query(&command, timeout);
+        server.in_flight.mark_awaited();
+        let is_unsure = server.has_repeated;
+        let reply = accepted(reply?, self.topology.name())?;
+        let released = understood(&mut self.topology, call.decode(reply))?;
+        let was_held = |one: Release| one != Release::NotHeld || is_unsure;
+        Ok(Released::Confirmed(released.into_iter().map(was_held).collect()))
     }
 
     /// Waits for a release that was sent while other answers were to come, and releases once more: what was sent on a
     /// connection that broke may not have come to the server.
-    pub fn release_again(&mut self, call: &ScriptCall, timeout: &Timeout) -> Result<Released, StoreError> {
-        let answers = self.server.settle(timeout)?;
-        let decode = |answer| release::decode(answer, call.keys().len());
-        let earlier: Vec<Vec<bool>> = answers.into_iter().filter_map(decode).collect();
-        Ok(match self.release(call, timeout)? {
-            Released::Confirmed(held) => {
-                let was_held = |lock: usize| earlier.iter().any(|earlier| earlier.get(lock) == Some(&true));
-                let held = held.into_iter().enumerate();
-                Released::Confirmed(held.map(|(lock, held)| held || was_held(lock)).collect())
+    pub fn release_again(&mut self, call: &ReleaseCall, timeout: &Timeout) -> Result<Released> {
+        let answers = self.topology.single()?.settle(timeout)?;
+        let earlier: Vec<_> = answers.into_iter().filter_map(|answer| call.decode(answer)).collect();
+        let mut released = self.release(call, timeout)?;
+        if let Released::Confirmed(held) = &mut released {
+            for (lock, held) in held.iter_mut().enumerate() {
+                *held |= earlier.iter().any(|earlier| earlier[lock] != Release::NotHeld);
             }
-            other => other,
-        })
+        }
+        Ok(released)
     }
 
     /// Takes the lock away, and tells those who wait when it is free.
@@ -205,50 +175,46 @@ impl Member {
         token: Option<&OwnerToken>,
         hint: &str,
         timeout: &Timeout,
-    ) -> Result<Broken, StoreError> {
-        let call = break_lock::call(key, token);
-        let (broken, is_handed_over) = call.run_and(&mut self.server, timeout, break_lock::decode)?;
+    ) -> Result<Broken> {
+        let (broken, is_handed_over) = script::break_lock(key, token).run(&mut self.topology, timeout)?;
         if is_handed_over {
-            handover::confirm(&mut self.server, key, timeout);
+            script::confirm_handover(&mut self.topology, key, timeout);
         }
         if let Broken::Freed(_) = broken {
-            let _ = self.server.query(redis::cmd("PUBLISH").arg(channel(key)).arg(hint), timeout);
+            let publish = redis::cmd("PUBLISH").arg(channel(key)).arg(hint).take();
+            let _ = self.topology.execute(Target::Key(key), &publish, timeout);
         }
         Ok(broken)
     }
 
-    /// Whether this process can have left nothing here.
-    pub fn is_untouched(&self) -> bool {
-        !self.server.was_asked
-    }
-
     /// Hears the hints of this server from now on. Without them the waiter asks later.
     pub fn listen(&mut self, key: &Key, timeout: &Timeout) {
-        let opened = self
-            .server
-            .connect(timeout)
-            .ok()
-            .and_then(|connection| Subscription::open(connection, &channel(key), timeout).ok());
-        if let Some(subscription) = opened {
+        if let Ok(connection) = self.topology.connect_listener(key, timeout)
+            && let Ok(subscription) = Subscription::open(connection, &channel(key), timeout)
+        {
             self.report(MemberEvent::Subscribed(key.clone(), subscription));
         }
     }
 
     /// Asks for the identity, in one packet with the next request or just before it.
-    fn send_questions(&mut self, timeout: &Timeout) -> Result<(), StoreError> {
-        let mut connection = self.server.take_connection(timeout)?;
+    fn send_questions(&mut self, timeout: &Timeout) -> Result<()> {
+        let server = self.topology.single()?;
+        let mut connection = server.take_connection(timeout)?;
         if questions().iter().all(|question| connection.send(question, timeout).is_ok()) {
-            self.server.put_back(connection);
+            server.connection = Some(connection);
         }
         Ok(())
     }
 
-    fn identify(&mut self) {
-        let answers = self.server.take_skipped();
+    fn identify(&mut self) -> Result<()> {
+        // The replies to what was sent before the last request.
+        let connection = self.topology.single()?.connection.as_mut();
+        let answers = connection.map(Connection::take_skipped).unwrap_or_default();
         if !answers.is_empty() {
             self.is_identified = true;
             self.report(MemberEvent::Identified(Identity::of(&answers)));
         }
+        Ok(())
     }
 
     fn report(&self, event: MemberEvent) {

@@ -15,9 +15,9 @@ mod status;
 
 use std::time::Duration;
 
-use self::broadcast::{Members, Round};
-use self::majority::{Reply, Verdict, count, failure, is_quorate, majority};
-use self::member::Released;
+use self::broadcast::Members;
+use self::majority::{Reply, Verdict, count, is_quorate, majority};
+use self::member::{Member, Released};
 use self::retry_schedule::RetrySchedule;
 use super::Address;
 use super::script;
@@ -25,7 +25,7 @@ use super::survey::survey;
 use crate::clock::{BootTime, Deadline};
 use crate::lock::{
     AcquireOutcome, Broken, Busy, Capabilities, FencingToken, Key, LockStatus, OwnerToken, Renewal, Request,
-    Store, StoreAdmin, StoreError, Survey, Timeout, Ttl,
+    Result, Store, StoreAdmin, Survey, Timeout, Ttl,
 };
 
 /// The store on several servers. Its threads start with the first call.
@@ -65,7 +65,7 @@ impl Quorum {
         Quorum { addresses, members: None, schedule: None, has_asked: false, is_granted: false }
     }
 
-    fn members(&mut self) -> Result<&mut Members, StoreError> {
+    fn members(&mut self) -> Result<&mut Members> {
         let members = match self.members.take() {
             Some(members) => members,
             None => Members::start(&self.addresses)?,
@@ -74,23 +74,26 @@ impl Quorum {
     }
 
     /// Hears the hints also of those members that were too slow to subscribe while they were asked.
-    fn listen(&mut self, request: &Request) -> Result<(), StoreError> {
+    fn listen(&mut self, request: &Request) -> Result<()> {
         let members = self.members()?;
-        let missing: Vec<bool> = members.subscriptions.iter().map(Option::is_none).collect();
         let (key, until) = (request.key.clone(), Deadline::after(attempt_time(request.ttl)));
-        let _nobody_waits = members.ask_some(until, true, &missing, move |_, member, timeout| {
+        let listen = move |member: &mut Member, timeout: &Timeout| {
             member.listen(&key, timeout);
             Ok(())
-        })?;
+        };
+        let _nobody_waits = members.ask(|index| members.is_deaf(index), until, true, listen);
         Ok(())
     }
+}
+
+fn all(_: usize) -> bool {
+    true
 }
 
 fn attempt_time(ttl: Ttl) -> Duration {
     (ttl.duration() / 8).max(SHORTEST_ATTEMPT)
 }
 
-/// Busy, without a queue.
 fn busy(busy: Busy) -> AcquireOutcome {
     AcquireOutcome::Busy(Busy { ahead: None, ..busy })
 }
@@ -100,30 +103,22 @@ fn new_hint() -> String {
     fastrand::u64(..).to_string()
 }
 
-/// The answer, if there is a majority for one.
-fn known<T, R>(answer: Option<T>, round: Round<R>, members: &Members) -> Result<T, StoreError> {
-    answer.ok_or_else(|| failure(round.replies, members.names()))
-}
-
 impl Store for Quorum {
     fn capabilities(&self) -> Capabilities {
         CAPABILITIES
     }
 
-    fn acquire(&mut self, requests: &[Request], timeout: &Timeout) -> Result<AcquireOutcome, StoreError> {
+    fn acquire(&mut self, requests: &[Request], timeout: &Timeout) -> Result<AcquireOutcome> {
         let ttl = requests.first().map_or(Duration::ZERO, |request| request.ttl.duration());
-        let until = timeout.until.min(Deadline::after((ttl / 4).min(SPLIT_VOTES)));
+        let for_splits = timeout.at_most((ttl / 4).min(SPLIT_VOTES));
         // When all release what they got, one of them is to get it in the end.
         let mut schedule = RetrySchedule::new();
         loop {
-            let sent = BootTime::now();
-            let verdict = self.attempt(requests, schedule.grace(), timeout)?;
-            schedule.note(&verdict, BootTime::now().since(sent));
-            match verdict {
+            match self.attempt(requests, &mut schedule, timeout)? {
                 Verdict::Granted(fences) => return Ok(AcquireOutcome::granted(fences)),
                 Verdict::Held { busy: held, .. } => return Ok(busy(held)),
                 Verdict::Split(split) => {
-                    if !schedule.wait(&mut [], &Timeout { until, ..*timeout })? {
+                    if !schedule.wait(&mut [], &for_splits)? {
                         return Ok(busy(split));
                     }
                 }
@@ -131,17 +126,14 @@ impl Store for Quorum {
         }
     }
 
-    fn enqueue(&mut self, request: &Request, timeout: &Timeout) -> Result<AcquireOutcome, StoreError> {
+    fn enqueue(&mut self, request: &Request, timeout: &Timeout) -> Result<AcquireOutcome> {
         if self.schedule.is_none() {
             self.members()?.hear_about(Some(request.key.clone()));
         }
-        let grace = self.schedule.get_or_insert_with(RetrySchedule::new).grace();
-        let sent = BootTime::now();
-        let verdict = self.attempt(std::slice::from_ref(request), grace, timeout)?;
-        if let Some(schedule) = &mut self.schedule {
-            schedule.note(&verdict, BootTime::now().since(sent));
-        }
-        match verdict {
+        let mut schedule = self.schedule.take().unwrap_or_else(RetrySchedule::new);
+        let verdict = self.attempt(std::slice::from_ref(request), &mut schedule, timeout);
+        self.schedule = Some(schedule);
+        match verdict? {
             Verdict::Granted(fences) => {
                 self.is_granted = true;
                 Ok(AcquireOutcome::granted(fences))
@@ -153,7 +145,7 @@ impl Store for Quorum {
         }
     }
 
-    fn wait(&mut self, timeout: &Timeout) -> Result<bool, StoreError> {
+    fn wait(&mut self, timeout: &Timeout) -> Result<bool> {
         match (&mut self.schedule, &mut self.members) {
             (Some(schedule), Some(members)) => {
                 // Whether the members are independent is checked with the next attempt.
@@ -171,7 +163,7 @@ impl Store for Quorum {
                 members.hear_about(None);
             }
         }
-        script::release::prepare();
+        script::prepare_release();
     }
 
     fn renew(
@@ -179,12 +171,12 @@ impl Store for Quorum {
         request: &Request,
         fence: Option<FencingToken>,
         timeout: &Timeout,
-    ) -> Result<Renewal, StoreError> {
+    ) -> Result<Renewal> {
         let members = self.members()?;
         let asked = request.clone();
         let sent = BootTime::now();
-        let mut round =
-            members.ask(timeout.until, true, move |member, timeout| member.renew(&asked, fence, timeout))?;
+        let renew = move |member: &mut Member, timeout: &Timeout| member.renew(&asked, fence, timeout);
+        let mut round = members.ask(all, timeout.until, true, renew);
         round.decide(timeout, majority::is_renewed)?;
         let renewal = majority::renewed(&mut round.replies);
         if let Some(Renewal::Extended | Renewal::Healed) = renewal
@@ -193,96 +185,71 @@ impl Store for Quorum {
             // A member on which nobody holds the lock acquires it again, so that a server that comes back counts. One
             // that takes longer than the others is not waited for, as there may be many locks to renew.
             round.linger(BootTime::now().since(sent).min(request.ttl.duration() / 20));
-            let is_free = |reply: &Reply<Renewal>| matches!(reply, Reply::Answer(Renewal::Lost(None)));
-            let which: Vec<bool> = round.replies.iter().map(is_free).collect();
+            let is_free = |index: usize| matches!(round.replies[index], Reply::Answer(Renewal::Lost(None)));
             let again = Request { min_hold: Duration::ZERO, ..request.clone() };
             let until = Deadline::after(attempt_time(request.ttl));
-            if which.contains(&true) {
-                let _nobody_waits = members.ask_some(until, true, &which, move |_, member, timeout| {
-                    member.acquire_again(&again, timeout);
-                    Ok(())
-                })?;
+            if (0..round.replies.len()).any(is_free) {
+                let acquire =
+                    move |member: &mut Member, timeout: &Timeout| member.acquire_again(&again, timeout);
+                let _nobody_waits = members.ask(is_free, until, true, acquire);
             }
         }
-        known(renewal, round, members)
+        round.judge(|_| renewal)
     }
 
-    fn release(
-        &mut self,
-        keys: &[Key],
-        token: &OwnerToken,
-        timeout: &Timeout,
-    ) -> Result<Vec<bool>, StoreError> {
-        let call = script::release::call(keys, token).arg(new_hint());
-        let is_known = |replies: &[Reply<Released>]| majority::released(replies, keys.len()).is_some();
-        let round = self.release_everywhere(call, timeout, is_known)?;
-        known(majority::released(&round.replies, keys.len()), round, self.members()?)
+    fn release(&mut self, keys: &[Key], token: &OwnerToken, timeout: &Timeout) -> Result<Vec<bool>> {
+        let call = script::release(keys, token).arg(new_hint());
+        let released = |replies: &[Reply<Released>]| majority::released(replies, keys.len());
+        let round = self.release_everywhere(call, timeout, |replies| released(replies).is_some())?;
+        round.judge(|replies| released(replies))
     }
 
-    fn cancel(&mut self, requests: &[Request], timeout: &Timeout) -> Result<(), StoreError> {
+    fn cancel(&mut self, requests: &[Request], timeout: &Timeout) -> Result<()> {
         (self.schedule, self.is_granted) = (None, false);
         let (Some(members), Some(first)) = (&mut self.members, requests.first()) else { return Ok(()) };
         members.hear_about(None);
         let is_sure = |replies: &[Reply<Released>]| {
             count(replies, |released| *released != Released::Sent) >= majority(replies.len())
         };
-        let keys: Vec<Key> = requests.iter().map(|request| request.key.clone()).collect();
-        let call = script::release::cancel_call(first, &keys).arg(new_hint());
+        let call = script::cancel(first, requests).arg(new_hint());
         let round = self.release_everywhere(call, timeout, is_sure)?;
-        let sure = is_sure(&round.replies).then_some(());
-        known(sure, round, self.members()?)
+        round.judge(|replies| is_sure(replies).then_some(()))
     }
 
-    fn check(
-        &mut self,
-        key: &Key,
-        token: &OwnerToken,
-        timeout: &Timeout,
-    ) -> Result<Option<Duration>, StoreError> {
-        let (key, token) = (key.clone(), token.clone());
-        let members = self.members()?;
-        let mut round = members.ask(timeout.until, true, move |member, timeout| {
-            script::check::call(&key, &token).run_and(&mut member.server, timeout, script::check::decode)
-        })?;
+    fn check(&mut self, key: &Key, token: &OwnerToken, timeout: &Timeout) -> Result<Option<Duration>> {
+        let call = script::check(key, token);
+        let check = move |member: &mut Member, timeout: &Timeout| call.run(&mut member.topology, timeout);
+        let mut round = self.members()?.ask(all, timeout.until, true, check);
         round.decide(timeout, |replies| majority::left(replies).is_some())?;
-        known(majority::left(&round.replies), round, members)
+        round.judge(|replies| majority::left(replies))
     }
 
-    fn status(&mut self, keys: &[Key], timeout: &Timeout) -> Result<Vec<LockStatus>, StoreError> {
+    fn status(&mut self, keys: &[Key], timeout: &Timeout) -> Result<Vec<LockStatus>> {
         self.survey(keys, timeout)?.complete()
     }
 }
 
 impl StoreAdmin for Quorum {
-    fn survey(&mut self, keys: &[Key], timeout: &Timeout) -> Result<Survey, StoreError> {
+    fn survey(&mut self, keys: &[Key], timeout: &Timeout) -> Result<Survey> {
         let asked = keys.to_vec();
-        let members = self.members()?;
-        let mut round = members.ask(timeout.until, true, move |member, timeout| {
-            survey(&mut member.server, &asked, timeout)?.complete()
-        })?;
+        let look = move |member: &mut Member, timeout: &Timeout| {
+            survey(&mut member.topology, &asked, timeout)?.complete()
+        };
+        let mut round = self.members()?.ask(all, timeout.until, true, look);
         round.decide(timeout, is_quorate)?;
         // A member that answered early may not know a lock that was just acquired.
-        let until = timeout.until.min(Deadline::after(STATUS_GRACE));
-        round.gather(&Timeout { until, ..*timeout }, status::is_settled)?;
-        match is_quorate(&round.replies) {
-            true => Ok(Survey::of_all(status::status(keys, round.replies))),
-            false => Err(failure(round.replies, members.names())),
-        }
+        round.gather(&timeout.at_most(STATUS_GRACE), status::is_settled)?;
+        round.judge(|replies| is_quorate(replies).then(|| Survey::of_all(status::status(keys, replies))))
     }
 
-    fn break_lock(
-        &mut self,
-        key: &Key,
-        token: Option<&OwnerToken>,
-        timeout: &Timeout,
-    ) -> Result<Broken, StoreError> {
+    fn break_lock(&mut self, key: &Key, token: Option<&OwnerToken>, timeout: &Timeout) -> Result<Broken> {
         let (key, token, hint) = (key.clone(), token.cloned(), new_hint());
-        let members = self.members()?;
-        let mut round = members.ask(timeout.until, false, move |member, timeout| {
+        let break_lock = move |member: &mut Member, timeout: &Timeout| {
             member.break_lock(&key, token.as_ref(), &hint, timeout)
-        })?;
+        };
+        let mut round = self.members()?.ask(all, timeout.until, false, break_lock);
         round.decide(timeout, is_quorate)?;
         round.linger(LINGER);
-        known(status::broken(&mut round.replies), round, members)
+        round.judge(status::broken)
     }
 }

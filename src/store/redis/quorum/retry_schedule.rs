@@ -9,15 +9,11 @@ use nix::poll::{PollFd, PollFlags, poll};
 
 use super::majority::Verdict;
 use crate::clock::{BootTime, Deadline};
-use crate::lock::{StoreError, Timeout};
-use crate::poll::jittered;
-use crate::store::redis::net::error::RequestError;
+use crate::lock::{Result, StoreError, Timeout};
+use crate::store::redis::net::RequestError;
+use crate::store::redis::queue_place::{fallback, next_foreign_poll};
 use crate::store::redis::subscription::Subscription;
 
-/// A waiter asks this often in case a hint got lost.
-const FALLBACK: Duration = Duration::from_secs(5);
-/// The intervals at which a waiter asks for a lock of another program, which sends no hints.
-const FOREIGN_POLLS: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(1)];
 /// The shortest and the longest window for the random delay.
 const WINDOWS: [Duration; 2] = [Duration::from_millis(2), Duration::from_secs(1)];
 /// After this many hints the clock is looked at.
@@ -25,7 +21,6 @@ const MOST_HINTS: usize = 1000;
 /// A divided majority waits at least this long for the other servers.
 const SHORTEST_GRACE: Duration = Duration::from_millis(50);
 
-/// When to ask again for a lock that others want as well.
 pub struct RetrySchedule {
     /// The delay is a random part of this. It grows with every split vote and shrinks with every other.
     window: Duration,
@@ -36,7 +31,6 @@ pub struct RetrySchedule {
 }
 
 impl RetrySchedule {
-    /// It may ask at once.
     pub fn new() -> RetrySchedule {
         RetrySchedule {
             window: WINDOWS[0],
@@ -62,26 +56,20 @@ impl RetrySchedule {
                 self.delay()
             }
             Verdict::Held { by_redlock: false, free_in, .. } => {
-                self.foreign_poll = (self.foreign_poll * 3 / 2).clamp(FOREIGN_POLLS[0], FOREIGN_POLLS[1]);
                 let end = free_in.saturating_add(Duration::from_millis(2) + self.delay());
-                jittered(self.foreign_poll).min(end)
+                next_foreign_poll(&mut self.foreign_poll).min(end)
             }
             Verdict::Held { free_in, .. } => {
                 self.window = (self.window / 2).clamp(least, WINDOWS[1]);
-                let fallback = FALLBACK.mul_f64(1.0 + fastrand::f64() * 0.2);
                 // A little after the end: the servers count in whole milliseconds.
-                free_in.saturating_add(Duration::from_millis(2) + self.delay()).min(fallback)
+                free_in.saturating_add(Duration::from_millis(2) + self.delay()).min(fallback())
             }
         };
         self.ask_at = Deadline::after(pause);
     }
 
     /// Waits for a hint, or for the time to ask. `false` when the timeout ends first.
-    pub fn wait(
-        &mut self,
-        subscriptions: &mut [Option<Subscription>],
-        timeout: &Timeout,
-    ) -> Result<bool, StoreError> {
+    pub fn wait(&mut self, subscriptions: &mut [Option<Subscription>], timeout: &Timeout) -> Result<bool> {
         loop {
             for subscription in subscriptions.iter_mut() {
                 self.hear(subscription);

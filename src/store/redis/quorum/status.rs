@@ -21,26 +21,20 @@ pub fn is_settled(replies: &[Reply<Vec<LockStatus>>]) -> bool {
 }
 
 /// What the members know of these keys, or of all of which one knows something. A holder has a majority.
-pub fn status(keys: &[Key], replies: Vec<Reply<Vec<LockStatus>>>) -> Vec<LockStatus> {
+pub fn status(keys: &[Key], replies: &[Reply<Vec<LockStatus>>]) -> Vec<LockStatus> {
     let needed = majority(replies.len());
-    let mut known: BTreeMap<Key, Vec<LockStatus>> = BTreeMap::new();
-    for reply in replies {
-        if let Reply::Answer(locks) = reply {
-            for lock in locks {
-                known.entry(lock.key.clone()).or_default().push(lock);
-            }
-        }
+    let mut known: BTreeMap<&Key, Vec<&LockStatus>> = BTreeMap::new();
+    for lock in answers(replies).flatten() {
+        known.entry(&lock.key).or_default().push(lock);
     }
+    let status = |key: &Key| merged(key, known.get(key).map_or(&[], Vec::as_slice), needed);
     match keys {
-        [] => known.into_iter().map(|(key, locks)| merged(key, &locks, needed)).collect(),
-        keys => keys
-            .iter()
-            .map(|key| merged(key.clone(), known.get(key).map_or(&[], Vec::as_slice), needed))
-            .collect(),
+        [] => known.keys().map(|key| status(key)).collect(),
+        keys => keys.iter().map(status).collect(),
     }
 }
 
-fn merged(key: Key, locks: &[LockStatus], needed: usize) -> LockStatus {
+fn merged(key: &Key, locks: &[&LockStatus], needed: usize) -> LockStatus {
     let modes: Vec<_> = locks.iter().filter(|lock| !lock.holders.is_empty()).map(|lock| lock.mode).collect();
     let members_in = |mode| modes.iter().filter(|other| **other == mode).count();
     let mode = modes.iter().copied().max_by_key(|mode| members_in(*mode)).unwrap_or_default();
@@ -54,10 +48,9 @@ fn merged(key: Key, locks: &[LockStatus], needed: usize) -> LockStatus {
     let held = seen.into_iter().filter(|(_, same)| same.len() >= needed);
     let mut holders: Vec<Holder> = held.map(|(_, same)| agreed(&same, needed)).collect();
     holders.sort_by_key(|holder| holder.fence);
-    LockStatus { key, mode, holders, waiters: Vec::new() }
+    LockStatus { key: key.clone(), mode, holders, waiters: Vec::new() }
 }
 
-/// One holder, as a majority knows it.
 fn agreed(same: &[&Holder], needed: usize) -> Holder {
     let mut left: Vec<Duration> = same.iter().map(|held| held.left.unwrap_or(Duration::MAX)).collect();
     left.sort();

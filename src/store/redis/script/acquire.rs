@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use redis::Value;
 
-use super::holder::{holder, mode, mode_name};
+use super::holder::{holder, mode, mode_name, positive};
 use super::{Script, ScriptCall, script};
-use crate::lock::{Busy, FencingToken, Request, StoreError};
-use crate::store::redis::value::{items, millis, number, text};
+use crate::lock::{Busy, FencingToken, Key, Request, Result, StoreError};
+use crate::store::redis::reply::{items, millis, number, text};
 
-static SCRIPT: Script = script!("acquire_free.lua"; "acquire.lua");
+static SCRIPT: Script = script!("acquire.lua", behind "acquire_free.lua");
 
 /// Whether a request takes a place in the queue when the lock is not free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,8 +46,14 @@ pub struct BusyReply {
 }
 
 /// Requests that differ in nothing but their keys. `ticket` is the place in the queue that the server gave before.
-pub fn call(first: &Request, requests: &[Request], queueing: Queueing, ticket: &str) -> ScriptCall {
-    ScriptCall::new(&SCRIPT, requests.iter().map(|request| &request.key), Some(&first.token))
+pub fn acquire(
+    first: &Request,
+    requests: &[Request],
+    queueing: Queueing,
+    ticket: &str,
+) -> ScriptCall<Result<AcquireReply>> {
+    let keys = requests.iter().map(|request| &request.key);
+    ScriptCall::new(&SCRIPT, keys, Some(&first.token), decode)
         .arg(first.ttl.as_millis())
         .arg(first.metadata.to_json())
         .arg(match queueing {
@@ -60,15 +66,15 @@ pub fn call(first: &Request, requests: &[Request], queueing: Queueing, ticket: &
         .arg(mode_name(first.mode))
 }
 
-/// The reply to these requests; `None` for one that makes no sense.
-pub fn decode(reply: Value, requests: &[Request]) -> Option<Result<AcquireReply, StoreError>> {
+fn decode(reply: Value, keys: &[Key]) -> Option<Result<AcquireReply>> {
     let reply = items(reply);
     let key = || {
         let index = usize::try_from(number(reply.get(1))).ok()?.checked_sub(1)?;
-        requests.get(index).map(|request| request.key.clone())
+        keys.get(index).cloned()
     };
     Some(Ok(match text(reply.first()).as_str() {
-        "granted" if reply.len() == requests.len() + 1 => {
+        "granted" if reply.len() == keys.len() + 1 => {
+            let fence = |fence| positive(Some(fence)).map(FencingToken);
             AcquireReply::Granted(reply[1..].iter().map(fence).collect::<Option<_>>()?)
         }
         "kind" => {
@@ -84,11 +90,11 @@ pub fn decode(reply: Value, requests: &[Request]) -> Option<Result<AcquireReply,
         "vanished" => AcquireReply::DataLost { ticket: text(reply.get(1)) },
         "busy" => {
             let ahead = Some(number(reply.get(3)).max(0) as usize);
-            let ttl = reply.get(2).cloned().map(items).unwrap_or_default();
+            let described = reply.get(2).cloned().map(items).unwrap_or_default();
             AcquireReply::Busy(Box::new(BusyReply {
                 busy: Busy { key: key()?, holder: Some(holder(reply.get(2))), ahead },
                 ticket: text(reply.get(4)),
-                ttl: millis(ttl.get(4)),
+                ttl: millis(described.get(4)),
                 newly_queued: number(reply.get(5)) == 1,
                 is_claim: number(reply.get(6)) == 1,
             }))
@@ -97,44 +103,31 @@ pub fn decode(reply: Value, requests: &[Request]) -> Option<Result<AcquireReply,
     }))
 }
 
-fn fence(reply: &Value) -> Option<FencingToken> {
-    u64::try_from(number(Some(reply))).ok().filter(|fence| *fence > 0).map(FencingToken)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lock::{Mode, OwnerToken, Ttl};
-    use crate::store::redis::script::tests::{array, bulk, decoded};
-
-    fn requests(keys: &[&str]) -> Vec<Request> {
-        let token = OwnerToken::random();
-        let key = |key: &&str| key.parse().unwrap_or_else(|why| panic!("{why}"));
-        keys.iter()
-            .map(|name| Request::new(key(name), Mode::Exclusive, token.clone(), Ttl::DEFAULT))
-            .collect()
-    }
+    use crate::store::redis::script::tests::{array, bulk, described, garbage, keys};
 
     #[test]
     fn a_grant_has_a_fencing_token_for_each_lock() {
-        let reply =
-            |fences: &[&str]| array(std::iter::once("granted").chain(fences.iter().copied()).map(bulk));
-        let granted = decode(reply(&["7", "9"]), &requests(&["a", "b"]));
-        assert!(
-            matches!(&granted, Some(Ok(AcquireReply::Granted(fences))) if fences[..] == [FencingToken(7), FencingToken(9)]),
-            "{granted:?}"
-        );
+        let granted = |fences: &[&str]| {
+            let reply = array(std::iter::once("granted").chain(fences.iter().copied()).map(bulk));
+            match decode(reply, &keys(&["a", "b"])) {
+                Some(Ok(AcquireReply::Granted(fences))) => Some(fences),
+                _ => None,
+            }
+        };
+        assert_eq!(granted(&["7", "9"]), Some(vec![FencingToken(7), FencingToken(9)]));
         for wrong in [&["7"][..], &["7", "9", "11"], &["7", "0"], &["7", "-1"], &["7", "x"]] {
-            assert!(decode(reply(wrong), &requests(&["a", "b"])).is_none(), "{wrong:?}");
+            assert_eq!(granted(wrong), None, "{wrong:?}");
         }
     }
 
     #[test]
     fn a_lock_that_is_not_to_be_had_is_named() {
-        let holder = array([bulk("{}"), bulk("5"), bulk("1"), Value::Int(900), bulk("1000"), Value::Int(0)]);
-        let busy =
-            [bulk("busy"), Value::Int(2), holder, Value::Int(3), bulk("77"), Value::Int(1), Value::Int(0)];
-        let Some(Ok(AcquireReply::Busy(reply))) = decode(array(busy), &requests(&["a", "b"])) else {
+        let [one, two, three] = [1, 2, 3].map(Value::Int);
+        let busy = array([bulk("busy"), two, described(0), three, bulk("77"), one, Value::Int(0)]);
+        let Some(Ok(AcquireReply::Busy(reply))) = decode(busy, &keys(&["a", "b"])) else {
             panic!("not busy");
         };
         assert_eq!((reply.busy.key.as_str(), reply.busy.ahead), ("b", Some(3)));
@@ -144,11 +137,11 @@ mod tests {
 
     #[test]
     fn garbage_grants_nothing() {
-        for requests in [requests(&[]), requests(&["a"]), requests(&["a", "b"])] {
-            for meaning in decoded(|reply| decode(reply, &requests)) {
-                if let Ok(AcquireReply::Granted(fences)) = meaning {
+        for reply in garbage() {
+            for keys in [keys(&[]), keys(&["a"]), keys(&["a", "b"])] {
+                if let Some(Ok(AcquireReply::Granted(fences))) = decode(reply.clone(), &keys) {
                     // A server may lie, and then it grants as many as were asked for.
-                    assert_eq!(fences.len(), requests.len());
+                    assert_eq!(fences.len(), keys.len());
                 }
             }
         }

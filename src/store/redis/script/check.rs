@@ -1,4 +1,4 @@
-//! `check.lua`: what is left of a lease.
+//! `check.lua`: what is left of the lease of an owner token.
 
 use std::time::Duration;
 
@@ -8,15 +8,14 @@ use super::holder::left;
 use super::{Script, ScriptCall, script};
 use crate::lock::{Key, OwnerToken};
 
-static SCRIPT: Script = script!(; "check.lua");
+static SCRIPT: Script = script!("check.lua");
 
-pub fn call(key: &Key, token: &OwnerToken) -> ScriptCall {
-    ScriptCall::new(&SCRIPT, [key], Some(token))
+/// What is left of the lease, if the token holds it: `Duration::MAX` when it never expires.
+pub fn check(key: &Key, token: &OwnerToken) -> ScriptCall<Option<Duration>> {
+    ScriptCall::new(&SCRIPT, [key], Some(token), decode)
 }
 
-/// What is left of the lease, if the token holds it: `Duration::MAX` when it never expires. `None` for a reply that
-/// makes no sense.
-pub fn decode(reply: Value) -> Option<Option<Duration>> {
+fn decode(reply: Value, _: &[Key]) -> Option<Option<Duration>> {
     match reply {
         Value::Int(millis) => Some(Some(left(millis).unwrap_or(Duration::MAX))),
         Value::Nil => Some(None),
@@ -24,10 +23,19 @@ pub fn decode(reply: Value) -> Option<Option<Duration>> {
     }
 }
 
-#[test]
-fn only_a_number_is_a_lease() {
-    assert_eq!(decode(Value::Int(5)), Some(Some(Duration::from_millis(5))));
-    assert_eq!(decode(Value::Int(-1)), Some(Some(Duration::MAX)));
-    assert_eq!(decode(Value::Nil), Some(None));
-    assert_eq!(decode(Value::Okay), None);
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_number_is_a_lease() {
+        for (reply, expected) in [
+            (Value::Int(5), Some(Some(Duration::from_millis(5)))),
+            (Value::Int(-1), Some(Some(Duration::MAX))),
+            (Value::Nil, Some(None)),
+            (Value::Okay, None),
+        ] {
+            assert_eq!(decode(reply, &[]), expected);
+        }
+    }
 }

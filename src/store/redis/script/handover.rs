@@ -1,4 +1,4 @@
-//! `probe.lua`, and what precedes it: a waiter that was handed a lock confirms that.
+//! `probe.lua`, and what goes before it: whether the waiter that was handed a lock is there.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use redis::Value;
 
 use super::{Script, ScriptCall, script};
 use crate::lock::{Key, Timeout};
-use crate::store::redis::executor::Executor;
 use crate::store::redis::keys::KeyNames;
+use crate::store::redis::topology::Topology;
 
-static PROBE: Script = script!(; "probe.lua");
+static PROBE: Script = script!("probe.lua");
 
 /// A live waiter confirms sooner than this; a little more than `DOUBT` in `lua/keys.lua`.
 const CONFIRMATION: Duration = Duration::from_millis(320);
@@ -18,12 +18,12 @@ const CONFIRMATION: Duration = Duration::from_millis(320);
 ///
 /// A waiter whose machine vanished looks alive to the server, and those behind it are idle: only the process that
 /// released the lock is sure to be alive. What goes wrong here is made up for when the next waiter asks.
-pub fn confirm(on: &mut dyn Executor, key: &Key, timeout: &Timeout) {
-    let until = timeout.until.min(Timeout::of(CONFIRMATION * 3).until);
-    let timeout = Timeout { until, ..*timeout };
+pub fn confirm_handover(on: &mut Topology, key: &Key, timeout: &Timeout) {
+    let timeout = timeout.at_most(CONFIRMATION * 3);
     let mut claimed = redis::cmd("BLPOP");
     claimed.arg(KeyNames::of(key).claimed).arg(CONFIRMATION.as_secs_f64());
     if matches!(on.follow_up(&claimed, &timeout), Ok(Value::Nil)) {
-        let _ = on.follow_up(&ScriptCall::new(&PROBE, [key], None).in_full(), &timeout);
+        let probe = ScriptCall::new(&PROBE, [key], None, |_, _| Some(()));
+        let _ = on.follow_up(&probe.in_full(), &timeout);
     }
 }

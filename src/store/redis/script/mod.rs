@@ -2,48 +2,48 @@
 //!
 //! Each operation has a file with its arguments, its call and the decoding of its reply; its Lua is in `lua/`.
 
-pub mod acquire;
-pub mod break_lock;
-pub mod check;
-pub mod handover;
-pub mod holder;
-pub mod raise;
-pub mod release;
-pub mod renew;
-pub mod status;
+mod acquire;
+mod break_lock;
+mod check;
+mod handover;
+mod holder;
+mod raise;
+mod release;
+mod renew;
+mod status;
 
 use std::sync::LazyLock;
 
-use redis::{Cmd, Script as Source, Value};
+use redis::{Cmd, Value};
 
-use super::error_reply::{ErrorClass, accepted, classify, in_short};
-use super::executor::{Executor, Target};
+pub use self::acquire::{AcquireReply, Queueing, acquire};
+pub use self::break_lock::break_lock;
+pub use self::check::check;
+pub use self::handover::confirm_handover;
+pub use self::raise::raise;
+pub use self::release::{Release, cancel, prepare_release, release};
+pub use self::renew::renew;
+pub use self::status::status;
 use super::keys::KeyNames;
-use super::net::error::RequestError;
-use super::value::text;
-use crate::lock::{FencingToken, Key, OwnerToken, StoreError, Timeout};
+use super::net::RequestError;
+use super::reply::{ErrorClass, accepted, classify, in_short, text};
+use super::topology::{Target, Topology};
+use crate::lock::{FencingToken, Key, OwnerToken, Result, StoreError, Timeout};
 
 /// The text of a script, with its hash.
-pub struct Script {
+struct Script {
     text: &'static str,
     /// Computed when it is first needed.
-    source: LazyLock<Source>,
+    source: LazyLock<redis::Script>,
 }
 
-impl Script {
-    /// Computes the hash, while there is time.
-    pub fn prepare(&self) {
-        LazyLock::force(&self.source);
-    }
-}
-
-/// A script from the files that it consists of, behind the one that all have: those that do without the shared
-/// functions, `;`, and those that need them.
+/// A script from the files that it consists of, behind the one that all have: one that does without the shared
+/// functions, if there is one, and one that needs them.
 macro_rules! script {
-    ($($fast:literal),*; $file:literal) => {{
+    ($file:literal $(, behind $fast:literal)?) => {{
         const TEXT: &str = concat!(
             include_str!("lua/keys.lua"),
-            $(include_str!(concat!("lua/", $fast)),)*
+            $(include_str!(concat!("lua/", $fast)),)?
             include_str!("lua/queue.lua"),
             include_str!(concat!("lua/", $file)),
         );
@@ -52,29 +52,31 @@ macro_rules! script {
 }
 use script;
 
-/// One call of a script.
-pub struct ScriptCall {
+/// One call of a script, with the decoder of its reply.
+pub struct ScriptCall<T> {
     script: &'static Script,
     keys: Vec<Key>,
     arguments: Vec<String>,
+    decode: fn(Value, &[Key]) -> Option<T>,
 }
 
-impl ScriptCall {
+impl<T> ScriptCall<T> {
     /// A call about one lock or several, with the arguments that all scripts share: see `lua/keys.lua`.
-    pub fn new<'a>(
+    fn new<'a>(
         script: &'static Script,
         keys: impl IntoIterator<Item = &'a Key>,
         token: Option<&OwnerToken>,
-    ) -> ScriptCall {
+        decode: fn(Value, &[Key]) -> Option<T>,
+    ) -> Self {
         let keys: Vec<Key> = keys.into_iter().cloned().collect();
         let names: Vec<String> = keys.iter().map(KeyNames::of).flat_map(KeyNames::into_all).collect();
-        let call = ScriptCall { script, keys, arguments: vec![names.len().to_string()] };
+        let call = ScriptCall { script, keys, arguments: vec![names.len().to_string()], decode };
         let call = names.iter().fold(call, ScriptCall::arg);
         call.arg(FencingToken::floor()).arg(token.map_or("", OwnerToken::expose))
     }
 
     /// One more argument behind those that all scripts share.
-    pub fn arg(mut self, argument: impl ToString) -> ScriptCall {
+    pub fn arg(mut self, argument: impl ToString) -> Self {
         self.arguments.push(argument.to_string());
         self
     }
@@ -84,7 +86,6 @@ impl ScriptCall {
         &self.keys
     }
 
-    /// Where its locks are.
     pub fn target(&self) -> Target<'_> {
         self.keys.first().map_or(Target::Any, Target::Key)
     }
@@ -94,19 +95,18 @@ impl ScriptCall {
         self.command("EVALSHA", self.script.source.get_hash())
     }
 
-    /// The call with the script's text.
     pub fn in_full(&self) -> Cmd {
         self.command("EVAL", self.script.text)
     }
 
     fn command(&self, name: &str, script: &str) -> Cmd {
-        let mut command = redis::cmd(name);
-        command.arg(script).arg(&self.arguments);
-        command
+        redis::cmd(name).arg(script).arg(&self.arguments).take()
     }
 
     /// Runs the script, in full where the server does not know it.
-    pub fn run(&self, on: &mut dyn Executor, timeout: &Timeout) -> Result<Value, StoreError> {
+    pub fn reply(&self, on: &mut Topology, timeout: &Timeout) -> Result<Value> {
+        let is =
+            |reply: &Value, class| matches!(reply, Value::ServerError(error) if classify(error) == class);
         let mut reply = on.execute(self.target(), &self.by_hash(), timeout)?;
         if is(&reply, ErrorClass::NoScript) {
             reply = on.execute(self.target(), &self.in_full(), timeout)?;
@@ -117,30 +117,25 @@ impl ScriptCall {
         accepted(reply, on.name())
     }
 
-    /// Runs the script and decodes its reply.
-    pub fn run_and<T>(
-        &self,
-        on: &mut dyn Executor,
-        timeout: &Timeout,
-        decode: impl FnOnce(Value) -> Option<T>,
-    ) -> Result<T, StoreError> {
-        let reply = self.run(on, timeout)?;
-        understood(on, decode(reply))
+    /// What a reply means; `None` for one that makes no sense.
+    pub fn decode(&self, reply: Value) -> Option<T> {
+        (self.decode)(reply, &self.keys)
+    }
+
+    pub fn run(&self, on: &mut Topology, timeout: &Timeout) -> Result<T> {
+        let reply = self.reply(on, timeout)?;
+        understood(on, self.decode(reply))
     }
 
     /// An error that names the key with the wrong type, if it is still there.
-    fn explain_wrong_type(&self, on: &mut dyn Executor, timeout: &Timeout) -> Result<(), StoreError> {
+    fn explain_wrong_type(&self, on: &mut Topology, timeout: &Timeout) -> Result<()> {
         for key in &self.keys {
             for (name, expected) in KeyNames::of(key).types() {
-                let found = on.execute(self.target(), redis::cmd("TYPE").arg(name), timeout)?;
-                let found = text(Some(&found));
+                let found = text(Some(&on.execute(self.target(), redis::cmd("TYPE").arg(name), timeout)?));
                 if ![expected, "none", ""].contains(&found.as_str()) {
+                    let (store, key) = (on.name().to_owned(), key.clone());
                     let found = format!("a {} under '{name}'", in_short(&found));
-                    return Err(StoreError::NotALock {
-                        store: on.name().to_owned(),
-                        key: key.clone(),
-                        found,
-                    });
+                    return Err(StoreError::NotALock { store, key, found });
                 }
             }
         }
@@ -148,15 +143,12 @@ impl ScriptCall {
     }
 }
 
-fn is(reply: &Value, class: ErrorClass) -> bool {
-    matches!(reply, Value::ServerError(error) if classify(error) == class)
-}
-
 /// What a reply means. One that makes no sense leaves the outcome unknown, and the connection is of no more use.
-pub fn understood<T>(on: &mut dyn Executor, meaning: Option<T>) -> Result<T, StoreError> {
+pub fn understood<T>(on: &mut Topology, meaning: Option<T>) -> Result<T> {
     meaning.ok_or_else(|| {
         on.reject_reply();
-        RequestError::senseless_reply().of(on.name())
+        let why = "its answer makes no sense; is it a Redis server?".to_owned();
+        RequestError::Broken(why).of(on.name())
     })
 }
 
@@ -194,8 +186,12 @@ pub mod tests {
         replies
     }
 
-    /// Decodes all garbage, none of which may panic. Returns what has a meaning all the same.
-    pub fn decoded<T>(decode: impl Fn(Value) -> Option<T>) -> Vec<T> {
-        garbage().into_iter().filter_map(decode).collect()
+    pub fn keys(names: &[&str]) -> Vec<Key> {
+        names.iter().map(|name| name.parse().unwrap_or_else(|why| panic!("{why}"))).collect()
+    }
+
+    /// A holder.
+    pub fn described(broken: i64) -> Value {
+        array([bulk("{}"), bulk("5"), bulk("1"), Value::Int(900), bulk("1000"), Value::Int(broken)])
     }
 }

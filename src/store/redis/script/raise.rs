@@ -1,23 +1,14 @@
-//! `raise.lua`: makes fencing tokens as high as the highest in a quorum.
-
-use redis::Value;
+//! `raise.lua`: raises the fencing tokens of locks to those of a quorum's majority.
 
 use super::{Script, ScriptCall, script};
-use crate::lock::{FencingToken, Key, OwnerToken};
-use crate::store::redis::value::number;
+use crate::lock::{FencingToken, Request};
+use crate::store::redis::reply::number;
 
-static SCRIPT: Script = script!(; "raise.lua");
+static SCRIPT: Script = script!("raise.lua");
 
-/// One fencing token for each lock.
-pub fn call<'a>(
-    keys: impl IntoIterator<Item = &'a Key>,
-    token: &OwnerToken,
-    fences: &[FencingToken],
-) -> ScriptCall {
-    fences.iter().fold(ScriptCall::new(&SCRIPT, keys, Some(token)), ScriptCall::arg)
-}
-
-/// Whether this token holds all of them, so that they were raised.
-pub fn decode(reply: Value) -> bool {
-    number(Some(&reply)) == 1
+/// Makes the fencing tokens of locks as high as these. Whether the owner token holds all of them, so that it was done.
+pub fn raise(first: &Request, requests: &[Request], fences: &[FencingToken]) -> ScriptCall<bool> {
+    let keys = requests.iter().map(|request| &request.key);
+    let call = ScriptCall::new(&SCRIPT, keys, Some(&first.token), |reply, _| Some(number(Some(&reply)) == 1));
+    fences.iter().fold(call, ScriptCall::arg)
 }

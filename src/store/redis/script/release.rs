@@ -1,54 +1,68 @@
 //! `release.lua`: releases locks, leaves their queues, and hands them over.
 
+use std::sync::LazyLock;
+
 use redis::Value;
 
-use super::holder::queue_member;
+use super::holder::mode_name;
 use super::{Script, ScriptCall, script};
 use crate::lock::{Key, OwnerToken, Request};
-use crate::store::redis::value::{items, number};
+use crate::store::redis::reply::{items, number};
 
-static SCRIPT: Script = script!("release_unqueued.lua"; "release.lua");
+static SCRIPT: Script = script!("release.lua", behind "release_unqueued.lua");
 
-/// Computes the hash, while there is time.
-pub fn prepare() {
-    SCRIPT.prepare();
+/// What became of one lock that was to be released.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Release {
+    NotHeld,
+    Freed,
+    /// The next waiter has it, and has to confirm that.
+    HandedOver,
 }
 
 /// Releases what this token holds. A quorum adds a hint for those who wait.
-pub fn call<'a>(keys: impl IntoIterator<Item = &'a Key>, token: &OwnerToken) -> ScriptCall {
-    ScriptCall::new(&SCRIPT, keys, Some(token)).arg("")
+pub fn release(keys: &[Key], token: &OwnerToken) -> ScriptCall<Vec<Release>> {
+    ScriptCall::new(&SCRIPT, keys, Some(token), decode).arg("")
 }
 
-/// Leaves the queue, and releases what these requests acquired, without their min-hold.
-pub fn cancel_call(first: &Request, keys: &[Key]) -> ScriptCall {
-    ScriptCall::new(&SCRIPT, keys, Some(&first.token)).arg(queue_member(first))
+/// Leaves the queue, and releases what these requests acquired, without their min-hold. The member of the queue that
+/// stands for a request is the owner token, the mode and the metadata, with spaces between.
+pub fn cancel(first: &Request, requests: &[Request]) -> ScriptCall<Vec<Release>> {
+    let Request { token, mode, metadata, .. } = first;
+    let member = format!("{} {} {}", token.expose(), mode_name(*mode), metadata.to_json());
+    let keys = requests.iter().map(|request| &request.key);
+    ScriptCall::new(&SCRIPT, keys, Some(token), decode).arg(member)
 }
 
-/// Whether each of `count` locks was held; `None` for a reply that makes no sense.
-pub fn decode(reply: Value, count: usize) -> Option<Vec<bool>> {
-    let released: Vec<bool> = items(reply).iter().map(|one| number(Some(one)) > 0).collect();
-    (released.len() == count).then_some(released)
+/// Computes the hash of the release script, while there is time.
+pub fn prepare_release() {
+    LazyLock::force(&SCRIPT.source);
 }
 
-/// Those of these locks that were handed over to the next waiter, who has to confirm it.
-pub fn handed_over<'a>(reply: &Value, keys: &'a [Key]) -> Vec<&'a Key> {
-    let answers = items(reply.clone());
-    keys.iter().zip(&answers).filter(|(_, one)| number(Some(one)) == 2).map(|(key, _)| key).collect()
+fn decode(reply: Value, keys: &[Key]) -> Option<Vec<Release>> {
+    let one = |answer: &Value| match number(Some(answer)) {
+        ..=0 => Release::NotHeld,
+        2 => Release::HandedOver,
+        _ => Release::Freed,
+    };
+    let all: Vec<Release> = items(reply).iter().map(one).collect();
+    (all.len() == keys.len()).then_some(all)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::redis::script::tests::{array, bulk, decoded};
+    use crate::store::redis::script::tests::{array, bulk, garbage, keys};
 
     #[test]
-    fn each_lock_has_its_own_answer() {
-        let reply = array([Value::Int(0), Value::Int(1), Value::Int(2)]);
-        let keys = ["a", "b", "c"].map(|key| key.parse().unwrap_or_else(|why| panic!("{why}")));
-        assert_eq!(handed_over(&reply, &keys), [&keys[2]]);
-        assert_eq!(decode(reply.clone(), 3), Some(vec![false, true, true]));
-        assert_eq!(decode(reply, 2), None);
-        assert_eq!(decode(bulk("1"), 1), None);
-        decoded(|reply| Some(handed_over(&reply, &keys).len()));
+    fn each_lock_that_is_released_has_its_own_answer() {
+        let reply = array([0, 1, 2].map(Value::Int));
+        let all = Some(vec![Release::NotHeld, Release::Freed, Release::HandedOver]);
+        assert_eq!(decode(reply.clone(), &keys(&["a", "b", "c"])), all);
+        assert_eq!(decode(reply, &keys(&["a", "b"])), None);
+        assert_eq!(decode(bulk("1"), &keys(&["a"])), None);
+        for reply in garbage() {
+            decode(reply, &keys(&["a"]));
+        }
     }
 }

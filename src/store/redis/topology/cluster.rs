@@ -8,25 +8,16 @@ use redis::Value;
 
 use super::redirect::endpoint;
 use super::servers::Servers;
-use crate::clock::Deadline;
-use crate::lock::{Key, StoreError, Timeout};
-use crate::store::redis::error_reply::accepted;
+use crate::lock::{Key, Result, StoreError, Timeout};
 use crate::store::redis::keys::slot;
-use crate::store::redis::net::connection::LONGEST_LIST;
-use crate::store::redis::net::endpoint::Endpoint;
-use crate::store::redis::net::error::RequestError;
-use crate::store::redis::net::wait::check;
-use crate::store::redis::value::{items, number, text};
+use crate::store::redis::net::{Endpoint, LONGEST_LIST, RequestError, check};
+use crate::store::redis::reply::{accepted, items, number, text};
 
-/// The number of slots of every cluster.
-const SLOTS: u16 = 16384;
-/// The time for CLUSTER SLOTS is divided among no more servers than this.
+pub const SLOTS: u16 = 16384;
 const MOST_SHARES: usize = 4;
 
-/// The first and the last of a range of slots.
 pub type SlotRange = (u16, u16);
 
-/// What is known of the cluster.
 #[derive(Default)]
 pub struct Cluster {
     slots: Vec<(SlotRange, Endpoint)>,
@@ -56,7 +47,6 @@ impl Cluster {
         self.suspect = Some(server.clone());
     }
 
-    /// The primaries that have slots.
     pub fn primaries(&self) -> Vec<Endpoint> {
         let mut primaries: Vec<Endpoint> = self.slots.iter().map(|(_, primary)| primary.clone()).collect();
         primaries.sort_unstable();
@@ -65,7 +55,7 @@ impl Cluster {
     }
 
     /// Asks the servers for the slots; the suspect comes last.
-    pub fn refresh_slots(&mut self, servers: &mut Servers, timeout: &Timeout) -> Result<(), StoreError> {
+    pub fn refresh_slots(&mut self, servers: &mut Servers, timeout: &Timeout) -> Result<()> {
         let mut order = servers.endpoints();
         fastrand::shuffle(&mut order);
         order.sort_by_key(|server| Some(server) == self.suspect.as_ref());
@@ -76,9 +66,8 @@ impl Cluster {
                 Err(RequestError::Interrupted) => return Err(StoreError::Interrupted),
                 _ => {}
             }
-            let shares = (order.len() - asked).min(MOST_SHARES) as u32;
-            let until = timeout.until.min(Deadline::after(timeout.until.left() / shares));
-            match ask_for_slots(servers, endpoint, &Timeout { until, ..*timeout }) {
+            let share = timeout.share((order.len() - asked).min(MOST_SHARES));
+            match ask_for_slots(servers, endpoint, &share) {
                 Ok(slots) => {
                     for (_, primary) in &slots {
                         servers.get(primary)?;
@@ -99,23 +88,19 @@ fn ask_for_slots(
     servers: &mut Servers,
     endpoint: &Endpoint,
     timeout: &Timeout,
-) -> Result<Vec<(SlotRange, Endpoint)>, StoreError> {
+) -> Result<Vec<(SlotRange, Endpoint)>> {
     let name = servers.name_of(endpoint);
     let server = servers.get(endpoint)?;
     let mut connection = server.take_connection(timeout)?;
     connection.longest = LONGEST_LIST;
     let reply =
         connection.query(redis::cmd("CLUSTER").arg("SLOTS"), timeout).map_err(|error| error.of(&name))?;
-    server.put_back(connection);
+    server.connection = Some(connection);
     decode_slots(reply, endpoint, &name)
 }
 
 /// The reply to CLUSTER SLOTS of the server `from`: the primaries with their slots.
-pub fn decode_slots(
-    reply: Value,
-    from: &Endpoint,
-    name: &str,
-) -> Result<Vec<(SlotRange, Endpoint)>, StoreError> {
+pub fn decode_slots(reply: Value, from: &Endpoint, name: &str) -> Result<Vec<(SlotRange, Endpoint)>> {
     if let Value::ServerError(error) = &reply
         && error.details().unwrap_or_default().contains("cluster support disabled")
     {
@@ -125,7 +110,7 @@ pub fn decode_slots(
     let rows = items(accepted(reply, name)?);
     if rows.len() > usize::from(SLOTS) {
         let why = "it names more rows of slots than there are slots; is it a Redis Cluster?";
-        return Err(RequestError::Broken(why.to_owned()).of(name));
+        return Err(RequestError::broken(why).of(name));
     }
     let decode_row = |row: Value| {
         let row = items(row);

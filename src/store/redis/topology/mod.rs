@@ -6,7 +6,6 @@ mod retry;
 mod sentinel;
 mod servers;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use redis::{Cmd, Value};
@@ -15,156 +14,140 @@ use self::cluster::Cluster;
 use self::redirect::Redirect;
 use self::retry::{attempt_of, retry};
 use self::sentinel::Sentinels;
-use self::servers::Servers;
-use super::error_reply::{ErrorClass, accepted, classify, transient};
-use super::executor::{Executor, Target};
-use super::net::connection::Connection;
-use super::net::endpoint::Endpoint;
-use super::net::error::RequestError;
+use self::servers::{MASTER, Servers};
+use super::net::{Connection, Endpoint, RequestError};
+use super::reply::{ErrorClass, accepted, classify, transient};
 use super::server::Server;
 use super::url::{Address, ServerAddress};
 use crate::clock::BootTime;
-use crate::lock::{Key, Request, StoreError, Timeout};
+use crate::lock::{Key, Request, Result, StoreError, Timeout};
 
-/// Runs commands on the server that has a lock. A single server is a topology of its own.
-pub trait Topology: Executor + Send {
-    /// Whether the server that answered last is the primary of this target: one that hung may have been replaced, and not
-    /// know it yet. Only what a primary did counts.
-    fn verify_primary(&mut self, _target: Target, _timeout: &Timeout) -> Result<bool, StoreError> {
-        Ok(true)
-    }
-
-    /// All primaries that have locks.
-    fn primaries(&mut self, timeout: &Timeout) -> Result<Vec<Endpoint>, StoreError>;
-
-    /// The primary of a key, as far as that is known.
-    fn known_primary(&self, key: &Key) -> Option<Endpoint>;
-
-    /// Whether there is one server, which is always the primary.
-    fn is_single(&self) -> bool {
-        true
-    }
-
-    /// Whether keys may be on different servers.
-    fn is_cluster(&self) -> bool {
-        false
-    }
-
-    /// Another connection to the primary of a key, for a subscription.
-    fn connect_listener(&mut self, key: &Key, timeout: &Timeout) -> Result<Connection, StoreError>;
-
-    /// Whether the last answer came from the server that the waiter listens to.
-    fn is_listening_to_primary(&self) -> bool {
-        true
-    }
-
-    /// The connection to listen on was of no use.
-    fn suspect_listener(&mut self) {}
-
-    /// Sends a command to the primary of this key whose reply is skipped later, if there is a connection.
-    fn send(&mut self, key: &Key, command: &Cmd, timeout: &Timeout);
-
-    /// Waits until all releases in flight are carried out. A server that is no longer the primary of any of these requests
-    /// does not count.
-    fn await_releases(&mut self, requests: &[Request], timeout: &Timeout) -> Result<(), StoreError>;
-
-    /// The servers, each with what is in flight there.
-    fn servers(&mut self) -> Vec<&mut Server>;
-
-    /// Whether the last request was sent more than once, as there was no answer to it at first.
-    fn has_repeated(&self) -> bool;
-}
-
-/// The topology at this address. It connects to nobody before the first request.
-pub fn open(address: Address) -> Box<dyn Topology> {
-    let name = address.to_string();
-    let login = address.login;
-    let (discovery, servers) = match address.servers {
-        ServerAddress::One(endpoint) => return Box::new(Server::new(endpoint, Arc::new(login), name)),
-        ServerAddress::Sentinel { sentinels, master } => {
-            let sentinels = Sentinels::new(sentinels, master, &login, &name);
-            (Discovery::Sentinels(Box::new(sentinels)), Servers::of_sentinels(login, &name))
-        }
-        ServerAddress::Cluster(seeds) => {
-            let mut servers = Servers::of_cluster(login, &name);
-            for seed in seeds {
-                // A URL has fewer than there may be.
-                let _ = servers.get(&seed);
-            }
-            (Discovery::Cluster(Cluster::default()), servers)
-        }
-    };
-    Box::new(Replicated { discovery, servers, answered: None, listening: None, has_repeated: false })
-}
-
-impl Topology for Server {
-    fn primaries(&mut self, _: &Timeout) -> Result<Vec<Endpoint>, StoreError> {
-        Ok(vec![self.endpoint().clone()])
-    }
-
-    fn known_primary(&self, _: &Key) -> Option<Endpoint> {
-        Some(self.endpoint().clone())
-    }
-
-    fn connect_listener(&mut self, _: &Key, timeout: &Timeout) -> Result<Connection, StoreError> {
-        self.connect(timeout)
-    }
-
-    fn send(&mut self, _: &Key, command: &Cmd, timeout: &Timeout) {
-        Server::send(self, command, timeout);
-    }
-
-    fn await_releases(&mut self, _: &[Request], timeout: &Timeout) -> Result<(), StoreError> {
-        Server::await_releases(self, timeout)
-    }
-
-    fn servers(&mut self) -> Vec<&mut Server> {
-        vec![self]
-    }
-
-    fn has_repeated(&self) -> bool {
-        self.has_repeated
-    }
-}
-
-/// A topology in which the primary of a key changes.
-struct Replicated {
+pub struct Topology {
     discovery: Discovery,
     servers: Servers,
     /// The server that answered last; true if an ASK redirect led to it.
     answered: Option<(Endpoint, bool)>,
+    /// Where an ASK redirect leads: for the next attempt only.
+    redirected: Option<Endpoint>,
     /// The server that the waiter listens to.
     listening: Option<Endpoint>,
-    /// The last request was sent more than once.
-    has_repeated: bool,
+    /// The last request was sent more than once, as there was no answer to it at first.
+    pub has_repeated: bool,
 }
 
 /// Who knows the primary.
 enum Discovery {
+    /// There is one server, which is always the primary.
+    Single(Endpoint),
     Sentinels(Box<Sentinels>),
     Cluster(Cluster),
+}
+
+#[derive(Clone, Copy)]
+pub enum Target<'a> {
+    /// The primary that has this key.
+    Key(&'a Key),
+    Server(&'a Endpoint),
+    /// A command about nothing.
+    Any,
 }
 
 /// A server of a cluster that takes longer for an answer may have been replaced.
 const SUSPICIOUS: Duration = Duration::from_millis(300);
 
-impl Topology for Replicated {
-    fn verify_primary(&mut self, target: Target, timeout: &Timeout) -> Result<bool, StoreError> {
+impl Topology {
+    /// The topology at this address. It connects to nobody before the first request.
+    pub fn open(address: Address) -> Topology {
+        let name = address.to_string();
+        let login = address.login;
+        let mut answered = None;
+        let (discovery, seeds, role) = match address.servers {
+            ServerAddress::One(endpoint) => {
+                answered = Some((endpoint.clone(), false));
+                (Discovery::Single(endpoint.clone()), vec![endpoint], None)
+            }
+            ServerAddress::Sentinel { sentinels, master } => {
+                let sentinels = Sentinels::new(sentinels, master, &login, &name);
+                (Discovery::Sentinels(Box::new(sentinels)), Vec::new(), Some(MASTER))
+            }
+            ServerAddress::Cluster(seeds) => (Discovery::Cluster(Cluster::default()), seeds, Some("")),
+        };
+        let mut servers = Servers::new(login, name, role);
+        for seed in seeds {
+            // A URL has fewer than there may be.
+            let _ = servers.get(&seed);
+        }
+        let listening = answered.clone().map(|(endpoint, _)| endpoint);
+        Topology { discovery, servers, answered, redirected: None, listening, has_repeated: false }
+    }
+
+    /// Sends a command and reads its reply, which may be an error.
+    pub fn execute(&mut self, target: Target, command: &Cmd, timeout: &Timeout) -> Result<Value> {
+        self.has_repeated = false;
+        if self.is_single() {
+            let server = self.single()?;
+            let reply = server.query(command, timeout);
+            self.has_repeated = server.has_repeated;
+            return reply;
+        }
+        self.redirected = None;
+        let store = self.name().to_owned();
+        retry(&store, timeout, || self.attempt(target, command, &attempt_of(timeout)))
+    }
+
+    /// Sends a command behind the last one: on the same connection, or not at all.
+    pub fn follow_up(&mut self, command: &Cmd, timeout: &Timeout) -> Result<Value> {
+        let Some((answered, _)) = self.answered.clone() else {
+            return Err(RequestError::broken("the connection is gone").of(self.name()));
+        };
+        let reply = self.servers.get(&answered)?.follow_up(command, timeout);
+        if reply.is_err() {
+            self.suspect(&answered);
+        }
+        reply
+    }
+
+    /// Sends a command to the primary of this key whose reply is skipped later, if there is a connection.
+    pub fn send(&mut self, key: &Key, command: &Cmd, timeout: &Timeout) {
+        if let Some(primary) = self.known(Target::Key(key))
+            && let Ok(server) = self.servers.get(&primary)
+        {
+            server.send(command, timeout);
+        }
+    }
+
+    /// The last reply made no sense: its connection is not used again.
+    pub fn reject_reply(&mut self) {
+        if let Some((answered, _)) = self.answered.clone() {
+            self.suspect(&answered);
+            if let Ok(server) = self.servers.get(&answered) {
+                server.connection = None;
+            }
+        }
+    }
+
+    pub fn name(&self) -> &str {
+        self.servers.store()
+    }
+
+    /// Whether the server that answered last is the primary of this target: one that hung may have been replaced, and not
+    /// know it yet. Only what a primary did counts.
+    pub fn verify_primary(&mut self, target: Target, timeout: &Timeout) -> Result<bool> {
         let Some((answered, is_redirected)) = self.answered.clone() else { return Ok(true) };
         let is_known = self.known(target).is_some();
         match &mut self.discovery {
+            Discovery::Single(_) => return Ok(true),
             Discovery::Sentinels(sentinels) => sentinels.verify(&answered, timeout)?,
             Discovery::Cluster(_) if is_redirected || is_known => return Ok(true),
-            Discovery::Cluster(cluster) => {
-                cluster.refresh_slots(&mut self.servers, &attempt_of(timeout))?;
-            }
+            Discovery::Cluster(_) => self.refresh(&attempt_of(timeout))?,
         }
         Ok(self.is_primary_for(&answered, target))
     }
 
-    fn primaries(&mut self, timeout: &Timeout) -> Result<Vec<Endpoint>, StoreError> {
-        let store = self.servers.store().to_owned();
+    pub fn primaries(&mut self, timeout: &Timeout) -> Result<Vec<Endpoint>> {
+        let store = self.name().to_owned();
         retry(&store, timeout, || match &mut self.discovery {
+            Discovery::Single(endpoint) => Ok(Some(vec![endpoint.clone()])),
             Discovery::Sentinels(sentinels) => sentinels.refresh(timeout).map(|primary| Some(vec![primary])),
             Discovery::Cluster(cluster) => {
                 cluster.refresh_slots(&mut self.servers, &attempt_of(timeout))?;
@@ -173,20 +156,40 @@ impl Topology for Replicated {
         })
     }
 
-    fn known_primary(&self, key: &Key) -> Option<Endpoint> {
-        self.known(Target::Key(key))
+    /// The primary of this target, as far as that is known.
+    pub fn known(&self, target: Target) -> Option<Endpoint> {
+        match (&self.discovery, target) {
+            (Discovery::Single(endpoint), _) => Some(endpoint.clone()),
+            (_, Target::Server(server)) => Some(server.clone()),
+            (Discovery::Sentinels(sentinels), _) => sentinels.primary.clone(),
+            (Discovery::Cluster(cluster), Target::Key(key)) => cluster.primary_of(key).cloned(),
+            (Discovery::Cluster(_), Target::Any) => None,
+        }
     }
 
-    fn is_single(&self) -> bool {
-        false
+    pub fn is_single(&self) -> bool {
+        matches!(self.discovery, Discovery::Single(_))
     }
 
-    fn is_cluster(&self) -> bool {
+    /// The only server; an error where there may be several.
+    pub fn single(&mut self) -> Result<&mut Server> {
+        match &self.discovery {
+            Discovery::Single(endpoint) => self.servers.get(endpoint),
+            _ => Err(RequestError::broken("it is not one server").of(self.name())),
+        }
+    }
+
+    /// Whether keys may be on different servers.
+    pub fn is_cluster(&self) -> bool {
         matches!(self.discovery, Discovery::Cluster(_))
     }
 
-    fn connect_listener(&mut self, key: &Key, timeout: &Timeout) -> Result<Connection, StoreError> {
-        let store = self.servers.store().to_owned();
+    /// Another connection to the primary of a key, for a subscription.
+    pub fn connect_listener(&mut self, key: &Key, timeout: &Timeout) -> Result<Connection> {
+        if self.is_single() {
+            return self.single()?.connect(timeout);
+        }
+        let store = self.name().to_owned();
         retry(&store, timeout, || {
             let timeout = attempt_of(timeout);
             let primary = self.primary_of(Target::Key(key), &timeout)?;
@@ -197,31 +200,27 @@ impl Topology for Replicated {
         })
     }
 
-    fn is_listening_to_primary(&self) -> bool {
+    /// Whether the last answer came from the server that the waiter listens to.
+    pub fn is_listening_to_primary(&self) -> bool {
         match &self.answered {
             Some((server, is_redirected)) => *is_redirected || self.listening.as_ref() == Some(server),
             None => true,
         }
     }
 
-    fn suspect_listener(&mut self) {
+    /// The connection to listen on was of no use.
+    pub fn suspect_listener(&mut self) {
         if let Some(server) = self.listening.clone() {
             self.suspect(&server);
         }
     }
 
-    fn send(&mut self, key: &Key, command: &Cmd, timeout: &Timeout) {
-        if let Some(primary) = self.known_primary(key)
-            && let Ok(server) = self.servers.get(&primary)
-        {
-            server.send(command, timeout);
-        }
-    }
-
-    fn await_releases(&mut self, requests: &[Request], timeout: &Timeout) -> Result<(), StoreError> {
+    /// Waits until all releases in flight are carried out. A server that is no longer the primary of any of these requests
+    /// does not count.
+    pub fn await_releases(&mut self, requests: &[Request], timeout: &Timeout) -> Result<()> {
         let mut outcome = Ok(());
         let awaited = self.servers.iter_mut().filter(|server| server.in_flight.has_awaited());
-        let awaited: Vec<Endpoint> = awaited.map(|server| server.endpoint().clone()).collect();
+        let awaited: Vec<Endpoint> = awaited.map(|server| server.endpoint.clone()).collect();
         for endpoint in awaited {
             let mut targets = requests.iter().map(|request| Target::Key(&request.key));
             let is_primary = targets.any(|target| self.is_primary_for(&endpoint, target));
@@ -235,72 +234,36 @@ impl Topology for Replicated {
         outcome
     }
 
-    fn servers(&mut self) -> Vec<&mut Server> {
-        self.servers.iter_mut().collect()
+    /// The servers, each with what is in flight there.
+    pub fn servers(&mut self) -> impl Iterator<Item = &mut Server> {
+        self.servers.iter_mut()
     }
 
-    fn has_repeated(&self) -> bool {
-        self.has_repeated
-    }
-}
-
-impl Executor for Replicated {
-    fn execute(&mut self, target: Target, command: &Cmd, timeout: &Timeout) -> Result<Value, StoreError> {
-        self.has_repeated = false;
-        let mut redirected = None;
-        let store = self.servers.store().to_owned();
-        retry(&store, timeout, || self.attempt(target, &mut redirected, command, &attempt_of(timeout)))
+    /// Whether a request was or may have been carried out anywhere.
+    pub fn was_asked(&mut self) -> bool {
+        self.servers().any(|server| server.was_asked)
     }
 
-    fn follow_up(&mut self, command: &Cmd, timeout: &Timeout) -> Result<Value, StoreError> {
-        let Some((answered, _)) = self.answered.clone() else {
-            return Err(RequestError::Broken("the connection is gone".to_owned()).of(self.servers.store()));
-        };
-        let reply = self.servers.get(&answered)?.follow_up(command, timeout);
-        if reply.is_err() {
-            self.suspect(&answered);
-        }
-        reply
-    }
-
-    fn reject_reply(&mut self) {
-        if let Some((answered, _)) = self.answered.clone() {
-            self.suspect(&answered);
-            if let Ok(server) = self.servers.get(&answered) {
-                server.disconnect();
-            }
-        }
-    }
-
-    fn name(&self) -> &str {
-        self.servers.store()
-    }
-}
-
-impl Replicated {
-    fn known(&self, target: Target) -> Option<Endpoint> {
-        match (target, &self.discovery) {
-            (Target::Server(server), _) => Some(server.clone()),
-            (_, Discovery::Sentinels(sentinels)) => sentinels.primary().cloned(),
-            (Target::Key(key), Discovery::Cluster(cluster)) => cluster.primary_of(key).cloned(),
-            (Target::Any, Discovery::Cluster(_)) => None,
-        }
+    /// From now on the answers to all requests in flight are awaited, as after a release.
+    pub fn mark_awaited(&mut self) {
+        self.servers().for_each(|server| server.in_flight.mark_awaited());
     }
 
     /// The primary of this target; asks for it where it is not known.
-    fn primary_of(&mut self, target: Target, timeout: &Timeout) -> Result<Endpoint, StoreError> {
+    fn primary_of(&mut self, target: Target, timeout: &Timeout) -> Result<Endpoint> {
         if let Some(primary) = self.known(target) {
             return Ok(primary);
         }
         self.refresh(timeout)?;
         self.known(target).ok_or_else(|| {
             let why = "none of its servers has the slot of the key".to_owned();
-            transient(RequestError::Broken(why).of(self.servers.store()))
+            transient(RequestError::Broken(why).of(self.name()))
         })
     }
 
-    fn refresh(&mut self, timeout: &Timeout) -> Result<(), StoreError> {
+    fn refresh(&mut self, timeout: &Timeout) -> Result<()> {
         match &mut self.discovery {
+            Discovery::Single(_) => Ok(()),
             Discovery::Sentinels(sentinels) => sentinels.refresh(timeout).map(drop),
             Discovery::Cluster(cluster) => cluster.refresh_slots(&mut self.servers, timeout),
         }
@@ -314,6 +277,7 @@ impl Replicated {
     /// The server failed: before the next request its primary is asked for again.
     fn suspect(&mut self, server: &Endpoint) {
         match &mut self.discovery {
+            Discovery::Single(_) => {}
             Discovery::Sentinels(sentinels) => sentinels.suspect(),
             Discovery::Cluster(cluster) => cluster.suspect(server),
         }
@@ -326,25 +290,19 @@ impl Replicated {
     }
 
     /// Sends the command once: to the primary, or where an ASK redirect leads.
-    fn attempt(
-        &mut self,
-        target: Target,
-        redirected: &mut Option<Endpoint>,
-        command: &Cmd,
-        timeout: &Timeout,
-    ) -> Result<Option<Value>, StoreError> {
-        let is_redirected = redirected.is_some();
-        let endpoint = match redirected.take() {
-            Some(endpoint) => endpoint,
-            None => self.primary_of(target, timeout)?,
+    fn attempt(&mut self, target: Target, command: &Cmd, timeout: &Timeout) -> Result<Option<Value>> {
+        let to = match self.redirected.take() {
+            Some(endpoint) => (endpoint, true),
+            None => (self.primary_of(target, timeout)?, false),
         };
-        let reply = self.query(&endpoint, is_redirected, command, timeout)?;
-        self.answered = Some((endpoint.clone(), is_redirected));
+        let reply = self.query(&to, command, timeout)?;
+        let endpoint = to.0.clone();
+        self.answered = Some(to);
         let Value::ServerError(error) = &reply else { return Ok(Some(reply)) };
         match (Redirect::read(error, &endpoint), &mut self.discovery) {
             (Some(Redirect::Ask { to }), Discovery::Cluster(_)) => {
                 self.servers.get(&to)?;
-                *redirected = Some(to);
+                self.redirected = Some(to);
                 return Ok(None);
             }
             (Some(Redirect::Moved { slot, to }), Discovery::Cluster(cluster)) => {
@@ -362,13 +320,8 @@ impl Replicated {
         accepted(reply, &self.servers.name_of(&endpoint)).map(Some).map_err(transient)
     }
 
-    fn query(
-        &mut self,
-        endpoint: &Endpoint,
-        is_redirected: bool,
-        command: &Cmd,
-        timeout: &Timeout,
-    ) -> Result<Value, StoreError> {
+    fn query(&mut self, to: &(Endpoint, bool), command: &Cmd, timeout: &Timeout) -> Result<Value> {
+        let (endpoint, is_redirected) = to;
         let name = self.servers.name_of(endpoint);
         let server = self.servers.get(endpoint)?;
         let mut connection = match server.take_connection(timeout) {
@@ -376,13 +329,11 @@ impl Replicated {
             Err(error) => return Err(self.failed(endpoint, error)),
         };
         let sent = BootTime::now();
-        let mut answer = Ok(Value::Okay);
-        if is_redirected {
-            answer = connection.send(&redis::cmd("ASKING"), timeout).map(|()| Value::Okay);
-        }
-        if answer.is_ok() {
-            answer = server.query_on(connection, command, timeout);
-        }
+        let asked = match *is_redirected {
+            true => connection.send(&redis::cmd("ASKING"), timeout),
+            false => Ok(()),
+        };
+        let answer = asked.and_then(|()| server.query_on(connection, command, timeout));
         if answer.is_err() {
             self.has_repeated = true;
         } else if self.is_cluster() && sent.plus(SUSPICIOUS).has_passed() {

@@ -2,11 +2,9 @@
 
 use std::time::Duration;
 
-use crate::clock::Deadline;
-use crate::lock::{StoreError, Timeout};
+use crate::lock::{Result, StoreError, Timeout};
 use crate::poll::Backoff;
-use crate::store::redis::net::error::RequestError;
-use crate::store::redis::net::wait::pause;
+use crate::store::redis::net::{RequestError, pause};
 
 /// The pauses between attempts: at first and at most.
 const PAUSES: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(250)];
@@ -16,11 +14,7 @@ const MOST_REDIRECTS: u32 = 4;
 const SHORTEST_ATTEMPT: Duration = Duration::from_millis(100);
 
 /// Repeats `attempt` until it has a result, fails for good, or the timeout ends. `None` asks for another attempt at once.
-pub fn retry<T>(
-    store: &str,
-    timeout: &Timeout,
-    mut attempt: impl FnMut() -> Result<Option<T>, StoreError>,
-) -> Result<T, StoreError> {
+pub fn retry<T>(store: &str, timeout: &Timeout, mut attempt: impl FnMut() -> Result<Option<T>>) -> Result<T> {
     let mut backoff = Backoff::new(PAUSES[0], PAUSES[1]);
     let mut redirects = 0;
     loop {
@@ -44,8 +38,7 @@ pub fn retry<T>(
 
 /// The time for one attempt, which leaves time to ask another server.
 pub fn attempt_of<'a>(timeout: &Timeout<'a>) -> Timeout<'a> {
-    let part = Deadline::after((timeout.until.left() / 3).max(SHORTEST_ATTEMPT));
-    Timeout { until: timeout.until.min(part), ..*timeout }
+    timeout.at_most((timeout.until.left() / 3).max(SHORTEST_ATTEMPT))
 }
 
 #[cfg(test)]

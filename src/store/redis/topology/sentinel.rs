@@ -8,24 +8,19 @@ use std::time::Duration;
 use redis::Value;
 
 use crate::clock::{BootTime, Deadline};
-use crate::lock::{StoreError, Timeout};
-use crate::store::redis::error_reply::accepted;
+use crate::lock::{Result, StoreError, Timeout};
 use crate::store::redis::login::Login;
-use crate::store::redis::net::connection::Connection;
-use crate::store::redis::net::endpoint::{Endpoint, LONGEST_HOST};
-use crate::store::redis::net::error::RequestError;
-use crate::store::redis::value::{items, number, text};
+use crate::store::redis::net::{Connection, Endpoint, LONGEST_HOST, RequestError};
+use crate::store::redis::reply::{accepted, items, number, text};
 
-/// The Sentinels of one master.
 pub struct Sentinels {
     /// The next one to ask comes first.
     sentinels: Vec<Sentinel>,
     master_name: String,
     login: Login,
-    /// What messages call the store.
     store: String,
     /// The server that they named last.
-    primary: Option<Endpoint>,
+    pub primary: Option<Endpoint>,
     /// When all of them were asked.
     agreed: Option<BootTime>,
 }
@@ -33,8 +28,8 @@ pub struct Sentinels {
 struct Sentinel {
     endpoint: Endpoint,
     connection: Option<Connection>,
-    /// It did not answer, and is not asked whether it agrees before this.
-    silent_until: Option<Deadline>,
+    /// It is not asked whether it agrees before this.
+    silent_until: Deadline,
 }
 
 /// The time for one Sentinel, while there may be another that answers.
@@ -47,22 +42,16 @@ const FRESH: Duration = Duration::from_millis(300);
 const SILENT: Duration = Duration::from_secs(10);
 
 impl Sentinels {
-    /// Contacts nobody. `login` is that of the servers.
     pub fn new(endpoints: Vec<Endpoint>, master_name: String, login: &Login, store: &str) -> Sentinels {
         let (login, store) = (login.for_sentinels(), store.to_owned());
-        let sentinel = |endpoint| Sentinel { endpoint, connection: None, silent_until: None };
+        let sentinel = |endpoint| Sentinel { endpoint, connection: None, silent_until: BootTime::now() };
         let sentinels = endpoints.into_iter().map(sentinel).collect();
         Sentinels { sentinels, master_name, login, store, primary: None, agreed: None }
     }
 
-    /// The primary that they named last.
-    pub fn primary(&self) -> Option<&Endpoint> {
-        self.primary.as_ref()
-    }
-
     /// Makes sure that no Sentinel that answers knows of a newer primary than this one; otherwise that one is used from
     /// now on. Without Sentinels that answer there is no failover.
-    pub fn verify(&mut self, primary: &Endpoint, timeout: &Timeout) -> Result<(), StoreError> {
+    pub fn verify(&mut self, primary: &Endpoint, timeout: &Timeout) -> Result<()> {
         let is_fresh = self.agreed.is_some_and(|when| !when.plus(FRESH).has_passed());
         if !is_fresh && let Some(newer) = self.newer_primary(primary, timeout)? {
             self.primary = Some(newer);
@@ -71,29 +60,24 @@ impl Sentinels {
     }
 
     /// The primary that they name, if it is not `known`. After a failover one of them knows it first, the others within
-    /// seconds: the one with the highest epoch is right. A Sentinel that does not answer does not count.
-    ///
-    /// # Errors
-    ///
-    /// There was no time to ask all of them.
-    fn newer_primary(&mut self, known: &Endpoint, timeout: &Timeout) -> Result<Option<Endpoint>, StoreError> {
+    /// seconds: the one with the highest epoch is right. A Sentinel that does not answer does not count. An error when there
+    /// was no time to ask all of them.
+    fn newer_primary(&mut self, known: &Endpoint, timeout: &Timeout) -> Result<Option<Endpoint>> {
         let asked = BootTime::now();
-        let mut best: Option<(i64, bool, Endpoint)> = None;
         let (mut answers, mut hurried) = (Vec::new(), Vec::new());
-        let is_silent = |sentinel: &Sentinel| sentinel.silent_until.is_some_and(|until| !until.has_passed());
-        let awake: Vec<usize> =
-            (0..self.sentinels.len()).filter(|index| !is_silent(&self.sentinels[*index])).collect();
+        let is_awake = |index: &usize| self.sentinels[*index].silent_until.has_passed();
+        let awake: Vec<usize> = (0..self.sentinels.len()).filter(is_awake).collect();
         for (done, &index) in awake.iter().enumerate() {
             let share = (timeout.until.left() / (awake.len() - done) as u32).min(QUICK);
             if share < SHORTEST {
                 return Err(self.not_all_asked());
             }
-            let until = Deadline::after(share);
-            match self.ask_one(index, &Timeout { until, ..*timeout }) {
+            let attempt = timeout.at_most(share);
+            match self.ask_one(index, &attempt) {
                 Ok(Some(primary)) => answers.push((index, primary)),
                 Ok(None) => {}
                 Err(StoreError::Interrupted) => return Err(StoreError::Interrupted),
-                Err(_) if share < QUICK && until.has_passed() => hurried.push(index),
+                Err(_) if share < QUICK && attempt.until.has_passed() => hurried.push(index),
                 Err(_) => self.fell_silent(index),
             }
         }
@@ -112,14 +96,12 @@ impl Sentinels {
         if answers.iter().all(|(_, primary)| primary == known) {
             return Ok(None);
         }
-        for (index, primary) in answers {
-            let timeout = Timeout { until: timeout.until.min(Deadline::after(QUICK)), ..*timeout };
-            let epoch = self.epoch(index, &timeout).unwrap_or(-1);
-            let answer = (epoch, primary != *known, primary);
-            if best.as_ref().is_none_or(|best| (best.0, best.1) < (answer.0, answer.1)) {
-                best = Some(answer);
-            }
-        }
+        let claim = |(index, primary): (usize, Endpoint)| {
+            (self.epoch(index, &timeout.at_most(QUICK)).unwrap_or(-1), primary != *known, primary)
+        };
+        let claims: Vec<_> = answers.into_iter().map(claim).collect();
+        // The first one of the best.
+        let best = claims.into_iter().rev().max_by_key(|(epoch, is_other, _)| (*epoch, *is_other));
         Ok(best.filter(|(_, is_other, _)| *is_other).map(|(_, _, primary)| primary))
     }
 
@@ -129,7 +111,7 @@ impl Sentinels {
     }
 
     fn fell_silent(&mut self, index: usize) {
-        self.sentinels[index].silent_until = Some(Deadline::after(SILENT));
+        self.sentinels[index].silent_until = Deadline::after(SILENT);
     }
 
     /// The epoch of the primary that this Sentinel names: every failover raises it.
@@ -143,38 +125,33 @@ impl Sentinels {
     pub fn suspect(&mut self) {
         self.primary = None;
         self.agreed = None;
-        self.next();
+        self.sentinels.rotate_left(1);
     }
 
-    /// Asks them which server is the primary.
-    pub fn refresh(&mut self, timeout: &Timeout) -> Result<Endpoint, StoreError> {
-        let primary = self.ask(timeout)?;
-        self.primary = Some(primary.clone());
-        Ok(primary)
-    }
-
-    fn ask(&mut self, timeout: &Timeout) -> Result<Endpoint, StoreError> {
+    pub fn refresh(&mut self, timeout: &Timeout) -> Result<Endpoint> {
         let mut failed = String::new();
         let (mut is_unknown, mut refused) = (false, None);
         // One that hangs costs little: it gets more time only when no other answers.
         let longer = timeout.until.left() / self.sentinels.len().max(1) as u32;
         for bound in [QUICK, longer.max(QUICK)] {
             for _ in 0..self.sentinels.len() {
-                let until = timeout.until.min(Deadline::after(bound));
-                match self.ask_one(0, &Timeout { until, ..*timeout }) {
-                    Ok(Some(primary)) => return Ok(primary),
+                match self.ask_one(0, &timeout.at_most(bound)) {
+                    Ok(Some(primary)) => {
+                        self.primary = Some(primary.clone());
+                        return Ok(primary);
+                    }
                     Ok(None) => is_unknown = true,
                     Err(StoreError::Unreachable { why, .. }) => failed = why,
                     // Each Sentinel has its own login.
                     Err(error @ StoreError::Denied { .. }) => refused = Some(error),
                     Err(other) => return Err(other),
                 }
-                self.next();
+                self.sentinels.rotate_left(1);
             }
             if is_unknown {
+                let name = &self.master_name;
                 let why = format!(
-                    "its Sentinels know no master '{}'; SENTINEL MASTERS lists those that they know",
-                    self.master_name
+                    "its Sentinels know no master '{name}'; SENTINEL MASTERS lists those that they know"
                 );
                 return Err(StoreError::Unusable { store: self.store.clone(), why });
             }
@@ -182,19 +159,15 @@ impl Sentinels {
                 break;
             }
         }
-        if let Some(refused) = refused {
-            return Err(refused);
-        }
-        let why = format!("no Sentinel answers ({failed})");
-        Err(StoreError::Unreachable { store: self.store.clone(), why, transient: false })
-    }
-
-    fn next(&mut self) {
-        self.sentinels.rotate_left(1);
+        let unreachable = || {
+            let why = format!("no Sentinel answers ({failed})");
+            StoreError::Unreachable { store: self.store.clone(), why, transient: false }
+        };
+        Err(refused.unwrap_or_else(unreachable))
     }
 
     /// The primary that one Sentinel names; `None` when it knows no master of this name.
-    fn ask_one(&mut self, index: usize, timeout: &Timeout) -> Result<Option<Endpoint>, StoreError> {
+    fn ask_one(&mut self, index: usize, timeout: &Timeout) -> Result<Option<Endpoint>> {
         let address = items(self.query(index, "GET-MASTER-ADDR-BY-NAME", timeout)?);
         let port = u16::try_from(number(address.get(1))).ok().filter(|port| *port > 0);
         let host = Some(text(address.first())).filter(|host| host.len() <= LONGEST_HOST);
@@ -203,7 +176,7 @@ impl Sentinels {
 
     /// What a Sentinel says about the master. It is asked again on a new connection when the old one is broken: it may
     /// have restarted.
-    fn query(&mut self, index: usize, what: &str, timeout: &Timeout) -> Result<Value, StoreError> {
+    fn query(&mut self, index: usize, what: &str, timeout: &Timeout) -> Result<Value> {
         let sentinel = &mut self.sentinels[index];
         let name = format!("the Sentinel {}", sentinel.endpoint);
         let mut question = redis::cmd("SENTINEL");
@@ -230,15 +203,11 @@ impl Sentinels {
 
 /// Adds which option has the password.
 fn with_hint(error: StoreError) -> StoreError {
-    match error {
-        StoreError::Denied { store, why } if why.starts_with("NOAUTH") => {
-            let why = "it has a password of its own: --sentinel-password-file".to_owned();
-            StoreError::Denied { store, why }
-        }
-        StoreError::Denied { store, why } if why.starts_with("WRONGPASS") => {
-            let why = "the password of --sentinel-password-file is not its own".to_owned();
-            StoreError::Denied { store, why }
-        }
-        other => other,
-    }
+    let StoreError::Denied { store, why } = error else { return error };
+    let why = match why.split(' ').next() {
+        Some("NOAUTH") => "it has a password of its own: --sentinel-password-file".to_owned(),
+        Some("WRONGPASS") => "the password of --sentinel-password-file is not its own".to_owned(),
+        _ => why,
+    };
+    StoreError::Denied { store, why }
 }

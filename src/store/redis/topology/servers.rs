@@ -3,38 +3,31 @@
 use std::collections::btree_map::{BTreeMap, Entry};
 use std::sync::Arc;
 
-use crate::lock::StoreError;
+use crate::lock::Result;
 use crate::store::redis::login::Login;
-use crate::store::redis::net::endpoint::Endpoint;
-use crate::store::redis::net::error::RequestError;
+use crate::store::redis::net::{Endpoint, RequestError};
 use crate::store::redis::server::Server;
 
 /// All servers by their endpoint. None is forgotten, as a request may be in flight there.
 pub struct Servers {
     login: Arc<Login>,
-    /// What messages call the store.
     store: String,
-    are_of_sentinels: bool,
+    /// What the servers are to the store; `None` where the store is a server.
+    role: Option<&'static str>,
     servers: BTreeMap<Endpoint, Server>,
 }
 
 /// A cluster has fewer servers: "up to 1000 nodes", says its specification.
 const MOST_SERVERS: usize = 2048;
+/// The role of the primary that Sentinels name, and of those that were it.
+pub const MASTER: &str = ", the master";
 
 impl Servers {
-    /// The servers of a cluster.
-    pub fn of_cluster(login: Login, store: &str) -> Servers {
-        let (login, store) = (Arc::new(login), store.to_owned());
-        Servers { login, store, are_of_sentinels: false, servers: BTreeMap::new() }
+    pub fn new(login: Login, store: String, role: Option<&'static str>) -> Servers {
+        Servers { login: Arc::new(login), store, role, servers: BTreeMap::new() }
     }
 
-    /// The primary that Sentinels name, and those that were it.
-    pub fn of_sentinels(login: Login, store: &str) -> Servers {
-        Servers { are_of_sentinels: true, ..Servers::of_cluster(login, store) }
-    }
-
-    /// The server at this endpoint; an error when there are more than can be.
-    pub fn get(&mut self, endpoint: &Endpoint) -> Result<&mut Server, StoreError> {
+    pub fn get(&mut self, endpoint: &Endpoint) -> Result<&mut Server> {
         let (name, count) = (self.name_of(endpoint), self.servers.len());
         match self.servers.entry(endpoint.clone()) {
             Entry::Occupied(known) => Ok(known.into_mut()),
@@ -44,7 +37,7 @@ impl Servers {
             }
             Entry::Vacant(new) => {
                 let mut server = Server::new(endpoint.clone(), Arc::clone(&self.login), name);
-                server.must_be_primary = self.are_of_sentinels;
+                server.must_be_primary = self.role == Some(MASTER);
                 Ok(new.insert(server))
             }
         }
@@ -52,11 +45,12 @@ impl Servers {
 
     /// What messages call a server.
     pub fn name_of(&self, endpoint: &Endpoint) -> String {
-        let role = if self.are_of_sentinels { ", the master" } else { "" };
-        format!("{endpoint}{role} of {}", self.store)
+        match self.role {
+            Some(role) => format!("{endpoint}{role} of {}", self.store),
+            None => self.store.clone(),
+        }
     }
 
-    /// What messages call the store.
     pub fn store(&self) -> &str {
         &self.store
     }

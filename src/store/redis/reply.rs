@@ -1,11 +1,43 @@
-//! What an error reply, or no reply, means for a lock.
+//! Reading replies, as the server may be anything: each function takes any reply. And what an error reply, or none, means for
+//! a lock.
+
+use std::time::Duration;
 
 use redis::{ServerError, ServerErrorKind, Value};
 
-use super::net::error::RequestError;
-use crate::lock::StoreError;
+use super::net::RequestError;
+use crate::lock::{Result, StoreError};
 
-/// What to do about an error reply.
+/// The elements of an array reply; none for any other reply.
+pub fn items(value: Value) -> Vec<Value> {
+    match value {
+        Value::Array(items) => items,
+        _ => Vec::new(),
+    }
+}
+
+/// A string reply; empty for any other.
+pub fn text(value: Option<&Value>) -> String {
+    match value {
+        Some(Value::BulkString(bytes)) => String::from_utf8_lossy(bytes).into_owned(),
+        Some(Value::SimpleString(text) | Value::VerbatimString { text, .. }) => text.clone(),
+        _ => String::new(),
+    }
+}
+
+/// A number, sent as such or as a string; zero for anything else.
+pub fn number(value: Option<&Value>) -> i64 {
+    match value {
+        Some(Value::Int(number)) => *number,
+        other => text(other).parse().unwrap_or(0),
+    }
+}
+
+/// A number of milliseconds; zero for anything else.
+pub fn millis(value: Option<&Value>) -> Duration {
+    Duration::from_millis(number(value).max(0) as u64)
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorClass {
     /// The server does not know the script: send it in full.
@@ -27,40 +59,27 @@ pub enum ErrorClass {
 /// A script's errors keep their code from Redis 7 on; 6.2 wraps them into a plain `ERR`, and so does
 /// every version with a permission that is missing inside a script. So the text is looked at as well.
 pub fn classify(error: &ServerError) -> ErrorClass {
-    let details = error.details().unwrap_or_default();
-    let says = |word: &str| error.code() == word || details.contains(word);
+    const SIGNS: [(ErrorClass, &[&str]); 5] = [
+        (ErrorClass::WrongType, &["WRONGTYPE"]),
+        (ErrorClass::Denied, &["NOAUTH", "unauthenticated", "WRONGPASS", "NOPERM", "AUTH failed"]),
+        (ErrorClass::Denied, &["AUTH <password>", "can't run this command", "No permissions"]),
+        (
+            ErrorClass::Transient,
+            &["LOADING", "BUSY", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "max number of clients"],
+        ),
+        (ErrorClass::NotPrimary, &["READONLY", "NOREPLICAS"]),
+    ];
     if error.kind() == Some(ServerErrorKind::NoScript) {
-        ErrorClass::NoScript
-    } else if says("WRONGTYPE") {
-        ErrorClass::WrongType
-    } else if [
-        "NOAUTH",
-        "unauthenticated",
-        "WRONGPASS",
-        "NOPERM",
-        "AUTH failed",
-        "AUTH <password>",
-        "can't run this command",
-        "No permissions",
-    ]
-    .into_iter()
-    .any(says)
-    {
-        ErrorClass::Denied
-    } else if ["LOADING", "BUSY", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "max number of clients"]
-        .into_iter()
-        .any(says)
-    {
-        ErrorClass::Transient
-    } else if ["READONLY", "NOREPLICAS"].into_iter().any(says) {
-        ErrorClass::NotPrimary
-    } else {
-        ErrorClass::Unable
+        return ErrorClass::NoScript;
     }
+    let details = error.details().unwrap_or_default();
+    let says = |word: &&str| error.code() == *word || details.contains(*word);
+    let found = SIGNS.iter().find(|(_, words)| words.iter().any(says));
+    found.map_or(ErrorClass::Unable, |(class, _)| *class)
 }
 
 /// The reply of the server with this name, unless it is an error.
-pub fn accepted(reply: Value, name: &str) -> Result<Value, StoreError> {
+pub fn accepted(reply: Value, name: &str) -> Result<Value> {
     match reply {
         Value::ServerError(error) => Err(refused(&error, name)),
         reply => Ok(reply),
@@ -72,23 +91,17 @@ fn refused(error: &ServerError, name: &str) -> StoreError {
     let (store, why) = (name.to_owned(), explain(error));
     match classify(error) {
         ErrorClass::Denied => StoreError::Denied { store, why },
-        ErrorClass::Transient => StoreError::Unreachable { store, why, transient: true },
-        _ => StoreError::Unreachable { store, why, transient: false },
+        class => StoreError::Unreachable { store, why, transient: class == ErrorClass::Transient },
     }
 }
 
 impl RequestError {
-    /// A reply that none of our requests has.
-    pub fn senseless_reply() -> RequestError {
-        RequestError::Broken("its answer makes no sense; is it a Redis server?".to_owned())
-    }
-
     /// What it means for a request to the server with this name.
     pub fn of(self, name: &str) -> StoreError {
         let store = name.to_owned();
         let why = match self {
             RequestError::Interrupted => return StoreError::Interrupted,
-            RequestError::Refused(error) => return refused(&error, name),
+            RequestError::Refused { error, .. } => return refused(&error, name),
             RequestError::Denied(why) => return StoreError::Denied { store, why },
             RequestError::Unusable(why) => return StoreError::Unusable { store, why },
             RequestError::Broken(why) => why,

@@ -1,8 +1,0 @@
-//! What shows or counts events.
-
-use crate::event::Event;
-
-/// Called by every thread, so an event that is not shown must not wait for one that is.
-pub trait Renderer: Send + Sync {
-    fn render(&self, event: &Event);
-}
