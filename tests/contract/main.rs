@@ -206,6 +206,6 @@ contract! {
     quorum5: promises_of_a_quorum;
     sentinel: promises;
     cluster: promises;
-    etcd: promises crowds;
+    etcd: promises;
     etcd3: promises;
 }
