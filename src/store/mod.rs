@@ -1,6 +1,7 @@
 //! The stores, and the choice among them.
 
 pub mod credentials;
+mod intended;
 mod local;
 mod redis;
 
@@ -8,6 +9,7 @@ use std::io;
 use std::path::{self, PathBuf};
 
 pub use self::credentials::{Credentials, Roots, TlsFiles};
+use self::intended::Intended;
 use crate::doctor::{Check, Finding, Findings, Requirements};
 use crate::lock::{Capabilities, StoreAdmin};
 
@@ -57,6 +59,13 @@ impl ServerUrl {
     }
 
     fn parse_one(text: &str) -> Result<ServerUrl, String> {
+        ServerUrl::parse_scheme(text).map_err(|why| match Intended::of(text) {
+            Some(meant) => format!("{text}: {why}; {meant}"),
+            None => why,
+        })
+    }
+
+    fn parse_scheme(text: &str) -> Result<ServerUrl, String> {
         let Some((scheme, rest)) = text.split_once(':') else {
             return Err(format!("a server is {FORMS}"));
         };
@@ -68,7 +77,7 @@ impl ServerUrl {
             "redis" | "rediss" | "redis+unix" | "redis+sentinel" | "redis+cluster" | "rediss+sentinel"
             | "rediss+cluster" => redis::Address::parse(text).map(ServerUrl::Redis),
             "etcd" | "etcds" | "zk" => Err(format!("{scheme}: is not supported yet; a server is {FORMS}")),
-            _ => Err(format!("unknown kind of server; a server is {FORMS}")),
+            _ => Err(format!("a server is {FORMS}")),
         }
     }
 

@@ -18,3 +18,4 @@ mod status;
 mod streams;
 mod terminal;
 mod user;
+mod wrong_calls;
