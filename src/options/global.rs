@@ -43,7 +43,7 @@ impl GlobalOptions {
         };
         let color = args.color.or(files.color).unwrap_or_default();
         refuse_useless_flags(&server, sources)?;
-        let report = ReportOptions { verbosity };
+        let report = ReportOptions { verbosity, color };
         Ok(GlobalOptions { server, is_default_server, credentials, connect_timeout, report, color })
     }
 }
