@@ -979,7 +979,7 @@ _redlock() {
             return 0
             ;;
         redlock__subcmd__status)
-            opts="-S -q -v -h --server --config --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --quiet --verbose --color --json --help"
+            opts="-S -q -v -k -h --server --config --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --quiet --verbose --color --key --json --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1027,6 +1027,14 @@ _redlock() {
                     ;;
                 --color)
                     COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                --key)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -k)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 *)

@@ -62,7 +62,7 @@ complete -c redlock -n "__fish_redlock_using_subcommand run" -l connect-timeout 
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l color -d 'Colour the output [default: auto]' -r -f -a "auto\t''
 always\t''
 never\t''"
-complete -c redlock -n "__fish_redlock_using_subcommand run" -s k -l key -d 'The lock\'s name: 1 to 512 bytes without control characters. Given more than once, all the locks are acquired, in one fixed order, or none is kept' -r
+complete -c redlock -n "__fish_redlock_using_subcommand run" -s k -l key -d 'The lock\'s name: 1 to 512 bytes without control characters; the first word is the same. Given more than once, all the locks are acquired, in one fixed order, or none is kept' -r
 complete -c redlock -n "__fish_redlock_using_subcommand run" -s t -l ttl -d 'How long the lease lives without renewal: 500ms, 30s, 5m, 1h30m; a bare number is seconds [default: 30s]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand run" -s w -l wait -d 'Wait in line when the lock is held: for ever, or at most this long' -r
 complete -c redlock -n "__fish_redlock_using_subcommand run" -s p -l permits -d 'Acquire one of N permits: at most N hold the lock at once' -r
@@ -83,7 +83,7 @@ complete -c redlock -n "__fish_redlock_using_subcommand run" -s v -l verbose -d 
 complete -c redlock -n "__fish_redlock_using_subcommand run" -s n -l no-wait -d 'Do not wait; undoes a configured wait'
 complete -c redlock -n "__fish_redlock_using_subcommand run" -s x -l exclusive -d 'Acquire the lock for oneself alone, as without this option; undoes a configured --shared or --permits'
 complete -c redlock -n "__fish_redlock_using_subcommand run" -s s -l shared -d 'Acquire a reader\'s lock: many may hold it at once, or one without --shared'
-complete -c redlock -n "__fish_redlock_using_subcommand run" -s c -l shell -d 'COMMAND is one string, run by `sh -c`'
+complete -c redlock -n "__fish_redlock_using_subcommand run" -s c -l shell -d 'COMMAND is one string, in one word, run by `sh -c`'
 complete -c redlock -n "__fish_redlock_using_subcommand run" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s S -l server -d 'Where locks are kept: redis://[user[:password]@]host[:port][/db], rediss:// for TLS, redis+sentinel://, redis+cluster://, redis+unix://PATH, etcd://host[:port],host[:port], etcds:// for TLS, or local:[PATH] for a lock on this host only; see STORES in redlock(1). Given more than once, it is a quorum of independent servers [default: redis://127.0.0.1:6379]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l config -d 'Read this configuration file instead of ~/.config/redlock/config.toml' -r -F
@@ -97,7 +97,7 @@ complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l connect-time
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l color -d 'Colour the output [default: auto]' -r -f -a "auto\t''
 always\t''
 never\t''"
-complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s k -l key -d 'The lock\'s name: 1 to 512 bytes without control characters. Given more than once, all the locks are acquired, in one fixed order, or none is kept' -r
+complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s k -l key -d 'The lock\'s name: 1 to 512 bytes without control characters; the first word is the same. Given more than once, all the locks are acquired, in one fixed order, or none is kept' -r
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s t -l ttl -d 'How long the lease lives without renewal: 500ms, 30s, 5m, 1h30m; a bare number is seconds [default: 30s]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s w -l wait -d 'Wait in line when the lock is held: for ever, or at most this long' -r
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s p -l permits -d 'Acquire one of N permits: at most N hold the lock at once' -r
@@ -131,7 +131,7 @@ complete -c redlock -n "__fish_redlock_using_subcommand renew" -l connect-timeou
 complete -c redlock -n "__fish_redlock_using_subcommand renew" -l color -d 'Colour the output [default: auto]' -r -f -a "auto\t''
 always\t''
 never\t''"
-complete -c redlock -n "__fish_redlock_using_subcommand renew" -s k -l key -d 'The lock\'s name; given more than once, of locks that have one owner token' -r
+complete -c redlock -n "__fish_redlock_using_subcommand renew" -s k -l key -d 'The lock\'s name; the first word is the same. Given more than once, of locks that have one owner token' -r
 complete -c redlock -n "__fish_redlock_using_subcommand renew" -l token -d 'The owner token that `acquire` printed' -r
 complete -c redlock -n "__fish_redlock_using_subcommand renew" -l token-file -d 'The file that `acquire --token-file` wrote' -r -F
 complete -c redlock -n "__fish_redlock_using_subcommand renew" -s t -l ttl -d 'How long the lease lives from now on [default: 30s]' -r
@@ -150,7 +150,7 @@ complete -c redlock -n "__fish_redlock_using_subcommand check" -l connect-timeou
 complete -c redlock -n "__fish_redlock_using_subcommand check" -l color -d 'Colour the output [default: auto]' -r -f -a "auto\t''
 always\t''
 never\t''"
-complete -c redlock -n "__fish_redlock_using_subcommand check" -s k -l key -d 'The lock\'s name; given more than once, of locks that have one owner token' -r
+complete -c redlock -n "__fish_redlock_using_subcommand check" -s k -l key -d 'The lock\'s name; the first word is the same. Given more than once, of locks that have one owner token' -r
 complete -c redlock -n "__fish_redlock_using_subcommand check" -l token -d 'The owner token that `acquire` printed' -r
 complete -c redlock -n "__fish_redlock_using_subcommand check" -l token-file -d 'The file that `acquire --token-file` wrote' -r -F
 complete -c redlock -n "__fish_redlock_using_subcommand check" -l for -d 'The lease has to live at least this much longer' -r
@@ -169,7 +169,7 @@ complete -c redlock -n "__fish_redlock_using_subcommand release" -l connect-time
 complete -c redlock -n "__fish_redlock_using_subcommand release" -l color -d 'Colour the output [default: auto]' -r -f -a "auto\t''
 always\t''
 never\t''"
-complete -c redlock -n "__fish_redlock_using_subcommand release" -s k -l key -d 'The lock\'s name; given more than once, of locks that have one owner token' -r
+complete -c redlock -n "__fish_redlock_using_subcommand release" -s k -l key -d 'The lock\'s name; the first word is the same. Given more than once, of locks that have one owner token' -r
 complete -c redlock -n "__fish_redlock_using_subcommand release" -l token -d 'The owner token that `acquire` printed' -r
 complete -c redlock -n "__fish_redlock_using_subcommand release" -l token-file -d 'The file that `acquire --token-file` wrote' -r -F
 complete -c redlock -n "__fish_redlock_using_subcommand release" -s q -l quiet -d 'Print only errors; a busy lock is not an error'
@@ -187,6 +187,7 @@ complete -c redlock -n "__fish_redlock_using_subcommand status" -l connect-timeo
 complete -c redlock -n "__fish_redlock_using_subcommand status" -l color -d 'Colour the output [default: auto]' -r -f -a "auto\t''
 always\t''
 never\t''"
+complete -c redlock -n "__fish_redlock_using_subcommand status" -s k -l key -d 'The same, as an option' -r
 complete -c redlock -n "__fish_redlock_using_subcommand status" -s q -l quiet -d 'Print only errors; a busy lock is not an error'
 complete -c redlock -n "__fish_redlock_using_subcommand status" -s v -l verbose -d 'Print what is done'
 complete -c redlock -n "__fish_redlock_using_subcommand status" -l json -d 'Print JSON: see redlock-status(1) for the fields'
@@ -203,7 +204,7 @@ complete -c redlock -n "__fish_redlock_using_subcommand break" -l connect-timeou
 complete -c redlock -n "__fish_redlock_using_subcommand break" -l color -d 'Colour the output [default: auto]' -r -f -a "auto\t''
 always\t''
 never\t''"
-complete -c redlock -n "__fish_redlock_using_subcommand break" -s k -l key -d 'The lock\'s name' -r
+complete -c redlock -n "__fish_redlock_using_subcommand break" -s k -l key -d 'The lock\'s name; the first word is the same' -r
 complete -c redlock -n "__fish_redlock_using_subcommand break" -l token -d 'Break the lock only if this owner token holds it' -r
 complete -c redlock -n "__fish_redlock_using_subcommand break" -s q -l quiet -d 'Print only errors; a busy lock is not an error'
 complete -c redlock -n "__fish_redlock_using_subcommand break" -s v -l verbose -d 'Print what is done'

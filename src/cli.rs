@@ -111,8 +111,8 @@ pub enum Color {
 
 #[derive(Debug, Args)]
 pub struct LockArgs {
-    /// The lock's name: 1 to 512 bytes without control characters. Given more than once, all the locks are
-    /// acquired, in one fixed order, or none is kept
+    /// The lock's name: 1 to 512 bytes without control characters; the first word is the same. Given more than
+    /// once, all the locks are acquired, in one fixed order, or none is kept
     #[arg(short, long = "key", value_name = "KEY", required = true)]
     pub keys: Vec<Key>,
     /// How long the lease lives without renewal: 500ms, 30s, 5m, 1h30m; a bare number is seconds [default: 30s]
@@ -141,12 +141,25 @@ pub struct LockArgs {
     #[arg(long, value_name = "DURATION", env = "REDLOCK_MIN_HOLD")]
     pub min_hold: Option<DurationText>,
     /// Count the lock as acquired only when N replicas of the Redis server have it, too [default: 0]
-    #[arg(long, value_name = "N", env = "REDLOCK_REPLICAS")]
+    #[arg(long, value_name = "N", env = "REDLOCK_REPLICAS", value_parser = replicas, allow_negative_numbers = true)]
     pub replicas: Option<u8>,
 }
 
-fn permits(text: &str) -> Result<NonZeroU32, String> {
+pub fn permits(text: &str) -> Result<NonZeroU32, String> {
     text.parse().map_err(|_| "the number of permits is 1 or more, for example --permits 3".to_owned())
+}
+
+pub fn replicas(text: &str) -> Result<u8, String> {
+    text.parse().map_err(|_| "the number of replicas is 0 to 255, for example --replicas 1".to_owned())
+}
+
+pub fn exit_status(text: &str) -> Result<u8, String> {
+    text.parse().map_err(|_| "an exit status is 0 to 255".to_owned())
+}
+
+fn pid(text: &str) -> Result<i32, String> {
+    let pid = text.parse().ok().filter(|pid| *pid > 0);
+    pid.ok_or_else(|| "a pid is 1 or more; in a script its own is $$".to_owned())
 }
 
 /// Hold the lock while COMMAND runs
@@ -157,15 +170,21 @@ fn permits(text: &str) -> Result<NonZeroU32, String> {
 ///
 /// COMMAND finds REDLOCK_KEY, REDLOCK_TOKEN (the owner token) and REDLOCK_FENCE (the fencing token) in its
 /// environment; of several locks the key and the fencing token have a line for each.
+///
+/// The key is the first word, or stands behind -k. Then `--` may be left out: what follows the first word of COMMAND
+/// is COMMAND's, its options too.
 #[derive(Debug, Args)]
+#[command(
+    override_usage = "redlock run [OPTIONS] KEY [--] COMMAND [ARG]...\n       redlock run [OPTIONS] -k KEY [--] COMMAND [ARG]..."
+)]
 pub struct RunArgs {
     #[command(flatten)]
     pub lock: LockArgs,
-    /// COMMAND is one string, run by `sh -c`
+    /// COMMAND is one string, in one word, run by `sh -c`
     #[arg(short = 'c', long)]
     pub shell: bool,
     /// Exit status when the lock is held by another [default: 75]
-    #[arg(short = 'E', long, value_name = "N", env = "REDLOCK_CONFLICT_EXIT_CODE")]
+    #[arg(short = 'E', long, value_name = "N", env = "REDLOCK_CONFLICT_EXIT_CODE", value_parser = exit_status, allow_negative_numbers = true)]
     pub conflict_exit_code: Option<u8>,
     /// What happens to the command when the lock is lost [default: terminate]
     #[arg(long, value_name = "WHAT", env = "REDLOCK_ON_LOST")]
@@ -182,7 +201,7 @@ pub struct RunArgs {
     /// What to do with processes that COMMAND left behind when it ended [default: release, or kill when a signal killed COMMAND]
     #[arg(long, value_name = "WHAT", env = "REDLOCK_LEFTOVERS")]
     pub leftovers: Option<Leftovers>,
-    /// What to run, after `--`
+    /// What to run
     #[arg(last = true, required = true, num_args = 1.., value_name = "COMMAND")]
     pub command: Vec<OsString>,
 }
@@ -220,11 +239,12 @@ pub enum Leftovers {
 ///
 /// eval "$(redlock acquire -k deploy --wait --format env || echo exit $?)"
 #[derive(Debug, Args)]
+#[command(override_usage = "redlock acquire [OPTIONS] KEY\n       redlock acquire [OPTIONS] -k KEY...")]
 pub struct AcquireArgs {
     #[command(flatten)]
     pub lock: LockArgs,
     /// Keep the lock until the process PID ends, in a script $$, or until `release`
-    #[arg(long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
+    #[arg(long, value_name = "PID", value_parser = pid, allow_negative_numbers = true)]
     pub while_pid: Option<i32>,
     /// What happens to PID when the lock is lost [default: terminate]
     #[arg(long, value_name = "WHAT", env = "REDLOCK_ON_LOST")]
@@ -250,7 +270,7 @@ pub enum Format {
 
 #[derive(Debug, Args)]
 pub struct OwnerArgs {
-    /// The lock's name; given more than once, of locks that have one owner token
+    /// The lock's name; the first word is the same. Given more than once, of locks that have one owner token
     #[arg(
         short,
         long = "key",
@@ -272,6 +292,7 @@ pub struct OwnerArgs {
 ///
 /// A lease that has longer to go than the TTL keeps its end. Exits with 1 when the token does not hold the lock any more.
 #[derive(Debug, Args)]
+#[command(override_usage = "redlock renew [OPTIONS] [KEY]\n       redlock renew [OPTIONS] -k KEY...")]
 pub struct RenewArgs {
     #[command(flatten)]
     pub owner: OwnerArgs,
@@ -284,6 +305,7 @@ pub struct RenewArgs {
 ///
 /// Exits with 0 when it does, for at least --for longer, and with 1 when it does not.
 #[derive(Debug, Args)]
+#[command(override_usage = "redlock check [OPTIONS] [KEY]\n       redlock check [OPTIONS] -k KEY...")]
 pub struct CheckArgs {
     #[command(flatten)]
     pub owner: OwnerArgs,
@@ -296,6 +318,7 @@ pub struct CheckArgs {
 ///
 /// Exits with 1 when the token does not hold the lock.
 #[derive(Debug, Args)]
+#[command(override_usage = "redlock release [OPTIONS] [KEY]\n       redlock release [OPTIONS] -k KEY...")]
 pub struct ReleaseArgs {
     #[command(flatten)]
     pub owner: OwnerArgs,
@@ -308,10 +331,20 @@ pub struct ReleaseArgs {
 pub struct StatusArgs {
     /// The locks to show
     #[arg(value_name = "KEY")]
+    pub words: Vec<Key>,
+    /// The same, as an option
+    #[arg(short, long = "key", value_name = "KEY")]
     pub keys: Vec<Key>,
     /// Print JSON: see redlock-status(1) for the fields
     #[arg(long)]
     pub json: bool,
+}
+
+impl StatusArgs {
+    /// Those of the words and of the options.
+    pub fn all_keys(&self) -> Vec<Key> {
+        [&self.words[..], &self.keys].concat()
+    }
 }
 
 /// Take a lock away from its holder
@@ -320,8 +353,9 @@ pub struct StatusArgs {
 /// it does not, the lock is free when its lease ends. Breaking it once more frees it at once. A lock of another
 /// program is freed at once.
 #[derive(Debug, Args)]
+#[command(override_usage = "redlock break [OPTIONS] KEY\n       redlock break [OPTIONS] -k KEY")]
 pub struct BreakArgs {
-    /// The lock's name
+    /// The lock's name; the first word is the same
     #[arg(short, long, value_name = "KEY")]
     pub key: Key,
     /// Break the lock only if this owner token holds it
@@ -348,7 +382,7 @@ pub struct DoctorArgs {
     #[arg(long, value_name = "DURATION", env = "REDLOCK_KILL_AFTER")]
     pub kill_after: Option<DurationText>,
     /// How many replicas must have a lock [default: 0]
-    #[arg(long, value_name = "N", env = "REDLOCK_REPLICAS")]
+    #[arg(long, value_name = "N", env = "REDLOCK_REPLICAS", value_parser = replicas, allow_negative_numbers = true)]
     pub replicas: Option<u8>,
 }
 

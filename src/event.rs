@@ -5,8 +5,8 @@ use std::time::Duration;
 use crate::job::GuardLoss;
 use crate::lock::{Busy, FencingToken, Holder, Key, LossCause, StoreError, Ttl};
 
-/// Something that happened. `locks` is the list of names that messages use: `'a' and 'b'`. `leftovers_of` names the
-/// command where processes of it run on without the lock.
+/// Something that happened. `locks` is the list of names that messages use: `'a' and 'b'`. `leftovers` are processes
+/// of the command that run on without the lock.
 pub enum Event<'a> {
     /// The servers are an even number, of which a quorum gains nothing.
     EvenQuorum { servers: usize },
@@ -15,11 +15,13 @@ pub enum Event<'a> {
     /// `run` sleeps a part of `--splay` before it asks for the lock.
     Splay { pause: Duration },
     /// In line for the lock; the next one when nobody is ahead. Reported about once a second.
-    Waiting { busy: &'a Busy, waited: Duration },
+    Waiting { busy: &'a Busy, waited: Waited },
     /// The store does not answer, and is asked again.
-    StoreUnreachable { error: &'a StoreError, waited: Duration },
+    StoreUnreachable { error: &'a StoreError, waited: Waited },
     /// The locks were granted, or nobody waits for them any more.
     WaitEnded,
+    /// The locks were granted after a wait.
+    WaitedFor { locks: &'a str, waited: Duration },
     /// The lock is held by another, and redlock does not wait, or not any longer.
     NotAcquired { busy: &'a Busy, gave_up_after: Option<Duration> },
     /// One of the locks was granted.
@@ -35,11 +37,13 @@ pub enum Event<'a> {
     /// What is left of a lease that was checked; `None` when it never expires.
     Held { key: &'a Key, left: Option<Duration> },
     /// The locks were given back.
-    Released { locks: &'a str, leftovers_of: Option<&'a str> },
+    Released { locks: &'a str, leftovers: Option<&'a LeftBehind<'a>> },
     /// The release may not have reached the store: the lock is free when its lease ends.
-    NotReleased { locks: &'a str, ttl: Ttl, leftovers_of: Option<&'a str> },
+    NotReleased { locks: &'a str, ttl: Ttl, leftovers: Option<&'a LeftBehind<'a>> },
+    /// The command is stopped, as it ran for longer than `--timeout`.
+    TimedOut { command: &'a str, limit: Duration },
     /// The command ended and left processes behind.
-    Leftovers { command: &'a str, fate: LeftoversFate<'a> },
+    Leftovers { of: &'a LeftBehind<'a>, fate: LeftoversFate<'a> },
     /// The guard could not stop the job, so redlock killed it.
     GuardLost { locks: &'a str, how: GuardLoss },
     /// The holder of a broken lock stops at its next renewal.
@@ -48,6 +52,13 @@ pub enum Event<'a> {
     Freed { key: &'a Key, holder: &'a Holder },
     /// A subcommand failed.
     Failed { reason: &'a str },
+}
+
+/// How long somebody has stood in line, and at most will.
+#[derive(Clone, Copy)]
+pub struct Waited {
+    pub so_far: Duration,
+    pub limit: Option<Duration>,
 }
 
 /// What a lost lock means for what runs under it.
@@ -63,6 +74,13 @@ pub enum LossConsequence {
     ProcessTerminated(i32),
     /// This process goes on without the lock.
     ProcessContinues(i32),
+}
+
+/// Processes that the command left behind.
+pub struct LeftBehind<'a> {
+    pub command: &'a str,
+    /// The pid and the name of one of them, if it could be seen.
+    pub one: Option<(i32, String)>,
 }
 
 /// What becomes of processes that the command left behind.

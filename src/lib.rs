@@ -12,6 +12,7 @@ pub mod lock;
 mod mailbox;
 pub mod options;
 mod poll;
+mod quoting;
 mod report;
 mod sanitize;
 mod secret;

@@ -6,7 +6,7 @@ use crate::cli::BreakArgs;
 use crate::error::{Failure, NOT_HELD, Outcome};
 use crate::event::Event;
 use crate::lock::Broken;
-use crate::report::holder;
+use crate::report::{self, holder, names};
 use crate::session::Context;
 
 pub fn break_lock(args: &BreakArgs, context: &Context) -> anyhow::Result<Outcome> {
@@ -26,7 +26,13 @@ pub fn break_lock(args: &BreakArgs, context: &Context) -> anyhow::Result<Outcome
         Broken::Told(holder) => context.reporter.report(&Event::Broken { key, holder: &holder }),
         Broken::Freed(holder) => context.reporter.report(&Event::Freed { key, holder: &holder }),
         Broken::Free => return not_held(format!("nobody holds '{key}' any more")),
-        Broken::Other(now) => return not_held(format!("another token holds '{key}': {}", holder(&now))),
+        Broken::Other(now) => {
+            return not_held(format!(
+                "{}, which is held by {}",
+                report::not_held(&names([key])),
+                holder(&now)
+            ));
+        }
     }
     Ok(Outcome::SUCCESS)
 }

@@ -7,6 +7,7 @@ use crate::error::{Failure, NOT_HELD, Outcome};
 use crate::event::Event;
 use crate::lock::{DurationText, drift_over};
 use crate::options::OwnerOptions;
+use crate::report::{names, not_held};
 use crate::session::Context;
 
 /// The leases have to live at least so much longer.
@@ -22,7 +23,7 @@ pub fn check(owner: &OwnerOptions, at_least: Duration, context: &Context) -> any
             left => Some(left.saturating_sub(BootTime::now().since(asked) + drift_over(left))),
         });
         let reason = match left {
-            None => format!("this token does not hold '{key}'"),
+            None => not_held(&names([key])),
             Some(Some(left)) if left < at_least => {
                 let (left, at_least) = (DurationText(left), DurationText(at_least));
                 format!("'{key}' is held for {left} more, not for {at_least}")

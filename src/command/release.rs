@@ -3,7 +3,7 @@
 use crate::error::{Failure, NOT_HELD, Outcome};
 use crate::event::Event;
 use crate::options::OwnerOptions;
-use crate::report::names;
+use crate::report::{names, not_held};
 use crate::session::Context;
 use crate::session::release_notice::Notice;
 
@@ -13,16 +13,13 @@ pub fn release(owner: &OwnerOptions, context: &Context) -> anyhow::Result<Outcom
     let released = context.open_store().release(keys, token, &context.timeout());
     keys.iter().for_each(|key| Notice::Released.send(key, token));
     let released = released.map_err(|error| context.explain(error))?;
-    let (released, not_held): (Vec<_>, Vec<_>) =
-        keys.iter().zip(released).partition(|(_, released)| *released);
+    let (released, others): (Vec<_>, Vec<_>) = keys.iter().zip(released).partition(|(_, released)| *released);
     for (key, _) in released {
-        context.reporter.report(&Event::Released { locks: &names([key]), leftovers_of: None });
+        context.reporter.report(&Event::Released { locks: &names([key]), leftovers: None });
     }
-    if not_held.is_empty() {
+    if others.is_empty() {
         return Ok(Outcome::SUCCESS);
     }
-    let names = names(not_held.into_iter().map(|(key, _)| key));
-    let reason =
-        format!("this token does not hold {names}: it was released, expired, or was taken by another");
-    Err(Failure::new(NOT_HELD, reason).into())
+    let names = names(others.into_iter().map(|(key, _)| key));
+    Err(Failure::new(NOT_HELD, not_held(&names)).into())
 }

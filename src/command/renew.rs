@@ -4,7 +4,7 @@ use crate::error::{Failure, NOT_HELD, Outcome};
 use crate::event::Event;
 use crate::lock::{Mode, Renewal, Request, Ttl};
 use crate::options::OwnerOptions;
-use crate::report::{holder, names};
+use crate::report::{holder, names, not_held};
 use crate::session::Context;
 
 /// Locks that are not lost are renewed although others are.
@@ -18,12 +18,12 @@ pub fn renew(owner: &OwnerOptions, ttl: Ttl, context: &Context) -> anyhow::Resul
             Renewal::Extended | Renewal::Healed => {
                 context.reporter.report(&Event::Renewed { locks: &names([key]), ttl: Some(ttl) });
             }
-            Renewal::Lost(Some(now)) => lost.push(format!("'{key}': it is held by {}", holder(&now))),
-            Renewal::Lost(None) | Renewal::Released => lost.push(format!("'{key}': nobody holds it")),
+            Renewal::Lost(Some(now)) => lost.push(format!("'{key}', which is held by {}", holder(&now))),
+            Renewal::Lost(None) | Renewal::Released => lost.push(format!("'{key}', which nobody holds")),
         }
     }
     if lost.is_empty() {
         return Ok(Outcome::SUCCESS);
     }
-    Err(Failure::new(NOT_HELD, format!("this token does not hold {}", lost.join(", nor "))).into())
+    Err(Failure::new(NOT_HELD, not_held(&lost.join(", nor "))).into())
 }

@@ -6,10 +6,11 @@ use std::time::Duration;
 use crate::cli::{Leftovers, OnLost};
 use crate::clock::Deadline;
 use crate::error::{Failure, LOST, NOT_EXECUTABLE, NOT_FOUND, Outcome, TIMED_OUT, UNREACHABLE};
-use crate::event::{Event, LeftoversFate};
+use crate::event::{Event, LeftBehind, LeftoversFate};
 use crate::job::{ExitStatus, Job, JobControl, LeftoverPolicy, NotStarted, Signals};
 use crate::lock::{Keeper, Lease, LeaseEnd, Progress, Store};
 use crate::options::RunOptions;
+use crate::options::command_line::key_as_word;
 use crate::session::renewal_events::RenewalEvents;
 use crate::session::supervise::{RunEnd, Supervisor};
 use crate::session::{self, Abort, Acquisition, Context, InterimKeeper, Nesting};
@@ -133,27 +134,29 @@ impl<'a> Run<'a> {
 
     /// Reports what was out of the ordinary, and the release.
     fn report_end(&self, end: &RunEnd, lease_end: Option<LeaseEnd>) {
-        let (locks, command) = (&self.locks[..], &self.options.name[..]);
+        let locks = &self.locks[..];
         let report = |event: &Event| self.context.reporter.report(event);
         if let Some(how) = end.guard_lost {
             report(&Event::GuardLost { locks, how });
         }
-        let has_leftovers = end.job.leftovers;
-        let leftovers_of = has_leftovers.then_some(command);
+        let left_behind = || LeftBehind { command: &self.options.name, one: self.job.leftover() };
+        let leftovers = end.job.leftovers.then(left_behind);
+        let leftovers = leftovers.as_ref();
         let own = &self.acquisition.names()[..];
         match lease_end {
-            Some(LeaseEnd::Released) => report(&Event::Released { locks: own, leftovers_of }),
+            Some(LeaseEnd::Released) => report(&Event::Released { locks: own, leftovers }),
             Some(LeaseEnd::Unreleased) => {
-                report(&Event::NotReleased { locks: own, ttl: self.acquisition.ttl, leftovers_of });
-            }
-            Some(LeaseEnd::Borrowed) if has_leftovers => {
-                report(&Event::Leftovers { command, fate: LeftoversFate::Unguarded { locks } });
-            }
-            Some(LeaseEnd::Lost) if has_leftovers => {
-                report(&Event::Leftovers { command, fate: LeftoversFate::WithoutLocks { locks } });
+                report(&Event::NotReleased { locks: own, ttl: self.acquisition.ttl, leftovers });
             }
             // An enclosing run has the leftovers in its job.
-            Some(LeaseEnd::Borrowed | LeaseEnd::Lost) | None => {}
+            None => {}
+            Some(LeaseEnd::Borrowed | LeaseEnd::Lost) => {
+                let fate = match lease_end {
+                    Some(LeaseEnd::Borrowed) => LeftoversFate::Unguarded { locks },
+                    _ => LeftoversFate::WithoutLocks { locks },
+                };
+                leftovers.into_iter().for_each(|of| report(&Event::Leftovers { of, fate }));
+            }
         }
     }
 }
@@ -182,11 +185,16 @@ fn outcome(end: &RunEnd, lease_end: Option<LeaseEnd>) -> Outcome {
     }
 }
 
+/// Where the key is the first word it may have been meant as the command.
+fn key_hint() -> String {
+    key_as_word().map_or(String::new(), |key| format!("; the first word, {key}, is the key"))
+}
+
 fn not_started(reason: &NotStarted, command: &str, locks: &str) -> Failure {
     match reason {
-        NotStarted::NotFound => Failure::new(NOT_FOUND, format!("'{command}' is not found")),
+        NotStarted::NotFound => Failure::new(NOT_FOUND, format!("'{command}' is not found{}", key_hint())),
         NotStarted::NotExecutable(why) => {
-            Failure::new(NOT_EXECUTABLE, format!("'{command}' cannot be executed: {why}"))
+            Failure::new(NOT_EXECUTABLE, format!("'{command}' cannot be executed: {why}{}", key_hint()))
         }
         NotStarted::TooLate => Failure::new(
             UNREACHABLE,

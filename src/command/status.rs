@@ -8,9 +8,10 @@ use crate::session::{Context, report_failure};
 
 /// A server that cannot be seen is reported, and its failure is the exit status.
 pub fn status(args: &StatusArgs, context: &Context) -> anyhow::Result<Outcome> {
-    let survey = context.open_store().survey(&args.keys, &context.timeout());
+    let keys = args.all_keys();
+    let survey = context.open_store().survey(&keys, &context.timeout());
     let Survey { mut locks, hidden } = survey.map_err(|error| context.explain(error))?;
-    if args.keys.is_empty() {
+    if keys.is_empty() {
         locks.retain(|lock| !lock.holders.is_empty() || !lock.waiters.is_empty());
     }
     let shows_some = !locks.is_empty();

@@ -241,6 +241,11 @@ fn read_children(file: &File, pids: &mut Vec<i32>) {
 }
 
 fn is_guard(pid: i32) -> bool {
-    fs::read_to_string(format!("/proc/{pid}/comm"))
-        .is_ok_and(|comm| comm.trim_end().as_bytes() == GUARD_NAME.to_bytes())
+    name_of(pid).is_some_and(|name| name.as_bytes() == GUARD_NAME.to_bytes())
+}
+
+/// The name of a process, as `ps` shows it.
+pub fn name_of(pid: i32) -> Option<String> {
+    let comm = fs::read(format!("/proc/{pid}/comm")).ok()?;
+    Some(String::from_utf8_lossy(&comm).trim_end().to_owned())
 }

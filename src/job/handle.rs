@@ -174,6 +174,12 @@ impl Job {
         }
     }
 
+    /// The pid and the name of a process that the command left behind.
+    pub fn leftover(&self) -> Option<(i32, String)> {
+        let named = |pid: i32| Some((pid, descendants::name_of(pid)?));
+        descendants::children_of(self.guard.as_raw()).into_iter().find_map(named)
+    }
+
     fn next_look(&self) -> Option<BootTime> {
         let stop_at = self.stop_at.load(Ordering::Relaxed);
         (stop_at != u64::MAX).then(|| self.look_at.max(BootTime::from_nanos(stop_at)))

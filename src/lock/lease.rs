@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{FencingToken, Holder, RenewalRequest, Request};
+use super::{FencingToken, Holder, RenewalRequest, Request, StoreError};
 use crate::clock::{BootTime, Deadline};
 
 /// A lock that was granted, held until its deadline.
@@ -26,8 +26,8 @@ pub enum LossCause {
     NotHeld,
     /// It was broken, or the lock was granted to another, who holds it now if the store says so.
     Taken(Option<Box<Holder>>),
-    /// No renewal succeeded before it ended.
-    Expired,
+    /// No renewal succeeded before it ended; why the last one failed, if that is known.
+    Expired(Option<StoreError>),
     /// The guard saw its end before a renewal did.
     NotRenewedInTime,
 }

@@ -59,6 +59,8 @@ enum LeaseState {
 struct HeldLease {
     lease: Lease,
     state: LeaseState,
+    /// Why the last renewal failed, if it did.
+    failure: Option<StoreError>,
 }
 
 /// Leases that are needed together, and the store that they are in.
@@ -85,7 +87,8 @@ impl Renewals {
     ) -> Renewals {
         let shortest = leases.iter().map(|lease| lease.request.ttl.duration()).min().unwrap_or_default();
         let backoff = Backoff::new(RETRY, shortest / 6);
-        let leases = leases.into_iter().map(|lease| HeldLease { lease, state: LeaseState::Held }).collect();
+        let held = |lease| HeldLease { lease, state: LeaseState::Held, failure: None };
+        let leases = leases.into_iter().map(held).collect();
         let mut renewals =
             Renewals { store, leases, reserve, orders: None, next: BootTime::NEVER, backoff, report };
         renewals.schedule();
@@ -160,7 +163,8 @@ impl Renewals {
     fn expire(&mut self) {
         for held in &mut self.leases {
             if held.state != LeaseState::Lost && held.lease.deadline().minus(self.reserve).has_passed() {
-                held.lose(LossCause::Expired, &mut self.report);
+                let why = held.failure.take();
+                held.lose(LossCause::Expired(why), &mut self.report);
             }
         }
     }
@@ -258,7 +262,7 @@ impl HeldLease {
         // An answer after the last chance is too late: the job is being stopped.
         let is_late = lease.deadline().minus(reserve).has_passed();
         let gone_for = sent.since(lease.renewed);
-        self.state = LeaseState::Held;
+        (self.state, self.failure) = (LeaseState::Held, None);
         match renewal {
             Ok(Renewal::Extended | Renewal::Healed) if is_late => self.state = LeaseState::Unknown,
             Ok(Renewal::Extended) => lease.extend(sent),
@@ -274,6 +278,7 @@ impl HeldLease {
             Err(error) => {
                 self.state = LeaseState::Unknown;
                 report(Progress::Failed(lease, &error));
+                self.failure = Some(error);
             }
         }
     }

@@ -28,7 +28,7 @@ fn renewed(store: FakeStore, keys: &[&str], until: Duration) -> (LeaseEnd, Log) 
             Progress::Renewed(deadline) => format!("until {}", deadline.since(fake::START).as_millis()),
             Progress::Healed(lease, gone) => format!("healed {} after {gone:?}", lease.request.key),
             Progress::Failed(lease, _) => format!("failed {}", lease.request.key),
-            Progress::Lost(lease, LossCause::Expired) => format!("expired {}", lease.request.key),
+            Progress::Lost(lease, LossCause::Expired(_)) => format!("expired {}", lease.request.key),
             Progress::Lost(lease, _) => format!("lost {}", lease.request.key),
         });
         if is_over {

@@ -42,6 +42,8 @@ pub struct Busy {
     pub key: Key,
     /// Who has it; `None` when the store cannot say.
     pub holder: Option<Holder>,
+    /// How many hold it beside that one.
+    pub others: usize,
     /// How many waiters are served earlier; `None` where there is no queue.
     pub ahead: Option<usize>,
 }
@@ -49,7 +51,7 @@ pub struct Busy {
 impl Busy {
     /// The store cannot say who holds the lock.
     pub fn by_unknown(key: Key) -> Busy {
-        Busy { key, holder: None, ahead: Some(0) }
+        Busy { key, holder: None, others: 0, ahead: Some(0) }
     }
 }
 

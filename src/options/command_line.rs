@@ -1,16 +1,20 @@
 //! Reading the command line and the variables of options, and one line about what is wrong there.
 
 use std::env;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
 
-use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command, CommandFactory};
-use uuid::Uuid;
 
+use super::Config;
+use super::complaint::explain;
+use super::line::{Line, WITH_KEY, is_token};
 use crate::cli::Cli;
 use crate::error::{Failure, Outcome};
+use crate::lock::Key;
+use crate::quoting::quoted;
 
 /// Options that contradict each other, see `conflicts_with` in [`crate::cli`].
 const CONFLICTS: [[&str; 2]; 6] = [
@@ -22,46 +26,65 @@ const CONFLICTS: [[&str; 2]; 6] = [
     ["format", "token_file"],
 ];
 
-/// What other lock commands call a subcommand.
-const OTHER_NAMES: [(&str, &str); 6] = [
-    ("lock", "acquire"),
-    ("unlock", "release"),
-    ("exec", "run"),
-    ("list", "status"),
-    ("ls", "status"),
-    ("show", "status"),
-];
-
 /// Parses the command line. Of options that contradict each other a flag overrules a variable; a variable that is
-/// empty counts as not set.
-pub fn parse() -> Result<ArgMatches, clap::Error> {
-    if let Some(matches) = parse_deferred() {
+/// empty counts as not set. The error is one of the parser, see [`answer`], or a [`Failure`].
+pub fn parse() -> anyhow::Result<ArgMatches> {
+    let typed: Vec<OsString> = env::args_os().collect();
+    if let Some(matches) = parse_deferred(&typed) {
         return Ok(matches);
     }
+    let mut words = Line::read(typed.get(1..).unwrap_or_default(), &built()).canonical()?;
+    words.insert(0, OsString::from("redlock"));
     // Help and tips name every subcommand.
     let command = || without_variables(built(), &is_empty);
-    match command().try_get_matches() {
+    match command().try_get_matches_from(&words) {
         Err(error) if error.kind() == ErrorKind::ArgumentConflict => {
             let may_conflict = |arg: &Arg| CONFLICTS.iter().flatten().any(|option| arg.get_id() == option);
-            let flags = without_variables(command(), &may_conflict).try_get_matches()?;
+            let flags = without_variables(command(), &may_conflict).try_get_matches_from(&words)?;
             let is_flag = |option: &str| Sources::of(&flags).is_flag(option);
             let is_overruled = |arg: &Arg| {
                 CONFLICTS.iter().any(|[one, other]| {
                     (arg.get_id() == one && is_flag(other)) || (arg.get_id() == other && is_flag(one))
                 })
             };
-            without_variables(command(), &is_overruled).try_get_matches()
+            Ok(without_variables(command(), &is_overruled).try_get_matches_from(&words)?)
         }
-        parsed => parsed,
+        parsed => Ok(parsed?),
     }
 }
 
-/// The usual case: only the subcommand that is named is built, which saves time.
-fn parse_deferred() -> Option<ArgMatches> {
+/// The usual cases: the key is an option, or the first word behind the subcommand, and the command stands behind `--`.
+/// Only the subcommand that is named is built, which saves time.
+fn parse_deferred(typed: &[OsString]) -> Option<ArgMatches> {
     let is_empty = |(name, value): (OsString, OsString)| {
         value.is_empty() && name.as_encoded_bytes().starts_with(b"REDLOCK_")
     };
-    if env::vars_os().any(is_empty) { None } else { Cli::command().try_get_matches().ok() }
+    if env::vars_os().any(is_empty) {
+        return None;
+    }
+    match typed {
+        [program, subcommand, key, rest @ ..] if is_key(subcommand, key) => {
+            let option = OsString::from("-k");
+            let words = [program, subcommand, &option, key].into_iter().chain(rest);
+            let matches = Cli::command().try_get_matches_from(words).ok()?;
+            // One more key: see what was meant.
+            let keys = matches.subcommand()?.1.try_get_occurrences::<Key>("keys").ok().flatten();
+            if keys.map_or(1, Iterator::count) == 1 { Some(matches) } else { None }
+        }
+        typed => Cli::command().try_get_matches_from(typed).ok(),
+    }
+}
+
+fn is_key(subcommand: &OsStr, word: &OsStr) -> bool {
+    WITH_KEY.iter().any(|name| subcommand == *name)
+        && !word.as_encoded_bytes().starts_with(b"-")
+        && !is_token(word)
+}
+
+/// The line that was typed.
+fn typed() -> (Line, Command) {
+    let (words, root): (Vec<OsString>, _) = (env::args_os().skip(1).collect(), built());
+    (Line::read(&words, &root), root)
 }
 
 fn built() -> Command {
@@ -99,6 +122,16 @@ impl Sources<'_> {
         matches!(source, Some(ValueSource::CommandLine | ValueSource::EnvVariable)).then_some(value)
     }
 
+    /// What a message calls the source of an option's value: `--ttl`, `REDLOCK_TTL`, or the line of a file.
+    pub fn name(self, option: &str, files: &Config) -> String {
+        let name = option.replace('_', "-");
+        match self.source(option) {
+            Some(ValueSource::EnvVariable) => format!("REDLOCK_{}", option.to_uppercase()),
+            Some(ValueSource::CommandLine) => format!("--{name}"),
+            _ => files.place(&name).map_or_else(|| format!("--{name}"), |place| format!("{place}: {name}")),
+        }
+    }
+
     fn source(self, option: &str) -> Option<ValueSource> {
         // Not every subcommand has the option.
         let matches = self.0.filter(|matches| matches.try_contains_id(option).is_ok())?;
@@ -107,9 +140,11 @@ impl Sources<'_> {
 }
 
 /// Prints help or the version, or fails with what is wrong.
-pub fn answer(error: clap::Error) -> anyhow::Result<Outcome> {
+pub fn answer(error: anyhow::Error) -> anyhow::Result<Outcome> {
+    let error = error.downcast::<clap::Error>()?;
     if !matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
-        return Err(explain(error).into());
+        let (line, root) = typed();
+        return Err(explain(&error, &line, &root).into());
     }
     match error.print().and_then(|()| io::stdout().flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::not_printed(error).into()),
@@ -117,42 +152,12 @@ pub fn answer(error: clap::Error) -> anyhow::Result<Outcome> {
     }
 }
 
-/// One line that says what is wrong and what would be right.
-fn explain(mut error: clap::Error) -> Failure {
-    let argument = error.get(ContextKind::InvalidArg).map(ToString::to_string);
-    if argument.is_some_and(|argument| argument.starts_with("--token ")) {
-        error.insert(ContextKind::InvalidValue, ContextValue::String("…".to_owned()));
-    }
-    if matches!(
-        error.kind(),
-        ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
-    ) {
-        return Failure::usage(
-            "there is no subcommand; try 'redlock run --key KEY -- COMMAND', or 'redlock --help'",
-        );
-    }
-    if error.kind() == ErrorKind::InvalidSubcommand
-        && let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand)
-        && let Some((other, ours)) = OTHER_NAMES.iter().find(|(other, _)| other == word)
-    {
-        return Failure::usage(format!("there is no subcommand '{other}'; use 'redlock {ours}'"));
-    }
-    let text = error.render().to_string();
-    // The error stands before the first empty line, tips behind it.
-    let (what, rest) = text.split_once("\n\n").unwrap_or((&text, ""));
-    let mut line = one_line(what.trim_start_matches("error: "));
-    for tip in rest.lines().map(str::trim).filter_map(|line| line.strip_prefix("tip: ")) {
-        line = format!("{line}; {}", one_line(tip));
-    }
-    if error.kind() == ErrorKind::MissingRequiredArgument {
-        line += "; for example: redlock run --key KEY -- COMMAND";
-    }
-    Failure::usage(line + "; see 'redlock --help'")
+/// The key, quoted, where it stands as a word.
+pub fn key_as_word() -> Option<String> {
+    typed().0.words.first().map(|word| quoted(word))
 }
 
-/// `text` in one line. An owner token that was given in the wrong place is not shown.
-fn one_line(text: &str) -> String {
-    let is_token = |word: &str| Uuid::try_parse(word.trim_matches('\'')).is_ok();
-    let words = text.split_whitespace().map(|word| if is_token(word) { "'…'" } else { word });
-    words.collect::<Vec<_>>().join(" ")
+/// `-c` with several words, where a file says it.
+pub fn refuse_several_strings(command: &[OsString]) -> Result<(), Failure> {
+    if command.len() == 1 { Ok(()) } else { Err(typed().0.refusal_of_several_strings()) }
 }

@@ -6,11 +6,13 @@ use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use clap::ValueEnum;
 use serde::{Deserialize, Deserializer};
 use toml::Table;
 
 use super::global::has_password;
-use crate::cli::{Color, Leftovers, OnLost};
+use super::suggestion::nearest;
+use crate::cli::{self, Color, Leftovers, OnLost};
 use crate::error::Failure;
 use crate::lock::{DurationText, Ttl, Wait};
 use crate::secret::refuse_shared;
@@ -32,20 +34,28 @@ pub struct Config {
     pub tls_key: Option<PathBuf>,
     #[serde(deserialize_with = "from_text")]
     pub connect_timeout: Option<DurationText>,
+    #[serde(deserialize_with = "switch")]
     pub quiet: Option<bool>,
+    #[serde(deserialize_with = "switch")]
     pub verbose: Option<bool>,
+    #[serde(deserialize_with = "word")]
     pub color: Option<Color>,
     #[serde(deserialize_with = "from_text")]
     pub ttl: Option<Ttl>,
     #[serde(deserialize_with = "wait")]
     pub wait: Option<Wait>,
+    #[serde(deserialize_with = "switch")]
     pub shared: Option<bool>,
+    #[serde(deserialize_with = "permits")]
     pub permits: Option<NonZeroU32>,
     pub label: Option<String>,
     #[serde(deserialize_with = "from_text")]
     pub min_hold: Option<DurationText>,
+    #[serde(deserialize_with = "replicas")]
     pub replicas: Option<u8>,
+    #[serde(deserialize_with = "exit_status")]
     pub conflict_exit_code: Option<u8>,
+    #[serde(deserialize_with = "word")]
     pub on_lost: Option<OnLost>,
     #[serde(deserialize_with = "from_text")]
     pub kill_after: Option<DurationText>,
@@ -53,35 +63,69 @@ pub struct Config {
     pub timeout: Option<DurationText>,
     #[serde(deserialize_with = "from_text")]
     pub splay: Option<DurationText>,
+    #[serde(deserialize_with = "word")]
     pub leftovers: Option<Leftovers>,
     /// `check --for`.
     #[serde(rename = "for", deserialize_with = "from_text")]
     pub at_least: Option<DurationText>,
+    /// The files that were read, the strongest first.
+    #[serde(skip)]
+    files: Vec<PathBuf>,
+    #[serde(deserialize_with = "switch")]
     pub shell: Option<bool>,
 }
 
-/// Reads what is written as on the command line.
-fn from_text<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
-where
-    D: Deserializer<'de>,
-    T: FromStr<Err = String>,
-{
-    text(deserializer)?.parse().map(Some).map_err(serde::de::Error::custom)
+/// Reads a value as the command line does.
+fn read_with<'de, D: Deserializer<'de>, T>(
+    deserializer: D,
+    read: impl FnOnce(&str) -> Result<T, String>,
+) -> Result<Option<T>, D::Error> {
+    let text = text(deserializer)?;
+    read(&text).map(Some).map_err(|why| serde::de::Error::custom(format!("\"{text}\": {why}")))
+}
+
+fn from_text<'de, D: Deserializer<'de>, T: FromStr<Err = String>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    read_with(deserializer, str::parse)
+}
+
+/// One of a few words.
+fn word<'de, D: Deserializer<'de>, T: ValueEnum>(deserializer: D) -> Result<Option<T>, D::Error> {
+    let names = || T::value_variants().iter().filter_map(ValueEnum::to_possible_value);
+    let known = || names().map(|value| value.get_name().to_owned()).collect::<Vec<_>>().join(", ");
+    read_with(deserializer, |text| T::from_str(text, false).map_err(|_| format!("it takes {}", known())))
+}
+
+fn switch<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<bool>, D::Error> {
+    read_with(deserializer, |text| text.parse().map_err(|_| "it takes true or false".to_owned()))
+}
+
+fn permits<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<NonZeroU32>, D::Error> {
+    read_with(deserializer, cli::permits)
+}
+
+fn replicas<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u8>, D::Error> {
+    read_with(deserializer, cli::replicas)
+}
+
+fn exit_status<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u8>, D::Error> {
+    read_with(deserializer, cli::exit_status)
 }
 
 /// `wait = true`, `wait = false` or `wait = "10m"`.
 fn wait<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Wait>, D::Error> {
-    Ok(Some(match &text(deserializer)?[..] {
-        "true" => Wait::Forever,
-        "false" => Wait::No,
-        limit => Wait::AtMost(limit.parse::<DurationText>().map_err(serde::de::Error::custom)?.0),
-    }))
+    read_with(deserializer, |text| match text {
+        "true" => Ok(Wait::Forever),
+        "false" => Ok(Wait::No),
+        limit => limit.parse::<DurationText>().map(|limit| Wait::AtMost(limit.0)),
+    })
 }
 
 /// A text, or a number or a switch as one.
 fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     #[derive(Deserialize)]
-    #[serde(untagged, expecting = "a duration such as \"30s\"")]
+    #[serde(untagged, expecting = "it takes one value, such as \"30s\"")]
     enum Scalar {
         Text(String),
         Whole(i64),
@@ -98,7 +142,7 @@ fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> 
 
 fn one_or_more<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     #[derive(Deserialize)]
-    #[serde(untagged, expecting = "a URL, or a list of URLs")]
+    #[serde(untagged, expecting = "it takes a URL, or a list of URLs")]
     enum Either {
         One(String),
         More(Vec<String>),
@@ -128,12 +172,25 @@ impl Config {
                 None => None,
             },
         };
-        match (user, read(Path::new(SYSTEM_FILE))?) {
+        let system = read(Path::new(SYSTEM_FILE))?;
+        let files = [&user, &system].into_iter().flatten().map(|file| file.path.clone()).collect();
+        let config = match (user, system) {
             (Some(user), Some(system)) => merge(&user.text, &system.text)
-                .map_err(|error| Failure::configuration(format!("the configuration files: {error}"))),
-            (Some(file), None) | (None, Some(file)) => Ok(file.config),
-            (None, None) => Ok(Config::default()),
-        }
+                .map_err(|error| Failure::configuration(format!("the configuration files: {error}")))?,
+            (Some(file), None) | (None, Some(file)) => file.config,
+            (None, None) => Config::default(),
+        };
+        Ok(Config { files, ..config })
+    }
+
+    /// The file that has this setting, and its line: `/etc/redlock/config.toml line 3`.
+    pub fn place(&self, setting: &str) -> Option<String> {
+        self.files.iter().find_map(|path| {
+            let text = std::fs::read_to_string(path).ok()?;
+            let is_set = |line: &str| setting_of(line) == Some(setting);
+            let line = text.lines().position(is_set)?;
+            Some(format!("{} line {}", path.display(), line + 1))
+        })
     }
 }
 
@@ -146,6 +203,7 @@ fn merge(stronger: &str, weaker: &str) -> Result<Config, toml::de::Error> {
 }
 
 struct ConfigFile {
+    path: PathBuf,
     text: String,
     config: Config,
 }
@@ -163,18 +221,45 @@ fn read(path: &Path) -> Result<Option<ConfigFile>, Failure> {
     };
     let mut text = String::new();
     file.read_to_string(&mut text).map_err(unreadable)?;
-    let config: Config = toml::from_str(&text).map_err(|error| refused(&one_line(&error, &text)))?;
+    let config: Config = toml::from_str(&text)
+        .map_err(|error| Failure::configuration(format!("{} {}", path.display(), one_line(&error, &text))))?;
     if has_password(&config.server) {
         refuse_shared(&file).map_err(|why| refused(&format!("it contains a password, and {why}")))?;
     }
-    Ok(Some(ConfigFile { text, config }))
+    Ok(Some(ConfigFile { path: path.to_owned(), text, config }))
 }
 
-/// "line 3: unknown field `tll`, expected one of …", without the line itself, which may hold a password.
+/// `line 3: ttl = "soon": a duration looks like …`. The line itself may hold a password.
 fn one_line(error: &toml::de::Error, text: &str) -> String {
     let message = error.message().replace('\n', ", ");
-    let before = error.span().and_then(|span| text.get(..span.start));
-    before.map_or(message.clone(), |before| format!("line {}: {message}", before.matches('\n').count() + 1))
+    let Some(before) = error.span().and_then(|span| text.get(..span.start)) else { return message };
+    let number = before.matches('\n').count();
+    let setting = text.lines().nth(number).and_then(setting_of);
+    // "unknown field `tll`, expected one of `server`, `user`, …"
+    let mut quoted = message.split('`').skip(1).step_by(2);
+    let unknown = quoted.next().filter(|_| message.starts_with("unknown field"));
+    let what = match (unknown, setting) {
+        (Some(name), _) => match nearest(name, quoted) {
+            Some(near) => format!("there is no setting '{name}'; did you mean {near}?"),
+            None => format!("there is no setting '{name}'; see CONFIGURATION in redlock(1)"),
+        },
+        (None, Some(setting)) if message.contains("it takes ") || message.starts_with('"') => {
+            format!("{setting} = {message}")
+        }
+        (None, Some(setting)) if message.starts_with("invalid type") || message.starts_with("duplicate") => {
+            format!(
+                "{setting}: {}",
+                if message.starts_with('d') { "it is set twice" } else { "it takes a text" }
+            )
+        }
+        _ => format!("this is not TOML: {message}"),
+    };
+    format!("line {}: {what}", number + 1)
+}
+
+/// The name before the `=`.
+fn setting_of(line: &str) -> Option<&str> {
+    line.split_once('=').map(|(name, _)| name.trim().trim_matches(['"', '\'']))
 }
 
 #[test]

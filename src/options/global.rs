@@ -26,12 +26,13 @@ pub struct GlobalOptions {
 
 impl GlobalOptions {
     pub fn resolve(args: GlobalArgs, files: &Config, sources: Sources) -> Result<GlobalOptions, Failure> {
-        let (server, is_default_server) = server(&args, files)?;
+        let (server, is_default_server) = server(&args, files, sources)?;
         let credentials = credentials(&args, files)?;
         let connect_timeout =
             args.connect_timeout.or(files.connect_timeout).map_or(DEFAULT_CONNECT_TIMEOUT, |text| text.0);
         if connect_timeout.is_zero() {
-            return Err(Failure::configuration("--connect-timeout 0 leaves no time to connect; try 5s"));
+            let source = sources.name("connect_timeout", files);
+            return Err(Failure::configuration(format!("{source} 0 leaves no time to connect; try 5s")));
         }
         let quiet = sources.switch("quiet", args.quiet).or(files.quiet) == Some(true);
         let verbose = sources.switch("verbose", args.verbose);
@@ -42,13 +43,13 @@ impl GlobalOptions {
         };
         let color = args.color.or(files.color).unwrap_or_default();
         refuse_useless_flags(&server, sources)?;
-        let report = ReportOptions { verbosity };
+        let report = ReportOptions { verbosity, color };
         Ok(GlobalOptions { server, is_default_server, credentials, connect_timeout, report, color })
     }
 }
 
 /// The server, and whether it is the default one.
-fn server(args: &GlobalArgs, files: &Config) -> Result<(ServerUrl, bool), Failure> {
+fn server(args: &GlobalArgs, files: &Config, sources: Sources) -> Result<(ServerUrl, bool), Failure> {
     let mut urls = split_urls(if args.server.is_empty() { &files.server } else { &args.server });
     let is_default = urls.is_empty();
     if is_default {
@@ -56,7 +57,7 @@ fn server(args: &GlobalArgs, files: &Config) -> Result<(ServerUrl, bool), Failur
     }
     let server = ServerUrl::parse(&urls);
     let server =
-        server.map_err(|why| Failure::configuration(format!("the server URL cannot be used: {why}")))?;
+        server.map_err(|why| Failure::configuration(format!("{}: {why}", sources.name("server", files))))?;
     Ok((server.absolute().map_err(Failure::cannot("find out the current folder"))?, is_default))
 }
 

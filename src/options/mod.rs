@@ -4,16 +4,20 @@
 //! A new option stands in [`crate::cli`], in [`Config`] and in the struct of its subcommand here.
 
 pub mod command_line;
+mod complaint;
 mod config_file;
 mod global;
 mod label;
+mod line;
 mod lock;
+mod suggestion;
 
 use std::ffi::OsString;
 use std::path::{self, PathBuf};
 use std::time::Duration;
 
 pub use self::command_line::Sources;
+use self::command_line::refuse_several_strings;
 pub use self::config_file::Config;
 pub use self::global::GlobalOptions;
 pub use self::lock::{LockOptions, ttl};
@@ -51,6 +55,7 @@ impl RunOptions {
         let files = &inputs.files;
         let shell = inputs.sources.switch("shell", args.shell).or(files.shell).unwrap_or(false);
         let (command, label, name) = if shell {
+            refuse_several_strings(&args.command)?;
             let command = ["/bin/sh", "-c"].map(OsString::from).into_iter().chain(args.command).collect();
             (command, "sh -c".to_owned(), "sh -c".to_owned())
         } else {
@@ -61,9 +66,12 @@ impl RunOptions {
         let lock = LockOptions::resolve(args.lock, inputs, label, false)?;
         let kill_after = kill_after(args.kill_after, files, lock.ttl);
         if kill_after >= lock.ttl.validity() {
+            let name = |option| inputs.sources.name(option, files);
             return Err(Failure::usage(format!(
-                "--kill-after {} leaves no time before the end of --ttl {}; it must be shorter than the TTL, for example {}",
+                "{} {} leaves no time before the end of {} {}; it must be shorter than the TTL, for example {}",
+                name("kill_after"),
                 DurationText(kill_after),
+                name("ttl"),
                 lock.ttl,
                 DurationText(lock.ttl.duration() / 4)
             )));

@@ -4,12 +4,13 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use super::output::print_message;
-use super::phrases::{busy, holder, loss};
-use super::progress::WaitDisplay;
-use super::reporter::Renderer;
-use crate::event::{Event, LeftoversFate};
+use super::phrases::{busy, holder, how_to_get, left_behind, loss};
+use super::progress::{WaitDisplay, WaitStatus};
+use super::reporter::{Renderer, ReportOptions};
+use crate::cli::Color;
+use crate::event::{Event, LeftoversFate, Waited};
 use crate::job::GuardLoss;
-use crate::lock::DurationText;
+use crate::lock::{Busy, DurationText, StoreError};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verbosity {
@@ -24,14 +25,22 @@ pub enum Verbosity {
 
 /// Prints the events that the verbosity allows.
 pub struct HumanRenderer {
-    verbosity: Verbosity,
-    /// Only the thread that waits for the lock uses it.
+    options: ReportOptions,
     wait: Mutex<WaitDisplay>,
 }
 
 impl HumanRenderer {
-    pub fn new(verbosity: Verbosity) -> HumanRenderer {
-        HumanRenderer { verbosity, wait: Mutex::new(WaitDisplay::new()) }
+    pub fn new(options: ReportOptions) -> HumanRenderer {
+        HumanRenderer { options, wait: Mutex::new(WaitDisplay::new()) }
+    }
+
+    /// NO_COLOR: see no-color.org.
+    fn is_dim(&self) -> bool {
+        match self.options.color {
+            Color::Always => true,
+            Color::Never => false,
+            Color::Auto => std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
+        }
     }
 }
 
@@ -40,9 +49,14 @@ impl Renderer for HumanRenderer {
         let wait = || self.wait.lock().unwrap_or_else(PoisonError::into_inner);
         match event {
             Event::WaitEnded => wait().clear(),
-            _ if self.verbosity < least_verbosity(event) => {}
-            Event::Waiting { .. } | Event::StoreUnreachable { .. } => wait().show(&text(event)),
-            _ => print_message(&text(event)),
+            _ if self.options.verbosity < least_verbosity(event) => {}
+            Event::Waiting { busy, waited } => wait().show(&in_line(busy, *waited)),
+            Event::StoreUnreachable { error, waited } => wait().show(&without_answer(error, *waited)),
+            Event::WaitedFor { .. } => wait().conclude(&text(event), self.is_dim()),
+            _ => {
+                wait().clear();
+                print_message(&text(event));
+            }
         }
     }
 }
@@ -58,7 +72,7 @@ fn least_verbosity(event: &Event) -> Verbosity {
         | Event::Renewed { .. }
         | Event::RenewalFailed { .. }
         | Event::Held { .. }
-        | Event::Released { leftovers_of: None, .. }
+        | Event::Released { leftovers: None, .. }
         | Event::Leftovers { fate: LeftoversFate::Awaited { .. }, .. } => Verbosity::Verbose,
         _ => Verbosity::Normal,
     }
@@ -73,18 +87,12 @@ fn text(event: &Event) -> String {
             format!("--min-hold {} is longer than --ttl {ttl}", DurationText(*min_hold))
         }
         Event::Splay { pause } => format!("sleeping for {} of --splay", DurationText(*pause)),
-        Event::Waiting { busy: held, waited } => {
-            let place = match held.ahead {
-                None => String::new(),
-                Some(0) => "; next in line".to_owned(),
-                Some(ahead) => format!("; {ahead} ahead in line"),
-            };
-            format!("{}{place}{}", busy(held), waiting(*waited))
-        }
-        Event::StoreUnreachable { error, waited } => format!("{error}{}", waiting(*waited)),
+        Event::Waiting { busy, waited } => in_line(busy, *waited).long,
+        Event::StoreUnreachable { error, waited } => without_answer(error, *waited).long,
         Event::WaitEnded => String::new(),
+        Event::WaitedFor { locks, waited } => format!("acquired {locks} after {}", DurationText(*waited)),
         Event::NotAcquired { busy: held, gave_up_after: None } => {
-            format!("{}. --wait to stand in line", busy(held))
+            format!("{}. {}", busy(held), how_to_get(held))
         }
         Event::NotAcquired { busy: held, gave_up_after: Some(waited) } => {
             let ahead = held.ahead.filter(|ahead| *ahead > 0);
@@ -104,29 +112,34 @@ fn text(event: &Event) -> String {
         Event::Lost { locks, cause, consequence } => loss(locks, cause, *consequence),
         Event::Held { key, left: None } => format!("'{key}' is held for ever"),
         Event::Held { key, left: Some(left) } => format!("'{key}' is held for {} more", DurationText(*left)),
-        Event::Released { locks, leftovers_of: None } => format!("released {locks}"),
-        Event::Released { locks, leftovers_of: Some(command) } => {
-            format!("{}; redlock released {locks} while they run", left_behind(command))
+        Event::Released { locks, leftovers: None } => format!("released {locks}"),
+        Event::Released { locks, leftovers: Some(of) } => {
+            format!("{}; redlock released {locks} while they run, see --leftovers", left_behind(of))
         }
-        Event::NotReleased { locks, ttl, leftovers_of } => {
-            let before = leftovers_of.map_or(String::new(), |of| left_behind(of) + ", and redlock ");
+        Event::NotReleased { locks, ttl, leftovers } => {
+            let before = leftovers.map_or(String::new(), |of| left_behind(of) + ", and redlock ");
             format!("{before}could not release {locks}; free when the lease ends, within {ttl}")
         }
-        Event::Leftovers { command, fate } => match fate {
+        Event::TimedOut { command, limit } => {
+            format!("stopping '{command}': it ran for longer than --timeout {}", DurationText(*limit))
+        }
+        Event::Leftovers { of, fate } => match fate {
             LeftoversFate::Awaited { locks } => {
-                format!("{}; {locks} held until they have ended", left_behind(command))
+                format!("{}; {locks} held until they have ended", left_behind(of))
             }
             LeftoversFate::Stopped { signal } => {
+                let command = of.command;
                 format!("'{command}' was killed by signal {signal} and left processes behind; stopping them")
             }
             LeftoversFate::Signalled => format!(
-                "passed the signal on to the processes that '{command}' left behind; once more kills them"
+                "passed the signal on to the processes that '{}' left behind; once more kills them",
+                of.command
             ),
             LeftoversFate::WithoutLocks { locks } => {
-                format!("{}; they run on without {locks}", left_behind(command))
+                format!("{}; they run on without {locks}", left_behind(of))
             }
             LeftoversFate::Unguarded { locks } => {
-                format!("{}; nothing ends them with the lease of {locks} any more", left_behind(command))
+                format!("{}; nothing ends them with the lease of {locks} any more", left_behind(of))
             }
         },
         Event::GuardLost { locks, how: GuardLoss::Killed } => {
@@ -144,15 +157,45 @@ fn text(event: &Event) -> String {
     }
 }
 
-fn left_behind(command: &str) -> String {
-    format!("'{command}' left processes behind")
+/// A place in line. What matters most comes first where the line may be cut.
+fn in_line(held: &Busy, waited: Waited) -> WaitStatus {
+    let (short, long) = match held.ahead {
+        None => ("waiting".to_owned(), String::new()),
+        Some(0) => ("next in line".to_owned(), "; next in line".to_owned()),
+        Some(ahead) => (format!("{ahead} ahead"), format!("; {ahead} ahead in line")),
+    };
+    let (busy, time) = (busy(held), time_waited(waited));
+    let holder = held.holder.as_ref().map(|holder| (holder.fence, holder.since, holder.metadata.as_ref()));
+    WaitStatus {
+        short: format!("{}: {busy}", with_time(&short, ", ", &time)),
+        long: with_time(&format!("{busy}{long}"), "; waiting for ", &time),
+        standing: format!("{:?} {:?} {} {:?}", held.key, held.ahead, held.others, holder),
+    }
 }
 
-/// `; waiting for 12s`, after the first second.
-fn waiting(waited: Duration) -> String {
-    match waited.as_secs() {
-        0 => String::new(),
-        _ => format!("; waiting for {}", DurationText(waited)),
+fn without_answer(error: &StoreError, waited: Waited) -> WaitStatus {
+    let time = time_waited(waited);
+    let long = with_time(&error.to_string(), "; waiting for ", &time);
+    WaitStatus {
+        short: format!("{}: {error}", with_time("waiting", ", ", &time)),
+        long,
+        standing: error.to_string(),
+    }
+}
+
+fn with_time(text: &str, joint: &str, time: &str) -> String {
+    if time.is_empty() { text.to_owned() } else { format!("{text}{joint}{time}") }
+}
+
+/// `12s of 5m`, after the first second.
+fn time_waited(waited: Waited) -> String {
+    let Waited { so_far, limit } = waited;
+    match (so_far.as_secs(), limit) {
+        (0, _) => String::new(),
+        (seconds, None) => DurationText(Duration::from_secs(seconds)).to_string(),
+        (seconds, Some(limit)) => {
+            format!("{} of {}", DurationText(Duration::from_secs(seconds)), DurationText(limit))
+        }
     }
 }
 
@@ -160,7 +203,7 @@ fn waiting(waited: Duration) -> String {
 mod tests {
     use super::*;
     use crate::event::LossConsequence;
-    use crate::lock::{Busy, FencingToken, Holder, Key, LossCause, Metadata};
+    use crate::lock::{FencingToken, Holder, Key, LossCause, Metadata};
 
     const HELD: &str = "held by ci-7 (pid 4123, \"make deploy\"); 24s left on its lease";
 
@@ -180,21 +223,48 @@ mod tests {
 
     #[test]
     fn waiting_names_the_holder_and_the_place_in_line() {
-        let waited = Duration::from_secs;
-        let busy = |ahead| Busy { key: key(), holder: Some(holder()), ahead: Some(ahead) };
+        let limit = Some(Duration::from_secs(300));
+        let waited = |seconds| Waited { so_far: Duration::from_secs(seconds), limit };
+        let busy = |ahead| Busy { key: key(), holder: Some(holder()), others: 0, ahead: Some(ahead) };
         let [next, third] = &[busy(0), busy(2)];
-        let gave_up = Event::NotAcquired { busy: third, gave_up_after: Some(waited(5)) };
+        let gave_up = Event::NotAcquired { busy: third, gave_up_after: Some(Duration::from_secs(5)) };
         assert_eq!(shown(Verbosity::Quiet, &gave_up), None);
         let at_once = Event::NotAcquired { busy: next, gave_up_after: None };
         for (event, [before, after]) in [
             (Event::Waiting { busy: third, waited: waited(0) }, ["", "; 2 ahead in line"]),
-            (Event::Waiting { busy: third, waited: waited(12) }, ["", "; 2 ahead in line; waiting for 12s"]),
+            (
+                Event::Waiting { busy: third, waited: waited(12) },
+                ["", "; 2 ahead in line; waiting for 12s of 5m"],
+            ),
             (gave_up, ["gave up after 5s: ", ", 2 ahead in line"]),
             (Event::Waiting { busy: next, waited: waited(0) }, ["", "; next in line"]),
             (at_once, ["", ". --wait to stand in line"]),
         ] {
             assert_eq!(text(&event), format!("{before}'deploy' is {HELD}{after}"));
         }
+        assert_eq!(in_line(third, waited(72)).short, format!("2 ahead, 1m12s of 5m: 'deploy' is {HELD}"));
+        let readers = Busy { others: 2, ..busy(0) };
+        let endless = Waited { limit: None, ..waited(12) };
+        let shown = in_line(&readers, endless).short;
+        assert!(
+            shown.starts_with(
+                "next in line, 12s: 'deploy' is held by ci-7 (pid 4123, \"make deploy\") and 2 more; "
+            ),
+            "{shown}"
+        );
+    }
+
+    /// To wait would be in vain.
+    #[test]
+    fn a_lock_that_never_expires_can_be_broken() {
+        let for_ever = Holder { left: None, ..Holder::default() };
+        let key = "it's".parse().expect("a key");
+        let busy = Busy { key, holder: Some(for_ever), others: 0, ahead: None };
+        let said = text(&Event::NotAcquired { busy: &busy, gave_up_after: None });
+        assert!(
+            said.ends_with("its lease never expires. To take it away: redlock break -k 'it'\\''s'"),
+            "{said}"
+        );
     }
 
     #[test]
@@ -232,7 +302,7 @@ mod tests {
                 ": the lease was not renewed in time; the job was stopped",
             ),
             (
-                LossCause::Expired,
+                LossCause::Expired(None),
                 LossConsequence::NothingStartedAfterWait,
                 " while the others were waited for: no renewal came through before its lease ended; nothing was started",
             ),
@@ -248,7 +318,7 @@ mod tests {
         for event in [
             Event::Acquired { key: &key, fence: FencingToken(7) },
             Event::Renewed { locks: "'deploy'", ttl: None },
-            Event::Released { locks: "'deploy'", leftovers_of: None },
+            Event::Released { locks: "'deploy'", leftovers: None },
         ] {
             assert_eq!(shown(Verbosity::Normal, &event), None);
             assert!(shown(Verbosity::Verbose, &event).is_some());

@@ -14,7 +14,7 @@ mod status;
 pub use doctor::{findings, findings_json};
 pub use human::Verbosity;
 pub use output::{print, print_all};
-pub use phrases::{holder, loss, names};
+pub use phrases::{holder, loss, names, not_held};
 pub use reporter::{ReportOptions, Reporter};
 pub use shell::Shell;
 pub use status::{json, table};

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use crate::event::LossConsequence;
+use crate::event::{LeftBehind, LossConsequence};
 use crate::lock::{Busy, DurationText, Holder, Key, LossCause, Metadata, unix_millis};
+use crate::quoting::quoted;
 
 /// `'a'`, `'a' and 'b'`, `'a', 'b' and 'c'`.
 pub fn names<'a>(keys: impl IntoIterator<Item = &'a Key>) -> String {
@@ -14,12 +15,42 @@ pub fn names<'a>(keys: impl IntoIterator<Item = &'a Key>) -> String {
 
 /// `'deploy' is held by ci-7 (pid 4123, "make deploy") for 3m12s; 24s left on its lease`.
 pub fn busy(busy: &Busy) -> String {
-    format!("'{}' is held by {}", busy.key, busy.holder.as_ref().map_or("another".to_owned(), holder))
+    let holder = busy.holder.as_ref().map_or("another".to_owned(), |one| one_of(one, busy.others));
+    format!("'{}' is held by {holder}", busy.key)
+}
+
+/// What to do about a lock that another holds.
+pub fn how_to_get(busy: &Busy) -> String {
+    match &busy.holder {
+        Some(holder) if holder.left.is_none() => {
+            format!("To take it away: redlock break -k {}", quoted(busy.key.as_str().as_ref()))
+        }
+        _ => "--wait to stand in line".to_owned(),
+    }
+}
+
+/// `this token does not hold 'deploy'`.
+pub fn not_held(locks: &str) -> String {
+    format!("this token does not hold {locks}")
+}
+
+/// `'sh' left processes behind (pid 4123, sleep)`.
+pub fn left_behind(of: &LeftBehind) -> String {
+    let one = of.one.as_ref().map_or(String::new(), |(pid, name)| format!(" (pid {pid}, {name})"));
+    format!("'{}' left processes behind{one}", of.command)
 }
 
 /// `ci-7 (pid 4123, "make deploy") for 3m12s; 24s left on its lease`.
 pub fn holder(holder: &Holder) -> String {
+    one_of(holder, 0)
+}
+
+/// The same, with the number of the other holders.
+fn one_of(holder: &Holder, others: usize) -> String {
     let mut text = holder.metadata.as_ref().map_or("another program".to_owned(), process);
+    if others > 0 {
+        text += &format!(" and {others} more");
+    }
     if let Some(since) = holder.since {
         text += &format!(" for {}", age(since));
     }
@@ -45,7 +76,10 @@ pub fn loss(locks: &str, cause: &LossCause, consequence: LossConsequence) -> Str
         LossCause::Taken(None) => "it was granted to another since".to_owned(),
         LossCause::Taken(Some(now)) if now.broken => "somebody broke it".to_owned(),
         LossCause::Taken(Some(now)) => format!("it is held by {}", holder(now)),
-        LossCause::Expired => "no renewal came through before its lease ended".to_owned(),
+        LossCause::Expired(why) => {
+            let why = why.as_ref().map_or(String::new(), |why| format!(" ({why})"));
+            format!("no renewal came through before its lease ended{why}")
+        }
         LossCause::NotRenewedInTime => "the lease was not renewed in time".to_owned(),
     };
     let consequence = match consequence {

@@ -1,52 +1,137 @@
 //! The progress display while a lock is waited for.
 
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use terminal_size::{Width, terminal_size_of};
+use unicode_width::UnicodeWidthChar;
 
 use super::output::print_message;
 use crate::clock::{BootTime, Deadline};
 use crate::sanitize::sanitize;
 
-/// One live line on a terminal; elsewhere a line at once and then ever more rarely.
-pub struct WaitDisplay {
-    live: Option<ProgressBar>,
-    next_line: Deadline,
-    pause: Duration,
+/// What is shown at one moment of the wait.
+pub struct WaitStatus {
+    /// For one line of a terminal, which is cut at its end.
+    pub short: String,
+    /// For a log.
+    pub long: String,
+    /// Holder and place in line: a change is worth a line in a log.
+    pub standing: String,
 }
 
-/// Between the first two lines where there is no terminal; each next pause is twice as long.
-const FIRST_PAUSE: Duration = Duration::from_secs(30);
+/// One live line on a terminal. Elsewhere a line at once, when something changes, and every minute: CI systems stop a
+/// job that says nothing for long.
+pub struct WaitDisplay {
+    is_terminal: bool,
+    /// The live line that is on the terminal.
+    live: Option<String>,
+    /// There was one.
+    was_live: bool,
+    standing: String,
+    next_line: Deadline,
+    next_change: Deadline,
+}
+
+/// Between two lines in a log at the most, and at the least.
+const LONGEST_SILENCE: Duration = Duration::from_secs(55);
+const SHORTEST_SILENCE: Duration = Duration::from_secs(1);
+
+/// To the begin of the line, and no line break at its end: terminals do not agree on the width of all characters.
+const BEGIN: &str = "\r\x1b[?7l";
+/// The rest of the line is empty.
+const END: &str = "\x1b[K\x1b[?7h";
 
 impl WaitDisplay {
     pub fn new() -> WaitDisplay {
-        WaitDisplay { live: None, next_line: BootTime::from_nanos(0), pause: FIRST_PAUSE }
-    }
-
-    pub fn show(&mut self, text: &str) {
-        if io::stderr().is_terminal() {
-            let live = self.live.get_or_insert_with(live_line);
-            live.set_message(sanitize(&format!("redlock: {text}")));
-            live.tick();
-        } else if self.next_line.has_passed() {
-            print_message(text);
-            self.next_line = Deadline::after(self.pause);
-            self.pause *= 2;
+        let now = BootTime::from_nanos(0);
+        WaitDisplay {
+            is_terminal: io::stderr().is_terminal()
+                && std::env::var_os("TERM").is_none_or(|term| term != "dumb"),
+            live: None,
+            was_live: false,
+            standing: String::new(),
+            next_line: now,
+            next_change: now,
         }
     }
 
+    pub fn show(&mut self, status: &WaitStatus) {
+        if self.is_terminal {
+            let line = cut(&sanitize(&format!("redlock: {}", status.short)), columns().saturating_sub(1));
+            if self.live.as_ref() != Some(&line) {
+                write(&format!("{BEGIN}{line}{END}"));
+                (self.live, self.was_live) = (Some(line), true);
+            }
+            return;
+        }
+        let has_changed = status.standing != self.standing && self.next_change.has_passed();
+        if has_changed || self.next_line.has_passed() {
+            print_message(&status.long);
+            self.standing.clone_from(&status.standing);
+            self.next_line = Deadline::after(LONGEST_SILENCE);
+            self.next_change = Deadline::after(SHORTEST_SILENCE);
+        }
+    }
+
+    /// Makes room for another line.
     pub fn clear(&mut self) {
-        if let Some(live) = self.live.take() {
-            live.finish_and_clear();
+        if self.live.take().is_some() {
+            write(&format!("{BEGIN}{END}"));
+        }
+    }
+
+    /// Where there was a live line, one that stays takes its place.
+    pub fn conclude(&mut self, text: &str, is_dim: bool) {
+        if std::mem::take(&mut self.was_live) {
+            let (dim, plain) = if is_dim { ("\x1b[2m", "\x1b[0m") } else { ("", "") };
+            write(&format!("{dim}{}{plain}\n", sanitize(&format!("redlock: {text}"))));
         }
     }
 }
 
-fn live_line() -> ProgressBar {
-    let live = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-    live.set_style(
-        ProgressStyle::with_template("{wide_msg}").unwrap_or_else(|_| ProgressStyle::default_spinner()),
-    );
-    live
+/// In one write. An error is ignored, as of every message.
+fn write(text: &str) {
+    let _ = io::stderr().write_all(text.as_bytes());
+}
+
+fn columns() -> usize {
+    let size = terminal_size_of(io::stderr()).filter(|(Width(columns), _)| *columns > 0);
+    size.map_or(80, |(Width(columns), _)| columns.into())
+}
+
+/// As much of the beginning of `text` as `columns` have room for.
+fn cut(text: &str, columns: usize) -> String {
+    let mut taken = 0;
+    let mut fits = 0;
+    for (place, c) in text.char_indices() {
+        // The sign that makes an emoji of a character makes it wider.
+        let width = if c == '\u{fe0f}' { 1 } else { c.width().unwrap_or(0) };
+        taken += width;
+        if taken > columns {
+            return text[..fits].to_owned() + "…";
+        }
+        if taken < columns {
+            fits = place + c.len_utf8();
+        }
+    }
+    text.to_owned()
+}
+
+#[test]
+fn a_line_is_cut_at_columns_of_the_terminal() {
+    for (text, columns, expected) in [
+        ("deploy", 6, "deploy"),
+        ("deploy", 5, "depl…"),
+        ("日本語", 6, "日本語"),
+        ("日本語", 5, "日本…"),
+        ("日本語", 4, "日…"),
+        ("a❤\u{fe0f}bcd", 5, "a❤\u{fe0f}b…"),
+        ("🎉🎉🎉", 5, "🎉🎉…"),
+        ("שלום", 3, "של…"),
+        ("e\u{301}e\u{301}e\u{301}", 3, "e\u{301}e\u{301}e\u{301}"),
+        ("x", 0, "…"),
+    ] {
+        assert_eq!(cut(text, columns), expected, "{text} {columns}");
+    }
 }

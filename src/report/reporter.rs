@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::human::{HumanRenderer, Verbosity};
+use crate::cli::Color;
 use crate::event::Event;
 
 /// What shows or counts events. Called by every thread, so an event that is not shown must not wait for one that is.
@@ -14,6 +15,7 @@ pub trait Renderer: Send + Sync {
 #[derive(Clone, Copy, Default)]
 pub struct ReportOptions {
     pub verbosity: Verbosity,
+    pub color: Color,
 }
 
 #[derive(Clone)]
@@ -21,7 +23,7 @@ pub struct Reporter(Arc<[Box<dyn Renderer>]>);
 
 impl Reporter {
     pub fn new(options: ReportOptions) -> Reporter {
-        Reporter(Arc::new([Box::new(HumanRenderer::new(options.verbosity))]))
+        Reporter(Arc::new([Box::new(HumanRenderer::new(options))]))
     }
 
     pub fn report(&self, event: &Event) {

@@ -8,7 +8,7 @@ use nix::unistd::geteuid;
 use super::Context;
 use crate::clock::BootTime;
 use crate::error::{Failure, UNREACHABLE};
-use crate::event::Event;
+use crate::event::{Event, Waited};
 use crate::job::Signals;
 use crate::lock::{
     Busy, DurationText, Lease, Metadata, NotAcquired, OwnerToken, Request, Result, Store, Timeout, Ttl, Wait,
@@ -81,8 +81,14 @@ impl Acquisition {
         let interrupt = signals.or(&fds).map_err(Failure::cannot("wait for several things at once"))?;
         let interrupt = interrupt.as_fd();
         let (reporter, start) = (&context.reporter, BootTime::now());
+        let limit = match self.wait {
+            Wait::AtMost(limit) => Some(limit),
+            Wait::No | Wait::Forever => None,
+        };
+        let mut has_waited = false;
         let mut report = |progress: WaitProgress| {
-            let waited = BootTime::now().since(start);
+            let waited = Waited { so_far: BootTime::now().since(start), limit };
+            has_waited |= !matches!(progress, WaitProgress::Ended);
             reporter.report(&match progress {
                 WaitProgress::Busy(busy) => Event::Waiting { busy, waited },
                 WaitProgress::Unreachable(error) => Event::StoreUnreachable { error, waited },
@@ -93,6 +99,10 @@ impl Acquisition {
         let Acquisition { requests, wait, reserve, .. } = self;
         let failure = match acquire(store, requests, *wait, attempt, *reserve, interrupt, &mut report) {
             Ok(leases) => {
+                if has_waited {
+                    let waited = BootTime::now().since(start);
+                    reporter.report(&Event::WaitedFor { locks: &self.names(), waited });
+                }
                 for Lease { request, fence, .. } in &leases {
                     reporter.report(&Event::Acquired { key: &request.key, fence: *fence });
                 }

@@ -36,7 +36,7 @@ impl RenewalEvents {
                     OnLost::Continue => LossConsequence::JobContinues,
                     OnLost::Terminate => {
                         // The guard sees the deadline itself.
-                        if !matches!(cause, LossCause::Expired) {
+                        if !matches!(cause, LossCause::Expired(_)) {
                             let kill_at = lease.deadline().min(Deadline::after(self.kill_after));
                             self.control.request(&GuardRequest::Stop { kill_at });
                         }

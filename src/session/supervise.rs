@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use super::Context;
 use crate::cli::Leftovers;
 use crate::clock::Deadline;
-use crate::event::{Event, LeftoversFate, LossConsequence};
+use crate::event::{Event, LeftBehind, LeftoversFate, LossConsequence};
 use crate::job::{Arrived, ExitStatus, GuardLoss, GuardRequest, Job, JobControl, JobEnd, JobEvent, Signals};
 use crate::lock::{Cancellation, Keeper, LeaseEnd, LossCause};
 use crate::options::RunOptions;
@@ -59,6 +59,7 @@ impl Supervisor<'_> {
                 }
                 JobEvent::TimeUp => {
                     (progress.timed_out, stop_at) = (true, None);
+                    self.report_timeout();
                     self.control
                         .request(&GuardRequest::Stop { kill_at: Deadline::after(self.options.kill_after) });
                 }
@@ -68,10 +69,11 @@ impl Supervisor<'_> {
                         // --timeout is for the command, which ended in time.
                         stop_at = None;
                     }
-                    self.report_leftovers(match (self.options.leftovers, status) {
+                    let fate = match (self.options.leftovers, status) {
                         (None, ExitStatus::Signaled(signal)) => LeftoversFate::Stopped { signal },
                         _ => LeftoversFate::Awaited { locks: self.locks },
-                    });
+                    };
+                    self.report_leftovers(job.leftover(), fate);
                 }
                 JobEvent::JobEnd { ended: job, guard_lost } => {
                     let JobProgress { timed_out, was_signalled, .. } = progress;
@@ -95,15 +97,21 @@ impl Supervisor<'_> {
             (progress.was_signalled, progress.passed_on) = (true, true);
             if from_terminal {
                 self.control.request(&GuardRequest::SignalOutside(signal));
-                self.report_leftovers(LeftoversFate::Signalled);
+                self.report_leftovers(None, LeftoversFate::Signalled);
             } else {
                 self.control.request(&GuardRequest::Signal(signal));
             }
         }
     }
 
-    fn report_leftovers(&self, fate: LeftoversFate) {
-        self.context.reporter.report(&Event::Leftovers { command: &self.options.name, fate });
+    fn report_timeout(&self) {
+        let limit = self.options.timeout.unwrap_or_default();
+        self.context.reporter.report(&Event::TimedOut { command: &self.options.name, limit });
+    }
+
+    fn report_leftovers(&self, one: Option<(i32, String)>, fate: LeftoversFate) {
+        let of = &LeftBehind { command: &self.options.name, one };
+        self.context.reporter.report(&Event::Leftovers { of, fate });
     }
 
     /// Ends the renewals, releases the locks, and gives one verdict on them: lost if the keeper or the guard says so.

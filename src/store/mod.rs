@@ -3,6 +3,7 @@
 pub mod credentials;
 #[cfg(feature = "etcd")]
 mod etcd;
+mod intended;
 mod local;
 mod redis;
 
@@ -10,6 +11,7 @@ use std::io;
 use std::path::{self, PathBuf};
 
 pub use self::credentials::{Credentials, Roots, TlsFiles};
+use self::intended::Intended;
 use crate::doctor::{Check, Finding, Findings, Requirements};
 use crate::lock::{Capabilities, StoreAdmin};
 
@@ -69,6 +71,13 @@ impl ServerUrl {
     }
 
     fn parse_one(text: &str) -> Result<ServerUrl, String> {
+        ServerUrl::parse_scheme(text).map_err(|why| match Intended::of(text) {
+            Some(meant) => format!("{text}: {why}; {meant}"),
+            None => why,
+        })
+    }
+
+    fn parse_scheme(text: &str) -> Result<ServerUrl, String> {
         let Some((scheme, rest)) = text.split_once(':') else {
             return Err(format!("a server is {FORMS}"));
         };
@@ -86,7 +95,7 @@ impl ServerUrl {
                 "{scheme}: is not in this build of redlock (cargo feature etcd); a server is {FORMS}"
             )),
             "zk" => Err(format!("{scheme}: is not supported yet; a server is {FORMS}")),
-            _ => Err(format!("unknown kind of server; a server is {FORMS}")),
+            _ => Err(format!("a server is {FORMS}")),
         }
     }
 

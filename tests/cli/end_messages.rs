@@ -31,7 +31,8 @@ fn a_lock_that_could_not_be_given_back() {
     proxy.set(Fault::Stall);
     run.let_go().expect(3);
     let said = said(&store);
-    assert!(said.contains("'sh' left processes behind, and redlock could not release 'X'"), "{said}");
+    assert!(said.contains("'sh' left processes behind (pid "), "{said}");
+    assert!(said.contains(", sh), and redlock could not release 'X'"), "{said}");
     assert_eq!(said.lines().count(), 1, "{said}");
 }
 
@@ -47,6 +48,7 @@ fn a_lock_taken_by_hand_that_was_lost() {
     eventually(Duration::from_secs(10), "the loss", || said(&store).contains("lost 'X'"));
     run.let_go().expect(79);
     let said = said(&store);
-    assert!(said.contains("'sh' left processes behind; they run on without 'X'"), "{said}");
+    assert!(said.contains("'sh' left processes behind (pid "), "{said}");
+    assert!(said.contains(", sh); they run on without 'X'"), "{said}");
     assert!(!said.contains("gave"), "{said}");
 }

@@ -18,3 +18,5 @@ mod status;
 mod streams;
 mod terminal;
 mod user;
+mod waiting_line;
+mod wrong_calls;

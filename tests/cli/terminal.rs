@@ -100,7 +100,7 @@ fn waiting() {
     let wait = format!("{} run -k X --wait -- echo started; echo NOT REACHED", env!("CARGO_BIN_EXE_redlock"));
     let mut pty = bash(&store, &["-c", &wait]);
     pty.expect("next in line");
-    pty.expect("waiting for 1");
+    pty.expect("next in line, 1s: 'X' is held by");
     assert_eq!(store.waiters("X"), 1);
     pty.send("\x03");
     assert_eq!(pty.finish(), -2);

@@ -98,7 +98,13 @@ impl Etcd {
     fn busy(&mut self, key: &Key, entries: &[Entry], timeout: &Timeout) -> Busy {
         let first = entries.first().filter(|first| !first.is_waiting());
         let holder = first.and_then(|first| self.ledger.holder(key, first, timeout).ok());
-        Busy { key: key.clone(), holder, ahead: Some(entries.len() - holders(entries)) }
+        let holding = holders(entries);
+        Busy {
+            key: key.clone(),
+            holder,
+            others: holding.saturating_sub(1),
+            ahead: Some(entries.len() - holding),
+        }
     }
 
     /// Takes all of the locks, or says which one is not free.

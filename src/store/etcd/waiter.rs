@@ -327,8 +327,9 @@ impl Awaited {
 /// Who has the lock: unknown, if etcd does not answer now.
 fn busy(request: &Request, before: &[Entry], ledger: &mut Ledger, timeout: &Timeout) -> Busy {
     let key = request.key.clone();
-    let ahead = Some(before.len() - holders(before).min(before.len()));
+    let holding = holders(before).min(before.len());
+    let (others, ahead) = (holding.saturating_sub(1), Some(before.len() - holding));
     let holder = before.first().filter(|first| !first.is_waiting());
     let holder = holder.and_then(|first| ledger.holder(&key, first, timeout).ok());
-    Busy { key, holder, ahead }
+    Busy { key, holder, others, ahead }
 }

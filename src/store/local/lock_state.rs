@@ -95,7 +95,8 @@ impl<'a> LockState<'a> {
 
     pub fn busy(&self, ticket: Option<i64>) -> rusqlite::Result<Busy> {
         let ahead = Some(queue::ahead(self.tx, self.key, ticket)?);
-        Ok(Busy { key: self.key.clone(), holder: self.holder(), ahead })
+        let others = self.holders.len().saturating_sub(1);
+        Ok(Busy { key: self.key.clone(), holder: self.holder(), others, ahead })
     }
 
     /// Grants the lock for one TTL, or confirms a grant: it was handed over, or the caller asks again.

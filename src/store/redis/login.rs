@@ -2,7 +2,7 @@
 
 use super::net::{Connection, Endpoint, RequestError};
 use super::reply::accepted;
-use crate::lock::{Result, Timeout};
+use crate::lock::{Result, StoreError, Timeout};
 use crate::store::credentials::TlsFiles;
 
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -35,8 +35,20 @@ impl Login {
         }
         if self.database != 0 {
             let select = redis::cmd("SELECT").arg(self.database).take();
-            accepted(connection.query(&select, timeout).map_err(unreachable)?, name)?;
+            let reply = connection.query(&select, timeout).map_err(unreachable)?;
+            accepted(reply, name).map_err(|error| self.of_database(error))?;
         }
         Ok(connection)
+    }
+
+    /// A database that the server does not have is a mistake in the URL.
+    fn of_database(&self, error: StoreError) -> StoreError {
+        match error {
+            StoreError::Unreachable { store, why, .. } if why.contains("DB index is out of range") => {
+                let why = format!("it has no database {}; those of most servers are 0 to 15", self.database);
+                StoreError::Unusable { store, why }
+            }
+            other => other,
+        }
     }
 }

@@ -201,7 +201,7 @@ mod tests {
         let metadata = Some(Metadata { pid, ..Metadata::default() });
         let holder = Holder { metadata, left: Some(Duration::from_millis(left)), ..Holder::default() };
         let key = "X".parse().unwrap_or_else(|why| panic!("{why}"));
-        Reply::Answer(Vote::Busy(Busy { key, holder: Some(holder), ahead: None }.into()))
+        Reply::Answer(Vote::Busy(Busy { key, holder: Some(holder), others: 0, ahead: None }.into()))
     }
 
     fn down<T>() -> Reply<T> {

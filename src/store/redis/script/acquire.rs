@@ -90,9 +90,10 @@ fn decode(reply: Value, keys: &[Key]) -> Option<Result<AcquireReply>> {
         "vanished" => AcquireReply::DataLost { ticket: text(reply.get(1)) },
         "busy" => {
             let ahead = Some(number(reply.get(3)).max(0) as usize);
+            let others = number(reply.get(7)).saturating_sub(1).max(0) as usize;
             let described = reply.get(2).cloned().map(items).unwrap_or_default();
             AcquireReply::Busy(Box::new(BusyReply {
-                busy: Busy { key: key()?, holder: Some(holder(reply.get(2))), ahead },
+                busy: Busy { key: key()?, holder: Some(holder(reply.get(2))), others, ahead },
                 ticket: text(reply.get(4)),
                 ttl: millis(described.get(4)),
                 newly_queued: number(reply.get(5)) == 1,

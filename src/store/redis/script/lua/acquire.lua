@@ -94,7 +94,7 @@ local function refuse(number)
   end
   probe(last)
   local ahead = mode == 'once' and redis.call('ZCARD', queue) or redis.call('ZRANK', queue, member)
-  return {'busy', number, describe(), ahead or 0, ticket, newly_queued, last.claim and 1 or 0}
+  return {'busy', number, describe(), ahead or 0, ticket, newly_queued, last.claim and 1 or 0, count}
 end
 
 local function take()
