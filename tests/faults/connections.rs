@@ -221,7 +221,7 @@ fn databases_are_apart() {
     assert_eq!(redis.cli(&["-n", "3", "EXISTS", "redlock:{X}:state"]), "1");
     let beyond = format!("{}/99", store.url);
     let redlock = Redlock::new(&["run", "-k", "X", "--", "true"]).server(&beyond);
-    Call { redlock, shown: beyond }.fails(69, "out of range");
+    Call { redlock, shown: beyond }.fails(78, "it has no database 99");
     eventually(Duration::from_secs(1), "nothing is held", || redis.cli(&["EXISTS", "X"]) == "0");
 }
 
