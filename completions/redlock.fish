@@ -24,7 +24,7 @@ function __fish_redlock_using_subcommand
     contains -- $cmd[1] $argv
 end
 
-complete -c redlock -n "__fish_redlock_needs_command" -s S -l server -d 'Where locks are kept: redis://[user[:password]@]host[:port][/db], rediss:// for TLS, redis+sentinel://, redis+cluster://, redis+unix://PATH, or local:[PATH] for a lock on this host only; see STORES in redlock(1). Given more than once, it is a quorum of independent servers [default: redis://127.0.0.1:6379]' -r
+complete -c redlock -n "__fish_redlock_needs_command" -s S -l server -d 'Where locks are kept: redis://[user[:password]@]host[:port][/db], rediss:// for TLS, redis+sentinel://, redis+cluster://, redis+unix://PATH, etcd://host[:port],host[:port], etcds:// for TLS, or local:[PATH] for a lock on this host only; see STORES in redlock(1). Given more than once, it is a quorum of independent servers [default: redis://127.0.0.1:6379]' -r
 complete -c redlock -n "__fish_redlock_needs_command" -l config -d 'Read this configuration file instead of ~/.config/redlock/config.toml' -r -F
 complete -c redlock -n "__fish_redlock_needs_command" -l user -d 'Log in to the store as this user' -r
 complete -c redlock -n "__fish_redlock_needs_command" -l password-file -d 'Log in with the password in the first line of this file, which others must not be able to read' -r -F
@@ -50,7 +50,7 @@ complete -c redlock -n "__fish_redlock_needs_command" -f -a "break" -d 'Take a l
 complete -c redlock -n "__fish_redlock_needs_command" -f -a "doctor" -d 'Find out whether the store is fit to hold locks'
 complete -c redlock -n "__fish_redlock_needs_command" -f -a "completions" -d 'Print a completion script for a shell'
 complete -c redlock -n "__fish_redlock_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
-complete -c redlock -n "__fish_redlock_using_subcommand run" -s S -l server -d 'Where locks are kept: redis://[user[:password]@]host[:port][/db], rediss:// for TLS, redis+sentinel://, redis+cluster://, redis+unix://PATH, or local:[PATH] for a lock on this host only; see STORES in redlock(1). Given more than once, it is a quorum of independent servers [default: redis://127.0.0.1:6379]' -r
+complete -c redlock -n "__fish_redlock_using_subcommand run" -s S -l server -d 'Where locks are kept: redis://[user[:password]@]host[:port][/db], rediss:// for TLS, redis+sentinel://, redis+cluster://, redis+unix://PATH, etcd://host[:port],host[:port], etcds:// for TLS, or local:[PATH] for a lock on this host only; see STORES in redlock(1). Given more than once, it is a quorum of independent servers [default: redis://127.0.0.1:6379]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l config -d 'Read this configuration file instead of ~/.config/redlock/config.toml' -r -F
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l user -d 'Log in to the store as this user' -r
 complete -c redlock -n "__fish_redlock_using_subcommand run" -l password-file -d 'Log in with the password in the first line of this file, which others must not be able to read' -r -F
@@ -85,7 +85,7 @@ complete -c redlock -n "__fish_redlock_using_subcommand run" -s x -l exclusive -
 complete -c redlock -n "__fish_redlock_using_subcommand run" -s s -l shared -d 'Acquire a reader\'s lock: many may hold it at once, or one without --shared'
 complete -c redlock -n "__fish_redlock_using_subcommand run" -s c -l shell -d 'COMMAND is one string, in one word, run by `sh -c`'
 complete -c redlock -n "__fish_redlock_using_subcommand run" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s S -l server -d 'Where locks are kept: redis://[user[:password]@]host[:port][/db], rediss:// for TLS, redis+sentinel://, redis+cluster://, redis+unix://PATH, or local:[PATH] for a lock on this host only; see STORES in redlock(1). Given more than once, it is a quorum of independent servers [default: redis://127.0.0.1:6379]' -r
+complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s S -l server -d 'Where locks are kept: redis://[user[:password]@]host[:port][/db], rediss:// for TLS, redis+sentinel://, redis+cluster://, redis+unix://PATH, etcd://host[:port],host[:port], etcds:// for TLS, or local:[PATH] for a lock on this host only; see STORES in redlock(1). Given more than once, it is a quorum of independent servers [default: redis://127.0.0.1:6379]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l config -d 'Read this configuration file instead of ~/.config/redlock/config.toml' -r -F
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l user -d 'Log in to the store as this user' -r
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -l password-file -d 'Log in with the password in the first line of this file, which others must not be able to read' -r -F
@@ -119,7 +119,7 @@ complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s n -l no-wait
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s x -l exclusive -d 'Acquire the lock for oneself alone, as without this option; undoes a configured --shared or --permits'
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s s -l shared -d 'Acquire a reader\'s lock: many may hold it at once, or one without --shared'
 complete -c redlock -n "__fish_redlock_using_subcommand acquire" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c redlock -n "__fish_redlock_using_subcommand renew" -s S -l server -d 'Where locks are kept: redis://[user[:password]@]host[:port][/db], rediss:// for TLS, redis+sentinel://, redis+cluster://, redis+unix://PATH, or local:[PATH] for a lock on this host only; see STORES in redlock(1). Given more than once, it is a quorum of independent servers [default: redis://127.0.0.1:6379]' -r
+complete -c redlock -n "__fish_redlock_using_subcommand renew" -s S -l server -d 'Where locks are kept: redis://[user[:password]@]host[:port][/db], rediss:// for TLS, redis+sentinel://, redis+cluster://, redis+unix://PATH, etcd://host[:port],host[:port], etcds:// for TLS, or local:[PATH] for a lock on this host only; see STORES in redlock(1). Given more than once, it is a quorum of independent servers [default: redis://127.0.0.1:6379]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand renew" -l config -d 'Read this configuration file instead of ~/.config/redlock/config.toml' -r -F
 complete -c redlock -n "__fish_redlock_using_subcommand renew" -l user -d 'Log in to the store as this user' -r
 complete -c redlock -n "__fish_redlock_using_subcommand renew" -l password-file -d 'Log in with the password in the first line of this file, which others must not be able to read' -r -F
@@ -138,7 +138,7 @@ complete -c redlock -n "__fish_redlock_using_subcommand renew" -s t -l ttl -d 'H
 complete -c redlock -n "__fish_redlock_using_subcommand renew" -s q -l quiet -d 'Print only errors; a busy lock is not an error'
 complete -c redlock -n "__fish_redlock_using_subcommand renew" -s v -l verbose -d 'Print what is done'
 complete -c redlock -n "__fish_redlock_using_subcommand renew" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c redlock -n "__fish_redlock_using_subcommand check" -s S -l server -d 'Where locks are kept: redis://[user[:password]@]host[:port][/db], rediss:// for TLS, redis+sentinel://, redis+cluster://, redis+unix://PATH, or local:[PATH] for a lock on this host only; see STORES in redlock(1). Given more than once, it is a quorum of independent servers [default: redis://127.0.0.1:6379]' -r
+complete -c redlock -n "__fish_redlock_using_subcommand check" -s S -l server -d 'Where locks are kept: redis://[user[:password]@]host[:port][/db], rediss:// for TLS, redis+sentinel://, redis+cluster://, redis+unix://PATH, etcd://host[:port],host[:port], etcds:// for TLS, or local:[PATH] for a lock on this host only; see STORES in redlock(1). Given more than once, it is a quorum of independent servers [default: redis://127.0.0.1:6379]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand check" -l config -d 'Read this configuration file instead of ~/.config/redlock/config.toml' -r -F
 complete -c redlock -n "__fish_redlock_using_subcommand check" -l user -d 'Log in to the store as this user' -r
 complete -c redlock -n "__fish_redlock_using_subcommand check" -l password-file -d 'Log in with the password in the first line of this file, which others must not be able to read' -r -F
@@ -157,7 +157,7 @@ complete -c redlock -n "__fish_redlock_using_subcommand check" -l for -d 'The le
 complete -c redlock -n "__fish_redlock_using_subcommand check" -s q -l quiet -d 'Print only errors; a busy lock is not an error'
 complete -c redlock -n "__fish_redlock_using_subcommand check" -s v -l verbose -d 'Print what is done'
 complete -c redlock -n "__fish_redlock_using_subcommand check" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c redlock -n "__fish_redlock_using_subcommand release" -s S -l server -d 'Where locks are kept: redis://[user[:password]@]host[:port][/db], rediss:// for TLS, redis+sentinel://, redis+cluster://, redis+unix://PATH, or local:[PATH] for a lock on this host only; see STORES in redlock(1). Given more than once, it is a quorum of independent servers [default: redis://127.0.0.1:6379]' -r
+complete -c redlock -n "__fish_redlock_using_subcommand release" -s S -l server -d 'Where locks are kept: redis://[user[:password]@]host[:port][/db], rediss:// for TLS, redis+sentinel://, redis+cluster://, redis+unix://PATH, etcd://host[:port],host[:port], etcds:// for TLS, or local:[PATH] for a lock on this host only; see STORES in redlock(1). Given more than once, it is a quorum of independent servers [default: redis://127.0.0.1:6379]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand release" -l config -d 'Read this configuration file instead of ~/.config/redlock/config.toml' -r -F
 complete -c redlock -n "__fish_redlock_using_subcommand release" -l user -d 'Log in to the store as this user' -r
 complete -c redlock -n "__fish_redlock_using_subcommand release" -l password-file -d 'Log in with the password in the first line of this file, which others must not be able to read' -r -F
@@ -175,7 +175,7 @@ complete -c redlock -n "__fish_redlock_using_subcommand release" -l token-file -
 complete -c redlock -n "__fish_redlock_using_subcommand release" -s q -l quiet -d 'Print only errors; a busy lock is not an error'
 complete -c redlock -n "__fish_redlock_using_subcommand release" -s v -l verbose -d 'Print what is done'
 complete -c redlock -n "__fish_redlock_using_subcommand release" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c redlock -n "__fish_redlock_using_subcommand status" -s S -l server -d 'Where locks are kept: redis://[user[:password]@]host[:port][/db], rediss:// for TLS, redis+sentinel://, redis+cluster://, redis+unix://PATH, or local:[PATH] for a lock on this host only; see STORES in redlock(1). Given more than once, it is a quorum of independent servers [default: redis://127.0.0.1:6379]' -r
+complete -c redlock -n "__fish_redlock_using_subcommand status" -s S -l server -d 'Where locks are kept: redis://[user[:password]@]host[:port][/db], rediss:// for TLS, redis+sentinel://, redis+cluster://, redis+unix://PATH, etcd://host[:port],host[:port], etcds:// for TLS, or local:[PATH] for a lock on this host only; see STORES in redlock(1). Given more than once, it is a quorum of independent servers [default: redis://127.0.0.1:6379]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand status" -l config -d 'Read this configuration file instead of ~/.config/redlock/config.toml' -r -F
 complete -c redlock -n "__fish_redlock_using_subcommand status" -l user -d 'Log in to the store as this user' -r
 complete -c redlock -n "__fish_redlock_using_subcommand status" -l password-file -d 'Log in with the password in the first line of this file, which others must not be able to read' -r -F
@@ -192,7 +192,7 @@ complete -c redlock -n "__fish_redlock_using_subcommand status" -s q -l quiet -d
 complete -c redlock -n "__fish_redlock_using_subcommand status" -s v -l verbose -d 'Print what is done'
 complete -c redlock -n "__fish_redlock_using_subcommand status" -l json -d 'Print JSON: see redlock-status(1) for the fields'
 complete -c redlock -n "__fish_redlock_using_subcommand status" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c redlock -n "__fish_redlock_using_subcommand break" -s S -l server -d 'Where locks are kept: redis://[user[:password]@]host[:port][/db], rediss:// for TLS, redis+sentinel://, redis+cluster://, redis+unix://PATH, or local:[PATH] for a lock on this host only; see STORES in redlock(1). Given more than once, it is a quorum of independent servers [default: redis://127.0.0.1:6379]' -r
+complete -c redlock -n "__fish_redlock_using_subcommand break" -s S -l server -d 'Where locks are kept: redis://[user[:password]@]host[:port][/db], rediss:// for TLS, redis+sentinel://, redis+cluster://, redis+unix://PATH, etcd://host[:port],host[:port], etcds:// for TLS, or local:[PATH] for a lock on this host only; see STORES in redlock(1). Given more than once, it is a quorum of independent servers [default: redis://127.0.0.1:6379]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand break" -l config -d 'Read this configuration file instead of ~/.config/redlock/config.toml' -r -F
 complete -c redlock -n "__fish_redlock_using_subcommand break" -l user -d 'Log in to the store as this user' -r
 complete -c redlock -n "__fish_redlock_using_subcommand break" -l password-file -d 'Log in with the password in the first line of this file, which others must not be able to read' -r -F
@@ -210,7 +210,7 @@ complete -c redlock -n "__fish_redlock_using_subcommand break" -s q -l quiet -d 
 complete -c redlock -n "__fish_redlock_using_subcommand break" -s v -l verbose -d 'Print what is done'
 complete -c redlock -n "__fish_redlock_using_subcommand break" -s y -l yes -d 'Do not ask'
 complete -c redlock -n "__fish_redlock_using_subcommand break" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c redlock -n "__fish_redlock_using_subcommand doctor" -s S -l server -d 'Where locks are kept: redis://[user[:password]@]host[:port][/db], rediss:// for TLS, redis+sentinel://, redis+cluster://, redis+unix://PATH, or local:[PATH] for a lock on this host only; see STORES in redlock(1). Given more than once, it is a quorum of independent servers [default: redis://127.0.0.1:6379]' -r
+complete -c redlock -n "__fish_redlock_using_subcommand doctor" -s S -l server -d 'Where locks are kept: redis://[user[:password]@]host[:port][/db], rediss:// for TLS, redis+sentinel://, redis+cluster://, redis+unix://PATH, etcd://host[:port],host[:port], etcds:// for TLS, or local:[PATH] for a lock on this host only; see STORES in redlock(1). Given more than once, it is a quorum of independent servers [default: redis://127.0.0.1:6379]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand doctor" -l config -d 'Read this configuration file instead of ~/.config/redlock/config.toml' -r -F
 complete -c redlock -n "__fish_redlock_using_subcommand doctor" -l user -d 'Log in to the store as this user' -r
 complete -c redlock -n "__fish_redlock_using_subcommand doctor" -l password-file -d 'Log in with the password in the first line of this file, which others must not be able to read' -r -F
@@ -229,7 +229,7 @@ complete -c redlock -n "__fish_redlock_using_subcommand doctor" -s q -l quiet -d
 complete -c redlock -n "__fish_redlock_using_subcommand doctor" -s v -l verbose -d 'Print what is done'
 complete -c redlock -n "__fish_redlock_using_subcommand doctor" -l json -d 'Print JSON: see redlock-doctor(1) for the fields'
 complete -c redlock -n "__fish_redlock_using_subcommand doctor" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c redlock -n "__fish_redlock_using_subcommand completions" -s S -l server -d 'Where locks are kept: redis://[user[:password]@]host[:port][/db], rediss:// for TLS, redis+sentinel://, redis+cluster://, redis+unix://PATH, or local:[PATH] for a lock on this host only; see STORES in redlock(1). Given more than once, it is a quorum of independent servers [default: redis://127.0.0.1:6379]' -r
+complete -c redlock -n "__fish_redlock_using_subcommand completions" -s S -l server -d 'Where locks are kept: redis://[user[:password]@]host[:port][/db], rediss:// for TLS, redis+sentinel://, redis+cluster://, redis+unix://PATH, etcd://host[:port],host[:port], etcds:// for TLS, or local:[PATH] for a lock on this host only; see STORES in redlock(1). Given more than once, it is a quorum of independent servers [default: redis://127.0.0.1:6379]' -r
 complete -c redlock -n "__fish_redlock_using_subcommand completions" -l config -d 'Read this configuration file instead of ~/.config/redlock/config.toml' -r -F
 complete -c redlock -n "__fish_redlock_using_subcommand completions" -l user -d 'Log in to the store as this user' -r
 complete -c redlock -n "__fish_redlock_using_subcommand completions" -l password-file -d 'Log in with the password in the first line of this file, which others must not be able to read' -r -F

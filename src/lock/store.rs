@@ -105,8 +105,8 @@ pub type OnRenewal<'a> = &'a mut dyn FnMut(usize, BootTime, Result<Renewal>);
 ///
 /// # Other stores
 ///
-/// In etcd a request is a lease and one key for each lock in it, put by one transaction; all locks of a request have
-/// one TTL, in whole seconds, which does not change. The leader counts it from when it applies the grant, and anew
+/// In etcd each lock of a request is a lease and a key, and all keys are put by one transaction; a lease has a TTL in whole
+/// seconds, which does not change. The leader counts it from when it applies the grant, and anew
 /// after a change of leaders: later than we do. In ZooKeeper a request is a session and its ephemeral nodes; the
 /// session's id and password are the owner token. A follower that is cut off from its leader answers pings of a
 /// session that has expired, so only a write that went through the leader tells that a lease goes on, and the lease
@@ -120,7 +120,7 @@ pub trait Store: Send {
     ///
     /// An answer that is lost is found out by asking again. Where a store needs several steps (Redis Cluster: one for
     /// each slot), it gives back what the first ones took when a later one fails.
-    /// etcd: grant, then one transaction that compares that no key of another lease is there.
+    /// etcd: a lease for each, then one transaction that compares that nobody else is there.
     /// ZooKeeper: connect and one multi that creates the nodes; they are deleted again if one is not the first.
     fn acquire(&mut self, requests: &[Request], timeout: &Timeout) -> Result<AcquireOutcome>;
 
@@ -150,8 +150,8 @@ pub trait Store: Send {
     /// is gone is taken again if nobody else was granted it since, and one that was released is told from one that is
     /// lost. Without it, only a lease that is there is extended.
     ///
-    /// etcd: keep-alive and a look at the key, as a lease may outlive a key that was broken; for all keys of a lease at
-    /// once. ZooKeeper: multi with a check of each node.
+    /// etcd: keep-alive and a look at the key, as a lease may outlive a key; what is gone was deleted by somebody and is not
+    /// taken again. ZooKeeper: multi with a check of each node.
     fn renew(&mut self, request: &Request, fence: Option<FencingToken>, timeout: &Timeout)
     -> Result<Renewal>;
 
@@ -183,7 +183,7 @@ pub trait Store: Send {
     /// nobody. `false` for a lock that this token did not hold; where an answer was lost, this may be since the first
     /// attempt released it.
     ///
-    /// etcd: revoke the lease. ZooKeeper: close the session.
+    /// etcd: a look at the key, and the lease is revoked. ZooKeeper: close the session.
     fn release(&mut self, keys: &[Key], token: &OwnerToken, timeout: &Timeout) -> Result<Vec<bool>>;
 
     /// Leaves the queue and gives back at once what was acquired, or may have been by a request whose answer is

@@ -124,7 +124,8 @@ fn refuse_useless_flags(server: &ServerUrl, sources: Sources) -> Result<(), Fail
         && ["tls_ca", "tls_cert", "tls_key"].into_iter().any(|option| sources.is_flag(option))
     {
         return Err(Failure::usage(format!(
-            "--tls-ca, --tls-cert and --tls-key do nothing for {address}; for TLS its URL begins with rediss"
+            "--tls-ca, --tls-cert and --tls-key do nothing for {address}; for TLS its URL begins with {}",
+            if address.starts_with("etcd") { "etcds" } else { "rediss" }
         )));
     }
     Ok(())

@@ -30,7 +30,7 @@ pub struct Supervisor<'a> {
 
 /// What has happened to the job so far.
 #[derive(Default)]
-struct Progress {
+struct JobProgress {
     timed_out: bool,
     was_signalled: bool,
     /// A signal was passed on to the job.
@@ -47,7 +47,7 @@ impl Supervisor<'_> {
         signals: &mut Signals,
         mut keeper: Option<Keeper>,
     ) -> (RunEnd, Option<Keeper>) {
-        let mut progress = Progress::default();
+        let mut progress = JobProgress::default();
         // The end of --timeout.
         let mut stop_at = self.options.timeout.map(Deadline::after);
         loop {
@@ -76,14 +76,14 @@ impl Supervisor<'_> {
                     self.report_leftovers(job.leftover(), fate);
                 }
                 JobEvent::JobEnd { ended: job, guard_lost } => {
-                    let Progress { timed_out, was_signalled, .. } = progress;
+                    let JobProgress { timed_out, was_signalled, .. } = progress;
                     return (RunEnd { job, guard_lost, timed_out, was_signalled }, keeper);
                 }
             }
         }
     }
 
-    fn pass_on(&self, arrived: Arrived, progress: &mut Progress) {
+    fn pass_on(&self, arrived: Arrived, progress: &mut JobProgress) {
         let Arrived { signal, from_terminal, .. } = arrived;
         if arrived.is_for_the_command() {
             return self.control.request(&GuardRequest::SignalCommand(signal));

@@ -1,6 +1,8 @@
 //! The stores, and the choice among them.
 
 pub mod credentials;
+#[cfg(feature = "etcd")]
+mod etcd;
 mod intended;
 mod local;
 mod redis;
@@ -21,6 +23,9 @@ pub enum ServerUrl {
     Redis(redis::Address),
     /// Independent Redis servers, of which a majority decides.
     Quorum(Vec<redis::Address>),
+    /// Members of one etcd cluster.
+    #[cfg(feature = "etcd")]
+    Etcd(Box<etcd::Address>),
 }
 
 #[derive(Clone, Default)]
@@ -33,7 +38,7 @@ pub struct OpenOptions {
     pub holders: Vec<u32>,
 }
 
-const FORMS: &str = "redis://host[:port][/db], rediss:// for TLS, redis+unix:///path, redis+sentinel://, redis+cluster://, or local: for a lock on this host only";
+const FORMS: &str = "redis://host[:port][/db], rediss:// for TLS, redis+unix:///path, redis+sentinel://, redis+cluster://, etcd://host[:port],host[:port], etcds:// for TLS, or local: for a lock on this host only";
 
 impl ServerUrl {
     /// Reads server URLs: one, or those of a quorum. The error never shows a password.
@@ -44,8 +49,15 @@ impl ServerUrl {
         }
         let mut members: Vec<redis::Address> = Vec::new();
         for url in urls {
-            let ServerUrl::Redis(address) = url else {
-                return Err("local: cannot be one of several servers".to_owned());
+            let address = match url {
+                ServerUrl::Redis(address) => address,
+                #[cfg(feature = "etcd")]
+                ServerUrl::Etcd(address) => {
+                    return Err(format!(
+                        "{address} cannot be one of several servers; name the members of one cluster in one URL"
+                    ));
+                }
+                _ => return Err("local: cannot be one of several servers".to_owned()),
             };
             if !address.is_one_server() {
                 return Err(format!("{address} cannot be one of several servers; a quorum has single ones"));
@@ -76,13 +88,23 @@ impl ServerUrl {
             }
             "redis" | "rediss" | "redis+unix" | "redis+sentinel" | "redis+cluster" | "rediss+sentinel"
             | "rediss+cluster" => redis::Address::parse(text).map(ServerUrl::Redis),
-            "etcd" | "etcds" | "zk" => Err(format!("{scheme}: is not supported yet; a server is {FORMS}")),
+            #[cfg(feature = "etcd")]
+            "etcd" | "etcds" => etcd::Address::parse(text).map(Box::new).map(ServerUrl::Etcd),
+            #[cfg(not(feature = "etcd"))]
+            "etcd" | "etcds" => Err(format!(
+                "{scheme}: is not in this build of redlock (cargo feature etcd); a server is {FORMS}"
+            )),
+            "zk" => Err(format!("{scheme}: is not supported yet; a server is {FORMS}")),
             _ => Err(format!("a server is {FORMS}")),
         }
     }
 
     /// Whether a URL shows a password to everyone who can list processes.
     pub fn has_password(&self) -> bool {
+        #[cfg(feature = "etcd")]
+        if let ServerUrl::Etcd(address) = self {
+            return address.password.is_some();
+        }
         self.addresses().iter().any(|address| address.login.password.is_some())
     }
 
@@ -94,8 +116,13 @@ impl ServerUrl {
     }
 
     /// A server that is spoken to in plain.
-    pub fn plain_server(&self) -> Option<&redis::Address> {
-        self.addresses().iter().find(|address| !address.login.tls && address.is_remote())
+    pub fn plain_server(&self) -> Option<String> {
+        #[cfg(feature = "etcd")]
+        if let ServerUrl::Etcd(address) = self {
+            return (!address.tls).then(|| address.to_string());
+        }
+        let plain = self.addresses().iter().find(|address| !address.login.tls && address.is_remote());
+        plain.map(redis::Address::to_string)
     }
 
     pub fn capabilities(&self) -> Capabilities {
@@ -103,6 +130,8 @@ impl ServerUrl {
             ServerUrl::Local(_) => local::CAPABILITIES,
             ServerUrl::Redis(_) => redis::CAPABILITIES,
             ServerUrl::Quorum(_) => redis::QUORUM_CAPABILITIES,
+            #[cfg(feature = "etcd")]
+            ServerUrl::Etcd(_) => etcd::CAPABILITIES,
         }
     }
 
@@ -111,6 +140,8 @@ impl ServerUrl {
             ServerUrl::Local(_) => &[],
             ServerUrl::Redis(address) => std::slice::from_ref(address),
             ServerUrl::Quorum(members) => members,
+            #[cfg(feature = "etcd")]
+            ServerUrl::Etcd(_) => &[],
         }
     }
 
@@ -140,6 +171,8 @@ impl ServerUrl {
         }
         findings.extend(match self {
             ServerUrl::Local(path) => local::examine(path, terms),
+            #[cfg(feature = "etcd")]
+            ServerUrl::Etcd(address) => etcd::examine(&address.with(login), terms),
             redis => redis::examine(redis.logged_in(login), terms),
         });
         findings
@@ -157,6 +190,8 @@ impl ServerUrl {
             ServerUrl::Local(path) => Box::new(local::Local::new(path, holders)),
             ServerUrl::Redis(address) => Box::new(redis::Redis::new(address.with(&credentials), replicas)),
             ServerUrl::Quorum(_) => Box::new(redis::Quorum::new(self.logged_in(&credentials))),
+            #[cfg(feature = "etcd")]
+            ServerUrl::Etcd(address) => Box::new(etcd::Etcd::new(address.with(&credentials))),
         }
     }
 }

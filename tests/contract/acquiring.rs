@@ -2,9 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::harness::{
-    Finished, Redlock, Store, await_file, children, eventually, in_ms, is_alive, slowed, ttl,
-};
+use crate::harness::{Finished, Redlock, Store, await_file, children, eventually, in_ms, is_alive, slowed};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_redlock");
 
@@ -48,7 +46,7 @@ pub fn a_wrong_token_changes_nothing(store: &Store) {
 }
 
 pub fn a_lease_ends_with_its_ttl(store: &Store) {
-    let ttl = slowed(1500);
+    let ttl = store.lease(slowed(1500));
     let start = Instant::now();
     let old = acquire(store, &in_ms(ttl));
     store.redlock(&["run", "--key", "X", "--", "true"]).run().expect(75);
@@ -116,7 +114,8 @@ pub fn a_job_may_take_its_own_lock_again_below_another(store: &Store) {
 
 /// The lease lasts as long as the job needs it, and stays with who took it.
 pub fn a_lock_taken_by_hand_may_be_taken_again(store: &Store) {
-    let (ttl, longer) = (ttl(1000), slowed(2500).as_secs_f64());
+    let lease = store.lease(slowed(1000));
+    let (ttl, longer) = (in_ms(lease), (lease * 5 / 2).as_secs_f64());
     let script = format!(
         r#"
         eval "$("$0" acquire --key X --ttl {ttl} --format env)"
@@ -130,8 +129,9 @@ pub fn a_lock_taken_by_hand_may_be_taken_again(store: &Store) {
 
 /// Somebody else gives it back while the job runs.
 pub fn a_job_does_not_outlive_the_lock_taken_by_hand(store: &Store) {
-    let token = acquire(store, &ttl(1000));
-    let mut inner = store.redlock(&["run", "--key", "X", "--ttl", &ttl(1500), "--", "sleep", "60"]);
+    let ttl = store.ttl(1000);
+    let token = acquire(store, &ttl);
+    let mut inner = store.redlock(&["run", "--key", "X", "--ttl", &ttl, "--", "sleep", "60"]);
     inner.command.env("REDLOCK_KEY", "X").env("REDLOCK_TOKEN", &token);
     let inner = inner.spawn();
     let sleeps = || children(inner.guard()).first().is_some_and(|&command| is_alive(command));
@@ -146,7 +146,7 @@ pub fn a_job_does_not_outlive_the_lock_taken_by_hand(store: &Store) {
 /// With the environment of a job, and not below its guard, as at(1) or tmux start it.
 pub fn a_job_elsewhere_does_not_outlive_the_lock(store: &Store) {
     let variables = store.folder.path("variables");
-    let ttl = ttl(1500);
+    let ttl = store.ttl(1500);
     let job =
         ["run", "--key", "X", "--ttl", &ttl, "--", "sh", "-c", "env > \"$0.new\"; mv \"$0.new\" \"$0\"; cat"];
     let job = [&job[..], &[variables.to_str().expect("a path")]].concat();
@@ -189,7 +189,9 @@ fn by_hand(store: &Store, command: &str, token: &str) -> Finished {
 
 /// Most of the lease is for stopping the job; there is time for a renewal all the same.
 pub fn a_long_kill_after_leaves_time_to_renew(store: &Store) {
-    let (ttl, kill_after, longer) = (ttl(3000), ttl(2200), slowed(4000).as_secs_f64().to_string());
+    let lease = store.lease(slowed(3000));
+    let (ttl, kill_after, longer) =
+        (in_ms(lease), in_ms(lease * 11 / 15), (lease * 4 / 3).as_secs_f64().to_string());
     let args = ["run", "-k", "X", "--ttl", &ttl, "--kill-after", &kill_after, "--", "sleep", &longer];
     store.redlock(&args).run().expect(0);
 }

@@ -206,4 +206,6 @@ contract! {
     quorum5: promises_of_a_quorum;
     sentinel: promises;
     cluster: promises;
+    etcd: promises;
+    etcd3: promises;
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::harness::{Redlock, Running, Store, eventually, pid_in, ttl};
+use crate::harness::{Redlock, Running, Store, eventually, pid_in};
 
 const BOTH: [&str; 4] = ["-k", "b", "-k", "a"];
 
@@ -80,7 +80,7 @@ pub fn what_is_free_is_not_touched(store: &Store) {
 
 pub fn what_is_held_is_kept_while_waiting(store: &Store) {
     let holder = store.hold("b", &[]);
-    let waiter = half_way(store, &["--ttl", &ttl(900)]);
+    let waiter = half_way(store, &["--ttl", &store.ttl(900)]);
     await_renewal(store, "a");
     store.redlock(&["run", "-k", "a", "--", "true"]).run().expect(75);
     holder.let_go().expect(0);
@@ -91,7 +91,7 @@ pub fn what_is_held_is_kept_while_waiting(store: &Store) {
 /// What was held is taken away: it starts over, and runs in the end.
 pub fn what_is_lost_while_waiting_is_taken_again(store: &Store) {
     let holder = store.hold("b", &[]);
-    let waiter = half_way(store, &["--ttl", &ttl(600)]);
+    let waiter = half_way(store, &["--ttl", &store.ttl(600)]);
     let fence = |key: &str| store.status(key)["holders"][0]["fence"].as_u64();
     let before = fence("a");
     // A lease as short as this may be lost without our doing, and is taken again then.
@@ -128,7 +128,7 @@ pub fn who_waits_for_one_does_not_hold_up_another(store: &Store) {
 }
 
 pub fn one_that_is_lost_ends_the_job(store: &Store) {
-    let job = run(store, &["--ttl", &ttl(900)], &["sleep", "60"]).spawn();
+    let job = run(store, &["--ttl", &store.ttl(900)], &["sleep", "60"]).spawn();
     store.await_holder("a");
     store.redlock(&["break", "-k", "b", "--yes"]).run().expect(0);
     let lost = job.finish().expect(79);
@@ -137,7 +137,7 @@ pub fn one_that_is_lost_ends_the_job(store: &Store) {
 }
 
 pub fn the_others_are_kept_for_a_job_that_goes_on(store: &Store) {
-    let ttl = ttl(900);
+    let ttl = store.ttl(900);
     let job = run(store, &["--ttl", &ttl, "--on-lost", "continue"], &["cat"]).open_stdin().spawn();
     store.await_holder("b");
     store.redlock(&["break", "-k", "b", "--yes"]).run().expect(0);
@@ -150,7 +150,7 @@ pub fn the_others_are_kept_for_a_job_that_goes_on(store: &Store) {
 
 pub fn the_others_are_kept_for_a_script_that_goes_on(store: &Store) {
     let program = env!("CARGO_BIN_EXE_redlock");
-    let ttl = ttl(900);
+    let ttl = store.ttl(900);
     let script = format!(
         r#"trap 'echo told' TERM
         eval "$("$0" acquire -k b -k a --ttl {ttl} --while-pid $$ --format env)"
@@ -241,12 +241,14 @@ pub fn by_hand_as_well(store: &Store) {
 pub fn a_script_gives_them_back_one_by_one(store: &Store) {
     let program = env!("CARGO_BIN_EXE_redlock");
     let pid = store.folder.path("pid").display().to_string();
-    let script = r#"eval "$("$0" acquire -k b -k a --ttl 900ms --while-pid $$ --format env)"
+    let script = r#"eval "$("$0" acquire -k b -k a --ttl "$2" --while-pid $$ --format env)"
         "$0" check || exit 9
         "$0" release -k a || exit 8
         echo $$ > "$1"; read -r _"#;
-    let script =
-        store.reached_by(Redlock::under("bash", &["-c", script, program, &pid])).open_stdin().spawn();
+    let script = store
+        .reached_by(Redlock::under("bash", &["-c", script, program, &pid, &store.ttl(900)]))
+        .open_stdin()
+        .spawn();
     pid_in(&store.folder.path("pid"));
     assert!(store.status("a")["holders"][0].is_null());
     await_renewal(store, "b");

@@ -8,7 +8,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::harness::{
-    Redlock, Running, Store, await_file, eventually, is_alive, slowed, ttl, with_default_signals, within,
+    Redlock, Running, Store, await_file, eventually, in_ms, is_alive, slowed, with_default_signals, within,
 };
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_redlock");
@@ -46,8 +46,9 @@ pub fn a_release_ends_the_keeper(store: &Store) {
 }
 
 pub fn a_lease_is_kept_while_the_script_runs(store: &Store) {
-    let script = Script::start(store, &format!("--ttl {}", ttl(1500)), "read -r _");
-    let longer = slowed(3500);
+    let lease = store.lease(slowed(1500));
+    let script = Script::start(store, &format!("--ttl {}", in_ms(lease)), "read -r _");
+    let longer = lease * 7 / 3;
     let fence = store.status("X")["holders"][0]["fence"].clone();
     let start = Instant::now();
     while start.elapsed() < longer {
@@ -59,7 +60,9 @@ pub fn a_lease_is_kept_while_the_script_runs(store: &Store) {
 }
 
 pub fn a_script_may_take_its_lock_again(store: &Store) {
-    let (outer, inner, longer) = (ttl(700), ttl(500), slowed(1500).as_secs_f64());
+    let lease = store.lease(slowed(700));
+    let (outer, inner) = (in_ms(lease), in_ms(store.lease(lease * 5 / 7)));
+    let longer = (lease * 2).as_secs_f64();
     let rest = format!(
         r#""$0" run --key X --ttl {inner} -- sh -c 'sleep {longer}; echo inner'; "$0" check && read -r _; exit 7"#
     );
@@ -93,7 +96,7 @@ pub fn a_lost_lock_ends_the_script(store: &Store) {
 }
 
 pub fn a_script_may_outlive_its_lock(store: &Store) {
-    let options = format!("--ttl {} --on-lost continue", ttl(900));
+    let options = format!("--ttl {} --on-lost continue", store.ttl(900));
     let script = Script::start(store, &options, "read -r _; exit 7");
     store.redlock(&["break", "--key", "X", "--yes"]).run().expect(0);
     eventually(Duration::from_secs(5), "the end of the keeper", || !is_alive(script.keeper.0));
@@ -107,7 +110,7 @@ pub fn a_script_may_outlive_its_lock(store: &Store) {
 
 /// Nothing renews then, but the script runs: the lock is its own until the end of the lease.
 pub fn a_dead_keeper_leaves_the_lease(store: &Store) {
-    let script = Script::start(store, &format!("--ttl {}", ttl(3000)), "read -r _; exit 7");
+    let script = Script::start(store, &format!("--ttl {}", store.ttl(3000)), "read -r _; exit 7");
     kill(Pid::from_raw(script.keeper.0), Signal::SIGKILL).expect("a signal to the keeper");
     eventually(SOON, "the end of the keeper", || !is_alive(script.keeper.0));
     let start = Instant::now();
@@ -189,7 +192,8 @@ pub fn no_stream_is_held_open(store: &Store) {
 /// A run is not asked whether its lock is given back.
 pub fn a_job_without_its_lock_is_stopped(store: &Store) {
     let job = r#""$0" release; exec sleep 60"#;
-    let lost = store.redlock(&["run", "--key", "X", "--ttl", &ttl(900), "--", "sh", "-c", job, PROGRAM]);
+    let lost =
+        store.redlock(&["run", "--key", "X", "--ttl", &store.ttl(900), "--", "sh", "-c", job, PROGRAM]);
     let lost = lost.run().expect(79);
     assert!(lost.line().contains("it was released with its owner token"), "{lost:?}");
 }

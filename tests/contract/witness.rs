@@ -22,7 +22,8 @@ pub fn fifty_workers_never_meet(store: &Store) {
     let witness = Witness::new();
     let job = witness.job("0");
     let job: Vec<&str> = job.iter().map(String::as_str).collect();
-    let args = [&["run", "--key", "X", "--wait", "--ttl", "1s", "--quiet", "--"][..], &job].concat();
+    let args =
+        [&["run", "--key", "X", "--wait", "--ttl", store.shortest(), "--quiet", "--"][..], &job].concat();
     let seed = fastrand::u64(..);
     let mut random = fastrand::Rng::with_seed(seed);
     let start = Instant::now();
@@ -109,7 +110,7 @@ fn a_crowd_keeps_the_rules(
         let (role, options) = role(place);
         let job = rules.job(role, "0");
         let job: Vec<&str> = job.iter().map(String::as_str).collect();
-        let lock = ["run", "--wait", "--ttl", "1s", "--quiet"];
+        let lock = ["run", "--wait", "--ttl", store.shortest(), "--quiet"];
         store.redlock(&[&lock[..], options, &["--"], &job].concat())
     };
     crowd.work(program, || {

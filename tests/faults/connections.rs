@@ -94,7 +94,7 @@ fn another_protocol() {
 
     let plain = Redis::with(&["--requirepass", CANARY]);
     let url = plain.url().replace("redis:", "rediss:");
-    run(&url).trusting(&authority).fails(69, "should the URL begin with redis://?");
+    run(&url).trusting(&authority).fails(69, "should the URL be one without TLS?");
 
     let encrypted = tls(&authority.sign(&["127.0.0.1"], Valid::Now));
     let url = encrypted.url().replace("rediss:", "redis:");

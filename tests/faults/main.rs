@@ -8,6 +8,7 @@ mod connections;
 mod containers;
 mod doctor;
 mod encrypted;
+mod etcd;
 mod failing_call;
 mod failover;
 mod files;

@@ -51,7 +51,7 @@ impl Takeover {
     pub fn through(store: Store, url: String) -> Takeover {
         let witness = Witness::new();
         let folder = witness.folder();
-        let ttl = slowed(3000).min(Duration::from_secs(10));
+        let ttl = store.lease(slowed(3000).min(Duration::from_secs(10)));
         let args = ["run", "--key", "X", "--ttl", &in_ms(ttl), "--", "sh", "-c", STUBBORN, &folder];
         let first = Redlock::new(&args).server(&url).spawn();
         for name in ["owner", "child", "daemon"] {

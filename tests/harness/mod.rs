@@ -4,6 +4,7 @@
 mod certificates;
 mod clock;
 mod cluster;
+mod etcd;
 mod pace;
 mod port;
 mod program;
@@ -24,6 +25,7 @@ use std::{fs, io, process, thread};
 
 pub use certificates::{Authority, Papers, Valid};
 pub use cluster::Cluster;
+pub use etcd::Etcd;
 pub use pace::{fits, in_ms, is_within, slowed, ttl, within};
 pub use port::free_port;
 pub use program::{Finished, Redlock, Running, await_file, children, is_alive, pid_in, with_default_signals};
@@ -124,6 +126,7 @@ pub enum Fleet {
     None,
     Sentinel(PooledServer<Sentinel>),
     Cluster(PooledServer<Cluster>),
+    Etcd(PooledServer<Etcd>),
 }
 
 impl Store {
@@ -155,6 +158,26 @@ impl Store {
 
     fn in_cluster(cluster: PooledServer<Cluster>) -> Store {
         Store { url: cluster.url(), fleet: Fleet::Cluster(cluster), ..Store::local() }
+    }
+
+    pub fn etcd() -> Store {
+        static LENDER: ServerPool<Etcd> = ServerPool::new(Etcd::start, Etcd::empty);
+        Store::in_etcd(LENDER.lend())
+    }
+
+    /// Three members of one cluster.
+    pub fn etcd3() -> Store {
+        static LENDER: ServerPool<Etcd> = ServerPool::new(Etcd::three, Etcd::empty);
+        Store::in_etcd(LENDER.lend())
+    }
+
+    /// With members of a test's own.
+    pub fn own_etcd(etcd: Etcd) -> Store {
+        Store::in_etcd(PooledServer::owned(etcd))
+    }
+
+    fn in_etcd(etcd: PooledServer<Etcd>) -> Store {
+        Store { url: etcd.url(), fleet: Fleet::Etcd(etcd), ..Store::local() }
     }
 
     pub fn redis() -> Store {
@@ -224,6 +247,47 @@ impl Store {
         self.url.starts_with("local:")
     }
 
+    pub fn is_etcd(&self) -> bool {
+        matches!(self.fleet, Fleet::Etcd(_))
+    }
+
+    /// The etcd, where it is one.
+    pub fn etcd_members(&mut self) -> &mut Etcd {
+        match &mut self.fleet {
+            Fleet::Etcd(etcd) => etcd,
+            _ => panic!("a store in etcd"),
+        }
+    }
+
+    /// A lease for the command line that a test wants renewed: this many milliseconds on an idle machine. In etcd some
+    /// seconds, as it shows what is left of one in whole seconds.
+    pub fn ttl(&self, millis: u64) -> String {
+        in_ms(self.lease(slowed(millis)))
+    }
+
+    /// The shortest lease that this store can have and that is as long as that.
+    pub fn lease(&self, wanted: Duration) -> Duration {
+        match self.is_etcd() {
+            true => Duration::from_secs(wanted.as_millis().div_ceil(1000).max(4) as u64),
+            false => wanted,
+        }
+    }
+
+    /// A lease that is soon over, when nobody renews it.
+    pub fn short(&self) -> &'static str {
+        if self.is_etcd() { "2s" } else { "500ms" }
+    }
+
+    /// The shortest lease with which many hold a lock on a busy machine.
+    pub fn shortest(&self) -> &'static str {
+        if self.is_etcd() { "2s" } else { "1s" }
+    }
+
+    /// How long the death of a waiter may go unseen.
+    pub fn until_a_dead_waiter_is_passed_over(&self) -> Duration {
+        Duration::from_secs(if self.is_etcd() { 5 } else { 2 })
+    }
+
     /// The program, with this store as its server.
     pub fn redlock(&self, args: &[&str]) -> Redlock {
         self.reached_by(Redlock::new(args))
@@ -265,6 +329,7 @@ impl Store {
             Fleet::None => {}
             Fleet::Sentinel(sentinel) => empty(&sentinel.servers),
             Fleet::Cluster(cluster) => empty(&cluster.servers),
+            Fleet::Etcd(etcd) => etcd.empty(),
         }
         match &self.redis {
             Some(redis) => assert_eq!(redis.cli(&["flushall"]), "OK"),

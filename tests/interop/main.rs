@@ -1,9 +1,10 @@
-//! redlock and other implementations on one key in Redis, both ways.
+//! redlock and other implementations on one key, both ways.
 
 #[path = "../harness/mod.rs"]
 mod harness;
 
 mod both;
+mod etcdctl;
 mod peer;
 mod quorum;
 

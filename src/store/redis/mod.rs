@@ -8,7 +8,7 @@ mod in_flight;
 mod keys;
 mod login;
 mod multi_key;
-mod net;
+pub(super) mod net;
 mod queue_place;
 mod quorum;
 mod replicas;

@@ -48,7 +48,7 @@ impl Connection {
     /// Connects, with `tls` encrypted, and sends nothing.
     pub fn open(endpoint: &Endpoint, tls: Option<&TlsFiles>, timeout: &Timeout) -> Result<Connection> {
         Ok(Connection {
-            stream: Stream::connect(endpoint, tls, timeout)?,
+            stream: Stream::connect(endpoint, tls, None, timeout)?,
             parser: Parser::new(),
             unanswered: 0,
             is_cut_off: false,

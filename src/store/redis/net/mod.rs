@@ -2,8 +2,8 @@
 
 mod connection;
 mod dns;
-mod stream;
-mod tls;
+pub mod stream;
+pub mod tls;
 mod wait;
 
 use std::fmt;

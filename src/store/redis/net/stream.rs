@@ -2,7 +2,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, TcpStream};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 
 use nix::errno::Errno;
@@ -29,8 +29,13 @@ trait Socket: Read + Write + AsFd + Send {}
 impl<T: Read + Write + AsFd + Send> Socket for T {}
 
 impl Stream {
-    /// Connects; with `tls` it is encrypted, or it is an error.
-    pub fn connect(endpoint: &Endpoint, tls: Option<&TlsFiles>, timeout: &Timeout) -> Result<Stream> {
+    /// Connects; with `tls` it is encrypted, or it is an error. `protocol` is what the encrypted connection is for (ALPN).
+    pub fn connect(
+        endpoint: &Endpoint,
+        tls: Option<&TlsFiles>,
+        protocol: Option<&str>,
+        timeout: &Timeout,
+    ) -> Result<Stream> {
         let socket: Box<dyn Socket> = match (endpoint, tls) {
             (Endpoint::Unix(path), _) => {
                 let address = UnixAddr::new(path).map_err(|error| RequestError::Broken(error.to_string()))?;
@@ -39,7 +44,7 @@ impl Stream {
             (Endpoint::Tcp { host, port }, None) => Box::new(connect_to(host, *port, timeout)?),
             (Endpoint::Tcp { host, port }, Some(files)) => {
                 // Before anything is contacted.
-                let session = tls::session(host, files)?;
+                let session = tls::session(host, files, protocol)?;
                 let socket = connect_to(host, *port, timeout)?;
                 Box::new(TlsStream::connect(socket, session, files, timeout)?)
             }
@@ -64,6 +69,28 @@ impl AsFd for Stream {
     /// For poll(2), which sees encrypted bytes only.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
+    }
+}
+
+impl AsRawFd for Stream {
+    fn as_raw_fd(&self) -> RawFd {
+        self.as_fd().as_raw_fd()
+    }
+}
+
+impl Read for Stream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.socket.read(buffer)
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.socket.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.socket.flush()
     }
 }
 

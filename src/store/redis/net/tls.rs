@@ -30,8 +30,8 @@ pub struct TlsStream {
 }
 
 /// A session with this host, before its handshake. The files are read anew for each connection: a certificate may be
-/// renewed while a job runs.
-pub fn session(host: &str, files: &TlsFiles) -> Result<ClientConnection> {
+/// renewed while a job runs. `protocol` is what the connection is for (ALPN).
+pub fn session(host: &str, files: &TlsFiles, protocol: Option<&str>) -> Result<ClientConnection> {
     let no_name = |_| RequestError::Unusable(format!("'{host}' is no name that a certificate can have"));
     let name = ServerName::try_from(host.to_owned()).map_err(no_name)?;
     let unusable = |error: &dyn Display| RequestError::Unusable(format!("TLS cannot be set up: {error}"));
@@ -42,7 +42,7 @@ pub fn session(host: &str, files: &TlsFiles) -> Result<ClientConnection> {
         .with_safe_default_protocol_versions()
         .map_err(|error| unusable(&error))?
         .with_webpki_verifier(verifier.map_err(|error| unusable(&error))?);
-    let config = match (&files.cert, &files.key) {
+    let mut config = match (&files.cert, &files.key) {
         (None, None) => builder.with_no_client_auth(),
         (Some(cert), Some(key)) => {
             let owned = private_key(key)?;
@@ -58,6 +58,7 @@ pub fn session(host: &str, files: &TlsFiles) -> Result<ClientConnection> {
         (Some(cert), None) => return Err(bad_file("--tls-cert", cert, "it needs its --tls-key FILE")),
         (None, Some(key)) => return Err(bad_file("--tls-key", key, "it needs its --tls-cert FILE")),
     };
+    config.alpn_protocols = protocol.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
     ClientConnection::new(Arc::new(config), name).map_err(|error| unusable(&error))
 }
 
@@ -236,7 +237,7 @@ impl AsFd for TlsStream {
 fn handshake_error(failure: RequestError) -> RequestError {
     match failure {
         RequestError::TimedOut => RequestError::broken(
-            "no answer to the TLS handshake in time; is this its TLS port, or should the URL begin with redis://?",
+            "no answer to the TLS handshake in time; is this its TLS port, or should the URL be one without TLS?",
         ),
         other => other,
     }
@@ -255,7 +256,7 @@ fn explain(error: &Error) -> RequestError {
     let why = match error {
         Error::InvalidCertificate(error) => return RequestError::Broken(of_certificate(error)),
         Error::InvalidMessage(InvalidMessage::InvalidContentType) => {
-            "it does not speak TLS here; is this its TLS port, or should the URL begin with redis://?"
+            "it does not speak TLS here; is this its TLS port, or should the URL be one without TLS?"
         }
         // OpenSSL answers so in TLS 1.2 when a certificate is missing, too.
         Error::AlertReceived(

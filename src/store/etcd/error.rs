@@ -1,0 +1,107 @@
+//! What an error of etcd, or no answer, means for a lock.
+
+use std::error::Error;
+
+use tonic::{Code, Status};
+
+use crate::lock::StoreError;
+use crate::sanitize::sanitize;
+use crate::store::redis::net::RequestError;
+
+/// Why a call to one member failed.
+#[derive(Debug)]
+pub enum CallError {
+    /// Another member may answer, or the same one later. The outcome is unknown.
+    NoAnswer {
+        why: String,
+        /// Whether asking again within seconds makes sense.
+        transient: bool,
+    },
+    /// The token of the login is not good any more.
+    LoginExpired,
+    /// The login was refused, or a permission is missing.
+    Denied(String),
+    /// It makes no sense to ask anybody.
+    Unusable(String),
+    Interrupted,
+}
+
+impl CallError {
+    /// What it means for a request to the store with this name.
+    pub fn of(self, store: &str) -> StoreError {
+        let store = store.to_owned();
+        match self {
+            CallError::NoAnswer { why, transient } => StoreError::Unreachable { store, why, transient },
+            CallError::Denied(why) => StoreError::Denied { store, why },
+            CallError::LoginExpired => StoreError::Denied { store, why: "its login ended".to_owned() },
+            CallError::Unusable(why) => StoreError::Unusable { store, why },
+            CallError::Interrupted => StoreError::Interrupted,
+        }
+    }
+
+    pub fn is_transient(&self) -> bool {
+        matches!(self, CallError::NoAnswer { transient: true, .. })
+    }
+}
+
+impl From<RequestError> for CallError {
+    fn from(error: RequestError) -> CallError {
+        let no_answer = |why| CallError::NoAnswer { why, transient: false };
+        match error {
+            RequestError::Interrupted => CallError::Interrupted,
+            RequestError::TimedOut => no_answer("no answer in time".to_owned()),
+            RequestError::Broken(why) => no_answer(why),
+            RequestError::Denied(why) => CallError::Denied(why),
+            RequestError::Unusable(why) => CallError::Unusable(why),
+            // Said by Redis only.
+            RequestError::Refused { .. } => no_answer("it is no etcd".to_owned()),
+        }
+    }
+}
+
+impl From<Status> for CallError {
+    fn from(status: Status) -> CallError {
+        let says = |text: &str| status.message().contains(text);
+        let no_answer = |why: String, transient| CallError::NoAnswer { why, transient };
+        if status.source().is_some() {
+            return no_answer("the connection broke".to_owned(), false);
+        }
+        match status.code() {
+            Code::Unauthenticated => CallError::LoginExpired,
+            Code::InvalidArgument if says("revision in header is old") => CallError::LoginExpired,
+            Code::InvalidArgument if says("authentication failed") => {
+                CallError::Denied("user or password is wrong".to_owned())
+            }
+            Code::InvalidArgument if says("user name is empty") => CallError::Denied(
+                "it wants a user: --user NAME and --password-file FILE, or a client certificate".to_owned(),
+            ),
+            Code::PermissionDenied => CallError::Denied(
+                "the user may not read and write the keys of this lock; see PERMISSIONS in redlock(1)"
+                    .to_owned(),
+            ),
+            Code::InvalidArgument if says("too many operations") => {
+                CallError::Unusable("it takes fewer locks at once; see --max-txn-ops of etcd".to_owned())
+            }
+            Code::ResourceExhausted if says("space exceeded") => {
+                no_answer("its database is full; see 'etcdctl alarm list'".to_owned(), false)
+            }
+            Code::OutOfRange if says("length too large") => {
+                no_answer("its answer is too long; is it an etcd?".to_owned(), false)
+            }
+            Code::Unimplemented => {
+                no_answer("it does not know etcd's v3 API; is this the right port?".to_owned(), false)
+            }
+            Code::Unavailable if says("no leader") => no_answer("it has no leader".to_owned(), true),
+            Code::Unavailable | Code::ResourceExhausted | Code::Aborted | Code::DeadlineExceeded => {
+                no_answer(in_short(status.message()), true)
+            }
+            _ => no_answer(in_short(status.message()), false),
+        }
+    }
+}
+
+/// As much as a line has room for of what a server says: it may be long, and anything.
+fn in_short(text: &str) -> String {
+    let text = text.strip_prefix("etcdserver: ").unwrap_or(text);
+    sanitize(&text.chars().take(200).collect::<String>())
+}

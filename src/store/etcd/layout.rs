@@ -1,0 +1,229 @@
+//! The names of the keys: those of `etcdctl lock` and of etcd's concurrency package.
+
+use super::lease_id::{LeaseId, Stage};
+use super::message::{ASCENDING, BY_CREATE_REVISION, DESCENDING, KeyValue, RangeRequest};
+use crate::lock::{Key, Mode};
+
+/// Where the keys of the locks are.
+///
+/// The lock X is the keys `X/<lease>`, in hexadecimal digits; the one that was created first holds the lock. What others
+/// than exclusive holders and waiters add is behind a colon: `X/<lease>:shared`, `X/<lease>:permits:3`, and
+/// `X/<lease>:broken` of a holder that is to stop. So they stand in one line with `etcdctl lock X`, which looks at
+/// nothing but the beginning of a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// What stands before the name of a lock: empty, or it ends with a slash.
+    pub prefix: String,
+}
+
+/// One place in the queue of a lock, the holder's included.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// In full.
+    pub name: Vec<u8>,
+    pub id: LeaseId,
+    pub mode: Mode,
+    /// Its place in the queue, and the fencing token.
+    pub created: i64,
+    /// The lease that the key has now; 0 for none.
+    pub lease: i64,
+}
+
+const BROKEN: &str = "broken";
+/// How many keys are asked for at once.
+pub const PAGE: i64 = 1000;
+
+impl Layout {
+    /// What the keys of a lock begin with.
+    pub fn folder(&self, key: &Key) -> Vec<u8> {
+        format!("{}{key}/", self.prefix).into_bytes()
+    }
+
+    /// The key of an owner.
+    pub fn name(&self, key: &Key, id: LeaseId, mode: Mode) -> Vec<u8> {
+        let mut name = self.own(key, id);
+        if mode != Mode::Exclusive {
+            name.extend(format!(":{mode}").bytes());
+        }
+        name
+    }
+
+    /// What says that an owner is to stop.
+    pub fn broken(&self, key: &Key, id: LeaseId) -> Vec<u8> {
+        let mut name = self.own(key, id);
+        name.extend(format!(":{BROKEN}").bytes());
+        name
+    }
+
+    /// All keys of an owner, in whatever mode.
+    pub fn own_range(&self, key: &Key, id: LeaseId) -> [Vec<u8>; 2] {
+        let own = self.own(key, id);
+        // The character after the colon.
+        let end = [&own[..], b";"].concat();
+        [own, end]
+    }
+
+    fn own(&self, key: &Key, id: LeaseId) -> Vec<u8> {
+        let mut name = self.folder(key);
+        name.extend(id.hex().bytes());
+        name
+    }
+
+    /// The entry of the lock `key` that this key of etcd is; `None` for another lock's, and for what is no lock.
+    pub fn entry(&self, key: &Key, kv: &KeyValue) -> Option<Entry> {
+        let rest = kv.key.strip_prefix(&self.folder(key)[..])?;
+        entry(kv, std::str::from_utf8(rest).ok()?)
+    }
+
+    /// Whether it is the mark of a holder that is to stop.
+    pub fn is_broken_mark(&self, kv: &KeyValue) -> bool {
+        kv.key.ends_with(b":broken")
+    }
+
+    /// The lock that this key of etcd belongs to, wherever it is. Other programs have keys of all kinds, so its lease
+    /// has to be the one in its name.
+    pub fn lock_of(&self, kv: &KeyValue) -> Option<Key> {
+        let text = std::str::from_utf8(&kv.key).ok()?.strip_prefix(&self.prefix)?;
+        let (key, rest) = text.rsplit_once('/')?;
+        let entry = entry(kv, rest)?;
+        entry.stage().and(key.parse().ok())
+    }
+}
+
+fn entry(kv: &KeyValue, rest: &str) -> Option<Entry> {
+    let (hex, mode) = rest.split_once(':').map_or((rest, Some(Mode::Exclusive)), |(hex, mode)| {
+        (hex, mode.parse().ok().filter(|mode| *mode != Mode::Exclusive))
+    });
+    let (id, mode) = (LeaseId::parse(hex)?, mode?);
+    Some(Entry { name: kv.key.clone(), id, mode, created: kv.create_revision, lease: kv.lease })
+}
+
+impl Entry {
+    pub fn stage(&self) -> Option<Stage> {
+        self.id.stage(self.lease)
+    }
+
+    /// Whether the lease says that it stands in the queue. Its owner has not seen a grant.
+    pub fn is_waiting(&self) -> bool {
+        self.stage() == Some(Stage::Waiting)
+    }
+}
+
+/// The end of the range of all keys that begin like this; it is not empty and ends with a slash.
+pub fn end_of(folder: &[u8]) -> Vec<u8> {
+    let mut end = folder.to_vec();
+    if let Some(last) = end.last_mut() {
+        *last += 1;
+    }
+    end
+}
+
+/// How many of these entries, from the first on, hold the lock. Without a queue nobody has to be asked: it follows from
+/// the order in which they were created.
+pub fn holders(queue: &[Entry]) -> usize {
+    let Some(first) = queue.first() else { return 0 };
+    let alike = queue.iter().take_while(|entry| entry.mode == first.mode);
+    match first.mode {
+        Mode::Exclusive => 1,
+        Mode::Shared => alike.count(),
+        Mode::Semaphore(permits) => alike.take(permits.get() as usize).count(),
+    }
+}
+
+/// Whether a newcomer in this mode would hold the lock at once.
+pub fn has_room(queue: &[Entry], mode: Mode) -> bool {
+    let are_alike = queue.iter().all(|entry| entry.mode == mode);
+    match mode {
+        Mode::Exclusive => queue.is_empty(),
+        Mode::Shared => are_alike,
+        Mode::Semaphore(permits) => are_alike && queue.len() < permits.get() as usize,
+    }
+}
+
+/// Keys of a lock without their values, those created last first, no later than `latest` (0 for all).
+pub fn page(folder: &[u8], latest: i64) -> RangeRequest {
+    RangeRequest {
+        key: folder.to_vec(),
+        range_end: end_of(folder),
+        limit: PAGE,
+        sort_order: DESCENDING,
+        sort_target: BY_CREATE_REVISION,
+        keys_only: true,
+        max_create_revision: latest,
+    }
+}
+
+/// All keys of a lock with their values, those created first first.
+pub fn everything(folder: &[u8], limit: i64) -> RangeRequest {
+    RangeRequest {
+        key: folder.to_vec(),
+        range_end: end_of(folder),
+        limit,
+        sort_order: ASCENDING,
+        sort_target: BY_CREATE_REVISION,
+        ..RangeRequest::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU32;
+
+    use super::*;
+
+    fn kv(key: &str, lease: i64) -> KeyValue {
+        KeyValue { key: key.as_bytes().to_vec(), create_revision: 7, value: Vec::new(), lease }
+    }
+
+    #[test]
+    fn names_are_read_as_they_are_written() -> Result<(), String> {
+        let layout = Layout { prefix: "p/".to_owned() };
+        let key: Key = "X".parse()?;
+        let id = LeaseId::parse("4000000000000010").ok_or("an id")?;
+        let permits = Mode::Semaphore(NonZeroU32::MIN);
+        for (mode, name) in [
+            (Mode::Exclusive, "p/X/4000000000000010"),
+            (Mode::Shared, "p/X/4000000000000010:shared"),
+            (permits, "p/X/4000000000000010:permits:1"),
+        ] {
+            assert_eq!(layout.name(&key, id, mode), name.as_bytes());
+            let entry = layout.entry(&key, &kv(name, id.waiting())).ok_or("an entry")?;
+            assert_eq!((entry.id, entry.mode, entry.is_waiting()), (id, mode, true));
+            assert_eq!(layout.lock_of(&kv(name, id.holding())).as_ref(), Some(&key));
+            assert_eq!(layout.lock_of(&kv(name, 12)), None);
+        }
+        for foreign in ["p/X/a/12", "p/X/", "p/X/12:broken", "p/X/12:x", "p/X/lock", "p/Y/12", "X/12"] {
+            assert_eq!(layout.entry(&key, &kv(foreign, 0x12)), None, "{foreign}");
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn the_first_ones_hold_the_lock() {
+        let two = Mode::Semaphore(NonZeroU32::MIN.saturating_add(1));
+        let [exclusive, shared] = [Mode::Exclusive, Mode::Shared];
+        let queue = |modes: &[Mode]| -> Vec<Entry> {
+            let id = LeaseId::parse("1").into_iter().cycle();
+            let entry = |(id, mode): (LeaseId, &Mode)| Entry {
+                name: Vec::new(),
+                id,
+                mode: *mode,
+                created: 1,
+                lease: 0,
+            };
+            id.zip(modes).map(entry).collect()
+        };
+        for (modes, expected) in [
+            (&[][..], 0),
+            (&[exclusive, exclusive], 1),
+            (&[shared, shared, exclusive, shared], 2),
+            (&[two, two, two], 2),
+            (&[two, exclusive], 1),
+        ] {
+            assert_eq!(holders(&queue(modes)), expected, "{modes:?}");
+        }
+        assert!(has_room(&queue(&[shared]), shared) && !has_room(&queue(&[shared, exclusive]), shared));
+        assert!(has_room(&queue(&[two]), two) && !has_room(&queue(&[two, two]), two));
+        assert!(has_room(&[], exclusive) && !has_room(&queue(&[shared]), exclusive));
+    }
+}

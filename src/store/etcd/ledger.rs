@@ -1,0 +1,170 @@
+//! What locks are made of: leases, queues and the keys of one owner.
+
+use std::time::Duration;
+
+use tonic::{Code, Status};
+
+use super::client::Client;
+use super::layout::{Entry, Layout, page};
+use super::lease_id::{LeaseId, Stage};
+use super::members::Members;
+use super::message::{RangeRequest, RangeResponse, TxnRequest, TxnResponse};
+use super::value::Value;
+use crate::lock::{FencingToken, Holder, Key, StoreError, Timeout};
+
+/// The locks in a cluster.
+pub struct Ledger {
+    pub members: Members,
+    pub layout: Layout,
+}
+
+/// What an owner has of a lock.
+#[derive(Default)]
+pub struct Own {
+    pub entry: Option<Entry>,
+    pub value: Option<Value>,
+    /// Somebody broke the lock.
+    pub is_broken: bool,
+}
+
+impl Own {
+    /// Its key, if that holds the lock.
+    pub fn held(&self) -> Option<&Entry> {
+        self.entry.as_ref().filter(|entry| entry.stage() == Some(Stage::Holding))
+    }
+}
+
+/// The places in the queue of a lock, in order, and the revision of the store at which they were all.
+pub struct Queue {
+    pub entries: Vec<Entry>,
+    pub revision: i64,
+}
+
+impl Ledger {
+    /// Makes a lease, or extends the one of an earlier attempt whose answer was lost.
+    pub fn grant(&mut self, id: i64, seconds: i64, timeout: &Timeout) -> Result<(), StoreError> {
+        self.members.call(timeout, |client| async move {
+            while !client.grant(id, seconds).await? {
+                if client.keep_alive(id).await? > 0 {
+                    break;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Extends a lease. Its TTL in seconds, 0 or less when there is no such lease.
+    pub fn keep_alive(&mut self, id: i64, timeout: &Timeout) -> Result<i64, StoreError> {
+        self.members.call(timeout, |client| async move { client.keep_alive(id).await })
+    }
+
+    /// Ends a lease and deletes its keys. One that is not there is no error.
+    pub fn revoke(&mut self, id: i64, timeout: &Timeout) -> Result<(), StoreError> {
+        self.members.call(timeout, |client| async move { client.revoke(id).await.map(drop) })
+    }
+
+    /// Ends two leases at once, likewise.
+    pub fn revoke_both(&mut self, one: i64, other: i64, timeout: &Timeout) -> Result<(), StoreError> {
+        self.members.call(timeout, |client| async move {
+            let (one, other) = tokio::join!(client.revoke(one), client.revoke(other));
+            one.and(other).map(drop)
+        })
+    }
+
+    /// The queue of a lock, up to the place that was created at `latest` (0 for all of it).
+    pub fn queue(&mut self, key: &Key, latest: i64, timeout: &Timeout) -> Result<Queue, StoreError> {
+        let (folder, mut latest) = (self.layout.folder(key), latest);
+        let mut queue = Queue { entries: Vec::new(), revision: 0 };
+        loop {
+            let request = page(&folder, latest);
+            let answer = self.range(request, timeout)?;
+            if queue.revision == 0 {
+                queue.revision = answer.revision();
+            }
+            for kv in &answer.kvs {
+                // The last ones of a page may be the first ones of the next: one transaction creates several.
+                let last = queue.entries.iter().rev().take_while(|known| known.created == kv.create_revision);
+                let is_known = last.into_iter().any(|known| known.name == kv.key);
+                queue.entries.extend(self.layout.entry(key, kv).filter(|_| !is_known));
+            }
+            let last = answer.kvs.last().map_or(0, |kv| kv.create_revision);
+            if !answer.more || last == latest || last == 0 {
+                break;
+            }
+            latest = last;
+        }
+        queue.entries.reverse();
+        Ok(queue)
+    }
+
+    /// What an owner has of a lock.
+    pub fn own(&mut self, key: &Key, id: LeaseId, timeout: &Timeout) -> Result<Own, StoreError> {
+        let request = self.own_request(key, id);
+        let answer = self.range(request, timeout)?;
+        Ok(self.read_own(key, id, &answer))
+    }
+
+    pub fn own_request(&self, key: &Key, id: LeaseId) -> RangeRequest {
+        let [name, end] = self.layout.own_range(key, id);
+        RangeRequest { key: name, range_end: end, ..RangeRequest::default() }
+    }
+
+    pub fn read_own(&self, key: &Key, id: LeaseId, answer: &RangeResponse) -> Own {
+        let mut own = Own::default();
+        for kv in &answer.kvs {
+            own.is_broken |= self.layout.is_broken_mark(kv);
+            if let Some(entry) = self.layout.entry(key, kv).filter(|entry| entry.id == id) {
+                own.value = Value::from_untrusted(&kv.value);
+                own.entry = Some(entry);
+            }
+        }
+        own
+    }
+
+    pub fn range(&mut self, request: RangeRequest, timeout: &Timeout) -> Result<RangeResponse, StoreError> {
+        self.members.call(timeout, move |client| {
+            let request = request.clone();
+            async move { client.range(request).await }
+        })
+    }
+
+    /// Carries out a transaction; `None` when a lease in it is not there (any more).
+    pub fn txn(&mut self, request: TxnRequest, timeout: &Timeout) -> Result<Option<TxnResponse>, StoreError> {
+        self.members.call(timeout, move |client| {
+            let request = request.clone();
+            async move { txn(&client, request).await }
+        })
+    }
+
+    /// Who has this entry, as others see it.
+    pub fn holder(&mut self, key: &Key, entry: &Entry, timeout: &Timeout) -> Result<Holder, StoreError> {
+        let (request, lease) = (self.own_request(key, entry.id), entry.lease);
+        let (own, left) = self.members.call(timeout, move |client| {
+            let request = request.clone();
+            async move { tokio::try_join!(client.range(request), client.time_to_live(lease)) }
+        })?;
+        let own = self.read_own(key, entry.id, &own);
+        Ok(holder(entry, own.value, own.is_broken, left))
+    }
+}
+
+/// See [`Ledger::txn`].
+pub async fn txn(client: &Client, request: TxnRequest) -> Result<Option<TxnResponse>, Status> {
+    match client.txn(request).await {
+        Ok(done) => Ok(Some(done)),
+        Err(status) if status.code() == Code::NotFound => Ok(None),
+        Err(status) => Err(status),
+    }
+}
+
+/// A holder, with `left` seconds on its lease. The lease of another program's key may be none at all.
+pub fn holder(entry: &Entry, value: Option<Value>, broken: bool, left: i64) -> Holder {
+    let since = value.as_ref().map(|value| value.granted.unwrap_or(value.metadata.since));
+    Holder {
+        fence: value.is_some().then_some(FencingToken(entry.created.unsigned_abs())),
+        metadata: value.map(|value| value.metadata),
+        since,
+        left: (entry.lease != 0).then(|| Duration::from_secs(left.max(0).unsigned_abs())),
+        broken,
+    }
+}

@@ -1,0 +1,205 @@
+//! The members of a cluster: a connection to one of them, and another one when that does not answer.
+
+use std::error::Error;
+use std::future::Future;
+
+use hyper::client::conn::http2;
+use hyper::http::Uri;
+use tonic::Status;
+use tonic::metadata::{Ascii, MetadataValue};
+
+use super::client::Client;
+use super::error::CallError;
+use super::runtime::Runtime;
+use super::socket::{InRuntime, Refusal, Socket};
+use super::url::Address;
+use crate::lock::{StoreError, Timeout};
+use crate::store::redis::net::Endpoint;
+use crate::store::redis::net::RequestError;
+use crate::store::redis::net::stream::Stream;
+
+/// The members of a cluster. Nothing is connected, and nothing runs, before the first call.
+pub struct Members {
+    address: Address,
+    name: String,
+    /// The member that is asked next.
+    current: usize,
+    client: Option<Client>,
+    /// It is an etcd: it answered on this connection.
+    has_answered: bool,
+    /// What the member said when it ended the connection.
+    refusal: Refusal,
+    /// How many connections there were.
+    connections: u32,
+    /// Of the login, which counts at every member.
+    token: Option<MetadataValue<Ascii>>,
+    /// The members know no users: a login would be refused.
+    needs_no_login: bool,
+    /// Behind the client: the connection ends before the runtime does.
+    runtime: Option<Runtime>,
+}
+
+/// Of a server that ends the connection at the first request.
+const NO_ETCD: &str = "it ended the connection without an answer; is this etcd's port for clients, and with TLS a URL of etcds://?";
+
+impl Members {
+    pub fn new(address: Address) -> Members {
+        let name = address.to_string();
+        Members {
+            address,
+            name,
+            current: 0,
+            client: None,
+            has_answered: false,
+            refusal: Refusal::default(),
+            connections: 0,
+            token: None,
+            needs_no_login: false,
+            runtime: None,
+        }
+    }
+
+    /// What messages call the store.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// How many connections there were: what goes on on an earlier one is of no use.
+    pub fn connections(&self) -> u32 {
+        self.connections
+    }
+
+    /// Something was asked.
+    pub fn was_asked(&self) -> bool {
+        self.runtime.is_some()
+    }
+
+    /// Makes calls to a member. When that does not answer, or has no leader, to the next one, each of them once: what is
+    /// asked has to be safe to repeat.
+    pub fn call<T, F: Future<Output = Result<T, Status>>>(
+        &mut self,
+        timeout: &Timeout,
+        work: impl Fn(Client) -> F,
+    ) -> Result<T, StoreError> {
+        let members = self.address.members.len();
+        // A connection that was left alone may have ended long ago.
+        let mut attempts = members + usize::from(self.client.is_some());
+        let mut logins = 1;
+        let mut failure: Option<CallError> = None;
+        loop {
+            let share = timeout.share(attempts);
+            match self.attempt(&share, &work) {
+                Ok(done) => return Ok(done),
+                Err(CallError::LoginExpired) if logins > 0 => {
+                    logins -= 1;
+                    self.token = None;
+                    continue;
+                }
+                Err(error @ CallError::NoAnswer { .. }) => {
+                    self.leave();
+                    // That of a member that may answer soon says more.
+                    if !failure.as_ref().is_some_and(CallError::is_transient) || error.is_transient() {
+                        failure = Some(error);
+                    }
+                }
+                Err(error) => return Err(error.of(&self.name)),
+            }
+            attempts -= 1;
+            if let Some(failure) = failure.take_if(|_| attempts == 0 || timeout.until.has_passed()) {
+                return Err(failure.of(&self.name));
+            }
+        }
+    }
+
+    /// Waits for something that goes on at the member that was asked last.
+    pub fn wait<T>(&self, timeout: &Timeout, work: impl Future<Output = T>) -> Result<T, CallError> {
+        match &self.runtime {
+            Some(runtime) => Ok(runtime.run(timeout, work)?),
+            None => Err(RequestError::TimedOut.into()),
+        }
+    }
+
+    /// The next call goes to the next member.
+    pub fn leave(&mut self) {
+        self.client = None;
+        self.current = (self.current + 1) % self.address.members.len().max(1);
+    }
+
+    fn attempt<T, F: Future<Output = Result<T, Status>>>(
+        &mut self,
+        timeout: &Timeout,
+        work: impl Fn(Client) -> F,
+    ) -> Result<T, CallError> {
+        let client = self.client(timeout)?;
+        let token = self.login(&client, timeout)?;
+        let done = self.wait(timeout, work(client.logged_in(token)))?;
+        self.has_answered |= done.as_ref().err().is_none_or(|status| status.source().is_none());
+        done.map_err(|status| match self.refusal.take() {
+            Some(why) => why.into(),
+            None if !self.has_answered => CallError::NoAnswer { why: NO_ETCD.to_owned(), transient: false },
+            None => status.into(),
+        })
+    }
+
+    /// The token for a user; `None` without one.
+    fn login(
+        &mut self,
+        client: &Client,
+        timeout: &Timeout,
+    ) -> Result<Option<MetadataValue<Ascii>>, CallError> {
+        let (Some(user), None, false) = (&self.address.user, &self.token, self.needs_no_login) else {
+            return Ok(self.token.clone());
+        };
+        let password = self.address.password.as_deref().unwrap_or_default();
+        match self.wait(timeout, client.authenticate(user, password))? {
+            Ok(token) => self.token = MetadataValue::try_from(token).ok(),
+            // etcdctl does not mind either.
+            Err(status) if status.message().contains("authentication is not enabled") => {
+                self.needs_no_login = true
+            }
+            Err(status) => return Err(status.into()),
+        }
+        Ok(self.token.clone())
+    }
+
+    fn client(&mut self, timeout: &Timeout) -> Result<Client, CallError> {
+        if let Some(client) = self.client.as_ref().filter(|client| !client.is_closed()) {
+            return Ok(client.clone());
+        }
+        let endpoint = self.address.members[self.current].clone();
+        let is_one_of_several = self.address.members.len() > 1;
+        let named = |error: CallError| match error {
+            CallError::NoAnswer { why, transient } if is_one_of_several => {
+                CallError::NoAnswer { why: format!("{endpoint}: {why}"), transient }
+            }
+            other => other,
+        };
+        let client = self.connect(&endpoint, timeout).map_err(named)?;
+        self.connections += 1;
+        self.has_answered = false;
+        Ok(self.client.insert(client).clone())
+    }
+
+    fn connect(&mut self, endpoint: &Endpoint, timeout: &Timeout) -> Result<Client, CallError> {
+        let tls = self.address.tls.then_some(&*self.address.tls_files);
+        let stream = Stream::connect(endpoint, tls, Some("h2"), timeout)?;
+        let runtime = match self.runtime.take() {
+            Some(runtime) => runtime,
+            None => Runtime::start()?,
+        };
+        let refusal = self.refusal.clone();
+        let connecting = async {
+            let socket =
+                Socket::new(stream, refusal).map_err(|error| RequestError::Broken(error.to_string()))?;
+            let shaken = http2::handshake(InRuntime, socket).await;
+            let (requests, connection) = shaken.map_err(|error| RequestError::Broken(error.to_string()))?;
+            drop(tokio::spawn(connection));
+            Ok::<_, RequestError>(requests)
+        };
+        let connected = runtime.run(timeout, connecting);
+        self.runtime = Some(runtime);
+        let scheme = if self.address.tls { "https" } else { "http" };
+        let origin = format!("{scheme}://{endpoint}").parse().unwrap_or(Uri::from_static("http://etcd"));
+        Ok(Client::new(connected??, origin))
+    }
+}

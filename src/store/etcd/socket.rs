@@ -1,0 +1,130 @@
+//! The socket of the store's connections, as hyper reads and writes it.
+
+use std::future::Future;
+use std::io::{self, ErrorKind, Read, Write};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, ready};
+
+use hyper::rt::{self, ReadBufCursor};
+use tokio::io::unix::AsyncFd;
+
+use crate::store::redis::net::RequestError;
+use crate::store::redis::net::stream::Stream;
+use crate::store::redis::net::tls::error_in;
+
+/// What is read at once: an answer is shorter, most of the time.
+const CHUNK: usize = 8 << 10;
+
+/// A connected socket, encrypted or not, within the runtime.
+pub struct Socket {
+    stream: AsyncFd<Stream>,
+    refusal: Refusal,
+}
+
+/// Why the server ended an encrypted connection, as it said itself: HTTP/2 above does not pass that on.
+#[derive(Clone, Default)]
+pub struct Refusal(Arc<Mutex<Option<RequestError>>>);
+
+impl Refusal {
+    pub fn take(&self) -> Option<RequestError> {
+        self.0.lock().ok().and_then(|mut refusal| refusal.take())
+    }
+
+    fn note(&self, error: &io::Error) {
+        if let (Some(why), Ok(mut refusal)) = (error_in(error), self.0.lock()) {
+            *refusal = Some(why);
+        }
+    }
+}
+
+impl Socket {
+    /// To be called within the runtime.
+    #[expect(deprecated, reason = "its successor is unsafe; the stream owns its descriptor and keeps it")]
+    pub fn new(stream: Stream, refusal: Refusal) -> io::Result<Socket> {
+        Ok(Socket { stream: AsyncFd::new(stream)?, refusal })
+    }
+
+    fn poll_write_with<T>(
+        &mut self,
+        context: &mut Context<'_>,
+        mut write: impl FnMut(&mut Stream) -> io::Result<T>,
+    ) -> Poll<io::Result<T>> {
+        loop {
+            let mut guard = ready!(self.stream.poll_write_ready_mut(context))?;
+            match guard.try_io(|fd| write(fd.get_mut())) {
+                Ok(Err(error)) if error.kind() == ErrorKind::Interrupted => {}
+                Ok(written) => {
+                    written.as_ref().err().into_iter().for_each(|error| self.refusal.note(error));
+                    return Poll::Ready(written);
+                }
+                Err(_would_block) => {}
+            }
+        }
+    }
+}
+
+impl rt::Read for Socket {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        mut buffer: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        let mut chunk = [0; CHUNK];
+        let length = buffer.remaining().min(CHUNK);
+        let chunk = &mut chunk[..length];
+        loop {
+            // First without waiting: TLS may hold bytes, read and decrypted, of which the socket knows nothing.
+            let read = match self.stream.get_mut().read(chunk) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    let mut guard = ready!(self.stream.poll_read_ready_mut(context))?;
+                    match guard.try_io(|fd| fd.get_mut().read(chunk)) {
+                        Ok(read) => read,
+                        Err(_would_block) => continue,
+                    }
+                }
+                read => read,
+            };
+            match read {
+                Ok(length) => {
+                    buffer.put_slice(&chunk[..length]);
+                    return Poll::Ready(Ok(()));
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(error) => {
+                    self.refusal.note(&error);
+                    return Poll::Ready(Err(error));
+                }
+            }
+        }
+    }
+}
+
+impl rt::Write for Socket {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.poll_write_with(context, |stream| stream.write(bytes))
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll_write_with(context, Stream::flush)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll_flush(context)
+    }
+}
+
+/// Runs what hyper does beside a call in the store's runtime.
+#[derive(Clone, Copy)]
+pub struct InRuntime;
+
+impl<F: Future<Output: Send> + Send + 'static> rt::Executor<F> for InRuntime {
+    fn execute(&self, task: F) {
+        drop(tokio::spawn(task));
+    }
+}

@@ -1,0 +1,173 @@
+//! What administrators see and do: all locks, and the end of one.
+
+use std::collections::HashMap;
+
+use super::layout::{Entry, everything, holders};
+use super::lease_id::{LeaseId, Stage};
+use super::ledger::{Own, holder};
+use super::message::{
+    Compare, DeleteRequest, EQUAL, KeyValue, Operation, PutRequest, RangeRequest, TxnRequest,
+};
+use super::store::Etcd;
+use super::value::Value;
+use crate::lock::{
+    Broken, Key, LockStatus, Metadata, OwnerToken, StoreAdmin, StoreError, Survey, Timeout, Waiter,
+    unix_millis,
+};
+
+/// How many keys are asked for at once.
+const PAGE: i64 = 2000;
+/// More places in one queue are not shown.
+const LONGEST_QUEUE: i64 = 20_000;
+
+/// A waiter that says nothing about itself.
+fn another_program() -> Metadata {
+    Metadata { host: "another program".to_owned(), since: unix_millis(), ..Metadata::default() }
+}
+
+impl StoreAdmin for Etcd {
+    fn survey(&mut self, keys: &[Key], timeout: &Timeout) -> Result<Survey, StoreError> {
+        let known = if keys.is_empty() { self.known_keys(timeout)? } else { keys.to_vec() };
+        let locks = known.into_iter().map(|key| self.status_of(key, timeout));
+        Ok(Survey::of_all(locks.collect::<Result<_, _>>()?))
+    }
+
+    fn break_lock(
+        &mut self,
+        key: &Key,
+        token: Option<&OwnerToken>,
+        timeout: &Timeout,
+    ) -> Result<Broken, StoreError> {
+        let mut queue = self.ledger().queue(key, 0, timeout)?.entries;
+        queue.truncate(holders(&queue));
+        queue.retain(|entry| !entry.is_waiting());
+        if let Some(token) = token {
+            let id = LeaseId::of(token, key);
+            match queue.iter().find(|entry| entry.id == id) {
+                Some(own) => queue = vec![own.clone()],
+                None => {
+                    let first = queue.first().map(|first| self.ledger().holder(key, first, timeout));
+                    return Ok(first.transpose()?.map_or(Broken::Free, Broken::Other));
+                }
+            }
+        }
+        let (mut told, mut freed) = (None, None);
+        for entry in &queue {
+            let own = self.ledger().own(key, entry.id, timeout)?;
+            let holder = self.ledger().holder(key, entry, timeout)?;
+            // Others than redlock are not told, and who was told before had the time to stop.
+            let is_told = entry.stage() == Some(Stage::Holding) && own.value.is_some() && !own.is_broken;
+            if self.end(key, entry, is_told, timeout)? {
+                if is_told {
+                    told.get_or_insert(holder)
+                } else {
+                    freed.get_or_insert(holder)
+                };
+            }
+        }
+        Ok(match (told, freed) {
+            (Some(holder), _) => Broken::Told(holder),
+            (None, Some(holder)) => Broken::Freed(holder),
+            (None, None) => Broken::Free,
+        })
+    }
+}
+
+impl Etcd {
+    /// Tells a holder that it is to stop, or takes its key away. `false` when the key is gone already.
+    ///
+    /// The mark has the lease of the holder: both end together.
+    fn end(
+        &mut self,
+        key: &Key,
+        entry: &Entry,
+        is_told: bool,
+        timeout: &Timeout,
+    ) -> Result<bool, StoreError> {
+        let layout = &self.ledger().layout;
+        let work = if is_told {
+            let mark = layout.broken(key, entry.id);
+            Operation::put(PutRequest {
+                key: mark,
+                value: Vec::new(),
+                lease: entry.lease,
+                ignore_value: false,
+            })
+        } else {
+            let [key, range_end] = layout.own_range(key, entry.id);
+            Operation::delete(DeleteRequest { key, range_end })
+        };
+        let compare = vec![
+            Compare::created(entry.name.clone(), Vec::new(), EQUAL, entry.created),
+            Compare::leased(entry.name.clone(), entry.lease),
+        ];
+        let txn = TxnRequest { compare, success: vec![work], failure: Vec::new() };
+        Ok(self.ledger().txn(txn, timeout)?.is_some_and(|done| done.succeeded))
+    }
+
+    fn status_of(&mut self, key: Key, timeout: &Timeout) -> Result<LockStatus, StoreError> {
+        let folder = self.ledger().layout.folder(&key);
+        let answer = self.ledger().range(everything(&folder, LONGEST_QUEUE), timeout)?;
+        let entries: Vec<Entry> =
+            answer.kvs.iter().filter_map(|kv| self.ledger().layout.entry(&key, kv)).collect();
+        let mut owned: HashMap<Vec<u8>, Own> = HashMap::new();
+        for entry in &entries {
+            let [from, to] = self.ledger().layout.own_range(&key, entry.id);
+            let is_own = |kv: &&KeyValue| kv.key >= from && kv.key < to;
+            let is_broken = |kv: &KeyValue| self.ledger.layout.is_broken_mark(kv);
+            let mut own = Own::default();
+            for kv in answer.kvs.iter().filter(is_own) {
+                own.is_broken |= is_broken(kv);
+                if kv.key == entry.name {
+                    own.value = Value::from_untrusted(&kv.value);
+                }
+            }
+            owned.insert(entry.name.clone(), own);
+        }
+        let mode = entries.first().map(|first| first.mode).unwrap_or_default();
+        let (mut status, held) =
+            (LockStatus { key, mode, holders: Vec::new(), waiters: Vec::new() }, holders(&entries));
+        for (place, entry) in entries.iter().enumerate() {
+            let Own { value, is_broken, .. } = owned.remove(&entry.name).unwrap_or_default();
+            // The first one in line counts as a waiter until it has seen its grant.
+            if place < held && !entry.is_waiting() {
+                let lease = entry.lease;
+                let left = self
+                    .ledger()
+                    .members
+                    .call(timeout, |client| async move { client.time_to_live(lease).await })?;
+                status.holders.push(holder(entry, value, is_broken, left));
+            } else {
+                let metadata = value.map_or_else(another_program, |value| value.metadata);
+                status.waiters.push(Waiter { mode: entry.mode, metadata });
+            }
+        }
+        Ok(status)
+    }
+
+    /// The keys of all locks below the prefix.
+    fn known_keys(&mut self, timeout: &Timeout) -> Result<Vec<Key>, StoreError> {
+        let prefix = self.ledger().layout.prefix.clone().into_bytes();
+        let range_end = if prefix.is_empty() { vec![0] } else { super::layout::end_of(&prefix) };
+        let mut from = if prefix.is_empty() { vec![0] } else { prefix };
+        let mut known = Vec::new();
+        loop {
+            let request = RangeRequest {
+                key: from,
+                range_end: range_end.clone(),
+                limit: PAGE,
+                keys_only: true,
+                ..RangeRequest::default()
+            };
+            let answer = self.ledger().range(request, timeout)?;
+            known.extend(answer.kvs.iter().filter_map(|kv| self.ledger.layout.lock_of(kv)));
+            match answer.kvs.last() {
+                Some(last) if answer.more => from = [&last.key[..], &[0]].concat(),
+                _ => break,
+            }
+        }
+        known.sort();
+        known.dedup();
+        Ok(known)
+    }
+}

@@ -1,0 +1,303 @@
+//! The store: what each call of the contract is in etcd.
+
+use std::time::Duration;
+
+use super::layout::{Entry, end_of, has_room, holders};
+use super::lease_id::LeaseId;
+use super::ledger::Ledger;
+use super::members::Members;
+use super::message::{Compare, LESS, Operation, PutRequest, TxnRequest};
+use super::url::Address;
+use super::value::Value;
+use super::waiter::Waiter;
+use crate::lock::{
+    AcquireOutcome, Busy, Capabilities, FencingToken, Key, LockStatus, OwnerToken, Renewal, Request, Store,
+    StoreAdmin, StoreError, Timeout,
+};
+
+/// Of etcd.
+pub const CAPABILITIES: Capabilities = Capabilities {
+    ttl_can_change: false,
+    // A lease lives for one and a half election timeouts at least; the usual one is a second.
+    shortest_ttl: Duration::from_secs(2),
+    ttl_resolution: Duration::from_secs(1),
+    replicas: Err("etcd has no replicas to wait for; a majority of its members has every lock"),
+    ..Capabilities::ALL
+};
+
+/// The time for what may as well be done later.
+const IDLE_TIMEOUT: Duration = Duration::from_millis(100);
+
+/// The store at one address. It connects with the first call.
+///
+/// # Deadlines
+///
+/// A lease ends in etcd at the earliest one TTL after we sent the request that granted or extended it: the leader counts from
+/// when it carries that out, and a new leader counts anew from its election (lease/lessor.go, `Promote`). Before
+/// etcd 3.4.31 and 3.5.13 a leader that had stalled could end leases that another leader had extended (etcd issue 15247).
+pub struct Etcd {
+    pub(super) ledger: Ledger,
+    place: Option<Waiter>,
+    /// There may be a lease of a waiter to be ended.
+    has_queued: bool,
+}
+
+impl Etcd {
+    pub fn new(address: Address) -> Etcd {
+        let layout = address.layout.clone();
+        let ledger = Ledger { members: Members::new(address), layout };
+        Etcd { ledger, place: None, has_queued: false }
+    }
+
+    pub(super) fn ledger(&mut self) -> &mut Ledger {
+        &mut self.ledger
+    }
+
+    /// Puts the keys of all these locks if nothing was created in them after the revision `seen`. Returns the
+    /// revision of the store then.
+    fn put(&mut self, requests: &[Request], seen: i64, timeout: &Timeout) -> Result<Option<i64>, StoreError> {
+        let layout = &self.ledger.layout;
+        let compare = requests.iter().map(|request| {
+            let folder = layout.folder(&request.key);
+            let end = end_of(&folder);
+            Compare::created(folder, end, LESS, seen + 1)
+        });
+        let put = requests.iter().map(|request| {
+            let id = LeaseId::of(&request.token, &request.key);
+            Operation::put(PutRequest {
+                key: layout.name(&request.key, id, request.mode),
+                value: Value::granted(request).to_bytes(),
+                lease: id.holding(),
+                ignore_value: false,
+            })
+        });
+        let txn = TxnRequest { compare: compare.collect(), success: put.collect(), failure: Vec::new() };
+        let Some(done) = self.ledger.txn(txn, timeout)? else {
+            // It took longer than the TTL.
+            let (store, why) =
+                (self.ledger.members.name().to_owned(), "the lease ended meanwhile".to_owned());
+            return Err(StoreError::Unreachable { store, why, transient: true });
+        };
+        Ok(done.succeeded.then(|| done.revision()))
+    }
+
+    /// Looks at one of the locks: our place, where an earlier attempt was carried out; or whether it is free for us.
+    fn look(&mut self, request: &Request, timeout: &Timeout) -> Result<Look, StoreError> {
+        let queue = self.ledger.queue(&request.key, 0, timeout)?;
+        let id = LeaseId::of(&request.token, &request.key);
+        if let Some(own) = queue.entries.iter().find(|entry| entry.id == id) {
+            return Ok(Look { own: Some(own.created), busy: None, revision: queue.revision });
+        }
+        if let Some(other) = queue.entries.iter().find(|entry| !entry.mode.goes_with(request.mode)) {
+            return Err(StoreError::OtherMode { key: request.key.clone(), found: other.mode });
+        }
+        let busy = (!has_room(&queue.entries, request.mode)).then_some(queue.entries);
+        Ok(Look { own: None, busy, revision: queue.revision })
+    }
+
+    fn busy(&mut self, key: &Key, entries: &[Entry], timeout: &Timeout) -> Busy {
+        let first = entries.first().filter(|first| !first.is_waiting());
+        let holder = first.and_then(|first| self.ledger.holder(key, first, timeout).ok());
+        let holding = holders(entries);
+        Busy {
+            key: key.clone(),
+            holder,
+            others: holding.saturating_sub(1),
+            ahead: Some(entries.len() - holding),
+        }
+    }
+
+    /// Takes all of the locks, or says which one is not free.
+    fn take(&mut self, requests: &[Request], timeout: &Timeout) -> Result<AcquireOutcome, StoreError> {
+        for request in requests {
+            let id = LeaseId::of(&request.token, &request.key);
+            self.ledger.grant(id.holding(), request.ttl.duration().as_secs() as i64, timeout)?;
+        }
+        // Most locks are free, and have no keys at all.
+        let mut seen = 0;
+        let mut places = vec![None; requests.len()];
+        loop {
+            if let Some(revision) = self.put(requests, seen, timeout)? {
+                let fence = |own: &Option<i64>| FencingToken(own.unwrap_or(revision).unsigned_abs());
+                return Ok(AcquireOutcome::granted(places.iter().map(fence).collect()));
+            }
+            // What is there may be another lock's, as X/a of X; or there is room beside it.
+            let mut first_look = i64::MAX;
+            for (place, request) in places.iter_mut().zip(requests) {
+                let look = self.look(request, timeout)?;
+                if let Some(entries) = look.busy {
+                    return Ok(AcquireOutcome::Busy(self.busy(&request.key, &entries, timeout)));
+                }
+                *place = look.own;
+                first_look = first_look.min(look.revision);
+            }
+            seen = first_look;
+            if places.iter().all(Option::is_some) {
+                let fences = places.iter().flatten().map(|own| FencingToken(own.unsigned_abs()));
+                return Ok(AcquireOutcome::granted(fences.collect()));
+            }
+        }
+    }
+
+    fn revoke_all(&mut self, requests: &[Request], timeout: &Timeout) -> Result<(), StoreError> {
+        let mut failed = None;
+        for (done, request) in requests.iter().enumerate() {
+            let id = LeaseId::of(&request.token, &request.key);
+            let share = timeout.share(requests.len() - done);
+            let revoked = match self.has_queued {
+                true => self.ledger.revoke_both(id.holding(), id.waiting(), &share),
+                false => self.ledger.revoke(id.holding(), &share),
+            };
+            failed = failed.or(revoked.err());
+        }
+        failed.map_or(Ok(()), Err)
+    }
+
+    fn release_one(&mut self, key: &Key, token: &OwnerToken, timeout: &Timeout) -> Result<bool, StoreError> {
+        let id = LeaseId::of(token, key);
+        let own = self.ledger.own(key, id, timeout)?;
+        let Some(held) = own.held() else { return Ok(false) };
+        let left = own.value.as_ref().map_or(Duration::ZERO, Value::left_to_hold);
+        if !left.is_zero() && !own.is_broken {
+            // The key stays, and ends by itself: nobody holds it any more.
+            let seconds = left.as_secs() + u64::from(left.subsec_nanos() > 0);
+            self.ledger.grant(id.kept(), seconds as i64, timeout)?;
+            let name = held.name.clone();
+            let compare = vec![Compare::leased(name.clone(), id.holding())];
+            let put = PutRequest { key: name, value: Vec::new(), lease: id.kept(), ignore_value: true };
+            let txn = TxnRequest { compare, success: vec![Operation::put(put)], failure: Vec::new() };
+            self.ledger.txn(txn, timeout)?;
+        }
+        self.ledger.revoke(id.holding(), timeout)?;
+        Ok(true)
+    }
+}
+
+/// What [`Etcd::look`] found out about a lock.
+struct Look {
+    own: Option<i64>,
+    /// The queue, if the lock is not free.
+    busy: Option<Vec<Entry>>,
+    revision: i64,
+}
+
+impl Store for Etcd {
+    fn capabilities(&self) -> Capabilities {
+        CAPABILITIES
+    }
+
+    fn acquire(&mut self, requests: &[Request], timeout: &Timeout) -> Result<AcquireOutcome, StoreError> {
+        let answer = self.take(requests, timeout);
+        if matches!(answer, Ok(AcquireOutcome::Busy(_)) | Err(StoreError::OtherMode { .. })) {
+            // Leases without keys; a transaction whose answer was lost cannot use them any more.
+            let _ = self.revoke_all(requests, timeout);
+        }
+        answer
+    }
+
+    fn enqueue(&mut self, request: &Request, timeout: &Timeout) -> Result<AcquireOutcome, StoreError> {
+        self.has_queued = true;
+        self.place.get_or_insert_with(|| Waiter::new(request.clone())).ask(&mut self.ledger, timeout)
+    }
+
+    fn wait(&mut self, timeout: &Timeout) -> Result<bool, StoreError> {
+        match &mut self.place {
+            Some(place) => place.wait(&mut self.ledger, timeout),
+            None => Ok(true),
+        }
+    }
+
+    fn on_idle(&mut self) {
+        self.place.take_if(|place| place.is_granted());
+        if let Some(place) = &mut self.place {
+            place.prepare(&mut self.ledger, &Timeout::of(IDLE_TIMEOUT));
+        }
+    }
+
+    fn renew(
+        &mut self,
+        request: &Request,
+        _fence: Option<FencingToken>,
+        timeout: &Timeout,
+    ) -> Result<Renewal, StoreError> {
+        let (key, id) = (&request.key, LeaseId::of(&request.token, &request.key));
+        let (look, lease) = (self.ledger.own_request(key, id), id.holding());
+        // A lease may outlive a key that somebody deleted.
+        let (ttl, own) = self.ledger.members.call(timeout, |client| {
+            let look = look.clone();
+            async move { tokio::try_join!(client.keep_alive(lease), client.range(look)) }
+        })?;
+        let own = self.ledger.read_own(key, id, &own);
+        let wanted = request.ttl.duration().as_secs() as i64;
+        match own.held().filter(|_| ttl > 0) {
+            Some(held) if own.is_broken => {
+                let held = held.clone();
+                let holder = super::ledger::holder(&held, own.value, true, ttl);
+                Ok(Renewal::Lost(Some(holder)))
+            }
+            Some(_) if ttl < wanted => Err(StoreError::Unusable {
+                store: self.ledger.members.name().to_owned(),
+                why: format!(
+                    "the lease of '{key}' was made for {ttl}s, which cannot be changed; use --ttl {ttl}s"
+                ),
+            }),
+            Some(_) => Ok(Renewal::Extended),
+            // etcd loses nothing, so somebody deleted the key or ended its lease: it is not taken again.
+            None => {
+                let queue = self.ledger.queue(key, 0, timeout)?.entries;
+                let other = queue.first().filter(|first| first.id != id && !first.is_waiting());
+                match other {
+                    Some(other) => Ok(Renewal::Lost(Some(self.ledger.holder(key, other, timeout)?))),
+                    None => Ok(Renewal::Released),
+                }
+            }
+        }
+    }
+
+    fn release(
+        &mut self,
+        keys: &[Key],
+        token: &OwnerToken,
+        timeout: &Timeout,
+    ) -> Result<Vec<bool>, StoreError> {
+        let (mut released, mut failed) = (Vec::new(), None);
+        for (done, key) in keys.iter().enumerate() {
+            // A lock that cannot be released does not keep the others.
+            match self.release_one(key, token, &timeout.share(keys.len() - done)) {
+                Ok(held) => released.push(held),
+                Err(error) => failed = failed.or(Some(error)),
+            }
+        }
+        failed.map_or(Ok(released), Err)
+    }
+
+    /// What is in flight needs these leases, whenever it is carried out.
+    fn cancel(&mut self, requests: &[Request], timeout: &Timeout) -> Result<(), StoreError> {
+        self.place = None;
+        if !self.ledger.members.was_asked() {
+            return Ok(());
+        }
+        self.revoke_all(requests, timeout)
+    }
+
+    fn check(
+        &mut self,
+        key: &Key,
+        token: &OwnerToken,
+        timeout: &Timeout,
+    ) -> Result<Option<Duration>, StoreError> {
+        let id = LeaseId::of(token, key);
+        let (look, lease) = (self.ledger.own_request(key, id), id.holding());
+        let (left, own) = self.ledger.members.call(timeout, |client| {
+            let look = look.clone();
+            async move { tokio::try_join!(client.time_to_live(lease), client.range(look)) }
+        })?;
+        let own = self.ledger.read_own(key, id, &own);
+        let is_held = own.held().is_some() && !own.is_broken && left >= 0;
+        Ok(is_held.then(|| Duration::from_secs(left.unsigned_abs())))
+    }
+
+    fn status(&mut self, keys: &[Key], timeout: &Timeout) -> Result<Vec<LockStatus>, StoreError> {
+        self.survey(keys, timeout)?.complete()
+    }
+}

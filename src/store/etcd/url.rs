@@ -1,0 +1,124 @@
+//! The URLs of etcd.
+
+use std::fmt;
+
+use url::{Host, Url};
+
+use super::layout::Layout;
+use crate::store::credentials::{Credentials, TlsFiles};
+use crate::store::redis::net::Endpoint;
+
+/// Where etcd is, and how to log in there.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Address {
+    /// Members of one cluster: any of them will do.
+    pub members: Vec<Endpoint>,
+    pub layout: Layout,
+    pub user: Option<String>,
+    pub password: Option<String>,
+    /// The connection is encrypted, and the server has to show a certificate.
+    pub tls: bool,
+    pub tls_files: Box<TlsFiles>,
+}
+
+const FORM: &str = "an etcd URL looks like etcd://[user:password@]host[:port],host[:port][/prefix]";
+const PORT: u16 = 2379;
+
+impl Address {
+    /// Reads `etcd://[user:password@]host[:port],...[/prefix]`, and `etcds://` for TLS. The error never shows the
+    /// password.
+    pub fn parse(text: &str) -> Result<Address, String> {
+        let (scheme, rest) = text.split_once("://").ok_or(FORM)?;
+        if rest.contains(['?', '#']) {
+            return Err(format!("'?' and '#' have no meaning (write them as %3F and %23); {FORM}"));
+        }
+        // Everything up to the last @ before the path is the login.
+        let (place, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let (login, hosts) = place.rsplit_once('@').unwrap_or(("", place));
+        let members = hosts.split(',').map(member).collect::<Option<Vec<_>>>();
+        // A password that is not well written may be in it, so it is not shown.
+        let members = members.ok_or_else(|| format!("one of the hosts cannot be read; {FORM}"))?;
+        let (user, password) = login.split_once(':').map_or((login, None), |(user, word)| (user, Some(word)));
+        let user = Some(percent_decode(user)?).filter(|user| !user.is_empty());
+        let password = password.map(percent_decode).transpose()?;
+        if user.is_none() && password.is_some() {
+            return Err(format!("a password needs its user; {FORM}"));
+        }
+        let mut prefix = percent_decode(path)?;
+        if prefix.len() > LONGEST_PREFIX || prefix.chars().any(char::is_control) {
+            return Err(format!("the prefix is too long, or has control characters; {FORM}"));
+        }
+        if !prefix.is_empty() && !prefix.ends_with('/') {
+            prefix.push('/');
+        }
+        let layout = Layout { prefix };
+        Ok(Address { members, layout, user, password, tls: scheme == "etcds", tls_files: Box::default() })
+    }
+
+    /// Logged in as `credentials` say, where the URL does not.
+    pub fn with(mut self, credentials: &Credentials) -> Address {
+        self.user = self.user.or_else(|| credentials.user.clone());
+        // Without a user it is another program's.
+        let password = credentials.password.as_ref().filter(|_| self.user.is_some());
+        self.password = self.password.or_else(|| password.cloned());
+        self.tls_files = Box::new(credentials.tls_files.clone());
+        self
+    }
+}
+
+const LONGEST_PREFIX: usize = 512;
+
+fn member(text: &str) -> Option<Endpoint> {
+    let url = Url::parse(&format!("etcd://{text}")).ok()?;
+    let host = match url.host()? {
+        // The url crate reads no addresses in a scheme that it does not know.
+        Host::Domain(name) => percent_decode(name).ok()?,
+        Host::Ipv4(ip) => ip.to_string(),
+        Host::Ipv6(ip) => ip.to_string(),
+    };
+    let is_host = !host.is_empty() && url.username().is_empty() && url.password().is_none();
+    let port = url.port().unwrap_or(PORT);
+    (is_host && url.path().is_empty() && port > 0).then_some(Endpoint::Tcp { host, port })
+}
+
+fn percent_decode(text: &str) -> Result<String, String> {
+    let decoded = percent_encoding::percent_decode_str(text).decode_utf8();
+    decoded.map(|text| text.into_owned()).map_err(|_| format!("it is not UTF-8; {FORM}"))
+}
+
+impl fmt::Display for Address {
+    /// Without user and password: this is what messages show.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let members: Vec<String> = self.members.iter().map(Endpoint::to_string).collect();
+        let tls = if self.tls { "s" } else { "" };
+        write!(f, "etcd{tls}://{}", members.join(","))?;
+        match self.layout.prefix.trim_end_matches('/') {
+            "" => Ok(()),
+            prefix => write!(f, "/{prefix}"),
+        }
+    }
+}
+
+#[test]
+fn urls_are_read_and_shown_without_the_password() {
+    for (text, shown) in [
+        ("etcd://h", "etcd://h:2379"),
+        ("etcd://u:can%40ary@h:1,[::1]:2/locks/ci/", "etcd://h:1,[::1]:2/locks/ci"),
+        ("etcds://a,b:6379", "etcds://a:2379,b:6379"),
+        ("etcd://h//root", "etcd://h:2379//root"),
+    ] {
+        assert_eq!(Address::parse(text).map(|address| address.to_string()), Ok(shown.to_owned()));
+    }
+    let address = Address::parse("etcd://u:p%40w@h/x");
+    let login = address.map(|address| (address.user, address.password, address.layout.prefix));
+    assert_eq!(login, Ok((Some("u".to_owned()), Some("p@w".to_owned()), "x/".to_owned())));
+    for text in
+        ["etcd://", "etcd://a,,b", "etcd://h:0", "etcd://:canary@h", "etcd://u:can/ary@h", "etcd://h?canary"]
+    {
+        let error = Address::parse(text).err();
+        assert!(
+            error.is_some_and(|error| error.contains("etcd://[user") && !error.contains("canary")),
+            "{text}"
+        );
+    }
+}

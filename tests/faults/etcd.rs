@@ -1,0 +1,242 @@
+//! Members of etcd die, hang, start anew or lose their leader; users and certificates that are not the right ones.
+
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+
+use crate::failing_call::Call;
+use crate::harness::{
+    Authority, Etcd, Finished, Redis, Redlock, Running, Store, Valid, Witness, eventually, free_port,
+};
+use crate::takeover::Takeover;
+
+fn etcd(scene: &mut Takeover) -> &mut Etcd {
+    scene.store.etcd_members()
+}
+
+/// The job is dead by the fence, and the second gets in when etcd goes on.
+#[test]
+fn hung() {
+    let mut scene = Takeover::new(Store::own_etcd(Etcd::start()));
+    scene.fault(|scene| etcd(scene).members[0].pause());
+    scene.await_death(scene.ttl + Duration::from_secs(1));
+    etcd(&mut scene).members[0].resume();
+    let first = scene.second_is_alone();
+    assert_eq!(first.code(), 79, "{first:?}");
+    assert!(first.stderr.contains("lost 'X'"), "{first:?}");
+}
+
+#[test]
+fn killed_for_good() {
+    let mut scene = Takeover::new(Store::own_etcd(Etcd::start()));
+    scene.fault(|scene| etcd(scene).members[0].kill());
+    scene.await_death(scene.ttl + Duration::from_secs(1));
+    etcd(&mut scene).members[0].restart();
+    assert_eq!(scene.second_is_alone().code(), 79);
+}
+
+#[test]
+fn redlock_is_stopped() {
+    let mut scene = Takeover::new(Store::own_etcd(Etcd::start()));
+    scene.fault(|scene| scene.first.signal(Signal::SIGSTOP));
+    scene.await_death(scene.ttl + Duration::from_secs(1));
+    scene.first.signal(Signal::SIGCONT);
+    assert_eq!(scene.second_is_alone().code(), 79);
+}
+
+/// A job that goes on, and one that waits for it, whatever happens to some of the members.
+struct Quiet {
+    store: Store,
+    witness: Witness,
+    first: Running,
+    second: Running,
+}
+
+impl Quiet {
+    fn new(etcd: Etcd) -> Quiet {
+        let store = Store::own_etcd(etcd);
+        let witness = Witness::new();
+        let (long, short) = (witness.job("12"), witness.job("0"));
+        let run = |options: &[&str], job: &[String]| {
+            let mut args = options.to_vec();
+            args.extend(job.iter().map(String::as_str));
+            store.redlock(&args).spawn()
+        };
+        let first = run(&["run", "--key", "X", "--ttl", "15s", "--"], &long);
+        eventually(Duration::from_secs(20), "the first job", || witness.is_occupied());
+        let second = run(&["run", "--key", "X", "--wait", "60s", "--ttl", "15s", "--"], &short);
+        store.await_waiters("X", 1);
+        Quiet { store, witness, first, second }
+    }
+
+    fn etcd(&mut self) -> &mut Etcd {
+        self.store.etcd_members()
+    }
+
+    /// The first ends well, then the second, and they did not meet.
+    #[track_caller]
+    fn goes_on(self) -> [Finished; 2] {
+        let ended = [self.first.finish().expect(0), self.second.finish().expect(0)];
+        self.witness.assert_alone();
+        assert_eq!(self.witness.entries(), 2);
+        ended
+    }
+}
+
+#[test]
+fn restarted() {
+    let mut scene = Quiet::new(Etcd::start());
+    scene.etcd().members[0].kill();
+    scene.etcd().members[0].restart();
+    scene.goes_on();
+}
+
+#[test]
+fn the_leader_is_killed() {
+    let mut scene = Quiet::new(Etcd::three());
+    let leader = scene.etcd().leader();
+    scene.etcd().members[leader].kill();
+    scene.goes_on();
+}
+
+#[test]
+fn the_leader_hangs() {
+    let mut scene = Quiet::new(Etcd::three());
+    let leader = scene.etcd().leader();
+    scene.etcd().members[leader].pause();
+    let [_, waited] = scene.goes_on();
+    println!("{}", waited.stderr);
+}
+
+/// The member that both are connected to.
+#[test]
+fn the_first_member_hangs() {
+    let mut scene = Quiet::new(Etcd::three());
+    scene.etcd().members[0].pause();
+    scene.goes_on();
+}
+
+/// Members without a leader answer nobody, and the lock outlives the job.
+#[test]
+fn a_majority_is_killed() {
+    let mut scene = Takeover::new(Store::own_etcd(Etcd::three()));
+    scene.fault(|scene| [1, 2].into_iter().for_each(|number| etcd(scene).members[number].kill()));
+    scene.await_death(scene.ttl + Duration::from_secs(1));
+    [1, 2].into_iter().for_each(|number| etcd(&mut scene).members[number].restart());
+    assert_eq!(scene.second_is_alone().code(), 79);
+}
+
+#[test]
+fn one_member_of_three_is_enough_to_be_named_first() {
+    let mut etcd = Etcd::three();
+    etcd.members[0].kill();
+    let store = Store::own_etcd(etcd);
+    assert_eq!(store.redlock(&["run", "-k", "X", "--", "echo", "ran"]).run().expect(0).stdout, "ran\n");
+}
+
+#[test]
+fn nobody_there() {
+    run_at(&format!("etcd://127.0.0.1:{}", free_port())).fails(69, "connection refused");
+}
+
+#[test]
+fn no_answer_to_a_request() {
+    let etcd = Etcd::start();
+    etcd.members[0].pause();
+    run_at(&etcd.url()).fails(69, "no answer in time");
+}
+
+#[test]
+fn something_else_is_there() {
+    let redis = Redis::start();
+    run_at(&format!("etcd://127.0.0.1:{}", redis.port)).fails(69, "etcd");
+    let authority = Authority::new();
+    let encrypted = Etcd::with_tls(&authority.sign(&["127.0.0.1"], Valid::Now));
+    run_at(&encrypted.url().replace("etcds:", "etcd:")).fails(69, "etcds://");
+    let plain = Etcd::start();
+    run_at(&plain.url().replace("etcd:", "etcds:")).trusting(&authority).fails(69, "TLS");
+}
+
+fn run_at(url: &str) -> Call {
+    let limit = crate::harness::in_ms(crate::harness::slowed(1000));
+    let redlock =
+        Redlock::new(&["run", "-v", "-k", "X", "--connect-timeout", &limit, "--", "echo", "started"]);
+    Call { redlock: redlock.server(url), shown: url.to_owned() }
+}
+
+#[test]
+fn certificates_are_checked_both_ways() {
+    let authority = Authority::new();
+    let etcd = Etcd::with_tls(&authority.sign(&["127.0.0.1"], Valid::Now));
+    let ours = authority.sign(&["client"], Valid::Now);
+    run_at(&etcd.url()).trusting(&authority).showing(&ours).works();
+    run_at(&etcd.url()).trusting(&authority).fails(77, "certificate");
+    run_at(&etcd.url()).trusting(&Authority::new()).showing(&ours).fails(69, "signed by nobody in --tls-ca");
+    let other = Etcd::with_tls(&authority.sign(&["elsewhere.example"], Valid::Now));
+    run_at(&other.url()).trusting(&authority).showing(&ours).fails(69, "for other names (elsewhere.example)");
+    let expired = Etcd::with_tls(&authority.sign(&["127.0.0.1"], Valid::UntilYear(2020)));
+    run_at(&expired.url()).trusting(&authority).showing(&ours).fails(69, "has expired");
+}
+
+#[test]
+fn users_and_their_permissions() {
+    let etcd = Etcd::start();
+    for args in [
+        &["user", "add", "root:rootword"][..],
+        &["role", "add", "root"],
+        &["user", "grant-role", "root", "root"],
+        &["role", "add", "locks"],
+        &["role", "grant-permission", "locks", "--prefix=true", "readwrite", "ci/"],
+        &["user", "add", "locker:canary"],
+        &["user", "grant-role", "locker", "locks"],
+        &["auth", "enable"],
+    ] {
+        assert!(etcd.ctl(args).0, "{args:?}");
+    }
+    let [url, below] = [etcd.url(), format!("{}/ci", etcd.url())];
+    run_at(&url).fails(77, "it wants a user");
+    let as_user = |url: &str, user: &str| Call {
+        shown: url.to_owned(),
+        ..run_at(&url.replacen("://", &format!("://{user}:canary@"), 1))
+    };
+    as_user(&below, "nobody").fails(77, "user or password is wrong");
+    as_user(&below, "root").fails(77, "user or password is wrong");
+    as_user(&url, "locker").fails(77, "PERMISSIONS");
+    as_user(&below, "locker").works();
+}
+
+#[test]
+fn what_etcd_cannot_do_is_refused() {
+    let url = format!("etcd://127.0.0.1:{}", free_port());
+    for (args, words) in [
+        (&["--ttl", "1500ms"][..], "--ttl 1.5s"),
+        (&["--ttl", "1s"], "use 2s or longer"),
+        (&["--replicas", "1"], "replicas"),
+    ] {
+        let args = [&["run", "-k", "X"][..], args, &["--", "echo", "ran"]].concat();
+        let refused = Redlock::new(&args).server(&url).run().expect(78);
+        assert!(refused.line().contains(words), "{refused:?}");
+    }
+}
+
+/// A lease in etcd keeps the TTL that it was made with.
+#[test]
+fn a_renewal_with_another_ttl_says_so() {
+    let store = Store::etcd();
+    let token = store.redlock(&["acquire", "-k", "X", "--ttl", "10s"]).run().expect(0).stdout;
+    let renew = |ttl: &str| store.redlock(&["renew", "-k", "X", "--token", token.trim(), "--ttl", ttl]).run();
+    renew("10s").expect(0);
+    let refused = renew("20s").expect(78);
+    assert!(refused.line().contains("use --ttl 10s"), "{refused:?}");
+}
+
+#[test]
+fn doctor_says_what_is_there() {
+    let store = Store::etcd();
+    let found = store.redlock(&["doctor", "--json"]).run().expect(0);
+    for word in ["\"version\"", "\"locking\"", "15247", "the only member"] {
+        assert!(found.stdout.contains(word), "{word}: {found:?}");
+    }
+    let gone = Redlock::new(&["doctor"]).server(&format!("etcd://127.0.0.1:{}", free_port())).run().expect(1);
+    assert!(gone.stdout.contains("connection refused"), "{gone:?}");
+}

@@ -1,0 +1,202 @@
+//! etcd: a member alone, or a cluster of three.
+
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::certificates::Papers;
+use super::port::free_port;
+use super::{Folder, eventually};
+
+/// The members of a cluster, of a test's own.
+pub struct Etcd {
+    pub members: Vec<Member>,
+    papers: Option<Papers>,
+    _folder: Folder,
+}
+
+/// One of them.
+pub struct Member {
+    child: Child,
+    pub port: u16,
+    args: Vec<String>,
+    log: PathBuf,
+}
+
+impl Etcd {
+    pub fn start() -> Etcd {
+        Etcd::of(1, None)
+    }
+
+    pub fn three() -> Etcd {
+        Etcd::of(3, None)
+    }
+
+    /// Shows this certificate, and wants one of the same authority from everybody.
+    pub fn with_tls(papers: &Papers) -> Etcd {
+        Etcd::of(1, Some(papers.clone()))
+    }
+
+    fn of(count: usize, papers: Option<Papers>) -> Etcd {
+        let etcd = Etcd::unready(count, papers);
+        eventually(Duration::from_secs(60), "etcd answers", || etcd.is_ready());
+        etcd
+    }
+
+    fn unready(count: usize, papers: Option<Papers>) -> Etcd {
+        let folder = Folder::new();
+        let ports: Vec<[u16; 2]> = (0..count).map(|_| [free_port(), free_port()]).collect();
+        let cluster: Vec<String> = ports
+            .iter()
+            .enumerate()
+            .map(|(number, [_, peer])| format!("m{number}=http://127.0.0.1:{peer}"))
+            .collect();
+        let cluster = cluster.join(",");
+        let scheme = if papers.is_some() { "https" } else { "http" };
+        let members = ports.iter().enumerate().map(|(number, [port, peer])| {
+            let (client, peer) = (format!("{scheme}://127.0.0.1:{port}"), format!("http://127.0.0.1:{peer}"));
+            let data = folder.path(&format!("data{number}")).display().to_string();
+            let mut args = vec![
+                format!("--name=m{number}"),
+                format!("--data-dir={data}"),
+                format!("--listen-client-urls={client}"),
+                format!("--advertise-client-urls={client}"),
+                format!("--listen-peer-urls={peer}"),
+                format!("--initial-advertise-peer-urls={peer}"),
+                format!("--initial-cluster={cluster}"),
+                // A machine that is slow for a while is not to choose a new leader.
+                "--heartbeat-interval=100".to_owned(),
+                "--election-timeout=1000".to_owned(),
+                "--logger=zap".to_owned(),
+            ];
+            if let Some(papers) = &papers {
+                args.push(format!("--cert-file={}", papers.cert.display()));
+                args.push(format!("--key-file={}", papers.key.display()));
+                args.push(format!("--trusted-ca-file={}", papers.ca.display()));
+                args.push("--client-cert-auth".to_owned());
+            }
+            Member::start(*port, args, folder.path(&format!("log{number}")))
+        });
+        Etcd { members: members.collect(), papers, _folder: folder }
+    }
+
+    /// Whom it talks to is not what is tested.
+    fn is_ready(&self) -> bool {
+        match &self.papers {
+            None => self.ctl(&["get", "nothing"]).0,
+            Some(_) => self.members.iter().all(|member| {
+                let log = std::fs::read_to_string(&member.log).unwrap_or_default();
+                log.contains("serving client traffic")
+            }),
+        }
+    }
+
+    /// As `--server` has it.
+    pub fn url(&self) -> String {
+        let scheme = if self.papers.is_some() { "etcds" } else { "etcd" };
+        format!("{scheme}://{}", self.endpoints())
+    }
+
+    pub fn endpoints(&self) -> String {
+        self.members.iter().map(|member| format!("127.0.0.1:{}", member.port)).collect::<Vec<_>>().join(",")
+    }
+
+    /// What the program etcdctl says to these words, and whether it went well.
+    pub fn ctl(&self, args: &[&str]) -> (bool, String) {
+        let output = self.etcdctl(args).output().expect("etcdctl is installed; tests/run does that");
+        (output.status.success(), String::from_utf8_lossy(&output.stdout).trim_end().to_owned())
+    }
+
+    /// The program etcdctl.
+    pub fn etcdctl(&self, args: &[&str]) -> Command {
+        let mut command = Command::new("etcdctl");
+        command.env("ETCDCTL_API", "3").env("ETCDCTL_ENDPOINTS", self.endpoints());
+        if let Some(papers) = &self.papers {
+            command.env("ETCDCTL_CACERT", &papers.ca).env("ETCDCTL_CERT", &papers.cert);
+            command.env("ETCDCTL_KEY", &papers.key);
+        }
+        command.args(args);
+        // SAFETY: the closure makes one system call.
+        unsafe {
+            command.pre_exec(|| Ok(nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?));
+        }
+        command
+    }
+
+    /// All leases end, and all keys are deleted.
+    pub fn empty(&self) {
+        self.ctl(&["del", "", "--from-key=true"]);
+        let (_, leases) = self.ctl(&["lease", "list"]);
+        for lease in leases.lines().skip(1) {
+            self.ctl(&["lease", "revoke", lease]);
+        }
+    }
+
+    /// The number of the member that leads the others.
+    pub fn leader(&self) -> usize {
+        let mut leader = None;
+        eventually(Duration::from_secs(60), "a leader", || {
+            leader = self.members.iter().position(|member| {
+                let mut command = self.etcdctl(&["endpoint", "status", "--write-out=json"]);
+                command.env("ETCDCTL_ENDPOINTS", format!("127.0.0.1:{}", member.port));
+                let status = command.output().expect("etcdctl").stdout;
+                let status: serde_json::Value = serde_json::from_slice(&status).unwrap_or_default();
+                let status = &status[0]["Status"];
+                status["leader"].is_u64() && status["leader"] == status["header"]["member_id"]
+            });
+            leader.is_some()
+        });
+        leader.expect("just seen")
+    }
+}
+
+impl Member {
+    fn start(port: u16, args: Vec<String>, log: PathBuf) -> Member {
+        Member { child: serve(&args, &log), port, args, log }
+    }
+
+    pub fn pause(&self) {
+        self.signal(Signal::SIGSTOP);
+    }
+
+    pub fn resume(&self) {
+        self.signal(Signal::SIGCONT);
+    }
+
+    pub fn kill(&mut self) {
+        self.signal(Signal::SIGKILL);
+        self.child.wait().expect("the death of etcd");
+    }
+
+    /// Starts it anew with its data.
+    pub fn restart(&mut self) {
+        self.child = serve(&self.args, &self.log);
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.child.id() as i32), signal).expect("a signal to etcd");
+    }
+}
+
+fn serve(args: &[String], log: &std::path::Path) -> Child {
+    let log = std::fs::File::options().create(true).append(true).open(log).expect("a log");
+    let mut command = Command::new("etcd");
+    command.args(args).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+    // SAFETY: the closure makes one system call.
+    unsafe {
+        // The end of the test's thread is the end of its servers.
+        command.pre_exec(|| Ok(nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?));
+    }
+    command.spawn().expect("etcd is installed; tests/run does that")
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
