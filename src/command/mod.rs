@@ -41,7 +41,7 @@ fn dispatch(matches: &ArgMatches, reporter: &mut Reporter) -> anyhow::Result<Out
         return completions::completions(args.shell);
     }
     let sources = Sources::of(matches);
-    let files = Config::load(global.config.as_deref())?;
+    let files = Config::load(global.config.as_deref(), sources)?;
     let global = GlobalOptions::resolve(global, &files, sources)?;
     *reporter = Reporter::new(global.report);
     let context = &Context::new(global, reporter.clone());

@@ -10,11 +10,10 @@ use clap::{Arg, ArgMatches, Command, CommandFactory};
 
 use super::Config;
 use super::complaint::explain;
-use super::line::{Line, WITH_KEY, is_token};
+use super::line::{Line, WITH_KEY, is_token, shown};
 use crate::cli::Cli;
 use crate::error::{Failure, Outcome};
 use crate::lock::Key;
-use crate::quoting::quoted;
 
 /// Options that contradict each other, see `conflicts_with` in [`crate::cli`].
 const CONFLICTS: [[&str; 2]; 6] = [
@@ -154,7 +153,7 @@ pub fn answer(error: anyhow::Error) -> anyhow::Result<Outcome> {
 
 /// The key, quoted, where it stands as a word.
 pub fn key_as_word() -> Option<String> {
-    typed().0.words.first().map(|word| quoted(word))
+    typed().0.words.first().map(|word| shown(word))
 }
 
 /// `-c` with several words, where a file says it.

@@ -6,10 +6,9 @@ use std::error::Error as _;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Command};
 
-use super::line::{Line, WITH_KEY, find, is_called, is_token};
+use super::line::{Line, SUBCOMMANDS, find, is_called, shown};
 use super::suggestion::nearest;
 use crate::error::Failure;
-use crate::quoting::quoted;
 
 /// Long enough to recognise a value.
 const LONGEST_VALUE: usize = 60;
@@ -52,7 +51,7 @@ impl Complaint<'_> {
 
     fn unknown_subcommand(&self) -> String {
         let word = self.text(ContextKind::InvalidSubcommand);
-        let what = format!("there is no subcommand {}", quoted(word.as_ref()));
+        let what = format!("there is no subcommand {}", shown(word.as_ref()));
         match self.line.subcommand.as_deref() {
             Some("help") => format!("{what}; see: redlock --help"),
             Some(_) => format!("{what}; try: {}", self.line.show()),
@@ -67,8 +66,7 @@ impl Complaint<'_> {
     fn unknown_argument(&self) -> String {
         let argument = self.argument();
         if !argument.starts_with('-') {
-            let word =
-                if is_token(argument.as_ref()) { "TOKEN".to_owned() } else { quoted(argument.as_ref()) };
+            let word = shown(argument.as_ref());
             return match self.line.meant() {
                 name @ ("doctor" | "completions") => self.with_help(&format!("{name} takes no {word}")),
                 _ => format!("{word} is out of place; try: {}", self.line.show()),
@@ -78,7 +76,7 @@ impl Complaint<'_> {
         let is_ours = |command: &&Command| {
             find(&argument, Some(command.get_name()), command).is_some_and(|arg| is_called(arg, &argument))
         };
-        let what = format!("there is no option {}", quoted(argument.as_ref()));
+        let what = format!("there is no option {}", shown(argument.as_ref()));
         let Some(command) = subcommand.and_then(|name| self.root.find_subcommand(name)) else {
             return match (subcommand, &line.words[..]) {
                 (None, []) if line.command.is_empty() && !line.gives_key() => self.with_help(&what),
@@ -109,7 +107,7 @@ impl Complaint<'_> {
             _ => String::new(),
         };
         let (key, command) = (missing.contains("--key"), missing.contains("COMMAND"));
-        let is_program = |line: &&Line| line.words.first().is_some_and(|word| quoted(word).contains('/'));
+        let is_program = |line: &&Line| line.words.first().is_some_and(|word| shown(word).contains('/'));
         match (key, command) {
             // A program, not a key.
             (false, true) if Some(self.line).filter(is_program).is_some() => {
@@ -154,7 +152,7 @@ impl Complaint<'_> {
             (None, None) => (variable().unwrap_or_default().to_string_lossy().into_owned(), None),
         };
         let what = match value {
-            Some(value) if whose != "--token" => format!("{whose} {}", quoted(value)),
+            Some(value) if whose != "--token" => format!("{whose} {}", shown(value)),
             _ => whose,
         };
         self.with_help(&format!("{what}: this is not UTF-8"))
@@ -187,8 +185,8 @@ impl Complaint<'_> {
         let is_secret = argument.starts_with("--token ");
         let value = match value.char_indices().nth(LONGEST_VALUE) {
             _ if is_secret => None,
-            Some((end, _)) => Some(quoted(format!("{}…", &value[..end]).as_ref())),
-            None => Some(quoted(value.as_ref())),
+            Some((end, _)) => Some(shown(format!("{}…", &value[..end]).as_ref())),
+            None => Some(shown(value.as_ref())),
         };
         let name = self.typed_name(argument);
         match (self.variable(argument), value) {
@@ -237,8 +235,7 @@ impl Complaint<'_> {
 
     /// With the help of the subcommand that was meant.
     fn with_help(&self, what: &str) -> String {
-        let known =
-            |name: &&str| WITH_KEY.contains(name) || ["status", "doctor", "completions"].contains(name);
+        let known = |name: &&str| SUBCOMMANDS.contains(name);
         match Some(self.line.meant()).filter(|_| self.line.subcommand.is_some()).filter(known) {
             Some(name) => format!("{what}; see: redlock {name} --help"),
             None => format!("{what}; see: redlock --help"),

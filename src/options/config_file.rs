@@ -10,6 +10,7 @@ use clap::ValueEnum;
 use serde::{Deserialize, Deserializer};
 use toml::Table;
 
+use super::Sources;
 use super::global::has_password;
 use super::suggestion::nearest;
 use crate::cli::{self, Color, Leftovers, OnLost};
@@ -155,11 +156,12 @@ fn one_or_more<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>
 
 impl Config {
     /// Reads the files. One that `--config` names must exist; one with a password is for its owner only.
-    pub fn load(path: Option<&Path>) -> Result<Config, Failure> {
+    pub fn load(path: Option<&Path>, sources: Sources) -> Result<Config, Failure> {
         let user = match path {
             Some(path) => match read(path)? {
                 None => {
-                    let reason = format!("there is no configuration file {}", path.display());
+                    let source = sources.name("config", &Config::default());
+                    let reason = format!("{source}: there is no configuration file {}", path.display());
                     return Err(Failure::configuration(reason));
                 }
                 file => file,

@@ -6,10 +6,13 @@
 pub mod command_line;
 mod complaint;
 mod config_file;
+mod correction;
+mod given;
 mod global;
 mod label;
 mod line;
 mod lock;
+mod placement;
 mod suggestion;
 
 use std::ffi::OsString;

@@ -28,6 +28,11 @@ pub struct WaitDisplay {
     live: Option<String>,
     /// There was one.
     was_live: bool,
+    log: LogPace,
+}
+
+/// When a log gets its next line.
+struct LogPace {
     standing: String,
     next_line: Deadline,
     next_change: Deadline,
@@ -44,15 +49,12 @@ const END: &str = "\x1b[K\x1b[?7h";
 
 impl WaitDisplay {
     pub fn new() -> WaitDisplay {
-        let now = BootTime::from_nanos(0);
         WaitDisplay {
             is_terminal: io::stderr().is_terminal()
                 && std::env::var_os("TERM").is_none_or(|term| term != "dumb"),
             live: None,
             was_live: false,
-            standing: String::new(),
-            next_line: now,
-            next_change: now,
+            log: LogPace::new(),
         }
     }
 
@@ -65,12 +67,8 @@ impl WaitDisplay {
             }
             return;
         }
-        let has_changed = status.standing != self.standing && self.next_change.has_passed();
-        if has_changed || self.next_line.has_passed() {
+        if self.log.is_due(&status.standing) {
             print_message(&status.long);
-            self.standing.clone_from(&status.standing);
-            self.next_line = Deadline::after(LONGEST_SILENCE);
-            self.next_change = Deadline::after(SHORTEST_SILENCE);
         }
     }
 
@@ -87,6 +85,24 @@ impl WaitDisplay {
             let (dim, plain) = if is_dim { ("\x1b[2m", "\x1b[0m") } else { ("", "") };
             write(&format!("{dim}{}{plain}\n", sanitize(&format!("redlock: {text}"))));
         }
+    }
+}
+
+impl LogPace {
+    fn new() -> LogPace {
+        let now = BootTime::from_nanos(0);
+        LogPace { standing: String::new(), next_line: now, next_change: now }
+    }
+
+    fn is_due(&mut self, standing: &str) -> bool {
+        let has_changed = standing != self.standing && self.next_change.has_passed();
+        let is_due = has_changed || self.next_line.has_passed();
+        if is_due {
+            standing.clone_into(&mut self.standing);
+            self.next_line = Deadline::after(LONGEST_SILENCE);
+            self.next_change = Deadline::after(SHORTEST_SILENCE);
+        }
+        is_due
     }
 }
 
@@ -134,4 +150,29 @@ fn a_line_is_cut_at_columns_of_the_terminal() {
     ] {
         assert_eq!(cut(text, columns), expected, "{text} {columns}");
     }
+}
+
+/// With a hundred waiters and a holder that changes, and then with one that stays.
+#[test]
+fn a_log_is_never_silent_for_long_nor_flooded() {
+    use crate::clock::fake;
+    fake::start();
+    let (mut pace, mut last, mut lines) = (LogPace::new(), BootTime::now(), 0);
+    let mut wait = |standing: &str, millis: u64| {
+        fake::move_to(BootTime::now().plus(Duration::from_millis(millis)));
+        if pace.is_due(standing) {
+            last = BootTime::now();
+            lines += 1;
+        }
+        (BootTime::now().since(last), lines)
+    };
+    assert_eq!(wait("first", 0), (Duration::ZERO, 1));
+    let changes = (0..100).map(|ahead| wait(&ahead.to_string(), 100));
+    let (_, lines) = changes.last().unwrap_or_default();
+    assert!((9..=11).contains(&lines), "{lines}");
+    for _ in 0..7200 {
+        let (silence, _) = wait("last", 1000);
+        assert!(silence <= Duration::from_secs(60), "{silence:?}");
+    }
+    assert!(wait("last", 1000).1 < 150);
 }

@@ -8,7 +8,7 @@ use crate::harness::{Finished, Redlock, Store};
 const PROGRAM: &str = env!("CARGO_BIN_EXE_redlock");
 
 /// The line as typed, the answer behind `redlock: `, the exit status. `…` stands for any text.
-const CALLS: [(&str, &str, i32); 79] = [
+const CALLS: [(&str, &str, i32); 83] = [
     // No subcommand, or the name that another program has for it.
     ("redlock", "there is no subcommand; try: redlock run -k KEY -- COMMAND, or redlock --help", 64),
     ("redlock -k x -- true", "there is no subcommand; try: redlock run -k x -- true", 64),
@@ -116,6 +116,11 @@ const CALLS: [(&str, &str, i32); 79] = [
         "--timeout is an option of run, not of acquire; see: redlock acquire --help",
         64,
     ),
+    (
+        "redlock status --password canary",
+        "there is no option --password; try: redlock status --password-file FILE",
+        64,
+    ),
     ("redlock run -k x -z -- true", "there is no option -z; see: redlock run --help", 64),
     ("redlock run -k x --frobnicate -- true", "there is no option --frobnicate; see: redlock run --help", 64),
     (
@@ -130,6 +135,11 @@ const CALLS: [(&str, &str, i32); 79] = [
     (
         "redlock run -k x --ttl soon -- true",
         "--ttl soon: a duration looks like …; see: redlock run --help",
+        64,
+    ),
+    (
+        "redlock run -k x --ttl 68413f2f-8e0b-49a8-8a46-e268c50c52f7 -- true",
+        "--ttl TOKEN: a duration looks like …; see: redlock run --help",
         64,
     ),
     (
@@ -189,6 +199,16 @@ const CALLS: [(&str, &str, i32); 79] = [
     ),
     ("redlock status -S a,b", "--server: a,b: …; did you mean --server redis://a --server redis://b?", 78),
     ("redlock status -S local", "--server: local: …; did you mean local:?", 78),
+    (
+        "REDLOCK_CONFIG=none.toml redlock status",
+        "REDLOCK_CONFIG: there is no configuration file none.toml",
+        78,
+    ),
+    (
+        "redlock status --config five.toml",
+        "five.toml line 2: connect-timeout 0 leaves no time to connect; try 5s",
+        78,
+    ),
     ("redlock status --config one.toml", "one.toml line 1: there is no setting 'tll'; did you mean ttl?", 78),
     ("redlock status --config two.toml", "two.toml line 2: wait = \"soon\": a duration looks like …", 78),
     (
@@ -211,6 +231,7 @@ fn shell(store: &Store, line: &str) -> Finished {
         fs::write(folder.join("one.toml"), "tll = \"3s\"\n").expect("a file");
         fs::write(folder.join("two.toml"), "\nwait = \"soon\"\n").expect("a file");
         fs::write(folder.join("three.toml"), "leftovers = \"forget\"\n").expect("a file");
+        fs::write(folder.join("five.toml"), "ttl = 5\nconnect-timeout = 0\n").expect("a file");
         fs::write(folder.join("four.toml"), "quiet = \"perhaps\"\n").expect("a file");
     }
     let mut redlock = Redlock::under("bash", &["-c", line]).server(&store.url);
@@ -331,4 +352,12 @@ fn lines_of_other_lock_commands() {
         assert_eq!((run.code(), &run.stdout[..], &run.stderr[..]), (0, "hi\n", ""), "{theirs}: {ours}");
         assert!(!folder.join("F").exists());
     }
+}
+
+/// The server is there: the URL is wrong.
+#[test]
+fn a_database_that_the_server_does_not_have() {
+    let store = Store::redis();
+    let refused = store.redlock(&["run", "x", "-S", &format!("{}/17", store.url), "true"]).run().expect(78);
+    assert!(refused.line().contains("it has no database 17"), "{refused:?}");
 }
