@@ -110,9 +110,10 @@ fn process(metadata: &Metadata) -> String {
     }
 }
 
-/// The beginning of a label, enough to recognise it.
+/// The beginning of a label, enough to recognise it. A part of a URL leads nowhere.
 fn shortened(label: &str) -> String {
     match label.char_indices().nth(60) {
+        _ if label.starts_with("http") => label.to_owned(),
         Some((end, _)) => label[..end].to_owned() + "…",
         None => label.to_owned(),
     }
