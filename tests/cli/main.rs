@@ -5,9 +5,11 @@ mod harness;
 
 mod break_prompt;
 mod caller;
+mod completions;
 mod doctor;
 mod end_messages;
 mod github;
+mod help;
 mod input;
 mod keeper;
 mod label;
