@@ -14,6 +14,7 @@ mod input;
 mod keeper;
 mod label;
 mod leftovers;
+mod readme;
 mod shells;
 mod signals;
 mod status;
