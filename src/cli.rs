@@ -4,6 +4,7 @@ mod acquire;
 mod examples;
 mod lock;
 mod run;
+mod version;
 
 use std::path::PathBuf;
 
@@ -15,6 +16,7 @@ pub use self::acquire::{AcquireArgs, Format};
 use self::examples::{BREAK, CHECK, COMPLETIONS, DOCTOR, REDLOCK, RELEASE, RENEW, STATUS, with_exit_status};
 pub use self::lock::{LockArgs, permits, replicas};
 pub use self::run::{Leftovers, OnLost, RunArgs, exit_status};
+use self::version::DETAILS;
 use crate::lock::{DurationText, Key, OwnerToken, Ttl};
 
 /// Hold a distributed lock while a command runs
@@ -26,6 +28,7 @@ use crate::lock::{DurationText, Key, OwnerToken, Ttl};
 #[command(
     name = "redlock",
     version,
+    long_version = DETAILS.as_str(),
     max_term_width = 100,
     override_usage = "redlock SUBCOMMAND [OPTIONS]",
     after_help = REDLOCK,

@@ -3,6 +3,7 @@
 #[path = "../harness/mod.rs"]
 mod harness;
 
+mod action;
 mod break_prompt;
 mod caller;
 mod completions;
