@@ -30,7 +30,7 @@ pub struct LockArgs {
     /// Do not wait; undoes a configured wait
     #[arg(short, long, hide_short_help = true, conflicts_with = "wait", overrides_with = "no_wait", aliases = ["nonblock", "nb"])]
     pub no_wait: bool,
-    /// Acquire the lock for oneself alone, as without this option; undoes a configured --shared or --permits
+    /// Acquire the lock alone, as without this option; undoes a configured --shared or --permits
     #[arg(short = 'x', long, hide = true, conflicts_with_all = ["shared", "permits"], overrides_with = "exclusive")]
     pub exclusive: bool,
     /// Acquire it as a reader: many, or one writer

@@ -9,7 +9,7 @@ use clap::{Arg, Command, CommandFactory, ValueHint};
 use crate::cli::{Cli, Shell};
 
 /// What the URL of a store begins with.
-const SERVERS: [&str; 9] = [
+const SERVERS: [&str; 8] = [
     "local:",
     "redis://",
     "rediss://",
@@ -18,7 +18,6 @@ const SERVERS: [&str; 9] = [
     "redis+cluster://",
     "etcd://",
     "etcds://",
-    "zk://",
 ];
 
 /// The script for a shell.

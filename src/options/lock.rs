@@ -42,7 +42,8 @@ impl LockOptions {
         };
         let ttl = ttl(args.ttl, files);
         let wanted = Wanted { mode, ttl, replicas, detached };
-        global.server.capabilities().check(&wanted).map_err(Failure::configuration)?;
+        let supported = global.server.capabilities().check(&wanted);
+        supported.map_err(|why| Failure::configuration(with_source(why, inputs)))?;
         let label = args.label.or_else(|| files.label.clone());
         let label = label.or_else(|| label::of_ci_run(|name| env::var(name).ok()));
         Ok(LockOptions {
@@ -55,6 +56,16 @@ impl LockOptions {
             replicas,
         })
     }
+}
+
+/// What a store cannot do, with the name of the value as it was given: a flag, a variable, or the line of a file.
+fn with_source(why: String, inputs: &Inputs) -> String {
+    let at_fault = ["replicas", "ttl", "permits", "shared"]
+        .into_iter()
+        .find(|option| why.contains(&format!("--{option}")));
+    at_fault.map_or(why.clone(), |option| {
+        why.replacen(&format!("--{option}"), &inputs.sources.name(option, &inputs.files), 1)
+    })
 }
 
 pub fn ttl(arg: Option<Ttl>, files: &Config) -> Ttl {

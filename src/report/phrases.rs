@@ -64,7 +64,7 @@ fn one_of(holder: &Holder, others: usize) -> String {
     text
 }
 
-/// `lost 'deploy': somebody broke it; stopping the job`.
+/// `lost 'deploy': nobody holds it any more; stopping the job`.
 pub fn loss(locks: &str, cause: &LossCause, consequence: LossConsequence) -> String {
     let during = match consequence {
         LossConsequence::NothingStartedAfterWait => " while the others were waited for",
@@ -74,7 +74,7 @@ pub fn loss(locks: &str, cause: &LossCause, consequence: LossConsequence) -> Str
         LossCause::Released => "it was released with its owner token".to_owned(),
         LossCause::NotHeld => "nobody holds it any more".to_owned(),
         LossCause::Taken(None) => "it was granted to another since".to_owned(),
-        LossCause::Taken(Some(now)) if now.broken => "somebody broke it".to_owned(),
+        LossCause::Taken(Some(now)) if now.broken => "it was broken with `redlock break`".to_owned(),
         LossCause::Taken(Some(now)) => format!("it is held by {}", holder(now)),
         LossCause::Expired(why) => {
             let why = why.as_ref().map_or(String::new(), |why| format!(" ({why})"));
