@@ -1,3 +1,4 @@
+# shellcheck shell=bash disable=SC2207
 # Completion of redlock for bash. The command that it runs is completed by bash-completion, where that is loaded.
 
 # The options of a subcommand.
@@ -38,7 +39,7 @@ _redlock_takes_value() {
 
 # Reads the words before the cursor: the subcommand, and where the command begins that it runs, if it does.
 _redlock_read() {
-    local i has_key=
+    local i has_key=''
     for ((i = 1; i < cword; i++)); do
         if [[ ${words[i]} == -- ]]; then
             [[ $subcommand == run ]] && command=$((i + 1))
@@ -84,7 +85,7 @@ _redlock_command() {
 }
 
 _redlock() {
-    local cur prev words cword subcommand= command= option
+    local cur prev words cword subcommand='' command='' option
     COMPREPLY=()
     if declare -F _get_comp_words_by_ref >/dev/null; then
         _get_comp_words_by_ref -n := cur prev words cword
@@ -103,7 +104,7 @@ _redlock() {
     fi
     if [[ $option == -* ]] && _redlock_takes_value "$option" "$cur"; then
         case $option in
-            -S | --server) COMPREPLY=($(compgen -W "local: redis:// rediss:// redis+unix:// redis+sentinel:// redis+cluster:// etcd:// etcds:// zk://" -- "$cur")) && compopt -o nospace ;;
+            -S | --server) COMPREPLY=($(compgen -W "local: redis:// rediss:// redis+unix:// redis+sentinel:// redis+cluster:// etcd:// etcds://" -- "$cur")) && compopt -o nospace ;;
             --config|--password-file|--sentinel-password-file|--tls-ca|--tls-cert|--tls-key|--token-file)
                 compopt -o filenames
                 COMPREPLY=($(compgen -f -- "$cur"))
