@@ -6,6 +6,9 @@ use std::os::unix::ffi::OsStrExt;
 
 use nix::unistd::getppid;
 
+/// Those that start another program, and end with it.
+const WRAPPERS: [&[u8]; 3] = [b"sudo", b"doas", b"timeout"];
+
 /// A process, as /proc shows it.
 #[derive(Debug, PartialEq)]
 pub struct Caller {
@@ -18,12 +21,15 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// The process that called redlock. A shell forks for `$(redlock acquire)`, and that copy of it ends with the line:
-    /// the shell itself is the caller.
+    /// The process that called redlock. A shell forks for `$(sudo redlock acquire)`, and that copy of it ends with the
+    /// line, as sudo does: the shell itself is the caller.
     pub fn find() -> Option<Caller> {
         let mut caller = Caller::of(getppid().as_raw() as u32)?;
-        while let Some(original) = Caller::of(caller.parent).filter(|parent| caller.is_fork_of(parent)) {
-            caller = original;
+        let ends_with_redlock = |one: &Caller, parent: &Caller| one.is_fork_of(parent) || one.is_wrapper();
+        while let Some(lasting) =
+            Caller::of(caller.parent).filter(|parent| ends_with_redlock(&caller, parent))
+        {
+            caller = lasting;
         }
         Some(caller)
     }
@@ -40,6 +46,11 @@ impl Caller {
     /// Of the same execution.
     fn is_fork_of(&self, parent: &Caller) -> bool {
         self.words == parent.words && self.address == parent.address
+    }
+
+    fn is_wrapper(&self) -> bool {
+        let program = self.words.split(|byte| *byte == 0).next().unwrap_or_default();
+        program.rsplit(|byte| *byte == b'/').next().is_some_and(|name| WRAPPERS.contains(&name))
     }
 
     /// A login shell has a dash before its name.

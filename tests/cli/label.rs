@@ -46,8 +46,8 @@ fn arguments_are_nobodys_business() {
 fn acquire_shows_its_caller() {
     let store = Store::local();
     let script = store.folder.path("deploy.sh").display().to_string();
-    for options in ["", "--while-pid $$"] {
-        let line = format!("eval \"$(\"$1\" acquire -k X {options} --format env || echo exit $?)\"");
+    for (before, options) in [("", ""), ("timeout 60 ", ""), ("", "--while-pid $$")] {
+        let line = format!("eval \"$({before}\"$1\" acquire -k X {options} --format env || echo exit $?)\"");
         fs::write(&script, format!("{line}\nread -r _\n\"$1\" release\n")).expect("a script");
         let call = Redlock::under("dash", &[&script, env!("CARGO_BIN_EXE_redlock"), "canary"]);
         let running = store.reached_by(call).open_stdin().spawn();
