@@ -3,6 +3,7 @@
 pub mod cli;
 pub mod clock;
 pub mod command;
+pub mod completions;
 mod doctor;
 mod error;
 mod event;

@@ -35,7 +35,7 @@ pub fn parse() -> anyhow::Result<ArgMatches> {
     let mut words = Line::read(typed.get(1..).unwrap_or_default(), &built()).canonical()?;
     words.insert(0, OsString::from("redlock"));
     // Help and tips name every subcommand.
-    let command = || without_variables(built(), &is_empty);
+    let command = || without_variables(for_help(built()), &is_empty);
     match command().try_get_matches_from(&words) {
         Err(error) if error.kind() == ErrorKind::ArgumentConflict => {
             let may_conflict = |arg: &Arg| CONFLICTS.iter().flatten().any(|option| arg.get_id() == option);
@@ -90,6 +90,17 @@ fn built() -> Command {
     let mut command = Cli::command();
     command.build();
     command
+}
+
+/// The help of the program itself is about its subcommands. What the variables contain is nobody's business.
+fn for_help(root: Command) -> Command {
+    let root = root.mut_subcommand("help", |help| help.hide(true));
+    let root = root.mut_args(|arg| {
+        let is_of_subcommands = arg.get_id() == "quiet" || arg.get_id() == "verbose";
+        if is_of_subcommands { arg.hide_short_help(true) } else { arg }
+    });
+    let root = root.mut_args(|arg| arg.hide_env(true));
+    root.mut_subcommands(|subcommand| subcommand.mut_args(|arg| arg.hide_env(true)))
 }
 
 fn is_empty(arg: &Arg) -> bool {

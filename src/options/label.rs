@@ -9,6 +9,30 @@ const INTERPRETERS: [&str; 16] = [
     "lua", "tclsh", "Rscript",
 ];
 
+/// Where a CI system says which run this is: GitHub, GitLab, Jenkins. A page comes before a number.
+const PAGES: [&[&str]; 3] =
+    [&["GITHUB_SERVER_URL", "GITHUB_REPOSITORY", "GITHUB_RUN_ID"], &["CI_JOB_URL"], &["BUILD_URL"]];
+const NUMBERS: [&str; 3] = ["GITHUB_RUN_ID", "CI_JOB_ID", "BUILD_TAG"];
+
+/// The run of a CI system: there is a log of it, which tells more than a name.
+pub fn of_ci_run(variable: impl Fn(&str) -> Option<String>) -> Option<String> {
+    let set = |name: &str| variable(name).filter(|value| !value.is_empty());
+    let page =
+        |names: &&[&str]| match names.iter().map(|name| set(name)).collect::<Option<Vec<_>>>()?.as_slice() {
+            [server, repository, run] => Some(format!("{server}/{repository}/actions/runs/{run}")),
+            [page, ..] => Some(page.clone()),
+            [] => None,
+        };
+    let number = |name: &&str| Some(format!("{name} {}", set(name)?));
+    let mut pages = PAGES.iter().filter_map(page).filter(|page| is_public(page));
+    pages.next().or_else(|| NUMBERS.iter().find_map(number))
+}
+
+/// Without a password or a token in it.
+fn is_public(url: &str) -> bool {
+    url.starts_with("http") && !url.contains(|c: char| c.is_whitespace() || "@?#".contains(c))
+}
+
 /// The name of the program, and of the script if it is an interpreter: `mysql`, `sh backup.sh`.
 pub fn of_command(command: &[OsString]) -> String {
     let mut words = command.iter().map(|word| file_name(word));
@@ -28,24 +52,55 @@ fn is_script(word: &str) -> bool {
     !word.starts_with(['-', '+']) && !word.contains(|c: char| c.is_whitespace() || "=:@".contains(c))
 }
 
-#[test]
-fn arguments_are_not_shown() {
-    let label = |line: &str| of_command(&line.split('|').map(OsString::from).collect::<Vec<_>>());
-    for (command, expected) in [
-        ("mysql|-psecret|db", "mysql"),
-        ("/usr/local/bin/backup|--key=secret", "backup"),
-        ("sh|./jobs/backup.sh|secret", "sh backup.sh"),
-        ("/usr/bin/python3.11|report.py|secret", "python3.11 report.py"),
-        ("bash|-c|mysql -psecret", "bash"),
-        ("perl|-e|secret", "perl"),
-        ("sh|mysql -psecret", "sh"),
-        ("env|PASSWORD=secret|mysql", "env"),
-        ("bash|PASSWORD=secret", "bash"),
-        ("node|https://user:secret@host", "node"),
-        ("curl|https://user:secret@host/", "curl"),
-        ("..|secret", ".."),
-        ("", ""),
-    ] {
-        assert_eq!(label(command), expected, "{command}");
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_are_not_shown() {
+        let label = |line: &str| of_command(&line.split('|').map(OsString::from).collect::<Vec<_>>());
+        for (command, expected) in [
+            ("mysql|-psecret|db", "mysql"),
+            ("/usr/local/bin/backup|--key=secret", "backup"),
+            ("sh|./jobs/backup.sh|secret", "sh backup.sh"),
+            ("/usr/bin/python3.11|report.py|secret", "python3.11 report.py"),
+            ("bash|-c|mysql -psecret", "bash"),
+            ("perl|-e|secret", "perl"),
+            ("sh|mysql -psecret", "sh"),
+            ("env|PASSWORD=secret|mysql", "env"),
+            ("bash|PASSWORD=secret", "bash"),
+            ("node|https://user:secret@host", "node"),
+            ("curl|https://user:secret@host/", "curl"),
+            ("..|secret", ".."),
+            ("", ""),
+        ] {
+            assert_eq!(label(command), expected, "{command}");
+        }
+    }
+
+    #[test]
+    fn a_ci_run_is_shown_by_its_page() {
+        let label = |line: &str| {
+            let value = |name: &str| {
+                line.split(' ').find_map(|word| Some(word.strip_prefix(name)?.strip_prefix('=')?.to_owned()))
+            };
+            of_ci_run(value).unwrap_or_default()
+        };
+        let github = "GITHUB_SERVER_URL=https://github.com GITHUB_REPOSITORY=a/b GITHUB_RUN_ID=7";
+        for (environment, expected) in [
+            (github, "https://github.com/a/b/actions/runs/7"),
+            ("GITHUB_RUN_ID=7 GITHUB_REPOSITORY=a/b", "GITHUB_RUN_ID 7"),
+            (
+                "CI_JOB_URL=https://git.example.net/a/-/jobs/9 CI_JOB_ID=9",
+                "https://git.example.net/a/-/jobs/9",
+            ),
+            ("CI_JOB_URL=https://ci:secret@git.example.net/9 CI_JOB_ID=9", "CI_JOB_ID 9"),
+            ("BUILD_URL=http://jenkins/job/a/3/", "http://jenkins/job/a/3/"),
+            ("BUILD_URL=http://jenkins/job/a/3/?token=secret BUILD_TAG=jenkins-a-3", "BUILD_TAG jenkins-a-3"),
+            ("BUILD_URL=secret", ""),
+            ("BUILD_URL= CI_JOB_URL=", ""),
+        ] {
+            assert_eq!(label(environment), expected, "{environment}");
+        }
     }
 }

@@ -1,9 +1,10 @@
 //! The options of a lock that is to be acquired.
 
+use std::env;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use super::{Config, Inputs};
+use super::{Config, Inputs, label};
 use crate::cli::LockArgs;
 use crate::error::Failure;
 use crate::lock::{DurationText, Key, Mode, Ttl, Wait, Wanted};
@@ -14,9 +15,15 @@ pub struct LockOptions {
     pub mode: Mode,
     pub ttl: Ttl,
     pub wait: Wait,
-    pub label: String,
+    pub shown: Shown,
     pub min_hold: Duration,
     pub replicas: u8,
+}
+
+/// What others see of the one for whom a lock is acquired.
+pub struct Shown {
+    pub pid: u32,
+    pub label: String,
 }
 
 impl LockOptions {
@@ -24,7 +31,7 @@ impl LockOptions {
     pub fn resolve(
         args: LockArgs,
         inputs: &Inputs,
-        default_label: String,
+        shown: Shown,
         detached: bool,
     ) -> Result<LockOptions, Failure> {
         let Inputs { sources, files, global } = inputs;
@@ -35,17 +42,30 @@ impl LockOptions {
         };
         let ttl = ttl(args.ttl, files);
         let wanted = Wanted { mode, ttl, replicas, detached };
-        global.server.capabilities().check(&wanted).map_err(Failure::configuration)?;
+        let supported = global.server.capabilities().check(&wanted);
+        supported.map_err(|why| Failure::configuration(with_source(why, inputs)))?;
+        let label = args.label.or_else(|| files.label.clone());
+        let label = label.or_else(|| label::of_ci_run(|name| env::var(name).ok()));
         Ok(LockOptions {
             keys: lock_order(args.keys)?,
             mode,
             ttl,
             wait: wait(args.no_wait, args.wait, files.wait),
-            label: args.label.or_else(|| files.label.clone()).unwrap_or(default_label),
+            shown: Shown { label: label.unwrap_or(shown.label), ..shown },
             min_hold: args.min_hold.or(files.min_hold).map_or(Duration::ZERO, |text| text.0),
             replicas,
         })
     }
+}
+
+/// What a store cannot do, with the name of the value as it was given: a flag, a variable, or the line of a file.
+fn with_source(why: String, inputs: &Inputs) -> String {
+    let at_fault = ["replicas", "ttl", "permits", "shared"]
+        .into_iter()
+        .find(|option| why.contains(&format!("--{option}")));
+    at_fault.map_or(why.clone(), |option| {
+        why.replacen(&format!("--{option}"), &inputs.sources.name(option, &inputs.files), 1)
+    })
 }
 
 pub fn ttl(arg: Option<Ttl>, files: &Config) -> Ttl {

@@ -3,6 +3,7 @@
 //!
 //! A new option stands in [`crate::cli`], in [`Config`] and in the struct of its subcommand here.
 
+mod caller;
 pub mod command_line;
 mod complaint;
 mod config_file;
@@ -19,11 +20,12 @@ use std::ffi::OsString;
 use std::path::{self, PathBuf};
 use std::time::Duration;
 
+use self::caller::Caller;
 pub use self::command_line::Sources;
 use self::command_line::refuse_several_strings;
 pub use self::config_file::Config;
 pub use self::global::GlobalOptions;
-pub use self::lock::{LockOptions, ttl};
+pub use self::lock::{LockOptions, Shown, ttl};
 use self::lock::{kill_after, lock_order};
 use crate::cli::{AcquireArgs, CheckArgs, DoctorArgs, Format, Leftovers, OnLost, OwnerArgs, RunArgs};
 use crate::doctor::Requirements;
@@ -66,7 +68,8 @@ impl RunOptions {
                 (label::of_command(&args.command), args.command[0].to_string_lossy().into_owned());
             (args.command, label, name)
         };
-        let lock = LockOptions::resolve(args.lock, inputs, label, false)?;
+        let shown = Shown { pid: std::process::id(), label };
+        let lock = LockOptions::resolve(args.lock, inputs, shown, false)?;
         let kill_after = kill_after(args.kill_after, files, lock.ttl);
         if kill_after >= lock.ttl.validity() {
             let name = |option| inputs.sources.name(option, files);
@@ -108,12 +111,13 @@ impl AcquireOptions {
             let reason = "--on-lost needs --while-pid: without it nothing looks after the lock";
             return Err(Failure::usage(reason));
         }
-        let label = match args.while_pid {
-            Some(pid) => format!("redlock acquire --while-pid {pid}"),
-            None => "redlock acquire".to_owned(),
+        let caller = args.while_pid.map_or_else(Caller::find, |pid| Caller::of(pid as u32));
+        let shown = match caller {
+            Some(caller) => Shown { pid: caller.pid, label: label::of_command(&caller.command()) },
+            None => Shown { pid: std::process::id(), label: "redlock acquire".to_owned() },
         };
         Ok(AcquireOptions {
-            lock: LockOptions::resolve(args.lock, inputs, label, args.while_pid.is_none())?,
+            lock: LockOptions::resolve(args.lock, inputs, shown, args.while_pid.is_none())?,
             while_pid: args.while_pid,
             on_lost: args.on_lost.or(inputs.files.on_lost).unwrap_or_default(),
             format: args.format,
@@ -189,10 +193,13 @@ mod tests {
     fn flags_come_before_files_and_files_before_defaults() -> anyhow::Result<()> {
         let options = run("--ttl 10s", "ttl = \"20s\"\nlabel = \"nightly\"\nkill-after = 1\ntimeout = 0")?;
         assert_eq!(options.lock.ttl.to_string(), "10s");
-        assert_eq!((options.lock.label, options.kill_after), ("nightly".to_owned(), Duration::from_secs(1)));
+        assert_eq!(
+            (options.lock.shown.label, options.kill_after),
+            ("nightly".to_owned(), Duration::from_secs(1))
+        );
         assert_eq!((options.timeout, options.conflict_exit_code), (None, BUSY));
         let options = run("", "")?;
-        assert_eq!((options.lock.label.as_str(), options.name.as_str()), ("make", "/bin/make"));
+        assert_eq!((options.lock.shown.label.as_str(), options.name.as_str()), ("make", "/bin/make"));
         assert_eq!(options.lock.ttl, Ttl::DEFAULT);
         let keys: Vec<&str> = options.lock.keys.iter().map(Key::as_str).collect();
         assert_eq!(keys, ["a", "b"]);

@@ -86,7 +86,7 @@ fn text(event: &Event) -> String {
         Event::MinHoldExceedsTtl { min_hold, ttl } => {
             format!("--min-hold {} is longer than --ttl {ttl}", DurationText(*min_hold))
         }
-        Event::Splay { pause } => format!("sleeping for {} of --splay", DurationText(*pause)),
+        Event::Splay { pause } => format!("sleeping for {}, a random part of --splay", DurationText(*pause)),
         Event::Waiting { busy, waited } => in_line(busy, *waited).long,
         Event::StoreUnreachable { error, waited } => without_answer(error, *waited).long,
         Event::WaitEnded => String::new(),
@@ -118,7 +118,7 @@ fn text(event: &Event) -> String {
         }
         Event::NotReleased { locks, ttl, leftovers } => {
             let before = leftovers.map_or(String::new(), |of| left_behind(of) + ", and redlock ");
-            format!("{before}could not release {locks}; free when the lease ends, within {ttl}")
+            format!("{before}could not release {locks}; its lease ends within {ttl}")
         }
         Event::TimedOut { command, limit } => {
             format!("stopping '{command}': it ran for longer than --timeout {}", DurationText(*limit))
@@ -289,7 +289,7 @@ mod tests {
             (
                 taken(true),
                 LossConsequence::ProcessContinues(7),
-                ": somebody broke it; process 7 goes on without it",
+                ": it was broken with `redlock break`; process 7 goes on without it",
             ),
             (
                 taken(false),

@@ -64,7 +64,7 @@ fn one_of(holder: &Holder, others: usize) -> String {
     text
 }
 
-/// `lost 'deploy': somebody broke it; stopping the job`.
+/// `lost 'deploy': nobody holds it any more; stopping the job`.
 pub fn loss(locks: &str, cause: &LossCause, consequence: LossConsequence) -> String {
     let during = match consequence {
         LossConsequence::NothingStartedAfterWait => " while the others were waited for",
@@ -74,7 +74,7 @@ pub fn loss(locks: &str, cause: &LossCause, consequence: LossConsequence) -> Str
         LossCause::Released => "it was released with its owner token".to_owned(),
         LossCause::NotHeld => "nobody holds it any more".to_owned(),
         LossCause::Taken(None) => "it was granted to another since".to_owned(),
-        LossCause::Taken(Some(now)) if now.broken => "somebody broke it".to_owned(),
+        LossCause::Taken(Some(now)) if now.broken => "it was broken with `redlock break`".to_owned(),
         LossCause::Taken(Some(now)) => format!("it is held by {}", holder(now)),
         LossCause::Expired(why) => {
             let why = why.as_ref().map_or(String::new(), |why| format!(" ({why})"));
@@ -110,9 +110,10 @@ fn process(metadata: &Metadata) -> String {
     }
 }
 
-/// The beginning of a label, enough to recognise it.
+/// The beginning of a label, enough to recognise it. A part of a URL leads nowhere.
 fn shortened(label: &str) -> String {
     match label.char_indices().nth(60) {
+        _ if label.starts_with("http") => label.to_owned(),
         Some((end, _)) => label[..end].to_owned() + "…",
         None => label.to_owned(),
     }

@@ -14,7 +14,7 @@ use crate::lock::{
     Busy, DurationText, Lease, Metadata, NotAcquired, OwnerToken, Request, Result, Store, Timeout, Ttl, Wait,
     WaitProgress, acquire,
 };
-use crate::options::LockOptions;
+use crate::options::{LockOptions, Shown};
 use crate::report::{Reporter, names};
 use crate::user::USER;
 
@@ -55,7 +55,7 @@ impl Acquisition {
         if let Some(servers) = context.options.server.even_quorum() {
             context.reporter.report(&Event::EvenQuorum { servers });
         }
-        let (token, metadata) = (OwnerToken::random(), metadata(&options.label));
+        let (token, metadata) = (OwnerToken::random(), metadata(&options.shown));
         let request = |key| {
             let (token, metadata) = (token.clone(), metadata.clone());
             Request { key, mode, token, ttl, min_hold, metadata }
@@ -159,9 +159,9 @@ impl Acquisition {
     }
 }
 
-fn metadata(label: &str) -> Metadata {
+fn metadata(shown: &Shown) -> Metadata {
     let host = nix::unistd::gethostname().unwrap_or_default().to_string_lossy().into_owned();
     let user = USER.as_ref().ok().and_then(Option::as_ref);
     let user = user.map_or_else(|| geteuid().to_string(), |user| user.name.clone());
-    Metadata::new(host, std::process::id(), user, label)
+    Metadata::new(host, shown.pid, user, &shown.label)
 }

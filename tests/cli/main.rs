@@ -3,15 +3,19 @@
 #[path = "../harness/mod.rs"]
 mod harness;
 
+mod action;
 mod break_prompt;
 mod caller;
+mod completions;
 mod doctor;
 mod end_messages;
 mod github;
+mod help;
 mod input;
 mod keeper;
 mod label;
 mod leftovers;
+mod readme;
 mod shells;
 mod signals;
 mod status;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::harness::{Finished, Pty, Redlock, Store, eventually, free_port};
+use crate::harness::{Finished, Pty, Redlock, Store, children, eventually, free_port};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_redlock");
 const POSIX: [&[&str]; 6] =
@@ -242,8 +242,8 @@ fn a_script_ends_when_redlock_is_told_to_end() {
     let text = format!("{TRAP}\neval \"$(redlock acquire -k deploy --wait -q --format env)\"\necho went on");
     let running = scene.script(&["bash"], &text).spawn();
     scene.store.await_waiters("deploy", 1);
-    let pid = scene.store.status("deploy")["waiters"][0]["pid"].as_i64().expect("a pid");
-    kill(Pid::from_raw(pid as i32), Signal::SIGTERM).expect("a signal");
+    let redlock = children(running.pid())[0];
+    kill(Pid::from_raw(redlock), Signal::SIGTERM).expect("a signal");
     let stopped = running.finish().expect(143);
     assert_eq!(stopped.stdout, "none\n", "{stopped:?}");
 }

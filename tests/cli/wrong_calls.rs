@@ -8,7 +8,7 @@ use crate::harness::{Finished, Redlock, Store};
 const PROGRAM: &str = env!("CARGO_BIN_EXE_redlock");
 
 /// The line as typed, the answer behind `redlock: `, the exit status. `…` stands for any text.
-const CALLS: [(&str, &str, i32); 83] = [
+const CALLS: [(&str, &str, i32); 85] = [
     // No subcommand, or the name that another program has for it.
     ("redlock", "there is no subcommand; try: redlock run -k KEY -- COMMAND, or redlock --help", 64),
     ("redlock -k x -- true", "there is no subcommand; try: redlock run -k x -- true", 64),
@@ -216,6 +216,9 @@ const CALLS: [(&str, &str, i32); 83] = [
         "three.toml line 1: leftovers = \"forget\": it takes release, wait, kill",
         78,
     ),
+    // What the store cannot do.
+    ("REDLOCK_REPLICAS=1 redlock run x true", "REDLOCK_REPLICAS 1: local: has no replicas; …", 78),
+    ("redlock run x --config six.toml true", "six.toml line 2: replicas 1: local: has no replicas; …", 78),
     (
         "redlock status --config four.toml",
         "four.toml line 1: quiet = \"perhaps\": it takes true or false",
@@ -232,6 +235,7 @@ fn shell(store: &Store, line: &str) -> Finished {
         fs::write(folder.join("two.toml"), "\nwait = \"soon\"\n").expect("a file");
         fs::write(folder.join("three.toml"), "leftovers = \"forget\"\n").expect("a file");
         fs::write(folder.join("five.toml"), "ttl = 5\nconnect-timeout = 0\n").expect("a file");
+        fs::write(folder.join("six.toml"), "ttl = 5\nreplicas = 1\n").expect("a file");
         fs::write(folder.join("four.toml"), "quiet = \"perhaps\"\n").expect("a file");
     }
     let mut redlock = Redlock::under("bash", &["-c", line]).server(&store.url);

@@ -27,7 +27,7 @@ pub fn breaking_stops_the_job_first(store: &Store) {
     waiter.finish().expect(0);
     assert!(!is_alive(job));
     let told = holder.finish().expect(79);
-    assert!(told.line().contains("somebody broke it"), "{told:?}");
+    assert!(told.line().contains("it was broken with `redlock break`"), "{told:?}");
 }
 
 /// Nobody has to be told: the job ended before.

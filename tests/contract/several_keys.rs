@@ -132,7 +132,7 @@ pub fn one_that_is_lost_ends_the_job(store: &Store) {
     store.await_holder("a");
     store.redlock(&["break", "-k", "b", "--yes"]).run().expect(0);
     let lost = job.finish().expect(79);
-    assert!(lost.line().contains("lost 'b': somebody broke it"), "{lost:?}");
+    assert!(lost.line().contains("lost 'b': it was broken with `redlock break`"), "{lost:?}");
     assert!(are_free(store));
 }
 

@@ -90,7 +90,7 @@ pub fn a_lost_lock_ends_the_script(store: &Store) {
     let pid = script.keeper.1;
     assert_eq!(
         lost.line(),
-        format!("redlock: lost 'X': somebody broke it; SIGTERM was sent to process {pid}")
+        format!("redlock: lost 'X': it was broken with `redlock break`; SIGTERM was sent to process {pid}")
     );
     eventually(SOON, "the end of the keeper", || !is_alive(script.keeper.0));
 }
@@ -102,7 +102,8 @@ pub fn a_script_may_outlive_its_lock(store: &Store) {
     eventually(Duration::from_secs(5), "the end of the keeper", || !is_alive(script.keeper.0));
     let lost = script.running.let_go().expect(7);
     assert!(
-        lost.line().contains("lost 'X': somebody broke it") && lost.line().contains("goes on"),
+        lost.line().contains("lost 'X': it was broken with `redlock break`")
+            && lost.line().contains("goes on"),
         "{lost:?}"
     );
     store.redlock(&["run", "--key", "X", "--", "true"]).run().expect(0);

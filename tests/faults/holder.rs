@@ -112,7 +112,7 @@ fn broken() {
         });
         let first = scene.second_is_alone();
         assert_eq!(first.code(), 79, "{first:?}");
-        assert!(first.line().contains("somebody broke it"), "{first:?}");
+        assert!(first.line().contains("it was broken with `redlock break`"), "{first:?}");
     }
 }
 

@@ -1,0 +1,67 @@
+//! The options of `acquire`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::examples::{ACQUIRE, with_exit_status};
+use super::{LockArgs, OnLost};
+
+/// Acquire the lock and print its owner token
+///
+/// The lease runs until its TTL ends, `renew` extends it, or `release` ends it. With --while-pid a keeper in the
+/// background renews it until a process ends, and then releases the lock.
+///
+/// With this line a script ends when it does not get the lock:
+///
+/// eval "$(redlock acquire -k deploy --wait --format env || echo exit $?)"
+#[derive(Debug, Args)]
+#[command(
+    override_usage = "redlock acquire [OPTIONS] KEY",
+    after_help = ACQUIRE,
+    after_long_help = with_exit_status(ACQUIRE)
+)]
+pub struct AcquireArgs {
+    #[command(flatten)]
+    pub lock: LockArgs,
+    /// Keep it until process PID ends, in a script $$
+    ///
+    /// A keeper in the background renews the lease until the process PID ends, or until `release`.
+    #[arg(long, value_name = "PID", value_parser = pid, allow_negative_numbers = true)]
+    pub while_pid: Option<i32>,
+    /// What happens to PID when the lock is lost [default: terminate]
+    #[arg(long, hide_short_help = true, value_name = "WHAT", env = "REDLOCK_ON_LOST")]
+    pub on_lost: Option<OnLost>,
+    /// Print: token, env, fish (to eval), json, github
+    ///
+    /// What to print: the owner token, a line that a shell evaluates (env, fish), or JSON; github prints a mask and
+    /// writes the lock to the environment files of GitHub Actions.
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        default_value = "token",
+        hide_default_value = true,
+        hide_possible_values = true
+    )]
+    pub format: Format,
+    /// Write the owner token to this file, for you alone
+    ///
+    /// Instead of printing it; nobody else can read the file.
+    #[arg(long, value_name = "FILE", env = "REDLOCK_TOKEN_FILE", conflicts_with = "format")]
+    pub token_file: Option<PathBuf>,
+}
+
+/// How `acquire` hands the lock out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    Token,
+    Env,
+    Fish,
+    Json,
+    Github,
+}
+
+fn pid(text: &str) -> Result<i32, String> {
+    let pid = text.parse().ok().filter(|pid| *pid > 0);
+    pid.ok_or_else(|| "a pid is 1 or more; in a script its own is $$".to_owned())
+}

@@ -1,0 +1,75 @@
+//! The examples below each help page, which the man pages have too, and the table of exit statuses.
+
+pub const REDLOCK: &str = "\
+Examples:
+  redlock run -k nightly -- ./backup.sh            # not while another one runs
+  redlock run -k deploy --wait 10m -- ./deploy.sh  # one after the other";
+
+pub const RUN: &str = "\
+Examples:
+  redlock run -k nightly -- ./backup.sh            # not while another one runs
+  redlock run -k deploy --wait 10m -- ./deploy.sh  # one after the other
+  redlock run deploy ./deploy.sh --prod            # the same key as a word";
+
+pub const ACQUIRE: &str = "\
+Examples:
+  eval \"$(redlock acquire -k deploy --wait --format env || echo exit $?)\"
+  redlock acquire -k deploy --while-pid 4123       # until that process ends
+  redlock acquire -k deploy --ttl 10m --token-file deploy.token";
+
+pub const RENEW: &str = "\
+Examples:
+  redlock renew --ttl 10m          # the lock of REDLOCK_KEY and REDLOCK_TOKEN
+  redlock renew -k deploy --token-file deploy.token --ttl 10m";
+
+pub const CHECK: &str = "\
+Examples:
+  redlock check --for 2m && ./switch-over    # only with 2 minutes left
+  redlock check -k deploy --token-file deploy.token";
+
+pub const RELEASE: &str = "\
+Examples:
+  redlock release                  # the lock of REDLOCK_KEY and REDLOCK_TOKEN
+  redlock release -k deploy --token-file deploy.token";
+
+pub const STATUS: &str = "\
+Examples:
+  redlock status                   # every lock that redlock knows
+  redlock status deploy nightly
+  redlock status deploy --json | jq '.[0].holders'";
+
+pub const BREAK: &str = "\
+Examples:
+  redlock break deploy             # asks first; the holder stops its job
+  redlock break deploy --yes       # a second time: frees it at once";
+
+pub const DOCTOR: &str = "\
+Examples:
+  redlock doctor                   # the store that run would use
+  redlock doctor --server redis://locks.example.net --ttl 1m";
+
+pub const COMPLETIONS: &str = "\
+Examples:
+  redlock completions bash >~/.local/share/bash-completion/completions/redlock
+  redlock completions zsh >~/.zfunc/_redlock    # a folder of fpath
+  redlock completions fish >~/.config/fish/completions/redlock.fish";
+
+/// Short enough that no terminal breaks its lines.
+pub const EXIT_STATUS: &str = "\
+Exit status: that of the command under `run`, or
+    1  this token does not hold the lock
+   64  usage
+   69  no store could be reached
+   70  a bug in redlock
+   75  held by another, or the wait ran out (-E changes it)
+   77  the store refused the login or lacks a permission
+   78  configuration
+   79  the lock was lost while the command ran
+  124  --timeout stopped the command
+  126  the command cannot be executed
+  127  the command is not found";
+
+/// What the long help of a subcommand ends with: its examples and the exit statuses.
+pub fn with_exit_status(examples: &str) -> String {
+    format!("{examples}\n\n{EXIT_STATUS}")
+}

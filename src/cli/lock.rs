@@ -1,0 +1,67 @@
+//! The options of a lock that is to be acquired.
+
+use std::num::NonZeroU32;
+
+use clap::Args;
+use clap::builder::FalseyValueParser;
+
+use crate::lock::{DurationText, Key, Ttl};
+
+#[derive(Debug, Args)]
+pub struct LockArgs {
+    /// The lock's name; each more key needs its own -k
+    ///
+    /// 1 to 512 bytes of UTF-8 without control characters; the first word is the same. Of several keys all are acquired,
+    /// in one fixed order, or none is kept.
+    #[arg(short, long = "key", value_name = "KEY", required = true)]
+    pub keys: Vec<Key>,
+    /// Life of a lease between renewals [default: 30s]
+    ///
+    /// How long the lease lives without renewal: 500ms, 30s, 5m, 1h30m; a bare number is seconds. redlock renews it
+    /// every third of that; when redlock dies, the lock is free after it.
+    #[arg(short, long, value_name = "DURATION", env = "REDLOCK_TTL")]
+    pub ttl: Option<Ttl>,
+    /// Wait in line; without it, fails at once with 75
+    ///
+    /// Without a value the wait has no end; with one it ends after that time, with 75. A store that cannot be reached
+    /// is tried again as well.
+    #[arg(short, long, value_name = "DURATION", num_args = 0..=1, env = "REDLOCK_WAIT")]
+    pub wait: Option<Option<DurationText>>,
+    /// Do not wait; undoes a configured wait
+    #[arg(short, long, hide_short_help = true, conflicts_with = "wait", overrides_with = "no_wait", aliases = ["nonblock", "nb"])]
+    pub no_wait: bool,
+    /// Acquire the lock alone, as without this option; undoes a configured --shared or --permits
+    #[arg(short = 'x', long, hide = true, conflicts_with_all = ["shared", "permits"], overrides_with = "exclusive")]
+    pub exclusive: bool,
+    /// Acquire it as a reader: many, or one writer
+    ///
+    /// Who holds the lock with --shared is a reader, of whom there may be many at once; who holds it without is the
+    /// writer, and alone.
+    #[arg(short, long, env = "REDLOCK_SHARED", value_parser = FalseyValueParser::new(), conflicts_with = "permits")]
+    pub shared: bool,
+    /// Acquire one of N permits: at most N at once
+    #[arg(short, long, value_name = "N", env = "REDLOCK_PERMITS", value_parser = permits, allow_negative_numbers = true)]
+    pub permits: Option<NonZeroU32>,
+    /// What others see in status and while they wait
+    ///
+    /// Without it they see the URL of the CI run (GitHub, GitLab, Jenkins), or else the name of the program and of the
+    /// script that it runs; never its arguments, which may be secret.
+    #[arg(long, hide_short_help = true, value_name = "TEXT", env = "REDLOCK_LABEL")]
+    pub label: Option<String>,
+    /// Keep the lock at least this long after it was acquired, even if it is released sooner
+    ///
+    /// Two hosts whose clocks differ by less than that run a cron job once.
+    #[arg(long, hide_short_help = true, value_name = "DURATION", env = "REDLOCK_MIN_HOLD")]
+    pub min_hold: Option<DurationText>,
+    /// Count the lock as acquired only when N replicas of the Redis server have it, too [default: 0]
+    #[arg(long, hide_short_help = true, value_name = "N", env = "REDLOCK_REPLICAS", value_parser = replicas, allow_negative_numbers = true)]
+    pub replicas: Option<u8>,
+}
+
+pub fn permits(text: &str) -> Result<NonZeroU32, String> {
+    text.parse().map_err(|_| "the number of permits is 1 or more, for example --permits 3".to_owned())
+}
+
+pub fn replicas(text: &str) -> Result<u8, String> {
+    text.parse().map_err(|_| "the number of replicas is 0 to 255, for example --replicas 1".to_owned())
+}

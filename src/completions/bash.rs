@@ -1,0 +1,36 @@
+//! The script for bash.
+
+use super::{CompletedOption, SERVERS, Subcommand, Value};
+use crate::cli::Shell;
+
+pub fn script(subcommands: &[Subcommand]) -> String {
+    let mut options: Vec<&CompletedOption> = Vec::new();
+    for option in subcommands.iter().flat_map(|subcommand| &subcommand.options) {
+        if options.iter().all(|seen| seen.long != option.long) {
+            options.push(option);
+        }
+    }
+    let names = |wanted: &dyn Fn(&Value) -> bool| {
+        let options = options.iter().filter(|option| wanted(&option.value));
+        options.flat_map(|option| option.names()).collect::<Vec<_>>().join("|")
+    };
+    let words = options.iter().filter_map(|option| match &option.value {
+        Value::Word(words) => {
+            Some(format!("        {}) echo {} ;;\n", option.names().join("|"), words.join(" ")))
+        }
+        _ => None,
+    });
+    let of_subcommand = |subcommand: &Subcommand| {
+        let names: Vec<String> = subcommand.options.iter().flat_map(CompletedOption::names).collect();
+        format!("        {}) echo {} ;;\n", subcommand.name, names.join(" "))
+    };
+    let every_name: Vec<&str> = subcommands.iter().map(|subcommand| &subcommand.name[..]).collect();
+    include_str!("redlock.bash")
+        .replace("@SUBCOMMANDS@", &every_name.join(" "))
+        .replace("@OPTIONS@\n", &subcommands.iter().map(of_subcommand).collect::<String>())
+        .replace("@WORDS@\n", &words.collect::<String>())
+        .replace("@FILES@", &names(&|value| *value == Value::File))
+        .replace("@WITH_VALUE@", &names(&|value| !matches!(value, Value::None | Value::Optional)))
+        .replace("@SERVERS@", &SERVERS.join(" "))
+        .replace("@SHELLS@", &Shell::names().join(" "))
+}

@@ -1,0 +1,111 @@
+//! Completion scripts for shells, made from the definitions of the command line.
+
+mod bash;
+mod fish;
+mod zsh;
+
+use clap::{Arg, Command, CommandFactory, ValueHint};
+
+use crate::cli::{Cli, Shell};
+
+/// What the URL of a store begins with.
+const SERVERS: [&str; 8] = [
+    "local:",
+    "redis://",
+    "rediss://",
+    "redis+unix://",
+    "redis+sentinel://",
+    "redis+cluster://",
+    "etcd://",
+    "etcds://",
+];
+
+/// The script for a shell.
+pub fn script(shell: Shell) -> String {
+    let mut root = Cli::command();
+    root.build();
+    let subcommands = root.get_subcommands().filter(|subcommand| subcommand.get_name() != "help");
+    let subcommands: Vec<Subcommand> = subcommands.map(Subcommand::of).collect();
+    match shell {
+        Shell::Bash => bash::script(&subcommands),
+        Shell::Zsh => zsh::script(&subcommands),
+        Shell::Fish => fish::script(&subcommands),
+    }
+}
+
+struct Subcommand {
+    name: String,
+    about: String,
+    options: Vec<CompletedOption>,
+}
+
+struct CompletedOption {
+    short: Option<char>,
+    long: String,
+    about: String,
+    value: Value,
+    is_repeatable: bool,
+}
+
+/// What completes the value of an option.
+#[derive(PartialEq)]
+enum Value {
+    /// It takes none.
+    None,
+    /// One may follow, which nobody can guess.
+    Optional,
+    Any,
+    File,
+    Word(Vec<String>),
+    Server,
+}
+
+impl Subcommand {
+    fn of(command: &Command) -> Subcommand {
+        let options = command.get_arguments().filter(|arg| !arg.is_hide_set());
+        Subcommand {
+            name: command.get_name().to_owned(),
+            about: command.get_about().map(ToString::to_string).unwrap_or_default(),
+            options: options.filter_map(CompletedOption::of).collect(),
+        }
+    }
+}
+
+impl CompletedOption {
+    /// `None` for what is no option.
+    fn of(arg: &Arg) -> Option<CompletedOption> {
+        let is_repeatable = ["keys", "server"].iter().any(|id| arg.get_id() == id);
+        let about = arg.get_help().map(ToString::to_string).unwrap_or_default();
+        // What stands behind the first sentence helps nobody who is typing.
+        let about = about.split(" [default").next().unwrap_or_default().to_owned();
+        Some(CompletedOption {
+            short: arg.get_short(),
+            long: arg.get_long()?.to_owned(),
+            about,
+            value: Value::of(arg),
+            is_repeatable,
+        })
+    }
+
+    /// `-k`, `--key`.
+    fn names(&self) -> Vec<String> {
+        let short = self.short.map(|short| format!("-{short}"));
+        short.into_iter().chain([format!("--{}", self.long)]).collect()
+    }
+}
+
+impl Value {
+    fn of(arg: &Arg) -> Value {
+        let words: Vec<String> =
+            arg.get_possible_values().iter().map(|value| value.get_name().to_owned()).collect();
+        let values = arg.get_num_args().unwrap_or_default();
+        match arg.get_value_hint() {
+            _ if !values.takes_values() => Value::None,
+            _ if values.min_values() == 0 => Value::Optional,
+            _ if arg.get_id() == "server" => Value::Server,
+            ValueHint::AnyPath | ValueHint::FilePath => Value::File,
+            _ if words.is_empty() => Value::Any,
+            _ => Value::Word(words),
+        }
+    }
+}

@@ -1,0 +1,117 @@
+# shellcheck shell=bash disable=SC2207
+# Completion of redlock for bash. The command that it runs is completed by bash-completion, where that is loaded.
+
+# The options of a subcommand.
+_redlock_options() {
+    case $1 in
+@OPTIONS@
+        *) echo -S --server -q --quiet -v --verbose -h --help -V --version ;;
+    esac
+}
+
+# The words that the value of an option may be.
+_redlock_words() {
+    case $1 in
+@WORDS@
+    esac
+}
+
+# Whether the next word is the value of this one.
+_redlock_takes_value() {
+    case $1 in
+        @WITH_VALUE@) return 0 ;;
+        # Only a number is its limit.
+        -w | --wait) [[ $2 == [0-9]* ]] ;;
+        *) return 1 ;;
+    esac
+}
+
+# Reads the words before the cursor: the subcommand, and where the command begins that it runs, if it does.
+_redlock_read() {
+    local i has_key=''
+    for ((i = 1; i < cword; i++)); do
+        if [[ ${words[i]} == -- ]]; then
+            [[ $subcommand == run ]] && command=$((i + 1))
+            return
+        elif _redlock_takes_value "${words[i]}" "${words[i + 1]}"; then
+            [[ ${words[i]} == -k || ${words[i]} == --key ]] && has_key=1
+            ((i++))
+        elif [[ ${words[i]} == -* ]]; then
+            [[ ${words[i]} == -k?* || ${words[i]} == --key=* ]] && has_key=1
+        elif [[ -z $subcommand ]]; then
+            subcommand=${words[i]}
+        elif [[ $subcommand == run && -n $has_key ]]; then
+            command=$i
+            return
+        else
+            has_key=1
+        fi
+    done
+    if [[ $subcommand == run && -n $has_key && $cur != -* && $cword -eq $i ]]; then
+        command=$cword
+    fi
+}
+
+# Completes the command that `run` starts, as if it stood alone.
+_redlock_command() {
+    local i=0 offset=0 word
+    # A colon or an equals sign is a word of its own in COMP_WORDS.
+    for ((; i < command; i++)); do
+        word=${COMP_WORDS[offset]}
+        while [[ $word != "${words[i]}" && $offset -lt $COMP_CWORD ]]; do
+            ((offset++))
+            word+=${COMP_WORDS[offset]}
+        done
+        ((offset++))
+    done
+    if declare -F _command_offset >/dev/null; then
+        _command_offset "$offset"
+    elif ((cword == command)); then
+        COMPREPLY=($(compgen -c -- "$cur"))
+    else
+        compopt -o default
+    fi
+}
+
+_redlock() {
+    local cur prev words cword subcommand='' command='' option
+    COMPREPLY=()
+    if declare -F _get_comp_words_by_ref >/dev/null; then
+        _get_comp_words_by_ref -n := cur prev words cword
+    else
+        words=("${COMP_WORDS[@]}") cword=$COMP_CWORD cur=$2 prev=$3
+    fi
+    _redlock_read
+    if [[ -n $command ]]; then
+        _redlock_command
+        return
+    fi
+    option=$prev
+    if [[ $cur == --*=* ]]; then
+        option=${cur%%=*}
+        cur=${cur#*=}
+    fi
+    if [[ $option == -* ]] && _redlock_takes_value "$option" "$cur"; then
+        case $option in
+            -S | --server) COMPREPLY=($(compgen -W "@SERVERS@" -- "$cur")) && compopt -o nospace ;;
+            @FILES@)
+                compopt -o filenames
+                COMPREPLY=($(compgen -f -- "$cur"))
+                ;;
+            *) COMPREPLY=($(compgen -W "$(_redlock_words "$option")" -- "$cur")) ;;
+        esac
+    elif [[ $cur == -* ]]; then
+        COMPREPLY=($(compgen -W "$(_redlock_options "$subcommand")" -- "$cur"))
+    elif [[ -z $subcommand ]]; then
+        COMPREPLY=($(compgen -W "@SUBCOMMANDS@ help" -- "$cur"))
+    elif [[ $subcommand == completions ]]; then
+        COMPREPLY=($(compgen -W "@SHELLS@" -- "$cur"))
+    elif [[ $subcommand == help ]]; then
+        COMPREPLY=($(compgen -W "@SUBCOMMANDS@" -- "$cur"))
+    fi
+    if declare -F __ltrim_colon_completions >/dev/null; then
+        __ltrim_colon_completions "$cur"
+    fi
+}
+
+complete -F _redlock redlock

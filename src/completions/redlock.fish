@@ -1,0 +1,72 @@
+# Completion of redlock for fish.
+
+# Prints the subcommand before the cursor, and on further lines the command that `run` starts, if the cursor is in it.
+function __redlock_read
+    set -l words (commandline -opc)
+    set -e words[1]
+    set -l subcommand ""
+    set -l has_key no
+    while set -q words[1]
+        set -l word $words[1]
+        set -e words[1]
+        switch $word
+            case --
+                echo $subcommand
+                echo begins
+                test "$subcommand" = run; and string join \n -- $words
+                return
+            case @WITH_VALUE@
+                contains -- $word -k --key; and set has_key yes
+                set -e words[1]
+            case -w --wait
+                # Only a number is its limit.
+                string match -qr '^[0-9]' -- "$words[1]"; and set -e words[1]
+            case '-k*' '--key=*'
+                set has_key yes
+            case '-*'
+            case '*'
+                if test -z "$subcommand"
+                    set subcommand $word
+                else if test "$subcommand $has_key" = "run yes"
+                    echo $subcommand
+                    echo begins
+                    string join \n -- $word $words
+                    return
+                else
+                    set has_key yes
+                end
+        end
+    end
+    echo $subcommand
+    if test "$subcommand $has_key" = "run yes"
+        # A word that is no option is the command.
+        echo "may begin"
+    end
+end
+
+# Whether the cursor is at the words of a subcommand, and not in the command that it runs.
+function __redlock_at
+    set -l read (__redlock_read)
+    test "$read[1]" = "$argv[1]"; and test "$read[2]" != begins
+end
+
+function __redlock_in_command
+    set -l read (__redlock_read)
+    test "$read[1]" = run; or return
+    test "$read[2]" = begins; and return
+    test "$read[2]" = "may begin"; and not string match -q -- '-*' (commandline -ct)
+end
+
+# Completes the command as if it stood alone.
+function __redlock_complete_command
+    set -l words (__redlock_read)[3..]
+    complete -C (string join ' ' -- (string escape -- $words) (commandline -ct))
+end
+
+complete -c redlock -f
+complete -c redlock -n '__redlock_at ""' -s h -l help -d 'Print help'
+complete -c redlock -n '__redlock_at ""' -s V -l version -d 'Print the version'
+complete -c redlock -n __redlock_in_command -xa '(__redlock_complete_command)'
+complete -c redlock -n '__redlock_at completions' -xa '@SHELLS@'
+@SUBCOMMANDS@
+@OPTIONS@

@@ -1,0 +1,51 @@
+//! The script for zsh.
+
+use super::{CompletedOption, SERVERS, Subcommand, Value};
+use crate::cli::Shell;
+
+pub fn script(subcommands: &[Subcommand]) -> String {
+    let described =
+        subcommands.iter().map(|one| format!("        {}\n", quoted(&format!("{}:{}", one.name, one.about))));
+    let options = |subcommand: &Subcommand| {
+        let specs: String = subcommand
+            .options
+            .iter()
+            .flat_map(specs)
+            .map(|spec| format!("                {spec}\n"))
+            .collect();
+        format!("        {})\n            options=(\n{specs}            )\n            ;;\n", subcommand.name)
+    };
+    include_str!("redlock.zsh")
+        .replace("@SUBCOMMANDS@\n", &described.collect::<String>())
+        .replace("@OPTIONS@\n", &subcommands.iter().map(options).collect::<String>())
+        .replace("@SERVERS@", &SERVERS.join(" "))
+        .replace("@SHELLS@", &Shell::names().join(" "))
+}
+
+/// How `_arguments` is told of an option: a line for each of its names.
+fn specs(option: &CompletedOption) -> Vec<String> {
+    let names = option.names();
+    let spec = |name: &String| {
+        let excluded = if option.is_repeatable { "*".to_owned() } else { format!("({})", names.join(" ")) };
+        let joint = match (&option.value, name.starts_with("--")) {
+            (Value::None, _) => "",
+            (_, true) => "=",
+            (_, false) => "+",
+        };
+        let about = option.about.replace('[', "\\[").replace(']', "\\]");
+        let value = match &option.value {
+            Value::None => String::new(),
+            Value::Optional => "::duration: ".to_owned(),
+            Value::Any => format!(":{}: ", option.long),
+            Value::File => ":file:_files".to_owned(),
+            Value::Word(words) => format!(":{}:({})", option.long, words.join(" ")),
+            Value::Server => ":url:_redlock_servers".to_owned(),
+        };
+        quoted(&format!("{excluded}{name}{joint}[{about}]{value}"))
+    };
+    names.iter().map(spec).collect()
+}
+
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "'\\''"))
+}

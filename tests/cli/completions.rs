@@ -1,0 +1,73 @@
+//! What the Tab key does, in the real shells.
+
+use std::fs;
+use std::process::Command;
+
+use crate::harness::{Folder, Pty, Redlock};
+
+/// The line before Tab, and the words that the shell then has.
+const LINES: [(&str, &str); 14] = [
+    ("redlock stat", "<status>"),
+    ("redlock run --leftovers wa", "<run><--leftovers><wait>"),
+    ("redlock run --confl", "<run><--conflict-exit-code"),
+    ("redlock acquire --while", "<acquire><--while-pid>"),
+    ("redlock run --server loc", "<run><--server><local:>"),
+    ("redlock completions zs", "<completions><zsh>"),
+    // A file where a file goes, and nowhere else.
+    ("redlock run --password-file can", "<run><--password-file><canary>"),
+    ("redlock run -k can", "<run><-k><can>"),
+    ("redlock status can", "<status><can>"),
+    ("redlock run -k x --ttl can", "<run><-k><x><--ttl><can>"),
+    // The command's own words.
+    ("redlock run -k x -- ls --almost", "<run><-k><x><--><ls><--almost-all>"),
+    ("redlock run x ls --almost", "<run><x><ls><--almost-all>"),
+    (
+        "redlock run -S redis://h:1 --wait -k x ls --almost",
+        "<run><-S><redis://h:1><--wait><-k><x><ls><--almost-all>",
+    ),
+    ("redlock run -w 5m x -- ls can", "<run><-w><5m><x><--><ls><canary>"),
+];
+
+/// In the folder there is one file, the canary. `redlock` prints its words.
+fn completes(shell: &[&str], name: &str, setup: &[&str]) {
+    let folder = Folder::new();
+    let script = Redlock::new(&["completions", name]).run().expect(0).stdout;
+    let file = folder.path(".completion");
+    fs::write(&file, script).expect("a file");
+    fs::write(folder.path("canary"), "").expect("a file");
+    let mut command = Command::new(shell[0]);
+    command.args(&shell[1..]).current_dir(folder.path("")).env("HOME", folder.path("")).env("TERM", "dumb");
+    let mut pty = Pty::start(command);
+    for line in setup {
+        pty.send(&format!("{}\n", line.replace("SCRIPT", &file.display().to_string())));
+    }
+    pty.send("echo rea''dy\n");
+    pty.expect("ready");
+    for (line, expected) in LINES {
+        pty.send(&format!("{line}\t\n"));
+        pty.expect(&format!("words:{expected}"));
+    }
+}
+
+#[test]
+fn in_bash() {
+    let redlock = r#"redlock() { printf words:; printf '<%s>' "$@"; echo :; }"#;
+    let setup = ["source /usr/share/bash-completion/bash_completion", "source SCRIPT", redlock];
+    completes(&["bash", "--norc", "-i"], "bash", &setup);
+}
+
+#[test]
+fn in_zsh() {
+    let redlock = r#"redlock() { printf words:; printf '<%s>' "$@"; echo :; }"#;
+    completes(
+        &["zsh", "-f", "-i"],
+        "zsh",
+        &["autoload -U compinit; compinit -u -D", "source SCRIPT", redlock],
+    );
+}
+
+#[test]
+fn in_fish() {
+    let redlock = "function redlock; printf words:; printf '<%s>' $argv; echo :; end";
+    completes(&["fish", "-i"], "fish", &["source SCRIPT", redlock]);
+}
