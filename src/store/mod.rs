@@ -5,6 +5,7 @@ pub mod credentials;
 mod etcd;
 mod intended;
 mod local;
+mod net;
 mod redis;
 
 use std::io;
