@@ -52,9 +52,9 @@ pub enum Command {
 #[command(next_help_heading = "Global options")]
 pub struct GlobalArgs {
     /// Where locks are kept: redis://[user[:password]@]host[:port][/db], rediss:// for TLS, redis+sentinel://,
-    /// redis+cluster://, redis+unix://PATH, etcd://host[:port],host[:port], etcds:// for TLS, or local:[PATH] for a
-    /// lock on this host only; see STORES in redlock(1). Given more than once, it is a quorum of independent servers
-    /// [default: redis://127.0.0.1:6379]
+    /// redis+cluster://, redis+unix://PATH, etcd://host[:port],host[:port], etcds:// for TLS, zk://host[:port],host[:port],
+    /// zks:// for TLS, or local:[PATH] for a lock on this host only; see STORES in redlock(1). Given more than once, it is a
+    /// quorum of independent servers [default: redis://127.0.0.1:6379]
     #[arg(
         short = 'S',
         long,
