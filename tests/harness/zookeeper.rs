@@ -46,7 +46,23 @@ pub struct Settings<'a> {
 }
 
 /// Where Debian has its classes.
-const JARS: &str = "/usr/share/java";
+const FOLDER: &str = "/usr/share/java";
+const JARS: [&str; 14] = [
+    "zookeeper",
+    "zookeeper-jute",
+    "slf4j-api",
+    "slf4j-nop",
+    "metrics-core",
+    "snappy-java",
+    "netty-buffer",
+    "netty-codec",
+    "netty-common",
+    "netty-handler",
+    "netty-resolver",
+    "netty-transport",
+    "netty-transport-native-epoll",
+    "netty-transport-native-unix-common",
+];
 /// Sessions of a second and more; signs of life twice a tick. A machine that is slow for a while is not to choose a new
 /// leader.
 const CONFIG: &str = "tickTime=500\ninitLimit=40\nsyncLimit=10\nminSessionTimeout=1000\nmaxSessionTimeout=7200000\nmaxClientCnxns=0\nadmin.enableServer=false\n4lw.commands.whitelist=srvr\n";
@@ -204,9 +220,7 @@ fn encrypted(folder: &Folder, papers: &Papers) -> String {
 
 fn serve(config: &Path, log: &Path) -> Child {
     let log = fs::File::options().create(true).append(true).open(log).expect("a log");
-    let jars =
-        ["zookeeper", "zookeeper-jute", "slf4j-api", "slf4j-nop", "netty-all", "metrics-core", "snappy-java"];
-    let jars = jars.map(|name| format!("{JARS}/{name}.jar")).join(":");
+    let jars = JARS.map(|name| format!("{FOLDER}/{name}.jar")).join(":");
     let mut command = Command::new("java");
     command.args(["-Xmx96m", "-Xss512k", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]);
     // What outlives a death of the program need not outlive one of the machine.

@@ -113,7 +113,8 @@ fn they_stand_in_one_line() {
     let holder = store.hold("X", &[]);
     let mut peers = Vec::new();
     let mut waiters = Vec::new();
-    let lines = ["kazoo 1", "redlock 2", "curator 3", "redlock 4", "curator 5", "kazoo 6", "redlock 7"];
+    // kazoo and Curator do not see each other: between two of them is one of ours.
+    let lines = ["kazoo 1", "redlock 2", "curator 3", "redlock 4", "kazoo 5", "redlock 6"];
     for (place, line) in lines.iter().enumerate() {
         match line.split(' ').next() {
             Some("kazoo") => peers.push(Peer::start(Kind::Kazoo, "lock", &mut store, line)),
@@ -142,7 +143,7 @@ fn shows(kind: Kind) {
     let holder = Peer::start(kind, "lock", &mut store, "peer");
     await_order(&store, &["peer"]);
     let busy = store.redlock(&["run", "-k", "X", "--", "true"]).run().expect(75);
-    assert!(busy.line().contains("'X' is held by another program; "), "{busy:?}");
+    assert!(busy.line().contains("'X' is held by another program. "), "{busy:?}");
     assert!(!busy.line().contains("never expires"), "{busy:?}");
     assert_eq!(store.status("X")["holders"][0]["foreign"], true);
     // Another program is not told: its node is taken away.
