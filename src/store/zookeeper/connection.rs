@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use super::error::{CallError, Result};
-use super::jute::{Reader, Writer};
+use super::jute::{Malformed, Reader, Writer};
 use super::message::{Answer, Code, Operation};
 use super::session::{PASSWORD, Session};
 use crate::clock::BootTime;
@@ -103,7 +103,7 @@ impl Connection {
         if millis <= 0 {
             return Ok(None);
         }
-        let password: [u8; PASSWORD] = password.try_into().map_err(|_| super::jute::Malformed)?;
+        let password: [u8; PASSWORD] = password.try_into().map_err(|_| Malformed)?;
         let session = Session { id, password, timeout: Duration::from_millis(millis.unsigned_abs().into()) };
         Ok(Some((connection, session)))
     }
@@ -132,7 +132,7 @@ impl Connection {
                     continue;
                 };
                 let answer = match code {
-                    Code(0) => operation.answer(&mut reader)?,
+                    Code(0) => operation.answer(&mut reader).map_err(|malformed| self.give_up(malformed))?,
                     code => Err(code),
                 };
                 if let Err(code @ (Code::SESSION_EXPIRED | Code::SESSION_MOVED)) = answer {
@@ -198,7 +198,8 @@ impl Connection {
 
     /// Number, transaction and error of an answer; `None` for what is no answer to a request.
     fn read_header(&mut self, reader: &mut Reader) -> Result<Option<(i32, i64, Code)>> {
-        let (number, transaction, code) = (reader.int()?, reader.long()?, Code(reader.int()?));
+        let header = (|| Ok((reader.int()?, reader.long()?, Code(reader.int()?))))();
+        let (number, transaction, code) = header.map_err(|malformed| self.give_up(malformed))?;
         self.seen = self.seen.max(transaction);
         match number {
             EVENT => self.has_news = true,
@@ -210,6 +211,12 @@ impl Connection {
             _ => return Ok(Some((number, transaction, code))),
         }
         Ok(None)
+    }
+
+    /// What follows cannot be told apart.
+    fn give_up(&mut self, malformed: Malformed) -> CallError {
+        self.is_broken = true;
+        malformed.into()
     }
 
     fn send(&mut self, packets: &[u8], timeout: &Timeout) -> Result<()> {
@@ -233,8 +240,7 @@ impl Connection {
             if let Some((length, rest)) = self.inbox.split_first_chunk() {
                 let length = usize::try_from(i32::from_be_bytes(*length)).unwrap_or(usize::MAX);
                 if length > longest {
-                    self.is_broken = true;
-                    return Err(super::jute::Malformed.into());
+                    return Err(self.give_up(Malformed));
                 }
                 if let Some(packet) = rest.get(..length) {
                     let packet = packet.to_vec();

@@ -2,13 +2,15 @@
 //!
 //! From the bottom to the top: `jute`, `message` and `connection` (the protocol), `session` and `client` (a session, on one
 //! server after the other), `layout` and `contender` (what a lock is in ZooKeeper, by the names of the nodes), `value` (their
-//! data), `ledger` (the calls that locks are made of), `owner` (what holds locks) and `waiter` (a place in the queue), and
+//! data), `ledger` (the calls that locks are made of), `owner` (what holds locks), `grant` (how it gets
+//! them) and `waiter` (a place in the queue), and
 //! the store.
 
 mod client;
 mod connection;
 mod contender;
 mod error;
+mod grant;
 mod health;
 mod jute;
 mod layout;

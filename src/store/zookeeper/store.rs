@@ -5,8 +5,9 @@ use std::time::Duration;
 use super::client::Client;
 use super::contender::{Contender, id};
 use super::error::{CallError, Result};
+use super::grant::Taken;
 use super::ledger::{Ledger, Node};
-use super::owner::{Owner, State, Taken, keep};
+use super::owner::{Owner, State, keep};
 use super::session::Session;
 use super::url::Address;
 use super::value::Stage;
@@ -178,7 +179,7 @@ impl Store for ZooKeeper {
         let ZooKeeper { owners, ledger, address, .. } = self;
         let mut attempts = address.servers.len().max(1);
         let taken = loop {
-            let share = timeout.share(attempts);
+            let share = timeout.share(attempts.min(2));
             match owners[index].take(requests, ledger, address, &share) {
                 Err(CallError::NoAnswer { .. }) if attempts > 1 && !timeout.until.has_passed() => {
                     attempts -= 1;
@@ -203,7 +204,7 @@ impl Store for ZooKeeper {
         let place = place.get_or_insert_with(|| Waiter::new(request.clone(), address));
         let mut attempts = address.servers.len().max(1);
         loop {
-            let share = timeout.share(attempts);
+            let share = timeout.share(attempts.min(2));
             match place.ask(&mut owners[index], ledger, address, &share) {
                 Ok(Ok(outcome)) => return Ok(outcome),
                 Ok(Err(found)) => return Err(StoreError::OtherMode { key: request.key.clone(), found }),
@@ -251,15 +252,7 @@ impl Store for ZooKeeper {
             );
             return Err(StoreError::Unusable { store, why });
         }
-        let mut attempts = self.address.servers.len().max(1);
-        let state = loop {
-            match owner.renew(key, &self.ledger, &timeout.share(attempts)) {
-                Err(CallError::NoAnswer { .. }) if attempts > 1 && !timeout.until.has_passed() => {
-                    attempts -= 1;
-                }
-                state => break state,
-            }
-        };
+        let state = owner.renew(key, &self.ledger, timeout);
         match state.map_err(|error| error.of(&self.name))? {
             State::Held => Ok(Renewal::Extended),
             state => self.lost(key, token, state, timeout),
