@@ -18,6 +18,8 @@ pub struct Client {
     asked: Duration,
     session: Option<Session>,
     connection: Option<Connection>,
+    /// How many connections there were: what is watched on an earlier one is not told.
+    connections: u32,
     /// The last transaction that was seen, on whatever server.
     seen: i64,
 }
@@ -27,7 +29,15 @@ impl Client {
     pub fn new(address: &Address, asked: Duration) -> Client {
         // All clients of a program begin with another server.
         let current = fastrand::usize(..address.servers.len().max(1));
-        Client { address: address.clone(), current, asked, session: None, connection: None, seen: 0 }
+        Client {
+            address: address.clone(),
+            current,
+            asked,
+            session: None,
+            connection: None,
+            connections: 0,
+            seen: 0,
+        }
     }
 
     /// The session of somebody who has these credentials.
@@ -38,6 +48,10 @@ impl Client {
     /// From its first call to its end.
     pub fn session(&self) -> Option<&Session> {
         self.session.as_ref()
+    }
+
+    pub fn connections(&self) -> u32 {
+        self.connections
     }
 
     /// Connects anew and continues the session, or begins one.
@@ -100,6 +114,7 @@ impl Client {
             )));
         }
         self.connection = Some(connection);
+        self.connections += 1;
         // What was granted first is what the leaders count with.
         Ok(self.session.get_or_insert(session).clone())
     }

@@ -10,7 +10,7 @@ use super::message::{Answer, Code, Operation};
 use super::owner::Owner;
 use super::url::Address;
 use super::value::Value;
-use crate::clock::Deadline;
+use crate::clock::{BootTime, Deadline};
 use crate::lock::{AcquireOutcome, FencingToken, Mode, OwnerToken, Request, Timeout};
 use crate::store::net::check;
 
@@ -19,6 +19,9 @@ use crate::store::net::check;
 const TTL: Duration = Duration::from_secs(3);
 /// Before the queue is looked at again, where the connection was lost.
 const PAUSE: Duration = Duration::from_millis(100);
+
+/// From one look at the queue to the next, in case that a change was not told.
+const LOOK: Duration = Duration::from_secs(10);
 
 /// A request that stands in the queue.
 ///
@@ -30,6 +33,8 @@ pub struct Waiter {
     place: Option<Contender>,
     /// A place was asked for, and the answer is not known.
     is_unsure: bool,
+    /// On which of the connections those before us are watched, and since when.
+    watched: Option<(u32, BootTime)>,
     /// Only holders are before us.
     is_next: bool,
     is_granted: bool,
@@ -46,7 +51,15 @@ enum Step {
 impl Waiter {
     pub fn new(request: Request, address: &Address) -> Waiter {
         let client = Client::new(address, TTL);
-        Waiter { request, client, place: None, is_unsure: false, is_next: false, is_granted: false }
+        Waiter {
+            request,
+            client,
+            place: None,
+            is_unsure: false,
+            watched: None,
+            is_next: false,
+            is_granted: false,
+        }
     }
 
     pub fn is_granted(&self) -> bool {
@@ -115,6 +128,7 @@ impl Waiter {
             };
         }
         self.is_next = holders(&queue) == place;
+        let busy = ledger.busy(key, before, &mut self.client, timeout)?;
         let watch = awaited(before, self.request.mode).map(|contender| Operation::Exists {
             path: ledger.path(key, contender.last_node()),
             watch: true,
@@ -126,9 +140,8 @@ impl Waiter {
                 Err(code) => return Err(code.into()),
             }
         }
-        ledger
-            .busy(key, before, &mut self.client, timeout)
-            .map(|busy| Step::Outcome(AcquireOutcome::Busy(busy)))
+        self.watched = Some((self.client.connections(), BootTime::now()));
+        Ok(Step::Outcome(AcquireOutcome::Busy(busy)))
     }
 
     fn granted(&mut self, fence: FencingToken) -> AcquireOutcome {
@@ -138,10 +151,14 @@ impl Waiter {
 
     /// Waits for a reason to ask again.
     pub fn wait(&mut self, timeout: &Timeout) -> Result<bool> {
-        if self.place.is_none() {
+        let Some((connection, at)) = self.watched.filter(|_| self.place.is_some()) else {
             return self.pause(timeout);
+        };
+        let due = at.plus(LOOK);
+        if connection != self.client.connections() || due.has_passed() {
+            return Ok(true);
         }
-        self.client.await_news(timeout)
+        self.client.await_news(&timeout.before(due))
     }
 
     fn pause(&self, timeout: &Timeout) -> Result<bool> {
