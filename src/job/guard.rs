@@ -7,9 +7,9 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use nix::sys::prctl;
-use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signal::{SigSet, Signal, kill};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use nix::unistd::{Pid, setsid};
+use nix::unistd::{Pid, getppid, setsid};
 
 use super::command_parent::{CommandParent, NoParent};
 use super::descendants::{self, OwnChildren, Reaped};
@@ -57,6 +57,7 @@ pub fn fork_guard(
 }
 
 struct Guard {
+    redlock: Pid,
     channel: Channel,
     caller: Caller,
     children: OwnChildren,
@@ -94,6 +95,7 @@ impl Guard {
         priority::probe_seccomp();
         let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
         Ok(Guard {
+            redlock: getppid(),
             channel,
             caller,
             children: OwnChildren::open()?,
@@ -326,6 +328,10 @@ impl Guard {
             self.reported = true;
             let expired = self.times.expired;
             self.channel.send(&GuardReport::JobEnd(JobEnd { status, expired, leftovers }));
+            // A redlock that was stopped may hold the store up: it gives its lock back, and ends as its job did.
+            if expired && getppid() == self.redlock {
+                let _ = kill(self.redlock, Signal::SIGCONT);
+            }
             if !leftovers {
                 // Let redlock run first: it releases the lock now.
                 std::thread::yield_now();

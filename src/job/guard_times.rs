@@ -65,7 +65,7 @@ fn the_first_time_counts() {
     assert_eq!((times.next(), times.next_kill()), (None, Deadline::NEVER));
     // The load is looked at after half of the time.
     times.schedule = Some(KillSchedule::new(START, at(30_000), Duration::from_secs(5)));
-    assert_eq!((times.next(), times.next_kill()), (Some(at(15_000)), at(29_900)));
+    assert_eq!((times.next(), times.next_kill()), (Some(at(15_000)), at(29_500)));
     times.leftovers_at = Some(at(50));
     assert_eq!(times.next(), Some(at(50)));
     times.stop(at(2000));

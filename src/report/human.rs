@@ -299,7 +299,7 @@ mod tests {
             (
                 LossCause::NotRenewedInTime,
                 LossConsequence::JobWasStopped,
-                ": the lease was not renewed in time; the job was stopped",
+                ": no renewal came through in time; the job was stopped",
             ),
             (
                 LossCause::Expired(None),

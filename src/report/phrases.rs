@@ -81,7 +81,7 @@ pub fn loss(locks: &str, cause: &LossCause, consequence: LossConsequence) -> Str
             let why = why.as_ref().map_or(String::new(), |why| format!(" ({why})"));
             format!("no renewal came through before its lease ended{why}")
         }
-        LossCause::NotRenewedInTime => "the lease was not renewed in time".to_owned(),
+        LossCause::NotRenewedInTime => "no renewal came through in time".to_owned(),
     };
     let consequence = match consequence {
         LossConsequence::JobIsStopped => "stopping the job".to_owned(),

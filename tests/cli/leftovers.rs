@@ -266,7 +266,7 @@ fn they_die_with_redlock_or_its_guard() {
                 run.finish().expect(-9);
             }
             eventually(Duration::from_secs(10), "its death", || !is_alive(pid));
-            store.redlock(&["run", "-k", "X", "--wait", "10s", "-q", "--", "true"]).run().expect(0);
+            store.redlock(&["run", "-k", "X", "--wait", "5m", "-q", "--", "true"]).run().expect(0);
         }
     }
 }
@@ -407,7 +407,7 @@ fn a_daemon_waited_for_outlives_the_terminal() {
     }
     assert_eq!((scene.lines("told"), is_alive(pid)), (0, true));
     scene.let_go();
-    store.redlock(&["run", "-k", "X", "--wait", "20s", "-q", "--", "true"]).run().expect(0);
+    store.redlock(&["run", "-k", "X", "--wait", "5m", "-q", "--", "true"]).run().expect(0);
 }
 
 /// The out-of-memory killer, or a signal that nobody handles: such a command leaves nothing behind on purpose.

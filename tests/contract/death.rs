@@ -125,7 +125,7 @@ pub fn deaths_while_taking_leave_the_store_usable(store: &Store) {
         other.finish().expect(0);
     }
     let start = Instant::now();
-    store.redlock(&["run", "--key", "X", "--wait", "20s", "--quiet", "--", "true"]).run().expect(0);
+    store.redlock(&["run", "--key", "X", "--wait", "5m", "--quiet", "--", "true"]).run().expect(0);
     within(Duration::from_secs(5), start);
     assert_eq!(store.waiters("X"), 0);
 }

@@ -24,6 +24,6 @@ pub fn tokens_grow_when_the_store_forgets(store: &Store) {
 
 /// The fencing token of a new grant.
 fn granted(store: &Store) -> u64 {
-    let args = ["run", "--key", "X", "--wait", "20s", "--quiet", "--", "sh", "-c", "echo $REDLOCK_FENCE"];
+    let args = ["run", "--key", "X", "--wait", "5m", "--quiet", "--", "sh", "-c", "echo $REDLOCK_FENCE"];
     store.redlock(&args).run().expect(0).stdout.trim().parse().expect("a fencing token")
 }

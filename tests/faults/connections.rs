@@ -180,7 +180,7 @@ fn permissions() {
     store.redlock(&["run", "-k", "deploy:x", "--", "true"]).run().expect(0);
     store.redis.as_ref().expect("a Redis").cli(&["ACL", "SETUSER", "locks", "-subscribe"]);
     let _holder = store.hold("deploy:x", &[]);
-    let redlock = store.redlock(&["run", "-k", "deploy:x", "--wait", "10s", "--", "true"]);
+    let redlock = store.redlock(&["run", "-k", "deploy:x", "--wait", "5m", "--", "true"]);
     Call { redlock, shown: url }.fails(77, "'subscribe' command");
 }
 

@@ -64,7 +64,7 @@ impl Quiet {
         };
         let first = run(&["run", "--key", "X", "--ttl", "15s", "--"], &long);
         eventually(Duration::from_secs(20), "the first job", || witness.is_occupied());
-        let second = run(&["run", "--key", "X", "--wait", "60s", "--ttl", "15s", "--"], &short);
+        let second = run(&["run", "--key", "X", "--wait", "5m", "--ttl", "15s", "--"], &short);
         store.await_waiters("X", 1);
         Quiet { store, witness, first, second }
     }

@@ -25,7 +25,7 @@ impl Takeover {
         };
         let first = run("-", options).open_stdin().spawn();
         eventually(Duration::from_secs(20), "the first job", || witness.is_occupied());
-        let waiting = [options, &["--wait", "60s"]].concat();
+        let waiting = [options, &["--wait", "5m"]].concat();
         let others = (1..=3)
             .map(|place| {
                 let other = run("0", &waiting).spawn();

@@ -81,7 +81,7 @@ fn killed_while_writing() {
         let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(run.pid()), Signal::SIGKILL);
         run.finish();
     }
-    store.redlock(&["run", "-k", "X", "--wait", "10s", "--", "true"]).run().expect(0);
+    store.redlock(&["run", "-k", "X", "--wait", "5m", "--", "true"]).run().expect(0);
 }
 
 /// The first of all was killed while it made the tables: SQLite undoes that when the next one comes.

@@ -204,7 +204,7 @@ fn a_late_cancel_undoes_nothing() {
     let asked = || store.members[1].commandstats()["evalsha"];
     let before = asked();
     proxy.set(Fault::Late(Duration::from_millis(2500)));
-    let args = [&["run", "--key", "X", "--wait", "20s", "--ttl", "10s", "-q", "--"][..], &job].concat();
+    let args = [&["run", "--key", "X", "--wait", "5m", "--ttl", "10s", "-q", "--"][..], &job].concat();
     let waiter = Redlock::new(&args).server(&url).spawn();
     eventually(Duration::from_secs(5), "it asked", || asked() > before);
     proxy.set(Fault::None);

@@ -19,7 +19,7 @@ fn a_split_vote_ends() {
         for (place, member) in store.members.iter().enumerate() {
             member.cli(&["set", "X", &format!("contender {}", place % 3), "px", "400"]);
         }
-        let waiters: Vec<_> = (0..10).map(|_| run(&store, &["--wait", "20s", "-q"], &job).spawn()).collect();
+        let waiters: Vec<_> = (0..10).map(|_| run(&store, &["--wait", "5m", "-q"], &job).spawn()).collect();
         for waiter in waiters {
             waiter.finish().expect(0);
         }

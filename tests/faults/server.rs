@@ -149,7 +149,7 @@ impl Quiet {
         };
         let first = run(&["run", "--key", "X", "--ttl", "5s", "--"], &long);
         eventually(Duration::from_secs(20), "the first job", || witness.is_occupied());
-        let second = run(&["run", "--key", "X", "--wait", "60s", "--ttl", "5s", "--"], &short);
+        let second = run(&["run", "--key", "X", "--wait", "5m", "--ttl", "5s", "--"], &short);
         store.await_waiters("X", 1);
         Quiet { store, witness, first, second }
     }

@@ -59,7 +59,7 @@ impl Takeover {
             pid_in(&witness.file(name));
         }
         let second =
-            store.redlock(&["run", "--key", "X", "--wait", "60s", "--", "sh", "-c", SECOND, &folder]).spawn();
+            store.redlock(&["run", "--key", "X", "--wait", "5m", "--", "sh", "-c", SECOND, &folder]).spawn();
         store.await_waiters("X", 1);
         Takeover { store, witness, first, second, faults: 0, ttl }
     }

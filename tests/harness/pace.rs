@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::Folder;
 
 /// A short run takes no longer than this on an idle machine, beside other tests.
-const IDLE: Duration = Duration::from_millis(60);
+const IDLE: Duration = Duration::from_millis(30);
 /// From one measurement to the next.
 const INTERVAL: Duration = Duration::from_secs(1);
 /// A machine that was slow this long ago may be so again.

@@ -34,6 +34,8 @@ pub struct Topology {
     listening: Option<Endpoint>,
     /// The last request was sent more than once, as there was no answer to it at first.
     pub has_repeated: bool,
+    /// Why a server failed that the current request was sent to.
+    failure: Option<StoreError>,
 }
 
 /// Who knows the primary.
@@ -79,7 +81,15 @@ impl Topology {
             let _ = servers.get(&seed);
         }
         let listening = answered.clone().map(|(endpoint, _)| endpoint);
-        Topology { discovery, servers, answered, redirected: None, listening, has_repeated: false }
+        Topology {
+            discovery,
+            servers,
+            answered,
+            redirected: None,
+            listening,
+            has_repeated: false,
+            failure: None,
+        }
     }
 
     /// Sends a command and reads its reply, which may be an error.
@@ -91,7 +101,7 @@ impl Topology {
             self.has_repeated = server.has_repeated;
             return reply;
         }
-        self.redirected = None;
+        (self.redirected, self.failure) = (None, None);
         let store = self.name().to_owned();
         retry(&store, timeout, || self.attempt(target, command, &attempt_of(timeout)))
     }
@@ -266,7 +276,10 @@ impl Topology {
         match &mut self.discovery {
             Discovery::Single(_) => Ok(()),
             Discovery::Sentinels(sentinels) => sentinels.refresh(timeout).map(drop),
-            Discovery::Cluster(cluster) => cluster.refresh_slots(&mut self.servers, timeout),
+            // Where nobody says what takes the place of a server, its failure is the news.
+            Discovery::Cluster(cluster) => cluster
+                .refresh_slots(&mut self.servers, timeout)
+                .map_err(|error| self.failure.clone().filter(|_| error.is_unknown()).unwrap_or(error)),
         }
     }
 
@@ -287,6 +300,7 @@ impl Topology {
     /// The server failed; soon there may be another one.
     fn failed(&mut self, server: &Endpoint, error: StoreError) -> StoreError {
         self.suspect(server);
+        self.failure = Some(transient(error.clone()));
         transient(error)
     }
 

@@ -65,7 +65,7 @@ impl Sentinels {
     /// was no time to ask all of them.
     fn newer_primary(&mut self, known: &Endpoint, timeout: &Timeout) -> Result<Option<Endpoint>> {
         let asked = BootTime::now();
-        let (mut answers, mut hurried) = (Vec::new(), Vec::new());
+        let (mut answers, mut late) = (Vec::new(), Vec::new());
         let is_awake = |index: &usize| self.sentinels[*index].silent_until.has_passed();
         let awake: Vec<usize> = (0..self.sentinels.len()).filter(is_awake).collect();
         for (done, &index) in awake.iter().enumerate() {
@@ -78,10 +78,24 @@ impl Sentinels {
                 Ok(Some(primary)) => answers.push((index, primary)),
                 Ok(None) => {}
                 Err(StoreError::Interrupted) => return Err(StoreError::Interrupted),
-                Err(_) if share < QUICK && attempt.until.has_passed() => hurried.push(index),
+                Err(_) if attempt.until.has_passed() => late.push((index, share < QUICK)),
                 Err(_) => self.fell_silent(index),
             }
         }
+        if answers.is_empty() {
+            // This machine may be slow: each gets a part of the time that is left.
+            for (done, &(index, _)) in late.iter().enumerate() {
+                let longer = timeout.until.left() / (late.len() - done) as u32;
+                if longer > QUICK
+                    && let Ok(Some(primary)) = self.ask_one(index, &timeout.at_most(longer))
+                {
+                    answers.push((index, primary));
+                }
+            }
+            late.retain(|(index, _)| answers.iter().all(|(answered, _)| answered != index));
+        }
+        let hurried: Vec<usize> =
+            late.iter().filter(|(_, hurried)| *hurried).map(|(index, _)| *index).collect();
         if let Some(first) = hurried.first()
             && answers.len() <= hurried.len()
         {
@@ -92,7 +106,7 @@ impl Sentinels {
             }
             return Err(self.not_all_asked());
         }
-        hurried.into_iter().for_each(|index| self.fell_silent(index));
+        late.into_iter().for_each(|(index, _)| self.fell_silent(index));
         self.agreed = Some(asked);
         if answers.iter().all(|(_, primary)| primary == known) {
             return Ok(None);
