@@ -104,7 +104,7 @@ _redlock() {
     fi
     if [[ $option == -* ]] && _redlock_takes_value "$option" "$cur"; then
         case $option in
-            -S | --server) COMPREPLY=($(compgen -W "local: redis:// rediss:// redis+unix:// redis+sentinel:// redis+cluster:// etcd:// etcds://" -- "$cur")) && compopt -o nospace ;;
+            -S | --server) COMPREPLY=($(compgen -W "local: redis:// rediss:// redis+unix:// redis+sentinel:// redis+cluster:// etcd:// etcds:// zk:// zks://" -- "$cur")) && compopt -o nospace ;;
             --config|--password-file|--sentinel-password-file|--tls-ca|--tls-cert|--tls-key|--token-file)
                 compopt -o filenames
                 COMPREPLY=($(compgen -f -- "$cur"))

@@ -9,7 +9,7 @@ use clap::{Arg, Command, CommandFactory, ValueHint};
 use crate::cli::{Cli, Shell};
 
 /// What the URL of a store begins with.
-const SERVERS: [&str; 8] = [
+const SERVERS: [&str; 10] = [
     "local:",
     "redis://",
     "rediss://",
@@ -18,6 +18,8 @@ const SERVERS: [&str; 8] = [
     "redis+cluster://",
     "etcd://",
     "etcds://",
+    "zk://",
+    "zks://",
 ];
 
 /// The script for a shell.

@@ -38,6 +38,8 @@ pub enum Check {
     Replicas,
     Role,
     Sentinels,
+    /// The timeouts that a server grants.
+    Sessions,
     Sharing,
     /// The number of servers of a quorum.
     Size,

@@ -13,8 +13,10 @@ pub struct Holder {
     pub fence: Option<FencingToken>,
     /// When the lock was granted, in milliseconds since the Unix epoch.
     pub since: Option<u64>,
-    /// What is left of the lease; `None` when it never expires, or when others cannot see it (ZooKeeper).
+    /// What is left of the lease; `None` when it never expires, or others cannot see it.
     pub left: Option<Duration>,
+    /// The lease expires, and others cannot see when: that of a session in ZooKeeper.
+    pub hides_left: bool,
     /// The lock was broken: its holder is to stop, and then the next one gets the lock.
     pub broken: bool,
 }

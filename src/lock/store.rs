@@ -107,10 +107,9 @@ pub type OnRenewal<'a> = &'a mut dyn FnMut(usize, BootTime, Result<Renewal>);
 ///
 /// In etcd each lock of a request is a lease and a key, and all keys are put by one transaction; a lease has a TTL in whole
 /// seconds, which does not change. The leader counts it from when it applies the grant, and anew
-/// after a change of leaders: later than we do. In ZooKeeper a request is a session and its ephemeral nodes; the
-/// session's id and password are the owner token. A follower that is cut off from its leader answers pings of a
-/// session that has expired, so only a write that went through the leader tells that a lease goes on, and the lease
-/// counts from when the write *before* it was sent.
+/// after a change of leaders: later than we do. In ZooKeeper the locks of an owner are ephemeral nodes of one session. A follower that is cut
+/// off from its leader answers pings of a session that has expired, so a renewal continues the session, which the leader
+/// has to confirm, and writes, which a majority has to accept: see `Owner` in the store.
 pub trait Store: Send {
     /// What this kind of store can do. The caller has refused whatever it cannot before it calls anything else.
     fn capabilities(&self) -> Capabilities;

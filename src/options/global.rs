@@ -125,7 +125,11 @@ fn refuse_useless_flags(server: &ServerUrl, sources: Sources) -> Result<(), Fail
     {
         return Err(Failure::usage(format!(
             "--tls-ca, --tls-cert and --tls-key do nothing for {address}; for TLS its URL begins with {}",
-            if address.starts_with("etcd") { "etcds" } else { "rediss" }
+            match address.split_once(':') {
+                Some(("etcd", _)) => "etcds",
+                Some(("zk", _)) => "zks",
+                _ => "rediss",
+            }
         )));
     }
     Ok(())

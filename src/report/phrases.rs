@@ -22,7 +22,7 @@ pub fn busy(busy: &Busy) -> String {
 /// What to do about a lock that another holds.
 pub fn how_to_get(busy: &Busy) -> String {
     match &busy.holder {
-        Some(holder) if holder.left.is_none() => {
+        Some(holder) if holder.left.is_none() && !holder.hides_left => {
             format!("To take it away: redlock break -k {}", quoted(busy.key.as_str().as_ref()))
         }
         _ => "--wait to stand in line".to_owned(),
@@ -56,6 +56,7 @@ fn one_of(holder: &Holder, others: usize) -> String {
     }
     text += &match holder.left {
         Some(left) => format!("; {} left on its lease", DurationText(left)),
+        None if holder.hides_left => String::new(),
         None => "; its lease never expires".to_owned(),
     };
     if holder.broken {

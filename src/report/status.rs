@@ -37,7 +37,11 @@ pub fn table(locks: &[LockStatus], colour: bool) -> String {
                 Mode::Shared => "shared".to_owned(),
                 Mode::Semaphore(permits) => format!("held {place}/{permits}"),
             };
-            let left = holder.left.map_or("for ever".to_owned(), |left| DurationText(left).to_string());
+            let left = match holder.left {
+                Some(left) => DurationText(left).to_string(),
+                None if holder.hides_left => "?".to_owned(),
+                None => "for ever".to_owned(),
+            };
             add(state, holder.metadata.as_ref(), holder.since, left);
         }
         for (place, Waiter { mode, metadata }) in (1..).zip(&lock.waiters) {

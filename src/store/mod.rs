@@ -5,7 +5,10 @@ pub mod credentials;
 mod etcd;
 mod intended;
 mod local;
+mod net;
 mod redis;
+#[cfg(feature = "zookeeper")]
+mod zookeeper;
 
 use std::io;
 use std::path::{self, PathBuf};
@@ -26,6 +29,9 @@ pub enum ServerUrl {
     /// Members of one etcd cluster.
     #[cfg(feature = "etcd")]
     Etcd(Box<etcd::Address>),
+    /// Servers of one ZooKeeper ensemble.
+    #[cfg(feature = "zookeeper")]
+    ZooKeeper(Box<zookeeper::Address>),
 }
 
 #[derive(Clone, Default)]
@@ -38,7 +44,7 @@ pub struct OpenOptions {
     pub holders: Vec<u32>,
 }
 
-const FORMS: &str = "redis://host[:port][/db], rediss:// for TLS, redis+unix:///path, redis+sentinel://, redis+cluster://, etcd://host[:port],host[:port], etcds:// for TLS, or local: for a lock on this host only";
+const FORMS: &str = "redis://host[:port][/db], rediss:// for TLS, redis+unix:///path, redis+sentinel://, redis+cluster://, etcd://host[:port],host[:port], etcds:// for TLS, zk://host[:port],host[:port], zks:// for TLS, or local: for a lock on this host only";
 
 impl ServerUrl {
     /// Reads server URLs: one, or those of a quorum. The error never shows a password.
@@ -55,6 +61,12 @@ impl ServerUrl {
                 ServerUrl::Etcd(address) => {
                     return Err(format!(
                         "{address} cannot be one of several servers; name the members of one cluster in one URL"
+                    ));
+                }
+                #[cfg(feature = "zookeeper")]
+                ServerUrl::ZooKeeper(address) => {
+                    return Err(format!(
+                        "{address} cannot be one of several servers; name the servers of one ensemble in one URL"
                     ));
                 }
                 _ => return Err("local: cannot be one of several servers".to_owned()),
@@ -94,7 +106,12 @@ impl ServerUrl {
             "etcd" | "etcds" => Err(format!(
                 "{scheme}: is not in this build of redlock (cargo feature etcd); a server is {FORMS}"
             )),
-            "zk" => Err(format!("{scheme}: is not supported yet; a server is {FORMS}")),
+            #[cfg(feature = "zookeeper")]
+            "zk" | "zks" => zookeeper::Address::parse(text).map(Box::new).map(ServerUrl::ZooKeeper),
+            #[cfg(not(feature = "zookeeper"))]
+            "zk" | "zks" => Err(format!(
+                "{scheme}: is not in this build of redlock (cargo feature zookeeper); a server is {FORMS}"
+            )),
             _ => Err(format!("a server is {FORMS}")),
         }
     }
@@ -103,6 +120,10 @@ impl ServerUrl {
     pub fn has_password(&self) -> bool {
         #[cfg(feature = "etcd")]
         if let ServerUrl::Etcd(address) = self {
+            return address.password.is_some();
+        }
+        #[cfg(feature = "zookeeper")]
+        if let ServerUrl::ZooKeeper(address) = self {
             return address.password.is_some();
         }
         self.addresses().iter().any(|address| address.login.password.is_some())
@@ -121,6 +142,10 @@ impl ServerUrl {
         if let ServerUrl::Etcd(address) = self {
             return (!address.tls).then(|| address.to_string());
         }
+        #[cfg(feature = "zookeeper")]
+        if let ServerUrl::ZooKeeper(address) = self {
+            return (!address.tls).then(|| address.to_string());
+        }
         let plain = self.addresses().iter().find(|address| !address.login.tls && address.is_remote());
         plain.map(redis::Address::to_string)
     }
@@ -132,6 +157,8 @@ impl ServerUrl {
             ServerUrl::Quorum(_) => redis::QUORUM_CAPABILITIES,
             #[cfg(feature = "etcd")]
             ServerUrl::Etcd(_) => etcd::CAPABILITIES,
+            #[cfg(feature = "zookeeper")]
+            ServerUrl::ZooKeeper(_) => zookeeper::CAPABILITIES,
         }
     }
 
@@ -142,6 +169,8 @@ impl ServerUrl {
             ServerUrl::Quorum(members) => members,
             #[cfg(feature = "etcd")]
             ServerUrl::Etcd(_) => &[],
+            #[cfg(feature = "zookeeper")]
+            ServerUrl::ZooKeeper(_) => &[],
         }
     }
 
@@ -173,6 +202,8 @@ impl ServerUrl {
             ServerUrl::Local(path) => local::examine(path, terms),
             #[cfg(feature = "etcd")]
             ServerUrl::Etcd(address) => etcd::examine(&address.with(login), terms),
+            #[cfg(feature = "zookeeper")]
+            ServerUrl::ZooKeeper(address) => zookeeper::examine(&address.with(login), terms),
             redis => redis::examine(redis.logged_in(login), terms),
         });
         findings
@@ -192,6 +223,8 @@ impl ServerUrl {
             ServerUrl::Quorum(_) => Box::new(redis::Quorum::new(self.logged_in(&credentials))),
             #[cfg(feature = "etcd")]
             ServerUrl::Etcd(address) => Box::new(etcd::Etcd::new(address.with(&credentials))),
+            #[cfg(feature = "zookeeper")]
+            ServerUrl::ZooKeeper(address) => Box::new(zookeeper::ZooKeeper::new(address.with(&credentials))),
         }
     }
 }

@@ -67,6 +67,8 @@ fn until_seen(store: &Store, lease: Duration) -> Duration {
         store if store.is_local() => Duration::from_secs(2),
         // It looks for leases that have ended twice a second.
         store if store.is_etcd() => lease + Duration::from_secs(1),
+        // It looks once a tick, and counts in whole ones.
+        store if store.is_zookeeper() => lease + Duration::from_secs(1),
         _ => lease,
     }
 }

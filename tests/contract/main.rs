@@ -208,4 +208,6 @@ contract! {
     cluster: promises;
     etcd: promises;
     etcd3: promises;
+    zookeeper: promises crowds;
+    zookeeper3: promises;
 }

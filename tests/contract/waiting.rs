@@ -81,8 +81,8 @@ fn is_not_overtaken(store: &Store, key: &str) -> bool {
         return false;
     }
     let [earliest_end, latest_end] = renewed.map(|at| at + ttl);
-    // In etcd a waiter that is stopped keeps its place for as long as the claim lasts elsewhere.
-    let last_second = if store.is_etcd() { Duration::from_secs(1) } else { ttl };
+    // In etcd and ZooKeeper a waiter that is stopped keeps its place for as long as the claim lasts elsewhere.
+    let last_second = if store.counts_in_seconds() { Duration::from_secs(1) } else { ttl };
     thread::sleep((latest_end - last_second).saturating_duration_since(Instant::now()));
     waiter.signal(Signal::SIGSTOP);
     thread::sleep(latest_end.saturating_duration_since(Instant::now()));

@@ -102,6 +102,8 @@ fn a_crowd_keeps_the_rules(
     role: &(dyn Fn(usize) -> (&'static str, &'static [&'static str]) + Sync),
 ) {
     let rules = Rules::new(3);
+    // Where a death takes seconds to be seen, one each second is most of the time.
+    let acquisitions = if store.counts_in_seconds() { ACQUISITIONS / 4 } else { ACQUISITIONS };
     let start = Instant::now();
     let crowd = Crowd::of(20);
     let mut random = fastrand::Rng::new();
@@ -114,7 +116,7 @@ fn a_crowd_keeps_the_rules(
         store.redlock(&[&lock[..], options, &["--"], &job].concat())
     };
     crowd.work(program, || {
-        while crowd.ends(0) < ACQUISITIONS && is_within(LIMIT, start) {
+        while crowd.ends(0) < acquisitions && is_within(LIMIT, start) {
             thread::sleep(Duration::from_secs(1));
             kills += usize::from(crowd.kill(None, &mut random));
         }
@@ -125,7 +127,7 @@ fn a_crowd_keeps_the_rules(
     assert!(kills > 0, "nobody was killed");
     assert_eq!(rules.broken(), Vec::<String>::new());
     let total: usize = served.iter().sum();
-    assert!(total >= ACQUISITIONS, "no more than {total} within {LIMIT:?}");
+    assert!(total >= acquisitions, "no more than {total} within {LIMIT:?}");
     assert!(served.iter().all(|count| 2 * 20 * count >= total), "somebody starved: {served:?}");
     assert!(ends.keys().all(|end| [0, -9, 69, 79].contains(end)), "{ends:?}");
 }

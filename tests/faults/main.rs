@@ -25,3 +25,4 @@ mod takeover;
 mod unreachable_server;
 mod users;
 mod vanished;
+mod zookeeper;

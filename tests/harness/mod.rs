@@ -17,6 +17,7 @@ mod sentinel;
 mod server_pool;
 mod stalled_exec;
 mod witness;
+mod zookeeper;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -38,6 +39,7 @@ pub use sentinel::Sentinel;
 use server_pool::{PooledServer, ServerPool};
 pub use stalled_exec::HeldUp;
 pub use witness::{Rules, Witness};
+pub use zookeeper::{Settings, ZooKeeper};
 
 /// The replicas refuse, and follow.
 fn empty(servers: &[Redis]) {
@@ -130,6 +132,7 @@ pub enum Fleet {
     Sentinel(PooledServer<Sentinel>),
     Cluster(PooledServer<Cluster>),
     Etcd(PooledServer<Etcd>),
+    ZooKeeper(PooledServer<ZooKeeper>),
 }
 
 impl Store {
@@ -181,6 +184,26 @@ impl Store {
 
     fn in_etcd(etcd: PooledServer<Etcd>) -> Store {
         Store { url: etcd.url(), fleet: Fleet::Etcd(etcd), ..Store::local() }
+    }
+
+    pub fn zookeeper() -> Store {
+        static LENDER: ServerPool<ZooKeeper> = ServerPool::new(ZooKeeper::start, |_| {});
+        Store::in_zookeeper(LENDER.lend())
+    }
+
+    /// Three servers of one ensemble.
+    pub fn zookeeper3() -> Store {
+        static LENDER: ServerPool<ZooKeeper> = ServerPool::new(ZooKeeper::three, |_| {});
+        Store::in_zookeeper(LENDER.lend())
+    }
+
+    /// With servers of a test's own.
+    pub fn own_zookeeper(zookeeper: ZooKeeper) -> Store {
+        Store::in_zookeeper(PooledServer::owned(zookeeper))
+    }
+
+    fn in_zookeeper(zookeeper: PooledServer<ZooKeeper>) -> Store {
+        Store { url: zookeeper.url(), fleet: Fleet::ZooKeeper(zookeeper), ..Store::local() }
     }
 
     pub fn redis() -> Store {
@@ -254,6 +277,23 @@ impl Store {
         matches!(self.fleet, Fleet::Etcd(_))
     }
 
+    pub fn is_zookeeper(&self) -> bool {
+        matches!(self.fleet, Fleet::ZooKeeper(_))
+    }
+
+    /// Leases have whole seconds, or nearly so.
+    pub fn counts_in_seconds(&self) -> bool {
+        self.is_etcd() || self.is_zookeeper()
+    }
+
+    /// The ZooKeeper, where it is one.
+    pub fn zookeeper_servers(&mut self) -> &mut ZooKeeper {
+        match &mut self.fleet {
+            Fleet::ZooKeeper(zookeeper) => zookeeper,
+            _ => panic!("a store in ZooKeeper"),
+        }
+    }
+
     /// The etcd, where it is one.
     pub fn etcd_members(&mut self) -> &mut Etcd {
         match &mut self.fleet {
@@ -270,7 +310,7 @@ impl Store {
 
     /// The shortest lease that this store can have and that is as long as that.
     pub fn lease(&self, wanted: Duration) -> Duration {
-        match self.is_etcd() {
+        match self.counts_in_seconds() {
             true => Duration::from_secs(wanted.as_millis().div_ceil(1000).max(4) as u64),
             false => wanted,
         }
@@ -278,17 +318,17 @@ impl Store {
 
     /// A lease that is soon over, when nobody renews it.
     pub fn short(&self) -> &'static str {
-        if self.is_etcd() { "2s" } else { "500ms" }
+        if self.counts_in_seconds() { "2s" } else { "500ms" }
     }
 
     /// The shortest lease with which many hold a lock on a busy machine.
     pub fn shortest(&self) -> &'static str {
-        if self.is_etcd() { "2s" } else { "1s" }
+        if self.counts_in_seconds() { "2s" } else { "1s" }
     }
 
     /// How long the death of a waiter may go unseen.
     pub fn until_a_dead_waiter_is_passed_over(&self) -> Duration {
-        Duration::from_secs(if self.is_etcd() { 5 } else { 2 })
+        Duration::from_secs(if self.counts_in_seconds() { 5 } else { 2 })
     }
 
     /// The program, with this store as its server.
@@ -333,6 +373,7 @@ impl Store {
             Fleet::Sentinel(sentinel) => empty(&sentinel.servers),
             Fleet::Cluster(cluster) => empty(&cluster.servers),
             Fleet::Etcd(etcd) => etcd.empty(),
+            Fleet::ZooKeeper(zookeeper) => zookeeper.empty(&self.url),
         }
         match &self.redis {
             Some(redis) => assert_eq!(redis.cli(&["flushall"]), "OK"),

@@ -7,6 +7,7 @@ mod both;
 mod etcdctl;
 mod peer;
 mod quorum;
+mod zookeeper;
 
 macro_rules! peers {
     ($($name:ident $peer:ident)*) => { $(

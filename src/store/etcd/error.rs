@@ -6,7 +6,7 @@ use tonic::{Code, Status};
 
 use crate::lock::StoreError;
 use crate::sanitize::sanitize;
-use crate::store::redis::net::RequestError;
+use crate::store::net::RequestError;
 
 /// Why a call to one member failed.
 #[derive(Debug)]

@@ -165,6 +165,7 @@ pub fn holder(entry: &Entry, value: Option<Value>, broken: bool, left: i64) -> H
         metadata: value.map(|value| value.metadata),
         since,
         left: (entry.lease != 0).then(|| Duration::from_secs(left.max(0).unsigned_abs())),
+        hides_left: false,
         broken,
     }
 }

@@ -14,9 +14,9 @@ use super::runtime::Runtime;
 use super::socket::{InRuntime, Refusal, Socket};
 use super::url::Address;
 use crate::lock::{StoreError, Timeout};
-use crate::store::redis::net::Endpoint;
-use crate::store::redis::net::RequestError;
-use crate::store::redis::net::stream::Stream;
+use crate::store::net::Endpoint;
+use crate::store::net::RequestError;
+use crate::store::net::stream::Stream;
 
 /// The members of a cluster. Nothing is connected, and nothing runs, before the first call.
 pub struct Members {

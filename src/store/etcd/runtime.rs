@@ -9,7 +9,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::time::{Duration, sleep};
 
 use crate::lock::Timeout;
-use crate::store::redis::net::RequestError;
+use crate::store::net::RequestError;
 
 /// A runtime without threads.
 pub struct Runtime(tokio::runtime::Runtime);

@@ -9,9 +9,9 @@ use std::task::{Context, Poll, ready};
 use hyper::rt::{self, ReadBufCursor};
 use tokio::io::unix::AsyncFd;
 
-use crate::store::redis::net::RequestError;
-use crate::store::redis::net::stream::Stream;
-use crate::store::redis::net::tls::error_in;
+use crate::store::net::RequestError;
+use crate::store::net::stream::Stream;
+use crate::store::net::tls::error_in;
 
 /// What is read at once: an answer is shorter, most of the time.
 const CHUNK: usize = 8 << 10;

@@ -6,7 +6,7 @@ use url::{Host, Url};
 
 use super::layout::Layout;
 use crate::store::credentials::{Credentials, TlsFiles};
-use crate::store::redis::net::Endpoint;
+use crate::store::net::Endpoint;
 
 /// Where etcd is, and how to log in there.
 #[derive(Clone, PartialEq, Eq)]

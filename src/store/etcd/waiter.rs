@@ -14,7 +14,7 @@ use super::message::{
 use super::value::Value;
 use crate::clock::{BootTime, Deadline};
 use crate::lock::{AcquireOutcome, Busy, FencingToken, Mode, Request, StoreError, Timeout};
-use crate::store::redis::net::check;
+use crate::store::net::check;
 
 /// How long a place lives when the waiter died: the others wait no longer for it.
 const TTL: i64 = 3;

@@ -109,6 +109,7 @@ impl HolderRow {
             fence: Some(FencingToken(self.fence)),
             since: Some(self.since),
             left: Some(self.until.left()),
+            hides_left: false,
             broken: self.broken,
         }
     }

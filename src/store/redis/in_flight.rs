@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use redis::{Cmd, Value};
 
-use super::net::{Connection, RequestError, Result};
+use super::connection::Connection;
 use crate::lock::Timeout;
+use crate::store::net::{RequestError, Result};
 
 /// The connections to one server on which requests are in flight: sent, and not answered in time.
 ///

@@ -1,9 +1,10 @@
 //! Logging in to a server.
 
-use super::net::{Connection, Endpoint, RequestError};
+use super::connection::Connection;
 use super::reply::accepted;
 use crate::lock::{Result, StoreError, Timeout};
 use crate::store::credentials::TlsFiles;
+use crate::store::net::{Endpoint, RequestError};
 
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Login {

@@ -1,14 +1,14 @@
 //! Redis or Valkey: one server, the primary that Sentinels name, or the servers of a cluster.
 //!
-//! From the bottom to the top: `net` (a connection), `server` (one server, what is in flight there), `topology` (the
+//! From the bottom to the top: `connection`, `server` (one server, what is in flight there), `topology` (the
 //! server for a key), and the store. A `quorum` has a topology for each member. `script` has the operations.
 
+mod connection;
 mod health;
 mod in_flight;
 mod keys;
 mod login;
 mod multi_key;
-pub(super) mod net;
 mod queue_place;
 mod quorum;
 mod replicas;
@@ -24,7 +24,6 @@ use std::slice::from_ref;
 use std::time::Duration;
 
 pub use self::health::examine;
-use self::net::check;
 use self::queue_place::QueuePlace;
 pub use self::quorum::{CAPABILITIES as QUORUM_CAPABILITIES, Quorum};
 use self::script::{AcquireReply, Queueing, Release, ScriptCall, understood};
@@ -34,6 +33,7 @@ use crate::lock::{
     AcquireOutcome, Broken, Busy, Capabilities, FencingToken, Key, LockStatus, OwnerToken, Renewal, Request,
     Result, Store, StoreAdmin, Survey, Timeout,
 };
+use crate::store::net::check;
 
 /// The store at one address. It connects with the first call.
 pub struct Redis {

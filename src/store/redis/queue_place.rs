@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
+use super::connection::Connection;
 use super::keys::KeyNames;
-use super::net::{Connection, RequestError, pause};
 use super::script::{AcquireReply, Queueing};
 use super::subscription::{Message, Subscription};
 use crate::clock::{BootTime, Deadline};
 use crate::lock::{AcquireOutcome, Busy, Request, Result, StoreError, Timeout};
 use crate::poll::{Backoff, jittered};
+use crate::store::net::{RequestError, pause};
 
 /// A waiter asks this often in case a message got lost.
 const FALLBACK: Duration = Duration::from_secs(5);

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use redis::{ServerError, ServerErrorKind, Value};
 
-use super::net::RequestError;
 use crate::lock::{Result, StoreError};
+use crate::store::net::RequestError;
 
 /// The elements of an array reply; none for any other reply.
 pub fn items(value: Value) -> Vec<Value> {

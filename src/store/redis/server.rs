@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use redis::{Cmd, Value};
 
+use super::connection::{Connection, LONGEST_REPLY};
 use super::in_flight::InFlight;
 use super::login::Login;
-use super::net::{Connection, Endpoint, LONGEST_REPLY, RequestError};
 use super::reply::{accepted, in_short, items, text, transient};
 use crate::lock::{Result, Timeout};
+use crate::store::net::{Endpoint, RequestError};
 
 /// A server that has locks. It is connected to with the first request.
 pub struct Server {

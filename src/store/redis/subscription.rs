@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use redis::Value;
 
-use super::net::{Connection, RequestError, Result};
+use super::connection::Connection;
 use super::reply::{ErrorClass, classify, explain, items, text};
 use crate::lock::Timeout;
+use crate::store::net::{RequestError, Result};
 
 pub struct Subscription {
     connection: Connection,

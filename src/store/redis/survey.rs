@@ -2,12 +2,13 @@
 
 use redis::Value;
 
+use super::connection::{LONGEST_LIST, LONGEST_REPLY};
 use super::keys;
-use super::net::{Endpoint, LONGEST_LIST, LONGEST_REPLY, RequestError, check};
 use super::reply::{accepted, items, text};
 use super::script::{self, understood};
 use super::topology::{Target, Topology};
 use crate::lock::{Key, Result, StoreError, Survey, Timeout};
+use crate::store::net::{Endpoint, RequestError, check};
 
 /// In bytes: the names of a million locks and more.
 const MOST_NAMES: usize = 128 << 20;

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use url::{Host, Url};
 
 use super::login::Login;
-use super::net::Endpoint;
 use crate::store::credentials::Credentials;
+use crate::store::net::Endpoint;
 
 #[derive(Clone, PartialEq, Eq)]
 pub struct Address {

@@ -6,8 +6,8 @@ use super::probe::Asking;
 use super::server::ServerUnderTest;
 use crate::doctor::{Check, Findings, Requirements};
 use crate::lock::{Key, Result};
+use crate::store::net::RequestError;
 use crate::store::redis::keys::KeyNames;
-use crate::store::redis::net::RequestError;
 use crate::store::redis::reply::{ErrorClass, classify, explain};
 
 /// What was refused, in the order in which it was met.

@@ -6,8 +6,9 @@ use redis::{Cmd, Value};
 
 use crate::doctor::{Check, Findings, Requirements};
 use crate::lock::{Result, StoreError, Timeout};
+use crate::store::net::Endpoint;
+use crate::store::redis::connection::{Connection, LONGEST_LIST};
 use crate::store::redis::login::Login;
-use crate::store::redis::net::{Connection, Endpoint, LONGEST_LIST};
 
 pub struct Asking {
     connection: Connection,

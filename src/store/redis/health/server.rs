@@ -10,9 +10,9 @@ use super::probe::{Asking, unreachable};
 use super::{durability, latency, permissions};
 use crate::doctor::{Check, Findings, Requirements, Trial, judge};
 use crate::lock::{Key, Result};
+use crate::store::net::RequestError;
 use crate::store::redis::Redis;
 use crate::store::redis::keys::{KeyNames, slot};
-use crate::store::redis::net::RequestError;
 use crate::store::redis::url::{Address, ServerAddress};
 
 /// A server that has locks, or would have.

@@ -12,8 +12,8 @@ use super::member::{self, Member, MemberEvent, Task};
 use crate::clock::Deadline;
 use crate::lock::{Key, Result, StoreError, Timeout};
 use crate::mailbox::{Bell, Mailbox, MailboxSender};
+use crate::store::net::{RequestError, wait_ready};
 use crate::store::redis::Address;
-use crate::store::redis::net::{RequestError, wait_ready};
 use crate::store::redis::subscription::Subscription;
 
 /// The workers of all members, and what they found out.

@@ -10,7 +10,7 @@ use nix::poll::{PollFd, PollFlags, poll};
 use super::majority::Verdict;
 use crate::clock::{BootTime, Deadline};
 use crate::lock::{Result, StoreError, Timeout};
-use crate::store::redis::net::RequestError;
+use crate::store::net::RequestError;
 use crate::store::redis::queue_place::{fallback, next_foreign_poll};
 use crate::store::redis::subscription::Subscription;
 

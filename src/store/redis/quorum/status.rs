@@ -63,6 +63,7 @@ fn agreed(same: &[&Holder], needed: usize) -> Holder {
         fence: fences.iter().copied().max_by_key(|fence| (count(fence), *fence)),
         since: same.iter().filter_map(|held| held.since).min(),
         left: (left != Duration::MAX).then_some(left),
+        hides_left: false,
         broken: same.iter().any(|held| held.broken),
     }
 }

@@ -16,6 +16,7 @@ pub fn holder(description: Option<&Value>) -> Holder {
         fence: positive(description.get(1)).map(FencingToken),
         since: positive(description.get(2)),
         left: left(number(description.get(3))),
+        hides_left: false,
         broken: number(description.get(5)) == 1,
     }
 }

@@ -25,10 +25,10 @@ pub use self::release::{Release, cancel, prepare_release, release};
 pub use self::renew::renew;
 pub use self::status::status;
 use super::keys::KeyNames;
-use super::net::RequestError;
 use super::reply::{ErrorClass, accepted, classify, in_short, text};
 use super::topology::{Target, Topology};
 use crate::lock::{FencingToken, Key, OwnerToken, Result, StoreError, Timeout};
+use crate::store::net::RequestError;
 
 /// The text of a script, with its hash.
 struct Script {

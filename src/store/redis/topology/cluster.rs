@@ -9,8 +9,9 @@ use redis::Value;
 use super::redirect::endpoint;
 use super::servers::Servers;
 use crate::lock::{Key, Result, StoreError, Timeout};
+use crate::store::net::{Endpoint, RequestError, check};
+use crate::store::redis::connection::LONGEST_LIST;
 use crate::store::redis::keys::slot;
-use crate::store::redis::net::{Endpoint, LONGEST_LIST, RequestError, check};
 use crate::store::redis::reply::{accepted, items, number, text};
 
 pub const SLOTS: u16 = 16384;

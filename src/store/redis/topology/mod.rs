@@ -15,12 +15,13 @@ use self::redirect::Redirect;
 use self::retry::{attempt_of, retry};
 use self::sentinel::Sentinels;
 use self::servers::{MASTER, Servers};
-use super::net::{Connection, Endpoint, RequestError};
 use super::reply::{ErrorClass, accepted, classify, transient};
 use super::server::Server;
 use super::url::{Address, ServerAddress};
 use crate::clock::BootTime;
 use crate::lock::{Key, Request, Result, StoreError, Timeout};
+use crate::store::net::{Endpoint, RequestError};
+use crate::store::redis::connection::Connection;
 
 pub struct Topology {
     discovery: Discovery,

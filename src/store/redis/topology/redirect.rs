@@ -2,7 +2,7 @@
 
 use redis::ServerError;
 
-use crate::store::redis::net::{Endpoint, LONGEST_HOST};
+use crate::store::net::{Endpoint, LONGEST_HOST};
 
 /// An error reply that names the server to send the command to.
 #[derive(Debug, PartialEq, Eq)]

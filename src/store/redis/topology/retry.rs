@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::lock::{Result, StoreError, Timeout};
 use crate::poll::Backoff;
-use crate::store::redis::net::{RequestError, pause};
+use crate::store::net::{RequestError, pause};
 
 /// The pauses between attempts: at first and at most.
 const PAUSES: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(250)];

@@ -9,8 +9,9 @@ use redis::Value;
 
 use crate::clock::{BootTime, Deadline};
 use crate::lock::{Result, StoreError, Timeout};
+use crate::store::net::{Endpoint, LONGEST_HOST, RequestError};
+use crate::store::redis::connection::Connection;
 use crate::store::redis::login::Login;
-use crate::store::redis::net::{Connection, Endpoint, LONGEST_HOST, RequestError};
 use crate::store::redis::reply::{accepted, items, number, text};
 
 pub struct Sentinels {

@@ -4,8 +4,8 @@ use std::collections::btree_map::{BTreeMap, Entry};
 use std::sync::Arc;
 
 use crate::lock::Result;
+use crate::store::net::{Endpoint, RequestError};
 use crate::store::redis::login::Login;
-use crate::store::redis::net::{Endpoint, RequestError};
 use crate::store::redis::server::Server;
 
 /// All servers by their endpoint. None is forgotten, as a request may be in flight there.

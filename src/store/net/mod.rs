@@ -1,6 +1,5 @@
-//! Connections to a server: names, sockets, encryption, requests and replies.
+//! Connections to a server: names, sockets, encryption, and what goes wrong with a request.
 
-mod connection;
 mod dns;
 pub mod stream;
 pub mod tls;
@@ -11,7 +10,6 @@ use std::path::PathBuf;
 
 use redis::ServerError;
 
-pub use self::connection::{Connection, LONGEST_LIST, LONGEST_REPLY};
 pub use self::wait::{check, pause, wait_ready};
 
 /// Of a host name, see RFC 1035.

@@ -5,10 +5,10 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use redis::{Cmd, Parser, ServerError, Value};
 
-use super::stream::{Stream, TimedStream};
-use super::{Endpoint, RequestError, Result};
 use crate::lock::Timeout;
 use crate::store::credentials::TlsFiles;
+use crate::store::net::stream::{Stream, TimedStream};
+use crate::store::net::{Endpoint, RequestError, Result};
 
 /// A connection to one Redis server.
 ///

@@ -1,0 +1,239 @@
+//! A session and its connection: one server after the other, until one answers.
+
+use std::time::Duration;
+
+use super::connection::{Connection, Greeting, Reply};
+use super::error::{CallError, Result};
+use super::message::{Answer, Code, Operation};
+use super::session::Session;
+use super::url::Address;
+use crate::lock::Timeout;
+
+/// A session, from its first call on.
+pub struct Client {
+    address: Address,
+    /// The server that is asked next.
+    current: usize,
+    /// How long a new session is to live.
+    asked: Duration,
+    session: Option<Session>,
+    connection: Option<Connection>,
+    /// How many connections there were: what is watched on an earlier one is not told.
+    connections: u32,
+    /// The last transaction that was seen, on whatever server.
+    seen: i64,
+}
+
+impl Client {
+    /// A new session, with this timeout if the server grants it.
+    pub fn new(address: &Address, asked: Duration) -> Client {
+        // All clients of a program begin with another server.
+        let current = fastrand::usize(..address.servers.len().max(1));
+        Client {
+            address: address.clone(),
+            current,
+            asked,
+            session: None,
+            connection: None,
+            connections: 0,
+            seen: 0,
+        }
+    }
+
+    /// The session of somebody who has these credentials.
+    pub fn continuing(address: &Address, session: Session) -> Client {
+        Client { session: Some(session.clone()), ..Client::new(address, session.timeout) }
+    }
+
+    /// From its first call to its end.
+    pub fn session(&self) -> Option<&Session> {
+        self.session.as_ref()
+    }
+
+    pub fn connections(&self) -> u32 {
+        self.connections
+    }
+
+    /// Connects anew and continues the session, or begins one.
+    ///
+    /// The server asks its leader whether the session goes on, and the leader counts the timeout from then: see
+    /// [`Owner`](super::owner::Owner).
+    pub fn attach(&mut self, timeout: &Timeout) -> Result<Session> {
+        self.connection = None;
+        self.connect(timeout)
+    }
+
+    /// Connects, if that is not done yet.
+    pub fn connect(&mut self, timeout: &Timeout) -> Result<Session> {
+        if let (Some(session), Some(connection)) = (&self.session, &mut self.connection)
+            && connection.is_open()
+        {
+            return Ok(session.clone());
+        }
+        self.connection = None;
+        let mut failure: Option<CallError> = None;
+        let mut attempts = self.address.servers.len().max(1);
+        loop {
+            // Half of what is left for each: the first one answers, most of the time.
+            let error = match self.connect_once(&timeout.share(attempts.min(2))) {
+                Ok(session) => return Ok(session),
+                Err(error @ CallError::NoAnswer { .. }) => error,
+                Err(error) => return Err(error),
+            };
+            self.leave();
+            // That of a server that may answer soon says more.
+            if !failure.as_ref().is_some_and(CallError::is_transient) || error.is_transient() {
+                failure = Some(error);
+            }
+            attempts -= 1;
+            if let Some(failure) = failure.take_if(|_| attempts == 0 || timeout.until.has_passed()) {
+                return Err(failure);
+            }
+        }
+    }
+
+    fn connect_once(&mut self, timeout: &Timeout) -> Result<Session> {
+        let endpoint = &self.address.servers[self.current];
+        let tls = self.address.tls.then_some(&*self.address.tls_files);
+        let login = self.address.login();
+        let greeting = Greeting {
+            session: self.session.as_ref(),
+            timeout: self.asked,
+            seen: self.seen,
+            login: login.as_deref(),
+        };
+        let opened = Connection::open(endpoint, tls, &greeting, timeout);
+        let Some((connection, session)) = opened.map_err(|error| self.named(error))? else {
+            self.session = None;
+            return Err(CallError::SessionExpired);
+        };
+        if let Some(known) = self.session.as_ref().filter(|known| session.timeout < known.timeout) {
+            let (known, now) = (known.timeout.as_millis(), session.timeout.as_millis());
+            return Err(CallError::Unusable(format!(
+                "its servers differ: one granted {known} ms for a session, another one {now} ms; see maxSessionTimeout"
+            )));
+        }
+        self.connection = Some(connection);
+        self.connections += 1;
+        // What was granted first is what the leaders count with.
+        Ok(self.session.get_or_insert(session).clone())
+    }
+
+    /// Which of several servers it is.
+    fn named(&self, error: CallError) -> CallError {
+        match error {
+            CallError::NoAnswer { why, transient } if self.address.servers.len() > 1 => {
+                let endpoint = &self.address.servers[self.current];
+                CallError::NoAnswer { why: format!("{endpoint}: {why}"), transient }
+            }
+            other => other,
+        }
+    }
+
+    /// The next call goes to the next server.
+    pub fn leave(&mut self) {
+        self.connection = None;
+        self.current = (self.current + 1) % self.address.servers.len().max(1);
+    }
+
+    /// Sends these requests once.
+    pub fn call(&mut self, operations: &[Operation], timeout: &Timeout) -> Result<Vec<Reply>> {
+        self.connect(timeout)?;
+        let Some(connection) = &mut self.connection else {
+            return Err(CallError::no_answer("there is no connection"));
+        };
+        let replies = connection.exchange(operations, timeout);
+        self.seen = self.seen.max(connection.seen);
+        let error = match replies {
+            Ok(replies) => return Ok(replies),
+            Err(error) => error,
+        };
+        let error = self.named(error);
+        match error {
+            CallError::SessionExpired => (self.session, self.connection) = (None, None),
+            // What is out on the connection to the only server may be followed by the end of the session.
+            CallError::NoAnswer { .. } if self.is_broken() || self.address.servers.len() > 1 => self.leave(),
+            _ => {}
+        }
+        Err(error)
+    }
+
+    /// Sends requests that may be repeated, until a server answers.
+    pub fn ask(&mut self, operations: &[Operation], timeout: &Timeout) -> Result<Vec<Reply>> {
+        // A connection that was left alone may have ended long ago.
+        let mut attempts = self.address.servers.len() + 1;
+        loop {
+            match self.call(operations, &timeout.share(attempts.min(2))) {
+                Err(CallError::NoAnswer { .. }) if attempts > 1 && !timeout.until.has_passed() => {
+                    attempts -= 1
+                }
+                answered => return answered,
+            }
+        }
+    }
+
+    fn is_broken(&self) -> bool {
+        self.connection.as_ref().is_none_or(|connection| connection.is_broken)
+    }
+
+    /// Ends the session, and with it what it holds. What is still in flight needs the session, whenever it is
+    /// carried out.
+    pub fn close(&mut self, timeout: &Timeout) -> Result<()> {
+        if self.session.is_none() {
+            return Ok(());
+        }
+        match self.ask(&[Operation::Close], timeout) {
+            Ok(_) | Err(CallError::SessionExpired) => {
+                (self.session, self.connection) = (None, None);
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Ends a session that holds nothing, as far as that takes no time.
+    pub fn dismiss(&mut self) {
+        if let Some(mut connection) = self.connection.take() {
+            connection.leave(&Timeout::of(Duration::ZERO));
+        }
+        self.session = None;
+    }
+
+    /// Waits until something that is watched has changed: `true`, as when the connection was lost. Keeps the session
+    /// meanwhile.
+    pub fn await_news(&mut self, timeout: &Timeout) -> Result<bool> {
+        let Some(session) = &self.session else { return Ok(true) };
+        let lifetime = session.timeout;
+        loop {
+            let Some(connection) = self.connection.as_mut().filter(|connection| !connection.is_broken) else {
+                return Ok(true);
+            };
+            let due = connection.sent.plus(lifetime / 3);
+            let has_news = match due.has_passed() {
+                true => connection.ping(timeout).map(|()| false),
+                false => connection.await_news(&timeout.before(due)),
+            };
+            self.seen = self.seen.max(connection.seen);
+            match has_news {
+                Ok(true) => return Ok(true),
+                Err(CallError::Interrupted) => return Err(CallError::Interrupted),
+                // A server that hangs, or is cut off, is left while there is time to continue the session on another.
+                Ok(false) if connection.heard.plus(lifetime * 2 / 3).has_passed() => self.leave(),
+                Ok(false) if timeout.until.has_passed() => return Ok(false),
+                Ok(false) => {}
+                Err(_) => self.leave(),
+            }
+        }
+    }
+}
+
+impl Reply {
+    /// The answer; `None` where the node is not there.
+    pub fn found(self) -> Result<Option<Answer>> {
+        match self.answer {
+            Ok(answer) => Ok(Some(answer)),
+            Err(Code::NO_NODE) => Ok(None),
+            Err(code) => Err(code.into()),
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! How an owner gets locks: all that were asked for at once, or one after standing in its queue.
+
+use super::client::Client;
+use super::contender::{Contender, has_room, id};
+use super::error::{CallError, Result};
+use super::ledger::{Ledger, Placed};
+use super::owner::Owner;
+use super::session::Session;
+use super::url::Address;
+use super::value::Value;
+use crate::lock::{Busy, FencingToken, Key, Mode, Request, Timeout};
+
+/// What became of a request for locks.
+pub enum Taken {
+    /// A fencing token for each of them.
+    All(Vec<FencingToken>),
+    Busy(Busy),
+    OtherMode(Key, Mode),
+}
+
+impl Owner {
+    /// Continues the session or begins one, which has to live as long as the request wants.
+    fn begin(&mut self, request: &Request, address: &Address, timeout: &Timeout) -> Result<Session> {
+        let session = match self.client.attach(timeout) {
+            Err(CallError::SessionExpired) => {
+                self.held.clear();
+                self.client.attach(timeout)?
+            }
+            attached => attached?,
+        };
+        let ttl = request.ttl;
+        if session.timeout < ttl.duration() {
+            if self.held.is_empty() {
+                self.client.dismiss();
+            }
+            let longest = session.timeout.as_millis();
+            return Err(CallError::Unusable(format!(
+                "its sessions live for {longest} ms at most, not for --ttl {ttl}; use a shorter one, or raise maxSessionTimeout there"
+            )));
+        }
+        // What keeps the lock after its release is a session of its own.
+        if request.min_hold > session.timeout && self.held.is_empty() {
+            let mut trial = Client::new(address, request.min_hold);
+            let longest = trial.connect(timeout)?.timeout;
+            trial.dismiss();
+            if longest < request.min_hold {
+                self.client.dismiss();
+                let longest = longest.as_millis();
+                return Err(CallError::Unusable(format!(
+                    "its sessions live for {longest} ms at most, so it cannot keep a lock for a longer --min-hold; raise maxSessionTimeout there"
+                )));
+            }
+        }
+        Ok(session)
+    }
+
+    /// Takes all of the locks, or none, without waiting.
+    pub fn take(
+        &mut self,
+        requests: &[Request],
+        ledger: &Ledger,
+        address: &Address,
+        timeout: &Timeout,
+    ) -> Result<Taken> {
+        let Some(first) = requests.first() else { return Ok(Taken::All(Vec::new())) };
+        let session = self.begin(first, address, timeout)?;
+        let keys = || requests.iter().map(|request| &request.key);
+        let mut queues = ledger.queues(keys(), self.is_unsure, &mut self.client, timeout)?;
+        let id = id(&self.token);
+        let own = |queue: &[Contender]| queue.iter().position(|contender| contender.id == Some(id));
+        let is_repeated = self.is_unsure && queues.iter().all(|queue| own(queue).is_some());
+        if self.is_unsure && !is_repeated {
+            // Nothing of it is there, unless somebody deleted a part.
+            self.give_back(requests, &queues, ledger, timeout)?;
+            queues = ledger.queues(keys(), false, &mut self.client, timeout)?;
+        }
+        if !is_repeated {
+            for (request, queue) in requests.iter().zip(&queues) {
+                if let Some(refused) = self.refuse(request, queue, ledger, timeout)? {
+                    return Ok(refused);
+                }
+            }
+        }
+        self.is_unsure = true;
+        let (transaction, queues) = match is_repeated {
+            true => (None, queues),
+            false => {
+                let value = |request: &Request| Value::granted(request, &session);
+                let placed = ledger.place(requests, value, &mut self.client, timeout);
+                let Placed { transaction, .. } = self.unless_denied(placed)?;
+                (Some(transaction), ledger.queues(keys(), false, &mut self.client, timeout)?)
+            }
+        };
+        // Another one may have come between.
+        for (request, queue) in requests.iter().zip(&queues) {
+            let place = own(queue).unwrap_or(queue.len());
+            let before = &queue[..place];
+            if place == queue.len() || !has_room(before, request.mode) {
+                let busy = ledger.busy(&request.key, before, &mut self.client, timeout)?;
+                self.give_back(requests, &queues, ledger, timeout)?;
+                return Ok(Taken::Busy(busy));
+            }
+        }
+        let contenders: Vec<&Contender> =
+            queues.iter().filter_map(|queue| own(queue).map(|place| &queue[place])).collect();
+        let mut fences = Vec::with_capacity(requests.len());
+        for (request, contender) in requests.iter().zip(&contenders) {
+            fences.push(match transaction {
+                Some(transaction) => FencingToken(transaction.unsigned_abs()),
+                None => match self.confirmed(request, contender, ledger, timeout)? {
+                    Some(fence) => fence,
+                    None => {
+                        self.is_unsure = false;
+                        return Err(CallError::transient("the lock was taken away meanwhile"));
+                    }
+                },
+            });
+        }
+        for (request, contender) in requests.iter().zip(contenders) {
+            self.hold(request.key.clone(), contender.clone(), request.min_hold);
+        }
+        self.is_unsure = false;
+        Ok(Taken::All(fences))
+    }
+
+    /// Deletes what this owner has in these queues.
+    fn give_back(
+        &mut self,
+        requests: &[Request],
+        queues: &[Vec<Contender>],
+        ledger: &Ledger,
+        timeout: &Timeout,
+    ) -> Result<()> {
+        let id = id(&self.token);
+        for (request, queue) in requests.iter().zip(queues) {
+            for own in queue.iter().filter(|contender| contender.id == Some(id)) {
+                ledger.delete(&request.key, own, &mut self.client, timeout)?;
+            }
+        }
+        self.is_unsure = false;
+        Ok(())
+    }
+
+    /// Why the lock cannot be taken now.
+    fn refuse(
+        &mut self,
+        request: &Request,
+        queue: &[Contender],
+        ledger: &Ledger,
+        timeout: &Timeout,
+    ) -> Result<Option<Taken>> {
+        let key = &request.key;
+        if let Some(other) = queue.iter().find(|contender| !contender.mode.goes_with(request.mode)) {
+            return Ok(Some(Taken::OtherMode(key.clone(), other.mode)));
+        }
+        if has_room(queue, request.mode) {
+            return Ok(None);
+        }
+        ledger.busy(key, queue, &mut self.client, timeout).map(|busy| Some(Taken::Busy(busy)))
+    }
+
+    /// What was refused was not carried out.
+    fn unless_denied<T>(&mut self, done: Result<T>) -> Result<T> {
+        if let Err(CallError::Denied(_) | CallError::Unusable(_) | CallError::SessionExpired) = done {
+            self.is_unsure = false;
+        }
+        done
+    }
+
+    /// The fencing token of a grant whose answer was lost; `None` when it is gone again.
+    fn confirmed(
+        &mut self,
+        request: &Request,
+        contender: &Contender,
+        ledger: &Ledger,
+        timeout: &Timeout,
+    ) -> Result<Option<FencingToken>> {
+        let key = &request.key;
+        let check = [ledger.check(key, contender)];
+        let is_there = self.client.call(&check, timeout)?.pop().is_some_and(|reply| reply.answer.is_ok());
+        let node = ledger.node(key, contender, &mut self.client, timeout)?.filter(|_| is_there);
+        Ok(node.map(|node| FencingToken(node.stat.created.unsigned_abs())))
+    }
+
+    /// The first one in the queue becomes the holder: its nodes move from the session of the waiter to this one. `None`
+    /// when they were gone.
+    pub fn move_in(
+        &mut self,
+        request: &Request,
+        contender: &Contender,
+        ledger: &Ledger,
+        address: &Address,
+        timeout: &Timeout,
+    ) -> Result<Option<FencingToken>> {
+        let session = self.begin(request, address, timeout)?;
+        // After an answer that was lost.
+        let node = match std::mem::replace(&mut self.is_unsure, true) {
+            true => ledger.node(&request.key, contender, &mut self.client, timeout)?,
+            false => None,
+        };
+        let is_moved = node.is_some_and(|node| node.value.is_some_and(|value| value.granted.is_some()));
+        let fence = if is_moved {
+            self.confirmed(request, contender, ledger, timeout)?
+        } else {
+            let value = Value::granted(request, &session);
+            let moved = ledger.move_to(&mut self.client, &request.key, contender, &value, timeout);
+            self.unless_denied(moved)?.map(|transaction| FencingToken(transaction.unsigned_abs()))
+        };
+        self.is_unsure = false;
+        if fence.is_some() {
+            self.hold(request.key.clone(), contender.clone(), request.min_hold);
+        }
+        Ok(fence)
+    }
+}

@@ -1,0 +1,159 @@
+//! Whether a ZooKeeper is fit to hold locks.
+
+use std::io::{Read, Write};
+use std::time::Duration;
+
+use super::client::Client;
+use super::error::{CallError, Result};
+use super::store::ZooKeeper;
+use super::url::Address;
+use crate::doctor::{Check, Finding, Findings, Requirements, Trial, judge};
+use crate::lock::{DurationText, Key, StoreAdmin, Timeout};
+use crate::sanitize::sanitize;
+use crate::store::net::stream::{Stream, TimedStream};
+
+/// Of a call that failed, and of an answer that makes no sense.
+const ADVICE: [&str; 2] =
+    ["see to that first", "is something between redlock and ZooKeeper (a proxy), or is it no ZooKeeper?"];
+/// What a server says about itself is shorter.
+const LONGEST: u64 = 64 << 10;
+
+/// Examines each server, and the life of a lock.
+pub fn examine(address: &Address, terms: &Requirements) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for server in &address.servers {
+        let one = Address { servers: vec![server.clone()], ..address.clone() };
+        findings.extend(examine_server(&one, terms).findings);
+    }
+    let mut report = Findings::about(address.to_string());
+    judge_size(address.servers.len(), &mut report);
+    let (mut holder, mut waiter) = (ZooKeeper::new(address.clone()), ZooKeeper::new(address.clone()));
+    let key = Key::scratch();
+    let stores: [&mut dyn StoreAdmin; 2] = [&mut holder, &mut waiter];
+    let [holder, waiter] = stores;
+    let lived = Trial { holder, waiter, key: &key, attempt: terms.attempt }.run();
+    judge(&lived, ADVICE, &mut report);
+    if let Ok(measured) = &lived {
+        terms.judge_ttl(measured.round_trip, &mut report);
+    }
+    findings.extend(report.findings);
+    findings
+}
+
+fn judge_size(servers: usize, report: &mut Findings) {
+    match servers {
+        1 => report.note(
+            Check::Size,
+            "one server is named",
+            "three survive the loss of one; name all of them, so that another is asked when one is gone",
+        ),
+        even if even.is_multiple_of(2) => report.note(
+            Check::Size,
+            format!("{even} servers are named"),
+            "name all of them; an even number survives no more than one less",
+        ),
+        odd => report.ok(Check::Size, format!("{odd} servers are named")),
+    }
+}
+
+fn examine_server(address: &Address, terms: &Requirements) -> Findings {
+    let mut report = Findings::about(address.to_string());
+    if address.tls {
+        report.ok(Check::Encryption, "the connection is encrypted");
+    } else {
+        report.note(Check::Encryption, "the connection is in plain", "use zks:// where others can listen");
+    }
+    let timeout = Timeout::of(terms.attempt);
+    // As short as it may be.
+    let mut client = Client::new(address, Duration::from_millis(1));
+    let shortest = match client.connect(&timeout) {
+        Ok(session) => session.timeout,
+        Err(error) => {
+            refused(error, &mut report);
+            return report;
+        }
+    };
+    client.dismiss();
+    report.ok(Check::Reachable, "it answers, and has a leader");
+    judge_sessions(address, shortest, terms, &mut report);
+    match about_itself(address, &Timeout::of(terms.attempt)) {
+        Ok(text) => judge_version(&text, &mut report),
+        Err(_) => report.unknown(
+            Check::Version,
+            "its version cannot be seen",
+            "it is in the answer to srvr, if 4lw.commands.whitelist allows that",
+        ),
+    }
+    report
+}
+
+fn refused(error: CallError, report: &mut Findings) {
+    match error {
+        CallError::Denied(why) => report.bad(Check::Login, why, "name another user and password"),
+        CallError::NoAnswer { why, .. } | CallError::Unusable(why) => report.bad(
+            Check::Reachable,
+            why,
+            "is ZooKeeper running there with a majority of its servers, and is this its port for clients?",
+        ),
+        CallError::SessionExpired | CallError::Interrupted => {
+            report.bad(Check::Reachable, "it did not grant a session", ADVICE[0]);
+        }
+    }
+}
+
+/// Whether the TTL is within the bounds that the server sets for sessions.
+fn judge_sessions(address: &Address, shortest: Duration, terms: &Requirements, report: &mut Findings) {
+    let mut client = Client::new(address, Duration::from_millis(i32::MAX as u64));
+    let Ok(session) = client.connect(&Timeout::of(terms.attempt)) else { return };
+    client.dismiss();
+    let (ttl, longest) = (terms.ttl, session.timeout);
+    let [from, to] = [shortest, longest].map(DurationText);
+    let finding = format!("sessions live for {from} to {to}");
+    if ttl.duration() > longest {
+        let advice = format!("use --ttl {to} or less, or raise maxSessionTimeout");
+        report.bad(Check::Sessions, format!("{finding}, not for --ttl {ttl}"), advice);
+    } else if ttl.duration() < shortest {
+        let finding = format!("{finding}: after a death the lock stays for {from}, not for --ttl {ttl}");
+        report.note(Check::Sessions, finding, "a smaller tickTime, or minSessionTimeout, shortens that");
+    } else {
+        report.ok(Check::Sessions, finding);
+    }
+}
+
+/// The answer to "srvr", one of the words that a server understands without a session.
+fn about_itself(address: &Address, timeout: &Timeout) -> Result<String> {
+    let tls = address.tls.then_some(&*address.tls_files);
+    let Some(server) = address.servers.first() else { return Ok(String::new()) };
+    let mut stream = Stream::connect(server, tls, None, timeout)?;
+    let mut timed = TimedStream::new(&mut stream, timeout);
+    let mut text = Vec::new();
+    let asked = timed.write_all(b"srvr").and_then(|()| timed.flush());
+    let read = asked.and_then(|()| (&mut timed).take(LONGEST).read_to_end(&mut text));
+    read.map_err(|error| CallError::no_answer(error.to_string()))?;
+    Ok(sanitize(&String::from_utf8_lossy(&text).replace('\n', ", ")))
+}
+
+fn judge_version(text: &str, report: &mut Findings) {
+    let of = |name: &str| {
+        let (_, rest) = text.split_once(name)?;
+        Some(rest.split([',', '-', ' ']).next().unwrap_or_default().chars().take(40).collect::<String>())
+    };
+    let Some(version) = of("Zookeeper version: ") else {
+        report.unknown(
+            Check::Version,
+            "its version cannot be seen",
+            "allow srvr in 4lw.commands.whitelist of the server",
+        );
+        return;
+    };
+    let mut numbers = version.split('.').map(|number| number.parse::<u32>().unwrap_or(0));
+    match (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) {
+        (0..=2, _) | (3, 0..=4) => {
+            report.bad(Check::Version, format!("ZooKeeper {version}"), "redlock needs 3.5 or later");
+        }
+        _ => report.ok(Check::Version, format!("ZooKeeper {version}")),
+    }
+    if let Some(role) = of("Mode: ") {
+        report.ok(Check::Role, format!("it is {role}"));
+    }
+}

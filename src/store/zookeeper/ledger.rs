@@ -1,0 +1,285 @@
+//! What locks are made of: folders, queues, and the nodes of a contender.
+
+use std::time::Duration;
+
+use super::client::Client;
+use super::contender::{Contender, holders, names, queue};
+use super::error::{CallError, Result};
+use super::layout::Layout;
+use super::message::{ANY_VERSION, Access, Answer, Code, Kind, Operation, Stat};
+use super::url::Address;
+use super::value::{Stage, Value};
+use crate::lock::{Busy, FencingToken, Holder, Key, Request, Timeout, unix_millis};
+
+/// Where the locks are, and who may use them.
+pub struct Ledger {
+    pub layout: Layout,
+    access: Access,
+}
+
+/// The data of a contender; another program's have no value.
+pub struct Node {
+    pub value: Option<Value>,
+    pub stat: Stat,
+}
+
+/// Contenders that were created, one for each request, and the transaction that did it.
+pub struct Placed {
+    pub contenders: Vec<Contender>,
+    pub transaction: i64,
+}
+
+/// Folders are created at most so often in a row: somebody deletes them.
+const MOST_FOLDERS: usize = 5;
+
+impl Ledger {
+    pub fn new(address: &Address) -> Ledger {
+        let access = if address.user.is_some() { Access::Owner } else { Access::Everybody };
+        Ledger { layout: address.layout.clone(), access }
+    }
+
+    pub fn path(&self, key: &Key, node: &str) -> String {
+        format!("{}/{node}", self.layout.folder(key))
+    }
+
+    /// The queue of each lock. With `catch_up` the server first learns of everything that was begun before.
+    pub fn queues<'a>(
+        &self,
+        keys: impl IntoIterator<Item = &'a Key>,
+        catch_up: bool,
+        client: &mut Client,
+        timeout: &Timeout,
+    ) -> Result<Vec<Vec<Contender>>> {
+        let folders: Vec<String> = keys.into_iter().map(|key| self.layout.folder(key)).collect();
+        let sync = folders.first().filter(|_| catch_up).map(|path| Operation::Sync { path: path.clone() });
+        let skipped = usize::from(sync.is_some());
+        let looks = folders.iter().map(|folder| Operation::children(folder));
+        let operations: Vec<Operation> = sync.into_iter().chain(looks).collect();
+        let replies = client.ask(&operations, timeout)?.into_iter().skip(skipped);
+        let queues = replies.map(|reply| match reply.found()? {
+            Some(Answer::Children(children)) => Ok(queue(&children)),
+            _ => Ok(Vec::new()),
+        });
+        queues.collect()
+    }
+
+    pub fn queue(
+        &self,
+        key: &Key,
+        catch_up: bool,
+        client: &mut Client,
+        timeout: &Timeout,
+    ) -> Result<Vec<Contender>> {
+        Ok(self.queues([key], catch_up, client, timeout)?.pop().unwrap_or_default())
+    }
+
+    /// Takes a place at the end of the queue of each lock, in one transaction.
+    pub fn place(
+        &self,
+        requests: &[Request],
+        data: impl Fn(&Request) -> Value,
+        client: &mut Client,
+        timeout: &Timeout,
+    ) -> Result<Placed> {
+        let create = requests.iter().flat_map(|request| {
+            let folder = self.layout.folder(&request.key);
+            let data = [data(request).to_bytes(), Vec::new(), Vec::new()];
+            let nodes = names(&request.token, request.mode).into_iter().zip(data);
+            nodes.map(move |(name, data)| self.create(format!("{folder}/{name}"), data, Kind::Sequential))
+        });
+        let create = [Operation::Multi(create.collect())];
+        for _ in 0..MOST_FOLDERS {
+            let Some(reply) = client.call(&create, timeout)?.pop() else { break };
+            match reply.answer {
+                Ok(Answer::Multi(created)) => {
+                    let contenders = created.chunks(3).filter_map(contender).collect();
+                    return Ok(Placed { contenders, transaction: reply.number });
+                }
+                Err(Code::NO_NODE) => {
+                    if let Some(code) = self.create_folders(requests, client, timeout)? {
+                        return Err(code.into());
+                    }
+                }
+                Err(code) => return Err(code.into()),
+                Ok(_) => break,
+            }
+        }
+        Err(CallError::transient("somebody deletes the nodes of this lock all the time"))
+    }
+
+    fn create(&self, path: String, data: Vec<u8>, kind: Kind) -> Operation {
+        Operation::Create { path, data, access: self.access, kind }
+    }
+
+    /// Creates the folders of locks as far as they are not there. Returns why one of them, and all below it, cannot be there.
+    fn create_folders(
+        &self,
+        requests: &[Request],
+        client: &mut Client,
+        timeout: &Timeout,
+    ) -> Result<Option<Code>> {
+        let mut kind = Kind::Container;
+        let mut denied = None;
+        for request in requests {
+            let folder = self.layout.folder(&request.key);
+            for path in Layout::above(&folder) {
+                loop {
+                    let create = [self.create(path.to_owned(), Vec::new(), kind)];
+                    let created = client.call(&create, timeout)?.pop();
+                    match created.map(|reply| reply.answer) {
+                        // Before 3.5.
+                        Some(Err(Code::UNIMPLEMENTED)) if kind == Kind::Container => kind = Kind::Persistent,
+                        // It may be there: the permission is asked for first.
+                        Some(Err(code)) if code != Code::NODE_EXISTS => {
+                            let look = [Operation::Exists { path: path.to_owned(), watch: false }];
+                            let found = client.call(&look, timeout)?.pop().map(|reply| reply.found());
+                            denied = denied.or(found.transpose()?.flatten().is_none().then_some(code));
+                            break;
+                        }
+                        _ => break,
+                    }
+                }
+            }
+        }
+        Ok(denied)
+    }
+
+    /// The nodes of a contender are deleted, and created again with the same names for the session of `client`, in one
+    /// transaction. `None` when one of them was not there.
+    pub fn move_to(
+        &self,
+        client: &mut Client,
+        key: &Key,
+        contender: &Contender,
+        value: &Value,
+        timeout: &Timeout,
+    ) -> Result<Option<i64>> {
+        let paths = || contender.nodes.iter().map(|node| self.path(key, node));
+        let delete = paths().map(|path| Operation::Delete { path });
+        let data = std::iter::once(value.to_bytes()).chain(std::iter::repeat(Vec::new()));
+        let create = paths().zip(data).map(|(path, data)| self.create(path, data, Kind::Ephemeral));
+        let moved = client.call(&[Operation::Multi(delete.chain(create).collect())], timeout)?.pop();
+        match moved {
+            Some(reply) => {
+                let transaction = reply.number;
+                Ok(reply.found()?.map(|_| transaction))
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// Whether the nodes of a contender are all there, and nobody has touched its data: a write that changes nothing, so
+    /// the leader and a majority agree to it.
+    pub fn check(&self, key: &Key, contender: &Contender) -> Operation {
+        let mut version = 0;
+        let checks = contender.nodes.iter().map(|node| {
+            Operation::check(&self.path(key, node), std::mem::replace(&mut version, ANY_VERSION))
+        });
+        Operation::Multi(checks.collect())
+    }
+
+    /// Deletes the nodes of a contender. `false` when the first of them was gone before.
+    pub fn delete(
+        &self,
+        key: &Key,
+        contender: &Contender,
+        client: &mut Client,
+        timeout: &Timeout,
+    ) -> Result<bool> {
+        let delete: Vec<Operation> =
+            contender.nodes.iter().map(|node| Operation::Delete { path: self.path(key, node) }).collect();
+        let whole = client.call(&[Operation::Multi(delete.clone())], timeout)?.pop();
+        if whole.map(|reply| reply.found()).transpose()?.flatten().is_some() {
+            return Ok(true);
+        }
+        let mut was_there = None;
+        for reply in client.call(&delete, timeout)? {
+            was_there = was_there.or(Some(reply.found()?.is_some()));
+        }
+        Ok(was_there.unwrap_or(false))
+    }
+
+    /// The data of these contenders; `None` for one that is gone.
+    pub fn nodes<'a>(
+        &self,
+        key: &Key,
+        contenders: impl IntoIterator<Item = &'a Contender>,
+        client: &mut Client,
+        timeout: &Timeout,
+    ) -> Result<Vec<Option<Node>>> {
+        let look = |contender: &Contender| Operation::Data { path: self.path(key, contender.node()) };
+        let looks: Vec<Operation> = contenders.into_iter().map(look).collect();
+        let mut nodes = Vec::with_capacity(looks.len());
+        for page in looks.chunks(PAGE) {
+            for reply in client.ask(page, timeout)? {
+                nodes.push(match reply.answer {
+                    Ok(Answer::Data(data, stat)) => Some(Node { value: Value::from_untrusted(&data), stat }),
+                    // Another program's may be for its own eyes.
+                    Err(Code::NO_AUTH) => Some(Node { value: None, stat: Stat::default() }),
+                    Err(Code::NO_NODE) | Ok(_) => None,
+                    Err(code) => return Err(code.into()),
+                });
+            }
+        }
+        Ok(nodes)
+    }
+
+    pub fn node(
+        &self,
+        key: &Key,
+        contender: &Contender,
+        client: &mut Client,
+        timeout: &Timeout,
+    ) -> Result<Option<Node>> {
+        Ok(self.nodes(key, [contender], client, timeout)?.pop().flatten())
+    }
+
+    /// What a newcomer behind these is told.
+    pub fn busy(
+        &self,
+        key: &Key,
+        before: &[Contender],
+        client: &mut Client,
+        timeout: &Timeout,
+    ) -> Result<Busy> {
+        let holding = holders(before).min(before.len());
+        let first = before.first().map(|first| self.node(key, first, client, timeout)).transpose()?.flatten();
+        let holder = first.filter(Node::has_lock).map(|node| node.holder());
+        let (others, ahead) = (holding.saturating_sub(1), Some(before.len() - holding));
+        Ok(Busy { key: key.clone(), holder, others, ahead })
+    }
+}
+
+/// How many nodes are asked for at once.
+const PAGE: usize = 500;
+
+impl Node {
+    /// Of one of the first: whether it counts as a holder, as it knows that it is.
+    pub fn has_lock(&self) -> bool {
+        self.value.as_ref().is_none_or(|value| value.stage() != Stage::Waiting)
+    }
+
+    pub fn holder(&self) -> Holder {
+        let Some(value) = &self.value else { return Holder { hides_left: true, ..Holder::default() } };
+        let kept = |until: u64| Duration::from_millis(until.saturating_sub(unix_millis()));
+        Holder {
+            metadata: Some(value.metadata.clone()),
+            fence: Some(FencingToken(self.stat.created.unsigned_abs())),
+            since: Some(value.granted.unwrap_or(value.metadata.since)),
+            // How long a session lives on is known to the servers only.
+            left: value.kept_until.map(kept),
+            hides_left: value.kept_until.is_none(),
+            broken: value.broken,
+        }
+    }
+}
+
+/// The contender with these nodes, which were just created.
+fn contender(created: &[Answer]) -> Option<Contender> {
+    let name = |answer: &Answer| match answer {
+        Answer::Created(path) => path.rsplit('/').next().map(str::to_owned),
+        _ => None,
+    };
+    let names: Option<Vec<String>> = created.iter().map(name).collect();
+    queue(&names?).pop()
+}

@@ -1,0 +1,214 @@
+//! What has an owner token: a session, and the locks that are held in it.
+
+use std::time::Duration;
+
+use super::client::Client;
+use super::contender::Contender;
+use super::error::{CallError, Result};
+use super::ledger::Ledger;
+use super::message::Code;
+use super::session::Session;
+use super::url::Address;
+use crate::clock::{BootTime, Deadline};
+use crate::lock::{Key, OwnerToken, Timeout};
+
+/// A session, and the locks that are held in it.
+///
+/// # Deadlines
+///
+/// A lease ends at the earliest one TTL after the call that granted or extended it was begun, since each such call does two
+/// things, one after the other, on one connection:
+///
+/// 1. It begins a session or continues one. That the session is valid is said by the leader, who counts its timeout from then
+///    (`LeaderZooKeeperServer.checkIfValidGlobalSession` calls `touchSession`; a new session is tracked from its creation on).
+/// 2. It writes, even if it changes nothing (a multi of checks). A majority accepts that from their leader only, so the one
+///    who counts was the leader still. Another one that is elected later counts the whole timeout from its own
+///    start (`LeaderSessionTracker`), and all of them round up (`ExpiryQueue`).
+///
+/// The usual signs of life say less. A follower answers pings, and tells its leader about them when that asks for it, twice
+/// a tick: one that is cut off goes on answering after the session has expired elsewhere. A write of a follower's client
+/// does not count as a sign of life for the leader either: that comes with the next answer to the leader's question.
+pub struct Owner {
+    pub token: OwnerToken,
+    pub(super) client: Client,
+    pub(super) held: Vec<Held>,
+    /// A request for locks was sent, and its answer is not known.
+    pub(super) is_unsure: bool,
+}
+
+pub struct Held {
+    key: Key,
+    contender: Contender,
+    min_hold: Duration,
+    granted: BootTime,
+    /// It was broken, and its holder may go on until then: nobody renews it, while others in the session are.
+    ends: Option<Deadline>,
+}
+
+/// What a renewal found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    Held,
+    /// Its holder is to stop.
+    Broken,
+    /// The nodes, or one of them, were deleted.
+    Gone,
+    /// The session ended.
+    Expired,
+}
+
+impl Owner {
+    pub fn new(token: OwnerToken, address: &Address, ttl: Duration) -> Owner {
+        Owner { token, client: Client::new(address, ttl), held: Vec::new(), is_unsure: false }
+    }
+
+    /// Of a lock that another process was granted.
+    pub fn adopt(token: OwnerToken, address: &Address, session: Session) -> Owner {
+        Owner { client: Client::continuing(address, session), ..Owner::new(token, address, Duration::ZERO) }
+    }
+
+    pub fn has(&self, key: &Key) -> bool {
+        self.held(key).is_some()
+    }
+
+    pub fn session(&self) -> Option<&Session> {
+        self.client.session()
+    }
+
+    fn held(&self, key: &Key) -> Option<&Held> {
+        self.held.iter().find(|held| held.key == *key)
+    }
+
+    /// From now on the lock is held.
+    pub fn hold(&mut self, key: Key, contender: Contender, min_hold: Duration) {
+        self.held.retain(|held| held.key != key);
+        self.held.push(Held { key, contender, min_hold, granted: BootTime::now(), ends: None });
+    }
+
+    /// There is time to begin the session of a grant to come.
+    pub fn prepare(&mut self, timeout: &Timeout) {
+        if self.client.session().is_none() {
+            let _ = self.client.connect(timeout);
+        }
+    }
+
+    /// Extends the session, and says what became of a lock in it.
+    pub fn renew(&mut self, key: &Key, ledger: &Ledger, timeout: &Timeout) -> Result<State> {
+        let Some(held) = self.held(key) else { return Ok(State::Gone) };
+        let check = [ledger.check(key, &held.contender)];
+        let extended = self.client.attach(timeout).and_then(|_| self.client.call(&check, timeout));
+        let state = match extended.map(|replies| replies.into_iter().next().map(|reply| reply.answer)) {
+            Ok(Some(Ok(_))) => State::Held,
+            Ok(Some(Err(Code::BAD_VERSION))) => State::Broken,
+            Ok(Some(Err(Code::NO_NODE)) | None) => State::Gone,
+            Ok(Some(Err(code))) => return Err(code.into()),
+            Err(CallError::SessionExpired) => {
+                self.held.clear();
+                State::Expired
+            }
+            Err(error) => return Err(error),
+        };
+        match state {
+            State::Gone => self.held.retain(|held| held.key != *key),
+            State::Broken => {
+                let end = self.client.session().map(|session| Deadline::after(session.timeout));
+                let broken = self.held.iter_mut().find(|held| held.key == *key);
+                broken.into_iter().for_each(|held| held.ends = held.ends.or(end));
+            }
+            State::Held => self.end_broken(ledger, timeout),
+            State::Expired => {}
+        }
+        Ok(state)
+    }
+
+    /// Frees what was broken, when its lease has ended. What goes wrong here is made up for at the next renewal.
+    fn end_broken(&mut self, ledger: &Ledger, timeout: &Timeout) {
+        let Owner { held, client, .. } = self;
+        held.retain(|held| {
+            let has_ended = held.ends.is_some_and(Deadline::has_passed);
+            !(has_ended && ledger.delete(&held.key, &held.contender, client, timeout).is_ok())
+        });
+    }
+
+    /// Releases locks that are held here. `false` for one that was gone.
+    pub fn release(
+        &mut self,
+        keys: &[Key],
+        ledger: &Ledger,
+        address: &Address,
+        timeout: &Timeout,
+    ) -> Result<Vec<bool>> {
+        let mut released = Vec::with_capacity(keys.len());
+        for key in keys {
+            let Some(held) = self.held(key) else {
+                released.push(false);
+                continue;
+            };
+            let (contender, left) =
+                (held.contender.clone(), held.min_hold.saturating_sub(held.granted_for()));
+            let was_held = match left.is_zero() {
+                true => ledger.delete(key, &contender, &mut self.client, timeout),
+                false => keep(key, &contender, left, ledger, address, timeout),
+            };
+            released.push(match was_held {
+                Err(CallError::SessionExpired) => false,
+                was_held => was_held?,
+            });
+            self.held.retain(|held| held.key != *key);
+        }
+        if self.held.is_empty() {
+            self.client.dismiss();
+        }
+        Ok(released)
+    }
+
+    /// Ends the session, with all locks in it, and whatever is in flight for it.
+    pub fn end(&mut self, timeout: &Timeout) -> Result<()> {
+        self.client.close(timeout)?;
+        (self.held, self.is_unsure) = (Vec::new(), false);
+        Ok(())
+    }
+
+    /// Ends a session that holds nothing, as far as that takes no time.
+    pub fn dismiss_if_idle(&mut self) -> bool {
+        let is_idle = self.held.is_empty() && !self.is_unsure;
+        if is_idle {
+            self.client.dismiss();
+        }
+        is_idle
+    }
+}
+
+impl Held {
+    fn granted_for(&self) -> Duration {
+        BootTime::now().since(self.granted)
+    }
+}
+
+/// The lock stays for a while and is nobody's: its nodes move to a session that is left alone. `false` when it was gone.
+pub fn keep(
+    key: &Key,
+    contender: &Contender,
+    left: Duration,
+    ledger: &Ledger,
+    address: &Address,
+    timeout: &Timeout,
+) -> Result<bool> {
+    let mut client = Client::new(address, left);
+    client.connect(timeout)?;
+    let Some(node) = ledger.node(key, contender, &mut client, timeout)? else {
+        client.dismiss();
+        return Ok(false);
+    };
+    let value = node.value.unwrap_or_default();
+    if value.broken {
+        let was_there = ledger.delete(key, contender, &mut client, timeout)?;
+        client.dismiss();
+        return Ok(was_there);
+    }
+    let kept = ledger.move_to(&mut client, key, contender, &value.kept(left), timeout)?;
+    if kept.is_none() {
+        client.dismiss();
+    }
+    Ok(kept.is_some())
+}

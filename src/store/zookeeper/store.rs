@@ -1,0 +1,341 @@
+//! The store: what each call of the contract is in ZooKeeper.
+
+use std::time::Duration;
+
+use super::client::Client;
+use super::contender::{Contender, id};
+use super::error::{CallError, Result};
+use super::grant::Taken;
+use super::ledger::{Ledger, Node};
+use super::owner::{Owner, State, keep};
+use super::session::Session;
+use super::url::Address;
+use super::value::Stage;
+use super::waiter::Waiter;
+use crate::lock::{
+    AcquireOutcome, Capabilities, FencingToken, Key, LockStatus, OwnerToken, Renewal, Request, Store,
+    StoreAdmin, StoreError, Timeout,
+};
+
+/// Of ZooKeeper. A lease outlives its process: a session without a connection goes on until its timeout, and who has the
+/// owner token can continue it.
+pub const CAPABILITIES: Capabilities = Capabilities {
+    ttl_can_change: false,
+    // A server grants a session two ticks at least, four seconds by default: that is how long a lock may
+    // stay when its holder died. The job is stopped within the TTL that was asked for, so a shorter one is safe.
+    shortest_ttl: Duration::from_secs(1),
+    replicas: Err("ZooKeeper has no replicas to wait for; a majority of its servers has every lock"),
+    ..Capabilities::ALL
+};
+
+/// The time for what may as well be done later.
+const IDLE_TIMEOUT: Duration = Duration::from_millis(100);
+/// Of a session that holds nothing. A server may grant more.
+const VISIT: Duration = Duration::from_secs(2);
+
+/// The store at one address. It connects with the first call.
+pub struct ZooKeeper {
+    address: Address,
+    name: String,
+    pub(super) ledger: Ledger,
+    /// One for each owner token that was used.
+    owners: Vec<Owner>,
+    place: Option<Waiter>,
+    /// For looks at what others have.
+    visitor: Client,
+    was_asked: bool,
+}
+
+impl ZooKeeper {
+    pub fn new(address: Address) -> ZooKeeper {
+        ZooKeeper {
+            name: address.to_string(),
+            ledger: Ledger::new(&address),
+            visitor: Client::new(&address, VISIT),
+            address,
+            owners: Vec::new(),
+            place: None,
+            was_asked: false,
+        }
+    }
+
+    /// Does something in a session of a moment.
+    pub(super) fn visit<T>(
+        &mut self,
+        work: impl Fn(&Ledger, &mut Client) -> Result<T>,
+    ) -> Result<T, StoreError> {
+        self.was_asked = true;
+        let done = work(&self.ledger, &mut self.visitor);
+        self.visitor.dismiss();
+        done.map_err(|error| error.of(&self.name))
+    }
+
+    /// The owner with the token of this request, from now on.
+    fn owner(&mut self, request: &Request) -> usize {
+        self.was_asked = true;
+        let known = self.owners.iter().position(|owner| owner.token == request.token);
+        known.unwrap_or_else(|| {
+            self.owners.push(Owner::new(request.token.clone(), &self.address, request.ttl.duration()));
+            self.owners.len() - 1
+        })
+    }
+
+    /// The one who holds this lock: of an earlier call, or another process that was granted it. `None` when the token holds
+    /// nothing.
+    fn holder(
+        &mut self,
+        key: &Key,
+        token: &OwnerToken,
+        timeout: &Timeout,
+    ) -> Result<Option<usize>, StoreError> {
+        let known = |owner: &Owner| owner.token == *token;
+        if let Some(known) = self.owners.iter().position(|owner| known(owner) && owner.has(key)) {
+            return Ok(Some(known));
+        }
+        let Found { contender, node, .. } = match self.find(key, token, timeout)? {
+            Some(found) if found.stage == Stage::Holding => found,
+            _ => return Ok(None),
+        };
+        let value = node.value.unwrap_or_default();
+        let Some(session) = value.session.as_deref().and_then(|text| Session::unmask(text, token)) else {
+            return Ok(None);
+        };
+        // The locks of one token are in one session.
+        let index = self.owners.iter().position(known).unwrap_or_else(|| {
+            self.owners.push(Owner::adopt(token.clone(), &self.address, session));
+            self.owners.len() - 1
+        });
+        self.owners[index].hold(key.clone(), contender, value.left_to_hold());
+        Ok(Some(index))
+    }
+
+    /// What this token has of a lock.
+    fn find(
+        &mut self,
+        key: &Key,
+        token: &OwnerToken,
+        timeout: &Timeout,
+    ) -> Result<Option<Found>, StoreError> {
+        let id = id(token);
+        self.visit(|ledger, client| {
+            let queue = ledger.queue(key, true, client, timeout)?;
+            let Some(contender) = queue.into_iter().find(|contender| contender.id == Some(id)) else {
+                return Ok(None);
+            };
+            let node = ledger.node(key, &contender, client, timeout)?;
+            Ok(node.map(|node| {
+                let stage = node.value.as_ref().map_or(Stage::Waiting, |value| value.stage());
+                Found { contender, node, stage }
+            }))
+        })
+    }
+
+    /// Who has the lock now, if it is not this token.
+    fn lost(
+        &mut self,
+        key: &Key,
+        token: &OwnerToken,
+        state: State,
+        timeout: &Timeout,
+    ) -> Result<Renewal, StoreError> {
+        let id = id(token);
+        let holder = self.visit(|ledger, client| {
+            let queue = ledger.queue(key, true, client, timeout)?;
+            let Some(first) = queue.first() else { return Ok(None) };
+            let is_own = first.id == Some(id);
+            let node = ledger.node(key, first, client, timeout)?;
+            let is_holder = |node: &Node| {
+                let is_broken = node.value.as_ref().is_some_and(|value| value.broken);
+                node.has_lock() && (!is_own || state == State::Broken && is_broken)
+            };
+            Ok(node.filter(is_holder).map(|node| node.holder()))
+        })?;
+        Ok(match (holder, state) {
+            (None, State::Gone) => Renewal::Released,
+            (holder, _) => Renewal::Lost(holder),
+        })
+    }
+
+    fn error(&self, error: CallError) -> StoreError {
+        error.of(&self.name)
+    }
+}
+
+/// What a token has of a lock.
+struct Found {
+    contender: Contender,
+    node: Node,
+    stage: Stage,
+}
+
+impl Store for ZooKeeper {
+    fn capabilities(&self) -> Capabilities {
+        CAPABILITIES
+    }
+
+    fn acquire(&mut self, requests: &[Request], timeout: &Timeout) -> Result<AcquireOutcome, StoreError> {
+        let Some(first) = requests.first() else { return Ok(AcquireOutcome::granted(Vec::new())) };
+        let index = self.owner(first);
+        let ZooKeeper { owners, ledger, address, .. } = self;
+        let mut attempts = address.servers.len().max(1);
+        let taken = loop {
+            let share = timeout.share(attempts.min(2));
+            match owners[index].take(requests, ledger, address, &share) {
+                Err(CallError::NoAnswer { .. }) if attempts > 1 && !timeout.until.has_passed() => {
+                    attempts -= 1;
+                }
+                taken => break taken,
+            }
+        };
+        let refused = match taken.map_err(|error| self.error(error))? {
+            Taken::All(fences) => return Ok(AcquireOutcome::granted(fences)),
+            Taken::Busy(busy) => Ok(AcquireOutcome::Busy(busy)),
+            Taken::OtherMode(key, found) => Err(StoreError::OtherMode { key, found }),
+        };
+        if self.owners[index].dismiss_if_idle() {
+            self.owners.swap_remove(index);
+        }
+        refused
+    }
+
+    fn enqueue(&mut self, request: &Request, timeout: &Timeout) -> Result<AcquireOutcome, StoreError> {
+        let index = self.owner(request);
+        let ZooKeeper { owners, ledger, address, place, .. } = self;
+        let place = place.get_or_insert_with(|| Waiter::new(request.clone(), address));
+        let mut attempts = address.servers.len().max(1);
+        loop {
+            let share = timeout.share(attempts.min(2));
+            match place.ask(&mut owners[index], ledger, address, &share) {
+                Ok(Ok(outcome)) => return Ok(outcome),
+                Ok(Err(found)) => return Err(StoreError::OtherMode { key: request.key.clone(), found }),
+                Err(CallError::NoAnswer { .. }) if attempts > 1 && !timeout.until.has_passed() => {
+                    attempts -= 1;
+                }
+                Err(error) => return Err(error.of(&self.name)),
+            }
+        }
+    }
+
+    fn wait(&mut self, timeout: &Timeout) -> Result<bool, StoreError> {
+        match &mut self.place {
+            Some(place) => place.wait(timeout).map_err(|_| StoreError::Interrupted),
+            None => Ok(true),
+        }
+    }
+
+    fn on_idle(&mut self) {
+        if let Some(mut place) = self.place.take_if(|place| place.is_granted()) {
+            place.dismiss();
+        }
+        if let Some(place) = self.place.as_ref().filter(|place| place.is_next()) {
+            let token = place.token();
+            let owner = self.owners.iter_mut().find(|owner| owner.token == *token);
+            owner.into_iter().for_each(|owner| owner.prepare(&Timeout::of(IDLE_TIMEOUT)));
+        }
+    }
+
+    fn renew(
+        &mut self,
+        request: &Request,
+        _fence: Option<FencingToken>,
+        timeout: &Timeout,
+    ) -> Result<Renewal, StoreError> {
+        let Request { key, token, ttl, .. } = request;
+        let Some(index) = self.holder(key, token, timeout)? else {
+            return self.lost(key, token, State::Gone, timeout);
+        };
+        let owner = &mut self.owners[index];
+        if let Some(session) = owner.session().filter(|session| session.timeout < ttl.duration()) {
+            let (store, made) = (self.name.clone(), session.timeout.as_millis());
+            let why = format!(
+                "the session of '{key}' was made for {made} ms, which cannot be changed; use --ttl {made}ms"
+            );
+            return Err(StoreError::Unusable { store, why });
+        }
+        let state = owner.renew(key, &self.ledger, timeout);
+        match state.map_err(|error| error.of(&self.name))? {
+            State::Held => Ok(Renewal::Extended),
+            state => self.lost(key, token, state, timeout),
+        }
+    }
+
+    fn release(
+        &mut self,
+        keys: &[Key],
+        token: &OwnerToken,
+        timeout: &Timeout,
+    ) -> Result<Vec<bool>, StoreError> {
+        let known = self.owners.iter().position(|owner| owner.token == *token);
+        if let Some(index) = known.filter(|index| keys.iter().all(|key| self.owners[*index].has(key))) {
+            let ZooKeeper { owners, ledger, address, .. } = self;
+            let released = owners[index].release(keys, ledger, address, timeout);
+            return released.map_err(|error| self.error(error));
+        }
+        let (mut released, mut failed) = (Vec::new(), None);
+        for (done, key) in keys.iter().enumerate() {
+            // A lock that cannot be released does not keep the others.
+            match self.release_found(key, token, &timeout.share(keys.len() - done)) {
+                Ok(was_held) => released.push(was_held),
+                Err(error) => failed = failed.or(Some(error)),
+            }
+        }
+        failed.map_or(Ok(released), Err)
+    }
+
+    fn cancel(&mut self, requests: &[Request], timeout: &Timeout) -> Result<(), StoreError> {
+        let place = self.place.take().map(|mut place| place.leave(timeout));
+        let token = requests.first().map(|request| &request.token);
+        let known = self.owners.iter().position(|owner| Some(&owner.token) == token);
+        let ended = known.map(|index| self.owners.swap_remove(index).end(timeout));
+        place.unwrap_or(Ok(())).and(ended.clone().unwrap_or(Ok(()))).map_err(|error| self.error(error))?;
+        // Who asks for another process.
+        if ended.is_none() && self.was_asked {
+            for request in requests {
+                let Some(Found { contender, .. }) = self.find(&request.key, &request.token, timeout)? else {
+                    continue;
+                };
+                self.visit(|ledger, client| ledger.delete(&request.key, &contender, client, timeout))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check(
+        &mut self,
+        key: &Key,
+        token: &OwnerToken,
+        timeout: &Timeout,
+    ) -> Result<Option<Duration>, StoreError> {
+        let Some(index) = self.holder(key, token, timeout)? else { return Ok(None) };
+        let (owner, ledger) = (&mut self.owners[index], &self.ledger);
+        let state = owner.renew(key, ledger, timeout).map_err(|error| error.of(&self.name))?;
+        let left = owner.session().map(|session| session.timeout);
+        Ok(left.filter(|_| state == State::Held))
+    }
+
+    fn status(&mut self, keys: &[Key], timeout: &Timeout) -> Result<Vec<LockStatus>, StoreError> {
+        self.survey(keys, timeout)?.complete()
+    }
+}
+
+impl ZooKeeper {
+    /// Releases a lock that another process was granted. `false` when this token did not hold it.
+    fn release_found(
+        &mut self,
+        key: &Key,
+        token: &OwnerToken,
+        timeout: &Timeout,
+    ) -> Result<bool, StoreError> {
+        let Some(found) = self.find(key, token, timeout)? else { return Ok(false) };
+        let Found { contender, node, stage } = found;
+        if stage != Stage::Holding {
+            return Ok(false);
+        }
+        let left = node.value.map_or(Duration::ZERO, |value| value.left_to_hold());
+        if left.is_zero() {
+            return self.visit(|ledger, client| ledger.delete(key, &contender, client, timeout));
+        }
+        let kept = keep(key, &contender, left, &self.ledger, &self.address, timeout);
+        kept.map_err(|error| self.error(error))
+    }
+}

@@ -1,0 +1,202 @@
+//! A place in the queue of a lock: taken, kept, and left for the lock itself.
+
+use std::time::Duration;
+
+use super::client::Client;
+use super::contender::{Contender, holders, id};
+use super::error::{CallError, Result};
+use super::ledger::Ledger;
+use super::message::{Answer, Code, Operation};
+use super::owner::Owner;
+use super::url::Address;
+use super::value::Value;
+use crate::clock::{BootTime, Deadline};
+use crate::lock::{AcquireOutcome, FencingToken, Mode, OwnerToken, Request, Timeout};
+use crate::store::net::check;
+
+/// How long a place lives when the waiter died: the others wait no longer for it. A server may grant more, by default two
+/// ticks of two seconds.
+const TTL: Duration = Duration::from_secs(3);
+/// Before the queue is looked at again, where the connection was lost.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// From one look at the queue to the next, in case that a change was not told.
+const LOOK: Duration = Duration::from_secs(10);
+
+/// A request that stands in the queue.
+///
+/// While it does its nodes are in a session of its own with a short timeout; with the lock they move to the one of the
+/// holder. Its place is in their names, which stay.
+pub struct Waiter {
+    request: Request,
+    client: Client,
+    place: Option<Contender>,
+    /// A place was asked for, and the answer is not known.
+    is_unsure: bool,
+    /// On which of the connections those before us are watched, and since when.
+    watched: Option<(u32, BootTime)>,
+    /// Only holders are before us.
+    is_next: bool,
+    is_granted: bool,
+}
+
+/// What an attempt found.
+enum Step {
+    Outcome(AcquireOutcome),
+    OtherMode(Mode),
+    /// The place is gone, or those before it have changed.
+    Again,
+}
+
+impl Waiter {
+    pub fn new(request: Request, address: &Address) -> Waiter {
+        let client = Client::new(address, TTL);
+        Waiter {
+            request,
+            client,
+            place: None,
+            is_unsure: false,
+            watched: None,
+            is_next: false,
+            is_granted: false,
+        }
+    }
+
+    pub fn is_granted(&self) -> bool {
+        self.is_granted
+    }
+
+    pub fn token(&self) -> &OwnerToken {
+        &self.request.token
+    }
+
+    /// Takes the place, or looks what became of it. The other mode in which the lock is in use, if it is.
+    pub fn ask(
+        &mut self,
+        owner: &mut Owner,
+        ledger: &Ledger,
+        address: &Address,
+        timeout: &Timeout,
+    ) -> Result<Result<AcquireOutcome, Mode>> {
+        loop {
+            check(timeout)?;
+            match self.step(owner, ledger, address, timeout) {
+                Ok(Step::Outcome(outcome)) => return Ok(Ok(outcome)),
+                Ok(Step::OtherMode(mode)) => return Ok(Err(mode)),
+                Ok(Step::Again) => {}
+                Err(CallError::SessionExpired) => (self.place, self.is_unsure) = (None, false),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn step(
+        &mut self,
+        owner: &mut Owner,
+        ledger: &Ledger,
+        address: &Address,
+        timeout: &Timeout,
+    ) -> Result<Step> {
+        let key = &self.request.key;
+        self.client.connect(timeout)?;
+        if self.place.is_none() && !std::mem::replace(&mut self.is_unsure, true) {
+            let one = std::slice::from_ref(&self.request);
+            let placed = ledger.place(one, Value::waiting, &mut self.client, timeout);
+            if let Err(CallError::Denied(_) | CallError::Unusable(_)) = placed {
+                self.is_unsure = false;
+            }
+            self.place = placed?.contenders.pop();
+            self.is_unsure = self.place.is_none();
+        }
+        let queue = ledger.queue(key, self.is_unsure, &mut self.client, timeout)?;
+        let id = id(&self.request.token);
+        let Some(place) = queue.iter().position(|contender| contender.id == Some(id)) else {
+            // It ended while we could not keep it: the next one is at the end of the queue.
+            (self.place, self.is_unsure) = (None, false);
+            return Ok(Step::Again);
+        };
+        self.is_unsure = false;
+        let own = self.place.insert(queue[place].clone());
+        let before = &queue[..place];
+        if let Some(other) = before.iter().find(|contender| !contender.mode.goes_with(self.request.mode)) {
+            return Ok(Step::OtherMode(other.mode));
+        }
+        if holders(&queue) > place {
+            return match owner.move_in(&self.request, own, ledger, address, timeout)? {
+                Some(fence) => Ok(Step::Outcome(self.granted(fence))),
+                None => Ok(Step::Again),
+            };
+        }
+        self.is_next = holders(&queue) == place;
+        let busy = ledger.busy(key, before, &mut self.client, timeout)?;
+        let watch = awaited(before, self.request.mode).map(|contender| Operation::Exists {
+            path: ledger.path(key, contender.last_node()),
+            watch: true,
+        });
+        for reply in self.client.call(&watch.collect::<Vec<_>>(), timeout)? {
+            match reply.answer {
+                Ok(Answer::Stat(_)) => {}
+                Ok(_) | Err(Code::NO_NODE) => return Ok(Step::Again),
+                Err(code) => return Err(code.into()),
+            }
+        }
+        self.watched = Some((self.client.connections(), BootTime::now()));
+        Ok(Step::Outcome(AcquireOutcome::Busy(busy)))
+    }
+
+    fn granted(&mut self, fence: FencingToken) -> AcquireOutcome {
+        self.is_granted = true;
+        AcquireOutcome::granted(vec![fence])
+    }
+
+    /// Waits for a reason to ask again.
+    pub fn wait(&mut self, timeout: &Timeout) -> Result<bool> {
+        let Some((connection, at)) = self.watched.filter(|_| self.place.is_some()) else {
+            return self.pause(timeout);
+        };
+        let due = at.plus(LOOK);
+        if connection != self.client.connections() || due.has_passed() {
+            return Ok(true);
+        }
+        self.client.await_news(&timeout.before(due))
+    }
+
+    fn pause(&self, timeout: &Timeout) -> Result<bool> {
+        let until = Deadline::after(PAUSE).min(timeout.until);
+        while !until.has_passed() {
+            timeout.pause(until.left()).map_err(|_| CallError::Interrupted)?;
+        }
+        Ok(true)
+    }
+
+    /// Only holders are before us: there is time to prepare the grant.
+    pub fn is_next(&self) -> bool {
+        self.is_next && !self.is_granted
+    }
+
+    /// Leaves the queue.
+    pub fn leave(&mut self, timeout: &Timeout) -> Result<()> {
+        self.client.close(timeout)
+    }
+
+    /// The nodes are in another session now.
+    pub fn dismiss(&mut self) {
+        self.client.dismiss();
+    }
+}
+
+/// Whose end is waited for: one, where the end of that is needed for the grant in any case, so that the others are not woken
+/// by each end. Who stands behind a waiter of a semaphore is told when that gets its permit, as its nodes are created
+/// again then.
+fn awaited(before: &[Contender], mode: Mode) -> impl Iterator<Item = &Contender> {
+    let last = before.len().saturating_sub(1);
+    let from = match mode {
+        Mode::Semaphore(permits) if before.len() <= permits.get() as usize => 0,
+        Mode::Semaphore(_) | Mode::Exclusive => last,
+        Mode::Shared => {
+            before.iter().rposition(|contender| contender.mode == Mode::Exclusive).unwrap_or(last)
+        }
+    };
+    let to = if mode == Mode::Shared { from + 1 } else { before.len() };
+    before[from..to.min(before.len())].iter()
+}

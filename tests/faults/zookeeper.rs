@@ -1,0 +1,321 @@
+//! Servers of ZooKeeper die, hang, start anew, lose their leader or are cut off from it; users and certificates that are
+//! not the right ones.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener};
+use std::thread;
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+
+use crate::failing_call::Call;
+use crate::harness::{
+    Authority, Fault, Finished, Redis, Redlock, Running, Settings, Store, Valid, Witness, ZooKeeper,
+    eventually, free_port,
+};
+use crate::takeover::Takeover;
+
+fn zookeeper(scene: &mut Takeover) -> &mut ZooKeeper {
+    scene.store.zookeeper_servers()
+}
+
+/// The job is dead by the fence, and the second gets in when the server goes on.
+#[test]
+fn hung() {
+    let mut scene = Takeover::new(Store::own_zookeeper(ZooKeeper::start()));
+    scene.fault(|scene| zookeeper(scene).servers[0].pause());
+    scene.await_death(scene.ttl + Duration::from_secs(1));
+    zookeeper(&mut scene).servers[0].resume();
+    let first = scene.second_is_alone();
+    assert_eq!(first.code(), 79, "{first:?}");
+    assert!(first.stderr.contains("lost 'X'"), "{first:?}");
+}
+
+#[test]
+fn killed_for_good() {
+    let mut scene = Takeover::new(Store::own_zookeeper(ZooKeeper::start()));
+    scene.fault(|scene| zookeeper(scene).servers[0].kill());
+    scene.await_death(scene.ttl + Duration::from_secs(1));
+    zookeeper(&mut scene).servers[0].restart();
+    assert_eq!(scene.second_is_alone().code(), 79);
+}
+
+#[test]
+fn redlock_is_stopped() {
+    let mut scene = Takeover::new(Store::own_zookeeper(ZooKeeper::start()));
+    scene.fault(|scene| scene.first.signal(Signal::SIGSTOP));
+    scene.await_death(scene.ttl + Duration::from_secs(1));
+    scene.first.signal(Signal::SIGCONT);
+    assert_eq!(scene.second_is_alone().code(), 79);
+}
+
+/// It knows one server, which is cut off from its leader and goes on answering for seconds; the session expires where the
+/// majority is, and the second one gets in there.
+#[test]
+fn a_follower_is_cut_off_from_its_leader() {
+    let mut store = Store::own_zookeeper(ZooKeeper::with_a_follower_to_cut_off());
+    let (hosts, chroot) = store.url.rsplit_once('/').expect("a chroot");
+    let servers: Vec<&str> = hosts.trim_start_matches("zk://").split(',').collect();
+    let of_first = format!("zk://{}/{chroot}", servers[0]);
+    let of_second = format!("zk://{},{}/{chroot}", servers[1], servers[2]);
+    store.url = of_second;
+    let mut scene = Takeover::through(store, of_first);
+    scene.fault(|scene| {
+        zookeeper(scene).lines_to_leader.iter().for_each(|line| line.set(Fault::Silence));
+    });
+    scene.await_death(scene.ttl + Duration::from_secs(1));
+    let first = scene.second_is_alone();
+    assert_eq!(first.code(), 79, "{first:?}");
+}
+
+/// A job that goes on, and one that waits for it, whatever happens to some of the servers.
+struct Quiet {
+    store: Store,
+    witness: Witness,
+    first: Running,
+    second: Running,
+}
+
+impl Quiet {
+    fn new(zookeeper: ZooKeeper) -> Quiet {
+        let store = Store::own_zookeeper(zookeeper);
+        let witness = Witness::new();
+        let (long, short) = (witness.job("15"), witness.job("0"));
+        let run = |options: &[&str], job: &[String]| {
+            let mut args = options.to_vec();
+            args.extend(job.iter().map(String::as_str));
+            store.redlock(&args).spawn()
+        };
+        let first = run(&["run", "--key", "X", "--ttl", "30s", "--kill-after", "1s", "--"], &long);
+        eventually(Duration::from_secs(20), "the first job", || witness.is_occupied());
+        let second = run(&["run", "--key", "X", "--wait", "90s", "--ttl", "30s", "--"], &short);
+        store.await_waiters("X", 1);
+        Quiet { store, witness, first, second }
+    }
+
+    fn zookeeper(&mut self) -> &mut ZooKeeper {
+        self.store.zookeeper_servers()
+    }
+
+    /// The first ends well, then the second, and they did not meet.
+    #[track_caller]
+    fn goes_on(self) -> [Finished; 2] {
+        let ended = [self.first.finish().expect(0), self.second.finish().expect(0)];
+        self.witness.assert_alone();
+        assert_eq!(self.witness.entries(), 2);
+        ended
+    }
+}
+
+#[test]
+fn restarted() {
+    let mut scene = Quiet::new(ZooKeeper::start());
+    scene.zookeeper().servers[0].kill();
+    scene.zookeeper().servers[0].restart();
+    scene.goes_on();
+}
+
+#[test]
+fn the_leader_is_killed() {
+    let mut scene = Quiet::new(ZooKeeper::three());
+    let leader = scene.zookeeper().leader();
+    scene.zookeeper().servers[leader].kill();
+    scene.goes_on();
+}
+
+#[test]
+fn the_leader_hangs() {
+    let mut scene = Quiet::new(ZooKeeper::three());
+    let leader = scene.zookeeper().leader();
+    scene.zookeeper().servers[leader].pause();
+    scene.goes_on();
+}
+
+#[test]
+fn a_follower_hangs() {
+    let mut scene = Quiet::new(ZooKeeper::three());
+    let follower = (scene.zookeeper().leader() + 1) % 3;
+    scene.zookeeper().servers[follower].pause();
+    scene.goes_on();
+}
+
+/// A server without a leader answers nobody, and the lock outlives the job.
+#[test]
+fn a_majority_is_killed() {
+    let mut scene = Takeover::new(Store::own_zookeeper(ZooKeeper::three()));
+    scene.fault(|scene| [1, 2].into_iter().for_each(|number| zookeeper(scene).servers[number].kill()));
+    scene.await_death(scene.ttl + Duration::from_secs(1));
+    [1, 2].into_iter().for_each(|number| zookeeper(&mut scene).servers[number].restart());
+    assert_eq!(scene.second_is_alone().code(), 79);
+}
+
+#[test]
+fn two_of_three_are_enough() {
+    let mut zookeeper = ZooKeeper::three();
+    let follower = (zookeeper.leader() + 1) % 3;
+    zookeeper.servers[follower].kill();
+    let store = Store::own_zookeeper(zookeeper);
+    for _ in 0..5 {
+        assert_eq!(store.redlock(&["run", "-k", "X", "--", "echo", "ran"]).run().expect(0).stdout, "ran\n");
+    }
+}
+
+#[test]
+fn nobody_there() {
+    run_at(&format!("zk://127.0.0.1:{}", free_port())).fails(69, "connection refused");
+}
+
+#[test]
+fn no_answer_to_a_request() {
+    let zookeeper = ZooKeeper::start();
+    zookeeper.servers[0].pause();
+    run_at(&zookeeper.url()).fails(69, "no answer in time");
+}
+
+#[test]
+fn something_else_is_there() {
+    let redis = Redis::start();
+    run_at(&format!("zk://127.0.0.1:{}", redis.port)).fails(69, "ZooKeeper");
+    let authority = Authority::new();
+    let papers = authority.sign(&["127.0.0.1"], Valid::Now);
+    let encrypted = ZooKeeper::with(1, &Settings { papers: Some(&papers), ..Settings::default() });
+    run_at(&encrypted.url().replace("zks:", "zk:")).fails(69, "zks://");
+    let plain = ZooKeeper::start();
+    run_at(&plain.url().replace("zk:", "zks:")).trusting(&authority).fails(69, "TLS");
+}
+
+/// A server that sends this to everybody, and then the second again and again.
+fn that_says(first: Vec<u8>, then: Vec<u8>) -> u16 {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+    let port = listener.local_addr().expect("its number").port();
+    thread::spawn(move || {
+        for mut client in listener.incoming().flatten() {
+            let (first, then) = (first.clone(), then.clone());
+            thread::spawn(move || {
+                let _ = client.write_all(&first);
+                while !then.is_empty() && client.write_all(&then).is_ok() {}
+                // The end of the request, so that the end of the connection is no reset.
+                let _ = client.shutdown(Shutdown::Write).and_then(|()| client.read_to_end(&mut Vec::new()));
+            });
+        }
+    });
+    port
+}
+
+/// A packet with these numbers in it.
+fn packet(numbers: &[i32]) -> Vec<u8> {
+    let length = 4 * numbers.len() as i32;
+    [&[length], numbers].concat().iter().flat_map(|number| number.to_be_bytes()).collect()
+}
+
+/// No answer is too odd: one line, in time.
+#[test]
+fn answers_without_sense() {
+    let welcome = packet(&[0, 30_000, 0, 7, 16, 1, 2, 3, 4]);
+    // A change of what nobody watches: number -1, transaction, no error, type, state, no path.
+    let event = packet(&[-1, 0, 1, 0, 1, 3, 0]);
+    // A list of 2^31 names, and an answer to a request that was never made.
+    let children = packet(&[1, 0, 1, 0, i32::MAX]);
+    let other = packet(&[77, 0, 1, 0]);
+    for (first, then, words) in [
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec(), vec![], "is this the right port?"),
+        (vec![0x7f, 0xff, 0xff, 0xff], vec![], "is this the right port?"),
+        (vec![], vec![], "it ended the connection"),
+        (vec![0, 0, 0, 37, 0], vec![], "it ended the connection"),
+        (packet(&[0, 30_000, 0, 7, 4, 1]), vec![], "is this the right port?"),
+        (packet(&[0]), vec![], "is this the right port?"),
+        (welcome.clone(), vec![], "it ended the connection"),
+        (welcome.clone(), event, "in time"),
+        (welcome.clone(), other, "in time"),
+        (welcome, children, "is this the right port?"),
+    ] {
+        let port = that_says(first, then);
+        run_at(&format!("zk://127.0.0.1:{port}")).fails(69, words);
+    }
+}
+
+fn run_at(url: &str) -> Call {
+    let limit = crate::harness::in_ms(crate::harness::slowed(1000));
+    let redlock =
+        Redlock::new(&["run", "-v", "-k", "X", "--connect-timeout", &limit, "--", "echo", "started"]);
+    Call { redlock: redlock.server(url), shown: url.to_owned() }
+}
+
+#[test]
+fn certificates_are_checked_both_ways() {
+    let authority = Authority::new();
+    let papers = authority.sign(&["127.0.0.1"], Valid::Now);
+    let zookeeper = ZooKeeper::with(1, &Settings { papers: Some(&papers), ..Settings::default() });
+    let ours = authority.sign(&["127.0.0.1"], Valid::Now);
+    run_at(&zookeeper.url()).trusting(&authority).showing(&ours).works();
+    run_at(&zookeeper.url()).trusting(&authority).fails(77, "certificate");
+    run_at(&zookeeper.url())
+        .trusting(&Authority::new())
+        .showing(&ours)
+        .fails(69, "signed by nobody in --tls-ca");
+}
+
+/// Whoever asks first owns the nodes; without the password others may read them.
+#[test]
+fn users_and_their_permissions() {
+    let store = Store::zookeeper();
+    let as_user = |password: &str| {
+        let url = store.url.replacen("://", &format!("://locker:{password}@"), 1);
+        Call { shown: store.url.clone(), ..run_at(&url) }
+    };
+    as_user("canary").works();
+    // As long as something is there.
+    let url = store.url.replacen("://", "://locker:canary@", 1);
+    Redlock::new(&["acquire", "-k", "held"]).server(&url).run().expect(0);
+    as_user("canary").works();
+    as_user("another-canary").fails(77, "PERMISSIONS");
+    run_at(&store.url).fails(77, "PERMISSIONS");
+    store.redlock(&["status", "X"]).run().expect(0);
+}
+
+#[test]
+fn what_zookeeper_cannot_do_is_refused() {
+    let url = format!("zk://127.0.0.1:{}", free_port());
+    for (args, words) in [(&["--ttl", "900ms"][..], "use 1s or longer"), (&["--replicas", "1"], "replicas")] {
+        let args = [&["run", "-k", "X"][..], args, &["--", "echo", "ran"]].concat();
+        let refused = Redlock::new(&args).server(&url).run().expect(78);
+        assert!(refused.line().contains(words), "{refused:?}");
+    }
+    // The server says how long a session may live.
+    let lines = "maxSessionTimeout=10000\n";
+    let short = ZooKeeper::with(1, &Settings { lines, ..Settings::default() });
+    let store = Store::own_zookeeper(short);
+    for options in [&["--ttl", "30s"][..], &["--ttl", "5s", "--min-hold", "20s"]] {
+        for command in ["run", "acquire"] {
+            let job: &[&str] = if command == "run" { &["--", "echo", "ran"] } else { &[] };
+            let refused = store.redlock(&[&[command, "-k", "X"][..], options, job].concat()).run().expect(78);
+            assert!(refused.line().contains("10000 ms at most"), "{refused:?}");
+            assert!(refused.stdout.is_empty() && store.status("X")["holders"][0].is_null());
+        }
+    }
+    store.redlock(&["run", "-k", "X", "--ttl", "10s", "--min-hold", "1s", "--", "true"]).run().expect(0);
+    let found = store.redlock(&["doctor", "--json"]).run().expect(1);
+    assert!(found.stdout.contains("maxSessionTimeout"), "{found:?}");
+}
+
+/// A session keeps the timeout that it was made with.
+#[test]
+fn a_renewal_with_another_ttl_says_so() {
+    let store = Store::zookeeper();
+    let token = store.redlock(&["acquire", "-k", "X", "--ttl", "10s"]).run().expect(0).stdout;
+    let renew = |ttl: &str| store.redlock(&["renew", "-k", "X", "--token", token.trim(), "--ttl", ttl]).run();
+    renew("10s").expect(0);
+    let refused = renew("20s").expect(78);
+    assert!(refused.line().contains("use --ttl 10000ms"), "{refused:?}");
+}
+
+#[test]
+fn doctor_says_what_is_there() {
+    let store = Store::zookeeper();
+    let found = store.redlock(&["doctor", "--json"]).run().expect(0);
+    for word in ["\"version\"", "\"locking\"", "\"sessions\"", "one server is named", "standalone"] {
+        assert!(found.stdout.contains(word), "{word}: {found:?}");
+    }
+    let gone = Redlock::new(&["doctor"]).server(&format!("zk://127.0.0.1:{}", free_port())).run().expect(1);
+    assert!(gone.stdout.contains("connection refused"), "{gone:?}");
+}
