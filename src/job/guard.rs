@@ -295,10 +295,6 @@ impl Guard {
         if let Some(parent) = &self.parent {
             parent.reap();
         }
-        // A redlock that was stopped may hold the store up: it gives its lock back, and ends as its job did.
-        if self.times.expired && getppid() == self.redlock {
-            let _ = kill(self.redlock, Signal::SIGCONT);
-        }
         self.status.get_or_insert(ExitStatus::Signaled(libc::SIGKILL));
         self.report(false);
     }
@@ -332,6 +328,10 @@ impl Guard {
             self.reported = true;
             let expired = self.times.expired;
             self.channel.send(&GuardReport::JobEnd(JobEnd { status, expired, leftovers }));
+            // A redlock that was stopped may hold the store up: it gives its lock back, and ends as its job did.
+            if expired && getppid() == self.redlock {
+                let _ = kill(self.redlock, Signal::SIGCONT);
+            }
             if !leftovers {
                 // Let redlock run first: it releases the lock now.
                 std::thread::yield_now();

@@ -72,6 +72,16 @@ fn redlock_stopped_on_local() {
     redlock_stopped(Store::local());
 }
 
+/// Its job ends by SIGTERM already.
+#[test]
+fn a_stopped_redlock_ends_with_its_job() {
+    let store = Store::local();
+    let holder = store.redlock(&["run", "-k", "X", "--ttl", "1s", "--", "sleep", "60"]).spawn();
+    store.await_holder("X");
+    holder.signal(Signal::SIGSTOP);
+    assert!(holder.finish().expect(79).line().contains("lost 'X'"));
+}
+
 #[test]
 fn guard_killed_on_redis() {
     guard_killed(Store::redis());
