@@ -10,7 +10,7 @@ use crate::lock::{Key, StoreError, Timeout};
 
 /// Of a call that failed, and of an answer that makes no sense.
 const ADVICE: [&str; 2] =
-    ["see to that first", "is something between redlock and etcd (a proxy), or is it no etcd?"];
+    ["fix that first", "is something between redlock and etcd (a proxy), or is it no etcd?"];
 
 /// Examines each member, and the life of a lock.
 pub fn examine(address: &Address, terms: &Requirements) -> Vec<Finding> {

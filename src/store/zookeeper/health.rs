@@ -14,7 +14,7 @@ use crate::store::net::stream::{Stream, TimedStream};
 
 /// Of a call that failed, and of an answer that makes no sense.
 const ADVICE: [&str; 2] =
-    ["see to that first", "is something between redlock and ZooKeeper (a proxy), or is it no ZooKeeper?"];
+    ["fix that first", "is something between redlock and ZooKeeper (a proxy), or is it no ZooKeeper?"];
 /// What a server says about itself is shorter.
 const LONGEST: u64 = 64 << 10;
 

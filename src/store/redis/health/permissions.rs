@@ -130,7 +130,7 @@ impl Refused {
             report.bad(Check::Permissions, finding, advice);
         }
         if let Some(other) = self.other {
-            report.bad(Check::Locking, format!("it refuses what a lock needs: {other}"), "see to that first");
+            report.bad(Check::Locking, format!("it refuses what a lock needs: {other}"), "fix that first");
         }
         if is_fine && sees_all {
             let finding = "all commands that redlock uses are permitted, on the locks of everybody";

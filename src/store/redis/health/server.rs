@@ -93,7 +93,7 @@ impl ServerUnderTest {
         let swept = self.sweep(asking, &key);
         // For a call that failed, and for an answer that makes no sense.
         let senseless = "is something between redlock and the server (a proxy), or is it no real Redis?";
-        judge(&lived, ["see to that first", senseless], report);
+        judge(&lived, ["fix that first", senseless], report);
         swept
     }
 
