@@ -9,10 +9,16 @@ const COMMIT: &str = match option_env!("REDLOCK_COMMIT") {
     None => "unknown",
 };
 const LIBC: &str = if cfg!(target_env = "musl") { "musl" } else { "gnu" };
-const ETCD: &str = if cfg!(feature = "etcd") { " etcd" } else { "" };
-const ZOOKEEPER: &str = if cfg!(feature = "zookeeper") { " zookeeper" } else { "" };
+const STORES: [(bool, &str); 4] = [
+    (cfg!(feature = "local"), "local"),
+    (cfg!(feature = "redis"), "redis"),
+    (cfg!(feature = "etcd"), "etcd"),
+    (cfg!(feature = "zookeeper"), "zookeeper"),
+];
 
 pub static DETAILS: LazyLock<String> = LazyLock::new(|| {
     let version = env!("CARGO_PKG_VERSION");
-    format!("{version}\ncommit: {COMMIT}\ntarget: {ARCH}-linux-{LIBC}\nstores: local redis{ETCD}{ZOOKEEPER}")
+    let stores: Vec<&str> = STORES.iter().filter(|(is_in, _)| *is_in).map(|(_, name)| *name).collect();
+    let stores = stores.join(" ");
+    format!("{version}\ncommit: {COMMIT}\ntarget: {ARCH}-linux-{LIBC}\nstores: {stores}")
 });

@@ -58,7 +58,7 @@ fn server(args: &GlobalArgs, files: &Config, sources: Sources) -> Result<(Server
     let server = ServerUrl::parse(&urls);
     let server =
         server.map_err(|why| Failure::configuration(format!("{}: {why}", sources.name("server", files))))?;
-    Ok((server.absolute().map_err(Failure::cannot("find out the current folder"))?, is_default))
+    Ok((server, is_default))
 }
 
 /// User, passwords and TLS files. `REDISCLI_AUTH` is the weakest source, as it is meant for another program.

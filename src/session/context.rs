@@ -37,11 +37,11 @@ impl Context {
     /// A store for locks that as many replicas must have, and that these processes keep alive.
     pub fn open_store_for(&self, replicas: u8, holders: Vec<u32>) -> Box<dyn StoreAdmin> {
         let credentials = self.options.credentials.clone();
-        self.options.server.clone().open(OpenOptions { credentials, replicas, holders })
+        self.options.server.open(OpenOptions { credentials, replicas, holders })
     }
 
     pub fn examine_store(&self, requirements: &Requirements) -> Vec<Finding> {
-        let mut findings = self.options.server.clone().examine(&self.options.credentials, requirements);
+        let mut findings = self.options.server.examine(&self.options.credentials, requirements);
         let is_missing =
             |finding: &&mut Finding| finding.check == Check::Reachable && finding.level == Level::Bad;
         if self.options.is_default_server {

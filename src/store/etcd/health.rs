@@ -4,7 +4,7 @@ use super::error::CallError;
 use super::ledger::Ledger;
 use super::members::Members;
 use super::store::Etcd;
-use super::url::Address;
+use super::url::EtcdAddress;
 use crate::doctor::{Check, Finding, Findings, Requirements, Trial, judge};
 use crate::lock::{Key, StoreError, Timeout};
 
@@ -13,10 +13,10 @@ const ADVICE: [&str; 2] =
     ["fix that first", "is something between redlock and etcd (a proxy), or is it no etcd?"];
 
 /// Examines each member, and the life of a lock.
-pub fn examine(address: &Address, terms: &Requirements) -> Vec<Finding> {
+pub fn examine(address: &EtcdAddress, terms: &Requirements) -> Vec<Finding> {
     let mut findings = Vec::new();
     for member in &address.members {
-        let one = Address { members: vec![member.clone()], ..address.clone() };
+        let one = EtcdAddress { members: vec![member.clone()], ..address.clone() };
         findings.extend(examine_member(one, terms).findings);
     }
     let mut report = Findings::about(address.to_string());
@@ -32,7 +32,7 @@ pub fn examine(address: &Address, terms: &Requirements) -> Vec<Finding> {
     findings
 }
 
-fn examine_member(address: Address, terms: &Requirements) -> Findings {
+fn examine_member(address: EtcdAddress, terms: &Requirements) -> Findings {
     let mut report = Findings::about(address.to_string());
     if address.tls {
         report.ok(Check::Encryption, "the connection is encrypted");

@@ -12,7 +12,7 @@ use super::client::Client;
 use super::error::CallError;
 use super::runtime::Runtime;
 use super::socket::{InRuntime, Refusal, Socket};
-use super::url::Address;
+use super::url::EtcdAddress;
 use crate::lock::{StoreError, Timeout};
 use crate::store::net::Endpoint;
 use crate::store::net::RequestError;
@@ -20,7 +20,7 @@ use crate::store::net::stream::Stream;
 
 /// The members of a cluster. Nothing is connected, and nothing runs, before the first call.
 pub struct Members {
-    address: Address,
+    address: EtcdAddress,
     name: String,
     /// The member that is asked next.
     current: usize,
@@ -43,7 +43,7 @@ pub struct Members {
 const NO_ETCD: &str = "it ended the connection without an answer; is this etcd's port for clients, and with TLS a URL of etcds://?";
 
 impl Members {
-    pub fn new(address: Address) -> Members {
+    pub fn new(address: EtcdAddress) -> Members {
         let name = address.to_string();
         Members {
             address,

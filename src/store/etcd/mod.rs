@@ -20,6 +20,4 @@ mod url;
 mod value;
 mod waiter;
 
-pub use self::health::examine;
-pub use self::store::{CAPABILITIES, Etcd};
-pub use self::url::Address;
+pub use self::url::EtcdAddress;

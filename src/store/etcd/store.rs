@@ -7,7 +7,7 @@ use super::lease_id::LeaseId;
 use super::ledger::Ledger;
 use super::members::Members;
 use super::message::{Compare, LESS, Operation, PutRequest, TxnRequest};
-use super::url::Address;
+use super::url::EtcdAddress;
 use super::value::Value;
 use super::waiter::Waiter;
 use crate::lock::{
@@ -43,7 +43,7 @@ pub struct Etcd {
 }
 
 impl Etcd {
-    pub fn new(address: Address) -> Etcd {
+    pub fn new(address: EtcdAddress) -> Etcd {
         let layout = address.layout.clone();
         let ledger = Ledger { members: Members::new(address), layout };
         Etcd { ledger, place: None, has_queued: false }

@@ -4,13 +4,18 @@ use std::fmt;
 
 use url::{Host, Url};
 
+use super::health;
 use super::layout::Layout;
+use super::store::{CAPABILITIES, Etcd};
+use crate::doctor::{Finding, Requirements};
+use crate::lock::{Capabilities, StoreAdmin};
 use crate::store::credentials::{Credentials, TlsFiles};
 use crate::store::net::Endpoint;
+use crate::store::{OpenOptions, StoreAddress};
 
 /// Where etcd is, and how to log in there.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Address {
+pub struct EtcdAddress {
     /// Members of one cluster: any of them will do.
     pub members: Vec<Endpoint>,
     pub layout: Layout,
@@ -24,10 +29,10 @@ pub struct Address {
 const FORM: &str = "an etcd URL looks like etcd://[user:password@]host[:port],host[:port][/prefix]";
 const PORT: u16 = 2379;
 
-impl Address {
+impl EtcdAddress {
     /// Reads `etcd://[user:password@]host[:port],...[/prefix]`, and `etcds://` for TLS. The error never shows the
     /// password.
-    pub fn parse(text: &str) -> Result<Address, String> {
+    pub fn parse(text: &str) -> Result<EtcdAddress, String> {
         let (scheme, rest) = text.split_once("://").ok_or(FORM)?;
         if rest.contains(['?', '#']) {
             return Err(format!("'?' and '#' have no meaning (write them as %3F and %23); {FORM}"));
@@ -52,11 +57,11 @@ impl Address {
             prefix.push('/');
         }
         let layout = Layout { prefix };
-        Ok(Address { members, layout, user, password, tls: scheme == "etcds", tls_files: Box::default() })
+        Ok(EtcdAddress { members, layout, user, password, tls: scheme == "etcds", tls_files: Box::default() })
     }
 
     /// Logged in as `credentials` say, where the URL does not.
-    pub fn with(mut self, credentials: &Credentials) -> Address {
+    pub fn with(mut self, credentials: &Credentials) -> EtcdAddress {
         self.user = self.user.or_else(|| credentials.user.clone());
         // Without a user it is another program's.
         let password = credentials.password.as_ref().filter(|_| self.user.is_some());
@@ -86,7 +91,7 @@ fn percent_decode(text: &str) -> Result<String, String> {
     decoded.map(|text| text.into_owned()).map_err(|_| format!("it is not UTF-8; {FORM}"))
 }
 
-impl fmt::Display for Address {
+impl fmt::Display for EtcdAddress {
     /// Without user and password: this is what messages show.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let members: Vec<String> = self.members.iter().map(Endpoint::to_string).collect();
@@ -99,6 +104,32 @@ impl fmt::Display for Address {
     }
 }
 
+impl StoreAddress for EtcdAddress {
+    fn capabilities(&self) -> Capabilities {
+        CAPABILITIES
+    }
+
+    fn has_password(&self) -> bool {
+        self.password.is_some()
+    }
+
+    fn plain_server(&self) -> Option<String> {
+        (!self.tls).then(|| self.to_string())
+    }
+
+    fn refuses_others(&self) -> Option<String> {
+        Some(format!("{self} cannot be one of several servers; name the members of one cluster in one URL"))
+    }
+
+    fn examine(&self, login: &Credentials, terms: &Requirements) -> Vec<Finding> {
+        health::examine(&self.clone().with(login), terms)
+    }
+
+    fn open(&self, options: OpenOptions) -> Box<dyn StoreAdmin> {
+        Box::new(Etcd::new(self.clone().with(&options.credentials)))
+    }
+}
+
 #[test]
 fn urls_are_read_and_shown_without_the_password() {
     for (text, shown) in [
@@ -107,15 +138,15 @@ fn urls_are_read_and_shown_without_the_password() {
         ("etcds://a,b:6379", "etcds://a:2379,b:6379"),
         ("etcd://h//root", "etcd://h:2379//root"),
     ] {
-        assert_eq!(Address::parse(text).map(|address| address.to_string()), Ok(shown.to_owned()));
+        assert_eq!(EtcdAddress::parse(text).map(|address| address.to_string()), Ok(shown.to_owned()));
     }
-    let address = Address::parse("etcd://u:p%40w@h/x");
+    let address = EtcdAddress::parse("etcd://u:p%40w@h/x");
     let login = address.map(|address| (address.user, address.password, address.layout.prefix));
     assert_eq!(login, Ok((Some("u".to_owned()), Some("p@w".to_owned()), "x/".to_owned())));
     for text in
         ["etcd://", "etcd://a,,b", "etcd://h:0", "etcd://:canary@h", "etcd://u:can/ary@h", "etcd://h?canary"]
     {
-        let error = Address::parse(text).err();
+        let error = EtcdAddress::parse(text).err();
         assert!(
             error.is_some_and(|error| error.contains("etcd://[user") && !error.contains("canary")),
             "{text}"

@@ -3,6 +3,7 @@
 //! Every call is one immediate transaction, so calls are atomic and come one after the other. Leases
 //! are on the boot clock, beside the id of the boot: after a reboot nothing is held.
 
+mod address;
 mod database;
 mod file;
 mod health;
@@ -18,8 +19,8 @@ mod wakeup;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use self::address::LocalAddress;
 use self::database::Database;
-pub use self::health::examine;
 use self::holders::{HolderRow, free_if_alone, hold_if_free, known_keys};
 use self::lock_state::LockState;
 use self::queue::{INTERVAL, QueueEntry};

@@ -3,6 +3,7 @@
 //! From the bottom to the top: `connection`, `server` (one server, what is in flight there), `topology` (the
 //! server for a key), and the store. A `quorum` has a topology for each member. `script` has the operations.
 
+mod address;
 mod connection;
 mod health;
 mod in_flight;
@@ -23,12 +24,11 @@ mod url;
 use std::slice::from_ref;
 use std::time::Duration;
 
-pub use self::health::examine;
+pub use self::address::QuorumAddress;
 use self::queue_place::QueuePlace;
-pub use self::quorum::{CAPABILITIES as QUORUM_CAPABILITIES, Quorum};
 use self::script::{AcquireReply, Queueing, Release, ScriptCall, understood};
 use self::topology::Topology;
-pub use self::url::Address;
+pub use self::url::RedisAddress;
 use crate::lock::{
     AcquireOutcome, Broken, Busy, Capabilities, FencingToken, Key, LockStatus, OwnerToken, Renewal, Request,
     Result, Store, StoreAdmin, Survey, Timeout,
@@ -54,7 +54,7 @@ pub const CAPABILITIES: Capabilities = Capabilities::ALL;
 const IDLE_TIMEOUT: Duration = Duration::from_millis(100);
 
 impl Redis {
-    pub fn new(address: Address, replicas: u8) -> Redis {
+    pub fn new(address: RedisAddress, replicas: u8) -> Redis {
         Redis { topology: Topology::open(address), place: None, healed: Vec::new(), replicas }
     }
 

@@ -10,7 +10,7 @@ use crate::store::credentials::Credentials;
 use crate::store::net::Endpoint;
 
 #[derive(Clone, PartialEq, Eq)]
-pub struct Address {
+pub struct RedisAddress {
     pub servers: ServerAddress,
     pub login: Login,
 }
@@ -32,28 +32,28 @@ const NO_MEANING: &str = "'?' and '#' have no meaning (write them as %3F and %23
 const PORT: u16 = 6379;
 const SENTINEL_PORT: u16 = 26379;
 
-impl Address {
+impl RedisAddress {
     /// Reads a URL of Redis. The error never shows the password.
-    pub fn parse(text: &str) -> Result<Address, String> {
+    pub fn parse(text: &str) -> Result<RedisAddress, String> {
         match text.split_once(':') {
-            Some(("redis+unix", _)) => Address::unix(text),
-            Some(("redis" | "rediss", _)) => Address::one(text),
-            _ => Address::of_several(text),
+            Some(("redis+unix", _)) => RedisAddress::unix(text),
+            Some(("redis" | "rediss", _)) => RedisAddress::one(text),
+            _ => RedisAddress::of_several(text),
         }
     }
 
     /// Reads `redis+unix://PATH`, the path of the server's socket.
-    fn unix(text: &str) -> Result<Address, String> {
+    fn unix(text: &str) -> Result<RedisAddress, String> {
         let path = text.strip_prefix("redis+unix://").unwrap_or_default();
         if !path.starts_with('/') {
             return Err("the URL of a socket looks like redis+unix:///run/redis/redis.sock".to_owned());
         }
         let endpoint = Endpoint::Unix(PathBuf::from(percent_decode(path)?));
-        Ok(Address { servers: ServerAddress::One(endpoint), login: Login::default() })
+        Ok(RedisAddress { servers: ServerAddress::One(endpoint), login: Login::default() })
     }
 
     /// Reads `redis://[user[:password]@]host[:port][/db]`, and `rediss://` for TLS.
-    fn one(text: &str) -> Result<Address, String> {
+    fn one(text: &str) -> Result<RedisAddress, String> {
         let url = Url::parse(text).map_err(|error| format!("{error}; {FORM}"))?;
         let host = match url.host() {
             // The url crate reads no addresses in a scheme that it does not know.
@@ -76,12 +76,12 @@ impl Address {
         };
         let login = login(url.username(), url.password(), url.scheme() == "rediss")?;
         let servers = ServerAddress::One(Endpoint::Tcp { host, port });
-        Ok(Address { servers, login: Login { database, ..login } })
+        Ok(RedisAddress { servers, login: Login { database, ..login } })
     }
 
     /// Reads `redis+sentinel://[user[:password]@]host[:port],...[/master][/db]`, which names Sentinels, and
     /// `redis+cluster://[user[:password]@]host[:port],...`, and `rediss+...` for TLS.
-    fn of_several(text: &str) -> Result<Address, String> {
+    fn of_several(text: &str) -> Result<RedisAddress, String> {
         const FORM: &str = "such a URL looks like redis+sentinel://host[:port],host[:port]/master[/db] or \
                             redis+cluster://host[:port],host[:port]";
         let (scheme, rest) = text.split_once("://").ok_or(FORM)?;
@@ -95,7 +95,7 @@ impl Address {
         let mut endpoints = Vec::new();
         for host in hosts.split(',') {
             // A password that is not well written may be in it, so it is not shown.
-            let one = Address::one(&format!("redis://{host}"))
+            let one = RedisAddress::one(&format!("redis://{host}"))
                 .map_err(|_| format!("one of the hosts cannot be read; {FORM}"))?;
             let ServerAddress::One(Endpoint::Tcp { host: name, port }) = one.servers else {
                 return Err(FORM.into());
@@ -111,7 +111,7 @@ impl Address {
         if !is_sentinel {
             return match first {
                 "" | "0" if second.is_empty() => {
-                    Ok(Address { servers: ServerAddress::Cluster(endpoints), login })
+                    Ok(RedisAddress { servers: ServerAddress::Cluster(endpoints), login })
                 }
                 _ => Err(format!("a Redis Cluster has one database only; {FORM}")),
             };
@@ -121,7 +121,7 @@ impl Address {
             return Err(format!("the name of the master is missing; {FORM}"));
         }
         let login = Login { database: database(second, "master", FORM)?, ..login };
-        Ok(Address { servers: ServerAddress::Sentinel { sentinels: endpoints, master }, login })
+        Ok(RedisAddress { servers: ServerAddress::Sentinel { sentinels: endpoints, master }, login })
     }
 
     /// Whether it names one server, whatever happens.
@@ -134,15 +134,15 @@ impl Address {
     }
 
     /// Logged in as `credentials` say, where the URL does not.
-    pub fn with(&self, credentials: &Credentials) -> Address {
-        let Address { servers, mut login } = self.clone();
+    pub fn with(&self, credentials: &Credentials) -> RedisAddress {
+        let RedisAddress { servers, mut login } = self.clone();
         if login.password.is_none() {
             login.password.clone_from(&credentials.password);
             login.user = login.user.or_else(|| credentials.user.clone());
         }
         login.sentinel_password.clone_from(&credentials.sentinel_password);
         login.tls_files = Box::new(credentials.tls_files.clone());
-        Address { servers, login }
+        RedisAddress { servers, login }
     }
 }
 
@@ -163,7 +163,7 @@ fn percent_decode(text: &str) -> Result<String, String> {
     decoded.map(|text| text.into_owned()).map_err(|_| format!("it is not UTF-8; {FORM}"))
 }
 
-impl fmt::Display for Address {
+impl fmt::Display for RedisAddress {
     /// Without user and password: this is what messages show.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let list =
@@ -200,10 +200,10 @@ mod tests {
             ("redis+cluster://:canary@a,[::1]:7000", "redis+cluster://a:6379,[::1]:7000"),
             ("rediss+cluster://a", "rediss+cluster://a:6379"),
         ] {
-            assert_eq!(Address::parse(text).map(|address| address.to_string()), Ok(shown.to_owned()));
+            assert_eq!(RedisAddress::parse(text).map(|address| address.to_string()), Ok(shown.to_owned()));
         }
-        let address =
-            Address::parse("redis://u:p%40w@h").map(|address| (address.login.user, address.login.password));
+        let address = RedisAddress::parse("redis://u:p%40w@h")
+            .map(|address| (address.login.user, address.login.password));
         assert_eq!(address, Ok((Some("u".to_owned()), Some("p@w".to_owned()))));
         for text in [
             "redis://",
@@ -215,7 +215,7 @@ mod tests {
             "redis://:canary@h:x",
             "redis://u:12/canary@h/0",
         ] {
-            let error = Address::parse(text).err().unwrap_or_default();
+            let error = RedisAddress::parse(text).err().unwrap_or_default();
             assert!(error.contains("redis://[user") && !error.contains("canary"), "{text}");
         }
         for text in [
@@ -228,7 +228,7 @@ mod tests {
             "redis+sentinel://:canary,h:1/mine",
             "redis+sentinel://h/mine?x=canary",
         ] {
-            let error = Address::parse(text).err();
+            let error = RedisAddress::parse(text).err();
             assert!(error.is_some_and(|error| !error.contains("canary")), "{text}");
         }
     }

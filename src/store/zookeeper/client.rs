@@ -6,12 +6,12 @@ use super::connection::{Connection, Greeting, Reply};
 use super::error::{CallError, Result};
 use super::message::{Answer, Code, Operation};
 use super::session::Session;
-use super::url::Address;
+use super::url::ZooKeeperAddress;
 use crate::lock::Timeout;
 
 /// A session, from its first call on.
 pub struct Client {
-    address: Address,
+    address: ZooKeeperAddress,
     /// The server that is asked next.
     current: usize,
     /// How long a new session is to live.
@@ -26,7 +26,7 @@ pub struct Client {
 
 impl Client {
     /// A new session, with this timeout if the server grants it.
-    pub fn new(address: &Address, asked: Duration) -> Client {
+    pub fn new(address: &ZooKeeperAddress, asked: Duration) -> Client {
         // All clients of a program begin with another server.
         let current = fastrand::usize(..address.servers.len().max(1));
         Client {
@@ -41,7 +41,7 @@ impl Client {
     }
 
     /// The session of somebody who has these credentials.
-    pub fn continuing(address: &Address, session: Session) -> Client {
+    pub fn continuing(address: &ZooKeeperAddress, session: Session) -> Client {
         Client { session: Some(session.clone()), ..Client::new(address, session.timeout) }
     }
 

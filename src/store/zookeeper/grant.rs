@@ -6,7 +6,7 @@ use super::error::{CallError, Result};
 use super::ledger::{Ledger, Placed};
 use super::owner::Owner;
 use super::session::Session;
-use super::url::Address;
+use super::url::ZooKeeperAddress;
 use super::value::Value;
 use crate::lock::{Busy, FencingToken, Key, Mode, Request, Timeout};
 
@@ -20,7 +20,7 @@ pub enum Taken {
 
 impl Owner {
     /// Continues the session or begins one, which has to live as long as the request wants.
-    fn begin(&mut self, request: &Request, address: &Address, timeout: &Timeout) -> Result<Session> {
+    fn begin(&mut self, request: &Request, address: &ZooKeeperAddress, timeout: &Timeout) -> Result<Session> {
         let session = match self.client.attach(timeout) {
             Err(CallError::SessionExpired) => {
                 self.held.clear();
@@ -59,7 +59,7 @@ impl Owner {
         &mut self,
         requests: &[Request],
         ledger: &Ledger,
-        address: &Address,
+        address: &ZooKeeperAddress,
         timeout: &Timeout,
     ) -> Result<Taken> {
         let Some(first) = requests.first() else { return Ok(Taken::All(Vec::new())) };
@@ -189,7 +189,7 @@ impl Owner {
         request: &Request,
         contender: &Contender,
         ledger: &Ledger,
-        address: &Address,
+        address: &ZooKeeperAddress,
         timeout: &Timeout,
     ) -> Result<Option<FencingToken>> {
         let session = self.begin(request, address, timeout)?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::client::Client;
 use super::error::{CallError, Result};
 use super::store::ZooKeeper;
-use super::url::Address;
+use super::url::ZooKeeperAddress;
 use crate::doctor::{Check, Finding, Findings, Requirements, Trial, judge};
 use crate::lock::{DurationText, Key, StoreAdmin, Timeout};
 use crate::sanitize::sanitize;
@@ -19,10 +19,10 @@ const ADVICE: [&str; 2] =
 const LONGEST: u64 = 64 << 10;
 
 /// Examines each server, and the life of a lock.
-pub fn examine(address: &Address, terms: &Requirements) -> Vec<Finding> {
+pub fn examine(address: &ZooKeeperAddress, terms: &Requirements) -> Vec<Finding> {
     let mut findings = Vec::new();
     for server in &address.servers {
-        let one = Address { servers: vec![server.clone()], ..address.clone() };
+        let one = ZooKeeperAddress { servers: vec![server.clone()], ..address.clone() };
         findings.extend(examine_server(&one, terms).findings);
     }
     let mut report = Findings::about(address.to_string());
@@ -56,7 +56,7 @@ fn judge_size(servers: usize, report: &mut Findings) {
     }
 }
 
-fn examine_server(address: &Address, terms: &Requirements) -> Findings {
+fn examine_server(address: &ZooKeeperAddress, terms: &Requirements) -> Findings {
     let mut report = Findings::about(address.to_string());
     if address.tls {
         report.ok(Check::Encryption, "the connection is encrypted");
@@ -102,7 +102,12 @@ fn refused(error: CallError, report: &mut Findings) {
 }
 
 /// Whether the TTL is within the bounds that the server sets for sessions.
-fn judge_sessions(address: &Address, shortest: Duration, terms: &Requirements, report: &mut Findings) {
+fn judge_sessions(
+    address: &ZooKeeperAddress,
+    shortest: Duration,
+    terms: &Requirements,
+    report: &mut Findings,
+) {
     let mut client = Client::new(address, Duration::from_millis(i32::MAX as u64));
     let Ok(session) = client.connect(&Timeout::of(terms.attempt)) else { return };
     client.dismiss();
@@ -121,7 +126,7 @@ fn judge_sessions(address: &Address, shortest: Duration, terms: &Requirements, r
 }
 
 /// The answer to "srvr", one of the words that a server understands without a session.
-fn about_itself(address: &Address, timeout: &Timeout) -> Result<String> {
+fn about_itself(address: &ZooKeeperAddress, timeout: &Timeout) -> Result<String> {
     let tls = address.tls.then_some(&*address.tls_files);
     let Some(server) = address.servers.first() else { return Ok(String::new()) };
     let mut stream = Stream::connect(server, tls, None, timeout)?;

@@ -7,7 +7,7 @@ use super::contender::{Contender, holders, names, queue};
 use super::error::{CallError, Result};
 use super::layout::Layout;
 use super::message::{ANY_VERSION, Access, Answer, Code, Kind, Operation, Stat};
-use super::url::Address;
+use super::url::ZooKeeperAddress;
 use super::value::{Stage, Value};
 use crate::lock::{Busy, FencingToken, Holder, Key, Request, Timeout, unix_millis};
 
@@ -33,7 +33,7 @@ pub struct Placed {
 const MOST_FOLDERS: usize = 5;
 
 impl Ledger {
-    pub fn new(address: &Address) -> Ledger {
+    pub fn new(address: &ZooKeeperAddress) -> Ledger {
         let access = if address.user.is_some() { Access::Owner } else { Access::Everybody };
         Ledger { layout: address.layout.clone(), access }
     }

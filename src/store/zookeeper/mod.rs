@@ -24,6 +24,4 @@ mod url;
 mod value;
 mod waiter;
 
-pub use self::health::examine;
-pub use self::store::{CAPABILITIES, ZooKeeper};
-pub use self::url::Address;
+pub use self::url::ZooKeeperAddress;

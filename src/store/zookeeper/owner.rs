@@ -8,7 +8,7 @@ use super::error::{CallError, Result};
 use super::ledger::Ledger;
 use super::message::Code;
 use super::session::Session;
-use super::url::Address;
+use super::url::ZooKeeperAddress;
 use crate::clock::{BootTime, Deadline};
 use crate::lock::{Key, OwnerToken, Timeout};
 
@@ -58,12 +58,12 @@ pub enum State {
 }
 
 impl Owner {
-    pub fn new(token: OwnerToken, address: &Address, ttl: Duration) -> Owner {
+    pub fn new(token: OwnerToken, address: &ZooKeeperAddress, ttl: Duration) -> Owner {
         Owner { token, client: Client::new(address, ttl), held: Vec::new(), is_unsure: false }
     }
 
     /// Of a lock that another process was granted.
-    pub fn adopt(token: OwnerToken, address: &Address, session: Session) -> Owner {
+    pub fn adopt(token: OwnerToken, address: &ZooKeeperAddress, session: Session) -> Owner {
         Owner { client: Client::continuing(address, session), ..Owner::new(token, address, Duration::ZERO) }
     }
 
@@ -135,7 +135,7 @@ impl Owner {
         &mut self,
         keys: &[Key],
         ledger: &Ledger,
-        address: &Address,
+        address: &ZooKeeperAddress,
         timeout: &Timeout,
     ) -> Result<Vec<bool>> {
         let mut released = Vec::with_capacity(keys.len());
@@ -191,7 +191,7 @@ pub fn keep(
     contender: &Contender,
     left: Duration,
     ledger: &Ledger,
-    address: &Address,
+    address: &ZooKeeperAddress,
     timeout: &Timeout,
 ) -> Result<bool> {
     let mut client = Client::new(address, left);

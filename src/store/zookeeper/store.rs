@@ -9,7 +9,7 @@ use super::grant::Taken;
 use super::ledger::{Ledger, Node};
 use super::owner::{Owner, State, keep};
 use super::session::Session;
-use super::url::Address;
+use super::url::ZooKeeperAddress;
 use super::value::Stage;
 use super::waiter::Waiter;
 use crate::lock::{
@@ -35,7 +35,7 @@ const VISIT: Duration = Duration::from_secs(2);
 
 /// The store at one address. It connects with the first call.
 pub struct ZooKeeper {
-    address: Address,
+    address: ZooKeeperAddress,
     name: String,
     pub(super) ledger: Ledger,
     /// One for each owner token that was used.
@@ -47,7 +47,7 @@ pub struct ZooKeeper {
 }
 
 impl ZooKeeper {
-    pub fn new(address: Address) -> ZooKeeper {
+    pub fn new(address: ZooKeeperAddress) -> ZooKeeper {
         ZooKeeper {
             name: address.to_string(),
             ledger: Ledger::new(&address),

@@ -4,13 +4,18 @@ use std::fmt;
 
 use url::{Host, Url};
 
+use super::health;
 use super::layout::Layout;
+use super::store::{CAPABILITIES, ZooKeeper};
+use crate::doctor::{Finding, Requirements};
+use crate::lock::{Capabilities, StoreAdmin};
 use crate::store::credentials::{Credentials, TlsFiles};
 use crate::store::net::Endpoint;
+use crate::store::{OpenOptions, StoreAddress};
 
 /// Where ZooKeeper is, and how to log in there.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Address {
+pub struct ZooKeeperAddress {
     /// Of one ensemble: any of them will do.
     pub servers: Vec<Endpoint>,
     pub layout: Layout,
@@ -26,9 +31,9 @@ const FORM: &str = "a ZooKeeper URL looks like zk://[user:password@]host[:port],
 const PORT: u16 = 2181;
 const LONGEST_CHROOT: usize = 512;
 
-impl Address {
+impl ZooKeeperAddress {
     /// Reads `zk://[user:password@]host[:port],...[/chroot]`, and `zks://` for TLS. The error never shows the password.
-    pub fn parse(text: &str) -> Result<Address, String> {
+    pub fn parse(text: &str) -> Result<ZooKeeperAddress, String> {
         let (scheme, rest) = text.split_once("://").ok_or(FORM)?;
         if rest.contains(['?', '#']) {
             return Err(format!("'?' and '#' have no meaning (write them as %3F and %23); {FORM}"));
@@ -52,11 +57,18 @@ impl Address {
         let chroot = chroot.trim_end_matches('/');
         let layout = Layout::below(chroot).filter(|_| chroot.len() <= LONGEST_CHROOT);
         let layout = layout.ok_or_else(|| format!("the chroot is no path of ZooKeeper; {FORM}"))?;
-        Ok(Address { servers, layout, user, password, tls: scheme == "zks", tls_files: Box::default() })
+        Ok(ZooKeeperAddress {
+            servers,
+            layout,
+            user,
+            password,
+            tls: scheme == "zks",
+            tls_files: Box::default(),
+        })
     }
 
     /// Logged in as `credentials` say, where the URL does not.
-    pub fn with(mut self, credentials: &Credentials) -> Address {
+    pub fn with(mut self, credentials: &Credentials) -> ZooKeeperAddress {
         self.user = self.user.or_else(|| credentials.user.clone());
         // Without a user it is another program's.
         let password = credentials.password.as_ref().filter(|_| self.user.is_some());
@@ -90,12 +102,38 @@ fn percent_decode(text: &str) -> Result<String, String> {
     decoded.map(|text| text.into_owned()).map_err(|_| format!("it is not UTF-8; {FORM}"))
 }
 
-impl fmt::Display for Address {
+impl fmt::Display for ZooKeeperAddress {
     /// Without user and password: this is what messages show.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let servers: Vec<String> = self.servers.iter().map(Endpoint::to_string).collect();
         let tls = if self.tls { "s" } else { "" };
         write!(f, "zk{tls}://{}{}", servers.join(","), self.layout.chroot())
+    }
+}
+
+impl StoreAddress for ZooKeeperAddress {
+    fn capabilities(&self) -> Capabilities {
+        CAPABILITIES
+    }
+
+    fn has_password(&self) -> bool {
+        self.password.is_some()
+    }
+
+    fn plain_server(&self) -> Option<String> {
+        (!self.tls).then(|| self.to_string())
+    }
+
+    fn refuses_others(&self) -> Option<String> {
+        Some(format!("{self} cannot be one of several servers; name the servers of one ensemble in one URL"))
+    }
+
+    fn examine(&self, login: &Credentials, terms: &Requirements) -> Vec<Finding> {
+        health::examine(&self.clone().with(login), terms)
+    }
+
+    fn open(&self, options: OpenOptions) -> Box<dyn StoreAdmin> {
+        Box::new(ZooKeeper::new(self.clone().with(&options.credentials)))
     }
 }
 
@@ -106,9 +144,9 @@ fn urls_are_read_and_shown_without_the_password() {
         ("zk://u:can%40ary@h:1,[::1]:2/locks/ci/", "zk://h:1,[::1]:2/locks/ci"),
         ("zks://a,b:2281", "zks://a:2181,b:2281"),
     ] {
-        assert_eq!(Address::parse(text).map(|address| address.to_string()), Ok(shown.to_owned()));
+        assert_eq!(ZooKeeperAddress::parse(text).map(|address| address.to_string()), Ok(shown.to_owned()));
     }
-    let login = Address::parse("zk://u:p%40w@h/x").map(|address| address.login());
+    let login = ZooKeeperAddress::parse("zk://u:p%40w@h/x").map(|address| address.login());
     assert_eq!(login, Ok(Some("u:p@w".to_owned())));
     for text in [
         "zk://",
@@ -121,7 +159,7 @@ fn urls_are_read_and_shown_without_the_password() {
         "zk://h/../canary",
         "zk://h/zookeeper/canary",
     ] {
-        let error = Address::parse(text).err();
+        let error = ZooKeeperAddress::parse(text).err();
         let is_good = |error: String| error.contains("zk://[user") && !error.contains("canary");
         assert!(error.is_some_and(is_good), "{text}");
     }

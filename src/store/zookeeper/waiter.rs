@@ -8,7 +8,7 @@ use super::error::{CallError, Result};
 use super::ledger::Ledger;
 use super::message::{Answer, Code, Operation};
 use super::owner::Owner;
-use super::url::Address;
+use super::url::ZooKeeperAddress;
 use super::value::Value;
 use crate::clock::{BootTime, Deadline};
 use crate::lock::{AcquireOutcome, FencingToken, Mode, OwnerToken, Request, Timeout};
@@ -49,7 +49,7 @@ enum Step {
 }
 
 impl Waiter {
-    pub fn new(request: Request, address: &Address) -> Waiter {
+    pub fn new(request: Request, address: &ZooKeeperAddress) -> Waiter {
         let client = Client::new(address, TTL);
         Waiter {
             request,
@@ -75,7 +75,7 @@ impl Waiter {
         &mut self,
         owner: &mut Owner,
         ledger: &Ledger,
-        address: &Address,
+        address: &ZooKeeperAddress,
         timeout: &Timeout,
     ) -> Result<Result<AcquireOutcome, Mode>> {
         loop {
@@ -94,7 +94,7 @@ impl Waiter {
         &mut self,
         owner: &mut Owner,
         ledger: &Ledger,
-        address: &Address,
+        address: &ZooKeeperAddress,
         timeout: &Timeout,
     ) -> Result<Step> {
         let key = &self.request.key;

@@ -13,12 +13,12 @@ use std::thread;
 
 use self::server::{Examined, ServerUnderTest};
 use self::topology::Directory;
-use super::Address;
+use super::RedisAddress;
 use super::url::ServerAddress;
 use crate::doctor::{Finding, Findings, Requirements};
 
 /// Examines one address, or the members of a quorum. A server that cannot be reached is a finding.
-pub fn examine(addresses: Vec<Address>, terms: &Requirements) -> Vec<Finding> {
+pub fn examine(addresses: Vec<RedisAddress>, terms: &Requirements) -> Vec<Finding> {
     let is_quorum = addresses.len() > 1;
     let mut findings = Vec::new();
     let mut servers = Vec::new();

@@ -13,12 +13,12 @@ use crate::lock::{Key, Result};
 use crate::store::net::RequestError;
 use crate::store::redis::Redis;
 use crate::store::redis::keys::{KeyNames, slot};
-use crate::store::redis::url::{Address, ServerAddress};
+use crate::store::redis::url::{RedisAddress, ServerAddress};
 
 /// A server that has locks, or would have.
 pub struct ServerUnderTest {
     /// Of one server.
-    pub address: Address,
+    pub address: RedisAddress,
     pub is_in_quorum: bool,
     /// Of a cluster: the slots whose keys it has.
     pub slots: Option<Vec<RangeInclusive<u16>>>,
@@ -37,7 +37,7 @@ const OLDEST: (u32, u32) = (6, 2);
 
 impl ServerUnderTest {
     /// One that is not in a cluster, or whose slots are not known.
-    pub fn at(address: Address, is_in_quorum: bool) -> ServerUnderTest {
+    pub fn at(address: RedisAddress, is_in_quorum: bool) -> ServerUnderTest {
         ServerUnderTest { address, is_in_quorum, slots: None }
     }
 

@@ -12,7 +12,7 @@ use crate::store::net::{Endpoint, LONGEST_HOST};
 use crate::store::redis::login::Login;
 use crate::store::redis::reply::{in_short, items, text};
 use crate::store::redis::topology::cluster::{SLOTS, decode_slots};
-use crate::store::redis::url::{Address, ServerAddress};
+use crate::store::redis::url::{RedisAddress, ServerAddress};
 
 /// The least number of Sentinels that can lose one and still have a majority.
 const ENOUGH: u64 = 3;
@@ -24,7 +24,7 @@ type SlotRanges = Vec<RangeInclusive<u16>>;
 
 /// Whom to ask who has the locks.
 pub struct Directory<'a> {
-    pub address: &'a Address,
+    pub address: &'a RedisAddress,
     pub terms: &'a Requirements,
 }
 
@@ -54,8 +54,8 @@ impl Directory<'_> {
         vec![ServerUnderTest::at(self.one(first), false)]
     }
 
-    fn one(&self, endpoint: &Endpoint) -> Address {
-        Address { servers: ServerAddress::One(endpoint.clone()), login: self.address.login.clone() }
+    fn one(&self, endpoint: &Endpoint) -> RedisAddress {
+        RedisAddress { servers: ServerAddress::One(endpoint.clone()), login: self.address.login.clone() }
     }
 
     fn ask(

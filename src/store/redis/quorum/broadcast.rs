@@ -13,7 +13,7 @@ use crate::clock::Deadline;
 use crate::lock::{Key, Result, StoreError, Timeout};
 use crate::mailbox::{Bell, Mailbox, MailboxSender};
 use crate::store::net::{RequestError, wait_ready};
-use crate::store::redis::Address;
+use crate::store::redis::RedisAddress;
 use crate::store::redis::subscription::Subscription;
 
 /// The workers of all members, and what they found out.
@@ -40,12 +40,12 @@ pub struct Round<T> {
 }
 
 impl Members {
-    pub fn start(addresses: &[Address]) -> Result<Members> {
+    pub fn start(addresses: &[RedisAddress]) -> Result<Members> {
         let (sender, events) = mpsc::channel();
         let each = addresses.iter().enumerate();
         let workers = each.map(|(index, address)| member::start(index, address.clone(), sender.clone()));
         Ok(Members {
-            names: addresses.iter().map(Address::to_string).collect(),
+            names: addresses.iter().map(RedisAddress::to_string).collect(),
             workers: workers.collect::<std::io::Result<_>>().map_err(no_resources)?,
             bell: Bell::new().map_err(no_resources)?,
             events,

@@ -18,7 +18,7 @@ use crate::store::redis::reply::accepted;
 use crate::store::redis::script::{self, AcquireReply, Queueing, Release, ScriptCall, understood};
 use crate::store::redis::subscription::Subscription;
 use crate::store::redis::topology::{Target, Topology};
-use crate::store::redis::{Address, ReleaseCall};
+use crate::store::redis::{RedisAddress, ReleaseCall};
 
 pub struct Task {
     pub until: Deadline,
@@ -66,7 +66,7 @@ pub enum Released {
 /// Starts the thread, which connects with its first task and does one after the other.
 pub fn start(
     index: usize,
-    address: Address,
+    address: RedisAddress,
     events: mpsc::Sender<(usize, MemberEvent)>,
 ) -> io::Result<MailboxSender<Task>> {
     let (tasks, mailbox) = mailbox::<Task>()?;

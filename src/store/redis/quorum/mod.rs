@@ -19,7 +19,7 @@ use self::broadcast::Members;
 use self::majority::{Reply, Verdict, count, is_quorate, majority};
 use self::member::{Member, Released};
 use self::retry_schedule::RetrySchedule;
-use super::Address;
+use super::RedisAddress;
 use super::script;
 use super::survey::survey;
 use crate::clock::{BootTime, Deadline};
@@ -30,7 +30,7 @@ use crate::lock::{
 
 /// The store on several servers. Its threads start with the first call.
 pub struct Quorum {
-    addresses: Vec<Address>,
+    addresses: Vec<RedisAddress>,
     /// None before the first call: the caller forks before it.
     members: Option<Members>,
     /// When to ask again for the lock that this process waits for.
@@ -61,7 +61,7 @@ const STATUS_GRACE: Duration = Duration::from_secs(1);
 const LINGER: Duration = Duration::from_millis(50);
 
 impl Quorum {
-    pub fn new(addresses: Vec<Address>) -> Quorum {
+    pub fn new(addresses: Vec<RedisAddress>) -> Quorum {
         Quorum { addresses, members: None, schedule: None, has_asked: false, is_granted: false }
     }
 

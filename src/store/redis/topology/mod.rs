@@ -17,7 +17,7 @@ use self::sentinel::Sentinels;
 use self::servers::{MASTER, Servers};
 use super::reply::{ErrorClass, accepted, classify, transient};
 use super::server::Server;
-use super::url::{Address, ServerAddress};
+use super::url::{RedisAddress, ServerAddress};
 use crate::clock::BootTime;
 use crate::lock::{Key, Request, Result, StoreError, Timeout};
 use crate::store::net::{Endpoint, RequestError};
@@ -60,7 +60,7 @@ const SUSPICIOUS: Duration = Duration::from_millis(300);
 
 impl Topology {
     /// The topology at this address. It connects to nobody before the first request.
-    pub fn open(address: Address) -> Topology {
+    pub fn open(address: RedisAddress) -> Topology {
         let name = address.to_string();
         let login = address.login;
         let mut answered = None;

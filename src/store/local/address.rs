@@ -1,0 +1,45 @@
+//! The URL of the embedded store.
+
+use std::path::{self, PathBuf};
+
+use super::{CAPABILITIES, Local, health};
+use crate::doctor::{Finding, Requirements};
+use crate::lock::{Capabilities, StoreAdmin};
+use crate::store::{Credentials, OpenOptions, StoreAddress};
+
+/// A file on this host; `None` is the default one.
+pub struct LocalAddress(Option<PathBuf>);
+
+impl LocalAddress {
+    /// Reads `local:[PATH]`. The path is absolute from then on.
+    pub fn parse(text: &str) -> Result<LocalAddress, String> {
+        if text.contains('\0') {
+            return Err("a path has no NUL bytes; it looks like local:/var/lib/locks.db".to_owned());
+        }
+        let path =
+            text.strip_prefix("local:").filter(|path| !path.is_empty()).map(path::absolute).transpose();
+        path.map(LocalAddress).map_err(|error| format!("cannot find out the current folder: {error}"))
+    }
+}
+
+impl StoreAddress for LocalAddress {
+    fn capabilities(&self) -> Capabilities {
+        CAPABILITIES
+    }
+
+    fn takes_login(&self) -> bool {
+        false
+    }
+
+    fn refuses_others(&self) -> Option<String> {
+        Some("local: cannot be one of several servers".to_owned())
+    }
+
+    fn examine(&self, _login: &Credentials, terms: &Requirements) -> Vec<Finding> {
+        health::examine(self.0.clone(), terms)
+    }
+
+    fn open(&self, options: OpenOptions) -> Box<dyn StoreAdmin> {
+        Box::new(Local::new(self.0.clone(), options.holders))
+    }
+}
