@@ -27,8 +27,7 @@ use crate::lock::{DurationText, Key, OwnerToken, Ttl};
 #[derive(Debug, Parser)]
 #[command(
     name = "redlock",
-    version,
-    long_version = DETAILS.as_str(),
+    version = DETAILS.as_str(),
     max_term_width = 100,
     override_usage = "redlock SUBCOMMAND [OPTIONS]",
     after_help = REDLOCK,

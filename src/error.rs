@@ -53,7 +53,7 @@ pub enum Failure {
 
 impl Failure {
     pub fn new(code: u8, reason: impl Into<String>) -> Failure {
-        Failure::Failed { code, reason: reason.into() }
+        Failure::Failed { code, reason: without_number(reason.into()) }
     }
 
     /// The command line asks for something impossible.
@@ -90,6 +90,16 @@ impl Failure {
     }
 }
 
+/// "Permission denied (os error 13)" without the number.
+fn without_number(mut reason: String) -> String {
+    while let Some(begin) = reason.find(" (os error ")
+        && let Some(length) = reason[begin..].find(')')
+    {
+        reason.replace_range(begin..=begin + length, "");
+    }
+    reason
+}
+
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Failure {
         let code = match error {
@@ -103,6 +113,14 @@ impl From<StoreError> for Failure {
         };
         Failure::new(code, error.to_string())
     }
+}
+
+#[test]
+fn an_error_of_the_system_has_no_number() {
+    let error = io::Error::from_raw_os_error(13);
+    let failure = Failure::usage(format!("a: {error}; b: {error}"));
+    assert_eq!(failure.to_string(), "a: Permission denied; b: Permission denied");
+    assert_eq!(Failure::usage("a (os error 1").to_string(), "a (os error 1");
 }
 
 #[test]

@@ -91,7 +91,11 @@ impl Complaint<'_> {
             let ours = format!("--{near}");
             return format!("{what}; try: {}", line.with_option(&argument, &ours).show());
         }
-        if command.get_name() == "run" && !line.tail.is_empty() && !line.gives_key() {
+        if command.get_name() == "run"
+            && !line.tail.is_empty()
+            && !line.gives_key()
+            && !line.begins_with(&argument)
+        {
             return format!("{what}; try: {}", line.with_whole_tail().show());
         }
         if let Some(other) = self.root.get_subcommands().find(|other| is_ours(other)) {

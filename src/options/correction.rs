@@ -28,6 +28,11 @@ impl Line {
         }
     }
 
+    /// Whether this option stands in front of the first word.
+    pub fn begins_with(&self, option: &str) -> bool {
+        self.options[..self.options_before].iter().any(|given| given.name == option)
+    }
+
     /// The first word that is no owner token is the key.
     pub fn with_token(&self) -> Line {
         let words = [&self.words[..], &self.command[..]].concat();

@@ -50,14 +50,19 @@ impl GlobalOptions {
 
 /// The server, and whether it is the default one.
 fn server(args: &GlobalArgs, files: &Config, sources: Sources) -> Result<(ServerUrl, bool), Failure> {
-    let mut urls = split_urls(if args.server.is_empty() { &files.server } else { &args.server });
+    let values = if args.server.is_empty() { &files.server } else { &args.server };
+    let refused = |why: &str| Failure::configuration(format!("{}: {why}", sources.name("server", files)));
+    // A script's unset variable must not lead to another store. An empty variable of the environment is none.
+    let is_variable = !args.server.is_empty() && !sources.is_flag("server");
+    if !is_variable && values.iter().any(|value| value.trim().is_empty()) {
+        return Err(refused("it is empty; name a store, or leave it out"));
+    }
+    let mut urls = split_urls(values);
     let is_default = urls.is_empty();
     if is_default {
         urls.push(DEFAULT_SERVER);
     }
-    let server = ServerUrl::parse(&urls);
-    let server =
-        server.map_err(|why| Failure::configuration(format!("{}: {why}", sources.name("server", files))))?;
+    let server = ServerUrl::parse(&urls).map_err(|why| refused(&why))?;
     Ok((server, is_default))
 }
 

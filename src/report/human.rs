@@ -128,8 +128,7 @@ fn text(event: &Event) -> String {
                 format!("{}; {locks} held until they have ended", left_behind(of))
             }
             LeftoversFate::Stopped { signal } => {
-                let command = of.command;
-                format!("'{command}' was killed by signal {signal} and left processes behind; stopping them")
+                format!("{} when signal {signal} killed it; stopping them, see --leftovers", left_behind(of))
             }
             LeftoversFate::Signalled => format!(
                 "passed the signal on to the processes that '{}' left behind; once more kills them",

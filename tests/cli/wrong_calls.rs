@@ -8,7 +8,7 @@ use crate::harness::{Finished, Redlock, Store};
 const PROGRAM: &str = env!("CARGO_BIN_EXE_redlock");
 
 /// The line as typed, the answer behind `redlock: `, the exit status. `…` stands for any text.
-const CALLS: [(&str, &str, i32); 85] = [
+const CALLS: [(&str, &str, i32); 87] = [
     // No subcommand, or the name that another program has for it.
     ("redlock", "there is no subcommand; try: redlock run -k KEY -- COMMAND, or redlock --help", 64),
     ("redlock -k x -- true", "there is no subcommand; try: redlock run -k x -- true", 64),
@@ -198,6 +198,8 @@ const CALLS: [(&str, &str, i32); 85] = [
         78,
     ),
     ("redlock status -S a,b", "--server: a,b: …; did you mean --server redis://a --server redis://b?", 78),
+    ("redlock status -S ''", "--server: it is empty; name a store, or leave it out", 78),
+    ("redlock run --close x true", "there is no option --close; see: redlock run --help", 64),
     ("redlock status -S local", "--server: local: …; did you mean local:?", 78),
     (
         "REDLOCK_CONFIG=none.toml redlock status",

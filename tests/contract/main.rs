@@ -208,6 +208,6 @@ contract! {
     cluster: promises;
     etcd: promises;
     etcd3: promises;
-    zookeeper: promises crowds;
+    zookeeper: promises;
     zookeeper3: promises;
 }
