@@ -11,7 +11,7 @@ const WRAPPERS: [&[u8]; 3] = [b"sudo", b"doas", b"timeout"];
 
 /// A process, as /proc shows it.
 #[derive(Debug, PartialEq)]
-pub struct Caller {
+pub struct CallingProcess {
     pub pid: u32,
     parent: u32,
     /// The words of its command, with a NUL behind each.
@@ -20,14 +20,15 @@ pub struct Caller {
     address: u64,
 }
 
-impl Caller {
+impl CallingProcess {
     /// The process that called redlock. A shell forks for `$(sudo redlock acquire)`, and that copy of it ends with the
     /// line, as sudo does: the shell itself is the caller.
-    pub fn find() -> Option<Caller> {
-        let mut caller = Caller::of(getppid().as_raw() as u32)?;
-        let ends_with_redlock = |one: &Caller, parent: &Caller| one.is_fork_of(parent) || one.is_wrapper();
+    pub fn find() -> Option<CallingProcess> {
+        let mut caller = CallingProcess::of(getppid().as_raw() as u32)?;
+        let ends_with_redlock =
+            |one: &CallingProcess, parent: &CallingProcess| one.is_fork_of(parent) || one.is_wrapper();
         while let Some(lasting) =
-            Caller::of(caller.parent).filter(|parent| ends_with_redlock(&caller, parent))
+            CallingProcess::of(caller.parent).filter(|parent| ends_with_redlock(&caller, parent))
         {
             caller = lasting;
         }
@@ -35,16 +36,16 @@ impl Caller {
     }
 
     /// See proc_pid_stat(5): the name in parentheses may contain anything, the fields follow the last one.
-    pub fn of(pid: u32) -> Option<Caller> {
+    pub fn of(pid: u32) -> Option<CallingProcess> {
         let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
         let stat = String::from_utf8_lossy(&stat);
         let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
         let (parent, address) = (fields.get(1)?.parse().ok()?, fields.get(45)?.parse().ok()?);
-        Some(Caller { pid, parent, words: fs::read(format!("/proc/{pid}/cmdline")).ok()?, address })
+        Some(CallingProcess { pid, parent, words: fs::read(format!("/proc/{pid}/cmdline")).ok()?, address })
     }
 
     /// Of the same execution.
-    fn is_fork_of(&self, parent: &Caller) -> bool {
+    fn is_fork_of(&self, parent: &CallingProcess) -> bool {
         self.words == parent.words && self.address == parent.address
     }
 
@@ -63,9 +64,9 @@ impl Caller {
 
 #[test]
 fn this_process_has_a_caller() {
-    let own = Caller::of(std::process::id()).expect("this process");
+    let own = CallingProcess::of(std::process::id()).expect("this process");
     let program = std::env::args_os().next().expect("its name");
     assert_eq!(own.command()[0], program);
-    let caller = Caller::find().expect("who started the tests");
+    let caller = CallingProcess::find().expect("who started the tests");
     assert!(caller.pid != own.pid && !caller.is_fork_of(&own), "{caller:?}");
 }

@@ -20,7 +20,7 @@ use std::ffi::OsString;
 use std::path::{self, PathBuf};
 use std::time::Duration;
 
-use self::caller::Caller;
+use self::caller::CallingProcess;
 pub use self::command_line::Sources;
 use self::command_line::refuse_several_strings;
 pub use self::config_file::Config;
@@ -111,7 +111,7 @@ impl AcquireOptions {
             let reason = "--on-lost needs --while-pid: without it nothing looks after the lock";
             return Err(Failure::usage(reason));
         }
-        let caller = args.while_pid.map_or_else(Caller::find, |pid| Caller::of(pid as u32));
+        let caller = args.while_pid.map_or_else(CallingProcess::find, |pid| CallingProcess::of(pid as u32));
         let shown = match caller {
             Some(caller) => Shown { pid: caller.pid, label: label::of_command(&caller.command()) },
             None => Shown { pid: std::process::id(), label: "redlock acquire".to_owned() },

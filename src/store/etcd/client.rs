@@ -32,21 +32,21 @@ const LONGEST_LIST: usize = 16 << 20;
 
 /// One connection, as many calls at a time as one likes. Clones share it.
 #[derive(Clone)]
-pub struct Client {
+pub struct EtcdClient {
     connection: Http2,
     origin: Uri,
     /// Of the login.
     token: Option<MetadataValue<Ascii>>,
 }
 
-impl Client {
-    pub fn new(connection: SendRequest<Body>, origin: Uri) -> Client {
-        Client { connection: Http2(connection), origin, token: None }
+impl EtcdClient {
+    pub fn new(connection: SendRequest<Body>, origin: Uri) -> EtcdClient {
+        EtcdClient { connection: Http2(connection), origin, token: None }
     }
 
-    /// With the token that [`Client::authenticate`] returned.
-    pub fn logged_in(&self, token: Option<MetadataValue<Ascii>>) -> Client {
-        Client { token, ..self.clone() }
+    /// With the token that [`EtcdClient::authenticate`] returned.
+    pub fn logged_in(&self, token: Option<MetadataValue<Ascii>>) -> EtcdClient {
+        EtcdClient { token, ..self.clone() }
     }
 
     /// The server has ended the connection.

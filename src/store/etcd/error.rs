@@ -10,7 +10,7 @@ use crate::store::net::RequestError;
 
 /// Why a call to one member failed.
 #[derive(Debug)]
-pub enum CallError {
+pub enum EtcdError {
     /// Another member may answer, or the same one later. The outcome is unknown.
     NoAnswer {
         why: String,
@@ -26,61 +26,61 @@ pub enum CallError {
     Interrupted,
 }
 
-impl CallError {
+impl EtcdError {
     /// What it means for a request to the store with this name.
     pub fn of(self, store: &str) -> StoreError {
         let store = store.to_owned();
         match self {
-            CallError::NoAnswer { why, transient } => StoreError::Unreachable { store, why, transient },
-            CallError::Denied(why) => StoreError::Denied { store, why },
-            CallError::LoginExpired => StoreError::Denied { store, why: "its login ended".to_owned() },
-            CallError::Unusable(why) => StoreError::Unusable { store, why },
-            CallError::Interrupted => StoreError::Interrupted,
+            EtcdError::NoAnswer { why, transient } => StoreError::Unreachable { store, why, transient },
+            EtcdError::Denied(why) => StoreError::Denied { store, why },
+            EtcdError::LoginExpired => StoreError::Denied { store, why: "its login ended".to_owned() },
+            EtcdError::Unusable(why) => StoreError::Unusable { store, why },
+            EtcdError::Interrupted => StoreError::Interrupted,
         }
     }
 
     pub fn is_transient(&self) -> bool {
-        matches!(self, CallError::NoAnswer { transient: true, .. })
+        matches!(self, EtcdError::NoAnswer { transient: true, .. })
     }
 }
 
-impl From<RequestError> for CallError {
-    fn from(error: RequestError) -> CallError {
-        let no_answer = |why| CallError::NoAnswer { why, transient: false };
+impl From<RequestError> for EtcdError {
+    fn from(error: RequestError) -> EtcdError {
+        let no_answer = |why| EtcdError::NoAnswer { why, transient: false };
         match error {
-            RequestError::Interrupted => CallError::Interrupted,
+            RequestError::Interrupted => EtcdError::Interrupted,
             RequestError::TimedOut => no_answer("no answer in time".to_owned()),
             RequestError::Broken(why) => no_answer(why),
-            RequestError::Denied(why) => CallError::Denied(why),
-            RequestError::Unusable(why) => CallError::Unusable(why),
+            RequestError::Denied(why) => EtcdError::Denied(why),
+            RequestError::Unusable(why) => EtcdError::Unusable(why),
             // Said by Redis only.
             RequestError::Refused { .. } => no_answer("it is no etcd".to_owned()),
         }
     }
 }
 
-impl From<Status> for CallError {
-    fn from(status: Status) -> CallError {
+impl From<Status> for EtcdError {
+    fn from(status: Status) -> EtcdError {
         let says = |text: &str| status.message().contains(text);
-        let no_answer = |why: String, transient| CallError::NoAnswer { why, transient };
+        let no_answer = |why: String, transient| EtcdError::NoAnswer { why, transient };
         if status.source().is_some() {
             return no_answer("the connection broke".to_owned(), false);
         }
         match status.code() {
-            Code::Unauthenticated => CallError::LoginExpired,
-            Code::InvalidArgument if says("revision in header is old") => CallError::LoginExpired,
+            Code::Unauthenticated => EtcdError::LoginExpired,
+            Code::InvalidArgument if says("revision in header is old") => EtcdError::LoginExpired,
             Code::InvalidArgument if says("authentication failed") => {
-                CallError::Denied("user or password is wrong".to_owned())
+                EtcdError::Denied("user or password is wrong".to_owned())
             }
-            Code::InvalidArgument if says("user name is empty") => CallError::Denied(
+            Code::InvalidArgument if says("user name is empty") => EtcdError::Denied(
                 "it wants a user: --user NAME and --password-file FILE, or a client certificate".to_owned(),
             ),
-            Code::PermissionDenied => CallError::Denied(
+            Code::PermissionDenied => EtcdError::Denied(
                 "the user may not read and write the keys of this lock; see PERMISSIONS in redlock(1)"
                     .to_owned(),
             ),
             Code::InvalidArgument if says("too many operations") => {
-                CallError::Unusable("it takes fewer locks at once; see --max-txn-ops of etcd".to_owned())
+                EtcdError::Unusable("it takes fewer locks at once; see --max-txn-ops of etcd".to_owned())
             }
             Code::ResourceExhausted if says("space exceeded") => {
                 no_answer("its database is full; see 'etcdctl alarm list'".to_owned(), false)

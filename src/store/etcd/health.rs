@@ -1,8 +1,8 @@
 //! Whether an etcd is fit to hold locks.
 
-use super::error::CallError;
-use super::ledger::Ledger;
-use super::members::Members;
+use super::error::EtcdError;
+use super::ledger::EtcdLedger;
+use super::members::EtcdMembers;
 use super::store::Etcd;
 use super::url::EtcdAddress;
 use crate::doctor::{Check, Finding, Findings, Requirements, Trial, judge};
@@ -39,7 +39,7 @@ fn examine_member(address: EtcdAddress, terms: &Requirements) -> Findings {
     } else {
         report.note(Check::Encryption, "the connection is in plain", "use etcds:// where others can listen");
     }
-    let mut ledger = Ledger { layout: address.layout.clone(), members: Members::new(address) };
+    let mut ledger = EtcdLedger { layout: address.layout.clone(), members: EtcdMembers::new(address) };
     let timeout = Timeout::of(terms.attempt);
     let asked = ledger.members.call(&timeout, |client| async move {
         let members = client.members().await;
@@ -61,7 +61,7 @@ fn examine_member(address: EtcdAddress, terms: &Requirements) -> Findings {
         }
     };
     report.ok(Check::Reachable, "it answers");
-    match status.map_err(CallError::from) {
+    match status.map_err(EtcdError::from) {
         Ok(status) => {
             judge_version(&status.version, &mut report);
             if status.leader == 0 {

@@ -11,7 +11,7 @@ use crate::lock::{Key, Mode};
 /// `X/<lease>:broken` of a holder that is to stop. So they stand in one line with `etcdctl lock X`, which looks at
 /// nothing but the beginning of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Layout {
+pub struct KeyLayout {
     /// What stands before the name of a lock: empty, or it ends with a slash.
     pub prefix: String,
 }
@@ -33,7 +33,7 @@ const BROKEN: &str = "broken";
 /// How many keys are asked for at once.
 pub const PAGE: i64 = 1000;
 
-impl Layout {
+impl KeyLayout {
     /// What the keys of a lock begin with.
     pub fn folder(&self, key: &Key) -> Vec<u8> {
         format!("{}{key}/", self.prefix).into_bytes()
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn names_are_read_as_they_are_written() -> Result<(), String> {
-        let layout = Layout { prefix: "p/".to_owned() };
+        let layout = KeyLayout { prefix: "p/".to_owned() };
         let key: Key = "X".parse()?;
         let id = LeaseId::parse("4000000000000010").ok_or("an id")?;
         let permits = Mode::Semaphore(NonZeroU32::MIN);

@@ -4,18 +4,18 @@ use std::time::Duration;
 
 use tonic::{Code, Status};
 
-use super::client::Client;
-use super::layout::{Entry, Layout, page};
+use super::client::EtcdClient;
+use super::layout::{Entry, KeyLayout, page};
 use super::lease_id::{LeaseId, Stage};
-use super::members::Members;
+use super::members::EtcdMembers;
 use super::message::{RangeRequest, RangeResponse, TxnRequest, TxnResponse};
 use super::value::Value;
 use crate::lock::{FencingToken, Holder, Key, StoreError, Timeout};
 
 /// The locks in a cluster.
-pub struct Ledger {
-    pub members: Members,
-    pub layout: Layout,
+pub struct EtcdLedger {
+    pub members: EtcdMembers,
+    pub layout: KeyLayout,
 }
 
 /// What an owner has of a lock.
@@ -40,7 +40,7 @@ pub struct Queue {
     pub revision: i64,
 }
 
-impl Ledger {
+impl EtcdLedger {
     /// Makes a lease, or extends the one of an earlier attempt whose answer was lost.
     pub fn grant(&mut self, id: i64, seconds: i64, timeout: &Timeout) -> Result<(), StoreError> {
         self.members.call(timeout, |client| async move {
@@ -148,8 +148,8 @@ impl Ledger {
     }
 }
 
-/// See [`Ledger::txn`].
-pub async fn txn(client: &Client, request: TxnRequest) -> Result<Option<TxnResponse>, Status> {
+/// See [`EtcdLedger::txn`].
+pub async fn txn(client: &EtcdClient, request: TxnRequest) -> Result<Option<TxnResponse>, Status> {
     match client.txn(request).await {
         Ok(done) => Ok(Some(done)),
         Err(status) if status.code() == Code::NotFound => Ok(None),

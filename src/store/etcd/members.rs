@@ -8,8 +8,8 @@ use hyper::http::Uri;
 use tonic::Status;
 use tonic::metadata::{Ascii, MetadataValue};
 
-use super::client::Client;
-use super::error::CallError;
+use super::client::EtcdClient;
+use super::error::EtcdError;
 use super::runtime::Runtime;
 use super::socket::{InRuntime, Refusal, Socket};
 use super::url::EtcdAddress;
@@ -19,12 +19,12 @@ use crate::store::net::RequestError;
 use crate::store::net::stream::Stream;
 
 /// The members of a cluster. Nothing is connected, and nothing runs, before the first call.
-pub struct Members {
+pub struct EtcdMembers {
     address: EtcdAddress,
     name: String,
     /// The member that is asked next.
     current: usize,
-    client: Option<Client>,
+    client: Option<EtcdClient>,
     /// It is an etcd: it answered on this connection.
     has_answered: bool,
     /// What the member said when it ended the connection.
@@ -42,10 +42,10 @@ pub struct Members {
 /// Of a server that ends the connection at the first request.
 const NO_ETCD: &str = "it ended the connection without an answer; is this etcd's port for clients, and with TLS a URL of etcds://?";
 
-impl Members {
-    pub fn new(address: EtcdAddress) -> Members {
+impl EtcdMembers {
+    pub fn new(address: EtcdAddress) -> EtcdMembers {
         let name = address.to_string();
-        Members {
+        EtcdMembers {
             address,
             name,
             current: 0,
@@ -79,26 +79,26 @@ impl Members {
     pub fn call<T, F: Future<Output = Result<T, Status>>>(
         &mut self,
         timeout: &Timeout,
-        work: impl Fn(Client) -> F,
+        work: impl Fn(EtcdClient) -> F,
     ) -> Result<T, StoreError> {
         let members = self.address.members.len();
         // A connection that was left alone may have ended long ago.
         let mut attempts = members + usize::from(self.client.is_some());
         let mut logins = 1;
-        let mut failure: Option<CallError> = None;
+        let mut failure: Option<EtcdError> = None;
         loop {
             let share = timeout.share(attempts);
             match self.attempt(&share, &work) {
                 Ok(done) => return Ok(done),
-                Err(CallError::LoginExpired) if logins > 0 => {
+                Err(EtcdError::LoginExpired) if logins > 0 => {
                     logins -= 1;
                     self.token = None;
                     continue;
                 }
-                Err(error @ CallError::NoAnswer { .. }) => {
+                Err(error @ EtcdError::NoAnswer { .. }) => {
                     self.leave();
                     // That of a member that may answer soon says more.
-                    if !failure.as_ref().is_some_and(CallError::is_transient) || error.is_transient() {
+                    if !failure.as_ref().is_some_and(EtcdError::is_transient) || error.is_transient() {
                         failure = Some(error);
                     }
                 }
@@ -112,7 +112,7 @@ impl Members {
     }
 
     /// Waits for something that goes on at the member that was asked last.
-    pub fn wait<T>(&self, timeout: &Timeout, work: impl Future<Output = T>) -> Result<T, CallError> {
+    pub fn wait<T>(&self, timeout: &Timeout, work: impl Future<Output = T>) -> Result<T, EtcdError> {
         match &self.runtime {
             Some(runtime) => Ok(runtime.run(timeout, work)?),
             None => Err(RequestError::TimedOut.into()),
@@ -128,15 +128,15 @@ impl Members {
     fn attempt<T, F: Future<Output = Result<T, Status>>>(
         &mut self,
         timeout: &Timeout,
-        work: impl Fn(Client) -> F,
-    ) -> Result<T, CallError> {
+        work: impl Fn(EtcdClient) -> F,
+    ) -> Result<T, EtcdError> {
         let client = self.client(timeout)?;
         let token = self.login(&client, timeout)?;
         let done = self.wait(timeout, work(client.logged_in(token)))?;
         self.has_answered |= done.as_ref().err().is_none_or(|status| status.source().is_none());
         done.map_err(|status| match self.refusal.take() {
             Some(why) => why.into(),
-            None if !self.has_answered => CallError::NoAnswer { why: NO_ETCD.to_owned(), transient: false },
+            None if !self.has_answered => EtcdError::NoAnswer { why: NO_ETCD.to_owned(), transient: false },
             None => status.into(),
         })
     }
@@ -144,9 +144,9 @@ impl Members {
     /// The token for a user; `None` without one.
     fn login(
         &mut self,
-        client: &Client,
+        client: &EtcdClient,
         timeout: &Timeout,
-    ) -> Result<Option<MetadataValue<Ascii>>, CallError> {
+    ) -> Result<Option<MetadataValue<Ascii>>, EtcdError> {
         let (Some(user), None, false) = (&self.address.user, &self.token, self.needs_no_login) else {
             return Ok(self.token.clone());
         };
@@ -162,15 +162,15 @@ impl Members {
         Ok(self.token.clone())
     }
 
-    fn client(&mut self, timeout: &Timeout) -> Result<Client, CallError> {
+    fn client(&mut self, timeout: &Timeout) -> Result<EtcdClient, EtcdError> {
         if let Some(client) = self.client.as_ref().filter(|client| !client.is_closed()) {
             return Ok(client.clone());
         }
         let endpoint = self.address.members[self.current].clone();
         let is_one_of_several = self.address.members.len() > 1;
-        let named = |error: CallError| match error {
-            CallError::NoAnswer { why, transient } if is_one_of_several => {
-                CallError::NoAnswer { why: format!("{endpoint}: {why}"), transient }
+        let named = |error: EtcdError| match error {
+            EtcdError::NoAnswer { why, transient } if is_one_of_several => {
+                EtcdError::NoAnswer { why: format!("{endpoint}: {why}"), transient }
             }
             other => other,
         };
@@ -180,7 +180,7 @@ impl Members {
         Ok(self.client.insert(client).clone())
     }
 
-    fn connect(&mut self, endpoint: &Endpoint, timeout: &Timeout) -> Result<Client, CallError> {
+    fn connect(&mut self, endpoint: &Endpoint, timeout: &Timeout) -> Result<EtcdClient, EtcdError> {
         let tls = self.address.tls.then_some(&*self.address.tls_files);
         let stream = Stream::connect(endpoint, tls, Some("h2"), timeout)?;
         let runtime = match self.runtime.take() {
@@ -200,6 +200,6 @@ impl Members {
         self.runtime = Some(runtime);
         let scheme = if self.address.tls { "https" } else { "http" };
         let origin = format!("{scheme}://{endpoint}").parse().unwrap_or(Uri::from_static("http://etcd"));
-        Ok(Client::new(connected??, origin))
+        Ok(EtcdClient::new(connected??, origin))
     }
 }

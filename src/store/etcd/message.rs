@@ -110,7 +110,7 @@ pub const CREATE_REVISION: i32 = 1;
 pub const LEASE: i32 = 4;
 
 #[derive(Clone, PartialEq, Message)]
-pub struct Operation {
+pub struct TxnOperation {
     #[prost(oneof = "OperationKind", tags = "1, 2, 3")]
     pub kind: Option<OperationKind>,
 }
@@ -130,9 +130,9 @@ pub struct TxnRequest {
     #[prost(message, repeated, tag = 1)]
     pub compare: Vec<Compare>,
     #[prost(message, repeated, tag = 2)]
-    pub success: Vec<Operation>,
+    pub success: Vec<TxnOperation>,
     #[prost(message, repeated, tag = 3)]
-    pub failure: Vec<Operation>,
+    pub failure: Vec<TxnOperation>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -221,11 +221,11 @@ pub struct WatchResponse {
     #[prost(bool, tag = 4)]
     pub canceled: bool,
     #[prost(message, repeated, tag = 11)]
-    pub events: Vec<Event>,
+    pub events: Vec<WatchEvent>,
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct Event {
+pub struct WatchEvent {
     #[prost(message, optional, tag = 2)]
     pub kv: Option<KeyValue>,
 }
@@ -265,26 +265,26 @@ pub struct MemberListRequest {}
 #[derive(Clone, PartialEq, Message)]
 pub struct MemberListResponse {
     #[prost(message, repeated, tag = 2)]
-    pub members: Vec<Member>,
+    pub members: Vec<ClusterMember>,
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct Member {
+pub struct ClusterMember {
     #[prost(uint64, tag = 1)]
     pub id: u64,
 }
 
-impl Operation {
-    pub fn range(request: RangeRequest) -> Operation {
-        Operation { kind: Some(OperationKind::Range(request)) }
+impl TxnOperation {
+    pub fn range(request: RangeRequest) -> TxnOperation {
+        TxnOperation { kind: Some(OperationKind::Range(request)) }
     }
 
-    pub fn put(request: PutRequest) -> Operation {
-        Operation { kind: Some(OperationKind::Put(request)) }
+    pub fn put(request: PutRequest) -> TxnOperation {
+        TxnOperation { kind: Some(OperationKind::Put(request)) }
     }
 
-    pub fn delete(request: DeleteRequest) -> Operation {
-        Operation { kind: Some(OperationKind::Delete(request)) }
+    pub fn delete(request: DeleteRequest) -> TxnOperation {
+        TxnOperation { kind: Some(OperationKind::Delete(request)) }
     }
 }
 

@@ -6,7 +6,7 @@ use super::layout::{Entry, everything, holders};
 use super::lease_id::{LeaseId, Stage};
 use super::ledger::{Own, holder};
 use super::message::{
-    Compare, DeleteRequest, EQUAL, KeyValue, Operation, PutRequest, RangeRequest, TxnRequest,
+    Compare, DeleteRequest, EQUAL, KeyValue, PutRequest, RangeRequest, TxnOperation, TxnRequest,
 };
 use super::store::Etcd;
 use super::value::Value;
@@ -87,7 +87,7 @@ impl Etcd {
         let layout = &self.ledger().layout;
         let work = if is_told {
             let mark = layout.broken(key, entry.id);
-            Operation::put(PutRequest {
+            TxnOperation::put(PutRequest {
                 key: mark,
                 value: Vec::new(),
                 lease: entry.lease,
@@ -95,7 +95,7 @@ impl Etcd {
             })
         } else {
             let [key, range_end] = layout.own_range(key, entry.id);
-            Operation::delete(DeleteRequest { key, range_end })
+            TxnOperation::delete(DeleteRequest { key, range_end })
         };
         let compare = vec![
             Compare::created(entry.name.clone(), Vec::new(), EQUAL, entry.created),

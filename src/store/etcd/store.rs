@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use super::layout::{Entry, end_of, has_room, holders};
 use super::lease_id::LeaseId;
-use super::ledger::Ledger;
-use super::members::Members;
-use super::message::{Compare, LESS, Operation, PutRequest, TxnRequest};
+use super::ledger::EtcdLedger;
+use super::members::EtcdMembers;
+use super::message::{Compare, LESS, PutRequest, TxnOperation, TxnRequest};
 use super::url::EtcdAddress;
 use super::value::Value;
 use super::waiter::Waiter;
@@ -36,7 +36,7 @@ const IDLE_TIMEOUT: Duration = Duration::from_millis(100);
 /// when it carries that out, and a new leader counts anew from its election (lease/lessor.go, `Promote`). Before
 /// etcd 3.4.31 and 3.5.13 a leader that had stalled could end leases that another leader had extended (etcd issue 15247).
 pub struct Etcd {
-    pub(super) ledger: Ledger,
+    pub(super) ledger: EtcdLedger,
     place: Option<Waiter>,
     /// There may be a lease of a waiter to be ended.
     has_queued: bool,
@@ -45,11 +45,11 @@ pub struct Etcd {
 impl Etcd {
     pub fn new(address: EtcdAddress) -> Etcd {
         let layout = address.layout.clone();
-        let ledger = Ledger { members: Members::new(address), layout };
+        let ledger = EtcdLedger { members: EtcdMembers::new(address), layout };
         Etcd { ledger, place: None, has_queued: false }
     }
 
-    pub(super) fn ledger(&mut self) -> &mut Ledger {
+    pub(super) fn ledger(&mut self) -> &mut EtcdLedger {
         &mut self.ledger
     }
 
@@ -64,7 +64,7 @@ impl Etcd {
         });
         let put = requests.iter().map(|request| {
             let id = LeaseId::of(&request.token, &request.key);
-            Operation::put(PutRequest {
+            TxnOperation::put(PutRequest {
                 key: layout.name(&request.key, id, request.mode),
                 value: Value::granted(request).to_bytes(),
                 lease: id.holding(),
@@ -165,7 +165,7 @@ impl Etcd {
             let name = held.name.clone();
             let compare = vec![Compare::leased(name.clone(), id.holding())];
             let put = PutRequest { key: name, value: Vec::new(), lease: id.kept(), ignore_value: true };
-            let txn = TxnRequest { compare, success: vec![Operation::put(put)], failure: Vec::new() };
+            let txn = TxnRequest { compare, success: vec![TxnOperation::put(put)], failure: Vec::new() };
             self.ledger.txn(txn, timeout)?;
         }
         self.ledger.revoke(id.holding(), timeout)?;

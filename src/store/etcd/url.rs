@@ -5,7 +5,7 @@ use std::fmt;
 use url::{Host, Url};
 
 use super::health;
-use super::layout::Layout;
+use super::layout::KeyLayout;
 use super::store::{CAPABILITIES, Etcd};
 use crate::doctor::{Finding, Requirements};
 use crate::lock::{Capabilities, StoreAdmin};
@@ -18,7 +18,7 @@ use crate::store::{OpenOptions, StoreAddress};
 pub struct EtcdAddress {
     /// Members of one cluster: any of them will do.
     pub members: Vec<Endpoint>,
-    pub layout: Layout,
+    pub layout: KeyLayout,
     pub user: Option<String>,
     pub password: Option<String>,
     /// The connection is encrypted, and the server has to show a certificate.
@@ -56,7 +56,7 @@ impl EtcdAddress {
         if !prefix.is_empty() && !prefix.ends_with('/') {
             prefix.push('/');
         }
-        let layout = Layout { prefix };
+        let layout = KeyLayout { prefix };
         Ok(EtcdAddress { members, layout, user, password, tls: scheme == "etcds", tls_files: Box::default() })
     }
 

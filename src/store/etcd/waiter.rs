@@ -7,9 +7,9 @@ use tonic::Streaming;
 
 use super::layout::{Entry, end_of, holders};
 use super::lease_id::{LeaseId, Stage};
-use super::ledger::{Ledger, Queue, txn};
+use super::ledger::{EtcdLedger, Queue, txn};
 use super::message::{
-    Compare, EQUAL, GREATER, NO_PUT, Operation, PutRequest, TxnRequest, WatchCreateRequest, WatchResponse,
+    Compare, EQUAL, GREATER, NO_PUT, PutRequest, TxnOperation, TxnRequest, WatchCreateRequest, WatchResponse,
 };
 use super::value::Value;
 use crate::clock::{BootTime, Deadline};
@@ -38,14 +38,14 @@ pub struct Waiter {
     alive_at: BootTime,
     /// The lease of the holder was made ahead of the grant.
     has_lease: bool,
-    awaited: Awaited,
+    awaited: Predecessors,
     watch: Option<(u32, Streaming<WatchResponse>)>,
     is_granted: bool,
 }
 
 /// Whose end is waited for.
 #[derive(Default)]
-struct Awaited {
+struct Predecessors {
     key: Vec<u8>,
     range_end: Vec<u8>,
     /// They were looked at at this revision of the store.
@@ -65,7 +65,7 @@ impl Waiter {
             created: None,
             alive_at: BootTime::now(),
             has_lease: false,
-            awaited: Awaited::default(),
+            awaited: Predecessors::default(),
             watch: None,
             is_granted: false,
         }
@@ -76,7 +76,7 @@ impl Waiter {
     }
 
     /// Takes the place, or looks what became of it.
-    pub fn ask(&mut self, ledger: &mut Ledger, timeout: &Timeout) -> Result<AcquireOutcome, StoreError> {
+    pub fn ask(&mut self, ledger: &mut EtcdLedger, timeout: &Timeout) -> Result<AcquireOutcome, StoreError> {
         // The only one before us is gone: no look is needed when the transaction sees that, too.
         if let Some(created) = self.created
             && self.awaited.is_last
@@ -86,7 +86,7 @@ impl Waiter {
             return Ok(self.granted(created));
         }
         loop {
-            check(timeout).map_err(|error| super::error::CallError::from(error).of(ledger.members.name()))?;
+            check(timeout).map_err(|error| super::error::EtcdError::from(error).of(ledger.members.name()))?;
             let created = match self.created {
                 Some(created) => created,
                 None => self.join(ledger, timeout)?,
@@ -111,7 +111,7 @@ impl Waiter {
                 self.created = None;
             }
             if !is_first {
-                self.awaited = Awaited::before(&self.request, ledger, &entries, revision);
+                self.awaited = Predecessors::before(&self.request, ledger, &entries, revision);
                 self.watch = None;
                 return Ok(AcquireOutcome::Busy(busy(&self.request, &entries, ledger, timeout)));
             }
@@ -124,7 +124,7 @@ impl Waiter {
     }
 
     /// Takes a place at the end of the queue, or finds the one of an earlier attempt.
-    fn join(&mut self, ledger: &mut Ledger, timeout: &Timeout) -> Result<i64, StoreError> {
+    fn join(&mut self, ledger: &mut EtcdLedger, timeout: &Timeout) -> Result<i64, StoreError> {
         let Request { key, mode, .. } = &self.request;
         let name = ledger.layout.name(key, self.id, *mode);
         loop {
@@ -139,8 +139,8 @@ impl Waiter {
             };
             let request = TxnRequest {
                 compare: vec![Compare::created(name.clone(), Vec::new(), EQUAL, 0)],
-                success: vec![Operation::put(put)],
-                failure: vec![Operation::range(ledger.own_request(key, self.id))],
+                success: vec![TxnOperation::put(put)],
+                failure: vec![TxnOperation::range(ledger.own_request(key, self.id))],
             };
             // Without an answer the place may be there; without a lease it is not.
             let Some(done) = ledger.txn(request, timeout)? else { continue };
@@ -160,7 +160,7 @@ impl Waiter {
         &mut self,
         created: i64,
         if_first: bool,
-        ledger: &mut Ledger,
+        ledger: &mut EtcdLedger,
         timeout: &Timeout,
     ) -> Result<bool, StoreError> {
         let Request { key, mode, ttl, .. } = &self.request;
@@ -173,7 +173,7 @@ impl Waiter {
         }
         let value = Value::granted(&self.request).to_bytes();
         let put = PutRequest { key: name, value, lease, ignore_value: false };
-        let request = TxnRequest { compare, success: vec![Operation::put(put)], failure: Vec::new() };
+        let request = TxnRequest { compare, success: vec![TxnOperation::put(put)], failure: Vec::new() };
         loop {
             if !self.has_lease {
                 ledger.grant(lease, ttl.duration().as_secs() as i64, timeout)?;
@@ -197,7 +197,7 @@ impl Waiter {
     }
 
     /// Waits for a reason to ask again.
-    pub fn wait(&mut self, ledger: &mut Ledger, timeout: &Timeout) -> Result<bool, StoreError> {
+    pub fn wait(&mut self, ledger: &mut EtcdLedger, timeout: &Timeout) -> Result<bool, StoreError> {
         if self.created.is_none() || self.awaited.is_over() {
             return Ok(true);
         }
@@ -228,7 +228,7 @@ impl Waiter {
     }
 
     /// Keeps the place, if that is due. `false` when it is time to look at the queue again.
-    fn show_life(&mut self, ledger: &mut Ledger, timeout: &Timeout) -> Result<bool, StoreError> {
+    fn show_life(&mut self, ledger: &mut EtcdLedger, timeout: &Timeout) -> Result<bool, StoreError> {
         let due = self.alive_at.plus(INTERVAL);
         let is_urgent = due.plus(INTERVAL).has_passed();
         if !due.has_passed() || (timeout.until.left() < SHORTEST_ATTEMPT && !is_urgent) {
@@ -245,12 +245,12 @@ impl Waiter {
     }
 
     /// Has etcd tell of those before us. `false` when it does not.
-    fn listen(&mut self, ledger: &mut Ledger, timeout: &Timeout) -> Result<bool, StoreError> {
+    fn listen(&mut self, ledger: &mut EtcdLedger, timeout: &Timeout) -> Result<bool, StoreError> {
         let connection = ledger.members.connections();
         if self.watch.as_ref().is_some_and(|(on, _)| *on == connection) {
             return Ok(true);
         }
-        let Awaited { key, range_end, revision, .. } = &self.awaited;
+        let Predecessors { key, range_end, revision, .. } = &self.awaited;
         let request = WatchCreateRequest {
             key: key.clone(),
             range_end: range_end.clone(),
@@ -278,7 +278,7 @@ impl Waiter {
     }
 
     /// There is time to prepare the grant: the lease of the holder, when only the holder is before us.
-    pub fn prepare(&mut self, ledger: &mut Ledger, timeout: &Timeout) {
+    pub fn prepare(&mut self, ledger: &mut EtcdLedger, timeout: &Timeout) {
         if self.awaited.is_last && !self.has_lease && self.created.is_some() {
             let seconds = self.request.ttl.duration().as_secs() as i64;
             self.has_lease = ledger.grant(self.id.holding(), seconds, timeout).is_ok();
@@ -286,16 +286,16 @@ impl Waiter {
     }
 }
 
-impl Awaited {
+impl Predecessors {
     /// One entry, where the end of that is needed for the grant in any case: the others are not to be woken by each end.
     /// Of a semaphore any end counts.
-    fn before(request: &Request, ledger: &Ledger, before: &[Entry], revision: i64) -> Awaited {
-        let one = |entry: &Entry, is_last| Awaited {
+    fn before(request: &Request, ledger: &EtcdLedger, before: &[Entry], revision: i64) -> Predecessors {
+        let one = |entry: &Entry, is_last| Predecessors {
             key: entry.name.clone(),
             names: HashSet::from([entry.name.clone()]),
             is_last,
             revision,
-            ..Awaited::default()
+            ..Predecessors::default()
         };
         let is_last = before.len() == 1;
         match request.mode {
@@ -303,7 +303,7 @@ impl Awaited {
                 let folder = ledger.layout.folder(&request.key);
                 let names = before.iter().map(|entry| entry.name.clone()).collect();
                 let (range_end, room) = (end_of(&folder), permits.get() as usize - 1);
-                Awaited { key: folder, range_end, revision, names, room, is_last: false }
+                Predecessors { key: folder, range_end, revision, names, room, is_last: false }
             }
             Mode::Exclusive => before.last().map(|last| one(last, is_last)).unwrap_or_default(),
             Mode::Shared => {
@@ -325,7 +325,7 @@ impl Awaited {
 }
 
 /// Who has the lock: unknown, if etcd does not answer now.
-fn busy(request: &Request, before: &[Entry], ledger: &mut Ledger, timeout: &Timeout) -> Busy {
+fn busy(request: &Request, before: &[Entry], ledger: &mut EtcdLedger, timeout: &Timeout) -> Busy {
     let key = request.key.clone();
     let holding = holders(before).min(before.len());
     let (others, ahead) = (holding.saturating_sub(1), Some(before.len() - holding));

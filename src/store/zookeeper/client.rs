@@ -2,34 +2,34 @@
 
 use std::time::Duration;
 
-use super::connection::{Connection, Greeting, Reply};
-use super::error::{CallError, Result};
+use super::connection::{Greeting, SessionConnection, TransactionReply};
+use super::error::{Result, ZooKeeperError};
 use super::message::{Answer, Code, Operation};
 use super::session::Session;
 use super::url::ZooKeeperAddress;
 use crate::lock::Timeout;
 
 /// A session, from its first call on.
-pub struct Client {
+pub struct SessionClient {
     address: ZooKeeperAddress,
     /// The server that is asked next.
     current: usize,
     /// How long a new session is to live.
     asked: Duration,
     session: Option<Session>,
-    connection: Option<Connection>,
+    connection: Option<SessionConnection>,
     /// How many connections there were: what is watched on an earlier one is not told.
     connections: u32,
     /// The last transaction that was seen, on whatever server.
     seen: i64,
 }
 
-impl Client {
+impl SessionClient {
     /// A new session, with this timeout if the server grants it.
-    pub fn new(address: &ZooKeeperAddress, asked: Duration) -> Client {
+    pub fn new(address: &ZooKeeperAddress, asked: Duration) -> SessionClient {
         // All clients of a program begin with another server.
         let current = fastrand::usize(..address.servers.len().max(1));
-        Client {
+        SessionClient {
             address: address.clone(),
             current,
             asked,
@@ -41,8 +41,8 @@ impl Client {
     }
 
     /// The session of somebody who has these credentials.
-    pub fn continuing(address: &ZooKeeperAddress, session: Session) -> Client {
-        Client { session: Some(session.clone()), ..Client::new(address, session.timeout) }
+    pub fn continuing(address: &ZooKeeperAddress, session: Session) -> SessionClient {
+        SessionClient { session: Some(session.clone()), ..SessionClient::new(address, session.timeout) }
     }
 
     /// From its first call to its end.
@@ -71,18 +71,18 @@ impl Client {
             return Ok(session.clone());
         }
         self.connection = None;
-        let mut failure: Option<CallError> = None;
+        let mut failure: Option<ZooKeeperError> = None;
         let mut attempts = self.address.servers.len().max(1);
         loop {
             // Half of what is left for each: the first one answers, most of the time.
             let error = match self.connect_once(&timeout.share(attempts.min(2))) {
                 Ok(session) => return Ok(session),
-                Err(error @ CallError::NoAnswer { .. }) => error,
+                Err(error @ ZooKeeperError::NoAnswer { .. }) => error,
                 Err(error) => return Err(error),
             };
             self.leave();
             // That of a server that may answer soon says more.
-            if !failure.as_ref().is_some_and(CallError::is_transient) || error.is_transient() {
+            if !failure.as_ref().is_some_and(ZooKeeperError::is_transient) || error.is_transient() {
                 failure = Some(error);
             }
             attempts -= 1;
@@ -102,14 +102,14 @@ impl Client {
             seen: self.seen,
             login: login.as_deref(),
         };
-        let opened = Connection::open(endpoint, tls, &greeting, timeout);
+        let opened = SessionConnection::open(endpoint, tls, &greeting, timeout);
         let Some((connection, session)) = opened.map_err(|error| self.named(error))? else {
             self.session = None;
-            return Err(CallError::SessionExpired);
+            return Err(ZooKeeperError::SessionExpired);
         };
         if let Some(known) = self.session.as_ref().filter(|known| session.timeout < known.timeout) {
             let (known, now) = (known.timeout.as_millis(), session.timeout.as_millis());
-            return Err(CallError::Unusable(format!(
+            return Err(ZooKeeperError::Unusable(format!(
                 "its servers differ: one granted {known} ms for a session, another one {now} ms; see maxSessionTimeout"
             )));
         }
@@ -120,11 +120,11 @@ impl Client {
     }
 
     /// Which of several servers it is.
-    fn named(&self, error: CallError) -> CallError {
+    fn named(&self, error: ZooKeeperError) -> ZooKeeperError {
         match error {
-            CallError::NoAnswer { why, transient } if self.address.servers.len() > 1 => {
+            ZooKeeperError::NoAnswer { why, transient } if self.address.servers.len() > 1 => {
                 let endpoint = &self.address.servers[self.current];
-                CallError::NoAnswer { why: format!("{endpoint}: {why}"), transient }
+                ZooKeeperError::NoAnswer { why: format!("{endpoint}: {why}"), transient }
             }
             other => other,
         }
@@ -137,10 +137,10 @@ impl Client {
     }
 
     /// Sends these requests once.
-    pub fn call(&mut self, operations: &[Operation], timeout: &Timeout) -> Result<Vec<Reply>> {
+    pub fn call(&mut self, operations: &[Operation], timeout: &Timeout) -> Result<Vec<TransactionReply>> {
         self.connect(timeout)?;
         let Some(connection) = &mut self.connection else {
-            return Err(CallError::no_answer("there is no connection"));
+            return Err(ZooKeeperError::no_answer("there is no connection"));
         };
         let replies = connection.exchange(operations, timeout);
         self.seen = self.seen.max(connection.seen);
@@ -150,21 +150,23 @@ impl Client {
         };
         let error = self.named(error);
         match error {
-            CallError::SessionExpired => (self.session, self.connection) = (None, None),
+            ZooKeeperError::SessionExpired => (self.session, self.connection) = (None, None),
             // What is out on the connection to the only server may be followed by the end of the session.
-            CallError::NoAnswer { .. } if self.is_broken() || self.address.servers.len() > 1 => self.leave(),
+            ZooKeeperError::NoAnswer { .. } if self.is_broken() || self.address.servers.len() > 1 => {
+                self.leave()
+            }
             _ => {}
         }
         Err(error)
     }
 
     /// Sends requests that may be repeated, until a server answers.
-    pub fn ask(&mut self, operations: &[Operation], timeout: &Timeout) -> Result<Vec<Reply>> {
+    pub fn ask(&mut self, operations: &[Operation], timeout: &Timeout) -> Result<Vec<TransactionReply>> {
         // A connection that was left alone may have ended long ago.
         let mut attempts = self.address.servers.len() + 1;
         loop {
             match self.call(operations, &timeout.share(attempts.min(2))) {
-                Err(CallError::NoAnswer { .. }) if attempts > 1 && !timeout.until.has_passed() => {
+                Err(ZooKeeperError::NoAnswer { .. }) if attempts > 1 && !timeout.until.has_passed() => {
                     attempts -= 1
                 }
                 answered => return answered,
@@ -183,7 +185,7 @@ impl Client {
             return Ok(());
         }
         match self.ask(&[Operation::Close], timeout) {
-            Ok(_) | Err(CallError::SessionExpired) => {
+            Ok(_) | Err(ZooKeeperError::SessionExpired) => {
                 (self.session, self.connection) = (None, None);
                 Ok(())
             }
@@ -216,7 +218,7 @@ impl Client {
             self.seen = self.seen.max(connection.seen);
             match has_news {
                 Ok(true) => return Ok(true),
-                Err(CallError::Interrupted) => return Err(CallError::Interrupted),
+                Err(ZooKeeperError::Interrupted) => return Err(ZooKeeperError::Interrupted),
                 // A server that hangs, or is cut off, is left while there is time to continue the session on another.
                 Ok(false) if connection.heard.plus(lifetime * 2 / 3).has_passed() => self.leave(),
                 Ok(false) if timeout.until.has_passed() => return Ok(false),
@@ -227,7 +229,7 @@ impl Client {
     }
 }
 
-impl Reply {
+impl TransactionReply {
     /// The answer; `None` where the node is not there.
     pub fn found(self) -> Result<Option<Answer>> {
         match self.answer {

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use super::error::{CallError, Result};
+use super::error::{Result, ZooKeeperError};
 use super::jute::{Malformed, Reader, Writer};
 use super::message::{Answer, Code, Operation};
 use super::session::{PASSWORD, Session};
@@ -16,7 +16,7 @@ use crate::store::net::stream::{Stream, TimedStream};
 use crate::store::net::{Endpoint, RequestError, check};
 
 /// For a session of one server.
-pub struct Connection {
+pub struct SessionConnection {
     stream: Stream,
     /// What has arrived and is not yet a whole packet.
     inbox: Vec<u8>,
@@ -47,7 +47,7 @@ pub struct Greeting<'a> {
 }
 
 /// What was carried out, or why not.
-pub struct Reply {
+pub struct TransactionReply {
     /// The transaction.
     pub number: i64,
     pub answer: Result<Answer, Code>,
@@ -72,16 +72,16 @@ const SILENT: &str = "no answer in time; is it a ZooKeeper?";
 /// Of a server that ends the connection at the greeting.
 const TURNED_AWAY: &str = "it ended the connection; it has lost its leader, allows no more connections from this host (maxClientCnxns), or speaks TLS (zks://) or no ZooKeeper at all";
 
-impl Connection {
+impl SessionConnection {
     /// Connects and begins, or continues, a session: `None` when that has ended.
     pub fn open(
         endpoint: &Endpoint,
         tls: Option<&TlsFiles>,
         greeting: &Greeting,
         timeout: &Timeout,
-    ) -> Result<Option<(Connection, Session)>> {
+    ) -> Result<Option<(SessionConnection, Session)>> {
         let stream = Stream::connect(endpoint, tls, None, timeout)?;
-        let mut connection = Connection {
+        let mut connection = SessionConnection {
             stream,
             inbox: Vec::new(),
             number: 1,
@@ -93,8 +93,10 @@ impl Connection {
         };
         connection.send(&greeting.packets(), timeout)?;
         let welcome = connection.packet(LONGEST_WELCOME, timeout).map_err(|error| match error {
-            CallError::NoAnswer { .. } if !connection.is_broken => CallError::no_answer(SILENT),
-            CallError::NoAnswer { .. } if connection.inbox.is_empty() => CallError::transient(TURNED_AWAY),
+            ZooKeeperError::NoAnswer { .. } if !connection.is_broken => ZooKeeperError::no_answer(SILENT),
+            ZooKeeperError::NoAnswer { .. } if connection.inbox.is_empty() => {
+                ZooKeeperError::transient(TURNED_AWAY)
+            }
             other => other,
         })?;
         let mut reader = Reader::new(&welcome);
@@ -108,9 +110,9 @@ impl Connection {
         Ok(Some((connection, session)))
     }
 
-    /// Sends these requests at once, and returns their answers. After [`CallError::Interrupted`] and a timeout the connection
+    /// Sends these requests at once, and returns their answers. After [`ZooKeeperError::Interrupted`] and a timeout the connection
     /// can still be used: late answers are skipped.
-    pub fn exchange(&mut self, operations: &[Operation], timeout: &Timeout) -> Result<Vec<Reply>> {
+    pub fn exchange(&mut self, operations: &[Operation], timeout: &Timeout) -> Result<Vec<TransactionReply>> {
         let first = self.number;
         let mut packets = Vec::new();
         for operation in operations {
@@ -139,7 +141,7 @@ impl Connection {
                     self.is_broken = true;
                     return Err(code.into());
                 }
-                replies.push(Reply { number: transaction, answer });
+                replies.push(TransactionReply { number: transaction, answer });
                 break;
             }
             expected = expected.checked_add(1).unwrap_or(1);
@@ -160,7 +162,7 @@ impl Connection {
         while !std::mem::take(&mut self.has_news) {
             match self.packet(LONGEST, timeout) {
                 Ok(packet) => drop(self.read_header(&mut Reader::new(&packet))?),
-                Err(CallError::Interrupted) => return Err(CallError::Interrupted),
+                Err(ZooKeeperError::Interrupted) => return Err(ZooKeeperError::Interrupted),
                 Err(_) if !self.is_broken => return Ok(false),
                 Err(error) => return Err(error),
             }
@@ -214,21 +216,21 @@ impl Connection {
     }
 
     /// What follows cannot be told apart.
-    fn give_up(&mut self, malformed: Malformed) -> CallError {
+    fn give_up(&mut self, malformed: Malformed) -> ZooKeeperError {
         self.is_broken = true;
         malformed.into()
     }
 
     fn send(&mut self, packets: &[u8], timeout: &Timeout) -> Result<()> {
         if self.is_broken {
-            return Err(CallError::no_answer("a request was not sent to its end"));
+            return Err(ZooKeeperError::no_answer("a request was not sent to its end"));
         }
         self.sent = BootTime::now();
         let mut timed = TimedStream::new(&mut self.stream, timeout);
         let sent = timed.write_all(packets).and_then(|()| timed.flush());
         sent.map_err(|error| {
             self.is_broken = true;
-            timed.cause.map_or_else(|| CallError::no_answer(error.to_string()), CallError::from)
+            timed.cause.map_or_else(|| ZooKeeperError::no_answer(error.to_string()), ZooKeeperError::from)
         })
     }
 
@@ -252,16 +254,15 @@ impl Connection {
             match timed.read(&mut chunk) {
                 Ok(0) => {
                     self.is_broken = true;
-                    return Err(CallError::transient("it ended the connection"));
+                    return Err(ZooKeeperError::transient("it ended the connection"));
                 }
                 Ok(length) => self.inbox.extend(&chunk[..length]),
                 Err(error) => {
                     let cause = timed.cause.take();
                     self.is_broken =
                         !matches!(cause, Some(RequestError::TimedOut | RequestError::Interrupted));
-                    return Err(
-                        cause.map_or_else(|| CallError::transient(error.to_string()), CallError::from)
-                    );
+                    return Err(cause
+                        .map_or_else(|| ZooKeeperError::transient(error.to_string()), ZooKeeperError::from));
                 }
             }
         }

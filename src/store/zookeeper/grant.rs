@@ -1,9 +1,9 @@
 //! How an owner gets locks: all that were asked for at once, or one after standing in its queue.
 
-use super::client::Client;
+use super::client::SessionClient;
 use super::contender::{Contender, has_room, id};
-use super::error::{CallError, Result};
-use super::ledger::{Ledger, Placed};
+use super::error::{Result, ZooKeeperError};
+use super::ledger::{Placed, ZooKeeperLedger};
 use super::owner::Owner;
 use super::session::Session;
 use super::url::ZooKeeperAddress;
@@ -22,7 +22,7 @@ impl Owner {
     /// Continues the session or begins one, which has to live as long as the request wants.
     fn begin(&mut self, request: &Request, address: &ZooKeeperAddress, timeout: &Timeout) -> Result<Session> {
         let session = match self.client.attach(timeout) {
-            Err(CallError::SessionExpired) => {
+            Err(ZooKeeperError::SessionExpired) => {
                 self.held.clear();
                 self.client.attach(timeout)?
             }
@@ -34,19 +34,19 @@ impl Owner {
                 self.client.dismiss();
             }
             let longest = session.timeout.as_millis();
-            return Err(CallError::Unusable(format!(
+            return Err(ZooKeeperError::Unusable(format!(
                 "its sessions live for {longest} ms at most, not for --ttl {ttl}; use a shorter one, or raise maxSessionTimeout there"
             )));
         }
         // What keeps the lock after its release is a session of its own.
         if request.min_hold > session.timeout && self.held.is_empty() {
-            let mut trial = Client::new(address, request.min_hold);
+            let mut trial = SessionClient::new(address, request.min_hold);
             let longest = trial.connect(timeout)?.timeout;
             trial.dismiss();
             if longest < request.min_hold {
                 self.client.dismiss();
                 let longest = longest.as_millis();
-                return Err(CallError::Unusable(format!(
+                return Err(ZooKeeperError::Unusable(format!(
                     "its sessions live for {longest} ms at most, so it cannot keep a lock for a longer --min-hold; raise maxSessionTimeout there"
                 )));
             }
@@ -58,7 +58,7 @@ impl Owner {
     pub fn take(
         &mut self,
         requests: &[Request],
-        ledger: &Ledger,
+        ledger: &ZooKeeperLedger,
         address: &ZooKeeperAddress,
         timeout: &Timeout,
     ) -> Result<Taken> {
@@ -111,7 +111,7 @@ impl Owner {
                     Some(fence) => fence,
                     None => {
                         self.is_unsure = false;
-                        return Err(CallError::transient("the lock was taken away meanwhile"));
+                        return Err(ZooKeeperError::transient("the lock was taken away meanwhile"));
                     }
                 },
             });
@@ -128,7 +128,7 @@ impl Owner {
         &mut self,
         requests: &[Request],
         queues: &[Vec<Contender>],
-        ledger: &Ledger,
+        ledger: &ZooKeeperLedger,
         timeout: &Timeout,
     ) -> Result<()> {
         let id = id(&self.token);
@@ -146,7 +146,7 @@ impl Owner {
         &mut self,
         request: &Request,
         queue: &[Contender],
-        ledger: &Ledger,
+        ledger: &ZooKeeperLedger,
         timeout: &Timeout,
     ) -> Result<Option<Taken>> {
         let key = &request.key;
@@ -161,7 +161,9 @@ impl Owner {
 
     /// What was refused was not carried out.
     fn unless_denied<T>(&mut self, done: Result<T>) -> Result<T> {
-        if let Err(CallError::Denied(_) | CallError::Unusable(_) | CallError::SessionExpired) = done {
+        if let Err(ZooKeeperError::Denied(_) | ZooKeeperError::Unusable(_) | ZooKeeperError::SessionExpired) =
+            done
+        {
             self.is_unsure = false;
         }
         done
@@ -172,7 +174,7 @@ impl Owner {
         &mut self,
         request: &Request,
         contender: &Contender,
-        ledger: &Ledger,
+        ledger: &ZooKeeperLedger,
         timeout: &Timeout,
     ) -> Result<Option<FencingToken>> {
         let key = &request.key;
@@ -188,7 +190,7 @@ impl Owner {
         &mut self,
         request: &Request,
         contender: &Contender,
-        ledger: &Ledger,
+        ledger: &ZooKeeperLedger,
         address: &ZooKeeperAddress,
         timeout: &Timeout,
     ) -> Result<Option<FencingToken>> {

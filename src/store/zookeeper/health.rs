@@ -3,8 +3,8 @@
 use std::io::{Read, Write};
 use std::time::Duration;
 
-use super::client::Client;
-use super::error::{CallError, Result};
+use super::client::SessionClient;
+use super::error::{Result, ZooKeeperError};
 use super::store::ZooKeeper;
 use super::url::ZooKeeperAddress;
 use crate::doctor::{Check, Finding, Findings, Requirements, Trial, judge};
@@ -65,7 +65,7 @@ fn examine_server(address: &ZooKeeperAddress, terms: &Requirements) -> Findings 
     }
     let timeout = Timeout::of(terms.attempt);
     // As short as it may be.
-    let mut client = Client::new(address, Duration::from_millis(1));
+    let mut client = SessionClient::new(address, Duration::from_millis(1));
     let shortest = match client.connect(&timeout) {
         Ok(session) => session.timeout,
         Err(error) => {
@@ -87,15 +87,15 @@ fn examine_server(address: &ZooKeeperAddress, terms: &Requirements) -> Findings 
     report
 }
 
-fn refused(error: CallError, report: &mut Findings) {
+fn refused(error: ZooKeeperError, report: &mut Findings) {
     match error {
-        CallError::Denied(why) => report.bad(Check::Login, why, "name another user and password"),
-        CallError::NoAnswer { why, .. } | CallError::Unusable(why) => report.bad(
+        ZooKeeperError::Denied(why) => report.bad(Check::Login, why, "name another user and password"),
+        ZooKeeperError::NoAnswer { why, .. } | ZooKeeperError::Unusable(why) => report.bad(
             Check::Reachable,
             why,
             "is ZooKeeper running there with a majority of its servers, and is this its port for clients?",
         ),
-        CallError::SessionExpired | CallError::Interrupted => {
+        ZooKeeperError::SessionExpired | ZooKeeperError::Interrupted => {
             report.bad(Check::Reachable, "it did not grant a session", ADVICE[0]);
         }
     }
@@ -108,7 +108,7 @@ fn judge_sessions(
     terms: &Requirements,
     report: &mut Findings,
 ) {
-    let mut client = Client::new(address, Duration::from_millis(i32::MAX as u64));
+    let mut client = SessionClient::new(address, Duration::from_millis(i32::MAX as u64));
     let Ok(session) = client.connect(&Timeout::of(terms.attempt)) else { return };
     client.dismiss();
     let (ttl, longest) = (terms.ttl, session.timeout);
@@ -134,7 +134,7 @@ fn about_itself(address: &ZooKeeperAddress, timeout: &Timeout) -> Result<String>
     let mut text = Vec::new();
     let asked = timed.write_all(b"srvr").and_then(|()| timed.flush());
     let read = asked.and_then(|()| (&mut timed).take(LONGEST).read_to_end(&mut text));
-    read.map_err(|error| CallError::no_answer(error.to_string()))?;
+    read.map_err(|error| ZooKeeperError::no_answer(error.to_string()))?;
     Ok(sanitize(&String::from_utf8_lossy(&text).replace('\n', ", ")))
 }
 

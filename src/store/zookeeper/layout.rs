@@ -10,7 +10,7 @@ use crate::lock::Key;
 /// The lock X is the node `/X` below the chroot, and a/b is `/a/b`, so that a key is the path that other programs know. What
 /// ZooKeeper does not allow in a path is written with percent signs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Layout {
+pub struct NodeLayout {
     /// Empty, or a path.
     chroot: String,
 }
@@ -18,16 +18,16 @@ pub struct Layout {
 /// What ZooKeeper keeps about itself.
 const RESERVED: &str = "zookeeper";
 
-impl Layout {
+impl NodeLayout {
     /// Below this path, which begins without a slash; `None` for one that cannot be.
-    pub fn below(chroot: &str) -> Option<Layout> {
+    pub fn below(chroot: &str) -> Option<NodeLayout> {
         if chroot.is_empty() {
-            return Some(Layout { chroot: String::new() });
+            return Some(NodeLayout { chroot: String::new() });
         }
         let mut parts = chroot.split('/');
         let is_allowed = |part: &str| !matches!(part, "" | "." | "..") && part.chars().all(is_plain);
         let is_path = parts.all(is_allowed) && chroot.split('/').next() != Some(RESERVED);
-        is_path.then(|| Layout { chroot: format!("/{chroot}") })
+        is_path.then(|| NodeLayout { chroot: format!("/{chroot}") })
     }
 
     pub fn chroot(&self) -> &str {
@@ -94,8 +94,8 @@ fn is_plain(c: char) -> bool {
 
 #[test]
 fn every_key_is_a_path_of_its_own() -> Result<(), String> {
-    let root = Layout::below("").ok_or("the root")?;
-    let below = Layout::below("locks/ci").ok_or("a path")?;
+    let root = NodeLayout::below("").ok_or("the root")?;
+    let below = NodeLayout::below("locks/ci").ok_or("a path")?;
     for (key, path) in [
         ("nightly-backup", "/nightly-backup"),
         ("a b/ü*?", "/a b/ü*?"),
@@ -118,7 +118,7 @@ fn every_key_is_a_path_of_its_own() -> Result<(), String> {
         assert_eq!(root.key(other).filter(|_| other != "/locks"), None, "{other}");
         assert_eq!(below.key(other), None, "{other}");
     }
-    let above: Vec<&str> = Layout::above("/locks/ci/X").collect();
+    let above: Vec<&str> = NodeLayout::above("/locks/ci/X").collect();
     assert_eq!(above, ["/locks", "/locks/ci", "/locks/ci/X"]);
     Ok(())
 }

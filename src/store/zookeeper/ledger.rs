@@ -2,18 +2,18 @@
 
 use std::time::Duration;
 
-use super::client::Client;
+use super::client::SessionClient;
 use super::contender::{Contender, holders, names, queue};
-use super::error::{CallError, Result};
-use super::layout::Layout;
+use super::error::{Result, ZooKeeperError};
+use super::layout::NodeLayout;
 use super::message::{ANY_VERSION, Access, Answer, Code, Kind, Operation, Stat};
 use super::url::ZooKeeperAddress;
 use super::value::{Stage, Value};
 use crate::lock::{Busy, FencingToken, Holder, Key, Request, Timeout, unix_millis};
 
 /// Where the locks are, and who may use them.
-pub struct Ledger {
-    pub layout: Layout,
+pub struct ZooKeeperLedger {
+    pub layout: NodeLayout,
     access: Access,
 }
 
@@ -32,10 +32,10 @@ pub struct Placed {
 /// Folders are created at most so often in a row: somebody deletes them.
 const MOST_FOLDERS: usize = 5;
 
-impl Ledger {
-    pub fn new(address: &ZooKeeperAddress) -> Ledger {
+impl ZooKeeperLedger {
+    pub fn new(address: &ZooKeeperAddress) -> ZooKeeperLedger {
         let access = if address.user.is_some() { Access::Owner } else { Access::Everybody };
-        Ledger { layout: address.layout.clone(), access }
+        ZooKeeperLedger { layout: address.layout.clone(), access }
     }
 
     pub fn path(&self, key: &Key, node: &str) -> String {
@@ -47,7 +47,7 @@ impl Ledger {
         &self,
         keys: impl IntoIterator<Item = &'a Key>,
         catch_up: bool,
-        client: &mut Client,
+        client: &mut SessionClient,
         timeout: &Timeout,
     ) -> Result<Vec<Vec<Contender>>> {
         let folders: Vec<String> = keys.into_iter().map(|key| self.layout.folder(key)).collect();
@@ -67,7 +67,7 @@ impl Ledger {
         &self,
         key: &Key,
         catch_up: bool,
-        client: &mut Client,
+        client: &mut SessionClient,
         timeout: &Timeout,
     ) -> Result<Vec<Contender>> {
         Ok(self.queues([key], catch_up, client, timeout)?.pop().unwrap_or_default())
@@ -78,7 +78,7 @@ impl Ledger {
         &self,
         requests: &[Request],
         data: impl Fn(&Request) -> Value,
-        client: &mut Client,
+        client: &mut SessionClient,
         timeout: &Timeout,
     ) -> Result<Placed> {
         let create = requests.iter().flat_map(|request| {
@@ -104,7 +104,7 @@ impl Ledger {
                 Ok(_) => break,
             }
         }
-        Err(CallError::transient("somebody deletes the nodes of this lock all the time"))
+        Err(ZooKeeperError::transient("somebody deletes the nodes of this lock all the time"))
     }
 
     fn create(&self, path: String, data: Vec<u8>, kind: Kind) -> Operation {
@@ -115,14 +115,14 @@ impl Ledger {
     fn create_folders(
         &self,
         requests: &[Request],
-        client: &mut Client,
+        client: &mut SessionClient,
         timeout: &Timeout,
     ) -> Result<Option<Code>> {
         let mut kind = Kind::Container;
         let mut denied = None;
         for request in requests {
             let folder = self.layout.folder(&request.key);
-            for path in Layout::above(&folder) {
+            for path in NodeLayout::above(&folder) {
                 loop {
                     let create = [self.create(path.to_owned(), Vec::new(), kind)];
                     let created = client.call(&create, timeout)?.pop();
@@ -148,7 +148,7 @@ impl Ledger {
     /// transaction. `None` when one of them was not there.
     pub fn move_to(
         &self,
-        client: &mut Client,
+        client: &mut SessionClient,
         key: &Key,
         contender: &Contender,
         value: &Value,
@@ -183,7 +183,7 @@ impl Ledger {
         &self,
         key: &Key,
         contender: &Contender,
-        client: &mut Client,
+        client: &mut SessionClient,
         timeout: &Timeout,
     ) -> Result<bool> {
         let delete: Vec<Operation> =
@@ -204,7 +204,7 @@ impl Ledger {
         &self,
         key: &Key,
         contenders: impl IntoIterator<Item = &'a Contender>,
-        client: &mut Client,
+        client: &mut SessionClient,
         timeout: &Timeout,
     ) -> Result<Vec<Option<Node>>> {
         let look = |contender: &Contender| Operation::Data { path: self.path(key, contender.node()) };
@@ -228,7 +228,7 @@ impl Ledger {
         &self,
         key: &Key,
         contender: &Contender,
-        client: &mut Client,
+        client: &mut SessionClient,
         timeout: &Timeout,
     ) -> Result<Option<Node>> {
         Ok(self.nodes(key, [contender], client, timeout)?.pop().flatten())
@@ -239,7 +239,7 @@ impl Ledger {
         &self,
         key: &Key,
         before: &[Contender],
-        client: &mut Client,
+        client: &mut SessionClient,
         timeout: &Timeout,
     ) -> Result<Busy> {
         let holding = holders(before).min(before.len());

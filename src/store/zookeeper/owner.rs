@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::client::Client;
+use super::client::SessionClient;
 use super::contender::Contender;
-use super::error::{CallError, Result};
-use super::ledger::Ledger;
+use super::error::{Result, ZooKeeperError};
+use super::ledger::ZooKeeperLedger;
 use super::message::Code;
 use super::session::Session;
 use super::url::ZooKeeperAddress;
@@ -30,7 +30,7 @@ use crate::lock::{Key, OwnerToken, Timeout};
 /// does not count as a sign of life for the leader either: that comes with the next answer to the leader's question.
 pub struct Owner {
     pub token: OwnerToken,
-    pub(super) client: Client,
+    pub(super) client: SessionClient,
     pub(super) held: Vec<Held>,
     /// A request for locks was sent, and its answer is not known.
     pub(super) is_unsure: bool,
@@ -59,12 +59,15 @@ pub enum State {
 
 impl Owner {
     pub fn new(token: OwnerToken, address: &ZooKeeperAddress, ttl: Duration) -> Owner {
-        Owner { token, client: Client::new(address, ttl), held: Vec::new(), is_unsure: false }
+        Owner { token, client: SessionClient::new(address, ttl), held: Vec::new(), is_unsure: false }
     }
 
     /// Of a lock that another process was granted.
     pub fn adopt(token: OwnerToken, address: &ZooKeeperAddress, session: Session) -> Owner {
-        Owner { client: Client::continuing(address, session), ..Owner::new(token, address, Duration::ZERO) }
+        Owner {
+            client: SessionClient::continuing(address, session),
+            ..Owner::new(token, address, Duration::ZERO)
+        }
     }
 
     pub fn has(&self, key: &Key) -> bool {
@@ -93,7 +96,7 @@ impl Owner {
     }
 
     /// Extends the session, and says what became of a lock in it.
-    pub fn renew(&mut self, key: &Key, ledger: &Ledger, timeout: &Timeout) -> Result<State> {
+    pub fn renew(&mut self, key: &Key, ledger: &ZooKeeperLedger, timeout: &Timeout) -> Result<State> {
         let Some(held) = self.held(key) else { return Ok(State::Gone) };
         let check = [ledger.check(key, &held.contender)];
         let extended = self.client.attach(timeout).and_then(|_| self.client.call(&check, timeout));
@@ -102,7 +105,7 @@ impl Owner {
             Ok(Some(Err(Code::BAD_VERSION))) => State::Broken,
             Ok(Some(Err(Code::NO_NODE)) | None) => State::Gone,
             Ok(Some(Err(code))) => return Err(code.into()),
-            Err(CallError::SessionExpired) => {
+            Err(ZooKeeperError::SessionExpired) => {
                 self.held.clear();
                 State::Expired
             }
@@ -122,7 +125,7 @@ impl Owner {
     }
 
     /// Frees what was broken, when its lease has ended. What goes wrong here is made up for at the next renewal.
-    fn end_broken(&mut self, ledger: &Ledger, timeout: &Timeout) {
+    fn end_broken(&mut self, ledger: &ZooKeeperLedger, timeout: &Timeout) {
         let Owner { held, client, .. } = self;
         held.retain(|held| {
             let has_ended = held.ends.is_some_and(Deadline::has_passed);
@@ -134,7 +137,7 @@ impl Owner {
     pub fn release(
         &mut self,
         keys: &[Key],
-        ledger: &Ledger,
+        ledger: &ZooKeeperLedger,
         address: &ZooKeeperAddress,
         timeout: &Timeout,
     ) -> Result<Vec<bool>> {
@@ -151,7 +154,7 @@ impl Owner {
                 false => keep(key, &contender, left, ledger, address, timeout),
             };
             released.push(match was_held {
-                Err(CallError::SessionExpired) => false,
+                Err(ZooKeeperError::SessionExpired) => false,
                 was_held => was_held?,
             });
             self.held.retain(|held| held.key != *key);
@@ -190,11 +193,11 @@ pub fn keep(
     key: &Key,
     contender: &Contender,
     left: Duration,
-    ledger: &Ledger,
+    ledger: &ZooKeeperLedger,
     address: &ZooKeeperAddress,
     timeout: &Timeout,
 ) -> Result<bool> {
-    let mut client = Client::new(address, left);
+    let mut client = SessionClient::new(address, left);
     client.connect(timeout)?;
     let Some(node) = ledger.node(key, contender, &mut client, timeout)? else {
         client.dismiss();

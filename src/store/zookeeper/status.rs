@@ -1,9 +1,9 @@
 //! What administrators see and do: all locks, and the end of one.
 
-use super::client::Client;
+use super::client::SessionClient;
 use super::contender::{Contender, holders, id};
 use super::error::Result;
-use super::ledger::{Ledger, Node};
+use super::ledger::{Node, ZooKeeperLedger};
 use super::message::{Answer, Code, Operation};
 use super::store::ZooKeeper;
 use super::value::Stage;
@@ -51,8 +51,8 @@ impl StoreAdmin for ZooKeeper {
 fn break_lock(
     key: &Key,
     token: Option<&OwnerToken>,
-    ledger: &Ledger,
-    client: &mut Client,
+    ledger: &ZooKeeperLedger,
+    client: &mut SessionClient,
     timeout: &Timeout,
 ) -> Result<Broken> {
     let mut queue = ledger.queue(key, true, client, timeout)?;
@@ -102,8 +102,8 @@ fn break_lock(
 fn status_of(
     key: Key,
     queue: &[Contender],
-    ledger: &Ledger,
-    client: &mut Client,
+    ledger: &ZooKeeperLedger,
+    client: &mut SessionClient,
     timeout: &Timeout,
 ) -> Result<LockStatus> {
     let mode = queue.first().map(|first| first.mode).unwrap_or_default();
@@ -124,7 +124,7 @@ fn status_of(
 }
 
 /// The keys of all locks below the chroot, that have holders or waiters.
-fn known_keys(ledger: &Ledger, client: &mut Client, timeout: &Timeout) -> Result<Vec<Key>> {
+fn known_keys(ledger: &ZooKeeperLedger, client: &mut SessionClient, timeout: &Timeout) -> Result<Vec<Key>> {
     let (mut known, mut looked_at) = (Vec::new(), 0);
     let mut next = vec![ledger.layout.chroot().to_owned()];
     while !next.is_empty() && looked_at < MOST_NODES {

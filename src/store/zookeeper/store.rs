@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use super::client::Client;
+use super::client::SessionClient;
 use super::contender::{Contender, id};
-use super::error::{CallError, Result};
+use super::error::{Result, ZooKeeperError};
 use super::grant::Taken;
-use super::ledger::{Ledger, Node};
+use super::ledger::{Node, ZooKeeperLedger};
 use super::owner::{Owner, State, keep};
 use super::session::Session;
 use super::url::ZooKeeperAddress;
@@ -37,12 +37,12 @@ const VISIT: Duration = Duration::from_secs(2);
 pub struct ZooKeeper {
     address: ZooKeeperAddress,
     name: String,
-    pub(super) ledger: Ledger,
+    pub(super) ledger: ZooKeeperLedger,
     /// One for each owner token that was used.
     owners: Vec<Owner>,
     place: Option<Waiter>,
     /// For looks at what others have.
-    visitor: Client,
+    visitor: SessionClient,
     was_asked: bool,
 }
 
@@ -50,8 +50,8 @@ impl ZooKeeper {
     pub fn new(address: ZooKeeperAddress) -> ZooKeeper {
         ZooKeeper {
             name: address.to_string(),
-            ledger: Ledger::new(&address),
-            visitor: Client::new(&address, VISIT),
+            ledger: ZooKeeperLedger::new(&address),
+            visitor: SessionClient::new(&address, VISIT),
             address,
             owners: Vec::new(),
             place: None,
@@ -62,7 +62,7 @@ impl ZooKeeper {
     /// Does something in a session of a moment.
     pub(super) fn visit<T>(
         &mut self,
-        work: impl Fn(&Ledger, &mut Client) -> Result<T>,
+        work: impl Fn(&ZooKeeperLedger, &mut SessionClient) -> Result<T>,
     ) -> Result<T, StoreError> {
         self.was_asked = true;
         let done = work(&self.ledger, &mut self.visitor);
@@ -156,7 +156,7 @@ impl ZooKeeper {
         })
     }
 
-    fn error(&self, error: CallError) -> StoreError {
+    fn error(&self, error: ZooKeeperError) -> StoreError {
         error.of(&self.name)
     }
 }
@@ -181,7 +181,7 @@ impl Store for ZooKeeper {
         let taken = loop {
             let share = timeout.share(attempts.min(2));
             match owners[index].take(requests, ledger, address, &share) {
-                Err(CallError::NoAnswer { .. }) if attempts > 1 && !timeout.until.has_passed() => {
+                Err(ZooKeeperError::NoAnswer { .. }) if attempts > 1 && !timeout.until.has_passed() => {
                     attempts -= 1;
                 }
                 taken => break taken,
@@ -208,7 +208,7 @@ impl Store for ZooKeeper {
             match place.ask(&mut owners[index], ledger, address, &share) {
                 Ok(Ok(outcome)) => return Ok(outcome),
                 Ok(Err(found)) => return Err(StoreError::OtherMode { key: request.key.clone(), found }),
-                Err(CallError::NoAnswer { .. }) if attempts > 1 && !timeout.until.has_passed() => {
+                Err(ZooKeeperError::NoAnswer { .. }) if attempts > 1 && !timeout.until.has_passed() => {
                     attempts -= 1;
                 }
                 Err(error) => return Err(error.of(&self.name)),

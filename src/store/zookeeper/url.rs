@@ -5,7 +5,7 @@ use std::fmt;
 use url::{Host, Url};
 
 use super::health;
-use super::layout::Layout;
+use super::layout::NodeLayout;
 use super::store::{CAPABILITIES, ZooKeeper};
 use crate::doctor::{Finding, Requirements};
 use crate::lock::{Capabilities, StoreAdmin};
@@ -18,7 +18,7 @@ use crate::store::{OpenOptions, StoreAddress};
 pub struct ZooKeeperAddress {
     /// Of one ensemble: any of them will do.
     pub servers: Vec<Endpoint>,
-    pub layout: Layout,
+    pub layout: NodeLayout,
     /// Of the scheme "digest".
     pub user: Option<String>,
     pub password: Option<String>,
@@ -55,7 +55,7 @@ impl ZooKeeperAddress {
         }
         let chroot = percent_decode(path)?;
         let chroot = chroot.trim_end_matches('/');
-        let layout = Layout::below(chroot).filter(|_| chroot.len() <= LONGEST_CHROOT);
+        let layout = NodeLayout::below(chroot).filter(|_| chroot.len() <= LONGEST_CHROOT);
         let layout = layout.ok_or_else(|| format!("the chroot is no path of ZooKeeper; {FORM}"))?;
         Ok(ZooKeeperAddress {
             servers,

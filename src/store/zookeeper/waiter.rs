@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::client::Client;
+use super::client::SessionClient;
 use super::contender::{Contender, holders, id};
-use super::error::{CallError, Result};
-use super::ledger::Ledger;
+use super::error::{Result, ZooKeeperError};
+use super::ledger::ZooKeeperLedger;
 use super::message::{Answer, Code, Operation};
 use super::owner::Owner;
 use super::url::ZooKeeperAddress;
@@ -29,7 +29,7 @@ const LOOK: Duration = Duration::from_secs(10);
 /// holder. Its place is in their names, which stay.
 pub struct Waiter {
     request: Request,
-    client: Client,
+    client: SessionClient,
     place: Option<Contender>,
     /// A place was asked for, and the answer is not known.
     is_unsure: bool,
@@ -50,7 +50,7 @@ enum Step {
 
 impl Waiter {
     pub fn new(request: Request, address: &ZooKeeperAddress) -> Waiter {
-        let client = Client::new(address, TTL);
+        let client = SessionClient::new(address, TTL);
         Waiter {
             request,
             client,
@@ -74,7 +74,7 @@ impl Waiter {
     pub fn ask(
         &mut self,
         owner: &mut Owner,
-        ledger: &Ledger,
+        ledger: &ZooKeeperLedger,
         address: &ZooKeeperAddress,
         timeout: &Timeout,
     ) -> Result<Result<AcquireOutcome, Mode>> {
@@ -84,7 +84,7 @@ impl Waiter {
                 Ok(Step::Outcome(outcome)) => return Ok(Ok(outcome)),
                 Ok(Step::OtherMode(mode)) => return Ok(Err(mode)),
                 Ok(Step::Again) => {}
-                Err(CallError::SessionExpired) => (self.place, self.is_unsure) = (None, false),
+                Err(ZooKeeperError::SessionExpired) => (self.place, self.is_unsure) = (None, false),
                 Err(error) => return Err(error),
             }
         }
@@ -93,7 +93,7 @@ impl Waiter {
     fn step(
         &mut self,
         owner: &mut Owner,
-        ledger: &Ledger,
+        ledger: &ZooKeeperLedger,
         address: &ZooKeeperAddress,
         timeout: &Timeout,
     ) -> Result<Step> {
@@ -102,7 +102,7 @@ impl Waiter {
         if self.place.is_none() && !std::mem::replace(&mut self.is_unsure, true) {
             let one = std::slice::from_ref(&self.request);
             let placed = ledger.place(one, Value::waiting, &mut self.client, timeout);
-            if let Err(CallError::Denied(_) | CallError::Unusable(_)) = placed {
+            if let Err(ZooKeeperError::Denied(_) | ZooKeeperError::Unusable(_)) = placed {
                 self.is_unsure = false;
             }
             self.place = placed?.contenders.pop();
@@ -164,7 +164,7 @@ impl Waiter {
     fn pause(&self, timeout: &Timeout) -> Result<bool> {
         let until = Deadline::after(PAUSE).min(timeout.until);
         while !until.has_passed() {
-            timeout.pause(until.left()).map_err(|_| CallError::Interrupted)?;
+            timeout.pause(until.left()).map_err(|_| ZooKeeperError::Interrupted)?;
         }
         Ok(true)
     }
