@@ -7,8 +7,8 @@ use std::time::Duration;
 use super::{Check, Findings, millis};
 use crate::clock::{BootTime, Deadline};
 use crate::lock::{
-    AcquireOutcome, Broken, FencingToken, Grant, Key, LockStatus, Metadata, Mode, OwnerToken, Renewal,
-    Request, Result, StoreAdmin, StoreError, Timeout, Ttl,
+    AcquireOutcome, Broken, FencingToken, Key, LockStatus, Metadata, Mode, OwnerToken, Renewal, Request,
+    Result, StoreAdmin, StoreError, Timeout, Ttl,
 };
 
 /// Acquires a lock that nobody else uses, waits for it with another owner token, hands it over, breaks it, and releases
@@ -162,7 +162,7 @@ fn is_true(released: &Vec<bool>) -> bool {
 
 fn granted(step: &'static str, answer: Result<AcquireOutcome>) -> Result<FencingToken, Trouble> {
     match expect(step, answer, |_| true)? {
-        AcquireOutcome::Granted(Grant { fences, .. }) => fences.first().copied().ok_or(Trouble::Wrong(step)),
+        AcquireOutcome::Granted(fences) => fences.first().copied().ok_or(Trouble::Wrong(step)),
         AcquireOutcome::Busy(_) => Err(Trouble::Wrong(step)),
     }
 }

@@ -4,7 +4,8 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use super::{
-    AcquireOutcome, Busy, Grant, Lease, Renewal, RenewalRequest, Request, Result, Store, StoreError, Timeout,
+    AcquireOutcome, Busy, FencingToken, Lease, Renewal, RenewalRequest, Request, Result, Store, StoreError,
+    Timeout,
 };
 use crate::clock::{BootTime, Deadline};
 use crate::poll::{Backoff, wait_readable};
@@ -230,13 +231,9 @@ impl<'a> Acquiring<'a> {
         &self.requests[self.held.len()..]
     }
 
-    fn hold(&mut self, grant: &Grant, sent: BootTime) {
-        let Grant { fences, token, since } = grant;
+    fn hold(&mut self, fences: &[FencingToken], sent: BootTime) {
         let granted = self.rest().iter().zip(fences);
-        self.held.extend(granted.map(|(request, fence)| {
-            let token = token.as_ref().unwrap_or(&request.token).clone();
-            Lease::new(Request { token, ..request.clone() }, *fence, since.unwrap_or(sent))
-        }));
+        self.held.extend(granted.map(|(request, fence)| Lease::new(request.clone(), *fence, sent)));
     }
 
     fn renew_if_due(&mut self) -> Result<(), NotAcquired> {

@@ -25,7 +25,7 @@ fn keys(leases: &[Lease]) -> Vec<&str> {
 fn free_locks_are_acquired_together() {
     fake::start();
     let mut store = FakeStore {
-        acquire: [(200, Ok(AcquireOutcome::granted(vec![FencingToken(7); 2])))].into(),
+        acquire: [(200, Ok(AcquireOutcome::Granted(vec![FencingToken(7); 2])))].into(),
         ..FakeStore::default()
     };
     let leases = acquired(&mut store, &["a", "b"], 30, Wait::No).expect("leases");
@@ -69,7 +69,7 @@ fn what_is_held_is_renewed_and_given_back_when_a_lease_is_lost() {
 fn a_grant_that_comes_too_late_is_cancelled() {
     fake::start();
     let mut store = FakeStore {
-        acquire: [(2000, Ok(AcquireOutcome::granted(vec![FencingToken(1)])))].into(),
+        acquire: [(2000, Ok(AcquireOutcome::Granted(vec![FencingToken(1)])))].into(),
         ..FakeStore::default()
     };
     let late = acquired(&mut store, &["a"], 6, Wait::No);
@@ -81,7 +81,7 @@ fn a_grant_that_comes_too_late_is_cancelled() {
 fn an_unknown_outcome_is_cancelled_and_said_when_that_fails() {
     for (cancel, is_resolved) in [(Ok(()), true), (Err(unreachable()), false)] {
         fake::start();
-        let hung = || (9999, Ok(AcquireOutcome::granted(Vec::new())));
+        let hung = || (9999, Ok(AcquireOutcome::Granted(Vec::new())));
         let mut store =
             FakeStore { acquire: [hung()].into(), cancel: [(0, cancel)].into(), ..FakeStore::default() };
         let failed = acquired(&mut store, &["a"], 30, Wait::No);

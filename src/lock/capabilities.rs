@@ -22,20 +22,6 @@ pub struct Capabilities {
     pub ttl_resolution: Duration,
     /// `--replicas`: whether a grant can wait for copies of it.
     pub replicas: Support,
-    pub token_mint: TokenMint,
-    /// A lease goes on when the process that took it ends, so that another process can renew or release it with the
-    /// owner token.
-    pub outlives_process: bool,
-}
-
-/// Who makes the owner token.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TokenMint {
-    /// The caller: the store takes the token of the request.
-    Caller,
-    /// The store, with the grant: see [`Grant::token`](super::Grant). In ZooKeeper a token is the id and the password
-    /// of a session.
-    Store,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -43,8 +29,6 @@ pub struct Wanted {
     pub mode: Mode,
     pub ttl: Ttl,
     pub replicas: u8,
-    /// The lease has to outlive this process.
-    pub detached: bool,
 }
 
 impl Capabilities {
@@ -57,13 +41,11 @@ impl Capabilities {
         shortest_ttl: Ttl::SHORTEST,
         ttl_resolution: Duration::from_millis(1),
         replicas: Ok(()),
-        token_mint: TokenMint::Caller,
-        outlives_process: true,
     };
 
     /// Fails with the first thing that the store cannot do, and what to do about it: a mistake in the configuration.
     pub fn check(&self, wanted: &Wanted) -> Result<(), String> {
-        let Wanted { mode, ttl, replicas, detached } = *wanted;
+        let Wanted { mode, ttl, replicas } = *wanted;
         if let (1.., Err(why)) = (replicas, self.replicas) {
             return Err(format!("--replicas {replicas}: {why}"));
         }
@@ -79,11 +61,6 @@ impl Capabilities {
         if !ttl.as_millis().is_multiple_of(self.ttl_resolution.as_millis() as u64) {
             let step = DurationText(self.ttl_resolution);
             return Err(format!("--ttl {ttl}: this store counts in steps of {step}"));
-        }
-        if detached && !self.outlives_process {
-            Err(
-                "in this store a lease ends with the process that took it; use --while-pid, or 'redlock run'",
-            )?;
         }
         Ok(())
     }
@@ -101,20 +78,18 @@ mod tests {
             shortest_ttl: second * 2,
             ttl_resolution: second,
             replicas: Err("there are none"),
-            outlives_process: false,
             ..Capabilities::ALL
         };
         let semaphore = Mode::Semaphore(std::num::NonZeroU32::MIN);
-        for (ttl, mode, replicas, detached, expected) in [
-            ("2s", Mode::Shared, 0, false, ""),
-            ("2s", semaphore, 0, false, "no semaphores here"),
-            ("2s", Mode::Exclusive, 2, false, "--replicas 2: there are none"),
-            ("1s", Mode::Exclusive, 0, false, "--ttl 1s is too short for this store; use 2s or longer"),
-            ("2500ms", Mode::Exclusive, 0, false, "--ttl 2.5s: this store counts in steps of 1s"),
-            ("2s", Mode::Exclusive, 0, true, "in this store a lease ends with the process that took it; use"),
+        for (ttl, mode, replicas, expected) in [
+            ("2s", Mode::Shared, 0, ""),
+            ("2s", semaphore, 0, "no semaphores here"),
+            ("2s", Mode::Exclusive, 2, "--replicas 2: there are none"),
+            ("1s", Mode::Exclusive, 0, "--ttl 1s is too short for this store; use 2s or longer"),
+            ("2500ms", Mode::Exclusive, 0, "--ttl 2.5s: this store counts in steps of 1s"),
         ] {
             let ttl = ttl.parse().unwrap_or(Ttl::DEFAULT);
-            let refused = store.check(&Wanted { mode, ttl, replicas, detached }).err().unwrap_or_default();
+            let refused = store.check(&Wanted { mode, ttl, replicas }).err().unwrap_or_default();
             assert!(refused.starts_with(expected) && refused.is_empty() == expected.is_empty(), "{refused}");
         }
     }

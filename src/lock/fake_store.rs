@@ -65,7 +65,7 @@ fn names<'a>(keys: impl IntoIterator<Item = &'a Key>) -> String {
 }
 
 fn granted(requests: &[Request]) -> AcquireOutcome {
-    AcquireOutcome::granted((1..).map(FencingToken).take(requests.len()).collect())
+    AcquireOutcome::Granted((1..).map(FencingToken).take(requests.len()).collect())
 }
 
 /// Time passes, and no more of it than the caller allows.

@@ -11,7 +11,7 @@ use crate::sanitize::sanitize;
 #[serde(default)]
 pub struct Metadata {
     pub host: String,
-    /// Of redlock, or of the keeper, in the pid namespace of that host.
+    /// Of redlock, of the keeper, or of the process that called `acquire`; in the pid namespace of that host.
     pub pid: u32,
     /// The process for which the lock is held, when that is not the one that holds it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -27,7 +27,7 @@ pub struct Metadata {
 const LONGEST_LABEL: usize = 200;
 
 impl Metadata {
-    /// Of this process, from now on; the label is made harmless and cut to 200 characters.
+    /// Of a request that begins now; the label is made harmless and cut to 200 characters.
     pub fn new(host: String, pid: u32, user: String, label: &str) -> Self {
         Metadata { host, pid, while_pid: None, user, label: clean(label), since: unix_millis() }
     }

@@ -25,7 +25,7 @@ mod timeout;
 mod token;
 
 pub use acquire::{NotAcquired, Wait, WaitProgress, acquire};
-pub use capabilities::{Capabilities, TokenMint, Wanted};
+pub use capabilities::{Capabilities, Wanted};
 pub use duration::{DurationText, Ttl, drift_over};
 pub use keeper::Keeper;
 pub use key::Key;
@@ -35,7 +35,7 @@ pub use mode::Mode;
 pub use renewal::{Cancellation, LeaseEnd, Progress, ReportProgress};
 pub use request::Request;
 pub use status::{Broken, Holder, LockStatus, Survey, Waiter};
-pub use store::{AcquireOutcome, Busy, Grant, OnRenewal, Renewal, RenewalRequest, Store, StoreAdmin};
+pub use store::{AcquireOutcome, Busy, OnRenewal, Renewal, RenewalRequest, Store, StoreAdmin};
 pub use store_error::{Result, StoreError};
 pub use timeout::Timeout;
 pub use token::{FencingToken, OwnerToken};

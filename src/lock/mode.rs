@@ -23,6 +23,29 @@ impl Mode {
     pub fn covers(self, other: Mode) -> bool {
         self == other || (self, other) == (Mode::Exclusive, Mode::Shared)
     }
+
+    /// How many of a queue, from the first on, hold the lock: where the order says it all, nobody has to be asked.
+    pub fn holders(queue: impl IntoIterator<Item = Mode>) -> usize {
+        let mut queue = queue.into_iter();
+        let Some(first) = queue.next() else { return 0 };
+        let alike = 1 + queue.take_while(|mode| *mode == first).count();
+        match first {
+            Mode::Exclusive => 1,
+            Mode::Shared => alike,
+            Mode::Semaphore(permits) => alike.min(permits.get() as usize),
+        }
+    }
+
+    /// Whether a newcomer in this mode would hold the lock at once, behind this queue.
+    pub fn has_room(self, queue: impl IntoIterator<Item = Mode>) -> bool {
+        let mut length = 0;
+        let are_alike = queue.into_iter().inspect(|_| length += 1).all(|mode| mode == self);
+        match self {
+            Mode::Exclusive => length == 0,
+            Mode::Shared => are_alike,
+            Mode::Semaphore(permits) => are_alike && length < permits.get() as usize,
+        }
+    }
 }
 
 impl fmt::Display for Mode {
@@ -49,4 +72,22 @@ impl FromStr for Mode {
             }
         }
     }
+}
+
+#[test]
+fn the_first_ones_of_a_queue_hold_the_lock() {
+    let two = Mode::Semaphore(NonZeroU32::MIN.saturating_add(1));
+    let [exclusive, shared] = [Mode::Exclusive, Mode::Shared];
+    for (queue, expected) in [
+        (&[][..], 0),
+        (&[exclusive, exclusive], 1),
+        (&[shared, shared, exclusive, shared], 2),
+        (&[two, two, two], 2),
+        (&[two, exclusive], 1),
+    ] {
+        assert_eq!(Mode::holders(queue.iter().copied()), expected, "{queue:?}");
+    }
+    assert!(shared.has_room([shared]) && !shared.has_room([shared, exclusive]));
+    assert!(two.has_room([two]) && !two.has_room([two, two]));
+    assert!(exclusive.has_room([]) && !exclusive.has_room([shared]));
 }

@@ -12,28 +12,10 @@ use crate::clock::{BootTime, Deadline};
 /// The answer to a request for locks.
 #[derive(Debug)]
 pub enum AcquireOutcome {
-    Granted(Grant),
+    /// A fencing token for each of them. The locks are held for their TTL.
+    Granted(Vec<FencingToken>),
     /// Nothing was granted, as one of the locks is not free.
     Busy(Busy),
-}
-
-impl AcquireOutcome {
-    /// Granted, with what the caller knows already: its own token, and a TTL that counts from before the call.
-    pub fn granted(fences: Vec<FencingToken>) -> AcquireOutcome {
-        AcquireOutcome::Granted(Grant { fences, token: None, since: None })
-    }
-}
-
-/// Locks that are held for their TTL.
-#[derive(Debug)]
-pub struct Grant {
-    /// One for each lock.
-    pub fences: Vec<FencingToken>,
-    /// In the place of the request's, where the store mints owner tokens.
-    pub token: Option<OwnerToken>,
-    /// When the TTL began at the earliest, where that is before the call: a ZooKeeper session is older than what is
-    /// granted in it.
-    pub since: Option<BootTime>,
 }
 
 /// Why a lock was not granted now.
@@ -107,8 +89,8 @@ pub type OnRenewal<'a> = &'a mut dyn FnMut(usize, BootTime, Result<Renewal>);
 ///
 /// In etcd each lock of a request is a lease and a key, and all keys are put by one transaction; a lease has a TTL in whole
 /// seconds, which does not change. The leader counts it from when it applies the grant, and anew
-/// after a change of leaders: later than we do. In ZooKeeper the locks of an owner are ephemeral nodes of one session. A follower that is cut
-/// off from its leader answers pings of a session that has expired, so a renewal continues the session, which the leader
+/// after a change of leaders: later than we do. In ZooKeeper the locks of an owner are ephemeral nodes of one session. A
+/// follower that is cut off from its leader answers pings of a session that has expired, so a renewal continues the session, which the leader
 /// has to confirm, and writes, which a majority has to accept: see `Owner` in the store.
 pub trait Store: Send {
     /// What this kind of store can do. The caller has refused whatever it cannot before it calls anything else.
@@ -150,7 +132,7 @@ pub trait Store: Send {
     /// lost. Without it, only a lease that is there is extended.
     ///
     /// etcd: keep-alive and a look at the key, as a lease may outlive a key; what is gone was deleted by somebody and is not
-    /// taken again. ZooKeeper: multi with a check of each node.
+    /// taken again. ZooKeeper: the session is continued on a new connection, then a multi checks the nodes.
     fn renew(&mut self, request: &Request, fence: Option<FencingToken>, timeout: &Timeout)
     -> Result<Renewal>;
 
@@ -182,7 +164,8 @@ pub trait Store: Send {
     /// nobody. `false` for a lock that this token did not hold; where an answer was lost, this may be since the first
     /// attempt released it.
     ///
-    /// etcd: a look at the key, and the lease is revoked. ZooKeeper: close the session.
+    /// etcd: a look at the key, and the lease is revoked. ZooKeeper: the nodes are deleted, and the
+    /// session ends with the last of its locks.
     fn release(&mut self, keys: &[Key], token: &OwnerToken, timeout: &Timeout) -> Result<Vec<bool>>;
 
     /// Leaves the queue and gives back at once what was acquired, or may have been by a request whose answer is
@@ -192,7 +175,7 @@ pub trait Store: Send {
     /// What is left of the lease of this token: `None` when it does not hold the lock, `Duration::MAX` when the lock
     /// never expires.
     ///
-    /// ZooKeeper: attaches to the session, which extends it, so this is its timeout.
+    /// ZooKeeper: continues the session, which extends it, so this is its timeout.
     fn check(&mut self, key: &Key, token: &OwnerToken, timeout: &Timeout) -> Result<Option<Duration>>;
 
     /// Holders and waiters of these keys.

@@ -27,13 +27,7 @@ pub struct Shown {
 }
 
 impl LockOptions {
-    /// Locks that are `detached` outlive this process.
-    pub fn resolve(
-        args: LockArgs,
-        inputs: &Inputs,
-        shown: Shown,
-        detached: bool,
-    ) -> Result<LockOptions, Failure> {
+    pub fn resolve(args: LockArgs, inputs: &Inputs, shown: Shown) -> Result<LockOptions, Failure> {
         let Inputs { sources, files, global } = inputs;
         let replicas = args.replicas.or(files.replicas).unwrap_or(0);
         let mode = match args.exclusive {
@@ -41,7 +35,7 @@ impl LockOptions {
             false => mode(args.permits, sources.switch("shared", args.shared), files),
         };
         let ttl = ttl(args.ttl, files);
-        let wanted = Wanted { mode, ttl, replicas, detached };
+        let wanted = Wanted { mode, ttl, replicas };
         let supported = global.server.capabilities().check(&wanted);
         supported.map_err(|why| Failure::configuration(with_source(why, inputs)))?;
         let label = args.label.or_else(|| files.label.clone());

@@ -69,7 +69,7 @@ impl RunOptions {
             (args.command, label, name)
         };
         let shown = Shown { pid: std::process::id(), label };
-        let lock = LockOptions::resolve(args.lock, inputs, shown, false)?;
+        let lock = LockOptions::resolve(args.lock, inputs, shown)?;
         let kill_after = kill_after(args.kill_after, files, lock.ttl);
         if kill_after >= lock.ttl.validity() {
             let name = |option| inputs.sources.name(option, files);
@@ -117,7 +117,7 @@ impl AcquireOptions {
             None => Shown { pid: std::process::id(), label: "redlock acquire".to_owned() },
         };
         Ok(AcquireOptions {
-            lock: LockOptions::resolve(args.lock, inputs, shown, args.while_pid.is_none())?,
+            lock: LockOptions::resolve(args.lock, inputs, shown)?,
             while_pid: args.while_pid,
             on_lost: args.on_lost.or(inputs.files.on_lost).unwrap_or_default(),
             format: args.format,

@@ -11,6 +11,8 @@ mod local;
 mod net;
 #[cfg(feature = "redis")]
 mod redis;
+#[cfg(any(feature = "etcd", feature = "zookeeper"))]
+mod server_list;
 #[cfg(feature = "zookeeper")]
 mod zookeeper;
 

@@ -118,26 +118,14 @@ pub fn end_of(folder: &[u8]) -> Vec<u8> {
     end
 }
 
-/// How many of these entries, from the first on, hold the lock. Without a queue nobody has to be asked: it follows from
-/// the order in which they were created.
+/// How many of the queue hold the lock.
 pub fn holders(queue: &[Entry]) -> usize {
-    let Some(first) = queue.first() else { return 0 };
-    let alike = queue.iter().take_while(|entry| entry.mode == first.mode);
-    match first.mode {
-        Mode::Exclusive => 1,
-        Mode::Shared => alike.count(),
-        Mode::Semaphore(permits) => alike.take(permits.get() as usize).count(),
-    }
+    Mode::holders(queue.iter().map(|one| one.mode))
 }
 
 /// Whether a newcomer in this mode would hold the lock at once.
 pub fn has_room(queue: &[Entry], mode: Mode) -> bool {
-    let are_alike = queue.iter().all(|entry| entry.mode == mode);
-    match mode {
-        Mode::Exclusive => queue.is_empty(),
-        Mode::Shared => are_alike,
-        Mode::Semaphore(permits) => are_alike && queue.len() < permits.get() as usize,
-    }
+    mode.has_room(queue.iter().map(|one| one.mode))
 }
 
 /// Keys of a lock without their values, those created last first, no later than `latest` (0 for all).
@@ -196,34 +184,5 @@ mod tests {
             assert_eq!(layout.entry(&key, &kv(foreign, 0x12)), None, "{foreign}");
         }
         Ok(())
-    }
-
-    #[test]
-    fn the_first_ones_hold_the_lock() {
-        let two = Mode::Semaphore(NonZeroU32::MIN.saturating_add(1));
-        let [exclusive, shared] = [Mode::Exclusive, Mode::Shared];
-        let queue = |modes: &[Mode]| -> Vec<Entry> {
-            let id = LeaseId::parse("1").into_iter().cycle();
-            let entry = |(id, mode): (LeaseId, &Mode)| Entry {
-                name: Vec::new(),
-                id,
-                mode: *mode,
-                created: 1,
-                lease: 0,
-            };
-            id.zip(modes).map(entry).collect()
-        };
-        for (modes, expected) in [
-            (&[][..], 0),
-            (&[exclusive, exclusive], 1),
-            (&[shared, shared, exclusive, shared], 2),
-            (&[two, two, two], 2),
-            (&[two, exclusive], 1),
-        ] {
-            assert_eq!(holders(&queue(modes)), expected, "{modes:?}");
-        }
-        assert!(has_room(&queue(&[shared]), shared) && !has_room(&queue(&[shared, exclusive]), shared));
-        assert!(has_room(&queue(&[two]), two) && !has_room(&queue(&[two, two]), two));
-        assert!(has_room(&[], exclusive) && !has_room(&queue(&[shared]), exclusive));
     }
 }

@@ -119,7 +119,7 @@ impl Etcd {
         loop {
             if let Some(revision) = self.put(requests, seen, timeout)? {
                 let fence = |own: &Option<i64>| FencingToken(own.unwrap_or(revision).unsigned_abs());
-                return Ok(AcquireOutcome::granted(places.iter().map(fence).collect()));
+                return Ok(AcquireOutcome::Granted(places.iter().map(fence).collect()));
             }
             // What is there may be another lock's, as X/a of X; or there is room beside it.
             let mut first_look = i64::MAX;
@@ -134,7 +134,7 @@ impl Etcd {
             seen = first_look;
             if places.iter().all(Option::is_some) {
                 let fences = places.iter().flatten().map(|own| FencingToken(own.unsigned_abs()));
-                return Ok(AcquireOutcome::granted(fences.collect()));
+                return Ok(AcquireOutcome::Granted(fences.collect()));
             }
         }
     }

@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use url::{Host, Url};
-
 use super::health;
 use super::layout::KeyLayout;
 use super::store::{CAPABILITIES, Etcd};
@@ -11,6 +9,7 @@ use crate::doctor::{Finding, Requirements};
 use crate::lock::{Capabilities, StoreAdmin};
 use crate::store::credentials::{Credentials, TlsFiles};
 use crate::store::net::Endpoint;
+use crate::store::server_list::ServerList;
 use crate::store::{OpenOptions, StoreAddress};
 
 /// Where etcd is, and how to log in there.
@@ -34,22 +33,7 @@ impl EtcdAddress {
     /// password.
     pub fn parse(text: &str) -> Result<EtcdAddress, String> {
         let (scheme, rest) = text.split_once("://").ok_or(FORM)?;
-        if rest.contains(['?', '#']) {
-            return Err(format!("'?' and '#' have no meaning (write them as %3F and %23); {FORM}"));
-        }
-        // Everything up to the last @ before the path is the login.
-        let (place, path) = rest.split_once('/').unwrap_or((rest, ""));
-        let (login, hosts) = place.rsplit_once('@').unwrap_or(("", place));
-        let members = hosts.split(',').map(member).collect::<Option<Vec<_>>>();
-        // A password that is not well written may be in it, so it is not shown.
-        let members = members.ok_or_else(|| format!("one of the hosts cannot be read; {FORM}"))?;
-        let (user, password) = login.split_once(':').map_or((login, None), |(user, word)| (user, Some(word)));
-        let user = Some(percent_decode(user)?).filter(|user| !user.is_empty());
-        let password = password.map(percent_decode).transpose()?;
-        if user.is_none() && password.is_some() {
-            return Err(format!("a password needs its user; {FORM}"));
-        }
-        let mut prefix = percent_decode(path)?;
+        let ServerList { user, password, servers, path: mut prefix } = ServerList::parse(rest, PORT, FORM)?;
         if prefix.len() > LONGEST_PREFIX || prefix.chars().any(char::is_control) {
             return Err(format!("the prefix is too long, or has control characters; {FORM}"));
         }
@@ -57,7 +41,14 @@ impl EtcdAddress {
             prefix.push('/');
         }
         let layout = KeyLayout { prefix };
-        Ok(EtcdAddress { members, layout, user, password, tls: scheme == "etcds", tls_files: Box::default() })
+        Ok(EtcdAddress {
+            members: servers,
+            layout,
+            user,
+            password,
+            tls: scheme == "etcds",
+            tls_files: Box::default(),
+        })
     }
 
     /// Logged in as `credentials` say, where the URL does not.
@@ -72,24 +63,6 @@ impl EtcdAddress {
 }
 
 const LONGEST_PREFIX: usize = 512;
-
-fn member(text: &str) -> Option<Endpoint> {
-    let url = Url::parse(&format!("etcd://{text}")).ok()?;
-    let host = match url.host()? {
-        // The url crate reads no addresses in a scheme that it does not know.
-        Host::Domain(name) => percent_decode(name).ok()?,
-        Host::Ipv4(ip) => ip.to_string(),
-        Host::Ipv6(ip) => ip.to_string(),
-    };
-    let is_host = !host.is_empty() && url.username().is_empty() && url.password().is_none();
-    let port = url.port().unwrap_or(PORT);
-    (is_host && url.path().is_empty() && port > 0).then_some(Endpoint::Tcp { host, port })
-}
-
-fn percent_decode(text: &str) -> Result<String, String> {
-    let decoded = percent_encoding::percent_decode_str(text).decode_utf8();
-    decoded.map(|text| text.into_owned()).map_err(|_| format!("it is not UTF-8; {FORM}"))
-}
 
 impl fmt::Display for EtcdAddress {
     /// Without user and password: this is what messages show.

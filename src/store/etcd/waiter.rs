@@ -120,7 +120,7 @@ impl Waiter {
 
     fn granted(&mut self, created: i64) -> AcquireOutcome {
         self.is_granted = true;
-        AcquireOutcome::granted(vec![FencingToken(created.unsigned_abs())])
+        AcquireOutcome::Granted(vec![FencingToken(created.unsigned_abs())])
     }
 
     /// Takes a place at the end of the queue, or finds the one of an earlier attempt.

@@ -91,7 +91,7 @@ impl Store for Local {
                 && request.mode == Mode::Exclusive
                 && let Some(fence) = hold_if_free(tx, request, host)?
             {
-                return Ok((Ok(AcquireOutcome::granted(vec![FencingToken(fence)])), Vec::new()));
+                return Ok((Ok(AcquireOutcome::Granted(vec![FencingToken(fence)])), Vec::new()));
             }
             let (mut states, mut wake) = (Vec::new(), Vec::new());
             for request in requests {
@@ -113,7 +113,7 @@ impl Store for Local {
                 fences.push(state.acquire(request)?);
                 wake.extend(queue::first_alive(tx, &request.key, host)?);
             }
-            Ok((Ok(AcquireOutcome::granted(fences)), wake))
+            Ok((Ok(AcquireOutcome::Granted(fences)), wake))
         })?;
         self.asked = true;
         self.wake_after(&answer, wake);
@@ -152,7 +152,7 @@ impl Store for Local {
                 queue::leave(tx, &request.key, &request.token)?;
             }
             let fence = state.acquire(request)?;
-            Ok((Ok(AcquireOutcome::granted(vec![fence])), state.hand_over(None)?))
+            Ok((Ok(AcquireOutcome::Granted(vec![fence])), state.hand_over(None)?))
         });
         self.has_waited = true;
         // Somebody took us for dead, or our grant ran out: the entry gets a new FIFO at once. Only now, as most that have

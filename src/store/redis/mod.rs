@@ -73,12 +73,12 @@ impl Redis {
 
     /// Acquires locks with one script; in a cluster all of them are in one slot.
     fn acquire_by_one_script(&mut self, requests: &[Request], timeout: &Timeout) -> Result<AcquireOutcome> {
-        let Some(first) = requests.first() else { return Ok(AcquireOutcome::granted(Vec::new())) };
+        let Some(first) = requests.first() else { return Ok(AcquireOutcome::Granted(Vec::new())) };
         self.topology.await_releases(requests, timeout)?;
         match self.run(&script::acquire(first, requests, Queueing::No, ""), timeout)?? {
             AcquireReply::Granted(fences) => {
                 self.expect_replicas(requests, timeout)?;
-                Ok(AcquireOutcome::granted(fences))
+                Ok(AcquireOutcome::Granted(fences))
             }
             AcquireReply::Busy(reply) => {
                 if self.topology.servers().any(|server| server.in_flight.has_requests()) {

@@ -3,7 +3,7 @@
 use super::keys::slot;
 use super::script;
 use super::{Redis, ReleaseCall};
-use crate::lock::{AcquireOutcome, Grant, Key, Request, Result, StoreError, Timeout};
+use crate::lock::{AcquireOutcome, Key, Request, Result, StoreError, Timeout};
 
 impl Redis {
     /// Acquires all of them or none: what was acquired is released when a later lock is not free.
@@ -11,7 +11,7 @@ impl Redis {
         let (mut acquired, mut fences) = (Vec::new(), Vec::new());
         for group in self.by_slot(requests, |request| &request.key) {
             match self.acquire_by_one_script(&group, timeout) {
-                Ok(AcquireOutcome::Granted(Grant { fences: granted, .. })) => {
+                Ok(AcquireOutcome::Granted(granted)) => {
                     acquired.extend(group);
                     fences.extend(granted);
                 }
@@ -31,7 +31,7 @@ impl Redis {
             let mut each = acquired.iter().zip(&fences);
             each.find(|(acquired, _)| acquired.key == request.key).map(|(_, fence)| *fence)
         };
-        Ok(AcquireOutcome::granted(requests.iter().filter_map(fence_of).collect()))
+        Ok(AcquireOutcome::Granted(requests.iter().filter_map(fence_of).collect()))
     }
 
     /// Releases what was just granted, without its min-hold.

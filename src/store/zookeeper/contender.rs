@@ -106,25 +106,14 @@ pub fn queue(children: &[String]) -> Vec<Contender> {
     queue
 }
 
-/// How many of the queue, from the first on, hold the lock. Nobody has to be asked: it follows from the numbers.
+/// How many of the queue hold the lock.
 pub fn holders(queue: &[Contender]) -> usize {
-    let Some(first) = queue.first() else { return 0 };
-    let alike = queue.iter().take_while(|contender| contender.mode == first.mode);
-    match first.mode {
-        Mode::Exclusive => 1,
-        Mode::Shared => alike.count(),
-        Mode::Semaphore(permits) => alike.take(permits.get() as usize).count(),
-    }
+    Mode::holders(queue.iter().map(|one| one.mode))
 }
 
 /// Whether a newcomer in this mode would hold the lock at once.
 pub fn has_room(queue: &[Contender], mode: Mode) -> bool {
-    let are_alike = queue.iter().all(|contender| contender.mode == mode);
-    match mode {
-        Mode::Exclusive => queue.is_empty(),
-        Mode::Shared => are_alike,
-        Mode::Semaphore(permits) => are_alike && queue.len() < permits.get() as usize,
-    }
+    mode.has_room(queue.iter().map(|one| one.mode))
 }
 
 #[cfg(test)]
@@ -170,27 +159,5 @@ mod tests {
         let expected =
             [(3, shared, true), (4, exclusive, true), (5, exclusive, false), (12, exclusive, true)];
         assert_eq!(seen, expected);
-    }
-
-    #[test]
-    fn the_first_ones_hold_the_lock() {
-        let two = Mode::Semaphore(NonZeroU32::MIN.saturating_add(1));
-        let [exclusive, shared] = [Mode::Exclusive, Mode::Shared];
-        let queue = |modes: &[Mode]| -> Vec<Contender> {
-            let contender = |mode: &Mode| Contender { id: None, mode: *mode, number: 1, nodes: Vec::new() };
-            modes.iter().map(contender).collect()
-        };
-        for (modes, expected) in [
-            (&[][..], 0),
-            (&[exclusive, exclusive], 1),
-            (&[shared, shared, exclusive, shared], 2),
-            (&[two, two, two], 2),
-            (&[two, exclusive], 1),
-        ] {
-            assert_eq!(holders(&queue(modes)), expected, "{modes:?}");
-        }
-        assert!(has_room(&queue(&[shared]), shared) && !has_room(&queue(&[shared, exclusive]), shared));
-        assert!(has_room(&queue(&[two]), two) && !has_room(&queue(&[two, two]), two));
-        assert!(has_room(&[], exclusive) && !has_room(&queue(&[shared]), exclusive));
     }
 }

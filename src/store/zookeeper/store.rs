@@ -174,7 +174,7 @@ impl Store for ZooKeeper {
     }
 
     fn acquire(&mut self, requests: &[Request], timeout: &Timeout) -> Result<AcquireOutcome, StoreError> {
-        let Some(first) = requests.first() else { return Ok(AcquireOutcome::granted(Vec::new())) };
+        let Some(first) = requests.first() else { return Ok(AcquireOutcome::Granted(Vec::new())) };
         let index = self.owner(first);
         let ZooKeeper { owners, ledger, address, .. } = self;
         let mut attempts = address.servers.len().max(1);
@@ -188,7 +188,7 @@ impl Store for ZooKeeper {
             }
         };
         let refused = match taken.map_err(|error| self.error(error))? {
-            Taken::All(fences) => return Ok(AcquireOutcome::granted(fences)),
+            Taken::All(fences) => return Ok(AcquireOutcome::Granted(fences)),
             Taken::Busy(busy) => Ok(AcquireOutcome::Busy(busy)),
             Taken::OtherMode(key, found) => Err(StoreError::OtherMode { key, found }),
         };

@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use url::{Host, Url};
-
 use super::health;
 use super::layout::NodeLayout;
 use super::store::{CAPABILITIES, ZooKeeper};
@@ -11,6 +9,7 @@ use crate::doctor::{Finding, Requirements};
 use crate::lock::{Capabilities, StoreAdmin};
 use crate::store::credentials::{Credentials, TlsFiles};
 use crate::store::net::Endpoint;
+use crate::store::server_list::ServerList;
 use crate::store::{OpenOptions, StoreAddress};
 
 /// Where ZooKeeper is, and how to log in there.
@@ -35,26 +34,11 @@ impl ZooKeeperAddress {
     /// Reads `zk://[user:password@]host[:port],...[/chroot]`, and `zks://` for TLS. The error never shows the password.
     pub fn parse(text: &str) -> Result<ZooKeeperAddress, String> {
         let (scheme, rest) = text.split_once("://").ok_or(FORM)?;
-        if rest.contains(['?', '#']) {
-            return Err(format!("'?' and '#' have no meaning (write them as %3F and %23); {FORM}"));
-        }
-        // Everything up to the last @ before the path is the login.
-        let (place, path) = rest.split_once('/').unwrap_or((rest, ""));
-        let (login, hosts) = place.rsplit_once('@').unwrap_or(("", place));
-        // A password that is not well written may be in it, so it is not shown.
-        let servers = hosts.split(',').map(server).collect::<Option<Vec<_>>>();
-        let servers = servers.ok_or_else(|| format!("one of the hosts cannot be read; {FORM}"))?;
-        let (user, password) = login.split_once(':').map_or((login, None), |(user, word)| (user, Some(word)));
-        let user = Some(percent_decode(user)?).filter(|user| !user.is_empty());
-        let password = password.map(percent_decode).transpose()?;
-        if user.is_none() && password.is_some() {
-            return Err(format!("a password needs its user; {FORM}"));
-        }
+        let ServerList { user, password, servers, path } = ServerList::parse(rest, PORT, FORM)?;
         if user.as_ref().is_some_and(|user| user.contains(':')) {
             return Err(format!("a user of ZooKeeper has no colon in the name; {FORM}"));
         }
-        let chroot = percent_decode(path)?;
-        let chroot = chroot.trim_end_matches('/');
+        let chroot = path.trim_end_matches('/');
         let layout = NodeLayout::below(chroot).filter(|_| chroot.len() <= LONGEST_CHROOT);
         let layout = layout.ok_or_else(|| format!("the chroot is no path of ZooKeeper; {FORM}"))?;
         Ok(ZooKeeperAddress {
@@ -82,24 +66,6 @@ impl ZooKeeperAddress {
         let password = self.password.as_deref().unwrap_or_default();
         self.user.as_ref().map(|user| format!("{user}:{password}"))
     }
-}
-
-fn server(text: &str) -> Option<Endpoint> {
-    let url = Url::parse(&format!("zk://{text}")).ok()?;
-    let host = match url.host()? {
-        // The url crate reads no addresses in a scheme that it does not know.
-        Host::Domain(name) => percent_decode(name).ok()?,
-        Host::Ipv4(ip) => ip.to_string(),
-        Host::Ipv6(ip) => ip.to_string(),
-    };
-    let is_host = !host.is_empty() && url.username().is_empty() && url.password().is_none();
-    let port = url.port().unwrap_or(PORT);
-    (is_host && url.path().is_empty() && port > 0).then_some(Endpoint::Tcp { host, port })
-}
-
-fn percent_decode(text: &str) -> Result<String, String> {
-    let decoded = percent_encoding::percent_decode_str(text).decode_utf8();
-    decoded.map(|text| text.into_owned()).map_err(|_| format!("it is not UTF-8; {FORM}"))
 }
 
 impl fmt::Display for ZooKeeperAddress {

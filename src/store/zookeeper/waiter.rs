@@ -146,7 +146,7 @@ impl Waiter {
 
     fn granted(&mut self, fence: FencingToken) -> AcquireOutcome {
         self.is_granted = true;
-        AcquireOutcome::granted(vec![fence])
+        AcquireOutcome::Granted(vec![fence])
     }
 
     /// Waits for a reason to ask again.

@@ -115,7 +115,7 @@ impl Store for Quorum {
         let mut schedule = RetrySchedule::new();
         loop {
             match self.attempt(requests, &mut schedule, timeout)? {
-                Verdict::Granted(fences) => return Ok(AcquireOutcome::granted(fences)),
+                Verdict::Granted(fences) => return Ok(AcquireOutcome::Granted(fences)),
                 Verdict::Held { busy: held, .. } => return Ok(busy(held)),
                 Verdict::Split(split) => {
                     if !schedule.wait(&mut [], &for_splits)? {
@@ -136,7 +136,7 @@ impl Store for Quorum {
         match verdict? {
             Verdict::Granted(fences) => {
                 self.is_granted = true;
-                Ok(AcquireOutcome::granted(fences))
+                Ok(AcquireOutcome::Granted(fences))
             }
             Verdict::Held { busy: held, .. } | Verdict::Split(held) => {
                 self.listen(request)?;
