@@ -54,7 +54,7 @@ impl From<RequestError> for EtcdError {
             RequestError::Denied(why) => EtcdError::Denied(why),
             RequestError::Unusable(why) => EtcdError::Unusable(why),
             // Said by Redis only.
-            RequestError::Refused { .. } => no_answer("it is no etcd".to_owned()),
+            RequestError::LoginRefused { .. } => no_answer("it is no etcd".to_owned()),
         }
     }
 }

@@ -8,7 +8,7 @@ mod wait;
 use std::fmt;
 use std::path::PathBuf;
 
-use redis::ServerError;
+use crate::lock::StoreError;
 
 pub use self::wait::{check, pause, wait_ready};
 
@@ -44,12 +44,34 @@ pub enum RequestError {
     /// The server refuses us.
     Denied(String),
     /// The server refused the login that was sent in front of the request, which may have run as the default user.
-    Refused {
-        error: ServerError,
+    LoginRefused {
+        error: ErrorReply,
         may_have_run: bool,
     },
     /// This host cannot connect as it is configured.
     Unusable(String),
+}
+
+/// An error that a server reported.
+#[derive(Clone, Debug)]
+pub enum ErrorReply {
+    Denied(String),
+    /// `transient`: whether asking again within seconds makes sense.
+    Failed {
+        why: String,
+        transient: bool,
+    },
+}
+
+impl ErrorReply {
+    /// What it means for a request to the server with this name.
+    pub fn of(self, name: &str) -> StoreError {
+        let store = name.to_owned();
+        match self {
+            ErrorReply::Denied(why) => StoreError::Denied { store, why },
+            ErrorReply::Failed { why, transient } => StoreError::Unreachable { store, why, transient },
+        }
+    }
 }
 
 impl RequestError {

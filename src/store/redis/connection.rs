@@ -3,12 +3,13 @@
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 
-use redis::{Cmd, Parser, ServerError, Value};
+use redis::{Cmd, Parser, Value};
 
+use super::reply::error_reply;
 use crate::lock::Timeout;
 use crate::store::credentials::TlsFiles;
 use crate::store::net::stream::{Stream, TimedStream};
-use crate::store::net::{Endpoint, RequestError, Result};
+use crate::store::net::{Endpoint, ErrorReply, RequestError, Result};
 
 /// A connection to one Redis server.
 ///
@@ -32,7 +33,7 @@ pub struct Connection {
     /// The reply to the login has not been read.
     is_logging_in: bool,
     /// The error reply to the login.
-    refused: Option<ServerError>,
+    refused: Option<ErrorReply>,
     /// The bytes of a reply that is not complete.
     received: u64,
     /// A reply of more bytes than this is an error.
@@ -72,7 +73,7 @@ impl Connection {
             (Some(error), answer) => {
                 let may_have_run =
                     !matches!(answer, Ok(Value::ServerError(_)) | Err(RequestError::Broken(_)));
-                Err(RequestError::Refused { error, may_have_run })
+                Err(RequestError::LoginRefused { error, may_have_run })
             }
         }
     }
@@ -124,7 +125,7 @@ impl Connection {
     pub fn read(&mut self, timeout: &Timeout) -> Result<Value> {
         if self.is_logging_in {
             if let Value::ServerError(error) = self.read_one(timeout)? {
-                self.refused = Some(error);
+                self.refused = Some(error_reply(&error));
             }
             self.is_logging_in = false;
         }

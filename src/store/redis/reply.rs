@@ -6,7 +6,7 @@ use std::time::Duration;
 use redis::{ServerError, ServerErrorKind, Value};
 
 use crate::lock::{Result, StoreError};
-use crate::store::net::RequestError;
+use crate::store::net::{ErrorReply, RequestError};
 
 /// The elements of an array reply; none for any other reply.
 pub fn items(value: Value) -> Vec<Value> {
@@ -81,17 +81,16 @@ pub fn classify(error: &ServerError) -> ErrorClass {
 /// The reply of the server with this name, unless it is an error.
 pub fn accepted(reply: Value, name: &str) -> Result<Value> {
     match reply {
-        Value::ServerError(error) => Err(refused(&error, name)),
+        Value::ServerError(error) => Err(error_reply(&error).of(name)),
         reply => Ok(reply),
     }
 }
 
-/// What an error reply of the server with this name means for a request.
-fn refused(error: &ServerError, name: &str) -> StoreError {
-    let (store, why) = (name.to_owned(), explain(error));
+/// What an error of the server means.
+pub fn error_reply(error: &ServerError) -> ErrorReply {
     match classify(error) {
-        ErrorClass::Denied => StoreError::Denied { store, why },
-        class => StoreError::Unreachable { store, why, transient: class == ErrorClass::Transient },
+        ErrorClass::Denied => ErrorReply::Denied(explain(error)),
+        class => ErrorReply::Failed { why: explain(error), transient: class == ErrorClass::Transient },
     }
 }
 
@@ -101,7 +100,7 @@ impl RequestError {
         let store = name.to_owned();
         let why = match self {
             RequestError::Interrupted => return StoreError::Interrupted,
-            RequestError::Refused { error, .. } => return refused(&error, name),
+            RequestError::LoginRefused { error, .. } => return error.of(name),
             RequestError::Denied(why) => return StoreError::Denied { store, why },
             RequestError::Unusable(why) => return StoreError::Unusable { store, why },
             RequestError::Broken(why) => why,

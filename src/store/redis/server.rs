@@ -82,7 +82,7 @@ impl Server {
         // An error reply means that nothing was done.
         self.was_asked |= match &answer {
             Ok(Value::ServerError(_)) | Err(RequestError::Denied(_)) => false,
-            Err(RequestError::Refused { may_have_run, .. }) => *may_have_run,
+            Err(RequestError::LoginRefused { may_have_run, .. }) => *may_have_run,
             _ => true,
         };
         match &answer {
@@ -90,7 +90,7 @@ impl Server {
             Err(
                 RequestError::TimedOut
                 | RequestError::Interrupted
-                | RequestError::Refused { may_have_run: true, .. },
+                | RequestError::LoginRefused { may_have_run: true, .. },
             ) if !connection.is_cut_off => self.in_flight.add(connection),
             Err(_) => {}
         }

@@ -64,7 +64,7 @@ impl From<RequestError> for ZooKeeperError {
             RequestError::Denied(why) => ZooKeeperError::Denied(why),
             RequestError::Unusable(why) => ZooKeeperError::Unusable(why),
             // Said by Redis only.
-            RequestError::Refused { .. } => ZooKeeperError::no_answer("it is no ZooKeeper"),
+            RequestError::LoginRefused { .. } => ZooKeeperError::no_answer("it is no ZooKeeper"),
         }
     }
 }
