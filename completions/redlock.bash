@@ -10,7 +10,7 @@ _redlock_options() {
         check) echo -S --server -q --quiet -v --verbose --config --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color -k --key --token --token-file --for -h --help ;;
         release) echo -S --server -q --quiet -v --verbose --config --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color -k --key --token --token-file -h --help ;;
         status) echo -S --server -q --quiet -v --verbose --config --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color -k --key --json -h --help ;;
-        break) echo -S --server -q --quiet -v --verbose --config --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color -k --key --token -y --yes -h --help ;;
+        break) echo -S --server -q --quiet -v --verbose --config --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color -k --key --token --reason -y --yes -h --help ;;
         doctor) echo -S --server -q --quiet -v --verbose --config --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color --json -t --ttl --kill-after --replicas -h --help ;;
         completions) echo -S --server -q --quiet -v --verbose --config --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color -h --help ;;
         *) echo -S --server -q --quiet -v --verbose -h --help -V --version ;;
@@ -30,7 +30,7 @@ _redlock_words() {
 # Whether the next word is the value of this one.
 _redlock_takes_value() {
     case $1 in
-        -S|--server|--config|--user|--password-file|--sentinel-password-file|--tls-ca|--tls-cert|--tls-key|--connect-timeout|--color|-k|--key|-t|--ttl|-p|--permits|--label|--min-hold|--replicas|-E|--conflict-exit-code|--timeout|--on-lost|--kill-after|--splay|--leftovers|--while-pid|--format|--token-file|--token|--for) return 0 ;;
+        --color|--config|--conflict-exit-code|--connect-timeout|--for|--format|--key|--kill-after|--label|--leftovers|--min-hold|--on-lost|--password-file|--permits|--reason|--replicas|--sentinel-password-file|--server|--splay|--timeout|--tls-ca|--tls-cert|--tls-key|--token|--token-file|--ttl|--user|--while-pid|-E|-S|-k|-p|-t) return 0 ;;
         # Only a number is its limit.
         -w | --wait) [[ $2 == [0-9]* ]] ;;
         *) return 1 ;;
@@ -107,7 +107,7 @@ _redlock() {
             -S | --server) COMPREPLY=($(compgen -W "local: redis:// rediss:// redis+unix:// redis+sentinel:// redis+cluster:// etcd:// etcds:// zk:// zks://" -- "$cur")) && compopt -o nospace ;;
             --config|--password-file|--sentinel-password-file|--tls-ca|--tls-cert|--tls-key|--token-file)
                 compopt -o filenames
-                COMPREPLY=($(compgen -f -- "$cur"))
+                mapfile -t COMPREPLY < <(compgen -f -- "$cur")
                 ;;
             *) COMPREPLY=($(compgen -W "$(_redlock_words "$option")" -- "$cur")) ;;
         esac

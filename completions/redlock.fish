@@ -15,7 +15,7 @@ function __redlock_read
                 echo begins
                 test "$subcommand" = run; and string join \n -- $words
                 return
-            case -S --server --config --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color -k --key -t --ttl -p --permits --label --min-hold --replicas -E --conflict-exit-code --timeout --on-lost --kill-after --splay --leftovers --while-pid --format --token-file --token --for
+            case --color --config --conflict-exit-code --connect-timeout --for --format --key --kill-after --label --leftovers --min-hold --on-lost --password-file --permits --reason --replicas --sentinel-password-file --server --splay --timeout --tls-ca --tls-cert --tls-key --token --token-file --ttl --user --while-pid -E -S -k -p -t
                 contains -- $word -k --key; and set has_key yes
                 set -e words[1]
             case -w --wait
@@ -211,6 +211,7 @@ complete -c redlock -n '__redlock_at break' -l connect-timeout -x -d 'Wait at mo
 complete -c redlock -n '__redlock_at break' -l color -xa 'auto always never' -d 'Colour the output'
 complete -c redlock -n '__redlock_at break' -s k -l key -x -d 'The lock\'s name; the first word is the same'
 complete -c redlock -n '__redlock_at break' -l token -x -d 'Break the lock only if this owner token holds it'
+complete -c redlock -n '__redlock_at break' -l reason -x -d 'Why: shown to the holder, and in status, with your name'
 complete -c redlock -n '__redlock_at break' -s y -l yes -d 'Do not ask'
 complete -c redlock -n '__redlock_at break' -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c redlock -n '__redlock_at doctor' -s S -l server -xa 'local: redis:// rediss:// redis+unix:// redis+sentinel:// redis+cluster:// etcd:// etcds:// zk:// zks://' -d 'Where locks are kept'

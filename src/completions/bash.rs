@@ -1,6 +1,6 @@
 //! The script for bash.
 
-use super::{CompletedOption, SERVERS, Subcommand, Value};
+use super::{CompletedOption, SERVERS, Subcommand, Value, names_with_value};
 use crate::cli::Shell;
 
 pub fn script(subcommands: &[Subcommand]) -> String {
@@ -10,10 +10,8 @@ pub fn script(subcommands: &[Subcommand]) -> String {
             options.push(option);
         }
     }
-    let names = |wanted: &dyn Fn(&Value) -> bool| {
-        let options = options.iter().filter(|option| wanted(&option.value));
-        options.flat_map(|option| option.names()).collect::<Vec<_>>().join("|")
-    };
+    let files = options.iter().filter(|option| option.value == Value::File);
+    let files: Vec<String> = files.flat_map(|option| option.names()).collect();
     let words = options.iter().filter_map(|option| match &option.value {
         Value::Word(words) => {
             Some(format!("        {}) echo {} ;;\n", option.names().join("|"), words.join(" ")))
@@ -29,8 +27,8 @@ pub fn script(subcommands: &[Subcommand]) -> String {
         .replace("@SUBCOMMANDS@", &every_name.join(" "))
         .replace("@OPTIONS@\n", &subcommands.iter().map(of_subcommand).collect::<String>())
         .replace("@WORDS@\n", &words.collect::<String>())
-        .replace("@FILES@", &names(&|value| *value == Value::File))
-        .replace("@WITH_VALUE@", &names(&|value| !matches!(value, Value::None | Value::Optional)))
+        .replace("@FILES@", &files.join("|"))
+        .replace("@WITH_VALUE@", &names_with_value(subcommands).join("|"))
         .replace("@SERVERS@", &SERVERS.join(" "))
         .replace("@SHELLS@", &Shell::names().join(" "))
 }

@@ -1,17 +1,9 @@
 //! The script for fish.
 
-use super::{CompletedOption, SERVERS, Subcommand, Value};
+use super::{CompletedOption, SERVERS, Subcommand, Value, names_with_value};
 use crate::cli::Shell;
 
 pub fn script(subcommands: &[Subcommand]) -> String {
-    let mut with_value: Vec<String> = Vec::new();
-    for option in subcommands.iter().flat_map(|subcommand| &subcommand.options) {
-        if !matches!(option.value, Value::None | Value::Optional) {
-            with_value.extend(
-                option.names().into_iter().filter(|name| !with_value.contains(name)).collect::<Vec<_>>(),
-            );
-        }
-    }
     let described = subcommands.iter().map(|one| {
         format!("complete -c redlock -n '__redlock_at \"\"' -xa {} -d {}\n", one.name, quoted(&one.about))
     });
@@ -19,7 +11,7 @@ pub fn script(subcommands: &[Subcommand]) -> String {
         .iter()
         .flat_map(|subcommand| subcommand.options.iter().map(|option| line(&subcommand.name, option)));
     include_str!("redlock.fish")
-        .replace("@WITH_VALUE@", &with_value.join(" "))
+        .replace("@WITH_VALUE@", &names_with_value(subcommands).join(" "))
         .replace("@SUBCOMMANDS@\n", &described.collect::<String>())
         .replace("@OPTIONS@\n", &options.collect::<String>())
         .replace("@SHELLS@", &Shell::names().join(" "))

@@ -62,6 +62,18 @@ enum Value {
     Server,
 }
 
+/// The names of the options that take a value always.
+fn names_with_value(subcommands: &[Subcommand]) -> Vec<String> {
+    let options = subcommands.iter().flat_map(|subcommand| &subcommand.options);
+    let mut names: Vec<String> = options
+        .filter(|option| !matches!(option.value, Value::None | Value::Optional))
+        .flat_map(CompletedOption::names)
+        .collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
 impl Subcommand {
     fn of(command: &Command) -> Subcommand {
         let options = command.get_arguments().filter(|arg| !arg.is_hide_set());

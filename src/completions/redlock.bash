@@ -96,7 +96,7 @@ _redlock() {
             -S | --server) COMPREPLY=($(compgen -W "@SERVERS@" -- "$cur")) && compopt -o nospace ;;
             @FILES@)
                 compopt -o filenames
-                COMPREPLY=($(compgen -f -- "$cur"))
+                mapfile -t COMPREPLY < <(compgen -f -- "$cur")
                 ;;
             *) COMPREPLY=($(compgen -W "$(_redlock_words "$option")" -- "$cur")) ;;
         esac

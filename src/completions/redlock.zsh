@@ -12,9 +12,34 @@ _redlock_options() {
     esac
 }
 
+# Finds in `words` where the command begins that `run` starts, if it does, and whether there is a key; in `places` if that
+# is a word.
+_redlock_find_command() {
+    local -i i
+    for (( i = 2; i < CURRENT; i++ )); do
+        case $words[i] in
+            --) command=$(( i + 1 )) && return ;;
+            -k|--key) has_key=1 && (( ++i )) ;;
+            @WITH_VALUE@) (( ++i )) ;;
+            # Only a number is its limit.
+            -w|--wait) [[ $words[i+1] == [0-9]* ]] && (( ++i )) ;;
+            -k*|--key=*) has_key=1 ;;
+            -*) ;;
+            *)
+                (( has_key )) && command=$i && return
+                has_key=1 places=('1:key:()')
+                ;;
+        esac
+    done
+    if (( has_key && i == CURRENT )) && [[ $words[CURRENT] != -* ]]; then
+        command=$CURRENT
+    fi
+}
+
 _redlock() {
     local context curcontext=$curcontext state line ret=1
     local -a subcommands options places
+    local -i command=0 has_key=0
     subcommands=(
 @SUBCOMMANDS@
     )
@@ -33,11 +58,14 @@ _redlock() {
             _redlock_options $line[1]
             case $line[1] in
                 run)
-                    # Behind the first word of the command all is its own.
-                    places=('1:key:()' '(-)*:::command: _normal')
-                    if (( ${words[(I)(-k*|--key|--key=*)]} )); then
-                        shift places
+                    _redlock_find_command
+                    if (( command )); then
+                        shift $(( command - 1 )) words
+                        (( CURRENT -= command - 1 ))
+                        _normal
+                        return
                     fi
+                    (( has_key )) || places=('1:key:()')
                     ;;
                 completions) places=('1:shell:(@SHELLS@)') ;;
                 help) places=('1:subcommand:(${subcommands%%:*})') ;;

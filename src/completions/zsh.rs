@@ -1,6 +1,6 @@
 //! The script for zsh.
 
-use super::{CompletedOption, SERVERS, Subcommand, Value};
+use super::{CompletedOption, SERVERS, Subcommand, Value, names_with_value};
 use crate::cli::Shell;
 
 pub fn script(subcommands: &[Subcommand]) -> String {
@@ -18,6 +18,7 @@ pub fn script(subcommands: &[Subcommand]) -> String {
     include_str!("redlock.zsh")
         .replace("@SUBCOMMANDS@\n", &described.collect::<String>())
         .replace("@OPTIONS@\n", &subcommands.iter().map(options).collect::<String>())
+        .replace("@WITH_VALUE@", &names_with_value(subcommands).join("|"))
         .replace("@SERVERS@", &SERVERS.join(" "))
         .replace("@SHELLS@", &Shell::names().join(" "))
 }

@@ -6,7 +6,7 @@ use std::process::Command;
 use crate::harness::{Folder, Pty, Redlock};
 
 /// The line before Tab, and the words that the shell then has.
-const LINES: [(&str, &str); 14] = [
+const LINES: [(&str, &str); 18] = [
     ("redlock stat", "<status>"),
     ("redlock run --leftovers wa", "<run><--leftovers><wait>"),
     ("redlock run --confl", "<run><--conflict-exit-code"),
@@ -26,15 +26,22 @@ const LINES: [(&str, &str); 14] = [
         "<run><-S><redis://h:1><--wait><-k><x><ls><--almost-all>",
     ),
     ("redlock run -w 5m x -- ls can", "<run><-w><5m><x><--><ls><canary>"),
+    // A key, and then an option. A name is no limit of --wait.
+    ("redlock run x --timeo", "<run><x><--timeout>"),
+    ("redlock run -w x ls --almost", "<run><-w><x><ls><--almost-all>"),
+    ("redlock run x -w ls --almost", "<run><x><-w><ls><--almost-all>"),
+    ("redlock run --tls-key two", "<run><--tls-key><two words>"),
 ];
 
-/// In the folder there is one file, the canary. `redlock` prints its words.
+/// In the folder there are two files, the canary and "two words". `redlock` prints its words.
 fn completes(shell: &[&str], name: &str, setup: &[&str]) {
     let folder = Folder::new();
     let script = Redlock::new(&["completions", name]).run().expect(0).stdout;
     let file = folder.path(".completion");
     fs::write(&file, script).expect("a file");
-    fs::write(folder.path("canary"), "").expect("a file");
+    for file in ["canary", "two words"] {
+        fs::write(folder.path(file), "").expect("a file");
+    }
     let mut command = Command::new(shell[0]);
     command.args(&shell[1..]).current_dir(folder.path("")).env("HOME", folder.path("")).env("TERM", "dumb");
     let mut pty = Pty::start(command);
