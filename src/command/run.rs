@@ -10,7 +10,7 @@ use crate::event::{Event, LeftBehind, LeftoversFate};
 use crate::job::{ExitStatus, Job, JobControl, LeftoverPolicy, NotStarted, Signals};
 use crate::lock::{Keeper, Lease, LeaseEnd, Progress, Store};
 use crate::options::RunOptions;
-use crate::options::command_line::key_as_word;
+use crate::options::command_line::command_hint;
 use crate::session::renewal_events::RenewalEvents;
 use crate::session::supervise::{RunEnd, Supervisor};
 use crate::session::{self, Abort, Acquisition, Context, InterimKeeper, Nesting};
@@ -185,16 +185,13 @@ fn outcome(end: &RunEnd, lease_end: Option<LeaseEnd>) -> Outcome {
     }
 }
 
-/// Where the key is the first word it may have been meant as the command.
-fn key_hint() -> String {
-    key_as_word().map_or(String::new(), |key| format!("; the first word, {key}, is the key"))
-}
-
 fn not_started(reason: &NotStarted, command: &str, locks: &str) -> Failure {
     match reason {
-        NotStarted::NotFound => Failure::new(NOT_FOUND, format!("'{command}' is not found{}", key_hint())),
+        NotStarted::NotFound => {
+            Failure::new(NOT_FOUND, format!("'{command}' is not found{}", command_hint()))
+        }
         NotStarted::NotExecutable(why) => {
-            Failure::new(NOT_EXECUTABLE, format!("'{command}' cannot be executed: {why}{}", key_hint()))
+            Failure::new(NOT_EXECUTABLE, format!("'{command}' cannot be executed: {why}{}", command_hint()))
         }
         NotStarted::TooLate => Failure::new(
             UNREACHABLE,

@@ -28,8 +28,6 @@ pub enum LossCause {
     Taken(Option<Box<Holder>>),
     /// No renewal succeeded before it ended; why the last one failed, if that is known.
     Expired(Option<StoreError>),
-    /// The guard saw its end before a renewal did.
-    NotRenewedInTime,
 }
 
 impl Lease {

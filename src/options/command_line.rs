@@ -162,9 +162,16 @@ pub fn answer(error: anyhow::Error) -> anyhow::Result<Outcome> {
     }
 }
 
-/// The key, quoted, where it stands as a word.
-pub fn key_as_word() -> Option<String> {
-    typed().0.words.first().map(|word| shown(word))
+/// What a command that cannot be started may have been meant to be: a line for the shell, or, where the key is the first
+/// word, that word.
+pub fn command_hint() -> String {
+    let line = typed().0;
+    let is_for_shell = |word: &OsString| word.as_encoded_bytes().iter().any(|byte| b" ;|&<>$".contains(byte));
+    match (&line.command[..], line.words.first()) {
+        ([text], _) if is_for_shell(text) => format!("; try: {}", line.with_shell().show()),
+        (_, Some(key)) => format!("; the first word, {}, is the key", shown(key)),
+        (_, None) => String::new(),
+    }
 }
 
 /// `-c` with several words, where a file says it.

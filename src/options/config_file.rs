@@ -254,7 +254,7 @@ fn one_line(error: &toml::de::Error, text: &str) -> String {
                 if message.starts_with('d') { "it is set twice" } else { "it takes a text" }
             )
         }
-        _ => format!("this is not TOML: {message}"),
+        _ => "this cannot be read; a line looks like ttl = \"30s\"".to_owned(),
     };
     format!("line {}: {what}", number + 1)
 }

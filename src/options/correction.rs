@@ -43,6 +43,13 @@ impl Line {
         line
     }
 
+    /// The command is for the shell.
+    pub fn with_shell(&self) -> Line {
+        let mut line = self.clone();
+        line.options.push(Given::new("-c", None));
+        line
+    }
+
     pub fn with_one_string(&self) -> Line {
         let words: Vec<&OsStr> = self.command.iter().map(|word| &word[..]).collect();
         Line { command: vec![words.join(OsStr::new(" "))], ..self.clone() }

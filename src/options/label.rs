@@ -9,6 +9,20 @@ const INTERPRETERS: [&str; 16] = [
     "lua", "tclsh", "Rscript",
 ];
 
+/// Run the command that follows their own words: the letters of their options that have a value, and how many words
+/// stand before the command.
+const WRAPPERS: [(&str, &str, usize); 9] = [
+    ("chronic", "", 0),
+    ("env", "u", 0),
+    ("ionice", "cn", 0),
+    ("nice", "n", 0),
+    ("nohup", "", 0),
+    ("setsid", "", 0),
+    ("stdbuf", "ioe", 0),
+    ("time", "fo", 0),
+    ("timeout", "ks", 1),
+];
+
 /// Where a CI system says which run this is: GitHub, GitLab, Jenkins. A page comes before a number.
 const PAGES: [&[&str]; 3] =
     [&["GITHUB_SERVER_URL", "GITHUB_REPOSITORY", "GITHUB_RUN_ID"], &["CI_JOB_URL"], &["BUILD_URL"]];
@@ -35,12 +49,33 @@ fn is_public(url: &str) -> bool {
 
 /// The name of the program, and of the script if it is an interpreter: `mysql`, `sh backup.sh`.
 pub fn of_command(command: &[OsString]) -> String {
+    if let Some(wrapped) = wrapped(command) {
+        return of_command(wrapped);
+    }
     let mut words = command.iter().map(|word| file_name(word));
     let program = words.next().unwrap_or_default();
     // python3.11
     let interpreter = program.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
     let script = words.next().filter(|_| INTERPRETERS.contains(&interpreter)).filter(|word| is_script(word));
     script.map_or_else(|| program.clone(), |script| format!("{program} {script}"))
+}
+
+/// The command behind `timeout 5m`, or `env A=b`. `None` where it is not certain what is the command.
+fn wrapped(command: &[OsString]) -> Option<&[OsString]> {
+    let (program, mut rest) = command.split_first()?;
+    let name = file_name(program);
+    let (_, with_value, own) = WRAPPERS.iter().find(|(wrapper, ..)| *wrapper == name)?;
+    while let Some(word) = rest.first().and_then(|word| word.to_str()) {
+        let skipped = match word.strip_prefix('-') {
+            Some(option) if option.starts_with('-') && !option.contains('=') => return None,
+            Some(letter) if letter.len() == 1 && with_value.contains(letter) => 2,
+            Some(_) => 1,
+            None if name == "env" && word.contains('=') => 1,
+            None => break,
+        };
+        rest = rest.get(skipped..)?;
+    }
+    rest.get(*own..).filter(|rest| !rest.is_empty())
 }
 
 fn file_name(word: &OsStr) -> String {
@@ -67,7 +102,12 @@ mod tests {
             ("bash|-c|mysql -psecret", "bash"),
             ("perl|-e|secret", "perl"),
             ("sh|mysql -psecret", "sh"),
-            ("env|PASSWORD=secret|mysql", "env"),
+            ("env|PASSWORD=secret|mysql|-psecret", "mysql"),
+            ("env|--unset|secret|mysql", "env"),
+            ("timeout|-k|5|10m|nice|-n19|./backup.sh|secret", "backup.sh"),
+            ("/usr/bin/timeout|--signal=INT|5|sh|x.sh", "sh x.sh"),
+            ("timeout|5", "timeout"),
+            ("nohup", "nohup"),
             ("bash|PASSWORD=secret", "bash"),
             ("node|https://user:secret@host", "node"),
             ("curl|https://user:secret@host/", "curl"),

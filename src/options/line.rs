@@ -43,6 +43,8 @@ pub struct Line {
     pub has_dashes: bool,
     /// The first word of the command stands behind a `--wait` without a value.
     pub follows_wait: bool,
+    /// The first option of several letters with one dash, as Go's flags have it.
+    pub one_dash: Option<String>,
     pub typed: Vec<OsString>,
 }
 
@@ -107,6 +109,13 @@ impl Line {
         root: &Command,
     ) {
         let letters = word.to_string_lossy().into_owned();
+        let name = letters.split('=').next().unwrap_or_default();
+        let long = format!("-{name}");
+        let meant = find(&long, self.subcommand.as_deref(), root).filter(|arg| is_called(arg, &long));
+        if name.len() > 2 && meant.is_some() {
+            self.one_dash.get_or_insert_with(|| name.to_owned());
+            return self.read_long(&OsString::from(format!("-{letters}")), rest, root);
+        }
         for (place, letter) in letters.char_indices().skip(1) {
             let name = format!("-{letter}");
             let arg = find(&name, self.subcommand.as_deref(), root);

@@ -24,6 +24,8 @@ pub struct LockOptions {
 pub struct Shown {
     pub pid: u32,
     pub label: String,
+    /// Nobody keeps the lock.
+    pub by_hand: bool,
 }
 
 impl LockOptions {

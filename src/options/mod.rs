@@ -68,7 +68,7 @@ impl RunOptions {
                 (label::of_command(&args.command), args.command[0].to_string_lossy().into_owned());
             (args.command, label, name)
         };
-        let shown = Shown { pid: std::process::id(), label };
+        let shown = Shown { pid: std::process::id(), label, by_hand: false };
         let lock = LockOptions::resolve(args.lock, inputs, shown)?;
         let kill_after = kill_after(args.kill_after, files, lock.ttl);
         if kill_after >= lock.ttl.validity() {
@@ -112,10 +112,11 @@ impl AcquireOptions {
             return Err(Failure::usage(reason));
         }
         let caller = args.while_pid.map_or_else(CallingProcess::find, |pid| CallingProcess::of(pid as u32));
-        let shown = match caller {
-            Some(caller) => Shown { pid: caller.pid, label: label::of_command(&caller.command()) },
-            None => Shown { pid: std::process::id(), label: "redlock acquire".to_owned() },
+        let (pid, label) = match caller {
+            Some(caller) => (caller.pid, label::of_command(&caller.command())),
+            None => (std::process::id(), "redlock acquire".to_owned()),
         };
+        let shown = Shown { pid, label, by_hand: args.while_pid.is_none() };
         Ok(AcquireOptions {
             lock: LockOptions::resolve(args.lock, inputs, shown)?,
             while_pid: args.while_pid,

@@ -10,6 +10,9 @@ impl Line {
     /// The words as the parser takes them, with the key as an option and the command behind `--`. Where it is not
     /// certain what they mean the failure shows how to write it.
     pub fn canonical(&self) -> Result<Vec<OsString>, Failure> {
+        if let Some(option) = &self.one_dash {
+            return Err(refused(&format!("{option} needs two dashes"), self));
+        }
         match self.subcommand.as_deref() {
             Some("run") => self.canonical_run(),
             Some(name) if WITH_KEY.contains(&name) => self.canonical_owner(name),

@@ -118,7 +118,7 @@ impl Supervisor<'_> {
     pub fn release(&self, keeper: Keeper, end: &RunEnd, signals: &mut Signals) -> LeaseEnd {
         let lease_end = keeper.finish(&mut SecondSignal { signals, was_signalled: end.was_signalled });
         if end.job.expired && lease_end != LeaseEnd::Lost {
-            let (cause, consequence) = (&LossCause::NotRenewedInTime, LossConsequence::JobWasStopped);
+            let (cause, consequence) = (&LossCause::Expired(None), LossConsequence::JobWasStopped);
             self.context.reporter.report(&Event::Lost { locks: self.locks, cause, consequence });
             return LeaseEnd::Lost;
         }

@@ -2,8 +2,19 @@
 
 use std::fmt;
 
-const SCHEMES: [&str; 6] =
-    ["redis", "rediss", "redis+unix", "redis+sentinel", "redis+cluster", "rediss+cluster"];
+/// Other names of our schemes, and slips of the finger.
+const OTHER_SCHEMES: [(&str, &[&str]); 6] = [
+    ("redis", &["http", "tcp", "redos", "reddis", "valkey", "redis+tcp"]),
+    ("rediss", &["https", "tls", "ssl", "valkeys", "redis+tls", "redis+ssl"]),
+    ("etcd", &["etcd3", "etcdv3", "ectd"]),
+    ("etcds", &["etcd+tls", "etcd+ssl"]),
+    ("zk", &["zookeeper"]),
+    ("zks", &["zookeepers", "zk+tls", "zk+ssl"]),
+];
+
+/// Other names for a file or a socket on this host.
+const OTHER_PATHS: [(&str, &str); 4] =
+    [("file", "local:"), ("sqlite", "local:"), ("unix", "redis+unix://"), ("socket", "redis+unix://")];
 
 /// A form that may be shown: there is no login in it.
 #[derive(Debug, PartialEq, Eq)]
@@ -15,21 +26,34 @@ pub enum Intended {
 
 impl Intended {
     pub fn of(text: &str) -> Option<Intended> {
-        let hosts = match text.split_once("://") {
-            Some((scheme, hosts)) if !SCHEMES.contains(&scheme) && !hosts.starts_with(':') => hosts,
-            Some(_) => return None,
-            None => text.strip_prefix("redis:").unwrap_or(text),
-        };
         if text == "local" {
             return Some(Intended::Url("local:".to_owned()));
         }
         if is_path(text) {
             return Some(Intended::Url(format!("local:{text}")));
         }
-        let urls: Option<Vec<String>> = hosts.split(',').map(|host| url(host.trim())).collect();
-        match &urls?[..] {
-            [one] => Some(Intended::Url(one.clone())),
-            several => Some(Intended::Several(several.to_vec())),
+        if let Some((name, path)) = text.split_once(':')
+            && let Some((_, ours)) = OTHER_PATHS.iter().find(|(other, _)| *other == name)
+        {
+            let path = path.strip_prefix("//").unwrap_or(path);
+            return is_path(path).then(|| Intended::Url(format!("{ours}{path}")));
+        }
+        let (scheme, hosts) = match text.split_once("://") {
+            Some((scheme, hosts)) => (Some(meant_scheme(scheme)?), hosts),
+            None => (None, text.strip_prefix("redis:").unwrap_or(text)),
+        };
+        let hosts: Vec<Host> =
+            hosts.split(',').map(|host| Host::parse(host.trim())).collect::<Option<_>>()?;
+        let scheme = hosts.first()?.scheme(scheme);
+        let urls = hosts.iter().map(|host| format!("{scheme}://{}", host.text));
+        match &hosts[..] {
+            [_] => urls.map(Intended::Url).next().filter(|meant| *meant != Intended::Url(text.to_owned())),
+            // Servers of one cluster.
+            [_, others @ ..] if matches!(scheme, "etcd" | "etcds" | "zk" | "zks") => {
+                let others = others.iter().map(|host| format!(",{}", host.text));
+                Some(Intended::Url(urls.take(1).chain(others).collect()))
+            }
+            _ => Some(Intended::Several(urls.collect())),
         }
     }
 }
@@ -39,14 +63,42 @@ fn is_path(text: &str) -> bool {
     is_plain && (text.starts_with(['/', '.']) || text.ends_with(".db"))
 }
 
-/// Of `host`, `host:port` or `host:port/db`.
-fn url(text: &str) -> Option<String> {
-    let is_number = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_digit());
-    let (place, database) = text.split_once('/').unwrap_or((text, "0"));
-    let (host, port) = place.split_once(':').unwrap_or((place, "6379"));
-    let is_host = host.starts_with(|c: char| c.is_ascii_alphanumeric())
-        && host.chars().all(|c| c.is_ascii_alphanumeric() || ".-_".contains(c));
-    (is_host && is_number(port) && is_number(database)).then(|| format!("redis://{text}"))
+/// The scheme of ours; `None` for what is something else, or is right already.
+fn meant_scheme(text: &str) -> Option<&'static str> {
+    let is_meant = |(ours, others): &&(&str, &[&str])| *ours == text || others.contains(&text);
+    OTHER_SCHEMES.iter().find(is_meant).map(|(ours, _)| *ours)
+}
+
+/// `host`, `host:port` or `host:port/db`.
+struct Host<'a> {
+    text: &'a str,
+    port: &'a str,
+}
+
+impl Host<'_> {
+    fn parse(text: &str) -> Option<Host<'_>> {
+        let is_number = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_digit());
+        let (place, database) = text.split_once('/').unwrap_or((text, "0"));
+        // An address of IPv6 stands in brackets.
+        let colon = place.rfind(':').filter(|colon| place.find(']').is_none_or(|end| end < *colon));
+        let (host, port) = colon.map_or((place, "6379"), |colon| (&place[..colon], &place[colon + 1..]));
+        let is_name = host.starts_with(|c: char| c.is_ascii_alphanumeric())
+            && host.chars().all(|c| c.is_ascii_alphanumeric() || ".-_".contains(c));
+        let is_address = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).is_some_and(|host| {
+            host.contains(':') && host.chars().all(|c| c.is_ascii_hexdigit() || c == ':')
+        });
+        ((is_name || is_address) && is_number(port) && is_number(database)).then_some(Host { text, port })
+    }
+
+    /// etcd's own programs write http://host:2379.
+    fn scheme(&self, meant: Option<&'static str>) -> &'static str {
+        match (meant, self.port) {
+            (None | Some("redis"), "2379") => "etcd",
+            (Some("rediss"), "2379") => "etcds",
+            (None | Some("redis"), "2181") => "zk",
+            (meant, _) => meant.unwrap_or("redis"),
+        }
+    }
 }
 
 impl fmt::Display for Intended {
@@ -63,18 +115,39 @@ fn a_host_is_recognised_and_a_login_is_not_shown() {
     for (text, meant) in [
         ("localhost", "did you mean redis://localhost?"),
         ("127.0.0.1:6379", "did you mean redis://127.0.0.1:6379?"),
+        ("[::1]:6379", "did you mean redis://[::1]:6379?"),
+        ("[::1]", "did you mean redis://[::1]?"),
         ("http://h:1/2", "did you mean redis://h:1/2?"),
         ("redos://h", "did you mean redis://h?"),
+        ("tls://h:6380", "did you mean rediss://h:6380?"),
         ("redis:h", "did you mean redis://h?"),
         ("a,b:1", "did you mean --server redis://a --server redis://b:1?"),
+        ("redis://a,b", "did you mean --server redis://a --server redis://b?"),
+        ("h:2379", "did you mean etcd://h:2379?"),
+        ("https://a:2379,b:2379", "did you mean etcds://a:2379,b:2379?"),
+        ("zookeeper://a,b:2181", "did you mean zk://a,b:2181?"),
+        ("h:2181", "did you mean zk://h:2181?"),
         ("local", "did you mean local:?"),
         ("/var/lib/x.db", "did you mean local:/var/lib/x.db?"),
+        ("file:///var/lib/x.db", "did you mean local:/var/lib/x.db?"),
+        ("unix:/run/redis.sock", "did you mean redis+unix:///run/redis.sock?"),
     ] {
         assert_eq!(Intended::of(text).map(|meant| meant.to_string()), Some(meant.to_owned()), "{text}");
     }
-    for text in
-        ["u:canary@h", "redos://:canary@h", "redos://:canary,h:1", "h:canary", "h/canary", "redis://h/x", ""]
-    {
+    for text in [
+        "u:canary@h",
+        "redos://:canary@h",
+        "redos://:canary,h:1",
+        "h:canary",
+        "h/canary",
+        "redis://h/x",
+        "redis://h/17",
+        "consul://h:8500",
+        "postgres://h",
+        "file:canary",
+        "[canary]:1",
+        "",
+    ] {
         assert_eq!(Intended::of(text), None, "{text}");
     }
 }

@@ -31,6 +31,8 @@ sys.stdin.read()
     let environment = fs::read(format!("/proc/{}/environ", holder["pid"])).expect("of the keeper");
     assert!(!String::from_utf8_lossy(&environment).contains("github_1"));
     assert!(fs::read_to_string(store.folder.path("output")).expect("the outputs").contains("fence="));
+    let later = || fs::read_to_string(store.folder.path("env")).expect("the environment of later steps");
+    eventually(Duration::from_secs(20), "the server", || later().contains("REDLOCK_SERVER=local:"));
     let job = runner.let_go().expect(0);
     assert!(job.stdout.starts_with("::add-mask::") && job.stdout.ends_with("0\n"), "{job:?}");
     eventually(Duration::from_secs(20), "a free lock", || store.status("deploy")["holders"][0].is_null());

@@ -11,10 +11,10 @@ fn arguments_are_nobodys_business() {
     let script = store.folder.path("backup.sh").display().to_string();
     fs::write(&script, "cat\n").expect("a script");
     for (command, label) in [
-        (&["--", "/usr/bin/env", "-u", "canary", "cat"][..], "env"),
+        (&["--", "/usr/bin/env", "-u", "canary", "cat"][..], "cat"),
         (&["--", "sh", &script, "--password=canary"], "sh backup.sh"),
         (&["--", "sh", "-c", "cat; : canary"], "sh"),
-        (&["--", "env", "PASSWORD=canary", "cat"], "env"),
+        (&["--", "env", "PASSWORD=canary", "cat"], "cat"),
         (&["-c", "--", "cat; : canary"], "sh -c"),
     ] {
         let args = [&["run", "-k", "X", "--leftovers", "kill", "-v"], command].concat();

@@ -8,7 +8,7 @@ use crate::harness::{Finished, Redlock, Store};
 const PROGRAM: &str = env!("CARGO_BIN_EXE_redlock");
 
 /// The line as typed, the answer behind `redlock: `, the exit status. `…` stands for any text.
-const CALLS: [(&str, &str, i32); 87] = [
+const CALLS: [(&str, &str, i32); 97] = [
     // No subcommand, or the name that another program has for it.
     ("redlock", "there is no subcommand; try: redlock run -k KEY -- COMMAND, or redlock --help", 64),
     ("redlock -k x -- true", "there is no subcommand; try: redlock run -k x -- true", 64),
@@ -107,8 +107,8 @@ const CALLS: [(&str, &str, i32); 87] = [
         64,
     ),
     (
-        "redlock run 'a b' --wiat 3s 'x y'",
-        "there is no option --wiat; try: redlock run -k 'a b' --wait 3s -- 'x y'",
+        "redlock run 'a b' --wiat 3s echo 'x y'",
+        "there is no option --wiat; try: redlock run -k 'a b' --wait 3s -- echo 'x y'",
         64,
     ),
     (
@@ -121,6 +121,18 @@ const CALLS: [(&str, &str, i32); 87] = [
         "there is no option --password; try: redlock status --password-file FILE",
         64,
     ),
+    // As Go's programs have it.
+    (
+        "redlock run -key x -ttl=5s -wait 5s true",
+        "-key needs two dashes; try: redlock run --key x --ttl=5s --wait 5s -- true",
+        64,
+    ),
+    (
+        "redlock run -shell x 'echo hi'",
+        "-shell needs two dashes; try: redlock run -k x --shell -- 'echo hi'",
+        64,
+    ),
+    ("redlock check x -token canary", "-token needs two dashes; try: redlock check -k x --token TOKEN", 64),
     ("redlock run -k x -z -- true", "there is no option -z; see: redlock run --help", 64),
     ("redlock run -k x --frobnicate -- true", "there is no option --frobnicate; see: redlock run --help", 64),
     (
@@ -188,6 +200,11 @@ const CALLS: [(&str, &str, i32); 87] = [
     ("redlock run sleep 5", "'5' is not found; the first word, sleep, is the key", 127),
     ("redlock run -k x no-such-program", "'no-such-program' is not found", 127),
     (
+        "redlock run -k x 'sleep 1; echo hi'",
+        "'sleep 1; echo hi' is not found; try: redlock run -k x -c -- 'sleep 1; echo hi'",
+        127,
+    ),
+    (
         "redlock run x -S localhost true",
         "--server: localhost: a server is …; did you mean redis://localhost?",
         78,
@@ -198,6 +215,16 @@ const CALLS: [(&str, &str, i32); 87] = [
         78,
     ),
     ("redlock status -S a,b", "--server: a,b: …; did you mean --server redis://a --server redis://b?", 78),
+    (
+        "redlock status -S redis://a,b",
+        "--server: redis://a,b: …; did you mean --server redis://a --server redis://b?",
+        78,
+    ),
+    ("redlock status -S '[::1]:6379'", "--server: [::1]:6379: …; did you mean redis://[::1]:6379?", 78),
+    ("redlock status -S zookeeper://h", "--server: zookeeper://h: …; did you mean zk://h?", 78),
+    ("redlock status -S http://a:2379,b:2379", "…; did you mean etcd://a:2379,b:2379?", 78),
+    ("redlock status -S file:///tmp/x.db", "…; did you mean local:/tmp/x.db?", 78),
+    ("redlock status -S consul://h", "--server: a server is …, or local: for a lock on this host only", 78),
     ("redlock status -S ''", "--server: it is empty; name a store, or leave it out", 78),
     ("redlock run --close x true", "there is no option --close; see: redlock run --help", 64),
     ("redlock status -S local", "--server: local: …; did you mean local:?", 78),

@@ -102,7 +102,8 @@ impl ManPage<'_> {
             let help = text_of(arg.get_long_help().or(arg.get_help()));
             let help = help
                 .replace(" (see more with '--help')", "")
-                .replace("see a summary with '-h'", "'-h' prints a summary");
+                .replace("see a summary with '-h'", "'-h' prints a summary")
+                .replace(&format!("see {}(1)", self.name), "see below");
             text += &format!(".TP\n{}{value}\n{}", flags.join(", "), paragraphs(&help, ".IP\n"));
             for possible in arg.get_possible_values().iter().filter(|value| value.get_help().is_some()) {
                 let help = roff(&text_of(possible.get_help()));

@@ -65,6 +65,9 @@ impl RedisAddress {
         if host.is_empty() {
             return Err(format!("there is no host; {FORM}"));
         }
+        if host.contains(',') {
+            return Err(format!("each server of a quorum has its own --server; {FORM}"));
+        }
         if url.query().is_some() || url.fragment().is_some() {
             return Err(format!("{NO_MEANING}; {FORM}"));
         }
