@@ -217,8 +217,9 @@ impl StatusArgs {
 /// Take a lock away from its holder
 ///
 /// A redlock that holds the lock learns of it at its next renewal, stops its job and then releases the lock; if
-/// it does not, the lock is free when its lease ends. Breaking it once more frees it at once. A lock of another
-/// program is freed at once.
+/// it does not, the lock is free when its lease ends. Breaking it once more frees it at once. What nobody keeps is
+/// freed at once: a lock of another program, or one that was acquired by hand, if the process that asked for it was on
+/// this host and has ended.
 #[derive(Debug, Args)]
 #[command(override_usage = "redlock break [OPTIONS] KEY", after_help = BREAK)]
 pub struct BreakArgs {
@@ -228,6 +229,9 @@ pub struct BreakArgs {
     /// Break the lock only if this owner token holds it
     #[arg(long, value_name = "TOKEN")]
     pub token: Option<OwnerToken>,
+    /// Why: shown to the holder, and in status, with your name
+    #[arg(long, value_name = "TEXT")]
+    pub reason: Option<String>,
     /// Do not ask
     #[arg(short, long, action = ArgAction::SetTrue)]
     pub yes: bool,

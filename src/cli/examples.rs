@@ -41,6 +41,7 @@ Examples:
 pub const BREAK: &str = "\
 Examples:
   redlock break deploy             # asks first; the holder stops its job
+  redlock break deploy --reason 'stuck since 02:00'
   redlock break deploy --yes       # a second time: frees it at once";
 
 pub const DOCTOR: &str = "\

@@ -2,12 +2,16 @@
 
 use std::io::{self, BufRead, IsTerminal, Write};
 
+use nix::errno::Errno;
+use nix::sys::signal::kill;
+use nix::unistd::Pid;
+
 use crate::cli::BreakArgs;
 use crate::error::{Failure, NOT_HELD, Outcome};
 use crate::event::Event;
-use crate::lock::Broken;
+use crate::lock::{Breaker, Broken, Holder};
 use crate::report::{self, holder, names};
-use crate::session::Context;
+use crate::session::{Context, Identity};
 
 pub fn break_lock(args: &BreakArgs, context: &Context) -> anyhow::Result<Outcome> {
     let key = &args.key;
@@ -21,8 +25,17 @@ pub fn break_lock(args: &BreakArgs, context: &Context) -> anyhow::Result<Outcome
     if !args.yes && !confirmed(&format!("'{key}' is held by {}. Break it?", holder(now)))? {
         return Ok(Outcome::Exit(NOT_HELD));
     }
-    let broken = store.break_lock(key, args.token.as_ref(), &context.timeout());
-    match broken.map_err(|error| context.explain(error))? {
+    let identity = Identity::own();
+    let by = Breaker::new(&identity.user, &identity.host, args.reason.as_deref());
+    let mut break_lock = || {
+        let broken = store.break_lock(key, args.token.as_ref(), &by, &context.timeout());
+        broken.map_err(|error| context.explain(error))
+    };
+    let broken = match break_lock()? {
+        Broken::Told(holder) if has_gone(&holder, &identity) => break_lock()?,
+        broken => broken,
+    };
+    match broken {
         Broken::Told(holder) => context.reporter.report(&Event::Broken { key, holder: &holder }),
         Broken::Freed(holder) => context.reporter.report(&Event::Freed { key, holder: &holder }),
         Broken::Free => return not_held(format!("nobody holds '{key}' any more")),
@@ -35,6 +48,12 @@ pub fn break_lock(args: &BreakArgs, context: &Context) -> anyhow::Result<Outcome
         }
     }
     Ok(Outcome::SUCCESS)
+}
+
+/// Whether the lock was acquired by hand, for a process of this host that has ended: nobody will see that it was broken.
+fn has_gone(holder: &Holder, own: &Identity) -> bool {
+    let is_gone = |pid: u32| kill(Pid::from_raw(pid as i32), None) == Err(Errno::ESRCH);
+    holder.metadata.as_ref().is_some_and(|one| one.by_hand && one.host == own.host && is_gone(one.pid))
 }
 
 fn confirmed(question: &str) -> Result<bool, Failure> {

@@ -1,9 +1,11 @@
 //! `redlock status`: shows holders and waiters.
 
+use std::io::{IsTerminal, stdout};
+
 use crate::cli::StatusArgs;
 use crate::error::{Failure, Outcome};
 use crate::lock::Survey;
-use crate::report::{json, print, table};
+use crate::report::{columns, json, print, table};
 use crate::session::{Context, report_failure};
 
 /// A server that cannot be seen is reported, and its failure is the exit status.
@@ -16,7 +18,8 @@ pub fn status(args: &StatusArgs, context: &Context) -> anyhow::Result<Outcome> {
     }
     let shows_some = !locks.is_empty();
     if shows_some || hidden.is_empty() {
-        let text = if args.json { json(&locks) } else { table(&locks, context.colour()) };
+        let columns = stdout().is_terminal().then(|| columns(stdout()));
+        let text = if args.json { json(&locks) } else { table(&locks, context.colour(), columns) };
         print(text.as_bytes()).map_err(Failure::not_printed)?;
     }
     let failed = hidden.into_iter().map(|error| {

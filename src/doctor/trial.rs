@@ -7,8 +7,8 @@ use std::time::Duration;
 use super::{Check, Findings, millis};
 use crate::clock::{BootTime, Deadline};
 use crate::lock::{
-    AcquireOutcome, Broken, FencingToken, Key, LockStatus, Metadata, Mode, OwnerToken, Renewal, Request,
-    Result, StoreAdmin, StoreError, Timeout, Ttl,
+    AcquireOutcome, Breaker, Broken, FencingToken, Key, LockStatus, Metadata, Mode, OwnerToken, Renewal,
+    Request, Result, StoreAdmin, StoreError, Timeout, Ttl,
 };
 
 /// Acquires a lock that nobody else uses, waits for it with another owner token, hands it over, breaks it, and releases
@@ -66,7 +66,8 @@ impl Trial<'_> {
         expect("the fencing token grows", Ok(next), |next| *next > fence)?;
         self.waiter.on_idle();
 
-        let broken = self.holder.break_lock(key, None, &self.timeout());
+        let broken =
+            self.holder.break_lock(key, None, &Breaker::new("redlock", "doctor", None), &self.timeout());
         expect("break", broken, |broken| matches!(broken, Broken::Told(_)))?;
         let lost = self.waiter.renew(second, Some(next), &self.timeout());
         expect("renew a broken lock", lost, |lost| matches!(lost, Renewal::Lost(_)))?;

@@ -17,6 +17,9 @@ pub struct Metadata {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub while_pid: Option<u32>,
     pub user: String,
+    /// Nobody keeps it: `acquire` has ended.
+    #[serde(skip_serializing_if = "is_false")]
+    pub by_hand: bool,
     /// What it is for: `--label`, or the command.
     pub label: String,
     /// When the request began, in milliseconds since the Unix epoch.
@@ -29,7 +32,7 @@ const LONGEST_LABEL: usize = 200;
 impl Metadata {
     /// Of a request that begins now; the label is made harmless and cut to 200 characters.
     pub fn new(host: String, pid: u32, user: String, label: &str) -> Self {
-        Metadata { host, pid, while_pid: None, user, label: clean(label), since: unix_millis() }
+        Metadata { host, pid, user, label: clean(label), since: unix_millis(), ..Metadata::default() }
     }
 
     /// The metadata in `text`, made harmless; with broken text, an empty one.
@@ -44,13 +47,17 @@ impl Metadata {
     }
 }
 
+fn is_false(flag: &bool) -> bool {
+    !flag
+}
+
 /// Milliseconds since the Unix epoch, for people to read; never for the safety of a lease.
 pub fn unix_millis() -> u64 {
     let now = std::time::SystemTime::now();
     now.duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
 }
 
-fn clean(text: &str) -> String {
+pub fn clean(text: &str) -> String {
     sanitize(&text.chars().take(LONGEST_LABEL).collect::<String>())
 }
 

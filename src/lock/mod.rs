@@ -5,6 +5,7 @@
 mod acquire;
 #[cfg(test)]
 mod acquire_test;
+mod breaker;
 mod capabilities;
 mod duration;
 #[cfg(test)]
@@ -25,6 +26,7 @@ mod timeout;
 mod token;
 
 pub use acquire::{NotAcquired, Wait, WaitProgress, acquire};
+pub use breaker::Breaker;
 pub use capabilities::{Capabilities, Wanted};
 pub use duration::{DurationText, Ttl, drift_over};
 pub use keeper::Keeper;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{FencingToken, Key, Metadata, Mode, Result, StoreError};
+use super::{Breaker, FencingToken, Key, Metadata, Mode, Result, StoreError};
 
 /// A holder of a lock, as the store knows it.
 #[derive(Clone, Debug, Default)]
@@ -18,7 +18,7 @@ pub struct Holder {
     /// The lease expires, and others cannot see when: that of a session in ZooKeeper.
     pub hides_left: bool,
     /// The lock was broken: its holder is to stop, and then the next one gets the lock.
-    pub broken: bool,
+    pub broken: Option<Breaker>,
 }
 
 /// A request in the queue.

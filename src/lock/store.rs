@@ -4,8 +4,8 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use super::{
-    Broken, Capabilities, FencingToken, Holder, Key, LockStatus, OwnerToken, Request, Result, StoreError,
-    Survey, Timeout,
+    Breaker, Broken, Capabilities, FencingToken, Holder, Key, LockStatus, OwnerToken, Request, Result,
+    StoreError, Survey, Timeout,
 };
 use crate::clock::{BootTime, Deadline};
 
@@ -195,5 +195,11 @@ pub trait StoreAdmin: Store {
     fn survey(&mut self, keys: &[Key], timeout: &Timeout) -> Result<Survey>;
 
     /// Takes the lock away from its holder, or from `token` only.
-    fn break_lock(&mut self, key: &Key, token: Option<&OwnerToken>, timeout: &Timeout) -> Result<Broken>;
+    fn break_lock(
+        &mut self,
+        key: &Key,
+        token: Option<&OwnerToken>,
+        by: &Breaker,
+        timeout: &Timeout,
+    ) -> Result<Broken>;
 }

@@ -4,7 +4,7 @@ use clap::builder::styling::{AnsiColor, Style};
 use serde_json::json;
 
 use super::output::document;
-use super::status::{pad, widest};
+use super::width::{pad, widest};
 use crate::doctor::{Finding, Level, name};
 use crate::sanitize::sanitize;
 

@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use super::output::print_message;
-use super::phrases::{busy, holder, how_to_get, left_behind, loss};
+use super::phrases::{busy, holder, how_to_break, left_behind, loss};
 use super::progress::{WaitDisplay, WaitStatus};
 use super::reporter::{Renderer, ReportOptions};
 use crate::cli::Color;
@@ -92,12 +92,14 @@ fn text(event: &Event) -> String {
         Event::WaitEnded => String::new(),
         Event::WaitedFor { locks, waited } => format!("acquired {locks} after {}", DurationText(*waited)),
         Event::NotAcquired { busy: held, gave_up_after: None } => {
-            format!("{}. {}", busy(held), how_to_get(held))
+            let advice = how_to_break(held).unwrap_or_else(|| ". --wait to stand in line".to_owned());
+            busy(held) + &advice
         }
         Event::NotAcquired { busy: held, gave_up_after: Some(waited) } => {
             let ahead = held.ahead.filter(|ahead| *ahead > 0);
             let ahead = ahead.map_or(String::new(), |ahead| format!(", {ahead} ahead in line"));
-            format!("gave up after {}: {}{ahead}", DurationText(*waited), busy(held))
+            let advice = how_to_break(held).unwrap_or_default();
+            format!("gave up after {}: {}{ahead}{advice}", DurationText(*waited), busy(held))
         }
         Event::Acquired { key, fence } => format!("acquired '{key}', fencing token {fence}"),
         Event::Renewed { locks, ttl: None } => format!("renewed {locks}"),
@@ -149,7 +151,14 @@ fn text(event: &Event) -> String {
         }
         Event::Broken { key, holder: broken } => {
             let latest = broken.left.map_or(String::new(), |left| format!(", within {}", DurationText(left)));
-            format!("broke '{key}', held by {}; it is freed when that process stops{latest}", holder(broken))
+            let is_by_hand = broken.metadata.as_ref().is_some_and(|metadata| metadata.by_hand);
+            let end = match is_by_hand {
+                true => {
+                    format!("it was taken by hand, and is free when its lease ends{latest}, or broken again")
+                }
+                false => format!("it is free when that process stops{latest}"),
+            };
+            format!("broke '{key}', held by {}; {end}", holder(broken))
         }
         Event::Freed { key, holder: held } => format!("freed '{key}', which was held by {}", holder(held)),
         Event::Failed { reason } => (*reason).to_owned(),
@@ -202,7 +211,7 @@ fn time_waited(waited: Waited) -> String {
 mod tests {
     use super::*;
     use crate::event::LossConsequence;
-    use crate::lock::{FencingToken, Holder, Key, LossCause, Metadata};
+    use crate::lock::{Breaker, FencingToken, Holder, Key, LossCause, Metadata};
 
     const HELD: &str = "held by ci-7 (pid 4123, \"make deploy\"); 24s left on its lease";
 
@@ -246,9 +255,7 @@ mod tests {
         let endless = Waited { limit: None, ..waited(12) };
         let shown = in_line(&readers, endless).short;
         assert!(
-            shown.starts_with(
-                "next in line, 12s: 'deploy' is held by ci-7 (pid 4123, \"make deploy\") and 2 more; "
-            ),
+            shown.starts_with("next in line, 12s: 'deploy' is held by ci-7 (pid 4123) and 2 more; "),
             "{shown}"
         );
     }
@@ -269,6 +276,7 @@ mod tests {
     #[test]
     fn a_loss_says_why_and_what_follows() {
         let taken = |broken| LossCause::Taken(Some(Box::new(Holder { broken, ..holder() })));
+        let anna = Breaker::new("anna", "web3", Some("stuck since 02:00"));
         for (cause, consequence, expected) in [
             (
                 LossCause::Released,
@@ -286,24 +294,28 @@ mod tests {
                 ": it was granted to another since; nothing was started",
             ),
             (
-                taken(true),
+                taken(Some(anna)),
                 LossConsequence::ProcessContinues(7),
-                ": it was broken with `redlock break`; process 7 goes on without it",
+                ": it was broken with `redlock break` by anna@web3: stuck since 02:00; process 7 goes on without it",
             ),
             (
-                taken(false),
+                taken(None),
                 LossConsequence::ProcessTerminated(7),
                 &format!(": it is {HELD}; SIGTERM was sent to process 7"),
             ),
             (
-                LossCause::NotRenewedInTime,
+                LossCause::Expired(Some(StoreError::Interrupted)),
                 LossConsequence::JobWasStopped,
-                ": no renewal came through in time; the job was stopped",
+                &format!(
+                    ": no renewal came through in time ({}); the job was stopped",
+                    StoreError::Interrupted
+                ),
             ),
             (
                 LossCause::Expired(None),
                 LossConsequence::NothingStartedAfterWait,
-                " while the others were waited for: no renewal came through before its lease ended; nothing was started",
+                " while the others were waited for: no renewal came through in time (redlock was stopped, the machine slept, \
+                 or the store was slow); nothing was started",
             ),
         ] {
             let event = Event::Lost { locks: "'deploy'", cause: &cause, consequence };

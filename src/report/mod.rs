@@ -10,6 +10,7 @@ mod progress;
 mod reporter;
 mod shell;
 mod status;
+mod width;
 
 pub use doctor::{findings, findings_json};
 pub use human::Verbosity;
@@ -18,3 +19,4 @@ pub use phrases::{holder, loss, names, not_held};
 pub use reporter::{ReportOptions, Reporter};
 pub use shell::Shell;
 pub use status::{json, table};
+pub use width::columns;

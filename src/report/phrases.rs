@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::event::{LeftBehind, LossConsequence};
-use crate::lock::{Busy, DurationText, Holder, Key, LossCause, Metadata, unix_millis};
+use crate::lock::{Busy, DurationText, Holder, Key, LossCause, Metadata, StoreError, unix_millis};
 use crate::quoting::quoted;
 
 /// `'a'`, `'a' and 'b'`, `'a', 'b' and 'c'`.
@@ -19,14 +19,10 @@ pub fn busy(busy: &Busy) -> String {
     format!("'{}' is held by {holder}", busy.key)
 }
 
-/// What to do about a lock that another holds.
-pub fn how_to_get(busy: &Busy) -> String {
-    match &busy.holder {
-        Some(holder) if holder.left.is_none() && !holder.hides_left => {
-            format!("To take it away: redlock break -k {}", quoted(busy.key.as_str().as_ref()))
-        }
-        _ => "--wait to stand in line".to_owned(),
-    }
+/// What to do about a lock that never expires: its holder may be gone.
+pub fn how_to_break(busy: &Busy) -> Option<String> {
+    let holder = busy.holder.as_ref().filter(|holder| holder.left.is_none() && !holder.hides_left);
+    holder.map(|_| format!(". To take it away: redlock break -k {}", quoted(busy.key.as_str().as_ref())))
 }
 
 /// `this token does not hold 'deploy'`.
@@ -45,9 +41,13 @@ pub fn holder(holder: &Holder) -> String {
     one_of(holder, 0)
 }
 
-/// The same, with the number of the other holders.
+/// The same, with the number of the other holders. Of several one label says little, and the line may be cut.
 fn one_of(holder: &Holder, others: usize) -> String {
-    let mut text = holder.metadata.as_ref().map_or("another program".to_owned(), process);
+    let mut text = match &holder.metadata {
+        None => "another program".to_owned(),
+        Some(metadata) if others > 0 => process_without_label(metadata),
+        Some(metadata) => process(metadata),
+    };
     if others > 0 {
         text += &format!(" and {others} more");
     }
@@ -59,8 +59,8 @@ fn one_of(holder: &Holder, others: usize) -> String {
         None if holder.hides_left => String::new(),
         None => "; its lease never expires".to_owned(),
     };
-    if holder.broken {
-        text += ", which was broken";
+    if let Some(by) = &holder.broken {
+        text += &format!("; broken by {by}");
     }
     text
 }
@@ -75,13 +75,15 @@ pub fn loss(locks: &str, cause: &LossCause, consequence: LossConsequence) -> Str
         LossCause::Released => "it was released with its owner token".to_owned(),
         LossCause::NotHeld => "nobody holds it any more".to_owned(),
         LossCause::Taken(None) => "it was granted to another since".to_owned(),
-        LossCause::Taken(Some(now)) if now.broken => "it was broken with `redlock break`".to_owned(),
-        LossCause::Taken(Some(now)) => format!("it is held by {}", holder(now)),
+        LossCause::Taken(Some(now)) => match &now.broken {
+            Some(by) => format!("it was broken with `redlock break` by {by}"),
+            None => format!("it is held by {}", holder(now)),
+        },
         LossCause::Expired(why) => {
-            let why = why.as_ref().map_or(String::new(), |why| format!(" ({why})"));
-            format!("no renewal came through before its lease ended{why}")
+            let unknown = || "redlock was stopped, the machine slept, or the store was slow".to_owned();
+            let why = why.as_ref().map_or_else(unknown, StoreError::to_string);
+            format!("no renewal came through in time ({why})")
         }
-        LossCause::NotRenewedInTime => "no renewal came through in time".to_owned(),
     };
     let consequence = match consequence {
         LossConsequence::JobIsStopped => "stopping the job".to_owned(),
@@ -103,12 +105,18 @@ pub fn pids(metadata: &Metadata) -> String {
 }
 
 fn process(metadata: &Metadata) -> String {
-    let host = if metadata.host.is_empty() { "somebody" } else { &metadata.host };
-    let pid = pids(metadata);
     match metadata.label.as_str() {
-        "" => format!("{host} (pid {pid})"),
-        label => format!("{host} (pid {pid}, \"{}\")", shortened(label)),
+        "" => process_without_label(metadata),
+        label => format!("{} (pid {}, \"{}\")", host(metadata), pids(metadata), shortened(label)),
     }
+}
+
+fn process_without_label(metadata: &Metadata) -> String {
+    format!("{} (pid {})", host(metadata), pids(metadata))
+}
+
+fn host(metadata: &Metadata) -> &str {
+    if metadata.host.is_empty() { "somebody" } else { &metadata.host }
 }
 
 /// The beginning of a label, enough to recognise it. A part of a URL leads nowhere.

@@ -3,10 +3,8 @@
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
-use terminal_size::{Width, terminal_size_of};
-use unicode_width::UnicodeWidthChar;
-
 use super::output::print_message;
+use super::width::{columns, cut};
 use crate::clock::{BootTime, Deadline};
 use crate::sanitize::sanitize;
 
@@ -60,7 +58,10 @@ impl WaitDisplay {
 
     pub fn show(&mut self, status: &WaitStatus) {
         if self.is_terminal {
-            let line = cut(&sanitize(&format!("redlock: {}", status.short)), columns().saturating_sub(1));
+            let line = cut(
+                &sanitize(&format!("redlock: {}", status.short)),
+                columns(io::stderr()).saturating_sub(1),
+            );
             if self.live.as_ref() != Some(&line) {
                 write(&format!("{BEGIN}{line}{END}"));
                 (self.live, self.was_live) = (Some(line), true);
@@ -109,47 +110,6 @@ impl LogPace {
 /// In one write. An error is ignored, as of every message.
 fn write(text: &str) {
     let _ = io::stderr().write_all(text.as_bytes());
-}
-
-fn columns() -> usize {
-    let size = terminal_size_of(io::stderr()).filter(|(Width(columns), _)| *columns > 0);
-    size.map_or(80, |(Width(columns), _)| columns.into())
-}
-
-/// As much of the beginning of `text` as `columns` have room for.
-fn cut(text: &str, columns: usize) -> String {
-    let mut taken = 0;
-    let mut fits = 0;
-    for (place, c) in text.char_indices() {
-        // The sign that makes an emoji of a character makes it wider.
-        let width = if c == '\u{fe0f}' { 1 } else { c.width().unwrap_or(0) };
-        taken += width;
-        if taken > columns {
-            return text[..fits].to_owned() + "…";
-        }
-        if taken < columns {
-            fits = place + c.len_utf8();
-        }
-    }
-    text.to_owned()
-}
-
-#[test]
-fn a_line_is_cut_at_columns_of_the_terminal() {
-    for (text, columns, expected) in [
-        ("deploy", 6, "deploy"),
-        ("deploy", 5, "depl…"),
-        ("日本語", 6, "日本語"),
-        ("日本語", 5, "日本…"),
-        ("日本語", 4, "日…"),
-        ("a❤\u{fe0f}bcd", 5, "a❤\u{fe0f}b…"),
-        ("🎉🎉🎉", 5, "🎉🎉…"),
-        ("שלום", 3, "של…"),
-        ("e\u{301}e\u{301}e\u{301}", 3, "e\u{301}e\u{301}e\u{301}"),
-        ("x", 0, "…"),
-    ] {
-        assert_eq!(cut(text, columns), expected, "{text} {columns}");
-    }
 }
 
 /// With a hundred waiters and a holder that changes, and then with one that stays.

@@ -4,15 +4,15 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use clap::builder::styling::Style;
 use serde_json::{Value, json};
-use unicode_width::UnicodeWidthStr;
 
 use super::output::document;
 use super::phrases::{age, pids};
-use crate::lock::{DurationText, Holder, LockStatus, Metadata, Mode, Waiter};
+use super::width::{cut, pad, widest};
+use crate::lock::{Breaker, DurationText, Holder, LockStatus, Metadata, Mode, Waiter};
 use crate::sanitize::sanitize;
 
-/// Locks as a table: a line for each holder and each waiter.
-pub fn table(locks: &[LockStatus], colour: bool) -> String {
+/// Locks as a table: a line for each holder and each waiter, cut at the `columns` of a terminal.
+pub fn table(locks: &[LockStatus], colour: bool, columns: Option<usize>) -> String {
     let mut rows = vec![["KEY", "STATE", "HOST", "PID", "USER", "FOR", "LEFT", "LABEL"].map(str::to_owned)];
     for lock in locks {
         let key = sanitize(lock.key.as_str());
@@ -32,7 +32,7 @@ pub fn table(locks: &[LockStatus], colour: bool) -> String {
         }
         for (place, holder) in (1..).zip(&lock.holders) {
             let state = match lock.mode {
-                _ if holder.broken => "broken".to_owned(),
+                _ if holder.broken.is_some() => "broken".to_owned(),
                 Mode::Exclusive => "held".to_owned(),
                 Mode::Shared => "shared".to_owned(),
                 Mode::Semaphore(permits) => format!("held {place}/{permits}"),
@@ -49,34 +49,17 @@ pub fn table(locks: &[LockStatus], colour: bool) -> String {
             add(format!("waiting {place}{to_share}"), Some(metadata), Some(metadata.since), String::new());
         }
     }
-    align(&rows, if colour { Style::new().bold() } else { Style::new() })
+    align(&rows, if colour { Style::new().bold() } else { Style::new() }, columns.unwrap_or(usize::MAX))
 }
 
-fn align(rows: &[[String; 8]], heading: Style) -> String {
+fn align(rows: &[[String; 8]], heading: Style, columns: usize) -> String {
     let widths: [usize; 8] = std::array::from_fn(|column| widest(rows.iter().map(|row| &row[column][..])));
     let line = |(number, row): (usize, &[String; 8])| {
         let cells: Vec<String> = row.iter().zip(widths).map(|(cell, width)| pad(cell, width)).collect();
         let style = if number == 0 { heading } else { Style::new() };
-        format!("{style}{}{style:#}\n", cells.join("  ").trim_end())
+        format!("{style}{}{style:#}\n", cut(cells.join("  ").trim_end(), columns))
     };
     rows.iter().enumerate().map(line).collect()
-}
-
-/// `text` with spaces behind it, `width` columns wide at least. A character takes none, one or two columns.
-pub fn pad(text: &str, width: usize) -> String {
-    text.to_owned() + &" ".repeat(width.saturating_sub(text.width()))
-}
-
-/// The columns that the widest of `texts` takes.
-pub fn widest<'a>(texts: impl Iterator<Item = &'a str>) -> usize {
-    texts.map(UnicodeWidthStr::width).max().unwrap_or(0)
-}
-
-#[test]
-fn a_wide_character_takes_two_columns() {
-    assert_eq!(widest(["ab", "日本", "e\u{301}"].into_iter()), 4);
-    assert_eq!(pad("日本", 6), "日本  ");
-    assert_eq!(pad("e\u{301}", 2), "e\u{301} ");
 }
 
 /// Locks as JSON. The fields are documented in redlock-status(1) and stable.
@@ -112,7 +95,9 @@ fn holder(holder: &Holder) -> Value {
     let metadata = holder.metadata.as_ref();
     let mut value = metadata.map_or(json!({}), |metadata| process(metadata, holder.since));
     value["foreign"] = holder.metadata.is_none().into();
-    value["broken"] = holder.broken.into();
+    value["broken"] = holder.broken.is_some().into();
+    value["broken_by"] = holder.broken.as_ref().map(Breaker::as_str).into();
+    value["by_hand"] = metadata.is_some_and(|metadata| metadata.by_hand).into();
     value["fence"] = holder.fence.map(|fence| fence.0).into();
     value["left_ms"] = holder.left.map(|left| left.as_millis() as u64).into();
     value

@@ -3,9 +3,7 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-use nix::unistd::geteuid;
-
-use super::Context;
+use super::{Context, Identity};
 use crate::clock::BootTime;
 use crate::error::{Failure, UNREACHABLE};
 use crate::event::{Event, Waited};
@@ -16,7 +14,6 @@ use crate::lock::{
 };
 use crate::options::{LockOptions, Shown};
 use crate::report::{Reporter, names};
-use crate::user::USER;
 
 /// A person may wait for the prompt.
 const WITHDRAWAL: Duration = Duration::from_secs(1);
@@ -160,8 +157,6 @@ impl Acquisition {
 }
 
 fn metadata(shown: &Shown) -> Metadata {
-    let host = nix::unistd::gethostname().unwrap_or_default().to_string_lossy().into_owned();
-    let user = USER.as_ref().ok().and_then(Option::as_ref);
-    let user = user.map_or_else(|| geteuid().to_string(), |user| user.name.clone());
-    Metadata::new(host, shown.pid, user, &shown.label)
+    let Identity { user, host } = Identity::own();
+    Metadata { by_hand: shown.by_hand, ..Metadata::new(host, shown.pid, user, &shown.label) }
 }

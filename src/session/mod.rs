@@ -3,6 +3,7 @@
 mod acquisition;
 mod context;
 pub mod eval_guard;
+mod identity;
 mod inherited_lock;
 mod nesting;
 pub mod release_notice;
@@ -12,5 +13,6 @@ pub mod while_pid;
 
 pub use acquisition::{Abort, Acquisition};
 pub use context::{Context, report_failure};
+pub use identity::Identity;
 pub use inherited_lock::environment;
 pub use nesting::{InterimKeeper, Nesting};

@@ -261,7 +261,9 @@ fn send_loss(losses: &MailboxSender<LostLease>, progress: Progress) {
     let Progress::Lost(lease, cause) = progress else { return };
     // The next holder of a broken lock waits for the end of the lease; another one has it already.
     let deadline = match &cause {
-        LossCause::Taken(now_held) if !now_held.as_ref().is_some_and(|now| now.broken) => BootTime::now(),
+        LossCause::Taken(now_held) if now_held.as_ref().is_none_or(|now| now.broken.is_none()) => {
+            BootTime::now()
+        }
         _ => lease.deadline(),
     };
     losses.send(LostLease { key: lease.request.key.clone(), cause, deadline });

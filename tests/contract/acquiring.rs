@@ -45,6 +45,20 @@ pub fn a_wrong_token_changes_nothing(store: &Store) {
     by_hand(store, "release", &token).expect(0);
 }
 
+/// Two processes that have the token ask at the same time, again and again.
+pub fn a_token_may_be_used_twice_at_once(store: &Store) {
+    let token = acquire(store, "60s");
+    for _ in 0..10 {
+        let asking = ["check", "renew"].map(|command| {
+            store.redlock(&[command, "--key", "X", "--token", &token]).env("REDLOCK_TTL", "60s").spawn()
+        });
+        for asking in asking {
+            asking.finish().expect(0);
+        }
+    }
+    by_hand(store, "release", &token).expect(0);
+}
+
 pub fn a_lease_ends_with_its_ttl(store: &Store) {
     let ttl = store.lease(slowed(1500));
     let start = Instant::now();

@@ -26,6 +26,7 @@ macro_rules! promises {
                 one_job_at_a_time
                 a_second_release_says_so
                 a_wrong_token_changes_nothing
+                a_token_may_be_used_twice_at_once
                 a_lease_ends_with_its_ttl
                 min_hold_outlasts_the_job
                 a_release_is_final_while_min_hold_goes_on
@@ -66,7 +67,12 @@ macro_rules! promises {
                 no_stream_is_held_open
                 a_job_without_its_lock_is_stopped
             }
-            breaking { breaking_needs_a_yes breaking_stops_the_job_first breaking_ends_a_min_hold }
+            breaking {
+                breaking_needs_a_yes
+                breaking_stops_the_job_first
+                breaking_ends_a_min_hold
+                breaking_what_nobody_keeps_takes_one_command
+            }
             keys { odd_keys_are_keys odd_keys_are_apart }
             status { holder_and_waiters hostile_labels_are_harmless }
             modes {
@@ -126,6 +132,7 @@ macro_rules! promises_of_a_quorum {
                 one_job_at_a_time
                 a_second_release_says_so
                 a_wrong_token_changes_nothing
+                a_token_may_be_used_twice_at_once
                 a_lease_ends_with_its_ttl
                 min_hold_outlasts_the_job
                 a_release_is_final_while_min_hold_goes_on
@@ -155,7 +162,12 @@ macro_rules! promises_of_a_quorum {
                 no_stream_is_held_open
                 a_job_without_its_lock_is_stopped
             }
-            breaking { breaking_needs_a_yes breaking_stops_the_job_first breaking_ends_a_min_hold }
+            breaking {
+                breaking_needs_a_yes
+                breaking_stops_the_job_first
+                breaking_ends_a_min_hold
+                breaking_what_nobody_keeps_takes_one_command
+            }
             keys { odd_keys_are_apart }
             modes { readers_hold_it_together a_writer_waits_for_the_last_reader a_shared_lock_is_broken_for_all }
             several_keys {

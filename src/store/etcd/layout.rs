@@ -2,7 +2,7 @@
 
 use super::lease_id::{LeaseId, Stage};
 use super::message::{ASCENDING, BY_CREATE_REVISION, DESCENDING, KeyValue, RangeRequest};
-use crate::lock::{Key, Mode};
+use crate::lock::{Breaker, Key, Mode};
 
 /// Where the keys of the locks are.
 ///
@@ -75,9 +75,10 @@ impl KeyLayout {
         entry(kv, std::str::from_utf8(rest).ok()?)
     }
 
-    /// Whether it is the mark of a holder that is to stop.
-    pub fn is_broken_mark(&self, kv: &KeyValue) -> bool {
-        kv.key.ends_with(b":broken")
+    /// Who broke a lock, if this is the mark of a holder that is to stop.
+    pub fn breaker(&self, kv: &KeyValue) -> Option<Breaker> {
+        let by = kv.key.ends_with(b":broken").then(|| String::from_utf8_lossy(&kv.value))?;
+        Breaker::from_untrusted(if by.is_empty() { "?" } else { &by })
     }
 
     /// The lock that this key of etcd belongs to, wherever it is. Other programs have keys of all kinds, so its lease

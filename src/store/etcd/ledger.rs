@@ -10,7 +10,7 @@ use super::lease_id::{LeaseId, Stage};
 use super::members::EtcdMembers;
 use super::message::{RangeRequest, RangeResponse, TxnRequest, TxnResponse};
 use super::value::Value;
-use crate::lock::{FencingToken, Holder, Key, StoreError, Timeout};
+use crate::lock::{Breaker, FencingToken, Holder, Key, StoreError, Timeout};
 
 /// The locks in a cluster.
 pub struct EtcdLedger {
@@ -24,7 +24,7 @@ pub struct Own {
     pub entry: Option<Entry>,
     pub value: Option<Value>,
     /// Somebody broke the lock.
-    pub is_broken: bool,
+    pub broken: Option<Breaker>,
 }
 
 impl Own {
@@ -112,7 +112,7 @@ impl EtcdLedger {
     pub fn read_own(&self, key: &Key, id: LeaseId, answer: &RangeResponse) -> Own {
         let mut own = Own::default();
         for kv in &answer.kvs {
-            own.is_broken |= self.layout.is_broken_mark(kv);
+            own.broken = own.broken.or_else(|| self.layout.breaker(kv));
             if let Some(entry) = self.layout.entry(key, kv).filter(|entry| entry.id == id) {
                 own.value = Value::from_untrusted(&kv.value);
                 own.entry = Some(entry);
@@ -144,7 +144,7 @@ impl EtcdLedger {
             async move { tokio::try_join!(client.range(request), client.time_to_live(lease)) }
         })?;
         let own = self.read_own(key, entry.id, &own);
-        Ok(holder(entry, own.value, own.is_broken, left))
+        Ok(holder(entry, own.value, own.broken, left))
     }
 }
 
@@ -158,7 +158,7 @@ pub async fn txn(client: &EtcdClient, request: TxnRequest) -> Result<Option<TxnR
 }
 
 /// A holder, with `left` seconds on its lease. The lease of another program's key may be none at all.
-pub fn holder(entry: &Entry, value: Option<Value>, broken: bool, left: i64) -> Holder {
+pub fn holder(entry: &Entry, value: Option<Value>, broken: Option<Breaker>, left: i64) -> Holder {
     let since = value.as_ref().map(|value| value.granted.unwrap_or(value.metadata.since));
     Holder {
         fence: value.is_some().then_some(FencingToken(entry.created.unsigned_abs())),

@@ -11,7 +11,7 @@ use super::message::{
 use super::store::Etcd;
 use super::value::Value;
 use crate::lock::{
-    Broken, Key, LockStatus, Metadata, OwnerToken, StoreAdmin, StoreError, Survey, Timeout, Waiter,
+    Breaker, Broken, Key, LockStatus, Metadata, OwnerToken, StoreAdmin, StoreError, Survey, Timeout, Waiter,
     unix_millis,
 };
 
@@ -36,6 +36,7 @@ impl StoreAdmin for Etcd {
         &mut self,
         key: &Key,
         token: Option<&OwnerToken>,
+        by: &Breaker,
         timeout: &Timeout,
     ) -> Result<Broken, StoreError> {
         let mut queue = self.ledger().queue(key, 0, timeout)?.entries;
@@ -56,8 +57,9 @@ impl StoreAdmin for Etcd {
             let own = self.ledger().own(key, entry.id, timeout)?;
             let holder = self.ledger().holder(key, entry, timeout)?;
             // Others than redlock are not told, and who was told before had the time to stop.
-            let is_told = entry.stage() == Some(Stage::Holding) && own.value.is_some() && !own.is_broken;
-            if self.end(key, entry, is_told, timeout)? {
+            let is_told =
+                entry.stage() == Some(Stage::Holding) && own.value.is_some() && own.broken.is_none();
+            if self.end(key, entry, is_told.then_some(by), timeout)? {
                 if is_told {
                     told.get_or_insert(holder)
                 } else {
@@ -74,22 +76,22 @@ impl StoreAdmin for Etcd {
 }
 
 impl Etcd {
-    /// Tells a holder that it is to stop, or takes its key away. `false` when the key is gone already.
+    /// Tells a holder by whom its lock was broken, so that it stops, or takes its key away. `false` when the key is gone already.
     ///
     /// The mark has the lease of the holder: both end together.
     fn end(
         &mut self,
         key: &Key,
         entry: &Entry,
-        is_told: bool,
+        told_by: Option<&Breaker>,
         timeout: &Timeout,
     ) -> Result<bool, StoreError> {
         let layout = &self.ledger().layout;
-        let work = if is_told {
+        let work = if let Some(by) = told_by {
             let mark = layout.broken(key, entry.id);
             TxnOperation::put(PutRequest {
                 key: mark,
-                value: Vec::new(),
+                value: by.as_str().into(),
                 lease: entry.lease,
                 ignore_value: false,
             })
@@ -114,10 +116,9 @@ impl Etcd {
         for entry in &entries {
             let [from, to] = self.ledger().layout.own_range(&key, entry.id);
             let is_own = |kv: &&KeyValue| kv.key >= from && kv.key < to;
-            let is_broken = |kv: &KeyValue| self.ledger.layout.is_broken_mark(kv);
             let mut own = Own::default();
             for kv in answer.kvs.iter().filter(is_own) {
-                own.is_broken |= is_broken(kv);
+                own.broken = own.broken.or_else(|| self.ledger.layout.breaker(kv));
                 if kv.key == entry.name {
                     own.value = Value::from_untrusted(&kv.value);
                 }
@@ -128,7 +129,7 @@ impl Etcd {
         let (mut status, held) =
             (LockStatus { key, mode, holders: Vec::new(), waiters: Vec::new() }, holders(&entries));
         for (place, entry) in entries.iter().enumerate() {
-            let Own { value, is_broken, .. } = owned.remove(&entry.name).unwrap_or_default();
+            let Own { value, broken, .. } = owned.remove(&entry.name).unwrap_or_default();
             // The first one in line counts as a waiter until it has seen its grant.
             if place < held && !entry.is_waiting() {
                 let lease = entry.lease;
@@ -136,7 +137,7 @@ impl Etcd {
                     .ledger()
                     .members
                     .call(timeout, |client| async move { client.time_to_live(lease).await })?;
-                status.holders.push(holder(entry, value, is_broken, left));
+                status.holders.push(holder(entry, value, broken, left));
             } else {
                 let metadata = value.map_or_else(another_program, |value| value.metadata);
                 status.waiters.push(Waiter { mode: entry.mode, metadata });

@@ -158,7 +158,7 @@ impl Etcd {
         let own = self.ledger.own(key, id, timeout)?;
         let Some(held) = own.held() else { return Ok(false) };
         let left = own.value.as_ref().map_or(Duration::ZERO, Value::left_to_hold);
-        if !left.is_zero() && !own.is_broken {
+        if !left.is_zero() && own.broken.is_none() {
             // The key stays, and ends by itself: nobody holds it any more.
             let seconds = left.as_secs() + u64::from(left.subsec_nanos() > 0);
             self.ledger.grant(id.kept(), seconds as i64, timeout)?;
@@ -230,9 +230,9 @@ impl Store for Etcd {
         let own = self.ledger.read_own(key, id, &own);
         let wanted = request.ttl.duration().as_secs() as i64;
         match own.held().filter(|_| ttl > 0) {
-            Some(held) if own.is_broken => {
+            Some(held) if own.broken.is_some() => {
                 let held = held.clone();
-                let holder = super::ledger::holder(&held, own.value, true, ttl);
+                let holder = super::ledger::holder(&held, own.value, own.broken, ttl);
                 Ok(Renewal::Lost(Some(holder)))
             }
             Some(_) if ttl < wanted => Err(StoreError::Unusable {
@@ -293,7 +293,7 @@ impl Store for Etcd {
             async move { tokio::try_join!(client.time_to_live(lease), client.range(look)) }
         })?;
         let own = self.ledger.read_own(key, id, &own);
-        let is_held = own.held().is_some() && !own.is_broken && left >= 0;
+        let is_held = own.held().is_some() && own.broken.is_none() && left >= 0;
         Ok(is_held.then(|| Duration::from_secs(left.unsigned_abs())))
     }
 

@@ -38,7 +38,7 @@ struct Open {
 pub const APPLICATION: i32 = 0x726c_636b;
 
 /// Of the tables below; another one is of another version of redlock.
-const LAYOUT: i32 = 2;
+const LAYOUT: i32 = 3;
 
 /// As the file has to have them, word by word: a file is refused that has something else, or more.
 const TABLES: [&str; 3] = [
@@ -56,7 +56,7 @@ const TABLES: [&str; 3] = [
         until INTEGER NOT NULL,
         boot TEXT NOT NULL,
         hold_until INTEGER NOT NULL,
-        broken INTEGER NOT NULL,
+        broken TEXT NOT NULL,
         processes TEXT NOT NULL,
         metadata TEXT NOT NULL,
         PRIMARY KEY (key, fence)

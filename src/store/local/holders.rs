@@ -11,7 +11,7 @@ use super::liveness::Processes;
 use super::owner_hash::OwnerHash;
 use super::queue::{self, QueueEntry};
 use crate::clock::{BootTime, Deadline};
-use crate::lock::{FencingToken, Holder, Key, Metadata, Mode, OwnerToken, Request, unix_millis};
+use crate::lock::{Breaker, FencingToken, Holder, Key, Metadata, Mode, OwnerToken, Request, unix_millis};
 
 /// How long a lock that was handed over waits for its new holder to confirm. A waiter that dies is seen
 /// at once, so this is for one that is stopped or starved.
@@ -43,7 +43,7 @@ pub struct HolderRow {
     /// The end of the min-hold: before it a release leaves the lock to its time.
     pub hold_until: BootTime,
     /// Somebody broke the lock, and the holder is to see that at its next renewal.
-    pub broken: bool,
+    pub broken: Option<Breaker>,
     /// Those whose death ends the lease.
     pub processes: Processes,
     pub metadata: Metadata,
@@ -61,7 +61,7 @@ impl HolderRow {
             until: now.plus(request.ttl.duration()),
             boot: host.boot.clone(),
             hold_until: now.plus(request.min_hold),
-            broken: false,
+            broken: None,
             processes: Processes::of(&host.holders),
             metadata: request.metadata.clone(),
         }
@@ -78,7 +78,7 @@ impl HolderRow {
             until: now.plus(CLAIM),
             boot: host.boot.clone(),
             hold_until: BootTime::from_nanos(0),
-            broken: false,
+            broken: None,
             processes: entry.processes.clone(),
             metadata: entry.metadata.clone(),
         }
@@ -110,7 +110,7 @@ impl HolderRow {
             since: Some(self.since),
             left: Some(self.until.left()),
             hides_left: false,
-            broken: self.broken,
+            broken: self.broken.clone(),
         }
     }
 
@@ -123,7 +123,7 @@ impl HolderRow {
             until: host.time(row.get("until")?),
             boot: row.get("boot")?,
             hold_until: host.time(row.get("hold_until")?),
-            broken: row.get("broken")?,
+            broken: Breaker::from_untrusted(&row.get::<_, String>("broken")?),
             processes: Processes::from_text(&row.get::<_, String>("processes")?),
             metadata: Metadata::from_untrusted(&row.get::<_, String>("metadata")?),
         })
@@ -145,7 +145,7 @@ const GRANT_IF_FREE: &str = "INSERT INTO lock (key, mode, fence)
      RETURNING fence";
 const FREE_IF_ALONE: &str = "DELETE FROM holder
      WHERE key = ?1 AND owner = ?2 AND boot = ?3 AND renewed <= ?4 AND until > ?4 AND hold_until <= ?4
-         AND broken = 0 AND NOT EXISTS (SELECT 1 FROM waiter WHERE key = ?1)";
+         AND broken = '' AND NOT EXISTS (SELECT 1 FROM waiter WHERE key = ?1)";
 
 /// What confirming a grant and giving it back begin with: compiling them takes longer than carrying them out.
 pub const AHEAD: [&str; 8] = [
@@ -227,7 +227,7 @@ pub fn write_holder(tx: &Transaction, key: &Key, lease: &HolderRow, host: &Host)
         host.nanos(lease.until),
         lease.boot,
         host.nanos(lease.hold_until),
-        lease.broken,
+        lease.broken.as_ref().map_or("", Breaker::as_str),
         lease.processes.to_text(),
         lease.metadata.to_json(),
     ];

@@ -12,7 +12,9 @@ use super::host::Host;
 use super::liveness::Processes;
 use super::queue::{self, QueueEntry};
 use crate::clock::BootTime;
-use crate::lock::{Broken, Busy, FencingToken, Holder, Key, Mode, OwnerToken, Renewal, Request, unix_millis};
+use crate::lock::{
+    Breaker, Broken, Busy, FencingToken, Holder, Key, Mode, OwnerToken, Renewal, Request, unix_millis,
+};
 
 /// What is known of a key, and changed with its holders and its queue in one transaction.
 pub struct LockState<'a> {
@@ -112,7 +114,7 @@ impl<'a> LockState<'a> {
     /// Extends the lease, or takes the lock again that is gone: see [`Store::renew`](crate::lock::Store::renew).
     pub fn renew(&mut self, request: &Request, fence: Option<FencingToken>) -> rusqlite::Result<Renewal> {
         if let Some(mine) = self.lease_of(&request.token) {
-            if mine.broken {
+            if mine.broken.is_some() {
                 return Ok(Renewal::Lost(Some(mine.holder())));
             }
             let now = BootTime::now();
@@ -129,9 +131,9 @@ impl<'a> LockState<'a> {
             Some(row) if row.mode == Mode::Exclusive && row.fence == fence => match last {
                 // Expired, and nobody else was granted it since.
                 Some(last) if last.owner.is_some() => {
-                    last.is_of(&request.token) && self.host.is_this_boot(&last.boot) && !last.broken
+                    last.is_of(&request.token) && self.host.is_this_boot(&last.boot) && last.broken.is_none()
                 }
-                Some(last) if last.broken => false,
+                Some(last) if last.broken.is_some() => false,
                 _ => return Ok(Renewal::Released),
             },
             // An older copy took the place of the file. Whoever came since has a higher one.
@@ -167,7 +169,7 @@ impl<'a> LockState<'a> {
             return Ok((false, wake));
         };
         let is_held = !lease.until.has_passed();
-        if is_held && !lease.broken && !cancel && !lease.hold_until.has_passed() {
+        if is_held && lease.broken.is_none() && !cancel && !lease.hold_until.has_passed() {
             // Nobody's any more: only the time holds it.
             let mode = self.row.as_ref().map_or(Mode::Exclusive, |row| row.mode);
             let (until, owner, processes) = (lease.hold_until, None, Processes::default());
@@ -179,7 +181,11 @@ impl<'a> LockState<'a> {
     }
 
     /// Takes the lock from its holders, or from this one. Returns whom to wake, too.
-    pub fn break_from(&mut self, token: Option<&OwnerToken>) -> rusqlite::Result<(Broken, Vec<QueueEntry>)> {
+    pub fn break_from(
+        &mut self,
+        token: Option<&OwnerToken>,
+        by: &Breaker,
+    ) -> rusqlite::Result<(Broken, Vec<QueueEntry>)> {
         let Some(mode) = self.held() else { return Ok((Broken::Free, Vec::new())) };
         let mut outcome = self.holder().map_or(Broken::Free, Broken::Other);
         let mut is_freed = false;
@@ -188,9 +194,9 @@ impl<'a> LockState<'a> {
                 continue;
             }
             let holder = lease.holder();
-            let lease = HolderRow { broken: true, ..lease };
+            let lease = HolderRow { broken: Some(by.clone()), ..lease };
             // Told before, or there is nobody to tell.
-            if holder.broken || lease.owner.is_none() {
+            if holder.broken.is_some() || lease.owner.is_none() {
                 self.remove(&lease)?;
                 is_freed = true;
                 if !matches!(outcome, Broken::Told(_)) {
@@ -234,7 +240,7 @@ impl<'a> LockState<'a> {
         self.holders.retain(|other| other.fence != lease.fence);
         match &mut self.row {
             // Its owner is not to take it for released.
-            Some(row) if lease.broken => {
+            Some(row) if lease.broken.is_some() => {
                 row.fence += 1;
                 write_lock(self.tx, self.key, row)
             }

@@ -27,8 +27,8 @@ use self::queue::{INTERVAL, QueueEntry};
 use self::wakeup::{Awaited, WakeFifo, wake_all};
 use crate::clock::{BootTime, Deadline};
 use crate::lock::{
-    AcquireOutcome, Broken, Capabilities, FencingToken, Key, LockStatus, Mode, OwnerToken, Renewal, Request,
-    Result, Store, StoreAdmin, StoreError, Survey, Timeout, Waiter,
+    AcquireOutcome, Breaker, Broken, Capabilities, FencingToken, Key, LockStatus, Mode, OwnerToken, Renewal,
+    Request, Result, Store, StoreAdmin, StoreError, Survey, Timeout, Waiter,
 };
 
 /// Of a file on this host.
@@ -250,7 +250,7 @@ impl Store for Local {
     fn check(&mut self, key: &Key, token: &OwnerToken, timeout: &Timeout) -> Result<Option<Duration>> {
         self.database.transact(timeout, |tx, host| {
             let state = LockState::look(tx, key, host)?;
-            let mine = state.lease_of(token).filter(|lease| !lease.broken);
+            let mine = state.lease_of(token).filter(|lease| lease.broken.is_none());
             Ok(mine.map(|lease| lease.until.left()))
         })
     }
@@ -278,9 +278,16 @@ impl StoreAdmin for Local {
         })
     }
 
-    fn break_lock(&mut self, key: &Key, token: Option<&OwnerToken>, timeout: &Timeout) -> Result<Broken> {
-        let (broken, wake) =
-            self.database.transact(timeout, |tx, host| LockState::look(tx, key, host)?.break_from(token))?;
+    fn break_lock(
+        &mut self,
+        key: &Key,
+        token: Option<&OwnerToken>,
+        by: &Breaker,
+        timeout: &Timeout,
+    ) -> Result<Broken> {
+        let (broken, wake) = self
+            .database
+            .transact(timeout, |tx, host| LockState::look(tx, key, host)?.break_from(token, by))?;
         self.wake(wake);
         Ok(broken)
     }

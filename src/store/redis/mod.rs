@@ -30,8 +30,8 @@ use self::script::{AcquireReply, Queueing, Release, ScriptCall, understood};
 use self::topology::Topology;
 pub use self::url::RedisAddress;
 use crate::lock::{
-    AcquireOutcome, Broken, Busy, Capabilities, FencingToken, Key, LockStatus, OwnerToken, Renewal, Request,
-    Result, Store, StoreAdmin, Survey, Timeout,
+    AcquireOutcome, Breaker, Broken, Busy, Capabilities, FencingToken, Key, LockStatus, OwnerToken, Renewal,
+    Request, Result, Store, StoreAdmin, Survey, Timeout,
 };
 use crate::store::net::check;
 
@@ -239,8 +239,14 @@ impl StoreAdmin for Redis {
         survey::survey(&mut self.topology, keys, timeout)
     }
 
-    fn break_lock(&mut self, key: &Key, token: Option<&OwnerToken>, timeout: &Timeout) -> Result<Broken> {
-        let (broken, is_handed_over) = self.run(&script::break_lock(key, token), timeout)?;
+    fn break_lock(
+        &mut self,
+        key: &Key,
+        token: Option<&OwnerToken>,
+        by: &Breaker,
+        timeout: &Timeout,
+    ) -> Result<Broken> {
+        let (broken, is_handed_over) = self.run(&script::break_lock(key, token, by), timeout)?;
         if is_handed_over {
             script::confirm_handover(&mut self.topology, key, timeout);
         }

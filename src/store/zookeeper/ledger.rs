@@ -269,7 +269,7 @@ impl Node {
             // How long a session lives on is known to the servers only.
             left: value.kept_until.map(kept),
             hides_left: value.kept_until.is_none(),
-            broken: value.broken,
+            broken: value.breaker(),
         }
     }
 }

@@ -3,14 +3,21 @@
 use std::time::Duration;
 
 use super::client::SessionClient;
+use super::connection::TransactionReply;
 use super::contender::Contender;
 use super::error::{Result, ZooKeeperError};
 use super::ledger::ZooKeeperLedger;
-use super::message::Code;
+use super::message::{Code, Operation};
 use super::session::Session;
 use super::url::ZooKeeperAddress;
 use crate::clock::{BootTime, Deadline};
 use crate::lock::{Key, OwnerToken, Timeout};
+use crate::poll::Backoff;
+
+/// Between two attempts to extend a session that another process extends, too; and how long there are more of them.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(2);
+const LONGEST_PAUSE: Duration = Duration::from_millis(50);
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A session, and the locks that are held in it.
 ///
@@ -99,7 +106,7 @@ impl Owner {
     pub fn renew(&mut self, key: &Key, ledger: &ZooKeeperLedger, timeout: &Timeout) -> Result<State> {
         let Some(held) = self.held(key) else { return Ok(State::Gone) };
         let check = [ledger.check(key, &held.contender)];
-        let extended = self.client.attach(timeout).and_then(|_| self.client.call(&check, timeout));
+        let extended = self.extend(&check, timeout);
         let state = match extended.map(|replies| replies.into_iter().next().map(|reply| reply.answer)) {
             Ok(Some(Ok(_))) => State::Held,
             Ok(Some(Err(Code::BAD_VERSION))) => State::Broken,
@@ -122,6 +129,21 @@ impl Owner {
             State::Expired => {}
         }
         Ok(state)
+    }
+
+    /// Continues the session and looks at a lock, on one connection. Another process with the token that does the same ends
+    /// that connection: then both are done again.
+    fn extend(&mut self, check: &[Operation], timeout: &Timeout) -> Result<Vec<TransactionReply>> {
+        let mut backoff = Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE);
+        let last_attempt = timeout.at_most(PATIENCE).until;
+        loop {
+            match self.client.attach(timeout).and_then(|_| self.client.call(check, timeout)) {
+                Err(error) if error.is_transient() && !last_attempt.has_passed() => {
+                    timeout.pause(backoff.pause()).map_err(|_| ZooKeeperError::Interrupted)?;
+                }
+                extended => return extended,
+            }
+        }
     }
 
     /// Frees what was broken, when its lease has ended. What goes wrong here is made up for at the next renewal.
@@ -204,7 +226,7 @@ pub fn keep(
         return Ok(false);
     };
     let value = node.value.unwrap_or_default();
-    if value.broken {
+    if value.breaker().is_some() {
         let was_there = ledger.delete(key, contender, &mut client, timeout)?;
         client.dismiss();
         return Ok(was_there);

@@ -8,7 +8,7 @@ use super::message::{Answer, Code, Operation};
 use super::store::ZooKeeper;
 use super::value::Stage;
 use crate::lock::{
-    Broken, Key, LockStatus, Metadata, OwnerToken, StoreAdmin, StoreError, Survey, Timeout, Waiter,
+    Breaker, Broken, Key, LockStatus, Metadata, OwnerToken, StoreAdmin, StoreError, Survey, Timeout, Waiter,
     unix_millis,
 };
 
@@ -42,15 +42,17 @@ impl StoreAdmin for ZooKeeper {
         &mut self,
         key: &Key,
         token: Option<&OwnerToken>,
+        by: &Breaker,
         timeout: &Timeout,
     ) -> Result<Broken, StoreError> {
-        self.visit(|ledger, client| break_lock(key, token, ledger, client, timeout))
+        self.visit(|ledger, client| break_lock(key, token, by, ledger, client, timeout))
     }
 }
 
 fn break_lock(
     key: &Key,
     token: Option<&OwnerToken>,
+    by: &Breaker,
     ledger: &ZooKeeperLedger,
     client: &mut SessionClient,
     timeout: &Timeout,
@@ -74,10 +76,9 @@ fn break_lock(
     for (contender, node) in held {
         let holder = node.holder();
         // Others than redlock are not told, and who was told before had the time to stop.
-        match node.value.filter(|value| value.stage() == Stage::Holding && !value.broken) {
-            Some(mut value) => {
-                value.broken = true;
-                let (path, data) = (ledger.path(key, contender.node()), value.to_bytes());
+        match node.value.filter(|value| value.stage() == Stage::Holding && value.breaker().is_none()) {
+            Some(value) => {
+                let (path, data) = (ledger.path(key, contender.node()), value.broken(by).to_bytes());
                 let mark = [Operation::SetData { path, data, version: node.stat.version }];
                 match client.call(&mark, timeout)?.pop().map(|reply| reply.answer) {
                     Some(Err(Code::NO_NODE | Code::BAD_VERSION)) | None => {}

@@ -145,7 +145,7 @@ impl ZooKeeper {
             let is_own = first.id == Some(id);
             let node = ledger.node(key, first, client, timeout)?;
             let is_holder = |node: &Node| {
-                let is_broken = node.value.as_ref().is_some_and(|value| value.broken);
+                let is_broken = node.value.as_ref().is_some_and(|value| value.breaker().is_some());
                 node.has_lock() && (!is_own || state == State::Broken && is_broken)
             };
             Ok(node.filter(is_holder).map(|node| node.holder()))

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::session::Session;
-use crate::lock::{Metadata, Request, unix_millis};
+use crate::lock::{Breaker, Metadata, Request, unix_millis};
 
 /// What an owner says about itself. kazoo's contenders have no JSON in their data, and Curator's an IP address.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -27,9 +27,9 @@ pub struct Value {
     /// See [`Session::masked`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
-    /// Its holder is to stop.
-    #[serde(skip_serializing_if = "is_false")]
-    pub broken: bool,
+    /// Who broke the lock.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    broken: String,
 }
 
 /// What it means that a node is among the first ones.
@@ -44,10 +44,6 @@ pub enum Stage {
 
 fn is_zero(number: &u64) -> bool {
     *number == 0
-}
-
-fn is_false(flag: &bool) -> bool {
-    !flag
 }
 
 impl Value {
@@ -67,6 +63,15 @@ impl Value {
     pub fn kept(self, left: Duration) -> Value {
         let until = unix_millis().saturating_add(left.as_millis() as u64);
         Value { kept_until: Some(until), session: None, ..self }
+    }
+
+    /// Its holder is to stop.
+    pub fn broken(self, by: &Breaker) -> Value {
+        Value { broken: by.as_str().to_owned(), ..self }
+    }
+
+    pub fn breaker(&self) -> Option<Breaker> {
+        Breaker::from_untrusted(&self.broken)
     }
 
     pub fn stage(&self) -> Stage {

@@ -42,7 +42,7 @@ pub struct Waiter {
 
 /// What an attempt found.
 enum Step {
-    Outcome(AcquireOutcome),
+    Outcome(Box<AcquireOutcome>),
     OtherMode(Mode),
     /// The place is gone, or those before it have changed.
     Again,
@@ -81,7 +81,7 @@ impl Waiter {
         loop {
             check(timeout)?;
             match self.step(owner, ledger, address, timeout) {
-                Ok(Step::Outcome(outcome)) => return Ok(Ok(outcome)),
+                Ok(Step::Outcome(outcome)) => return Ok(Ok(*outcome)),
                 Ok(Step::OtherMode(mode)) => return Ok(Err(mode)),
                 Ok(Step::Again) => {}
                 Err(ZooKeeperError::SessionExpired) => (self.place, self.is_unsure) = (None, false),
@@ -123,7 +123,7 @@ impl Waiter {
         }
         if holders(&queue) > place {
             return match owner.move_in(&self.request, own, ledger, address, timeout)? {
-                Some(fence) => Ok(Step::Outcome(self.granted(fence))),
+                Some(fence) => Ok(Step::Outcome(Box::new(self.granted(fence)))),
                 None => Ok(Step::Again),
             };
         }
@@ -141,7 +141,7 @@ impl Waiter {
             }
         }
         self.watched = Some((self.client.connections(), BootTime::now()));
-        Ok(Step::Outcome(AcquireOutcome::Busy(busy)))
+        Ok(Step::Outcome(Box::new(AcquireOutcome::Busy(busy))))
     }
 
     fn granted(&mut self, fence: FencingToken) -> AcquireOutcome {

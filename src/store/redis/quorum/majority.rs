@@ -141,7 +141,7 @@ pub fn renewed(replies: &mut [Reply<Renewal>]) -> Option<Renewal> {
             _ => None,
         });
         // A broken lock says best what happened.
-        match holders.max_by_key(|holder| (holder.broken, holder.metadata.is_some())) {
+        match holders.max_by_key(|holder| (holder.broken.is_some(), holder.metadata.is_some())) {
             None if released > 0 => Some(Renewal::Released),
             holder => Some(Renewal::Lost(holder)),
         }

@@ -9,7 +9,7 @@ use std::thread;
 
 use super::identity::{Identity, questions};
 use crate::clock::Deadline;
-use crate::lock::{Broken, Busy, FencingToken, Key, OwnerToken, Renewal, Request, Result, Timeout};
+use crate::lock::{Breaker, Broken, Busy, FencingToken, Key, OwnerToken, Renewal, Request, Result, Timeout};
 use crate::mailbox::{MailboxSender, mailbox};
 use crate::poll::wait_readable;
 use crate::store::redis::connection::Connection;
@@ -173,10 +173,11 @@ impl Member {
         &mut self,
         key: &Key,
         token: Option<&OwnerToken>,
+        by: &Breaker,
         hint: &str,
         timeout: &Timeout,
     ) -> Result<Broken> {
-        let (broken, is_handed_over) = script::break_lock(key, token).run(&mut self.topology, timeout)?;
+        let (broken, is_handed_over) = script::break_lock(key, token, by).run(&mut self.topology, timeout)?;
         if is_handed_over {
             script::confirm_handover(&mut self.topology, key, timeout);
         }

@@ -24,8 +24,8 @@ use super::script;
 use super::survey::survey;
 use crate::clock::{BootTime, Deadline};
 use crate::lock::{
-    AcquireOutcome, Broken, Busy, Capabilities, FencingToken, Key, LockStatus, OwnerToken, Renewal, Request,
-    Result, Store, StoreAdmin, Survey, Timeout, Ttl,
+    AcquireOutcome, Breaker, Broken, Busy, Capabilities, FencingToken, Key, LockStatus, OwnerToken, Renewal,
+    Request, Result, Store, StoreAdmin, Survey, Timeout, Ttl,
 };
 
 /// The store on several servers. Its threads start with the first call.
@@ -242,10 +242,16 @@ impl StoreAdmin for Quorum {
         round.judge(|replies| is_quorate(replies).then(|| Survey::of_all(status::status(keys, replies))))
     }
 
-    fn break_lock(&mut self, key: &Key, token: Option<&OwnerToken>, timeout: &Timeout) -> Result<Broken> {
-        let (key, token, hint) = (key.clone(), token.cloned(), new_hint());
+    fn break_lock(
+        &mut self,
+        key: &Key,
+        token: Option<&OwnerToken>,
+        by: &Breaker,
+        timeout: &Timeout,
+    ) -> Result<Broken> {
+        let (key, token, by, hint) = (key.clone(), token.cloned(), by.clone(), new_hint());
         let break_lock = move |member: &mut Member, timeout: &Timeout| {
-            member.break_lock(&key, token.as_ref(), &hint, timeout)
+            member.break_lock(&key, token.as_ref(), &by, &hint, timeout)
         };
         let mut round = self.members()?.ask(all, timeout.until, false, break_lock);
         round.decide(timeout, is_quorate)?;

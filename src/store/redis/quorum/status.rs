@@ -64,7 +64,7 @@ fn agreed(same: &[&Holder], needed: usize) -> Holder {
         since: same.iter().filter_map(|held| held.since).min(),
         left: (left != Duration::MAX).then_some(left),
         hides_left: false,
-        broken: same.iter().any(|held| held.broken),
+        broken: same.iter().find_map(|held| held.broken.clone()),
     }
 }
 

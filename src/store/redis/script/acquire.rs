@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn a_lock_that_is_not_to_be_had_is_named() {
         let [one, two, three] = [1, 2, 3].map(Value::Int);
-        let busy = array([bulk("busy"), two, described(0), three, bulk("77"), one, Value::Int(0)]);
+        let busy = array([bulk("busy"), two, described(""), three, bulk("77"), one, Value::Int(0)]);
         let Some(Ok(AcquireReply::Busy(reply))) = decode(busy, &keys(&["a", "b"])) else {
             panic!("not busy");
         };

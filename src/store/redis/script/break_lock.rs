@@ -4,15 +4,15 @@ use redis::Value;
 
 use super::holder::holder;
 use super::{Script, ScriptCall, script};
-use crate::lock::{Broken, Key, OwnerToken};
+use crate::lock::{Breaker, Broken, Key, OwnerToken};
 use crate::store::redis::reply::{items, number, text};
 
 static SCRIPT: Script = script!("break.lua");
 
 /// Takes the lock away, with a token only from the holder that has it. The reply says what was done, and whether the
 /// lock was handed over to the next waiter.
-pub fn break_lock(key: &Key, token: Option<&OwnerToken>) -> ScriptCall<(Broken, bool)> {
-    ScriptCall::new(&SCRIPT, [key], token, decode)
+pub fn break_lock(key: &Key, token: Option<&OwnerToken>, by: &Breaker) -> ScriptCall<(Broken, bool)> {
+    ScriptCall::new(&SCRIPT, [key], token, decode).arg(by.as_str())
 }
 
 fn decode(reply: Value, _: &[Key]) -> Option<(Broken, bool)> {
@@ -35,7 +35,7 @@ mod tests {
 
     #[test]
     fn a_broken_lock_names_who_held_it() {
-        let broken = decode(array([bulk("freed"), described(0), Value::Int(1)]), &[]);
+        let broken = decode(array([bulk("freed"), described(""), Value::Int(1)]), &[]);
         assert!(matches!(broken, Some((Broken::Freed(holder), true)) if holder.fence.is_some()));
         assert!(matches!(decode(array([bulk("free")]), &[]), Some((Broken::Free, false))));
         for reply in garbage() {

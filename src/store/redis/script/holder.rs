@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redis::Value;
 
-use crate::lock::{FencingToken, Holder, Metadata, Mode};
+use crate::lock::{Breaker, FencingToken, Holder, Metadata, Mode};
 use crate::store::redis::reply::{items, number, text};
 
 /// A holder, as `describe` in `lua/queue.lua` returns it.
@@ -17,7 +17,7 @@ pub fn holder(description: Option<&Value>) -> Holder {
         since: positive(description.get(2)),
         left: left(number(description.get(3))),
         hides_left: false,
-        broken: number(description.get(5)) == 1,
+        broken: Breaker::from_untrusted(&text(description.get(5))),
     }
 }
 
@@ -50,8 +50,8 @@ mod tests {
 
     #[test]
     fn a_holder_that_is_no_redlock_has_only_a_lease() {
-        let description = array([bulk(""), bulk(""), bulk(""), Value::Int(-1), bulk("0"), Value::Int(0)]);
+        let description = array([bulk(""), bulk(""), bulk(""), Value::Int(-1), bulk("0"), bulk("")]);
         let Holder { metadata, fence, left, broken, .. } = holder(Some(&description));
-        assert_eq!((metadata, fence, left, broken), (None, None, None, false));
+        assert_eq!((metadata, fence, left, broken), (None, None, None, None));
     }
 }

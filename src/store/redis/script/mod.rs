@@ -191,7 +191,7 @@ pub mod tests {
     }
 
     /// A holder.
-    pub fn described(broken: i64) -> Value {
-        array([bulk("{}"), bulk("5"), bulk("1"), Value::Int(900), bulk("1000"), Value::Int(broken)])
+    pub fn described(broken: &str) -> Value {
+        array([bulk("{}"), bulk("5"), bulk("1"), Value::Int(900), bulk("1000"), bulk(broken)])
     }
 }

@@ -38,8 +38,8 @@ mod tests {
     fn only_its_own_words_extend_a_lease() {
         assert!(matches!(decode(array([bulk("extended")]), &[]), Some(Renewal::Extended)));
         assert!(matches!(decode(array([bulk("lost")]), &[]), Some(Renewal::Lost(None))));
-        let lost = decode(array([bulk("lost"), described(1)]), &[]);
-        assert!(matches!(lost, Some(Renewal::Lost(Some(holder))) if holder.broken));
+        let lost = decode(array([bulk("lost"), described("anna@web3")]), &[]);
+        assert!(matches!(lost, Some(Renewal::Lost(Some(holder))) if holder.broken.is_some()));
         assert!(decode(bulk("extended"), &[]).is_none());
         for reply in garbage() {
             decode(reply, &[]);

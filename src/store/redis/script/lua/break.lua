@@ -1,5 +1,6 @@
--- Takes the lock away from its holders; when ARGV 2 is not '', from that token only. Returns what was done, the holder,
--- and whether the lock was handed over to another.
+-- Takes the lock away from its holders; when ARGV 2 is not '', from that token only. ARGV 3: who breaks it. Returns what
+-- was done, the holder, and whether the lock was handed over to another.
+local breaker = ARGV[3]
 read_holders(redis.call('HGET', state, 'kind'))
 if held and held ~= 'exclusive' then
   local told, freed, before
@@ -13,7 +14,7 @@ if held and held ~= 'exclusive' then
         count = count - 1
       else
         -- It stops its job at the next renewal and then leaves.
-        holder.broken, told = true, true
+        holder.broken, told = breaker, true
         write_holder(token)
       end
     end
@@ -42,6 +43,7 @@ local released = string.match(owner, '^released:')
 if not told and not released and read_lease().owner == owner then
   -- A redlock holds it: it stops its job at the next renewal and then frees the lock.
   redis.call('SET', lock, 'broken:' .. owner, 'KEEPTTL')
+  redis.call('HSET', state, 'breaker', breaker)
   return {'told', before}
 end
 -- Not a redlock, told before, or there is nobody to tell. The broken fence tells a broken lock from a released one.

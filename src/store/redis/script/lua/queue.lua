@@ -336,10 +336,10 @@ local function remove_holder(token)
   return hand_over_now(last_grant())
 end
 
--- Describes one of `held_by`: metadata, fence, since, what is left, ttl, broken.
+-- Describes one of `held_by`: metadata, fence, since, what is left, ttl, who broke it or ''.
 local function describe_one(holder)
   return {holder.metadata, holder.fence, integer(holder.since), math.max(holder['until'] - now(), 0),
-    integer(holder.ttl), holder.broken and 1 or 0}
+    integer(holder.ttl), holder.broken or ''}
 end
 
 -- Describes the holder as `describe_one` does: metadata '' for a holder that is not a redlock, what is left -1 for a
@@ -361,7 +361,8 @@ local function describe()
   end
   if known.owner and (owner == known.owner or broken == known.owner) then
     local fence = redis.call('HGET', state, 'fence')
-    return {known.metadata, fence or '', known.since, left, known.ttl, broken and 1 or 0}
+    local breaker = broken and (redis.call('HGET', state, 'breaker') or '?') or ''
+    return {known.metadata, fence or '', known.since, left, known.ttl, breaker}
   end
-  return {'', '', '', left, '0', 0}
+  return {'', '', '', left, '0', ''}
 end

@@ -16,6 +16,7 @@ local function release()
   end
   if read_owner() == 'broken:' .. me then
     -- Its owner has stopped: the break is complete.
+    redis.call('HDEL', state, 'breaker')
     return free() and 2 or 1
   end
   if owner == me then

@@ -1,0 +1,45 @@
+//! Who broke a lock, and why.
+
+use std::fmt;
+
+use super::metadata::clean;
+
+/// Who broke a lock, and why: `anna@web3: stuck since 02:00`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Breaker(String);
+
+impl Breaker {
+    /// The text is made harmless and cut to 200 characters.
+    pub fn new(user: &str, host: &str, reason: Option<&str>) -> Breaker {
+        let reason = reason.filter(|reason| !reason.is_empty());
+        Breaker(clean(&format!(
+            "{user}@{host}{}",
+            reason.map_or(String::new(), |reason| format!(": {reason}"))
+        )))
+    }
+
+    /// What a store has of a lock: nothing, unless it was broken.
+    pub fn from_untrusted(text: &str) -> Option<Breaker> {
+        (!text.is_empty()).then(|| Breaker(clean(text)))
+    }
+
+    /// As it is stored; [`Breaker::from_untrusted`] reads it.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Breaker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[test]
+fn a_breaker_is_harmless() {
+    let anna = Breaker::new("anna", "web3", Some("stuck\u{1b}[2J"));
+    assert_eq!(anna.as_str(), "anna@web3: stuck\u{fffd}[2J");
+    assert_eq!(Breaker::new("anna", "web3", Some("")).as_str(), "anna@web3");
+    assert_eq!(Breaker::from_untrusted(""), None);
+    assert_eq!(Breaker::from_untrusted("\u{202e}x"), Some(Breaker("\u{fffd}x".to_owned())));
+}
