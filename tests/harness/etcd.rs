@@ -127,13 +127,16 @@ impl Etcd {
         command
     }
 
-    /// All leases end, and all keys are deleted.
-    pub fn empty(&self) {
-        self.ctl(&["del", "", "--from-key=true"]);
-        let (_, leases) = self.ctl(&["lease", "list"]);
-        for lease in leases.lines().skip(1) {
-            self.ctl(&["lease", "revoke", lease]);
+    /// All keys below the prefix of this URL are deleted, and their leases end.
+    pub fn empty(&self, url: &str) {
+        let prefix = format!("{}/", url.rsplit('/').next().expect("a prefix"));
+        let (_, found) = self.ctl(&["get", "--prefix", &prefix, "--write-out=json"]);
+        let found: serde_json::Value = serde_json::from_str(&found).expect("JSON");
+        let leases = found["kvs"].as_array().into_iter().flatten().filter_map(|kv| kv["lease"].as_i64());
+        for lease in leases {
+            self.ctl(&["lease", "revoke", &format!("{lease:x}")]);
         }
+        self.ctl(&["del", "--prefix", &prefix]);
     }
 
     /// The number of the member that leads the others.

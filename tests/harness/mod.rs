@@ -137,9 +137,9 @@ pub enum Fleet {
 
 impl Store {
     pub fn sentinel() -> Store {
-        static LENDER: ServerPool<Sentinel> =
+        static POOL: ServerPool<Sentinel> =
             ServerPool::new(Sentinel::start, |sentinel| empty(&sentinel.servers));
-        Store::behind(LENDER.lend())
+        Store::behind(POOL.lend())
     }
 
     /// With Sentinels and servers of a test's own.
@@ -152,9 +152,8 @@ impl Store {
     }
 
     pub fn cluster() -> Store {
-        static LENDER: ServerPool<Cluster> =
-            ServerPool::new(Cluster::start, |cluster| empty(&cluster.servers));
-        Store::in_cluster(LENDER.lend())
+        static POOL: ServerPool<Cluster> = ServerPool::new(Cluster::start, |cluster| empty(&cluster.servers));
+        Store::in_cluster(POOL.lend())
     }
 
     /// With a cluster of a test's own.
@@ -167,14 +166,14 @@ impl Store {
     }
 
     pub fn etcd() -> Store {
-        static LENDER: ServerPool<Etcd> = ServerPool::new(Etcd::start, Etcd::empty);
-        Store::in_etcd(LENDER.lend())
+        static POOL: ServerPool<Etcd> = ServerPool::new(Etcd::start, |_| {});
+        Store::in_shared_etcd(POOL.share())
     }
 
     /// Three members of one cluster.
     pub fn etcd3() -> Store {
-        static LENDER: ServerPool<Etcd> = ServerPool::new(Etcd::three, Etcd::empty);
-        Store::in_etcd(LENDER.lend())
+        static POOL: ServerPool<Etcd> = ServerPool::new(Etcd::three, |_| {});
+        Store::in_shared_etcd(POOL.share())
     }
 
     /// With members of a test's own.
@@ -182,19 +181,26 @@ impl Store {
         Store::in_etcd(PooledServer::owned(etcd))
     }
 
+    /// Below a prefix that nobody used before.
+    fn in_shared_etcd(etcd: PooledServer<Etcd>) -> Store {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let url = format!("{}/t{}", etcd.url(), NEXT.fetch_add(1, Ordering::Relaxed));
+        Store { url, ..Store::in_etcd(etcd) }
+    }
+
     fn in_etcd(etcd: PooledServer<Etcd>) -> Store {
         Store { url: etcd.url(), fleet: Fleet::Etcd(etcd), ..Store::local() }
     }
 
     pub fn zookeeper() -> Store {
-        static LENDER: ServerPool<ZooKeeper> = ServerPool::new(ZooKeeper::start, |_| {});
-        Store::in_zookeeper(LENDER.lend())
+        static POOL: ServerPool<ZooKeeper> = ServerPool::new(ZooKeeper::start, |_| {});
+        Store::in_zookeeper(POOL.share())
     }
 
     /// Three servers of one ensemble.
     pub fn zookeeper3() -> Store {
-        static LENDER: ServerPool<ZooKeeper> = ServerPool::new(ZooKeeper::three, |_| {});
-        Store::in_zookeeper(LENDER.lend())
+        static POOL: ServerPool<ZooKeeper> = ServerPool::new(ZooKeeper::three, |_| {});
+        Store::in_zookeeper(POOL.share())
     }
 
     /// With servers of a test's own.
@@ -372,7 +378,7 @@ impl Store {
             Fleet::None => {}
             Fleet::Sentinel(sentinel) => empty(&sentinel.servers),
             Fleet::Cluster(cluster) => empty(&cluster.servers),
-            Fleet::Etcd(etcd) => etcd.empty(),
+            Fleet::Etcd(etcd) => etcd.empty(&self.url),
             Fleet::ZooKeeper(zookeeper) => zookeeper.empty(&self.url),
         }
         match &self.redis {

@@ -5,6 +5,7 @@ use std::io::Read;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
@@ -57,28 +58,38 @@ impl Redlock {
         self.spawn().finish()
     }
 
+    /// Ends with what this returns.
     pub fn spawn(mut self) -> Running {
-        // SAFETY: the closure makes one system call.
-        unsafe {
-            // The end of the test's thread is the end of what it started.
-            self.command.pre_exec(|| Ok(nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?));
-        }
         Running { child: self.command.spawn().expect("redlock starts") }
     }
 }
 
+const SIGNALS: [libc::c_int; 6] =
+    [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGUSR1, libc::SIGUSR2];
+
 /// Starts the program with the signals as at a prompt: those that run the tests may ignore some (nohup, `&`).
 pub fn with_default_signals(command: &mut Command) {
+    static IGNORED: LazyLock<bool> = LazyLock::new(|| SIGNALS.into_iter().any(is_ignored));
+    // With a closure the memory of this process is copied at each start: a fifth of the processor time of a crowd.
+    if !*IGNORED {
+        return;
+    }
     // SAFETY: the closure makes system calls only.
     unsafe {
         command.pre_exec(|| {
-            for signal in
-                [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGUSR1, libc::SIGUSR2]
-            {
+            for signal in SIGNALS {
                 libc::signal(signal, libc::SIG_DFL);
             }
             Ok(())
         });
+    }
+}
+
+fn is_ignored(signal: libc::c_int) -> bool {
+    // SAFETY: an all-zero sigaction is a valid one, and the call only fills it.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(signal, std::ptr::null(), &mut action) == 0 && action.sa_sigaction == libc::SIG_IGN
     }
 }
 

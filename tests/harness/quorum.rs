@@ -1,6 +1,6 @@
 //! Independent Redis servers for a quorum.
 
-use super::{Folder, Redis, Store};
+use super::{Redis, Store};
 
 impl Store {
     pub fn quorum3() -> Store {

@@ -2,6 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -153,6 +156,13 @@ impl Drop for Redis {
 
 const SOCKET: &str = "socket";
 
+fn ping(mut stream: impl Read + Write) -> io::Result<String> {
+    let mut answer = [0; 100];
+    stream.write_all(b"PING\r\n")?;
+    let length = stream.read(&mut answer)?;
+    Ok(String::from_utf8_lossy(&answer[..length]).into_owned())
+}
+
 impl Setup {
     fn serve(&self, port: u16, folder: &Folder) -> Child {
         let mut command = Command::new(&self.program);
@@ -181,11 +191,19 @@ impl Setup {
         let mut up = false;
         eventually(Duration::from_secs(20), "redis-server answers", || {
             // Any answer: with a password it is an error.
-            let answer = self.cli(port, folder, &["ping"]);
+            let answer = self.ping(port, folder).unwrap_or_default();
             up = ["PONG", "NOAUTH", "NOPERM"].into_iter().any(|word| answer.contains(word));
             up || child.try_wait().expect("wait").is_some()
         });
         up
+    }
+
+    fn ping(&self, port: u16, folder: &Folder) -> io::Result<String> {
+        match &self.door {
+            Door::Tcp => ping(TcpStream::connect(("127.0.0.1", port))?),
+            Door::Unix => ping(UnixStream::connect(folder.path(SOCKET))?),
+            Door::Tls { .. } => Ok(self.cli(port, folder, &["ping"])),
+        }
     }
 
     fn cli(&self, port: u16, folder: &Folder, args: &[&str]) -> String {

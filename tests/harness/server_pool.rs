@@ -1,60 +1,71 @@
-//! Servers that take seconds to start, one test after the other.
+//! Servers that take long to start: one test after the other has them, or all tests share them.
 
 use std::ops::{Deref, DerefMut};
-use std::sync::{Mutex, mpsc};
+use std::sync::{Mutex, OnceLock, mpsc};
 use std::thread;
 
-/// Servers that take seconds to start. Unless a test wants its own, to harm them, they serve one test after
-/// the other.
-pub struct PooledServer<T: 'static> {
-    /// `None` only when it was given back.
-    servers: Option<T>,
-    lender: Option<&'static ServerPool<T>>,
+/// Servers, however a test came by them.
+pub struct PooledServer<T: 'static>(Access<T>);
+
+enum Access<T: 'static> {
+    /// To be harmed as the test likes.
+    Owned(T),
+    /// `None` only when they were given back.
+    Lent(Option<T>, &'static ServerPool<T>),
+    /// With other tests at the same time, each in its own place.
+    Shared(&'static T),
 }
 
 pub struct ServerPool<T> {
     free: Mutex<Vec<T>>,
+    shared: OnceLock<T>,
     start: fn() -> T,
-    /// Makes them as new.
+    /// Makes those that were lent as new.
     clean: fn(&T),
 }
 
-impl<T: Send> ServerPool<T> {
+impl<T: Send + Sync> ServerPool<T> {
     pub const fn new(start: fn() -> T, clean: fn(&T)) -> ServerPool<T> {
-        ServerPool { free: Mutex::new(Vec::new()), start, clean }
+        ServerPool { free: Mutex::new(Vec::new()), shared: OnceLock::new(), start, clean }
     }
 
     pub fn lend(&'static self) -> PooledServer<T> {
         let free = self.free.lock().expect("those that are free").pop();
-        let servers = free.unwrap_or_else(|| {
-            // Their end is that of the thread that started them, which is not to be that of a test.
-            let (give, take) = mpsc::channel();
-            thread::spawn(move || {
-                let _ = give.send((self.start)());
-                loop {
-                    thread::park();
-                }
-            });
-            take.recv().expect("servers")
+        PooledServer(Access::Lent(Some(free.unwrap_or_else(|| self.start())), self))
+    }
+
+    pub fn share(&'static self) -> PooledServer<T> {
+        PooledServer(Access::Shared(self.shared.get_or_init(|| self.start())))
+    }
+
+    /// Their end is that of the thread that started them, which is not to be that of a test.
+    fn start(&'static self) -> T {
+        let (give, take) = mpsc::channel();
+        thread::spawn(move || {
+            let _ = give.send((self.start)());
+            loop {
+                thread::park();
+            }
         });
-        PooledServer { servers: Some(servers), lender: Some(self) }
+        take.recv().expect("servers")
     }
 }
 
 impl<T> PooledServer<T> {
     /// Of a test's own.
     pub fn owned(servers: T) -> PooledServer<T> {
-        PooledServer { servers: Some(servers), lender: None }
+        PooledServer(Access::Owned(servers))
     }
 }
 
 impl<T> Drop for PooledServer<T> {
     fn drop(&mut self) {
-        if let (Some(lender), Some(servers)) = (self.lender, self.servers.take())
+        if let Access::Lent(servers, pool) = &mut self.0
+            && let Some(servers) = servers.take()
             && !thread::panicking()
         {
-            (lender.clean)(&servers);
-            lender.free.lock().expect("those that are free").push(servers);
+            (pool.clean)(&servers);
+            pool.free.lock().expect("those that are free").push(servers);
         }
     }
 }
@@ -63,12 +74,20 @@ impl<T> Deref for PooledServer<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        self.servers.as_ref().expect("servers")
+        match &self.0 {
+            Access::Owned(servers) => servers,
+            Access::Lent(servers, _) => servers.as_ref().expect("servers"),
+            Access::Shared(servers) => servers,
+        }
     }
 }
 
 impl<T> DerefMut for PooledServer<T> {
     fn deref_mut(&mut self) -> &mut T {
-        self.servers.as_mut().expect("servers")
+        match &mut self.0 {
+            Access::Owned(servers) => servers,
+            Access::Lent(servers, _) => servers.as_mut().expect("servers"),
+            Access::Shared(_) => panic!("servers of a test's own"),
+        }
     }
 }

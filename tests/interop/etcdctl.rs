@@ -4,7 +4,7 @@ use std::fs;
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
-use crate::harness::{Store, eventually};
+use crate::harness::{Etcd, Store, eventually};
 
 /// `etcdctl lock X` with a job that adds a line to the file "order" and ends when there is a file with that name.
 struct Peer {
@@ -37,7 +37,7 @@ fn await_places(store: &mut Store, count: usize) {
 
 #[test]
 fn they_stand_in_one_line() {
-    let mut store = Store::etcd();
+    let mut store = Store::own_etcd(Etcd::start());
     let holder = store.hold("X", &[]);
     await_places(&mut store, 1);
     let one = Peer::start(&mut store, "etcdctl 1");
@@ -60,7 +60,7 @@ fn they_stand_in_one_line() {
 
 #[test]
 fn who_has_it_is_shown() {
-    let mut store = Store::etcd();
+    let mut store = Store::own_etcd(Etcd::start());
     let holder = Peer::start(&mut store, "etcdctl");
     eventually(Duration::from_secs(20), "its job", || store.order() == ["etcdctl"]);
     let busy = store.redlock(&["run", "-k", "X", "--", "true"]).run().expect(75);
@@ -75,7 +75,7 @@ fn who_has_it_is_shown() {
 /// A name below another one is another lock, for redlock.
 #[test]
 fn names_below_a_name_are_other_locks() {
-    let store = Store::etcd();
+    let store = Store::own_etcd(Etcd::start());
     let below = store.hold("X/a", &[]);
     let above = store.hold("X", &[]);
     store.redlock(&["run", "-k", "X", "--", "true"]).run().expect(75);

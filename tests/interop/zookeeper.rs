@@ -66,13 +66,14 @@ struct Peer {
 }
 
 impl Peer {
-    fn start(kind: Kind, lock: &str, store: &mut Store, line: &str) -> Peer {
+    fn start(kind: Kind, lock: &str, store: &Store, line: &str) -> Peer {
         let folder = store.folder.path("").display().to_string();
         // Whether somebody is alive who should not be.
         let job = "cd \"$1\"; read -r pid < pid && kill -0 $pid && echo alive >> order; echo \"$0\" >> order; until [ -e \"$0\" ]; do sleep 0.05; done";
-        let path = format!("/{}/X", store.url.rsplit('/').next().expect("a chroot"));
+        let (hosts, chroot) = store.url.trim_start_matches("zk://").split_once('/').expect("a chroot");
+        let path = format!("/{chroot}/X");
         let mut command = kind.command();
-        command.args([&store.zookeeper_servers().hosts(), &path, lock, "sh", "-c", job, line, &folder]);
+        command.args([hosts, &path, lock, "sh", "-c", job, line, &folder]);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         // SAFETY: the closure makes one system call.
         unsafe {
@@ -109,7 +110,7 @@ fn await_order(store: &Store, lines: &[&str]) {
 
 #[test]
 fn they_stand_in_one_line() {
-    let mut store = Store::zookeeper();
+    let store = Store::zookeeper();
     let holder = store.hold("X", &[]);
     let mut peers = Vec::new();
     let mut waiters = Vec::new();
@@ -117,8 +118,8 @@ fn they_stand_in_one_line() {
     let lines = ["kazoo 1", "redlock 2", "curator 3", "redlock 4", "kazoo 5", "redlock 6"];
     for (place, line) in lines.iter().enumerate() {
         match line.split(' ').next() {
-            Some("kazoo") => peers.push(Peer::start(Kind::Kazoo, "lock", &mut store, line)),
-            Some("curator") => peers.push(Peer::start(Kind::Curator, "lock", &mut store, line)),
+            Some("kazoo") => peers.push(Peer::start(Kind::Kazoo, "lock", &store, line)),
+            Some("curator") => peers.push(Peer::start(Kind::Curator, "lock", &store, line)),
             _ => waiters.push(store.wait_in_line("X", line, &["--ttl", "10s"])),
         }
         await_places(&store, place + 2);
@@ -139,8 +140,8 @@ fn they_stand_in_one_line() {
 }
 
 fn shows(kind: Kind) {
-    let mut store = Store::zookeeper();
-    let holder = Peer::start(kind, "lock", &mut store, "peer");
+    let store = Store::zookeeper();
+    let holder = Peer::start(kind, "lock", &store, "peer");
     await_order(&store, &["peer"]);
     let busy = store.redlock(&["run", "-k", "X", "--", "true"]).run().expect(75);
     assert!(busy.line().contains("'X' is held by another program. "), "{busy:?}");
@@ -164,14 +165,14 @@ fn a_lock_of_curator_is_shown() {
 
 /// redlock is stopped, and nobody renews the lease: the job is dead when that of the other begins.
 fn follows(kind: Kind) {
-    let mut store = Store::zookeeper();
+    let store = Store::zookeeper();
     let folder = store.folder.path("").display().to_string();
     let ttl = in_ms(store.lease(slowed(3000)));
     let job = "cd \"$0\"; trap '' TERM; echo $$ > pid; while :; do sleep 0.05; done";
     let holder = store.redlock(&["run", "-k", "X", "--ttl", &ttl, "--", "sh", "-c", job, &folder]).spawn();
     await_file(&store.folder.path("pid"));
     let pid = pid_in(&store.folder.path("pid"));
-    let peer = Peer::start(kind, "lock", &mut store, "peer");
+    let peer = Peer::start(kind, "lock", &store, "peer");
     await_places(&store, 2);
     assert!(is_alive(pid));
     holder.signal(Signal::SIGSTOP);
@@ -194,13 +195,13 @@ fn curator_begins_after_the_death_of_the_job() {
 
 /// Readers hold it together, a writer waits for them, and a reader behind a writer for that one.
 fn share(kind: Kind) {
-    let mut store = Store::zookeeper();
+    let store = Store::zookeeper();
     let ours = store.hold("X", &["--shared"]);
-    let theirs = Peer::start(kind, "read", &mut store, "reader");
+    let theirs = Peer::start(kind, "read", &store, "reader");
     await_order(&store, &["reader"]);
     store.redlock(&["run", "-k", "X", "--", "true"]).run().expect(75);
     store.redlock(&["run", "-k", "X", "--shared", "--", "true"]).run().expect(0);
-    let writer = Peer::start(kind, "write", &mut store, "writer");
+    let writer = Peer::start(kind, "write", &store, "writer");
     await_places(&store, 3);
     let late = store.wait_in_line("X", "late", &["--shared"]);
     await_places(&store, 4);
@@ -215,7 +216,7 @@ fn share(kind: Kind) {
     assert_eq!(store.order(), ["reader", "writer", "late"]);
     // And the other way round: ours writes.
     let ours = store.hold("X", &[]);
-    let theirs = Peer::start(kind, "read", &mut store, "next reader");
+    let theirs = Peer::start(kind, "read", &store, "next reader");
     await_places(&store, 2);
     assert_eq!(store.order().len(), 3);
     ours.let_go().expect(0);
