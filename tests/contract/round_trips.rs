@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::harness::{Authority, Fault, Proxy, Redis, Redlock, Valid};
+use crate::harness::{Authority, Fault, Proxy, Redis, Redlock, Valid, free_port, in_cluster};
 
 /// A server, and a proxy before it that counts.
 struct Line {
@@ -99,7 +99,8 @@ fn encrypted_with_a_password() {
 /// The question who has which slots is one more, which the login goes with.
 #[test]
 fn in_a_cluster_with_a_password() {
-    let redis = Redis::with(&["--requirepass", "canary", "--cluster-enabled", "yes"]);
+    let bus = free_port().to_string();
+    let redis = Redis::with(&[&["--requirepass", "canary"], &in_cluster(&bus)[..]].concat());
     let proxy = Proxy::to(redis.port);
     let asked = |args: &[&str]| redis.cli(&[&["-a", "canary", "--no-auth-warning"][..], args].concat());
     assert_eq!(asked(&["config", "set", "cluster-announce-port", &proxy.port.to_string()]), "OK");

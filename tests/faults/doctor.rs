@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::harness::{
-    Authority, Fault, Finished, Folder, Proxy, Redis, Redlock, Valid, eventually, free_port, namespaces, ttl,
-    within,
+    Authority, Fault, Finished, Folder, Proxy, Redis, Redlock, Valid, eventually, free_port, in_cluster,
+    namespaces, ttl, within,
 };
 
 /// Of a server that is fit, for a quorum as well.
@@ -377,11 +377,11 @@ fn a_disk_that_is_full() {
 
 #[test]
 fn a_cluster() {
-    let servers = [(); 2].map(|()| Redis::with(&["--cluster-enabled", "yes", "--appendonly", "yes"]));
+    let buses = [(); 2].map(|()| free_port().to_string());
+    let servers =
+        buses.each_ref().map(|bus| Redis::with(&[&["--appendonly", "yes"], &in_cluster(bus)[..]].concat()));
     assert_eq!(servers[0].cli(&["cluster", "addslotsrange", "0", "8191"]), "OK");
-    let bus = servers[1].port + 10000;
-    let port = servers[1].port.to_string();
-    servers[0].cli(&["cluster", "meet", "127.0.0.1", &port, &bus.to_string()]);
+    servers[0].cli(&["cluster", "meet", "127.0.0.1", &servers[1].port.to_string(), &buses[1]]);
     assert_eq!(servers[1].cli(&["cluster", "addslotsrange", "8192", "16382"]), "OK");
     let url = format!("redis+cluster://127.0.0.1:{}", servers[0].port);
     let all_known = |covered: &str| {

@@ -11,8 +11,8 @@ use nix::sys::signal::Signal;
 
 use crate::failing_call::{CANARY, Call, logged_in, run, tls};
 use crate::harness::{
-    Authority, Folder, Redis, Redlock, Sentinel, Store, Valid, eventually, free_port, in_ms, other_users,
-    slowed, ttl, within,
+    Authority, Folder, Redis, Redlock, Sentinel, Store, Valid, eventually, free_port, in_cluster, in_ms,
+    other_users, slowed, ttl, within,
 };
 
 #[test]
@@ -65,8 +65,9 @@ fn a_keeper_finds_the_files() {
 fn a_cluster() {
     let authority = Authority::new();
     let papers = authority.sign(&["127.0.0.1"], Valid::Now);
-    let options = ["--tls-auth-clients", "no", "--cluster-enabled", "yes", "--tls-cluster", "yes"];
-    let redis = Redis::with_tls(&papers, &papers, &options);
+    let bus = free_port().to_string();
+    let options = ["--tls-auth-clients", "no", "--tls-cluster", "yes"];
+    let redis = Redis::with_tls(&papers, &papers, &[&options[..], &in_cluster(&bus)].concat());
     redis.cli(&["cluster", "addslotsrange", "0", "16383"]);
     eventually(Duration::from_secs(20), "the cluster", || {
         redis.cli(&["cluster", "info"]).contains("cluster_state:ok")

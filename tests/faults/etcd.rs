@@ -5,10 +5,9 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 
 use crate::failing_call::Call;
-use crate::harness::{
-    Authority, Etcd, Finished, Redis, Redlock, Running, Store, Valid, Witness, eventually, free_port,
-};
+use crate::harness::{Authority, Etcd, Redis, Redlock, Store, Valid, free_port};
 use crate::takeover::Takeover;
+use crate::undisturbed::Undisturbed;
 
 fn etcd(scene: &mut Takeover) -> &mut Etcd {
     scene.store.etcd_members()
@@ -44,66 +43,31 @@ fn redlock_is_stopped() {
     assert_eq!(scene.second_is_alone().code(), 79);
 }
 
-/// A job that goes on, and one that waits for it, whatever happens to some of the members.
-struct Quiet {
-    store: Store,
-    witness: Witness,
-    first: Running,
-    second: Running,
-}
-
-impl Quiet {
-    fn new(etcd: Etcd) -> Quiet {
-        let store = Store::own_etcd(etcd);
-        let witness = Witness::new();
-        let (long, short) = (witness.job("12"), witness.job("0"));
-        let run = |options: &[&str], job: &[String]| {
-            let mut args = options.to_vec();
-            args.extend(job.iter().map(String::as_str));
-            store.redlock(&args).spawn()
-        };
-        let first = run(&["run", "--key", "X", "--ttl", "15s", "--"], &long);
-        eventually(Duration::from_secs(20), "the first job", || witness.is_occupied());
-        let second = run(&["run", "--key", "X", "--wait", "5m", "--ttl", "15s", "--"], &short);
-        store.await_waiters("X", 1);
-        Quiet { store, witness, first, second }
-    }
-
-    fn etcd(&mut self) -> &mut Etcd {
-        self.store.etcd_members()
-    }
-
-    /// The first ends well, then the second, and they did not meet.
-    #[track_caller]
-    fn goes_on(self) -> [Finished; 2] {
-        let ended = [self.first.finish().expect(0), self.second.finish().expect(0)];
-        self.witness.assert_alone();
-        assert_eq!(self.witness.entries(), 2);
-        ended
-    }
+fn undisturbed(etcd: Etcd) -> Undisturbed {
+    Undisturbed::new(Store::own_etcd(etcd), "12", &["--ttl", "15s"])
 }
 
 #[test]
 fn restarted() {
-    let mut scene = Quiet::new(Etcd::start());
-    scene.etcd().members[0].kill();
-    scene.etcd().members[0].restart();
+    let mut scene = undisturbed(Etcd::start());
+    scene.store.etcd_members().members[0].kill();
+    scene.store.etcd_members().members[0].restart();
     scene.goes_on();
 }
 
 #[test]
 fn the_leader_is_killed() {
-    let mut scene = Quiet::new(Etcd::three());
-    let leader = scene.etcd().leader();
-    scene.etcd().members[leader].kill();
+    let mut scene = undisturbed(Etcd::three());
+    let leader = scene.store.etcd_members().leader();
+    scene.store.etcd_members().members[leader].kill();
     scene.goes_on();
 }
 
 #[test]
 fn the_leader_hangs() {
-    let mut scene = Quiet::new(Etcd::three());
-    let leader = scene.etcd().leader();
-    scene.etcd().members[leader].pause();
+    let mut scene = undisturbed(Etcd::three());
+    let leader = scene.store.etcd_members().leader();
+    scene.store.etcd_members().members[leader].pause();
     let [_, waited] = scene.goes_on();
     println!("{}", waited.stderr);
 }
@@ -111,8 +75,8 @@ fn the_leader_hangs() {
 /// The member that both are connected to.
 #[test]
 fn the_first_member_hangs() {
-    let mut scene = Quiet::new(Etcd::three());
-    scene.etcd().members[0].pause();
+    let mut scene = undisturbed(Etcd::three());
+    scene.store.etcd_members().members[0].pause();
     scene.goes_on();
 }
 

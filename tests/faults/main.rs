@@ -22,6 +22,7 @@ mod server;
 mod several_keys;
 mod start;
 mod takeover;
+mod undisturbed;
 mod unreachable_server;
 mod users;
 mod vanished;

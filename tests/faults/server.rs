@@ -4,8 +4,9 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
-use crate::harness::{Fault, Proxy, Redis, Redlock, Store, Witness, eventually};
+use crate::harness::{Fault, Proxy, Redis, Store, eventually};
 use crate::takeover::Takeover;
+use crate::undisturbed::Undisturbed;
 
 fn redis(scene: &mut Takeover) -> &mut Redis {
     scene.store.redis.as_mut().expect("a scene on Redis")
@@ -59,53 +60,53 @@ fn overwritten_by_another_token() {
 /// A key that only held for a moment: the first heals or loses its lock, the second does not slip in.
 #[test]
 fn overwritten_for_a_moment() {
-    let mut scene = Quiet::new(&[]);
-    scene.redis().cli(&["SET", "X", "another", "PX", "50"]);
-    scene.goes_on_healed();
+    let mut scene = undisturbed(&[]);
+    server(&mut scene).cli(&["SET", "X", "another", "PX", "50"]);
+    goes_on_healed(scene);
 }
 
 #[test]
 fn flushed() {
-    let mut scene = Quiet::new(&[]);
-    scene.redis().cli(&["FLUSHALL"]);
-    scene.goes_on_healed();
+    let mut scene = undisturbed(&[]);
+    server(&mut scene).cli(&["FLUSHALL"]);
+    goes_on_healed(scene);
 }
 
 #[test]
 fn key_deleted() {
-    let mut scene = Quiet::new(&[]);
-    scene.redis().cli(&["DEL", "X"]);
-    scene.goes_on_healed();
+    let mut scene = undisturbed(&[]);
+    server(&mut scene).cli(&["DEL", "X"]);
+    goes_on_healed(scene);
 }
 
 #[test]
 fn restarted_empty() {
-    let mut scene = Quiet::new(&[]);
-    scene.redis().kill();
-    scene.redis().restart();
-    scene.goes_on_healed();
+    let mut scene = undisturbed(&[]);
+    server(&mut scene).kill();
+    server(&mut scene).restart();
+    goes_on_healed(scene);
 }
 
 #[test]
 fn restarted_with_its_data() {
-    let mut scene = Quiet::new(&["--appendonly", "yes", "--appendfsync", "always"]);
-    scene.redis().kill();
-    scene.redis().restart();
+    let mut scene = undisturbed(&["--appendonly", "yes", "--appendfsync", "always"]);
+    server(&mut scene).kill();
+    server(&mut scene).restart();
     scene.goes_on();
 }
 
 #[test]
 fn connections_cut() {
-    let mut scene = Quiet::new(&[]);
-    scene.redis().cli(&["CLIENT", "KILL", "TYPE", "normal"]);
-    scene.redis().cli(&["CLIENT", "KILL", "TYPE", "pubsub"]);
+    let mut scene = undisturbed(&[]);
+    server(&mut scene).cli(&["CLIENT", "KILL", "TYPE", "normal"]);
+    server(&mut scene).cli(&["CLIENT", "KILL", "TYPE", "pubsub"]);
     scene.goes_on();
 }
 
 #[test]
 fn scripts_forgotten() {
-    let mut scene = Quiet::new(&[]);
-    scene.redis().cli(&["SCRIPT", "FLUSH"]);
+    let mut scene = undisturbed(&[]);
+    server(&mut scene).cli(&["SCRIPT", "FLUSH"]);
     scene.goes_on();
 }
 
@@ -125,54 +126,20 @@ fn gone_and_granted_to_another_since() {
     assert_eq!(scene.second_is_alone().code(), 79);
 }
 
-/// A job that the fault must not stop, of a holder that must go on, and a second one in line.
-struct Quiet {
-    store: Store,
-    witness: Witness,
-    first: crate::harness::Running,
-    second: crate::harness::Running,
+/// Beyond one TTL, so that a lock that was not healed would be the second one's before the end. The second one asks when that
+/// lease ends, or 5 s after it asked last: this TTL leaves a late renewal the most time before.
+fn undisturbed(args: &[&str]) -> Undisturbed {
+    Undisturbed::new(Store::of(Redis::with(args)), "7", &["--ttl", "5s"])
 }
 
-impl Quiet {
-    fn new(args: &[&str]) -> Quiet {
-        let mut store = Store::redis();
-        store.redis = Some(Redis::with(args));
-        store.url = store.redis.as_ref().map(Redis::url).unwrap_or_default();
-        let witness = Witness::new();
-        // Beyond one TTL, so that a lock that was not healed would be the second one's before the end. The second one asks
-        // when that lease ends, or 5 s after it asked last: this TTL leaves a late renewal the most time before.
-        let (long, short) = (witness.job("7"), witness.job("0"));
-        let run = |options: &[&str], job: &[String]| {
-            let mut args = options.to_vec();
-            args.extend(job.iter().map(String::as_str));
-            Redlock::new(&args).server(&store.url).spawn()
-        };
-        let first = run(&["run", "--key", "X", "--ttl", "5s", "--"], &long);
-        eventually(Duration::from_secs(20), "the first job", || witness.is_occupied());
-        let second = run(&["run", "--key", "X", "--wait", "5m", "--ttl", "5s", "--"], &short);
-        store.await_waiters("X", 1);
-        Quiet { store, witness, first, second }
-    }
+fn server(scene: &mut Undisturbed) -> &mut Redis {
+    scene.store.redis.as_mut().expect("a scene on Redis")
+}
 
-    fn redis(&mut self) -> &mut Redis {
-        self.store.redis.as_mut().expect("a scene on Redis")
-    }
-
-    /// The first ends well, then the second, and they did not meet.
-    #[track_caller]
-    fn goes_on(self) -> String {
-        let first = self.first.finish().expect(0);
-        self.second.finish().expect(0);
-        self.witness.assert_alone();
-        assert_eq!(self.witness.entries(), 2);
-        first.stderr
-    }
-
-    #[track_caller]
-    fn goes_on_healed(self) {
-        let stderr = self.goes_on();
-        assert!(stderr.contains("'X' was gone from the store, for at most"), "{stderr}");
-    }
+#[track_caller]
+fn goes_on_healed(scene: Undisturbed) {
+    let [first, _] = scene.goes_on();
+    assert!(first.stderr.contains("'X' was gone from the store, for at most"), "{first:?}");
 }
 
 /// One of two locks cannot be renewed: the other one is.

@@ -9,11 +9,9 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 
 use crate::failing_call::Call;
-use crate::harness::{
-    Authority, Fault, Finished, Redis, Redlock, Running, Settings, Store, Valid, Witness, ZooKeeper,
-    eventually, free_port,
-};
+use crate::harness::{Authority, Fault, Redis, Redlock, Settings, Store, Valid, ZooKeeper, free_port};
 use crate::takeover::Takeover;
+use crate::undisturbed::Undisturbed;
 
 fn zookeeper(scene: &mut Takeover) -> &mut ZooKeeper {
     scene.store.zookeeper_servers()
@@ -68,74 +66,39 @@ fn a_follower_is_cut_off_from_its_leader() {
     assert_eq!(first.code(), 79, "{first:?}");
 }
 
-/// A job that goes on, and one that waits for it, whatever happens to some of the servers.
-struct Quiet {
-    store: Store,
-    witness: Witness,
-    first: Running,
-    second: Running,
-}
-
-impl Quiet {
-    fn new(zookeeper: ZooKeeper) -> Quiet {
-        let store = Store::own_zookeeper(zookeeper);
-        let witness = Witness::new();
-        let (long, short) = (witness.job("15"), witness.job("0"));
-        let run = |options: &[&str], job: &[String]| {
-            let mut args = options.to_vec();
-            args.extend(job.iter().map(String::as_str));
-            store.redlock(&args).spawn()
-        };
-        let first = run(&["run", "--key", "X", "--ttl", "30s", "--kill-after", "1s", "--"], &long);
-        eventually(Duration::from_secs(20), "the first job", || witness.is_occupied());
-        let second = run(&["run", "--key", "X", "--wait", "90s", "--ttl", "30s", "--"], &short);
-        store.await_waiters("X", 1);
-        Quiet { store, witness, first, second }
-    }
-
-    fn zookeeper(&mut self) -> &mut ZooKeeper {
-        self.store.zookeeper_servers()
-    }
-
-    /// The first ends well, then the second, and they did not meet.
-    #[track_caller]
-    fn goes_on(self) -> [Finished; 2] {
-        let ended = [self.first.finish().expect(0), self.second.finish().expect(0)];
-        self.witness.assert_alone();
-        assert_eq!(self.witness.entries(), 2);
-        ended
-    }
+fn undisturbed(zookeeper: ZooKeeper) -> Undisturbed {
+    Undisturbed::new(Store::own_zookeeper(zookeeper), "15", &["--ttl", "30s", "--kill-after", "1s"])
 }
 
 #[test]
 fn restarted() {
-    let mut scene = Quiet::new(ZooKeeper::start());
-    scene.zookeeper().servers[0].kill();
-    scene.zookeeper().servers[0].restart();
+    let mut scene = undisturbed(ZooKeeper::start());
+    scene.store.zookeeper_servers().servers[0].kill();
+    scene.store.zookeeper_servers().servers[0].restart();
     scene.goes_on();
 }
 
 #[test]
 fn the_leader_is_killed() {
-    let mut scene = Quiet::new(ZooKeeper::three());
-    let leader = scene.zookeeper().leader();
-    scene.zookeeper().servers[leader].kill();
+    let mut scene = undisturbed(ZooKeeper::three());
+    let leader = scene.store.zookeeper_servers().leader();
+    scene.store.zookeeper_servers().servers[leader].kill();
     scene.goes_on();
 }
 
 #[test]
 fn the_leader_hangs() {
-    let mut scene = Quiet::new(ZooKeeper::three());
-    let leader = scene.zookeeper().leader();
-    scene.zookeeper().servers[leader].pause();
+    let mut scene = undisturbed(ZooKeeper::three());
+    let leader = scene.store.zookeeper_servers().leader();
+    scene.store.zookeeper_servers().servers[leader].pause();
     scene.goes_on();
 }
 
 #[test]
 fn a_follower_hangs() {
-    let mut scene = Quiet::new(ZooKeeper::three());
-    let follower = (scene.zookeeper().leader() + 1) % 3;
-    scene.zookeeper().servers[follower].pause();
+    let mut scene = undisturbed(ZooKeeper::three());
+    let follower = (scene.store.zookeeper_servers().leader() + 1) % 3;
+    scene.store.zookeeper_servers().servers[follower].pause();
     scene.goes_on();
 }
 

@@ -16,12 +16,16 @@ pub struct Cluster {
 /// How long a server has to be silent to be replaced, in milliseconds.
 const NODE_TIMEOUT: &str = "700";
 
+/// The options of a server in a cluster. Its bus would otherwise be on its port + 10000, which may not exist.
+pub fn in_cluster(bus: &str) -> [&str; 4] {
+    ["--cluster-enabled", "yes", "--cluster-port", bus]
+}
+
 impl Cluster {
     pub fn start() -> Cluster {
         let server = || {
-            // Its bus would otherwise be on its port + 10000, which may not exist.
             let bus = free_port().to_string();
-            let mut options = vec!["--cluster-enabled", "yes", "--cluster-port", &bus];
+            let mut options = in_cluster(&bus).to_vec();
             options.extend([
                 "--cluster-node-timeout",
                 NODE_TIMEOUT,

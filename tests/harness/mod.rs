@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 use std::{fs, io, process, thread};
 
 pub use certificates::{Authority, Papers, Valid};
-pub use cluster::Cluster;
+pub use cluster::{Cluster, in_cluster};
 pub use etcd::Etcd;
 pub use pace::{fits, in_ms, is_within, slowed, ttl, within};
 pub use port::free_port;
@@ -56,7 +56,7 @@ pub fn eventually(limit: Duration, what: &str, mut condition: impl FnMut() -> bo
         assert!(is_within(limit, start), "not within {limit:?}: {what}");
         thread::sleep(pause);
         // Many a condition starts a process: those that wait longest leave the processor to the others.
-        pause = (pause * 5 / 4).min(Duration::from_millis(50));
+        pause = (pause * 3 / 2).min(Duration::from_millis(100));
     }
 }
 
