@@ -8,7 +8,6 @@ mod version;
 
 use std::path::PathBuf;
 
-use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use serde::Deserialize;
 
@@ -76,10 +75,10 @@ pub struct GlobalArgs {
     )]
     pub server: Vec<String>,
     /// Print only errors; a busy lock is not an error
-    #[arg(short, long, global = true, env = "REDLOCK_QUIET", value_parser = FalseyValueParser::new(), conflicts_with = "verbose", overrides_with = "quiet")]
+    #[arg(short, long, global = true, env = "REDLOCK_QUIET", value_parser = switch, conflicts_with = "verbose", overrides_with = "quiet")]
     pub quiet: bool,
     /// Print what is done
-    #[arg(short, long, global = true, env = "REDLOCK_VERBOSE", value_parser = FalseyValueParser::new(), overrides_with = "verbose")]
+    #[arg(short, long, global = true, env = "REDLOCK_VERBOSE", value_parser = switch, overrides_with = "verbose")]
     pub verbose: bool,
     /// Read this configuration file instead of ~/.config/redlock/config.toml
     #[arg(long, global = true, hide_short_help = true, value_name = "FILE", env = "REDLOCK_CONFIG")]
@@ -278,5 +277,14 @@ impl Shell {
     pub fn names() -> Vec<String> {
         let values = Shell::value_variants().iter().filter_map(ValueEnum::to_possible_value);
         values.map(|value| value.get_name().to_owned()).collect()
+    }
+}
+
+/// The variable, or the line in a file, of a switch.
+pub fn switch(text: &str) -> Result<bool, String> {
+    match &*text.to_lowercase() {
+        "true" | "yes" | "on" | "1" => Ok(true),
+        "false" | "no" | "off" | "0" => Ok(false),
+        _ => Err("it takes true or false".to_owned()),
     }
 }

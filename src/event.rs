@@ -46,10 +46,10 @@ pub enum Event<'a> {
     Leftovers { of: &'a LeftBehind<'a>, fate: LeftoversFate<'a> },
     /// The guard could not stop the job, so redlock killed it.
     GuardLost { locks: &'a str, how: GuardLoss },
-    /// The holder of a broken lock stops at its next renewal.
-    Broken { key: &'a Key, holder: &'a Holder },
+    /// The holder of a broken lock, and as many others, stop at their next renewal.
+    Broken { key: &'a Key, holder: &'a Holder, others: usize },
     /// A broken lock was taken from its holder at once.
-    Freed { key: &'a Key, holder: &'a Holder },
+    Freed { key: &'a Key, holder: &'a Holder, others: usize },
     /// A subcommand failed.
     Failed { reason: &'a str },
 }

@@ -3,7 +3,6 @@
 use std::num::NonZeroU32;
 
 use clap::Args;
-use clap::builder::FalseyValueParser;
 
 use crate::lock::{DurationText, Key, Ttl};
 
@@ -24,7 +23,7 @@ pub struct LockArgs {
     /// Wait in line; without it, fails at once with 75
     ///
     /// Without a value the wait has no end; with one it ends after that time, with 75. A store that cannot be reached
-    /// is tried again as well.
+    /// is tried again as well, until then (69). In a file: wait = true, or a duration.
     #[arg(short, long, value_name = "DURATION", num_args = 0..=1, env = "REDLOCK_WAIT")]
     pub wait: Option<Option<DurationText>>,
     /// Do not wait; undoes a configured wait
@@ -37,7 +36,7 @@ pub struct LockArgs {
     ///
     /// Who holds the lock with --shared is a reader, of whom there may be many at once; who holds it without is the
     /// writer, and alone.
-    #[arg(short, long, env = "REDLOCK_SHARED", value_parser = FalseyValueParser::new(), conflicts_with = "permits")]
+    #[arg(short, long, env = "REDLOCK_SHARED", value_parser = super::switch, conflicts_with = "permits")]
     pub shared: bool,
     /// Acquire one of N permits: at most N at once
     #[arg(short, long, value_name = "N", env = "REDLOCK_PERMITS", value_parser = permits, allow_negative_numbers = true)]

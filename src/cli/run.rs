@@ -68,7 +68,7 @@ pub enum OnLost {
     /// Stop it before another can hold the lock
     #[default]
     Terminate,
-    /// Let it run on; `run` exits with 79 in the end
+    /// Let it go on; `run` exits with 79 in the end, a keeper ends
     Continue,
 }
 

@@ -10,7 +10,7 @@ use crate::cli::BreakArgs;
 use crate::error::{Failure, NOT_HELD, Outcome};
 use crate::event::Event;
 use crate::lock::{Breaker, Broken, Holder};
-use crate::report::{self, holder, names};
+use crate::report::{self, holder, names, one_of};
 use crate::session::{Context, Identity};
 
 pub fn break_lock(args: &BreakArgs, context: &Context) -> anyhow::Result<Outcome> {
@@ -19,10 +19,13 @@ pub fn break_lock(args: &BreakArgs, context: &Context) -> anyhow::Result<Outcome
     let mut store = context.open_store();
     let status = store.status(std::slice::from_ref(key), &context.timeout());
     let status = status.map_err(|error| context.explain(error))?;
-    let Some(now) = status.iter().flat_map(|lock| &lock.holders).next() else {
+    let held: Vec<&Holder> = status.iter().flat_map(|lock| &lock.holders).collect();
+    let Some(now) = held.first() else {
         return not_held(format!("nobody holds '{key}'"));
     };
-    if !args.yes && !confirmed(&format!("'{key}' is held by {}. Break it?", holder(now)))? {
+    // All of them, unless one is named by its token.
+    let others = if args.token.is_some() { 0 } else { held.len() - 1 };
+    if !args.yes && !confirmed(&format!("'{key}' is held by {}. Break it?", one_of(now, others)))? {
         return Ok(Outcome::Exit(NOT_HELD));
     }
     let identity = Identity::own();
@@ -36,8 +39,8 @@ pub fn break_lock(args: &BreakArgs, context: &Context) -> anyhow::Result<Outcome
         broken => broken,
     };
     match broken {
-        Broken::Told(holder) => context.reporter.report(&Event::Broken { key, holder: &holder }),
-        Broken::Freed(holder) => context.reporter.report(&Event::Freed { key, holder: &holder }),
+        Broken::Told(holder) => context.reporter.report(&Event::Broken { key, holder: &holder, others }),
+        Broken::Freed(holder) => context.reporter.report(&Event::Freed { key, holder: &holder, others }),
         Broken::Free => return not_held(format!("nobody holds '{key}' any more")),
         Broken::Other(now) => {
             return not_held(format!(

@@ -1,6 +1,7 @@
 //! `redlock run`: acquire, start, keep, wait, release.
 
 use std::os::fd::AsFd;
+use std::path::Path;
 use std::time::Duration;
 
 use crate::cli::{Leftovers, OnLost};
@@ -187,6 +188,10 @@ fn outcome(end: &RunEnd, lease_end: Option<LeaseEnd>) -> Outcome {
 
 fn not_started(reason: &NotStarted, command: &str, locks: &str) -> Failure {
     match reason {
+        NotStarted::NotFound if command.contains('/') && Path::new(command).exists() => Failure::new(
+            NOT_FOUND,
+            format!("'{command}' cannot be executed: the interpreter that its first line names is not found"),
+        ),
         NotStarted::NotFound => {
             Failure::new(NOT_FOUND, format!("'{command}' is not found{}", command_hint()))
         }

@@ -5,7 +5,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use super::renewal::{Cancellation, LeaseEnd, Renewals, ReportProgress};
+use super::renewal::{Cancellation, Finish, LeaseEnd, Renewals, ReportProgress};
 use super::{Lease, Store};
 use crate::clock::{BootTime, Deadline};
 use crate::mailbox::{Mailbox, MailboxSender, mailbox};
@@ -17,7 +17,7 @@ use crate::poll::wait_readable;
 /// Most jobs end before the first renewal is due: only then there is a thread, and descriptors to talk to it.
 pub enum Keeper {
     Idle(Box<Renewals>),
-    Running { orders: MailboxSender<()>, end: Mailbox<LeaseEnd> },
+    Running { orders: MailboxSender<()>, end: Mailbox<Finish> },
 }
 
 impl Keeper {
@@ -62,7 +62,7 @@ impl Keeper {
     }
 
     /// Ends the renewals and releases what was not borrowed, in bounded time, or until that is abandoned.
-    pub fn finish(self, cancellation: &mut dyn Cancellation) -> LeaseEnd {
+    pub fn finish(self, cancellation: &mut dyn Cancellation) -> Finish {
         match self {
             // Leaked: the end of the process closes the store, faster than a destructor.
             Keeper::Idle(renewals) => Box::leak(renewals).finish(Some(cancellation)),
@@ -73,7 +73,7 @@ impl Keeper {
                     match end.take() {
                         Ok(Some(end)) => return end,
                         Ok(None) if !cancellation.should_abandon() => {}
-                        Ok(None) | Err(_) => return LeaseEnd::Unreleased,
+                        Ok(None) | Err(_) => return Finish { end: LeaseEnd::Unreleased, failure: None },
                     }
                 }
             }

@@ -34,7 +34,7 @@ pub use key::Key;
 pub use lease::{Lease, LossCause};
 pub use metadata::{Metadata, unix_millis};
 pub use mode::Mode;
-pub use renewal::{Cancellation, LeaseEnd, Progress, ReportProgress};
+pub use renewal::{Cancellation, Finish, LeaseEnd, Progress, ReportProgress};
 pub use request::Request;
 pub use status::{Broken, Holder, LockStatus, Survey, Waiter};
 pub use store::{AcquireOutcome, Busy, OnRenewal, Renewal, RenewalRequest, Store, StoreAdmin};

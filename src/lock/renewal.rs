@@ -37,6 +37,13 @@ pub enum LeaseEnd {
     Lost,
 }
 
+/// What became of the leases at last.
+pub struct Finish {
+    pub end: LeaseEnd,
+    /// Why the last renewal of one failed that was not lost by then.
+    pub failure: Option<StoreError>,
+}
+
 /// Somebody who may abandon the release. Its descriptor is readable when it is time to ask again.
 pub trait Cancellation: AsFd {
     fn should_abandon(&mut self) -> bool;
@@ -197,8 +204,13 @@ impl Renewals {
     ///
     /// Releasing a lost lock does no harm, as the owner token is compared. Behind a renewal that a hung server still has
     /// to carry out it takes back what that renewal took.
-    pub fn finish(&mut self, cancellation: Option<&mut dyn Cancellation>) -> LeaseEnd {
+    pub fn finish(&mut self, cancellation: Option<&mut dyn Cancellation>) -> Finish {
         self.expire();
+        let failure = self.leases.iter_mut().find_map(|held| held.failure.take());
+        Finish { end: self.end(cancellation), failure }
+    }
+
+    fn end(&mut self, cancellation: Option<&mut dyn Cancellation>) -> LeaseEnd {
         let own = self.leases.iter().filter(|held| !held.lease.is_borrowed);
         let own: Vec<Request> = own.map(|held| held.lease.request.clone()).collect();
         let end = if own.is_empty() { LeaseEnd::Borrowed } else { self.release(&own, cancellation) };

@@ -39,7 +39,7 @@ fn renewed(store: FakeStore, keys: &[&str], until: Duration) -> (LeaseEnd, Log) 
     let mut renewals = Renewals::new(Box::new(store), leases, RESERVE, Box::new(report));
     renewals.orders = Some(inbox);
     renewals.run();
-    (renewals.finish(None), log)
+    (renewals.finish(None).end, log)
 }
 
 fn lease(key: &str) -> Lease {
@@ -124,7 +124,7 @@ fn a_lost_lease_is_not_renewed_again_and_the_others_are() {
         fake::move_to(renewals.next);
         renewals.renew();
     }
-    assert_eq!(renewals.finish(None), LeaseEnd::Lost);
+    assert_eq!(renewals.finish(None).end, LeaseEnd::Lost);
     assert_eq!(log.lines(), ["renew a", "renew b", "renew b", "renew b", "release a b"]);
 }
 
@@ -147,6 +147,6 @@ fn what_was_borrowed_is_not_released() {
     let (store, lease) = (FakeStore::default(), Lease { is_borrowed: true, ..lease("a") });
     let log = store.log.clone();
     let mut renewals = Renewals::new(Box::new(store), vec![lease], RESERVE, Box::new(|_| {}));
-    assert_eq!(renewals.finish(None), LeaseEnd::Borrowed);
+    assert_eq!(renewals.finish(None).end, LeaseEnd::Borrowed);
     assert_eq!(log.lines(), [] as [&str; 0]);
 }

@@ -111,9 +111,11 @@ impl Complaint<'_> {
             _ => String::new(),
         };
         let (key, command) = (missing.contains("--key"), missing.contains("COMMAND"));
-        let is_program = |line: &&Line| line.words.first().is_some_and(|word| shown(word).contains('/'));
+        // A program or a line for the shell, and no key.
+        let is_program = |line: &&Line| {
+            line.words.first().is_some_and(|word| line.is_shell() || shown(word).contains('/'))
+        };
         match (key, command) {
-            // A program, not a key.
             (false, true) if Some(self.line).filter(is_program).is_some() => {
                 format!("there is no key; try: {}", self.line.with_whole_tail().show())
             }

@@ -99,7 +99,7 @@ fn word<'de, D: Deserializer<'de>, T: ValueEnum>(deserializer: D) -> Result<Opti
 }
 
 fn switch<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<bool>, D::Error> {
-    read_with(deserializer, |text| text.parse().map_err(|_| "it takes true or false".to_owned()))
+    read_with(deserializer, cli::switch)
 }
 
 fn permits<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<NonZeroU32>, D::Error> {
@@ -221,8 +221,9 @@ fn read(path: &Path) -> Result<Option<ConfigFile>, Failure> {
         }
         Err(error) => return Err(unreadable(error)),
     };
-    let mut text = String::new();
-    file.read_to_string(&mut text).map_err(unreadable)?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes).map_err(unreadable)?;
+    let text = String::from_utf8(bytes).map_err(|_| refused("this is not UTF-8"))?;
     let config: Config = toml::from_str(&text)
         .map_err(|error| Failure::configuration(format!("{} {}", path.display(), one_line(&error, &text))))?;
     if has_password(&config.server) {
@@ -245,9 +246,8 @@ fn one_line(error: &toml::de::Error, text: &str) -> String {
             Some(near) => format!("there is no setting '{name}'; did you mean {near}?"),
             None => format!("there is no setting '{name}'; see CONFIGURATION in redlock(1)"),
         },
-        (None, Some(setting)) if message.contains("it takes ") || message.starts_with('"') => {
-            format!("{setting} = {message}")
-        }
+        (None, Some(setting)) if message.starts_with('"') => format!("{setting} = {message}"),
+        (None, Some(setting)) if message.contains("it takes ") => format!("{setting}: {message}"),
         (None, Some(setting)) if message.starts_with("invalid type") || message.starts_with("duplicate") => {
             format!(
                 "{setting}: {}",

@@ -57,6 +57,10 @@ fn server(args: &GlobalArgs, files: &Config, sources: Sources) -> Result<(Server
     if !is_variable && values.iter().any(|value| value.trim().is_empty()) {
         return Err(refused("it is empty; name a store, or leave it out"));
     }
+    if args.server.is_empty() && values.iter().any(|url| is_relative(url)) {
+        let why = "a path in a file begins with '/': it would be another one in each folder from which redlock starts";
+        return Err(refused(why));
+    }
     let mut urls = split_urls(values);
     let is_default = urls.is_empty();
     if is_default {
@@ -64,6 +68,10 @@ fn server(args: &GlobalArgs, files: &Config, sources: Sources) -> Result<(Server
     }
     let server = ServerUrl::parse(&urls).map_err(|why| refused(&why))?;
     Ok((server, is_default))
+}
+
+fn is_relative(url: &str) -> bool {
+    url.strip_prefix("local:").is_some_and(|path| !path.is_empty() && !path.starts_with('/'))
 }
 
 /// User, passwords and TLS files. `REDISCLI_AUTH` is the weakest source, as it is meant for another program.

@@ -4,10 +4,8 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 /// Run a script that is their first argument.
-const INTERPRETERS: [&str; 16] = [
-    "sh", "bash", "dash", "ash", "ksh", "mksh", "zsh", "fish", "python", "perl", "ruby", "node", "php",
-    "lua", "tclsh", "Rscript",
-];
+const INTERPRETERS: [&str; 9] = ["fish", "python", "perl", "ruby", "node", "php", "lua", "tclsh", "Rscript"];
+const SHELLS: [&str; 7] = ["sh", "bash", "dash", "ash", "ksh", "mksh", "zsh"];
 
 /// Run the command that follows their own words: the letters of their options that have a value, and how many words
 /// stand before the command.
@@ -52,11 +50,17 @@ pub fn of_command(command: &[OsString]) -> String {
     if let Some(wrapped) = wrapped(command) {
         return of_command(wrapped);
     }
-    let mut words = command.iter().map(|word| file_name(word));
-    let program = words.next().unwrap_or_default();
+    let Some((program, mut rest)) = command.split_first() else { return String::new() };
+    let program = file_name(program);
     // python3.11
     let interpreter = program.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
-    let script = words.next().filter(|_| INTERPRETERS.contains(&interpreter)).filter(|word| is_script(word));
+    while SHELLS.contains(&interpreter)
+        && let Some(options) = rest.first().and_then(|word| word.to_str()).filter(|word| is_of_shell(word))
+    {
+        rest = rest.get(if options.ends_with('o') { 2 } else { 1 }..).unwrap_or_default();
+    }
+    let script = rest.first().map(|word| file_name(word)).filter(|word| is_script(word));
+    let script = script.filter(|_| INTERPRETERS.contains(&interpreter) || SHELLS.contains(&interpreter));
     script.map_or_else(|| program.clone(), |script| format!("{program} {script}"))
 }
 
@@ -67,6 +71,11 @@ fn wrapped(command: &[OsString]) -> Option<&[OsString]> {
     let (_, with_value, own) = WRAPPERS.iter().find(|(wrapper, ..)| *wrapper == name)?;
     while let Some(word) = rest.first().and_then(|word| word.to_str()) {
         let skipped = match word.strip_prefix('-') {
+            Some("-") => {
+                rest = &rest[1..];
+                break;
+            }
+            Some("-foreground" | "-preserve-status" | "-verbose") => 1,
             Some(option) if option.starts_with('-') && !option.contains('=') => return None,
             Some(letter) if letter.len() == 1 && with_value.contains(letter) => 2,
             Some(_) => 1,
@@ -76,6 +85,13 @@ fn wrapped(command: &[OsString]) -> Option<&[OsString]> {
         rest = rest.get(skipped..)?;
     }
     rest.get(*own..).filter(|rest| !rest.is_empty())
+}
+
+/// `-e`, `-eu`, or `-euo` with a word: options of a shell that stand before its script.
+fn is_of_shell(word: &str) -> bool {
+    word.strip_prefix('-').is_some_and(|letters| {
+        !letters.is_empty() && letters.trim_end_matches('o').chars().all(|c| "aefnuvxEC".contains(c))
+    })
 }
 
 fn file_name(word: &OsStr) -> String {
@@ -106,6 +122,11 @@ mod tests {
             ("env|--unset|secret|mysql", "env"),
             ("timeout|-k|5|10m|nice|-n19|./backup.sh|secret", "backup.sh"),
             ("/usr/bin/timeout|--signal=INT|5|sh|x.sh", "sh x.sh"),
+            ("timeout|--foreground|5|sh|-x|x.sh", "sh x.sh"),
+            ("env|-u|secret|--|./x.sh|secret", "x.sh"),
+            ("bash|-euo|pipefail|x.sh", "bash x.sh"),
+            ("bash|-ec|secret", "bash"),
+            ("bash|-o|pipefail|-c|secret", "bash"),
             ("timeout|5", "timeout"),
             ("nohup", "nohup"),
             ("bash|PASSWORD=secret", "bash"),

@@ -11,13 +11,14 @@ use super::suggestion::nearest;
 use crate::quoting::quoted;
 
 /// What other lock commands call a subcommand.
-const OTHER_NAMES: [(&str, &str); 6] = [
+const OTHER_NAMES: [(&str, &str); 7] = [
     ("lock", "acquire"),
     ("unlock", "release"),
     ("exec", "run"),
     ("list", "status"),
     ("ls", "status"),
     ("show", "status"),
+    ("version", "--version"),
 ];
 
 /// Those that have their key as an option or as a word, and no words else.
@@ -43,6 +44,8 @@ pub struct Line {
     pub has_dashes: bool,
     /// The first word of the command stands behind a `--wait` without a value.
     pub follows_wait: bool,
+    /// There is an option that redlock does not have: what stands behind it may be its value.
+    pub has_unknown: bool,
     /// The first option of several letters with one dash, as Go's flags have it.
     pub one_dash: Option<String>,
     pub typed: Vec<OsString>,
@@ -94,9 +97,11 @@ impl Line {
         };
         let name = String::from_utf8_lossy(name).into_owned();
         let is_joint = value.is_some();
+        let arg = find(&name, self.subcommand.as_deref(), root);
+        self.has_unknown |= arg.is_none();
         let value = match value {
             Some(value) => Some(OsString::from_vec(value.to_vec())),
-            None => next_value(find(&name, self.subcommand.as_deref(), root), rest),
+            None => next_value(arg, rest),
         };
         self.options.push(Given { name, value, is_joint });
     }
@@ -120,6 +125,7 @@ impl Line {
             let name = format!("-{letter}");
             let arg = find(&name, self.subcommand.as_deref(), root);
             let behind = word.as_bytes().get(place + letter.len_utf8()..).unwrap_or_default();
+            self.has_unknown |= arg.is_none();
             let takes_value = arg.is_some_and(|arg| arg.get_action().takes_values());
             if !takes_value {
                 self.options.push(Given::new(&name, None));

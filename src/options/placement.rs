@@ -11,7 +11,7 @@ impl Line {
     /// certain what they mean the failure shows how to write it.
     pub fn canonical(&self) -> Result<Vec<OsString>, Failure> {
         if let Some(option) = &self.one_dash {
-            return Err(refused(&format!("{option} needs two dashes"), self));
+            return Err(self.refusal_of_one_dash(option));
         }
         match self.subcommand.as_deref() {
             Some("run") => self.canonical_run(),
@@ -23,6 +23,10 @@ impl Line {
     fn canonical_run(&self) -> Result<Vec<OsString>, Failure> {
         if self.follows_wait && self.gives_key() && self.command.get(1).is_some_and(|word| word == "--") {
             // A duration that cannot be read: the parser says so.
+            return Ok(self.typed.clone());
+        }
+        if self.has_unknown && self.gives_key() {
+            // The parser says so.
             return Ok(self.typed.clone());
         }
         if let [word, ..] = &self.words[..]
@@ -97,7 +101,16 @@ impl Line {
         std::iter::once(OsString::from(name)).chain(options).collect()
     }
 
-    fn is_shell(&self) -> bool {
+    fn refusal_of_one_dash(&self, option: &str) -> Failure {
+        if matches!(option, "-help" | "-version") {
+            let subcommand = self.subcommand.iter().filter(|_| option == "-help").map(|_| self.meant());
+            let words: Vec<&str> = std::iter::once("redlock").chain(subcommand).collect();
+            return Failure::usage(format!("{option} needs two dashes; try: {} -{option}", words.join(" ")));
+        }
+        refused(&format!("{option} needs two dashes"), self)
+    }
+
+    pub fn is_shell(&self) -> bool {
         self.options.iter().any(|option| matches!(&option.name[..], "-c" | "--shell"))
     }
 

@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use super::output::print_message;
-use super::phrases::{busy, holder, how_to_break, left_behind, loss};
+use super::phrases::{busy, how_to_break, left_behind, loss, one_of};
 use super::progress::{WaitDisplay, WaitStatus};
 use super::reporter::{Renderer, ReportOptions};
 use crate::cli::Color;
@@ -149,7 +149,7 @@ fn text(event: &Event) -> String {
         Event::GuardLost { locks, how: GuardLoss::Stopped } => {
             format!("the guard of {locks} was stopped when it had to end the job; both were killed")
         }
-        Event::Broken { key, holder: broken } => {
+        Event::Broken { key, holder: broken, others } => {
             let latest = broken.left.map_or(String::new(), |left| format!(", within {}", DurationText(left)));
             let is_by_hand = broken.metadata.as_ref().is_some_and(|metadata| metadata.by_hand);
             let end = match is_by_hand {
@@ -158,9 +158,11 @@ fn text(event: &Event) -> String {
                 }
                 false => format!("it is free when that process stops{latest}"),
             };
-            format!("broke '{key}', held by {}; {end}", holder(broken))
+            format!("broke '{key}', held by {}; {end}", one_of(broken, *others))
         }
-        Event::Freed { key, holder: held } => format!("freed '{key}', which was held by {}", holder(held)),
+        Event::Freed { key, holder: held, others } => {
+            format!("freed '{key}', which was held by {}", one_of(held, *others))
+        }
         Event::Failed { reason } => (*reason).to_owned(),
     }
 }
@@ -291,7 +293,7 @@ mod tests {
             (
                 LossCause::Taken(None),
                 LossConsequence::NothingStarted,
-                ": it was granted to another since; nothing was started",
+                ": it was broken, or granted to another since; nothing was started",
             ),
             (
                 taken(Some(anna)),

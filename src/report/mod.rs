@@ -15,7 +15,7 @@ mod width;
 pub use doctor::{findings, findings_json};
 pub use human::Verbosity;
 pub use output::{print, print_all};
-pub use phrases::{holder, loss, names, not_held};
+pub use phrases::{holder, loss, names, not_held, one_of};
 pub use reporter::{ReportOptions, Reporter};
 pub use shell::Shell;
 pub use status::{json, table};

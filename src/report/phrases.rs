@@ -42,7 +42,7 @@ pub fn holder(holder: &Holder) -> String {
 }
 
 /// The same, with the number of the other holders. Of several one label says little, and the line may be cut.
-fn one_of(holder: &Holder, others: usize) -> String {
+pub fn one_of(holder: &Holder, others: usize) -> String {
     let mut text = match &holder.metadata {
         None => "another program".to_owned(),
         Some(metadata) if others > 0 => process_without_label(metadata),
@@ -74,7 +74,7 @@ pub fn loss(locks: &str, cause: &LossCause, consequence: LossConsequence) -> Str
     let cause = match cause {
         LossCause::Released => "it was released with its owner token".to_owned(),
         LossCause::NotHeld => "nobody holds it any more".to_owned(),
-        LossCause::Taken(None) => "it was granted to another since".to_owned(),
+        LossCause::Taken(None) => "it was broken, or granted to another since".to_owned(),
         LossCause::Taken(Some(now)) => match &now.broken {
             Some(by) => format!("it was broken with `redlock break` by {by}"),
             None => format!("it is held by {}", holder(now)),

@@ -31,6 +31,7 @@ pub fn table(locks: &[LockStatus], colour: bool, columns: Option<usize>) -> Stri
             add("free".to_owned(), None, None, String::new());
         }
         for (place, holder) in (1..).zip(&lock.holders) {
+            let metadata = &with_breaker(holder);
             let state = match lock.mode {
                 _ if holder.broken.is_some() => "broken".to_owned(),
                 Mode::Exclusive => "held".to_owned(),
@@ -42,7 +43,7 @@ pub fn table(locks: &[LockStatus], colour: bool, columns: Option<usize>) -> Stri
                 None if holder.hides_left => "?".to_owned(),
                 None => "for ever".to_owned(),
             };
-            add(state, holder.metadata.as_ref(), holder.since, left);
+            add(state, metadata.as_ref(), holder.since, left);
         }
         for (place, Waiter { mode, metadata }) in (1..).zip(&lock.waiters) {
             let to_share = if *mode == Mode::Shared { " to share" } else { "" };
@@ -52,10 +53,23 @@ pub fn table(locks: &[LockStatus], colour: bool, columns: Option<usize>) -> Stri
     align(&rows, if colour { Style::new().bold() } else { Style::new() }, columns.unwrap_or(usize::MAX))
 }
 
+/// Who broke the lock stands behind the label.
+fn with_breaker(holder: &Holder) -> Option<Metadata> {
+    let mut metadata = holder.metadata.clone();
+    if let (Some(metadata), Some(by)) = (&mut metadata, &holder.broken) {
+        metadata.label += &format!(" (broken by {by})");
+    }
+    metadata
+}
+
 fn align(rows: &[[String; 8]], heading: Style, columns: usize) -> String {
-    let widths: [usize; 8] = std::array::from_fn(|column| widest(rows.iter().map(|row| &row[column][..])));
+    let mut widths: [usize; 8] =
+        std::array::from_fn(|column| widest(rows.iter().map(|row| &row[column][..])));
+    // A long key leaves room for the others.
+    widths[0] = widths[0].min((columns / 3).max(8));
     let line = |(number, row): (usize, &[String; 8])| {
-        let cells: Vec<String> = row.iter().zip(widths).map(|(cell, width)| pad(cell, width)).collect();
+        let cells = row.iter().zip(widths).map(|(cell, width)| pad(&cut(cell, width), width));
+        let cells: Vec<String> = cells.collect();
         let style = if number == 0 { heading } else { Style::new() };
         format!("{style}{}{style:#}\n", cut(cells.join("  ").trim_end(), columns))
     };

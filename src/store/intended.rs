@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-/// Other names of our schemes, and slips of the finger.
+/// Other names of our schemes.
 const OTHER_SCHEMES: [(&str, &[&str]); 6] = [
-    ("redis", &["http", "tcp", "redos", "reddis", "valkey", "redis+tcp"]),
+    ("redis", &["http", "tcp", "valkey", "redis+tcp"]),
     ("rediss", &["https", "tls", "ssl", "valkeys", "redis+tls", "redis+ssl"]),
-    ("etcd", &["etcd3", "etcdv3", "ectd"]),
+    ("etcd", &["etcd3", "etcdv3"]),
     ("etcds", &["etcd+tls", "etcd+ssl"]),
     ("zk", &["zookeeper"]),
     ("zks", &["zookeepers", "zk+tls", "zk+ssl"]),
@@ -26,7 +26,7 @@ pub enum Intended {
 
 impl Intended {
     pub fn of(text: &str) -> Option<Intended> {
-        if text == "local" {
+        if matches!(text, "local" | "local:/" | "local://") {
             return Some(Intended::Url("local:".to_owned()));
         }
         if is_path(text) {
@@ -40,10 +40,17 @@ impl Intended {
         }
         let (scheme, hosts) = match text.split_once("://") {
             Some((scheme, hosts)) => (Some(meant_scheme(scheme)?), hosts),
-            None => (None, text.strip_prefix("redis:").unwrap_or(text)),
+            None => match text.split_once(':').map(|(scheme, rest)| (meant_scheme(scheme), rest)) {
+                // `redis:6379` is a host and its port.
+                Some((Some(scheme), rest)) if !rest.bytes().all(|byte| byte.is_ascii_digit()) => {
+                    (Some(scheme), rest)
+                }
+                _ => (None, text),
+            },
         };
-        let hosts: Vec<Host> =
-            hosts.split(',').map(|host| Host::parse(host.trim())).collect::<Option<_>>()?;
+        // Each of them may be a URL.
+        let host = |text| Host::parse(str::split_once(text, "://").map_or(text, |(_, host)| host).trim());
+        let hosts: Vec<Host> = hosts.split(',').map(host).collect::<Option<_>>()?;
         let scheme = hosts.first()?.scheme(scheme);
         let urls = hosts.iter().map(|host| format!("{scheme}://{}", host.text));
         match &hosts[..] {
@@ -63,10 +70,13 @@ fn is_path(text: &str) -> bool {
     is_plain && (text.starts_with(['/', '.']) || text.ends_with(".db"))
 }
 
-/// The scheme of ours; `None` for what is something else, or is right already.
+/// The scheme of ours, whose name may be misspelt; `None` for something else.
 fn meant_scheme(text: &str) -> Option<&'static str> {
-    let is_meant = |(ours, others): &&(&str, &[&str])| *ours == text || others.contains(&text);
-    OTHER_SCHEMES.iter().find(is_meant).map(|(ours, _)| *ours)
+    let text = &*text.to_lowercase();
+    let is_exact = |(ours, others): &&(&str, &[&str])| *ours == text || others.contains(&text);
+    let is_near = |(ours, _): &&(&str, &[&str])| text.len() > 3 && strsim::osa_distance(ours, text) == 1;
+    let all = || OTHER_SCHEMES.iter();
+    all().find(is_exact).or_else(|| all().find(is_near)).map(|(ours, _)| *ours)
 }
 
 /// `host`, `host:port` or `host:port/db`.
@@ -122,6 +132,12 @@ fn a_host_is_recognised_and_a_login_is_not_shown() {
         ("tls://h:6380", "did you mean rediss://h:6380?"),
         ("redis:h", "did you mean redis://h?"),
         ("a,b:1", "did you mean --server redis://a --server redis://b:1?"),
+        ("redsi://h:1", "did you mean redis://h:1?"),
+        ("Redis://h", "did you mean redis://h?"),
+        ("redis:6379", "did you mean redis://redis:6379?"),
+        ("etcd:h", "did you mean etcd://h?"),
+        ("local://", "did you mean local:?"),
+        ("redis://a:1,redis://b:2", "did you mean --server redis://a:1 --server redis://b:2?"),
         ("redis://a,b", "did you mean --server redis://a --server redis://b?"),
         ("h:2379", "did you mean etcd://h:2379?"),
         ("https://a:2379,b:2379", "did you mean etcds://a:2379,b:2379?"),

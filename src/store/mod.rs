@@ -69,6 +69,9 @@ impl ServerUrl {
                     "{scheme}: is not in this build of redlock (cargo feature {feature}); a server is {FORMS}"
                 ));
             }
+            None if text.contains("://") && scheme.chars().all(|c| c.is_ascii_alphanumeric()) => {
+                return Err(format!("there is no store {scheme}://; a server is {FORMS}"));
+            }
             None => return Err(format!("a server is {FORMS}")),
         };
         Ok(ServerUrl(address))

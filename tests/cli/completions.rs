@@ -46,7 +46,7 @@ fn completes(shell: &[&str], name: &str, setup: &[&str]) {
     command.args(&shell[1..]).current_dir(folder.path("")).env("HOME", folder.path("")).env("TERM", "dumb");
     let mut pty = Pty::start(command);
     for line in setup {
-        pty.send(&format!("{}\n", line.replace("SCRIPT", &file.display().to_string())));
+        pty.send(&format!("{}\n", line.replace("SCRIPT", &format!("'{}'", file.display()))));
     }
     pty.send("echo rea''dy\n");
     pty.expect("ready");

@@ -92,7 +92,7 @@ fn here(command: &str, store: &Store) -> String {
     let mut words: Vec<String> = command.split(' ').map(str::to_owned).collect();
     for place in 1..words.len() {
         if ["-S", "--server"].contains(&&*words[place - 1]) {
-            words[place] = store.url.clone();
+            words[place] = format!("'{}'", store.url);
         }
     }
     let command = words.join(" ").replace("/usr/local/bin/", "./").replace("--splay 20s", "--splay 20ms");

@@ -1,14 +1,14 @@
 //! Calls that people get wrong: the answer names what is wrong and, where it can, the line that was meant.
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 
 use crate::harness::{Finished, Redlock, Store};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_redlock");
 
 /// The line as typed, the answer behind `redlock: `, the exit status. `…` stands for any text.
-const CALLS: [(&str, &str, i32); 97] = [
+const CALLS: [(&str, &str, i32); 111] = [
     // No subcommand, or the name that another program has for it.
     ("redlock", "there is no subcommand; try: redlock run -k KEY -- COMMAND, or redlock --help", 64),
     ("redlock -k x -- true", "there is no subcommand; try: redlock run -k x -- true", 64),
@@ -224,7 +224,38 @@ const CALLS: [(&str, &str, i32); 97] = [
     ("redlock status -S zookeeper://h", "--server: zookeeper://h: …; did you mean zk://h?", 78),
     ("redlock status -S http://a:2379,b:2379", "…; did you mean etcd://a:2379,b:2379?", 78),
     ("redlock status -S file:///tmp/x.db", "…; did you mean local:/tmp/x.db?", 78),
-    ("redlock status -S consul://h", "--server: a server is …, or local: for a lock on this host only", 78),
+    ("redlock status -S consul://h", "--server: there is no store consul://; a server is …", 78),
+    ("redlock status -S redis://h:99999", "--server: a port is a number up to 65535; …", 78),
+    (
+        "redlock status -S redis://a:1,redis://b:2",
+        "…; did you mean --server redis://a:1 --server redis://b:2?",
+        78,
+    ),
+    // In each folder it would be another file.
+    ("redlock run -S 'local:~/x.db' x true", "--server: local:~/x.db: no shell reads this; …", 78),
+    (
+        "REDLOCK_SERVER='local:$HOME/x' redlock status",
+        "REDLOCK_SERVER: local:$HOME/x: no shell reads this; …",
+        78,
+    ),
+    (
+        "REDLOCK_SERVER= redlock status --config seven.toml",
+        "seven.toml line 1: server: a path in a file begins with '/': …",
+        78,
+    ),
+    ("redlock status --config eight.toml", "eight.toml: this is not UTF-8", 78),
+    ("redlock status --config nine.toml", "nine.toml line 1: ttl: it takes one value, such as \"30s\"", 78),
+    ("REDLOCK_SHARED=maybe redlock run x true", "REDLOCK_SHARED=maybe: it takes true or false; …", 64),
+    ("redlock -version", "-version needs two dashes; try: redlock --version", 64),
+    ("redlock version", "there is no subcommand version; try: redlock --version", 64),
+    ("redlock run -help", "-help needs two dashes; try: redlock run --help", 64),
+    ("redlock run --host localhost -k x echo hi", "there is no option --host; see: redlock run --help", 64),
+    ("redlock run -c 'echo hi'", "there is no key; try: redlock run -k KEY -c -- 'echo hi'", 64),
+    (
+        "redlock run -k x ./bad.sh",
+        "'./bad.sh' cannot be executed: the interpreter that its first line names is not found",
+        127,
+    ),
     ("redlock status -S ''", "--server: it is empty; name a store, or leave it out", 78),
     ("redlock run --close x true", "there is no option --close; see: redlock run --help", 64),
     ("redlock status -S local", "--server: local: …; did you mean local:?", 78),
@@ -265,6 +296,11 @@ fn shell(store: &Store, line: &str) -> Finished {
         fs::write(folder.join("three.toml"), "leftovers = \"forget\"\n").expect("a file");
         fs::write(folder.join("five.toml"), "ttl = 5\nconnect-timeout = 0\n").expect("a file");
         fs::write(folder.join("six.toml"), "ttl = 5\nreplicas = 1\n").expect("a file");
+        fs::write(folder.join("seven.toml"), "server = \"local:x.db\"\n").expect("a file");
+        fs::write(folder.join("eight.toml"), b"label = \"\xff\"\n").expect("a file");
+        fs::write(folder.join("nine.toml"), "ttl = [\"5s\"]\n").expect("a file");
+        fs::write(folder.join("bad.sh"), "#!/no/such/program\n").expect("a script");
+        fs::set_permissions(folder.join("bad.sh"), fs::Permissions::from_mode(0o755)).expect("its mode");
         fs::write(folder.join("four.toml"), "quiet = \"perhaps\"\n").expect("a file");
     }
     let mut redlock = Redlock::under("bash", &["-c", line]).server(&store.url);
@@ -354,7 +390,7 @@ fn a_line_needs_no_more_than_its_words() {
              redlock check x --token $token && redlock renew x --token=$token && redlock release x --token $token",
             "1\nheld\n",
         ),
-        ("redlock acquire x >/dev/null; redlock break x --yes 2>/dev/null; redlock status x | grep -o broken", "broken\n"),
+        ("redlock acquire x >/dev/null; redlock break x --yes 2>/dev/null; redlock status x | grep -c broken", "1\n"),
     ] {
         let run = shell(&store, line);
         assert_eq!((run.code(), &run.stdout[..], &run.stderr[..]), (0, output, ""), "{line}");

@@ -115,9 +115,9 @@ pub fn deaths_while_taking_leave_the_store_usable(store: &Store) {
     println!("seed {seed}");
     let mut random = fastrand::Rng::with_seed(seed);
     for _ in 0..40 {
-        let take = || -> Redlock {
-            store.redlock(&["run", "--key", "X", "--wait", "--ttl", store.shortest(), "--", "true"])
-        };
+        let ttl = store.ttl(1000);
+        let take =
+            || -> Redlock { store.redlock(&["run", "--key", "X", "--wait", "--ttl", &ttl, "--", "true"]) };
         let (one, other) = (take().spawn(), take().spawn());
         thread::sleep(Duration::from_micros(random.u64(..25_000)));
         one.signal(Signal::SIGKILL);

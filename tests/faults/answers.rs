@@ -1,5 +1,7 @@
 //! Answers that never came, or were none, or said no.
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use crate::harness::{
@@ -218,7 +220,15 @@ fn refusals() {
     refused(&Redis::start(), &[&["ACL", "SETUSER", "default", "-evalsha"]], 77, "NOPERM");
     refused(&Redis::start(), &[&["ACL", "SETUSER", "default", "-set"]], 77, "permission");
     let full = Redis::with(&["--maxclients", "1"]);
-    let _only_client = std::net::TcpStream::connect(("127.0.0.1", full.port)).expect("the only client");
+    // The server may not have seen yet that an earlier one has gone.
+    let mut only_client = None;
+    eventually(Duration::from_secs(5), "the only client", || {
+        let mut stream = TcpStream::connect(("127.0.0.1", full.port)).expect("a connection");
+        let mut answer = [0; 5];
+        let is_let_in = stream.write_all(b"PING\r\n").and_then(|()| stream.read_exact(&mut answer)).is_ok();
+        only_client = Some(stream).filter(|_| is_let_in && answer == *b"+PONG");
+        only_client.is_some()
+    });
     refused(&full, &[], 69, "max number of clients");
 }
 

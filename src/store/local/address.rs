@@ -11,13 +11,14 @@ use crate::store::{Credentials, OpenOptions, StoreAddress};
 pub struct LocalAddress(Option<PathBuf>);
 
 impl LocalAddress {
-    /// Reads `local:[PATH]`. The path is absolute from then on.
+    /// Reads `local:[PATH]`. The path is absolute from then on. What only a shell would expand is refused: each folder from
+    /// which redlock starts would have locks of its own.
     pub fn parse(text: &str) -> Result<LocalAddress, String> {
-        if text.contains('\0') {
-            return Err("a path has no NUL bytes; it looks like local:/var/lib/locks.db".to_owned());
+        let path = text.strip_prefix("local:").filter(|path| !path.is_empty());
+        if path.is_some_and(|path| path.contains('\0') || path.starts_with(['~', '$'])) {
+            return Err(format!("{text}: no shell reads this; a path looks like local:/var/lib/locks.db"));
         }
-        let path =
-            text.strip_prefix("local:").filter(|path| !path.is_empty()).map(path::absolute).transpose();
+        let path = path.map(path::absolute).transpose();
         path.map(LocalAddress).map_err(|error| format!("cannot find out the current folder: {error}"))
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use url::{Host, Url};
+use url::{Host, ParseError, Url};
 
 use super::login::Login;
 use crate::store::credentials::Credentials;
@@ -54,7 +54,10 @@ impl RedisAddress {
 
     /// Reads `redis://[user[:password]@]host[:port][/db]`, and `rediss://` for TLS.
     fn one(text: &str) -> Result<RedisAddress, String> {
-        let url = Url::parse(text).map_err(|error| format!("{error}; {FORM}"))?;
+        let url = Url::parse(text).map_err(|error| match error {
+            ParseError::InvalidPort => format!("a port is a number up to 65535; {FORM}"),
+            _ => FORM.to_owned(),
+        })?;
         let host = match url.host() {
             // The url crate reads no addresses in a scheme that it does not know.
             Some(Host::Domain(name)) => percent_decode(name)?,
