@@ -40,8 +40,8 @@ pub enum Event<'a> {
     Released { locks: &'a str, leftovers: Option<&'a LeftBehind<'a>> },
     /// The release may not have reached the store: the lock is free when its lease ends.
     NotReleased { locks: &'a str, ttl: Ttl, leftovers: Option<&'a LeftBehind<'a>> },
-    /// The command is stopped, as it ran for longer than `--timeout`.
-    TimedOut { command: &'a str, limit: Duration },
+    /// The command, or what it left behind, is stopped: it ran for longer than `--timeout`.
+    TimedOut { command: &'a str, has_ended: bool, limit: Duration },
     /// The command ended and left processes behind.
     Leftovers { of: &'a LeftBehind<'a>, fate: LeftoversFate<'a> },
     /// The guard could not stop the job, so redlock killed it.
@@ -88,6 +88,8 @@ pub struct LeftBehind<'a> {
 pub enum LeftoversFate<'a> {
     /// The locks are held until they end.
     Awaited { locks: &'a str },
+    /// `--leftovers kill` stops them.
+    Unwanted,
     /// They are stopped, as this signal killed the command.
     Stopped { signal: i32 },
     /// A signal was passed on to them; another one kills them.

@@ -226,6 +226,9 @@ fn read(path: &Path) -> Result<Option<ConfigFile>, Failure> {
     let text = String::from_utf8(bytes).map_err(|_| refused("this is not UTF-8"))?;
     let config: Config = toml::from_str(&text)
         .map_err(|error| Failure::configuration(format!("{} {}", path.display(), one_line(&error, &text))))?;
+    if config.shared == Some(true) && config.permits.is_some() {
+        return Err(refused("shared cannot be used with permits"));
+    }
     if has_password(&config.server) {
         refuse_shared(&file).map_err(|why| refused(&format!("it contains a password, and {why}")))?;
     }

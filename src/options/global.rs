@@ -8,7 +8,7 @@ use crate::cli::{Color, GlobalArgs};
 use crate::error::Failure;
 use crate::report::{ReportOptions, Verbosity};
 use crate::secret::read_password;
-use crate::store::{Credentials, Roots, ServerUrl, TlsFiles};
+use crate::store::{Credentials, Roots, ServerUrl, TlsFiles, is_relative};
 
 const DEFAULT_SERVER: &str = "redis://127.0.0.1:6379";
 const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -68,10 +68,6 @@ fn server(args: &GlobalArgs, files: &Config, sources: Sources) -> Result<(Server
     }
     let server = ServerUrl::parse(&urls).map_err(|why| refused(&why))?;
     Ok((server, is_default))
-}
-
-fn is_relative(url: &str) -> bool {
-    url.strip_prefix("local:").is_some_and(|path| !path.is_empty() && !path.starts_with('/'))
 }
 
 /// User, passwords and TLS files. `REDISCLI_AUTH` is the weakest source, as it is meant for another program.

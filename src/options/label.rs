@@ -11,7 +11,7 @@ const SHELLS: [&str; 7] = ["sh", "bash", "dash", "ash", "ksh", "mksh", "zsh"];
 /// stand before the command.
 const WRAPPERS: [(&str, &str, usize); 9] = [
     ("chronic", "", 0),
-    ("env", "u", 0),
+    ("env", "uCS", 0),
     ("ionice", "cn", 0),
     ("nice", "n", 0),
     ("nohup", "", 0),
@@ -52,6 +52,8 @@ pub fn of_command(command: &[OsString]) -> String {
     }
     let Some((program, mut rest)) = command.split_first() else { return String::new() };
     let program = file_name(program);
+    // A whole line in the place of a program will not start, and is not to be published either.
+    let program = program.split_whitespace().next().unwrap_or_default();
     // python3.11
     let interpreter = program.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
     while SHELLS.contains(&interpreter)
@@ -61,7 +63,7 @@ pub fn of_command(command: &[OsString]) -> String {
     }
     let script = rest.first().map(|word| file_name(word)).filter(|word| is_script(word));
     let script = script.filter(|_| INTERPRETERS.contains(&interpreter) || SHELLS.contains(&interpreter));
-    script.map_or_else(|| program.clone(), |script| format!("{program} {script}"))
+    script.map_or_else(|| program.to_owned(), |script| format!("{program} {script}"))
 }
 
 /// The command behind `timeout 5m`, or `env A=b`. `None` where it is not certain what is the command.
@@ -127,6 +129,8 @@ mod tests {
             ("bash|-euo|pipefail|x.sh", "bash x.sh"),
             ("bash|-ec|secret", "bash"),
             ("bash|-o|pipefail|-c|secret", "bash"),
+            ("env|-S|mysql -psecret", "env"),
+            ("mysql -psecret", "mysql"),
             ("timeout|5", "timeout"),
             ("nohup", "nohup"),
             ("bash|PASSWORD=secret", "bash"),

@@ -73,7 +73,9 @@ fn least_verbosity(event: &Event) -> Verbosity {
         | Event::RenewalFailed { .. }
         | Event::Held { .. }
         | Event::Released { leftovers: None, .. }
-        | Event::Leftovers { fate: LeftoversFate::Awaited { .. }, .. } => Verbosity::Verbose,
+        | Event::Leftovers { fate: LeftoversFate::Awaited { .. } | LeftoversFate::Unwanted, .. } => {
+            Verbosity::Verbose
+        }
         _ => Verbosity::Normal,
     }
 }
@@ -122,13 +124,15 @@ fn text(event: &Event) -> String {
             let before = leftovers.map_or(String::new(), |of| left_behind(of) + ", and redlock ");
             format!("{before}could not release {locks}; its lease ends within {ttl}")
         }
-        Event::TimedOut { command, limit } => {
-            format!("stopping '{command}': it ran for longer than --timeout {}", DurationText(*limit))
+        Event::TimedOut { command, has_ended, limit } => {
+            let whom = if *has_ended { "what it left behind" } else { "it" };
+            format!("stopping '{command}': {whom} ran for longer than --timeout {}", DurationText(*limit))
         }
         Event::Leftovers { of, fate } => match fate {
             LeftoversFate::Awaited { locks } => {
                 format!("{}; {locks} held until they have ended", left_behind(of))
             }
+            LeftoversFate::Unwanted => format!("{}; stopping them", left_behind(of)),
             LeftoversFate::Stopped { signal } => {
                 format!("{} when signal {signal} killed it; stopping them, see --leftovers", left_behind(of))
             }

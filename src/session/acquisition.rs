@@ -106,7 +106,11 @@ impl Acquisition {
                 return Ok(leases);
             }
             Err(NotAcquired::Interrupted) => match signals.take() {
-                Some(arrived) => Failure::Signal(arrived.signal),
+                Some(arrived) => {
+                    // Nothing is left on the terminal.
+                    reporter.report(&Event::WaitEnded);
+                    Failure::Signal(arrived.signal)
+                }
                 None => {
                     let reason = aborts.iter().find_map(|abort| (abort.reason)());
                     return Err(reason.unwrap_or_else(|| Failure::Quiet(UNREACHABLE).into()));

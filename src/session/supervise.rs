@@ -59,7 +59,7 @@ impl Supervisor<'_> {
                 }
                 JobEvent::TimeUp => {
                     (progress.timed_out, stop_at) = (true, None);
-                    self.report_timeout();
+                    self.report_timeout(progress.command_ended);
                     self.control
                         .request(&GuardRequest::Stop { kill_at: Deadline::after(self.options.kill_after) });
                 }
@@ -71,6 +71,7 @@ impl Supervisor<'_> {
                     }
                     let fate = match (self.options.leftovers, status) {
                         (None, ExitStatus::Signaled(signal)) => LeftoversFate::Stopped { signal },
+                        (Some(Leftovers::Kill), _) => LeftoversFate::Unwanted,
                         _ => LeftoversFate::Awaited { locks: self.locks },
                     };
                     self.report_leftovers(job.leftover(), fate);
@@ -104,9 +105,9 @@ impl Supervisor<'_> {
         }
     }
 
-    fn report_timeout(&self) {
-        let limit = self.options.timeout.unwrap_or_default();
-        self.context.reporter.report(&Event::TimedOut { command: &self.options.name, limit });
+    fn report_timeout(&self, has_ended: bool) {
+        let (command, limit) = (&self.options.name, self.options.timeout.unwrap_or_default());
+        self.context.reporter.report(&Event::TimedOut { command, has_ended, limit });
     }
 
     fn report_leftovers(&self, one: Option<(i32, String)>, fate: LeftoversFate) {

@@ -133,6 +133,11 @@ impl ServerUrl {
     }
 }
 
+/// Whether this URL means another store in each folder from which redlock starts.
+pub fn is_relative(url: &str) -> bool {
+    url.strip_prefix("local:").is_some_and(|path| !path.is_empty() && !path.starts_with('/'))
+}
+
 /// The cargo feature that has the store with URLs of this scheme.
 fn feature_of(scheme: &str) -> Option<&'static str> {
     match scheme {

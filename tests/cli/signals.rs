@@ -374,8 +374,10 @@ fn a_waiter_that_is_told_to_end_leaves_the_queue() {
 #[test]
 fn a_report_is_read_behind_an_order_that_was_not() {
     let store = Store::local();
-    let run =
-        store.redlock(&["run", "-k", "X", "--", "sh", "-c", "trap '' USR1 USR2; sleep 0.5; exit 7"]).spawn();
+    let (job, ready) = ("trap '' USR1 USR2; : > \"$0\"; sleep 0.5; exit 7", store.folder.path("ready"));
+    let place = ready.display().to_string();
+    let run = store.redlock(&["run", "-k", "X", "--", "sh", "-c", job, &place]).spawn();
+    await_file(&ready);
     let (guard, command) = (run.guard(), command_of(&run));
     // An order wakes the guard, so it is stopped again and again; where the order comes late it may have ended.
     let send = |pid, signal| kill(Pid::from_raw(pid), signal).unwrap_or_default();

@@ -8,7 +8,7 @@ use crate::harness::{Finished, Redlock, Store};
 const PROGRAM: &str = env!("CARGO_BIN_EXE_redlock");
 
 /// The line as typed, the answer behind `redlock: `, the exit status. `…` stands for any text.
-const CALLS: [(&str, &str, i32); 111] = [
+const CALLS: [(&str, &str, i32); 112] = [
     // No subcommand, or the name that another program has for it.
     ("redlock", "there is no subcommand; try: redlock run -k KEY -- COMMAND, or redlock --help", 64),
     ("redlock -k x -- true", "there is no subcommand; try: redlock run -k x -- true", 64),
@@ -243,6 +243,7 @@ const CALLS: [(&str, &str, i32); 111] = [
         "seven.toml line 1: server: a path in a file begins with '/': …",
         78,
     ),
+    ("redlock run x --config ten.toml true", "ten.toml: shared cannot be used with permits", 78),
     ("redlock status --config eight.toml", "eight.toml: this is not UTF-8", 78),
     ("redlock status --config nine.toml", "nine.toml line 1: ttl: it takes one value, such as \"30s\"", 78),
     ("REDLOCK_SHARED=maybe redlock run x true", "REDLOCK_SHARED=maybe: it takes true or false; …", 64),
@@ -299,6 +300,7 @@ fn shell(store: &Store, line: &str) -> Finished {
         fs::write(folder.join("seven.toml"), "server = \"local:x.db\"\n").expect("a file");
         fs::write(folder.join("eight.toml"), b"label = \"\xff\"\n").expect("a file");
         fs::write(folder.join("nine.toml"), "ttl = [\"5s\"]\n").expect("a file");
+        fs::write(folder.join("ten.toml"), "shared = true\npermits = 3\n").expect("a file");
         fs::write(folder.join("bad.sh"), "#!/no/such/program\n").expect("a script");
         fs::set_permissions(folder.join("bad.sh"), fs::Permissions::from_mode(0o755)).expect("its mode");
         fs::write(folder.join("four.toml"), "quiet = \"perhaps\"\n").expect("a file");
