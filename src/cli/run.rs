@@ -68,7 +68,7 @@ pub enum OnLost {
     /// Stop it before another can hold the lock
     #[default]
     Terminate,
-    /// Let it go on; `run` exits with 79 in the end, a keeper ends
+    /// Let it go on; in the end `run` exits with 79
     Continue,
 }
 

@@ -11,7 +11,7 @@ use crate::job::{Signals, stdout_was_closed};
 use crate::options::AcquireOptions;
 use crate::report::acquired::AcquiredLocks;
 use crate::report::github::{self, Workflow};
-use crate::report::{Shell, print_all};
+use crate::report::{ShellSyntax, print_all};
 use crate::secret;
 use crate::session::while_pid::KeeperProcess;
 use crate::session::{Acquisition, Context};
@@ -71,8 +71,8 @@ impl TokenDestination<'_> {
         }
         Ok(match options.format {
             Format::Token => TokenDestination::Stdout(|locks| locks.token_line()),
-            Format::Env => TokenDestination::Stdout(|locks| locks.exports(Shell::Posix)),
-            Format::Fish => TokenDestination::Stdout(|locks| locks.exports(Shell::Fish)),
+            Format::Env => TokenDestination::Stdout(|locks| locks.exports(ShellSyntax::Posix)),
+            Format::Fish => TokenDestination::Stdout(|locks| locks.exports(ShellSyntax::Fish)),
             Format::Json => TokenDestination::Stdout(|locks| locks.json()),
             Format::Github => TokenDestination::Workflow(Workflow::from_environment()?),
         })

@@ -11,7 +11,7 @@ use crate::error::{Failure, NOT_HELD, Outcome};
 use crate::event::Event;
 use crate::lock::{Breaker, Broken, Holder};
 use crate::report::{self, holder, names, one_of};
-use crate::session::{Context, Identity};
+use crate::session::{Context, UserAtHost};
 
 pub fn break_lock(args: &BreakArgs, context: &Context) -> anyhow::Result<Outcome> {
     let key = &args.key;
@@ -28,7 +28,7 @@ pub fn break_lock(args: &BreakArgs, context: &Context) -> anyhow::Result<Outcome
     if !args.yes && !confirmed(&format!("'{key}' is held by {}. Break it?", one_of(now, others)))? {
         return Ok(Outcome::Exit(NOT_HELD));
     }
-    let identity = Identity::own();
+    let identity = UserAtHost::own();
     let by = Breaker::new(&identity.user, &identity.host, args.reason.as_deref());
     let mut break_lock = || {
         let broken = store.break_lock(key, args.token.as_ref(), &by, &context.timeout());
@@ -54,7 +54,7 @@ pub fn break_lock(args: &BreakArgs, context: &Context) -> anyhow::Result<Outcome
 }
 
 /// Whether the lock was acquired by hand, for a process of this host that has ended: nobody will see that it was broken.
-fn has_gone(holder: &Holder, own: &Identity) -> bool {
+fn has_gone(holder: &Holder, own: &UserAtHost) -> bool {
     let is_gone = |pid: u32| kill(Pid::from_raw(pid as i32), None) == Err(Errno::ESRCH);
     holder.metadata.as_ref().is_some_and(|one| one.by_hand && one.host == own.host && is_gone(one.pid))
 }

@@ -1,6 +1,6 @@
 //! The script for bash.
 
-use super::{CompletedOption, SERVERS, Subcommand, Value, names_with_value};
+use super::{CompletedOption, OptionValue, SERVERS, Subcommand, names_with_value};
 use crate::cli::Shell;
 
 pub fn script(subcommands: &[Subcommand]) -> String {
@@ -10,10 +10,10 @@ pub fn script(subcommands: &[Subcommand]) -> String {
             options.push(option);
         }
     }
-    let files = options.iter().filter(|option| option.value == Value::File);
+    let files = options.iter().filter(|option| option.value == OptionValue::File);
     let files: Vec<String> = files.flat_map(|option| option.names()).collect();
     let words = options.iter().filter_map(|option| match &option.value {
-        Value::Word(words) => {
+        OptionValue::Word(words) => {
             Some(format!("        {}) echo {} ;;\n", option.names().join("|"), words.join(" ")))
         }
         _ => None,

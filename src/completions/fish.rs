@@ -1,6 +1,6 @@
 //! The script for fish.
 
-use super::{CompletedOption, SERVERS, Subcommand, Value, names_with_value};
+use super::{CompletedOption, OptionValue, SERVERS, Subcommand, names_with_value};
 use crate::cli::Shell;
 
 pub fn script(subcommands: &[Subcommand]) -> String {
@@ -20,11 +20,11 @@ pub fn script(subcommands: &[Subcommand]) -> String {
 fn line(subcommand: &str, option: &CompletedOption) -> String {
     let short = option.short.map_or(String::new(), |short| format!(" -s {short}"));
     let value = match &option.value {
-        Value::None | Value::Optional => String::new(),
-        Value::Any => " -x".to_owned(),
-        Value::File => " -rF".to_owned(),
-        Value::Word(words) => format!(" -xa '{}'", words.join(" ")),
-        Value::Server => format!(" -xa '{}'", SERVERS.join(" ")),
+        OptionValue::None | OptionValue::Optional => String::new(),
+        OptionValue::Any => " -x".to_owned(),
+        OptionValue::File => " -rF".to_owned(),
+        OptionValue::Word(words) => format!(" -xa '{}'", words.join(" ")),
+        OptionValue::Server => format!(" -xa '{}'", SERVERS.join(" ")),
     };
     let (long, about) = (&option.long, quoted(&option.about));
     format!("complete -c redlock -n '__redlock_at {subcommand}'{short} -l {long}{value} -d {about}\n")

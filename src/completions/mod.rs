@@ -45,13 +45,13 @@ struct CompletedOption {
     short: Option<char>,
     long: String,
     about: String,
-    value: Value,
+    value: OptionValue,
     is_repeatable: bool,
 }
 
 /// What completes the value of an option.
 #[derive(PartialEq)]
-enum Value {
+enum OptionValue {
     /// It takes none.
     None,
     /// One may follow, which nobody can guess.
@@ -66,7 +66,7 @@ enum Value {
 fn names_with_value(subcommands: &[Subcommand]) -> Vec<String> {
     let options = subcommands.iter().flat_map(|subcommand| &subcommand.options);
     let mut names: Vec<String> = options
-        .filter(|option| !matches!(option.value, Value::None | Value::Optional))
+        .filter(|option| !matches!(option.value, OptionValue::None | OptionValue::Optional))
         .flat_map(CompletedOption::names)
         .collect();
     names.sort();
@@ -96,7 +96,7 @@ impl CompletedOption {
             short: arg.get_short(),
             long: arg.get_long()?.to_owned(),
             about,
-            value: Value::of(arg),
+            value: OptionValue::of(arg),
             is_repeatable,
         })
     }
@@ -108,18 +108,18 @@ impl CompletedOption {
     }
 }
 
-impl Value {
-    fn of(arg: &Arg) -> Value {
+impl OptionValue {
+    fn of(arg: &Arg) -> OptionValue {
         let words: Vec<String> =
             arg.get_possible_values().iter().map(|value| value.get_name().to_owned()).collect();
         let values = arg.get_num_args().unwrap_or_default();
         match arg.get_value_hint() {
-            _ if !values.takes_values() => Value::None,
-            _ if values.min_values() == 0 => Value::Optional,
-            _ if arg.get_id() == "server" => Value::Server,
-            ValueHint::AnyPath | ValueHint::FilePath => Value::File,
-            _ if words.is_empty() => Value::Any,
-            _ => Value::Word(words),
+            _ if !values.takes_values() => OptionValue::None,
+            _ if values.min_values() == 0 => OptionValue::Optional,
+            _ if arg.get_id() == "server" => OptionValue::Server,
+            ValueHint::AnyPath | ValueHint::FilePath => OptionValue::File,
+            _ if words.is_empty() => OptionValue::Any,
+            _ => OptionValue::Word(words),
         }
     }
 }

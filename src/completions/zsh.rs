@@ -1,6 +1,6 @@
 //! The script for zsh.
 
-use super::{CompletedOption, SERVERS, Subcommand, Value, names_with_value};
+use super::{CompletedOption, OptionValue, SERVERS, Subcommand, names_with_value};
 use crate::cli::Shell;
 
 pub fn script(subcommands: &[Subcommand]) -> String {
@@ -29,18 +29,18 @@ fn specs(option: &CompletedOption) -> Vec<String> {
     let spec = |name: &String| {
         let excluded = if option.is_repeatable { "*".to_owned() } else { format!("({})", names.join(" ")) };
         let joint = match (&option.value, name.starts_with("--")) {
-            (Value::None, _) => "",
+            (OptionValue::None, _) => "",
             (_, true) => "=",
             (_, false) => "+",
         };
         let about = option.about.replace('[', "\\[").replace(']', "\\]");
         let value = match &option.value {
-            Value::None => String::new(),
-            Value::Optional => "::duration: ".to_owned(),
-            Value::Any => format!(":{}: ", option.long),
-            Value::File => ":file:_files".to_owned(),
-            Value::Word(words) => format!(":{}:({})", option.long, words.join(" ")),
-            Value::Server => ":url:_redlock_servers".to_owned(),
+            OptionValue::None => String::new(),
+            OptionValue::Optional => "::duration: ".to_owned(),
+            OptionValue::Any => format!(":{}: ", option.long),
+            OptionValue::File => ":file:_files".to_owned(),
+            OptionValue::Word(words) => format!(":{}:({})", option.long, words.join(" ")),
+            OptionValue::Server => ":url:_redlock_servers".to_owned(),
         };
         quoted(&format!("{excluded}{name}{joint}[{about}]{value}"))
     };

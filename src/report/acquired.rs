@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Shell, names};
+use super::{ShellSyntax, names};
 use crate::lock::{Lease, OwnerToken, Ttl};
 
 /// The variables in which a job finds its locks, with a line for each lock.
@@ -35,7 +35,7 @@ impl AcquiredLocks<'_> {
     }
 
     /// A line that a shell evaluates.
-    pub fn exports(&self, shell: Shell) -> String {
+    pub fn exports(&self, shell: ShellSyntax) -> String {
         shell.export(&[(KEY, &self.keys()), (TOKEN, self.token.expose()), (FENCE, &self.fences())])
     }
 

@@ -1,22 +1,22 @@
 //! Lines that a shell evaluates: `eval "$(redlock acquire … --format env)"`.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shell {
+pub enum ShellSyntax {
     Posix,
     Fish,
 }
 
-impl Shell {
+impl ShellSyntax {
     /// A line that puts these variables into the environment.
     pub fn export(self, variables: &[(&str, &str)]) -> String {
         let assign = |(name, value): &(&str, &str)| match self {
-            Shell::Posix => format!(" {name}={}", self.quote(value)),
-            Shell::Fish => format!("set -gx {name} {};", self.quote(value)),
+            ShellSyntax::Posix => format!(" {name}={}", self.quote(value)),
+            ShellSyntax::Fish => format!("set -gx {name} {};", self.quote(value)),
         };
         let assigned: String = variables.iter().map(assign).collect();
         match self {
-            Shell::Posix => format!("export{assigned}\n"),
-            Shell::Fish => assigned + "\n",
+            ShellSyntax::Posix => format!("export{assigned}\n"),
+            ShellSyntax::Fish => assigned + "\n",
         }
     }
 
@@ -30,10 +30,10 @@ impl Shell {
         let names = variables.join(" ");
         match self {
             // ksh: it is an error to unset what is not set.
-            Shell::Posix => format!(
+            ShellSyntax::Posix => format!(
                 "unset {names} || :; case $-${{ZSH_VERSION:+s}} in *i*s*|*s*i*) test -t 0 && kill -INT $$;; esac; exit {code}\n"
             ),
-            Shell::Fish => format!(
+            ShellSyntax::Fish => format!(
                 "set -e {names}; status is-interactive; and test -t 0; and kill -INT $fish_pid; exit {code};\n"
             ),
         }
@@ -41,9 +41,9 @@ impl Shell {
 
     fn quote(self, text: &str) -> String {
         match self {
-            Shell::Posix => format!("'{}'", text.replace('\'', r"'\''")),
+            ShellSyntax::Posix => format!("'{}'", text.replace('\'', r"'\''")),
             // Line feeds stand outside of quotes: `eval (redlock …)` gets one argument for each line.
-            Shell::Fish => {
+            ShellSyntax::Fish => {
                 let text = text.replace('\\', r"\\").replace('\'', r"\'").replace('\n', r"'\n'");
                 format!("'{text}'")
             }

@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-use super::{Context, Identity};
+use super::{Context, UserAtHost};
 use crate::clock::BootTime;
 use crate::error::{Failure, UNREACHABLE};
 use crate::event::{Event, Waited};
@@ -161,6 +161,6 @@ impl Acquisition {
 }
 
 fn metadata(shown: &Shown) -> Metadata {
-    let Identity { user, host } = Identity::own();
+    let UserAtHost { user, host } = UserAtHost::own();
     Metadata { by_hand: shown.by_hand, ..Metadata::new(host, shown.pid, user, &shown.label) }
 }

@@ -8,15 +8,15 @@ use clap::{ArgMatches, CommandFactory, ValueEnum};
 use crate::cli::{Cli, Format};
 use crate::error::Outcome;
 use crate::report::acquired::{FENCE, KEY, TOKEN};
-use crate::report::{Shell, print};
+use crate::report::{ShellSyntax, print};
 
 /// The language of the script, if the output is for one.
-pub fn shell(matches: &ArgMatches) -> Option<Shell> {
+pub fn shell(matches: &ArgMatches) -> Option<ShellSyntax> {
     matches.subcommand_matches("acquire")?.get_one("format").and_then(|format| evaluating(*format))
 }
 
 /// The same for a command line that clap refuses.
-pub fn shell_in_arguments() -> Option<Shell> {
+pub fn shell_in_arguments() -> Option<ShellSyntax> {
     let words: Vec<String> = env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
     let command = Cli::command();
     words.iter().find(|word| command.find_subcommand(word).is_some()).filter(|word| *word == "acquire")?;
@@ -25,17 +25,17 @@ pub fn shell_in_arguments() -> Option<Shell> {
     Format::from_str(format, false).ok().and_then(evaluating)
 }
 
-fn evaluating(format: Format) -> Option<Shell> {
+fn evaluating(format: Format) -> Option<ShellSyntax> {
     match format {
-        Format::Env => Some(Shell::Posix),
-        Format::Fish => Some(Shell::Fish),
+        Format::Env => Some(ShellSyntax::Posix),
+        Format::Fish => Some(ShellSyntax::Fish),
         Format::Token | Format::Json | Format::Github => None,
     }
 }
 
 /// Ends the script unless this is a success, so that it does not go on without the lock, or with another one from its
 /// environment.
-pub fn stop_unless_acquired(shell: Shell, outcome: Outcome) {
+pub fn stop_unless_acquired(shell: ShellSyntax, outcome: Outcome) {
     let code = match outcome {
         Outcome::SUCCESS => return,
         Outcome::Exit(code) => code.into(),

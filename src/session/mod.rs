@@ -3,16 +3,16 @@
 mod acquisition;
 mod context;
 pub mod eval_guard;
-mod identity;
 mod inherited_lock;
 mod nesting;
 pub mod release_notice;
 pub mod renewal_events;
 pub mod supervise;
+mod user_at_host;
 pub mod while_pid;
 
 pub use acquisition::{Abort, Acquisition};
 pub use context::{Context, report_failure};
-pub use identity::Identity;
 pub use inherited_lock::environment;
 pub use nesting::{InterimKeeper, Nesting};
+pub use user_at_host::UserAtHost;

@@ -49,8 +49,9 @@ impl Intended {
             },
         };
         // Each of them may be a URL.
-        let host = |text| Host::parse(str::split_once(text, "://").map_or(text, |(_, host)| host).trim());
-        let hosts: Vec<Host> = hosts.split(',').map(host).collect::<Option<_>>()?;
+        let host =
+            |text| TypedHost::parse(str::split_once(text, "://").map_or(text, |(_, host)| host).trim());
+        let hosts: Vec<TypedHost> = hosts.split(',').map(host).collect::<Option<_>>()?;
         let scheme = hosts.first()?.scheme(scheme);
         let urls = hosts.iter().map(|host| format!("{scheme}://{}", host.text));
         match &hosts[..] {
@@ -80,13 +81,13 @@ fn meant_scheme(text: &str) -> Option<&'static str> {
 }
 
 /// `host`, `host:port` or `host:port/db`.
-struct Host<'a> {
+struct TypedHost<'a> {
     text: &'a str,
     port: &'a str,
 }
 
-impl Host<'_> {
-    fn parse(text: &str) -> Option<Host<'_>> {
+impl TypedHost<'_> {
+    fn parse(text: &str) -> Option<TypedHost<'_>> {
         let is_number = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_digit());
         let (place, database) = text.split_once('/').unwrap_or((text, "0"));
         // An address of IPv6 stands in brackets.
@@ -97,7 +98,8 @@ impl Host<'_> {
         let is_address = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).is_some_and(|host| {
             host.contains(':') && host.chars().all(|c| c.is_ascii_hexdigit() || c == ':')
         });
-        ((is_name || is_address) && is_number(port) && is_number(database)).then_some(Host { text, port })
+        ((is_name || is_address) && is_number(port) && is_number(database))
+            .then_some(TypedHost { text, port })
     }
 
     /// etcd's own programs write http://host:2379.

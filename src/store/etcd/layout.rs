@@ -1,6 +1,6 @@
 //! The names of the keys: those of `etcdctl lock` and of etcd's concurrency package.
 
-use super::lease_id::{LeaseId, Stage};
+use super::lease_id::{LeaseId, LeaseStage};
 use super::message::{ASCENDING, BY_CREATE_REVISION, DESCENDING, KeyValue, RangeRequest};
 use crate::lock::{Breaker, Key, Mode};
 
@@ -100,13 +100,13 @@ fn entry(kv: &KeyValue, rest: &str) -> Option<Entry> {
 }
 
 impl Entry {
-    pub fn stage(&self) -> Option<Stage> {
+    pub fn stage(&self) -> Option<LeaseStage> {
         self.id.stage(self.lease)
     }
 
     /// Whether the lease says that it stands in the queue. Its owner has not seen a grant.
     pub fn is_waiting(&self) -> bool {
-        self.stage() == Some(Stage::Waiting)
+        self.stage() == Some(LeaseStage::Waiting)
     }
 }
 

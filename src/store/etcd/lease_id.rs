@@ -16,7 +16,7 @@ pub struct LeaseId(i64);
 
 /// Which lease a key has says what its owner does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
+pub enum LeaseStage {
     /// It holds the lock, or is another program.
     Holding,
     /// It stands in the queue, or has been granted the lock and does not know yet. The TTL is short, so that a waiter that
@@ -65,11 +65,11 @@ impl LeaseId {
     }
 
     /// What it means that a key with this id in its name has this lease; `None` for a key that is no lock's.
-    pub fn stage(self, lease: i64) -> Option<Stage> {
+    pub fn stage(self, lease: i64) -> Option<LeaseStage> {
         match lease {
-            lease if lease == self.0 => Some(Stage::Holding),
-            lease if lease == self.waiting() => Some(Stage::Waiting),
-            lease if lease == self.kept() => Some(Stage::Kept),
+            lease if lease == self.0 => Some(LeaseStage::Holding),
+            lease if lease == self.waiting() => Some(LeaseStage::Waiting),
+            lease if lease == self.kept() => Some(LeaseStage::Kept),
             _ => None,
         }
     }
@@ -84,7 +84,7 @@ fn an_id_follows_from_the_token_and_the_key() -> Result<(), String> {
     assert_ne!(id, LeaseId::of(&token, &b));
     assert_ne!(id, LeaseId::of(&OwnerToken::random(), &a));
     assert_eq!((id.hex().len(), LeaseId::parse(&id.hex())), (16, Some(id)));
-    assert_eq!(id.stage(id.waiting()), Some(Stage::Waiting));
+    assert_eq!(id.stage(id.waiting()), Some(LeaseStage::Waiting));
     assert_eq!(id.stage(id.holding() ^ (1 << 40)), None);
     assert_eq!(LeaseId::parse("694d7a1b2c3d4e5f").map(LeaseId::hex).as_deref(), Some("694d7a1b2c3d4e5f"));
     for text in ["", "5A", "x1", "-1", "+1", "fffffffffffffffff"] {

@@ -5,11 +5,11 @@ use std::time::Duration;
 use tonic::{Code, Status};
 
 use super::client::EtcdClient;
+use super::key_data::KeyData;
 use super::layout::{Entry, KeyLayout, page};
-use super::lease_id::{LeaseId, Stage};
+use super::lease_id::{LeaseId, LeaseStage};
 use super::members::EtcdMembers;
 use super::message::{RangeRequest, RangeResponse, TxnRequest, TxnResponse};
-use super::value::Value;
 use crate::lock::{Breaker, FencingToken, Holder, Key, StoreError, Timeout};
 
 /// The locks in a cluster.
@@ -22,7 +22,7 @@ pub struct EtcdLedger {
 #[derive(Default)]
 pub struct Own {
     pub entry: Option<Entry>,
-    pub value: Option<Value>,
+    pub value: Option<KeyData>,
     /// Somebody broke the lock.
     pub broken: Option<Breaker>,
 }
@@ -30,7 +30,7 @@ pub struct Own {
 impl Own {
     /// Its key, if that holds the lock.
     pub fn held(&self) -> Option<&Entry> {
-        self.entry.as_ref().filter(|entry| entry.stage() == Some(Stage::Holding))
+        self.entry.as_ref().filter(|entry| entry.stage() == Some(LeaseStage::Holding))
     }
 }
 
@@ -114,7 +114,7 @@ impl EtcdLedger {
         for kv in &answer.kvs {
             own.broken = own.broken.or_else(|| self.layout.breaker(kv));
             if let Some(entry) = self.layout.entry(key, kv).filter(|entry| entry.id == id) {
-                own.value = Value::from_untrusted(&kv.value);
+                own.value = KeyData::from_untrusted(&kv.value);
                 own.entry = Some(entry);
             }
         }
@@ -158,7 +158,7 @@ pub async fn txn(client: &EtcdClient, request: TxnRequest) -> Result<Option<TxnR
 }
 
 /// A holder, with `left` seconds on its lease. The lease of another program's key may be none at all.
-pub fn holder(entry: &Entry, value: Option<Value>, broken: Option<Breaker>, left: i64) -> Holder {
+pub fn holder(entry: &Entry, value: Option<KeyData>, broken: Option<Breaker>, left: i64) -> Holder {
     let since = value.as_ref().map(|value| value.granted.unwrap_or(value.metadata.since));
     Holder {
         fence: value.is_some().then_some(FencingToken(entry.created.unsigned_abs())),

@@ -7,6 +7,7 @@
 mod client;
 mod error;
 mod health;
+mod key_data;
 mod layout;
 mod lease_id;
 mod ledger;
@@ -17,7 +18,6 @@ mod socket;
 mod status;
 mod store;
 mod url;
-mod value;
 mod waiter;
 
 pub use self::url::EtcdAddress;

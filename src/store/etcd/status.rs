@@ -2,14 +2,14 @@
 
 use std::collections::HashMap;
 
+use super::key_data::KeyData;
 use super::layout::{Entry, everything, holders};
-use super::lease_id::{LeaseId, Stage};
+use super::lease_id::{LeaseId, LeaseStage};
 use super::ledger::{Own, holder};
 use super::message::{
     Compare, DeleteRequest, EQUAL, KeyValue, PutRequest, RangeRequest, TxnOperation, TxnRequest,
 };
 use super::store::Etcd;
-use super::value::Value;
 use crate::lock::{
     Breaker, Broken, Key, LockStatus, Metadata, OwnerToken, StoreAdmin, StoreError, Survey, Timeout, Waiter,
     unix_millis,
@@ -58,7 +58,7 @@ impl StoreAdmin for Etcd {
             let holder = self.ledger().holder(key, entry, timeout)?;
             // Others than redlock are not told, and who was told before had the time to stop.
             let is_told =
-                entry.stage() == Some(Stage::Holding) && own.value.is_some() && own.broken.is_none();
+                entry.stage() == Some(LeaseStage::Holding) && own.value.is_some() && own.broken.is_none();
             if self.end(key, entry, is_told.then_some(by), timeout)? {
                 if is_told {
                     told.get_or_insert(holder)
@@ -120,7 +120,7 @@ impl Etcd {
             for kv in answer.kvs.iter().filter(is_own) {
                 own.broken = own.broken.or_else(|| self.ledger.layout.breaker(kv));
                 if kv.key == entry.name {
-                    own.value = Value::from_untrusted(&kv.value);
+                    own.value = KeyData::from_untrusted(&kv.value);
                 }
             }
             owned.insert(entry.name.clone(), own);

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
+use super::key_data::KeyData;
 use super::layout::{Entry, end_of, has_room, holders};
 use super::lease_id::LeaseId;
 use super::ledger::EtcdLedger;
 use super::members::EtcdMembers;
 use super::message::{Compare, LESS, PutRequest, TxnOperation, TxnRequest};
 use super::url::EtcdAddress;
-use super::value::Value;
-use super::waiter::Waiter;
+use super::waiter::EtcdWaiter;
 use crate::lock::{
     AcquireOutcome, Busy, Capabilities, FencingToken, Key, LockStatus, OwnerToken, Renewal, Request, Store,
     StoreAdmin, StoreError, Timeout,
@@ -37,7 +37,7 @@ const IDLE_TIMEOUT: Duration = Duration::from_millis(100);
 /// etcd 3.4.31 and 3.5.13 a leader that had stalled could end leases that another leader had extended (etcd issue 15247).
 pub struct Etcd {
     pub(super) ledger: EtcdLedger,
-    place: Option<Waiter>,
+    place: Option<EtcdWaiter>,
     /// There may be a lease of a waiter to be ended.
     has_queued: bool,
 }
@@ -66,7 +66,7 @@ impl Etcd {
             let id = LeaseId::of(&request.token, &request.key);
             TxnOperation::put(PutRequest {
                 key: layout.name(&request.key, id, request.mode),
-                value: Value::granted(request).to_bytes(),
+                value: KeyData::granted(request).to_bytes(),
                 lease: id.holding(),
                 ignore_value: false,
             })
@@ -157,7 +157,7 @@ impl Etcd {
         let id = LeaseId::of(token, key);
         let own = self.ledger.own(key, id, timeout)?;
         let Some(held) = own.held() else { return Ok(false) };
-        let left = own.value.as_ref().map_or(Duration::ZERO, Value::left_to_hold);
+        let left = own.value.as_ref().map_or(Duration::ZERO, KeyData::left_to_hold);
         if !left.is_zero() && own.broken.is_none() {
             // The key stays, and ends by itself: nobody holds it any more.
             let seconds = left.as_secs() + u64::from(left.subsec_nanos() > 0);
@@ -197,7 +197,7 @@ impl Store for Etcd {
 
     fn enqueue(&mut self, request: &Request, timeout: &Timeout) -> Result<AcquireOutcome, StoreError> {
         self.has_queued = true;
-        self.place.get_or_insert_with(|| Waiter::new(request.clone())).ask(&mut self.ledger, timeout)
+        self.place.get_or_insert_with(|| EtcdWaiter::new(request.clone())).ask(&mut self.ledger, timeout)
     }
 
     fn wait(&mut self, timeout: &Timeout) -> Result<bool, StoreError> {

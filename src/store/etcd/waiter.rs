@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use tonic::Streaming;
 
+use super::key_data::KeyData;
 use super::layout::{Entry, end_of, holders};
-use super::lease_id::{LeaseId, Stage};
+use super::lease_id::{LeaseId, LeaseStage};
 use super::ledger::{EtcdLedger, Queue, txn};
 use super::message::{
     Compare, EQUAL, GREATER, NO_PUT, PutRequest, TxnOperation, TxnRequest, WatchCreateRequest, WatchResponse,
 };
-use super::value::Value;
 use crate::clock::{BootTime, Deadline};
 use crate::lock::{AcquireOutcome, Busy, FencingToken, Mode, Request, StoreError, Timeout};
 use crate::store::net::check;
@@ -29,7 +29,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 ///
 /// While it does its key has a lease of its own with a short TTL; with the lock it gets the one of the holder. Its place is the
 /// create revision of the key, which stays.
-pub struct Waiter {
+pub struct EtcdWaiter {
     request: Request,
     id: LeaseId,
     /// Its place.
@@ -57,9 +57,9 @@ struct Predecessors {
     is_last: bool,
 }
 
-impl Waiter {
-    pub fn new(request: Request) -> Waiter {
-        Waiter {
+impl EtcdWaiter {
+    pub fn new(request: Request) -> EtcdWaiter {
+        EtcdWaiter {
             id: LeaseId::of(&request.token, &request.key),
             request,
             created: None,
@@ -97,7 +97,7 @@ impl Waiter {
                 self.created = None;
                 continue;
             };
-            let is_held = entries[place].stage() == Some(Stage::Holding);
+            let is_held = entries[place].stage() == Some(LeaseStage::Holding);
             let is_first = holders(&entries) > place;
             entries.truncate(place);
             if let Some(other) = entries.iter().find(|entry| !entry.mode.goes_with(self.request.mode)) {
@@ -133,7 +133,7 @@ impl Waiter {
             self.alive_at = sent;
             let put = PutRequest {
                 key: name.clone(),
-                value: Value::waiting(&self.request).to_bytes(),
+                value: KeyData::waiting(&self.request).to_bytes(),
                 lease: self.id.waiting(),
                 ignore_value: false,
             };
@@ -171,7 +171,7 @@ impl Waiter {
             let end = end_of(&folder);
             compare.push(Compare::created(folder, end, GREATER, created - 1));
         }
-        let value = Value::granted(&self.request).to_bytes();
+        let value = KeyData::granted(&self.request).to_bytes();
         let put = PutRequest { key: name, value, lease, ignore_value: false };
         let request = TxnRequest { compare, success: vec![TxnOperation::put(put)], failure: Vec::new() };
         loop {

@@ -19,14 +19,14 @@ use crate::store::credentials::TlsFiles;
 
 /// The socket, in non-blocking mode.
 pub struct Stream {
-    socket: Box<dyn Socket>,
+    socket: Box<dyn ByteStream>,
     /// TLS may hold bytes that poll(2) does not see.
     pub is_encrypted: bool,
 }
 
-trait Socket: Read + Write + AsFd + Send {}
+trait ByteStream: Read + Write + AsFd + Send {}
 
-impl<T: Read + Write + AsFd + Send> Socket for T {}
+impl<T: Read + Write + AsFd + Send> ByteStream for T {}
 
 impl Stream {
     /// Connects; with `tls` it is encrypted, or it is an error. `protocol` is what the encrypted connection is for (ALPN).
@@ -36,7 +36,7 @@ impl Stream {
         protocol: Option<&str>,
         timeout: &Timeout,
     ) -> Result<Stream> {
-        let socket: Box<dyn Socket> = match (endpoint, tls) {
+        let socket: Box<dyn ByteStream> = match (endpoint, tls) {
             (Endpoint::Unix(path), _) => {
                 let address = UnixAddr::new(path).map_err(|error| RequestError::Broken(error.to_string()))?;
                 Box::new(UnixStream::from(connect(AddressFamily::Unix, &address, timeout)?))

@@ -4,10 +4,10 @@ use super::client::SessionClient;
 use super::contender::{Contender, has_room, id};
 use super::error::{Result, ZooKeeperError};
 use super::ledger::{Placed, ZooKeeperLedger};
+use super::node_data::NodeData;
 use super::owner::Owner;
 use super::session::Session;
 use super::url::ZooKeeperAddress;
-use super::value::Value;
 use crate::lock::{Busy, FencingToken, Key, Mode, Request, Timeout};
 
 /// What became of a request for locks.
@@ -85,7 +85,7 @@ impl Owner {
         let (transaction, queues) = match is_repeated {
             true => (None, queues),
             false => {
-                let value = |request: &Request| Value::granted(request, &session);
+                let value = |request: &Request| NodeData::granted(request, &session);
                 let placed = ledger.place(requests, value, &mut self.client, timeout);
                 let Placed { transaction, .. } = self.unless_denied(placed)?;
                 (Some(transaction), ledger.queues(keys(), false, &mut self.client, timeout)?)
@@ -204,7 +204,7 @@ impl Owner {
         let fence = if is_moved {
             self.confirmed(request, contender, ledger, timeout)?
         } else {
-            let value = Value::granted(request, &session);
+            let value = NodeData::granted(request, &session);
             let moved = ledger.move_to(&mut self.client, &request.key, contender, &value, timeout);
             self.unless_denied(moved)?.map(|transaction| FencingToken(transaction.unsigned_abs()))
         };

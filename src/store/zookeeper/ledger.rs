@@ -7,8 +7,8 @@ use super::contender::{Contender, holders, names, queue};
 use super::error::{Result, ZooKeeperError};
 use super::layout::NodeLayout;
 use super::message::{ANY_VERSION, Access, Answer, Code, Kind, Operation, Stat};
+use super::node_data::{NodeData, NodeStage};
 use super::url::ZooKeeperAddress;
-use super::value::{Stage, Value};
 use crate::lock::{Busy, FencingToken, Holder, Key, Request, Timeout, unix_millis};
 
 /// Where the locks are, and who may use them.
@@ -19,7 +19,7 @@ pub struct ZooKeeperLedger {
 
 /// The data of a contender; another program's have no value.
 pub struct Node {
-    pub value: Option<Value>,
+    pub value: Option<NodeData>,
     pub stat: Stat,
 }
 
@@ -77,7 +77,7 @@ impl ZooKeeperLedger {
     pub fn place(
         &self,
         requests: &[Request],
-        data: impl Fn(&Request) -> Value,
+        data: impl Fn(&Request) -> NodeData,
         client: &mut SessionClient,
         timeout: &Timeout,
     ) -> Result<Placed> {
@@ -151,7 +151,7 @@ impl ZooKeeperLedger {
         client: &mut SessionClient,
         key: &Key,
         contender: &Contender,
-        value: &Value,
+        value: &NodeData,
         timeout: &Timeout,
     ) -> Result<Option<i64>> {
         let paths = || contender.nodes.iter().map(|node| self.path(key, node));
@@ -213,7 +213,9 @@ impl ZooKeeperLedger {
         for page in looks.chunks(PAGE) {
             for reply in client.ask(page, timeout)? {
                 nodes.push(match reply.answer {
-                    Ok(Answer::Data(data, stat)) => Some(Node { value: Value::from_untrusted(&data), stat }),
+                    Ok(Answer::Data(data, stat)) => {
+                        Some(Node { value: NodeData::from_untrusted(&data), stat })
+                    }
                     // Another program's may be for its own eyes.
                     Err(Code::NO_AUTH) => Some(Node { value: None, stat: Stat::default() }),
                     Err(Code::NO_NODE) | Ok(_) => None,
@@ -256,7 +258,7 @@ const PAGE: usize = 500;
 impl Node {
     /// Of one of the first: whether it counts as a holder, as it knows that it is.
     pub fn has_lock(&self) -> bool {
-        self.value.as_ref().is_none_or(|value| value.stage() != Stage::Waiting)
+        self.value.as_ref().is_none_or(|value| value.stage() != NodeStage::Waiting)
     }
 
     pub fn holder(&self) -> Holder {

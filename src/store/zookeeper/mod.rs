@@ -16,12 +16,12 @@ mod jute;
 mod layout;
 mod ledger;
 mod message;
+mod node_data;
 mod owner;
 mod session;
 mod status;
 mod store;
 mod url;
-mod value;
 mod waiter;
 
 pub use self::url::ZooKeeperAddress;

@@ -5,8 +5,8 @@ use super::contender::{Contender, holders, id};
 use super::error::Result;
 use super::ledger::{Node, ZooKeeperLedger};
 use super::message::{Answer, Code, Operation};
+use super::node_data::NodeStage;
 use super::store::ZooKeeper;
-use super::value::Stage;
 use crate::lock::{
     Breaker, Broken, Key, LockStatus, Metadata, OwnerToken, StoreAdmin, StoreError, Survey, Timeout, Waiter,
     unix_millis,
@@ -76,7 +76,7 @@ fn break_lock(
     for (contender, node) in held {
         let holder = node.holder();
         // Others than redlock are not told, and who was told before had the time to stop.
-        match node.value.filter(|value| value.stage() == Stage::Holding && value.breaker().is_none()) {
+        match node.value.filter(|value| value.stage() == NodeStage::Holding && value.breaker().is_none()) {
             Some(value) => {
                 let (path, data) = (ledger.path(key, contender.node()), value.broken(by).to_bytes());
                 let mark = [Operation::SetData { path, data, version: node.stat.version }];

@@ -7,11 +7,11 @@ use super::contender::{Contender, id};
 use super::error::{Result, ZooKeeperError};
 use super::grant::Taken;
 use super::ledger::{Node, ZooKeeperLedger};
+use super::node_data::NodeStage;
 use super::owner::{Owner, State, keep};
 use super::session::Session;
 use super::url::ZooKeeperAddress;
-use super::value::Stage;
-use super::waiter::Waiter;
+use super::waiter::ZooKeeperWaiter;
 use crate::lock::{
     AcquireOutcome, Capabilities, FencingToken, Key, LockStatus, OwnerToken, Renewal, Request, Store,
     StoreAdmin, StoreError, Timeout,
@@ -40,7 +40,7 @@ pub struct ZooKeeper {
     pub(super) ledger: ZooKeeperLedger,
     /// One for each owner token that was used.
     owners: Vec<Owner>,
-    place: Option<Waiter>,
+    place: Option<ZooKeeperWaiter>,
     /// For looks at what others have.
     visitor: SessionClient,
     was_asked: bool,
@@ -93,7 +93,7 @@ impl ZooKeeper {
             return Ok(Some(known));
         }
         let Found { contender, node, .. } = match self.find(key, token, timeout)? {
-            Some(found) if found.stage == Stage::Holding => found,
+            Some(found) if found.stage == NodeStage::Holding => found,
             _ => return Ok(None),
         };
         let value = node.value.unwrap_or_default();
@@ -124,7 +124,7 @@ impl ZooKeeper {
             };
             let node = ledger.node(key, &contender, client, timeout)?;
             Ok(node.map(|node| {
-                let stage = node.value.as_ref().map_or(Stage::Waiting, |value| value.stage());
+                let stage = node.value.as_ref().map_or(NodeStage::Waiting, |value| value.stage());
                 Found { contender, node, stage }
             }))
         })
@@ -165,7 +165,7 @@ impl ZooKeeper {
 struct Found {
     contender: Contender,
     node: Node,
-    stage: Stage,
+    stage: NodeStage,
 }
 
 impl Store for ZooKeeper {
@@ -201,7 +201,7 @@ impl Store for ZooKeeper {
     fn enqueue(&mut self, request: &Request, timeout: &Timeout) -> Result<AcquireOutcome, StoreError> {
         let index = self.owner(request);
         let ZooKeeper { owners, ledger, address, place, .. } = self;
-        let place = place.get_or_insert_with(|| Waiter::new(request.clone(), address));
+        let place = place.get_or_insert_with(|| ZooKeeperWaiter::new(request.clone(), address));
         let mut attempts = address.servers.len().max(1);
         loop {
             let share = timeout.share(attempts.min(2));
@@ -328,7 +328,7 @@ impl ZooKeeper {
     ) -> Result<bool, StoreError> {
         let Some(found) = self.find(key, token, timeout)? else { return Ok(false) };
         let Found { contender, node, stage } = found;
-        if stage != Stage::Holding {
+        if stage != NodeStage::Holding {
             return Ok(false);
         }
         let left = node.value.map_or(Duration::ZERO, |value| value.left_to_hold());

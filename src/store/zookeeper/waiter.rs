@@ -7,9 +7,9 @@ use super::contender::{Contender, holders, id};
 use super::error::{Result, ZooKeeperError};
 use super::ledger::ZooKeeperLedger;
 use super::message::{Answer, Code, Operation};
+use super::node_data::NodeData;
 use super::owner::Owner;
 use super::url::ZooKeeperAddress;
-use super::value::Value;
 use crate::clock::{BootTime, Deadline};
 use crate::lock::{AcquireOutcome, FencingToken, Mode, OwnerToken, Request, Timeout};
 use crate::store::net::check;
@@ -27,7 +27,7 @@ const LOOK: Duration = Duration::from_secs(10);
 ///
 /// While it does its nodes are in a session of its own with a short timeout; with the lock they move to the one of the
 /// holder. Its place is in their names, which stay.
-pub struct Waiter {
+pub struct ZooKeeperWaiter {
     request: Request,
     client: SessionClient,
     place: Option<Contender>,
@@ -48,10 +48,10 @@ enum Step {
     Again,
 }
 
-impl Waiter {
-    pub fn new(request: Request, address: &ZooKeeperAddress) -> Waiter {
+impl ZooKeeperWaiter {
+    pub fn new(request: Request, address: &ZooKeeperAddress) -> ZooKeeperWaiter {
         let client = SessionClient::new(address, TTL);
-        Waiter {
+        ZooKeeperWaiter {
             request,
             client,
             place: None,
@@ -101,7 +101,7 @@ impl Waiter {
         self.client.connect(timeout)?;
         if self.place.is_none() && !std::mem::replace(&mut self.is_unsure, true) {
             let one = std::slice::from_ref(&self.request);
-            let placed = ledger.place(one, Value::waiting, &mut self.client, timeout);
+            let placed = ledger.place(one, NodeData::waiting, &mut self.client, timeout);
             if let Err(ZooKeeperError::Denied(_) | ZooKeeperError::Unusable(_)) = placed {
                 self.is_unsure = false;
             }

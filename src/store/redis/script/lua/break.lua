@@ -49,6 +49,7 @@ end
 -- Not a redlock, told before, or there is nobody to tell. The broken fence tells a broken lock from a released one.
 local last = last_grant()
 local is_handed_over = free()
+redis.call('HDEL', state, 'breaker')
 if last.fence > 0 then
   redis.call('HSET', state, 'broken', integer(last.fence))
 end

@@ -4,16 +4,16 @@ use nix::unistd::{geteuid, gethostname};
 
 use crate::user::USER;
 
-pub struct Identity {
+pub struct UserAtHost {
     pub user: String,
     pub host: String,
 }
 
-impl Identity {
+impl UserAtHost {
     /// Of this process.
-    pub fn own() -> Identity {
+    pub fn own() -> UserAtHost {
         let user = USER.as_ref().ok().and_then(Option::as_ref);
-        Identity {
+        UserAtHost {
             user: user.map_or_else(|| geteuid().to_string(), |user| user.name.clone()),
             host: gethostname().unwrap_or_default().to_string_lossy().into_owned(),
         }

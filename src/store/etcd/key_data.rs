@@ -9,7 +9,7 @@ use crate::lock::{Metadata, Request, unix_millis};
 /// What an owner says about itself. `etcdctl lock` leaves an empty value.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Value {
+pub struct KeyData {
     #[serde(flatten)]
     pub metadata: Metadata,
     /// When the lock was granted, in milliseconds since the Unix epoch, by the clock of the owner.
@@ -24,16 +24,16 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-impl Value {
+impl KeyData {
     /// In the queue.
-    pub fn waiting(request: &Request) -> Value {
+    pub fn waiting(request: &Request) -> KeyData {
         let min_hold = request.min_hold.as_millis() as u64;
-        Value { metadata: request.metadata.clone(), granted: None, min_hold }
+        KeyData { metadata: request.metadata.clone(), granted: None, min_hold }
     }
 
     /// From now on.
-    pub fn granted(request: &Request) -> Value {
-        Value { granted: Some(unix_millis()), ..Value::waiting(request) }
+    pub fn granted(request: &Request) -> KeyData {
+        KeyData { granted: Some(unix_millis()), ..KeyData::waiting(request) }
     }
 
     pub fn to_bytes(&self) -> Vec<u8> {
@@ -41,10 +41,10 @@ impl Value {
     }
 
     /// `None` for what another program wrote.
-    pub fn from_untrusted(bytes: &[u8]) -> Option<Value> {
-        let raw: Value = serde_json::from_slice(bytes).ok()?;
+    pub fn from_untrusted(bytes: &[u8]) -> Option<KeyData> {
+        let raw: KeyData = serde_json::from_slice(bytes).ok()?;
         let metadata = Metadata::from_untrusted(&raw.metadata.to_json());
-        Some(Value { metadata, ..raw })
+        Some(KeyData { metadata, ..raw })
     }
 
     /// What is left of the `min_hold`: by wall clocks, so never more than all of it.
@@ -56,9 +56,9 @@ impl Value {
 
 #[test]
 fn values_of_others_are_harmless() {
-    assert!(Value::from_untrusted(b"").is_none() && Value::from_untrusted(b"\xff{").is_none());
+    assert!(KeyData::from_untrusted(b"").is_none() && KeyData::from_untrusted(b"\xff{").is_none());
     let hostile = br#"{"host":"a\u001b[2J","pid":1,"min_hold":5}"#;
-    let value = Value::from_untrusted(hostile);
+    let value = KeyData::from_untrusted(hostile);
     assert_eq!(
         value.map(|value| (value.metadata.host, value.min_hold)),
         Some(("a\u{fffd}[2J".to_owned(), 5))

@@ -10,7 +10,7 @@ use crate::lock::{Breaker, Metadata, Request, unix_millis};
 /// What an owner says about itself. kazoo's contenders have no JSON in their data, and Curator's an IP address.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Value {
+pub struct NodeData {
     #[serde(flatten)]
     pub metadata: Metadata,
     /// Of redlock only.
@@ -34,7 +34,7 @@ pub struct Value {
 
 /// What it means that a node is among the first ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
+pub enum NodeStage {
     /// The owner stands in the queue. It has not seen a grant.
     Waiting,
     Holding,
@@ -46,39 +46,39 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-impl Value {
+impl NodeData {
     /// In the queue.
-    pub fn waiting(request: &Request) -> Value {
+    pub fn waiting(request: &Request) -> NodeData {
         let min_hold = request.min_hold.as_millis() as u64;
-        Value { metadata: request.metadata.clone(), redlock: true, min_hold, ..Value::default() }
+        NodeData { metadata: request.metadata.clone(), redlock: true, min_hold, ..NodeData::default() }
     }
 
     /// From now on, in this session.
-    pub fn granted(request: &Request, session: &Session) -> Value {
+    pub fn granted(request: &Request, session: &Session) -> NodeData {
         let session = Some(session.masked(&request.token));
-        Value { granted: Some(unix_millis()), session, ..Value::waiting(request) }
+        NodeData { granted: Some(unix_millis()), session, ..NodeData::waiting(request) }
     }
 
     /// Nobody's any more, for this long.
-    pub fn kept(self, left: Duration) -> Value {
+    pub fn kept(self, left: Duration) -> NodeData {
         let until = unix_millis().saturating_add(left.as_millis() as u64);
-        Value { kept_until: Some(until), session: None, ..self }
+        NodeData { kept_until: Some(until), session: None, ..self }
     }
 
     /// Its holder is to stop.
-    pub fn broken(self, by: &Breaker) -> Value {
-        Value { broken: by.as_str().to_owned(), ..self }
+    pub fn broken(self, by: &Breaker) -> NodeData {
+        NodeData { broken: by.as_str().to_owned(), ..self }
     }
 
     pub fn breaker(&self) -> Option<Breaker> {
         Breaker::from_untrusted(&self.broken)
     }
 
-    pub fn stage(&self) -> Stage {
+    pub fn stage(&self) -> NodeStage {
         match (self.kept_until, self.granted) {
-            (Some(_), _) => Stage::Kept,
-            (None, Some(_)) => Stage::Holding,
-            (None, None) => Stage::Waiting,
+            (Some(_), _) => NodeStage::Kept,
+            (None, Some(_)) => NodeStage::Holding,
+            (None, None) => NodeStage::Waiting,
         }
     }
 
@@ -87,10 +87,10 @@ impl Value {
     }
 
     /// `None` for what another program wrote.
-    pub fn from_untrusted(bytes: &[u8]) -> Option<Value> {
-        let raw: Value = serde_json::from_slice(bytes).ok().filter(|raw: &Value| raw.redlock)?;
+    pub fn from_untrusted(bytes: &[u8]) -> Option<NodeData> {
+        let raw: NodeData = serde_json::from_slice(bytes).ok().filter(|raw: &NodeData| raw.redlock)?;
         let metadata = Metadata::from_untrusted(&raw.metadata.to_json());
-        Some(Value { metadata, ..raw })
+        Some(NodeData { metadata, ..raw })
     }
 
     /// What is left of the `min_hold`: by wall clocks, so never more than all of it.
@@ -103,10 +103,10 @@ impl Value {
 #[test]
 fn values_of_others_are_harmless() {
     for foreign in [&b""[..], b"\xff{", b"10.0.0.1", b"{\"host\":\"a\"}"] {
-        assert!(Value::from_untrusted(foreign).is_none());
+        assert!(NodeData::from_untrusted(foreign).is_none());
     }
     let hostile = br#"{"redlock":true,"host":"a\u001b[2J","pid":1,"min_hold":5,"granted":3}"#;
-    let value = Value::from_untrusted(hostile);
+    let value = NodeData::from_untrusted(hostile);
     let seen = value.map(|value| (value.metadata.host.clone(), value.stage(), value.left_to_hold()));
-    assert_eq!(seen, Some(("a\u{fffd}[2J".to_owned(), Stage::Holding, Duration::ZERO)));
+    assert_eq!(seen, Some(("a\u{fffd}[2J".to_owned(), NodeStage::Holding, Duration::ZERO)));
 }
