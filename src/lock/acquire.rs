@@ -143,6 +143,7 @@ struct Acquiring<'a> {
 impl<'a> Acquiring<'a> {
     fn try_once(&mut self) -> Result<(), NotAcquired> {
         let timeout = self.timeout();
+        let mut earlier = None;
         loop {
             let sent = BootTime::now();
             match self.store.acquire(self.requests, &timeout) {
@@ -151,11 +152,16 @@ impl<'a> Acquiring<'a> {
                     return Ok(());
                 }
                 Ok(AcquireOutcome::Busy(busy)) => return Err(NotAcquired::Busy(busy.into())),
+                // The time was over in the middle of this attempt: what came of the one before says more.
+                Err(error @ StoreError::Unreachable { .. }) if self.end.has_passed() => {
+                    return Err(earlier.unwrap_or(error).into());
+                }
                 Err(error @ StoreError::Unreachable { transient: true, .. }) => {
                     self.pause()?;
                     if self.end.has_passed() {
                         return Err(error.into());
                     }
+                    earlier = Some(error);
                 }
                 Err(error) => return Err(error.into()),
             }

@@ -92,6 +92,20 @@ fn an_unknown_outcome_is_cancelled_and_said_when_that_fails() {
 }
 
 #[test]
+fn an_attempt_that_time_cut_short_does_not_hide_the_error_before() {
+    fake::start();
+    let why = "it ended the connection".to_owned();
+    let ended = StoreError::Unreachable { store: "it".to_owned(), why, transient: true };
+    let hung = (9999, Ok(AcquireOutcome::Granted(Vec::new())));
+    let mut store = FakeStore { acquire: [(0, Err(ended)), hung].into(), ..FakeStore::default() };
+    let failed = acquired(&mut store, &["a"], 30, Wait::No);
+    assert!(
+        matches!(&failed, Err(NotAcquired::Store(StoreError::Unreachable { why, .. })) if why.starts_with("it ended")),
+        "{failed:?}"
+    );
+}
+
+#[test]
 fn a_wait_that_runs_out_leaves_the_queue() {
     fake::start();
     let mut store =
