@@ -4,15 +4,15 @@
 # The options of a subcommand.
 _redlock_options() {
     case $1 in
-        run) echo -S --server -q --quiet -v --verbose --config --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color -k --key -t --ttl -w --wait -n --no-wait -s --shared -p --permits --label --min-hold --replicas -c --shell -E --conflict-exit-code --timeout --on-lost --kill-after --splay --leftovers -h --help ;;
-        acquire) echo -S --server -q --quiet -v --verbose --config --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color -k --key -t --ttl -w --wait -n --no-wait -s --shared -p --permits --label --min-hold --replicas --while-pid --on-lost --format --token-file -h --help ;;
-        renew) echo -S --server -q --quiet -v --verbose --config --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color -k --key --token --token-file -t --ttl -h --help ;;
-        check) echo -S --server -q --quiet -v --verbose --config --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color -k --key --token --token-file --for -h --help ;;
-        release) echo -S --server -q --quiet -v --verbose --config --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color -k --key --token --token-file -h --help ;;
-        status) echo -S --server -q --quiet -v --verbose --config --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color -k --key --json -h --help ;;
-        break) echo -S --server -q --quiet -v --verbose --config --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color -k --key --token --reason -y --yes -h --help ;;
-        doctor) echo -S --server -q --quiet -v --verbose --config --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color --json -t --ttl --kill-after --replicas -h --help ;;
-        completions) echo -S --server -q --quiet -v --verbose --config --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color -h --help ;;
+        run) echo -S --server -q --quiet -v --verbose --config --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color --log-format --log-file --metrics-file -k --key -t --ttl -w --wait -n --no-wait -s --shared -p --permits --label --min-hold --replicas -c --shell -E --conflict-exit-code --timeout --on-lost --kill-after --splay --leftovers -h --help ;;
+        acquire) echo -S --server -q --quiet -v --verbose --config --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color --log-format --log-file --metrics-file -k --key -t --ttl -w --wait -n --no-wait -s --shared -p --permits --label --min-hold --replicas --while-pid --on-lost --format --token-file -h --help ;;
+        renew) echo -S --server -q --quiet -v --verbose --config --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color --log-format --log-file --metrics-file -k --key --token --token-file -t --ttl -h --help ;;
+        check) echo -S --server -q --quiet -v --verbose --config --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color --log-format --log-file --metrics-file -k --key --token --token-file --for -h --help ;;
+        release) echo -S --server -q --quiet -v --verbose --config --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color --log-format --log-file --metrics-file -k --key --token --token-file -h --help ;;
+        status) echo -S --server -q --quiet -v --verbose --config --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color --log-format --log-file --metrics-file -k --key --json -h --help ;;
+        break) echo -S --server -q --quiet -v --verbose --config --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color --log-format --log-file --metrics-file -k --key --token --reason -y --yes -h --help ;;
+        doctor) echo -S --server -q --quiet -v --verbose --config --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color --log-format --log-file --metrics-file --json -t --ttl --kill-after --replicas -h --help ;;
+        completions) echo -S --server -q --quiet -v --verbose --config --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color --log-format --log-file --metrics-file -h --help ;;
         *) echo -S --server -q --quiet -v --verbose -h --help -V --version ;;
     esac
 }
@@ -21,6 +21,7 @@ _redlock_options() {
 _redlock_words() {
     case $1 in
         --color) echo auto always never ;;
+        --log-format) echo text json ;;
         --on-lost) echo terminate continue ;;
         --leftovers) echo release wait kill ;;
         --format) echo token env fish json github ;;
@@ -30,7 +31,7 @@ _redlock_words() {
 # Whether the next word is the value of this one.
 _redlock_takes_value() {
     case $1 in
-        --color|--config|--conflict-exit-code|--connect-timeout|--for|--format|--key|--kill-after|--label|--leftovers|--min-hold|--on-lost|--password-file|--permits|--reason|--replicas|--sentinel-password-file|--server|--splay|--timeout|--tls-ca|--tls-cert|--tls-key|--token|--token-file|--ttl|--user|--while-pid|-E|-S|-k|-p|-t) return 0 ;;
+        --color|--config|--conflict-exit-code|--connect-timeout|--for|--format|--key|--kill-after|--label|--leftovers|--log-file|--log-format|--metrics-file|--min-hold|--on-lost|--password-file|--permits|--reason|--replicas|--sentinel-password-file|--server|--splay|--timeout|--tls-ca|--tls-cert|--tls-key|--token|--token-file|--ttl|--user|--while-pid|-E|-S|-k|-p|-t) return 0 ;;
         # Only a number is its limit.
         -w | --wait) [[ $2 == [0-9]* ]] ;;
         *) return 1 ;;
@@ -105,7 +106,7 @@ _redlock() {
     if [[ $option == -* ]] && _redlock_takes_value "$option" "$cur"; then
         case $option in
             -S | --server) COMPREPLY=($(compgen -W "local: redis:// rediss:// redis+unix:// redis+sentinel:// redis+cluster:// etcd:// etcds:// zk:// zks://" -- "$cur")) && compopt -o nospace ;;
-            --config|--password-file|--sentinel-password-file|--tls-ca|--tls-cert|--tls-key|--token-file)
+            --config|--password-file|--sentinel-password-file|--tls-ca|--tls-cert|--tls-key|--log-file|--metrics-file|--token-file)
                 compopt -o filenames
                 mapfile -t COMPREPLY < <(compgen -f -- "$cur")
                 ;;

@@ -119,6 +119,28 @@ pub struct GlobalArgs {
     /// Colour the output [default: auto]
     #[arg(long, global = true, hide_short_help = true, value_name = "WHEN", env = "REDLOCK_COLOR")]
     pub color: Option<Color>,
+    /// Write messages as text, or each event as a line of JSON [default: text]
+    ///
+    /// With json every event is written, -v or not; redlock-events(7) has the names and the fields.
+    #[arg(long, global = true, hide_short_help = true, value_name = "FORMAT", env = "REDLOCK_LOG_FORMAT")]
+    pub log_format: Option<LogFormat>,
+    /// Add each event to this file as a line of JSON
+    #[arg(long, global = true, hide_short_help = true, value_name = "FILE", env = "REDLOCK_LOG_FILE")]
+    pub log_file: Option<PathBuf>,
+    /// Add what became of the lock to the Prometheus metrics in this file
+    ///
+    /// For the textfile collector of node_exporter: its name ends with .prom. All runs of one user on this host may share it.
+    #[arg(long, global = true, hide_short_help = true, value_name = "FILE", env = "REDLOCK_METRICS_FILE")]
+    pub metrics_file: Option<PathBuf>,
+}
+
+/// How events are written to stderr.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LogFormat {
+    #[default]
+    Text,
+    Json,
 }
 
 /// When the output has colours.

@@ -91,7 +91,7 @@ impl Failure {
 }
 
 /// "Permission denied (os error 13)" without the number.
-fn without_number(mut reason: String) -> String {
+pub fn without_number(mut reason: String) -> String {
     while let Some(begin) = reason.find(" (os error ")
         && let Some(length) = reason[begin..].find(')')
     {

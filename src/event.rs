@@ -1,12 +1,14 @@
 //! Everything worth reporting, as data; `report` has the words for it.
 
+mod summary;
+
 use std::time::Duration;
 
-use crate::job::GuardLoss;
-use crate::lock::{Busy, FencingToken, Holder, Key, LossCause, StoreError, Ttl};
+pub use self::summary::{RunOutcome, Summary};
+use crate::job::{ExitStatus, GuardLoss};
+use crate::lock::{Busy, FencingToken, Holder, Key, LossCause, Request, StoreError, Ttl};
 
-/// Something that happened. `locks` is the list of names that messages use: `'a' and 'b'`. `leftovers` are processes
-/// of the command that run on without the lock.
+/// Something that happened. `leftovers` are processes of the command that run on without the lock.
 pub enum Event<'a> {
     /// The servers are an even number, of which a quorum gains nothing.
     EvenQuorum { servers: usize },
@@ -14,6 +16,8 @@ pub enum Event<'a> {
     MinHoldExceedsTtl { min_hold: Duration, ttl: Ttl },
     /// `run` sleeps a part of `--splay` before it asks for the lock.
     Splay { pause: Duration },
+    /// The locks are asked for, together.
+    Requested { requests: &'a [Request] },
     /// In line for the lock; the next one when nobody is ahead. Reported about once a second.
     Waiting { busy: &'a Busy, waited: Waited },
     /// The store does not answer, and is asked again.
@@ -21,37 +25,45 @@ pub enum Event<'a> {
     /// The locks were granted, or nobody waits for them any more.
     WaitEnded,
     /// The locks were granted after a wait.
-    WaitedFor { locks: &'a str, waited: Duration },
+    WaitedFor { keys: &'a [Key], waited: Duration },
     /// The lock is held by another, and redlock does not wait, or not any longer.
     NotAcquired { busy: &'a Busy, gave_up_after: Option<Duration> },
-    /// One of the locks was granted.
-    Acquired { key: &'a Key, fence: FencingToken },
-    /// The leases were extended; `ttl` is known where they were extended by hand.
-    Renewed { locks: &'a str, ttl: Option<Ttl> },
+    /// One of the locks was granted, so long after it was asked for.
+    Acquired { key: &'a Key, fence: FencingToken, waited: Duration },
+    /// The command was started under these locks, inherited ones included.
+    Started { keys: &'a [Key] },
+    /// The leases were extended, by requests that `took` so long.
+    Renewed { keys: &'a [Key], took: Duration },
+    /// A lease was extended by hand.
+    RenewedByHand { key: &'a Key, ttl: Ttl },
     /// The lease still runs for as long as `left`.
     RenewalFailed { key: &'a Key, error: &'a StoreError, left: Duration },
     /// The lock was missing in the store, for at most `gone`, and is held again.
     Healed { key: &'a Key, gone: Duration },
     /// The locks are not, or may not be, held any more.
-    Lost { locks: &'a str, cause: &'a LossCause, consequence: LossConsequence },
+    Lost { keys: &'a [Key], cause: &'a LossCause, consequence: LossConsequence },
     /// What is left of a lease that was checked; `None` when it never expires.
     Held { key: &'a Key, left: Option<Duration> },
     /// The locks were given back.
-    Released { locks: &'a str, leftovers: Option<&'a LeftBehind<'a>> },
+    Released { keys: &'a [Key], leftovers: Option<&'a LeftBehind<'a>> },
     /// The release may not have reached the store: the lock is free when its lease ends.
-    NotReleased { locks: &'a str, ttl: Ttl, leftovers: Option<&'a LeftBehind<'a>> },
+    NotReleased { keys: &'a [Key], ttl: Ttl, leftovers: Option<&'a LeftBehind<'a>> },
     /// The command, or what it left behind, is stopped: it ran for longer than `--timeout`.
     TimedOut { command: &'a str, has_ended: bool, limit: Duration },
     /// The command ended and left processes behind.
     Leftovers { of: &'a LeftBehind<'a>, fate: LeftoversFate<'a> },
     /// The guard could not stop the job, so redlock killed it.
-    GuardLost { locks: &'a str, how: GuardLoss },
+    GuardLost { keys: &'a [Key], how: GuardLoss },
     /// The holder of a broken lock, and as many others, stop at their next renewal.
     Broken { key: &'a Key, holder: &'a Holder, others: usize },
     /// A broken lock was taken from its holder at once.
     Freed { key: &'a Key, holder: &'a Holder, others: usize },
-    /// A subcommand failed.
-    Failed { reason: &'a str },
+    /// The command, and what of it was not left behind, has ended.
+    CommandEnded { status: ExitStatus },
+    /// A subcommand failed, and exits with this status.
+    Failed { reason: &'a str, exit_status: u8 },
+    /// The last event of a `run` or an `acquire`, however it ended.
+    Ended { summary: &'a Summary },
 }
 
 /// How long somebody has stood in line, and at most will.
@@ -87,7 +99,7 @@ pub struct LeftBehind<'a> {
 #[derive(Clone, Copy)]
 pub enum LeftoversFate<'a> {
     /// The locks are held until they end.
-    Awaited { locks: &'a str },
+    Awaited { keys: &'a [Key] },
     /// `--leftovers kill` stops them.
     Unwanted,
     /// They are stopped, as this signal killed the command.
@@ -95,7 +107,7 @@ pub enum LeftoversFate<'a> {
     /// A signal was passed on to them; another one kills them.
     Signalled,
     /// They run on although the locks were lost.
-    WithoutLocks { locks: &'a str },
+    WithoutLocks { keys: &'a [Key] },
     /// They run on, and an enclosing job holds the locks.
-    Unguarded { locks: &'a str },
+    Unguarded { keys: &'a [Key] },
 }

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use nix::unistd::geteuid;
+use nix::unistd::{geteuid, gethostname};
 
 use crate::job::capture;
 
@@ -33,6 +33,23 @@ pub static USER: LazyLock<Result<Option<User>, String>> = LazyLock::new(|| {
 /// The home directory of the effective user, or why it is not known whether there is one.
 pub fn home() -> Result<Option<&'static Path>, &'static String> {
     Ok(USER.as_ref()?.as_ref().map(|user| user.home.as_path()))
+}
+
+/// Who runs redlock, and where: what others are shown.
+pub struct UserAtHost {
+    pub user: String,
+    pub host: String,
+}
+
+impl UserAtHost {
+    /// Of this process.
+    pub fn own() -> UserAtHost {
+        let user = USER.as_ref().ok().and_then(Option::as_ref);
+        UserAtHost {
+            user: user.map_or_else(|| geteuid().to_string(), |user| user.name.clone()),
+            host: gethostname().unwrap_or_default().to_string_lossy().into_owned(),
+        }
+    }
 }
 
 /// The passwd entry of a user of LDAP or the like. Not by getpwuid(3): in a static program it loads the modules

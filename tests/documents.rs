@@ -61,7 +61,8 @@ fn documents_completions() {
 
 fn pages() -> Vec<String> {
     let files = fs::read_dir(root().join("man")).expect("the folder").flatten().map(|file| file.path());
-    let pages = files.filter(|path| path.extension().is_some_and(|extension| extension == "1"));
+    let pages =
+        files.filter(|path| path.extension().is_some_and(|extension| extension == "1" || extension == "7"));
     pages.map(|path| path.display().to_string()).collect()
 }
 
@@ -85,7 +86,18 @@ fn man_pages_are_clean() {
 /// A page that is referred to is one of ours, or of every system.
 #[test]
 fn man_pages_refer_to_pages_that_exist() {
-    let foreign = ["flock", "timeout", "ps", "sudo", "execve", "mount", "cron", "crontab", "systemd.timer"];
+    let foreign = [
+        "flock",
+        "timeout",
+        "ps",
+        "sudo",
+        "execve",
+        "mount",
+        "cron",
+        "crontab",
+        "systemd.timer",
+        "logrotate",
+    ];
     let pages = pages();
     for page in &pages {
         let text = fs::read_to_string(page)
@@ -93,16 +105,16 @@ fn man_pages_refer_to_pages_that_exist() {
             .replace("\\-", "-")
             .replace("\\fR", "")
             .replace(" (", "(");
-        for (place, _) in
-            text.match_indices("(1)").chain(text.match_indices("(8)")).chain(text.match_indices("(5)"))
+        for (place, section) in
+            ["(1)", "(5)", "(7)", "(8)"].iter().flat_map(|section| text.match_indices(section))
         {
             let name = text[..place]
                 .rsplit(|c: char| !c.is_alphanumeric() && !"-._".contains(c))
                 .next()
                 .unwrap_or_default();
             let name = name.trim_start_matches("fB");
-            let exists =
-                pages.iter().any(|page| page.ends_with(&format!("/{name}.1"))) || foreign.contains(&name);
+            let exists = pages.iter().any(|page| page.ends_with(&format!("/{name}.{}", &section[1..2])))
+                || foreign.contains(&name);
             assert!(exists, "{page}: {name}");
         }
     }

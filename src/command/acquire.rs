@@ -7,6 +7,7 @@ use anyhow::Context as _;
 
 use crate::cli::{Format, OnLost};
 use crate::error::{BUSY, Failure, NOT_HELD, Outcome};
+use crate::event::Event;
 use crate::job::{Signals, stdout_was_closed};
 use crate::options::AcquireOptions;
 use crate::report::acquired::AcquiredLocks;
@@ -32,6 +33,7 @@ pub fn acquire(options: &AcquireOptions, context: &Context) -> anyhow::Result<Ou
     let holders = keeper.as_ref().map(KeeperProcess::holders).unwrap_or_default();
     let mut store = context.open_store_for(options.lock.replicas, holders);
     let aborts = keeper.iter().map(KeeperProcess::abort).collect();
+    context.reporter.report(&Event::Requested { requests: &acquisition.requests });
     let leases = acquisition.acquire(store.as_mut(), &mut signals, aborts, context)?;
     let kept = keeper.iter().try_for_each(|keeper| keeper.keep(&leases));
     let locks = AcquiredLocks { token: &acquisition.token, ttl: acquisition.ttl, leases: &leases };

@@ -11,7 +11,8 @@ use crate::error::{Failure, NOT_HELD, Outcome};
 use crate::event::Event;
 use crate::lock::{Breaker, Broken, Holder};
 use crate::report::{self, holder, names, one_of};
-use crate::session::{Context, UserAtHost};
+use crate::session::Context;
+use crate::user::UserAtHost;
 
 pub fn break_lock(args: &BreakArgs, context: &Context) -> anyhow::Result<Outcome> {
     let key = &args.key;

@@ -31,6 +31,7 @@ pub fn execute() -> ! {
     if let Some(shell) = shell {
         eval_guard::stop_unless_acquired(shell, outcome);
     }
+    reporter.end(outcome);
     outcome.end()
 }
 
@@ -43,7 +44,7 @@ fn dispatch(matches: &ArgMatches, reporter: &mut Reporter) -> anyhow::Result<Out
     let sources = Sources::of(matches);
     let files = Config::load(global.config.as_deref(), sources)?;
     let global = GlobalOptions::resolve(global, &files, sources)?;
-    *reporter = Reporter::new(global.report);
+    *reporter = Reporter::new(global.report.clone());
     let context = &Context::new(global, reporter.clone());
     let inputs = &Inputs { sources, files, global: &context.options };
     match command {

@@ -1,5 +1,7 @@
 //! `redlock release`: releases the locks of an owner token.
 
+use std::slice;
+
 use crate::error::{Failure, NOT_HELD, Outcome};
 use crate::event::Event;
 use crate::options::OwnerOptions;
@@ -15,7 +17,7 @@ pub fn release(owner: &OwnerOptions, context: &Context) -> anyhow::Result<Outcom
     let released = released.map_err(|error| context.explain(error))?;
     let (released, others): (Vec<_>, Vec<_>) = keys.iter().zip(released).partition(|(_, released)| *released);
     for (key, _) in released {
-        context.reporter.report(&Event::Released { locks: &names([key]), leftovers: None });
+        context.reporter.report(&Event::Released { keys: slice::from_ref(key), leftovers: None });
     }
     if others.is_empty() {
         return Ok(Outcome::SUCCESS);

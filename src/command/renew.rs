@@ -4,7 +4,7 @@ use crate::error::{Failure, NOT_HELD, Outcome};
 use crate::event::Event;
 use crate::lock::{Mode, Renewal, Request, Ttl};
 use crate::options::OwnerOptions;
-use crate::report::{holder, names, not_held};
+use crate::report::{holder, not_held};
 use crate::session::Context;
 
 /// Locks that are not lost are renewed although others are.
@@ -16,7 +16,7 @@ pub fn renew(owner: &OwnerOptions, ttl: Ttl, context: &Context) -> anyhow::Resul
         let renewed = store.renew(&request, None, &context.timeout());
         match renewed.map_err(|error| context.explain(error))? {
             Renewal::Extended | Renewal::Healed => {
-                context.reporter.report(&Event::Renewed { locks: &names([key]), ttl: Some(ttl) });
+                context.reporter.report(&Event::RenewedByHand { key, ttl });
             }
             Renewal::Lost(Some(now)) => lost.push(format!("'{key}', which is held by {}", holder(&now))),
             Renewal::Lost(None) | Renewal::Released => lost.push(format!("'{key}', which nobody holds")),

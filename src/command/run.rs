@@ -9,9 +9,10 @@ use crate::clock::Deadline;
 use crate::error::{Failure, LOST, NOT_EXECUTABLE, NOT_FOUND, Outcome, TIMED_OUT, UNREACHABLE};
 use crate::event::{Event, LeftBehind, LeftoversFate};
 use crate::job::{ExitStatus, Job, JobControl, LeftoverPolicy, NotStarted, Signals};
-use crate::lock::{Keeper, Lease, LeaseEnd, Progress, Store};
+use crate::lock::{Keeper, Key, Lease, LeaseEnd, Progress, Store};
 use crate::options::RunOptions;
 use crate::options::command_line::command_hint;
+use crate::report::names;
 use crate::session::renewal_events::RenewalEvents;
 use crate::session::supervise::{RunEnd, Supervisor};
 use crate::session::{self, Abort, Acquisition, Context, InterimKeeper, Nesting};
@@ -23,7 +24,7 @@ pub fn run(options: &RunOptions, context: &Context) -> anyhow::Result<Outcome> {
     let granted = run.acquire(store.as_mut())?;
     run.start(&granted, store.as_mut())?;
     let keeper = run.keep(granted.own, store);
-    let supervisor = Supervisor { options, locks: &run.locks, control: &run.control, context };
+    let supervisor = Supervisor { options, keys: &run.keys, control: &run.control, context };
     let (end, keeper) = supervisor.until_end(&mut run.job, &mut run.signals, keeper);
     let lease_end = keeper.map(|keeper| supervisor.release(keeper, &end, &mut run.signals));
     run.report_end(&end, lease_end);
@@ -36,8 +37,8 @@ struct Run<'a> {
     context: &'a Context,
     /// Of the locks that are not inherited.
     acquisition: Acquisition,
-    /// What messages call all locks of this run.
-    locks: String,
+    /// Of all locks of this run.
+    keys: Vec<Key>,
     job: Job,
     control: JobControl,
     signals: Signals,
@@ -65,12 +66,13 @@ impl<'a> Run<'a> {
         let job = job.map_err(Failure::cannot("start the guard of the job"))?;
         let signals = Signals::listen().map_err(Failure::cannot("listen for signals"))?;
         let control = job.control().map_err(Failure::cannot("make a second line to the guard"))?;
-        let locks = acquisition.names();
-        Ok(Run { options, context, acquisition, locks, job, control, signals })
+        let keys = acquisition.keys();
+        Ok(Run { options, context, acquisition, keys, job, control, signals })
     }
 
     fn acquire(&mut self, store: &mut dyn Store) -> anyhow::Result<Granted> {
         let requests = &self.acquisition.requests;
+        self.context.reporter.report(&Event::Requested { requests });
         let nesting = Nesting::find(requests, store, self.signals.as_fd(), self.context);
         self.stop_if_signalled()?;
         let mut nesting = nesting?;
@@ -118,16 +120,18 @@ impl<'a> Run<'a> {
         // A job that may go on without the lock starts with it all the same.
         let start_by = deadline.minus(self.options.kill_after);
         self.job.start(environment, start_by, is_guarded.then_some(deadline)).map_err(|reason| {
-            let failure = not_started(&reason, &self.options.name, &self.locks);
+            let failure = not_started(&reason, &self.options.name, &names(&self.keys));
             self.acquisition.withdraw_after(failure.into(), store)
-        })
+        })?;
+        self.context.reporter.report(&Event::Started { keys: &self.keys });
+        Ok(())
     }
 
     /// Renews in the background what no enclosing run renews.
     fn keep(&mut self, leases: Vec<Lease>, store: Box<dyn Store>) -> Option<Keeper> {
         let &RunOptions { on_lost, kill_after, .. } = self.options;
         let (control, reporter) = (self.control.clone(), self.context.reporter.clone());
-        let events = RenewalEvents { control, reporter, locks: self.locks.clone(), on_lost, kill_after };
+        let events = RenewalEvents { control, reporter, keys: self.keys.clone(), on_lost, kill_after };
         let reserve = if on_lost == OnLost::Terminate { kill_after } else { Duration::ZERO };
         let report = move |progress: Progress| events.handle(progress);
         (!leases.is_empty()).then(|| Keeper::new(store, leases, reserve, Box::new(report)))
@@ -135,26 +139,27 @@ impl<'a> Run<'a> {
 
     /// Reports what was out of the ordinary, and the release.
     fn report_end(&self, end: &RunEnd, lease_end: Option<LeaseEnd>) {
-        let locks = &self.locks[..];
+        let keys = &self.keys[..];
         let report = |event: &Event| self.context.reporter.report(event);
         if let Some(how) = end.guard_lost {
-            report(&Event::GuardLost { locks, how });
+            report(&Event::GuardLost { keys, how });
         }
+        report(&Event::CommandEnded { status: end.job.status });
         let left_behind = || LeftBehind { command: &self.options.name, one: self.job.leftover() };
         let leftovers = end.job.leftovers.then(left_behind);
         let leftovers = leftovers.as_ref();
-        let own = &self.acquisition.names()[..];
+        let own = &self.acquisition.keys()[..];
         match lease_end {
-            Some(LeaseEnd::Released) => report(&Event::Released { locks: own, leftovers }),
+            Some(LeaseEnd::Released) => report(&Event::Released { keys: own, leftovers }),
             Some(LeaseEnd::Unreleased) => {
-                report(&Event::NotReleased { locks: own, ttl: self.acquisition.ttl, leftovers });
+                report(&Event::NotReleased { keys: own, ttl: self.acquisition.ttl, leftovers });
             }
             // An enclosing run has the leftovers in its job.
             None => {}
             Some(LeaseEnd::Borrowed | LeaseEnd::Lost) => {
                 let fate = match lease_end {
-                    Some(LeaseEnd::Borrowed) => LeftoversFate::Unguarded { locks },
-                    _ => LeftoversFate::WithoutLocks { locks },
+                    Some(LeaseEnd::Borrowed) => LeftoversFate::Unguarded { keys },
+                    _ => LeftoversFate::WithoutLocks { keys },
                 };
                 leftovers.into_iter().for_each(|of| report(&Event::Leftovers { of, fate }));
             }

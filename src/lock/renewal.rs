@@ -12,8 +12,9 @@ use crate::poll::{Backoff, wait_readable};
 
 /// What becomes of the leases while they are renewed.
 pub enum Progress<'a> {
-    /// The leases that are not lost were extended. All of them end at this deadline at the earliest.
-    Renewed(Deadline),
+    /// The leases that are not lost were extended, by requests that `took` so long. All of them end at this deadline
+    /// at the earliest.
+    Renewed { deadline: Deadline, took: Duration },
     /// The lock was gone, for at most this long, and is held again.
     Healed(&'a Lease, Duration),
     /// A renewal failed; the lease still runs.
@@ -122,6 +123,7 @@ impl Renewals {
         let renewals: Vec<RenewalRequest> =
             order.iter().map(|&index| renewal(&self.leases[index].lease)).collect();
 
+        let asked = BootTime::now();
         let Renewals { store, leases, reserve, orders, report, .. } = self;
         let mut is_interrupted = false;
         let interrupt = orders.as_ref().map(AsFd::as_fd);
@@ -141,7 +143,7 @@ impl Renewals {
         }
         let deadline = self.first_deadline();
         if deadline > before {
-            (self.report)(Progress::Renewed(deadline));
+            (self.report)(Progress::Renewed { deadline, took: BootTime::now().since(asked) });
         }
     }
 

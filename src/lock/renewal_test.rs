@@ -21,11 +21,13 @@ fn renewed(store: FakeStore, keys: &[&str], until: Duration) -> (LeaseEnd, Log) 
     let report = move |progress: Progress| {
         let is_over = match &progress {
             Progress::Lost(..) => true,
-            Progress::Renewed(_) => BootTime::now() >= fake::START.plus(until),
+            Progress::Renewed { .. } => BootTime::now() >= fake::START.plus(until),
             Progress::Healed(..) | Progress::Failed(..) => false,
         };
         noted.note(match progress {
-            Progress::Renewed(deadline) => format!("until {}", deadline.since(fake::START).as_millis()),
+            Progress::Renewed { deadline, .. } => {
+                format!("until {}", deadline.since(fake::START).as_millis())
+            }
             Progress::Healed(lease, gone) => format!("healed {} after {gone:?}", lease.request.key),
             Progress::Failed(lease, _) => format!("failed {}", lease.request.key),
             Progress::Lost(lease, LossCause::Expired(_)) => format!("expired {}", lease.request.key),

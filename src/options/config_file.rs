@@ -13,7 +13,7 @@ use toml::Table;
 use super::Sources;
 use super::global::has_password;
 use super::suggestion::nearest;
-use crate::cli::{self, Color, Leftovers, OnLost};
+use crate::cli::{self, Color, Leftovers, LogFormat, OnLost};
 use crate::error::Failure;
 use crate::lock::{DurationText, Ttl, Wait};
 use crate::secret::refuse_shared;
@@ -41,6 +41,10 @@ pub struct Config {
     pub verbose: Option<bool>,
     #[serde(deserialize_with = "word")]
     pub color: Option<Color>,
+    #[serde(deserialize_with = "word")]
+    pub log_format: Option<LogFormat>,
+    pub log_file: Option<PathBuf>,
+    pub metrics_file: Option<PathBuf>,
     #[serde(deserialize_with = "from_text")]
     pub ttl: Option<Ttl>,
     #[serde(deserialize_with = "wait")]

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::{Config, Sources};
+use super::{Config, Sources, absolute};
 use crate::cli::{Color, GlobalArgs};
 use crate::error::Failure;
 use crate::report::{ReportOptions, Verbosity};
@@ -11,6 +11,9 @@ use crate::secret::read_password;
 use crate::store::{Credentials, Roots, ServerUrl, TlsFiles, is_relative};
 
 const DEFAULT_SERVER: &str = "redis://127.0.0.1:6379";
+/// Of a path that a configuration file names.
+const ABSOLUTE: &str =
+    "a path in a file begins with '/': it would be another one in each folder from which redlock starts";
 const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub struct GlobalOptions {
@@ -43,7 +46,20 @@ impl GlobalOptions {
         };
         let color = args.color.or(files.color).unwrap_or_default();
         refuse_useless_flags(&server, sources)?;
-        let report = ReportOptions { verbosity, color };
+        let path = |name, flag: Option<PathBuf>, file: &Option<PathBuf>| match (flag, file) {
+            (Some(path), _) => absolute(path).map(Some),
+            (None, Some(path)) if !path.is_absolute() => {
+                Err(Failure::configuration(format!("{}: {ABSOLUTE}", sources.name(name, files))))
+            }
+            (None, path) => Ok(path.clone()),
+        };
+        let report = ReportOptions {
+            verbosity,
+            color,
+            log_format: args.log_format.or(files.log_format).unwrap_or_default(),
+            log_file: path("log_file", args.log_file, &files.log_file)?,
+            metrics_file: path("metrics_file", args.metrics_file, &files.metrics_file)?,
+        };
         Ok(GlobalOptions { server, is_default_server, credentials, connect_timeout, report, color })
     }
 }
@@ -58,8 +74,7 @@ fn server(args: &GlobalArgs, files: &Config, sources: Sources) -> Result<(Server
         return Err(refused("it is empty; name a store, or leave it out"));
     }
     if args.server.is_empty() && values.iter().any(|url| is_relative(url)) {
-        let why = "a path in a file begins with '/': it would be another one in each folder from which redlock starts";
-        return Err(refused(why));
+        return Err(refused(ABSOLUTE));
     }
     let mut urls = split_urls(values);
     let is_default = urls.is_empty();

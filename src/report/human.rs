@@ -4,9 +4,9 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use super::output::print_message;
-use super::phrases::{busy, how_to_break, left_behind, loss, one_of};
+use super::phrases::{busy, how_to_break, left_behind, loss, names, one_of};
 use super::progress::{WaitDisplay, WaitStatus};
-use super::reporter::{Renderer, ReportOptions};
+use super::reporter::Renderer;
 use crate::cli::Color;
 use crate::event::{Event, LeftoversFate, Waited};
 use crate::job::GuardLoss;
@@ -25,18 +25,19 @@ pub enum Verbosity {
 
 /// Prints the events that the verbosity allows.
 pub struct HumanRenderer {
-    options: ReportOptions,
+    verbosity: Verbosity,
+    color: Color,
     wait: Mutex<WaitDisplay>,
 }
 
 impl HumanRenderer {
-    pub fn new(options: ReportOptions) -> HumanRenderer {
-        HumanRenderer { options, wait: Mutex::new(WaitDisplay::new()) }
+    pub fn new(verbosity: Verbosity, color: Color) -> HumanRenderer {
+        HumanRenderer { verbosity, color, wait: Mutex::new(WaitDisplay::new()) }
     }
 
     /// NO_COLOR: see no-color.org.
     fn is_dim(&self) -> bool {
-        match self.options.color {
+        match self.color {
             Color::Always => true,
             Color::Never => false,
             Color::Auto => std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
@@ -49,7 +50,7 @@ impl Renderer for HumanRenderer {
         let wait = || self.wait.lock().unwrap_or_else(PoisonError::into_inner);
         match event {
             Event::WaitEnded => wait().clear(),
-            _ if self.options.verbosity < least_verbosity(event) => {}
+            _ if !is_shown(event, self.verbosity) => {}
             Event::Waiting { busy, waited } => wait().show(&in_line(busy, *waited)),
             Event::StoreUnreachable { error, waited } => wait().show(&without_answer(error, *waited)),
             Event::WaitedFor { .. } => wait().conclude(&text(event), self.is_dim()),
@@ -61,15 +62,25 @@ impl Renderer for HumanRenderer {
     }
 }
 
-/// An event is shown from this verbosity on: errors always, warnings unless quiet, notes on request.
-fn least_verbosity(event: &Event) -> Verbosity {
-    match event {
-        Event::Lost { .. } | Event::GuardLost { .. } | Event::Failed { .. } => Verbosity::Quiet,
+pub fn is_shown(event: &Event, verbosity: Verbosity) -> bool {
+    least_verbosity(event).is_some_and(|least| least <= verbosity)
+}
+
+/// An event is shown from this verbosity on: errors always, warnings unless quiet, notes on request; `None` is for programs
+/// only.
+pub fn least_verbosity(event: &Event) -> Option<Verbosity> {
+    Some(match event {
         Event::WaitEnded
-        | Event::MinHoldExceedsTtl { .. }
+        | Event::Requested { .. }
+        | Event::Started { .. }
+        | Event::CommandEnded { .. }
+        | Event::Ended { .. } => return None,
+        Event::Lost { .. } | Event::GuardLost { .. } | Event::Failed { .. } => Verbosity::Quiet,
+        Event::MinHoldExceedsTtl { .. }
         | Event::Splay { .. }
         | Event::Acquired { .. }
         | Event::Renewed { .. }
+        | Event::RenewedByHand { .. }
         | Event::RenewalFailed { .. }
         | Event::Held { .. }
         | Event::Released { leftovers: None, .. }
@@ -77,10 +88,11 @@ fn least_verbosity(event: &Event) -> Verbosity {
             Verbosity::Verbose
         }
         _ => Verbosity::Normal,
-    }
+    })
 }
 
-fn text(event: &Event) -> String {
+/// What people read of an event; nothing of one that is for programs only.
+pub fn text(event: &Event) -> String {
     match event {
         Event::EvenQuorum { servers } => {
             format!("{servers} servers survive no more failures than {}", servers - 1)
@@ -91,8 +103,14 @@ fn text(event: &Event) -> String {
         Event::Splay { pause } => format!("sleeping for {}, a random part of --splay", DurationText(*pause)),
         Event::Waiting { busy, waited } => in_line(busy, *waited).long,
         Event::StoreUnreachable { error, waited } => without_answer(error, *waited).long,
-        Event::WaitEnded => String::new(),
-        Event::WaitedFor { locks, waited } => format!("acquired {locks} after {}", DurationText(*waited)),
+        Event::WaitEnded
+        | Event::Requested { .. }
+        | Event::Started { .. }
+        | Event::CommandEnded { .. }
+        | Event::Ended { .. } => String::new(),
+        Event::WaitedFor { keys, waited } => {
+            format!("acquired {} after {}", names(*keys), DurationText(*waited))
+        }
         Event::NotAcquired { busy: held, gave_up_after: None } => {
             let advice = how_to_break(held).unwrap_or_else(|| ". --wait to stand in line".to_owned());
             busy(held) + &advice
@@ -103,9 +121,9 @@ fn text(event: &Event) -> String {
             let advice = how_to_break(held).unwrap_or_default();
             format!("gave up after {}: {}{ahead}{advice}", DurationText(*waited), busy(held))
         }
-        Event::Acquired { key, fence } => format!("acquired '{key}', fencing token {fence}"),
-        Event::Renewed { locks, ttl: None } => format!("renewed {locks}"),
-        Event::Renewed { locks, ttl: Some(ttl) } => format!("renewed {locks} for {ttl}"),
+        Event::Acquired { key, fence, .. } => format!("acquired '{key}', fencing token {fence}"),
+        Event::Renewed { keys, .. } => format!("renewed {}", names(*keys)),
+        Event::RenewedByHand { key, ttl } => format!("renewed '{key}' for {ttl}"),
         Event::RenewalFailed { key, error, left } => {
             format!("could not renew '{key}': {error}; {} left on its lease", DurationText(*left))
         }
@@ -113,24 +131,25 @@ fn text(event: &Event) -> String {
             "'{key}' was gone from the store, for at most {}; nobody else was granted it, and it is held again",
             DurationText(*gone)
         ),
-        Event::Lost { locks, cause, consequence } => loss(locks, cause, *consequence),
+        Event::Lost { keys, cause, consequence } => loss(&names(*keys), cause, *consequence),
         Event::Held { key, left: None } => format!("'{key}' is held for ever"),
         Event::Held { key, left: Some(left) } => format!("'{key}' is held for {} more", DurationText(*left)),
-        Event::Released { locks, leftovers: None } => format!("released {locks}"),
-        Event::Released { locks, leftovers: Some(of) } => {
-            format!("{}; redlock released {locks} while they run, see --leftovers", left_behind(of))
+        Event::Released { keys, leftovers: None } => format!("released {}", names(*keys)),
+        Event::Released { keys, leftovers: Some(of) } => {
+            let (left, locks) = (left_behind(of), names(*keys));
+            format!("{left}; redlock released {locks} while they run, see --leftovers")
         }
-        Event::NotReleased { locks, ttl, leftovers } => {
+        Event::NotReleased { keys, ttl, leftovers } => {
             let before = leftovers.map_or(String::new(), |of| left_behind(of) + ", and redlock ");
-            format!("{before}could not release {locks}; its lease ends within {ttl}")
+            format!("{before}could not release {}; its lease ends within {ttl}", names(*keys))
         }
         Event::TimedOut { command, has_ended, limit } => {
             let whom = if *has_ended { "what it left behind" } else { "it" };
             format!("stopping '{command}': {whom} ran for longer than --timeout {}", DurationText(*limit))
         }
         Event::Leftovers { of, fate } => match fate {
-            LeftoversFate::Awaited { locks } => {
-                format!("{}; {locks} held until they have ended", left_behind(of))
+            LeftoversFate::Awaited { keys } => {
+                format!("{}; {} held until they have ended", left_behind(of), names(*keys))
             }
             LeftoversFate::Unwanted => format!("{}; stopping them", left_behind(of)),
             LeftoversFate::Stopped { signal } => {
@@ -140,18 +159,19 @@ fn text(event: &Event) -> String {
                 "passed the signal on to the processes that '{}' left behind; once more kills them",
                 of.command
             ),
-            LeftoversFate::WithoutLocks { locks } => {
-                format!("{}; they run on without {locks}", left_behind(of))
+            LeftoversFate::WithoutLocks { keys } => {
+                format!("{}; they run on without {}", left_behind(of), names(*keys))
             }
-            LeftoversFate::Unguarded { locks } => {
-                format!("{}; nothing ends them with the lease of {locks} any more", left_behind(of))
+            LeftoversFate::Unguarded { keys } => {
+                let (left, locks) = (left_behind(of), names(*keys));
+                format!("{left}; nothing ends them with the lease of {locks} any more")
             }
         },
-        Event::GuardLost { locks, how: GuardLoss::Killed } => {
-            format!("the guard of {locks} was killed; the job was killed too, as nothing guarded it")
+        Event::GuardLost { keys, how: GuardLoss::Killed } => {
+            format!("the guard of {} was killed; the job was killed too, as nothing guarded it", names(*keys))
         }
-        Event::GuardLost { locks, how: GuardLoss::Stopped } => {
-            format!("the guard of {locks} was stopped when it had to end the job; both were killed")
+        Event::GuardLost { keys, how: GuardLoss::Stopped } => {
+            format!("the guard of {} was stopped when it had to end the job; both were killed", names(*keys))
         }
         Event::Broken { key, holder: broken, others } => {
             let latest = broken.left.map_or(String::new(), |left| format!(", within {}", DurationText(left)));
@@ -167,7 +187,16 @@ fn text(event: &Event) -> String {
         Event::Freed { key, holder: held, others } => {
             format!("freed '{key}', which was held by {}", one_of(held, *others))
         }
-        Event::Failed { reason } => (*reason).to_owned(),
+        Event::Failed { reason, .. } => (*reason).to_owned(),
+    }
+}
+
+/// What a wait depends on: a change is worth a line in a log.
+pub fn standing(event: &Event) -> Option<String> {
+    match event {
+        Event::Waiting { busy, waited } => Some(in_line(busy, *waited).standing),
+        Event::StoreUnreachable { error, waited } => Some(without_answer(error, *waited).standing),
+        _ => None,
     }
 }
 
@@ -222,7 +251,7 @@ mod tests {
     const HELD: &str = "held by ci-7 (pid 4123, \"make deploy\"); 24s left on its lease";
 
     fn shown(verbosity: Verbosity, event: &Event) -> Option<String> {
-        (verbosity >= least_verbosity(event)).then(|| text(event))
+        is_shown(event, verbosity).then(|| text(event))
     }
 
     fn key() -> Key {
@@ -324,7 +353,7 @@ mod tests {
                  or the store was slow); nothing was started",
             ),
         ] {
-            let event = Event::Lost { locks: "'deploy'", cause: &cause, consequence };
+            let event = Event::Lost { keys: &[key()], cause: &cause, consequence };
             assert_eq!(shown(Verbosity::Quiet, &event), Some(format!("lost 'deploy'{expected}")));
         }
     }
@@ -332,10 +361,11 @@ mod tests {
     #[test]
     fn a_run_that_goes_well_is_silent() {
         let key = key();
+        let keys = std::slice::from_ref(&key);
         for event in [
-            Event::Acquired { key: &key, fence: FencingToken(7) },
-            Event::Renewed { locks: "'deploy'", ttl: None },
-            Event::Released { locks: "'deploy'", leftovers: None },
+            Event::Acquired { key: &key, fence: FencingToken(7), waited: Duration::ZERO },
+            Event::Renewed { keys, took: Duration::ZERO },
+            Event::Released { keys, leftovers: None },
         ] {
             assert_eq!(shown(Verbosity::Normal, &event), None);
             assert!(shown(Verbosity::Verbose, &event).is_some());

@@ -4,6 +4,8 @@ pub mod acquired;
 mod doctor;
 pub mod github;
 mod human;
+mod json;
+mod metrics;
 mod output;
 mod phrases;
 mod progress;

@@ -28,12 +28,17 @@ pub fn print_all(text: &[u8]) -> io::Result<()> {
     stdout.write_all(text).and_then(|()| stdout.flush())
 }
 
-/// A document with indentation. Characters on which a terminal or the runner of a CI system would act (see
-/// [`crate::sanitize`]) are written as escapes such as `\u202e`, which mean the same to a program.
+/// A document with indentation.
 pub fn document(value: &Value) -> String {
+    escaped(&format!("{value:#}\n"))
+}
+
+/// JSON in which characters on which a terminal or the runner of a CI system would act (see [`crate::sanitize`]) are
+/// written as escapes such as `\u202e`, which mean the same to a program.
+pub fn escaped(json: &str) -> String {
     let mut text = String::new();
     // Outside of strings there is only ASCII, and line feeds of the layout.
-    for c in format!("{value:#}\n").chars() {
+    for c in json.chars() {
         let is_command = c == '#' && text.ends_with(|before| matches!(before, '#' | '\u{fe00}'..='\u{fe0f}'));
         if is_command || is_harmful(c) && c != '\n' {
             text.extend(c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")));

@@ -30,7 +30,7 @@ pub struct WaitDisplay {
 }
 
 /// When a log gets its next line.
-struct LogPace {
+pub struct LogPace {
     standing: String,
     next_line: Deadline,
     next_change: Deadline,
@@ -90,12 +90,12 @@ impl WaitDisplay {
 }
 
 impl LogPace {
-    fn new() -> LogPace {
+    pub fn new() -> LogPace {
         let now = BootTime::from_nanos(0);
         LogPace { standing: String::new(), next_line: now, next_change: now }
     }
 
-    fn is_due(&mut self, standing: &str) -> bool {
+    pub fn is_due(&mut self, standing: &str) -> bool {
         let has_changed = standing != self.standing && self.next_change.has_passed();
         let is_due = has_changed || self.next_line.has_passed();
         if is_due {

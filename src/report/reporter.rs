@@ -1,10 +1,14 @@
 //! Passes each event on to every renderer.
 
-use std::sync::Arc;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::human::{HumanRenderer, Verbosity};
-use crate::cli::Color;
-use crate::event::Event;
+use super::json::{JsonRenderer, LogDestination};
+use super::metrics::MetricsFile;
+use crate::cli::{Color, LogFormat};
+use crate::error::Outcome;
+use crate::event::{Event, Summary};
 
 /// What shows or counts events. Called by every thread, so an event that is not shown must not wait for one that is.
 pub trait Renderer: Send + Sync {
@@ -12,22 +16,58 @@ pub trait Renderer: Send + Sync {
 }
 
 /// What is reported, and how. A new renderer has its options here.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Default)]
 pub struct ReportOptions {
     pub verbosity: Verbosity,
     pub color: Color,
+    pub log_format: LogFormat,
+    /// Takes every event as a line of JSON.
+    pub log_file: Option<PathBuf>,
+    /// Takes the sum of the runs.
+    pub metrics_file: Option<PathBuf>,
 }
 
 #[derive(Clone)]
-pub struct Reporter(Arc<[Box<dyn Renderer>]>);
+pub struct Reporter(Arc<Report>);
+
+struct Report {
+    renderers: Vec<Box<dyn Renderer>>,
+    summary: Mutex<Summary>,
+}
 
 impl Reporter {
     pub fn new(options: ReportOptions) -> Reporter {
-        Reporter(Arc::new([Box::new(HumanRenderer::new(options))]))
+        let ReportOptions { verbosity, color, log_format, log_file, metrics_file } = options;
+        let mut renderers: Vec<Box<dyn Renderer>> = Vec::new();
+        // Before what is on stderr: the last lines there may say that a file could not be written.
+        if let Some(path) = log_file {
+            renderers.push(Box::new(JsonRenderer::new(LogDestination::File(path), Verbosity::Verbose)));
+        }
+        if let Some(path) = metrics_file {
+            renderers.push(Box::new(MetricsFile::new(path)));
+        }
+        renderers.push(match log_format {
+            LogFormat::Text => Box::new(HumanRenderer::new(verbosity, color)),
+            LogFormat::Json => Box::new(JsonRenderer::new(LogDestination::Stderr, verbosity)),
+        });
+        Reporter(Arc::new(Report { renderers, summary: Mutex::default() }))
     }
 
     pub fn report(&self, event: &Event) {
-        self.0.iter().for_each(|renderer| renderer.render(event));
+        self.summary().note(event);
+        self.0.renderers.iter().for_each(|renderer| renderer.render(event));
+    }
+
+    /// Reports what the call came to, if it asked for a lock.
+    pub fn end(&self, outcome: Outcome) {
+        let summary = self.summary().end(outcome).cloned();
+        if let Some(summary) = summary {
+            self.report(&Event::Ended { summary: &summary });
+        }
+    }
+
+    fn summary(&self) -> std::sync::MutexGuard<'_, Summary> {
+        self.0.summary.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -79,19 +79,20 @@ fn align(rows: &[[String; 8]], heading: Style, columns: usize) -> String {
 /// Locks as JSON. The fields are documented in redlock-status(1) and stable.
 pub fn json(locks: &[LockStatus]) -> String {
     let locks = locks.iter().map(|lock| {
-        let (kind, permits) = kind(lock.mode);
+        let (kind, permits) = kind_json(lock.mode);
         json!({
             "key": lock.key.as_str(),
             "kind": kind,
             "permits": permits,
-            "holders": lock.holders.iter().map(holder).collect::<Vec<_>>(),
+            "holders": lock.holders.iter().map(holder_json).collect::<Vec<_>>(),
             "waiters": lock.waiters.iter().map(waiter).collect::<Vec<_>>(),
         })
     });
     document(&Value::from_iter(locks))
 }
 
-fn kind(mode: Mode) -> (&'static str, Option<u32>) {
+/// The mode, and how many may hold the lock at once.
+pub fn kind_json(mode: Mode) -> (&'static str, Option<u32>) {
     match mode {
         Mode::Exclusive => ("exclusive", None),
         Mode::Shared => ("shared", None),
@@ -101,11 +102,11 @@ fn kind(mode: Mode) -> (&'static str, Option<u32>) {
 
 fn waiter(waiter: &Waiter) -> Value {
     let mut value = process(&waiter.metadata, Some(waiter.metadata.since));
-    value["kind"] = kind(waiter.mode).0.into();
+    value["kind"] = kind_json(waiter.mode).0.into();
     value
 }
 
-fn holder(holder: &Holder) -> Value {
+pub fn holder_json(holder: &Holder) -> Value {
     let metadata = holder.metadata.as_ref();
     let mut value = metadata.map_or(json!({}), |metadata| process(metadata, holder.since));
     value["foreign"] = holder.metadata.is_none().into();

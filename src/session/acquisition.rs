@@ -3,17 +3,18 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-use super::{Context, UserAtHost};
+use super::Context;
 use crate::clock::BootTime;
 use crate::error::{Failure, UNREACHABLE};
 use crate::event::{Event, Waited};
 use crate::job::Signals;
 use crate::lock::{
-    Busy, DurationText, Lease, Metadata, NotAcquired, OwnerToken, Request, Result, Store, Timeout, Ttl, Wait,
-    WaitProgress, acquire,
+    Busy, DurationText, Key, Lease, Metadata, NotAcquired, OwnerToken, Request, Result, Store, Timeout, Ttl,
+    Wait, WaitProgress, acquire,
 };
 use crate::options::{LockOptions, Shown};
 use crate::report::{Reporter, names};
+use crate::user::UserAtHost;
 
 /// A person may wait for the prompt.
 const WITHDRAWAL: Duration = Duration::from_secs(1);
@@ -61,9 +62,13 @@ impl Acquisition {
         Acquisition { requests, token, ttl, wait, reserve, conflict_exit_code }
     }
 
+    pub fn keys(&self) -> Vec<Key> {
+        self.requests.iter().map(|request| request.key.clone()).collect()
+    }
+
     /// What messages call the locks.
     pub fn names(&self) -> String {
-        names(self.requests.iter().map(|request| &request.key))
+        names(&self.keys())
     }
 
     /// Acquires the locks. A signal ends the wait, and so does each of `aborts`.
@@ -96,12 +101,12 @@ impl Acquisition {
         let Acquisition { requests, wait, reserve, .. } = self;
         let failure = match acquire(store, requests, *wait, attempt, *reserve, interrupt, &mut report) {
             Ok(leases) => {
+                let waited = BootTime::now().since(start);
                 if has_waited {
-                    let waited = BootTime::now().since(start);
-                    reporter.report(&Event::WaitedFor { locks: &self.names(), waited });
+                    reporter.report(&Event::WaitedFor { keys: &self.keys(), waited });
                 }
                 for Lease { request, fence, .. } in &leases {
-                    reporter.report(&Event::Acquired { key: &request.key, fence: *fence });
+                    reporter.report(&Event::Acquired { key: &request.key, fence: *fence, waited });
                 }
                 return Ok(leases);
             }

@@ -80,8 +80,9 @@ impl Context {
 
 /// Reports why a subcommand failed, and says how redlock ends.
 pub fn report_failure(error: &anyhow::Error, reporter: &Reporter) -> Outcome {
-    if Failure::is_unreported(error) {
-        reporter.report(&Event::Failed { reason: &format!("{error:#}") });
+    let outcome = Failure::outcome(error);
+    if let (true, Outcome::Exit(exit_status)) = (Failure::is_unreported(error), outcome) {
+        reporter.report(&Event::Failed { reason: &format!("{error:#}"), exit_status });
     }
-    Failure::outcome(error)
+    outcome
 }

@@ -8,11 +8,9 @@ mod nesting;
 pub mod release_notice;
 pub mod renewal_events;
 pub mod supervise;
-mod user_at_host;
 pub mod while_pid;
 
 pub use acquisition::{Abort, Acquisition};
 pub use context::{Context, report_failure};
 pub use inherited_lock::environment;
 pub use nesting::{InterimKeeper, Nesting};
-pub use user_at_host::UserAtHost;

@@ -1,5 +1,6 @@
 //! What becomes of renewals: orders to the guard, and events.
 
+use std::slice;
 use std::time::Duration;
 
 use crate::cli::OnLost;
@@ -7,30 +8,24 @@ use crate::clock::Deadline;
 use crate::event::{Event, LossConsequence};
 use crate::job::{GuardRequest, JobControl};
 use crate::lock::{Key, Lease, LossCause, Progress};
-use crate::report::{Reporter, names};
+use crate::report::Reporter;
 
 /// Passes the progress of a job's renewals on.
 pub struct RenewalEvents {
     pub control: JobControl,
     pub reporter: Reporter,
-    /// What messages call the locks.
-    pub locks: String,
+    /// Of all locks of the job.
+    pub keys: Vec<Key>,
     pub on_lost: OnLost,
     pub kill_after: Duration,
 }
 
 impl RenewalEvents {
     pub fn handle(&self, progress: Progress) {
+        report_renewal(&self.reporter, &self.keys, &progress);
         match progress {
-            Progress::Renewed(deadline) => {
-                self.control.request(&GuardRequest::Extend { deadline });
-                self.reporter.report(&Event::Renewed { locks: &self.locks, ttl: None });
-            }
-            Progress::Healed(lease, gone) => report_heal(&self.reporter, lease, gone),
-            Progress::Failed(lease, error) => {
-                let (key, left) = (&lease.request.key, lease.deadline().left());
-                self.reporter.report(&Event::RenewalFailed { key, error, left });
-            }
+            Progress::Renewed { deadline, .. } => self.control.request(&GuardRequest::Extend { deadline }),
+            Progress::Healed(..) | Progress::Failed(..) => {}
             Progress::Lost(lease, cause) => {
                 let consequence = match self.on_lost {
                     OnLost::Continue => LossConsequence::JobContinues,
@@ -49,10 +44,23 @@ impl RenewalEvents {
     }
 }
 
+/// Reports everything but a loss, of which others decide what follows.
+pub fn report_renewal(reporter: &Reporter, keys: &[Key], progress: &Progress) {
+    match progress {
+        Progress::Renewed { took, .. } => reporter.report(&Event::Renewed { keys, took: *took }),
+        Progress::Healed(lease, gone) => report_heal(reporter, lease, *gone),
+        Progress::Failed(lease, error) => {
+            let (key, left) = (&lease.request.key, lease.deadline().left());
+            reporter.report(&Event::RenewalFailed { key, error, left });
+        }
+        Progress::Lost(..) => {}
+    }
+}
+
 pub fn report_heal(reporter: &Reporter, lease: &Lease, gone: Duration) {
     reporter.report(&Event::Healed { key: &lease.request.key, gone });
 }
 
 pub fn report_loss(reporter: &Reporter, key: &Key, cause: &LossCause, consequence: LossConsequence) {
-    reporter.report(&Event::Lost { locks: &names([key]), cause, consequence });
+    reporter.report(&Event::Lost { keys: slice::from_ref(key), cause, consequence });
 }

@@ -7,7 +7,7 @@ use crate::cli::Leftovers;
 use crate::clock::Deadline;
 use crate::event::{Event, LeftBehind, LeftoversFate, LossConsequence};
 use crate::job::{Arrived, ExitStatus, GuardLoss, GuardRequest, Job, JobControl, JobEnd, JobEvent, Signals};
-use crate::lock::{Cancellation, Finish, Keeper, LeaseEnd, LossCause};
+use crate::lock::{Cancellation, Finish, Keeper, Key, LeaseEnd, LossCause};
 use crate::options::RunOptions;
 
 /// How the job ended.
@@ -22,8 +22,8 @@ pub struct RunEnd {
 /// Looks after a job until its locks are released.
 pub struct Supervisor<'a> {
     pub options: &'a RunOptions,
-    /// What messages call the locks.
-    pub locks: &'a str,
+    /// Of all locks of the job.
+    pub keys: &'a [Key],
     pub control: &'a JobControl,
     pub context: &'a Context,
 }
@@ -72,7 +72,7 @@ impl Supervisor<'_> {
                     let fate = match (self.options.leftovers, status) {
                         (None, ExitStatus::Signaled(signal)) => LeftoversFate::Stopped { signal },
                         (Some(Leftovers::Kill), _) => LeftoversFate::Unwanted,
-                        _ => LeftoversFate::Awaited { locks: self.locks },
+                        _ => LeftoversFate::Awaited { keys: self.keys },
                     };
                     self.report_leftovers(job.leftover(), fate);
                 }
@@ -121,7 +121,7 @@ impl Supervisor<'_> {
         let Finish { end: lease_end, failure } = keeper.finish(cancellation);
         if end.job.expired && lease_end != LeaseEnd::Lost {
             let (cause, consequence) = (&LossCause::Expired(failure), LossConsequence::JobWasStopped);
-            self.context.reporter.report(&Event::Lost { locks: self.locks, cause, consequence });
+            self.context.reporter.report(&Event::Lost { keys: self.keys, cause, consequence });
             return LeaseEnd::Lost;
         }
         lease_end

@@ -7,15 +7,15 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::release_notice::{Notice, Notices};
-use super::renewal_events::report_loss;
+use super::renewal_events::{report_loss, report_renewal};
 use super::supervise::SecondSignal;
 use super::{Abort, Acquisition, Context};
 use crate::cli::OnLost;
 use crate::clock::{BootTime, Deadline};
 use crate::error::{BUG, BUSY, Failure};
-use crate::event::LossConsequence;
+use crate::event::{Event, LossConsequence};
 use crate::job::{Channel, Pidfd, Signals, detach};
-use crate::lock::{FencingToken, Keeper, Key, Lease, LossCause, Progress, Request, Store, Timeout};
+use crate::lock::{FencingToken, Keeper, Key, Lease, LeaseEnd, LossCause, Progress, Request, Store, Timeout};
 use crate::mailbox::{Mailbox, MailboxSender, mailbox};
 use crate::poll::{is_readable, is_writable, wait_any};
 use crate::report::{Reporter, names};
@@ -156,11 +156,16 @@ impl Service<'_> {
             notices: Notices::listen(&request.key, &request.token).ok(),
             releasing: false,
         };
+        let keys: Vec<Key> = requests.iter().map(|request| request.key.clone()).collect();
         let locks = requests.iter().map(kept).collect();
         let leases = requests.into_iter().zip(fences);
         let leases = leases.map(|(request, fence)| Lease::new(request, FencingToken(fence), sent)).collect();
         let Ok((sender, losses)) = mailbox() else { return };
-        let report = move |progress: Progress| send_loss(&sender, progress);
+        let (reporter, all_keys) = (self.reporter.clone(), keys.clone());
+        let report = move |progress: Progress| {
+            report_renewal(&reporter, &all_keys, &progress);
+            send_loss(&sender, progress);
+        };
         let mut keeper = Keeper::new(store, leases, self.reserve, Box::new(report)).start();
         if keeper.start_at().is_some() {
             // The system allows no thread.
@@ -168,7 +173,10 @@ impl Service<'_> {
         }
         self.line.send(&KeeperReply::Renewals);
         if self.keep(&mut keeper, locks, &losses) {
-            keeper.finish(&mut SecondSignal { signals: &mut self.signals, was_signalled: true });
+            let cancellation = &mut SecondSignal { signals: &mut self.signals, was_signalled: true };
+            if keeper.finish(cancellation).end == LeaseEnd::Released {
+                self.reporter.report(&Event::Released { keys: &keys, leftovers: None });
+            }
         }
     }
 
@@ -228,8 +236,9 @@ impl Service<'_> {
             && is_writable(stderr.as_fd())
         {
             let _ = nix::unistd::dup2_stderr(stderr);
-            report_loss(self.reporter, key, cause, consequence);
         }
+        // Without it stderr leads nowhere, and a log still takes it.
+        report_loss(self.reporter, key, cause, consequence);
     }
 }
 

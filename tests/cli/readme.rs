@@ -97,6 +97,7 @@ fn here(command: &str, store: &Store) -> String {
     }
     let command = words.join(" ").replace("/usr/local/bin/", "./").replace("--splay 20s", "--splay 20ms");
     let command = command.replace("--while-pid 4123", "--while-pid $$");
+    let command = command.replace("/var/log/", "./").replace("/var/lib/prometheus/node-exporter/", "./");
     let asks = !command.contains("--yes");
     if asks { command.replace("redlock break", "redlock break --yes") } else { command }
 }

@@ -1,0 +1,245 @@
+//! What became of one call of redlock, added up from its events.
+
+use std::time::Duration;
+
+use super::Event;
+use crate::clock::BootTime;
+use crate::error::{
+    BUSY, CONFIGURATION, DENIED, LOST, NOT_EXECUTABLE, NOT_FOUND, Outcome, UNREACHABLE, USAGE,
+};
+use crate::job::ExitStatus;
+use crate::lock::{FencingToken, Key};
+
+/// A `run` or an `acquire` from its request to its end.
+#[derive(Clone, Debug, Default)]
+pub struct Summary {
+    pub keys: Vec<Key>,
+    pub label: String,
+    /// Of the locks that were granted, in lock order.
+    pub fences: Vec<FencingToken>,
+    /// From the request to the grant of the last lock, or to the end of the wait without one.
+    pub waited: Duration,
+    /// From the grant to the release or the loss; `None` when nothing was held, or it is held on.
+    pub held: Option<Duration>,
+    pub renewals: u32,
+    pub failed_renewals: u32,
+    pub slowest_renewal: Duration,
+    /// How redlock ends.
+    pub exit: Option<Outcome>,
+    requested_at: Option<BootTime>,
+    granted_at: Option<BootTime>,
+    result: Option<RunOutcome>,
+}
+
+/// What became of a `run` or an `acquire`. The names are stable: they are in logs and metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunOutcome {
+    /// The command exited with 0, or the lock was acquired.
+    Success,
+    /// The command exited with another status.
+    Failure,
+    /// A signal killed the command.
+    Killed,
+    /// `--timeout` stopped the command.
+    TimedOut,
+    Lost,
+    /// Held by another, and redlock did not wait.
+    Busy,
+    /// Held by another until the wait was over.
+    GaveUp,
+    /// A signal ended redlock before the command was started.
+    Interrupted,
+    /// No store could be reached, or the lease was over too early.
+    Unreachable,
+    /// The store refused.
+    Denied,
+    /// The command line, a file, or a key of another kind.
+    Refused,
+    /// The command cannot be executed.
+    NotStarted,
+    /// Another failure.
+    Failed,
+}
+
+impl RunOutcome {
+    pub fn name(self) -> &'static str {
+        match self {
+            RunOutcome::Success => "success",
+            RunOutcome::Failure => "failure",
+            RunOutcome::Killed => "killed",
+            RunOutcome::TimedOut => "timed_out",
+            RunOutcome::Lost => "lost",
+            RunOutcome::Busy => "busy",
+            RunOutcome::GaveUp => "gave_up",
+            RunOutcome::Interrupted => "interrupted",
+            RunOutcome::Unreachable => "unreachable",
+            RunOutcome::Denied => "denied",
+            RunOutcome::Refused => "refused",
+            RunOutcome::NotStarted => "not_started",
+            RunOutcome::Failed => "failed",
+        }
+    }
+}
+
+impl Summary {
+    /// Adds an event.
+    pub fn note(&mut self, event: &Event) {
+        match event {
+            Event::Requested { requests } => {
+                self.requested_at = Some(BootTime::now());
+                self.keys = requests.iter().map(|request| request.key.clone()).collect();
+                self.label = requests.first().map_or(String::new(), |one| one.metadata.label.clone());
+            }
+            Event::Acquired { fence, waited, .. } => {
+                self.fences.push(*fence);
+                self.waited = *waited;
+                self.granted_at = Some(BootTime::now());
+            }
+            Event::Renewed { took, .. } => {
+                self.renewals += 1;
+                self.slowest_renewal = self.slowest_renewal.max(*took);
+            }
+            Event::RenewalFailed { .. } => self.failed_renewals += 1,
+            Event::NotAcquired { gave_up_after, .. } => {
+                self.result =
+                    Some(if gave_up_after.is_some() { RunOutcome::GaveUp } else { RunOutcome::Busy });
+                self.waited = gave_up_after.unwrap_or_default();
+            }
+            Event::TimedOut { .. } => self.result = Some(RunOutcome::TimedOut),
+            Event::CommandEnded { status } => {
+                self.result.get_or_insert(match status {
+                    ExitStatus::Exited(0) => RunOutcome::Success,
+                    ExitStatus::Exited(_) => RunOutcome::Failure,
+                    ExitStatus::Signaled(_) => RunOutcome::Killed,
+                });
+            }
+            Event::Lost { .. } => {
+                self.result = Some(RunOutcome::Lost);
+                self.end_hold();
+            }
+            Event::Released { .. } | Event::NotReleased { .. } => self.end_hold(),
+            Event::Failed { exit_status, .. } => {
+                self.result = Some(match *exit_status {
+                    LOST => RunOutcome::Lost,
+                    // The process for which the lock was to be acquired has ended.
+                    BUSY => RunOutcome::Interrupted,
+                    UNREACHABLE => RunOutcome::Unreachable,
+                    DENIED => RunOutcome::Denied,
+                    CONFIGURATION | USAGE => RunOutcome::Refused,
+                    NOT_EXECUTABLE | NOT_FOUND => RunOutcome::NotStarted,
+                    _ => RunOutcome::Failed,
+                });
+                self.end_hold();
+            }
+            _ => {}
+        }
+    }
+
+    /// The whole of it, now that redlock ends like this; `None` for a call that asked for no lock.
+    pub fn end(&mut self, exit: Outcome) -> Option<&Summary> {
+        if self.keys.is_empty() {
+            return None;
+        }
+        if self.result.is_none() && self.granted_at.is_none() {
+            self.waited = self.requested_at.map_or(Duration::ZERO, |asked| BootTime::now().since(asked));
+        }
+        self.exit = Some(exit);
+        Some(self)
+    }
+
+    pub fn outcome(&self) -> RunOutcome {
+        match (self.result, self.exit) {
+            (Some(result), _) => result,
+            (None, Some(Outcome::Signal(_))) => RunOutcome::Interrupted,
+            (None, Some(Outcome::Exit(0))) => RunOutcome::Success,
+            (None, _) => RunOutcome::Failed,
+        }
+    }
+
+    /// Whether all locks were granted.
+    pub fn was_acquired(&self) -> bool {
+        self.granted_at.is_some()
+    }
+
+    fn end_hold(&mut self) {
+        if let (Some(granted), None) = (self.granted_at, self.held) {
+            self.held = Some(BootTime::now().since(granted));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::fake;
+    use crate::lock::{LossCause, Mode, OwnerToken, Request, StoreError, Ttl};
+
+    fn key() -> Key {
+        "deploy".parse().expect("a key")
+    }
+
+    fn seconds(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    /// The summary of these events, a second apart, and of an end with `exit`.
+    fn summary(events: &[Event], exit: Outcome) -> Summary {
+        fake::start();
+        let mut summary = Summary::default();
+        for event in events {
+            summary.note(event);
+            fake::move_to(BootTime::after(seconds(1)));
+        }
+        summary.end(exit).cloned().unwrap_or_default()
+    }
+
+    #[test]
+    fn a_run_is_added_up() {
+        let (key, error) = (key(), StoreError::Interrupted);
+        let keys = std::slice::from_ref(&key);
+        let fence = FencingToken(7);
+        let request = Request::new(key.clone(), Mode::Exclusive, OwnerToken::random(), Ttl::DEFAULT);
+        let ran = summary(
+            &[
+                Event::Requested { requests: std::slice::from_ref(&request) },
+                Event::Acquired { key: &key, fence, waited: seconds(9) },
+                Event::Renewed { keys, took: seconds(2) },
+                Event::Renewed { keys, took: seconds(1) },
+                Event::RenewalFailed { key: &key, error: &error, left: seconds(1) },
+                Event::CommandEnded { status: ExitStatus::Exited(3) },
+                Event::Released { keys, leftovers: None },
+            ],
+            Outcome::Exit(3),
+        );
+        assert_eq!((ran.outcome(), ran.was_acquired()), (RunOutcome::Failure, true));
+        assert_eq!((ran.waited, ran.held, ran.slowest_renewal), (seconds(9), Some(seconds(5)), seconds(2)));
+        assert_eq!((ran.renewals, ran.failed_renewals, ran.fences), (2, 1, vec![fence]));
+    }
+
+    #[test]
+    fn the_outcome_is_what_decided_the_end() {
+        let key = key();
+        let keys = std::slice::from_ref(&key);
+        let cause = LossCause::NotHeld;
+        let request = Request::new(key.clone(), Mode::Exclusive, OwnerToken::random(), Ttl::DEFAULT);
+        let requested = || Event::Requested { requests: std::slice::from_ref(&request) };
+        let lost =
+            || Event::Lost { keys, cause: &cause, consequence: crate::event::LossConsequence::JobIsStopped };
+        let ended = |code| Event::CommandEnded { status: ExitStatus::Exited(code) };
+        let timed_out = || Event::TimedOut { command: "x", has_ended: false, limit: seconds(1) };
+        for (events, exit, expected) in [
+            (vec![requested(), ended(0)], Outcome::Exit(0), RunOutcome::Success),
+            (vec![requested(), lost(), ended(0)], Outcome::Exit(79), RunOutcome::Lost),
+            (vec![requested(), timed_out(), ended(143)], Outcome::Exit(124), RunOutcome::TimedOut),
+            (vec![requested()], Outcome::Signal(2), RunOutcome::Interrupted),
+            (
+                vec![requested(), Event::Failed { reason: "", exit_status: 127 }],
+                Outcome::Exit(127),
+                RunOutcome::NotStarted,
+            ),
+        ] {
+            assert_eq!(summary(&events, exit).outcome(), expected);
+        }
+        assert!(Summary::default().end(Outcome::SUCCESS).is_none(), "a call that asked for no lock");
+    }
+}

@@ -1,0 +1,253 @@
+//! `--metrics-file`: what the runs of a host add up to, in Prometheus' text format for the textfile collector of
+//! node_exporter.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use super::output::print_message;
+use super::reporter::Renderer;
+use crate::clock::Deadline;
+use crate::error::without_number;
+use crate::event::{Event, RunOutcome, Summary};
+use crate::lock::Timeout;
+use crate::poll::jittered;
+
+/// Adds each run to the file. Writers on one host take turns, and the file is replaced as a whole.
+pub struct MetricsFile {
+    path: PathBuf,
+}
+
+/// For the turn of this writer. A job's result does not depend on it, its caller waits for it.
+const PATIENCE: Duration = Duration::from_secs(5);
+const RETRY: Duration = Duration::from_millis(5);
+
+/// The series of one more key would make the file grow without end: the keys after these are counted together.
+const MOST_KEYS: usize = 200;
+const OTHER_KEYS: &str = "(other)";
+
+/// In seconds; a wait or a hold may be of milliseconds, or of days.
+const BUCKETS: [&str; 11] = ["0.01", "0.1", "0.5", "1", "5", "30", "60", "300", "1800", "7200", "86400"];
+
+/// In the order in which they stand in the file.
+const FAMILIES: [(&str, &str, &str); 9] = [
+    ("redlock_acquisitions_total", "counter", "Requests for a lock, by what came of them."),
+    ("redlock_runs_total", "counter", "Calls of run and acquire, by how they ended."),
+    ("redlock_wait_seconds", "histogram", "Time from the request to the grant, or to the end of the wait."),
+    ("redlock_hold_seconds", "histogram", "Time from the grant to the release or the loss."),
+    ("redlock_renewals_total", "counter", "Leases extended."),
+    ("redlock_renewals_failed_total", "counter", "Renewals without an answer, or refused."),
+    ("redlock_locks_lost_total", "counter", "Locks lost while they were held."),
+    ("redlock_last_end_timestamp_seconds", "gauge", "When the last call ended, in Unix time."),
+    (
+        "redlock_last_success_timestamp_seconds",
+        "gauge",
+        "When the last call that was a success ended, in Unix time.",
+    ),
+];
+
+impl MetricsFile {
+    pub fn new(path: PathBuf) -> MetricsFile {
+        MetricsFile { path }
+    }
+
+    fn add(&self, summary: &Summary) -> io::Result<()> {
+        // Beside the file, as that is replaced; it stays, as a lock that is removed locks nobody out.
+        let turn = open(&beside(&self.path, ".lock"), OpenOptions::new().append(true))?;
+        take_turn(&turn)?;
+        let mut metrics = Metrics::parse(&read(&self.path)?)?;
+        metrics.add(summary);
+        let new = beside(&self.path, ".new");
+        let mut file = open(&new, OpenOptions::new().write(true).truncate(true))?;
+        file.write_all(metrics.text().as_bytes())?;
+        fs::rename(new, &self.path)
+    }
+}
+
+impl Renderer for MetricsFile {
+    fn render(&self, event: &Event) {
+        if let Event::Ended { summary } = event
+            && let Err(error) = self.add(summary)
+        {
+            let path = self.path.display();
+            print_message(&without_number(format!("cannot count this in --metrics-file {path}: {error}")));
+        }
+    }
+}
+
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+/// node_exporter runs as another user, so everybody may read it.
+fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    options.create(true).mode(0o644).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)
+}
+
+fn take_turn(file: &File) -> io::Result<()> {
+    let until = Deadline::after(PATIENCE);
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(()),
+            Err(TryLockError::Error(error)) => return Err(error),
+            Err(TryLockError::WouldBlock) if until.has_passed() => {
+                return Err(io::Error::other("others had it for too long"));
+            }
+            Err(TryLockError::WouldBlock) => drop(Timeout { until, interrupt: None }.pause(jittered(RETRY))),
+        }
+    }
+}
+
+fn read(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    match OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path) {
+        Ok(mut file) => file.read_to_string(&mut text).map(|_| text),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(text),
+        Err(error) => Err(error),
+    }
+}
+
+/// Series with their values, in the order in which they came up.
+#[derive(Default)]
+struct Metrics(Vec<(String, f64)>);
+
+impl Metrics {
+    /// Refuses a file that somebody else wrote: it would be lost.
+    fn parse(text: &str) -> io::Result<Metrics> {
+        let foreign = || io::Error::new(io::ErrorKind::InvalidData, "it is not one that redlock wrote");
+        let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+        let series = lines.map(|line| {
+            let (series, value) = line.rsplit_once(' ')?;
+            Some((series.to_owned(), value.parse().ok()?)).filter(|_| series.starts_with("redlock_"))
+        });
+        series.collect::<Option<_>>().map(Metrics).ok_or_else(foreign)
+    }
+
+    fn add(&mut self, summary: &Summary) {
+        let (outcome, was_acquired) = (summary.outcome(), summary.was_acquired());
+        let acquisition = if was_acquired { "acquired" } else { outcome.name() };
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64().round();
+        for key in &summary.keys {
+            let key = &self.label(key.as_str());
+            self.count("redlock_acquisitions_total", key, &[("outcome", acquisition)], 1.0);
+            self.count("redlock_runs_total", key, &[("outcome", outcome.name())], 1.0);
+            self.observe("redlock_wait_seconds", key, summary.waited);
+            if let Some(held) = summary.held {
+                self.observe("redlock_hold_seconds", key, held);
+            }
+            self.count("redlock_renewals_total", key, &[], summary.renewals.into());
+            self.count("redlock_renewals_failed_total", key, &[], summary.failed_renewals.into());
+            let lost = outcome == RunOutcome::Lost && was_acquired;
+            self.count("redlock_locks_lost_total", key, &[], lost.into());
+            *self.series("redlock_last_end_timestamp_seconds", key, &[]) = now;
+            if outcome == RunOutcome::Success {
+                *self.series("redlock_last_success_timestamp_seconds", key, &[]) = now;
+            }
+        }
+    }
+
+    /// The value of the label `key`, as it is written.
+    fn label(&self, key: &str) -> String {
+        let key = key.replace('\\', "\\\\").replace('"', "\\\"");
+        // Every key has a series of this family.
+        let known = || self.0.iter().filter(|(series, _)| series.starts_with("redlock_last_end_"));
+        let is_known = known().any(|(series, _)| series.ends_with(&format!("{{key=\"{key}\"}}")));
+        if is_known || known().count() < MOST_KEYS { key } else { OTHER_KEYS.to_owned() }
+    }
+
+    fn count(&mut self, name: &str, key: &str, labels: &[(&str, &str)], by: f64) {
+        *self.series(name, key, labels) += by;
+    }
+
+    fn observe(&mut self, name: &str, key: &str, duration: Duration) {
+        let seconds = duration.as_secs_f64();
+        let bucket = format!("{name}_bucket");
+        for limit in BUCKETS.into_iter().chain(["+Inf"]) {
+            let is_in = limit.parse::<f64>().is_ok_and(|limit| seconds <= limit);
+            self.count(&bucket, key, &[("le", limit)], is_in.into());
+        }
+        self.count(&format!("{name}_sum"), key, &[], seconds);
+        self.count(&format!("{name}_count"), key, &[], 1.0);
+    }
+
+    fn series(&mut self, name: &str, key: &str, labels: &[(&str, &str)]) -> &mut f64 {
+        let labels: String = labels.iter().map(|(label, value)| format!(",{label}=\"{value}\"")).collect();
+        let series = format!("{name}{{key=\"{key}\"{labels}}}");
+        let index = self.0.iter().position(|(known, _)| *known == series).unwrap_or_else(|| {
+            self.0.push((series, 0.0));
+            self.0.len() - 1
+        });
+        &mut self.0[index].1
+    }
+
+    fn text(&self) -> String {
+        let mut text = String::new();
+        for (name, kind, help) in FAMILIES {
+            text += &format!("# HELP {name} {help}\n# TYPE {name} {kind}\n");
+            let is_of_it = |series: &str| {
+                let of = series.split('{').next().unwrap_or_default();
+                of.strip_prefix(name).is_some_and(|part| matches!(part, "" | "_bucket" | "_sum" | "_count"))
+            };
+            for (series, value) in self.0.iter().filter(|(series, _)| is_of_it(series)) {
+                text += &format!("{series} {value}\n");
+            }
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lock::{FencingToken, Key, Mode, OwnerToken, Request, Ttl};
+
+    fn summary(key: &str) -> Summary {
+        let key: Key = key.parse().expect("a key");
+        let request = Request::new(key.clone(), Mode::Exclusive, OwnerToken::random(), Ttl::DEFAULT);
+        let mut summary = Summary::default();
+        summary.note(&Event::Requested { requests: &[request] });
+        summary.note(&Event::Acquired { key: &key, fence: FencingToken(1), waited: Duration::ZERO });
+        summary.renewals = 3;
+        summary.held = Some(Duration::from_secs(2));
+        summary
+    }
+
+    #[test]
+    fn runs_add_up_over_files() -> io::Result<()> {
+        let mut metrics = Metrics::default();
+        metrics.add(&summary("a\"b"));
+        let mut metrics = Metrics::parse(&metrics.text())?;
+        metrics.add(&summary("a\"b"));
+        let text = metrics.text();
+        for line in [
+            "redlock_renewals_total{key=\"a\\\"b\"} 6",
+            "redlock_hold_seconds_bucket{key=\"a\\\"b\",le=\"1\"} 0",
+            "redlock_hold_seconds_bucket{key=\"a\\\"b\",le=\"5\"} 2",
+            "redlock_hold_seconds_bucket{key=\"a\\\"b\",le=\"+Inf\"} 2",
+            "redlock_hold_seconds_sum{key=\"a\\\"b\"} 4",
+        ] {
+            assert!(text.lines().any(|written| written == line), "{line} in {text}");
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn keys_without_end_are_counted_together() {
+        let mut metrics = Metrics::default();
+        (0..MOST_KEYS + 50).for_each(|number| metrics.add(&summary(&format!("key-{number}"))));
+        let text = metrics.text();
+        assert!(text.contains("redlock_renewals_total{key=\"(other)\"} 150"), "{text}");
+        assert_eq!(text.matches("redlock_renewals_total{").count(), MOST_KEYS + 1);
+    }
+
+    #[test]
+    fn a_file_of_others_is_left_alone() {
+        assert!(Metrics::parse("up 1\n").is_err());
+        assert!(Metrics::parse("# a comment\n\nredlock_x{key=\"a b\"} 1\n").is_ok());
+        assert!(Metrics::parse("hello").is_err());
+    }
+}

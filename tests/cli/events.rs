@@ -1,0 +1,224 @@
+//! Events for programs: `--log-format json`, `--log-file`.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use serde_json::Value;
+
+use crate::harness::{Folder, Store, eventually, ttl};
+
+fn events(lines: &str) -> Vec<Value> {
+    let parse = |line: &str| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+    lines.lines().map(parse).collect()
+}
+
+fn names(events: &[Value]) -> Vec<&str> {
+    events.iter().filter_map(|event| event["event"].as_str()).collect()
+}
+
+/// The last event, which is the sum.
+#[track_caller]
+fn ended(events: &[Value]) -> &Value {
+    let last = events.last().expect("an event");
+    assert_eq!(last["event"], "ended", "{last}");
+    last
+}
+
+#[test]
+fn a_run_is_told_from_its_request_to_its_end() {
+    let store = Store::redis();
+    let args = ["run", "--log-format", "json", "-k", "X", "--label", "night \u{1b}[2J##[x]", "--", "false"];
+    let ran = store.redlock(&args).run().expect(1);
+    assert_eq!(ran.stdout, "");
+    assert!(!ran.stderr.contains('\u{1b}') && !ran.stderr.contains("##["), "{ran:?}");
+    let events = events(&ran.stderr);
+    let expected =
+        ["lock_acquire_attempt", "lock_acquired", "run_started", "command_ended", "lock_released", "ended"];
+    assert_eq!(names(&events), expected);
+    for event in &events {
+        assert_eq!((&event["version"], &event["level"]), (&1.into(), &"info".into()), "{event}");
+        for field in ["time", "host", "user", "pid"] {
+            assert!(!event[field].is_null(), "{field} in {event}");
+        }
+        assert!(event["keys"] == serde_json::json!(["X"]) || event["event"] == "command_ended", "{event}");
+    }
+    let end = ended(&events);
+    assert_eq!((&end["outcome"], &end["exit_status"]), (&"failure".into(), &1.into()));
+    assert_eq!((&end["acquired"], &end["renewals"]), (&true.into(), &0.into()));
+    assert_eq!(end["fences"][0], events[1]["fence"]);
+    assert!(end["held_ms"].is_u64() && end["waited_ms"].is_u64(), "{end}");
+}
+
+#[test]
+fn a_failure_to_acquire_names_the_holder() {
+    let store = Store::redis();
+    let holder = store.hold("X", &["--label", "the holder"]);
+    for (wait, status, event, outcome) in
+        [("--no-wait", 75, "lock_failed", "busy"), ("--wait=100ms", 75, "lock_failed", "gave_up")]
+    {
+        let busy = store.redlock(&["run", "--log-format=json", wait, "X", "--", "true"]).run().expect(status);
+        let events = events(&busy.stderr);
+        let failed = events.iter().find(|one| one["event"] == event).expect(event);
+        assert_eq!((&failed["level"], &failed["holder"]["label"]), (&"warning".into(), &"the holder".into()));
+        assert!(failed["message"].as_str().is_some_and(|message| message.contains("'X' is held by")));
+        let end = ended(&events);
+        assert_eq!((&end["outcome"], &end["acquired"]), (&outcome.into(), &false.into()));
+        assert!(end["held_ms"].is_null());
+    }
+    holder.let_go().expect(0);
+    let nowhere =
+        store.redlock(&["run", "--log-format=json", "-S", "redis://127.0.0.1:1", "X", "--", "true"]);
+    let events = events(&nowhere.run().expect(69).stderr);
+    assert_eq!(names(&events), ["lock_acquire_attempt", "failed", "ended"]);
+    assert_eq!(ended(&events)["outcome"], "unreachable");
+}
+
+#[test]
+fn a_loss_and_its_cause_are_in_the_sum() {
+    let store = Store::redis();
+    let folder = Folder::new();
+    let log = folder.path("events.log");
+    let log = log.to_str().expect("a path");
+    let ttl = ttl(1500);
+    let holder = store.hold("X", &["--ttl", &ttl, "--log-file", log, "-q"]);
+    eventually(Duration::from_secs(20), "a renewal", || {
+        fs::read_to_string(log).is_ok_and(|text| text.contains("\"lock_renewed\""))
+    });
+    store.redlock(&["break", "-y", "--reason", "stuck", "X"]).run().expect(0);
+    let lost = holder.finish().expect(79);
+    // For people as ever.
+    assert!(lost.line().starts_with("redlock: lost 'X': it was broken"), "{lost:?}");
+    let events = events(&fs::read_to_string(log).expect("the log"));
+    let loss = events.iter().find(|one| one["event"] == "lock_lost").expect("the loss");
+    assert_eq!((&loss["cause"], &loss["consequence"]), (&"broken".into(), &"job_stopped".into()));
+    assert_eq!(loss["level"], "error");
+    let end = ended(&events);
+    assert_eq!((&end["outcome"], &end["exit_status"]), (&"lost".into(), &79.into()));
+    assert!(end["renewals"].as_u64() >= Some(1) && end["held_ms"].is_u64(), "{end}");
+}
+
+#[test]
+fn those_that_wait_are_heard_of_when_something_changes() {
+    let store = Store::redis();
+    let holder = store.hold("X", &[]);
+    let waiter = store.redlock(&["run", "--log-format=json", "-k", "X", "-w", "--", "true"]).spawn();
+    store.await_waiters("X", 1);
+    holder.let_go().expect(0);
+    let events = events(&waiter.finish().expect(0).stderr);
+    let waiting: Vec<&Value> = events.iter().filter(|one| one["event"] == "lock_waiting").collect();
+    assert!(!waiting.is_empty() && waiting.len() <= 3, "{waiting:?}");
+    assert_eq!(waiting[0]["ahead"], 0);
+    assert_eq!(ended(&events)["outcome"], "success");
+}
+
+#[test]
+fn a_signal_while_waiting_is_an_end_too() {
+    let store = Store::redis();
+    let holder = store.hold("X", &[]);
+    let waiter = store.redlock(&["run", "--log-format=json", "-k", "X", "-w", "--", "true"]).spawn();
+    store.await_waiters("X", 1);
+    waiter.signal(Signal::SIGTERM);
+    let events = events(&waiter.finish().expect(-15).stderr);
+    let end = ended(&events);
+    assert_eq!((&end["outcome"], &end["signal"]), (&"interrupted".into(), &15.into()));
+    holder.let_go().expect(0);
+}
+
+#[test]
+fn a_keeper_writes_to_the_log_as_well() {
+    let store = Store::local();
+    let folder = Folder::new();
+    let log = folder.path("events.log");
+    let script =
+        format!("eval \"$({} acquire X --while-pid $$ --format env)\"", env!("CARGO_BIN_EXE_redlock"));
+    let mut bash = store.reached_by(crate::harness::Redlock::under("bash", &["-c", &script]));
+    bash.command.env("REDLOCK_LOG_FILE", &log);
+    bash.run().expect(0);
+    let read = || events(&fs::read_to_string(&log).unwrap_or_default());
+    eventually(Duration::from_secs(20), "the release", || names(&read()).contains(&"lock_released"));
+    assert_eq!(names(&read()), ["lock_acquire_attempt", "lock_acquired", "ended", "lock_released"]);
+}
+
+/// One write for each line: none is torn, none is lost.
+#[test]
+fn many_writers_share_one_log() {
+    let store = Store::local();
+    let folder = Folder::new();
+    let log = folder.path("events.log");
+    let path = log.to_str().expect("a path");
+    let run = |number: usize| {
+        let key = format!("key-{number}");
+        store.redlock(&["run", "--log-file", path, "-k", &key, "--", "true"]).spawn()
+    };
+    for batch in 0..5 {
+        let running: Vec<_> = (0..10).map(|one| run(batch * 10 + one)).collect();
+        running.into_iter().for_each(|one| drop(one.finish().expect(0)));
+    }
+    let events = events(&fs::read_to_string(log).expect("the log"));
+    assert_eq!((events.len(), names(&events).iter().filter(|name| **name == "ended").count()), (300, 50));
+}
+
+/// A log that cannot be written never changes a job's result, and never holds it up.
+#[test]
+fn a_log_that_cannot_be_written() {
+    let store = Store::local();
+    let folder = Folder::new();
+    let pipe = folder.path("pipe");
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
+    let full = folder.path("full");
+    symlink("/dev/full", &full).expect("a link");
+    for log in [pipe, full, folder.path("none/x.log"), folder.path("")] {
+        let log = log.to_str().expect("a path");
+        let ran = store.redlock(&["run", "--log-file", log, "-k", "X", "--", "sh", "-c", "exit 3"]).run();
+        let ran = ran.expect(3);
+        let line = ran.line();
+        assert!(
+            line.starts_with("redlock: cannot write to --log-file ") && !line.contains("os error"),
+            "{line}"
+        );
+    }
+}
+
+/// Nobody reads what redlock says: the lease goes on all the same.
+#[test]
+fn a_reader_that_stands_still_holds_up_no_renewal() {
+    use std::io::Write;
+    let store = Store::redis();
+    let (reader, mut writer) = std::io::pipe().expect("a pipe");
+    let mut holder = store
+        .redlock(&[
+            "run",
+            "--log-format=json",
+            "-t",
+            &ttl(900),
+            "-k",
+            "X",
+            "--",
+            "sh",
+            "-c",
+            "read -r line || true",
+        ])
+        .open_stdin();
+    // Full to the last byte.
+    nix::fcntl::fcntl(&writer, nix::fcntl::FcntlArg::F_SETFL(nix::fcntl::OFlag::O_NONBLOCK)).expect("a flag");
+    while writer.write(&[b'x'; 4096]).is_ok() {}
+    while writer.write(b"x").is_ok() {}
+    nix::fcntl::fcntl(&writer, nix::fcntl::FcntlArg::F_SETFL(nix::fcntl::OFlag::empty())).expect("a flag");
+    holder.command.stderr(writer);
+    let holder = holder.spawn();
+    store.await_holder("X");
+    let renewed_at = || store.status("X")["holders"][0]["left_ms"].as_u64();
+    let mut renewals = 0;
+    let mut left = renewed_at();
+    eventually(Duration::from_secs(30), "renewals over two leases", || {
+        let now = renewed_at();
+        assert!(now.is_some(), "the lock was lost");
+        renewals += usize::from(now > left);
+        left = now;
+        renewals >= 6
+    });
+    holder.let_go().expect(0);
+    drop(reader);
+}

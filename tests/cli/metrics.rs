@@ -1,0 +1,151 @@
+//! `--metrics-file`: what the runs of a host add up to.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Stdio};
+
+use crate::harness::{Folder, Store};
+
+/// tests/run unpacks it.
+const PROMTOOL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/target/peers/promtool");
+
+/// Each series with its value.
+fn series(text: &str) -> BTreeMap<String, f64> {
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    lines
+        .map(|line| line.rsplit_once(' ').expect("a series"))
+        .map(|(name, value)| (name.to_owned(), value.parse().expect("a number")))
+        .collect()
+}
+
+#[test]
+fn each_end_is_counted_as_what_it_is() {
+    let store = Store::redis();
+    let folder = Folder::new();
+    let path = folder.path("redlock.prom");
+    let file = path.to_str().expect("a path");
+    let run = |args: &[&str], status| {
+        store.redlock(&[&["run", "--metrics-file", file, "X"], args].concat()).run().expect(status)
+    };
+    run(&["true"], 0);
+    run(&["false"], 1);
+    run(&["no-such-command"], 127);
+    run(&["--", "sh", "-c", "kill -9 $$"], -9);
+    let holder = store.hold("X", &[]);
+    run(&["true"], 75);
+    run(&["-w=100ms", "--", "true"], 75);
+    holder.let_go().expect(0);
+    let text = fs::read_to_string(&path).expect("the metrics");
+    let series = series(&text);
+    let value = |name: &str| series.get(name).copied().unwrap_or_default();
+    for (outcome, runs) in [
+        ("success", 1.0),
+        ("failure", 1.0),
+        ("not_started", 1.0),
+        ("killed", 1.0),
+        ("busy", 1.0),
+        ("gave_up", 1.0),
+    ] {
+        assert_eq!(
+            value(&format!("redlock_runs_total{{key=\"X\",outcome=\"{outcome}\"}}")),
+            runs,
+            "{outcome} {text}"
+        );
+    }
+    assert_eq!(value("redlock_acquisitions_total{key=\"X\",outcome=\"acquired\"}"), 4.0);
+    assert_eq!(value("redlock_wait_seconds_count{key=\"X\"}"), 6.0);
+    assert_eq!(value("redlock_hold_seconds_count{key=\"X\"}"), 4.0);
+    let [end, success] =
+        ["end", "success"].map(|what| value(&format!("redlock_last_{what}_timestamp_seconds{{key=\"X\"}}")));
+    assert!(success > 1.7e9 && end >= success, "{text}");
+    assert_eq!(fs::metadata(&path).expect("the file").permissions().mode() & 0o777, 0o644);
+}
+
+/// None is missing, whoever writes at the same time.
+#[test]
+fn two_hundred_runs_at_once_add_up() {
+    let store = Store::local();
+    let folder = Folder::new();
+    let path = folder.path("redlock.prom");
+    let file = path.to_str().expect("a path");
+    for batch in 0..10 {
+        let run = |one: usize| {
+            let key = format!("key-{}", (batch + one) % 4);
+            store.redlock(&["run", "-w", "--metrics-file", file, "-k", &key, "--", "true"]).spawn()
+        };
+        let running: Vec<_> = (0..20).map(run).collect();
+        running
+            .into_iter()
+            .for_each(|one| assert_eq!(one.finish().expect(0).stderr.matches("metrics").count(), 0));
+    }
+    let series = series(&fs::read_to_string(&path).expect("the metrics"));
+    let runs =
+        series.iter().filter(|(name, _)| name.starts_with("redlock_runs_total")).map(|(_, value)| value);
+    assert_eq!(runs.sum::<f64>(), 200.0);
+}
+
+#[test]
+fn prometheus_understands_the_file() {
+    let store = Store::local();
+    let folder = Folder::new();
+    let path = folder.path("redlock.prom");
+    for key in ["plain", "a \"quoted\" \\ key", "schl\u{fc}ssel"] {
+        let file = path.to_str().expect("a path");
+        store.redlock(&["run", "--metrics-file", file, "-k", key, "--", "true"]).run().expect(0);
+    }
+    let file = fs::File::open(path).expect("the metrics");
+    let mut promtool = Command::new(PROMTOOL);
+    let checked = promtool.args(["check", "metrics"]).stdin(Stdio::from(file)).output().expect("promtool");
+    let said = String::from_utf8_lossy(&[checked.stdout, checked.stderr].concat()).into_owned();
+    assert!(checked.status.success() && said.is_empty(), "{said}");
+}
+
+/// A file that redlock did not write is left as it is, and no failure to count changes the job's result.
+#[test]
+fn a_file_that_cannot_be_counted_in() {
+    let store = Store::local();
+    let folder = Folder::new();
+    let foreign = folder.path("foreign.prom");
+    fs::write(&foreign, "up 1\n").expect("a file");
+    for file in [&foreign, &folder.path("none/x.prom")] {
+        let path = file.to_str().expect("a path");
+        let ran =
+            store.redlock(&["run", "--metrics-file", path, "-k", "X", "--", "sh", "-c", "exit 3"]).run();
+        let ran = ran.expect(3);
+        assert!(ran.line().starts_with("redlock: cannot count this in --metrics-file "), "{ran:?}");
+    }
+    assert_eq!(fs::read_to_string(foreign).expect("the file"), "up 1\n");
+}
+
+#[test]
+fn prometheus_understands_the_alerts() {
+    let rules = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/monitoring/alerts.yml");
+    let checked = Command::new(PROMTOOL).args(["check", "rules", rules]).output().expect("promtool");
+    assert!(checked.status.success(), "{checked:?}");
+}
+
+/// What alerts and dashboard ask for is what the file has.
+#[test]
+fn alerts_and_dashboard_ask_for_metrics_that_exist() {
+    let store = Store::local();
+    let folder = Folder::new();
+    let path = folder.path("redlock.prom");
+    store
+        .redlock(&["run", "--metrics-file", path.to_str().expect("a path"), "X", "--", "true"])
+        .run()
+        .expect(0);
+    let metrics = fs::read_to_string(path).expect("the metrics");
+    for name in ["alerts.yml", "dashboard.json"] {
+        let file = format!("{}/docs/monitoring/{name}", env!("CARGO_MANIFEST_DIR"));
+        let text = fs::read_to_string(file).expect("a file");
+        let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        let asked: Vec<&str> = words.filter(|word| word.starts_with("redlock_")).collect();
+        assert!(asked.len() > 5, "{asked:?}");
+        for series in asked {
+            assert!(metrics.lines().any(|line| line.starts_with(&format!("{series}{{"))), "{name}: {series}");
+        }
+    }
+    let dashboard = include_str!("../../docs/monitoring/dashboard.json");
+    serde_json::from_str::<serde_json::Value>(dashboard).expect("JSON");
+}
