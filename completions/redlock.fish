@@ -212,7 +212,7 @@ complete -c redlock -n '__redlock_at status' -l color -xa 'auto always never' -d
 complete -c redlock -n '__redlock_at status' -l log-format -xa 'text json' -d 'Write messages as text, or each event as a line of JSON'
 complete -c redlock -n '__redlock_at status' -l log-file -rF -d 'Add each event to this file as a line of JSON'
 complete -c redlock -n '__redlock_at status' -l metrics-file -rF -d 'Add what became of the lock to the Prometheus metrics in this file'
-complete -c redlock -n '__redlock_at status' -s k -l key -x -d 'The same, as an option'
+complete -c redlock -n '__redlock_at status' -s k -l key -x -d 'The lock of exactly this name'
 complete -c redlock -n '__redlock_at status' -l json -d 'Print JSON: see redlock-status(1) for the fields'
 complete -c redlock -n '__redlock_at status' -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c redlock -n '__redlock_at break' -s S -l server -xa 'local: redis:// rediss:// redis+unix:// redis+sentinel:// redis+cluster:// etcd:// etcds:// zk:// zks://' -d 'Where locks are kept'

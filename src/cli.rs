@@ -213,26 +213,20 @@ pub struct ReleaseArgs {
 
 /// Show holders, waiters and time left
 ///
-/// Without KEY all locks that redlock knows. A lock of another program is shown when its KEY is given.
+/// One KEY is shown in full, several, or all locks that redlock knows, as a table. A lock of another program is shown when
+/// its KEY is given.
 #[derive(Debug, Args)]
-#[command(override_usage = "redlock status [OPTIONS] [KEY]...", after_help = STATUS)]
+#[command(override_usage = "redlock status [OPTIONS] [KEY|PATTERN]...", after_help = STATUS)]
 pub struct StatusArgs {
-    /// The locks to show
+    /// The locks to show; in a pattern * stands for any characters, ? for one
     #[arg(value_name = "KEY")]
     pub words: Vec<Key>,
-    /// The same, as an option
+    /// The lock of exactly this name
     #[arg(short, long = "key", value_name = "KEY")]
     pub keys: Vec<Key>,
     /// Print JSON: see redlock-status(1) for the fields
     #[arg(long)]
     pub json: bool,
-}
-
-impl StatusArgs {
-    /// Those of the words and of the options.
-    pub fn all_keys(&self) -> Vec<Key> {
-        [&self.words[..], &self.keys].concat()
-    }
 }
 
 /// Take a lock away from its holder

@@ -35,7 +35,8 @@ Examples:
 pub const STATUS: &str = "\
 Examples:
   redlock status                   # every lock that redlock knows
-  redlock status deploy nightly
+  redlock status deploy            # one in full, with what to do next
+  redlock status 'deploy/*' nightly
   redlock status deploy --json | jq '.[0].holders'";
 
 pub const BREAK: &str = "\

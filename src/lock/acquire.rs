@@ -151,7 +151,7 @@ impl<'a> Acquiring<'a> {
                     self.hold(&grant, sent);
                     return Ok(());
                 }
-                Ok(AcquireOutcome::Busy(busy)) => return Err(NotAcquired::Busy(busy.into())),
+                Ok(AcquireOutcome::Busy(busy)) => return Err(NotAcquired::Busy(busy)),
                 // The time was over in the middle of this attempt: what came of the one before says more.
                 Err(error @ StoreError::Unreachable { .. }) if self.end.has_passed() => {
                     return Err(earlier.unwrap_or(error).into());
@@ -181,7 +181,7 @@ impl<'a> Acquiring<'a> {
                         self.acquire_before(&busy);
                     }
                     if self.end.has_passed() {
-                        return Err(NotAcquired::TimedOut(busy.into(), BootTime::now().since(self.start)));
+                        return Err(NotAcquired::TimedOut(busy, BootTime::now().since(self.start)));
                     }
                 }
                 Err(error) if error.is_unknown() => {

@@ -57,7 +57,7 @@ pub fn unreachable() -> StoreError {
 }
 
 pub fn busy(key: &str) -> ScriptedReply<AcquireOutcome> {
-    (0, Ok(AcquireOutcome::Busy(Busy::by_unknown(key.parse().expect("a key")))))
+    (0, Ok(AcquireOutcome::Busy(Box::new(Busy::by_unknown(key.parse().expect("a key"))))))
 }
 
 fn names<'a>(keys: impl IntoIterator<Item = &'a Key>) -> String {

@@ -1,5 +1,7 @@
 //! What others are shown of a holder or a waiter.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use crate::sanitize::sanitize;
@@ -20,6 +22,9 @@ pub struct Metadata {
     /// Nobody keeps it: `acquire` has ended.
     #[serde(skip_serializing_if = "is_false")]
     pub by_hand: bool,
+    /// Of the lease, in milliseconds; 0 when it is not known.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub ttl_ms: u64,
     /// What it is for: `--label`, or the command.
     pub label: String,
     /// When the request began, in milliseconds since the Unix epoch.
@@ -41,10 +46,19 @@ impl Metadata {
         Metadata { host: clean(&raw.host), user: clean(&raw.user), label: clean(&raw.label), ..raw }
     }
 
+    /// How long the lease lives without renewal, if that is known.
+    pub fn ttl(&self) -> Option<Duration> {
+        (self.ttl_ms > 0).then(|| Duration::from_millis(self.ttl_ms))
+    }
+
     /// As it is stored; [`Metadata::from_untrusted`] reads it.
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 fn is_false(flag: &bool) -> bool {

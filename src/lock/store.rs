@@ -15,7 +15,7 @@ pub enum AcquireOutcome {
     /// A fencing token for each of them. The locks are held for their TTL.
     Granted(Vec<FencingToken>),
     /// Nothing was granted, as one of the locks is not free.
-    Busy(Busy),
+    Busy(Box<Busy>),
 }
 
 /// Why a lock was not granted now.

@@ -1,6 +1,7 @@
 //! What people and programs read.
 
 pub mod acquired;
+mod details;
 mod doctor;
 pub mod github;
 mod human;
@@ -14,6 +15,7 @@ mod shell;
 mod status;
 mod width;
 
+pub use details::details;
 pub use doctor::{findings, findings_json};
 pub use human::Verbosity;
 pub use output::{print, print_all};

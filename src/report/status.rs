@@ -114,6 +114,7 @@ pub fn holder_json(holder: &Holder) -> Value {
     value["broken_by"] = holder.broken.as_ref().map(Breaker::as_str).into();
     value["by_hand"] = metadata.is_some_and(|metadata| metadata.by_hand).into();
     value["fence"] = holder.fence.map(|fence| fence.0).into();
+    value["ttl_ms"] = metadata.and_then(Metadata::ttl).map(|ttl| ttl.as_millis() as u64).into();
     value["left_ms"] = holder.left.map(|left| left.as_millis() as u64).into();
     value
 }

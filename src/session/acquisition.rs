@@ -53,7 +53,7 @@ impl Acquisition {
         if let Some(servers) = context.options.server.even_quorum() {
             context.reporter.report(&Event::EvenQuorum { servers });
         }
-        let (token, metadata) = (OwnerToken::random(), metadata(&options.shown));
+        let (token, metadata) = (OwnerToken::random(), metadata(&options.shown, ttl));
         let request = |key| {
             let (token, metadata) = (token.clone(), metadata.clone());
             Request { key, mode, token, ttl, min_hold, metadata }
@@ -165,7 +165,8 @@ impl Acquisition {
     }
 }
 
-fn metadata(shown: &Shown) -> Metadata {
+fn metadata(shown: &Shown, ttl: Ttl) -> Metadata {
     let UserAtHost { user, host } = UserAtHost::own();
-    Metadata { by_hand: shown.by_hand, ..Metadata::new(host, shown.pid, user, &shown.label) }
+    let ttl_ms = ttl.as_millis();
+    Metadata { by_hand: shown.by_hand, ttl_ms, ..Metadata::new(host, shown.pid, user, &shown.label) }
 }

@@ -18,6 +18,7 @@ mod label;
 mod leftovers;
 mod metrics;
 mod readme;
+mod schemas;
 mod shells;
 mod signals;
 mod status;

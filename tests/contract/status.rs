@@ -44,9 +44,16 @@ pub fn holder_and_waiters(store: &Store) {
         assert!(shown["since"].is_string(), "{shown}");
     }
 
-    let table = store.redlock(&["status", "X"]).run().expect(0).stdout;
-    let at = |text: &str| table.find(text).unwrap_or_else(|| panic!("no {text:?} in {table}"));
-    assert!(at("nightly backup") < at("waiter 1") && at("waiter 1") < at("waiter 2"), "{table}");
+    for args in [&["status", "X"][..], &["status"], &["status", "?"], &["status", "X*", "-k", "other"]] {
+        let shown = store.redlock(args).run().expect(0).stdout;
+        let at = |text: &str| shown.find(text).unwrap_or_else(|| panic!("no {text:?} in {shown}"));
+        assert!(at("nightly backup") < at("waiter 1") && at("waiter 1") < at("waiter 2"), "{shown}");
+    }
+    let in_full = store.redlock(&["status", "X"]).run().expect(0).stdout;
+    let lease = if store.is_zookeeper() { "it ends with the session" } else { "alive: renewed " };
+    assert!(in_full.starts_with("X ") && in_full.contains(lease), "{in_full}");
+    let others = store.redlock(&["status", "Y*"]).run().expect(0).stdout;
+    assert_eq!(others.lines().count(), 1, "{others}");
     holder.let_go().expect(0);
     for waiter in waiters {
         waiter.finish().expect(0);
@@ -69,6 +76,8 @@ pub fn hostile_labels_are_harmless(store: &Store) {
         store.await_waiters("X", 1);
         let table = store.redlock(&["status"]).run().expect(0);
         assert_eq!(table.stdout.lines().count(), 3, "{table:?}");
+        let in_full = store.redlock(&["status", "X"]).run().expect(0);
+        assert_eq!(in_full.stdout.lines().count(), 7, "{in_full:?}");
         let json = store.redlock(&["status", "--json"]).run().expect(0);
         let refused = store.redlock(&["run", "--key", "X", "--", "true"]).run().expect(75);
         refused.line();
@@ -77,7 +86,7 @@ pub fn hostile_labels_are_harmless(store: &Store) {
         // It says so again every 30 s.
         let is_whole = |line: &str| line.starts_with("redlock: 'X' is held by ");
         assert!(!waited.stderr.is_empty() && waited.stderr.lines().all(is_whole), "{waited:?}");
-        for text in [table.stdout, json.stdout, refused.stderr, told.stderr, waited.stderr] {
+        for text in [table.stdout, in_full.stdout, json.stdout, refused.stderr, told.stderr, waited.stderr] {
             assert!(text.len() < 2_000, "{} bytes", text.len());
             let harmful = text
                 .chars()

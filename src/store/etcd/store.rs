@@ -126,7 +126,7 @@ impl Etcd {
             for (place, request) in places.iter_mut().zip(requests) {
                 let look = self.look(request, timeout)?;
                 if let Some(entries) = look.busy {
-                    return Ok(AcquireOutcome::Busy(self.busy(&request.key, &entries, timeout)));
+                    return Ok(AcquireOutcome::Busy(self.busy(&request.key, &entries, timeout).into()));
                 }
                 *place = look.own;
                 first_look = first_look.min(look.revision);

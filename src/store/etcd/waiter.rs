@@ -113,7 +113,7 @@ impl EtcdWaiter {
             if !is_first {
                 self.awaited = Predecessors::before(&self.request, ledger, &entries, revision);
                 self.watch = None;
-                return Ok(AcquireOutcome::Busy(busy(&self.request, &entries, ledger, timeout)));
+                return Ok(AcquireOutcome::Busy(busy(&self.request, &entries, ledger, timeout).into()));
             }
         }
     }

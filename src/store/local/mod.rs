@@ -103,7 +103,7 @@ impl Store for Local {
                     // Those in line go first.
                     wake.extend(state.hand_over(None)?);
                     if !state.has_room(request.mode, None)? {
-                        return Ok((Ok(AcquireOutcome::Busy(state.busy(None)?)), wake));
+                        return Ok((Ok(AcquireOutcome::Busy(state.busy(None)?.into())), wake));
                     }
                 }
                 states.push(state);
@@ -147,7 +147,7 @@ impl Store for Local {
                         }
                     }
                     wake.retain(|woken| woken.ticket != mine);
-                    return Ok((Ok(AcquireOutcome::Busy(state.busy(ticket)?)), wake));
+                    return Ok((Ok(AcquireOutcome::Busy(state.busy(ticket)?.into())), wake));
                 }
                 queue::leave(tx, &request.key, &request.token)?;
             }

@@ -85,10 +85,12 @@ impl Redis {
                     // An earlier attempt has no answer yet, and must not acquire the lock later.
                     let _ = Store::cancel(self, requests, timeout);
                 }
-                Ok(AcquireOutcome::Busy(reply.busy))
+                Ok(AcquireOutcome::Busy(reply.busy.into()))
             }
             // Said to waiters only.
-            AcquireReply::DataLost { .. } => Ok(AcquireOutcome::Busy(Busy::by_unknown(first.key.clone()))),
+            AcquireReply::DataLost { .. } => {
+                Ok(AcquireOutcome::Busy(Busy::by_unknown(first.key.clone()).into()))
+            }
         }
     }
 

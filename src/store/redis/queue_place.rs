@@ -91,7 +91,7 @@ impl QueuePlace {
                 let until = *self.data_lost_until.get_or_insert_with(|| Deadline::after(self.ttl));
                 self.ticket = ticket;
                 self.ask_at = until.min(Deadline::after(fallback()));
-                AcquireOutcome::Busy(Busy::by_unknown(self.request.key.clone()))
+                AcquireOutcome::Busy(Busy::by_unknown(self.request.key.clone()).into())
             }
             AcquireReply::Busy(reply) => {
                 if reply.newly_queued && !self.ticket.is_empty() {
@@ -116,7 +116,7 @@ impl QueuePlace {
                     None => fallback(),
                 };
                 self.ask_at = Deadline::after(pause);
-                AcquireOutcome::Busy(reply.busy)
+                AcquireOutcome::Busy(reply.busy.into())
             }
         }
     }

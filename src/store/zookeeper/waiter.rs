@@ -141,7 +141,7 @@ impl ZooKeeperWaiter {
             }
         }
         self.watched = Some((self.client.connections(), BootTime::now()));
-        Ok(Step::Outcome(Box::new(AcquireOutcome::Busy(busy))))
+        Ok(Step::Outcome(Box::new(AcquireOutcome::Busy(busy.into()))))
     }
 
     fn granted(&mut self, fence: FencingToken) -> AcquireOutcome {

@@ -95,7 +95,7 @@ fn attempt_time(ttl: Ttl) -> Duration {
 }
 
 fn busy(busy: Busy) -> AcquireOutcome {
-    AcquireOutcome::Busy(Busy { ahead: None, ..busy })
+    AcquireOutcome::Busy(Box::new(Busy { ahead: None, ..busy }))
 }
 
 /// The hint that a lock was released: the same from each member.

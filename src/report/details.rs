@@ -1,0 +1,155 @@
+//! `status` of one lock, in full: who has it, whether that one is alive, when it will be free, and what to do.
+
+use std::time::Duration;
+
+use jiff::{Timestamp, Zoned};
+
+use super::phrases::{age, pids};
+use super::width::{cut, pad, widest};
+use crate::lock::{DurationText, Holder, LockStatus, Metadata, Mode, Waiter, unix_millis};
+use crate::quoting::quoted;
+use crate::sanitize::sanitize;
+
+/// A holder renews after a third of its TTL. One that is later than this part of it may be gone.
+const LATE: u32 = 2;
+
+/// The lock, with a line for each thing worth knowing, cut at the `columns` of a terminal.
+pub fn details(lock: &LockStatus, columns: Option<usize>) -> String {
+    let mut rows = vec![(lock.key.as_str().to_owned(), heading(lock))];
+    let mut add = |name: &str, text: String| rows.push((format!("  {name}"), text));
+    for holder in &lock.holders {
+        add("holder", who(holder.metadata.as_ref()));
+        if let Some(since) = holder.since {
+            add("since", format!("{}, {} ago", clock(since), age(since)));
+        }
+        add("lease", lease(holder));
+        if let Some(fence) = holder.fence {
+            add("fence", fence.to_string());
+        }
+    }
+    for (place, Waiter { mode, metadata }) in (1..).zip(&lock.waiters) {
+        let to_share = if *mode == Mode::Shared { " to share it" } else { "" };
+        add("waiting", format!("{place}. {}, for {}{to_share}", who(Some(metadata)), age(metadata.since)));
+    }
+    if let Some(advice) = advice(lock) {
+        add("next", advice);
+    }
+    let width = widest(rows[1..].iter().map(|(name, _)| &name[..]));
+    let line = |(name, text): (String, String)| {
+        let line = sanitize(&format!("{}  {text}", pad(&name, width)));
+        cut(line.trim_end(), columns.unwrap_or(usize::MAX)) + "\n"
+    };
+    rows.into_iter().map(line).collect()
+}
+
+fn heading(lock: &LockStatus) -> String {
+    match (lock.mode, lock.holders.len()) {
+        (_, 0) if lock.waiters.is_empty() => "free".to_owned(),
+        (_, 0) => "free, and about to be granted".to_owned(),
+        (Mode::Exclusive, _) => "held".to_owned(),
+        (Mode::Shared, 1) => "shared by one".to_owned(),
+        (Mode::Shared, holders) => format!("shared by {holders}"),
+        (Mode::Semaphore(permits), holders) => format!("{holders} of {permits} permits held"),
+    }
+}
+
+/// `web1 (pid 5009, "deploy.sh"), user anna`.
+fn who(metadata: Option<&Metadata>) -> String {
+    let Some(metadata) = metadata else {
+        return "another program, which left nothing but its token".to_owned();
+    };
+    let label = Some(&metadata.label).filter(|label| !label.is_empty());
+    let label = label.map_or(String::new(), |label| format!(", \"{label}\""));
+    format!("{} (pid {}{label}), user {}", metadata.host, pids(metadata), metadata.user)
+}
+
+/// What is known of the lease, and what that means.
+fn lease(holder: &Holder) -> String {
+    let free = |left: Option<Duration>| {
+        left.map_or(String::new(), |left| format!("; free in {} at the latest", DurationText(left)))
+    };
+    let ttl = holder.metadata.as_ref().and_then(Metadata::ttl);
+    let is_by_hand = holder.metadata.as_ref().is_some_and(|metadata| metadata.by_hand);
+    match (&holder.broken, holder.left, ttl) {
+        (Some(by), left, _) if is_by_hand => format!("broken by {by}{}", free(left)),
+        (Some(by), left, _) => format!("broken by {by}; its job is being stopped{}", free(left)),
+        (None, None, _) if holder.hides_left => "it ends with the session of its holder".to_owned(),
+        (None, None, _) => "never expires".to_owned(),
+        (None, Some(left), _) if is_by_hand => {
+            let until = unix_millis().saturating_add(left.as_millis() as u64);
+            format!("taken by hand until {}, in {}", clock(until), DurationText(left))
+        }
+        (None, Some(left), Some(ttl)) => {
+            let unrenewed = ttl.saturating_sub(left);
+            let (ago, left, all) = (DurationText(unrenewed), DurationText(left), DurationText(ttl));
+            match unrenewed > ttl / LATE {
+                true => format!("not renewed for {ago}: free in {left} at the latest"),
+                false => format!("alive: renewed {ago} ago, {left} left of {all}"),
+            }
+        }
+        (None, Some(left), None) => format!("{} left", DurationText(left)),
+    }
+}
+
+/// What somebody who wants the lock may do.
+fn advice(lock: &LockStatus) -> Option<String> {
+    let holder = lock.holders.first()?;
+    let key = quoted(lock.key.as_str().as_ref());
+    Some(match &holder.broken {
+        Some(_) => format!("`redlock break {key}` once more frees it at once"),
+        None if holder.metadata.as_ref().is_some_and(|metadata| !metadata.by_hand) => {
+            format!("`redlock run --wait` stands in line; `redlock break {key}` stops its job")
+        }
+        None => format!("`redlock break {key}` takes it away"),
+    })
+}
+
+/// `14:51:57` of today, or with the date: by the clock and in the time zone of this host.
+fn clock(unix_millis: u64) -> String {
+    let Ok(time) = Timestamp::from_millisecond(unix_millis as i64) else {
+        return "an unknown time".to_owned();
+    };
+    let (time, now) = (time.to_zoned(jiff::tz::TimeZone::system()), Zoned::now());
+    let format = if time.date() == now.date() { "%H:%M:%S" } else { "%Y-%m-%d %H:%M:%S" };
+    time.strftime(format).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lock::Breaker;
+
+    fn holder(left: u64) -> Holder {
+        let [host, label, user] = ["ci-7", "make", "anna"].map(str::to_owned);
+        let metadata = Metadata { host, pid: 4123, label, user, ttl_ms: 30_000, ..Metadata::default() };
+        Holder { metadata: Some(metadata), left: Some(Duration::from_secs(left)), ..Holder::default() }
+    }
+
+    #[test]
+    fn a_lease_is_told_in_words() {
+        let broken = Holder { broken: Some(Breaker::new("anna", "web3", Some("stuck"))), ..holder(9) };
+        let (mut by_hand, mut for_ever) = (holder(9), holder(9));
+        by_hand.metadata.as_mut().expect("metadata").by_hand = true;
+        for_ever.left = None;
+        for (holder, expected) in [
+            (holder(26), "alive: renewed 4s ago, 26s left of 30s"),
+            (holder(9), "not renewed for 21s: free in 9s at the latest"),
+            (broken, "broken by anna@web3: stuck; its job is being stopped; free in 9s at the latest"),
+            (by_hand, "taken by hand until "),
+            (for_ever, "never expires"),
+        ] {
+            assert!(lease(&holder).starts_with(expected), "{}", lease(&holder));
+        }
+    }
+
+    #[test]
+    fn lines_are_cut_and_harmless() {
+        let key = "deploy".parse().expect("a key");
+        let mut holder = holder(26);
+        holder.metadata.as_mut().expect("metadata").label = "\u{1b}[2J".repeat(50);
+        let lock = LockStatus { key, mode: Mode::Exclusive, holders: vec![holder], waiters: Vec::new() };
+        let text = details(&lock, Some(60));
+        assert!(text.starts_with("deploy    held\n  holder  ci-7 (pid 4123, "), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= 60) && !text.contains('\u{1b}'), "{text}");
+    }
+}
