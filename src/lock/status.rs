@@ -17,6 +17,8 @@ pub struct Holder {
     pub left: Option<Duration>,
     /// The lease expires, and others cannot see when: that of a session in ZooKeeper.
     pub hides_left: bool,
+    /// It has released the lock, which its min-hold keeps for what is left.
+    pub is_kept: bool,
     /// The lock was broken: its holder is to stop, and then the next one gets the lock.
     pub broken: Option<Breaker>,
 }

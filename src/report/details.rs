@@ -46,6 +46,7 @@ fn heading(lock: &LockStatus) -> String {
     match (lock.mode, lock.holders.len()) {
         (_, 0) if lock.waiters.is_empty() => "free".to_owned(),
         (_, 0) => "free, and about to be granted".to_owned(),
+        _ if lock.holders.iter().all(|holder| holder.is_kept) => "kept".to_owned(),
         (Mode::Exclusive, _) => "held".to_owned(),
         (Mode::Shared, 1) => "shared by one".to_owned(),
         (Mode::Shared, holders) => format!("shared by {holders}"),
@@ -71,6 +72,10 @@ fn lease(holder: &Holder) -> String {
     let ttl = holder.metadata.as_ref().and_then(Metadata::ttl);
     let is_by_hand = holder.metadata.as_ref().is_some_and(|metadata| metadata.by_hand);
     match (&holder.broken, holder.left, ttl) {
+        (None, Some(left), _) if holder.is_kept => {
+            let until = unix_millis().saturating_add(left.as_millis() as u64);
+            format!("the job has ended; kept until {} by --min-hold, in {}", clock(until), DurationText(left))
+        }
         (Some(by), left, _) if is_by_hand => format!("broken by {by}{}", free(left)),
         (Some(by), left, _) => format!("broken by {by}; its job is being stopped{}", free(left)),
         (None, None, _) if holder.hides_left => "it ends with the session of its holder".to_owned(),
@@ -97,6 +102,9 @@ fn advice(lock: &LockStatus) -> Option<String> {
     let key = quoted(lock.key.as_str().as_ref());
     Some(match &holder.broken {
         Some(_) => format!("`redlock break {key}` once more frees it at once"),
+        None if holder.is_kept => {
+            format!("`redlock run --wait` stands in line; `redlock break {key}` frees it now")
+        }
         None if holder.metadata.as_ref().is_some_and(|metadata| !metadata.by_hand) => {
             format!("`redlock run --wait` stands in line; `redlock break {key}` stops its job")
         }
@@ -131,7 +139,9 @@ mod tests {
         let (mut by_hand, mut for_ever) = (holder(9), holder(9));
         by_hand.metadata.as_mut().expect("metadata").by_hand = true;
         for_ever.left = None;
+        let kept = Holder { is_kept: true, ..holder(9) };
         for (holder, expected) in [
+            (kept, "the job has ended; kept until "),
             (holder(26), "alive: renewed 4s ago, 26s left of 30s"),
             (holder(9), "not renewed for 21s: free in 9s at the latest"),
             (broken, "broken by anna@web3: stuck; its job is being stopped; free in 9s at the latest"),

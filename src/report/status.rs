@@ -34,6 +34,7 @@ pub fn table(locks: &[LockStatus], colour: bool, columns: Option<usize>) -> Stri
             let metadata = &with_breaker(holder);
             let state = match lock.mode {
                 _ if holder.broken.is_some() => "broken".to_owned(),
+                _ if holder.is_kept => "kept".to_owned(),
                 Mode::Exclusive => "held".to_owned(),
                 Mode::Shared => "shared".to_owned(),
                 Mode::Semaphore(permits) => format!("held {place}/{permits}"),
@@ -113,6 +114,7 @@ pub fn holder_json(holder: &Holder) -> Value {
     value["broken"] = holder.broken.is_some().into();
     value["broken_by"] = holder.broken.as_ref().map(Breaker::as_str).into();
     value["by_hand"] = metadata.is_some_and(|metadata| metadata.by_hand).into();
+    value["kept"] = holder.is_kept.into();
     value["fence"] = holder.fence.map(|fence| fence.0).into();
     value["ttl_ms"] = metadata.and_then(Metadata::ttl).map(|ttl| ttl.as_millis() as u64).into();
     value["left_ms"] = holder.left.map(|left| left.as_millis() as u64).into();

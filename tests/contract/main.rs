@@ -74,7 +74,7 @@ macro_rules! promises {
                 breaking_what_nobody_keeps_takes_one_command
             }
             keys { odd_keys_are_keys odd_keys_are_apart }
-            status { holder_and_waiters hostile_labels_are_harmless }
+            status { holder_and_waiters kept_by_min_hold hostile_labels_are_harmless }
             modes {
                 readers_hold_it_together
                 a_reader_does_not_overtake_a_writer

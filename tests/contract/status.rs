@@ -60,6 +60,23 @@ pub fn holder_and_waiters(store: &Store) {
     }
 }
 
+/// A tick of cron that is over, and whose lock is not.
+pub fn kept_by_min_hold(store: &Store) {
+    for mode in [&[][..], &["--shared"]] {
+        let key = format!("X{}", mode.concat());
+        store
+            .redlock(&[&["run", "-k", &key, "--min-hold", "1m"], mode, &["--", "true"]].concat())
+            .run()
+            .expect(0);
+        assert_eq!(store.status(&key)["holders"][0]["kept"], true);
+        let shown = store.redlock(&["status", "-k", &key]).run().expect(0).stdout;
+        assert!(shown.contains("the job has ended; kept until "), "{shown}");
+        let holder = store.hold("Y", mode);
+        assert_eq!(store.status("Y")["holders"][0]["kept"], false);
+        holder.let_go().expect(0);
+    }
+}
+
 /// What a terminal or the runner of a CI system would act on never reaches it, and a screen is not filled.
 pub fn hostile_labels_are_harmless(store: &Store) {
     let long = "x".repeat(10_000);

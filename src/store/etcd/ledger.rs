@@ -166,6 +166,7 @@ pub fn holder(entry: &Entry, value: Option<KeyData>, broken: Option<Breaker>, le
         since,
         left: (entry.lease != 0).then(|| Duration::from_secs(left.max(0).unsigned_abs())),
         hides_left: false,
+        is_kept: entry.stage() == Some(LeaseStage::Kept),
         broken,
     }
 }

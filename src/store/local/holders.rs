@@ -110,6 +110,7 @@ impl HolderRow {
             since: Some(self.since),
             left: Some(self.until.left()),
             hides_left: false,
+            is_kept: self.owner.is_none(),
             broken: self.broken.clone(),
         }
     }

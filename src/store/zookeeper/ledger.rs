@@ -271,6 +271,7 @@ impl Node {
             // How long a session lives on is known to the servers only.
             left: value.kept_until.map(kept),
             hides_left: value.kept_until.is_none(),
+            is_kept: value.kept_until.is_some(),
             broken: value.breaker(),
         }
     }

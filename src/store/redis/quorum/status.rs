@@ -64,6 +64,7 @@ fn agreed(same: &[&Holder], needed: usize) -> Holder {
         since: same.iter().filter_map(|held| held.since).min(),
         left: (left != Duration::MAX).then_some(left),
         hides_left: false,
+        is_kept: same.iter().filter(|held| held.is_kept).count() >= needed,
         broken: same.iter().find_map(|held| held.broken.clone()),
     }
 }

@@ -17,6 +17,7 @@ pub fn holder(description: Option<&Value>) -> Holder {
         since: positive(description.get(2)),
         left: left(number(description.get(3))),
         hides_left: false,
+        is_kept: number(description.get(6)) == 1,
         broken: Breaker::from_untrusted(&text(description.get(5))),
     }
 }

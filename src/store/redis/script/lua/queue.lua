@@ -336,10 +336,11 @@ local function remove_holder(token)
   return hand_over_now(last_grant())
 end
 
--- Describes one of `held_by`: metadata, fence, since, what is left, ttl, who broke it or ''.
+-- Describes one of `held_by`: metadata, fence, since, what is left, ttl, who broke it or '', 1 if it was released and
+-- its min-hold keeps it.
 local function describe_one(holder)
   return {holder.metadata, holder.fence, integer(holder.since), math.max(holder['until'] - now(), 0),
-    integer(holder.ttl), holder.broken or ''}
+    integer(holder.ttl), holder.broken or '', holder.released and 1 or 0}
 end
 
 -- Describes the holder as `describe_one` does: metadata '' for a holder that is not a redlock, what is left -1 for a
@@ -362,7 +363,8 @@ local function describe()
   if known.owner and (owner == known.owner or broken == known.owner) then
     local fence = redis.call('HGET', state, 'fence')
     local breaker = broken and (redis.call('HGET', state, 'breaker') or '?') or ''
-    return {known.metadata, fence or '', known.since, left, known.ttl, breaker}
+    local released = string.sub(owner, 1, 9) == 'released:' and 1 or 0
+    return {known.metadata, fence or '', known.since, left, known.ttl, breaker, released}
   end
-  return {'', '', '', left, '0', ''}
+  return {'', '', '', left, '0', '', 0}
 end

@@ -42,7 +42,7 @@ local function release()
   if mine then
     if not mine.broken and member == '' and (mine.keep or 0) > now() then
       redis.call('HDEL', holders, me)
-      mine['until'] = mine.keep
+      mine['until'], mine.released = mine.keep, true
       held_by['released:' .. me], held_by[me] = mine, nil
       write_holder('released:' .. me)
       notify_first(left())
