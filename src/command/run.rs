@@ -144,7 +144,6 @@ impl<'a> Run<'a> {
         if let Some(how) = end.guard_lost {
             report(&Event::GuardLost { keys, how });
         }
-        report(&Event::CommandEnded { status: end.job.status });
         let left_behind = || LeftBehind { command: &self.options.name, one: self.job.leftover() };
         let leftovers = end.job.leftovers.then(left_behind);
         let leftovers = leftovers.as_ref();

@@ -6,16 +6,14 @@ use glob::Pattern;
 
 use crate::cli::StatusArgs;
 use crate::error::{Failure, Outcome};
-use crate::lock::{Key, Survey};
+use crate::lock::{Key, LockStatus, Survey};
 use crate::report::{columns, details, json, print, table};
 use crate::session::{Context, report_failure};
 
 /// A server that cannot be seen is reported, and its failure is the exit status.
 pub fn status(args: &StatusArgs, context: &Context) -> anyhow::Result<Outcome> {
     let selection = Selection::of(args)?;
-    let survey = context.open_store().survey(selection.keys(), &context.timeout());
-    let Survey { mut locks, hidden } = survey.map_err(|error| context.explain(error))?;
-    locks.retain(|lock| selection.has(&lock.key, lock.holders.is_empty() && lock.waiters.is_empty()));
+    let Survey { locks, hidden } = selection.survey(context)?;
     let shows_some = !locks.is_empty();
     if shows_some || hidden.is_empty() {
         let columns = stdout().is_terminal().then(|| columns(stdout()));
@@ -33,50 +31,54 @@ pub fn status(args: &StatusArgs, context: &Context) -> anyhow::Result<Outcome> {
     Ok(failed.reduce(|first, _| first).unwrap_or(Outcome::SUCCESS))
 }
 
-/// Which locks are shown.
-enum Selection {
-    /// These, free ones too.
-    Keys(Vec<Key>),
-    /// Those in use that match one of these, or all where there is none.
-    Matching(Vec<Pattern>),
+/// Which locks are shown: those with these keys, free ones too, and those in use that match a pattern.
+struct Selection {
+    keys: Vec<Key>,
+    patterns: Vec<Pattern>,
 }
 
 impl Selection {
+    /// Without any word, all locks in use.
     fn of(args: &StatusArgs) -> Result<Selection, Failure> {
-        let is_pattern = |key: &&Key| key.as_str().contains(['*', '?']);
-        if args.words.iter().all(|word| !is_pattern(&word))
-            && !(args.words.is_empty() && args.keys.is_empty())
-        {
-            return Ok(Selection::Keys([&args.words[..], &args.keys].concat()));
-        }
-        let words = args.words.iter().map(|word| word.as_str().to_owned());
-        let exactly = args.keys.iter().map(|key| Pattern::escape(key.as_str()));
-        let patterns = words.chain(exactly).map(|text| {
-            Pattern::new(&text)
-                .map_err(|error| Failure::usage(format!("'{text}' is no pattern: {}", error.msg)))
-        });
-        Ok(Selection::Matching(patterns.collect::<Result<_, _>>()?))
-    }
-
-    /// What the store is asked for: all that it has for a pattern.
-    fn keys(&self) -> &[Key] {
-        match self {
-            Selection::Keys(keys) => keys,
-            Selection::Matching(_) => &[],
-        }
-    }
-
-    fn has(&self, key: &Key, is_free: bool) -> bool {
-        match self {
-            Selection::Keys(_) => true,
-            Selection::Matching(patterns) => {
-                !is_free && (patterns.is_empty() || patterns.iter().any(|one| one.matches(key.as_str())))
+        let mut selection = Selection { keys: args.keys.clone(), patterns: Vec::new() };
+        for word in &args.words {
+            let text = word.as_str();
+            if !text.contains(['*', '?']) {
+                selection.keys.extend((!selection.keys.contains(word)).then(|| word.clone()));
+                continue;
             }
+            let refused = |error: glob::PatternError| format!("'{text}' is no pattern: {}", error.msg);
+            selection.patterns.push(Pattern::new(text).map_err(|error| Failure::usage(refused(error)))?);
         }
+        if selection.keys.is_empty() && selection.patterns.is_empty() {
+            selection.patterns.extend(Pattern::new("*"));
+        }
+        Ok(selection)
     }
 
     /// Whether it is about one lock.
     fn is_one(&self) -> bool {
-        matches!(self, Selection::Keys(keys) if keys.len() == 1)
+        self.keys.len() == 1 && self.patterns.is_empty()
+    }
+
+    fn survey(&self, context: &Context) -> Result<Survey, Failure> {
+        let mut store = context.open_store();
+        let mut ask =
+            |keys: &[Key]| store.survey(keys, &context.timeout()).map_err(|error| context.explain(error));
+        let mut survey = if self.keys.is_empty() { Survey::default() } else { ask(&self.keys)? };
+        if !self.patterns.is_empty() {
+            let Survey { locks, hidden } = ask(&[])?;
+            survey.locks.extend(locks.into_iter().filter(|lock| self.matches(lock)));
+            survey.hidden.extend(hidden);
+        }
+        Ok(survey)
+    }
+
+    /// Whether it is in use, matches a pattern, and is not shown anyway.
+    fn matches(&self, lock: &LockStatus) -> bool {
+        let is_in_use = !lock.holders.is_empty() || !lock.waiters.is_empty();
+        is_in_use
+            && !self.keys.contains(&lock.key)
+            && self.patterns.iter().any(|pattern| pattern.matches(lock.key.as_str()))
     }
 }

@@ -15,8 +15,13 @@ use crate::lock::{FencingToken, Key};
 pub struct Summary {
     pub keys: Vec<Key>,
     pub label: String,
-    /// Of the locks that were granted, in lock order.
+    /// The locks that were granted; others are inherited, or nothing was granted.
+    pub granted: Vec<Key>,
+    /// Of those.
     pub fences: Vec<FencingToken>,
+    pub lost: Vec<Key>,
+    /// The command was started.
+    pub started: bool,
     /// From the request to the grant of the last lock, or to the end of the wait without one.
     pub waited: Duration,
     /// From the grant to the release or the loss; `None` when nothing was held, or it is held on.
@@ -62,6 +67,28 @@ pub enum RunOutcome {
 }
 
 impl RunOutcome {
+    pub const ALL: [RunOutcome; 13] = [
+        RunOutcome::Success,
+        RunOutcome::Failure,
+        RunOutcome::Killed,
+        RunOutcome::TimedOut,
+        RunOutcome::Lost,
+        RunOutcome::Busy,
+        RunOutcome::GaveUp,
+        RunOutcome::Interrupted,
+        RunOutcome::Unreachable,
+        RunOutcome::Denied,
+        RunOutcome::Refused,
+        RunOutcome::NotStarted,
+        RunOutcome::Failed,
+    ];
+
+    /// Whether it says how the command ended, which was started for that.
+    pub fn is_of_command(self) -> bool {
+        use RunOutcome::{Failure, Killed, Success, TimedOut};
+        matches!(self, Success | Failure | Killed | TimedOut)
+    }
+
     pub fn name(self) -> &'static str {
         match self {
             RunOutcome::Success => "success",
@@ -90,7 +117,8 @@ impl Summary {
                 self.keys = requests.iter().map(|request| request.key.clone()).collect();
                 self.label = requests.first().map_or(String::new(), |one| one.metadata.label.clone());
             }
-            Event::Acquired { fence, waited, .. } => {
+            Event::Acquired { key, fence, waited } => {
+                self.granted.push((*key).clone());
                 self.fences.push(*fence);
                 self.waited = *waited;
                 self.granted_at = Some(BootTime::now());
@@ -113,7 +141,9 @@ impl Summary {
                     ExitStatus::Signaled(_) => RunOutcome::Killed,
                 });
             }
-            Event::Lost { .. } => {
+            Event::Started { .. } => self.started = true,
+            Event::Lost { keys, .. } => {
+                self.lost.extend_from_slice(keys);
                 self.result = Some(RunOutcome::Lost);
                 self.end_hold();
             }

@@ -14,6 +14,8 @@ const DEFAULT_SERVER: &str = "redis://127.0.0.1:6379";
 /// Of a path that a configuration file names.
 const ABSOLUTE: &str =
     "a path in a file begins with '/': it would be another one in each folder from which redlock starts";
+/// They lead elsewhere once the command runs.
+const STREAMS: [&str; 4] = ["/dev/stdout", "/dev/stderr", "/dev/fd", "/proc/self"];
 const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub struct GlobalOptions {
@@ -53,11 +55,17 @@ impl GlobalOptions {
             }
             (None, path) => Ok(path.clone()),
         };
+        let log_file = path("log_file", args.log_file, &files.log_file)?;
+        if log_file.as_ref().is_some_and(|path| STREAMS.iter().any(|stream| path.starts_with(stream))) {
+            let source = sources.name("log_file", files);
+            let reason = format!("{source} takes a file; for lines on standard error use --log-format json");
+            return Err(Failure::usage(reason));
+        }
         let report = ReportOptions {
             verbosity,
             color,
             log_format: args.log_format.or(files.log_format).unwrap_or_default(),
-            log_file: path("log_file", args.log_file, &files.log_file)?,
+            log_file,
             metrics_file: path("metrics_file", args.metrics_file, &files.metrics_file)?,
         };
         Ok(GlobalOptions { server, is_default_server, credentials, connect_timeout, report, color })

@@ -3,17 +3,21 @@
 use std::time::Duration;
 
 use jiff::{Timestamp, Zoned};
+use nix::errno::Errno;
+use nix::sys::signal::kill;
+use nix::unistd::Pid;
+use unicode_width::UnicodeWidthStr;
 
 use super::phrases::{age, pids};
 use super::width::{cut, pad, widest};
 use crate::lock::{DurationText, Holder, LockStatus, Metadata, Mode, Waiter, unix_millis};
-use crate::quoting::quoted;
 use crate::sanitize::sanitize;
+use crate::user::UserAtHost;
 
 /// A holder renews after a third of its TTL. One that is later than this part of it may be gone.
 const LATE: u32 = 2;
 
-/// The lock, with a line for each thing worth knowing, cut at the `columns` of a terminal.
+/// The lock, with a line for each thing worth knowing, wrapped at the `columns` of a terminal.
 pub fn details(lock: &LockStatus, columns: Option<usize>) -> String {
     let mut rows = vec![(lock.key.as_str().to_owned(), heading(lock))];
     let mut add = |name: &str, text: String| rows.push((format!("  {name}"), text));
@@ -35,11 +39,29 @@ pub fn details(lock: &LockStatus, columns: Option<usize>) -> String {
         add("next", advice);
     }
     let width = widest(rows[1..].iter().map(|(name, _)| &name[..]));
+    let columns = columns.unwrap_or(usize::MAX);
     let line = |(name, text): (String, String)| {
-        let line = sanitize(&format!("{}  {text}", pad(&name, width)));
-        cut(line.trim_end(), columns.unwrap_or(usize::MAX)) + "\n"
+        let mut name = pad(&sanitize(&name), width);
+        let room = columns.saturating_sub(name.width() + 2);
+        let line = |part: String| {
+            let line = format!("{}  {part}", std::mem::replace(&mut name, " ".repeat(width)));
+            cut(line.trim_end(), columns) + "\n"
+        };
+        wrapped(&sanitize(&text), room).into_iter().map(line).collect::<String>()
     };
     rows.into_iter().map(line).collect()
+}
+
+/// The text in lines of so many columns, broken between words.
+fn wrapped(text: &str, columns: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(last) if last.width() + 1 + word.width() <= columns => *last += &format!(" {word}"),
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
 }
 
 fn heading(lock: &LockStatus) -> String {
@@ -77,7 +99,9 @@ fn lease(holder: &Holder) -> String {
             format!("the job has ended; kept until {} by --min-hold, in {}", clock(until), DurationText(left))
         }
         (Some(by), left, _) if is_by_hand => format!("broken by {by}{}", free(left)),
-        (Some(by), left, _) => format!("broken by {by}; its job is being stopped{}", free(left)),
+        (Some(by), left, _) => {
+            format!("broken by {by}; its redlock stops the job at its next renewal{}", free(left))
+        }
         (None, None, _) if holder.hides_left => "it ends with the session of its holder".to_owned(),
         (None, None, _) => "never expires".to_owned(),
         (None, Some(left), _) if is_by_hand => {
@@ -87,8 +111,9 @@ fn lease(holder: &Holder) -> String {
         (None, Some(left), Some(ttl)) => {
             let unrenewed = ttl.saturating_sub(left);
             let (ago, left, all) = (DurationText(unrenewed), DurationText(left), DurationText(ttl));
-            match unrenewed > ttl / LATE {
-                true => format!("not renewed for {ago}: free in {left} at the latest"),
+            match holder.metadata.as_ref().is_some_and(has_ended) {
+                true => format!("its process has ended: free in {left} at the latest"),
+                false if is_late(holder) => format!("not renewed for {ago}: free in {left} at the latest"),
                 false => format!("alive: renewed {ago} ago, {left} left of {all}"),
             }
         }
@@ -99,17 +124,41 @@ fn lease(holder: &Holder) -> String {
 /// What somebody who wants the lock may do.
 fn advice(lock: &LockStatus) -> Option<String> {
     let holder = lock.holders.first()?;
-    let key = quoted(lock.key.as_str().as_ref());
-    Some(match &holder.broken {
-        Some(_) => format!("`redlock break {key}` once more frees it at once"),
-        None if holder.is_kept => {
-            format!("`redlock run --wait` stands in line; `redlock break {key}` frees it now")
+    if let Mode::Semaphore(permits) = lock.mode
+        && lock.holders.len() < permits.get() as usize
+        && lock.waiters.is_empty()
+    {
+        return Some(format!("ask with --permits {permits}: one is free"));
+    }
+    let is_by_hand = holder.metadata.as_ref().is_some_and(|metadata| metadata.by_hand);
+    let jobs = match lock.holders.len() {
+        1 => "its job".to_owned(),
+        several => format!("the jobs of all {several} holders"),
+    };
+    Some(match (&holder.broken, &holder.metadata) {
+        (Some(_), _) => "break it again only if its job is dead: that frees it at once".to_owned(),
+        _ if holder.is_kept => "wait, or break it: that frees it now".to_owned(),
+        (None, None) => "wait, or break it: that frees it now, and its holder does not know".to_owned(),
+        (None, Some(_)) if is_by_hand => {
+            "wait, or break it: once if the process that took it has ended, else twice".to_owned()
         }
-        None if holder.metadata.as_ref().is_some_and(|metadata| !metadata.by_hand) => {
-            format!("`redlock run --wait` stands in line; `redlock break {key}` stops its job")
+        (None, Some(metadata)) if has_ended(metadata) || is_late(holder) => {
+            "wait: its redlock may be dead".to_owned()
         }
-        None => format!("`redlock break {key}` takes it away"),
+        (None, Some(_)) => format!("stand in line with --wait, or break it: that stops {jobs}"),
     })
+}
+
+/// Whether it was a process of this host, and has ended.
+fn has_ended(metadata: &Metadata) -> bool {
+    let pid = Pid::from_raw(metadata.pid as i32);
+    metadata.host == UserAtHost::own().host && kill(pid, None) == Err(Errno::ESRCH)
+}
+
+/// Whether the holder should have renewed its lease by now.
+fn is_late(holder: &Holder) -> bool {
+    let ttl = holder.metadata.as_ref().and_then(Metadata::ttl);
+    holder.left.zip(ttl).is_some_and(|(left, ttl)| ttl.saturating_sub(left) > ttl / LATE)
 }
 
 /// `14:51:57` of today, or with the date: by the clock and in the time zone of this host.
@@ -144,7 +193,10 @@ mod tests {
             (kept, "the job has ended; kept until "),
             (holder(26), "alive: renewed 4s ago, 26s left of 30s"),
             (holder(9), "not renewed for 21s: free in 9s at the latest"),
-            (broken, "broken by anna@web3: stuck; its job is being stopped; free in 9s at the latest"),
+            (
+                broken,
+                "broken by anna@web3: stuck; its redlock stops the job at its next renewal; free in 9s at the latest",
+            ),
             (by_hand, "taken by hand until "),
             (for_ever, "never expires"),
         ] {
@@ -153,13 +205,15 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_cut_and_harmless() {
+    fn lines_are_wrapped_and_harmless() {
         let key = "deploy".parse().expect("a key");
         let mut holder = holder(26);
         holder.metadata.as_mut().expect("metadata").label = "\u{1b}[2J".repeat(50);
         let lock = LockStatus { key, mode: Mode::Exclusive, holders: vec![holder], waiters: Vec::new() };
         let text = details(&lock, Some(60));
-        assert!(text.starts_with("deploy    held\n  holder  ci-7 (pid 4123, "), "{text}");
-        assert!(text.lines().all(|line| line.chars().count() <= 60) && !text.contains('\u{1b}'), "{text}");
+        assert!(text.starts_with("deploy    held\n  holder  ci-7 (pid 4123,"), "{text}");
+        assert!(text.lines().all(|line| line.width() <= 60) && !text.contains('\u{1b}'), "{text}");
+        let told = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(told.ends_with("stand in line with --wait, or break it: that stops its job"), "{text}");
     }
 }

@@ -3,10 +3,10 @@
 use std::fs::OpenOptions;
 use std::io::{self, Write, stderr};
 use std::os::fd::AsFd;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::PathBuf;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use serde_json::{Map, Value, json};
 
@@ -15,15 +15,20 @@ use super::output::{escaped, print_message};
 use super::progress::LogPace;
 use super::reporter::Renderer;
 use super::status::{holder_json, kind_json};
+use crate::clock::Deadline;
 use crate::error::{Outcome, without_number};
 use crate::event::{Event, LeftBehind, LeftoversFate, LossConsequence, Summary, Waited};
 use crate::job::{ExitStatus, GuardLoss};
-use crate::lock::{Key, LossCause};
+use crate::lock::{Key, LossCause, Timeout};
 use crate::poll::is_writable;
 use crate::user::UserAtHost;
 
 /// Of the names and the fields. One that goes or changes its meaning raises it; a new one does not.
 const VERSION: u32 = 1;
+
+/// For the rest of a line that a pipe has no room for at once: a lease is renewed by the thread that waits here.
+const PATIENCE: Duration = Duration::from_millis(100);
+const RETRY: Duration = Duration::from_millis(5);
 
 pub enum LogDestination {
     Stderr,
@@ -42,11 +47,13 @@ struct LogState {
     wait: LogPace,
     /// That the file cannot be written was said.
     has_complained: bool,
+    /// The last line has no end.
+    is_cut: bool,
 }
 
 impl JsonRenderer {
     pub fn new(destination: LogDestination, verbosity: Verbosity) -> JsonRenderer {
-        let state = Mutex::new(LogState { wait: LogPace::new(), has_complained: false });
+        let state = Mutex::new(LogState { wait: LogPace::new(), has_complained: false, is_cut: false });
         JsonRenderer { destination, verbosity, state }
     }
 
@@ -62,8 +69,11 @@ impl Renderer for JsonRenderer {
             return;
         }
         let Some(line) = line(event) else { return };
-        let written = self.destination.write(line.as_bytes());
-        if let (Err(error), LogDestination::File(path)) = (written, &self.destination)
+        let path = match &self.destination {
+            LogDestination::Stderr => return write_in_time(&line, &mut state.is_cut),
+            LogDestination::File(path) => path,
+        };
+        if let Err(error) = append(line, path)
             && !std::mem::replace(&mut state.has_complained, true)
         {
             print_message(&without_number(format!("cannot write to --log-file {}: {error}", path.display())));
@@ -71,20 +81,46 @@ impl Renderer for JsonRenderer {
     }
 }
 
-impl LogDestination {
-    /// In one write, so that the lines of several processes do not mix (write(2), `O_APPEND`). Never waits for a reader: a
-    /// lease is renewed by a thread that reports.
-    fn write(&self, line: &[u8]) -> io::Result<()> {
-        match self {
-            LogDestination::Stderr if is_writable(stderr().as_fd()) => stderr().write_all(line),
-            LogDestination::Stderr => Ok(()),
-            LogDestination::File(path) => {
-                let mut options = OpenOptions::new();
-                options.append(true).create(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY);
-                options.open(path)?.write_all(line)
+/// In one write, so that the lines of several processes do not mix (write(2), `O_APPEND`).
+fn append(line: String, path: &Path) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.append(true).create(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY);
+    let mut file = options.open(path)?;
+    // The last writer may have met a full disk in the middle of a line.
+    let line = if is_torn(path).unwrap_or(false) { format!("\n{line}") } else { line };
+    file.write_all(line.as_bytes())
+}
+
+/// Writes to stderr as long as a reader takes it. One that stands still misses the line, or the rest of it, which then
+/// `is_cut`.
+fn write_in_time(line: &str, is_cut: &mut bool) {
+    let line = if *is_cut { format!("\n{line}") } else { line.to_owned() };
+    // poll(2) promises room for one piece in a pipe.
+    for (number, piece) in line.as_bytes().chunks(libc::PIPE_BUF).enumerate() {
+        let until = Deadline::after(if number == 0 { Duration::ZERO } else { PATIENCE });
+        while !is_writable(stderr().as_fd()) {
+            if until.has_passed() {
+                return;
             }
+            let _ = Timeout { until, interrupt: None }.pause(RETRY);
+        }
+        *is_cut = true;
+        if stderr().write_all(piece).is_err() {
+            return;
         }
     }
+    *is_cut = false;
+}
+
+/// Whether a file ends in the middle of a line.
+fn is_torn(path: &Path) -> io::Result<bool> {
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
+    let metadata = file.metadata()?;
+    let mut last = [b'\n'];
+    if metadata.is_file() && metadata.len() > 0 {
+        file.read_exact_at(&mut last, metadata.len() - 1)?;
+    }
+    Ok(last != [b'\n'])
 }
 
 /// One line; `None` for what is only to be cleared from a terminal.
@@ -119,7 +155,7 @@ fn level(event: &Event) -> &'static str {
 
 /// The name of an event, and its own fields. They are documented in redlock-events(7), and stable.
 fn fields(event: &Event) -> Option<(&'static str, Value)> {
-    let millis = |duration: &std::time::Duration| duration.as_millis() as u64;
+    let millis = |duration: &Duration| duration.as_millis() as u64;
     let limit = |waited: &Waited| waited.limit.as_ref().map(millis);
     Some(match event {
         // The lock that was waited for has its own event.

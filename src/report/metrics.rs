@@ -1,9 +1,9 @@
 //! `--metrics-file`: what the runs of a host add up to, in Prometheus' text format for the textfile collector of
 //! node_exporter.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -27,6 +27,8 @@ const RETRY: Duration = Duration::from_millis(5);
 /// The series of one more key would make the file grow without end: the keys after these are counted together.
 const MOST_KEYS: usize = 200;
 const OTHER_KEYS: &str = "(other)";
+/// In bytes; a file of so many keys with long names is much shorter.
+const LONGEST: u64 = 64 << 20;
 
 /// In seconds; a wait or a hold may be of milliseconds, or of days.
 const BUCKETS: [&str; 11] = ["0.01", "0.1", "0.5", "1", "5", "30", "60", "300", "1800", "7200", "86400"];
@@ -54,13 +56,20 @@ impl MetricsFile {
     }
 
     fn add(&self, summary: &Summary) -> io::Result<()> {
+        if fs::metadata(&self.path).is_ok_and(|file| !file.is_file() || file.len() > LONGEST) {
+            return Err(foreign());
+        }
         // Beside the file, as that is replaced; it stays, as a lock that is removed locks nobody out.
         let turn = open(&beside(&self.path, ".lock"), OpenOptions::new().append(true))?;
         take_turn(&turn)?;
         let mut metrics = Metrics::parse(&read(&self.path)?)?;
         metrics.add(summary);
         let new = beside(&self.path, ".new");
-        let mut file = open(&new, OpenOptions::new().write(true).truncate(true))?;
+        // Of somebody who was killed.
+        let _ = fs::remove_file(&new);
+        let mut file = open(&new, OpenOptions::new().write(true).create_new(true))?;
+        // Whatever the umask says: node_exporter runs as another user.
+        file.set_permissions(Permissions::from_mode(0o644))?;
         file.write_all(metrics.text().as_bytes())?;
         fs::rename(new, &self.path)
     }
@@ -83,7 +92,7 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// node_exporter runs as another user, so everybody may read it.
+/// Not through a link of others.
 fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     options.create(true).mode(0o644).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)
 }
@@ -111,6 +120,10 @@ fn read(path: &Path) -> io::Result<String> {
     }
 }
 
+fn foreign() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "it is not one that redlock wrote")
+}
+
 /// Series with their values, in the order in which they came up.
 #[derive(Default)]
 struct Metrics(Vec<(String, f64)>);
@@ -118,9 +131,9 @@ struct Metrics(Vec<(String, f64)>);
 impl Metrics {
     /// Refuses a file that somebody else wrote: it would be lost.
     fn parse(text: &str) -> io::Result<Metrics> {
-        let foreign = || io::Error::new(io::ErrorKind::InvalidData, "it is not one that redlock wrote");
-        let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
-        let series = lines.map(|line| {
+        let is_comment =
+            |line: &&str| line.starts_with("# HELP redlock_") || line.starts_with("# TYPE redlock_");
+        let series = text.lines().filter(|line| !is_comment(line)).map(|line| {
             let (series, value) = line.rsplit_once(' ')?;
             Some((series.to_owned(), value.parse().ok()?)).filter(|_| series.starts_with("redlock_"))
         });
@@ -128,21 +141,32 @@ impl Metrics {
     }
 
     fn add(&mut self, summary: &Summary) {
-        let (outcome, was_acquired) = (summary.outcome(), summary.was_acquired());
-        let acquisition = if was_acquired { "acquired" } else { outcome.name() };
+        let outcome = summary.outcome();
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64().round();
         for key in &summary.keys {
+            let (was_granted, was_lost) = (summary.granted.contains(key), summary.lost.contains(key));
             let key = &self.label(key.as_str());
-            self.count("redlock_acquisitions_total", key, &[("outcome", acquisition)], 1.0);
-            self.count("redlock_runs_total", key, &[("outcome", outcome.name())], 1.0);
-            self.observe("redlock_wait_seconds", key, summary.waited);
-            if let Some(held) = summary.held {
+            // An increase is seen from a series that was there before.
+            self.count("redlock_acquisitions_total", key, &[("outcome", "acquired")], was_granted.into());
+            for other in RunOutcome::ALL {
+                let labels = [("outcome", other.name())];
+                let is_it = other == outcome;
+                if !other.is_of_command() {
+                    // A lock that the job inherited was not asked for.
+                    let failed = is_it && !was_granted && !summary.started;
+                    self.count("redlock_acquisitions_total", key, &labels, failed.into());
+                }
+                self.count("redlock_runs_total", key, &labels, is_it.into());
+            }
+            if was_granted || !summary.started {
+                self.observe("redlock_wait_seconds", key, summary.waited);
+            }
+            if let Some(held) = summary.held.filter(|_| was_granted) {
                 self.observe("redlock_hold_seconds", key, held);
             }
             self.count("redlock_renewals_total", key, &[], summary.renewals.into());
             self.count("redlock_renewals_failed_total", key, &[], summary.failed_renewals.into());
-            let lost = outcome == RunOutcome::Lost && was_acquired;
-            self.count("redlock_locks_lost_total", key, &[], lost.into());
+            self.count("redlock_locks_lost_total", key, &[], was_lost.into());
             *self.series("redlock_last_end_timestamp_seconds", key, &[]) = now;
             if outcome == RunOutcome::Success {
                 *self.series("redlock_last_success_timestamp_seconds", key, &[]) = now;
@@ -247,7 +271,8 @@ mod tests {
     #[test]
     fn a_file_of_others_is_left_alone() {
         assert!(Metrics::parse("up 1\n").is_err());
-        assert!(Metrics::parse("# a comment\n\nredlock_x{key=\"a b\"} 1\n").is_ok());
+        assert!(Metrics::parse("# a comment\n").is_err());
+        assert!(Metrics::parse("# HELP redlock_x y\nredlock_x{key=\"a b\"} 1\n").is_ok());
         assert!(Metrics::parse("hello").is_err());
     }
 }

@@ -65,6 +65,7 @@ impl Supervisor<'_> {
                 }
                 JobEvent::CommandEnded(status) => {
                     progress.command_ended = true;
+                    self.context.reporter.report(&Event::CommandEnded { status });
                     if self.options.leftovers != Some(Leftovers::Wait) {
                         // --timeout is for the command, which ended in time.
                         stop_at = None;
@@ -77,7 +78,10 @@ impl Supervisor<'_> {
                     self.report_leftovers(job.leftover(), fate);
                 }
                 JobEvent::JobEnd { ended: job, guard_lost } => {
-                    let JobProgress { timed_out, was_signalled, .. } = progress;
+                    let JobProgress { timed_out, was_signalled, command_ended, .. } = progress;
+                    if !command_ended {
+                        self.context.reporter.report(&Event::CommandEnded { status: job.status });
+                    }
                     return (RunEnd { job, guard_lost, timed_out, was_signalled }, keeper);
                 }
             }

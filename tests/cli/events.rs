@@ -181,31 +181,58 @@ fn a_log_that_cannot_be_written() {
     }
 }
 
+/// A disk was full in the middle of a line: the next one is whole.
+#[test]
+fn a_torn_line_does_not_take_the_next_one_with_it() {
+    let store = Store::local();
+    let folder = Folder::new();
+    let log = folder.path("events.log");
+    fs::write(&log, "{\"version\":1,\"ti").expect("a log");
+    store.redlock(&["run", "--log-file", log.to_str().expect("a path"), "X", "--", "true"]).run().expect(0);
+    let text = fs::read_to_string(log).expect("the log");
+    let (_, whole) = text.split_once('\n').expect("a line");
+    assert_eq!(names(&events(whole)).len(), 6);
+}
+
+/// Once the command runs, these lead elsewhere.
+#[test]
+fn a_stream_is_no_log_file() {
+    let store = Store::local();
+    for stream in ["/dev/stdout", "/dev/stderr", "/dev/fd/2", "/proc/self/fd/1"] {
+        let refused = store.redlock(&["run", "--log-file", stream, "X", "--", "true"]).run().expect(64);
+        assert!(refused.line().contains("--log-format json"), "{refused:?}");
+    }
+}
+
 /// Nobody reads what redlock says: the lease goes on all the same.
 #[test]
 fn a_reader_that_stands_still_holds_up_no_renewal() {
-    use std::io::Write;
+    stands_still(0);
+}
+
+/// The pipe has room for a part of a line only.
+#[test]
+fn a_reader_that_takes_half_a_line_holds_up_no_renewal() {
+    stands_still(8192);
+}
+
+fn stands_still(room: usize) {
+    use std::io::{Read, Write};
     let store = Store::redis();
-    let (reader, mut writer) = std::io::pipe().expect("a pipe");
-    let mut holder = store
-        .redlock(&[
-            "run",
-            "--log-format=json",
-            "-t",
-            &ttl(900),
-            "-k",
-            "X",
-            "--",
-            "sh",
-            "-c",
-            "read -r line || true",
-        ])
-        .open_stdin();
+    let (mut reader, mut writer) = std::io::pipe().expect("a pipe");
+    // An event is longer than the room that there may be.
+    let others: Vec<String> = (0..20).map(|number| format!("--key={number:0500}")).collect();
+    let others: Vec<&str> = others.iter().filter(|_| room > 0).map(String::as_str).collect();
+    let run =
+        ["run", "--log-format=json", "-t", &ttl(900), "-k", "X", "--", "sh", "-c", "read -r line || true"];
+    let (before, command) = run.split_at(6);
+    let mut holder = store.redlock(&[before, &others, command].concat()).open_stdin();
     // Full to the last byte.
     nix::fcntl::fcntl(&writer, nix::fcntl::FcntlArg::F_SETFL(nix::fcntl::OFlag::O_NONBLOCK)).expect("a flag");
     while writer.write(&[b'x'; 4096]).is_ok() {}
     while writer.write(b"x").is_ok() {}
     nix::fcntl::fcntl(&writer, nix::fcntl::FcntlArg::F_SETFL(nix::fcntl::OFlag::empty())).expect("a flag");
+    reader.read_exact(&mut vec![0; room]).expect("some room");
     holder.command.stderr(writer);
     let holder = holder.spawn();
     store.await_holder("X");

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 
-use crate::harness::{Folder, Store};
+use crate::harness::{Folder, Store, ttl};
 
 /// tests/run unpacks it.
 const PROMTOOL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/target/peers/promtool");
@@ -62,6 +62,38 @@ fn each_end_is_counted_as_what_it_is() {
     assert_eq!(fs::metadata(&path).expect("the file").permissions().mode() & 0o777, 0o644);
 }
 
+/// An inherited lock was not asked for; of several locks that one is lost which was broken.
+#[test]
+fn each_lock_counts_for_itself() {
+    let store = Store::redis();
+    let folder = Folder::new();
+    let path = folder.path("redlock.prom");
+    let file = path.to_str().expect("a path");
+    let program = env!("CARGO_BIN_EXE_redlock");
+    let nested =
+        ["run", "--metrics-file", file, "n", "--", program, "run", "--metrics-file", file, "n", "--", "true"];
+    store.redlock(&nested).run().expect(0);
+    let ttl = ttl(1500);
+    let two = store
+        .redlock(&["run", "--metrics-file", file, "-k", "a", "-k", "b", "-t", &ttl, "--", "sleep", "60"])
+        .spawn();
+    store.await_holder("b");
+    store.redlock(&["break", "-y", "b"]).run().expect(0);
+    two.finish().expect(79);
+    let series = series(&fs::read_to_string(&path).expect("the metrics"));
+    for (name, value) in [
+        ("redlock_acquisitions_total{key=\"n\",outcome=\"acquired\"}", 1.0),
+        ("redlock_acquisitions_total{key=\"n\",outcome=\"failed\"}", 0.0),
+        ("redlock_runs_total{key=\"n\",outcome=\"success\"}", 2.0),
+        ("redlock_hold_seconds_count{key=\"n\"}", 1.0),
+        ("redlock_locks_lost_total{key=\"a\"}", 0.0),
+        ("redlock_locks_lost_total{key=\"b\"}", 1.0),
+    ] {
+        assert_eq!(series.get(name), Some(&value), "{name}");
+    }
+    assert_eq!(series.get("redlock_acquisitions_total{key=\"n\",outcome=\"success\"}"), None);
+}
+
 /// None is missing, whoever writes at the same time.
 #[test]
 fn two_hundred_runs_at_once_add_up() {
@@ -108,7 +140,9 @@ fn a_file_that_cannot_be_counted_in() {
     let folder = Folder::new();
     let foreign = folder.path("foreign.prom");
     fs::write(&foreign, "up 1\n").expect("a file");
-    for file in [&foreign, &folder.path("none/x.prom")] {
+    let endless = folder.path("endless.prom");
+    std::os::unix::fs::symlink("/dev/zero", &endless).expect("a link");
+    for file in [&foreign, &folder.path("none/x.prom"), &endless] {
         let path = file.to_str().expect("a path");
         let ran =
             store.redlock(&["run", "--metrics-file", path, "-k", "X", "--", "sh", "-c", "exit 3"]).run();

@@ -13,7 +13,7 @@ const SYNOPSES: [(&str, &[&str]); 10] = [
     ("renew", &["[OPTIONS] [KEY]", "[OPTIONS] -k KEY..."]),
     ("check", &["[OPTIONS] [KEY]", "[OPTIONS] -k KEY..."]),
     ("release", &["[OPTIONS] [KEY]", "[OPTIONS] -k KEY..."]),
-    ("status", &["[OPTIONS] [KEY]...", "[OPTIONS] [-k KEY]..."]),
+    ("status", &["[OPTIONS] [KEY|PATTERN]...", "[OPTIONS] [-k KEY]..."]),
     ("break", &["[OPTIONS] KEY", "[OPTIONS] -k KEY"]),
     ("doctor", &["[OPTIONS]"]),
     ("completions", &["bash|zsh|fish"]),
