@@ -64,7 +64,7 @@ pub fn odd_keys_are_apart(store: &Store) {
 
 fn await_waiter(store: &Store, key: &str) {
     crate::harness::eventually(std::time::Duration::from_secs(20), &format!("a waiter for {key:?}"), || {
-        locks(store, &["--", key])[0]["waiters"][0].is_object()
+        locks(store, &[&format!("--key={key}")])[0]["waiters"][0].is_object()
     });
 }
 
