@@ -18,8 +18,9 @@ use nix::unistd::{Pid, getppid};
 use rustix::process::{WaitId, WaitIdOptions, waitid};
 use thiserror::Error;
 
-use super::descendants::{OwnChildren, send};
+use super::descendants::{OwnChildren, children_of, name_of, send};
 use super::dispositions;
+use super::fork::leave_session;
 use super::kill::kill_all;
 use super::protocol::{Channel, ExitStatus};
 use crate::clock::Deadline;
@@ -53,9 +54,12 @@ pub enum NoParent {
     /// The command could not be started, or the process could not be made or was killed.
     #[error(transparent)]
     Failed(#[from] io::Error),
-    /// Redlock was gone, or the time was over, before the command was executed.
+    /// Redlock was gone, or the time was over, before it was known that the command runs.
     #[error("given up")]
-    GivenUp,
+    GivenUp {
+        /// It did, and was killed.
+        has_begun: bool,
+    },
 }
 
 /// What the new process needs. But for the status it is there until the command has started only.
@@ -129,6 +133,8 @@ impl CommandParent {
                 _stack: stack,
             });
         }
+        let is_other = |name: String| name.as_bytes() != NAME.to_bytes();
+        let has_begun = !has_answered && children_of(pid).into_iter().filter_map(name_of).any(is_other);
         send(pid, libc::SIGKILL);
         reap(pid);
         if !has_answered {
@@ -138,7 +144,7 @@ impl CommandParent {
         }
         match has_answered || has_ended {
             true => Err(io::Error::from_raw_os_error(-outcome).into()),
-            false => Err(NoParent::GivenUp),
+            false => Err(NoParent::GivenUp { has_begun }),
         }
     }
 
@@ -201,8 +207,7 @@ extern "C" fn wait_for_command(work: *mut c_void) -> c_int {
     };
     // From here on the guard runs, too. These calls of rustix use no memory that the two share: no `errno`.
     let Some(command) = rustix::process::Pid::from_raw(command.max(0)) else { return 0 };
-    // As the guard does, see there.
-    let _ = rustix::process::setsid();
+    leave_session();
     // The command stays a zombie until its end is known, so that its pid is not used again while the guard may send
     // it a signal.
     let end = loop {

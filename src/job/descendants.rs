@@ -1,10 +1,13 @@
 //! The descendants of this process, and signals to them.
 
+use std::cell::Cell;
 use std::collections::{HashSet, VecDeque};
 use std::ffi::c_int;
 use std::fs::{self, File};
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileExt, MetadataExt};
+use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::unistd::{Pid, getpgid};
@@ -17,20 +20,70 @@ use crate::clock::Deadline;
 /// `pkill redlock` leave the guard to do its work.
 pub const GUARD_NAME: &std::ffi::CStr = c"lock-guard";
 
-/// The list of the children of this process, of which one thread alone makes any. It stays open: where the system has no
+/// The longest that one look at dead children may take: those of a job that forks all the time die as fast as they are
+/// waited for.
+const REAPING: Duration = Duration::from_millis(5);
+
+/// The list of the children of the process that opened it, of which one thread alone makes any. It stays open: where the system has no
 /// descriptors left (ENFILE), or this process may have no more, a job has to be killed all the same.
 #[derive(Debug)]
-pub struct OwnChildren(File);
+pub struct OwnChildren {
+    file: File,
+    left_out: Cell<Option<i32>>,
+}
 
 impl OwnChildren {
     pub fn open() -> io::Result<OwnChildren> {
-        File::open("/proc/thread-self/children").map(OwnChildren)
+        Ok(OwnChildren { file: File::open("/proc/thread-self/children")?, left_out: Cell::new(None) })
+    }
+
+    /// From now on the list is without this one, which is none of the job.
+    pub fn leave_out(&self, pid: i32) {
+        self.left_out.set(Some(pid));
+    }
+
+    pub fn is_left_out(&self, pid: i32) -> bool {
+        self.left_out.get() == Some(pid)
     }
 
     pub fn list(&self) -> Vec<i32> {
-        let mut pids = Vec::new();
-        read_children(&self.0, &mut pids);
+        let mut pids = self.all();
+        pids.retain(|pid| !self.is_left_out(*pid));
         pids
+    }
+
+    fn all(&self) -> Vec<i32> {
+        let mut pids = Vec::new();
+        read_children(&self.file, &mut pids);
+        pids
+    }
+
+    /// Waits for those that are dead, without blocking.
+    pub fn reap(&self) -> Reaped {
+        let end = Deadline::after(REAPING);
+        loop {
+            match wait(-1) {
+                // Its pid may be another's from now on.
+                Ok(Some((pid, _))) if self.is_left_out(pid) => self.left_out.set(None),
+                Ok(Some(_)) => {}
+                // A list that could not be read is no sign of death: it has to name the one that is left out.
+                Ok(None) if self.left_out.get().is_some_and(|pid| self.all() == [pid]) => {
+                    return Reaped::Childless;
+                }
+                Ok(None) => return Reaped::Alive,
+                Err(Errno::ECHILD) => return Reaped::Childless,
+                Err(_) => {}
+            }
+            if end.has_passed() {
+                return Reaped::More;
+            }
+        }
+    }
+}
+
+impl AsFd for OwnChildren {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
     }
 }
 
@@ -157,7 +210,7 @@ pub fn send(pid: i32, signal: c_int) {
     unsafe { libc::kill(pid, signal) };
 }
 
-/// What [`reap`] left.
+/// What [`OwnChildren::reap`] left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reaped {
     /// There may be more deaths to see: the time was over.
@@ -167,28 +220,13 @@ pub enum Reaped {
     Childless,
 }
 
-/// Waits for the children that are dead, without blocking and at most until `end`: those of a job that forks all the
-/// time die as fast as they are waited for.
-pub fn reap(end: Deadline) -> Reaped {
-    loop {
-        match wait(-1) {
-            Ok(Some(_)) => {}
-            Ok(None) => return Reaped::Alive,
-            Err(Errno::ECHILD) => return Reaped::Childless,
-            Err(_) => {}
-        }
-        if end.has_passed() {
-            return Reaped::More;
-        }
-    }
-}
-
 /// Waits for this child, if it is dead.
 pub fn reap_one(pid: i32) -> Option<ExitStatus> {
     wait(pid).ok().flatten().map(|(_, status)| status)
 }
 
-/// waitpid(2) without blocking, for the command's parent too, which ends without a signal. Not by nix: that loses the death by a real-time signal (`Signal` has none of them).
+/// waitpid(2) without blocking, for the command's parent too, which ends without a signal. Not by nix: that loses the
+/// death by a real-time signal (`Signal` has none of them).
 fn wait(pid: i32) -> Result<Option<(i32, ExitStatus)>, Errno> {
     let mut status = 0;
     // SAFETY: the pointer is to a c_int that lives through the call.

@@ -37,6 +37,29 @@ pub fn fork_off(work: impl FnOnce(Channel)) -> io::Result<(Pid, Channel)> {
     }
 }
 
+/// Forks a process that does `work`, and ends, from one that has no other thread and all signals blocked. It ends
+/// without a signal to this process, and wait(2) sees it only when asked for such a one.
+pub fn fork_silently(work: impl FnOnce()) -> io::Result<i32> {
+    // SAFETY: nobody else holds a lock in the memory that is copied, so the child may run any code: the command's parent
+    // shares it, and takes none. Without flags clone(2) is fork(2), but for the signal.
+    match unsafe { libc::syscall(libc::SYS_clone, 0, 0, 0, 0, 0) } {
+        -1 => Err(io::Error::last_os_error()),
+        0 => {
+            work();
+            end()
+        }
+        pid => Ok(pid as i32),
+    }
+}
+
+/// Leaves the caller's session, with the group. Signals to the job's group do not reach this process then. And a parent of
+/// the job in the caller's session would be the only one outside the caller's group: when it ended, the group would
+/// become an orphan, and the kernel would send it SIGHUP if one of its processes were stopped (`kill_orphaned_pgrp` in
+/// Linux). Uses no `errno`, for who shares the memory of another process.
+pub fn leave_session() {
+    let _ = rustix::process::setsid();
+}
+
 /// Ends this process without the exit handlers and the destructors of the parent's copy.
 pub fn end() -> ! {
     // SAFETY: nothing of this process is in use by another one.
@@ -76,8 +99,9 @@ fn settle(name: &CStr, kept: &[i32]) -> io::Result<Signals> {
     Ok(signals)
 }
 
-/// Closes what the caller had open: a pipe of which somebody waits for the end, a file with a lock on it.
-fn close_all_but(kept: &[i32]) -> io::Result<()> {
+/// Closes what the caller had open: a pipe of which somebody waits for the end, a file with a lock on it. Nothing in this
+/// process may have these descriptors.
+pub fn close_all_but(kept: &[i32]) -> io::Result<()> {
     let open: Vec<i32> = fs::read_dir("/proc/self/fd")?
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
         .collect();

@@ -9,32 +9,20 @@ use std::time::Duration;
 use nix::sys::prctl;
 use nix::sys::signal::{SigSet, Signal, kill};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use nix::unistd::{Pid, getppid, setsid};
+use nix::unistd::{Pid, getppid};
 
 use super::command_parent::{CommandParent, NoParent};
 use super::descendants::{self, OwnChildren, Reaped};
-use super::fork::{end, fork_off};
+use super::fork::{end, fork_off, leave_session};
 use super::guard_times::GuardTimes;
 use super::kill::kill_all;
 use super::kill_schedule::{KillSchedule, Load};
-use super::protocol::{Channel, ExitStatus, GuardReport, GuardRequest, JobEnd};
+use super::protocol::{Channel, ExitStatus, GuardReport, GuardRequest, JobEnd, LeftoverPolicy};
 use super::spawn::{Caller, Prepared};
+use super::watchdog::Watchdog;
 use super::{dispositions, priority};
 use crate::clock::{BootTime, BootTimer, Deadline};
 use crate::poll::wait_readable;
-
-/// What becomes of the processes that outlive the command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LeftoverPolicy {
-    /// The job has ended; they run on, unguarded.
-    Leave,
-    /// The same when the command exited; when a signal killed it, they are stopped.
-    LeaveUnlessKilled,
-    /// The job ends with the last of them.
-    Await,
-    /// They get SIGTERM, and SIGKILL some time later.
-    Stop,
-}
 
 /// Forks the guard, as [`fork_off`] does. No signal reaches it.
 pub fn fork_guard(
@@ -67,6 +55,7 @@ struct Guard {
     kill_after: Duration,
     leftovers: LeftoverPolicy,
     parent: Option<CommandParent>,
+    watchdog: Option<Watchdog>,
     /// More children may be dead than one look reaped.
     more_to_reap: bool,
     leftovers_decided: bool,
@@ -78,9 +67,6 @@ struct Guard {
 /// A signal or a closed pipe ends the processes of a job one by one, in no fixed order. What is alive after this time was
 /// left behind.
 const LEFTOVER_GRACE: Duration = Duration::from_millis(50);
-
-/// The longest one look at dead children may take: leftovers that fork may die without end.
-const REAPING: Duration = Duration::from_millis(5);
 
 impl Guard {
     fn new(
@@ -105,6 +91,7 @@ impl Guard {
             kill_after,
             leftovers,
             parent: None,
+            watchdog: None,
             more_to_reap: false,
             leftovers_decided: false,
             status: None,
@@ -120,8 +107,7 @@ impl Guard {
             if time {
                 self.timer.clear();
             }
-            let is_running = self.parent.is_some() && !self.reported;
-            if is_running {
+            if self.is_running() {
                 self.check_time();
             }
             if from_redlock {
@@ -133,8 +119,19 @@ impl Guard {
             if death || self.more_to_reap {
                 self.reap_ended();
             }
-            let is_running = self.parent.is_some() && !self.reported;
-            self.timer.set(if is_running { self.times.next() } else { None });
+            self.set_timers();
+        }
+    }
+
+    fn is_running(&self) -> bool {
+        self.parent.is_some() && !self.reported
+    }
+
+    fn set_timers(&self) {
+        let times = self.is_running().then_some(&self.times);
+        self.timer.set(times.and_then(GuardTimes::next));
+        if let Some(watchdog) = &self.watchdog {
+            watchdog.set(times.and_then(|times| times.schedule).map(|schedule| schedule.kill_at()));
         }
     }
 
@@ -154,7 +151,7 @@ impl Guard {
         match request {
             // Redlock or the guard was stopped meanwhile: the command would run without a lease.
             GuardRequest::Start { start_by, .. } if start_by.has_passed() => {
-                self.not_started(&GuardReport::TooLate);
+                self.not_started(&GuardReport::TooLate { has_begun: false });
             }
             GuardRequest::Start { env, start_by, deadline } => {
                 if let Some(deadline) = deadline {
@@ -171,8 +168,7 @@ impl Guard {
                 descendants::signal_all(children, self.command(), signal, next_kill);
             }
             GuardRequest::SignalOutside(signal) => {
-                let group = self.caller.group;
-                descendants::signal_outside(children, self.command(), group, signal, next_kill);
+                descendants::signal_outside(children, self.command(), self.caller.group, signal, next_kill);
             }
             GuardRequest::SignalCommand(signal) => {
                 if let Some(command) = self.command() {
@@ -203,24 +199,27 @@ impl Guard {
         let until = self.times.schedule.map_or(start_by, |schedule| start_by.min(schedule.stop_at()));
         let command = command.as_mut().map_err(|error| io::Error::from(error.kind()));
         let executable = command.and_then(|command| command.with(env)).map_err(NoParent::from);
+        // The kernel reaps, as long as the command runs: one that forks at once leaves no zombies.
+        dispositions::set_ignored(libc::SIGCHLD, true);
         let started = executable.and_then(|mut executable| {
             let start = &mut || executable.start(&self.caller);
             CommandParent::of(start, &self.channel, until, &self.children)
         });
         match started {
             Ok(parent) => {
-                // The kernel reaps, as long as the command runs.
-                dispositions::set_ignored(libc::SIGCHLD, true);
-                // A new group, so that signals to the job's group do not reach the guard. A new session too: a guard in the
-                // caller's session would be the only parent outside the caller's group. When it ended, the group would become
-                // an orphan, and the kernel would send it SIGHUP if one of its processes were stopped: see
-                // `kill_orphaned_pgrp` in Linux. After the start, as the command belongs in the caller's session.
-                let _ = setsid();
-                self.channel.send(&GuardReport::Started { pid: parent.command });
+                let pid = parent.command;
                 self.parent = Some(parent);
+                priority::shorten_slice();
+                self.watchdog = Watchdog::where_needed(&self.children);
+                self.set_timers();
+                // After the start: the command belongs in the caller's session.
+                leave_session();
+                priority::put_session_first();
+                self.channel
+                    .send(&GuardReport::Started { pid, watchdog: self.watchdog.as_ref().map(Watchdog::pid) });
                 dispositions::detach_streams(false);
             }
-            Err(NoParent::GivenUp) => self.not_started(&GuardReport::TooLate),
+            Err(NoParent::GivenUp { has_begun }) => self.not_started(&GuardReport::TooLate { has_begun }),
             Err(NoParent::Failed(error)) => {
                 let errno = error.raw_os_error().unwrap_or(libc::EINVAL);
                 self.not_started(&GuardReport::NotStarted { errno, message: error.to_string() });
@@ -311,7 +310,7 @@ impl Guard {
             dispositions::set_ignored(libc::SIGCHLD, false);
         }
         while let Ok(Some(_)) = self.deaths.read_signal() {}
-        let reaped = descendants::reap(Deadline::after(REAPING));
+        let reaped = self.children.reap();
         self.more_to_reap = reaped == Reaped::More;
         let times = &mut self.times;
         if reaped == Reaped::Childless {
@@ -326,6 +325,7 @@ impl Guard {
             && let Some(status) = self.status
         {
             self.reported = true;
+            self.watchdog.take().into_iter().for_each(|watchdog| watchdog.end(&self.children));
             let expired = self.times.expired;
             self.channel.send(&GuardReport::JobEnd(JobEnd { status, expired, leftovers }));
             // A redlock that was stopped may hold the store up: it gives its lock back, and ends as its job did.
@@ -342,7 +342,7 @@ impl Guard {
 
     /// Redlock is gone. If the job still runs, redlock was killed, and the job is killed, too.
     fn redlock_is_gone(&mut self) -> ! {
-        if self.parent.is_some() && !self.reported {
+        if self.is_running() {
             self.kill();
         }
         end()

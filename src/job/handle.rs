@@ -12,10 +12,11 @@ use nix::sys::wait::waitpid;
 use nix::unistd::Pid;
 
 use super::descendants::OwnChildren;
-use super::guard::{LeftoverPolicy, fork_guard};
+use super::guard::fork_guard;
 use super::kill::kill_all;
-use super::protocol::{Channel, ExitStatus, GuardReport, GuardRequest, JobEnd};
+use super::protocol::{Channel, ExitStatus, GuardReport, GuardRequest, JobEnd, LeftoverPolicy};
 use super::signals::{Arrived, Signals};
+use super::watchdog::is_watchdog;
 use super::{descendants, dispositions};
 use crate::clock::{BootTime, Deadline};
 use crate::poll::{is_readable, wait_readable};
@@ -27,6 +28,7 @@ pub struct Job {
     children: OwnChildren,
     kill_after: Duration,
     command: Option<i32>,
+    watchdog: Option<i32>,
     /// How the command ended, when that was before the job's end.
     command_end: Option<ExitStatus>,
     /// When the guard has to stop the job, in nanoseconds on the boot clock.
@@ -63,7 +65,10 @@ pub enum NotStarted {
     NotFound,
     /// It cannot be executed, and why.
     NotExecutable(String),
-    TooLate,
+    /// The lease was over. A command that had begun was killed.
+    TooLate {
+        has_begun: bool,
+    },
     NoGuard,
 }
 
@@ -83,6 +88,7 @@ impl Job {
             children,
             kill_after,
             command: None,
+            watchdog: None,
             command_end: None,
             stop_at: Arc::new(AtomicU64::new(u64::MAX)),
             look_at: BootTime::from_nanos(0),
@@ -122,15 +128,15 @@ impl Job {
         let stop_at = deadline.map_or(u64::MAX, |deadline| deadline.minus(self.kill_after).as_nanos());
         self.stop_at.store(stop_at, Ordering::Relaxed);
         match self.channel.receive() {
-            Some(GuardReport::Started { pid }) => {
-                self.command = Some(pid);
+            Some(GuardReport::Started { pid, watchdog }) => {
+                (self.command, self.watchdog) = (Some(pid), watchdog);
                 // Redlock's own messages go to stderr.
                 dispositions::detach_streams(true);
                 Ok(())
             }
             Some(GuardReport::NotStarted { errno: libc::ENOENT, .. }) => Err(NotStarted::NotFound),
             Some(GuardReport::NotStarted { message, .. }) => Err(NotStarted::NotExecutable(message)),
-            Some(GuardReport::TooLate) => Err(NotStarted::TooLate),
+            Some(GuardReport::TooLate { has_begun }) => Err(NotStarted::TooLate { has_begun }),
             Some(GuardReport::CommandEnded(_) | GuardReport::JobEnd(_)) | None => {
                 // The guard may have started the command, which survives the guard if it is a set-user-ID program.
                 self.kill_without_guard();
@@ -177,7 +183,8 @@ impl Job {
     /// The pid and the name of a process that the command left behind.
     pub fn leftover(&self) -> Option<(i32, String)> {
         let named = |pid: i32| Some((pid, descendants::name_of(pid)?));
-        descendants::children_of(self.guard.as_raw()).into_iter().find_map(named)
+        let children = descendants::children_of(self.guard.as_raw()).into_iter();
+        children.filter(|pid| Some(*pid) != self.watchdog).find_map(named)
     }
 
     fn next_look(&self) -> Option<BootTime> {
@@ -213,10 +220,14 @@ impl Job {
 }
 
 impl Drop for Job {
-    /// Reaps the guard: where PID 1 reaps its own children only, as in many containers, it would stay a zombie.
+    /// Reaps the guard: where PID 1 reaps its own children only, as in many containers, it would stay a zombie. The
+    /// watchdog ends with the guard, and becomes a child of this process.
     fn drop(&mut self) {
         descendants::send(self.guard.as_raw(), libc::SIGKILL);
         let _ = waitpid(self.guard, None);
+        if let Some(pid) = self.watchdog.filter(|pid| is_watchdog(*pid)) {
+            let _ = waitpid(Pid::from_raw(pid), None);
+        }
     }
 }
 

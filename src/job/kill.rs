@@ -4,12 +4,9 @@ use std::collections::{HashSet, VecDeque};
 use std::thread;
 use std::time::Duration;
 
-use super::descendants::{self, OwnChildren, Reaped, children_of, send};
+use super::descendants::{OwnChildren, Reaped, children_of, send};
 use super::priority::{self, Apart};
-use crate::clock::Deadline;
 
-/// For one look at the dead.
-const REAPING: Duration = Duration::from_millis(5);
 /// Between two looks that find nothing new: at first and at most.
 const PAUSE: (Duration, Duration) = (Duration::from_micros(100), Duration::from_millis(20));
 /// Of so many that were killed the children are looked for, before our own children are looked at again: then of twice
@@ -18,8 +15,8 @@ const BATCH: usize = 8;
 /// So many that die at once would compete with us for the processor.
 const MANY: usize = 64;
 
-/// Kills every descendant and waits for the death of all: the orphans of a killed process become children of this
-/// one, which is their subreaper. SIGCHLD is to be ignored, so that the kernel reaps.
+/// Kills every descendant of the process that has these children. That process itself waits for the death of all, too: the
+/// orphans of a killed process become children of it, their subreaper. SIGCHLD is to be ignored, so that the kernel reaps.
 ///
 /// A process with a pending SIGKILL runs no more of its own code, and forks no more. So each is killed as soon as it
 /// is seen. Only then its children are looked for, as that takes longer; in a job that forks all the time they come to
@@ -44,7 +41,7 @@ pub fn kill_all(children: &OwnChildren) {
         priority::lower();
         ours.iter().for_each(|&pid| send(pid, libc::SIGKILL));
         (killed, batch) = (ours.into_iter().collect(), BATCH);
-        match descendants::reap(Deadline::after(REAPING)) {
+        match children.reap() {
             Reaped::Childless => return,
             Reaped::More => {}
             Reaped::Alive => {

@@ -17,13 +17,13 @@ mod priority;
 mod protocol;
 mod signals;
 mod spawn;
+mod watchdog;
 
 pub use capture::capture;
 pub use descendants::is_below;
 pub use dispositions::{forbid_core_dumps, normalise, stdout_was_closed};
 pub use fork::detach;
-pub use guard::LeftoverPolicy;
 pub use handle::{GuardLoss, Job, JobControl, JobEvent, NotStarted};
-pub use pidfd::Pidfd;
-pub use protocol::{Channel, ExitStatus, GuardRequest, JobEnd};
+pub use pidfd::{Pidfd, is_gone};
+pub use protocol::{Channel, ExitStatus, GuardRequest, JobEnd, LeftoverPolicy};
 pub use signals::{Arrived, Signals, die_of};

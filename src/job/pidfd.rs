@@ -11,6 +11,11 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use crate::poll::is_readable;
 
+/// Whether no process has this pid, in this pid namespace.
+pub fn is_gone(pid: u32) -> bool {
+    kill(nix::unistd::Pid::from_raw(pid as i32), None) == Err(Errno::ESRCH)
+}
+
 /// A process of this user that somebody else started, by a descriptor: its pid may be another's one day.
 pub struct Pidfd {
     pub pid: i32,

@@ -1,13 +1,17 @@
 //! The place of this process at the processor while a job has to be killed.
 
+use std::fs;
 use std::mem::size_of;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 
-/// The time slice that [`raise`] asks for, in nanoseconds: the least that the kernel grants.
+/// The time slice that [`shorten_slice`] asks for, in nanoseconds: the least that the kernel grants.
 const SLICE: u64 = 100_000;
+
+/// The nice value of what comes first.
+const FIRST: i32 = -20;
 
 /// The `struct sched_attr` of sched_setattr(2), in its first version.
 #[repr(C)]
@@ -25,17 +29,21 @@ struct SchedAttr {
 /// Whether [`raise`] made this process a real-time one.
 static IS_RAISED: AtomicBool = AtomicBool::new(false);
 
+static MAY_BE_KEPT_WAITING: AtomicBool = AtomicBool::new(false);
+
 /// Puts this process ahead of the job, as far as it may. A real-time process is ahead of all others; that takes
-/// CAP_SYS_NICE, see sched(7). A short time slice lets the scheduler pick this process sooner at an equal share;
-/// that takes Linux 6.12. What the caller made a real-time process stays as it is.
+/// CAP_SYS_NICE, see sched(7). What the caller made a real-time process stays as it is.
 pub fn raise() {
-    // SAFETY: takes a number; 0 is this thread.
-    let policy = unsafe { libc::sched_getscheduler(0) } & !libc::SCHED_RESET_ON_FORK;
-    if policy == libc::SCHED_FIFO || policy == libc::SCHED_RR {
-        return;
-    }
-    if set_policy(libc::SCHED_FIFO, 1) {
+    if !is_real_time(policy()) && set_policy(libc::SCHED_FIFO, 1) {
         IS_RAISED.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Asks for a short time slice, with which the scheduler picks this process sooner at an equal share; that takes Linux
+/// 6.12. A child gets it, too.
+pub fn shorten_slice() {
+    let policy = policy();
+    if is_real_time(policy) {
         return;
     }
     // SAFETY: getpriority takes any numbers.
@@ -54,6 +62,32 @@ pub fn raise() {
     unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &attr, 0) };
 }
 
+/// Whether a session of its own can keep this process waiting: Linux shares the processors between sessions first
+/// (autogroups, see sched(7)), and this process may not put its own ahead of others.
+///
+/// A session whose processes fork and exit all the time was seen to have a processor to itself for up to 2 s (6.18).
+pub fn may_be_kept_waiting() -> bool {
+    MAY_BE_KEPT_WAITING.load(Ordering::Relaxed)
+}
+
+fn finds_a_session_in_its_way() -> bool {
+    // SAFETY: all of them take any numbers.
+    let may_come_first = unsafe {
+        let nice = libc::getpriority(libc::PRIO_PROCESS, 0);
+        let may = libc::setpriority(libc::PRIO_PROCESS, 0, FIRST) == 0;
+        libc::setpriority(libc::PRIO_PROCESS, 0, nice);
+        may
+    };
+    let setting = || fs::read("/proc/sys/kernel/sched_autogroup_enabled");
+    !may_come_first && setting().is_ok_and(|setting| setting.starts_with(b"1"))
+}
+
+/// Puts the session of this process ahead of others, if it may: it waited for 16 ms at most then, see
+/// [`may_be_kept_waiting`].
+pub fn put_session_first() {
+    let _ = fs::write("/proc/self/autogroup", FIRST.to_string());
+}
+
 /// Takes back what [`raise`] did: one that waits for the deaths of others must not starve them.
 pub fn lower() {
     if IS_RAISED.swap(false, Ordering::Relaxed) {
@@ -61,8 +95,10 @@ pub fn lower() {
     }
 }
 
-/// Makes the system calls of the killing with arguments that the kernel refuses.
+/// Makes the system calls of what follows, the killing too, with arguments that the kernel refuses or that change nothing.
+/// To be called before [`may_be_kept_waiting`].
 pub fn probe_seccomp() {
+    MAY_BE_KEPT_WAITING.store(finds_a_session_in_its_way(), Ordering::Relaxed);
     let nothing = std::ptr::null::<u8>();
     // SAFETY: the kernel refuses a policy of -1, a size of 0 and an attribute that is not there, and changes nothing.
     unsafe {
@@ -70,6 +106,15 @@ pub fn probe_seccomp() {
         libc::syscall(libc::SYS_sched_setattr, 0, nothing, 0);
         libc::syscall(libc::SYS_sched_setaffinity, 0, 0, nothing);
     }
+}
+
+fn policy() -> i32 {
+    // SAFETY: takes a number; 0 is this thread.
+    unsafe { libc::sched_getscheduler(0) & !libc::SCHED_RESET_ON_FORK }
+}
+
+fn is_real_time(policy: i32) -> bool {
+    policy == libc::SCHED_FIFO || policy == libc::SCHED_RR
 }
 
 fn set_policy(policy: i32, priority: i32) -> bool {

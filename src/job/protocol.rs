@@ -10,6 +10,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::{BootTime, Deadline};
 
+/// What becomes of the processes that outlive the command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeftoverPolicy {
+    /// The job has ended; they run on, unguarded.
+    Leave,
+    /// The same when the command exited; when a signal killed it, they are stopped.
+    LeaveUnlessKilled,
+    /// The job ends with the last of them.
+    Await,
+    /// They get SIGTERM, and SIGKILL some time later.
+    Stop,
+}
+
 /// From redlock to the guard.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum GuardRequest {
@@ -32,12 +45,12 @@ pub enum GuardRequest {
 /// From the guard to redlock.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum GuardReport {
-    /// The command runs.
-    Started { pid: i32 },
+    /// The command runs, and a watchdog where one is needed.
+    Started { pid: i32, watchdog: Option<i32> },
     /// The command could not be executed: the `errno`, and what it means.
     NotStarted { errno: i32, message: String },
-    /// It was too late to start the command.
-    TooLate,
+    /// It was too late to start the command. If it had begun, it was killed.
+    TooLate { has_begun: bool },
     /// The command ended before the job did: what it left behind is being awaited or stopped.
     CommandEnded(ExitStatus),
     /// The last message.

@@ -84,6 +84,11 @@ impl Ttl {
         (self.0 / 4).min(Duration::from_secs(5))
     }
 
+    /// A lease that was made or extended within this time need not be extended when the lock is granted.
+    pub fn fresh_for(self) -> Duration {
+        self.0 / 10
+    }
+
     /// The part of the TTL on which its owner may rely.
     pub fn validity(self) -> Duration {
         self.0 - self.drift()

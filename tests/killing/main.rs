@@ -11,9 +11,10 @@ use std::process::{Child, Command};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
-use harness::{Folder, Redlock, eventually, other_users};
+use harness::{Folder, Redlock, Store, eventually, other_users};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_redlock");
 
@@ -31,15 +32,24 @@ enum User {
     Nobody,
 }
 
+/// Who is stopped while a job holds the lock.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stopped {
+    /// Only the guard can end the job.
+    Redlock,
+    /// As when the guard gets no processor.
+    RedlockAndGuard,
+}
+
 /// Every process of the job is dead in time.
-fn is_dead_in_time(crowd: Crowd, user: User, busy: usize) {
-    let late = outlives_by(crowd, user, busy, &[]);
+fn is_dead_in_time(crowd: Crowd, user: User, busy: usize, stopped: Stopped) {
+    let late = outlives_by(crowd, user, busy, stopped, &[]);
     assert!(late < 0.0, "the job worked for {late} ms under the next holder's lock");
 }
 
-/// By how many milliseconds the last work of a job is later than the start of the next holder. Redlock is stopped while
-/// it holds the lock, and the next one waits: only the guard can end the job.
-fn outlives_by(crowd: Crowd, user: User, busy: usize, prefix: &[&str]) -> f64 {
+/// By how many milliseconds the last work of a job is later than the start of the next holder, which waits when the first
+/// one is stopped.
+fn outlives_by(crowd: Crowd, user: User, busy: usize, stopped: Stopped, prefix: &[&str]) -> f64 {
     static ALONE: Mutex<()> = Mutex::new(());
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = Folder::new();
@@ -71,13 +81,17 @@ fn outlives_by(crowd: Crowd, user: User, busy: usize, prefix: &[&str]) -> f64 {
             status.stdout.contains("\"waiters\":[{") || status.stdout.contains("\"waiters\": [\n")
         }
     });
+    let guard =
+        (!first.has_ended() && stopped == Stopped::RedlockAndGuard).then(|| Pid::from_raw(first.guard()));
     if !first.has_ended() {
         first.signal(Signal::SIGSTOP);
+        guard.map(|guard| kill(guard, Signal::SIGSTOP));
     }
     second.finish().expect(0);
     let last = times(&work).into_iter().skip(1).max().expect("a witness");
     let next = times(&start)[0];
     if !first.has_ended() {
+        guard.map(|guard| kill(guard, Signal::SIGCONT));
         first.signal(Signal::SIGCONT);
     }
     let first = first.finish();
@@ -85,6 +99,7 @@ fn outlives_by(crowd: Crowd, user: User, busy: usize, prefix: &[&str]) -> f64 {
     let after = times(&work).into_iter().skip(1).max().expect("a witness");
     let late = (after.max(last) as f64 - next as f64) / 1e6;
     println!("{kind} {count}, {busy} busy: the last work {:.0} ms before the next start; {first:?}", -late);
+    assert!(!first.stderr.contains("nothing was started"), "it worked: {first:?}");
     late
 }
 
@@ -144,25 +159,25 @@ macro_rules! crowds {
 
             #[test]
             fn alone() {
-                is_dead_in_time($crowd, User::Ours, 0);
+                is_dead_in_time($crowd, User::Ours, 0, Stopped::Redlock);
             }
 
             #[test]
             fn beside_two_busy() {
-                is_dead_in_time($crowd, User::Ours, 2);
+                is_dead_in_time($crowd, User::Ours, 2, Stopped::Redlock);
             }
 
             #[test]
             fn of_another_user() {
                 if other_users() {
-                    is_dead_in_time($crowd, User::Nobody, 0);
+                    is_dead_in_time($crowd, User::Nobody, 0, Stopped::Redlock);
                 }
             }
 
             #[test]
             fn of_another_user_beside_two_busy() {
                 if other_users() {
-                    is_dead_in_time($crowd, User::Nobody, 2);
+                    is_dead_in_time($crowd, User::Nobody, 2, Stopped::Redlock);
                 }
             }
         }
@@ -178,13 +193,46 @@ crowds! {
     sixty_four_chains: Crowd::Chains(64);
 }
 
+/// Whether the kernel shares the processors between sessions first: see sched(7).
+fn has_autogroups() -> bool {
+    fs::read_to_string("/proc/sys/kernel/sched_autogroup_enabled").is_ok_and(|setting| setting.trim() == "1")
+}
+
+/// The guard of an ordinary user, in a session of its own, may get no processor beside one that forks all the time: see
+/// src/job/watchdog.rs.
+#[test]
+fn a_watchdog_kills_where_the_guard_cannot() {
+    if !has_autogroups() || !other_users() {
+        return;
+    }
+    for crowd in [Crowd::Sleepers(1000), Crowd::Chains(64)] {
+        is_dead_in_time(crowd, User::Nobody, 0, Stopped::RedlockAndGuard);
+    }
+}
+
+/// The guard of root puts its session first.
+#[test]
+fn the_session_of_a_root_guard_is_first() {
+    if !has_autogroups() || !other_users() {
+        return;
+    }
+    let store = Store::local();
+    let run = store.redlock(&["run", "-k", "X", "--", "sleep", "60"]).spawn();
+    let autogroup = format!("/proc/{}/autogroup", run.guard());
+    eventually(Duration::from_secs(10), "the guard's session is first", || {
+        fs::read_to_string(&autogroup).is_ok_and(|autogroup| autogroup.trim_end().ends_with("nice -20"))
+    });
+    run.signal(Signal::SIGTERM);
+    run.finish().expect(-15);
+}
+
 /// What is not promised: nobody but root may kill what became root in earnest, as by sudo. It works on.
 #[test]
 fn what_became_root_works_on() {
     if !other_users() {
         return;
     }
-    let late = outlives_by(Crowd::Sleepers(4), User::Nobody, 0, &[&of_root("as_root")]);
+    let late = outlives_by(Crowd::Sleepers(4), User::Nobody, 0, Stopped::Redlock, &[&of_root("as_root")]);
     assert!(late > 0.0, "it was killed {late} ms before the next start: say so in the README");
 }
 
@@ -198,7 +246,7 @@ fn a_job_at_nice_minus_20_ends() {
     let preferred = of_root("preferred");
     for crowd in [Crowd::Sleepers(1000), Crowd::Chains(64)] {
         for busy in [0, 2] {
-            outlives_by(crowd, User::Nobody, busy, &[&preferred]);
+            outlives_by(crowd, User::Nobody, busy, Stopped::Redlock, &[&preferred]);
         }
     }
 }

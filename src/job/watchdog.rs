@@ -1,0 +1,104 @@
+//! The watchdog: a process that kills the job when the guard got no processor in time.
+//!
+//! Linux shares the processors between sessions first (autogroups, see sched(7)), and a session whose processes fork and
+//! exit all the time may have one to itself for a second and more: with each of them the session's share is counted anew,
+//! and in its favour (Linux 6.13 to 6.19; mended by the revert of "sched/fair: Fix EEVDF entity placement bug causing
+//! scheduling lag"). The guard cannot stay in the caller's session. The watchdog can, as it has no children: there it
+//! shares a processor with the processes of the job one by one, and waited for 40 ms at most.
+
+use std::os::fd::{AsFd, AsRawFd};
+use std::thread::sleep;
+use std::time::Duration;
+use std::{io, process};
+
+use nix::sys::prctl::{set_name, set_pdeathsig};
+use nix::sys::signal::Signal;
+use nix::unistd::{Pid, getppid, setpgid};
+
+use super::descendants::{GUARD_NAME, OwnChildren, name_of, send};
+use super::dispositions;
+use super::fork::{close_all_but, fork_silently};
+use super::kill::kill_all;
+use super::priority::may_be_kept_waiting;
+use crate::clock::{BootTimer, Deadline};
+use crate::poll::wait_readable;
+
+/// In `ps`.
+const NAME: &std::ffi::CStr = c"lock-watchdog";
+/// The guard comes first, if it comes.
+const LEAD: Duration = Duration::from_millis(20);
+/// Before it lets go of what the caller had open.
+const SETTLE: Duration = Duration::from_millis(20);
+/// Between two looks at a job that was killed, until the guard has seen it.
+const PAUSE: Duration = Duration::from_millis(5);
+
+pub struct Watchdog {
+    pid: i32,
+    /// Readable when the job is to be killed; both processes have it.
+    timer: BootTimer,
+}
+
+impl Watchdog {
+    /// Starts a watchdog where a session of its own may keep this process waiting, and another process is to be had.
+    pub fn where_needed(children: &OwnChildren) -> Option<Watchdog> {
+        if may_be_kept_waiting() { Watchdog::start(children).ok() } else { None }
+    }
+
+    /// Forks the watchdog over the `children` of this process, which list it no more. It ends with this process.
+    fn start(children: &OwnChildren) -> io::Result<Watchdog> {
+        let timer = BootTimer::new()?;
+        let guard = Pid::this();
+        // A file of its own: where two read the same one by turns, each may get halves of two numbers for one.
+        let its_children = OwnChildren::open()?;
+        let pid = fork_silently(|| {
+            its_children.leave_out(process::id() as i32);
+            watch(guard, &its_children, &timer);
+        })?;
+        children.leave_out(pid);
+        Ok(Watchdog { pid, timer })
+    }
+
+    /// Ends it. Whoever is its parent then reaps it: the guard, or redlock when the guard has ended.
+    pub fn end(self, children: &OwnChildren) {
+        // One that died before may have been reaped.
+        if children.is_left_out(self.pid) {
+            send(self.pid, libc::SIGKILL);
+        }
+    }
+
+    pub fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    /// Sets when the guard kills the job, if it can; `None` for a job that is not to be killed.
+    pub fn set(&self, kill_at: Option<Deadline>) {
+        self.timer.set(kill_at.map(|kill_at| kill_at.plus(LEAD)));
+    }
+}
+
+/// Whether this is a watchdog, or was one until its death. At first it has the name of the guard.
+pub fn is_watchdog(pid: i32) -> bool {
+    let name = name_of(pid).unwrap_or_default();
+    [NAME, GUARD_NAME].into_iter().any(|its| name.as_bytes() == its.to_bytes())
+}
+
+fn watch(guard: Pid, children: &OwnChildren, timer: &BootTimer) {
+    let _ = set_name(NAME);
+    // What is sent to the job's group is not meant for it.
+    let _ = setpgid(Pid::from_raw(0), Pid::from_raw(0));
+    if set_pdeathsig(Signal::SIGKILL).is_err() || getppid() != guard {
+        return;
+    }
+    // Most jobs are shorter than this, and need no more.
+    wait_readable([timer.as_fd()], Deadline::after(SETTLE));
+    dispositions::detach_streams(false);
+    if close_all_but(&[children.as_fd().as_raw_fd(), timer.as_fd().as_raw_fd()]).is_err() {
+        return;
+    }
+    while wait_readable([timer.as_fd()], Deadline::NEVER) == [false] {}
+    loop {
+        // One pass over the guard's children: there are none of its own to wait for.
+        kill_all(children);
+        sleep(PAUSE);
+    }
+}
