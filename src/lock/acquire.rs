@@ -215,7 +215,7 @@ impl<'a> Acquiring<'a> {
             self.hold(grant, sent);
             if self.rest().is_empty() {
                 // Those that were acquired some time before: the time of all counts from now.
-                self.renew(|lease| lease.unconfirmed() > lease.request.ttl.duration() / 10)?;
+                self.renew(|lease| lease.unconfirmed() > lease.request.ttl.fresh_for())?;
             } else {
                 self.store.on_idle();
                 // A batch was what stands before a busy lock; after that lock the rest may be free.
@@ -238,6 +238,7 @@ impl<'a> Acquiring<'a> {
     }
 
     fn hold(&mut self, fences: &[FencingToken], sent: BootTime) {
+        let sent = self.store.counted_from().map_or(sent, |earlier| earlier.min(sent));
         let granted = self.rest().iter().zip(fences);
         self.held.extend(granted.map(|(request, fence)| Lease::new(request.clone(), *fence, sent)));
     }

@@ -34,6 +34,20 @@ fn free_locks_are_acquired_together() {
     assert_eq!(leases[0].deadline(), fake::START.plus(Ttl::DEFAULT.validity()));
 }
 
+/// What is left of it has to be enough, so an old one is renewed first.
+#[test]
+fn a_lease_that_was_prepared_counts_from_then() {
+    for (ahead, log) in [(2, &["acquire a"][..]), (9, &["acquire a", "renew a"])] {
+        fake::start();
+        let made = fake::START.minus(Duration::from_secs(ahead));
+        let mut store = FakeStore { counted_from: Some(made), ..FakeStore::default() };
+        let leases = acquired(&mut store, &["a"], 30, Wait::Forever).expect("a lease");
+        let counted = if log.len() == 1 { made } else { fake::START };
+        assert_eq!(leases[0].deadline(), counted.plus(Ttl::DEFAULT.validity()));
+        assert_eq!(store.log.lines(), log);
+    }
+}
+
 #[test]
 fn a_busy_lock_is_waited_for_with_those_before_it_held() {
     fake::start();

@@ -20,6 +20,8 @@ pub struct FakeStore {
     pub renew: VecDeque<ScriptedReply<Renewal>>,
     pub release: VecDeque<ScriptedReply<Vec<bool>>>,
     pub cancel: VecDeque<ScriptedReply<()>>,
+    /// Of every grant.
+    pub counted_from: Option<BootTime>,
     /// Who holds every lock.
     pub holder: Option<Holder>,
     pub log: Log,
@@ -89,6 +91,10 @@ impl Store for FakeStore {
     fn enqueue(&mut self, request: &Request, timeout: &Timeout) -> Result<AcquireOutcome> {
         self.log.note(format!("enqueue {}", request.key));
         after(self.enqueue.pop_front(), timeout, granted(std::slice::from_ref(request)))
+    }
+
+    fn counted_from(&self) -> Option<BootTime> {
+        self.counted_from
     }
 
     fn wait(&mut self, timeout: &Timeout) -> Result<bool> {

@@ -113,6 +113,13 @@ pub trait Store: Send {
     /// ZooKeeper: the nodes stay, and are looked for by their id after a connection was lost.
     fn enqueue(&mut self, request: &Request, timeout: &Timeout) -> Result<AcquireOutcome>;
 
+    /// From when the leases of the last grant count, where that is before the request: the store had prepared them.
+    ///
+    /// etcd: the lease was made ahead. ZooKeeper: so was the session.
+    fn counted_from(&self) -> Option<BootTime> {
+        None
+    }
+
     /// Waits until it makes sense to call [`Store::enqueue`] again: `true`, or `false` when the timeout ends first. A
     /// connection that is lost is such a reason, so the only error is [`StoreError::Interrupted`].
     /// etcd, ZooKeeper: a watch on the waiter before, while the own lease or session is kept alive.
@@ -124,7 +131,7 @@ pub trait Store: Send {
     /// is in the queue, it prepares what the next grant and its release begin with. The local store rings and compiles
     /// statements; Redis sends a renewal whose answer is skipped, hashes the release script, and has the server
     /// learn the renewal script; a quorum stops listening. What goes wrong here is made up for later.
-    /// etcd, ZooKeeper: the watch is given up.
+    /// etcd: the lease of the holder is made. ZooKeeper: its session is begun for the next in line.
     fn on_idle(&mut self) {}
 
     /// Extends a lease to one TTL from now; one that is longer stays. With the `fence` of the grant, a lock that
@@ -164,8 +171,8 @@ pub trait Store: Send {
     /// nobody. `false` for a lock that this token did not hold; where an answer was lost, this may be since the first
     /// attempt released it.
     ///
-    /// etcd: a look at the key, and the lease is revoked. ZooKeeper: the nodes are deleted, and the
-    /// session ends with the last of its locks.
+    /// etcd: the key is deleted, behind a look at it where there may be a min-hold, and the lease is revoked.
+    /// ZooKeeper: the nodes are deleted, and the session ends with the last of its locks.
     fn release(&mut self, keys: &[Key], token: &OwnerToken, timeout: &Timeout) -> Result<Vec<bool>>;
 
     /// Leaves the queue and gives back at once what was acquired, or may have been by a request whose answer is

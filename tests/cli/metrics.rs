@@ -183,3 +183,27 @@ fn alerts_and_dashboard_ask_for_metrics_that_exist() {
     let dashboard = include_str!("../../docs/monitoring/dashboard.json");
     serde_json::from_str::<serde_json::Value>(dashboard).expect("JSON");
 }
+
+/// What the first run of a key counts is seen, although no series was there before; so is what a later one adds.
+#[test]
+fn alerts_see_the_first_count_and_the_later_ones() {
+    let folder = Folder::new();
+    let rules = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/monitoring/alerts.yml");
+    let lost = |labels: &str, values: &str, alerts: &str| {
+        format!(
+            "- interval: 1m\n  input_series: [{{series: 'redlock_locks_lost_total{{{labels}}}', values: '{values}'}}]\n  \
+             alert_rule_test: [{{eval_time: 30m, alertname: RedlockLockLost, exp_alerts: [{alerts}]}}]\n"
+        )
+    };
+    let fires = "{exp_labels: {severity: critical, key: X, instance: web1}, exp_annotations: {\
+        summary: 'X was lost on web1 while its job ran', \
+        description: 'The job was stopped before another could hold the lock. The event lock_lost in the log has the cause.'}}";
+    let labels = "key=\"X\",instance=\"web1\"";
+    let tests = [("_x10 1x60", fires), ("0x10 1x60", fires), ("0x80", "")];
+    let tests: String = tests.iter().map(|(values, alerts)| lost(labels, values, alerts)).collect();
+    let file = folder.path("tests.yml");
+    fs::write(&file, format!("rule_files: [{rules}]\nevaluation_interval: 1m\ntests:\n{tests}"))
+        .expect("a file");
+    let tested = Command::new(PROMTOOL).args(["test", "rules"]).arg(file).output().expect("promtool");
+    assert!(tested.status.success(), "{}", String::from_utf8_lossy(&tested.stderr));
+}

@@ -5,7 +5,7 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 
 use crate::failing_call::Call;
-use crate::harness::{Authority, Etcd, Redis, Redlock, Store, Valid, free_port};
+use crate::harness::{Authority, Etcd, Redis, Redlock, Store, Valid, eventually, free_port, namespaces};
 use crate::takeover::Takeover;
 use crate::undisturbed::Undisturbed;
 
@@ -43,6 +43,34 @@ fn redlock_is_stopped() {
     assert_eq!(scene.second_is_alone().code(), 79);
 }
 
+/// As when the cable is pulled: nothing comes back, no connection is closed.
+#[test]
+fn cut_off() {
+    if !namespaces() {
+        return;
+    }
+    let mut scene = Takeover::new(Store::own_etcd(Etcd::on_hosts(1)));
+    scene.fault(|scene| etcd(scene).network().cut_off(0));
+    scene.await_death(scene.ttl + Duration::from_secs(1));
+    etcd(&mut scene).network().join(0);
+    assert_eq!(scene.second_is_alone().code(), 79);
+}
+
+/// It is the only one that the first knows; the others choose a new leader, and the second one gets in there.
+#[test]
+fn a_leader_is_cut_off_from_the_others() {
+    if !namespaces() {
+        return;
+    }
+    let mut store = Store::own_etcd(Etcd::on_hosts(3));
+    let leader = store.etcd_members().leader();
+    let of_first = format!("etcd://{}", store.etcd_members().members[leader].address);
+    let mut scene = Takeover::through(store, of_first);
+    scene.fault(|scene| etcd(scene).network().cut_off_from_others(leader));
+    scene.await_death(scene.ttl + Duration::from_secs(1));
+    assert_eq!(scene.second_is_alone().code(), 79);
+}
+
 fn undisturbed(etcd: Etcd) -> Undisturbed {
     Undisturbed::new(Store::own_etcd(etcd), "12", &["--ttl", "15s"])
 }
@@ -70,6 +98,17 @@ fn the_leader_hangs() {
     scene.store.etcd_members().members[leader].pause();
     let [_, waited] = scene.goes_on();
     println!("{}", waited.stderr);
+}
+
+#[test]
+fn the_leader_is_cut_off() {
+    if !namespaces() {
+        return;
+    }
+    let mut scene = undisturbed(Etcd::on_hosts(3));
+    let leader = scene.store.etcd_members().leader();
+    scene.store.etcd_members().network().cut_off(leader);
+    scene.goes_on();
 }
 
 /// The member that both are connected to.
@@ -103,6 +142,18 @@ fn one_member_of_three_is_enough_to_be_named_first() {
 #[test]
 fn nobody_there() {
     run_at(&format!("etcd://127.0.0.1:{}", free_port())).fails(69, "connection refused");
+}
+
+#[test]
+fn nobody_leads() {
+    let mut etcd = Etcd::three();
+    [1, 2].into_iter().for_each(|number| etcd.members[number].kill());
+    let url = format!("etcd://{}", etcd.members[0].address);
+    // It takes an election's time until it knows.
+    eventually(Duration::from_secs(20), "it has lost its leader", || {
+        run_at(&url).redlock.run().stderr.contains("no leader")
+    });
+    run_at(&url).fails(69, "it has no leader");
 }
 
 #[test]

@@ -15,6 +15,7 @@ mod files;
 mod holder;
 mod hostile;
 mod partial_request;
+mod prepared;
 mod quorum;
 mod quorum_contention;
 mod sentinels;

@@ -8,11 +8,12 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
 use crate::harness::{
-    Fault, Finished, HeldUp, Proxy, Redlock, Running, Store, children, eventually, held_up_executions,
-    is_alive, namespaces, other_users, slowed, ttl, within,
+    Fault, Finished, HeldUp, Proxy, Redlock, Running, Store, await_file, children, eventually,
+    held_up_executions, is_alive, namespaces, other_users, slowed, ttl, within,
 };
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_redlock");
@@ -162,11 +163,20 @@ fn a_guard_that_does_not_listen() {
 
 /// Stops a process until the end of this thread; SIGCONT does not wake it.
 fn freeze(pid: i32) {
+    interrupt(pid);
+    await_freeze(pid);
+}
+
+/// Stops it when it comes out of the system call in which it is.
+fn interrupt(pid: i32) {
     for request in [libc::PTRACE_SEIZE, libc::PTRACE_INTERRUPT] {
         // SAFETY: these requests read and write no memory.
         let done = unsafe { libc::ptrace(request, pid, 0, 0) };
         assert_eq!(done, 0, "{}", io::Error::last_os_error());
     }
+}
+
+fn await_freeze(pid: i32) {
     eventually(Duration::from_secs(10), "it stops", || {
         fs::read_to_string(format!("/proc/{pid}/status")).is_ok_and(|status| status.contains("State:\tt"))
     });
@@ -268,6 +278,44 @@ fn an_execution_that_hangs_when_redlock_is_killed() {
     held.let_go();
     assert!(!is_alive(child) && !hanging.started.exists());
     hanging.store.redlock(&["run", "-k", "X", "--", "true"]).run().expect(0);
+}
+
+/// The kernel reaps from the first moment on: a command that forks at once leaves no zombies.
+#[test]
+fn an_execution_that_hangs_finds_the_guard_ready() {
+    if !held_up_executions() {
+        return;
+    }
+    let hanging = Hanging::new(Store::local());
+    let run = hanging.run(&[]);
+    let (_, held) = hanging.held_up.next();
+    let status = fs::read_to_string(format!("/proc/{}/status", run.guard())).expect("its status");
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:\t")).expect("what it ignores");
+    let ignored = u64::from_str_radix(ignored, 16).expect("a mask");
+    assert_ne!(ignored & 1 << (libc::SIGCHLD - 1), 0, "{ignored:x}");
+    held.let_go();
+    run.finish().expect(0);
+}
+
+/// Nobody says so before the lease is over; it was killed, and may have done something.
+#[test]
+fn a_command_that_has_begun_is_no_command_that_never_started() {
+    if !held_up_executions() {
+        return;
+    }
+    let hanging = Hanging::new(Store::local());
+    let run = hanging.run(&["--ttl", &ttl(3000)]);
+    let (_, held) = hanging.held_up.next();
+    let parent = children(run.guard())[0];
+    interrupt(parent);
+    held.let_go();
+    await_freeze(parent);
+    await_file(&hanging.started);
+    // Its death is ours to see first.
+    let death = || waitpid(Pid::from_raw(parent), Some(WaitPidFlag::__WALL));
+    while !matches!(death(), Ok(WaitStatus::Signaled(..)) | Err(_)) {}
+    let late = run.finish().expect(79);
+    assert!(late.line().contains("was over as"), "{late:?}");
 }
 
 #[test]

@@ -9,7 +9,9 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 
 use crate::failing_call::Call;
-use crate::harness::{Authority, Fault, Redis, Redlock, Settings, Store, Valid, ZooKeeper, free_port};
+use crate::harness::{
+    Authority, Fault, Redis, Redlock, Settings, Store, Valid, ZooKeeper, eventually, free_port, namespaces,
+};
 use crate::takeover::Takeover;
 use crate::undisturbed::Undisturbed;
 
@@ -44,6 +46,36 @@ fn redlock_is_stopped() {
     scene.fault(|scene| scene.first.signal(Signal::SIGSTOP));
     scene.await_death(scene.ttl + Duration::from_secs(1));
     scene.first.signal(Signal::SIGCONT);
+    assert_eq!(scene.second_is_alone().code(), 79);
+}
+
+/// As when the cable is pulled: nothing comes back, no connection is closed.
+#[test]
+fn cut_off() {
+    if !namespaces() {
+        return;
+    }
+    let mut scene = Takeover::new(Store::own_zookeeper(ZooKeeper::on_hosts(1)));
+    scene.fault(|scene| zookeeper(scene).network().cut_off(0));
+    scene.await_death(scene.ttl + Duration::from_secs(1));
+    zookeeper(&mut scene).network().join(0);
+    assert_eq!(scene.second_is_alone().code(), 79);
+}
+
+/// It is the only one that the first knows; the others choose a new leader, and the second one gets in there.
+#[test]
+fn a_leader_is_cut_off_from_the_others() {
+    if !namespaces() {
+        return;
+    }
+    let mut store = Store::own_zookeeper(ZooKeeper::on_hosts(3));
+    let leader = store.zookeeper_servers().leader();
+    let address = store.zookeeper_servers().servers[leader].address.clone();
+    let (_, chroot) = store.url.rsplit_once('/').expect("a chroot");
+    let of_first = format!("zk://{address}/{chroot}");
+    let mut scene = Takeover::through(store, of_first);
+    scene.fault(|scene| zookeeper(scene).network().cut_off_from_others(leader));
+    scene.await_death(scene.ttl + Duration::from_secs(1));
     assert_eq!(scene.second_is_alone().code(), 79);
 }
 
@@ -95,6 +127,17 @@ fn the_leader_hangs() {
 }
 
 #[test]
+fn the_leader_is_cut_off() {
+    if !namespaces() {
+        return;
+    }
+    let mut scene = undisturbed(ZooKeeper::on_hosts(3));
+    let leader = scene.store.zookeeper_servers().leader();
+    scene.store.zookeeper_servers().network().cut_off(leader);
+    scene.goes_on();
+}
+
+#[test]
 fn a_follower_hangs() {
     let mut scene = undisturbed(ZooKeeper::three());
     let follower = (scene.store.zookeeper_servers().leader() + 1) % 3;
@@ -126,6 +169,18 @@ fn two_of_three_are_enough() {
 #[test]
 fn nobody_there() {
     run_at(&format!("zk://127.0.0.1:{}", free_port())).fails(69, "connection refused");
+}
+
+#[test]
+fn nobody_leads() {
+    let mut zookeeper = ZooKeeper::three();
+    [1, 2].into_iter().for_each(|number| zookeeper.servers[number].kill());
+    let url = format!("zk://{}/X", zookeeper.servers[0].address);
+    // It takes an election's time until it knows.
+    eventually(Duration::from_secs(20), "it has lost its leader", || {
+        run_at(&url).redlock.run().stderr.contains("lost its leader")
+    });
+    run_at(&url).fails(69, "lost its leader");
 }
 
 #[test]

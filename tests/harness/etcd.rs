@@ -9,12 +9,15 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::certificates::Papers;
+use super::network::Network;
 use super::port::free_port;
 use super::{Folder, eventually};
 
 /// The members of a cluster, of a test's own.
 pub struct Etcd {
     pub members: Vec<Member>,
+    /// Where each member is a host of its own.
+    network: Option<Network>,
     papers: Option<Papers>,
     _folder: Folder,
 }
@@ -23,44 +26,56 @@ pub struct Etcd {
 pub struct Member {
     child: Child,
     pub port: u16,
+    /// With the port.
+    pub address: String,
     args: Vec<String>,
     log: PathBuf,
 }
 
 impl Etcd {
     pub fn start() -> Etcd {
-        Etcd::of(1, None)
+        Etcd::of(1, None, None)
     }
 
     pub fn three() -> Etcd {
-        Etcd::of(3, None)
+        Etcd::of(3, None, None)
+    }
+
+    /// So many members, each on a host that can be cut off, as can the next host, which is free.
+    pub fn on_hosts(count: usize) -> Etcd {
+        Etcd::of(count, None, Some(Network::of(count + 1)))
     }
 
     /// Shows this certificate, and wants one of the same authority from everybody.
     pub fn with_tls(papers: &Papers) -> Etcd {
-        Etcd::of(1, Some(papers.clone()))
+        Etcd::of(1, Some(papers.clone()), None)
     }
 
-    fn of(count: usize, papers: Option<Papers>) -> Etcd {
-        let etcd = Etcd::unready(count, papers);
+    fn of(count: usize, papers: Option<Papers>, network: Option<Network>) -> Etcd {
+        let etcd = Etcd::unready(count, papers, network);
         eventually(Duration::from_secs(60), "etcd answers", || etcd.is_ready());
         etcd
     }
 
-    fn unready(count: usize, papers: Option<Papers>) -> Etcd {
+    fn unready(count: usize, papers: Option<Papers>, network: Option<Network>) -> Etcd {
         let folder = Folder::new();
         let ports: Vec<[u16; 2]> = (0..count).map(|_| [free_port(), free_port()]).collect();
+        let host =
+            |number| network.as_ref().map_or("127.0.0.1".to_owned(), |network| network.address(number));
         let cluster: Vec<String> = ports
             .iter()
             .enumerate()
-            .map(|(number, [_, peer])| format!("m{number}=http://127.0.0.1:{peer}"))
+            .map(|(number, [_, peer])| format!("m{number}=http://{}:{peer}", host(number)))
             .collect();
         let cluster = cluster.join(",");
         let scheme = if papers.is_some() { "https" } else { "http" };
         let members = ports.iter().enumerate().map(|(number, [port, peer])| {
-            let (client, peer) = (format!("{scheme}://127.0.0.1:{port}"), format!("http://127.0.0.1:{peer}"));
+            let address = format!("{}:{port}", host(number));
+            let (client, peer) = (format!("{scheme}://{address}"), format!("http://{}:{peer}", host(number)));
             let data = folder.path(&format!("data{number}")).display().to_string();
-            let mut args = vec![
+            let mut args = network.as_ref().map(|network| network.on(number)).unwrap_or_default();
+            args.extend([
+                "etcd".to_owned(),
                 format!("--name=m{number}"),
                 format!("--data-dir={data}"),
                 format!("--listen-client-urls={client}"),
@@ -72,16 +87,17 @@ impl Etcd {
                 "--heartbeat-interval=100".to_owned(),
                 "--election-timeout=1000".to_owned(),
                 "--logger=zap".to_owned(),
-            ];
+            ]);
             if let Some(papers) = &papers {
                 args.push(format!("--cert-file={}", papers.cert.display()));
                 args.push(format!("--key-file={}", papers.key.display()));
                 args.push(format!("--trusted-ca-file={}", papers.ca.display()));
                 args.push("--client-cert-auth".to_owned());
             }
-            Member::start(*port, args, folder.path(&format!("log{number}")))
+            let log = folder.path(&format!("log{number}"));
+            Member { child: serve(&args, &log), port: *port, address, args, log }
         });
-        Etcd { members: members.collect(), papers, _folder: folder }
+        Etcd { members: members.collect(), network, papers, _folder: folder }
     }
 
     /// Whom it talks to is not what is tested.
@@ -102,7 +118,7 @@ impl Etcd {
     }
 
     pub fn endpoints(&self) -> String {
-        self.members.iter().map(|member| format!("127.0.0.1:{}", member.port)).collect::<Vec<_>>().join(",")
+        self.members.iter().map(|member| member.address.as_str()).collect::<Vec<_>>().join(",")
     }
 
     /// What the program etcdctl says to these words, and whether it went well.
@@ -139,13 +155,17 @@ impl Etcd {
         self.ctl(&["del", "--prefix", &prefix]);
     }
 
+    pub fn network(&self) -> &Network {
+        self.network.as_ref().expect("hosts of their own")
+    }
+
     /// The number of the member that leads the others.
     pub fn leader(&self) -> usize {
         let mut leader = None;
         eventually(Duration::from_secs(60), "a leader", || {
             leader = self.members.iter().position(|member| {
                 let mut command = self.etcdctl(&["endpoint", "status", "--write-out=json"]);
-                command.env("ETCDCTL_ENDPOINTS", format!("127.0.0.1:{}", member.port));
+                command.env("ETCDCTL_ENDPOINTS", &member.address);
                 let status = command.output().expect("etcdctl").stdout;
                 let status: serde_json::Value = serde_json::from_slice(&status).unwrap_or_default();
                 let status = &status[0]["Status"];
@@ -158,10 +178,6 @@ impl Etcd {
 }
 
 impl Member {
-    fn start(port: u16, args: Vec<String>, log: PathBuf) -> Member {
-        Member { child: serve(&args, &log), port, args, log }
-    }
-
     pub fn pause(&self) {
         self.signal(Signal::SIGSTOP);
     }
@@ -187,8 +203,8 @@ impl Member {
 
 fn serve(args: &[String], log: &std::path::Path) -> Child {
     let log = std::fs::File::options().create(true).append(true).open(log).expect("a log");
-    let mut command = Command::new("etcd");
-    command.args(args).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+    let mut command = Command::new(&args[0]);
+    command.args(&args[1..]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
     // SAFETY: the closure makes one system call.
     unsafe {
         // The end of the test's thread is the end of its servers.

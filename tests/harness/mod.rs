@@ -5,6 +5,7 @@ mod certificates;
 mod clock;
 mod cluster;
 mod etcd;
+mod network;
 mod pace;
 mod port;
 mod program;

@@ -13,6 +13,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::certificates::Papers;
+use super::network::Network;
 use super::port::free_port;
 use super::proxy::Proxy;
 use super::{Folder, eventually};
@@ -22,6 +23,8 @@ pub struct ZooKeeper {
     pub servers: Vec<Server>,
     /// From the first server to the ports on which the others lead, where a test wants to cut it off.
     pub lines_to_leader: Vec<Proxy>,
+    /// Where each server is a host of its own.
+    network: Option<Network>,
     is_encrypted: bool,
     _folder: Folder,
 }
@@ -30,6 +33,10 @@ pub struct ZooKeeper {
 pub struct Server {
     child: Child,
     pub port: u16,
+    /// With the port.
+    pub address: String,
+    /// The beginning of its command line.
+    prefix: Vec<String>,
     config: PathBuf,
     log: PathBuf,
 }
@@ -41,6 +48,8 @@ pub struct Settings<'a> {
     pub lines: &'a str,
     /// The first server reaches the leader through a proxy.
     pub has_lines: bool,
+    /// Each server is a host of its own, which can be cut off.
+    pub has_network: bool,
     /// Speaks TLS only, shows this certificate, and wants one of the same authority from everybody.
     pub papers: Option<&'a Papers>,
 }
@@ -76,6 +85,11 @@ impl ZooKeeper {
         ZooKeeper::with(3, &Settings::default())
     }
 
+    /// So many servers, each on a host that can be cut off, as can the next host, which is free.
+    pub fn on_hosts(count: usize) -> ZooKeeper {
+        ZooKeeper::with(count, &Settings { has_network: true, ..Settings::default() })
+    }
+
     /// Three servers, of which the first one follows another and reaches it through `lines_to_leader`.
     pub fn with_a_follower_to_cut_off() -> ZooKeeper {
         loop {
@@ -88,6 +102,9 @@ impl ZooKeeper {
 
     pub fn with(count: usize, settings: &Settings) -> ZooKeeper {
         let folder = Folder::new();
+        let network = settings.has_network.then(|| Network::of(count + 1));
+        let host =
+            |number| network.as_ref().map_or("127.0.0.1".to_owned(), |network| network.address(number));
         let ports: Vec<[u16; 3]> = (0..count).map(|_| [free_port(), free_port(), free_port()]).collect();
         let lines = ports.iter().skip(1).filter(|_| settings.has_lines).map(|[_, peer, _]| Proxy::to(*peer));
         let lines_to_leader: Vec<Proxy> = lines.collect();
@@ -96,7 +113,7 @@ impl ZooKeeper {
             let line = |(number, [_, peer, election]): (usize, &[u16; 3])| {
                 let proxy = lines_to_leader.get(number.wrapping_sub(1)).filter(|_| of == 0);
                 let peer = proxy.map_or(*peer, |proxy| proxy.port);
-                format!("server.{}=127.0.0.1:{peer}:{election}\n", number + 1)
+                format!("server.{}={}:{peer}:{election}\n", number + 1, host(number))
             };
             servers.map(line).collect()
         };
@@ -113,11 +130,13 @@ impl ZooKeeper {
             let text = format!("{CONFIG}dataDir={}\n{port_line}{}{lines}", data.display(), ensemble(number));
             fs::write(&config, text).expect("a configuration");
             let log = folder.path(&format!("log{number}"));
-            Server { child: serve(&config, &log), port: *port, config, log }
+            let prefix = network.as_ref().map(|network| network.on(number)).unwrap_or_default();
+            let (child, address) = (serve(&prefix, &config, &log), format!("{}:{port}", host(number)));
+            Server { child, port: *port, address, prefix, config, log }
         };
         let servers = ports.iter().enumerate().map(start).collect();
-        let zookeeper =
-            ZooKeeper { servers, lines_to_leader, is_encrypted: settings.papers.is_some(), _folder: folder };
+        let is_encrypted = settings.papers.is_some();
+        let zookeeper = ZooKeeper { servers, lines_to_leader, network, is_encrypted, _folder: folder };
         eventually(Duration::from_secs(60), "ZooKeeper answers", || {
             zookeeper.servers.iter().all(|server| server.is_ready(zookeeper.is_encrypted))
         });
@@ -132,7 +151,7 @@ impl ZooKeeper {
     }
 
     pub fn hosts(&self) -> String {
-        self.servers.iter().map(|server| format!("127.0.0.1:{}", server.port)).collect::<Vec<_>>().join(",")
+        self.servers.iter().map(|server| server.address.as_str()).collect::<Vec<_>>().join(",")
     }
 
     /// All nodes below the chroot of this URL are deleted.
@@ -142,6 +161,10 @@ impl ZooKeeper {
         assert!(
             python(script).args([self.hosts(), format!("/{chroot}")]).status().expect("Python").success()
         );
+    }
+
+    pub fn network(&self) -> &Network {
+        self.network.as_ref().expect("hosts of their own")
     }
 
     /// The number of the server that leads the others.
@@ -171,7 +194,7 @@ impl Server {
 
     /// Starts it anew with its data.
     pub fn restart(&mut self) {
-        self.child = serve(&self.config, &self.log);
+        self.child = serve(&self.prefix, &self.config, &self.log);
     }
 
     fn signal(&self, signal: Signal) {
@@ -180,7 +203,7 @@ impl Server {
 
     fn is_ready(&self, is_encrypted: bool) -> bool {
         match is_encrypted {
-            true => TcpStream::connect(("127.0.0.1", self.port)).is_ok(),
+            true => TcpStream::connect(&self.address).is_ok(),
             false => self.status().contains("Mode: "),
         }
     }
@@ -189,7 +212,7 @@ impl Server {
     pub fn status(&self) -> String {
         let mut text = String::new();
         let ask = || -> std::io::Result<TcpStream> {
-            let mut stream = TcpStream::connect(("127.0.0.1", self.port))?;
+            let mut stream = TcpStream::connect(&self.address)?;
             stream.set_read_timeout(Some(Duration::from_secs(2)))?;
             stream.write_all(b"srvr")?;
             Ok(stream)
@@ -218,10 +241,12 @@ fn encrypted(folder: &Folder, papers: &Papers) -> String {
     )
 }
 
-fn serve(config: &Path, log: &Path) -> Child {
+fn serve(prefix: &[String], config: &Path, log: &Path) -> Child {
     let log = fs::File::options().create(true).append(true).open(log).expect("a log");
     let jars = JARS.map(|name| format!("{FOLDER}/{name}.jar")).join(":");
-    let mut command = Command::new("java");
+    let line = [prefix, &["java".to_owned()]].concat();
+    let mut command = Command::new(&line[0]);
+    command.args(&line[1..]);
     command.args(["-Xmx96m", "-Xss512k", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]);
     // What outlives a death of the program need not outlive one of the machine.
     command.args(["-Dzookeeper.forceSync=no", "-Dzookeeper.preAllocSize=64"]);

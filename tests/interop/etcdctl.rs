@@ -4,7 +4,12 @@ use std::fs;
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
-use crate::harness::{Etcd, Store, eventually};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::harness::{
+    Etcd, Redlock, Running, Store, await_file, eventually, in_ms, namespaces, pid_in, slowed,
+};
 
 /// `etcdctl lock X` with a job that adds a line to the file "order" and ends when there is a file with that name.
 struct Peer {
@@ -84,4 +89,65 @@ fn names_below_a_name_are_other_locks() {
     above.let_go().expect(0);
     waiter.finish().expect(0);
     below.let_go().expect(0);
+}
+
+/// It ignores SIGTERM. "$0" is the folder.
+const FIRST: &str = "cd \"$0\" || exit 9; trap '' TERM; echo $$ > pid; while :; do sleep 0.05; done";
+/// It says whether the first one is alive.
+const SECOND: &str =
+    "cd \"$0\"; read -r pid < pid; if kill -0 $pid 2>&-; then echo both; else echo alone; fi > order";
+
+/// The job of `redlock` is dead when that of etcdctl begins, whatever happened to redlock.
+fn follows(mut store: Store, prefix: &[String], fault: impl FnOnce(&mut Store, &Running)) {
+    let folder = store.folder.path("").display().to_string();
+    let ttl = in_ms(store.lease(slowed(3000)));
+    let prefix: Vec<&str> = prefix.iter().map(String::as_str).collect();
+    let run =
+        [env!("CARGO_BIN_EXE_redlock"), "run", "-k", "X", "--ttl", &ttl, "--", "sh", "-c", FIRST, &folder];
+    let line = [&prefix[..], &run].concat();
+    let holder = store.reached_by(Redlock::under(line[0], &line[1..])).spawn();
+    await_file(&store.folder.path("pid"));
+    let lock = ["lock", "X", "--", "sh", "-c", SECOND, &folder];
+    let mut etcdctl = store.etcd_members().etcdctl(&lock);
+    let mut etcdctl = etcdctl.stdin(Stdio::null()).stdout(Stdio::null()).spawn().expect("etcdctl");
+    await_places(&mut store, 2);
+    fault(&mut store, &holder);
+    etcdctl.wait().expect("its end");
+    holder.signal(Signal::SIGCONT);
+    holder.finish().expect(79);
+    assert_eq!(store.order(), ["alone"]);
+}
+
+#[test]
+fn etcdctl_begins_after_the_death_of_the_job() {
+    follows(Store::own_etcd(Etcd::start()), &[], |_, holder| holder.signal(Signal::SIGSTOP));
+}
+
+#[test]
+fn etcdctl_begins_after_the_death_of_a_job_that_is_cut_off() {
+    if !namespaces() {
+        return;
+    }
+    let etcd = Etcd::on_hosts(1);
+    let host = etcd.network().on(1);
+    follows(Store::own_etcd(etcd), &host, |store, _| store.etcd_members().network().cut_off(1));
+}
+
+/// The same with the roles exchanged: etcdctl does not care for its job.
+#[test]
+fn a_job_of_etcdctl_outlives_its_lock() {
+    let mut store = Store::own_etcd(Etcd::start());
+    let folder = store.folder.path("").display().to_string();
+    let mut etcdctl =
+        store.etcd_members().etcdctl(&["lock", "--ttl=2", "X", "--", "sh", "-c", FIRST, &folder]);
+    let mut etcdctl = etcdctl.stdin(Stdio::null()).stdout(Stdio::null()).spawn().expect("etcdctl");
+    await_file(&store.folder.path("pid"));
+    let job = Pid::from_raw(pid_in(&store.folder.path("pid")));
+    kill(Pid::from_raw(etcdctl.id() as i32), Signal::SIGSTOP).expect("a signal");
+    let run = store.redlock(&["run", "-k", "X", "--wait", "1m", "--", "sh", "-c", SECOND, &folder]).run();
+    kill(job, Signal::SIGKILL).expect("the end of the job");
+    etcdctl.kill().expect("its end");
+    etcdctl.wait().expect("its end");
+    run.expect(0);
+    assert_eq!(store.order(), ["both"]);
 }

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
-use crate::harness::{Store, await_file, eventually, in_ms, is_alive, pid_in, slowed};
+use crate::harness::{
+    Redlock, Running, Store, ZooKeeper, await_file, eventually, in_ms, is_alive, namespaces, pid_in, slowed,
+};
 
 /// The locks of another library, as a program.
 #[derive(Clone, Copy)]
@@ -163,19 +165,22 @@ fn a_lock_of_curator_is_shown() {
     shows(Kind::Curator);
 }
 
-/// redlock is stopped, and nobody renews the lease: the job is dead when that of the other begins.
-fn follows(kind: Kind) {
-    let store = Store::zookeeper();
+/// The job is dead when that of the other begins, whatever happened to redlock.
+fn follows(kind: Kind, mut store: Store, prefix: &[String], fault: impl FnOnce(&mut Store, &Running)) {
     let folder = store.folder.path("").display().to_string();
     let ttl = in_ms(store.lease(slowed(3000)));
     let job = "cd \"$0\"; trap '' TERM; echo $$ > pid; while :; do sleep 0.05; done";
-    let holder = store.redlock(&["run", "-k", "X", "--ttl", &ttl, "--", "sh", "-c", job, &folder]).spawn();
+    let prefix: Vec<&str> = prefix.iter().map(String::as_str).collect();
+    let run =
+        [env!("CARGO_BIN_EXE_redlock"), "run", "-k", "X", "--ttl", &ttl, "--", "sh", "-c", job, &folder];
+    let line = [&prefix[..], &run].concat();
+    let holder = store.reached_by(Redlock::under(line[0], &line[1..])).spawn();
     await_file(&store.folder.path("pid"));
     let pid = pid_in(&store.folder.path("pid"));
     let peer = Peer::start(kind, "lock", &store, "peer");
     await_places(&store, 2);
     assert!(is_alive(pid));
-    holder.signal(Signal::SIGSTOP);
+    fault(&mut store, &holder);
     await_order(&store, &["peer"]);
     holder.signal(Signal::SIGCONT);
     holder.finish().expect(79);
@@ -183,14 +188,38 @@ fn follows(kind: Kind) {
     assert_eq!(store.order(), ["peer"]);
 }
 
+fn follows_one_that_is_stopped(kind: Kind) {
+    follows(kind, Store::zookeeper(), &[], |_, holder| holder.signal(Signal::SIGSTOP));
+}
+
+fn follows_one_that_is_cut_off(kind: Kind) {
+    if !namespaces() {
+        return;
+    }
+    let zookeeper = ZooKeeper::on_hosts(1);
+    let host = zookeeper.network().on(1);
+    let cut_off = |store: &mut Store, _: &Running| store.zookeeper_servers().network().cut_off(1);
+    follows(kind, Store::own_zookeeper(zookeeper), &host, cut_off);
+}
+
 #[test]
 fn kazoo_begins_after_the_death_of_the_job() {
-    follows(Kind::Kazoo);
+    follows_one_that_is_stopped(Kind::Kazoo);
 }
 
 #[test]
 fn curator_begins_after_the_death_of_the_job() {
-    follows(Kind::Curator);
+    follows_one_that_is_stopped(Kind::Curator);
+}
+
+#[test]
+fn kazoo_begins_after_the_death_of_a_job_that_is_cut_off() {
+    follows_one_that_is_cut_off(Kind::Kazoo);
+}
+
+#[test]
+fn curator_begins_after_the_death_of_a_job_that_is_cut_off() {
+    follows_one_that_is_cut_off(Kind::Curator);
 }
 
 /// Readers hold it together, a writer waits for them, and a reader behind a writer for that one.

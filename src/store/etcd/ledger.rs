@@ -41,15 +41,17 @@ pub struct Queue {
 }
 
 impl EtcdLedger {
-    /// Makes a lease, or extends the one of an earlier attempt whose answer was lost.
-    pub fn grant(&mut self, id: i64, seconds: i64, timeout: &Timeout) -> Result<(), StoreError> {
+    /// Makes a lease, or extends the one of an earlier attempt whose answer was lost. Whether it was made now.
+    pub fn grant(&mut self, id: i64, seconds: i64, timeout: &Timeout) -> Result<bool, StoreError> {
         self.members.call(timeout, |client| async move {
-            while !client.grant(id, seconds).await? {
+            loop {
+                if client.grant(id, seconds).await? {
+                    return Ok(true);
+                }
                 if client.keep_alive(id).await? > 0 {
-                    break;
+                    return Ok(false);
                 }
             }
-            Ok(())
         })
     }
 

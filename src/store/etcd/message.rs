@@ -215,6 +215,8 @@ pub struct WatchCreateRequest {
 
 /// Only deletions are told.
 pub const NO_PUT: i32 = 0;
+/// The kind of an event; the other one is a put.
+pub const DELETE: i32 = 1;
 
 #[derive(Clone, PartialEq, Message)]
 pub struct WatchResponse {
@@ -226,6 +228,9 @@ pub struct WatchResponse {
 
 #[derive(Clone, PartialEq, Message)]
 pub struct WatchEvent {
+    /// See [`DELETE`].
+    #[prost(int32, tag = 1)]
+    pub kind: i32,
     #[prost(message, optional, tag = 2)]
     pub kv: Option<KeyValue>,
 }

@@ -13,6 +13,8 @@ mod lease_id;
 mod ledger;
 mod members;
 mod message;
+mod predecessors;
+mod release;
 mod runtime;
 mod socket;
 mod status;

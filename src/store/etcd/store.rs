@@ -10,6 +10,7 @@ use super::members::EtcdMembers;
 use super::message::{Compare, LESS, PutRequest, TxnOperation, TxnRequest};
 use super::url::EtcdAddress;
 use super::waiter::EtcdWaiter;
+use crate::clock::BootTime;
 use crate::lock::{
     AcquireOutcome, Busy, Capabilities, FencingToken, Key, LockStatus, OwnerToken, Renewal, Request, Store,
     StoreAdmin, StoreError, Timeout,
@@ -26,7 +27,7 @@ pub const CAPABILITIES: Capabilities = Capabilities {
 };
 
 /// The time for what may as well be done later.
-const IDLE_TIMEOUT: Duration = Duration::from_millis(100);
+pub(super) const IDLE_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// The store at one address. It connects with the first call.
 ///
@@ -40,13 +41,15 @@ pub struct Etcd {
     place: Option<EtcdWaiter>,
     /// There may be a lease of a waiter to be ended.
     has_queued: bool,
+    /// The keys of locks that were granted here, where no look is needed before the release.
+    pub(super) without_min_hold: Vec<Vec<u8>>,
 }
 
 impl Etcd {
     pub fn new(address: EtcdAddress) -> Etcd {
         let layout = address.layout.clone();
         let ledger = EtcdLedger { members: EtcdMembers::new(address), layout };
-        Etcd { ledger, place: None, has_queued: false }
+        Etcd { ledger, place: None, has_queued: false, without_min_hold: Vec::new() }
     }
 
     pub(super) fn ledger(&mut self) -> &mut EtcdLedger {
@@ -153,23 +156,11 @@ impl Etcd {
         failed.map_or(Ok(()), Err)
     }
 
-    fn release_one(&mut self, key: &Key, token: &OwnerToken, timeout: &Timeout) -> Result<bool, StoreError> {
-        let id = LeaseId::of(token, key);
-        let own = self.ledger.own(key, id, timeout)?;
-        let Some(held) = own.held() else { return Ok(false) };
-        let left = own.value.as_ref().map_or(Duration::ZERO, KeyData::left_to_hold);
-        if !left.is_zero() && own.broken.is_none() {
-            // The key stays, and ends by itself: nobody holds it any more.
-            let seconds = left.as_secs() + u64::from(left.subsec_nanos() > 0);
-            self.ledger.grant(id.kept(), seconds as i64, timeout)?;
-            let name = held.name.clone();
-            let compare = vec![Compare::leased(name.clone(), id.holding())];
-            let put = PutRequest { key: name, value: Vec::new(), lease: id.kept(), ignore_value: true };
-            let txn = TxnRequest { compare, success: vec![TxnOperation::put(put)], failure: Vec::new() };
-            self.ledger.txn(txn, timeout)?;
+    /// Remembers what was granted.
+    fn note<'a>(&mut self, requests: impl IntoIterator<Item = &'a Request>) {
+        for Request { key, token, mode, .. } in requests.into_iter().filter(|one| one.min_hold.is_zero()) {
+            self.without_min_hold.push(self.ledger.layout.name(key, LeaseId::of(token, key), *mode));
         }
-        self.ledger.revoke(id.holding(), timeout)?;
-        Ok(true)
     }
 }
 
@@ -188,6 +179,9 @@ impl Store for Etcd {
 
     fn acquire(&mut self, requests: &[Request], timeout: &Timeout) -> Result<AcquireOutcome, StoreError> {
         let answer = self.take(requests, timeout);
+        if matches!(answer, Ok(AcquireOutcome::Granted(_))) {
+            self.note(requests);
+        }
         if matches!(answer, Ok(AcquireOutcome::Busy(_)) | Err(StoreError::OtherMode { .. })) {
             // Leases without keys; a transaction whose answer was lost cannot use them any more.
             let _ = self.revoke_all(requests, timeout);
@@ -197,7 +191,16 @@ impl Store for Etcd {
 
     fn enqueue(&mut self, request: &Request, timeout: &Timeout) -> Result<AcquireOutcome, StoreError> {
         self.has_queued = true;
-        self.place.get_or_insert_with(|| EtcdWaiter::new(request.clone())).ask(&mut self.ledger, timeout)
+        let place = self.place.get_or_insert_with(|| EtcdWaiter::new(request.clone()));
+        let answer = place.ask(&mut self.ledger, timeout);
+        if matches!(answer, Ok(AcquireOutcome::Granted(_))) {
+            self.note([request]);
+        }
+        answer
+    }
+
+    fn counted_from(&self) -> Option<BootTime> {
+        self.place.as_ref().and_then(EtcdWaiter::counted_from)
     }
 
     fn wait(&mut self, timeout: &Timeout) -> Result<bool, StoreError> {
@@ -260,15 +263,7 @@ impl Store for Etcd {
         token: &OwnerToken,
         timeout: &Timeout,
     ) -> Result<Vec<bool>, StoreError> {
-        let (mut released, mut failed) = (Vec::new(), None);
-        for (done, key) in keys.iter().enumerate() {
-            // A lock that cannot be released does not keep the others.
-            match self.release_one(key, token, &timeout.share(keys.len() - done)) {
-                Ok(held) => released.push(held),
-                Err(error) => failed = failed.or(Some(error)),
-            }
-        }
-        failed.map_or(Ok(released), Err)
+        self.release_all(keys, token, timeout)
     }
 
     /// What is in flight needs these leases, whenever it is carried out.

@@ -1,6 +1,5 @@
 //! A place in the queue of a lock: taken, kept, and left for the lock itself.
 
-use std::collections::HashSet;
 use std::time::Duration;
 
 use tonic::Streaming;
@@ -12,8 +11,9 @@ use super::ledger::{EtcdLedger, Queue, txn};
 use super::message::{
     Compare, EQUAL, GREATER, NO_PUT, PutRequest, TxnOperation, TxnRequest, WatchCreateRequest, WatchResponse,
 };
+use super::predecessors::Predecessors;
 use crate::clock::{BootTime, Deadline};
-use crate::lock::{AcquireOutcome, Busy, FencingToken, Mode, Request, StoreError, Timeout};
+use crate::lock::{AcquireOutcome, Busy, FencingToken, Request, StoreError, Timeout};
 use crate::store::net::check;
 
 /// How long a place lives when the waiter died: the others wait no longer for it.
@@ -36,25 +36,17 @@ pub struct EtcdWaiter {
     created: Option<i64>,
     /// When the last sign of life was sent.
     alive_at: BootTime,
-    /// The lease of the holder was made ahead of the grant.
-    has_lease: bool,
+    /// When the lease of the holder was made, while we wait, or extended.
+    lease_at: Option<BootTime>,
+    /// Its making was not tried since the last look at the queue.
+    may_prepare: bool,
+    /// It was extended since. A leader that is none any more may have said so, and the next one counts from its election.
+    is_extended: bool,
+    /// Where it was made so shortly before the grant that it was not extended: a majority had it then.
+    counted_from: Option<BootTime>,
     awaited: Predecessors,
     watch: Option<(u32, Streaming<WatchResponse>)>,
     is_granted: bool,
-}
-
-/// Whose end is waited for.
-#[derive(Default)]
-struct Predecessors {
-    key: Vec<u8>,
-    range_end: Vec<u8>,
-    /// They were looked at at this revision of the store.
-    revision: i64,
-    names: HashSet<Vec<u8>>,
-    /// As many of them may be left.
-    room: usize,
-    /// There is nobody else before us.
-    is_last: bool,
 }
 
 impl EtcdWaiter {
@@ -64,7 +56,10 @@ impl EtcdWaiter {
             request,
             created: None,
             alive_at: BootTime::now(),
-            has_lease: false,
+            lease_at: None,
+            may_prepare: true,
+            is_extended: false,
+            counted_from: None,
             awaited: Predecessors::default(),
             watch: None,
             is_granted: false,
@@ -75,8 +70,13 @@ impl EtcdWaiter {
         self.is_granted
     }
 
+    pub fn counted_from(&self) -> Option<BootTime> {
+        self.counted_from
+    }
+
     /// Takes the place, or looks what became of it.
     pub fn ask(&mut self, ledger: &mut EtcdLedger, timeout: &Timeout) -> Result<AcquireOutcome, StoreError> {
+        self.may_prepare = true;
         // The only one before us is gone: no look is needed when the transaction sees that, too.
         if let Some(created) = self.created
             && self.awaited.is_last
@@ -155,7 +155,7 @@ impl EtcdWaiter {
 
     /// Gives our key the lease of the holder. With `if_first` only when no other key of the lock is older.
     ///
-    /// The lease is extended at the same time, so it counts from this call on, whenever it was made.
+    /// Unless the lease is fresh it is extended at the same time, so it counts from this call on.
     fn take(
         &mut self,
         created: i64,
@@ -175,21 +175,30 @@ impl EtcdWaiter {
         let put = PutRequest { key: name, value, lease, ignore_value: false };
         let request = TxnRequest { compare, success: vec![TxnOperation::put(put)], failure: Vec::new() };
         loop {
-            if !self.has_lease {
-                ledger.grant(lease, ttl.duration().as_secs() as i64, timeout)?;
-                self.has_lease = true;
+            if self.lease_at.is_none() {
+                let sent = BootTime::now();
+                let is_new = ledger.grant(lease, ttl.duration().as_secs() as i64, timeout)?;
+                (self.lease_at, self.is_extended) = (Some(sent), !is_new);
             }
+            let made_at = self.lease_at.filter(|_| !self.is_extended);
+            self.counted_from = made_at.filter(|at| BootTime::now().since(*at) < ttl.fresh_for());
+            let is_fresh = self.counted_from.is_some();
             let (left, done) = ledger.members.call(timeout, |client| {
                 let request = request.clone();
-                async move { tokio::try_join!(client.keep_alive(lease), txn(&client, request)) }
+                async move {
+                    match is_fresh {
+                        true => Ok((1, txn(&client, request).await?)),
+                        false => tokio::try_join!(client.keep_alive(lease), txn(&client, request)),
+                    }
+                }
             })?;
             match done {
                 // It ended while we waited.
-                None => self.has_lease = false,
+                None => self.lease_at = None,
                 Some(done) if !done.succeeded => return Ok(false),
                 Some(_) if left > 0 => return Ok(true),
                 Some(_) => {
-                    (self.has_lease, self.created) = (false, None);
+                    (self.lease_at, self.created) = (None, None);
                     return Ok(false);
                 }
             }
@@ -213,6 +222,7 @@ impl EtcdWaiter {
                     if self.awaited.is_over() {
                         return Ok(true);
                     }
+                    self.prepare(ledger, timeout);
                 }
                 Ok(_) => {
                     // A member without a leader ends its watches.
@@ -241,6 +251,10 @@ impl EtcdWaiter {
             Err(StoreError::Interrupted) => return Err(StoreError::Interrupted),
             Err(_) => return Ok(false),
         }
+        if self.lease_at.is_some_and(|at| at.plus(self.request.ttl.duration() / 3).has_passed()) {
+            let left = ledger.keep_alive(self.id.holding(), timeout);
+            (self.lease_at, self.is_extended) = (left.is_ok_and(|left| left > 0).then_some(sent), true);
+        }
         Ok(self.created.is_some())
     }
 
@@ -255,7 +269,8 @@ impl EtcdWaiter {
             key: key.clone(),
             range_end: range_end.clone(),
             start_revision: revision + 1,
-            filters: vec![NO_PUT],
+            // Of one that is waited for it is told that it holds the lock; of a semaphore's many it would be too much.
+            filters: if range_end.is_empty() { Vec::new() } else { vec![NO_PUT] },
         };
         let watch = ledger.members.call(timeout, move |client| {
             let request = request.clone();
@@ -277,50 +292,14 @@ impl EtcdWaiter {
         Ok(true)
     }
 
-    /// There is time to prepare the grant: the lease of the holder, when only the holder is before us.
+    /// There is time to prepare the grant: the lease of the holder, which takes a write to the disks of a majority.
     pub fn prepare(&mut self, ledger: &mut EtcdLedger, timeout: &Timeout) {
-        if self.awaited.is_last && !self.has_lease && self.created.is_some() {
-            let seconds = self.request.ttl.duration().as_secs() as i64;
-            self.has_lease = ledger.grant(self.id.holding(), seconds, timeout).is_ok();
+        let may_prepare = std::mem::replace(&mut self.may_prepare, false);
+        if may_prepare && self.lease_at.is_none() && self.created.is_some() {
+            let (sent, seconds) = (BootTime::now(), self.request.ttl.duration().as_secs() as i64);
+            let is_new = ledger.grant(self.id.holding(), seconds, timeout).ok();
+            (self.lease_at, self.is_extended) = (is_new.map(|_| sent), is_new == Some(false));
         }
-    }
-}
-
-impl Predecessors {
-    /// One entry, where the end of that is needed for the grant in any case: the others are not to be woken by each end.
-    /// Of a semaphore any end counts.
-    fn before(request: &Request, ledger: &EtcdLedger, before: &[Entry], revision: i64) -> Predecessors {
-        let one = |entry: &Entry, is_last| Predecessors {
-            key: entry.name.clone(),
-            names: HashSet::from([entry.name.clone()]),
-            is_last,
-            revision,
-            ..Predecessors::default()
-        };
-        let is_last = before.len() == 1;
-        match request.mode {
-            Mode::Semaphore(permits) => {
-                let folder = ledger.layout.folder(&request.key);
-                let names = before.iter().map(|entry| entry.name.clone()).collect();
-                let (range_end, room) = (end_of(&folder), permits.get() as usize - 1);
-                Predecessors { key: folder, range_end, revision, names, room, is_last: false }
-            }
-            Mode::Exclusive => before.last().map(|last| one(last, is_last)).unwrap_or_default(),
-            Mode::Shared => {
-                let writer = before.iter().rfind(|entry| entry.mode == Mode::Exclusive);
-                writer.map(|writer| one(writer, is_last)).unwrap_or_default()
-            }
-        }
-    }
-
-    fn note(&mut self, answer: &WatchResponse) {
-        for kv in answer.events.iter().filter_map(|event| event.kv.as_ref()) {
-            self.names.remove(&kv.key);
-        }
-    }
-
-    fn is_over(&self) -> bool {
-        self.names.len() <= self.room
     }
 }
 

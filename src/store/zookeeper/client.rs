@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use super::connection::{Greeting, SessionConnection, TransactionReply};
-use super::error::{Result, ZooKeeperError};
+use super::error::{ZooKeeperError, ZooKeeperResult};
 use super::message::{Answer, Code, Operation};
 use super::session::Session;
 use super::url::ZooKeeperAddress;
+use crate::clock::BootTime;
 use crate::lock::Timeout;
 
 /// A session, from its first call on.
@@ -18,6 +19,8 @@ pub struct SessionClient {
     asked: Duration,
     session: Option<Session>,
     connection: Option<SessionConnection>,
+    /// When the connection was begun.
+    begun: BootTime,
     /// How many connections there were: what is watched on an earlier one is not told.
     connections: u32,
     /// The last transaction that was seen, on whatever server.
@@ -35,6 +38,7 @@ impl SessionClient {
             asked,
             session: None,
             connection: None,
+            begun: BootTime::now(),
             connections: 0,
             seen: 0,
         }
@@ -54,17 +58,22 @@ impl SessionClient {
         self.connections
     }
 
+    /// When the connection was begun, and with it the session begun or continued.
+    pub fn begun(&self) -> Option<BootTime> {
+        self.connection.as_ref().filter(|connection| !connection.is_broken).map(|_| self.begun)
+    }
+
     /// Connects anew and continues the session, or begins one.
     ///
     /// The server asks its leader whether the session goes on, and the leader counts the timeout from then: see
     /// [`Owner`](super::owner::Owner).
-    pub fn attach(&mut self, timeout: &Timeout) -> Result<Session> {
+    pub fn attach(&mut self, timeout: &Timeout) -> ZooKeeperResult<Session> {
         self.connection = None;
         self.connect(timeout)
     }
 
     /// Connects, if that is not done yet.
-    pub fn connect(&mut self, timeout: &Timeout) -> Result<Session> {
+    pub fn connect(&mut self, timeout: &Timeout) -> ZooKeeperResult<Session> {
         if let (Some(session), Some(connection)) = (&self.session, &mut self.connection)
             && connection.is_open()
         {
@@ -92,7 +101,7 @@ impl SessionClient {
         }
     }
 
-    fn connect_once(&mut self, timeout: &Timeout) -> Result<Session> {
+    fn connect_once(&mut self, timeout: &Timeout) -> ZooKeeperResult<Session> {
         let endpoint = &self.address.servers[self.current];
         let tls = self.address.tls.then_some(&*self.address.tls_files);
         let login = self.address.login();
@@ -102,6 +111,7 @@ impl SessionClient {
             seen: self.seen,
             login: login.as_deref(),
         };
+        let begun = BootTime::now();
         let opened = SessionConnection::open(endpoint, tls, &greeting, timeout);
         let Some((connection, session)) = opened.map_err(|error| self.named(error))? else {
             self.session = None;
@@ -113,7 +123,7 @@ impl SessionClient {
                 "its servers differ: one granted {known} ms for a session, another one {now} ms; see maxSessionTimeout"
             )));
         }
-        self.connection = Some(connection);
+        (self.connection, self.begun) = (Some(connection), begun);
         self.connections += 1;
         // What was granted first is what the leaders count with.
         Ok(self.session.get_or_insert(session).clone())
@@ -137,7 +147,11 @@ impl SessionClient {
     }
 
     /// Sends these requests once.
-    pub fn call(&mut self, operations: &[Operation], timeout: &Timeout) -> Result<Vec<TransactionReply>> {
+    pub fn call(
+        &mut self,
+        operations: &[Operation],
+        timeout: &Timeout,
+    ) -> ZooKeeperResult<Vec<TransactionReply>> {
         self.connect(timeout)?;
         let Some(connection) = &mut self.connection else {
             return Err(ZooKeeperError::no_answer("there is no connection"));
@@ -161,7 +175,11 @@ impl SessionClient {
     }
 
     /// Sends requests that may be repeated, until a server answers.
-    pub fn ask(&mut self, operations: &[Operation], timeout: &Timeout) -> Result<Vec<TransactionReply>> {
+    pub fn ask(
+        &mut self,
+        operations: &[Operation],
+        timeout: &Timeout,
+    ) -> ZooKeeperResult<Vec<TransactionReply>> {
         // A connection that was left alone may have ended long ago.
         let mut attempts = self.address.servers.len() + 1;
         loop {
@@ -180,7 +198,7 @@ impl SessionClient {
 
     /// Ends the session, and with it what it holds. What is still in flight needs the session, whenever it is
     /// carried out.
-    pub fn close(&mut self, timeout: &Timeout) -> Result<()> {
+    pub fn close(&mut self, timeout: &Timeout) -> ZooKeeperResult<()> {
         if self.session.is_none() {
             return Ok(());
         }
@@ -203,7 +221,7 @@ impl SessionClient {
 
     /// Waits until something that is watched has changed: `true`, as when the connection was lost. Keeps the session
     /// meanwhile.
-    pub fn await_news(&mut self, timeout: &Timeout) -> Result<bool> {
+    pub fn await_news(&mut self, timeout: &Timeout) -> ZooKeeperResult<bool> {
         let Some(session) = &self.session else { return Ok(true) };
         let lifetime = session.timeout;
         loop {
@@ -231,7 +249,7 @@ impl SessionClient {
 
 impl TransactionReply {
     /// The answer; `None` where the node is not there.
-    pub fn found(self) -> Result<Option<Answer>> {
+    pub fn found(self) -> ZooKeeperResult<Option<Answer>> {
         match self.answer {
             Ok(answer) => Ok(Some(answer)),
             Err(Code::NO_NODE) => Ok(None),

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use super::error::{Result, ZooKeeperError};
+use super::error::{ZooKeeperError, ZooKeeperResult};
 use super::jute::{Malformed, Reader, Writer};
 use super::message::{Answer, Code, Operation};
 use super::session::{PASSWORD, Session};
@@ -79,7 +79,7 @@ impl SessionConnection {
         tls: Option<&TlsFiles>,
         greeting: &Greeting,
         timeout: &Timeout,
-    ) -> Result<Option<(SessionConnection, Session)>> {
+    ) -> ZooKeeperResult<Option<(SessionConnection, Session)>> {
         let stream = Stream::connect(endpoint, tls, None, timeout)?;
         let mut connection = SessionConnection {
             stream,
@@ -112,7 +112,11 @@ impl SessionConnection {
 
     /// Sends these requests at once, and returns their answers. After [`ZooKeeperError::Interrupted`] and a timeout the connection
     /// can still be used: late answers are skipped.
-    pub fn exchange(&mut self, operations: &[Operation], timeout: &Timeout) -> Result<Vec<TransactionReply>> {
+    pub fn exchange(
+        &mut self,
+        operations: &[Operation],
+        timeout: &Timeout,
+    ) -> ZooKeeperResult<Vec<TransactionReply>> {
         let first = self.number;
         let mut packets = Vec::new();
         for operation in operations {
@@ -150,7 +154,7 @@ impl SessionConnection {
     }
 
     /// Tells the server that the session goes on.
-    pub fn ping(&mut self, timeout: &Timeout) -> Result<()> {
+    pub fn ping(&mut self, timeout: &Timeout) -> ZooKeeperResult<()> {
         let mut writer = Writer::packet();
         writer.int(PING);
         writer.int(PING_TYPE);
@@ -158,7 +162,7 @@ impl SessionConnection {
     }
 
     /// Waits for the change of something that is watched. `false` when the timeout ends first.
-    pub fn await_news(&mut self, timeout: &Timeout) -> Result<bool> {
+    pub fn await_news(&mut self, timeout: &Timeout) -> ZooKeeperResult<bool> {
         while !std::mem::take(&mut self.has_news) {
             match self.packet(LONGEST, timeout) {
                 Ok(packet) => drop(self.read_header(&mut Reader::new(&packet))?),
@@ -199,7 +203,7 @@ impl SessionConnection {
     }
 
     /// Number, transaction and error of an answer; `None` for what is no answer to a request.
-    fn read_header(&mut self, reader: &mut Reader) -> Result<Option<(i32, i64, Code)>> {
+    fn read_header(&mut self, reader: &mut Reader) -> ZooKeeperResult<Option<(i32, i64, Code)>> {
         let header = (|| Ok((reader.int()?, reader.long()?, Code(reader.int()?))))();
         let (number, transaction, code) = header.map_err(|malformed| self.give_up(malformed))?;
         self.seen = self.seen.max(transaction);
@@ -221,7 +225,7 @@ impl SessionConnection {
         malformed.into()
     }
 
-    fn send(&mut self, packets: &[u8], timeout: &Timeout) -> Result<()> {
+    fn send(&mut self, packets: &[u8], timeout: &Timeout) -> ZooKeeperResult<()> {
         if self.is_broken {
             return Err(ZooKeeperError::no_answer("a request was not sent to its end"));
         }
@@ -235,7 +239,7 @@ impl SessionConnection {
     }
 
     /// The next packet, without its length.
-    fn packet(&mut self, longest: usize, timeout: &Timeout) -> Result<Vec<u8>> {
+    fn packet(&mut self, longest: usize, timeout: &Timeout) -> ZooKeeperResult<Vec<u8>> {
         let mut timed = TimedStream::new(&mut self.stream, timeout);
         let mut chunk = [0; CHUNK];
         loop {

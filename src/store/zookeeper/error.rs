@@ -23,7 +23,7 @@ pub enum ZooKeeperError {
     Interrupted,
 }
 
-pub type Result<T, E = ZooKeeperError> = std::result::Result<T, E>;
+pub type ZooKeeperResult<T> = Result<T, ZooKeeperError>;
 
 impl ZooKeeperError {
     /// What it means for a request to the store with this name.

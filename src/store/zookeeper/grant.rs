@@ -2,12 +2,13 @@
 
 use super::client::SessionClient;
 use super::contender::{Contender, has_room, id};
-use super::error::{Result, ZooKeeperError};
+use super::error::{ZooKeeperError, ZooKeeperResult};
 use super::ledger::{Placed, ZooKeeperLedger};
 use super::node_data::NodeData;
 use super::owner::Owner;
 use super::session::Session;
 use super::url::ZooKeeperAddress;
+use crate::clock::BootTime;
 use crate::lock::{Busy, FencingToken, Key, Mode, Request, Timeout};
 
 /// What became of a request for locks.
@@ -20,7 +21,12 @@ pub enum Taken {
 
 impl Owner {
     /// Continues the session or begins one, which has to live as long as the request wants.
-    fn begin(&mut self, request: &Request, address: &ZooKeeperAddress, timeout: &Timeout) -> Result<Session> {
+    fn begin(
+        &mut self,
+        request: &Request,
+        address: &ZooKeeperAddress,
+        timeout: &Timeout,
+    ) -> ZooKeeperResult<Session> {
         let session = match self.client.attach(timeout) {
             Err(ZooKeeperError::SessionExpired) => {
                 self.held.clear();
@@ -61,8 +67,9 @@ impl Owner {
         ledger: &ZooKeeperLedger,
         address: &ZooKeeperAddress,
         timeout: &Timeout,
-    ) -> Result<Taken> {
+    ) -> ZooKeeperResult<Taken> {
         let Some(first) = requests.first() else { return Ok(Taken::All(Vec::new())) };
+        self.counted_from = None;
         let session = self.begin(first, address, timeout)?;
         let keys = || requests.iter().map(|request| &request.key);
         let mut queues = ledger.queues(keys(), self.is_unsure, &mut self.client, timeout)?;
@@ -130,7 +137,7 @@ impl Owner {
         queues: &[Vec<Contender>],
         ledger: &ZooKeeperLedger,
         timeout: &Timeout,
-    ) -> Result<()> {
+    ) -> ZooKeeperResult<()> {
         let id = id(&self.token);
         for (request, queue) in requests.iter().zip(queues) {
             for own in queue.iter().filter(|contender| contender.id == Some(id)) {
@@ -148,7 +155,7 @@ impl Owner {
         queue: &[Contender],
         ledger: &ZooKeeperLedger,
         timeout: &Timeout,
-    ) -> Result<Option<Taken>> {
+    ) -> ZooKeeperResult<Option<Taken>> {
         let key = &request.key;
         if let Some(other) = queue.iter().find(|contender| !contender.mode.goes_with(request.mode)) {
             return Ok(Some(Taken::OtherMode(key.clone(), other.mode)));
@@ -160,7 +167,7 @@ impl Owner {
     }
 
     /// What was refused was not carried out.
-    fn unless_denied<T>(&mut self, done: Result<T>) -> Result<T> {
+    fn unless_denied<T>(&mut self, done: ZooKeeperResult<T>) -> ZooKeeperResult<T> {
         if let Err(ZooKeeperError::Denied(_) | ZooKeeperError::Unusable(_) | ZooKeeperError::SessionExpired) =
             done
         {
@@ -176,7 +183,7 @@ impl Owner {
         contender: &Contender,
         ledger: &ZooKeeperLedger,
         timeout: &Timeout,
-    ) -> Result<Option<FencingToken>> {
+    ) -> ZooKeeperResult<Option<FencingToken>> {
         let key = &request.key;
         let check = [ledger.check(key, contender)];
         let is_there = self.client.call(&check, timeout)?.pop().is_some_and(|reply| reply.answer.is_ok());
@@ -193,8 +200,18 @@ impl Owner {
         ledger: &ZooKeeperLedger,
         address: &ZooKeeperAddress,
         timeout: &Timeout,
-    ) -> Result<Option<FencingToken>> {
-        let session = self.begin(request, address, timeout)?;
+    ) -> ZooKeeperResult<Option<FencingToken>> {
+        let ttl = request.ttl;
+        let is_fresh = |begun: &BootTime| BootTime::now().since(*begun) < ttl.fresh_for();
+        self.counted_from = self.client.begun().filter(|begun| is_fresh(begun) && request.min_hold.is_zero());
+        let prepared = self.client.session().filter(|session| session.timeout >= ttl.duration()).cloned();
+        let session = match prepared.filter(|_| self.counted_from.is_some() && !self.is_unsure) {
+            Some(session) => session,
+            None => {
+                self.counted_from = None;
+                self.begin(request, address, timeout)?
+            }
+        };
         // After an answer that was lost.
         let node = match std::mem::replace(&mut self.is_unsure, true) {
             true => ledger.node(&request.key, contender, &mut self.client, timeout)?,
@@ -206,6 +223,11 @@ impl Owner {
         } else {
             let value = NodeData::granted(request, &session);
             let moved = ledger.move_to(&mut self.client, &request.key, contender, &value, timeout);
+            if self.counted_from.is_some() && matches!(moved, Err(ZooKeeperError::SessionExpired)) {
+                // That of the waiter goes on: another session is begun.
+                self.is_unsure = false;
+                return Ok(None);
+            }
             self.unless_denied(moved)?.map(|transaction| FencingToken(transaction.unsigned_abs()))
         };
         self.is_unsure = false;

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::time::Duration;
 
 use super::client::SessionClient;
-use super::error::{Result, ZooKeeperError};
+use super::error::{ZooKeeperError, ZooKeeperResult};
 use super::store::ZooKeeper;
 use super::url::ZooKeeperAddress;
 use crate::doctor::{Check, Finding, Findings, Requirements, Trial, judge};
@@ -126,7 +126,7 @@ fn judge_sessions(
 }
 
 /// The answer to "srvr", one of the words that a server understands without a session.
-fn about_itself(address: &ZooKeeperAddress, timeout: &Timeout) -> Result<String> {
+fn about_itself(address: &ZooKeeperAddress, timeout: &Timeout) -> ZooKeeperResult<String> {
     let tls = address.tls.then_some(&*address.tls_files);
     let Some(server) = address.servers.first() else { return Ok(String::new()) };
     let mut stream = Stream::connect(server, tls, None, timeout)?;

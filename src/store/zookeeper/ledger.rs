@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::client::SessionClient;
 use super::contender::{Contender, holders, names, queue};
-use super::error::{Result, ZooKeeperError};
+use super::error::{ZooKeeperError, ZooKeeperResult};
 use super::layout::NodeLayout;
 use super::message::{ANY_VERSION, Access, Answer, Code, Kind, Operation, Stat};
 use super::node_data::{NodeData, NodeStage};
@@ -49,7 +49,7 @@ impl ZooKeeperLedger {
         catch_up: bool,
         client: &mut SessionClient,
         timeout: &Timeout,
-    ) -> Result<Vec<Vec<Contender>>> {
+    ) -> ZooKeeperResult<Vec<Vec<Contender>>> {
         let folders: Vec<String> = keys.into_iter().map(|key| self.layout.folder(key)).collect();
         let sync = folders.first().filter(|_| catch_up).map(|path| Operation::Sync { path: path.clone() });
         let skipped = usize::from(sync.is_some());
@@ -69,7 +69,7 @@ impl ZooKeeperLedger {
         catch_up: bool,
         client: &mut SessionClient,
         timeout: &Timeout,
-    ) -> Result<Vec<Contender>> {
+    ) -> ZooKeeperResult<Vec<Contender>> {
         Ok(self.queues([key], catch_up, client, timeout)?.pop().unwrap_or_default())
     }
 
@@ -80,7 +80,7 @@ impl ZooKeeperLedger {
         data: impl Fn(&Request) -> NodeData,
         client: &mut SessionClient,
         timeout: &Timeout,
-    ) -> Result<Placed> {
+    ) -> ZooKeeperResult<Placed> {
         let create = requests.iter().flat_map(|request| {
             let folder = self.layout.folder(&request.key);
             let data = [data(request).to_bytes(), Vec::new(), Vec::new()];
@@ -117,7 +117,7 @@ impl ZooKeeperLedger {
         requests: &[Request],
         client: &mut SessionClient,
         timeout: &Timeout,
-    ) -> Result<Option<Code>> {
+    ) -> ZooKeeperResult<Option<Code>> {
         let mut kind = Kind::Container;
         let mut denied = None;
         for request in requests {
@@ -153,7 +153,7 @@ impl ZooKeeperLedger {
         contender: &Contender,
         value: &NodeData,
         timeout: &Timeout,
-    ) -> Result<Option<i64>> {
+    ) -> ZooKeeperResult<Option<i64>> {
         let paths = || contender.nodes.iter().map(|node| self.path(key, node));
         let delete = paths().map(|path| Operation::Delete { path });
         let data = std::iter::once(value.to_bytes()).chain(std::iter::repeat(Vec::new()));
@@ -185,7 +185,7 @@ impl ZooKeeperLedger {
         contender: &Contender,
         client: &mut SessionClient,
         timeout: &Timeout,
-    ) -> Result<bool> {
+    ) -> ZooKeeperResult<bool> {
         let delete: Vec<Operation> =
             contender.nodes.iter().map(|node| Operation::Delete { path: self.path(key, node) }).collect();
         let whole = client.call(&[Operation::Multi(delete.clone())], timeout)?.pop();
@@ -206,7 +206,7 @@ impl ZooKeeperLedger {
         contenders: impl IntoIterator<Item = &'a Contender>,
         client: &mut SessionClient,
         timeout: &Timeout,
-    ) -> Result<Vec<Option<Node>>> {
+    ) -> ZooKeeperResult<Vec<Option<Node>>> {
         let look = |contender: &Contender| Operation::Data { path: self.path(key, contender.node()) };
         let looks: Vec<Operation> = contenders.into_iter().map(look).collect();
         let mut nodes = Vec::with_capacity(looks.len());
@@ -232,7 +232,7 @@ impl ZooKeeperLedger {
         contender: &Contender,
         client: &mut SessionClient,
         timeout: &Timeout,
-    ) -> Result<Option<Node>> {
+    ) -> ZooKeeperResult<Option<Node>> {
         Ok(self.nodes(key, [contender], client, timeout)?.pop().flatten())
     }
 
@@ -243,7 +243,7 @@ impl ZooKeeperLedger {
         before: &[Contender],
         client: &mut SessionClient,
         timeout: &Timeout,
-    ) -> Result<Busy> {
+    ) -> ZooKeeperResult<Busy> {
         let holding = holders(before).min(before.len());
         let first = before.first().map(|first| self.node(key, first, client, timeout)).transpose()?.flatten();
         let holder = first.filter(Node::has_lock).map(|node| node.holder());

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::client::SessionClient;
 use super::connection::TransactionReply;
 use super::contender::Contender;
-use super::error::{Result, ZooKeeperError};
+use super::error::{ZooKeeperError, ZooKeeperResult};
 use super::ledger::ZooKeeperLedger;
 use super::message::{Code, Operation};
 use super::session::Session;
@@ -32,6 +32,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 ///    who counts was the leader still. Another one that is elected later counts the whole timeout from its own
 ///    start (`LeaderSessionTracker`), and all of them round up (`ExpiryQueue`).
 ///
+/// A grant may do without the first where the session was begun shortly before; it counts from then.
+///
 /// The usual signs of life say less. A follower answers pings, and tells its leader about them when that asks for it, twice
 /// a tick: one that is cut off goes on answering after the session has expired elsewhere. A write of a follower's client
 /// does not count as a sign of life for the leader either: that comes with the next answer to the leader's question.
@@ -41,6 +43,8 @@ pub struct Owner {
     pub(super) held: Vec<Held>,
     /// A request for locks was sent, and its answer is not known.
     pub(super) is_unsure: bool,
+    /// From when the last grant counts, where its session was begun so shortly before that it was not continued.
+    pub counted_from: Option<BootTime>,
 }
 
 pub struct Held {
@@ -66,7 +70,13 @@ pub enum State {
 
 impl Owner {
     pub fn new(token: OwnerToken, address: &ZooKeeperAddress, ttl: Duration) -> Owner {
-        Owner { token, client: SessionClient::new(address, ttl), held: Vec::new(), is_unsure: false }
+        Owner {
+            token,
+            client: SessionClient::new(address, ttl),
+            held: Vec::new(),
+            is_unsure: false,
+            counted_from: None,
+        }
     }
 
     /// Of a lock that another process was granted.
@@ -103,7 +113,12 @@ impl Owner {
     }
 
     /// Extends the session, and says what became of a lock in it.
-    pub fn renew(&mut self, key: &Key, ledger: &ZooKeeperLedger, timeout: &Timeout) -> Result<State> {
+    pub fn renew(
+        &mut self,
+        key: &Key,
+        ledger: &ZooKeeperLedger,
+        timeout: &Timeout,
+    ) -> ZooKeeperResult<State> {
         let Some(held) = self.held(key) else { return Ok(State::Gone) };
         let check = [ledger.check(key, &held.contender)];
         let extended = self.extend(&check, timeout);
@@ -133,7 +148,7 @@ impl Owner {
 
     /// Continues the session and looks at a lock, on one connection. Another process with the token that does the same ends
     /// that connection: then both are done again.
-    fn extend(&mut self, check: &[Operation], timeout: &Timeout) -> Result<Vec<TransactionReply>> {
+    fn extend(&mut self, check: &[Operation], timeout: &Timeout) -> ZooKeeperResult<Vec<TransactionReply>> {
         let mut backoff = Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE);
         let last_attempt = timeout.at_most(PATIENCE).until;
         loop {
@@ -162,7 +177,7 @@ impl Owner {
         ledger: &ZooKeeperLedger,
         address: &ZooKeeperAddress,
         timeout: &Timeout,
-    ) -> Result<Vec<bool>> {
+    ) -> ZooKeeperResult<Vec<bool>> {
         let mut released = Vec::with_capacity(keys.len());
         for key in keys {
             let Some(held) = self.held(key) else {
@@ -188,7 +203,7 @@ impl Owner {
     }
 
     /// Ends the session, with all locks in it, and whatever is in flight for it.
-    pub fn end(&mut self, timeout: &Timeout) -> Result<()> {
+    pub fn end(&mut self, timeout: &Timeout) -> ZooKeeperResult<()> {
         self.client.close(timeout)?;
         (self.held, self.is_unsure) = (Vec::new(), false);
         Ok(())
@@ -218,7 +233,7 @@ pub fn keep(
     ledger: &ZooKeeperLedger,
     address: &ZooKeeperAddress,
     timeout: &Timeout,
-) -> Result<bool> {
+) -> ZooKeeperResult<bool> {
     let mut client = SessionClient::new(address, left);
     client.connect(timeout)?;
     let Some(node) = ledger.node(key, contender, &mut client, timeout)? else {

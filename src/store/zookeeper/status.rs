@@ -2,7 +2,7 @@
 
 use super::client::SessionClient;
 use super::contender::{Contender, holders, id};
-use super::error::Result;
+use super::error::ZooKeeperResult;
 use super::ledger::{Node, ZooKeeperLedger};
 use super::message::{Answer, Code, Operation};
 use super::node_data::NodeStage;
@@ -56,7 +56,7 @@ fn break_lock(
     ledger: &ZooKeeperLedger,
     client: &mut SessionClient,
     timeout: &Timeout,
-) -> Result<Broken> {
+) -> ZooKeeperResult<Broken> {
     let mut queue = ledger.queue(key, true, client, timeout)?;
     queue.truncate(holders(&queue));
     let nodes = ledger.nodes(key, &queue, client, timeout)?;
@@ -106,7 +106,7 @@ fn status_of(
     ledger: &ZooKeeperLedger,
     client: &mut SessionClient,
     timeout: &Timeout,
-) -> Result<LockStatus> {
+) -> ZooKeeperResult<LockStatus> {
     let mode = queue.first().map(|first| first.mode).unwrap_or_default();
     let nodes = ledger.nodes(&key, queue, client, timeout)?;
     let mut status = LockStatus { key, mode, holders: Vec::new(), waiters: Vec::new() };
@@ -125,7 +125,11 @@ fn status_of(
 }
 
 /// The keys of all locks below the chroot, that have holders or waiters.
-fn known_keys(ledger: &ZooKeeperLedger, client: &mut SessionClient, timeout: &Timeout) -> Result<Vec<Key>> {
+fn known_keys(
+    ledger: &ZooKeeperLedger,
+    client: &mut SessionClient,
+    timeout: &Timeout,
+) -> ZooKeeperResult<Vec<Key>> {
     let (mut known, mut looked_at) = (Vec::new(), 0);
     let mut next = vec![ledger.layout.chroot().to_owned()];
     while !next.is_empty() && looked_at < MOST_NODES {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::client::SessionClient;
 use super::contender::{Contender, id};
-use super::error::{Result, ZooKeeperError};
+use super::error::{ZooKeeperError, ZooKeeperResult};
 use super::grant::Taken;
 use super::ledger::{Node, ZooKeeperLedger};
 use super::node_data::NodeStage;
@@ -12,6 +12,7 @@ use super::owner::{Owner, State, keep};
 use super::session::Session;
 use super::url::ZooKeeperAddress;
 use super::waiter::ZooKeeperWaiter;
+use crate::clock::BootTime;
 use crate::lock::{
     AcquireOutcome, Capabilities, FencingToken, Key, LockStatus, OwnerToken, Renewal, Request, Store,
     StoreAdmin, StoreError, Timeout,
@@ -62,7 +63,7 @@ impl ZooKeeper {
     /// Does something in a session of a moment.
     pub(super) fn visit<T>(
         &mut self,
-        work: impl Fn(&ZooKeeperLedger, &mut SessionClient) -> Result<T>,
+        work: impl Fn(&ZooKeeperLedger, &mut SessionClient) -> ZooKeeperResult<T>,
     ) -> Result<T, StoreError> {
         self.was_asked = true;
         let done = work(&self.ledger, &mut self.visitor);
@@ -214,6 +215,11 @@ impl Store for ZooKeeper {
                 Err(error) => return Err(error.of(&self.name)),
             }
         }
+    }
+
+    fn counted_from(&self) -> Option<BootTime> {
+        let token = self.place.as_ref().map(ZooKeeperWaiter::token)?;
+        self.owners.iter().find(|owner| owner.token == *token)?.counted_from
     }
 
     fn wait(&mut self, timeout: &Timeout) -> Result<bool, StoreError> {

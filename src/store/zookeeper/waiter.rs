@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::client::SessionClient;
 use super::contender::{Contender, holders, id};
-use super::error::{Result, ZooKeeperError};
+use super::error::{ZooKeeperError, ZooKeeperResult};
 use super::ledger::ZooKeeperLedger;
 use super::message::{Answer, Code, Operation};
 use super::node_data::NodeData;
@@ -77,7 +77,7 @@ impl ZooKeeperWaiter {
         ledger: &ZooKeeperLedger,
         address: &ZooKeeperAddress,
         timeout: &Timeout,
-    ) -> Result<Result<AcquireOutcome, Mode>> {
+    ) -> ZooKeeperResult<Result<AcquireOutcome, Mode>> {
         loop {
             check(timeout)?;
             match self.step(owner, ledger, address, timeout) {
@@ -96,7 +96,7 @@ impl ZooKeeperWaiter {
         ledger: &ZooKeeperLedger,
         address: &ZooKeeperAddress,
         timeout: &Timeout,
-    ) -> Result<Step> {
+    ) -> ZooKeeperResult<Step> {
         let key = &self.request.key;
         self.client.connect(timeout)?;
         if self.place.is_none() && !std::mem::replace(&mut self.is_unsure, true) {
@@ -150,7 +150,7 @@ impl ZooKeeperWaiter {
     }
 
     /// Waits for a reason to ask again.
-    pub fn wait(&mut self, timeout: &Timeout) -> Result<bool> {
+    pub fn wait(&mut self, timeout: &Timeout) -> ZooKeeperResult<bool> {
         let Some((connection, at)) = self.watched.filter(|_| self.place.is_some()) else {
             return self.pause(timeout);
         };
@@ -161,7 +161,7 @@ impl ZooKeeperWaiter {
         self.client.await_news(&timeout.before(due))
     }
 
-    fn pause(&self, timeout: &Timeout) -> Result<bool> {
+    fn pause(&self, timeout: &Timeout) -> ZooKeeperResult<bool> {
         let until = Deadline::after(PAUSE).min(timeout.until);
         while !until.has_passed() {
             timeout.pause(until.left()).map_err(|_| ZooKeeperError::Interrupted)?;
@@ -175,7 +175,7 @@ impl ZooKeeperWaiter {
     }
 
     /// Leaves the queue.
-    pub fn leave(&mut self, timeout: &Timeout) -> Result<()> {
+    pub fn leave(&mut self, timeout: &Timeout) -> ZooKeeperResult<()> {
         self.client.close(timeout)
     }
 

@@ -1,0 +1,102 @@
+//! How locks are released. Where no look is needed the key goes first, which frees the lock, and the lease after it.
+
+use std::thread::sleep;
+use std::time::Duration;
+
+use super::key_data::KeyData;
+use super::layout::end_of;
+use super::lease_id::LeaseId;
+use super::message::{Compare, DeleteRequest, PutRequest, RangeRequest, TxnOperation, TxnRequest};
+use super::store::{Etcd, IDLE_TIMEOUT};
+use crate::lock::{Key, OwnerToken, StoreError, Timeout};
+
+/// For the next in line, who asks for the lock now. Members write one thing after the other to their disks, and the end of
+/// our lease would be in front: that took the fifth part of a handover.
+const HANDOVER: Duration = Duration::from_millis(3);
+
+/// What became of a lock.
+enum Released {
+    NotHeld,
+    Freed,
+    /// Its key is gone, and its lease not yet.
+    KeyDeleted {
+        is_awaited: bool,
+    },
+}
+
+impl Etcd {
+    pub(super) fn release_all(
+        &mut self,
+        keys: &[Key],
+        token: &OwnerToken,
+        timeout: &Timeout,
+    ) -> Result<Vec<bool>, StoreError> {
+        let (mut released, mut failed) = (Vec::new(), None);
+        let (mut leases, mut is_awaited) = (Vec::new(), false);
+        for (done, key) in keys.iter().enumerate() {
+            let id = LeaseId::of(token, key);
+            // A lock that cannot be released does not keep the others.
+            match self.release_one(key, id, &timeout.share(keys.len() - done)) {
+                Ok(Released::KeyDeleted { is_awaited: this }) => {
+                    leases.push(id.holding());
+                    is_awaited |= this;
+                    released.push(true);
+                }
+                Ok(one) => released.push(matches!(one, Released::Freed)),
+                Err(error) => failed = failed.or(Some(error)),
+            }
+        }
+        if is_awaited {
+            sleep(HANDOVER);
+        }
+        for lease in leases {
+            // It ends by itself, if this fails.
+            let _ = self.ledger.revoke(lease, &timeout.at_most(IDLE_TIMEOUT));
+        }
+        failed.map_or(Ok(released), Err)
+    }
+
+    fn release_one(&mut self, key: &Key, id: LeaseId, timeout: &Timeout) -> Result<Released, StoreError> {
+        if let Some(is_awaited) = self.release_without_look(key, id, timeout)? {
+            return Ok(Released::KeyDeleted { is_awaited });
+        }
+        let own = self.ledger.own(key, id, timeout)?;
+        let Some(held) = own.held() else { return Ok(Released::NotHeld) };
+        let left = own.value.as_ref().map_or(Duration::ZERO, KeyData::left_to_hold);
+        if !left.is_zero() && own.broken.is_none() {
+            // The key stays, and ends by itself: nobody holds it any more.
+            let seconds = left.as_secs() + u64::from(left.subsec_nanos() > 0);
+            self.ledger.grant(id.kept(), seconds as i64, timeout)?;
+            let name = held.name.clone();
+            let compare = vec![Compare::leased(name.clone(), id.holding())];
+            let put = PutRequest { key: name, value: Vec::new(), lease: id.kept(), ignore_value: true };
+            let txn = TxnRequest { compare, success: vec![TxnOperation::put(put)], failure: Vec::new() };
+            self.ledger.txn(txn, timeout)?;
+        }
+        self.ledger.revoke(id.holding(), timeout)?;
+        Ok(Released::Freed)
+    }
+
+    /// Deletes the key of a lock that was granted here, if it is held, and says whether others want the lock. `None` where
+    /// a look has to tell what to do.
+    fn release_without_look(
+        &mut self,
+        key: &Key,
+        id: LeaseId,
+        timeout: &Timeout,
+    ) -> Result<Option<bool>, StoreError> {
+        let [own, end] = self.ledger.layout.own_range(key, id);
+        let Some(name) = self.without_min_hold.iter().find(|name| (&own..&end).contains(name)).cloned()
+        else {
+            return Ok(None);
+        };
+        let folder = self.ledger.layout.folder(key);
+        let range_end = end_of(&folder);
+        let others = RangeRequest { key: folder, range_end, limit: 1, keys_only: true, ..Default::default() };
+        let compare = vec![Compare::leased(name.clone(), id.holding())];
+        let delete = TxnOperation::delete(DeleteRequest { key: name, range_end: Vec::new() });
+        let success = vec![delete, TxnOperation::range(others)];
+        let done = self.ledger.txn(TxnRequest { compare, success, failure: Vec::new() }, timeout)?;
+        Ok(done.filter(|done| done.succeeded).map(|done| done.into_keys().next().is_some()))
+    }
+}
