@@ -232,9 +232,9 @@ pub struct StatusArgs {
 /// Take a lock away from its holder
 ///
 /// A redlock that holds the lock learns of it at its next renewal, stops its job and then releases the lock; if
-/// it does not, the lock is free when its lease ends. Breaking it once more frees it at once. What nobody keeps is
-/// freed at once: a lock of another program, or one that was acquired by hand, if the process that asked for it was on
-/// this host and has ended.
+/// it does not, the lock is free when its lease ends. Breaking it once more frees it at once: do that only when the
+/// job is dead, as another can start beside it. What nobody keeps is freed at once: a lock of another program, or one
+/// that was acquired by hand, if the process that asked for it was on this host and has ended.
 #[derive(Debug, Args)]
 #[command(override_usage = "redlock break [OPTIONS] KEY", after_help = BREAK)]
 pub struct BreakArgs {

@@ -43,7 +43,7 @@ pub const BREAK: &str = "\
 Examples:
   redlock break deploy             # asks first; the holder stops its job
   redlock break deploy --reason 'stuck since 02:00'
-  redlock break deploy --yes       # a second time: frees it at once";
+  redlock break deploy --yes       # once more, when its job is dead";
 
 pub const DOCTOR: &str = "\
 Examples:

@@ -2,13 +2,10 @@
 
 use std::io::{self, BufRead, IsTerminal, Write};
 
-use nix::errno::Errno;
-use nix::sys::signal::kill;
-use nix::unistd::Pid;
-
 use crate::cli::BreakArgs;
 use crate::error::{Failure, NOT_HELD, Outcome};
 use crate::event::Event;
+use crate::job::is_gone;
 use crate::lock::{Breaker, Broken, Holder};
 use crate::report::{self, holder, names, one_of};
 use crate::session::Context;
@@ -56,7 +53,6 @@ pub fn break_lock(args: &BreakArgs, context: &Context) -> anyhow::Result<Outcome
 
 /// Whether the lock was acquired by hand, for a process of this host that has ended: nobody will see that it was broken.
 fn has_gone(holder: &Holder, own: &UserAtHost) -> bool {
-    let is_gone = |pid: u32| kill(Pid::from_raw(pid as i32), None) == Err(Errno::ESRCH);
     holder.metadata.as_ref().is_some_and(|one| one.by_hand && one.host == own.host && is_gone(one.pid))
 }
 

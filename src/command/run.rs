@@ -202,7 +202,13 @@ fn not_started(reason: &NotStarted, command: &str, locks: &str) -> Failure {
         NotStarted::NotExecutable(why) => {
             Failure::new(NOT_EXECUTABLE, format!("'{command}' cannot be executed: {why}{}", command_hint()))
         }
-        NotStarted::TooLate => Failure::new(
+        NotStarted::TooLate { has_begun: true } => Failure::new(
+            LOST,
+            format!(
+                "the lease of {locks} was over as '{command}' started (redlock was stopped, the machine slept, or is too busy); it was killed"
+            ),
+        ),
+        NotStarted::TooLate { has_begun: false } => Failure::new(
             UNREACHABLE,
             format!(
                 "the lease of {locks} was over before '{command}' could start (redlock was stopped, the machine slept, or the store or a file system was slow); nothing was started, try again"

@@ -170,7 +170,7 @@ impl Summary {
         if self.keys.is_empty() {
             return None;
         }
-        if self.result.is_none() && self.granted_at.is_none() {
+        if self.result.is_none() && self.granted.is_empty() {
             self.waited = self.requested_at.map_or(Duration::ZERO, |asked| BootTime::now().since(asked));
         }
         self.exit = Some(exit);
@@ -186,9 +186,9 @@ impl Summary {
         }
     }
 
-    /// Whether all locks were granted.
+    /// Whether locks were granted: all that were not inherited.
     pub fn was_acquired(&self) -> bool {
-        self.granted_at.is_some()
+        !self.granted.is_empty()
     }
 
     fn end_hold(&mut self) {

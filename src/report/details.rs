@@ -3,13 +3,11 @@
 use std::time::Duration;
 
 use jiff::{Timestamp, Zoned};
-use nix::errno::Errno;
-use nix::sys::signal::kill;
-use nix::unistd::Pid;
 use unicode_width::UnicodeWidthStr;
 
 use super::phrases::{age, pids};
 use super::width::{cut, pad, widest};
+use crate::job::is_gone;
 use crate::lock::{DurationText, Holder, LockStatus, Metadata, Mode, Waiter, unix_millis};
 use crate::sanitize::sanitize;
 use crate::user::UserAtHost;
@@ -151,8 +149,7 @@ fn advice(lock: &LockStatus) -> Option<String> {
 
 /// Whether it was a process of this host, and has ended.
 fn has_ended(metadata: &Metadata) -> bool {
-    let pid = Pid::from_raw(metadata.pid as i32);
-    metadata.host == UserAtHost::own().host && kill(pid, None) == Err(Errno::ESRCH)
+    metadata.host == UserAtHost::own().host && is_gone(metadata.pid)
 }
 
 /// Whether the holder should have renewed its lease by now.

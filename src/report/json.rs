@@ -6,6 +6,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
+use std::thread;
 use std::time::{Duration, SystemTime};
 
 use serde_json::{Map, Value, json};
@@ -19,7 +20,7 @@ use crate::clock::Deadline;
 use crate::error::{Outcome, without_number};
 use crate::event::{Event, LeftBehind, LeftoversFate, LossConsequence, Summary, Waited};
 use crate::job::{ExitStatus, GuardLoss};
-use crate::lock::{Key, LossCause, Timeout};
+use crate::lock::{Key, LossCause};
 use crate::poll::is_writable;
 use crate::user::UserAtHost;
 
@@ -29,6 +30,8 @@ const VERSION: u32 = 1;
 /// For the rest of a line that a pipe has no room for at once: a lease is renewed by the thread that waits here.
 const PATIENCE: Duration = Duration::from_millis(100);
 const RETRY: Duration = Duration::from_millis(5);
+/// At a line without an end, before it counts as torn.
+const LOOKS: u32 = 5;
 
 pub enum LogDestination {
     Stderr,
@@ -86,8 +89,14 @@ fn append(line: String, path: &Path) -> io::Result<()> {
     let mut options = OpenOptions::new();
     options.append(true).create(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY);
     let mut file = options.open(path)?;
-    // The last writer may have met a full disk in the middle of a line.
-    let line = if is_torn(path).unwrap_or(false) { format!("\n{line}") } else { line };
+    // The last writer may have met a full disk in the middle of a line. One that is still writing ends it soon.
+    let is_torn = (0..LOOKS).all(|look| {
+        if look > 0 {
+            thread::sleep(RETRY);
+        }
+        is_torn(path).unwrap_or(false)
+    });
+    let line = if is_torn { format!("\n{line}") } else { line };
     file.write_all(line.as_bytes())
 }
 
@@ -102,7 +111,7 @@ fn write_in_time(line: &str, is_cut: &mut bool) {
             if until.has_passed() {
                 return;
             }
-            let _ = Timeout { until, interrupt: None }.pause(RETRY);
+            thread::sleep(RETRY);
         }
         *is_cut = true;
         if stderr().write_all(piece).is_err() {

@@ -5,6 +5,7 @@ use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::output::print_message;
@@ -12,7 +13,6 @@ use super::reporter::Renderer;
 use crate::clock::Deadline;
 use crate::error::without_number;
 use crate::event::{Event, RunOutcome, Summary};
-use crate::lock::Timeout;
 use crate::poll::jittered;
 
 /// Adds each run to the file. Writers on one host take turns, and the file is replaced as a whole.
@@ -104,9 +104,11 @@ fn take_turn(file: &File) -> io::Result<()> {
             Ok(()) => return Ok(()),
             Err(TryLockError::Error(error)) => return Err(error),
             Err(TryLockError::WouldBlock) if until.has_passed() => {
-                return Err(io::Error::other("others had it for too long"));
+                return Err(io::Error::other(
+                    "another process has held its .lock for too long; see who with fuser(1)",
+                ));
             }
-            Err(TryLockError::WouldBlock) => drop(Timeout { until, interrupt: None }.pause(jittered(RETRY))),
+            Err(TryLockError::WouldBlock) => thread::sleep(jittered(RETRY)),
         }
     }
 }
@@ -121,7 +123,7 @@ fn read(path: &Path) -> io::Result<String> {
 }
 
 fn foreign() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, "it is not one that redlock wrote")
+    io::Error::new(io::ErrorKind::InvalidData, "redlock did not write that; name another file")
 }
 
 /// Series with their values, in the order in which they came up.

@@ -22,24 +22,24 @@ pub struct RenewalEvents {
 
 impl RenewalEvents {
     pub fn handle(&self, progress: Progress) {
+        // The guard comes before anybody who reads: that one may be slow.
+        if let Progress::Renewed { deadline, .. } = progress {
+            self.control.request(&GuardRequest::Extend { deadline });
+        }
         report_renewal(&self.reporter, &self.keys, &progress);
-        match progress {
-            Progress::Renewed { deadline, .. } => self.control.request(&GuardRequest::Extend { deadline }),
-            Progress::Healed(..) | Progress::Failed(..) => {}
-            Progress::Lost(lease, cause) => {
-                let consequence = match self.on_lost {
-                    OnLost::Continue => LossConsequence::JobContinues,
-                    OnLost::Terminate => {
-                        // The guard sees the deadline itself.
-                        if !matches!(cause, LossCause::Expired(_)) {
-                            let kill_at = lease.deadline().min(Deadline::after(self.kill_after));
-                            self.control.request(&GuardRequest::Stop { kill_at });
-                        }
-                        LossConsequence::JobIsStopped
+        if let Progress::Lost(lease, cause) = progress {
+            let consequence = match self.on_lost {
+                OnLost::Continue => LossConsequence::JobContinues,
+                OnLost::Terminate => {
+                    // The guard sees the deadline itself.
+                    if !matches!(cause, LossCause::Expired(_)) {
+                        let kill_at = lease.deadline().min(Deadline::after(self.kill_after));
+                        self.control.request(&GuardRequest::Stop { kill_at });
                     }
-                };
-                report_loss(&self.reporter, &lease.request.key, &cause, consequence);
-            }
+                    LossConsequence::JobIsStopped
+                }
+            };
+            report_loss(&self.reporter, &lease.request.key, &cause, consequence);
         }
     }
 }

@@ -15,6 +15,8 @@ import urllib.request
 
 REDLOCK = os.environ["REDLOCK_BIN"]
 HERE = os.path.dirname(os.path.abspath(__file__))
+KAZOO = os.path.join(HERE, "../interop/peers/kazoo_lock.py")
+ZOOKEEPER_JARS = ["zookeeper", "zookeeper-jute", "slf4j-api", "slf4j-nop", "metrics-core", "snappy-java"]
 
 
 def free_port():
@@ -88,6 +90,34 @@ class Bench:
         probe = ["etcdctl", "get", "x"]
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         eventually("etcd answers", lambda: subprocess.run(probe, env=self.environment, **quiet).returncode == 0)
+        return f"etcd://127.0.0.1:{client}"
+
+    def zookeeper(self):
+        port = free_port()
+        config = self.path("zookeeper.cfg")
+        with open(config, "w") as file:
+            file.write(f"tickTime=500\nmaxSessionTimeout=7200000\nmaxClientCnxns=0\nadmin.enableServer=false\n"
+                       f"4lw.commands.whitelist=srvr,mntr\ndataDir={self.path('zookeeper')}\nclientPort={port}\n")
+        jars = ":".join(f"/usr/share/java/{name}.jar" for name in ZOOKEEPER_JARS)
+        self.start(["java", "-Xmx256m", "-XX:+UseSerialGC", "-Dzookeeper.forceSync=no", "-cp", jars,
+                    "org.apache.zookeeper.server.quorum.QuorumPeerMain", config])
+        self.zookeeper_address = f"127.0.0.1:{port}"
+        eventually("ZooKeeper answers", lambda: "Mode: " in self.zookeeper_says("srvr"))
+        return f"zk://{self.zookeeper_address}"
+
+    def zookeeper_says(self, word):
+        """The answer to one of the words that a server understands without a session."""
+        host, port = self.zookeeper_address.split(":")
+        try:
+            with socket.create_connection((host, int(port)), timeout=2) as connection:
+                connection.sendall(word.encode())
+                return connection.makefile().read()
+        except OSError:
+            return ""
+
+    def kazoo(self, key, job):
+        """The command line of a job under a lock of kazoo."""
+        return ["/usr/bin/python3", KAZOO, self.zookeeper_address, f"/{key}", "lock", *job]
 
     def etcd_count(self, prefix):
         """How many keys begin with this."""

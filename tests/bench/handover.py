@@ -1,4 +1,4 @@
-"""From the end of one job to the start of the next waiter's, against flock(1) and `etcdctl lock`."""
+"""From the end of one job to the start of the next waiter's, against flock(1), `etcdctl lock` and a lock of kazoo."""
 
 import os
 import subprocess
@@ -66,8 +66,7 @@ def measure(bench):
     os.mkfifo(bench.path("gate"))
     file = bench.path("flock")
     open(file, "w").close()
-    redis, local = bench.redis(), bench.local()
-    bench.etcd()
+    redis, local, etcd, zookeeper = bench.redis(), bench.local(), bench.etcd(), bench.zookeeper()
 
     def redlock(url):
         command = [REDLOCK, "run", "-S", url, "-k", "X", "--wait", "--"]
@@ -80,8 +79,15 @@ def measure(bench):
             lambda: bench.etcd_count("X/") - 1,
             in_order=True,
         ),
+        "kazoo": System(
+            lambda job: bench.kazoo("K", job),
+            lambda: bench.waiters(zookeeper, "K"),
+            in_order=True,
+        ),
         "redis": redlock(redis),
         "local": redlock(local),
+        "etcd": redlock(etcd),
+        "zookeeper": redlock(zookeeper),
     }
     for count, rounds in ROUNDS.items():
         figures = {name: [] for name in systems}
@@ -98,6 +104,9 @@ def measure(bench):
             bench.row(f"handover p99, {count} waiting, {ours}", p99[ours], p99["flock"], "ms", 3.0, "flock")
             bench.row(f"handover p50, {count} waiting, {ours}", p50[ours], p50["etcdctl"], "ms", 1.0, "etcdctl")
             bench.row(f"handover p99, {count} waiting, {ours}", p99[ours], p99["etcdctl"], "ms", 1.0, "etcdctl")
+        for ours, peer in (("etcd", "etcdctl"), ("zookeeper", "kazoo")):
+            bench.row(f"handover p50, {count} waiting, {ours}", p50[ours], p50[peer], "ms", 1.0, peer)
+            bench.row(f"handover p99, {count} waiting, {ours}", p99[ours], p99[peer], "ms", 1.0, peer)
 
 
 run(measure)

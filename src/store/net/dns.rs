@@ -6,13 +6,13 @@ use std::thread;
 
 use nix::poll::PollFlags;
 
-use super::{RequestError, Result, wait_ready};
+use super::{RequestError, RequestResult, wait_ready};
 use crate::lock::Timeout;
 use crate::mailbox::mailbox;
 
 /// The addresses of a host. getaddrinfo(3) can hang for many seconds and cannot be interrupted, so it
 /// runs in a thread of its own, which goes on when the timeout ends.
-pub fn resolve(host: &str, port: u16, timeout: &Timeout) -> Result<Vec<SocketAddr>> {
+pub fn resolve(host: &str, port: u16, timeout: &Timeout) -> RequestResult<Vec<SocketAddr>> {
     if let Ok(ip) = host.parse::<IpAddr>() {
         return Ok(vec![SocketAddr::new(ip, port)]);
     }

@@ -32,7 +32,7 @@ impl fmt::Display for Endpoint {
 }
 
 /// A reply, or why there is none.
-pub type Result<T, E = RequestError> = std::result::Result<T, E>;
+pub type RequestResult<T> = Result<T, RequestError>;
 
 #[derive(Debug)]
 pub enum RequestError {

@@ -13,7 +13,7 @@ use nix::sys::socket::{
 
 use super::dns::resolve;
 use super::tls::{self, TlsStream};
-use super::{Endpoint, RequestError, Result, check, wait_ready};
+use super::{Endpoint, RequestError, RequestResult, check, wait_ready};
 use crate::lock::Timeout;
 use crate::store::credentials::TlsFiles;
 
@@ -35,7 +35,7 @@ impl Stream {
         tls: Option<&TlsFiles>,
         protocol: Option<&str>,
         timeout: &Timeout,
-    ) -> Result<Stream> {
+    ) -> RequestResult<Stream> {
         let socket: Box<dyn ByteStream> = match (endpoint, tls) {
             (Endpoint::Unix(path), _) => {
                 let address = UnixAddr::new(path).map_err(|error| RequestError::Broken(error.to_string()))?;
@@ -94,7 +94,7 @@ impl Write for Stream {
     }
 }
 
-fn connect_to(host: &str, port: u16, timeout: &Timeout) -> Result<TcpStream> {
+fn connect_to(host: &str, port: u16, timeout: &Timeout) -> RequestResult<TcpStream> {
     let mut failure = RequestError::broken("the name has no address");
     for address in resolve(host, port, timeout)? {
         let family = if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
@@ -107,7 +107,7 @@ fn connect_to(host: &str, port: u16, timeout: &Timeout) -> Result<TcpStream> {
     Err(failure)
 }
 
-fn connect(family: AddressFamily, address: &dyn SockaddrLike, timeout: &Timeout) -> Result<OwnedFd> {
+fn connect(family: AddressFamily, address: &dyn SockaddrLike, timeout: &Timeout) -> RequestResult<OwnedFd> {
     let broken = |errno: Errno| RequestError::Broken(errno.desc().to_lowercase());
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
     let fd = socket::socket(family, SockType::Stream, flags, None).map_err(broken)?;

@@ -19,7 +19,7 @@ use rustls::{
 };
 use rustls_native_certs::{load_certs_from_paths, load_native_certs};
 
-use super::{RequestError, Result, check, wait_ready};
+use super::{RequestError, RequestResult, check, wait_ready};
 use crate::lock::Timeout;
 use crate::store::credentials::{Roots, TlsFiles};
 
@@ -31,7 +31,7 @@ pub struct TlsStream {
 
 /// A session with this host, before its handshake. The files are read anew for each connection: a certificate may be
 /// renewed while a job runs. `protocol` is what the connection is for (ALPN).
-pub fn session(host: &str, files: &TlsFiles, protocol: Option<&str>) -> Result<ClientConnection> {
+pub fn session(host: &str, files: &TlsFiles, protocol: Option<&str>) -> RequestResult<ClientConnection> {
     let no_name = |_| RequestError::Unusable(format!("'{host}' is no name that a certificate can have"));
     let name = ServerName::try_from(host.to_owned()).map_err(no_name)?;
     let unusable = |error: &dyn Display| RequestError::Unusable(format!("TLS cannot be set up: {error}"));
@@ -62,7 +62,7 @@ pub fn session(host: &str, files: &TlsFiles, protocol: Option<&str>) -> Result<C
     ClientConnection::new(Arc::new(config), name).map_err(|error| unusable(&error))
 }
 
-fn roots(files: &TlsFiles) -> Result<RootCertStore> {
+fn roots(files: &TlsFiles) -> RequestResult<RootCertStore> {
     let mut roots = RootCertStore::empty();
     let Some(path) = &files.ca else {
         // Some of the system's may be of a kind that rustls does not know.
@@ -89,7 +89,7 @@ fn of_the_system(roots: &Roots) -> Vec<CertificateDer<'static>> {
     }
 }
 
-fn certificates(option: &str, path: &Path) -> Result<Vec<CertificateDer<'static>>> {
+fn certificates(option: &str, path: &Path) -> RequestResult<Vec<CertificateDer<'static>>> {
     let certificates = CertificateDer::pem_file_iter(path)
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
         .map_err(|error| unreadable(option, path, &error))?;
@@ -99,7 +99,7 @@ fn certificates(option: &str, path: &Path) -> Result<Vec<CertificateDer<'static>
     }
 }
 
-fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>> {
+fn private_key(path: &Path) -> RequestResult<PrivateKeyDer<'static>> {
     let option = "--tls-key";
     let broken = |error| unreadable(option, path, &pem::Error::Io(error));
     let file = File::open(path).map_err(broken)?;
@@ -137,7 +137,7 @@ impl TlsStream {
         session: ClientConnection,
         files: &TlsFiles,
         timeout: &Timeout,
-    ) -> Result<TlsStream> {
+    ) -> RequestResult<TlsStream> {
         let mut stream = TlsStream { socket, session };
         while stream.session.is_handshaking() {
             check(timeout).map_err(handshake_error)?;

@@ -6,13 +6,13 @@ use std::time::Duration;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, poll};
 
-use super::{RequestError, Result};
+use super::{RequestError, RequestResult};
 use crate::clock::Deadline;
 use crate::lock::Timeout;
 use crate::poll::is_readable;
 
 /// An error when the timeout has ended: for loops that may go on without waiting.
-pub fn check(timeout: &Timeout) -> Result<()> {
+pub fn check(timeout: &Timeout) -> RequestResult<()> {
     if timeout.until.has_passed() {
         return Err(RequestError::TimedOut);
     }
@@ -22,7 +22,7 @@ pub fn check(timeout: &Timeout) -> Result<()> {
     }
 }
 
-pub fn wait_ready(fd: BorrowedFd, flags: PollFlags, timeout: &Timeout) -> Result<()> {
+pub fn wait_ready(fd: BorrowedFd, flags: PollFlags, timeout: &Timeout) -> RequestResult<()> {
     loop {
         let mut fds = vec![PollFd::new(fd, flags)];
         fds.extend(timeout.interrupt.map(|interrupt| PollFd::new(interrupt, PollFlags::POLLIN)));
@@ -39,7 +39,7 @@ pub fn wait_ready(fd: BorrowedFd, flags: PollFlags, timeout: &Timeout) -> Result
 }
 
 /// Waits for `duration`; an error when the timeout ends before.
-pub fn pause(duration: Duration, timeout: &Timeout) -> Result<()> {
+pub fn pause(duration: Duration, timeout: &Timeout) -> RequestResult<()> {
     let end = Deadline::after(duration).min(timeout.until);
     let is_cut_short = end == timeout.until;
     loop {

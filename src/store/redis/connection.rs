@@ -9,7 +9,7 @@ use super::reply::error_reply;
 use crate::lock::Timeout;
 use crate::store::credentials::TlsFiles;
 use crate::store::net::stream::{Stream, TimedStream};
-use crate::store::net::{Endpoint, ErrorReply, RequestError, Result};
+use crate::store::net::{Endpoint, ErrorReply, RequestError, RequestResult};
 
 /// A connection to one Redis server.
 ///
@@ -47,7 +47,7 @@ pub const LONGEST_LIST: u64 = 16 << 20;
 
 impl Connection {
     /// Connects, with `tls` encrypted, and sends nothing.
-    pub fn open(endpoint: &Endpoint, tls: Option<&TlsFiles>, timeout: &Timeout) -> Result<Connection> {
+    pub fn open(endpoint: &Endpoint, tls: Option<&TlsFiles>, timeout: &Timeout) -> RequestResult<Connection> {
         Ok(Connection {
             stream: Stream::connect(endpoint, tls, None, timeout)?,
             parser: Parser::new(),
@@ -64,7 +64,7 @@ impl Connection {
     }
 
     /// Sends a command and reads its reply; an error that the server reports is a reply.
-    pub fn query(&mut self, command: &Cmd, timeout: &Timeout) -> Result<Value> {
+    pub fn query(&mut self, command: &Cmd, timeout: &Timeout) -> RequestResult<Value> {
         self.send(command, timeout)?;
         let answer = self.answer(timeout);
         match (self.refused.clone(), answer) {
@@ -79,7 +79,7 @@ impl Connection {
     }
 
     /// The reply to the last request.
-    fn answer(&mut self, timeout: &Timeout) -> Result<Value> {
+    fn answer(&mut self, timeout: &Timeout) -> RequestResult<Value> {
         self.skip_replies(1, timeout)?;
         let reply = self.read(timeout)?;
         self.unanswered = 0;
@@ -87,7 +87,7 @@ impl Connection {
     }
 
     /// Reads the replies to all requests in flight but the last `left`. After a failure the next call goes on with the rest.
-    pub fn skip_replies(&mut self, left: usize, timeout: &Timeout) -> Result<()> {
+    pub fn skip_replies(&mut self, left: usize, timeout: &Timeout) -> RequestResult<()> {
         while self.unanswered > left {
             let reply = self.read(timeout)?;
             self.skipped.push(reply);
@@ -102,7 +102,7 @@ impl Connection {
     }
 
     /// Sends a command without waiting for its reply. After any failure the connection is of no more use.
-    pub fn send(&mut self, command: &Cmd, timeout: &Timeout) -> Result<()> {
+    pub fn send(&mut self, command: &Cmd, timeout: &Timeout) -> RequestResult<()> {
         if self.is_cut_off {
             return Err(RequestError::broken("a request was not sent to its end"));
         }
@@ -122,7 +122,7 @@ impl Connection {
     }
 
     /// The next reply or message.
-    pub fn read(&mut self, timeout: &Timeout) -> Result<Value> {
+    pub fn read(&mut self, timeout: &Timeout) -> RequestResult<Value> {
         if self.is_logging_in {
             if let Value::ServerError(error) = self.read_one(timeout)? {
                 self.refused = Some(error_reply(&error));
@@ -132,7 +132,7 @@ impl Connection {
         self.read_one(timeout)
     }
 
-    fn read_one(&mut self, timeout: &Timeout) -> Result<Value> {
+    fn read_one(&mut self, timeout: &Timeout) -> RequestResult<Value> {
         let mut timed = TimedStream::new(&mut self.stream, timeout);
         let mut bounded = (&mut timed).take(self.longest.saturating_sub(self.received));
         let parsed = self.parser.parse_value(&mut bounded);

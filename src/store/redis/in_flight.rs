@@ -6,7 +6,7 @@ use redis::{Cmd, Value};
 
 use super::connection::Connection;
 use crate::lock::Timeout;
-use crate::store::net::{RequestError, Result};
+use crate::store::net::{RequestError, RequestResult};
 
 /// The connections to one server on which requests are in flight: sent, and not answered in time.
 ///
@@ -78,7 +78,11 @@ impl InFlight {
 
     /// Waits for the answers that are awaited. Returns the last one of each connection, the first of which becomes `free`
     /// where there is none. A connection that broke leaves a doubt.
-    pub fn await_answers(&mut self, free: &mut Option<Connection>, timeout: &Timeout) -> Result<Vec<Value>> {
+    pub fn await_answers(
+        &mut self,
+        free: &mut Option<Connection>,
+        timeout: &Timeout,
+    ) -> RequestResult<Vec<Value>> {
         let mut answers = Vec::new();
         while let Some(mut connection) = self.awaited.pop() {
             match connection.skip_replies(0, timeout) {

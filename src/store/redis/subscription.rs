@@ -8,7 +8,7 @@ use redis::Value;
 use super::connection::Connection;
 use super::reply::{ErrorClass, classify, explain, items, text};
 use crate::lock::Timeout;
-use crate::store::net::{RequestError, Result};
+use crate::store::net::{RequestError, RequestResult};
 
 pub struct Subscription {
     connection: Connection,
@@ -25,7 +25,7 @@ pub enum Message {
 
 impl Subscription {
     /// Subscribes to `channel`. From now on the server counts the waiter as alive.
-    pub fn open(mut connection: Connection, channel: &str, timeout: &Timeout) -> Result<Subscription> {
+    pub fn open(mut connection: Connection, channel: &str, timeout: &Timeout) -> RequestResult<Subscription> {
         match connection.query(redis::cmd("SUBSCRIBE").arg(channel), timeout)? {
             Value::Array(_) => Ok(Subscription { connection }),
             Value::ServerError(error) if classify(&error) == ErrorClass::Denied => {
@@ -37,14 +37,14 @@ impl Subscription {
     }
 
     /// Waits for the next message to a waiter.
-    pub fn message(&mut self, timeout: &Timeout) -> Result<Message> {
+    pub fn message(&mut self, timeout: &Timeout) -> RequestResult<Message> {
         Ok(match self.text(timeout)?.as_str() {
             "watch" => Message::Watch,
             text => text.parse().map_or(Message::Ask, |millis| Message::First(Duration::from_millis(millis))),
         })
     }
 
-    pub fn text(&mut self, timeout: &Timeout) -> Result<String> {
+    pub fn text(&mut self, timeout: &Timeout) -> RequestResult<String> {
         loop {
             let message = items(self.connection.read(timeout)?);
             if text(message.first()) == "message" {
