@@ -104,6 +104,14 @@ impl BootTimer {
         };
     }
 
+    /// The time until it comes; `None` when it is off or has come.
+    pub fn left(&self) -> Option<Duration> {
+        match self.0.get() {
+            Ok(Some(Expiration::OneShot(left))) => Some(left.into()),
+            _ => None,
+        }
+    }
+
     pub fn clear(&self) {
         let _ = self.0.wait();
     }

@@ -24,8 +24,8 @@ pub const GUARD_NAME: &std::ffi::CStr = c"lock-guard";
 /// waited for.
 const REAPING: Duration = Duration::from_millis(5);
 
-/// The list of the children of the process that opened it, of which one thread alone makes any. It stays open: where the system has no
-/// descriptors left (ENFILE), or this process may have no more, a job has to be killed all the same.
+/// The list of the children of the process that opened it, of which one thread alone makes any. It stays open: where the
+/// system has no descriptors left (ENFILE), or this process may have no more, a job has to be killed all the same.
 #[derive(Debug)]
 pub struct OwnChildren {
     file: File,

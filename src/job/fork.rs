@@ -99,14 +99,14 @@ fn settle(name: &CStr, kept: &[i32]) -> io::Result<Signals> {
     Ok(signals)
 }
 
-/// Closes what the caller had open: a pipe of which somebody waits for the end, a file with a lock on it. Nothing in this
-/// process may have these descriptors.
+/// Closes what the caller had open: a pipe of which somebody waits for the end, a file with a lock on it. This process may
+/// use what is in `kept`, and nothing else that its copy of the parent's memory has open.
 pub fn close_all_but(kept: &[i32]) -> io::Result<()> {
     let open: Vec<i32> = fs::read_dir("/proc/self/fd")?
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
         .collect();
     for fd in open.into_iter().filter(|fd| *fd > 2 && !kept.contains(fd)) {
-        // SAFETY: nothing in this process has these descriptors: what the parent opened itself is in `kept`.
+        // SAFETY: nothing in this process uses these descriptors: what it needs of the parent's is in `kept`.
         unsafe { libc::close(fd) };
     }
     Ok(())

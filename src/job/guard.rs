@@ -77,8 +77,7 @@ impl Guard {
     ) -> io::Result<Guard> {
         prctl::set_name(descendants::GUARD_NAME)?;
         prctl::set_child_subreaper(true)?;
-        // A seccomp(2) filter may kill whoever makes these calls: better now, before anything has started.
-        priority::probe_seccomp();
+        priority::probe();
         let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
         Ok(Guard {
             redlock: getppid(),
@@ -131,7 +130,7 @@ impl Guard {
         let times = self.is_running().then_some(&self.times);
         self.timer.set(times.and_then(GuardTimes::next));
         if let Some(watchdog) = &self.watchdog {
-            watchdog.set(times.and_then(|times| times.schedule).map(|schedule| schedule.kill_at()));
+            watchdog.set(times.and_then(|times| times.schedule));
         }
     }
 
@@ -325,7 +324,9 @@ impl Guard {
             && let Some(status) = self.status
         {
             self.reported = true;
-            self.watchdog.take().into_iter().for_each(|watchdog| watchdog.end(&self.children));
+            if let Some(watchdog) = self.watchdog.take() {
+                watchdog.end(&self.children);
+            }
             let expired = self.times.expired;
             self.channel.send(&GuardReport::JobEnd(JobEnd { status, expired, leftovers }));
             // A redlock that was stopped may hold the store up: it gives its lock back, and ends as its job did.

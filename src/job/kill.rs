@@ -12,8 +12,9 @@ const PAUSE: (Duration, Duration) = (Duration::from_micros(100), Duration::from_
 /// Of so many that were killed the children are looked for, before our own children are looked at again: then of twice
 /// as many, and so on.
 const BATCH: usize = 8;
-/// So many that die at once would compete with us for the processor.
-const MANY: usize = 64;
+/// So many that die at once would compete with us for the processor. For fewer it is not worth a system call for each:
+/// in that time those that fork without end get away.
+const MANY: usize = 256;
 
 /// Kills every descendant of the process that has these children. That process itself waits for the death of all, too: the
 /// orphans of a killed process become children of it, their subreaper. SIGCHLD is to be ignored, so that the kernel reaps.

@@ -55,9 +55,7 @@ impl KillSchedule {
     /// Sets the margin by the load of the system, which may still grow.
     pub fn note(&mut self, load: Load) {
         let total = self.deadline.since(self.granted);
-        let (queued, threads) = (load.queued as u32, load.threads as u32);
-        let margin = margin_of_small(total) + QUEUED * queued + EACH * threads * (1 + queued);
-        self.margin = margin.min(total / 2);
+        self.margin = (margin_of_small(total) + load.margin()).min(total / 2);
         let left = self.kill_at().left();
         self.look_at = if left > REST * 2 { BootTime::after(left / 2) } else { BootTime::NEVER };
     }
@@ -104,6 +102,12 @@ impl Load {
         Load::of(&text, processors)
             .or_else(|| Load::of_the_last_minute(processors))
             .unwrap_or(Load { threads: 1000, queued: 1 })
+    }
+
+    /// The time that killing takes longer than that of a small job.
+    pub fn margin(self) -> Duration {
+        let (queued, threads) = (self.queued as u32, self.threads as u32);
+        QUEUED * queued + EACH * threads * (1 + queued)
     }
 
     /// By sysinfo(2): a /proc that shows processes only (`subset=pid`) has no loadavg.

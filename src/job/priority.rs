@@ -95,9 +95,10 @@ pub fn lower() {
     }
 }
 
-/// Makes the system calls of what follows, the killing too, with arguments that the kernel refuses or that change nothing.
-/// To be called before [`may_be_kept_waiting`].
-pub fn probe_seccomp() {
+/// Notes what [`may_be_kept_waiting`] tells. Makes the system calls of what follows, the killing too, with arguments that
+/// the kernel refuses or that change nothing: a seccomp(2) filter may kill whoever makes them,
+/// which is better before anything has started.
+pub fn probe() {
     MAY_BE_KEPT_WAITING.store(finds_a_session_in_its_way(), Ordering::Relaxed);
     let nothing = std::ptr::null::<u8>();
     // SAFETY: the kernel refuses a policy of -1, a size of 0 and an attribute that is not there, and changes nothing.

@@ -4,9 +4,9 @@
 //! exit all the time may have one to itself for a second and more: with each of them the session's share is counted anew,
 //! and in its favour (Linux 6.13 to 6.19; mended by the revert of "sched/fair: Fix EEVDF entity placement bug causing
 //! scheduling lag"). The guard cannot stay in the caller's session. The watchdog can, as it has no children: there it
-//! shares a processor with the processes of the job one by one, and waited for 40 ms at most.
+//! shares a processor with the processes of the job one by one, and waited for 40 ms at most at a time.
 
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::thread::sleep;
 use std::time::Duration;
 use std::{io, process};
@@ -19,6 +19,7 @@ use super::descendants::{GUARD_NAME, OwnChildren, name_of, send};
 use super::dispositions;
 use super::fork::{close_all_but, fork_silently};
 use super::kill::kill_all;
+use super::kill_schedule::{KillSchedule, Load};
 use super::priority::may_be_kept_waiting;
 use crate::clock::{BootTimer, Deadline};
 use crate::poll::wait_readable;
@@ -34,8 +35,39 @@ const PAUSE: Duration = Duration::from_millis(5);
 
 pub struct Watchdog {
     pid: i32,
-    /// Readable when the job is to be killed; both processes have it.
-    timer: BootTimer,
+    timers: Timers,
+}
+
+/// Both processes have them: the guard sets them, the watchdog waits for them.
+struct Timers {
+    /// When the guard should have looked at the load; off when it has.
+    look: BootTimer,
+    /// When the job is to be killed, by the load that the guard knows of.
+    kill: BootTimer,
+}
+
+impl Timers {
+    fn descriptors(&self) -> [BorrowedFd<'_>; 2] {
+        [self.look.as_fd(), self.kill.as_fd()]
+    }
+
+    /// Waits until the job is to be killed.
+    fn wait(&self) {
+        loop {
+            match wait_readable(self.descriptors(), Deadline::NEVER) {
+                [_, true] => return,
+                [true, false] => {
+                    let margin = Load::now().margin();
+                    if self.kill.left().is_some_and(|left| left <= margin) {
+                        return;
+                    }
+                    // The load may grow, and the guard may come back.
+                    wait_readable([self.kill.as_fd()], Deadline::after(LEAD));
+                }
+                [false, false] => {}
+            }
+        }
+    }
 }
 
 impl Watchdog {
@@ -46,16 +78,16 @@ impl Watchdog {
 
     /// Forks the watchdog over the `children` of this process, which list it no more. It ends with this process.
     fn start(children: &OwnChildren) -> io::Result<Watchdog> {
-        let timer = BootTimer::new()?;
+        let timers = Timers { look: BootTimer::new()?, kill: BootTimer::new()? };
         let guard = Pid::this();
         // A file of its own: where two read the same one by turns, each may get halves of two numbers for one.
         let its_children = OwnChildren::open()?;
         let pid = fork_silently(|| {
             its_children.leave_out(process::id() as i32);
-            watch(guard, &its_children, &timer);
+            watch(guard, &its_children, &timers);
         })?;
         children.leave_out(pid);
-        Ok(Watchdog { pid, timer })
+        Ok(Watchdog { pid, timers })
     }
 
     /// Ends it. Whoever is its parent then reaps it: the guard, or redlock when the guard has ended.
@@ -71,8 +103,10 @@ impl Watchdog {
     }
 
     /// Sets when the guard kills the job, if it can; `None` for a job that is not to be killed.
-    pub fn set(&self, kill_at: Option<Deadline>) {
-        self.timer.set(kill_at.map(|kill_at| kill_at.plus(LEAD)));
+    pub fn set(&self, schedule: Option<KillSchedule>) {
+        let looks = schedule.filter(|schedule| !schedule.is_load_known());
+        self.timers.look.set(looks.map(|schedule| schedule.look_at.plus(LEAD)));
+        self.timers.kill.set(schedule.map(|schedule| schedule.kill_at().plus(LEAD)));
     }
 }
 
@@ -82,7 +116,7 @@ pub fn is_watchdog(pid: i32) -> bool {
     [NAME, GUARD_NAME].into_iter().any(|its| name.as_bytes() == its.to_bytes())
 }
 
-fn watch(guard: Pid, children: &OwnChildren, timer: &BootTimer) {
+fn watch(guard: Pid, children: &OwnChildren, timers: &Timers) {
     let _ = set_name(NAME);
     // What is sent to the job's group is not meant for it.
     let _ = setpgid(Pid::from_raw(0), Pid::from_raw(0));
@@ -90,12 +124,13 @@ fn watch(guard: Pid, children: &OwnChildren, timer: &BootTimer) {
         return;
     }
     // Most jobs are shorter than this, and need no more.
-    wait_readable([timer.as_fd()], Deadline::after(SETTLE));
+    wait_readable([timers.kill.as_fd()], Deadline::after(SETTLE));
     dispositions::detach_streams(false);
-    if close_all_but(&[children.as_fd().as_raw_fd(), timer.as_fd().as_raw_fd()]).is_err() {
+    let [look, kill] = timers.descriptors();
+    if close_all_but(&[children.as_fd(), look, kill].map(|kept| kept.as_raw_fd())).is_err() {
         return;
     }
-    while wait_readable([timer.as_fd()], Deadline::NEVER) == [false] {}
+    timers.wait();
     loop {
         // One pass over the guard's children: there are none of its own to wait for.
         kill_all(children);

@@ -14,10 +14,10 @@ use crate::lock::{Key, OwnerToken, StoreError, Timeout};
 /// our lease would be in front: that took the fifth part of a handover.
 const HANDOVER: Duration = Duration::from_millis(3);
 
-/// What became of a lock.
-enum Released {
+/// How far a lock is released.
+enum ReleaseProgress {
     NotHeld,
-    Freed,
+    Done,
     /// Its key is gone, and its lease not yet.
     KeyDeleted {
         is_awaited: bool,
@@ -37,12 +37,12 @@ impl Etcd {
             let id = LeaseId::of(token, key);
             // A lock that cannot be released does not keep the others.
             match self.release_one(key, id, &timeout.share(keys.len() - done)) {
-                Ok(Released::KeyDeleted { is_awaited: this }) => {
+                Ok(ReleaseProgress::KeyDeleted { is_awaited: this }) => {
                     leases.push(id.holding());
                     is_awaited |= this;
                     released.push(true);
                 }
-                Ok(one) => released.push(matches!(one, Released::Freed)),
+                Ok(one) => released.push(matches!(one, ReleaseProgress::Done)),
                 Err(error) => failed = failed.or(Some(error)),
             }
         }
@@ -56,12 +56,17 @@ impl Etcd {
         failed.map_or(Ok(released), Err)
     }
 
-    fn release_one(&mut self, key: &Key, id: LeaseId, timeout: &Timeout) -> Result<Released, StoreError> {
+    fn release_one(
+        &mut self,
+        key: &Key,
+        id: LeaseId,
+        timeout: &Timeout,
+    ) -> Result<ReleaseProgress, StoreError> {
         if let Some(is_awaited) = self.release_without_look(key, id, timeout)? {
-            return Ok(Released::KeyDeleted { is_awaited });
+            return Ok(ReleaseProgress::KeyDeleted { is_awaited });
         }
         let own = self.ledger.own(key, id, timeout)?;
-        let Some(held) = own.held() else { return Ok(Released::NotHeld) };
+        let Some(held) = own.held() else { return Ok(ReleaseProgress::NotHeld) };
         let left = own.value.as_ref().map_or(Duration::ZERO, KeyData::left_to_hold);
         if !left.is_zero() && own.broken.is_none() {
             // The key stays, and ends by itself: nobody holds it any more.
@@ -74,7 +79,7 @@ impl Etcd {
             self.ledger.txn(txn, timeout)?;
         }
         self.ledger.revoke(id.holding(), timeout)?;
-        Ok(Released::Freed)
+        Ok(ReleaseProgress::Done)
     }
 
     /// Deletes the key of a lock that was granted here, if it is held, and says whether others want the lock. `None` where
