@@ -278,7 +278,7 @@ fn a_job_is_killed_where_proc_shows_processes_only() {
     let script = "{ \
         $R run -k X --ttl 1s -- sh -c 'trap \"\" TERM; setsid sleep 100 & touch job; wait; wait' & \
         while [ ! -e job ]; do sleep 0.05; done; kill -STOP $!; \
-        $R run -k X --wait 30s -q -- sh -c 'cat /proc/[0-9]*/comm'; }";
+        $R run -k X --wait 30s -q -- sh -c 'cat /proc/[0-9]*/comm; :'; }";
     let next = Container(&["--pid", "--mount-proc"], PROCESSES_ONLY).sh(&store, script).run().expect(0);
     assert!(next.stdout.contains("lock-command") && !next.stdout.contains("sleep"), "{next:?}");
 }

@@ -1,5 +1,5 @@
-//! Who waits has its lease, in etcd, and the next in line its session, in ZooKeeper, before it has the lock: its job ends in
-//! the time that the server counts from then on.
+//! A waiter has its lease (etcd), and the next in line its session (ZooKeeper), before it has the lock: its job ends in the
+//! time that the server counts from then on.
 
 use std::thread::sleep;
 use std::time::Duration;

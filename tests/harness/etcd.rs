@@ -179,7 +179,7 @@ impl Etcd {
 
 impl Member {
     pub fn pause(&self) {
-        self.signal(Signal::SIGSTOP);
+        super::program::pause(self.child.id() as i32);
     }
 
     pub fn resume(&self) {

@@ -193,6 +193,19 @@ pub fn children(pid: i32) -> Vec<i32> {
         .collect()
 }
 
+/// Stops a process: each of its threads, as others may go on for a while when one has the signal.
+pub fn pause(pid: i32) {
+    let is_stopped = |task: std::fs::DirEntry| {
+        let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+        stat.rsplit_once(") ").is_none_or(|(_, fields)| fields.starts_with('T'))
+    };
+    kill(Pid::from_raw(pid), Signal::SIGSTOP).expect("a signal");
+    eventually(Duration::from_secs(20), "all of its threads are stopped", || {
+        let mut tasks = std::fs::read_dir(format!("/proc/{pid}/task")).expect("its threads").flatten();
+        tasks.all(is_stopped)
+    });
+}
+
 /// Whether a process exists and is no zombie.
 pub fn is_alive(pid: i32) -> bool {
     let mut stat = String::new();

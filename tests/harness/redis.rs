@@ -114,7 +114,7 @@ impl Redis {
     }
 
     pub fn pause(&self) {
-        self.signal(Signal::SIGSTOP);
+        super::program::pause(self.child.id() as i32);
     }
 
     pub fn resume(&self) {

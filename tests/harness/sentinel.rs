@@ -140,7 +140,7 @@ impl Sentinel {
     }
 
     pub fn pause_sentinel(&self, index: usize) {
-        self.signal(index, Signal::SIGSTOP);
+        super::program::pause(self.sentinels[index].child.id() as i32);
     }
 
     pub fn resume_sentinel(&self, index: usize) {

@@ -180,7 +180,7 @@ impl ZooKeeper {
 
 impl Server {
     pub fn pause(&self) {
-        self.signal(Signal::SIGSTOP);
+        super::program::pause(self.child.id() as i32);
     }
 
     pub fn resume(&self) {
