@@ -209,8 +209,7 @@ impl Guard {
                 let pid = parent.command;
                 self.parent = Some(parent);
                 priority::shorten_slice();
-                self.watchdog = Watchdog::where_needed(&self.children);
-                self.set_timers();
+                self.watchdog = Watchdog::where_needed(&self.children, self.times.schedule);
                 // After the start: the command belongs in the caller's session.
                 leave_session();
                 priority::put_session_first();
@@ -324,10 +323,8 @@ impl Guard {
             && let Some(status) = self.status
         {
             self.reported = true;
-            if let Some(watchdog) = self.watchdog.take() {
-                watchdog.end(&self.children);
-            }
-            let expired = self.times.expired;
+            let watchdog_killed = self.watchdog.take().is_some_and(|watchdog| watchdog.end(&self.children));
+            let expired = self.times.expired || watchdog_killed;
             self.channel.send(&GuardReport::JobEnd(JobEnd { status, expired, leftovers }));
             // A redlock that was stopped may hold the store up: it gives its lock back, and ends as its job did.
             if expired && getppid() == self.redlock {

@@ -12,8 +12,8 @@ const PAUSE: (Duration, Duration) = (Duration::from_micros(100), Duration::from_
 /// Of so many that were killed the children are looked for, before our own children are looked at again: then of twice
 /// as many, and so on.
 const BATCH: usize = 8;
-/// So many that die at once would compete with us for the processor. For fewer it is not worth a system call for each:
-/// in that time those that fork without end get away.
+/// More than so many found at once would compete with us for the processor as they die. Fewer are not worth one more
+/// system call each: meanwhile a job that forks without end gets ahead.
 const MANY: usize = 256;
 
 /// Kills every descendant of the process that has these children. That process itself waits for the death of all, too: the

@@ -60,7 +60,7 @@ impl KillSchedule {
         self.look_at = if left > REST * 2 { BootTime::after(left / 2) } else { BootTime::NEVER };
     }
 
-    /// Whether the load was looked at.
+    /// Whether the load was looked at since the deadline was last moved.
     pub fn is_load_known(&self) -> bool {
         self.look_at != self.soonest()
     }
@@ -104,7 +104,7 @@ impl Load {
             .unwrap_or(Load { threads: 1000, queued: 1 })
     }
 
-    /// The time that killing takes longer than that of a small job.
+    /// How much longer killing takes than it does for a small job.
     pub fn margin(self) -> Duration {
         let (queued, threads) = (self.queued as u32, self.threads as u32);
         QUEUED * queued + EACH * threads * (1 + queued)

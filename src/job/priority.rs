@@ -95,17 +95,18 @@ pub fn lower() {
     }
 }
 
-/// Notes what [`may_be_kept_waiting`] tells. Makes the system calls of what follows, the killing too, with arguments that
-/// the kernel refuses or that change nothing: a seccomp(2) filter may kill whoever makes them,
-/// which is better before anything has started.
+/// Finds out what [`may_be_kept_waiting`] tells. Makes the system calls of what follows, too, with arguments that the
+/// kernel refuses or that change nothing: a seccomp(2) filter may kill the process that makes them, and had better do so
+/// before anything has started.
 pub fn probe() {
     MAY_BE_KEPT_WAITING.store(finds_a_session_in_its_way(), Ordering::Relaxed);
     let nothing = std::ptr::null::<u8>();
-    // SAFETY: the kernel refuses a policy of -1, a size of 0 and an attribute that is not there, and changes nothing.
+    // SAFETY: the kernel refuses a policy, a size and a descriptor that are none, and an attribute that is not there.
     unsafe {
         libc::syscall(libc::SYS_sched_setscheduler, 0, -1, nothing);
         libc::syscall(libc::SYS_sched_setattr, 0, nothing, 0);
         libc::syscall(libc::SYS_sched_setaffinity, 0, 0, nothing);
+        libc::syscall(libc::SYS_timerfd_gettime, -1, nothing);
     }
 }
 

@@ -4,13 +4,14 @@
 //! exit all the time may have one to itself for a second and more: with each of them the session's share is counted anew,
 //! and in its favour (Linux 6.13 to 6.19; mended by the revert of "sched/fair: Fix EEVDF entity placement bug causing
 //! scheduling lag"). The guard cannot stay in the caller's session. The watchdog can, as it has no children: there it
-//! shares a processor with the processes of the job one by one, and waited for 40 ms at most at a time.
+//! shares a processor with the processes of the job one by one, and never waited for more than 40 ms at a time.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::thread::sleep;
 use std::time::Duration;
 use std::{io, process};
 
+use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::prctl::{set_name, set_pdeathsig};
 use nix::sys::signal::Signal;
 use nix::unistd::{Pid, getppid, setpgid};
@@ -22,7 +23,7 @@ use super::kill::kill_all;
 use super::kill_schedule::{KillSchedule, Load};
 use super::priority::may_be_kept_waiting;
 use crate::clock::{BootTimer, Deadline};
-use crate::poll::wait_readable;
+use crate::poll::{is_readable, wait_readable};
 
 /// In `ps`.
 const NAME: &std::ffi::CStr = c"lock-watchdog";
@@ -35,30 +36,48 @@ const PAUSE: Duration = Duration::from_millis(5);
 
 pub struct Watchdog {
     pid: i32,
-    timers: Timers,
+    shared: Shared,
 }
 
-/// Both processes have them: the guard sets them, the watchdog waits for them.
-struct Timers {
-    /// When the guard should have looked at the load; off when it has.
+/// What both processes have. The guard sets the timers, and the watchdog waits for them.
+struct Shared {
+    /// When the guard should have looked at the load for the first time; off once it has.
     look: BootTimer,
     /// When the job is to be killed, by the load that the guard knows of.
     kill: BootTimer,
+    /// Readable once the watchdog kills.
+    has_begun: EventFd,
 }
 
-impl Timers {
-    fn descriptors(&self) -> [BorrowedFd<'_>; 2] {
-        [self.look.as_fd(), self.kill.as_fd()]
+impl Shared {
+    fn new(schedule: Option<KillSchedule>) -> io::Result<Shared> {
+        let has_begun = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
+        let shared = Shared { look: BootTimer::new()?, kill: BootTimer::new()?, has_begun };
+        shared.set(schedule);
+        Ok(shared)
+    }
+
+    fn set(&self, schedule: Option<KillSchedule>) {
+        let unknown = schedule.filter(|schedule| !schedule.is_load_known());
+        // In this order: see `wait`.
+        self.look.set(unknown.map(|schedule| schedule.look_at.plus(LEAD)));
+        self.kill.set(schedule.map(|schedule| schedule.kill_at().plus(LEAD)));
+    }
+
+    fn descriptors(&self) -> [BorrowedFd<'_>; 3] {
+        [self.look.as_fd(), self.kill.as_fd(), self.has_begun.as_fd()]
     }
 
     /// Waits until the job is to be killed.
     fn wait(&self) {
         loop {
-            match wait_readable(self.descriptors(), Deadline::NEVER) {
+            match wait_readable([self.look.as_fd(), self.kill.as_fd()], Deadline::NEVER) {
                 [_, true] => return,
                 [true, false] => {
                     let margin = Load::now().margin();
-                    if self.kill.left().is_some_and(|left| left <= margin) {
+                    let is_due = self.kill.left().is_some_and(|left| left <= margin);
+                    // As long as it is readable, the guard has moved neither.
+                    if is_due && is_readable(self.look.as_fd()) {
                         return;
                     }
                     // The load may grow, and the guard may come back.
@@ -72,41 +91,41 @@ impl Timers {
 
 impl Watchdog {
     /// Starts a watchdog where a session of its own may keep this process waiting, and another process is to be had.
-    pub fn where_needed(children: &OwnChildren) -> Option<Watchdog> {
-        if may_be_kept_waiting() { Watchdog::start(children).ok() } else { None }
+    pub fn where_needed(children: &OwnChildren, schedule: Option<KillSchedule>) -> Option<Watchdog> {
+        if may_be_kept_waiting() { Watchdog::start(children, schedule).ok() } else { None }
     }
 
     /// Forks the watchdog over the `children` of this process, which list it no more. It ends with this process.
-    fn start(children: &OwnChildren) -> io::Result<Watchdog> {
-        let timers = Timers { look: BootTimer::new()?, kill: BootTimer::new()? };
+    fn start(children: &OwnChildren, schedule: Option<KillSchedule>) -> io::Result<Watchdog> {
+        let shared = Shared::new(schedule)?;
         let guard = Pid::this();
         // A file of its own: where two read the same one by turns, each may get halves of two numbers for one.
         let its_children = OwnChildren::open()?;
         let pid = fork_silently(|| {
             its_children.leave_out(process::id() as i32);
-            watch(guard, &its_children, &timers);
+            watch(guard, &its_children, &shared);
         })?;
         children.leave_out(pid);
-        Ok(Watchdog { pid, timers })
+        Ok(Watchdog { pid, shared })
     }
 
-    /// Ends it. Whoever is its parent then reaps it: the guard, or redlock when the guard has ended.
-    pub fn end(self, children: &OwnChildren) {
+    /// Ends it, and says whether it has begun to kill. Whoever is its parent then reaps it: the guard, or redlock when
+    /// the guard has ended.
+    pub fn end(self, children: &OwnChildren) -> bool {
         // One that died before may have been reaped.
         if children.is_left_out(self.pid) {
             send(self.pid, libc::SIGKILL);
         }
+        is_readable(self.shared.has_begun.as_fd())
     }
 
     pub fn pid(&self) -> i32 {
         self.pid
     }
 
-    /// Sets when the guard kills the job, if it can; `None` for a job that is not to be killed.
+    /// Sets what the guard does when, if it can; `None` for a job that is not to be killed.
     pub fn set(&self, schedule: Option<KillSchedule>) {
-        let looks = schedule.filter(|schedule| !schedule.is_load_known());
-        self.timers.look.set(looks.map(|schedule| schedule.look_at.plus(LEAD)));
-        self.timers.kill.set(schedule.map(|schedule| schedule.kill_at().plus(LEAD)));
+        self.shared.set(schedule);
     }
 }
 
@@ -116,7 +135,7 @@ pub fn is_watchdog(pid: i32) -> bool {
     [NAME, GUARD_NAME].into_iter().any(|its| name.as_bytes() == its.to_bytes())
 }
 
-fn watch(guard: Pid, children: &OwnChildren, timers: &Timers) {
+fn watch(guard: Pid, children: &OwnChildren, shared: &Shared) {
     let _ = set_name(NAME);
     // What is sent to the job's group is not meant for it.
     let _ = setpgid(Pid::from_raw(0), Pid::from_raw(0));
@@ -124,13 +143,14 @@ fn watch(guard: Pid, children: &OwnChildren, timers: &Timers) {
         return;
     }
     // Most jobs are shorter than this, and need no more.
-    wait_readable([timers.kill.as_fd()], Deadline::after(SETTLE));
+    wait_readable([shared.kill.as_fd()], Deadline::after(SETTLE));
     dispositions::detach_streams(false);
-    let [look, kill] = timers.descriptors();
-    if close_all_but(&[children.as_fd(), look, kill].map(|kept| kept.as_raw_fd())).is_err() {
+    let [look, kill, has_begun] = shared.descriptors();
+    if close_all_but(&[children.as_fd(), look, kill, has_begun].map(|kept| kept.as_raw_fd())).is_err() {
         return;
     }
-    timers.wait();
+    shared.wait();
+    let _ = shared.has_begun.write(1);
     loop {
         // One pass over the guard's children: there are none of its own to wait for.
         kill_all(children);

@@ -8,13 +8,13 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use harness::{Folder, Redlock, Store, eventually, other_users};
+use harness::{Folder, Redlock, Store, children, eventually, is_alive, other_users};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_redlock");
 
@@ -50,8 +50,7 @@ fn is_dead_in_time(crowd: Crowd, user: User, busy: usize, stopped: Stopped) {
 /// By how many milliseconds the last work of a job is later than the start of the next holder, which waits when the first
 /// one is stopped.
 fn outlives_by(crowd: Crowd, user: User, busy: usize, stopped: Stopped, prefix: &[&str]) -> f64 {
-    static ALONE: Mutex<()> = Mutex::new(());
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = alone();
     let folder = Folder::new();
     fs::set_permissions(folder.path(""), Permissions::from_mode(0o1777)).expect("chmod");
     let (work, start) = (folder.path("work"), folder.path("start"));
@@ -101,6 +100,12 @@ fn outlives_by(crowd: Crowd, user: User, busy: usize, stopped: Stopped, prefix: 
     println!("{kind} {count}, {busy} busy: the last work {:.0} ms before the next start; {first:?}", -late);
     assert!(!first.stderr.contains("nothing was started"), "it worked: {first:?}");
     late
+}
+
+/// One crowd at a time.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The times in nanoseconds that a crowd wrote down.
@@ -210,11 +215,35 @@ fn a_watchdog_kills_where_the_guard_cannot() {
     }
 }
 
-/// Whether our processes have CAP_SYS_NICE, which a container's root may lack: see capabilities(7).
+/// The guard, back again, tells redlock of the loss, and continues it.
+#[test]
+fn what_a_watchdog_killed_was_lost() {
+    if !has_autogroups() || !other_users() {
+        return;
+    }
+    let _alone = alone();
+    let folder = Folder::new();
+    fs::set_permissions(folder.path(""), Permissions::from_mode(0o1777)).expect("chmod");
+    let (store, work) = (format!("local:{}", folder.path("locks.db").display()), folder.path("work"));
+    let (crowd, file) = (built("crowd").display().to_string(), work.display().to_string());
+    let args = ["run", "-k", "X", "--ttl", "3s", "--", &crowd, &file, "chains", "64", "20"];
+    let run = as_user(User::Nobody, PROGRAM, &args).server(&store).spawn();
+    eventually(Duration::from_secs(20), "all at work", || times(&work).first().is_some_and(|time| *time > 0));
+    let guard = run.guard();
+    let command = children(guard).into_iter().find_map(|parent| children(parent).first().copied());
+    run.signal(Signal::SIGSTOP);
+    kill(Pid::from_raw(guard), Signal::SIGSTOP).expect("a signal");
+    let command = command.expect("the command");
+    eventually(Duration::from_secs(20), "the watchdog has killed", || !is_alive(command));
+    kill(Pid::from_raw(guard), Signal::SIGCONT).expect("a signal");
+    let stderr = run.finish().expect(79).stderr;
+    assert!(stderr.contains("lost 'X'"), "{stderr}");
+}
+
+/// Whether our processes may have a nice value of -20; a container's root may lack the capability.
 fn may_come_first() -> bool {
-    let status = fs::read_to_string("/proc/self/status").expect("/proc");
-    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:")).expect("capabilities");
-    u64::from_str_radix(effective.trim(), 16).expect("a number") & 1 << 23 != 0
+    let nice = Command::new("nice").args(["-n", "-20", "nice"]).output().expect("nice(1)");
+    nice.stdout == b"-20\n"
 }
 
 /// The guard of root puts its session first.
