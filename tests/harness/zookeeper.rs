@@ -203,9 +203,17 @@ impl Server {
 
     fn is_ready(&self, is_encrypted: bool) -> bool {
         match is_encrypted {
-            true => TcpStream::connect(&self.address).is_ok(),
+            true => self.refuses_what_is_not_encrypted().is_ok(),
             false => self.status().contains("Mode: "),
         }
+    }
+
+    /// Waits for the answer, for which it loads all that TLS takes: its first connection would wait for that.
+    fn refuses_what_is_not_encrypted(&self) -> std::io::Result<usize> {
+        let mut stream = TcpStream::connect(&self.address)?;
+        stream.set_read_timeout(Some(Duration::from_secs(10)))?;
+        stream.write_all(b"no TLS\n")?;
+        stream.read(&mut [0; 64])
     }
 
     /// What it says about itself.
