@@ -4,8 +4,9 @@
  *   crowd FILE sleepers|chains COUNT SECONDS    COUNT processes at work, for SECONDS at most
  *   crowd FILE now                              the time, written to FILE
  *
- * Sleepers wake now and then; each link of a chain forks the next one and exits. All ignore SIGTERM. Each writes the
- * boot clock, in nanoseconds, to its place in FILE whenever it works. The first place is set when all have begun.
+ * Sleepers wake now and then, once all are there: they would hold up the forks. Each link of a chain forks the next one
+ * and exits. All ignore SIGTERM. Each writes the boot clock, in nanoseconds, to its place in FILE whenever it works. The
+ * first place is set when all have begun.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -20,6 +21,8 @@
 
 static volatile uint64_t *places;
 static uint64_t end;
+/* A pipe that ends when all have closed it. */
+static int gate[2];
 
 static uint64_t now(void) {
     struct timespec time;
@@ -33,7 +36,15 @@ static void work(int place) {
     places[place] = time;
 }
 
+static void await_all(void) {
+    char nothing;
+    close(gate[1]);
+    if (read(gate[0], &nothing, 1) != 0) _exit(68);
+}
+
 static void sleeper(int place, int count) {
+    work(place);
+    await_all();
     /* All together wake about 20,000 times a second. */
     uint64_t pause = (20 + (uint64_t)count / 20) * 1000000;
     struct timespec first = {0, pause * (place % 97) / 97}, rest = {pause / 1000000000, pause % 1000000000};
@@ -45,6 +56,7 @@ static void sleeper(int place, int count) {
 }
 
 static void chain(int place) {
+    close(gate[1]);
     for (;;) {
         work(place);
         pid_t next = fork();
@@ -67,6 +79,7 @@ int main(int count, char **words) {
     }
     end = now() + strtoull(words[4], NULL, 10) * 1000000000;
     signal(SIGTERM, SIG_IGN);
+    if (pipe(gate)) return 69;
     for (int place = 1; place <= processes; place++) {
         pid_t child = fork();
         if (child < 0) return 67;
@@ -75,6 +88,7 @@ int main(int count, char **words) {
             sleeper(place, processes);
         }
     }
+    await_all();
     places[0] = now();
     while (now() < end) usleep(10000);
     return 0;
