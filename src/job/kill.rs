@@ -34,23 +34,24 @@ pub fn kill_all(children: &OwnChildren) {
             for parent in parents.drain(..batch.min(parents.len())).collect::<Vec<_>>() {
                 kill_new(&children_of(parent), &mut killed, &mut parents);
             }
-            (batch, pause) = (batch * 2, PAUSE.0);
+            (batch, pause) = (batch.saturating_mul(2), PAUSE.0);
             continue;
         }
-        // Nothing new: what is left is dying, or not ours to kill (a set-user-ID program). It has the processor now. Each
-        // is killed again, as pids are used again: one of them may be a process that was never killed.
-        priority::lower();
+        // Nothing new: what is left is dying, or not ours to kill (a set-user-ID program). Each is killed again, as pids are
+        // used again: one of them may be a process that was never killed.
         ours.iter().for_each(|&pid| send(pid, libc::SIGKILL));
         (killed, batch) = (ours.into_iter().collect(), BATCH);
         match children.reap() {
-            Reaped::Childless => return,
+            Reaped::Childless => break,
             Reaped::More => {}
             Reaped::Alive => {
+                // They have the processor meanwhile. At a lower priority we would get it back too late for those that fork.
                 thread::sleep(pause);
                 pause = (pause * 2).min(PAUSE.1);
             }
         }
     }
+    priority::lower();
 }
 
 /// Kills those of the processes that were not killed before, and notes them as parents.
