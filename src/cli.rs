@@ -12,7 +12,9 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use serde::Deserialize;
 
 pub use self::acquire::{AcquireArgs, Format};
-use self::examples::{BREAK, CHECK, COMPLETIONS, DOCTOR, REDLOCK, RELEASE, RENEW, STATUS, with_exit_status};
+use self::examples::{
+    BREAK, CHECK, COMPLETIONS, CONFIG, DOCTOR, REDLOCK, RELEASE, RENEW, STATUS, with_exit_status,
+};
 pub use self::lock::{LockArgs, permits, replicas};
 pub use self::run::{Leftovers, OnLost, RunArgs, exit_status};
 use self::version::DETAILS;
@@ -51,7 +53,26 @@ pub enum Command {
     Status(StatusArgs),
     Break(BreakArgs),
     Doctor(DoctorArgs),
+    Config(ConfigArgs),
     Completions(CompletionsArgs),
+}
+
+impl Command {
+    /// The keys on the command line; for status they may be patterns.
+    pub fn keys_mut(&mut self) -> Vec<&mut Key> {
+        match self {
+            Command::Run(RunArgs { lock, .. }) | Command::Acquire(AcquireArgs { lock, .. }) => {
+                lock.keys.iter_mut().collect()
+            }
+            Command::Renew(RenewArgs { owner, .. })
+            | Command::Check(CheckArgs { owner, .. })
+            | Command::Release(ReleaseArgs { owner }) => owner.keys.iter_mut().collect(),
+            Command::Status(args) => args.words.iter_mut().chain(&mut args.keys).collect(),
+            Command::Break(args) => vec![&mut args.key],
+            Command::Config(args) => args.key.iter_mut().collect(),
+            Command::Doctor(_) | Command::Completions(_) => Vec::new(),
+        }
+    }
 }
 
 // In a help text brackets are no links.
@@ -83,6 +104,9 @@ pub struct GlobalArgs {
     /// Read this configuration file instead of ~/.config/redlock/config.toml
     #[arg(long, global = true, hide_short_help = true, value_name = "FILE", env = "REDLOCK_CONFIG")]
     pub config: Option<PathBuf>,
+    /// Use the settings of [profiles.NAME] in the configuration files
+    #[arg(long, global = true, hide_short_help = true, value_name = "NAME", env = "REDLOCK_PROFILE")]
+    pub profile: Option<String>,
     /// Log in to the store as this user
     #[arg(long, global = true, hide_short_help = true, value_name = "NAME", env = "REDLOCK_USER")]
     pub user: Option<String>,
@@ -271,6 +295,21 @@ pub struct DoctorArgs {
     /// How many replicas must have a lock [default: 0]
     #[arg(long, value_name = "N", env = "REDLOCK_REPLICAS", value_parser = replicas, allow_negative_numbers = true)]
     pub replicas: Option<u8>,
+}
+
+/// Show the settings in force, and where each comes from
+///
+/// A setting is a flag of this line, a variable, a line of a configuration file, or the default. With --check it reads a
+/// file as a configuration file and exits with 78 when something is wrong there.
+#[derive(Debug, Args)]
+#[command(override_usage = "redlock config [OPTIONS] [KEY]", after_help = CONFIG)]
+pub struct ConfigArgs {
+    /// Of a call with this key; the first word is the same
+    #[arg(short, long, value_name = "KEY")]
+    pub key: Option<Key>,
+    /// Check this file, and nothing else
+    #[arg(long, value_name = "FILE", conflicts_with = "key")]
+    pub check: Option<PathBuf>,
 }
 
 /// Print a completion script for a shell

@@ -50,6 +50,13 @@ Examples:
   redlock doctor                   # the store that run would use
   redlock doctor --server redis://locks.example.net --ttl 1m";
 
+pub const CONFIG: &str = "\
+Examples:
+  redlock config                   # what a call without flags would use
+  redlock config deploy/web        # with the settings for this key
+  redlock config --profile cron --server prod
+  redlock config --check /etc/redlock/conf.d/50-team.toml";
+
 pub const COMPLETIONS: &str = "\
 Examples:
   redlock completions bash >~/.local/share/bash-completion/completions/redlock

@@ -4,6 +4,7 @@ mod acquire;
 mod r#break;
 mod check;
 mod completions;
+mod config;
 mod doctor;
 mod release;
 mod renew;
@@ -11,11 +12,14 @@ mod run;
 mod status;
 
 use clap::{ArgMatches, FromArgMatches};
+use glob::Pattern;
 
-use crate::cli::{Cli, Command};
-use crate::error::Outcome;
+use crate::cli::{Cli, Command, ConfigArgs, GlobalArgs};
+use crate::error::{Failure, Outcome};
+use crate::lock::Key;
 use crate::options::{
-    self, AcquireOptions, Config, GlobalOptions, Inputs, OwnerOptions, RunOptions, Sources, command_line,
+    self, AcquireOptions, Call, Config, GlobalOptions, Inputs, OwnerOptions, RunOptions, Sources,
+    command_line, settings_in_force,
 };
 use crate::report::Reporter;
 use crate::session::{Context, eval_guard, report_failure};
@@ -37,12 +41,14 @@ pub fn execute() -> ! {
 
 /// Resolves the options of the subcommand and carries it out.
 fn dispatch(matches: &ArgMatches, reporter: &mut Reporter) -> anyhow::Result<Outcome> {
-    let Cli { global, command } = Cli::from_arg_matches(matches)?;
-    if let Command::Completions(args) = command {
-        return completions::completions(args.shell);
+    let Cli { global, mut command } = Cli::from_arg_matches(matches)?;
+    match &command {
+        Command::Completions(args) => return completions::completions(args.shell),
+        Command::Config(ConfigArgs { check: Some(file), .. }) => return config::check(file),
+        _ => {}
     }
     let sources = Sources::of(matches);
-    let files = Config::load(global.config.as_deref(), sources)?;
+    let files = load_files(&global, &mut command, sources)?;
     let global = GlobalOptions::resolve(global, &files, sources)?;
     *reporter = Reporter::new(global.report.clone());
     let context = &Context::new(global, reporter.clone());
@@ -62,6 +68,33 @@ fn dispatch(matches: &ArgMatches, reporter: &mut Reporter) -> anyhow::Result<Out
         Command::Status(args) => status::status(&args, context),
         Command::Break(args) => r#break::break_lock(&args, context),
         Command::Doctor(args) => doctor::doctor(args.json, &options::requirements(&args, inputs), context),
+        Command::Config(_) => {
+            config::config(&settings_in_force(&command_line::built(), sources, &inputs.files))
+        }
         Command::Completions(_) => Ok(Outcome::SUCCESS),
     }
+}
+
+/// Reads the files, and puts the prefix that they name before the keys.
+fn load_files(global: &GlobalArgs, command: &mut Command, sources: Sources) -> Result<Config, Failure> {
+    let keys: Vec<Key> = command.keys_mut().into_iter().map(|key| key.clone()).collect();
+    let call = Call {
+        file: global.config.as_deref(),
+        profile: global.profile.as_deref(),
+        server: &global.server,
+        keys: &keys,
+    };
+    let files = Config::load(&call, sources)?;
+    if let Some(prefix) = &files.key_prefix {
+        for key in command.keys_mut() {
+            *key = key.with_prefix(prefix).map_err(Failure::usage)?;
+        }
+        if let Command::Status(args) = command
+            && args.words.is_empty()
+            && args.keys.is_empty()
+        {
+            args.words = vec![format!("{}*", Pattern::escape(prefix)).parse().map_err(Failure::usage)?];
+        }
+    }
+    Ok(files)
 }

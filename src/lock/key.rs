@@ -21,6 +21,15 @@ impl Key {
         Key(format!("{RESERVED}redlock-doctor-{}}}", Uuid::new_v4()))
     }
 
+    /// The same key with this before it, unless it begins so.
+    ///
+    /// # Errors
+    ///
+    /// Why the whole is no key.
+    pub fn with_prefix(&self, prefix: &str) -> Result<Key, String> {
+        if self.0.starts_with(prefix) { Ok(self.clone()) } else { format!("{prefix}{self}").parse() }
+    }
+
     /// As the user wrote it: what a store uses, and not fit for a terminal.
     pub fn as_str(&self) -> &str {
         &self.0

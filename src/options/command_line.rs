@@ -7,6 +7,7 @@ use std::io::{self, Write};
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command, CommandFactory};
+use toml::Value;
 
 use super::Config;
 use super::complaint::explain;
@@ -86,7 +87,8 @@ fn typed() -> (Line, Command) {
     (Line::read(&words, &root), root)
 }
 
-fn built() -> Command {
+/// The command line with all its subcommands.
+pub fn built() -> Command {
     let mut command = Cli::command();
     command.build();
     command
@@ -96,8 +98,8 @@ fn built() -> Command {
 fn for_help(root: Command) -> Command {
     let root = root.mut_subcommand("help", |help| help.hide(true));
     let root = root.mut_args(|arg| {
-        let is_of_subcommands = arg.get_id() == "quiet" || arg.get_id() == "verbose";
-        if is_of_subcommands { arg.hide_short_help(true) } else { arg }
+        let is_for_long_help = ["quiet", "verbose", "version"].iter().any(|option| arg.get_id() == option);
+        if is_for_long_help { arg.hide_short_help(true) } else { arg }
     });
     let root = root.mut_args(|arg| arg.hide_env(true));
     root.mut_subcommands(|subcommand| subcommand.mut_args(|arg| arg.hide_env(true)))
@@ -126,6 +128,16 @@ impl Sources<'_> {
         self.source(option) == Some(ValueSource::CommandLine)
     }
 
+    /// The value of a flag; several words of one are a list.
+    pub fn flag(self, option: &str) -> Option<Value> {
+        if !self.is_flag(option) {
+            return None;
+        }
+        let words = self.0?.try_get_raw(option).ok().flatten().into_iter().flatten();
+        let words: Vec<String> = words.map(|word| word.to_string_lossy().into_owned()).collect();
+        Some(if words.is_empty() { Value::Boolean(true) } else { Value::from(words) })
+    }
+
     /// The value of a switch, if a flag or a variable sets it.
     pub fn switch(self, option: &str, value: bool) -> Option<bool> {
         let source = self.source(option);
@@ -138,7 +150,10 @@ impl Sources<'_> {
         match self.source(option) {
             Some(ValueSource::EnvVariable) => format!("REDLOCK_{}", option.to_uppercase()),
             Some(ValueSource::CommandLine) => format!("--{name}"),
-            _ => files.place(&name).map_or_else(|| format!("--{name}"), |place| format!("{place}: {name}")),
+            _ => match files.setting(&name) {
+                Some(setting) => format!("{}: {name}", setting.place),
+                None => format!("--{name}"),
+            },
         }
     }
 

@@ -47,7 +47,7 @@ impl GlobalOptions {
             _ => Verbosity::Normal,
         };
         let color = args.color.or(files.color).unwrap_or_default();
-        refuse_useless_flags(&server, sources)?;
+        refuse_useless_flags(&server, files, sources)?;
         let path = |name, flag: Option<PathBuf>, file: &Option<PathBuf>| match (flag, file) {
             (Some(path), _) => absolute(path).map(Some),
             (None, Some(path)) if !path.is_absolute() => {
@@ -74,14 +74,15 @@ impl GlobalOptions {
 
 /// The server, and whether it is the default one.
 fn server(args: &GlobalArgs, files: &Config, sources: Sources) -> Result<(ServerUrl, bool), Failure> {
-    let values = if args.server.is_empty() { &files.server } else { &args.server };
+    let is_of_file = args.server.is_empty() || files.is_named_server;
+    let values = if is_of_file { &files.server } else { &args.server };
     let refused = |why: &str| Failure::configuration(format!("{}: {why}", sources.name("server", files)));
     // A script's unset variable must not lead to another store. An empty variable of the environment is none.
     let is_variable = !args.server.is_empty() && !sources.is_flag("server");
     if !is_variable && values.iter().any(|value| value.trim().is_empty()) {
         return Err(refused("it is empty; name a store, or leave it out"));
     }
-    if args.server.is_empty() && values.iter().any(|url| is_relative(url)) {
+    if is_of_file && values.iter().any(|url| is_relative(url)) {
         return Err(refused(ABSOLUTE));
     }
     let mut urls = split_urls(values);
@@ -146,8 +147,8 @@ fn urls_of_one_variable_are_split_at_schemes() {
 }
 
 /// Refuses flags that are wrong for this server. Variables and files may be meant for other calls.
-fn refuse_useless_flags(server: &ServerUrl, sources: Sources) -> Result<(), Failure> {
-    if sources.is_flag("server") && server.has_password() {
+fn refuse_useless_flags(server: &ServerUrl, files: &Config, sources: Sources) -> Result<(), Failure> {
+    if sources.is_flag("server") && !files.is_named_server && server.has_password() {
         return Err(Failure::usage(
             "a password in --server is seen by everyone who lists processes; use --password-file",
         ));

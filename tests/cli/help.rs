@@ -2,8 +2,8 @@
 
 use crate::harness::Redlock;
 
-const SUBCOMMANDS: [&str; 10] =
-    ["", "run", "acquire", "renew", "check", "release", "status", "break", "doctor", "completions"];
+const SUBCOMMANDS: [&str; 11] =
+    ["", "run", "acquire", "renew", "check", "release", "status", "break", "doctor", "config", "completions"];
 
 fn help(subcommand: &str, flag: &str) -> String {
     let words: Vec<&str> = [subcommand, flag].into_iter().filter(|word| !word.is_empty()).collect();

@@ -7,6 +7,7 @@ mod action;
 mod break_prompt;
 mod caller;
 mod completions;
+mod config;
 mod doctor;
 mod end_messages;
 mod events;

@@ -6,7 +6,7 @@ use clap::{Arg, Command};
 const DATE: &str = "2026-11-22";
 
 /// As typed.
-const SYNOPSES: [(&str, &[&str]); 10] = [
+const SYNOPSES: [(&str, &[&str]); 11] = [
     ("redlock", &["run -k nightly -- ./backup.sh", "SUBCOMMAND [OPTIONS]", "SUBCOMMAND --help"]),
     ("run", &["[OPTIONS] KEY [--] COMMAND [ARG]...", "[OPTIONS] -k KEY... [--] COMMAND [ARG]..."]),
     ("acquire", &["[OPTIONS] KEY", "[OPTIONS] -k KEY..."]),
@@ -16,6 +16,7 @@ const SYNOPSES: [(&str, &[&str]); 10] = [
     ("status", &["[OPTIONS] [KEY|PATTERN]...", "[OPTIONS] [-k KEY]..."]),
     ("break", &["[OPTIONS] KEY", "[OPTIONS] -k KEY"]),
     ("doctor", &["[OPTIONS]"]),
+    ("config", &["[OPTIONS] [KEY]", "--check FILE"]),
     ("completions", &["bash|zsh|fish"]),
 ];
 

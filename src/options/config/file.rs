@@ -1,0 +1,165 @@
+//! One configuration file: read, checked, and taken apart into its sections.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+use std::sync::Arc;
+
+use glob::Pattern;
+use serde::Deserialize;
+use serde::de::Error as _;
+use toml::Value;
+use toml::de::{DeTable, DeValue, Error, ValueDeserializer};
+
+use super::Config;
+use super::section::{Place, Scope, Section, Setting};
+use crate::error::Failure;
+use crate::lock::Key;
+use crate::options::global::has_password;
+use crate::options::suggestion::nearest;
+use crate::secret::refuse_shared;
+use crate::store::ServerUrl;
+
+/// The tables of a file that hold sections.
+const TABLES: [&str; 3] = ["servers", "keys", "profiles"];
+
+/// Reads the sections of a file; `None` when there is no such file. One with a password is for its owner only.
+pub fn read(path: &Path) -> Result<Option<Vec<Section>>, Failure> {
+    let refused = |why: &str| Failure::configuration(format!("{}: {why}", path.display()));
+    let unreadable = |error| refused(&format!("cannot be read: {error}"));
+    let mut file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            return Ok(None);
+        }
+        Err(error) => return Err(unreadable(error)),
+    };
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes).map_err(unreadable)?;
+    let text = String::from_utf8(bytes).map_err(|_| refused("this is not UTF-8"))?;
+    let wrong =
+        |error: Error| Failure::configuration(format!("{} {}", path.display(), one_line(&error, &text)));
+    let config: Config = toml::from_str(&text).map_err(wrong)?;
+    for (section, config) in config.parts() {
+        let refused = |why: &str| refused(&format!("{section}{why}"));
+        contradiction(config, &section).map_err(|why| refused(&why))?;
+        if has_password(&config.server) {
+            refuse_shared(&file).map_err(|why| refused(&format!("it contains a password, and {why}")))?;
+        }
+    }
+    sections(&text, path).map(Some).map_err(wrong)
+}
+
+/// Checks a file that is to become a configuration file.
+pub fn check(path: &Path) -> Result<(), Failure> {
+    let refused = |why: String| Failure::configuration(format!("{}: {why}", path.display()));
+    let Some(sections) = read(path)? else { return Err(refused("there is no such file".to_owned())) };
+    for section in &sections {
+        for setting in section.settings.iter().filter(|setting| setting.name == "server") {
+            let urls = setting.value.as_array().into_iter().flatten().chain([&setting.value]);
+            let urls: Vec<&str> = urls.filter_map(Value::as_str).collect();
+            // A name is one of another file, perhaps.
+            if !urls.iter().all(|url| is_name(url)) {
+                let wrong = |why| Failure::configuration(format!("{}: server: {why}", setting.place));
+                ServerUrl::parse(&urls).map_err(wrong)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether this can be the name of a server, and is no URL.
+pub fn is_name(server: &str) -> bool {
+    !server.contains([':', '/', '.'])
+}
+
+/// What no value by itself is to blame for.
+fn contradiction(config: &Config, section: &str) -> Result<(), String> {
+    let of_keys = section.starts_with("[keys");
+    let prefix = config.key_prefix.iter().find_map(|prefix| format!("{prefix}x").parse::<Key>().err());
+    match config {
+        _ if config.shared == Some(true) && config.permits.is_some() => {
+            Err("shared cannot be used with permits".to_owned())
+        }
+        _ if !section.is_empty() && config.has_sections() => Err("a section has no sections".to_owned()),
+        _ if of_keys && (config.key_prefix.is_some() || !config.server.is_empty()) => {
+            Err("server and key-prefix are not for some keys only; set them elsewhere".to_owned())
+        }
+        _ => prefix.map_or(Ok(()), |why| Err(format!("key-prefix: {why}"))),
+    }
+}
+
+/// What a text says, part by part.
+fn sections(text: &str, path: &Path) -> Result<Vec<Section>, Error> {
+    let path: Arc<Path> = path.into();
+    let settings = |table: DeTable| -> Result<Vec<Setting>, Error> {
+        let setting = |(name, value): (toml::Spanned<_>, toml::Spanned<DeValue>)| {
+            let line = line_of(text, name.span().start);
+            let name = toml::de::DeString::into_owned(name.into_inner());
+            let value = Value::deserialize(ValueDeserializer::from(value))?;
+            Ok(Setting { name, value, place: Place { path: Arc::clone(&path), line } })
+        };
+        table.into_iter().map(setting).collect()
+    };
+    let (mut general, mut sections) = (DeTable::parse(text)?.into_inner(), Vec::new());
+    for kind in TABLES {
+        let Some(DeValue::Table(named)) = general.remove(kind).map(toml::Spanned::into_inner) else {
+            continue;
+        };
+        for (name, section) in named {
+            let DeValue::Table(section) = section.into_inner() else { continue };
+            let name = name.into_inner().into_owned();
+            let scope = match kind {
+                "servers" => Scope::Server(name),
+                "profiles" => Scope::Profile(name),
+                _ => Scope::Keys(Pattern::new(&name).map_err(|error| {
+                    Error::custom(format!("[keys.\"{name}\"] is no pattern: {}", error.msg))
+                })?),
+            };
+            sections.push(Section { scope, settings: settings(section)? });
+        }
+    }
+    sections.push(Section { scope: Scope::Every, settings: settings(general)? });
+    Ok(sections)
+}
+
+/// The number of the line with this byte, from 1.
+fn line_of(text: &str, offset: usize) -> usize {
+    text.get(..offset).map_or(1, |before| before.matches('\n').count() + 1)
+}
+
+/// `line 3: ttl = "soon": a duration looks like …`. The line itself may hold a password.
+fn one_line(error: &Error, text: &str) -> String {
+    let message = error.message().replace('\n', ", ");
+    let Some(start) = error.span().map(|span| span.start) else { return message };
+    let number = line_of(text, start);
+    let setting = text.lines().nth(number - 1).and_then(setting_of);
+    // "unknown field `tll`, expected one of `server`, `user`, …"
+    let mut quoted = message.split('`').skip(1).step_by(2);
+    let unknown = quoted.next().filter(|_| message.starts_with("unknown field"));
+    let what = match (unknown, setting) {
+        (Some(name), _) => match nearest(name, quoted) {
+            Some(near) => format!("there is no setting '{name}'; did you mean {near}?"),
+            None => format!("there is no setting '{name}'; see CONFIGURATION in redlock(1)"),
+        },
+        (None, Some(setting)) if message.starts_with('"') => format!("{setting} = {message}"),
+        (None, Some(setting)) if message.contains("it takes ") => format!("{setting}: {message}"),
+        (None, _) if message.contains("expected struct Config") || message.contains("expected a map") => {
+            "servers, keys and profiles have sections; one begins with a line such as [servers.prod]"
+                .to_owned()
+        }
+        (None, Some(setting)) if message.starts_with("invalid type") || message.starts_with("duplicate") => {
+            format!(
+                "{setting}: {}",
+                if message.starts_with('d') { "it is set twice" } else { "it takes a text" }
+            )
+        }
+        _ => "this cannot be read; a line looks like ttl = \"30s\"".to_owned(),
+    };
+    format!("line {number}: {what}")
+}
+
+/// The name before the `=`.
+fn setting_of(line: &str) -> Option<&str> {
+    line.split_once('=').map(|(name, _)| name.trim().trim_matches(['"', '\'']))
+}

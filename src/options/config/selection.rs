@@ -1,0 +1,164 @@
+//! Which sections are about a call, and what they set together.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use toml::Table;
+
+use super::Config;
+use super::file;
+use super::section::{Scope, Section, Setting};
+use crate::error::Failure;
+use crate::lock::Key;
+use crate::options::Sources;
+use crate::options::suggestion::nearest;
+use crate::user;
+
+const SYSTEM_FILE: &str = "/etc/redlock/config.toml";
+const SYSTEM_FOLDER: &str = "/etc/redlock/conf.d";
+
+/// What the choice depends on.
+pub struct Call<'a> {
+    /// The file of `--config`.
+    pub file: Option<&'a Path>,
+    pub profile: Option<&'a str>,
+    /// Of a flag or a variable.
+    pub server: &'a [String],
+    pub keys: &'a [Key],
+}
+
+impl Config {
+    /// What the files say about a call. A profile is stronger than a pattern of keys, that than a named server, and that
+    /// than what stands before the sections; a longer pattern is stronger than a shorter one. Among equals the user's file
+    /// is stronger than those of the system.
+    pub fn load(call: &Call, sources: Sources) -> Result<Config, Failure> {
+        let sections = read_all(call.file, sources)?;
+        let of = |scope: Scope| sections.iter().filter(|section| section.scope == scope).collect::<Vec<_>>();
+        let refused = |option, why: String| {
+            Failure::configuration(format!("{}: {why}", sources.name(option, &Config::default())))
+        };
+        let general = of(Scope::Every);
+        let profile = call.profile.map_or(Vec::new(), |name| of(Scope::Profile(name.to_owned())));
+        if let Some(name) = call.profile.filter(|_| profile.is_empty()) {
+            let near = nearest(name, sections.iter().filter_map(|section| section.scope.profile()));
+            let near = near.map_or(String::new(), |near| format!("; did you mean {near}?"));
+            return Err(refused(
+                "profile",
+                format!("no configuration file has a section [profiles.{name}]{near}"),
+            ));
+        }
+        let name = match call.server {
+            [] => text_of("server", &[&general, &profile]),
+            [one] => Some(one.as_str()),
+            _ => None,
+        };
+        let server = name.map_or(Vec::new(), |name| of(Scope::Server(name.to_owned())));
+        // What is no name of a server may be that of a host.
+        if let Some(name) = name.filter(|name| server.is_empty() && file::is_name(name))
+            && let Some(near) = nearest(name, sections.iter().filter_map(|section| section.scope.server()))
+        {
+            return Err(refused("server", format!("there is no server '{name}'; did you mean {near}?")));
+        }
+        let prefix = text_of("key-prefix", &[&general, &server, &profile]).unwrap_or_default();
+        let keys = of_keys(&sections, call.keys, prefix);
+        let config = merge([&general, &server, &keys, &profile].into_iter().flatten().copied())?;
+        match name {
+            Some(name) if !server.is_empty() => config.at_server(name, &server),
+            _ => Ok(config),
+        }
+    }
+
+    /// With the URL of a server in place of its name.
+    fn at_server(self, name: &str, sections: &[&Section]) -> Result<Config, Failure> {
+        let Config { server, mut settings, .. } = merge(sections.iter().copied())?;
+        let Some(url) = settings.remove("server") else {
+            return Err(Failure::configuration(format!(
+                "the section [servers.{name}] has no URL; add a line such as server = \"redis://…\""
+            )));
+        };
+        let mut settings = self.settings;
+        settings.insert(url.name.clone(), url);
+        Ok(Config { server, settings, is_named_server: true, ..self })
+    }
+}
+
+/// The sections of all files, those of the strongest file last. One that `--config` names must exist.
+fn read_all(named: Option<&Path>, sources: Sources) -> Result<Vec<Section>, Failure> {
+    let mut sections = file::read(Path::new(SYSTEM_FILE))?.unwrap_or_default();
+    for path in files_of_system() {
+        sections.extend(file::read(&path)?.unwrap_or_default());
+    }
+    let of_user = match named {
+        Some(path) => Some(file::read(path)?.ok_or_else(|| {
+            let source = sources.name("config", &Config::default());
+            Failure::configuration(format!("{source}: there is no configuration file {}", path.display()))
+        })?),
+        // If it is not known where the file is: it may name another server.
+        None => match user::home().map_err(|why| {
+            Failure::configuration(format!("{why}; name the configuration file with --config"))
+        })? {
+            Some(home) => file::read(&home.join(".config/redlock/config.toml"))?,
+            None => None,
+        },
+    };
+    sections.extend(of_user.unwrap_or_default());
+    Ok(sections)
+}
+
+/// Those of packages and of a configuration management, in the order of their names.
+fn files_of_system() -> Vec<PathBuf> {
+    let files = fs::read_dir(SYSTEM_FOLDER).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut files: Vec<PathBuf> =
+        files.filter(|path| path.extension().is_some_and(|end| end == "toml")).collect();
+    files.sort();
+    files
+}
+
+/// Of each pair a stronger section undoes what a weaker one says.
+const CONTRADICTIONS: [[&str; 2]; 2] = [["shared", "permits"], ["quiet", "verbose"]];
+
+/// Later sections are stronger.
+fn merge<'a>(sections: impl Iterator<Item = &'a Section>) -> Result<Config, Failure> {
+    let mut settings = BTreeMap::new();
+    for section in sections {
+        for [one, other] in CONTRADICTIONS {
+            if section.has(one) || section.has(other) {
+                settings.remove(one);
+                settings.remove(other);
+            }
+        }
+        // With `server = []` a file names none.
+        let is_empty = |setting: &&Setting| setting.value.as_array().is_some_and(Vec::is_empty);
+        let stronger = section.settings.iter().filter(|setting| !is_empty(setting));
+        settings.extend(stronger.map(|setting| (setting.name.as_str(), setting)));
+    }
+    let settings: BTreeMap<String, Setting> =
+        settings.into_iter().map(|(name, setting)| (name.to_owned(), setting.clone())).collect();
+    let table: Table = settings.iter().map(|(name, setting)| (name.clone(), setting.value.clone())).collect();
+    let config: Config = table
+        .try_into()
+        .map_err(|error| Failure::configuration(format!("the configuration files: {error}")))?;
+    Ok(Config { settings, ..config })
+}
+
+/// The text of a setting in the last of these sections that has it.
+fn text_of<'a>(name: &str, sections: &[&[&'a Section]]) -> Option<&'a str> {
+    let mut all = sections.iter().copied().flatten().rev();
+    all.find_map(|section| section.settings.iter().find(|setting| setting.name == name)?.value.as_str())
+}
+
+/// The sections about these keys, the one with the longest pattern last. A pattern is without the prefix of the keys.
+fn of_keys<'a>(sections: &'a [Section], keys: &[Key], prefix: &str) -> Vec<&'a Section> {
+    let keys: Vec<&str> =
+        keys.iter().map(|key| key.as_str().strip_prefix(prefix).unwrap_or(key.as_str())).collect();
+    let mut found: Vec<(usize, &Section)> = sections
+        .iter()
+        .filter_map(|section| {
+            let pattern = section.scope.pattern().filter(|_| !keys.is_empty())?;
+            keys.iter().all(|key| pattern.matches(key)).then(|| (pattern.as_str().len(), section))
+        })
+        .collect();
+    found.sort_by_key(|(length, _)| *length);
+    found.into_iter().map(|(_, section)| section).collect()
+}

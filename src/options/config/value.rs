@@ -1,0 +1,88 @@
+//! The values of settings, read as the command line reads them.
+
+use std::num::NonZeroU32;
+use std::str::FromStr;
+
+use clap::ValueEnum;
+use serde::{Deserialize, Deserializer};
+
+use crate::cli;
+use crate::lock::{DurationText, Wait};
+
+/// Reads a value as the command line does.
+fn read_with<'de, D: Deserializer<'de>, T>(
+    deserializer: D,
+    read: impl FnOnce(&str) -> Result<T, String>,
+) -> Result<Option<T>, D::Error> {
+    let text = text(deserializer)?;
+    read(&text).map(Some).map_err(|why| serde::de::Error::custom(format!("\"{text}\": {why}")))
+}
+
+pub fn from_text<'de, D: Deserializer<'de>, T: FromStr<Err = String>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    read_with(deserializer, str::parse)
+}
+
+/// One of a few words.
+pub fn word<'de, D: Deserializer<'de>, T: ValueEnum>(deserializer: D) -> Result<Option<T>, D::Error> {
+    let names = || T::value_variants().iter().filter_map(ValueEnum::to_possible_value);
+    let known = || names().map(|value| value.get_name().to_owned()).collect::<Vec<_>>().join(", ");
+    read_with(deserializer, |text| T::from_str(text, false).map_err(|_| format!("it takes {}", known())))
+}
+
+pub fn switch<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<bool>, D::Error> {
+    read_with(deserializer, cli::switch)
+}
+
+pub fn permits<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<NonZeroU32>, D::Error> {
+    read_with(deserializer, cli::permits)
+}
+
+pub fn replicas<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u8>, D::Error> {
+    read_with(deserializer, cli::replicas)
+}
+
+pub fn exit_status<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u8>, D::Error> {
+    read_with(deserializer, cli::exit_status)
+}
+
+/// `wait = true`, `wait = false` or `wait = "10m"`.
+pub fn wait<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Wait>, D::Error> {
+    read_with(deserializer, |text| match text {
+        "true" => Ok(Wait::Forever),
+        "false" => Ok(Wait::No),
+        limit => limit.parse::<DurationText>().map(|limit| Wait::AtMost(limit.0)),
+    })
+}
+
+/// A text, or a number or a switch as one.
+fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "it takes one value, such as \"30s\"")]
+    enum Scalar {
+        Text(String),
+        Whole(i64),
+        Part(f64),
+        Switch(bool),
+    }
+    Ok(match Scalar::deserialize(deserializer)? {
+        Scalar::Text(text) => text,
+        Scalar::Whole(number) => number.to_string(),
+        Scalar::Part(number) => number.to_string(),
+        Scalar::Switch(on) => on.to_string(),
+    })
+}
+
+pub fn one_or_more<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "it takes a URL, or a list of URLs")]
+    enum Either {
+        One(String),
+        More(Vec<String>),
+    }
+    Ok(match Either::deserialize(deserializer)? {
+        Either::One(url) => vec![url],
+        Either::More(urls) => urls,
+    })
+}

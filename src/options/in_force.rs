@@ -1,0 +1,100 @@
+//! The settings in force, and where each comes from.
+
+use std::collections::BTreeSet;
+use std::env;
+
+use clap::{Arg, Command};
+use toml::Value;
+
+use super::{Config, Sources};
+
+/// A setting and its value, for people to read.
+pub struct SettingInForce {
+    pub name: String,
+    /// As it may stand in a configuration file, without a password.
+    pub value: String,
+    /// A flag, a variable, or a line of a file; `None` for the default.
+    pub source: Option<String>,
+}
+
+/// What only some calls have, or what names the files themselves.
+const NO_SETTINGS: [&str; 4] = ["keys", "token", "config", "profile"];
+
+/// What the options that a configuration file may set are, in the order of the help texts.
+pub fn settings_in_force(root: &Command, sources: Sources, files: &Config) -> Vec<SettingInForce> {
+    let mut seen = BTreeSet::from(NO_SETTINGS);
+    let of_subcommands = root.get_subcommands().flat_map(Command::get_arguments);
+    let options = root.get_arguments().chain(of_subcommands);
+    options
+        .filter(|arg| arg.get_env().is_some() && seen.insert(arg.get_id().as_str()))
+        .filter_map(|arg| in_force(arg, sources, files))
+        .collect()
+}
+
+fn in_force(arg: &Arg, sources: Sources, files: &Config) -> Option<SettingInForce> {
+    let name = arg.get_long()?.to_owned();
+    let found = |value: String, source: String| {
+        Some(SettingInForce { name: name.clone(), value, source: Some(source) })
+    };
+    let variable = arg.get_env().and_then(|name| Some((name, env::var(name).ok()?)));
+    let setting = files.setting(&name);
+    match (sources.flag(arg.get_id().as_str()), variable, setting) {
+        _ if name == "server" && files.is_named_server => {
+            let source = setting.map_or(String::new(), |setting| setting.place.to_string());
+            found(shown(&Value::from(files.server.clone())), source)
+        }
+        (Some(value), _, _) => found(shown(&value), format!("--{name}")),
+        (None, Some((variable, value)), _) if !value.is_empty() => {
+            found(shown(&Value::from(value)), variable.to_string_lossy().into_owned())
+        }
+        (_, _, Some(setting)) => found(shown(&setting.value), setting.place.to_string()),
+        _ => Some(SettingInForce { value: quoted(&default_of(arg)?), name, source: None }),
+    }
+}
+
+/// As the help text says it.
+fn default_of(arg: &Arg) -> Option<String> {
+    let help = arg.get_help()?.to_string();
+    let (_, default) = help.split_once("[default: ")?;
+    default.split_once(']').map(|(default, _)| default.to_owned())
+}
+
+fn shown(value: &Value) -> String {
+    match value {
+        Value::Array(values) => match &values[..] {
+            [one] => shown(one),
+            _ => format!("[{}]", values.iter().map(shown).collect::<Vec<_>>().join(", ")),
+        },
+        Value::String(text) => quoted(&without_login(text)),
+        Value::Integer(number) => number.to_string(),
+        Value::Float(number) => number.to_string(),
+        Value::Boolean(is_on) => is_on.to_string(),
+        _ => String::new(),
+    }
+}
+
+/// Switches and numbers need no quotes.
+fn quoted(text: &str) -> String {
+    if text.parse::<bool>().is_ok() || text.parse::<u32>().is_ok() {
+        return text.to_owned();
+    }
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+/// URLs without what may be a password.
+fn without_login(text: &str) -> String {
+    let hide = |url: &str| match url.split_once("://") {
+        Some((scheme, rest)) => match rest.rsplit_once('@') {
+            Some((_, host)) => format!("{scheme}://…@{host}"),
+            None => url.to_owned(),
+        },
+        None => url.to_owned(),
+    };
+    text.split(' ').map(hide).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn a_password_is_not_shown() {
+    assert_eq!(without_login("redis://:p@ss@a:1/2 rediss://b"), "redis://…@a:1/2 rediss://b");
+    assert_eq!(shown(&Value::from(vec!["redis://u:p@a", "etcd://b"])), "[\"redis://…@a\", \"etcd://b\"]");
+}

@@ -1,0 +1,215 @@
+//! Configuration for a fleet: named servers, settings for patterns of keys, profiles, and `redlock config`.
+
+use std::fs;
+
+use crate::harness::{Finished, Folder, Redlock, Store, namespaces};
+
+/// A folder with a configuration file, in which SERVER stands for the URL of a store.
+struct Fleet {
+    store: Store,
+    file: String,
+}
+
+impl Fleet {
+    fn new(settings: &str) -> Fleet {
+        let store = Store::local();
+        let file = store.folder.path("config.toml");
+        fs::write(&file, settings.replace("SERVER", &store.url)).expect("a file");
+        Fleet { store, file: file.display().to_string() }
+    }
+
+    /// No variable names the server.
+    fn redlock(&self, args: &[&str]) -> Redlock {
+        Redlock::new(args).env("REDLOCK_CONFIG", &self.file)
+    }
+
+    /// The line of `redlock config` about this setting: its value, and the source.
+    fn setting(&self, name: &str, args: &[&str]) -> (String, String) {
+        let shown = self.redlock(&[&["config"], args].concat()).run().expect(0).stdout;
+        let line = shown.lines().find(|line| line.starts_with(&format!("{name} = ")));
+        let (setting, source) =
+            line.unwrap_or_else(|| panic!("no {name} in {shown}")).split_once("  # ").expect("a source");
+        let value = setting.split_once(" = ").expect("a value").1.trim().to_owned();
+        (value, source.replace(&self.file, "FILE"))
+    }
+}
+
+/// `status`, as of a table in one line.
+fn holds(status: &Finished, key: &str) -> bool {
+    status.stdout.lines().any(|line| line.split_whitespace().next() == Some(key))
+}
+
+#[test]
+fn a_server_has_a_name() {
+    let fleet = Fleet::new(
+        "server = \"prod\"\nttl = \"9m\"\n[servers.prod]\nserver = \"SERVER\"\nttl = \"7m\"\n[servers.bare]\nuser = \"u\"\n",
+    );
+    let left = || fleet.store.status("X")["holders"][0]["left_ms"].as_u64().unwrap_or(0) / 60_000;
+    fleet.redlock(&["acquire", "X"]).run().expect(0);
+    assert_eq!(left(), 6, "the settings of the server are stronger");
+    for redlock in [
+        fleet.redlock(&["acquire", "X", "-S", "prod"]),
+        fleet.redlock(&["acquire", "X"]).env("REDLOCK_SERVER", "prod"),
+    ] {
+        assert!(redlock.run().expect(75).line().contains("'X' is held"));
+    }
+    let misspelt = fleet.redlock(&["status", "-S", "prodd"]).run().expect(78);
+    assert_eq!(misspelt.line(), "redlock: --server: there is no server 'prodd'; did you mean prod?");
+    let bare = fleet.redlock(&["status", "-S", "bare"]).run().expect(78);
+    assert!(bare.line().contains("[servers.bare] has no URL"), "{bare:?}");
+    // A host that no section is about.
+    let host = fleet.redlock(&["status", "-S", "localhost"]).run().expect(78);
+    assert!(host.line().contains("did you mean redis://localhost?"), "{host:?}");
+}
+
+#[test]
+fn settings_for_patterns_of_keys() {
+    let fleet = Fleet::new(
+        "server = \"SERVER\"\nttl = \"1m\"\n[keys.\"deploy/*\"]\nttl = \"2m\"\nwait = \"5s\"\n[keys.\"deploy/web\"]\nttl = \"3m\"\npermits = 2\n[profiles.read]\nshared = true\n",
+    );
+    let ttl = |keys: &[&str]| fleet.setting("ttl", keys);
+    assert_eq!(ttl(&[]), ("\"1m\"".to_owned(), "FILE line 2".to_owned()));
+    assert_eq!(ttl(&["nightly"]).0, "\"1m\"");
+    assert_eq!(ttl(&["deploy/api"]), ("\"2m\"".to_owned(), "FILE line 4".to_owned()));
+    assert_eq!(ttl(&["deploy/web"]).0, "\"3m\"");
+    // The stronger section undoes what contradicts it.
+    fleet.redlock(&["acquire", "deploy/web", "--profile", "read"]).run().expect(0);
+    assert_eq!(fleet.store.status("deploy/web")["kind"], "shared");
+    // Of several keys, what is meant for all of them.
+    let hold = |keys: &[&str]| {
+        let keys: Vec<&str> = keys.iter().flat_map(|key| ["-k", key]).collect();
+        fleet.redlock(&[&["acquire", "--format", "json"], &keys[..]].concat()).run().expect(0);
+        fleet.store.status(keys[1])["holders"][0]["left_ms"].as_u64().unwrap_or(0) / 1000
+    };
+    assert!((110..=120).contains(&hold(&["deploy/a", "deploy/b"])));
+    assert!((50..=60).contains(&hold(&["deploy/c", "nightly"])));
+}
+
+#[test]
+fn profiles() {
+    let fleet = Fleet::new(
+        "server = \"SERVER\"\n[keys.\"*\"]\nttl = \"2m\"\n[profiles.cron]\nquiet = true\nconflict-exit-code = 0\nttl = \"4m\"\n",
+    );
+    fleet.redlock(&["acquire", "X"]).run().expect(0);
+    let skipped = fleet.redlock(&["run", "X", "--profile", "cron", "--", "false"]).run().expect(0);
+    assert_eq!(skipped.stderr, "", "{skipped:?}");
+    fleet.redlock(&["run", "X", "--", "false"]).env("REDLOCK_PROFILE", "cron").run().expect(0);
+    assert_eq!(
+        fleet.setting("ttl", &["X", "--profile", "cron"]),
+        ("\"4m\"".to_owned(), "FILE line 7".to_owned())
+    );
+    let missing = fleet.redlock(&["run", "X", "--profile", "corn", "--", "true"]).run().expect(78);
+    assert_eq!(
+        missing.line(),
+        "redlock: --profile: no configuration file has a section [profiles.corn]; did you mean cron?"
+    );
+}
+
+/// Each team sees its own locks, and writes their names without the prefix.
+#[test]
+fn a_prefix_for_the_keys_of_a_team() {
+    let fleet =
+        Fleet::new("server = \"SERVER\"\nkey-prefix = \"team-a/\"\n[keys.\"deploy/*\"]\nttl = \"2m\"\n");
+    fleet.store.redlock(&["acquire", "other"]).run().expect(0);
+    let printed = fleet.redlock(&["acquire", "deploy/web", "--format", "json"]).run().expect(0);
+    let printed: serde_json::Value = serde_json::from_str(&printed.stdout).expect("JSON");
+    assert!(fleet.store.status("team-a/deploy/web")["holders"][0]["left_ms"].as_u64() > Some(100_000));
+    let all = fleet.redlock(&["status"]).run().expect(0);
+    assert!(holds(&all, "team-a/deploy/web") && !holds(&all, "other"), "{all:?}");
+    assert!(holds(&fleet.redlock(&["status", "deploy/*", "x*"]).run().expect(0), "team-a/deploy/web"));
+    // What `acquire` printed is the whole key.
+    let [key, token] = ["key", "token"].map(|name| printed[name].as_str().unwrap_or_default().to_owned());
+    fleet.redlock(&["release"]).env("REDLOCK_KEY", &key).env("REDLOCK_TOKEN", &token).run().expect(0);
+    let nested = ["run", "a", "--", env!("CARGO_BIN_EXE_redlock"), "run", "a", "--", "true"];
+    fleet.redlock(&nested).run().expect(0);
+    let too_long = "k".repeat(510);
+    assert!(fleet.redlock(&["run", &too_long, "--", "true"]).run().expect(64).line().contains("512 bytes"));
+}
+
+#[test]
+fn config_shows_each_setting_with_its_source() {
+    let fleet = Fleet::new(
+        "[servers.prod]\nserver = [\"redis://u:canary@a:1\", \"redis://:canary@b:2\"]\nwait = true\nreplicas = 1\n",
+    );
+    fs::set_permissions(&fleet.file, std::os::unix::fs::PermissionsExt::from_mode(0o600)).expect("its mode");
+    let shown = |args: &[&str]| {
+        fleet
+            .redlock(&[&["config"], args].concat())
+            .env("REDLOCK_TTL", "1h")
+            .env("REDISCLI_AUTH", "canary")
+            .run()
+            .expect(0)
+    };
+    let of_all = shown(&["--quiet"]);
+    for line in
+        ["# server = \"redis://127.0.0.1:6379\"", "quiet = true  # --quiet", "ttl = \"1h\"  # REDLOCK_TTL"]
+    {
+        let is_it = |shown: &str| shown.split_whitespace().eq(line.split_whitespace());
+        assert!(of_all.stdout.lines().any(is_it), "{line}: {of_all:?}");
+    }
+    let of_prod = shown(&["-S", "prod"]);
+    assert!(
+        of_prod.stdout.contains("[\"redis://…@a:1\", \"redis://…@b:2\"]")
+            && !of_prod.stdout.contains("canary"),
+        "{of_prod:?}"
+    );
+    // It is a configuration file.
+    let copy = fleet.store.folder.path("copy.toml");
+    fs::write(&copy, &of_all.stdout).expect("a file");
+    let check = |path: &str| Redlock::new(&["config", "--check", path]).run();
+    check(&copy.display().to_string()).expect(0);
+    for (text, why) in [
+        ("ttl = \"soon\"\n", "line 1: ttl = \"soon\": a duration looks like"),
+        ("[keys.\"a*\"]\n\ntll = 1\n", "line 3: there is no setting 'tll'; did you mean ttl?"),
+        (
+            "[keys.\"a*\"]\nserver = \"local:\"\n",
+            "[keys.a*] server and key-prefix are not for some keys only",
+        ),
+        ("[keys.\"a***b\"]\nttl = 1\n", "[keys.\"a***b\"] is no pattern"),
+        ("[servers.a]\nserver = \"redsi://h\"\n", "line 2: server: redsi://h: "),
+        ("servers = 1\n", "servers, keys and profiles have sections"),
+        ("[servers]\nprod = \"redis://h\"\n", "servers, keys and profiles have sections"),
+        ("[profiles.a.keys.b]\nttl = 1\n", "a section has no sections"),
+        ("key-prefix = \"redlock:{\"\n", "key-prefix: keys that begin with"),
+        ("[profiles.a]\nshared = true\npermits = 2\n", "[profiles.a] shared cannot be used with permits"),
+    ] {
+        fs::write(&copy, text).expect("a file");
+        let refused = check(&copy.display().to_string()).expect(78);
+        assert!(refused.line().contains(why), "{text}: {refused:?}");
+    }
+    let missing = check("/nonexistent/x.toml").expect(78);
+    assert!(missing.line().contains("there is no such file"), "{missing:?}");
+}
+
+/// The last of the folder is the strongest, the user's file is stronger than all of them.
+#[test]
+fn files_of_the_system() {
+    if !namespaces() {
+        return;
+    }
+    let folder = Folder::new();
+    for (name, text) in [
+        ("config.toml", "ttl = 1\nwait = 1\nlabel = \"one\"\nsplay = 1\n"),
+        ("conf.d/10-b.toml", "ttl = 2\nlabel = \"two\"\nsplay = 2\n"),
+        ("conf.d/20-a.toml", "label = \"three\"\nsplay = 3\n"),
+        ("conf.d/30.toml.bak", "label = \"four\"\n"),
+        ("user.toml", "splay = 4\n"),
+    ] {
+        let path = folder.path(&format!("redlock/{name}"));
+        fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+        fs::write(path, text).expect("a file");
+    }
+    let script = "cp -a /etc/passwd /etc/nsswitch.conf \"$1\"; mount --bind \"$1\" /etc && exec \"$2\" config --config /etc/redlock/user.toml";
+    let etc = folder.path("").display().to_string();
+    let args = ["--mount", "sh", "-c", script, "sh", &etc, env!("CARGO_BIN_EXE_redlock")];
+    let shown = Redlock::under("unshare", &args).run().expect(0).stdout;
+    for (setting, file) in [
+        ("ttl = 2", "conf.d/10-b.toml line 1"),
+        ("wait = 1", "config.toml line 2"),
+        ("label = \"three\"", "conf.d/20-a.toml line 1"),
+        ("splay = 4", "user.toml line 1"),
+    ] {
+        let is_it = |line: &str| line.starts_with(setting) && line.ends_with(&format!("/etc/redlock/{file}"));
+        assert!(shown.lines().any(is_it), "{setting}: {shown}");
+    }
+}
