@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use crate::error::{Failure, Outcome};
-use crate::options::{SettingInForce, check_file};
-use crate::report::{print, settings};
+use crate::options::check_file;
+use crate::report::{SettingInForce, print, settings};
 
 pub fn config(in_force: &[SettingInForce]) -> anyhow::Result<Outcome> {
     print(settings(in_force).as_bytes()).map_err(Failure::not_printed)?;

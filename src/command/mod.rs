@@ -12,7 +12,6 @@ mod run;
 mod status;
 
 use clap::{ArgMatches, FromArgMatches};
-use glob::Pattern;
 
 use crate::cli::{Cli, Command, ConfigArgs, GlobalArgs};
 use crate::error::{Failure, Outcome};
@@ -65,7 +64,7 @@ fn dispatch(matches: &ArgMatches, reporter: &mut Reporter) -> anyhow::Result<Out
             check::check(&OwnerOptions::resolve(args.owner)?, at_least, context)
         }
         Command::Release(args) => release::release(&OwnerOptions::resolve(args.owner)?, context),
-        Command::Status(args) => status::status(&args, context),
+        Command::Status(args) => status::status(&args, inputs.files.key_prefix.as_deref(), context),
         Command::Break(args) => r#break::break_lock(&args, context),
         Command::Doctor(args) => doctor::doctor(args.json, &options::requirements(&args, inputs), context),
         Command::Config(_) => {
@@ -88,12 +87,6 @@ fn load_files(global: &GlobalArgs, command: &mut Command, sources: Sources) -> R
     if let Some(prefix) = &files.key_prefix {
         for key in command.keys_mut() {
             *key = key.with_prefix(prefix).map_err(Failure::usage)?;
-        }
-        if let Command::Status(args) = command
-            && args.words.is_empty()
-            && args.keys.is_empty()
-        {
-            args.words = vec![format!("{}*", Pattern::escape(prefix)).parse().map_err(Failure::usage)?];
         }
     }
     Ok(files)

@@ -10,9 +10,10 @@ use crate::lock::{Key, LockStatus, Survey};
 use crate::report::{columns, details, json, print, table};
 use crate::session::{Context, report_failure};
 
-/// A server that cannot be seen is reported, and its failure is the exit status.
-pub fn status(args: &StatusArgs, context: &Context) -> anyhow::Result<Outcome> {
-    let selection = Selection::of(args)?;
+/// A server that cannot be seen is reported, and its failure is the exit status. Without any key these are the locks with
+/// the prefix, if there is one.
+pub fn status(args: &StatusArgs, prefix: Option<&str>, context: &Context) -> anyhow::Result<Outcome> {
+    let selection = Selection::of(args, prefix.unwrap_or_default())?;
     let Survey { locks, hidden } = selection.survey(context)?;
     let shows_some = !locks.is_empty();
     if shows_some || hidden.is_empty() {
@@ -38,8 +39,8 @@ struct Selection {
 }
 
 impl Selection {
-    /// Without any word, all locks in use.
-    fn of(args: &StatusArgs) -> Result<Selection, Failure> {
+    /// Without any word, all locks in use that begin with `prefix`.
+    fn of(args: &StatusArgs, prefix: &str) -> Result<Selection, Failure> {
         let mut selection = Selection { keys: args.keys.clone(), patterns: Vec::new() };
         for word in &args.words {
             let text = word.as_str();
@@ -51,7 +52,7 @@ impl Selection {
             selection.patterns.push(Pattern::new(text).map_err(|error| Failure::usage(refused(error)))?);
         }
         if selection.keys.is_empty() && selection.patterns.is_empty() {
-            selection.patterns.extend(Pattern::new("*"));
+            selection.patterns.extend(Pattern::new(&format!("{}*", Pattern::escape(prefix))));
         }
         Ok(selection)
     }

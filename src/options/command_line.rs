@@ -7,7 +7,6 @@ use std::io::{self, Write};
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command, CommandFactory};
-use toml::Value;
 
 use super::Config;
 use super::complaint::explain;
@@ -128,14 +127,13 @@ impl Sources<'_> {
         self.source(option) == Some(ValueSource::CommandLine)
     }
 
-    /// The value of a flag; several words of one are a list.
-    pub fn flag(self, option: &str) -> Option<Value> {
+    /// The words that flags give the option.
+    pub fn flag(self, option: &str) -> Option<Vec<String>> {
         if !self.is_flag(option) {
             return None;
         }
         let words = self.0?.try_get_raw(option).ok().flatten().into_iter().flatten();
-        let words: Vec<String> = words.map(|word| word.to_string_lossy().into_owned()).collect();
-        Some(if words.is_empty() { Value::Boolean(true) } else { Value::from(words) })
+        Some(words.map(|word| word.to_string_lossy().into_owned()).collect())
     }
 
     /// The value of a switch, if a flag or a variable sets it.

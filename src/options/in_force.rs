@@ -7,28 +7,25 @@ use clap::{Arg, Command};
 use toml::Value;
 
 use super::{Config, Sources};
-
-/// A setting and its value, for people to read.
-pub struct SettingInForce {
-    pub name: String,
-    /// As it may stand in a configuration file, without a password.
-    pub value: String,
-    /// A flag, a variable, or a line of a file; `None` for the default.
-    pub source: Option<String>,
-}
+use crate::report::SettingInForce;
 
 /// What only some calls have, or what names the files themselves.
 const NO_SETTINGS: [&str; 4] = ["keys", "token", "config", "profile"];
 
-/// What the options that a configuration file may set are, in the order of the help texts.
+/// The settings in force, in the order of the help texts; last those that have no option.
 pub fn settings_in_force(root: &Command, sources: Sources, files: &Config) -> Vec<SettingInForce> {
     let mut seen = BTreeSet::from(NO_SETTINGS);
     let of_subcommands = root.get_subcommands().flat_map(Command::get_arguments);
     let options = root.get_arguments().chain(of_subcommands);
-    options
+    let mut settings: Vec<SettingInForce> = options
         .filter(|arg| arg.get_env().is_some() && seen.insert(arg.get_id().as_str()))
         .filter_map(|arg| in_force(arg, sources, files))
-        .collect()
+        .collect();
+    if let Some(prefix) = files.setting("key-prefix") {
+        let (name, source) = (prefix.name.clone(), Some(prefix.place.to_string()));
+        settings.push(SettingInForce { name, value: shown(&prefix.value), source });
+    }
+    settings
 }
 
 fn in_force(arg: &Arg, sources: Sources, files: &Config) -> Option<SettingInForce> {
@@ -43,7 +40,8 @@ fn in_force(arg: &Arg, sources: Sources, files: &Config) -> Option<SettingInForc
             let source = setting.map_or(String::new(), |setting| setting.place.to_string());
             found(shown(&Value::from(files.server.clone())), source)
         }
-        (Some(value), _, _) => found(shown(&value), format!("--{name}")),
+        (Some(words), _, _) if words.is_empty() => found(true.to_string(), format!("--{name}")),
+        (Some(words), _, _) => found(shown(&Value::from(words)), format!("--{name}")),
         (None, Some((variable, value)), _) if !value.is_empty() => {
             found(shown(&Value::from(value)), variable.to_string_lossy().into_owned())
         }

@@ -26,7 +26,7 @@ pub use self::command_line::Sources;
 use self::command_line::refuse_several_strings;
 pub use self::config::{Call, Config, check_file};
 pub use self::global::GlobalOptions;
-pub use self::in_force::{SettingInForce, settings_in_force};
+pub use self::in_force::settings_in_force;
 pub use self::lock::{LockOptions, Shown, ttl};
 use self::lock::{kill_after, lock_order};
 use crate::cli::{AcquireArgs, CheckArgs, DoctorArgs, Format, Leftovers, OnLost, OwnerArgs, RunArgs};

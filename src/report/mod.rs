@@ -22,7 +22,7 @@ pub use human::Verbosity;
 pub use output::{print, print_all};
 pub use phrases::{holder, loss, names, not_held, one_of};
 pub use reporter::{ReportOptions, Reporter};
-pub use settings::settings;
+pub use settings::{SettingInForce, settings};
 pub use shell::ShellSyntax;
 pub use status::{json, table};
 pub use width::columns;

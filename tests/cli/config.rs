@@ -122,6 +122,10 @@ fn a_prefix_for_the_keys_of_a_team() {
     fleet.redlock(&["release"]).env("REDLOCK_KEY", &key).env("REDLOCK_TOKEN", &token).run().expect(0);
     let nested = ["run", "a", "--", env!("CARGO_BIN_EXE_redlock"), "run", "a", "--", "true"];
     fleet.redlock(&nested).run().expect(0);
+    assert_eq!(
+        fleet.setting("key-prefix", &["deploy/web"]),
+        ("\"team-a/\"".to_owned(), "FILE line 2".to_owned())
+    );
     let too_long = "k".repeat(510);
     assert!(fleet.redlock(&["run", &too_long, "--", "true"]).run().expect(64).line().contains("512 bytes"));
 }
@@ -163,15 +167,19 @@ fn config_shows_each_setting_with_its_source() {
         ("[keys.\"a*\"]\n\ntll = 1\n", "line 3: there is no setting 'tll'; did you mean ttl?"),
         (
             "[keys.\"a*\"]\nserver = \"local:\"\n",
-            "[keys.a*] server and key-prefix are not for some keys only",
+            "[keys.\"a*\"]: server and key-prefix cannot differ between keys",
         ),
         ("[keys.\"a***b\"]\nttl = 1\n", "[keys.\"a***b\"] is no pattern"),
         ("[servers.a]\nserver = \"redsi://h\"\n", "line 2: server: redsi://h: "),
+        ("[servers.a]\nserver = \"b\"\n", "line 2: server: "),
         ("servers = 1\n", "servers, keys and profiles have sections"),
         ("[servers]\nprod = \"redis://h\"\n", "servers, keys and profiles have sections"),
-        ("[profiles.a.keys.b]\nttl = 1\n", "a section has no sections"),
+        ("[profiles.a.keys.b]\nttl = 1\n", "[profiles.\"a\"]: it contains another section"),
         ("key-prefix = \"redlock:{\"\n", "key-prefix: keys that begin with"),
-        ("[profiles.a]\nshared = true\npermits = 2\n", "[profiles.a] shared cannot be used with permits"),
+        (
+            "[profiles.a]\nshared = true\npermits = 2\n",
+            "[profiles.\"a\"]: shared cannot be used with permits",
+        ),
     ] {
         fs::write(&copy, text).expect("a file");
         let refused = check(&copy.display().to_string()).expect(78);

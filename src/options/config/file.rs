@@ -40,9 +40,15 @@ pub fn read(path: &Path) -> Result<Option<Vec<Section>>, Failure> {
     let wrong =
         |error: Error| Failure::configuration(format!("{} {}", path.display(), one_line(&error, &text)));
     let config: Config = toml::from_str(&text).map_err(wrong)?;
+    misplaced(&config).map_or(Ok(()), |why| Err(refused(&why)))?;
     for (section, config) in config.parts() {
         let refused = |why: &str| refused(&format!("{section}{why}"));
-        contradiction(config, &section).map_err(|why| refused(&why))?;
+        if config.shared == Some(true) && config.permits.is_some() {
+            return Err(refused("shared cannot be used with permits"));
+        }
+        if let Some(Err(why)) = config.key_prefix.as_ref().map(|prefix| format!("{prefix}x").parse::<Key>()) {
+            return Err(refused(&format!("key-prefix: {why}")));
+        }
         if has_password(&config.server) {
             refuse_shared(&file).map_err(|why| refused(&format!("it contains a password, and {why}")))?;
         }
@@ -53,13 +59,15 @@ pub fn read(path: &Path) -> Result<Option<Vec<Section>>, Failure> {
 /// Checks a file that is to become a configuration file.
 pub fn check(path: &Path) -> Result<(), Failure> {
     let refused = |why: String| Failure::configuration(format!("{}: {why}", path.display()));
-    let Some(sections) = read(path)? else { return Err(refused("there is no such file".to_owned())) };
+    let Some(sections) = read(path)? else {
+        return Err(refused("there is no such file; check the path".to_owned()));
+    };
     for section in &sections {
         for setting in section.settings.iter().filter(|setting| setting.name == "server") {
             let urls = setting.value.as_array().into_iter().flatten().chain([&setting.value]);
             let urls: Vec<&str> = urls.filter_map(Value::as_str).collect();
-            // A name is one of another file, perhaps.
-            if !urls.iter().all(|url| is_name(url)) {
+            // A name is one of another file, perhaps; a server has no other server.
+            if matches!(section.scope, Scope::Server(_)) || !urls.iter().all(|url| is_name(url)) {
                 let wrong = |why| Failure::configuration(format!("{}: server: {why}", setting.place));
                 ServerUrl::parse(&urls).map_err(wrong)?;
             }
@@ -73,20 +81,17 @@ pub fn is_name(server: &str) -> bool {
     !server.contains([':', '/', '.'])
 }
 
-/// What no value by itself is to blame for.
-fn contradiction(config: &Config, section: &str) -> Result<(), String> {
-    let of_keys = section.starts_with("[keys");
-    let prefix = config.key_prefix.iter().find_map(|prefix| format!("{prefix}x").parse::<Key>().err());
-    match config {
-        _ if config.shared == Some(true) && config.permits.is_some() => {
-            Err("shared cannot be used with permits".to_owned())
-        }
-        _ if !section.is_empty() && config.has_sections() => Err("a section has no sections".to_owned()),
-        _ if of_keys && (config.key_prefix.is_some() || !config.server.is_empty()) => {
-            Err("server and key-prefix are not for some keys only; set them elsewhere".to_owned())
-        }
-        _ => prefix.map_or(Ok(()), |why| Err(format!("key-prefix: {why}"))),
+/// Settings that are right elsewhere in the file: what to move.
+fn misplaced(file: &Config) -> Option<String> {
+    let of_keys =
+        file.keys.iter().find(|(_, section)| section.key_prefix.is_some() || !section.server.is_empty());
+    if let Some((pattern, _)) = of_keys {
+        return Some(format!(
+            "[keys.\"{pattern}\"]: server and key-prefix cannot differ between keys; move them before the first section"
+        ));
     }
+    let nested = file.parts().into_iter().find(|(name, section)| !name.is_empty() && section.has_sections());
+    nested.map(|(name, _)| format!("{name}it contains another section; move that one out of it"))
 }
 
 /// What a text says, part by part.

@@ -96,7 +96,7 @@ impl Config {
         for (table, sections) in
             [("servers", &self.servers), ("keys", &self.keys), ("profiles", &self.profiles)]
         {
-            parts.extend(sections.iter().map(|(name, section)| (format!("[{table}.{name}] "), section)));
+            parts.extend(sections.iter().map(|(name, section)| (format!("[{table}.\"{name}\"]: "), section)));
         }
         parts
     }

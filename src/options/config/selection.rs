@@ -42,10 +42,11 @@ impl Config {
         let profile = call.profile.map_or(Vec::new(), |name| of(Scope::Profile(name.to_owned())));
         if let Some(name) = call.profile.filter(|_| profile.is_empty()) {
             let near = nearest(name, sections.iter().filter_map(|section| section.scope.profile()));
-            let near = near.map_or(String::new(), |near| format!("; did you mean {near}?"));
+            let near = near
+                .map_or("add it, or name another profile".to_owned(), |near| format!("did you mean {near}?"));
             return Err(refused(
                 "profile",
-                format!("no configuration file has a section [profiles.{name}]{near}"),
+                format!("no configuration file has a section [profiles.{name}]; {near}"),
             ));
         }
         let name = match call.server {

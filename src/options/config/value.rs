@@ -18,6 +18,7 @@ fn read_with<'de, D: Deserializer<'de>, T>(
     read(&text).map(Some).map_err(|why| serde::de::Error::custom(format!("\"{text}\": {why}")))
 }
 
+/// A value that its own type reads.
 pub fn from_text<'de, D: Deserializer<'de>, T: FromStr<Err = String>>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {
@@ -31,18 +32,22 @@ pub fn word<'de, D: Deserializer<'de>, T: ValueEnum>(deserializer: D) -> Result<
     read_with(deserializer, |text| T::from_str(text, false).map_err(|_| format!("it takes {}", known())))
 }
 
+/// On or off.
 pub fn switch<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<bool>, D::Error> {
     read_with(deserializer, cli::switch)
 }
 
+/// As `--permits` takes it.
 pub fn permits<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<NonZeroU32>, D::Error> {
     read_with(deserializer, cli::permits)
 }
 
+/// As `--replicas` takes it.
 pub fn replicas<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u8>, D::Error> {
     read_with(deserializer, cli::replicas)
 }
 
+/// As `--conflict-exit-code` takes it.
 pub fn exit_status<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u8>, D::Error> {
     read_with(deserializer, cli::exit_status)
 }
@@ -74,6 +79,7 @@ fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> 
     })
 }
 
+/// A URL, or a list of URLs.
 pub fn one_or_more<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged, expecting = "it takes a URL, or a list of URLs")]
