@@ -10,7 +10,7 @@ use nix::unistd::Pid;
 
 use crate::harness::{
     Fault, Folder, Proxy, Pty, Redis, Redlock, Running, Store, Witness, await_file, eventually, is_alive,
-    is_within, pid_in, ttl,
+    is_within, pid_in, slowed, ttl,
 };
 
 /// How a process stays behind.
@@ -122,11 +122,12 @@ fn they_run_on_and_are_told_of() {
 #[track_caller]
 fn never_beside_the_next(store: Store, left: Left) {
     let (scene, witness) = (Scene::new(), Witness::new());
-    let job = witness.job("3");
+    let (ttl, longer) = (ttl(2000), slowed(3000).as_secs_f64().to_string());
+    let job = witness.job(&longer);
     fs::write(scene.folder.path("inside"), &job[2]).expect("a script");
-    let leftover = format!("sh -c 'echo $$ >pid; . ./inside' {:?} 3", witness.folder());
+    let leftover = format!("sh -c 'echo $$ >pid; . ./inside' {:?} {longer}", witness.folder());
     let job = scene.leaving(left, &leftover);
-    let run = scene.run(&store, &["--ttl", "2s", "--leftovers", "wait"], &job).spawn();
+    let run = scene.run(&store, &["--ttl", &ttl, "--leftovers", "wait"], &job).spawn();
     await_file(&witness.file("owner"));
     let next = [&["run", "-k", "X", "--wait", "--"].map(str::to_owned)[..], &witness.job("0")].concat();
     let next = store.redlock(&next.iter().map(String::as_str).collect::<Vec<_>>()).spawn();

@@ -1,6 +1,6 @@
 //! `redlock break`.
 
-use crate::harness::{Redlock, Store, await_file, is_alive, pid_in};
+use crate::harness::{Redlock, Store, is_alive, pid_in};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_redlock");
 
@@ -18,8 +18,10 @@ pub fn breaking_stops_the_job_first(store: &Store) {
     let pid = store.folder.path("pid");
     let folder = store.folder.path("").display().to_string();
     let job = "cd \"$0\"; trap '' TERM; echo $$ > pid; while :; do sleep 0.1; done";
-    let holder = store.redlock(&["run", "--key", "X", "--ttl", "3s", "--", "sh", "-c", job, &folder]).spawn();
-    await_file(&pid);
+    let ttl = store.ttl(3000);
+    let mut holder =
+        store.redlock(&["run", "--key", "X", "--ttl", &ttl, "--", "sh", "-c", job, &folder]).spawn();
+    holder.await_file(&pid);
     let job = pid_in(&pid);
     let next = "cd \"$0\"; read -r pid < pid; ! kill -0 $pid 2>/dev/null";
     let waiter = store.redlock(&["run", "--key", "X", "--wait", "--", "sh", "-c", next, &folder]).spawn();

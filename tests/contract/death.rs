@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
-use crate::harness::{Redlock, Store, await_file, in_ms, pid_in, slowed, within};
+use crate::harness::{Redlock, Store, in_ms, pid_in, slowed, within};
 
 pub fn a_dead_waiter_is_skipped(store: &Store) {
     let holder = store.hold("X", &[]);
@@ -96,9 +96,9 @@ pub fn a_dead_holder_is_followed(store: &Store) {
     let pid = store.folder.path("pid");
     let folder = store.folder.path("").display().to_string();
     let job = "cd \"$0\"; trap '' TERM; echo $$ > pid; while :; do sleep 0.1; done";
-    let holder =
+    let mut holder =
         store.redlock(&["run", "--key", "X", "--ttl", &in_ms(lease), "--", "sh", "-c", job, &folder]).spawn();
-    await_file(&pid);
+    holder.await_file(&pid);
     pid_in(&pid);
     let next = "cd \"$0\"; read -r pid < pid; ! kill -0 $pid 2>/dev/null";
     let waiter = store.redlock(&["run", "--key", "X", "--wait", "--", "sh", "-c", next, &folder]).spawn();

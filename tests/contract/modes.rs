@@ -123,7 +123,8 @@ pub fn one_kind_at_a_time(store: &Store) {
 }
 
 pub fn a_shared_lock_is_broken_for_all(store: &Store) {
-    let readers = [hold(store, &["--shared", "--ttl", "2s"]), hold(store, &["--shared", "--ttl", "2s"])];
+    let ttl = store.ttl(2000);
+    let readers = [hold(store, &["--shared", "--ttl", &ttl]), hold(store, &["--shared", "--ttl", &ttl])];
     store.redlock(&["break", "--key", "X", "--yes"]).run().expect(0);
     for reader in readers {
         let told = reader.finish().expect(79);

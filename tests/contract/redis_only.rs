@@ -174,8 +174,9 @@ fn several_holders_keep_a_foreign_one_out() {
 fn the_next_in_line_knows_when_the_lease_ends() {
     let store = Store::redis();
     assert_eq!(server(&store).cli(&["script", "flush"]), "OK");
-    let first = store.hold("X", &["--ttl", "2s"]);
-    let job = ["run", "--key", "X", "--wait", "--ttl", "2s", "--", "sleep", "60"];
+    let ttl = store.ttl(2000);
+    let first = store.hold("X", &["--ttl", &ttl]);
+    let job = ["run", "--key", "X", "--wait", "--ttl", &ttl, "--", "sleep", "60"];
     let second = store.redlock(&job).spawn();
     store.await_waiters("X", 1);
     let third = store.wait_in_line("X", "third", &[]);

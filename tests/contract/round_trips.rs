@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::harness::{Authority, Fault, Proxy, Redis, Redlock, Valid, free_port, in_cluster};
+use crate::harness::{Authority, Fault, Proxy, Redis, Redlock, Valid, free_port, in_cluster, slowed};
 
 /// A server, and a proxy before it that counts.
 struct Line {
@@ -29,7 +29,7 @@ impl Line {
             self.redlock(&args).env("REDLOCK_TOKEN", token.trim()).run().expect(0);
         }
         self.redlock(&["status", "warm"]).run().expect(0);
-        self.proxy.set(Fault::Delay(Duration::from_millis(100)));
+        self.proxy.set(Fault::Delay(slowed(100).min(Duration::from_secs(1))));
     }
 
     fn redlock(&self, args: &[&str]) -> Redlock {

@@ -76,7 +76,7 @@ pub fn a_script_may_take_its_lock_again(store: &Store) {
 pub fn a_lost_lock_ends_the_script(store: &Store) {
     let script = Script::start(
         store,
-        "--ttl 3s",
+        &format!("--ttl {}", store.ttl(3000)),
         "trap 'sleep 0.3; touch cleaned; exit 9' TERM; while :; do sleep 0.01; done",
     );
     let folder = store.folder.path("").display().to_string();
@@ -220,9 +220,9 @@ impl Script {
         );
         let folder = store.folder.path("").display().to_string();
         let script = store.reached_by(Redlock::under("bash", &["-c", &acquire, PROGRAM, &folder]));
-        let running = script.open_stdin().spawn();
+        let mut running = script.open_stdin().spawn();
         // Before that, the end of the keeper is seen by `acquire`.
-        await_file(&store.folder.path("taken"));
+        running.await_file(&store.folder.path("taken"));
         let holder = store.status("X")["holders"][0].clone();
         let pid = |name: &str| holder[name].as_i64().expect("a pid") as i32;
         let (keeper, script) = (pid("pid"), pid("while_pid"));

@@ -169,7 +169,7 @@ fn cluster_slot_is_on_its_way() {
     let store = Store::own_cluster();
     let Fleet::Cluster(cluster) = &store.fleet else { panic!("a cluster") };
     let mut waiting = None;
-    let holder = store.hold("X", &["--ttl", "6s"]);
+    let holder = store.hold("X", &["--ttl", &ttl(6000)]);
     let refusals = || {
         let stats = cluster.servers.iter().map(|server| server.cli(&["info", "errorstats"]));
         stats.filter(|stats| stats.contains("TRYAGAIN")).count()

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
-use crate::harness::{Fault, Proxy, Redis, Store, eventually, ttl};
+use crate::harness::{Fault, Proxy, Redis, Store, eventually, in_ms, slowed, ttl};
 use crate::takeover::Takeover;
 use crate::undisturbed::Undisturbed;
 
@@ -158,7 +158,8 @@ fn goes_on_healed(scene: Undisturbed) {
 fn one_of_two_is_refused() {
     let store = Store::with_user("locks on >PASSWORD ~?* &* +@all");
     let redis = store.redis.as_ref().expect("a Redis");
-    let args = ["run", "-k", "A", "-k", "B", "--ttl", "3s", "--on-lost", "continue", "--", "cat"];
+    let lease = slowed(3000);
+    let args = ["run", "-k", "A", "-k", "B", "--ttl", &in_ms(lease), "--on-lost", "continue", "--", "cat"];
     let run = store.redlock(&args).open_stdin().spawn();
     eventually(Duration::from_secs(20), "both are held", || {
         ["A", "B"].iter().all(|key| !redis.cli(&["get", key]).is_empty())
@@ -167,7 +168,7 @@ fn one_of_two_is_refused() {
     redis.cli(&["acl", "setuser", "locks", "resetkeys", "~*B*"]);
     eventually(Duration::from_secs(10), "A runs out", || redis.cli(&["get", "A"]).is_empty());
     // For longer than a TTL.
-    let end = Instant::now() + Duration::from_secs(4);
+    let end = Instant::now() + lease + Duration::from_secs(1);
     while Instant::now() < end {
         assert_eq!(redis.cli(&["get", "B"]), token);
     }

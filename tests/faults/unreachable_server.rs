@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::harness::{Fault, Fleet, Proxy, Redis, Store, eventually};
+use crate::harness::{Fault, Fleet, Proxy, Redis, Store, eventually, ttl};
 
 /// The server of a lock that is waited for hangs up on whoever wants to be woken. The one with the lock that is held
 /// meanwhile has nothing to do with that, and keeps its connection.
@@ -20,7 +20,7 @@ fn cluster_waiter_blames_the_server_it_listens_to() {
         cluster.servers.iter().all(|server| server.cli(&["cluster", "slots"]).contains(&port))
     });
     let holder = store.hold("foo", &[]);
-    let args = ["run", "-k", "bar", "-k", "foo", "--wait", "--ttl", "1500ms", "--", "true"];
+    let args = ["run", "-k", "bar", "-k", "foo", "--wait", "--ttl", &ttl(1500), "--", "true"];
     let waiter = store.redlock(&args).spawn();
     store.await_waiters("foo", 1);
     let calls = |server: &Redis, name: &str| server.commandstats().get(name).copied().unwrap_or_default();

@@ -12,7 +12,7 @@ use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 
 use super::files::{share, sql};
-use crate::harness::{Finished, Redlock, Store, eventually, other_users};
+use crate::harness::{Finished, Redlock, Store, eventually, other_users, ttl};
 
 /// Another user, and its group.
 const NOBODY: u32 = 65534;
@@ -276,13 +276,12 @@ fn restored_from_a_backup() {
     let file = store.folder.path("locks.db");
     store.redlock(&["run", "-k", "X", "--", "true"]).run().expect(0);
     let backup = fs::read(&file).expect("a copy");
-    let first = store.redlock(&["run", "-k", "X", "--ttl", "6s", "--", "sleep", "6"]).spawn();
-    store.await_holder("X");
+    let first = store.hold("X", &["--ttl", &ttl(6000)]);
     fs::write(&file, backup).expect("the copy");
     assert!(!store.status("X")["holders"][0].is_object());
     eventually(Duration::from_secs(5), "the lock is back", || store.status("X")["holders"][0].is_object());
     store.redlock(&["run", "-k", "X", "--", "true"]).run().expect(75);
-    first.finish().expect(0);
+    first.let_go().expect(0);
 }
 
 /// SQLite's code, and that of ring, notices when its stack is overwritten.

@@ -127,6 +127,11 @@ pub struct Store {
     pub fleet: Fleet,
 }
 
+/// Servers that many tests share answer late on a busy machine.
+fn patience() -> Vec<(&'static str, String)> {
+    vec![("REDLOCK_CONNECT_TIMEOUT", "20s".to_owned())]
+}
+
 /// Servers that are one store together.
 pub enum Fleet {
     None,
@@ -186,7 +191,7 @@ impl Store {
     fn in_shared_etcd(etcd: PooledServer<Etcd>) -> Store {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let url = format!("{}/t{}", etcd.url(), NEXT.fetch_add(1, Ordering::Relaxed));
-        Store { url, ..Store::in_etcd(etcd) }
+        Store { url, env: patience(), ..Store::in_etcd(etcd) }
     }
 
     fn in_etcd(etcd: PooledServer<Etcd>) -> Store {
@@ -195,18 +200,22 @@ impl Store {
 
     pub fn zookeeper() -> Store {
         static POOL: ServerPool<ZooKeeper> = ServerPool::new(ZooKeeper::start, |_| {});
-        Store::in_zookeeper(POOL.share())
+        Store::in_shared_zookeeper(POOL.share())
     }
 
     /// Three servers of one ensemble.
     pub fn zookeeper3() -> Store {
         static POOL: ServerPool<ZooKeeper> = ServerPool::new(ZooKeeper::three, |_| {});
-        Store::in_zookeeper(POOL.share())
+        Store::in_shared_zookeeper(POOL.share())
     }
 
     /// With servers of a test's own.
     pub fn own_zookeeper(zookeeper: ZooKeeper) -> Store {
         Store::in_zookeeper(PooledServer::owned(zookeeper))
+    }
+
+    fn in_shared_zookeeper(zookeeper: PooledServer<ZooKeeper>) -> Store {
+        Store { env: patience(), ..Store::in_zookeeper(zookeeper) }
     }
 
     fn in_zookeeper(zookeeper: PooledServer<ZooKeeper>) -> Store {
@@ -351,11 +360,9 @@ impl Store {
     /// A job that holds the key until it is let go.
     pub fn hold(&self, key: &str, options: &[&str]) -> Running {
         let args = [&["run", "--key", key][..], options, &["--", "cat"]].concat();
-        let running = self.redlock(&args).open_stdin().spawn();
+        let mut running = self.redlock(&args).open_stdin().spawn();
         let pid = u64::try_from(running.pid()).expect("a pid");
-        eventually(Duration::from_secs(20), &format!("the lock {key}"), || {
-            self.status(key)["holders"][0]["pid"] == pid
-        });
+        running.lives_until(&format!("it holds {key}"), || self.status(key)["holders"][0]["pid"] == pid);
         running
     }
 

@@ -117,6 +117,22 @@ impl Running {
         found.expect("just seen")
     }
 
+    /// Waits until a file exists that its job makes.
+    #[track_caller]
+    pub fn await_file(&mut self, path: &Path) {
+        self.lives_until(&format!("{} exists", path.display()), || path.exists());
+    }
+
+    /// Waits for something that is not to come after its end.
+    #[track_caller]
+    pub fn lives_until(&mut self, what: &str, mut condition: impl FnMut() -> bool) {
+        eventually(Duration::from_secs(20), what, || condition() || self.has_ended());
+        if !condition() {
+            let end = self.output();
+            panic!("ended before {what}: {end:?}");
+        }
+    }
+
     pub fn has_ended(&mut self) -> bool {
         self.child.try_wait().expect("wait").is_some()
     }
@@ -128,6 +144,10 @@ impl Running {
     }
 
     pub fn finish(mut self) -> Finished {
+        self.output()
+    }
+
+    fn output(&mut self) -> Finished {
         // Read beside the waiting: a full pipe would stop the program.
         let out = reader(self.child.stdout.take());
         let err = reader(self.child.stderr.take());

@@ -105,8 +105,8 @@ fn follows(mut store: Store, prefix: &[String], fault: impl FnOnce(&mut Store, &
     let run =
         [env!("CARGO_BIN_EXE_redlock"), "run", "-k", "X", "--ttl", &ttl, "--", "sh", "-c", FIRST, &folder];
     let line = [&prefix[..], &run].concat();
-    let holder = store.reached_by(Redlock::under(line[0], &line[1..])).spawn();
-    await_file(&store.folder.path("pid"));
+    let mut holder = store.reached_by(Redlock::under(line[0], &line[1..])).spawn();
+    holder.await_file(&store.folder.path("pid"));
     let lock = ["lock", "X", "--", "sh", "-c", SECOND, &folder];
     let mut etcdctl = store.etcd_members().etcdctl(&lock);
     let mut etcdctl = etcdctl.stdin(Stdio::null()).stdout(Stdio::null()).spawn().expect("etcdctl");
@@ -138,8 +138,8 @@ fn etcdctl_begins_after_the_death_of_a_job_that_is_cut_off() {
 fn a_job_of_etcdctl_outlives_its_lock() {
     let mut store = Store::own_etcd(Etcd::start());
     let folder = store.folder.path("").display().to_string();
-    let mut etcdctl =
-        store.etcd_members().etcdctl(&["lock", "--ttl=2", "X", "--", "sh", "-c", FIRST, &folder]);
+    let ttl = format!("--ttl={}", slowed(2000).as_secs());
+    let mut etcdctl = store.etcd_members().etcdctl(&["lock", &ttl, "X", "--", "sh", "-c", FIRST, &folder]);
     let mut etcdctl = etcdctl.stdin(Stdio::null()).stdout(Stdio::null()).spawn().expect("etcdctl");
     await_file(&store.folder.path("pid"));
     let job = Pid::from_raw(pid_in(&store.folder.path("pid")));

@@ -8,7 +8,7 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 
 use crate::harness::{
-    Redlock, Running, Store, ZooKeeper, await_file, eventually, in_ms, is_alive, namespaces, pid_in, slowed,
+    Redlock, Running, Store, ZooKeeper, eventually, in_ms, is_alive, namespaces, pid_in, slowed,
 };
 
 /// The locks of another library, as a program.
@@ -174,8 +174,8 @@ fn follows(kind: Kind, mut store: Store, prefix: &[String], fault: impl FnOnce(&
     let run =
         [env!("CARGO_BIN_EXE_redlock"), "run", "-k", "X", "--ttl", &ttl, "--", "sh", "-c", job, &folder];
     let line = [&prefix[..], &run].concat();
-    let holder = store.reached_by(Redlock::under(line[0], &line[1..])).spawn();
-    await_file(&store.folder.path("pid"));
+    let mut holder = store.reached_by(Redlock::under(line[0], &line[1..])).spawn();
+    holder.await_file(&store.folder.path("pid"));
     let pid = pid_in(&store.folder.path("pid"));
     let peer = Peer::start(kind, "lock", &store, "peer");
     await_places(&store, 2);

@@ -14,10 +14,9 @@ use crate::clock::{BootTime, Deadline};
 use crate::lock::{Key, OwnerToken, Timeout};
 use crate::poll::Backoff;
 
-/// Between two attempts to extend a session that another process extends, too; and how long there are more of them.
+/// Between two attempts to extend a session that another process extends, too.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(2);
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
-const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A session, and the locks that are held in it.
 ///
@@ -150,7 +149,8 @@ impl Owner {
     /// that connection: then both are done again.
     fn extend(&mut self, check: &[Operation], timeout: &Timeout) -> ZooKeeperResult<Vec<TransactionReply>> {
         let mut backoff = Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE);
-        let last_attempt = timeout.at_most(PATIENCE).until;
+        // What is left of the time is for another server.
+        let last_attempt = timeout.share(2).until;
         loop {
             match self.client.attach(timeout).and_then(|_| self.client.call(check, timeout)) {
                 Err(error) if error.is_transient() && !last_attempt.has_passed() => {
