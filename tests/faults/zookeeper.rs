@@ -11,6 +11,7 @@ use nix::sys::signal::Signal;
 use crate::failing_call::Call;
 use crate::harness::{
     Authority, Fault, Redis, Redlock, Settings, Store, Valid, ZooKeeper, eventually, free_port, namespaces,
+    python,
 };
 use crate::takeover::Takeover;
 use crate::undisturbed::Undisturbed;
@@ -29,6 +30,17 @@ fn hung() {
     let first = scene.second_is_alone();
     assert_eq!(first.code(), 79, "{first:?}");
     assert!(first.stderr.contains("lost 'X'"), "{first:?}");
+}
+
+/// The one that is watched. The job is dead when the second one starts, who does not take that for the end of the holder.
+#[test]
+fn a_node_of_the_holder_is_deleted() {
+    const SCRIPT: &str = "import sys; from kazoo.client import KazooClient; zk = KazooClient(sys.argv[1]); zk.start(30); nodes = sorted(zk.get_children('/X'), key=lambda name: name[-10:]); zk.delete('/X/' + nodes[2]); zk.stop()";
+    let mut scene = Takeover::new(Store::zookeeper());
+    let url = scene.store.url.replacen("zk://", "", 1);
+    scene.fault(|_| assert!(python(SCRIPT).arg(&url).status().expect("Python").success()));
+    scene.await_death(scene.ttl + Duration::from_secs(1));
+    assert_eq!(scene.second_is_alone().code(), 79);
 }
 
 #[test]

@@ -40,7 +40,7 @@ pub use sentinel::Sentinel;
 use server_pool::{PooledServer, ServerPool};
 pub use stalled_exec::HeldUp;
 pub use witness::{Rules, Witness};
-pub use zookeeper::{Settings, ZooKeeper};
+pub use zookeeper::{Settings, ZooKeeper, python};
 
 /// The replicas refuse, and follow.
 fn empty(servers: &[Redis]) {

@@ -192,11 +192,12 @@ impl Owner {
     }
 
     /// The first one in the queue becomes the holder: its nodes move from the session of the waiter to this one. `None`
-    /// when they were gone.
+    /// when they were gone, or `predecessor` was not.
     pub fn move_in(
         &mut self,
         request: &Request,
         contender: &Contender,
+        predecessor: Option<&Contender>,
         ledger: &ZooKeeperLedger,
         address: &ZooKeeperAddress,
         timeout: &Timeout,
@@ -222,7 +223,8 @@ impl Owner {
             self.confirmed(request, contender, ledger, timeout)?
         } else {
             let value = NodeData::granted(request, &session);
-            let moved = ledger.move_to(&mut self.client, &request.key, contender, &value, timeout);
+            let (key, client) = (&request.key, &mut self.client);
+            let moved = ledger.move_to(client, key, contender, predecessor, &value, timeout);
             if self.counted_from.is_some() && matches!(moved, Err(ZooKeeperError::SessionExpired)) {
                 // That of the waiter goes on: another session is begun.
                 self.is_unsure = false;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::client::SessionClient;
+use super::connection::TransactionReply;
 use super::contender::{Contender, holders, names, queue};
 use super::error::{ZooKeeperError, ZooKeeperResult};
 use super::layout::NodeLayout;
@@ -145,26 +146,33 @@ impl ZooKeeperLedger {
     }
 
     /// The nodes of a contender are deleted, and created again with the same names for the session of `client`, in one
-    /// transaction. `None` when one of them was not there.
+    /// transaction. `None` when one of them was not there, or one of `predecessor` was.
     pub fn move_to(
         &self,
         client: &mut SessionClient,
         key: &Key,
         contender: &Contender,
+        predecessor: Option<&Contender>,
         value: &NodeData,
         timeout: &Timeout,
     ) -> ZooKeeperResult<Option<i64>> {
-        let paths = || contender.nodes.iter().map(|node| self.path(key, node));
-        let delete = paths().map(|path| Operation::Delete { path });
+        let paths = |nodes: &[String]| nodes.iter().map(|node| self.path(key, node)).collect::<Vec<_>>();
+        let delete = |path| Operation::Delete { path };
+        let create = |(path, data)| self.create(path, data, Kind::Ephemeral);
+        // A transaction has no check that a node is not there: one that can be created was not.
+        let gone = predecessor.map(|predecessor| paths(&predecessor.nodes)).unwrap_or_default();
+        let absent = gone.iter().map(|path| create((path.clone(), Vec::new())));
+        let absent = absent.chain(gone.iter().cloned().map(delete));
+        let own = paths(&contender.nodes);
         let data = std::iter::once(value.to_bytes()).chain(std::iter::repeat(Vec::new()));
-        let create = paths().zip(data).map(|(path, data)| self.create(path, data, Kind::Ephemeral));
-        let moved = client.call(&[Operation::Multi(delete.chain(create).collect())], timeout)?.pop();
+        let moves = own.iter().cloned().map(delete).chain(own.iter().cloned().zip(data).map(create));
+        let moved = client.call(&[Operation::Multi(absent.chain(moves).collect())], timeout)?.pop();
         match moved {
+            Some(TransactionReply { answer: Err(Code::NODE_EXISTS), .. }) | None => Ok(None),
             Some(reply) => {
                 let transaction = reply.number;
                 Ok(reply.found()?.map(|_| transaction))
             }
-            None => Ok(None),
         }
     }
 

@@ -246,7 +246,7 @@ pub fn keep(
         client.dismiss();
         return Ok(was_there);
     }
-    let kept = ledger.move_to(&mut client, key, contender, &value.kept(left), timeout)?;
+    let kept = ledger.move_to(&mut client, key, contender, None, &value.kept(left), timeout)?;
     if kept.is_none() {
         client.dismiss();
     }

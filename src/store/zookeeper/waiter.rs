@@ -37,6 +37,8 @@ pub struct ZooKeeperWaiter {
     watched: Option<(u32, BootTime)>,
     /// Only holders are before us.
     is_next: bool,
+    /// The holder, where nobody else is before us.
+    predecessor: Option<Contender>,
     is_granted: bool,
 }
 
@@ -58,6 +60,7 @@ impl ZooKeeperWaiter {
             is_unsure: false,
             watched: None,
             is_next: false,
+            predecessor: None,
             is_granted: false,
         }
     }
@@ -99,6 +102,13 @@ impl ZooKeeperWaiter {
     ) -> ZooKeeperResult<Step> {
         let key = &self.request.key;
         self.client.connect(timeout)?;
+        // It is gone: no look is needed when the transaction sees that, too.
+        if let (Some(own), Some(predecessor)) = (&self.place, self.predecessor.take())
+            && let Some(fence) =
+                owner.move_in(&self.request, own, Some(&predecessor), ledger, address, timeout)?
+        {
+            return Ok(Step::Outcome(Box::new(self.granted(fence))));
+        }
         if self.place.is_none() && !std::mem::replace(&mut self.is_unsure, true) {
             let one = std::slice::from_ref(&self.request);
             let placed = ledger.place(one, NodeData::waiting, &mut self.client, timeout);
@@ -122,7 +132,7 @@ impl ZooKeeperWaiter {
             return Ok(Step::OtherMode(other.mode));
         }
         if holders(&queue) > place {
-            return match owner.move_in(&self.request, own, ledger, address, timeout)? {
+            return match owner.move_in(&self.request, own, None, ledger, address, timeout)? {
                 Some(fence) => Ok(Step::Outcome(Box::new(self.granted(fence)))),
                 None => Ok(Step::Again),
             };
@@ -141,6 +151,9 @@ impl ZooKeeperWaiter {
             }
         }
         self.watched = Some((self.client.connections(), BootTime::now()));
+        let is_alone = self.request.mode == Mode::Exclusive && before.len() == 1;
+        // One that only waits moves to another session when it is granted the lock.
+        self.predecessor = before.first().filter(|_| is_alone && busy.holder.is_some()).cloned();
         Ok(Step::Outcome(Box::new(AcquireOutcome::Busy(busy.into()))))
     }
 
@@ -156,6 +169,7 @@ impl ZooKeeperWaiter {
         };
         let due = at.plus(LOOK);
         if connection != self.client.connections() || due.has_passed() {
+            self.predecessor = None;
             return Ok(true);
         }
         self.client.await_news(&timeout.before(due))
