@@ -33,7 +33,7 @@ impl Line {
     }
 
     fn redlock(&self, args: &[&str]) -> Redlock {
-        let redlock = Redlock::new(args).server(&self.url);
+        let redlock = Redlock::new(args).server(&self.url).env("REDLOCK_CONNECT_TIMEOUT", "30s");
         match &self.authority {
             Some(authority) => redlock.env("REDLOCK_TLS_CA", authority.file()),
             None => redlock,
@@ -120,7 +120,11 @@ fn in_a_quorum_with_a_password() {
     let lines = [(); 3].map(|()| Line::to(with_password(), "redis://:canary@", ""));
     let urls: Vec<&str> = lines.iter().map(|line| &*line.url).collect();
     let before = lines.each_ref().map(|line| line.proxy.round_trips());
-    Redlock::new(&["run", "-k", "X", "--", "true"]).server(&urls.join(" ")).run().expect(0);
+    Redlock::new(&["run", "-k", "X", "--", "true"])
+        .server(&urls.join(" "))
+        .env("REDLOCK_CONNECT_TIMEOUT", "30s")
+        .run()
+        .expect(0);
     let counted = lines.iter().zip(before).map(|(line, before)| line.proxy.round_trips() - before);
     let counted: Vec<usize> = counted.collect();
     // Two are a majority, and the last may be late.
