@@ -4,16 +4,16 @@
 # The options of a subcommand.
 _redlock_options() {
     case $1 in
-        run) echo -S --server -q --quiet -v --verbose --config --profile --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color --log-format --log-file --metrics-file -k --key -t --ttl -w --wait -n --no-wait -s --shared -p --permits --label --min-hold --replicas -c --shell -E --conflict-exit-code --timeout --on-lost --kill-after --splay --leftovers -h --help ;;
-        acquire) echo -S --server -q --quiet -v --verbose --config --profile --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color --log-format --log-file --metrics-file -k --key -t --ttl -w --wait -n --no-wait -s --shared -p --permits --label --min-hold --replicas --while-pid --on-lost --format --token-file -h --help ;;
-        renew) echo -S --server -q --quiet -v --verbose --config --profile --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color --log-format --log-file --metrics-file -k --key --token --token-file -t --ttl -h --help ;;
-        check) echo -S --server -q --quiet -v --verbose --config --profile --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color --log-format --log-file --metrics-file -k --key --token --token-file --for -h --help ;;
-        release) echo -S --server -q --quiet -v --verbose --config --profile --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color --log-format --log-file --metrics-file -k --key --token --token-file -h --help ;;
-        status) echo -S --server -q --quiet -v --verbose --config --profile --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color --log-format --log-file --metrics-file -k --key --json -h --help ;;
-        break) echo -S --server -q --quiet -v --verbose --config --profile --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color --log-format --log-file --metrics-file -k --key --token --reason -y --yes -h --help ;;
-        doctor) echo -S --server -q --quiet -v --verbose --config --profile --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color --log-format --log-file --metrics-file --json -t --ttl --kill-after --replicas -h --help ;;
-        config) echo -S --server -q --quiet -v --verbose --config --profile --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color --log-format --log-file --metrics-file -k --key --check -h --help ;;
-        completions) echo -S --server -q --quiet -v --verbose --config --profile --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color --log-format --log-file --metrics-file -h --help ;;
+        run) echo -S --server -q --quiet -v --verbose --config --profile --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color --log-format --log-file --syslog --metrics-file -k --key -t --ttl -w --wait -n --no-wait -s --shared -p --permits --label --min-hold --replicas -c --shell -E --conflict-exit-code --timeout --on-lost --kill-after --splay --leftovers -h --help ;;
+        acquire) echo -S --server -q --quiet -v --verbose --config --profile --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color --log-format --log-file --syslog --metrics-file -k --key -t --ttl -w --wait -n --no-wait -s --shared -p --permits --label --min-hold --replicas --while-pid --on-lost --format --token-file -h --help ;;
+        renew) echo -S --server -q --quiet -v --verbose --config --profile --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color --log-format --log-file --syslog --metrics-file -k --key --token --token-file -t --ttl -h --help ;;
+        check) echo -S --server -q --quiet -v --verbose --config --profile --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color --log-format --log-file --syslog --metrics-file -k --key --token --token-file --for -h --help ;;
+        release) echo -S --server -q --quiet -v --verbose --config --profile --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color --log-format --log-file --syslog --metrics-file -k --key --token --token-file -h --help ;;
+        status) echo -S --server -q --quiet -v --verbose --config --profile --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color --log-format --log-file --syslog --metrics-file -k --key --format --json -h --help ;;
+        break) echo -S --server -q --quiet -v --verbose --config --profile --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color --log-format --log-file --syslog --metrics-file -k --key --token --reason -y --yes -h --help ;;
+        doctor) echo -S --server -q --quiet -v --verbose --config --profile --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color --log-format --log-file --syslog --metrics-file --json -t --ttl --kill-after --replicas -h --help ;;
+        config) echo -S --server -q --quiet -v --verbose --config --profile --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color --log-format --log-file --syslog --metrics-file -k --key --check -h --help ;;
+        completions) echo -S --server -q --quiet -v --verbose --config --profile --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color --log-format --log-file --syslog --metrics-file -h --help ;;
         *) echo -S --server -q --quiet -v --verbose -h --help -V --version ;;
     esac
 }
@@ -39,10 +39,15 @@ _redlock_takes_value() {
     esac
 }
 
-# Reads the words before the cursor: the subcommand, and where the command begins that it runs, if it does.
+# Reads the words before the cursor: the subcommand, whether there is a key, where the command begins that it runs, if it
+# does, and what leads to the store.
 _redlock_read() {
-    local i has_key=''
+    local i
     for ((i = 1; i < cword; i++)); do
+        case ${words[i]} in
+            -S|--server|--config|--profile|--user|--password-file|--sentinel-password-file|--tls-ca|--tls-cert|--tls-key) ((i + 1 < cword)) && store+=("${words[i]}" "${words[i + 1]}") ;;
+            --server=*|--config=*|--profile=*|--user=*|--password-file=*|--sentinel-password-file=*|--tls-ca=*|--tls-cert=*|--tls-key=*) store+=("${words[i]}") ;;
+        esac
         if [[ ${words[i]} == -- ]]; then
             [[ $subcommand == run ]] && command=$((i + 1))
             return
@@ -86,8 +91,17 @@ _redlock_command() {
     fi
 }
 
+# Offers what redlock knows: the keys in use, or the servers or profiles in its configuration files.
+_redlock_known() {
+    local name
+    while IFS= read -r name; do
+        [[ $name == "$cur"* ]] && COMPREPLY+=("$(printf %q "$name")")
+    done < <(command "${words[0]}" completions --list "$1" "${store[@]}" 2>/dev/null)
+}
+
 _redlock() {
-    local cur prev words cword subcommand='' command='' option
+    local cur prev words cword subcommand='' command='' has_key='' option
+    local -a store=()
     COMPREPLY=()
     if declare -F _get_comp_words_by_ref >/dev/null; then
         _get_comp_words_by_ref -n := cur prev words cword
@@ -106,7 +120,13 @@ _redlock() {
     fi
     if [[ $option == -* ]] && _redlock_takes_value "$option" "$cur"; then
         case $option in
-            -S | --server) COMPREPLY=($(compgen -W "local: redis:// rediss:// redis+unix:// redis+sentinel:// redis+cluster:// etcd:// etcds:// zk:// zks://" -- "$cur")) && compopt -o nospace ;;
+            -S | --server)
+                COMPREPLY=($(compgen -W "local: redis:// rediss:// redis+unix:// redis+sentinel:// redis+cluster:// etcd:// etcds:// zk:// zks://" -- "$cur"))
+                [[ -n ${COMPREPLY[*]} ]] && compopt -o nospace
+                _redlock_known servers
+                ;;
+            --profile) _redlock_known profiles ;;
+            -k | --key) _redlock_known keys ;;
             --config|--password-file|--sentinel-password-file|--tls-ca|--tls-cert|--tls-key|--log-file|--metrics-file|--token-file|--check)
                 compopt -o filenames
                 mapfile -t COMPREPLY < <(compgen -f -- "$cur")
@@ -121,6 +141,8 @@ _redlock() {
         COMPREPLY=($(compgen -W "bash zsh fish" -- "$cur"))
     elif [[ $subcommand == help ]]; then
         COMPREPLY=($(compgen -W "run acquire renew check release status break doctor config completions" -- "$cur"))
+    elif [[ $subcommand != doctor && ( -z $has_key || $subcommand == status ) ]]; then
+        _redlock_known keys
     fi
     if declare -F __ltrim_colon_completions >/dev/null; then
         __ltrim_colon_completions "$cur"

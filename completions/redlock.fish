@@ -41,6 +41,41 @@ function __redlock_read
     if test "$subcommand $has_key" = "run yes"
         # A word that is no option is the command.
         echo "may begin"
+    else if test $has_key = yes
+        echo "has key"
+    end
+end
+
+# Prints what redlock knows: the keys in use, or the servers or profiles in its configuration files.
+function __redlock_known
+    set -l words (commandline -opc)
+    set -l program $words[1]
+    set -l store
+    set -e words[1]
+    while set -q words[1]
+        switch $words[1]
+            case --
+                break
+            case -S --server --config --profile --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key
+                set -q words[2]; and set -a store $words[1..2]
+            case '--server=*' '--config=*' '--profile=*' '--user=*' '--password-file=*' '--sentinel-password-file=*' '--tls-ca=*' '--tls-cert=*' '--tls-key=*'
+                set -a store $words[1]
+        end
+        set -e words[1]
+    end
+    command $program completions --list $argv[1] $store 2>/dev/null
+end
+
+# Whether the next word is a key.
+function __redlock_wants_key
+    set -l read (__redlock_read)
+    switch "$read[1]"
+        case status
+            return 0
+        case run acquire renew check release break config
+            not set -q read[2]
+        case '*'
+            return 1
     end
 end
 
@@ -67,6 +102,7 @@ complete -c redlock -f
 complete -c redlock -n '__redlock_at ""' -s h -l help -d 'Print help'
 complete -c redlock -n '__redlock_at ""' -s V -l version -d 'Print the version'
 complete -c redlock -n __redlock_in_command -xa '(__redlock_complete_command)'
+complete -c redlock -n __redlock_wants_key -xa '(__redlock_known keys)'
 complete -c redlock -n '__redlock_at completions' -xa 'bash zsh fish'
 complete -c redlock -n '__redlock_at ""' -xa run -d 'Hold the lock while COMMAND runs'
 complete -c redlock -n '__redlock_at ""' -xa acquire -d 'Acquire the lock and print its owner token'
@@ -78,11 +114,11 @@ complete -c redlock -n '__redlock_at ""' -xa break -d 'Take a lock away from its
 complete -c redlock -n '__redlock_at ""' -xa doctor -d 'Find out whether the store is fit to hold locks'
 complete -c redlock -n '__redlock_at ""' -xa config -d 'Show the settings in force, and where each comes from'
 complete -c redlock -n '__redlock_at ""' -xa completions -d 'Print a completion script for a shell'
-complete -c redlock -n '__redlock_at run' -s S -l server -xa 'local: redis:// rediss:// redis+unix:// redis+sentinel:// redis+cluster:// etcd:// etcds:// zk:// zks://' -d 'Where locks are kept'
+complete -c redlock -n '__redlock_at run' -s S -l server -xa 'local: redis:// rediss:// redis+unix:// redis+sentinel:// redis+cluster:// etcd:// etcds:// zk:// zks:// (__redlock_known servers)' -d 'Where locks are kept'
 complete -c redlock -n '__redlock_at run' -s q -l quiet -d 'Print only errors; a busy lock is not an error'
 complete -c redlock -n '__redlock_at run' -s v -l verbose -d 'Print what is done'
 complete -c redlock -n '__redlock_at run' -l config -rF -d 'Read this configuration file instead of ~/.config/redlock/config.toml'
-complete -c redlock -n '__redlock_at run' -l profile -x -d 'Use the settings of [profiles.NAME] in the configuration files'
+complete -c redlock -n '__redlock_at run' -l profile -xa '(__redlock_known profiles)' -d 'Use the settings of [profiles.NAME] in the configuration files'
 complete -c redlock -n '__redlock_at run' -l user -x -d 'Log in to the store as this user'
 complete -c redlock -n '__redlock_at run' -l password-file -rF -d 'Log in with the password in the first line of this file, which others must not be able to read'
 complete -c redlock -n '__redlock_at run' -l sentinel-password-file -rF -d 'Log in to the Sentinels with the password in the first line of this file'
@@ -93,8 +129,9 @@ complete -c redlock -n '__redlock_at run' -l connect-timeout -x -d 'Wait at most
 complete -c redlock -n '__redlock_at run' -l color -xa 'auto always never' -d 'Colour the output'
 complete -c redlock -n '__redlock_at run' -l log-format -xa 'text json' -d 'Write messages as text, or each event as a line of JSON'
 complete -c redlock -n '__redlock_at run' -l log-file -rF -d 'Add each event to this file as a line of JSON'
+complete -c redlock -n '__redlock_at run' -l syslog -d 'Send each event to the log of this host: journald or syslog'
 complete -c redlock -n '__redlock_at run' -l metrics-file -rF -d 'Add what became of the lock to the Prometheus metrics in this file'
-complete -c redlock -n '__redlock_at run' -s k -l key -x -d 'The lock\'s name; each more key needs its own -k'
+complete -c redlock -n '__redlock_at run' -s k -l key -xa '(__redlock_known keys)' -d 'The lock\'s name; each more key needs its own -k'
 complete -c redlock -n '__redlock_at run' -s t -l ttl -x -d 'Life of a lease between renewals'
 complete -c redlock -n '__redlock_at run' -s w -l wait -d 'Wait in line; without it, fails at once with 75'
 complete -c redlock -n '__redlock_at run' -s n -l no-wait -d 'Do not wait; undoes a configured wait'
@@ -111,11 +148,11 @@ complete -c redlock -n '__redlock_at run' -l kill-after -x -d 'From SIGTERM to S
 complete -c redlock -n '__redlock_at run' -l splay -x -d 'Sleep a random part of this before acquiring the lock'
 complete -c redlock -n '__redlock_at run' -l leftovers -xa 'release wait kill' -d 'What to do with processes that COMMAND left behind when it ended'
 complete -c redlock -n '__redlock_at run' -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c redlock -n '__redlock_at acquire' -s S -l server -xa 'local: redis:// rediss:// redis+unix:// redis+sentinel:// redis+cluster:// etcd:// etcds:// zk:// zks://' -d 'Where locks are kept'
+complete -c redlock -n '__redlock_at acquire' -s S -l server -xa 'local: redis:// rediss:// redis+unix:// redis+sentinel:// redis+cluster:// etcd:// etcds:// zk:// zks:// (__redlock_known servers)' -d 'Where locks are kept'
 complete -c redlock -n '__redlock_at acquire' -s q -l quiet -d 'Print only errors; a busy lock is not an error'
 complete -c redlock -n '__redlock_at acquire' -s v -l verbose -d 'Print what is done'
 complete -c redlock -n '__redlock_at acquire' -l config -rF -d 'Read this configuration file instead of ~/.config/redlock/config.toml'
-complete -c redlock -n '__redlock_at acquire' -l profile -x -d 'Use the settings of [profiles.NAME] in the configuration files'
+complete -c redlock -n '__redlock_at acquire' -l profile -xa '(__redlock_known profiles)' -d 'Use the settings of [profiles.NAME] in the configuration files'
 complete -c redlock -n '__redlock_at acquire' -l user -x -d 'Log in to the store as this user'
 complete -c redlock -n '__redlock_at acquire' -l password-file -rF -d 'Log in with the password in the first line of this file, which others must not be able to read'
 complete -c redlock -n '__redlock_at acquire' -l sentinel-password-file -rF -d 'Log in to the Sentinels with the password in the first line of this file'
@@ -126,8 +163,9 @@ complete -c redlock -n '__redlock_at acquire' -l connect-timeout -x -d 'Wait at 
 complete -c redlock -n '__redlock_at acquire' -l color -xa 'auto always never' -d 'Colour the output'
 complete -c redlock -n '__redlock_at acquire' -l log-format -xa 'text json' -d 'Write messages as text, or each event as a line of JSON'
 complete -c redlock -n '__redlock_at acquire' -l log-file -rF -d 'Add each event to this file as a line of JSON'
+complete -c redlock -n '__redlock_at acquire' -l syslog -d 'Send each event to the log of this host: journald or syslog'
 complete -c redlock -n '__redlock_at acquire' -l metrics-file -rF -d 'Add what became of the lock to the Prometheus metrics in this file'
-complete -c redlock -n '__redlock_at acquire' -s k -l key -x -d 'The lock\'s name; each more key needs its own -k'
+complete -c redlock -n '__redlock_at acquire' -s k -l key -xa '(__redlock_known keys)' -d 'The lock\'s name; each more key needs its own -k'
 complete -c redlock -n '__redlock_at acquire' -s t -l ttl -x -d 'Life of a lease between renewals'
 complete -c redlock -n '__redlock_at acquire' -s w -l wait -d 'Wait in line; without it, fails at once with 75'
 complete -c redlock -n '__redlock_at acquire' -s n -l no-wait -d 'Do not wait; undoes a configured wait'
@@ -141,11 +179,11 @@ complete -c redlock -n '__redlock_at acquire' -l on-lost -xa 'terminate continue
 complete -c redlock -n '__redlock_at acquire' -l format -xa 'token env fish json github' -d 'Print: token, env, fish (to eval), json, github'
 complete -c redlock -n '__redlock_at acquire' -l token-file -rF -d 'Write the owner token to this file, for you alone'
 complete -c redlock -n '__redlock_at acquire' -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c redlock -n '__redlock_at renew' -s S -l server -xa 'local: redis:// rediss:// redis+unix:// redis+sentinel:// redis+cluster:// etcd:// etcds:// zk:// zks://' -d 'Where locks are kept'
+complete -c redlock -n '__redlock_at renew' -s S -l server -xa 'local: redis:// rediss:// redis+unix:// redis+sentinel:// redis+cluster:// etcd:// etcds:// zk:// zks:// (__redlock_known servers)' -d 'Where locks are kept'
 complete -c redlock -n '__redlock_at renew' -s q -l quiet -d 'Print only errors; a busy lock is not an error'
 complete -c redlock -n '__redlock_at renew' -s v -l verbose -d 'Print what is done'
 complete -c redlock -n '__redlock_at renew' -l config -rF -d 'Read this configuration file instead of ~/.config/redlock/config.toml'
-complete -c redlock -n '__redlock_at renew' -l profile -x -d 'Use the settings of [profiles.NAME] in the configuration files'
+complete -c redlock -n '__redlock_at renew' -l profile -xa '(__redlock_known profiles)' -d 'Use the settings of [profiles.NAME] in the configuration files'
 complete -c redlock -n '__redlock_at renew' -l user -x -d 'Log in to the store as this user'
 complete -c redlock -n '__redlock_at renew' -l password-file -rF -d 'Log in with the password in the first line of this file, which others must not be able to read'
 complete -c redlock -n '__redlock_at renew' -l sentinel-password-file -rF -d 'Log in to the Sentinels with the password in the first line of this file'
@@ -156,17 +194,18 @@ complete -c redlock -n '__redlock_at renew' -l connect-timeout -x -d 'Wait at mo
 complete -c redlock -n '__redlock_at renew' -l color -xa 'auto always never' -d 'Colour the output'
 complete -c redlock -n '__redlock_at renew' -l log-format -xa 'text json' -d 'Write messages as text, or each event as a line of JSON'
 complete -c redlock -n '__redlock_at renew' -l log-file -rF -d 'Add each event to this file as a line of JSON'
+complete -c redlock -n '__redlock_at renew' -l syslog -d 'Send each event to the log of this host: journald or syslog'
 complete -c redlock -n '__redlock_at renew' -l metrics-file -rF -d 'Add what became of the lock to the Prometheus metrics in this file'
-complete -c redlock -n '__redlock_at renew' -s k -l key -x -d 'The lock\'s name; the first word is the same'
+complete -c redlock -n '__redlock_at renew' -s k -l key -xa '(__redlock_known keys)' -d 'The lock\'s name; the first word is the same'
 complete -c redlock -n '__redlock_at renew' -l token -x -d 'The owner token that `acquire` printed'
 complete -c redlock -n '__redlock_at renew' -l token-file -rF -d 'The file that `acquire --token-file` wrote'
 complete -c redlock -n '__redlock_at renew' -s t -l ttl -x -d 'How long the lease lives from now on'
 complete -c redlock -n '__redlock_at renew' -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c redlock -n '__redlock_at check' -s S -l server -xa 'local: redis:// rediss:// redis+unix:// redis+sentinel:// redis+cluster:// etcd:// etcds:// zk:// zks://' -d 'Where locks are kept'
+complete -c redlock -n '__redlock_at check' -s S -l server -xa 'local: redis:// rediss:// redis+unix:// redis+sentinel:// redis+cluster:// etcd:// etcds:// zk:// zks:// (__redlock_known servers)' -d 'Where locks are kept'
 complete -c redlock -n '__redlock_at check' -s q -l quiet -d 'Print only errors; a busy lock is not an error'
 complete -c redlock -n '__redlock_at check' -s v -l verbose -d 'Print what is done'
 complete -c redlock -n '__redlock_at check' -l config -rF -d 'Read this configuration file instead of ~/.config/redlock/config.toml'
-complete -c redlock -n '__redlock_at check' -l profile -x -d 'Use the settings of [profiles.NAME] in the configuration files'
+complete -c redlock -n '__redlock_at check' -l profile -xa '(__redlock_known profiles)' -d 'Use the settings of [profiles.NAME] in the configuration files'
 complete -c redlock -n '__redlock_at check' -l user -x -d 'Log in to the store as this user'
 complete -c redlock -n '__redlock_at check' -l password-file -rF -d 'Log in with the password in the first line of this file, which others must not be able to read'
 complete -c redlock -n '__redlock_at check' -l sentinel-password-file -rF -d 'Log in to the Sentinels with the password in the first line of this file'
@@ -177,17 +216,18 @@ complete -c redlock -n '__redlock_at check' -l connect-timeout -x -d 'Wait at mo
 complete -c redlock -n '__redlock_at check' -l color -xa 'auto always never' -d 'Colour the output'
 complete -c redlock -n '__redlock_at check' -l log-format -xa 'text json' -d 'Write messages as text, or each event as a line of JSON'
 complete -c redlock -n '__redlock_at check' -l log-file -rF -d 'Add each event to this file as a line of JSON'
+complete -c redlock -n '__redlock_at check' -l syslog -d 'Send each event to the log of this host: journald or syslog'
 complete -c redlock -n '__redlock_at check' -l metrics-file -rF -d 'Add what became of the lock to the Prometheus metrics in this file'
-complete -c redlock -n '__redlock_at check' -s k -l key -x -d 'The lock\'s name; the first word is the same'
+complete -c redlock -n '__redlock_at check' -s k -l key -xa '(__redlock_known keys)' -d 'The lock\'s name; the first word is the same'
 complete -c redlock -n '__redlock_at check' -l token -x -d 'The owner token that `acquire` printed'
 complete -c redlock -n '__redlock_at check' -l token-file -rF -d 'The file that `acquire --token-file` wrote'
 complete -c redlock -n '__redlock_at check' -l for -x -d 'The lease has to live at least this much longer'
 complete -c redlock -n '__redlock_at check' -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c redlock -n '__redlock_at release' -s S -l server -xa 'local: redis:// rediss:// redis+unix:// redis+sentinel:// redis+cluster:// etcd:// etcds:// zk:// zks://' -d 'Where locks are kept'
+complete -c redlock -n '__redlock_at release' -s S -l server -xa 'local: redis:// rediss:// redis+unix:// redis+sentinel:// redis+cluster:// etcd:// etcds:// zk:// zks:// (__redlock_known servers)' -d 'Where locks are kept'
 complete -c redlock -n '__redlock_at release' -s q -l quiet -d 'Print only errors; a busy lock is not an error'
 complete -c redlock -n '__redlock_at release' -s v -l verbose -d 'Print what is done'
 complete -c redlock -n '__redlock_at release' -l config -rF -d 'Read this configuration file instead of ~/.config/redlock/config.toml'
-complete -c redlock -n '__redlock_at release' -l profile -x -d 'Use the settings of [profiles.NAME] in the configuration files'
+complete -c redlock -n '__redlock_at release' -l profile -xa '(__redlock_known profiles)' -d 'Use the settings of [profiles.NAME] in the configuration files'
 complete -c redlock -n '__redlock_at release' -l user -x -d 'Log in to the store as this user'
 complete -c redlock -n '__redlock_at release' -l password-file -rF -d 'Log in with the password in the first line of this file, which others must not be able to read'
 complete -c redlock -n '__redlock_at release' -l sentinel-password-file -rF -d 'Log in to the Sentinels with the password in the first line of this file'
@@ -198,16 +238,17 @@ complete -c redlock -n '__redlock_at release' -l connect-timeout -x -d 'Wait at 
 complete -c redlock -n '__redlock_at release' -l color -xa 'auto always never' -d 'Colour the output'
 complete -c redlock -n '__redlock_at release' -l log-format -xa 'text json' -d 'Write messages as text, or each event as a line of JSON'
 complete -c redlock -n '__redlock_at release' -l log-file -rF -d 'Add each event to this file as a line of JSON'
+complete -c redlock -n '__redlock_at release' -l syslog -d 'Send each event to the log of this host: journald or syslog'
 complete -c redlock -n '__redlock_at release' -l metrics-file -rF -d 'Add what became of the lock to the Prometheus metrics in this file'
-complete -c redlock -n '__redlock_at release' -s k -l key -x -d 'The lock\'s name; the first word is the same'
+complete -c redlock -n '__redlock_at release' -s k -l key -xa '(__redlock_known keys)' -d 'The lock\'s name; the first word is the same'
 complete -c redlock -n '__redlock_at release' -l token -x -d 'The owner token that `acquire` printed'
 complete -c redlock -n '__redlock_at release' -l token-file -rF -d 'The file that `acquire --token-file` wrote'
 complete -c redlock -n '__redlock_at release' -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c redlock -n '__redlock_at status' -s S -l server -xa 'local: redis:// rediss:// redis+unix:// redis+sentinel:// redis+cluster:// etcd:// etcds:// zk:// zks://' -d 'Where locks are kept'
+complete -c redlock -n '__redlock_at status' -s S -l server -xa 'local: redis:// rediss:// redis+unix:// redis+sentinel:// redis+cluster:// etcd:// etcds:// zk:// zks:// (__redlock_known servers)' -d 'Where locks are kept'
 complete -c redlock -n '__redlock_at status' -s q -l quiet -d 'Print only errors; a busy lock is not an error'
 complete -c redlock -n '__redlock_at status' -s v -l verbose -d 'Print what is done'
 complete -c redlock -n '__redlock_at status' -l config -rF -d 'Read this configuration file instead of ~/.config/redlock/config.toml'
-complete -c redlock -n '__redlock_at status' -l profile -x -d 'Use the settings of [profiles.NAME] in the configuration files'
+complete -c redlock -n '__redlock_at status' -l profile -xa '(__redlock_known profiles)' -d 'Use the settings of [profiles.NAME] in the configuration files'
 complete -c redlock -n '__redlock_at status' -l user -x -d 'Log in to the store as this user'
 complete -c redlock -n '__redlock_at status' -l password-file -rF -d 'Log in with the password in the first line of this file, which others must not be able to read'
 complete -c redlock -n '__redlock_at status' -l sentinel-password-file -rF -d 'Log in to the Sentinels with the password in the first line of this file'
@@ -218,15 +259,17 @@ complete -c redlock -n '__redlock_at status' -l connect-timeout -x -d 'Wait at m
 complete -c redlock -n '__redlock_at status' -l color -xa 'auto always never' -d 'Colour the output'
 complete -c redlock -n '__redlock_at status' -l log-format -xa 'text json' -d 'Write messages as text, or each event as a line of JSON'
 complete -c redlock -n '__redlock_at status' -l log-file -rF -d 'Add each event to this file as a line of JSON'
+complete -c redlock -n '__redlock_at status' -l syslog -d 'Send each event to the log of this host: journald or syslog'
 complete -c redlock -n '__redlock_at status' -l metrics-file -rF -d 'Add what became of the lock to the Prometheus metrics in this file'
-complete -c redlock -n '__redlock_at status' -s k -l key -x -d 'The lock of exactly this name'
-complete -c redlock -n '__redlock_at status' -l json -d 'Print JSON: see redlock-status(1) for the fields'
+complete -c redlock -n '__redlock_at status' -s k -l key -xa '(__redlock_known keys)' -d 'The lock of exactly this name'
+complete -c redlock -n '__redlock_at status' -l format -xa 'text json prometheus' -d 'Print: text, json, prometheus'
+complete -c redlock -n '__redlock_at status' -l json -d 'The same as --format json'
 complete -c redlock -n '__redlock_at status' -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c redlock -n '__redlock_at break' -s S -l server -xa 'local: redis:// rediss:// redis+unix:// redis+sentinel:// redis+cluster:// etcd:// etcds:// zk:// zks://' -d 'Where locks are kept'
+complete -c redlock -n '__redlock_at break' -s S -l server -xa 'local: redis:// rediss:// redis+unix:// redis+sentinel:// redis+cluster:// etcd:// etcds:// zk:// zks:// (__redlock_known servers)' -d 'Where locks are kept'
 complete -c redlock -n '__redlock_at break' -s q -l quiet -d 'Print only errors; a busy lock is not an error'
 complete -c redlock -n '__redlock_at break' -s v -l verbose -d 'Print what is done'
 complete -c redlock -n '__redlock_at break' -l config -rF -d 'Read this configuration file instead of ~/.config/redlock/config.toml'
-complete -c redlock -n '__redlock_at break' -l profile -x -d 'Use the settings of [profiles.NAME] in the configuration files'
+complete -c redlock -n '__redlock_at break' -l profile -xa '(__redlock_known profiles)' -d 'Use the settings of [profiles.NAME] in the configuration files'
 complete -c redlock -n '__redlock_at break' -l user -x -d 'Log in to the store as this user'
 complete -c redlock -n '__redlock_at break' -l password-file -rF -d 'Log in with the password in the first line of this file, which others must not be able to read'
 complete -c redlock -n '__redlock_at break' -l sentinel-password-file -rF -d 'Log in to the Sentinels with the password in the first line of this file'
@@ -237,17 +280,18 @@ complete -c redlock -n '__redlock_at break' -l connect-timeout -x -d 'Wait at mo
 complete -c redlock -n '__redlock_at break' -l color -xa 'auto always never' -d 'Colour the output'
 complete -c redlock -n '__redlock_at break' -l log-format -xa 'text json' -d 'Write messages as text, or each event as a line of JSON'
 complete -c redlock -n '__redlock_at break' -l log-file -rF -d 'Add each event to this file as a line of JSON'
+complete -c redlock -n '__redlock_at break' -l syslog -d 'Send each event to the log of this host: journald or syslog'
 complete -c redlock -n '__redlock_at break' -l metrics-file -rF -d 'Add what became of the lock to the Prometheus metrics in this file'
-complete -c redlock -n '__redlock_at break' -s k -l key -x -d 'The lock\'s name; the first word is the same'
+complete -c redlock -n '__redlock_at break' -s k -l key -xa '(__redlock_known keys)' -d 'The lock\'s name; the first word is the same'
 complete -c redlock -n '__redlock_at break' -l token -x -d 'Break the lock only if this owner token holds it'
 complete -c redlock -n '__redlock_at break' -l reason -x -d 'Why: shown to the holder, and in status, with your name'
 complete -c redlock -n '__redlock_at break' -s y -l yes -d 'Do not ask'
 complete -c redlock -n '__redlock_at break' -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c redlock -n '__redlock_at doctor' -s S -l server -xa 'local: redis:// rediss:// redis+unix:// redis+sentinel:// redis+cluster:// etcd:// etcds:// zk:// zks://' -d 'Where locks are kept'
+complete -c redlock -n '__redlock_at doctor' -s S -l server -xa 'local: redis:// rediss:// redis+unix:// redis+sentinel:// redis+cluster:// etcd:// etcds:// zk:// zks:// (__redlock_known servers)' -d 'Where locks are kept'
 complete -c redlock -n '__redlock_at doctor' -s q -l quiet -d 'Print only errors; a busy lock is not an error'
 complete -c redlock -n '__redlock_at doctor' -s v -l verbose -d 'Print what is done'
 complete -c redlock -n '__redlock_at doctor' -l config -rF -d 'Read this configuration file instead of ~/.config/redlock/config.toml'
-complete -c redlock -n '__redlock_at doctor' -l profile -x -d 'Use the settings of [profiles.NAME] in the configuration files'
+complete -c redlock -n '__redlock_at doctor' -l profile -xa '(__redlock_known profiles)' -d 'Use the settings of [profiles.NAME] in the configuration files'
 complete -c redlock -n '__redlock_at doctor' -l user -x -d 'Log in to the store as this user'
 complete -c redlock -n '__redlock_at doctor' -l password-file -rF -d 'Log in with the password in the first line of this file, which others must not be able to read'
 complete -c redlock -n '__redlock_at doctor' -l sentinel-password-file -rF -d 'Log in to the Sentinels with the password in the first line of this file'
@@ -258,17 +302,18 @@ complete -c redlock -n '__redlock_at doctor' -l connect-timeout -x -d 'Wait at m
 complete -c redlock -n '__redlock_at doctor' -l color -xa 'auto always never' -d 'Colour the output'
 complete -c redlock -n '__redlock_at doctor' -l log-format -xa 'text json' -d 'Write messages as text, or each event as a line of JSON'
 complete -c redlock -n '__redlock_at doctor' -l log-file -rF -d 'Add each event to this file as a line of JSON'
+complete -c redlock -n '__redlock_at doctor' -l syslog -d 'Send each event to the log of this host: journald or syslog'
 complete -c redlock -n '__redlock_at doctor' -l metrics-file -rF -d 'Add what became of the lock to the Prometheus metrics in this file'
 complete -c redlock -n '__redlock_at doctor' -l json -d 'Print JSON: see redlock-doctor(1) for the fields'
 complete -c redlock -n '__redlock_at doctor' -s t -l ttl -x -d 'The TTL that is in use'
 complete -c redlock -n '__redlock_at doctor' -l kill-after -x -d 'The time from SIGTERM to SIGKILL that is in use'
 complete -c redlock -n '__redlock_at doctor' -l replicas -x -d 'How many replicas must have a lock'
 complete -c redlock -n '__redlock_at doctor' -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c redlock -n '__redlock_at config' -s S -l server -xa 'local: redis:// rediss:// redis+unix:// redis+sentinel:// redis+cluster:// etcd:// etcds:// zk:// zks://' -d 'Where locks are kept'
+complete -c redlock -n '__redlock_at config' -s S -l server -xa 'local: redis:// rediss:// redis+unix:// redis+sentinel:// redis+cluster:// etcd:// etcds:// zk:// zks:// (__redlock_known servers)' -d 'Where locks are kept'
 complete -c redlock -n '__redlock_at config' -s q -l quiet -d 'Print only errors; a busy lock is not an error'
 complete -c redlock -n '__redlock_at config' -s v -l verbose -d 'Print what is done'
 complete -c redlock -n '__redlock_at config' -l config -rF -d 'Read this configuration file instead of ~/.config/redlock/config.toml'
-complete -c redlock -n '__redlock_at config' -l profile -x -d 'Use the settings of [profiles.NAME] in the configuration files'
+complete -c redlock -n '__redlock_at config' -l profile -xa '(__redlock_known profiles)' -d 'Use the settings of [profiles.NAME] in the configuration files'
 complete -c redlock -n '__redlock_at config' -l user -x -d 'Log in to the store as this user'
 complete -c redlock -n '__redlock_at config' -l password-file -rF -d 'Log in with the password in the first line of this file, which others must not be able to read'
 complete -c redlock -n '__redlock_at config' -l sentinel-password-file -rF -d 'Log in to the Sentinels with the password in the first line of this file'
@@ -279,15 +324,16 @@ complete -c redlock -n '__redlock_at config' -l connect-timeout -x -d 'Wait at m
 complete -c redlock -n '__redlock_at config' -l color -xa 'auto always never' -d 'Colour the output'
 complete -c redlock -n '__redlock_at config' -l log-format -xa 'text json' -d 'Write messages as text, or each event as a line of JSON'
 complete -c redlock -n '__redlock_at config' -l log-file -rF -d 'Add each event to this file as a line of JSON'
+complete -c redlock -n '__redlock_at config' -l syslog -d 'Send each event to the log of this host: journald or syslog'
 complete -c redlock -n '__redlock_at config' -l metrics-file -rF -d 'Add what became of the lock to the Prometheus metrics in this file'
-complete -c redlock -n '__redlock_at config' -s k -l key -x -d 'Of a call with this key; the first word is the same'
+complete -c redlock -n '__redlock_at config' -s k -l key -xa '(__redlock_known keys)' -d 'Of a call with this key; the first word is the same'
 complete -c redlock -n '__redlock_at config' -l check -rF -d 'Check this file, and nothing else'
 complete -c redlock -n '__redlock_at config' -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c redlock -n '__redlock_at completions' -s S -l server -xa 'local: redis:// rediss:// redis+unix:// redis+sentinel:// redis+cluster:// etcd:// etcds:// zk:// zks://' -d 'Where locks are kept'
+complete -c redlock -n '__redlock_at completions' -s S -l server -xa 'local: redis:// rediss:// redis+unix:// redis+sentinel:// redis+cluster:// etcd:// etcds:// zk:// zks:// (__redlock_known servers)' -d 'Where locks are kept'
 complete -c redlock -n '__redlock_at completions' -s q -l quiet -d 'Print only errors; a busy lock is not an error'
 complete -c redlock -n '__redlock_at completions' -s v -l verbose -d 'Print what is done'
 complete -c redlock -n '__redlock_at completions' -l config -rF -d 'Read this configuration file instead of ~/.config/redlock/config.toml'
-complete -c redlock -n '__redlock_at completions' -l profile -x -d 'Use the settings of [profiles.NAME] in the configuration files'
+complete -c redlock -n '__redlock_at completions' -l profile -xa '(__redlock_known profiles)' -d 'Use the settings of [profiles.NAME] in the configuration files'
 complete -c redlock -n '__redlock_at completions' -l user -x -d 'Log in to the store as this user'
 complete -c redlock -n '__redlock_at completions' -l password-file -rF -d 'Log in with the password in the first line of this file, which others must not be able to read'
 complete -c redlock -n '__redlock_at completions' -l sentinel-password-file -rF -d 'Log in to the Sentinels with the password in the first line of this file'
@@ -298,5 +344,6 @@ complete -c redlock -n '__redlock_at completions' -l connect-timeout -x -d 'Wait
 complete -c redlock -n '__redlock_at completions' -l color -xa 'auto always never' -d 'Colour the output'
 complete -c redlock -n '__redlock_at completions' -l log-format -xa 'text json' -d 'Write messages as text, or each event as a line of JSON'
 complete -c redlock -n '__redlock_at completions' -l log-file -rF -d 'Add each event to this file as a line of JSON'
+complete -c redlock -n '__redlock_at completions' -l syslog -d 'Send each event to the log of this host: journald or syslog'
 complete -c redlock -n '__redlock_at completions' -l metrics-file -rF -d 'Add what became of the lock to the Prometheus metrics in this file'
 complete -c redlock -n '__redlock_at completions' -s h -l help -d 'Print help (see more with \'--help\')'

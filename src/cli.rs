@@ -4,6 +4,7 @@ mod acquire;
 mod examples;
 mod lock;
 mod run;
+mod status;
 mod version;
 
 use std::path::PathBuf;
@@ -12,11 +13,10 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use serde::Deserialize;
 
 pub use self::acquire::{AcquireArgs, Format};
-use self::examples::{
-    BREAK, CHECK, COMPLETIONS, CONFIG, DOCTOR, REDLOCK, RELEASE, RENEW, STATUS, with_exit_status,
-};
+use self::examples::{BREAK, CHECK, COMPLETIONS, CONFIG, DOCTOR, REDLOCK, RELEASE, RENEW, with_exit_status};
 pub use self::lock::{LockArgs, permits, replicas};
 pub use self::run::{Leftovers, OnLost, RunArgs, exit_status};
+pub use self::status::{StatusArgs, StatusFormat};
 use self::version::DETAILS;
 use crate::lock::{DurationText, Key, OwnerToken, Ttl};
 
@@ -151,6 +151,9 @@ pub struct GlobalArgs {
     /// Add each event to this file as a line of JSON
     #[arg(long, global = true, hide_short_help = true, value_name = "FILE", env = "REDLOCK_LOG_FILE")]
     pub log_file: Option<PathBuf>,
+    /// Send each event to the log of this host: journald or syslog
+    #[arg(long, global = true, hide_short_help = true, env = "REDLOCK_SYSLOG", value_parser = switch, overrides_with = "syslog")]
+    pub syslog: bool,
     /// Add what became of the lock to the Prometheus metrics in this file
     ///
     /// For the textfile collector of node_exporter: its name ends with .prom. All runs of one user on this host may share it.
@@ -235,24 +238,6 @@ pub struct ReleaseArgs {
     pub owner: OwnerArgs,
 }
 
-/// Show holders, waiters and time left
-///
-/// One KEY is shown in full, several, or all locks that redlock knows, as a table. A lock of another program is shown when
-/// its KEY is given.
-#[derive(Debug, Args)]
-#[command(override_usage = "redlock status [OPTIONS] [KEY|PATTERN]...", after_help = STATUS)]
-pub struct StatusArgs {
-    /// The locks to show; in a pattern * stands for any characters, ? for one
-    #[arg(value_name = "KEY")]
-    pub words: Vec<Key>,
-    /// The lock of exactly this name
-    #[arg(short, long = "key", value_name = "KEY")]
-    pub keys: Vec<Key>,
-    /// Print JSON: see redlock-status(1) for the fields
-    #[arg(long)]
-    pub json: bool,
-}
-
 /// Take a lock away from its holder
 ///
 /// A redlock that holds the lock learns of it at its next renewal, stops its job and then releases the lock; if
@@ -317,7 +302,21 @@ pub struct ConfigArgs {
 #[command(override_usage = "redlock completions SHELL", after_help = COMPLETIONS)]
 pub struct CompletionsArgs {
     /// Which shell
-    pub shell: Shell,
+    #[arg(required_unless_present = "list")]
+    pub shell: Option<Shell>,
+    // What the scripts call.
+    #[arg(long, hide = true, value_name = "WHAT", conflicts_with = "shell")]
+    pub list: Option<ListedNames>,
+}
+
+/// What a completion script asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ListedNames {
+    /// Of the locks in use.
+    Keys,
+    /// In the configuration files.
+    Servers,
+    Profiles,
 }
 
 /// The shells whose words redlock completes.

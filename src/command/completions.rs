@@ -1,11 +1,46 @@
-//! `redlock completions`: prints a completion script.
+//! `redlock completions`: prints a completion script, or the names for which such a script asks.
 
-use crate::cli::Shell;
+use std::time::Duration;
+
+use crate::cli::{CompletionsArgs, GlobalArgs, ListedNames};
 use crate::completions::script;
 use crate::error::{Failure, Outcome};
-use crate::report::print;
+use crate::lock::LockStatus;
+use crate::options::{Call, Config, GlobalOptions, Sources};
+use crate::report::{Reporter, print};
+use crate::sanitize::sanitize;
+use crate::session::Context;
 
-pub fn completions(shell: Shell) -> anyhow::Result<Outcome> {
-    print(script(shell).as_bytes()).map_err(Failure::not_printed)?;
+/// For the answer of the store: somebody waits at the keyboard.
+const PATIENCE: Duration = Duration::from_millis(150);
+
+pub fn completions(args: &CompletionsArgs, global: GlobalArgs, sources: Sources) -> anyhow::Result<Outcome> {
+    let file = global.config.as_deref();
+    let names = match (args.shell, args.list) {
+        (Some(shell), _) => vec![script(shell)],
+        (None, Some(ListedNames::Servers)) => Config::servers(file, sources)?,
+        (None, Some(ListedNames::Profiles)) => Config::profiles(file, sources)?,
+        (None, Some(ListedNames::Keys)) => keys(global, sources)?,
+        (None, None) => Vec::new(),
+    };
+    print(names.concat().as_bytes()).map_err(Failure::not_printed)?;
     Ok(Outcome::SUCCESS)
+}
+
+/// The locks in use that a terminal shows as they are; none where the store does not answer.
+fn keys(global: GlobalArgs, sources: Sources) -> anyhow::Result<Vec<String>> {
+    let call = Call {
+        file: global.config.as_deref(),
+        profile: global.profile.as_deref(),
+        server: &global.server,
+        keys: &[],
+    };
+    let files = Config::load(&call, sources)?;
+    let options = GlobalOptions::resolve(global, &files, sources)?;
+    let connect_timeout = options.connect_timeout.min(PATIENCE);
+    let context = Context::new(GlobalOptions { connect_timeout, ..options }, Reporter::default());
+    let survey = context.open_store().survey(&[], &context.timeout()).unwrap_or_default();
+    let is_in_use = |lock: &LockStatus| !lock.holders.is_empty() || !lock.waiters.is_empty();
+    let keys = survey.locks.iter().filter(|lock| is_in_use(lock)).map(|lock| lock.key.as_str());
+    Ok(keys.filter(|key| sanitize(key) == *key).map(|key| format!("{key}\n")).collect())
 }

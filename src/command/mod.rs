@@ -42,7 +42,9 @@ pub fn execute() -> ! {
 fn dispatch(matches: &ArgMatches, reporter: &mut Reporter) -> anyhow::Result<Outcome> {
     let Cli { global, mut command } = Cli::from_arg_matches(matches)?;
     match &command {
-        Command::Completions(args) => return completions::completions(args.shell),
+        Command::Completions(args) => {
+            return completions::completions(args, global, Sources::of(matches));
+        }
         Command::Config(ConfigArgs { check: Some(file), .. }) => return config::check(file),
         _ => {}
     }

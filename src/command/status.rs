@@ -4,10 +4,10 @@ use std::io::{IsTerminal, stdout};
 
 use glob::Pattern;
 
-use crate::cli::StatusArgs;
+use crate::cli::{StatusArgs, StatusFormat};
 use crate::error::{Failure, Outcome};
 use crate::lock::{Key, LockStatus, Survey};
-use crate::report::{columns, details, json, print, table};
+use crate::report::{columns, details, json, lock_metrics, print, table};
 use crate::session::{Context, report_failure};
 
 /// A server that cannot be seen is reported, and its failure is the exit status. Without any key these are the locks with
@@ -18,10 +18,11 @@ pub fn status(args: &StatusArgs, prefix: Option<&str>, context: &Context) -> any
     let shows_some = !locks.is_empty();
     if shows_some || hidden.is_empty() {
         let columns = stdout().is_terminal().then(|| columns(stdout()));
-        let text = match &locks[..] {
-            _ if args.json => json(&locks),
-            [lock] if selection.is_one() => details(lock, columns),
-            _ => table(&locks, context.colour(), columns),
+        let text = match (args.format(), &locks[..]) {
+            (StatusFormat::Json, _) => json(&locks),
+            (StatusFormat::Prometheus, _) => lock_metrics(&locks),
+            (StatusFormat::Text, [lock]) if selection.is_one() => details(lock, columns),
+            (StatusFormat::Text, _) => table(&locks, context.colour(), columns),
         };
         print(text.as_bytes()).map_err(Failure::not_printed)?;
     }

@@ -1,6 +1,6 @@
 //! The script for bash.
 
-use super::{CompletedOption, OptionValue, SERVERS, Subcommand, names_with_value};
+use super::{CompletedOption, OptionValue, SERVERS, STORE_OPTIONS, Subcommand, names_with_value};
 use crate::cli::Shell;
 
 pub fn script(subcommands: &[Subcommand]) -> String {
@@ -29,6 +29,8 @@ pub fn script(subcommands: &[Subcommand]) -> String {
         .replace("@WORDS@\n", &words.collect::<String>())
         .replace("@FILES@", &files.join("|"))
         .replace("@WITH_VALUE@", &names_with_value(subcommands).join("|"))
+        .replace("@STORE_OPTIONS@", &STORE_OPTIONS.join("|"))
+        .replace("@STORE_OPTIONS_JOINT@", &STORE_OPTIONS[1..].join("=*|"))
         .replace("@SERVERS@", &SERVERS.join(" "))
         .replace("@SHELLS@", &Shell::names().join(" "))
 }

@@ -1,6 +1,6 @@
 //! The script for fish.
 
-use super::{CompletedOption, OptionValue, SERVERS, Subcommand, names_with_value};
+use super::{CompletedOption, OptionValue, SERVERS, STORE_OPTIONS, Subcommand, names_with_value};
 use crate::cli::Shell;
 
 pub fn script(subcommands: &[Subcommand]) -> String {
@@ -10,7 +10,10 @@ pub fn script(subcommands: &[Subcommand]) -> String {
     let options = subcommands
         .iter()
         .flat_map(|subcommand| subcommand.options.iter().map(|option| line(&subcommand.name, option)));
+    let joint = STORE_OPTIONS[1..].iter().map(|name| format!("'{name}=*'")).collect::<Vec<_>>().join(" ");
     include_str!("redlock.fish")
+        .replace("@STORE_OPTIONS@", &STORE_OPTIONS.join(" "))
+        .replace("@STORE_OPTIONS_JOINT@", &joint)
         .replace("@WITH_VALUE@", &names_with_value(subcommands).join(" "))
         .replace("@SUBCOMMANDS@\n", &described.collect::<String>())
         .replace("@OPTIONS@\n", &options.collect::<String>())
@@ -24,7 +27,9 @@ fn line(subcommand: &str, option: &CompletedOption) -> String {
         OptionValue::Any => " -x".to_owned(),
         OptionValue::File => " -rF".to_owned(),
         OptionValue::Word(words) => format!(" -xa '{}'", words.join(" ")),
-        OptionValue::Server => format!(" -xa '{}'", SERVERS.join(" ")),
+        OptionValue::Server => format!(" -xa '{} (__redlock_known servers)'", SERVERS.join(" ")),
+        OptionValue::Profile => " -xa '(__redlock_known profiles)'".to_owned(),
+        OptionValue::Key => " -xa '(__redlock_known keys)'".to_owned(),
     };
     let (long, about) = (&option.long, quoted(&option.about));
     format!("complete -c redlock -n '__redlock_at {subcommand}'{short} -l {long}{value} -d {about}\n")

@@ -22,6 +22,20 @@ const SERVERS: [&str; 10] = [
     "zks://",
 ];
 
+/// The options that lead to the store whose locks are completed.
+const STORE_OPTIONS: [&str; 10] = [
+    "-S",
+    "--server",
+    "--config",
+    "--profile",
+    "--user",
+    "--password-file",
+    "--sentinel-password-file",
+    "--tls-ca",
+    "--tls-cert",
+    "--tls-key",
+];
+
 /// The script for a shell.
 pub fn script(shell: Shell) -> String {
     let mut root = Cli::command();
@@ -60,6 +74,10 @@ enum OptionValue {
     File,
     Word(Vec<String>),
     Server,
+    /// That of a profile in the configuration files.
+    Profile,
+    /// That of a lock in use.
+    Key,
 }
 
 /// The names of the options that take a value always.
@@ -117,6 +135,8 @@ impl OptionValue {
             _ if !values.takes_values() => OptionValue::None,
             _ if values.min_values() == 0 => OptionValue::Optional,
             _ if arg.get_id() == "server" => OptionValue::Server,
+            _ if arg.get_id() == "profile" => OptionValue::Profile,
+            _ if arg.get_long() == Some("key") => OptionValue::Key,
             ValueHint::AnyPath | ValueHint::FilePath => OptionValue::File,
             _ if words.is_empty() => OptionValue::Any,
             _ => OptionValue::Word(words),

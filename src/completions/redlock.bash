@@ -26,10 +26,15 @@ _redlock_takes_value() {
     esac
 }
 
-# Reads the words before the cursor: the subcommand, and where the command begins that it runs, if it does.
+# Reads the words before the cursor: the subcommand, whether there is a key, where the command begins that it runs, if it
+# does, and what leads to the store.
 _redlock_read() {
-    local i has_key=''
+    local i
     for ((i = 1; i < cword; i++)); do
+        case ${words[i]} in
+            @STORE_OPTIONS@) ((i + 1 < cword)) && store+=("${words[i]}" "${words[i + 1]}") ;;
+            @STORE_OPTIONS_JOINT@=*) store+=("${words[i]}") ;;
+        esac
         if [[ ${words[i]} == -- ]]; then
             [[ $subcommand == run ]] && command=$((i + 1))
             return
@@ -73,8 +78,17 @@ _redlock_command() {
     fi
 }
 
+# Offers what redlock knows: the keys in use, or the servers or profiles in its configuration files.
+_redlock_known() {
+    local name
+    while IFS= read -r name; do
+        [[ $name == "$cur"* ]] && COMPREPLY+=("$(printf %q "$name")")
+    done < <(command "${words[0]}" completions --list "$1" "${store[@]}" 2>/dev/null)
+}
+
 _redlock() {
-    local cur prev words cword subcommand='' command='' option
+    local cur prev words cword subcommand='' command='' has_key='' option
+    local -a store=()
     COMPREPLY=()
     if declare -F _get_comp_words_by_ref >/dev/null; then
         _get_comp_words_by_ref -n := cur prev words cword
@@ -93,7 +107,13 @@ _redlock() {
     fi
     if [[ $option == -* ]] && _redlock_takes_value "$option" "$cur"; then
         case $option in
-            -S | --server) COMPREPLY=($(compgen -W "@SERVERS@" -- "$cur")) && compopt -o nospace ;;
+            -S | --server)
+                COMPREPLY=($(compgen -W "@SERVERS@" -- "$cur"))
+                [[ -n ${COMPREPLY[*]} ]] && compopt -o nospace
+                _redlock_known servers
+                ;;
+            --profile) _redlock_known profiles ;;
+            -k | --key) _redlock_known keys ;;
             @FILES@)
                 compopt -o filenames
                 mapfile -t COMPREPLY < <(compgen -f -- "$cur")
@@ -108,6 +128,8 @@ _redlock() {
         COMPREPLY=($(compgen -W "@SHELLS@" -- "$cur"))
     elif [[ $subcommand == help ]]; then
         COMPREPLY=($(compgen -W "@SUBCOMMANDS@" -- "$cur"))
+    elif [[ $subcommand != doctor && ( -z $has_key || $subcommand == status ) ]]; then
+        _redlock_known keys
     fi
     if declare -F __ltrim_colon_completions >/dev/null; then
         __ltrim_colon_completions "$cur"

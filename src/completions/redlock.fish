@@ -41,6 +41,41 @@ function __redlock_read
     if test "$subcommand $has_key" = "run yes"
         # A word that is no option is the command.
         echo "may begin"
+    else if test $has_key = yes
+        echo "has key"
+    end
+end
+
+# Prints what redlock knows: the keys in use, or the servers or profiles in its configuration files.
+function __redlock_known
+    set -l words (commandline -opc)
+    set -l program $words[1]
+    set -l store
+    set -e words[1]
+    while set -q words[1]
+        switch $words[1]
+            case --
+                break
+            case @STORE_OPTIONS@
+                set -q words[2]; and set -a store $words[1..2]
+            case @STORE_OPTIONS_JOINT@
+                set -a store $words[1]
+        end
+        set -e words[1]
+    end
+    command $program completions --list $argv[1] $store 2>/dev/null
+end
+
+# Whether the next word is a key.
+function __redlock_wants_key
+    set -l read (__redlock_read)
+    switch "$read[1]"
+        case status
+            return 0
+        case run acquire renew check release break config
+            not set -q read[2]
+        case '*'
+            return 1
     end
 end
 
@@ -67,6 +102,7 @@ complete -c redlock -f
 complete -c redlock -n '__redlock_at ""' -s h -l help -d 'Print help'
 complete -c redlock -n '__redlock_at ""' -s V -l version -d 'Print the version'
 complete -c redlock -n __redlock_in_command -xa '(__redlock_complete_command)'
+complete -c redlock -n __redlock_wants_key -xa '(__redlock_known keys)'
 complete -c redlock -n '__redlock_at completions' -xa '@SHELLS@'
 @SUBCOMMANDS@
 @OPTIONS@

@@ -1,8 +1,32 @@
 #compdef redlock
 # Completion of redlock for zsh.
 
+# What redlock knows: the keys in use, or the servers or profiles in its configuration files.
+_redlock_known() {
+    local -a known
+    known=(${(f)"$(command $program completions --list $1 $store 2>/dev/null)"})
+    compadd -a known
+}
+
 _redlock_servers() {
     compadd -S '' -- @SERVERS@
+    _redlock_known servers
+}
+
+_redlock_profiles() { _redlock_known profiles }
+
+_redlock_keys() { _redlock_known keys }
+
+# Finds in `words` what leads to the store.
+_redlock_find_store() {
+    local -i i
+    for (( i = 2; i < CURRENT; i++ )); do
+        case $words[i] in
+            --) return ;;
+            @STORE_OPTIONS@) (( i + 1 < CURRENT )) && store+=($words[i] ${(Q)words[i+1]}) ;;
+            @STORE_OPTIONS_JOINT@=*) store+=(${(Q)words[i]}) ;;
+        esac
+    done
 }
 
 # The options of a subcommand, in `options`.
@@ -27,7 +51,7 @@ _redlock_find_command() {
             -*) ;;
             *)
                 (( has_key )) && command=$i && return
-                has_key=1 places=('1:key:()')
+                has_key=1 places=('1:key:_redlock_keys')
                 ;;
         esac
     done
@@ -37,9 +61,10 @@ _redlock_find_command() {
 }
 
 _redlock() {
-    local context curcontext=$curcontext state line ret=1
-    local -a subcommands options places
+    local context curcontext=$curcontext state line program=${(Q)words[1]} ret=1
+    local -a subcommands options places store
     local -i command=0 has_key=0
+    _redlock_find_store
     subcommands=(
 @SUBCOMMANDS@
     )
@@ -65,13 +90,13 @@ _redlock() {
                         _normal
                         return
                     fi
-                    (( has_key )) || places=('1:key:()')
+                    (( has_key )) || places=('1:key:_redlock_keys')
                     ;;
                 completions) places=('1:shell:(@SHELLS@)') ;;
                 help) places=('1:subcommand:(${subcommands%%:*})') ;;
                 doctor) ;;
-                status) places=('*:key:()') ;;
-                *) places=('1:key:()') ;;
+                status) places=('*:key:_redlock_keys') ;;
+                *) places=('1:key:_redlock_keys') ;;
             esac
             _arguments -S $options $places && ret=0
             ;;

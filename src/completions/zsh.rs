@@ -1,6 +1,6 @@
 //! The script for zsh.
 
-use super::{CompletedOption, OptionValue, SERVERS, Subcommand, names_with_value};
+use super::{CompletedOption, OptionValue, SERVERS, STORE_OPTIONS, Subcommand, names_with_value};
 use crate::cli::Shell;
 
 pub fn script(subcommands: &[Subcommand]) -> String {
@@ -19,6 +19,8 @@ pub fn script(subcommands: &[Subcommand]) -> String {
         .replace("@SUBCOMMANDS@\n", &described.collect::<String>())
         .replace("@OPTIONS@\n", &subcommands.iter().map(options).collect::<String>())
         .replace("@WITH_VALUE@", &names_with_value(subcommands).join("|"))
+        .replace("@STORE_OPTIONS@", &STORE_OPTIONS.join("|"))
+        .replace("@STORE_OPTIONS_JOINT@", &STORE_OPTIONS[1..].join("=*|"))
         .replace("@SERVERS@", &SERVERS.join(" "))
         .replace("@SHELLS@", &Shell::names().join(" "))
 }
@@ -41,6 +43,8 @@ fn specs(option: &CompletedOption) -> Vec<String> {
             OptionValue::File => ":file:_files".to_owned(),
             OptionValue::Word(words) => format!(":{}:({})", option.long, words.join(" ")),
             OptionValue::Server => ":url:_redlock_servers".to_owned(),
+            OptionValue::Profile => ":profile:_redlock_profiles".to_owned(),
+            OptionValue::Key => ":key:_redlock_keys".to_owned(),
         };
         quoted(&format!("{excluded}{name}{joint}[{about}]{value}"))
     };

@@ -66,6 +66,7 @@ impl GlobalOptions {
             color,
             log_format: args.log_format.or(files.log_format).unwrap_or_default(),
             log_file,
+            syslog: sources.switch("syslog", args.syslog).or(files.syslog) == Some(true),
             metrics_file: path("metrics_file", args.metrics_file, &files.metrics_file)?,
         };
         Ok(GlobalOptions { server, is_default_server, credentials, connect_timeout, report, color })

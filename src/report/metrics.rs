@@ -9,6 +9,7 @@ use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::output::print_message;
+use super::prometheus::{Exposition, Family};
 use super::reporter::Renderer;
 use crate::clock::Deadline;
 use crate::error::without_number;
@@ -24,17 +25,16 @@ pub struct MetricsFile {
 const PATIENCE: Duration = Duration::from_secs(5);
 const RETRY: Duration = Duration::from_millis(5);
 
-/// The series of one more key would make the file grow without end: the keys after these are counted together.
-const MOST_KEYS: usize = 200;
-const OTHER_KEYS: &str = "(other)";
 /// In bytes; a file of so many keys with long names is much shorter.
 const LONGEST: u64 = 64 << 20;
 
 /// In seconds; a wait or a hold may be of milliseconds, or of days.
 const BUCKETS: [&str; 11] = ["0.01", "0.1", "0.5", "1", "5", "30", "60", "300", "1800", "7200", "86400"];
 
+const LAST_END: &str = "redlock_last_end_timestamp_seconds";
+
 /// In the order in which they stand in the file.
-const FAMILIES: [(&str, &str, &str); 9] = [
+const FAMILIES: [Family; 9] = [
     ("redlock_acquisitions_total", "counter", "Requests for a lock, by what came of them."),
     ("redlock_runs_total", "counter", "Calls of run and acquire, by how they ended."),
     ("redlock_wait_seconds", "histogram", "Time from the request to the grant, or to the end of the wait."),
@@ -42,7 +42,7 @@ const FAMILIES: [(&str, &str, &str); 9] = [
     ("redlock_renewals_total", "counter", "Leases extended."),
     ("redlock_renewals_failed_total", "counter", "Renewals without an answer, or refused."),
     ("redlock_locks_lost_total", "counter", "Locks lost while they were held."),
-    ("redlock_last_end_timestamp_seconds", "gauge", "When the last call ended, in Unix time."),
+    (LAST_END, "gauge", "When the last call ended, in Unix time."),
     (
         "redlock_last_success_timestamp_seconds",
         "gauge",
@@ -126,9 +126,9 @@ fn foreign() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "redlock did not write that; name another file")
 }
 
-/// Series with their values, in the order in which they came up.
+/// What all calls so far add up to.
 #[derive(Default)]
-struct Metrics(Vec<(String, f64)>);
+struct Metrics(Exposition);
 
 impl Metrics {
     /// Refuses a file that somebody else wrote: it would be lost.
@@ -139,7 +139,7 @@ impl Metrics {
             let (series, value) = line.rsplit_once(' ')?;
             Some((series.to_owned(), value.parse().ok()?)).filter(|_| series.starts_with("redlock_"))
         });
-        series.collect::<Option<_>>().map(Metrics).ok_or_else(foreign)
+        series.collect::<Option<_>>().map(|series| Metrics(Exposition(series))).ok_or_else(foreign)
     }
 
     fn add(&mut self, summary: &Summary) {
@@ -147,7 +147,7 @@ impl Metrics {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64().round();
         for key in &summary.keys {
             let (was_granted, was_lost) = (summary.granted.contains(key), summary.lost.contains(key));
-            let key = &self.label(key.as_str());
+            let key = &self.0.key(key.as_str(), LAST_END);
             // An increase is seen from a series that was there before.
             self.count("redlock_acquisitions_total", key, &[("outcome", "acquired")], was_granted.into());
             for other in RunOutcome::ALL {
@@ -169,24 +169,15 @@ impl Metrics {
             self.count("redlock_renewals_total", key, &[], summary.renewals.into());
             self.count("redlock_renewals_failed_total", key, &[], summary.failed_renewals.into());
             self.count("redlock_locks_lost_total", key, &[], was_lost.into());
-            *self.series("redlock_last_end_timestamp_seconds", key, &[]) = now;
+            *self.0.series(LAST_END, key, &[], 0.0) = now;
             if outcome == RunOutcome::Success {
-                *self.series("redlock_last_success_timestamp_seconds", key, &[]) = now;
+                *self.0.series("redlock_last_success_timestamp_seconds", key, &[], 0.0) = now;
             }
         }
     }
 
-    /// The value of the label `key`, as it is written.
-    fn label(&self, key: &str) -> String {
-        let key = key.replace('\\', "\\\\").replace('"', "\\\"");
-        // Every key has a series of this family.
-        let known = || self.0.iter().filter(|(series, _)| series.starts_with("redlock_last_end_"));
-        let is_known = known().any(|(series, _)| series.ends_with(&format!("{{key=\"{key}\"}}")));
-        if is_known || known().count() < MOST_KEYS { key } else { OTHER_KEYS.to_owned() }
-    }
-
     fn count(&mut self, name: &str, key: &str, labels: &[(&str, &str)], by: f64) {
-        *self.series(name, key, labels) += by;
+        *self.0.series(name, key, labels, 0.0) += by;
     }
 
     fn observe(&mut self, name: &str, key: &str, duration: Duration) {
@@ -200,34 +191,14 @@ impl Metrics {
         self.count(&format!("{name}_count"), key, &[], 1.0);
     }
 
-    fn series(&mut self, name: &str, key: &str, labels: &[(&str, &str)]) -> &mut f64 {
-        let labels: String = labels.iter().map(|(label, value)| format!(",{label}=\"{value}\"")).collect();
-        let series = format!("{name}{{key=\"{key}\"{labels}}}");
-        let index = self.0.iter().position(|(known, _)| *known == series).unwrap_or_else(|| {
-            self.0.push((series, 0.0));
-            self.0.len() - 1
-        });
-        &mut self.0[index].1
-    }
-
     fn text(&self) -> String {
-        let mut text = String::new();
-        for (name, kind, help) in FAMILIES {
-            text += &format!("# HELP {name} {help}\n# TYPE {name} {kind}\n");
-            let is_of_it = |series: &str| {
-                let of = series.split('{').next().unwrap_or_default();
-                of.strip_prefix(name).is_some_and(|part| matches!(part, "" | "_bucket" | "_sum" | "_count"))
-            };
-            for (series, value) in self.0.iter().filter(|(series, _)| is_of_it(series)) {
-                text += &format!("{series} {value}\n");
-            }
-        }
-        text
+        self.0.text(&FAMILIES)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::prometheus::MOST_KEYS;
     use super::*;
     use crate::lock::{FencingToken, Key, Mode, OwnerToken, Request, Ttl};
 

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::human::{HumanRenderer, Verbosity};
 use super::json::{JsonRenderer, LogDestination};
 use super::metrics::MetricsFile;
+use super::syslog::SyslogRenderer;
 use crate::cli::{Color, LogFormat};
 use crate::error::Outcome;
 use crate::event::{Event, Summary};
@@ -23,6 +24,8 @@ pub struct ReportOptions {
     pub log_format: LogFormat,
     /// Takes every event as a line of JSON.
     pub log_file: Option<PathBuf>,
+    /// The host's log takes every event.
+    pub syslog: bool,
     /// Takes the sum of the runs.
     pub metrics_file: Option<PathBuf>,
 }
@@ -37,11 +40,14 @@ struct Report {
 
 impl Reporter {
     pub fn new(options: ReportOptions) -> Reporter {
-        let ReportOptions { verbosity, color, log_format, log_file, metrics_file } = options;
+        let ReportOptions { verbosity, color, log_format, log_file, syslog, metrics_file } = options;
         let mut renderers: Vec<Box<dyn Renderer>> = Vec::new();
         // Before what is on stderr: the last lines there may say that a file could not be written.
         if let Some(path) = log_file {
             renderers.push(Box::new(JsonRenderer::new(LogDestination::File(path), Verbosity::Verbose)));
+        }
+        if syslog {
+            renderers.push(Box::new(SyslogRenderer::new()));
         }
         if let Some(path) = metrics_file {
             renderers.push(Box::new(MetricsFile::new(path)));

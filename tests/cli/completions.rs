@@ -1,9 +1,10 @@
 //! What the Tab key does, in the real shells.
 
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
-use crate::harness::{Folder, Pty, Redlock};
+use crate::harness::{Folder, Pty, Redlock, Store};
 
 /// The line before Tab, and the words that the shell then has.
 const LINES: [(&str, &str); 18] = [
@@ -44,17 +45,41 @@ fn completes(shell: &[&str], name: &str, setup: &[&str]) {
     }
     let mut command = Command::new(shell[0]);
     command.args(&shell[1..]).current_dir(folder.path("")).env("HOME", folder.path("")).env("TERM", "dumb");
+    let store = Store::local();
+    let other = format!("local:{}", folder.path("other.db").display());
+    for (url, key) in [(&store.url, "deploy"), (&store.url, "nightly/db"), (&other, "other")] {
+        Redlock::new(&["acquire", "-k", key]).server(url).run().expect(0);
+    }
+    let config = "[servers.production]\nserver = \"redis://h\"\n[profiles.cron]\nquiet = true\n";
+    fs::write(folder.path(".config"), config).expect("a file");
+    let program = Path::new(env!("CARGO_BIN_EXE_redlock")).parent().expect("its folder").display();
+    let path = format!("{program}:{}", std::env::var("PATH").unwrap_or_default());
+    command.env("REDLOCK_SERVER", &store.url).env("REDLOCK_CONFIG", folder.path(".config")).env("PATH", path);
     let mut pty = Pty::start(command);
     for line in setup {
         pty.send(&format!("{}\n", line.replace("SCRIPT", &format!("'{}'", file.display()))));
     }
     pty.send("echo rea''dy\n");
     pty.expect("ready");
-    for (line, expected) in LINES {
+    for (line, expected) in LINES.into_iter().chain(KNOWN) {
         pty.send(&format!("{line}\t\n"));
         pty.expect(&format!("words:{expected}"));
     }
 }
+
+/// What redlock knows, for lines that begin with its own name.
+const KNOWN: [(&str, &str); 8] = [
+    ("redlock release dep", "<release><deploy>"),
+    ("redlock status nigh", "<status><nightly/db>"),
+    ("redlock break -k dep", "<break><-k><deploy>"),
+    ("redlock run nigh", "<run><nightly/db>"),
+    // Of another store.
+    ("redlock -S local:./other.db release oth", "<-S><local:./other.db><release><other>"),
+    ("redlock status -S prod", "<status><-S><production>"),
+    ("redlock run --profile cr", "<run><--profile><cron>"),
+    // A store that does not answer has none, and says nothing.
+    ("redlock -S redis://127.0.0.1:1 check dep", "<-S><redis://127.0.0.1:1><check><dep>"),
+];
 
 #[test]
 fn in_bash() {

@@ -24,6 +24,7 @@ mod shells;
 mod signals;
 mod status;
 mod streams;
+mod syslog;
 mod terminal;
 mod user;
 mod waiting_line;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::harness::{Folder, Store, ttl};
@@ -126,11 +127,38 @@ fn prometheus_understands_the_file() {
         let file = path.to_str().expect("a path");
         store.redlock(&["run", "--metrics-file", file, "-k", key, "--", "true"]).run().expect(0);
     }
-    let file = fs::File::open(path).expect("the metrics");
+    check(&path);
+}
+
+fn check(metrics: &Path) {
+    let file = fs::File::open(metrics).expect("the metrics");
     let mut promtool = Command::new(PROMTOOL);
     let checked = promtool.args(["check", "metrics"]).stdin(Stdio::from(file)).output().expect("promtool");
     let said = String::from_utf8_lossy(&[checked.stdout, checked.stderr].concat()).into_owned();
     assert!(checked.status.success() && said.is_empty(), "{said}");
+}
+
+#[test]
+fn prometheus_understands_the_locks() {
+    let store = Store::local();
+    let key = "a \"quoted\" \\ key";
+    let holder = store.hold(key, &[]);
+    let waiter = store.redlock(&["acquire", "--wait", "-k", key]).spawn();
+    store.await_waiters(key, 1);
+    let shown = store.redlock(&["status", "--format", "prometheus"]).run().expect(0).stdout;
+    let series = series(&shown);
+    let value = |name: &str| series[&format!("{name}{{key=\"a \\\"quoted\\\" \\\\ key\"}}")];
+    assert_eq!((value("redlock_lock_holders"), value("redlock_lock_waiters")), (1.0, 1.0));
+    assert!((20.0..=30.0).contains(&value("redlock_lock_left_seconds")), "{shown}");
+    assert!(value("redlock_lock_held_seconds") >= value("redlock_lock_waited_seconds"), "{shown}");
+    let file = Folder::new();
+    fs::write(file.path("shown"), &shown).expect("a file");
+    check(&file.path("shown"));
+    holder.let_go().expect(0);
+    waiter.finish().expect(0);
+    // Free, and waited for by nobody.
+    let shown = store.redlock(&["status", "--format", "prometheus", "another"]).run().expect(0).stdout;
+    assert!(shown.contains("redlock_lock_holders{key=\"another\"} 0\n"), "{shown}");
 }
 
 /// A file that redlock did not write is left as it is, and no failure to count changes the job's result.

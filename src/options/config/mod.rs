@@ -40,6 +40,8 @@ pub struct Config {
     #[serde(deserialize_with = "value::word")]
     pub log_format: Option<LogFormat>,
     pub log_file: Option<PathBuf>,
+    #[serde(deserialize_with = "value::switch")]
+    pub syslog: Option<bool>,
     pub metrics_file: Option<PathBuf>,
     #[serde(deserialize_with = "value::from_text")]
     pub ttl: Option<Ttl>,

@@ -1,6 +1,6 @@
 //! Which sections are about a call, and what they set together.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -70,6 +70,16 @@ impl Config {
         }
     }
 
+    /// The named servers, one on each line.
+    pub fn servers(file: Option<&Path>, sources: Sources) -> Result<Vec<String>, Failure> {
+        names(file, sources, Scope::server)
+    }
+
+    /// The profiles, one on each line.
+    pub fn profiles(file: Option<&Path>, sources: Sources) -> Result<Vec<String>, Failure> {
+        names(file, sources, Scope::profile)
+    }
+
     /// With the URL of a server in place of its name.
     fn at_server(self, name: &str, sections: &[&Section]) -> Result<Config, Failure> {
         let Config { server, mut settings, .. } = merge(sections.iter().copied())?;
@@ -82,6 +92,16 @@ impl Config {
         settings.insert(url.name.clone(), url);
         Ok(Config { server, settings, is_named_server: true, ..self })
     }
+}
+
+fn names(
+    file: Option<&Path>,
+    sources: Sources,
+    name: fn(&Scope) -> Option<&str>,
+) -> Result<Vec<String>, Failure> {
+    let sections = read_all(file, sources)?;
+    let names: BTreeSet<&str> = sections.iter().filter_map(|section| name(&section.scope)).collect();
+    Ok(names.into_iter().map(|name| format!("{name}\n")).collect())
 }
 
 /// The sections of all files, those of the strongest file last. One that `--config` names must exist.

@@ -1,0 +1,50 @@
+//! The options of `status`.
+
+use clap::{Args, ValueEnum};
+
+use super::examples::STATUS;
+use crate::lock::Key;
+
+/// Show holders, waiters and time left
+///
+/// One KEY is shown in full, several, or all locks that redlock knows, as a table. A lock of another program is shown when
+/// its KEY is given.
+#[derive(Debug, Args)]
+#[command(override_usage = "redlock status [OPTIONS] [KEY|PATTERN]...", after_help = STATUS)]
+pub struct StatusArgs {
+    /// The locks to show; in a pattern * stands for any characters, ? for one
+    #[arg(value_name = "KEY")]
+    pub words: Vec<Key>,
+    /// The lock of exactly this name
+    #[arg(short, long = "key", value_name = "KEY")]
+    pub keys: Vec<Key>,
+    /// Print: text, json, prometheus
+    ///
+    /// What to print: text for people, JSON (see redlock-status(1) for the fields), or how many hold the locks and wait for
+    /// them now, and for how long, in Prometheus' text format.
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        default_value = "text",
+        hide_default_value = true,
+        hide_possible_values = true
+    )]
+    pub format: StatusFormat,
+    /// The same as --format json
+    #[arg(long, conflicts_with = "format")]
+    pub json: bool,
+}
+
+/// How `status` shows the locks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum StatusFormat {
+    Text,
+    Json,
+    Prometheus,
+}
+
+impl StatusArgs {
+    pub fn format(&self) -> StatusFormat {
+        if self.json { StatusFormat::Json } else { self.format }
+    }
+}
