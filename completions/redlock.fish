@@ -15,7 +15,7 @@ function __redlock_read
                 echo begins
                 test "$subcommand" = run; and string join \n -- $words
                 return
-            case --check --color --config --conflict-exit-code --connect-timeout --for --format --key --kill-after --label --leftovers --log-file --log-format --metrics-file --min-hold --on-lost --password-file --permits --profile --reason --replicas --sentinel-password-file --server --splay --timeout --tls-ca --tls-cert --tls-key --token --token-file --ttl --user --while-pid -E -S -k -p -t
+            case --check --color --config --conflict-exit-code --connect-timeout --for --format --history --key --kill-after --label --leftovers --log-file --log-format --metrics-file --min-hold --on-lost --password-file --permits --profile --ran-within --reason --replicas --sentinel-password-file --server --splay --timeout --tls-ca --tls-cert --tls-key --token --token-file --ttl --user --while-pid -E -S -k -p -t
                 contains -- $word -k --key; and set has_key yes
                 set -e words[1]
             case -w --wait
@@ -70,7 +70,7 @@ end
 function __redlock_wants_key
     set -l read (__redlock_read)
     switch "$read[1]"
-        case status
+        case status history
             return 0
         case run acquire renew check release break config
             not set -q read[2]
@@ -107,9 +107,10 @@ complete -c redlock -n '__redlock_at completions' -xa 'bash zsh fish'
 complete -c redlock -n '__redlock_at ""' -xa run -d 'Hold the lock while COMMAND runs'
 complete -c redlock -n '__redlock_at ""' -xa acquire -d 'Acquire the lock and print its owner token'
 complete -c redlock -n '__redlock_at ""' -xa renew -d 'Extend the lease'
-complete -c redlock -n '__redlock_at ""' -xa check -d 'Ask whether the token still holds the lock'
+complete -c redlock -n '__redlock_at ""' -xa check -d 'Ask whether the token still holds the lock, or when it last ran'
 complete -c redlock -n '__redlock_at ""' -xa release -d 'Release the lock'
 complete -c redlock -n '__redlock_at ""' -xa status -d 'Show holders, waiters and time left'
+complete -c redlock -n '__redlock_at ""' -xa history -d 'Show the last runs: when, where, and how they ended'
 complete -c redlock -n '__redlock_at ""' -xa break -d 'Take a lock away from its holder'
 complete -c redlock -n '__redlock_at ""' -xa doctor -d 'Find out whether the store is fit to hold locks'
 complete -c redlock -n '__redlock_at ""' -xa config -d 'Show the settings in force, and where each comes from'
@@ -147,6 +148,7 @@ complete -c redlock -n '__redlock_at run' -l on-lost -xa 'terminate continue' -d
 complete -c redlock -n '__redlock_at run' -l kill-after -x -d 'From SIGTERM to SIGKILL'
 complete -c redlock -n '__redlock_at run' -l splay -x -d 'Sleep a random part of this before acquiring the lock'
 complete -c redlock -n '__redlock_at run' -l leftovers -xa 'release wait kill' -d 'What to do with processes that COMMAND left behind when it ended'
+complete -c redlock -n '__redlock_at run' -l history -x -d 'How many runs the lock\'s history has; 0 for none'
 complete -c redlock -n '__redlock_at run' -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c redlock -n '__redlock_at acquire' -s S -l server -xa 'local: redis:// rediss:// redis+unix:// redis+sentinel:// redis+cluster:// etcd:// etcds:// zk:// zks:// (__redlock_known servers)' -d 'Where locks are kept'
 complete -c redlock -n '__redlock_at acquire' -s q -l quiet -d 'Print only errors; a busy lock is not an error'
@@ -222,6 +224,7 @@ complete -c redlock -n '__redlock_at check' -s k -l key -xa '(__redlock_known ke
 complete -c redlock -n '__redlock_at check' -l token -x -d 'The owner token that `acquire` printed'
 complete -c redlock -n '__redlock_at check' -l token-file -rF -d 'The file that `acquire --token-file` wrote'
 complete -c redlock -n '__redlock_at check' -l for -x -d 'The lease has to live at least this much longer'
+complete -c redlock -n '__redlock_at check' -l ran-within -x -d 'A run that was a success has to have ended this long ago at most'
 complete -c redlock -n '__redlock_at check' -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c redlock -n '__redlock_at release' -s S -l server -xa 'local: redis:// rediss:// redis+unix:// redis+sentinel:// redis+cluster:// etcd:// etcds:// zk:// zks:// (__redlock_known servers)' -d 'Where locks are kept'
 complete -c redlock -n '__redlock_at release' -s q -l quiet -d 'Print only errors; a busy lock is not an error'
@@ -265,6 +268,26 @@ complete -c redlock -n '__redlock_at status' -s k -l key -xa '(__redlock_known k
 complete -c redlock -n '__redlock_at status' -l format -xa 'text json prometheus' -d 'Print: text, json, prometheus'
 complete -c redlock -n '__redlock_at status' -l json -d 'The same as --format json'
 complete -c redlock -n '__redlock_at status' -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c redlock -n '__redlock_at history' -s S -l server -xa 'local: redis:// rediss:// redis+unix:// redis+sentinel:// redis+cluster:// etcd:// etcds:// zk:// zks:// (__redlock_known servers)' -d 'Where locks are kept'
+complete -c redlock -n '__redlock_at history' -s q -l quiet -d 'Print only errors; a busy lock is not an error'
+complete -c redlock -n '__redlock_at history' -s v -l verbose -d 'Print what is done'
+complete -c redlock -n '__redlock_at history' -l config -rF -d 'Read this configuration file instead of ~/.config/redlock/config.toml'
+complete -c redlock -n '__redlock_at history' -l profile -xa '(__redlock_known profiles)' -d 'Use the settings of [profiles.NAME] in the configuration files'
+complete -c redlock -n '__redlock_at history' -l user -x -d 'Log in to the store as this user'
+complete -c redlock -n '__redlock_at history' -l password-file -rF -d 'Log in with the password in the first line of this file, which others must not be able to read'
+complete -c redlock -n '__redlock_at history' -l sentinel-password-file -rF -d 'Log in to the Sentinels with the password in the first line of this file'
+complete -c redlock -n '__redlock_at history' -l tls-ca -rF -d 'With TLS, trust certificates signed by these (PEM) instead of the system\'s'
+complete -c redlock -n '__redlock_at history' -l tls-cert -rF -d 'With TLS, the client certificate (PEM) for a server that asks for one'
+complete -c redlock -n '__redlock_at history' -l tls-key -rF -d 'The private key of --tls-cert (PEM)'
+complete -c redlock -n '__redlock_at history' -l connect-timeout -x -d 'Wait at most this long for an answer of the store'
+complete -c redlock -n '__redlock_at history' -l color -xa 'auto always never' -d 'Colour the output'
+complete -c redlock -n '__redlock_at history' -l log-format -xa 'text json' -d 'Write messages as text, or each event as a line of JSON'
+complete -c redlock -n '__redlock_at history' -l log-file -rF -d 'Add each event to this file as a line of JSON'
+complete -c redlock -n '__redlock_at history' -l syslog -d 'Send each event to the log of this host: journald or syslog'
+complete -c redlock -n '__redlock_at history' -l metrics-file -rF -d 'Add what became of the lock to the Prometheus metrics in this file'
+complete -c redlock -n '__redlock_at history' -s k -l key -xa '(__redlock_known keys)' -d 'The lock of exactly this name'
+complete -c redlock -n '__redlock_at history' -l json -d 'Print JSON: see redlock-history(1) for the fields'
+complete -c redlock -n '__redlock_at history' -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c redlock -n '__redlock_at break' -s S -l server -xa 'local: redis:// rediss:// redis+unix:// redis+sentinel:// redis+cluster:// etcd:// etcds:// zk:// zks:// (__redlock_known servers)' -d 'Where locks are kept'
 complete -c redlock -n '__redlock_at break' -s q -l quiet -d 'Print only errors; a busy lock is not an error'
 complete -c redlock -n '__redlock_at break' -s v -l verbose -d 'Print what is done'

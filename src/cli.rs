@@ -2,7 +2,9 @@
 
 mod acquire;
 mod examples;
+mod history;
 mod lock;
+mod owner;
 mod run;
 mod status;
 mod version;
@@ -13,9 +15,11 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use serde::Deserialize;
 
 pub use self::acquire::{AcquireArgs, Format};
-use self::examples::{BREAK, CHECK, COMPLETIONS, CONFIG, DOCTOR, REDLOCK, RELEASE, RENEW, with_exit_status};
+use self::examples::{BREAK, COMPLETIONS, CONFIG, DOCTOR, REDLOCK, with_exit_status};
+pub use self::history::HistoryArgs;
 pub use self::lock::{LockArgs, permits, replicas};
-pub use self::run::{Leftovers, OnLost, RunArgs, exit_status};
+pub use self::owner::{CheckArgs, OwnerArgs, ReleaseArgs, RenewArgs};
+pub use self::run::{Leftovers, OnLost, RunArgs, exit_status, history};
 pub use self::status::{StatusArgs, StatusFormat};
 use self::version::DETAILS;
 use crate::lock::{DurationText, Key, OwnerToken, Ttl};
@@ -31,6 +35,8 @@ use crate::lock::{DurationText, Key, OwnerToken, Ttl};
     version = DETAILS.as_str(),
     max_term_width = 100,
     override_usage = "redlock SUBCOMMAND [OPTIONS]",
+    // All of it on one screen.
+    help_template = "{about-with-newline}{usage-heading} {usage}\n\n{all-args}{after-help}",
     after_help = REDLOCK,
     after_long_help = with_exit_status(REDLOCK)
 )]
@@ -51,6 +57,7 @@ pub enum Command {
     Check(CheckArgs),
     Release(ReleaseArgs),
     Status(StatusArgs),
+    History(HistoryArgs),
     Break(BreakArgs),
     Doctor(DoctorArgs),
     Config(ConfigArgs),
@@ -58,7 +65,7 @@ pub enum Command {
 }
 
 impl Command {
-    /// The keys on the command line; for status they may be patterns.
+    /// The keys on the command line; for status and history they may be patterns.
     pub fn keys_mut(&mut self) -> Vec<&mut Key> {
         match self {
             Command::Run(RunArgs { lock, .. }) | Command::Acquire(AcquireArgs { lock, .. }) => {
@@ -68,6 +75,7 @@ impl Command {
             | Command::Check(CheckArgs { owner, .. })
             | Command::Release(ReleaseArgs { owner }) => owner.keys.iter_mut().collect(),
             Command::Status(args) => args.words.iter_mut().chain(&mut args.keys).collect(),
+            Command::History(args) => args.words.iter_mut().chain(&mut args.keys).collect(),
             Command::Break(args) => vec![&mut args.key],
             Command::Config(args) => args.key.iter_mut().collect(),
             Command::Doctor(_) | Command::Completions(_) => Vec::new(),
@@ -178,64 +186,6 @@ pub enum Color {
     Auto,
     Always,
     Never,
-}
-
-#[derive(Debug, Args)]
-pub struct OwnerArgs {
-    /// The lock's name; the first word is the same
-    ///
-    /// Given more than once, of locks that have one owner token.
-    #[arg(
-        short,
-        long = "key",
-        value_name = "KEY",
-        env = "REDLOCK_KEY",
-        required = true,
-        value_delimiter = '\n'
-    )]
-    pub keys: Vec<Key>,
-    /// The owner token that `acquire` printed
-    #[arg(long, value_name = "TOKEN", env = "REDLOCK_TOKEN", hide_env_values = true)]
-    pub token: Option<OwnerToken>,
-    /// The file that `acquire --token-file` wrote
-    #[arg(long, value_name = "FILE")]
-    pub token_file: Option<PathBuf>,
-}
-
-/// Extend the lease
-///
-/// A lease that has longer to go than the TTL keeps its end. Exits with 1 when the token does not hold the lock any more.
-#[derive(Debug, Args)]
-#[command(override_usage = "redlock renew [OPTIONS] [KEY]", after_help = RENEW)]
-pub struct RenewArgs {
-    #[command(flatten)]
-    pub owner: OwnerArgs,
-    /// How long the lease lives from now on [default: 30s]
-    #[arg(short, long, value_name = "DURATION", env = "REDLOCK_TTL")]
-    pub ttl: Option<Ttl>,
-}
-
-/// Ask whether the token still holds the lock
-///
-/// Exits with 0 when it does, for at least --for longer, and with 1 when it does not.
-#[derive(Debug, Args)]
-#[command(override_usage = "redlock check [OPTIONS] [KEY]", after_help = CHECK)]
-pub struct CheckArgs {
-    #[command(flatten)]
-    pub owner: OwnerArgs,
-    /// The lease has to live at least this much longer
-    #[arg(long = "for", value_name = "DURATION", env = "REDLOCK_FOR")]
-    pub at_least: Option<DurationText>,
-}
-
-/// Release the lock
-///
-/// Exits with 1 when the token does not hold the lock.
-#[derive(Debug, Args)]
-#[command(override_usage = "redlock release [OPTIONS] [KEY]", after_help = RELEASE)]
-pub struct ReleaseArgs {
-    #[command(flatten)]
-    pub owner: OwnerArgs,
 }
 
 /// Take a lock away from its holder

@@ -8,6 +8,7 @@ use crate::lock::StoreError;
 
 pub const NOT_HELD: u8 = 1;
 pub const NOT_FIT: u8 = 1;
+pub const NOT_RUN: u8 = 1;
 pub const NOT_PRINTED: u8 = 1;
 pub const USAGE: u8 = 64;
 pub const UNREACHABLE: u8 = 69;

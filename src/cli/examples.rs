@@ -25,7 +25,8 @@ Examples:
 pub const CHECK: &str = "\
 Examples:
   redlock check --for 2m && ./switch-over    # only with 2 minutes left
-  redlock check -k deploy --token-file deploy.token";
+  redlock check -k deploy --token-file deploy.token
+  redlock check --ran-within 25h nightly     # for a monitoring system";
 
 pub const RELEASE: &str = "\
 Examples:
@@ -38,6 +39,12 @@ Examples:
   redlock status deploy            # one in full, with what to do next
   redlock status 'deploy/*' nightly
   redlock status deploy --json | jq '.[0].holders'";
+
+pub const HISTORY: &str = "\
+Examples:
+  redlock history                  # when did each of them run last
+  redlock history nightly          # all that is known of one
+  redlock history 'deploy/*' --json | jq '.[].runs[0].outcome'";
 
 pub const BREAK: &str = "\
 Examples:

@@ -53,9 +53,18 @@ pub struct RunArgs {
     /// What to do with processes that COMMAND left behind when it ended [default: release, or kill when a signal killed COMMAND]
     #[arg(long, hide_short_help = true, value_name = "WHAT", env = "REDLOCK_LEFTOVERS")]
     pub leftovers: Option<Leftovers>,
+    /// How many runs the lock's history has; 0 for none [default: 20 on local:, else 0]
+    ///
+    /// The store keeps them for 30 days, with about 250 bytes each, for `redlock history` and `check --ran-within`.
+    #[arg(long, hide_short_help = true, value_name = "N", env = "REDLOCK_HISTORY", value_parser = history, allow_negative_numbers = true)]
+    pub history: Option<u8>,
     /// What to run
     #[arg(last = true, required = true, hide_short_help = true, num_args = 1.., value_name = "COMMAND", value_hint = ValueHint::CommandWithArguments)]
     pub command: Vec<OsString>,
+}
+
+pub fn history(text: &str) -> Result<u8, String> {
+    text.parse().map_err(|_| "a history has 0 to 255 runs, for example --history 50".to_owned())
 }
 
 pub fn exit_status(text: &str) -> Result<u8, String> {

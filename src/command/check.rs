@@ -1,13 +1,14 @@
-//! `redlock check`: asks whether an owner token holds the locks, and for how long.
+//! `redlock check`: asks whether an owner token holds the locks, and for how long, or whether jobs ran lately.
 
 use std::time::Duration;
 
+use super::history;
 use crate::clock::BootTime;
-use crate::error::{Failure, NOT_HELD, Outcome};
-use crate::event::Event;
-use crate::lock::{DurationText, drift_over};
+use crate::error::{Failure, NOT_HELD, NOT_RUN, Outcome};
+use crate::event::{Event, RunOutcome};
+use crate::lock::{DurationText, History, Key, RunRecord, drift_over, unix_millis};
 use crate::options::OwnerOptions;
-use crate::report::{names, not_held};
+use crate::report::{age, names, not_held, result};
 use crate::session::Context;
 
 /// The leases have to live at least so much longer.
@@ -34,6 +35,28 @@ pub fn check(owner: &OwnerOptions, at_least: Duration, context: &Context) -> any
             }
         };
         return Err(Failure::new(NOT_HELD, reason).into());
+    }
+    Ok(Outcome::SUCCESS)
+}
+
+/// The last run of each lock that was a success has to have ended so long ago at most.
+pub fn ran_within(keys: &[Key], within: Duration, context: &Context) -> anyhow::Result<Outcome> {
+    for History { key, runs, .. } in history::read(keys, context)? {
+        let success = runs.iter().find(|run| run.outcome == RunOutcome::Success.name());
+        let age_of = |run: &RunRecord| Duration::from_millis(unix_millis().saturating_sub(run.ended));
+        if success.is_some_and(|run| age_of(run) <= within) {
+            continue;
+        }
+        let limit = DurationText(within);
+        let last_success = match success {
+            Some(run) => format!("the last success ended {} ago", age(run.ended)),
+            None => "none is in its history".to_owned(),
+        };
+        let mut reason = format!("no run of '{key}' was a success within {limit}: {last_success}");
+        if let Some(last) = runs.first().filter(|run| Some(*run) != success) {
+            reason += &format!("; the last run ended {} ago: {}", age(last.ended), result(last));
+        }
+        return Err(Failure::new(NOT_RUN, reason).into());
     }
     Ok(Outcome::SUCCESS)
 }

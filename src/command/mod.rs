@@ -6,6 +6,7 @@ mod check;
 mod completions;
 mod config;
 mod doctor;
+mod history;
 mod release;
 mod renew;
 mod run;
@@ -61,12 +62,16 @@ fn dispatch(matches: &ArgMatches, reporter: &mut Reporter) -> anyhow::Result<Out
             let ttl = options::ttl(args.ttl, &inputs.files);
             renew::renew(&OwnerOptions::resolve(args.owner)?, ttl, context)
         }
-        Command::Check(args) => {
-            let at_least = options::at_least(&args, &inputs.files);
-            check::check(&OwnerOptions::resolve(args.owner)?, at_least, context)
-        }
+        Command::Check(args) => match args.ran_within {
+            Some(within) => check::ran_within(&args.owner.keys, within.0, context),
+            None => {
+                let at_least = options::at_least(&args, &inputs.files);
+                check::check(&OwnerOptions::resolve(args.owner)?, at_least, context)
+            }
+        },
         Command::Release(args) => release::release(&OwnerOptions::resolve(args.owner)?, context),
         Command::Status(args) => status::status(&args, inputs.files.key_prefix.as_deref(), context),
+        Command::History(args) => history::history(&args, inputs.files.key_prefix.as_deref(), context),
         Command::Break(args) => r#break::break_lock(&args, context),
         Command::Doctor(args) => doctor::doctor(args.json, &options::requirements(&args, inputs), context),
         Command::Config(_) => {

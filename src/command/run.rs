@@ -15,20 +15,27 @@ use crate::options::command_line::command_hint;
 use crate::report::names;
 use crate::session::renewal_events::RenewalEvents;
 use crate::session::supervise::{RunEnd, Supervisor};
-use crate::session::{self, Abort, Acquisition, Context, InterimKeeper, Nesting};
+use crate::session::{self, Abort, Acquisition, Context, InterimKeeper, Nesting, history};
 
 pub fn run(options: &RunOptions, context: &Context) -> anyhow::Result<Outcome> {
     let mut run = Run::prepare(options, context)?;
     let holders = vec![std::process::id(), run.job.guard_pid()];
     let mut store = context.open_store_for(options.lock.replicas, holders);
-    let granted = run.acquire(store.as_mut())?;
+    let granted = run.acquire(store.as_mut()).inspect_err(|_| {
+        history::record(Outcome::Exit(options.conflict_exit_code), options.history, store.as_mut(), context);
+    })?;
     run.start(&granted, store.as_mut())?;
     let keeper = run.keep(granted.own, store);
     let supervisor = Supervisor { options, keys: &run.keys, control: &run.control, context };
     let (end, keeper) = supervisor.until_end(&mut run.job, &mut run.signals, keeper);
-    let lease_end = keeper.map(|keeper| supervisor.release(keeper, &end, &mut run.signals));
+    let finished = keeper.map(|keeper| supervisor.release(keeper, &end, &mut run.signals));
+    let lease_end = finished.as_ref().map(|finished| finished.end);
     run.report_end(&end, lease_end);
-    Ok(outcome(&end, lease_end))
+    let outcome = outcome(&end, lease_end);
+    if let Some(store) = finished.and_then(|finished| finished.store) {
+        history::record(outcome, options.history, store, context);
+    }
+    Ok(outcome)
 }
 
 /// A run and what it needs, from the fork of the guard on.

@@ -70,7 +70,7 @@ end
 function __redlock_wants_key
     set -l read (__redlock_read)
     switch "$read[1]"
-        case status
+        case status history
             return 0
         case run acquire renew check release break config
             not set -q read[2]

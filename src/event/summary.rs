@@ -8,7 +8,7 @@ use crate::error::{
     BUSY, CONFIGURATION, DENIED, LOST, NOT_EXECUTABLE, NOT_FOUND, Outcome, UNREACHABLE, USAGE,
 };
 use crate::job::ExitStatus;
-use crate::lock::{FencingToken, Key};
+use crate::lock::{Breaker, FencingToken, Key, LossCause};
 
 /// A `run` or an `acquire` from its request to its end.
 #[derive(Clone, Debug, Default)]
@@ -20,6 +20,8 @@ pub struct Summary {
     /// Of those.
     pub fences: Vec<FencingToken>,
     pub lost: Vec<Key>,
+    /// Who broke the lock, and why.
+    pub broken_by: Option<Breaker>,
     /// The command was started.
     pub started: bool,
     /// From the request to the grant of the last lock, or to the end of the wait without one.
@@ -142,8 +144,11 @@ impl Summary {
                 });
             }
             Event::Started { .. } => self.started = true,
-            Event::Lost { keys, .. } => {
+            Event::Lost { keys, cause, .. } => {
                 self.lost.extend_from_slice(keys);
+                if let LossCause::Taken(Some(holder)) = cause {
+                    self.broken_by.clone_from(&holder.broken);
+                }
                 self.result = Some(RunOutcome::Lost);
                 self.end_hold();
             }
@@ -184,6 +189,11 @@ impl Summary {
             (None, Some(Outcome::Exit(0))) => RunOutcome::Success,
             (None, _) => RunOutcome::Failed,
         }
+    }
+
+    /// How long ago the locks were asked for.
+    pub fn asked(&self) -> Duration {
+        self.requested_at.map_or(Duration::ZERO, |at| BootTime::now().since(at))
     }
 
     /// Whether locks were granted: all that were not inherited.

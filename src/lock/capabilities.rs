@@ -22,6 +22,8 @@ pub struct Capabilities {
     pub ttl_resolution: Duration,
     /// `--replicas`: whether a grant can wait for copies of it.
     pub replicas: Support,
+    /// How many runs are kept in the history of a lock unless somebody says; or why none can be.
+    pub history: Result<u8, &'static str>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -41,6 +43,7 @@ impl Capabilities {
         shortest_ttl: Ttl::SHORTEST,
         ttl_resolution: Duration::from_millis(1),
         replicas: Ok(()),
+        history: Ok(0),
     };
 
     /// Fails with the first thing that the store cannot do, and what to do about it: a mistake in the configuration.

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::renewal::{Cancellation, Finish, LeaseEnd, Renewals, ReportProgress};
-use super::{Lease, Store};
+use super::{Lease, Store, StoreError};
 use crate::clock::{BootTime, Deadline};
 use crate::mailbox::{Mailbox, MailboxSender, mailbox};
 use crate::poll::wait_readable;
@@ -17,7 +17,16 @@ use crate::poll::wait_readable;
 /// Most jobs end before the first renewal is due: only then there is a thread, and descriptors to talk to it.
 pub enum Keeper {
     Idle(Box<Renewals>),
-    Running { orders: MailboxSender<()>, end: Mailbox<Finish> },
+    Running { orders: MailboxSender<()>, end: Mailbox<(Finish, Box<Renewals>)> },
+}
+
+/// What became of the leases at last, and their store, of which nobody asks anything more.
+pub struct Finished {
+    pub end: LeaseEnd,
+    /// Why the last renewal of one failed that was not lost by then.
+    pub failure: Option<StoreError>,
+    /// `None` while the keeper still talks to it.
+    pub store: Option<&'static mut dyn Store>,
 }
 
 impl Keeper {
@@ -62,22 +71,25 @@ impl Keeper {
     }
 
     /// Ends the renewals and releases what was not borrowed, in bounded time, or until that is abandoned.
-    pub fn finish(self, cancellation: &mut dyn Cancellation) -> Finish {
-        match self {
-            // Leaked: the end of the process closes the store, faster than a destructor.
-            Keeper::Idle(renewals) => Box::leak(renewals).finish(Some(cancellation)),
+    pub fn finish(self, cancellation: &mut dyn Cancellation) -> Finished {
+        let (Finish { end, failure }, renewals) = match self {
+            Keeper::Idle(mut renewals) => (renewals.finish(Some(cancellation)), renewals),
             Keeper::Running { orders, end } => {
                 drop(orders);
                 loop {
                     wait_readable([end.as_fd(), cancellation.as_fd()], Deadline::NEVER);
                     match end.take() {
-                        Ok(Some(end)) => return end,
+                        Ok(Some(ended)) => break ended,
                         Ok(None) if !cancellation.should_abandon() => {}
-                        Ok(None) | Err(_) => return Finish { end: LeaseEnd::Unreleased, failure: None },
+                        Ok(None) | Err(_) => {
+                            return Finished { end: LeaseEnd::Unreleased, failure: None, store: None };
+                        }
                     }
                 }
             }
-        }
+        };
+        // Leaked: the end of the process closes the store, faster than a destructor.
+        Finished { end, failure, store: Some(Box::leak(renewals).store.as_mut()) }
     }
 }
 
@@ -88,7 +100,8 @@ fn spawn(mut renewals: Box<Renewals>) -> Result<Keeper, Box<Renewals>> {
     let work = move || {
         if let Ok(mut renewals) = handed_over.recv() {
             renewals.run();
-            send_end.send(renewals.finish(None));
+            let finish = renewals.finish(None);
+            send_end.send((finish, renewals));
         }
     };
     if thread::Builder::new().name("keeper".to_owned()).spawn(work).is_err() {

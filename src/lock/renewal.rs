@@ -73,7 +73,7 @@ struct HeldLease {
 
 /// Leases that are needed together, and the store that they are in.
 pub struct Renewals {
-    store: Box<dyn Store>,
+    pub store: Box<dyn Store>,
     /// In the order in which they were acquired.
     leases: Vec<HeldLease>,
     /// A lease counts as expired this long before its deadline: the time in which the job is stopped.

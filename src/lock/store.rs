@@ -4,8 +4,8 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use super::{
-    Breaker, Broken, Capabilities, FencingToken, Holder, Key, LockStatus, OwnerToken, Request, Result,
-    StoreError, Survey, Timeout,
+    Breaker, Broken, Capabilities, FencingToken, History, Holder, Key, LockStatus, OwnerToken, Request,
+    Result, RunRecord, StoreError, Survey, Timeout,
 };
 use crate::clock::{BootTime, Deadline};
 
@@ -185,6 +185,14 @@ pub trait Store: Send {
     /// ZooKeeper: continues the session, which extends it, so this is its timeout.
     fn check(&mut self, key: &Key, token: &OwnerToken, timeout: &Timeout) -> Result<Option<Duration>>;
 
+    /// Adds a run to the history of a lock, of which the last `keep` stay; without a run, counts a call that did not get
+    /// the lock. Nobody waits for more than it takes to send that, and a loss harms nobody.
+    ///
+    /// etcd, ZooKeeper: there is no history, see [`Capabilities`].
+    fn record(&mut self, _key: &Key, _run: Option<&RunRecord>, _keep: u8, _timeout: &Timeout) -> Result<()> {
+        Ok(())
+    }
+
     /// Holders and waiters of these keys.
     ///
     /// etcd, ZooKeeper: the keys or nodes in their order, with the metadata as their value. Others see what is left of
@@ -195,11 +203,16 @@ pub trait Store: Send {
 /// The least time for one attempt of [`Store::renew_all`].
 const SHORTEST_ATTEMPT: Duration = Duration::from_millis(20);
 
-/// What only administrators do: `status` and `break`.
+/// What only administrators do: `status`, `history` and `break`.
 pub trait StoreAdmin: Store {
     /// Holders and waiters of these keys, or of every key that redlock knows. A server that does not answer hides what
     /// it has, and nothing else.
     fn survey(&mut self, keys: &[Key], timeout: &Timeout) -> Result<Survey>;
+
+    /// The histories of these locks, or of all that have one.
+    fn history(&mut self, _keys: &[Key], _timeout: &Timeout) -> Result<Vec<History>> {
+        Ok(Vec::new())
+    }
 
     /// Takes the lock away from its holder, or from `token` only.
     fn break_lock(

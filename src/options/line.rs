@@ -24,8 +24,19 @@ const OTHER_NAMES: [(&str, &str); 7] = [
 /// Those that have their key as an option or as a word, and no words else.
 pub const WITH_KEY: [&str; 7] = ["run", "acquire", "renew", "check", "release", "break", "config"];
 
-pub const SUBCOMMANDS: [&str; 10] =
-    ["run", "acquire", "renew", "check", "release", "break", "status", "doctor", "config", "completions"];
+pub const SUBCOMMANDS: [&str; 11] = [
+    "run",
+    "acquire",
+    "renew",
+    "check",
+    "release",
+    "break",
+    "status",
+    "history",
+    "doctor",
+    "config",
+    "completions",
+];
 
 /// The words of a command line, by their place.
 #[derive(Clone, Debug, Default)]

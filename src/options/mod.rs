@@ -15,6 +15,7 @@ mod label;
 mod line;
 mod lock;
 mod placement;
+mod selection;
 mod suggestion;
 
 use std::ffi::OsString;
@@ -29,6 +30,7 @@ pub use self::global::GlobalOptions;
 pub use self::in_force::settings_in_force;
 pub use self::lock::{LockOptions, Shown, ttl};
 use self::lock::{kill_after, lock_order};
+pub use self::selection::Selection;
 use crate::cli::{AcquireArgs, CheckArgs, DoctorArgs, Format, Leftovers, OnLost, OwnerArgs, RunArgs};
 use crate::doctor::Requirements;
 use crate::error::{BUSY, Failure};
@@ -55,6 +57,8 @@ pub struct RunOptions {
     pub splay: Duration,
     /// `None` is [`Leftovers::Release`], or [`Leftovers::Kill`] when a signal killed the command.
     pub leftovers: Option<Leftovers>,
+    /// How many runs the store keeps in the history; 0 for none.
+    pub history: u8,
 }
 
 impl RunOptions {
@@ -94,7 +98,19 @@ impl RunOptions {
             timeout: args.timeout.or(files.timeout).map(|text| text.0).filter(|timeout| !timeout.is_zero()),
             splay: args.splay.or(files.splay).map_or(Duration::ZERO, |text| text.0),
             leftovers: args.leftovers.or(files.leftovers),
+            history: history(args.history, inputs)?,
         })
+    }
+}
+
+/// A store without a history is no mistake, unless a flag asks for one.
+fn history(flag: Option<u8>, inputs: &Inputs) -> Result<u8, Failure> {
+    match inputs.global.server.capabilities().history {
+        Err(why) if flag > Some(0) && inputs.sources.is_flag("history") => {
+            Err(Failure::configuration(format!("--history: {why}")))
+        }
+        Err(_) => Ok(0),
+        Ok(default) => Ok(flag.or(inputs.files.history).unwrap_or(default)),
     }
 }
 

@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use jiff::{Timestamp, Zoned};
 use unicode_width::UnicodeWidthStr;
 
-use super::phrases::{age, pids};
+use super::phrases::{age, clock, pids};
 use super::width::{cut, pad, widest};
 use crate::job::is_gone;
 use crate::lock::{DurationText, Holder, LockStatus, Metadata, Mode, Waiter, unix_millis};
@@ -156,16 +155,6 @@ fn has_ended(metadata: &Metadata) -> bool {
 fn is_late(holder: &Holder) -> bool {
     let ttl = holder.metadata.as_ref().and_then(Metadata::ttl);
     holder.left.zip(ttl).is_some_and(|(left, ttl)| ttl.saturating_sub(left) > ttl / LATE)
-}
-
-/// `14:51:57` of today, or with the date: by the clock and in the time zone of this host.
-fn clock(unix_millis: u64) -> String {
-    let Ok(time) = Timestamp::from_millisecond(unix_millis as i64) else {
-        return "an unknown time".to_owned();
-    };
-    let (time, now) = (time.to_zoned(jiff::tz::TimeZone::system()), Zoned::now());
-    let format = if time.date() == now.date() { "%H:%M:%S" } else { "%Y-%m-%d %H:%M:%S" };
-    time.strftime(format).to_string()
 }
 
 #[cfg(test)]

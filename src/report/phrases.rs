@@ -1,6 +1,8 @@
 //! Locks in a sentence.
 
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
+
+use jiff::{Timestamp, Zoned};
 
 use crate::event::{LeftBehind, LossConsequence};
 use crate::lock::{Busy, DurationText, Holder, Key, LossCause, Metadata, StoreError, unix_millis};
@@ -131,4 +133,22 @@ fn shortened(label: &str) -> String {
 /// The time since a point in milliseconds since the epoch, by this host's wall clock.
 pub fn age(since: u64) -> DurationText {
     DurationText(Duration::from_millis(unix_millis().saturating_sub(since)))
+}
+
+/// `14:51:57` of today, or with the date: by the clock and in the time zone of this host.
+pub fn clock(unix_millis: u64) -> String {
+    let Ok(time) = Timestamp::from_millisecond(unix_millis as i64) else {
+        return "an unknown time".to_owned();
+    };
+    let (time, now) = (time.to_zoned(jiff::tz::TimeZone::system()), Zoned::now());
+    let format = if time.date() == now.date() { "%H:%M:%S" } else { "%Y-%m-%d %H:%M:%S" };
+    time.strftime(format).to_string()
+}
+
+/// As JSON has it: RFC 3339; `None` for a time that it has no text for.
+pub fn time_json(unix_millis: u64) -> Option<String> {
+    let time = UNIX_EPOCH.checked_add(Duration::from_millis(unix_millis))?;
+    // humantime has no text for years after 9999.
+    let is_early = time < UNIX_EPOCH + Duration::from_secs(253_402_300_800);
+    is_early.then(|| humantime::format_rfc3339_millis(time).to_string())
 }

@@ -72,6 +72,13 @@ impl Reporter {
         }
     }
 
+    /// What the call has come to so far, should it end like this.
+    pub fn summary_at(&self, outcome: Outcome) -> Summary {
+        let mut summary = self.summary().clone();
+        summary.exit = Some(outcome);
+        summary
+    }
+
     fn summary(&self) -> std::sync::MutexGuard<'_, Summary> {
         self.0.summary.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,13 +1,10 @@
 //! The table and the JSON document of `status`.
 
-use std::time::{Duration, UNIX_EPOCH};
-
 use clap::builder::styling::Style;
 use serde_json::{Value, json};
 
 use super::output::document;
-use super::phrases::{age, pids};
-use super::width::{cut, pad, widest};
+use super::phrases::{age, pids, time_json};
 use crate::lock::{Breaker, DurationText, Holder, LockStatus, Metadata, Mode, Waiter};
 use crate::sanitize::sanitize;
 
@@ -51,7 +48,11 @@ pub fn table(locks: &[LockStatus], colour: bool, columns: Option<usize>) -> Stri
             add(format!("waiting {place}{to_share}"), Some(metadata), Some(metadata.since), String::new());
         }
     }
-    align(&rows, if colour { Style::new().bold() } else { Style::new() }, columns.unwrap_or(usize::MAX))
+    super::width::table(
+        &rows,
+        if colour { Style::new().bold() } else { Style::new() },
+        columns.unwrap_or(usize::MAX),
+    )
 }
 
 /// Who broke the lock stands behind the label.
@@ -61,20 +62,6 @@ fn with_breaker(holder: &Holder) -> Option<Metadata> {
         metadata.label += &format!(" (broken by {by})");
     }
     metadata
-}
-
-fn align(rows: &[[String; 8]], heading: Style, columns: usize) -> String {
-    let mut widths: [usize; 8] =
-        std::array::from_fn(|column| widest(rows.iter().map(|row| &row[column][..])));
-    // A long key leaves room for the others.
-    widths[0] = widths[0].min((columns / 3).max(8));
-    let line = |(number, row): (usize, &[String; 8])| {
-        let cells = row.iter().zip(widths).map(|(cell, width)| pad(&cut(cell, width), width));
-        let cells: Vec<String> = cells.collect();
-        let style = if number == 0 { heading } else { Style::new() };
-        format!("{style}{}{style:#}\n", cut(cells.join("  ").trim_end(), columns))
-    };
-    rows.iter().enumerate().map(line).collect()
 }
 
 /// Locks as JSON. The fields are documented in redlock-status(1) and stable.
@@ -122,15 +109,12 @@ pub fn holder_json(holder: &Holder) -> Value {
 }
 
 fn process(metadata: &Metadata, since: Option<u64>) -> Value {
-    let since = since.and_then(|since| UNIX_EPOCH.checked_add(Duration::from_millis(since)));
-    // humantime has no text for years after 9999.
-    let since = since.filter(|time| *time < UNIX_EPOCH + Duration::from_secs(253_402_300_800));
     json!({
         "host": metadata.host,
         "pid": metadata.pid,
         "while_pid": metadata.while_pid,
         "user": metadata.user,
         "label": metadata.label,
-        "since": since.map(|time| humantime::format_rfc3339_millis(time).to_string()),
+        "since": since.and_then(time_json),
     })
 }

@@ -122,7 +122,11 @@ fn message(record: &Record) -> String {
 
 /// Among others on a line.
 fn quoted(text: &str) -> String {
-    if text.contains([' ', '"', '=']) { format!("\"{}\"", text.replace('"', "\\\"")) } else { text.to_owned() }
+    if text.contains([' ', '"', '=']) {
+        format!("\"{}\"", text.replace('"', "\\\""))
+    } else {
+        text.to_owned()
+    }
 }
 
 fn shown(value: &Value) -> String {

@@ -2,6 +2,7 @@
 
 use std::os::fd::AsFd;
 
+use clap::builder::styling::Style;
 use terminal_size::{Width, terminal_size_of};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
@@ -37,6 +38,21 @@ pub fn pad(text: &str, width: usize) -> String {
 /// The columns that the widest of `texts` takes.
 pub fn widest<'a>(texts: impl Iterator<Item = &'a str>) -> usize {
     texts.map(UnicodeWidthStr::width).max().unwrap_or(0)
+}
+
+/// Rows in columns, of which the first one may be long; the first row is the heading. Cut at the `columns` of a terminal.
+pub fn table<const N: usize>(rows: &[[String; N]], heading: Style, columns: usize) -> String {
+    let mut widths: [usize; N] =
+        std::array::from_fn(|column| widest(rows.iter().map(|row| &row[column][..])));
+    // A long key leaves room for the others.
+    widths[0] = widths[0].min((columns / 3).max(8));
+    let line = |(number, row): (usize, &[String; N])| {
+        let cells = row.iter().zip(widths).map(|(cell, width)| pad(&cut(cell, width), width));
+        let cells: Vec<String> = cells.collect();
+        let style = if number == 0 { heading } else { Style::new() };
+        format!("{style}{}{style:#}\n", cut(cells.join("  ").trim_end(), columns))
+    };
+    rows.iter().enumerate().map(line).collect()
 }
 
 #[test]

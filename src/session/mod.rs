@@ -3,6 +3,7 @@
 mod acquisition;
 mod context;
 pub mod eval_guard;
+pub mod history;
 mod inherited_lock;
 mod nesting;
 pub mod release_notice;

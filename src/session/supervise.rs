@@ -7,7 +7,7 @@ use crate::cli::Leftovers;
 use crate::clock::Deadline;
 use crate::event::{Event, LeftBehind, LeftoversFate, LossConsequence};
 use crate::job::{Arrived, ExitStatus, GuardLoss, GuardRequest, Job, JobControl, JobEnd, JobEvent, Signals};
-use crate::lock::{Cancellation, Finish, Keeper, Key, LeaseEnd, LossCause};
+use crate::lock::{Cancellation, Finished, Keeper, Key, LeaseEnd, LossCause};
 use crate::options::RunOptions;
 
 /// How the job ended.
@@ -120,15 +120,16 @@ impl Supervisor<'_> {
     }
 
     /// Ends the renewals, releases the locks, and gives one verdict on them: lost if the keeper or the guard says so.
-    pub fn release(&self, keeper: Keeper, end: &RunEnd, signals: &mut Signals) -> LeaseEnd {
+    pub fn release(&self, keeper: Keeper, end: &RunEnd, signals: &mut Signals) -> Finished {
         let cancellation = &mut SecondSignal { signals, was_signalled: end.was_signalled };
-        let Finish { end: lease_end, failure } = keeper.finish(cancellation);
-        if end.job.expired && lease_end != LeaseEnd::Lost {
-            let (cause, consequence) = (&LossCause::Expired(failure), LossConsequence::JobWasStopped);
+        let mut finished = keeper.finish(cancellation);
+        if end.job.expired && finished.end != LeaseEnd::Lost {
+            let cause = &LossCause::Expired(finished.failure.take());
+            let consequence = LossConsequence::JobWasStopped;
             self.context.reporter.report(&Event::Lost { keys: self.keys, cause, consequence });
-            return LeaseEnd::Lost;
+            finished.end = LeaseEnd::Lost;
         }
-        lease_end
+        finished
     }
 }
 

@@ -2,8 +2,20 @@
 
 use crate::harness::Redlock;
 
-const SUBCOMMANDS: [&str; 11] =
-    ["", "run", "acquire", "renew", "check", "release", "status", "break", "doctor", "config", "completions"];
+const SUBCOMMANDS: [&str; 12] = [
+    "",
+    "run",
+    "acquire",
+    "renew",
+    "check",
+    "release",
+    "status",
+    "history",
+    "break",
+    "doctor",
+    "config",
+    "completions",
+];
 
 fn help(subcommand: &str, flag: &str) -> String {
     let words: Vec<&str> = [subcommand, flag].into_iter().filter(|word| !word.is_empty()).collect();

@@ -8,8 +8,8 @@ use std::process::Command;
 use crate::harness::{Folder, Redlock, Store, namespaces};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_redlock");
-const SUBCOMMANDS: [&str; 9] =
-    ["run", "acquire", "renew", "check", "release", "status", "break", "doctor", "completions"];
+const SUBCOMMANDS: [&str; 10] =
+    ["run", "acquire", "renew", "check", "release", "status", "history", "break", "doctor", "completions"];
 
 /// What the lines run; each of these is a script that succeeds.
 const COMMANDS: [&str; 16] = [
@@ -118,6 +118,7 @@ fn run(command: &str) -> Result<(), String> {
         .iter()
         .any(|name| line.starts_with(&format!("redlock {name}")));
     let before = match is_about_held {
+        true if line.contains("--ran-within") => "redlock run nightly true;",
         true if line.contains("--token-file") => "redlock acquire -k deploy --token-file deploy.token;",
         true => "eval \"$(redlock acquire -k deploy --ttl 10m --format env)\";",
         false => "",

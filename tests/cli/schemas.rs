@@ -3,8 +3,9 @@
 use std::fs;
 use std::io::Write;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
-use crate::harness::{Folder, Store, ttl};
+use crate::harness::{Folder, Store, eventually, ttl};
 
 const PYTHON: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/target/peers/venv/bin/python");
 const CHECK: &str = "import json, jsonschema, sys
@@ -55,6 +56,12 @@ fn documents() {
     check("status", &json(&["status", "--json", "shared", "permits", "foreign", "by-hand", "free"]));
     check("doctor", &json(&["doctor", "--json"]));
     drop((reader, permit, waiter));
+    for (job, status) in [("exit 3", 3), ("kill -9 $$", -9)] {
+        store.redlock(&["run", "--history", "9", "nightly", "--", "sh", "-c", job]).run().expect(status);
+    }
+    let history = || json(&["history", "nightly", "--json"]);
+    eventually(Duration::from_secs(20), "two runs", || history().matches("\"asked\"").count() == 2);
+    check("history", &history());
 }
 
 #[test]

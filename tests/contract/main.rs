@@ -8,6 +8,7 @@ mod breaking;
 mod commands;
 mod death;
 mod fencing;
+mod history;
 mod keys;
 mod modes;
 mod redis_only;
@@ -103,6 +104,20 @@ macro_rules! promises {
                 some_of_them_may_be_held_around
                 by_hand_as_well
                 a_script_gives_them_back_one_by_one
+            }
+        }
+    };
+}
+
+/// Where the store keeps the last runs.
+macro_rules! runs {
+    ($store:ident) => {
+        tests! { $store:
+            history {
+                each_run_says_how_it_ended
+                who_did_not_get_it_is_counted
+                a_broken_lock_says_who_broke_it
+                the_last_ones_are_kept
             }
         }
     };
@@ -215,16 +230,16 @@ macro_rules! contract {
 
 // A new store is a new line. What is a Redis all the same needs no crowds of its own.
 contract! {
-    redis: promises crowds;
-    local: promises crowds;
-    redis62: promises;
-    tls: promises;
+    redis: promises runs crowds;
+    local: promises runs crowds;
+    redis62: promises runs;
+    tls: promises runs;
     unix: promises;
-    acl: promises;
-    quorum3: promises_of_a_quorum;
+    acl: promises runs;
+    quorum3: promises_of_a_quorum runs;
     quorum5: promises_of_a_quorum;
-    sentinel: promises;
-    cluster: promises;
+    sentinel: promises runs;
+    cluster: promises runs;
     etcd: promises crowd_of_twenty;
     etcd3: promises crowd_of_twenty;
     zookeeper: promises crowd_of_twenty;

@@ -56,6 +56,8 @@ pub struct Config {
     pub min_hold: Option<DurationText>,
     #[serde(deserialize_with = "value::replicas")]
     pub replicas: Option<u8>,
+    #[serde(deserialize_with = "value::history")]
+    pub history: Option<u8>,
     #[serde(deserialize_with = "value::exit_status")]
     pub conflict_exit_code: Option<u8>,
     #[serde(deserialize_with = "value::word")]

@@ -47,6 +47,11 @@ pub fn replicas<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u8>
     read_with(deserializer, cli::replicas)
 }
 
+/// As `--history` takes it.
+pub fn history<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u8>, D::Error> {
+    read_with(deserializer, cli::history)
+}
+
 /// As `--conflict-exit-code` takes it.
 pub fn exit_status<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u8>, D::Error> {
     read_with(deserializer, cli::exit_status)

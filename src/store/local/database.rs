@@ -38,10 +38,10 @@ struct Open {
 pub const APPLICATION: i32 = 0x726c_636b;
 
 /// Of the tables below; another one is of another version of redlock.
-const LAYOUT: i32 = 3;
+const LAYOUT: i32 = 4;
 
 /// As the file has to have them, word by word: a file is refused that has something else, or more.
-const TABLES: [&str; 3] = [
+const TABLES: [&str; 4] = [
     "CREATE TABLE lock (
         key TEXT PRIMARY KEY,
         mode TEXT NOT NULL,
@@ -71,6 +71,14 @@ const TABLES: [&str; 3] = [
         processes TEXT NOT NULL,
         metadata TEXT NOT NULL
     )",
+    "CREATE TABLE history (
+        key TEXT NOT NULL,
+        number INTEGER NOT NULL,
+        ended INTEGER NOT NULL,
+        skipped INTEGER NOT NULL,
+        run TEXT NOT NULL,
+        PRIMARY KEY (key, number)
+    ) WITHOUT ROWID",
 ];
 /// What SQLite adds for AUTOINCREMENT.
 const SEQUENCE: &str = "CREATE TABLE sqlite_sequence(name,seq)";

@@ -7,6 +7,7 @@ mod address;
 mod database;
 mod file;
 mod health;
+mod history;
 mod holders;
 mod host;
 mod liveness;
@@ -27,15 +28,19 @@ use self::queue::{INTERVAL, QueueEntry};
 use self::wakeup::{Awaited, WakeFifo, wake_all};
 use crate::clock::{BootTime, Deadline};
 use crate::lock::{
-    AcquireOutcome, Breaker, Broken, Capabilities, FencingToken, Key, LockStatus, Mode, OwnerToken, Renewal,
-    Request, Result, Store, StoreAdmin, StoreError, Survey, Timeout, Waiter,
+    AcquireOutcome, Breaker, Broken, Capabilities, FencingToken, History, Key, LockStatus, Mode, OwnerToken,
+    Renewal, Request, Result, RunRecord, Store, StoreAdmin, StoreError, Survey, Timeout, Waiter,
 };
 
 /// Of a file on this host.
 pub const CAPABILITIES: Capabilities = Capabilities {
     replicas: Err("local: has no replicas; the file is on this host only"),
+    history: Ok(HISTORY),
     ..Capabilities::ALL
 };
+
+/// How many runs of a key are kept: in a file they cost nobody else anything.
+const HISTORY: u8 = 20;
 
 /// One in so many grants, of 256, looks for keys that can be forgotten: then the others need not.
 const FORGETFUL: u8 = 4;
@@ -185,12 +190,16 @@ impl Store for Local {
             self.wake(next);
             if fastrand::u8(..) < FORGETFUL {
                 // Another one does it when this one cannot.
-                let _ = self.database.transact(&Timeout::of(FORGETTING), holders::forget);
+                let _ = self.database.transact(&Timeout::of(FORGETTING), |tx, host| {
+                    holders::forget(tx, host)?;
+                    history::forget(tx)
+                });
             }
         }
         // Most of the time nobody waits for a lock that was free.
         let likely = if self.has_waited { &holders::AHEAD[..] } else { &holders::AHEAD[..1] };
         self.database.prepare(likely);
+        self.database.prepare(&history::AHEAD);
     }
 
     fn renew(
@@ -255,6 +264,10 @@ impl Store for Local {
         })
     }
 
+    fn record(&mut self, key: &Key, run: Option<&RunRecord>, keep: u8, timeout: &Timeout) -> Result<()> {
+        self.database.transact(timeout, |tx, _| history::record(tx, key, run, keep))
+    }
+
     fn status(&mut self, keys: &[Key], timeout: &Timeout) -> Result<Vec<LockStatus>> {
         self.survey(keys, timeout)?.complete()
     }
@@ -275,6 +288,13 @@ impl StoreAdmin for Local {
                 locks.push(LockStatus { mode, holders, waiters, key });
             }
             Ok(Survey::of_all(locks))
+        })
+    }
+
+    fn history(&mut self, keys: &[Key], timeout: &Timeout) -> Result<Vec<History>> {
+        self.database.transact(timeout, |tx, _| {
+            let known = if keys.is_empty() { history::keys(tx)? } else { keys.to_vec() };
+            known.iter().map(|key| history::history(tx, key)).collect()
         })
     }
 

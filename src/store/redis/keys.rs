@@ -53,6 +53,17 @@ impl KeyNames {
     }
 }
 
+/// The list of the last runs.
+pub fn history_name(key: &Key) -> String {
+    let (key, tag) = (key.as_str(), hash_tag(key.as_str()));
+    format!("redlock:{{{tag}}}:history:{key}")
+}
+
+pub fn key_of_history(name: &str) -> Option<Key> {
+    let (_, after) = name.strip_prefix("redlock:{")?.split_once('}')?;
+    after.strip_prefix(":history:")?.parse().ok()
+}
+
 pub fn slot(key: &Key) -> u16 {
     slot_of(hash_tag(key.as_str()).as_bytes())
 }

@@ -6,6 +6,7 @@
 mod address;
 mod connection;
 mod health;
+mod history;
 mod in_flight;
 mod keys;
 mod login;
@@ -30,8 +31,8 @@ use self::script::{AcquireReply, Queueing, Release, ScriptCall, understood};
 use self::topology::Topology;
 pub use self::url::RedisAddress;
 use crate::lock::{
-    AcquireOutcome, Breaker, Broken, Busy, Capabilities, FencingToken, Key, LockStatus, OwnerToken, Renewal,
-    Request, Result, Store, StoreAdmin, Survey, Timeout,
+    AcquireOutcome, Breaker, Broken, Busy, Capabilities, FencingToken, History, Key, LockStatus, OwnerToken,
+    Renewal, Request, Result, RunRecord, Store, StoreAdmin, Survey, Timeout,
 };
 use crate::store::net::check;
 
@@ -231,6 +232,11 @@ impl Store for Redis {
         self.run(&script::check(key, token), timeout)
     }
 
+    fn record(&mut self, key: &Key, run: Option<&RunRecord>, keep: u8, timeout: &Timeout) -> Result<()> {
+        self.topology.send(key, &history::record(key, run, keep), timeout);
+        Ok(())
+    }
+
     fn status(&mut self, keys: &[Key], timeout: &Timeout) -> Result<Vec<LockStatus>> {
         self.survey(keys, timeout)?.complete()
     }
@@ -239,6 +245,10 @@ impl Store for Redis {
 impl StoreAdmin for Redis {
     fn survey(&mut self, keys: &[Key], timeout: &Timeout) -> Result<Survey> {
         survey::survey(&mut self.topology, keys, timeout)
+    }
+
+    fn history(&mut self, keys: &[Key], timeout: &Timeout) -> Result<Vec<History>> {
+        history::histories(&mut self.topology, keys, timeout)
     }
 
     fn break_lock(

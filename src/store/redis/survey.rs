@@ -77,7 +77,7 @@ fn survey_keys<'a>(
 fn survey_all(on: &mut Topology, server: &Endpoint, timeout: &Timeout, survey: &mut Survey) -> Result<()> {
     let mut denied = None;
     let known = survey.locks.len();
-    for key in known_keys(on, server, timeout)? {
+    for key in known_keys(on, server, keys::key_of, timeout)? {
         // A lock that moves from one server to another is seen twice.
         if survey.locks.iter().any(|lock| lock.key == key) {
             continue;
@@ -95,8 +95,26 @@ fn survey_all(on: &mut Topology, server: &Endpoint, timeout: &Timeout, survey: &
     denied.filter(|_| survey.locks.len() == known).map_or(Ok(()), Err)
 }
 
-/// All keys of which redlock keeps something on this server. By SCAN: KEYS blocks the server.
-fn known_keys(on: &mut Topology, server: &Endpoint, timeout: &Timeout) -> Result<Vec<Key>> {
+/// All keys of which something is kept whose name tells them, on any server.
+pub fn scan(on: &mut Topology, key_of: fn(&str) -> Option<Key>, timeout: &Timeout) -> Result<Vec<Key>> {
+    let primaries = on.primaries(timeout)?;
+    on.servers().for_each(|server| server.longest = LONGEST_LIST);
+    let found = primaries.iter().map(|server| known_keys(on, server, key_of, timeout));
+    let found = found.collect::<Result<Vec<_>>>();
+    on.servers().for_each(|server| server.longest = LONGEST_REPLY);
+    let mut keys = found?.concat();
+    keys.sort();
+    keys.dedup();
+    Ok(keys)
+}
+
+/// Those on this server. By SCAN: KEYS blocks the server.
+fn known_keys(
+    on: &mut Topology,
+    server: &Endpoint,
+    key_of: fn(&str) -> Option<Key>,
+    timeout: &Timeout,
+) -> Result<Vec<Key>> {
     let (mut known, mut size) = (Vec::new(), 0);
     let mut cursor = "0".to_owned();
     loop {
@@ -109,7 +127,7 @@ fn known_keys(on: &mut Topology, server: &Endpoint, timeout: &Timeout) -> Result
         if size > MOST_NAMES {
             return Err(RequestError::broken("it lists more keys than can be looked at").of(on.name()));
         }
-        known.extend(names.iter().filter_map(|name| keys::key_of(&text(Some(name)))));
+        known.extend(names.iter().filter_map(|name| key_of(&text(Some(name)))));
         if next == "0" {
             known.sort();
             known.dedup();

@@ -6,6 +6,7 @@
 
 mod acquire;
 mod broadcast;
+mod history;
 mod identity;
 mod majority;
 mod member;
@@ -20,12 +21,14 @@ use self::majority::{Reply, Verdict, count, is_quorate, majority};
 use self::member::{Member, Released};
 use self::retry_schedule::RetrySchedule;
 use super::RedisAddress;
+use super::history::histories;
 use super::script;
 use super::survey::survey;
+use super::topology::Target;
 use crate::clock::{BootTime, Deadline};
 use crate::lock::{
-    AcquireOutcome, Breaker, Broken, Busy, Capabilities, FencingToken, Key, LockStatus, OwnerToken, Renewal,
-    Request, Result, Store, StoreAdmin, Survey, Timeout, Ttl,
+    AcquireOutcome, Breaker, Broken, Busy, Capabilities, FencingToken, History, Key, LockStatus, OwnerToken,
+    Renewal, Request, Result, RunRecord, Store, StoreAdmin, Survey, Timeout, Ttl,
 };
 
 /// The store on several servers. Its threads start with the first call.
@@ -224,6 +227,15 @@ impl Store for Quorum {
         round.judge(|replies| majority::left(replies))
     }
 
+    fn record(&mut self, key: &Key, run: Option<&RunRecord>, keep: u8, timeout: &Timeout) -> Result<()> {
+        let command = super::history::record(key, run, keep);
+        let record = move |member: &mut Member, timeout: &Timeout| {
+            member.topology.execute(Target::Any, &command, timeout)
+        };
+        let mut round = self.members()?.ask(all, timeout.until, false, record);
+        round.decide(timeout, is_quorate)
+    }
+
     fn status(&mut self, keys: &[Key], timeout: &Timeout) -> Result<Vec<LockStatus>> {
         self.survey(keys, timeout)?.complete()
     }
@@ -240,6 +252,17 @@ impl StoreAdmin for Quorum {
         // A member that answered early may not know a lock that was just acquired.
         round.gather(&timeout.at_most(STATUS_GRACE), status::is_settled)?;
         round.judge(|replies| is_quorate(replies).then(|| Survey::of_all(status::status(keys, replies))))
+    }
+
+    fn history(&mut self, keys: &[Key], timeout: &Timeout) -> Result<Vec<History>> {
+        let asked = keys.to_vec();
+        let look =
+            move |member: &mut Member, timeout: &Timeout| histories(&mut member.topology, &asked, timeout);
+        let mut round = self.members()?.ask(all, timeout.until, true, look);
+        round.decide(timeout, is_quorate)?;
+        // A run may be known to one that is slow.
+        round.gather(&timeout.at_most(STATUS_GRACE), |_| false)?;
+        round.judge(|replies| is_quorate(replies).then(|| history::merged(replies)))
     }
 
     fn break_lock(

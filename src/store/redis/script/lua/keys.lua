@@ -15,6 +15,7 @@
 -- holders  hash: the holders of a shared lock or a semaphore, as JSON by owner token.
 -- asked    hash: when each waiter asked last, by owner token, and any of them, by ''. In milliseconds.
 -- claimed  list: filled for a second when a claim is confirmed, for the holder that released the lock.
+-- The list "history" is for record.lua only.
 
 -- The fencing counter is kept for a day behind its lease, and until the clock of the server has come to it. After
 -- that the clocks make the tokens grow: the server's less half a day, should the requester's be far behind.

@@ -1,0 +1,70 @@
+//! The options of who has an owner token: `renew`, `check` and `release`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::examples::{CHECK, RELEASE, RENEW};
+use crate::lock::{DurationText, Key, OwnerToken, Ttl};
+
+#[derive(Debug, Args)]
+pub struct OwnerArgs {
+    /// The lock's name; the first word is the same
+    ///
+    /// Given more than once, of locks that have one owner token.
+    #[arg(
+        short,
+        long = "key",
+        value_name = "KEY",
+        env = "REDLOCK_KEY",
+        required = true,
+        value_delimiter = '\n'
+    )]
+    pub keys: Vec<Key>,
+    /// The owner token that `acquire` printed
+    #[arg(long, value_name = "TOKEN", env = "REDLOCK_TOKEN", hide_env_values = true)]
+    pub token: Option<OwnerToken>,
+    /// The file that `acquire --token-file` wrote
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+}
+
+/// Extend the lease
+///
+/// A lease that has longer to go than the TTL keeps its end. Exits with 1 when the token does not hold the lock any more.
+#[derive(Debug, Args)]
+#[command(override_usage = "redlock renew [OPTIONS] [KEY]", after_help = RENEW)]
+pub struct RenewArgs {
+    #[command(flatten)]
+    pub owner: OwnerArgs,
+    /// How long the lease lives from now on [default: 30s]
+    #[arg(short, long, value_name = "DURATION", env = "REDLOCK_TTL")]
+    pub ttl: Option<Ttl>,
+}
+
+/// Ask whether the token still holds the lock, or when it last ran
+///
+/// Exits with 0 when it does, for at least --for longer, and with 1 when it does not. With --ran-within it asks, without a
+/// token, whether a run under the lock was a success lately.
+#[derive(Debug, Args)]
+#[command(override_usage = "redlock check [OPTIONS] [KEY]", after_help = CHECK)]
+pub struct CheckArgs {
+    #[command(flatten)]
+    pub owner: OwnerArgs,
+    /// The lease has to live at least this much longer
+    #[arg(long = "for", value_name = "DURATION", env = "REDLOCK_FOR")]
+    pub at_least: Option<DurationText>,
+    /// A run that was a success has to have ended this long ago at most
+    #[arg(long, value_name = "DURATION")]
+    pub ran_within: Option<DurationText>,
+}
+
+/// Release the lock
+///
+/// Exits with 1 when the token does not hold the lock.
+#[derive(Debug, Args)]
+#[command(override_usage = "redlock release [OPTIONS] [KEY]", after_help = RELEASE)]
+pub struct ReleaseArgs {
+    #[command(flatten)]
+    pub owner: OwnerArgs,
+}

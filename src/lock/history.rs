@@ -1,0 +1,86 @@
+//! What a lock was used for: its last runs, as the store keeps them.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::Key;
+use super::metadata::clean;
+
+/// How long a history is kept after the last run.
+pub const RETENTION: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
+/// One run under a lock, as redlock said it at its end.
+///
+/// Written by other people, on other hosts: read it with [`RunRecord::from_untrusted`] only. Times are in milliseconds
+/// since the Unix epoch.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RunRecord {
+    /// When the lock was asked for, granted, and not needed any more.
+    pub asked: u64,
+    pub granted: u64,
+    pub ended: u64,
+    /// What came of it: a word of redlock-events(7), as "success".
+    pub outcome: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit_status: Option<u8>,
+    /// That ended redlock, as it had ended the command.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signal: Option<i32>,
+    pub fence: u64,
+    pub host: String,
+    pub pid: u32,
+    pub user: String,
+    pub label: String,
+    /// Who broke the lock, and why.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub broken_by: String,
+    /// How many calls did not get the lock since the run before: it was busy.
+    #[serde(skip)]
+    pub skipped: u64,
+}
+
+/// The last runs under a lock.
+#[derive(Clone, Debug)]
+pub struct History {
+    pub key: Key,
+    /// The latest one first.
+    pub runs: Vec<RunRecord>,
+    /// How many calls did not get the lock since the latest of them.
+    pub skipped: u64,
+}
+
+impl RunRecord {
+    /// As it is stored.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// The run in `text`, made harmless; `None` for broken text.
+    pub fn from_untrusted(text: &str, skipped: u64) -> Option<RunRecord> {
+        let raw: RunRecord = serde_json::from_str(text).ok()?;
+        let RunRecord { outcome, host, user, label, broken_by, .. } = &raw;
+        let [outcome, host, user, label, broken_by] =
+            [outcome, host, user, label, broken_by].map(|text| clean(text));
+        Some(RunRecord { outcome, host, user, label, broken_by, skipped, ..raw })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_of_others_is_harmless() {
+        let hostile = r#"{"outcome":"\u001b[2J","host":"a\u202eb","label":"x\ny","exit_status":3}"#;
+        let run = RunRecord::from_untrusted(hostile, 2).unwrap_or_default();
+        assert_eq!(
+            (run.outcome.as_str(), run.host.as_str(), run.label.as_str()),
+            ("\u{fffd}[2J", "a\u{fffd}b", "x y")
+        );
+        assert_eq!((run.exit_status, run.skipped), (Some(3), 2));
+        assert_eq!(RunRecord::from_untrusted(&run.to_json(), 2), Some(run));
+        assert_eq!(RunRecord::from_untrusted("{broken", 0), None);
+    }
+}

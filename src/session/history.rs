@@ -1,0 +1,51 @@
+//! What a run adds to the history of its locks.
+
+use std::time::Duration;
+
+use super::Context;
+use crate::error::Outcome;
+use crate::event::{RunOutcome, Summary};
+use crate::lock::{RunRecord, Store, Timeout, unix_millis};
+use crate::user::UserAtHost;
+
+/// The job has ended, and somebody waits for the prompt.
+const PATIENCE: Duration = Duration::from_millis(200);
+
+/// Adds this run to the history of each lock that it was granted, or counts it where it was not. What goes wrong is a gap
+/// in the history, and nothing else.
+pub fn record(outcome: Outcome, keep: u8, store: &mut dyn Store, context: &Context) {
+    let summary = &context.reporter.summary_at(outcome);
+    let is_skipped = matches!(summary.outcome(), RunOutcome::Busy | RunOutcome::GaveUp);
+    let keys = if is_skipped { &summary.keys } else { &summary.granted };
+    for (place, key) in keys.iter().enumerate().filter(|_| keep > 0) {
+        let run = (!is_skipped).then(|| run(summary, place));
+        let _ = store.record(key, run.as_ref(), keep, &Timeout::of(PATIENCE));
+    }
+}
+
+/// The run under the lock that was granted at this place.
+fn run(summary: &Summary, place: usize) -> RunRecord {
+    let UserAtHost { user, host } = UserAtHost::own();
+    let ended = unix_millis();
+    let asked = ended.saturating_sub(summary.asked().as_millis() as u64);
+    let (exit_status, signal) = match summary.exit {
+        Some(Outcome::Exit(status)) => (Some(status), None),
+        Some(Outcome::Signal(signal)) => (None, Some(signal)),
+        None => (None, None),
+    };
+    RunRecord {
+        asked,
+        granted: asked + summary.waited.as_millis() as u64,
+        ended,
+        outcome: summary.outcome().name().to_owned(),
+        exit_status,
+        signal,
+        fence: summary.fences.get(place).map_or(0, |fence| fence.0),
+        host,
+        pid: std::process::id(),
+        user,
+        label: summary.label.clone(),
+        broken_by: summary.broken_by.as_ref().map_or(String::new(), |by| by.as_str().to_owned()),
+        skipped: 0,
+    }
+}

@@ -1,0 +1,88 @@
+//! `redlock history`: what the store keeps of the last runs.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::harness::{Redlock, Store, eventually};
+
+/// Where a history is on wish, it is wished for.
+fn run(store: &Store, args: &[&str]) -> Redlock {
+    store.redlock(&[&["run"], args].concat()).env("REDLOCK_HISTORY", "20")
+}
+
+fn history(store: &Store) -> Value {
+    let shown = store.redlock(&["history", "--json", "X"]).run().expect(0).stdout;
+    serde_json::from_str::<Value>(&shown).expect("JSON")[0].clone()
+}
+
+/// The history once it has so many runs: nobody waits for what is added.
+fn with_runs(store: &Store, count: usize) -> Value {
+    let mut found = Value::Null;
+    eventually(Duration::from_secs(20), &format!("{count} runs"), || {
+        found = history(store);
+        found["runs"].as_array().is_some_and(|runs| runs.len() == count)
+    });
+    found
+}
+
+pub fn each_run_says_how_it_ended(store: &Store) {
+    assert_eq!(history(store)["runs"], Value::Array(Vec::new()));
+    for (job, status) in [("exit 0", 0), ("exit 3", 3), ("kill -9 $$", -9)] {
+        run(store, &["--label", "nightly", "X", "--", "sh", "-c", job]).run().expect(status);
+    }
+    run(store, &["--timeout", "100ms", "X", "--", "sleep", "60"]).run().expect(124);
+    let runs = with_runs(store, 4)["runs"].clone();
+    let outcomes: Vec<&str> = (0..4).filter_map(|place| runs[place]["outcome"].as_str()).collect();
+    assert_eq!(outcomes, ["timed_out", "killed", "failure", "success"]);
+    assert_eq!((&runs[2]["exit_status"], &runs[1]["signal"]), (&3.into(), &9.into()));
+    assert_eq!(runs[3]["label"], "nightly");
+    let fences: Vec<u64> = (0..4).filter_map(|place| runs[place]["fence"].as_u64()).collect();
+    assert!(fences.len() == 4 && fences.is_sorted_by(|later, earlier| later > earlier), "{fences:?}");
+    store.redlock(&["check", "--ran-within", "1h", "X"]).run().expect(0);
+    store.redlock(&["check", "--ran-within", "1ms", "X"]).run().expect(1);
+    let never = store.redlock(&["check", "--ran-within", "1h", "another"]).run().expect(1);
+    assert!(
+        never.line().contains("'another'") && never.line().contains("none is in its history"),
+        "{never:?}"
+    );
+}
+
+pub fn who_did_not_get_it_is_counted(store: &Store) {
+    let holder = store.hold("X", &["--history", "20"]);
+    for _ in 0..3 {
+        run(store, &["X", "--", "true"]).run().expect(75);
+    }
+    eventually(Duration::from_secs(20), "three skipped", || history(store)["skipped"] == 3);
+    holder.let_go().expect(0);
+    let found = with_runs(store, 1);
+    assert_eq!((&found["skipped"], &found["runs"][0]["skipped"]), (&0.into(), &3.into()));
+}
+
+pub fn a_broken_lock_says_who_broke_it(store: &Store) {
+    let ttl = store.ttl(2000);
+    let holder = store.hold("X", &["--history", "20", "--ttl", &ttl]);
+    store.redlock(&["break", "--yes", "--reason", "stuck since 02:00", "X"]).run().expect(0);
+    holder.finish().expect(79);
+    let run = with_runs(store, 1)["runs"][0].clone();
+    assert_eq!(run["outcome"], "lost");
+    assert!(run["broken_by"].as_str().is_some_and(|by| by.ends_with(": stuck since 02:00")), "{run}");
+    let refused = store.redlock(&["check", "--ran-within", "1h", "X"]).run().expect(1);
+    assert!(refused.line().contains(": broken by ") && refused.line().contains("stuck since"), "{refused:?}");
+}
+
+pub fn the_last_ones_are_kept(store: &Store) {
+    for number in 1..=5 {
+        let label = number.to_string();
+        store.redlock(&["run", "--history", "3", "--label", &label, "X", "--", "true"]).run().expect(0);
+        let newest = || history(store)["runs"][0]["label"] == label.as_str();
+        eventually(Duration::from_secs(20), "the run", newest);
+    }
+    let runs = with_runs(store, 3)["runs"].clone();
+    let labels: Vec<&str> = (0..3).filter_map(|place| runs[place]["label"].as_str()).collect();
+    assert_eq!(labels, ["5", "4", "3"]);
+    store.redlock(&["run", "--history", "0", "X", "--", "true"]).run().expect(0);
+    store.redlock(&["run", "--history", "3", "--label", "6", "X", "--", "true"]).run().expect(0);
+    eventually(Duration::from_secs(20), "the run", || history(store)["runs"][0]["label"] == "6");
+    assert_eq!(history(store)["runs"][1]["label"], "5");
+}
