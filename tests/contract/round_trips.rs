@@ -1,8 +1,9 @@
 //! How often redlock waits for a Redis server: on a line of 50 ms that is the time it takes.
 
+use std::fmt::Debug;
 use std::time::Duration;
 
-use crate::harness::{Authority, Fault, Proxy, Redis, Redlock, Valid, free_port, in_cluster, slowed};
+use crate::harness::{Authority, Fault, Proxy, Redis, Redlock, Valid, free_port, in_cluster};
 
 /// A server, and a proxy before it that counts.
 struct Line {
@@ -29,7 +30,7 @@ impl Line {
             self.redlock(&args).env("REDLOCK_TOKEN", token.trim()).run().expect(0);
         }
         self.redlock(&["status", "warm"]).run().expect(0);
-        self.proxy.set(Fault::Delay(slowed(100).min(Duration::from_secs(1))));
+        self.proxy.set(Fault::Delay(Duration::from_millis(100)));
     }
 
     fn redlock(&self, args: &[&str]) -> Redlock {
@@ -51,15 +52,32 @@ impl Line {
     /// `run` connects, takes and releases; everything else connects and asks. `more` is what the line needs besides.
     #[track_caller]
     fn takes(&self, more: usize) {
-        assert_eq!(self.count(self.redlock(&["run", "-k", "X", "--", "true"])).0, 3 + more, "run");
-        let (taken, token) = self.count(self.redlock(&["acquire", "-k", "X"]));
-        assert_eq!(taken, 2 + more, "acquire");
-        for name in ["check", "renew", "release"] {
-            let redlock = self.redlock(&[name, "-k", "X"]).env("REDLOCK_TOKEN", token.trim());
-            assert_eq!(self.count(redlock).0, 2 + more, "{name}");
-        }
-        assert_eq!(self.count(self.redlock(&["status", "X"])).0, 2 + more, "status");
+        let expected = [3, 2, 2, 2, 2, 2].map(|count| count + more);
+        as_expected(expected, || self.counts());
     }
+
+    /// Of a `run`, and of an `acquire` and what follows it.
+    fn counts(&self) -> [usize; 6] {
+        let (run, _) = self.count(self.redlock(&["run", "-k", "X", "--", "true"]));
+        let (acquire, token) = self.count(self.redlock(&["acquire", "-k", "X"]));
+        let by_hand = |name: &str| {
+            let redlock = self.redlock(&[name, "-k", "X"]).env("REDLOCK_TOKEN", token.trim());
+            self.count(redlock).0
+        };
+        let [check, renew, release] = ["check", "renew", "release"].map(by_hand);
+        [run, acquire, check, renew, release, self.count(self.redlock(&["status", "X"])).0]
+    }
+}
+
+/// What is counted in one of five tries: where redlock is late with what it sends, or an answer so late that the server of a
+/// cluster is looked for anew, there are more.
+#[track_caller]
+fn as_expected<T: PartialEq + Debug>(expected: T, mut count: impl FnMut() -> T) {
+    let mut counted = Vec::new();
+    while counted.last() != Some(&expected) && counted.len() < 5 {
+        counted.push(count());
+    }
+    assert_eq!(counted.last(), Some(&expected), "{counted:?}");
 }
 
 fn with_password() -> Redis {
@@ -119,15 +137,13 @@ fn in_a_cluster_with_a_password() {
 fn in_a_quorum_with_a_password() {
     let lines = [(); 3].map(|()| Line::to(with_password(), "redis://:canary@", ""));
     let urls: Vec<&str> = lines.iter().map(|line| &*line.url).collect();
-    let before = lines.each_ref().map(|line| line.proxy.round_trips());
-    Redlock::new(&["run", "-k", "X", "--", "true"])
-        .server(&urls.join(" "))
-        .env("REDLOCK_CONNECT_TIMEOUT", "30s")
-        .run()
-        .expect(0);
-    let counted = lines.iter().zip(before).map(|(line, before)| line.proxy.round_trips() - before);
-    let counted: Vec<usize> = counted.collect();
     // Two are a majority, and the last may be late.
-    let whole = counted.iter().filter(|count| **count == 3).count();
-    assert!(whole >= 2 && counted.iter().all(|count| *count <= 3), "{counted:?}");
+    as_expected(true, || {
+        let before = lines.each_ref().map(|line| line.proxy.round_trips());
+        Redlock::new(&["run", "-k", "X", "--", "true"]).server(&urls.join(" ")).run().expect(0);
+        let counted = lines.iter().zip(before).map(|(line, before)| line.proxy.round_trips() - before);
+        let counted: Vec<usize> = counted.collect();
+        println!("{counted:?}");
+        counted.iter().filter(|count| **count == 3).count() >= 2 && counted.iter().all(|count| *count <= 3)
+    });
 }

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use super::majority::{Reply, answers};
 use crate::lock::{History, Key, RunRecord};
 
-/// Each run that a member knows, once, the latest one first.
+/// Each run that a member knows, once, the latest one first; no more than one of them has, so a member that missed some shows
+/// no older ones.
 pub fn merged(replies: &[Reply<Vec<History>>]) -> Vec<History> {
     let mut known: BTreeMap<&Key, Vec<&History>> = BTreeMap::new();
     for history in answers(replies).flatten() {
@@ -24,6 +25,7 @@ fn merge(key: &Key, histories: &[&History]) -> History {
         }
     }
     runs.sort_by_key(|run| Reverse(run.ended));
+    runs.truncate(histories.iter().map(|history| history.runs.len()).max().unwrap_or(0));
     // A member that missed the latest run counts from an earlier one.
     let is_up_to_date = |history: &&&History| match (history.runs.first(), runs.first()) {
         (Some(its), Some(latest)) => is_same(its, latest),
