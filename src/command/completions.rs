@@ -42,5 +42,7 @@ fn keys(global: GlobalArgs, sources: Sources) -> anyhow::Result<Vec<String>> {
     let survey = context.open_store().survey(&[], &context.timeout()).unwrap_or_default();
     let is_in_use = |lock: &LockStatus| !lock.holders.is_empty() || !lock.waiters.is_empty();
     let keys = survey.locks.iter().filter(|lock| is_in_use(lock)).map(|lock| lock.key.as_str());
-    Ok(keys.filter(|key| sanitize(key) == *key).map(|key| format!("{key}\n")).collect())
+    // One with a dash would be taken for an option.
+    let is_plain = |key: &&str| sanitize(key) == *key && !key.starts_with('-');
+    Ok(keys.filter(is_plain).map(|key| format!("{key}\n")).collect())
 }

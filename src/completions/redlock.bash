@@ -82,6 +82,8 @@ _redlock_command() {
 _redlock_known() {
     local name
     while IFS= read -r name; do
+        # Behind a quote the shell would read what %q writes as something else.
+        [[ ${COMP_WORDS[COMP_CWORD]} == *[\"\']* && $(printf %q "$name") != "$name" ]] && continue
         [[ $name == "$cur"* ]] && COMPREPLY+=("$(printf %q "$name")")
     done < <(command "${words[0]}" completions --list "$1" "${store[@]}" 2>/dev/null)
 }

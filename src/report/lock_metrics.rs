@@ -4,6 +4,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::prometheus::{Exposition, Family};
 use crate::lock::LockStatus;
+use crate::sanitize::sanitize;
 
 const HOLDERS: &str = "redlock_lock_holders";
 const WAITERS: &str = "redlock_lock_waiters";
@@ -24,7 +25,7 @@ pub fn lock_metrics(locks: &[LockStatus]) -> String {
     let age = |since: u64| (now - since as f64 / 1000.0).max(0.0);
     let mut exposition = Exposition::default();
     for lock in locks {
-        let key = &exposition.key(lock.key.as_str(), HOLDERS);
+        let key = &exposition.key(&sanitize(lock.key.as_str()), HOLDERS);
         *exposition.series(HOLDERS, key, &[], 0.0) += lock.holders.len() as f64;
         *exposition.series(WAITERS, key, &[], 0.0) += lock.waiters.len() as f64;
         let mut most = |name, value: f64| {

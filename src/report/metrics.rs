@@ -139,7 +139,7 @@ impl Metrics {
             let (series, value) = line.rsplit_once(' ')?;
             Some((series.to_owned(), value.parse().ok()?)).filter(|_| series.starts_with("redlock_"))
         });
-        series.collect::<Option<_>>().map(|series| Metrics(Exposition(series))).ok_or_else(foreign)
+        series.collect::<Option<_>>().map(|series| Metrics(Exposition::of(series))).ok_or_else(foreign)
     }
 
     fn add(&mut self, summary: &Summary) {

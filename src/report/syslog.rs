@@ -63,7 +63,7 @@ fn send(record: &Record) -> io::Result<()> {
     let socket = UnixDatagram::unbound()?;
     socket.set_nonblocking(true)?;
     let sent = match socket.send_to(fields(record).as_bytes(), JOURNAL) {
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {
+        Err(error) if error.kind() != ErrorKind::WouldBlock => {
             socket.send_to(line(record).as_bytes(), SYSLOG)
         }
         sent => sent,
@@ -78,7 +78,10 @@ fn send(record: &Record) -> io::Result<()> {
 fn line(record: &Record) -> String {
     let priority = FACILITY * 8 + severity(record);
     let time = humantime::format_rfc3339_millis(SystemTime::now());
-    let (host, pid, event) = (&UserAtHost::own().host, process::id(), record.event);
+    let UserAtHost { host, .. } = UserAtHost::own();
+    // A field of the header is a word.
+    let is_word = !host.is_empty() && host.bytes().all(|byte| byte.is_ascii_graphic());
+    let (host, pid, event) = (if is_word { &host } else { "-" }, process::id(), record.event);
     format!("<{priority}>1 {time} {host} {PROGRAM} {pid} {event} - {}", message(record))
 }
 
@@ -122,8 +125,8 @@ fn message(record: &Record) -> String {
 
 /// Among others on a line.
 fn quoted(text: &str) -> String {
-    if text.contains([' ', '"', '=']) {
-        format!("\"{}\"", text.replace('"', "\\\""))
+    if text.contains([' ', '"', '=', '\\']) {
+        format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
     } else {
         text.to_owned()
     }

@@ -34,36 +34,50 @@ const LINES: [(&str, &str); 18] = [
     ("redlock run --tls-key two", "<run><--tls-key><two words>"),
 ];
 
-/// In the folder there are two files, the canary and "two words". `redlock` prints its words.
+/// A shell at a terminal, in a folder with two files, the canary and "two words". `redlock` prints its words.
+struct Shell {
+    pty: Pty,
+    folder: Folder,
+    _store: Store,
+}
+
+impl Shell {
+    fn start(shell: &[&str], name: &str, setup: &[&str], keys: &[&str]) -> Shell {
+        let folder = Folder::new();
+        let script = Redlock::new(&["completions", name]).run().expect(0).stdout;
+        let file = folder.path(".completion");
+        fs::write(&file, script).expect("a file");
+        for file in ["canary", "two words"] {
+            fs::write(folder.path(file), "").expect("a file");
+        }
+        let store = Store::local();
+        let other = format!("local:{}", folder.path("other.db").display());
+        for (url, key) in keys.iter().map(|key| (&store.url, *key)).chain([(&other, "other")]) {
+            Redlock::new(&["acquire", &format!("--key={key}")]).server(url).run().expect(0);
+        }
+        let config = "[servers.production]\nserver = \"redis://h\"\n[profiles.cron]\nquiet = true\n";
+        fs::write(folder.path(".config"), config).expect("a file");
+        let program = Path::new(env!("CARGO_BIN_EXE_redlock")).parent().expect("its folder").display();
+        let path = format!("{program}:{}", std::env::var("PATH").unwrap_or_default());
+        let mut command = Command::new(shell[0]);
+        command.args(&shell[1..]).current_dir(folder.path("")).env("HOME", folder.path(""));
+        command.env("TERM", "dumb").env("PATH", path);
+        command.env("REDLOCK_SERVER", &store.url).env("REDLOCK_CONFIG", folder.path(".config"));
+        let mut pty = Pty::start(command);
+        for line in setup {
+            pty.send(&format!("{}\n", line.replace("SCRIPT", &format!("'{}'", file.display()))));
+        }
+        pty.send("echo rea''dy\n");
+        pty.expect("ready");
+        Shell { pty, folder, _store: store }
+    }
+}
+
 fn completes(shell: &[&str], name: &str, setup: &[&str]) {
-    let folder = Folder::new();
-    let script = Redlock::new(&["completions", name]).run().expect(0).stdout;
-    let file = folder.path(".completion");
-    fs::write(&file, script).expect("a file");
-    for file in ["canary", "two words"] {
-        fs::write(folder.path(file), "").expect("a file");
-    }
-    let mut command = Command::new(shell[0]);
-    command.args(&shell[1..]).current_dir(folder.path("")).env("HOME", folder.path("")).env("TERM", "dumb");
-    let store = Store::local();
-    let other = format!("local:{}", folder.path("other.db").display());
-    for (url, key) in [(&store.url, "deploy"), (&store.url, "nightly/db"), (&other, "other")] {
-        Redlock::new(&["acquire", "-k", key]).server(url).run().expect(0);
-    }
-    let config = "[servers.production]\nserver = \"redis://h\"\n[profiles.cron]\nquiet = true\n";
-    fs::write(folder.path(".config"), config).expect("a file");
-    let program = Path::new(env!("CARGO_BIN_EXE_redlock")).parent().expect("its folder").display();
-    let path = format!("{program}:{}", std::env::var("PATH").unwrap_or_default());
-    command.env("REDLOCK_SERVER", &store.url).env("REDLOCK_CONFIG", folder.path(".config")).env("PATH", path);
-    let mut pty = Pty::start(command);
-    for line in setup {
-        pty.send(&format!("{}\n", line.replace("SCRIPT", &format!("'{}'", file.display()))));
-    }
-    pty.send("echo rea''dy\n");
-    pty.expect("ready");
+    let mut shell = Shell::start(shell, name, setup, &["deploy", "nightly/db", "-k"]);
     for (line, expected) in LINES.into_iter().chain(KNOWN) {
-        pty.send(&format!("{line}\t\n"));
-        pty.expect(&format!("words:{expected}"));
+        shell.pty.send(&format!("{line}\t\n"));
+        shell.pty.expect(&format!("words:{expected}"));
     }
 }
 
@@ -86,6 +100,24 @@ fn in_bash() {
     let redlock = r#"redlock() { printf words:; printf '<%s>' "$@"; echo :; }"#;
     let setup = ["source /usr/share/bash-completion/bash_completion", "source SCRIPT", redlock];
     completes(&["bash", "--norc", "-i"], "bash", &setup);
+}
+
+/// Behind a quote a key would have to be written otherwise: only plain ones are offered there.
+#[test]
+fn a_hostile_key_runs_nothing() {
+    let redlock = r#"redlock() { printf words:; printf '<%s>' "$@"; echo :; }"#;
+    let with_completion = "source /usr/share/bash-completion/bash_completion";
+    for key in ["dep$(touch PWNED)\u{e9}", "dep`touch PWNED`\u{378}"] {
+        for setup in [&["source SCRIPT", redlock][..], &[with_completion, "source SCRIPT", redlock]] {
+            let mut shell = Shell::start(&["bash", "--norc", "-i"], "bash", setup, &[key]);
+            for quote in ["\"", "'"] {
+                // What is still open then is closed on the next line.
+                shell.pty.send(&format!("redlock status {quote}dep\t\n{quote}\n"));
+                shell.pty.expect("words:<status><dep");
+                assert!(!shell.folder.path("PWNED").exists(), "{key} behind {quote}");
+            }
+        }
+    }
 }
 
 #[test]

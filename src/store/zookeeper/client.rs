@@ -192,6 +192,10 @@ impl SessionClient {
         }
     }
 
+    pub fn is_connected(&self) -> bool {
+        !self.is_broken()
+    }
+
     fn is_broken(&self) -> bool {
         self.connection.as_ref().is_none_or(|connection| connection.is_broken)
     }

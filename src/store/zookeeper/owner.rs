@@ -17,6 +17,8 @@ use crate::poll::Backoff;
 /// Between two attempts to extend a session that another process extends, too.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(2);
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
+/// How long there are more of them at least, if there is as much time.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A session, and the locks that are held in it.
 ///
@@ -149,8 +151,8 @@ impl Owner {
     /// that connection: then both are done again.
     fn extend(&mut self, check: &[Operation], timeout: &Timeout) -> ZooKeeperResult<Vec<TransactionReply>> {
         let mut backoff = Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE);
-        // What is left of the time is for another server.
-        let last_attempt = timeout.share(2).until;
+        // What is left of a long time is for another server.
+        let last_attempt = timeout.at_most((timeout.until.left() / 2).max(PATIENCE)).until;
         loop {
             match self.client.attach(timeout).and_then(|_| self.client.call(check, timeout)) {
                 Err(error) if error.is_transient() && !last_attempt.has_passed() => {

@@ -172,7 +172,12 @@ impl ZooKeeperWaiter {
             self.predecessor = None;
             return Ok(true);
         }
-        self.client.await_news(&timeout.before(due))
+        let has_news = self.client.await_news(&timeout.before(due))?;
+        if !self.client.is_connected() {
+            // What is true on the next server is not known.
+            self.predecessor = None;
+        }
+        Ok(has_news)
     }
 
     fn pause(&self, timeout: &Timeout) -> ZooKeeperResult<bool> {
