@@ -4,6 +4,7 @@ mod acquire;
 mod examples;
 mod history;
 mod lock;
+mod lock_selection;
 mod owner;
 mod run;
 mod status;
@@ -18,6 +19,7 @@ pub use self::acquire::{AcquireArgs, Format};
 use self::examples::{BREAK, COMPLETIONS, CONFIG, DOCTOR, REDLOCK, with_exit_status};
 pub use self::history::HistoryArgs;
 pub use self::lock::{LockArgs, permits, replicas};
+pub use self::lock_selection::LockSelectionArgs;
 pub use self::owner::{CheckArgs, OwnerArgs, ReleaseArgs, RenewArgs};
 pub use self::run::{Leftovers, OnLost, RunArgs, exit_status, history};
 pub use self::status::{StatusArgs, StatusFormat};
@@ -74,8 +76,10 @@ impl Command {
             Command::Renew(RenewArgs { owner, .. })
             | Command::Check(CheckArgs { owner, .. })
             | Command::Release(ReleaseArgs { owner }) => owner.keys.iter_mut().collect(),
-            Command::Status(args) => args.words.iter_mut().chain(&mut args.keys).collect(),
-            Command::History(args) => args.words.iter_mut().chain(&mut args.keys).collect(),
+            Command::Status(StatusArgs { selection, .. })
+            | Command::History(HistoryArgs { selection, .. }) => {
+                selection.words.iter_mut().chain(&mut selection.keys).collect()
+            }
             Command::Break(args) => vec![&mut args.key],
             Command::Config(args) => args.key.iter_mut().collect(),
             Command::Doctor(_) | Command::Completions(_) => Vec::new(),

@@ -2,8 +2,8 @@
 
 use clap::Args;
 
+use super::LockSelectionArgs;
 use super::examples::HISTORY;
-use crate::lock::Key;
 
 /// Show the last runs: when, where, and how they ended
 ///
@@ -11,12 +11,8 @@ use crate::lock::Key;
 #[derive(Debug, Args)]
 #[command(override_usage = "redlock history [OPTIONS] [KEY|PATTERN]...", after_help = HISTORY)]
 pub struct HistoryArgs {
-    /// The locks whose runs are shown; in a pattern * stands for any characters, ? for one
-    #[arg(value_name = "KEY")]
-    pub words: Vec<Key>,
-    /// The lock of exactly this name
-    #[arg(short, long = "key", value_name = "KEY")]
-    pub keys: Vec<Key>,
+    #[command(flatten)]
+    pub selection: LockSelectionArgs,
     /// Print JSON: see redlock-history(1) for the fields
     #[arg(long)]
     pub json: bool,

@@ -42,10 +42,10 @@ pub struct RenewArgs {
     pub ttl: Option<Ttl>,
 }
 
-/// Ask whether the token still holds the lock, or when it last ran
+/// Ask whether a token holds the lock, or a job ran lately
 ///
-/// Exits with 0 when it does, for at least --for longer, and with 1 when it does not. With --ran-within it asks, without a
-/// token, whether a run under the lock was a success lately.
+/// Exits with 0 when the token holds the lock, for at least --for longer, and with 1 when it does not. With --ran-within no
+/// token is needed: exits with 0 when a run under the lock was a success lately, and with 1 when none was.
 #[derive(Debug, Args)]
 #[command(override_usage = "redlock check [OPTIONS] [KEY]", after_help = CHECK)]
 pub struct CheckArgs {

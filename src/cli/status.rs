@@ -2,8 +2,8 @@
 
 use clap::{Args, ValueEnum};
 
+use super::LockSelectionArgs;
 use super::examples::STATUS;
-use crate::lock::Key;
 
 /// Show holders, waiters and time left
 ///
@@ -12,12 +12,8 @@ use crate::lock::Key;
 #[derive(Debug, Args)]
 #[command(override_usage = "redlock status [OPTIONS] [KEY|PATTERN]...", after_help = STATUS)]
 pub struct StatusArgs {
-    /// The locks to show; in a pattern * stands for any characters, ? for one
-    #[arg(value_name = "KEY")]
-    pub words: Vec<Key>,
-    /// The lock of exactly this name
-    #[arg(short, long = "key", value_name = "KEY")]
-    pub keys: Vec<Key>,
+    #[command(flatten)]
+    pub selection: LockSelectionArgs,
     /// Print: text, json, prometheus
     ///
     /// What to print: text for people, JSON (see redlock-status(1) for the fields), or how many hold the locks and wait for

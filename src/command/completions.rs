@@ -16,15 +16,19 @@ const PATIENCE: Duration = Duration::from_millis(150);
 
 pub fn completions(args: &CompletionsArgs, global: GlobalArgs, sources: Sources) -> anyhow::Result<Outcome> {
     let file = global.config.as_deref();
-    let names = match (args.shell, args.list) {
-        (Some(shell), _) => vec![script(shell)],
-        (None, Some(ListedNames::Servers)) => Config::servers(file, sources)?,
-        (None, Some(ListedNames::Profiles)) => Config::profiles(file, sources)?,
-        (None, Some(ListedNames::Keys)) => keys(global, sources)?,
-        (None, None) => Vec::new(),
+    let text = match (args.shell, args.list) {
+        (Some(shell), _) => script(shell),
+        (None, Some(ListedNames::Servers)) => lines(Config::servers(file, sources)?),
+        (None, Some(ListedNames::Profiles)) => lines(Config::profiles(file, sources)?),
+        (None, Some(ListedNames::Keys)) => lines(keys(global, sources)?),
+        (None, None) => String::new(),
     };
-    print(names.concat().as_bytes()).map_err(Failure::not_printed)?;
+    print(text.as_bytes()).map_err(Failure::not_printed)?;
     Ok(Outcome::SUCCESS)
+}
+
+fn lines(names: Vec<String>) -> String {
+    names.iter().map(|name| format!("{name}\n")).collect()
 }
 
 /// The locks in use that a terminal shows as they are; none where the store does not answer.
@@ -44,5 +48,5 @@ fn keys(global: GlobalArgs, sources: Sources) -> anyhow::Result<Vec<String>> {
     let keys = survey.locks.iter().filter(|lock| is_in_use(lock)).map(|lock| lock.key.as_str());
     // One with a dash would be taken for an option.
     let is_plain = |key: &&str| sanitize(key) == *key && !key.starts_with('-');
-    Ok(keys.filter(is_plain).map(|key| format!("{key}\n")).collect())
+    Ok(keys.filter(is_plain).map(str::to_owned).collect())
 }

@@ -5,14 +5,14 @@ use std::io::{IsTerminal, stdout};
 use crate::cli::{StatusArgs, StatusFormat};
 use crate::error::{Failure, Outcome};
 use crate::lock::{Key, LockStatus, Survey};
-use crate::options::Selection;
+use crate::options::LockSelection;
 use crate::report::{columns, details, json, lock_metrics, print, table};
 use crate::session::{Context, report_failure};
 
 /// A server that cannot be seen is reported, and its failure is the exit status. Without any key these are the locks with
 /// the prefix, if there is one.
 pub fn status(args: &StatusArgs, prefix: Option<&str>, context: &Context) -> anyhow::Result<Outcome> {
-    let selection = Selection::of(&args.words, &args.keys, prefix)?;
+    let selection = LockSelection::of(&args.selection, prefix)?;
     let Survey { locks, hidden } = survey(&selection, context)?;
     let shows_some = !locks.is_empty();
     if shows_some || hidden.is_empty() {
@@ -33,7 +33,7 @@ pub fn status(args: &StatusArgs, prefix: Option<&str>, context: &Context) -> any
 }
 
 /// The locks with these keys, free ones too, and those in use that match a pattern.
-fn survey(selection: &Selection, context: &Context) -> Result<Survey, Failure> {
+fn survey(selection: &LockSelection, context: &Context) -> Result<Survey, Failure> {
     let mut store = context.open_store();
     let mut ask =
         |keys: &[Key]| store.survey(keys, &context.timeout()).map_err(|error| context.explain(error));

@@ -21,7 +21,7 @@ pub enum Keeper {
 }
 
 /// What became of the leases at last, and their store, of which nobody asks anything more.
-pub struct Finished {
+pub struct KeeperEnd {
     pub end: LeaseEnd,
     /// Why the last renewal of one failed that was not lost by then.
     pub failure: Option<StoreError>,
@@ -71,7 +71,7 @@ impl Keeper {
     }
 
     /// Ends the renewals and releases what was not borrowed, in bounded time, or until that is abandoned.
-    pub fn finish(self, cancellation: &mut dyn Cancellation) -> Finished {
+    pub fn finish(self, cancellation: &mut dyn Cancellation) -> KeeperEnd {
         let (Finish { end, failure }, renewals) = match self {
             Keeper::Idle(mut renewals) => (renewals.finish(Some(cancellation)), renewals),
             Keeper::Running { orders, end } => {
@@ -82,14 +82,14 @@ impl Keeper {
                         Ok(Some(ended)) => break ended,
                         Ok(None) if !cancellation.should_abandon() => {}
                         Ok(None) | Err(_) => {
-                            return Finished { end: LeaseEnd::Unreleased, failure: None, store: None };
+                            return KeeperEnd { end: LeaseEnd::Unreleased, failure: None, store: None };
                         }
                     }
                 }
             }
         };
         // Leaked: the end of the process closes the store, faster than a destructor.
-        Finished { end, failure, store: Some(Box::leak(renewals).store.as_mut()) }
+        KeeperEnd { end, failure, store: Some(Box::leak(renewals).store.as_mut()) }
     }
 }
 

@@ -31,7 +31,7 @@ pub use breaker::Breaker;
 pub use capabilities::{Capabilities, Wanted};
 pub use duration::{DurationText, Ttl, drift_over};
 pub use history::{History, RETENTION as HISTORY_RETENTION, RunRecord};
-pub use keeper::{Finished, Keeper};
+pub use keeper::{Keeper, KeeperEnd};
 pub use key::Key;
 pub use lease::{Lease, LossCause};
 pub use metadata::{Metadata, unix_millis};

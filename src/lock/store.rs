@@ -186,7 +186,7 @@ pub trait Store: Send {
     fn check(&mut self, key: &Key, token: &OwnerToken, timeout: &Timeout) -> Result<Option<Duration>>;
 
     /// Adds a run to the history of a lock, of which the last `keep` stay; without a run, counts a call that did not get
-    /// the lock. Nobody waits for more than it takes to send that, and a loss harms nobody.
+    /// the lock. It may be lost: Redis is not asked what became of it.
     ///
     /// etcd, ZooKeeper: there is no history, see [`Capabilities`].
     fn record(&mut self, _key: &Key, _run: Option<&RunRecord>, _keep: u8, _timeout: &Timeout) -> Result<()> {

@@ -14,8 +14,8 @@ mod in_force;
 mod label;
 mod line;
 mod lock;
+mod lock_selection;
 mod placement;
-mod selection;
 mod suggestion;
 
 use std::ffi::OsString;
@@ -30,7 +30,7 @@ pub use self::global::GlobalOptions;
 pub use self::in_force::settings_in_force;
 pub use self::lock::{LockOptions, Shown, ttl};
 use self::lock::{kill_after, lock_order};
-pub use self::selection::Selection;
+pub use self::lock_selection::LockSelection;
 use crate::cli::{AcquireArgs, CheckArgs, DoctorArgs, Format, Leftovers, OnLost, OwnerArgs, RunArgs};
 use crate::doctor::Requirements;
 use crate::error::{BUSY, Failure};

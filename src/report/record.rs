@@ -15,14 +15,14 @@ use crate::lock::{Key, LossCause};
 pub struct Record {
     /// The name of the event.
     pub event: &'static str,
-    pub level: Level,
+    pub level: EventLevel,
     pub fields: Map<String, Value>,
     /// As people read it; events for programs only have none.
     pub message: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Level {
+pub enum EventLevel {
     Error,
     Warning,
     Info,
@@ -33,9 +33,9 @@ impl Record {
     pub fn of(event: &Event) -> Option<Record> {
         let (name, fields) = fields(event)?;
         let level = match least_verbosity(event) {
-            Some(Verbosity::Quiet) => Level::Error,
-            Some(Verbosity::Normal) => Level::Warning,
-            Some(Verbosity::Verbose) | None => Level::Info,
+            Some(Verbosity::Quiet) => EventLevel::Error,
+            Some(Verbosity::Normal) => EventLevel::Warning,
+            Some(Verbosity::Verbose) | None => EventLevel::Info,
         };
         let mut fields = if let Value::Object(fields) = fields { fields } else { Map::new() };
         fields.extend(traceparent().map(|parent| ("traceparent".to_owned(), parent.into())));
@@ -55,12 +55,12 @@ fn traceparent() -> Option<String> {
     ((55..=256).contains(&parent.len()) && parent.bytes().all(is_plain)).then_some(parent)
 }
 
-impl Level {
+impl EventLevel {
     pub fn name(self) -> &'static str {
         match self {
-            Level::Error => "error",
-            Level::Warning => "warning",
-            Level::Info => "info",
+            EventLevel::Error => "error",
+            EventLevel::Warning => "warning",
+            EventLevel::Info => "info",
         }
     }
 }

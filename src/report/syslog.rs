@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::human::standing;
 use super::output::print_message;
 use super::progress::LogPace;
-use super::record::{Level, Record};
+use super::record::{EventLevel, Record};
 use super::reporter::Renderer;
 use crate::error::without_number;
 use crate::event::Event;
@@ -28,9 +28,9 @@ const FACILITY: u8 = 1;
 
 /// Sends each event to the daemon that keeps this host's log. One that does not take it at once misses it: a lease is
 /// renewed by the thread that would wait.
-pub struct SyslogRenderer(Mutex<State>);
+pub struct SyslogRenderer(Mutex<SyslogState>);
 
-struct State {
+struct SyslogState {
     wait: LogPace,
     /// That nobody takes them was said.
     has_complained: bool,
@@ -38,7 +38,7 @@ struct State {
 
 impl SyslogRenderer {
     pub fn new() -> SyslogRenderer {
-        SyslogRenderer(Mutex::new(State { wait: LogPace::new(), has_complained: false }))
+        SyslogRenderer(Mutex::new(SyslogState { wait: LogPace::new(), has_complained: false }))
     }
 }
 
@@ -106,10 +106,10 @@ fn fields(record: &Record) -> String {
 /// RFC 5424, section 6.2.1. What comes again and again while all is well is for who looks for it.
 fn severity(record: &Record) -> u8 {
     match record.level {
-        Level::Error => 3,
-        Level::Warning => 4,
-        Level::Info if matches!(record.event, "lock_renewed" | "lock_held") => 7,
-        Level::Info => 6,
+        EventLevel::Error => 3,
+        EventLevel::Warning => 4,
+        EventLevel::Info if matches!(record.event, "lock_renewed" | "lock_held") => 7,
+        EventLevel::Info => 6,
     }
 }
 

@@ -7,7 +7,7 @@ use crate::cli::Leftovers;
 use crate::clock::Deadline;
 use crate::event::{Event, LeftBehind, LeftoversFate, LossConsequence};
 use crate::job::{Arrived, ExitStatus, GuardLoss, GuardRequest, Job, JobControl, JobEnd, JobEvent, Signals};
-use crate::lock::{Cancellation, Finished, Keeper, Key, LeaseEnd, LossCause};
+use crate::lock::{Cancellation, Keeper, KeeperEnd, Key, LeaseEnd, LossCause};
 use crate::options::RunOptions;
 
 /// How the job ended.
@@ -120,7 +120,7 @@ impl Supervisor<'_> {
     }
 
     /// Ends the renewals, releases the locks, and gives one verdict on them: lost if the keeper or the guard says so.
-    pub fn release(&self, keeper: Keeper, end: &RunEnd, signals: &mut Signals) -> Finished {
+    pub fn release(&self, keeper: Keeper, end: &RunEnd, signals: &mut Signals) -> KeeperEnd {
         let cancellation = &mut SecondSignal { signals, was_signalled: end.was_signalled };
         let mut finished = keeper.finish(cancellation);
         if end.job.expired && finished.end != LeaseEnd::Lost {

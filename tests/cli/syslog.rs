@@ -13,7 +13,8 @@ const SCENE: &str = r#"
     ln -s "$0/log" "$0/dev/log" && mount --rbind "$0/dev" /dev
     exec "$@""#;
 
-const LABEL: &str = "a\n##[error] \u{202e}label";
+/// With what would end a quoted value, and begin another one.
+const LABEL: &str = "a\n##[error] \u{202e}label\\\" outcome=success";
 
 /// Runs a job that ends with 3 under the lock "deploy".
 fn run(store: &Store) -> Finished {
@@ -28,7 +29,7 @@ fn run(store: &Store) -> Finished {
 fn received(socket: &UnixDatagram) -> Vec<String> {
     socket.set_read_timeout(Some(Duration::from_secs(10))).expect("a timeout");
     let (mut messages, mut buffer) = (Vec::new(), [0; 65536]);
-    while messages.last().is_none_or(|message: &String| !message.contains("outcome")) {
+    while messages.last().is_none_or(|message: &String| !message.contains("outcome=failure")) {
         let length = socket.recv(&mut buffer).expect("a message");
         messages.push(String::from_utf8(buffer[..length].to_vec()).expect("UTF-8"));
     }
@@ -75,6 +76,7 @@ fn other_daemons_get_lines() {
     assert_eq!(run(&store).stderr, "");
     let messages = received(&socket);
     let last = messages.last().expect("the end");
+    assert!(last.contains("label\\\\\\\" outcome=success\" outcome=failure"), "{last}");
     assert!(last.starts_with("<14>1 20") && last.contains(" outcome=failure "), "{last}");
     assert!(last.split(' ').nth(3) == Some("redlock") && last.split(' ').nth(5) == Some("ended"), "{last}");
     assert!(!messages.concat().contains(|c: char| c.is_control() || c == '\u{202e}'), "{messages:?}");

@@ -70,12 +70,12 @@ impl Config {
         }
     }
 
-    /// The named servers, one on each line.
+    /// The named servers.
     pub fn servers(file: Option<&Path>, sources: Sources) -> Result<Vec<String>, Failure> {
         names(file, sources, Scope::server)
     }
 
-    /// The profiles, one on each line.
+    /// The profiles.
     pub fn profiles(file: Option<&Path>, sources: Sources) -> Result<Vec<String>, Failure> {
         names(file, sources, Scope::profile)
     }
@@ -101,7 +101,7 @@ fn names(
 ) -> Result<Vec<String>, Failure> {
     let sections = read_all(file, sources)?;
     let names: BTreeSet<&str> = sections.iter().filter_map(|section| name(&section.scope)).collect();
-    Ok(names.into_iter().map(|name| format!("{name}\n")).collect())
+    Ok(names.into_iter().map(str::to_owned).collect())
 }
 
 /// The sections of all files, those of the strongest file last. One that `--config` names must exist.

@@ -23,7 +23,9 @@ pub const CAPABILITIES: Capabilities = Capabilities {
     shortest_ttl: Duration::from_secs(2),
     ttl_resolution: Duration::from_secs(1),
     replicas: Err("etcd has no replicas to wait for; a majority of its members has every lock"),
-    history: Err("etcd keeps no history: it would keep every version of it until the next compaction"),
+    history: Err(
+        "etcd keeps no history: it would keep every version of it until the next compaction; --log-file and --metrics-file tell of the runs of a host",
+    ),
     ..Capabilities::ALL
 };
 

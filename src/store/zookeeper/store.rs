@@ -26,7 +26,9 @@ pub const CAPABILITIES: Capabilities = Capabilities {
     // stay when its holder died. The job is stopped within the TTL that was asked for, so a shorter one is safe.
     shortest_ttl: Duration::from_secs(1),
     replicas: Err("ZooKeeper has no replicas to wait for; a majority of its servers has every lock"),
-    history: Err("ZooKeeper keeps no history: its nodes are in the memory of all servers, and do not expire"),
+    history: Err(
+        "ZooKeeper keeps no history: its nodes are in the memory of all servers, and do not expire; --log-file and --metrics-file tell of the runs of a host",
+    ),
     ..Capabilities::ALL
 };
 

@@ -2,20 +2,21 @@
 
 use glob::Pattern;
 
+use crate::cli::LockSelectionArgs;
 use crate::error::Failure;
 use crate::lock::Key;
 
 /// The locks with these keys, and those that match a pattern.
-pub struct Selection {
+pub struct LockSelection {
     pub keys: Vec<Key>,
     pub patterns: Vec<Pattern>,
 }
 
-impl Selection {
+impl LockSelection {
     /// Without any word, all locks that begin with `prefix`.
-    pub fn of(words: &[Key], keys: &[Key], prefix: Option<&str>) -> Result<Selection, Failure> {
-        let mut selection = Selection { keys: keys.to_vec(), patterns: Vec::new() };
-        for word in words {
+    pub fn of(args: &LockSelectionArgs, prefix: Option<&str>) -> Result<LockSelection, Failure> {
+        let mut selection = LockSelection { keys: args.keys.clone(), patterns: Vec::new() };
+        for word in &args.words {
             let text = word.as_str();
             if !text.contains(['*', '?']) {
                 selection.keys.extend((!selection.keys.contains(word)).then(|| word.clone()));
