@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-use super::history;
 use crate::clock::BootTime;
 use crate::error::{Failure, NOT_HELD, NOT_RUN, Outcome};
 use crate::event::{Event, RunOutcome};
 use crate::lock::{DurationText, History, Key, RunRecord, drift_over, unix_millis};
 use crate::options::OwnerOptions;
 use crate::report::{age, names, not_held, result};
-use crate::session::Context;
+use crate::session::{Context, history};
 
 /// The leases have to live at least so much longer.
 pub fn check(owner: &OwnerOptions, at_least: Duration, context: &Context) -> anyhow::Result<Outcome> {

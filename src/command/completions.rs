@@ -5,7 +5,6 @@ use std::time::Duration;
 use crate::cli::{CompletionsArgs, GlobalArgs, ListedNames};
 use crate::completions::script;
 use crate::error::{Failure, Outcome};
-use crate::lock::LockStatus;
 use crate::options::{Call, Config, GlobalOptions, Sources};
 use crate::report::{Reporter, print};
 use crate::sanitize::sanitize;
@@ -44,8 +43,7 @@ fn keys(global: GlobalArgs, sources: Sources) -> anyhow::Result<Vec<String>> {
     let connect_timeout = options.connect_timeout.min(PATIENCE);
     let context = Context::new(GlobalOptions { connect_timeout, ..options }, Reporter::default());
     let survey = context.open_store().survey(&[], &context.timeout()).unwrap_or_default();
-    let is_in_use = |lock: &LockStatus| !lock.holders.is_empty() || !lock.waiters.is_empty();
-    let keys = survey.locks.iter().filter(|lock| is_in_use(lock)).map(|lock| lock.key.as_str());
+    let keys = survey.locks.iter().filter(|lock| lock.is_in_use()).map(|lock| lock.key.as_str());
     // One with a dash would be taken for an option.
     let is_plain = |key: &&str| sanitize(key) == *key && !key.starts_with('-');
     Ok(keys.filter(is_plain).map(str::to_owned).collect())

@@ -4,12 +4,11 @@ use std::io::{IsTerminal, stdout};
 
 use crate::cli::HistoryArgs;
 use crate::error::{Failure, Outcome};
-use crate::lock::{History, Key};
 use crate::options::LockSelection;
 use crate::report::{columns, histories, histories_json, latest_runs, print};
-use crate::session::Context;
+use crate::session::{Context, history::read};
 
-/// Of keys that are named every run is shown, of the others the last one.
+/// Without any key the last run of each lock, else every run.
 pub fn history(args: &HistoryArgs, prefix: Option<&str>, context: &Context) -> anyhow::Result<Outcome> {
     let selection = LockSelection::of(&args.selection, prefix)?;
     let mut found = if selection.keys.is_empty() { Vec::new() } else { read(&selection.keys, context)? };
@@ -24,10 +23,4 @@ pub fn history(args: &HistoryArgs, prefix: Option<&str>, context: &Context) -> a
     };
     print(text.as_bytes()).map_err(Failure::not_printed)?;
     Ok(Outcome::SUCCESS)
-}
-
-/// The histories of these keys, or all.
-pub fn read(keys: &[Key], context: &Context) -> Result<Vec<History>, Failure> {
-    context.options.server.capabilities().history.map_err(Failure::configuration)?;
-    context.open_store().history(keys, &context.timeout()).map_err(|error| context.explain(error))
 }

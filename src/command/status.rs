@@ -4,7 +4,7 @@ use std::io::{IsTerminal, stdout};
 
 use crate::cli::{StatusArgs, StatusFormat};
 use crate::error::{Failure, Outcome};
-use crate::lock::{Key, LockStatus, Survey};
+use crate::lock::{Key, Survey};
 use crate::options::LockSelection;
 use crate::report::{columns, details, json, lock_metrics, print, table};
 use crate::session::{Context, report_failure};
@@ -40,8 +40,9 @@ fn survey(selection: &LockSelection, context: &Context) -> Result<Survey, Failur
     let mut survey = if selection.keys.is_empty() { Survey::default() } else { ask(&selection.keys)? };
     if !selection.patterns.is_empty() {
         let Survey { locks, hidden } = ask(&[])?;
-        let is_in_use = |lock: &LockStatus| !lock.holders.is_empty() || !lock.waiters.is_empty();
-        survey.locks.extend(locks.into_iter().filter(|lock| is_in_use(lock) && selection.matches(&lock.key)));
+        survey
+            .locks
+            .extend(locks.into_iter().filter(|lock| lock.is_in_use() && selection.matches(&lock.key)));
         survey.hidden.extend(hidden);
     }
     Ok(survey)

@@ -41,6 +41,13 @@ pub struct LockStatus {
     pub waiters: Vec<Waiter>,
 }
 
+impl LockStatus {
+    /// Whether somebody holds the lock or waits for it.
+    pub fn is_in_use(&self) -> bool {
+        !self.holders.is_empty() || !self.waiters.is_empty()
+    }
+}
+
 /// What can be seen of the locks.
 #[derive(Debug, Default)]
 pub struct Survey {

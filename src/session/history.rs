@@ -1,11 +1,11 @@
-//! What a run adds to the history of its locks.
+//! The history of locks: what a run adds to it, and what is there.
 
 use std::time::Duration;
 
 use super::Context;
-use crate::error::Outcome;
+use crate::error::{Failure, Outcome};
 use crate::event::{RunOutcome, Summary};
-use crate::lock::{RunRecord, Store, Timeout, unix_millis};
+use crate::lock::{History, Key, RunRecord, Store, Timeout, unix_millis};
 use crate::user::UserAtHost;
 
 /// The job has ended, and somebody waits for the prompt.
@@ -21,6 +21,12 @@ pub fn record(outcome: Outcome, keep: u8, store: &mut dyn Store, context: &Conte
         let run = (!is_skipped).then(|| run(summary, place));
         let _ = store.record(key, run.as_ref(), keep, &Timeout::of(PATIENCE));
     }
+}
+
+/// The histories of these locks, or of all that have one.
+pub fn read(keys: &[Key], context: &Context) -> Result<Vec<History>, Failure> {
+    context.options.server.capabilities().history.map_err(Failure::configuration)?;
+    context.open_store().history(keys, &context.timeout()).map_err(|error| context.explain(error))
 }
 
 /// The run under the lock that was granted at this place.

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::harness::{Redlock, Store, eventually};
 
-/// Where a history is on wish, it is wished for.
+/// With a history, which some stores keep on request only.
 fn run(store: &Store, args: &[&str]) -> Redlock {
     store.redlock(&[&["run"], args].concat()).env("REDLOCK_HISTORY", "20")
 }

@@ -32,7 +32,8 @@ fn hung() {
     assert!(first.stderr.contains("lost 'X'"), "{first:?}");
 }
 
-/// The one that is watched. The job is dead when the second one starts, who does not take that for the end of the holder.
+/// Somebody deletes the one node of the holder that the next in line watches. The holder has others: the next in line starts
+/// when the job is dead.
 #[test]
 fn a_node_of_the_holder_is_deleted() {
     const SCRIPT: &str = "import sys; from kazoo.client import KazooClient; zk = KazooClient(sys.argv[1]); zk.start(30); nodes = sorted(zk.get_children('/X'), key=lambda name: name[-10:]); zk.delete('/X/' + nodes[2]); zk.stop()";

@@ -123,7 +123,7 @@ impl Running {
         self.lives_until(&format!("{} exists", path.display()), || path.exists());
     }
 
-    /// Waits for something that is not to come after its end.
+    /// Waits for `condition`, and fails when redlock ends before that.
     #[track_caller]
     pub fn lives_until(&mut self, what: &str, mut condition: impl FnMut() -> bool) {
         eventually(Duration::from_secs(20), what, || condition() || self.has_ended());
