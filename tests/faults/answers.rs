@@ -5,7 +5,8 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use crate::harness::{
-    Fault, Folder, Proxy, Redis, Redlock, Store, await_file, eventually, in_ms, slowed, within,
+    Etcd, Fault, Folder, Proxy, Redis, Redlock, Store, ZooKeeper, await_file, eventually, in_ms, slowed,
+    within,
 };
 
 fn behind_proxy() -> (Store, Proxy) {
@@ -26,6 +27,49 @@ fn answer_cut_at_every_byte() {
         assert!(proxy.injected() > 0);
         assert!(store.status("X")["holders"][0].is_null());
     }
+}
+
+/// The next in line has the lock then. Asked again the store says so, which is no loss.
+fn no_answer_to_a_release(store: &Store, port: u16) {
+    let proxy = Proxy::to(port);
+    let url = store.url.replacen(&format!(":{port}"), &format!(":{}", proxy.port), 1);
+    // The scripts are known, so that the release is one request.
+    store.redlock(&["run", "-k", "warm", "--", "true"]).run().expect(0);
+    let args = ["run", "--key", "X", "--wait", "--", "cat"];
+    let first = Redlock::new(&args).server(&url).open_stdin().spawn();
+    store.await_holder("X");
+    let second = store.redlock(&args).open_stdin().spawn();
+    store.await_waiters("X", 1);
+    proxy.set(Fault::Mute);
+    let pid = second.pid();
+    let end = std::thread::spawn(|| first.let_go());
+    eventually(slowed(10_000), "the next one holds the lock", || {
+        store.status("X")["holders"][0]["pid"] == pid
+    });
+    proxy.set(Fault::None);
+    let first = end.join().expect("the end of the first").expect(0);
+    assert!(!first.stderr.contains("lost"), "{first:?}");
+    second.let_go().expect(0);
+}
+
+#[test]
+fn no_answer_to_a_release_of_redis() {
+    let store = Store::redis();
+    no_answer_to_a_release(&store, store.redis.as_ref().map_or(0, |redis| redis.port));
+}
+
+#[test]
+fn no_answer_to_a_release_of_etcd() {
+    let mut store = Store::own_etcd(Etcd::start());
+    let port = store.etcd_members().members[0].port;
+    no_answer_to_a_release(&store, port);
+}
+
+#[test]
+fn no_answer_to_a_release_of_zookeeper() {
+    let mut store = Store::own_zookeeper(ZooKeeper::start());
+    let port = store.zookeeper_servers().servers[0].port;
+    no_answer_to_a_release(&store, port);
 }
 
 #[test]

@@ -31,6 +31,8 @@ pub struct EtcdMembers {
     refusal: Refusal,
     /// How many connections there were.
     connections: u32,
+    /// How many requests had no answer, and were made again or given up.
+    unanswered: u32,
     /// Of the login, which counts at every member.
     token: Option<MetadataValue<Ascii>>,
     /// The members know no users: a login would be refused.
@@ -53,6 +55,7 @@ impl EtcdMembers {
             has_answered: false,
             refusal: Refusal::default(),
             connections: 0,
+            unanswered: 0,
             token: None,
             needs_no_login: false,
             runtime: None,
@@ -67,6 +70,11 @@ impl EtcdMembers {
     /// How many connections there were: what goes on on an earlier one is of no use.
     pub fn connections(&self) -> u32 {
         self.connections
+    }
+
+    /// How many requests had no answer: each may have been carried out.
+    pub fn unanswered(&self) -> u32 {
+        self.unanswered
     }
 
     /// Something was asked.
@@ -97,6 +105,7 @@ impl EtcdMembers {
                 }
                 Err(error @ EtcdError::NoAnswer { .. }) => {
                     self.leave();
+                    self.unanswered += 1;
                     // That of a member that may answer soon says more.
                     if !failure.as_ref().is_some_and(EtcdError::is_transient) || error.is_transient() {
                         failure = Some(error);
