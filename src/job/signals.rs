@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 use nix::sys::resource::{Resource, setrlimit};
+use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use signal_hook::consts::{SIGALRM, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGXCPU};
 use signal_hook::iterator::backend::SignalDelivery;
 use signal_hook::iterator::exfiltrator::WithOrigin;
@@ -62,7 +63,17 @@ pub struct Arrived {
 }
 
 impl Signals {
+    /// A signal that comes meanwhile waits: each has two handlers, and with one of them it would be lost.
     pub fn listen() -> io::Result<Signals> {
+        let handled =
+            SigSet::from_iter(HANDLED.into_iter().filter_map(|signal| Signal::try_from(signal).ok()));
+        let mask = handled.thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
+        let signals = Signals::install();
+        mask.thread_set_mask()?;
+        signals
+    }
+
+    fn install() -> io::Result<Signals> {
         let (read, write) = UnixStream::pair()?;
         let handled = HANDLED.into_iter().zip(&ARRIVED).filter(|(signal, _)| !is_ignored(*signal));
         for (signal, at) in handled.clone() {
