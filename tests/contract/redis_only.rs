@@ -111,7 +111,7 @@ fn a_foreign_holder_without_an_end_is_waited_for() {
 fn hostile_metadata_is_harmless() {
     let store = Store::redis();
     let redis = server(&store);
-    let token = store.redlock(&["acquire", "--key", "X"]).run().expect(0).stdout;
+    let token = store.redlock(&["acquire", "--key", "X", "--ttl", "1h"]).run().expect(0).stdout;
     let waiter = store.wait_in_line("X", "served", &[]);
     store.await_waiters("X", 1);
     let [lease, queue] = ["lease", "queue"].map(|part| format!("redlock:{{X}}:{part}:X"));
