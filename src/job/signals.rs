@@ -63,7 +63,8 @@ pub struct Arrived {
 }
 
 impl Signals {
-    /// A signal that comes meanwhile waits: each has two handlers, and with one of them it would be lost.
+    /// Catches the handled signals, but for those that the caller ignored. To be called while this process has one
+    /// thread: signals are blocked meanwhile. Each has two handlers, and one that came between them would be lost.
     pub fn listen() -> io::Result<Signals> {
         let handled =
             SigSet::from_iter(HANDLED.into_iter().filter_map(|signal| Signal::try_from(signal).ok()));

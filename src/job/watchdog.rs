@@ -154,8 +154,8 @@ fn watch(guard: Pid, children: &OwnChildren, shared: &Shared) {
     loop {
         // One pass over the guard's children: there are none of its own to wait for.
         kill_all(children);
-        // A guard that is stopped then lets redlock go on, which may have been stopped as it wrote to the file of all local
-        // locks.
+        // A stopped guard goes on, and wakes its redlock. That may have been stopped in the middle of a write, for whose
+        // end others wait.
         send(guard.as_raw(), libc::SIGCONT);
         sleep(PAUSE);
     }

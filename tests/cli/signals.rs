@@ -1,5 +1,6 @@
 //! Signals reach the job, once, and the command has the dispositions that the caller gave.
 
+use std::fs;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -146,26 +147,29 @@ fn nohup_survives_a_hangup() {
     assert_eq!(run.finish().expect(0).stdout, "end\n");
 }
 
-/// A signal during the splay, before anything was taken.
+/// Again and again, at the moment at which redlock begins to catch SIGTERM.
 #[test]
 fn the_splay_ends_with_a_signal() {
     let store = Store::local();
-    let folder = store.folder.path("db");
-    let run = store
-        .redlock(&["run", "-k", "X", "--splay", "1h", "--", "touch", &folder.display().to_string()])
-        .spawn();
-    run.guard();
-    eventually(Duration::from_secs(5), "it catches SIGTERM", || {
-        std::fs::read_to_string(format!("/proc/{}/status", run.pid())).is_ok_and(|status| {
-            status.lines().any(|line| {
-                line.strip_prefix("SigCgt:")
-                    .is_some_and(|mask| u64::from_str_radix(mask.trim(), 16).unwrap_or(0) & (1 << 14) != 0)
-            })
-        })
-    });
-    run.signal(Signal::SIGTERM);
-    assert_eq!(run.finish().code(), -15);
-    assert!(!folder.exists());
+    let file = store.folder.path("started");
+    let args = ["run", "-k", "X", "--splay", "1h", "--", "touch", &file.display().to_string()];
+    for _ in 0..20 {
+        let run = store.redlock(&args).spawn();
+        let end = Instant::now() + Duration::from_secs(60);
+        while !catches(run.pid(), Signal::SIGTERM) {
+            assert!(Instant::now() < end, "it does not catch SIGTERM");
+        }
+        run.signal(Signal::SIGTERM);
+        assert_eq!(run.finish().code(), -15);
+    }
+    assert!(!file.exists());
+}
+
+fn catches(pid: i32, signal: Signal) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    let mask = caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    mask & (1 << (signal as i32 - 1)) != 0
 }
 
 /// The guard is not in the way of `systemctl stop`, which sends SIGTERM to everything.
