@@ -9,6 +9,7 @@ mod commands;
 mod death;
 mod fencing;
 mod history;
+mod index;
 mod keys;
 mod modes;
 mod redis_only;

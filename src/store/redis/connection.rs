@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 
-use redis::{Cmd, Parser, Value};
+use redis::{Cmd, Parser, Pipeline, Value};
 
 use super::reply::error_reply;
 use crate::lock::Timeout;
@@ -103,12 +103,23 @@ impl Connection {
 
     /// Sends a command without waiting for its reply. After any failure the connection is of no more use.
     pub fn send(&mut self, command: &Cmd, timeout: &Timeout) -> RequestResult<()> {
+        self.send_packed(&command.get_packed_command(), 1, timeout)
+    }
+
+    /// Sends commands, as `send` does one. Returns the number of their replies; that to EXEC is the last one of a transaction.
+    pub fn send_all(&mut self, commands: &Pipeline, timeout: &Timeout) -> RequestResult<usize> {
+        let replies = commands.len() + if commands.is_transaction() { 2 } else { 0 };
+        self.send_packed(&commands.get_packed_pipeline(), replies, timeout)?;
+        Ok(replies)
+    }
+
+    fn send_packed(&mut self, commands: &[u8], replies: usize, timeout: &Timeout) -> RequestResult<()> {
         if self.is_cut_off {
             return Err(RequestError::broken("a request was not sent to its end"));
         }
         self.is_logging_in |= !self.login.is_empty();
         let mut packed = std::mem::take(&mut self.login);
-        command.write_packed_command(&mut packed);
+        packed.extend(commands);
         let mut timed = TimedStream::new(&mut self.stream, timeout);
         if let Err(error) = timed.write_all(&packed).and_then(|()| timed.flush()) {
             self.is_cut_off = true;
@@ -117,7 +128,7 @@ impl Connection {
                 Some(failure) => failure,
             });
         }
-        self.unanswered += 1;
+        self.unanswered += replies;
         Ok(())
     }
 

@@ -53,6 +53,10 @@ impl KeyNames {
     }
 }
 
+/// What the scripts enter each lock into that is held or waited for. No key of a lock has this name: there is no empty hash
+/// tag.
+pub const INDEX: &str = "redlock:{}:locks";
+
 /// The list of the last runs.
 pub fn history_name(key: &Key) -> String {
     let (key, tag) = (key.as_str(), hash_tag(key.as_str()));

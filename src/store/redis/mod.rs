@@ -122,9 +122,9 @@ impl Redis {
 
     /// Sends releases behind everything that is in flight. Whether there is anything.
     fn release_behind(&mut self, calls: &[ReleaseCall], timeout: &Timeout) -> bool {
-        let mut is_behind = false;
+        let (mut is_behind, index) = (false, self.topology.index());
         for server in self.topology.servers() {
-            let releases = calls.iter().map(ScriptCall::in_full);
+            let releases = calls.iter().map(|call| call.in_full(index));
             is_behind |= server.in_flight.release_behind(releases, timeout);
         }
         is_behind
@@ -170,7 +170,7 @@ impl Store for Redis {
         // Not at the end of the job, when the server has better to do than to end a subscription.
         if let Some(place) = self.place.take_if(|place| place.is_granted) {
             // A renewal tells the next waiter that it is the first. Its answer is skipped later.
-            let renewal = script::renew(&place.request, None).by_hash();
+            let renewal = script::renew(&place.request, None).by_hash(self.topology.index());
             self.topology.send(&place.request.key, &renewal, &timeout);
         }
         script::prepare_release();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use redis::{Cmd, Value};
+use redis::{Cmd, Pipeline, Value};
 
 use super::connection::{Connection, LONGEST_REPLY};
 use super::in_flight::InFlight;
@@ -108,6 +108,30 @@ impl Server {
                 answer => return answer.map_err(|error| error.of(&self.name)),
             }
         }
+    }
+
+    /// Sends requests, each of them before it reads the replies to the one before, of which it hands the last one on.
+    pub fn stream(
+        &mut self,
+        requests: impl Iterator<Item = Pipeline>,
+        timeout: &Timeout,
+        mut take: impl FnMut(Value),
+    ) -> Result<()> {
+        let mut connection = self.take_connection(timeout)?;
+        connection.take_skipped();
+        let exchange = || {
+            for request in requests {
+                let replies = connection.send_all(&request, timeout)?;
+                connection.skip_replies(replies, timeout)?;
+                connection.take_skipped().pop().into_iter().for_each(&mut take);
+            }
+            connection.skip_replies(0, timeout)?;
+            connection.take_skipped().pop().into_iter().for_each(&mut take);
+            Ok(())
+        };
+        exchange().map_err(|error: RequestError| error.of(&self.name))?;
+        self.connection = Some(connection);
+        Ok(())
     }
 
     /// Sends a command whose reply is skipped later, if there is a connection.

@@ -1,17 +1,26 @@
 //! `status`: each server is asked for what it has. One that does not answer hides only that.
 
-use redis::Value;
+use std::collections::BTreeSet;
+use std::iter::repeat_with;
+
+use redis::{Cmd, Pipeline, Value};
 
 use super::connection::{LONGEST_LIST, LONGEST_REPLY};
 use super::keys;
 use super::reply::{accepted, items, text};
 use super::script::{self, understood};
 use super::topology::{Target, Topology};
-use crate::lock::{Key, Result, StoreError, Survey, Timeout};
+use crate::lock::{Key, LockStatus, Result, StoreError, Survey, Timeout};
 use crate::store::net::{Endpoint, RequestError, check};
 
 /// In bytes: the names of a million locks and more.
 const MOST_NAMES: usize = 128 << 20;
+/// So many names are looked at with one request, which takes a server about a millisecond.
+const PAGE: usize = 1000;
+/// A database with fewer names needs no index.
+const FEW_PAGES: usize = 3;
+/// So many locks are looked at with one request.
+const AT_ONCE: usize = 100;
 
 /// The locks with these keys, in this order, or all of which redlock keeps something.
 pub fn survey(topology: &mut Topology, keys: &[Key], timeout: &Timeout) -> Result<Survey> {
@@ -64,35 +73,153 @@ fn survey_keys<'a>(
     timeout: &Timeout,
     survey: &mut Survey,
 ) -> Result<()> {
-    for key in keys {
-        match script::status(key).run(on, timeout) {
-            Ok(status) => survey.locks.push(status),
-            Err(error @ StoreError::NotALock { .. }) => survey.hidden.push(error),
-            Err(error) => return Err(error),
+    let keys: Vec<Key> = keys.into_iter().cloned().collect();
+    for error in look_at(on, &keys, timeout, survey)? {
+        match error {
+            StoreError::Denied { .. } => return Err(error),
+            error => survey.hidden.push(error),
         }
     }
     Ok(())
 }
 
 fn survey_all(on: &mut Topology, server: &Endpoint, timeout: &Timeout, survey: &mut Survey) -> Result<()> {
-    let mut denied = None;
+    let mut keys = used_keys(on, server, timeout)?;
+    // A lock that moves from one server to another is seen twice.
+    let seen: BTreeSet<&Key> = survey.locks.iter().map(|lock| &lock.key).collect();
+    keys.retain(|key| !seen.contains(key));
     let known = survey.locks.len();
-    for key in known_keys(on, server, keys::key_of, timeout)? {
-        // A lock that moves from one server to another is seen twice.
-        if survey.locks.iter().any(|lock| lock.key == key) {
-            continue;
+    // Another program uses the key of a lock for something else, or the user sees its name and may not read it.
+    let unread = look_at(on, &keys, timeout, survey)?;
+    let denied = unread.into_iter().find(|error| matches!(error, StoreError::Denied { .. }));
+    denied.filter(|_| survey.locks.len() == known).map_or(Ok(()), Err)
+}
+
+/// Adds these locks to the survey, several with each request; in a cluster they may be on several servers. Returns why
+/// some could not be read.
+fn look_at(
+    on: &mut Topology,
+    keys: &[Key],
+    timeout: &Timeout,
+    survey: &mut Survey,
+) -> Result<Vec<StoreError>> {
+    let mut keys = keys.to_vec();
+    // Each way leaves some locks to the next one.
+    let ways = if on.is_cluster() { &[][..] } else { &[look_without_script, look_together] };
+    for look in ways {
+        let seen = look(on, &keys, timeout)?.into_iter().chain(repeat_with(|| None));
+        let mut others = Vec::new();
+        for (key, status) in keys.into_iter().zip(seen) {
+            match status {
+                Some(status) => survey.locks.push(status),
+                None => others.push(key),
+            }
         }
+        keys = others;
+    }
+    let mut unread = Vec::new();
+    for key in keys {
         check(timeout).map_err(|error| error.of(on.name()))?;
-        match script::status(&key).run(on, timeout) {
-            Ok(status) => survey.locks.push(status),
-            // Another program uses the key for something else.
-            Err(StoreError::NotALock { .. }) => {}
-            // SCAN shows a user the names of locks that it may not read.
-            Err(error @ StoreError::Denied { .. }) => denied = Some(error),
+        match script::status([&key]).run(on, timeout) {
+            Ok(one) => survey.locks.extend(one.into_iter().flatten()),
+            Err(error @ (StoreError::Denied { .. } | StoreError::NotALock { .. })) => unread.push(error),
             Err(error) => return Err(error),
         }
     }
-    denied.filter(|_| survey.locks.len() == known).map_or(Ok(()), Err)
+    Ok(unread)
+}
+
+/// Looks at many locks of one server, most of which are simply held: those are read without the script, which takes the
+/// server three times as long. `None` for the others.
+fn look_without_script(
+    on: &mut Topology,
+    keys: &[Key],
+    timeout: &Timeout,
+) -> Result<Vec<Option<LockStatus>>> {
+    if keys.len() <= AT_ONCE {
+        return Ok(Vec::new());
+    }
+    let (requests, mut asked) = (keys.chunks(AT_ONCE).map(script::simple_status), keys.chunks(AT_ONCE));
+    let mut seen = Vec::new();
+    let read = on.stream(requests, timeout, |reply| {
+        seen.extend(asked.next().into_iter().flat_map(|keys| script::read_simple_status(&reply, keys)));
+    });
+    unless_interrupted(read).map(|()| seen)
+}
+
+/// Looks at locks of one server, `None` for those that have to be looked at one by one.
+fn look_together(on: &mut Topology, keys: &[Key], timeout: &Timeout) -> Result<Vec<Option<LockStatus>>> {
+    let (first, others) = keys.split_at(keys.len().min(AT_ONCE));
+    if first.len() < 2 {
+        return Ok(Vec::new());
+    }
+    // The server may have to learn the script.
+    let mut seen = match script::status(first).run(on, timeout) {
+        Err(StoreError::Denied { .. } | StoreError::NotALock { .. }) => none(first),
+        seen => seen?,
+    };
+    let calls: Vec<_> = others.chunks(AT_ONCE).map(script::status).collect();
+    let index = on.index().to_owned();
+    let (requests, mut asked) = (calls.iter().map(|call| alone(call.by_hash(&index))), calls.iter());
+    let read = on.stream(requests, timeout, |reply| {
+        if let Some(call) = asked.next() {
+            seen.extend(call.decode(reply).unwrap_or_else(|| none(call.keys())));
+        }
+    });
+    unless_interrupted(read).map(|()| seen)
+}
+
+/// Any other failure leaves some locks to the next way to look at them.
+fn unless_interrupted(read: Result<()>) -> Result<()> {
+    read.or_else(|error| if matches!(error, StoreError::Interrupted) { Err(error) } else { Ok(()) })
+}
+
+fn alone(command: Cmd) -> Pipeline {
+    let mut request = redis::pipe();
+    request.add_command(command);
+    request
+}
+
+/// Nothing was seen of these.
+fn none(keys: &[Key]) -> Vec<Option<LockStatus>> {
+    keys.iter().map(|_| None).collect()
+}
+
+/// The keys on this server of all locks that are held or waited for, and perhaps of others. Where there are many names,
+/// the index has them.
+fn used_keys(on: &mut Topology, server: &Endpoint, timeout: &Timeout) -> Result<Vec<Key>> {
+    let mut scan = Pages::new(redis::cmd("SCAN"), &["MATCH", "redlock:{*"]);
+    let mut keys = BTreeSet::new();
+    for page in 0.. {
+        if page == FEW_PAGES
+            && !on.index().is_empty()
+            && let Some(keys) = indexed_keys(on, server, timeout)?
+        {
+            return Ok(keys);
+        }
+        let Some(names) = scan.next(on, server, timeout)? else { break };
+        keys.extend(names.iter().filter_map(|name| keys::key_of(name)));
+    }
+    Ok(keys.into_iter().collect())
+}
+
+/// `None` for an index that cannot be read, or is missing: somebody removed it, or nobody acquired a lock for a day.
+fn indexed_keys(on: &mut Topology, server: &Endpoint, timeout: &Timeout) -> Result<Option<Vec<Key>>> {
+    let mut scan = Pages::new(redis::cmd("ZSCAN").arg(on.index()).take(), &[]);
+    let (mut keys, mut is_there) = (BTreeSet::new(), false);
+    loop {
+        match scan.next(on, server, timeout) {
+            Ok(Some(names)) => {
+                is_there |= !names.is_empty();
+                // A score follows each name.
+                keys.extend(names.iter().step_by(2).filter_map(|name| name.parse::<Key>().ok()));
+            }
+            Ok(None) => return Ok(is_there.then(|| keys.into_iter().collect())),
+            Err(StoreError::Interrupted) => return Err(StoreError::Interrupted),
+            // The user may not read it, or it is something else.
+            Err(_) => return Ok(None),
+        }
+    }
 }
 
 /// All keys of which something is kept whose name tells them, on any server.
@@ -108,37 +235,60 @@ pub fn scan(on: &mut Topology, key_of: fn(&str) -> Option<Key>, timeout: &Timeou
     Ok(keys)
 }
 
-/// Those on this server. By SCAN: KEYS blocks the server.
+/// Those on this server.
 fn known_keys(
     on: &mut Topology,
     server: &Endpoint,
     key_of: fn(&str) -> Option<Key>,
     timeout: &Timeout,
 ) -> Result<Vec<Key>> {
-    let (mut known, mut size) = (Vec::new(), 0);
-    let mut cursor = "0".to_owned();
-    loop {
-        let mut scan = redis::cmd("SCAN");
-        scan.arg(&cursor).arg("MATCH").arg("redlock:{*").arg("COUNT").arg(1000);
-        let reply = on.execute(Target::Server(server), &scan, timeout)?;
+    let mut scan = Pages::new(redis::cmd("SCAN"), &["MATCH", "redlock:{*"]);
+    let mut keys = Vec::new();
+    while let Some(names) = scan.next(on, server, timeout)? {
+        keys.extend(names.iter().filter_map(|name| key_of(name)));
+    }
+    Ok(keys)
+}
+
+/// A list of names that is read page by page, by SCAN or the like: KEYS blocks the server.
+struct Pages {
+    command: Cmd,
+    options: &'static [&'static str],
+    /// `None` behind the last page.
+    cursor: Option<String>,
+    /// In bytes.
+    size: usize,
+}
+
+impl Pages {
+    fn new(command: Cmd, options: &'static [&'static str]) -> Pages {
+        Pages { command, options, cursor: Some("0".to_owned()), size: 0 }
+    }
+
+    fn next(
+        &mut self,
+        on: &mut Topology,
+        server: &Endpoint,
+        timeout: &Timeout,
+    ) -> Result<Option<Vec<String>>> {
+        let Some(cursor) = &self.cursor else { return Ok(None) };
+        check(timeout).map_err(|error| error.of(on.name()))?;
+        let mut command = self.command.clone();
+        command.arg(cursor).arg(self.options).arg("COUNT").arg(PAGE);
+        let reply = on.execute(Target::Server(server), &command, timeout)?;
         let page = page(accepted(reply, on.name())?);
         let (next, names) = understood(on, page)?;
-        size += names.iter().map(|name| text(Some(name)).len()).sum::<usize>();
-        if size > MOST_NAMES {
+        let names: Vec<String> = names.iter().map(|name| text(Some(name))).collect();
+        self.size += names.iter().map(String::len).sum::<usize>();
+        if self.size > MOST_NAMES {
             return Err(RequestError::broken("it lists more keys than can be looked at").of(on.name()));
         }
-        known.extend(names.iter().filter_map(|name| key_of(&text(Some(name)))));
-        if next == "0" {
-            known.sort();
-            known.dedup();
-            return Ok(known);
-        }
-        cursor = next;
-        check(timeout).map_err(|error| error.of(on.name()))?;
+        self.cursor = Some(next).filter(|next| next != "0");
+        Ok(Some(names))
     }
 }
 
-/// The next cursor and some names, from a reply to SCAN; `None` for one that makes no sense.
+/// The next cursor and some names, from a reply to SCAN or ZSCAN; `None` for one that makes no sense.
 fn page(reply: Value) -> Option<(String, Vec<Value>)> {
     let [Value::BulkString(cursor), Value::Array(names)] = <[Value; 2]>::try_from(items(reply)).ok()? else {
         return None;

@@ -7,7 +7,7 @@ use super::server::ServerUnderTest;
 use crate::doctor::{Check, Findings, Requirements};
 use crate::lock::{Key, Result};
 use crate::store::net::RequestError;
-use crate::store::redis::keys::KeyNames;
+use crate::store::redis::keys::{INDEX, KeyNames};
 use crate::store::redis::reply::{ErrorClass, classify, explain};
 
 /// What was refused, in the order in which it was met.
@@ -45,12 +45,39 @@ pub fn try_all(
     }
     let stranger = KeyNames::of(&Key::scratch()).state.replace("redlock-doctor-", "");
     let sees_all = !matches!(asking.ask(redis::cmd("HGET").arg(stranger).arg("a"))?, Value::ServerError(_));
-    Ok(refused.tell(server, sees_all, report))
+    let is_fine = refused.tell(server, sees_all, report);
+    if is_fine && server.slots.is_none() {
+        try_index(server, asking, report)?;
+    }
+    Ok(is_fine)
+}
+
+/// No lock needs the index, but `status` is slow without.
+fn try_index(server: &ServerUnderTest, asking: &mut Asking, report: &mut Findings) -> Result<()> {
+    let remove_nothing = redis::cmd("ZREMRANGEBYSCORE").arg(INDEX).arg("-inf").arg(-1).take();
+    for command in [remove_nothing, redis::cmd("ZSCAN").arg(INDEX).arg(0).take()] {
+        let Value::ServerError(error) = asking.ask(&command)? else { continue };
+        let advice = match classify(&error) {
+            ErrorClass::Denied => {
+                let user = server.address.login.user.as_deref().unwrap_or("default");
+                format!("ACL SETUSER {user} ~{INDEX} +zremrangebyscore +zscan")
+            }
+            ErrorClass::WrongType => format!("delete what is there: DEL {INDEX}"),
+            _ => continue,
+        };
+        let finding = format!(
+            "the index of the locks, {INDEX}, cannot be used: where there are many keys, others do not see these locks in status, which is slow for this user: {}",
+            explain(&error)
+        );
+        report.warning(Check::Permissions, finding, advice);
+        break;
+    }
+    Ok(())
 }
 
 /// For a user who has the locks of everybody; `redlock(1)` has all of the rules.
 const APART: &str = "where teams share the server, give each its own user; for the keys deploy:* with \
-    resetkeys ~deploy:* ~redlock:{deploy:* resetchannels &redlock:{deploy:*, see PERMISSIONS in redlock(1)";
+    resetkeys ~deploy:* ~redlock:{deploy:* ~redlock:{}:locks resetchannels &redlock:{deploy:*, see PERMISSIONS in redlock(1)";
 
 fn commands(names: &KeyNames, terms: &Requirements) -> Vec<(&'static str, Cmd)> {
     let KeyNames { lock, state, queue, holders, claimed, channel, .. } = names;

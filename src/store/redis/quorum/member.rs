@@ -134,7 +134,7 @@ impl Member {
     /// Releases locks, behind every request in flight.
     pub fn release(&mut self, call: &ReleaseCall, timeout: &Timeout) -> Result<Released> {
         // In full: the process may end before the server could say that it does not know the script.
-        let command = call.in_full();
+        let command = call.in_full(self.topology.index());
         let server = self.topology.single()?;
         // It may still hang, with the same release behind everything else.
         let is_sent = !server.in_flight.has_requests() && self.released == call.keys();

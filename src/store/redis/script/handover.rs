@@ -24,6 +24,6 @@ pub fn confirm_handover(on: &mut Topology, key: &Key, timeout: &Timeout) {
     claimed.arg(KeyNames::of(key).claimed).arg(CONFIRMATION.as_secs_f64());
     if matches!(on.follow_up(&claimed, &timeout), Ok(Value::Nil)) {
         let probe = ScriptCall::new(&PROBE, [key], None, |_, _| Some(()));
-        let _ = on.follow_up(&probe.in_full(), &timeout);
+        let _ = on.follow_up(&probe.in_full(on.index()), &timeout);
     }
 }

@@ -23,7 +23,7 @@ pub use self::handover::confirm_handover;
 pub use self::raise::raise;
 pub use self::release::{Release, cancel, prepare_release, release};
 pub use self::renew::renew;
-pub use self::status::status;
+pub use self::status::{read_simple_status, simple_status, status};
 use super::keys::KeyNames;
 use super::reply::{ErrorClass, accepted, classify, in_short, text};
 use super::topology::{Target, Topology};
@@ -56,6 +56,10 @@ use script;
 pub struct ScriptCall<T> {
     script: &'static Script,
     keys: Vec<Key>,
+    /// The same for all members of a quorum, which grant the same fencing token then.
+    floor: FencingToken,
+    token: String,
+    /// Those of this script alone.
     arguments: Vec<String>,
     decode: fn(Value, &[Key]) -> Option<T>,
 }
@@ -68,11 +72,9 @@ impl<T> ScriptCall<T> {
         token: Option<&OwnerToken>,
         decode: fn(Value, &[Key]) -> Option<T>,
     ) -> Self {
-        let keys: Vec<Key> = keys.into_iter().cloned().collect();
-        let names: Vec<String> = keys.iter().map(KeyNames::of).flat_map(KeyNames::into_all).collect();
-        let call = ScriptCall { script, keys, arguments: vec![names.len().to_string()], decode };
-        let call = names.iter().fold(call, ScriptCall::arg);
-        call.arg(FencingToken::floor()).arg(token.map_or("", OwnerToken::expose))
+        let keys = keys.into_iter().cloned().collect();
+        let (floor, token) = (FencingToken::floor(), token.map_or("", OwnerToken::expose).to_owned());
+        ScriptCall { script, keys, floor, token, arguments: Vec::new(), decode }
     }
 
     /// One more argument behind those that all scripts share.
@@ -90,26 +92,30 @@ impl<T> ScriptCall<T> {
         self.keys.first().map_or(Target::Any, Target::Key)
     }
 
-    /// The call by the script's hash: short, but the server has to know the script.
-    pub fn by_hash(&self) -> Cmd {
-        self.command("EVALSHA", self.script.source.get_hash())
+    /// The call by the script's hash: short, but the server has to know the script. `index` is the name of the index, or
+    /// empty.
+    pub fn by_hash(&self, index: &str) -> Cmd {
+        self.command("EVALSHA", self.script.source.get_hash(), index)
     }
 
-    pub fn in_full(&self) -> Cmd {
-        self.command("EVAL", self.script.text)
+    pub fn in_full(&self, index: &str) -> Cmd {
+        self.command("EVAL", self.script.text, index)
     }
 
-    fn command(&self, name: &str, script: &str) -> Cmd {
-        redis::cmd(name).arg(script).arg(&self.arguments).take()
+    fn command(&self, name: &str, script: &str, index: &str) -> Cmd {
+        let names: Vec<String> = self.keys.iter().map(KeyNames::of).flat_map(KeyNames::into_all).collect();
+        let mut command = redis::cmd(name);
+        command.arg(script).arg(names.len()).arg(names).arg(self.floor.to_string());
+        command.arg(&self.token).arg(index).arg(&self.arguments).take()
     }
 
     /// Runs the script, in full where the server does not know it.
     pub fn reply(&self, on: &mut Topology, timeout: &Timeout) -> Result<Value> {
         let is =
             |reply: &Value, class| matches!(reply, Value::ServerError(error) if classify(error) == class);
-        let mut reply = on.execute(self.target(), &self.by_hash(), timeout)?;
+        let mut reply = on.execute(self.target(), &self.by_hash(on.index()), timeout)?;
         if is(&reply, ErrorClass::NoScript) {
-            reply = on.execute(self.target(), &self.in_full(), timeout)?;
+            reply = on.execute(self.target(), &self.in_full(on.index()), timeout)?;
         }
         if is(&reply, ErrorClass::WrongType) {
             self.explain_wrong_type(on, timeout)?;

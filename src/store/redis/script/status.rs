@@ -1,19 +1,35 @@
 //! `status.lua`: the holders and waiters of a lock.
 
-use redis::Value;
+use std::iter::repeat;
 
-use super::holder::{holder, mode};
+use redis::{Pipeline, Value};
+
+use super::holder::{holder, left, mode, positive};
 use super::{Script, ScriptCall, script};
-use crate::lock::{Holder, Key, LockStatus, Metadata, Waiter};
+use crate::lock::{FencingToken, Holder, Key, LockStatus, Metadata, Mode, Waiter};
+use crate::store::redis::keys::KeyNames;
 use crate::store::redis::reply::{items, text};
 
 static SCRIPT: Script = script!("status.lua");
 
-pub fn status(key: &Key) -> ScriptCall<LockStatus> {
-    ScriptCall::new(&SCRIPT, [key], None, decode)
+/// The status of these locks; of several, `None` for one that cannot be read.
+pub fn status<'a>(keys: impl IntoIterator<Item = &'a Key>) -> ScriptCall<Vec<Option<LockStatus>>> {
+    ScriptCall::new(&SCRIPT, keys, None, decode)
 }
 
-fn decode(reply: Value, keys: &[Key]) -> Option<LockStatus> {
+fn decode(reply: Value, keys: &[Key]) -> Option<Vec<Option<LockStatus>>> {
+    let replies = items(reply);
+    if replies.len() != keys.len() {
+        return None;
+    }
+    let status = |(reply, key)| match reply {
+        Value::Nil => Some(None),
+        reply => status_of(reply, key).map(Some),
+    };
+    replies.into_iter().zip(keys).map(status).collect()
+}
+
+fn status_of(reply: Value, key: &Key) -> Option<LockStatus> {
     let [held @ (Value::BulkString(_) | Value::SimpleString(_)), Value::Array(holders), Value::Array(queue)] =
         <[Value; 3]>::try_from(items(reply)).ok()?
     else {
@@ -22,7 +38,45 @@ fn decode(reply: Value, keys: &[Key]) -> Option<LockStatus> {
     let mut holders: Vec<Holder> = holders.iter().map(|one| holder(Some(one))).collect();
     holders.sort_by_key(|holder| holder.fence);
     let waiters = queue.iter().map(|member| waiter(&text(Some(member)))).collect();
-    Some(LockStatus { key: keys.first()?.clone(), mode: mode(&text(Some(&held))), holders, waiters })
+    Some(LockStatus { key: key.clone(), mode: mode(&text(Some(&held))), holders, waiters })
+}
+
+/// Asks for what tells the status of locks that are simply held, without the script.
+pub fn simple_status(keys: &[Key]) -> Pipeline {
+    let mut transaction = redis::pipe();
+    for KeyNames { lock, state, lease, queue, .. } in keys.iter().map(KeyNames::of) {
+        transaction.cmd("GET").arg(&lock).cmd("PTTL").arg(lock).cmd("GET").arg(lease);
+        transaction.cmd("HGET").arg(state).arg("fence").cmd("ZRANGE").arg(queue).arg(0).arg(-1);
+    }
+    transaction.atomic().clone()
+}
+
+/// What came of [`simple_status`]: the status of each of these locks, `None` for one that is not held, or not exclusively, or
+/// that needs a second look for any other reason.
+pub fn read_simple_status(reply: &Value, keys: &[Key]) -> Vec<Option<LockStatus>> {
+    let replies = if let Value::Array(replies) = reply { &replies[..] } else { &[] };
+    let replies = replies.as_chunks().0.iter().map(Some).chain(repeat(None));
+    keys.iter().zip(replies).map(|(key, replies)| simply_held(replies?, key)).collect()
+}
+
+fn simply_held([lock, pttl, lease, fence, queue]: &[Value; 5], key: &Key) -> Option<LockStatus> {
+    let (lock, lease) = (text(Some(lock)), text(Some(lease)));
+    let (Value::Int(pttl @ -1..), Value::Array(queue)) = (pttl, queue) else { return None };
+    let mut words = lease.splitn(5, ' ').skip(2);
+    let (since, owner, metadata) = (words.next()?, words.next()?, words.next()?);
+    // With a colon it may be a mark: see `is_mark` in `lua/queue.lua`.
+    if lock != owner || lock.contains(':') {
+        return None;
+    }
+    let holder = Holder {
+        metadata: Some(Metadata::from_untrusted(metadata)),
+        fence: positive(Some(fence)).map(FencingToken),
+        since: since.parse().ok(),
+        left: left(*pttl),
+        ..Holder::default()
+    };
+    let waiters = queue.iter().map(|member| waiter(&text(Some(member)))).collect();
+    Some(LockStatus { key: key.clone(), mode: Mode::Exclusive, holders: vec![holder], waiters })
 }
 
 /// The waiter that a member of the queue stands for: see [`super::release::cancel`].
@@ -35,14 +89,14 @@ fn waiter(member: &str) -> Waiter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lock::Mode;
     use crate::store::redis::script::tests::{array, bulk, garbage, keys};
 
     #[test]
     fn a_free_lock_is_told_from_a_reply_without_sense() {
-        let status = |reply| decode(reply, &keys(&["X"]));
+        let status = |reply| decode(array([reply]), &keys(&["X"]))?.pop()?;
         let free = status(array([bulk(""), array([]), array([])]));
         assert!(free.is_some_and(|status| status.holders.is_empty() && status.waiters.is_empty()));
+        assert!(decode(array([]), &keys(&["X"])).is_none());
         assert!(status(array([bulk(""), array([])])).is_none());
         assert!(status(array([Value::Nil, array([]), array([])])).is_none());
         let queue = array([bulk("token shared: {}"), bulk("x"), Value::Nil]);
@@ -57,6 +111,8 @@ mod tests {
     #[test]
     fn any_reply_and_any_member_is_read() {
         for reply in garbage() {
+            read_simple_status(&reply, &keys(&["a"]));
+            read_simple_status(&array(vec![reply.clone(); 5]), &keys(&["a", "b"]));
             decode(reply.clone(), &keys(&["a"]));
             holder(Some(&reply));
         }

@@ -8,13 +8,14 @@ mod servers;
 
 use std::time::Duration;
 
-use redis::{Cmd, Value};
+use redis::{Cmd, Pipeline, Value};
 
 use self::cluster::Cluster;
 use self::redirect::Redirect;
 use self::retry::{attempt_of, retry};
 use self::sentinel::Sentinels;
 use self::servers::{MASTER, Servers};
+use super::keys::INDEX;
 use super::reply::{ErrorClass, accepted, classify, transient};
 use super::server::Server;
 use super::url::{RedisAddress, ServerAddress};
@@ -118,6 +119,22 @@ impl Topology {
         reply
     }
 
+    /// Sends requests behind the last one, and hands the last reply to each on. They only read: after an error they may be
+    /// sent again.
+    pub fn stream(
+        &mut self,
+        requests: impl Iterator<Item = Pipeline>,
+        timeout: &Timeout,
+        take: impl FnMut(Value),
+    ) -> Result<()> {
+        let server = match &self.answered {
+            _ if self.is_single() => self.single()?,
+            Some((answered, _)) => self.servers.get(&answered.clone())?,
+            None => return Err(RequestError::broken("the connection is gone").of(self.name())),
+        };
+        server.stream(requests, timeout, take)
+    }
+
     /// Sends a command to the primary of this key whose reply is skipped later, if there is a connection.
     pub fn send(&mut self, key: &Key, command: &Cmd, timeout: &Timeout) {
         if let Some(primary) = self.known(Target::Key(key))
@@ -188,6 +205,11 @@ impl Topology {
             Discovery::Single(endpoint) => self.servers.get(endpoint),
             _ => Err(RequestError::broken("it is not one server").of(self.name())),
         }
+    }
+
+    /// The name of the index of the locks, empty where there is none: the servers of a cluster have no key in common.
+    pub fn index(&self) -> &'static str {
+        if self.is_cluster() { "" } else { INDEX }
     }
 
     /// Whether keys may be on different servers.

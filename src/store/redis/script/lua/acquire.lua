@@ -1,7 +1,7 @@
--- Acquires the locks, all or none; or says which one is not free, and who holds it. ARGV 3: ttl, 4: metadata, 5: 'once',
--- 'queue' (take a place in the queue), or 'insist' (as 'queue', when the wait for a lease of lost data is over), 6: the
--- ticket that the waiter has, or '', 7: the min-hold in milliseconds, 8: the mode. A place is for one lock alone.
-local ttl, metadata, mode, ticket, kind = tonumber(ARGV[3]), ARGV[4], ARGV[5], ARGV[6], ARGV[8]
+-- Acquires the locks, all or none; or says which one is not free, and who holds it. ARGV 4: ttl, 5: metadata, 6: 'once',
+-- 'queue' (take a place in the queue), or 'insist' (as 'queue', when the wait for a lease of lost data is over), 7: the
+-- ticket that the waiter has, or '', 8: the min-hold in milliseconds, 9: the mode. A place is for one lock alone.
+local ttl, metadata, mode, ticket, kind = tonumber(ARGV[4]), ARGV[5], ARGV[6], ARGV[7], ARGV[9]
 local member = me .. ' ' .. kind .. ' ' .. metadata
 local newly_queued = 0
 -- The last grant, its mode, and the first waiter.
@@ -10,6 +10,7 @@ local last, last_kind, first
 -- An early release leaves the lock until then.
 local function set_min_hold(min_hold)
   if min_hold == '0' then return end
+  enter(lock, now(), tonumber(min_hold))
   if kind == 'exclusive' then
     redis.call('HSET', state, 'keep', integer(now() + min_hold))
   else
@@ -25,8 +26,9 @@ local function confirm()
   if read_owner() == me then
     redis.call('PEXPIRE', lock, ttl)
     extend_lease(ttl)
+    enter(lock, now(), ttl)
     confirmed()
-    set_min_hold(ARGV[7])
+    set_min_hold(ARGV[8])
     return redis.call('HGET', state, 'fence') or grant(me, kind, metadata, ttl, last_grant())
   end
   local of_last = redis.call('HMGET', state, 'fence', 'keep', 'claim', 'kind')
@@ -38,8 +40,9 @@ local function confirm()
     local was_claim = mine.claim
     mine['until'], mine.ttl, mine.claim = now() + ttl, ttl, nil
     write_holder(me)
+    enter(lock, now(), ttl)
     if was_claim then confirmed() end
-    set_min_hold(ARGV[7])
+    set_min_hold(ARGV[8])
     return mine.fence
   end
 end
@@ -62,6 +65,7 @@ local function refuse(number)
     redis.call('PEXPIRE', queue, QUEUE_RETENTION)
     redis.call('HSET', asked, me, integer(now()), '', integer(now()))
     redis.call('PEXPIRE', asked, QUEUE_RETENTION)
+    enter(lock, now(), QUEUE_RETENTION)
   end
 
   -- The last exclusive lease.
@@ -70,7 +74,7 @@ local function refuse(number)
     if last_kind == 'exclusive' then
       known = read_lease()
     end
-    if last.fence == 0 and ARGV[6] ~= '' and mode ~= 'insist' then
+    if last.fence == 0 and ARGV[7] ~= '' and mode ~= 'insist' then
       -- This waiter knew of a lease, and the server knows nothing: it lost its data. The holder may be alive and about to
       -- renew.
       return {'vanished', ticket}
@@ -102,7 +106,7 @@ local function take()
   if mode ~= 'once' then
     dequeue(member)
   end
-  set_min_hold(ARGV[7])
+  set_min_hold(ARGV[8])
   if first and kind ~= 'exclusive' then
     hand_over_now(last)
   end

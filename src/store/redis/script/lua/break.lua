@@ -1,6 +1,6 @@
--- Takes the lock away from its holders; when ARGV 2 is not '', from that token only. ARGV 3: who breaks it. Returns what
+-- Takes the lock away from its holders; when ARGV 2 is not '', from that token only. ARGV 4: who breaks it. Returns what
 -- was done, the holder, and whether the lock was handed over to another.
-local breaker = ARGV[3]
+local breaker = ARGV[4]
 read_holders(redis.call('HGET', state, 'kind'))
 if held and held ~= 'exclusive' then
   local told, freed, before

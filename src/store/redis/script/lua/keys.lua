@@ -1,5 +1,5 @@
--- Every script begins with this file. KEYS: seven for each lock, in the order of this list. ARGV 1 and 2: the wall clock
--- of the caller in microseconds, the owner token.
+-- Every script begins with this file. KEYS: seven for each lock, in the order of this list. ARGV 1 to 3: the wall clock
+-- of the caller in microseconds, the owner token, the name of the index or ''.
 --
 -- lock     string with a PX expiry. Of an exclusive lock the owner token: the format of the Redis documentation,
 --          which other libraries share. "broken:" before the token: broken, and its owner has not stopped yet;
@@ -16,6 +16,11 @@
 -- asked    hash: when each waiter asked last, by owner token, and any of them, by ''. In milliseconds.
 -- claimed  list: filled for a second when a claim is confirmed, for the holder that released the lock.
 -- The list "history" is for record.lua only.
+--
+-- index    sorted set, one for all locks of the database: those that are held or waited for, by the time, in milliseconds,
+--          from which they no longer are unless somebody enters them again. For `status`, which else would have to read
+--          the names of all keys. In a cluster there is none. It is not among KEYS: a user who may not write it could not
+--          call the script.
 
 -- The fencing counter is kept for a day behind its lease, and until the clock of the server has come to it. After
 -- that the clocks make the tokens grow: the server's less half a day, should the requester's be far behind.
@@ -32,4 +37,21 @@ local MISSED = 12500
 local QUEUE_RETENTION = 60000
 -- Numbers in Lua are exact up to here.
 local HIGHEST_FENCE = 9007199254740991
+
+local INDEX = ARGV[3]
+
+-- Enters a lock into the index for `ttl` from now on, and removes those whose time is over. The member '' tells an index
+-- without a lock from one that is missing.
+local function enter(name, time, ttl)
+  if INDEX ~= '' and type(redis.pcall('ZREMRANGEBYSCORE', INDEX, '-inf', string.format('%.0f', time))) == 'number' then
+    redis.pcall('ZADD', INDEX, 'GT', string.format('%.0f', time + ttl), name, '+inf', '')
+    redis.pcall('PEXPIRE', INDEX, RETENTION)
+  end
+end
+
+local function leave(name)
+  if INDEX ~= '' then
+    redis.pcall('ZREM', INDEX, name)
+  end
+end
 

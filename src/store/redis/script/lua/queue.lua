@@ -127,18 +127,17 @@ local function next_fence(last)
   return math.max(last.fence + 1, clock, (now() - RETENTION / 2) * 1000)
 end
 
--- Keeps the state for as long as it counts behind a lease of this length.
+-- Keeps the state for as long as it counts behind a lease of this length, which begins now.
 local function remember(fence, ttl)
+  enter(lock, now(), ttl)
   redis.call('PEXPIRE', state, integer(RETENTION + math.max(ttl, fence / 1000 - now())))
 end
 
 -- The last exclusive lease; without an owner when it is not known.
 local function read_lease()
-  local known = {}
-  known['until'], known.ttl, known.since, known.owner, known.metadata =
-    string.match(redis.call('GET', lease) or '', '^(%d+) (%d+) (%d+) (%S+) (.*)$')
-  known['until'] = tonumber(known['until']) or 0
-  return known
+  local words = redis.call('GET', lease) or ''
+  local ends, ttl, since, token, metadata = string.match(words, '^(%d+) (%d+) (%d+) (%S+) (.*)$')
+  return {['until'] = tonumber(ends) or 0, ttl = ttl, since = since, owner = token, metadata = metadata}
 end
 
 -- Writes an exclusive lease of this length from now on.
@@ -321,6 +320,7 @@ local function free(last)
   if is_marked then
     redis.call('HDEL', state, 'keep', 'claim')
   end
+  leave(lock)
   signal()
   return false
 end
@@ -344,8 +344,9 @@ local function describe_one(holder)
 end
 
 -- Describes the holder as `describe_one` does: metadata '' for a holder that is not a redlock, what is left -1 for a
--- lease that never expires. Of `held_by`, the one whose lease decides how long the lock is held.
-local function describe()
+-- lease that never expires. Of `held_by`, the one whose lease decides how long the lock is held. `fence` is that of the last
+-- grant, if it was read before.
+local function describe(fence)
   local one
   for _, holder in pairs(held_by) do
     local later = one and holder['until'] > one['until']
@@ -361,7 +362,7 @@ local function describe()
     left = math.max(known['until'] - now(), 0)
   end
   if known.owner and (owner == known.owner or broken == known.owner) then
-    local fence = redis.call('HGET', state, 'fence')
+    fence = fence or redis.call('HGET', state, 'fence')
     local breaker = broken and (redis.call('HGET', state, 'breaker') or '?') or ''
     local released = string.sub(owner, 1, 9) == 'released:' and 1 or 0
     return {known.metadata, fence or '', known.since, left, known.ttl, breaker, released}

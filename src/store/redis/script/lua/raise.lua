@@ -1,8 +1,8 @@
 -- Raises the fencing tokens of locks that this token holds: the servers of a quorum gave different ones, and the
--- highest is the one that counts. ARGV 3 and on: the fencing token of each lock.
+-- highest is the one that counts. ARGV 4 and on: the fencing token of each lock.
 for number = 1, #KEYS / 7 do
   select_lock(number)
-  local fence = tonumber(ARGV[2 + number])
+  local fence = tonumber(ARGV[3 + number])
   local last = last_grant().fence
   if redis.call('GET', lock) == me then
     redis.call('HSET', state, 'fence', integer(math.max(last, fence)), 'exclusive', 1)

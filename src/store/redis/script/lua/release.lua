@@ -1,7 +1,7 @@
--- Releases the locks. ARGV 3: the member of their queues to remove, which also cancels the grants, so that their min-hold
--- does not count; or ''. ARGV 4, of a quorum only: the hint for those who wait for a lock that is released. Returns for
+-- Releases the locks. ARGV 4: the member of their queues to remove, which also cancels the grants, so that their min-hold
+-- does not count; or ''. ARGV 5, of a quorum only: the hint for those who wait for a lock that is released. Returns for
 -- each lock 0 when this token did not hold it, 1 when it did, 2 when it was handed over to another.
-local member, hint = ARGV[3], ARGV[4]
+local member, hint = ARGV[4], ARGV[5]
 
 local function release()
   if hint then

@@ -1,6 +1,6 @@
--- Extends the lease. ARGV 3: ttl, 4: metadata, 5: the fence of the grant, or '' not to acquire a lock again that is gone,
--- 6: the mode.
-local ttl, metadata, fence, kind = tonumber(ARGV[3]), ARGV[4], ARGV[5], ARGV[6]
+-- Extends the lease. ARGV 4: ttl, 5: metadata, 6: the fence of the grant, or '' not to acquire a lock again that is gone,
+-- 7: the mode.
+local ttl, metadata, fence, kind = tonumber(ARGV[4]), ARGV[5], ARGV[6], ARGV[7]
 if read_owner() == me then
   -- Never shorter: a job inside another may have the same lock with a shorter ttl.
   local left = redis.call('PTTL', lock)
@@ -54,6 +54,8 @@ elseif fence ~= '' and kind ~= 'exclusive' and admits(kind) and not known[3]
   if not known[1] then
     redis.call('HSET', state, 'fence', fence, 'kind', kind, 'restarted', integer(now()))
     remember(tonumber(fence), ttl)
+  else
+    enter(lock, now(), ttl)
   end
   return {'healed'}
 end

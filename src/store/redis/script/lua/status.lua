@@ -1,14 +1,28 @@
--- The mode of the lock, '' when it is free; its holders; the members of its queue.
-read_holders(redis.call('HGET', state, 'kind'))
-local known = not owner and not held and read_lease()
-if known and known['until'] > now() then
-  owner, held = known.owner, 'exclusive'
+-- For each lock its mode, '' when it is free; its holders; the members of its queue. False for one that cannot be read.
+local function status()
+  local of_last = redis.call('HMGET', state, 'kind', 'fence')
+  read_holders(of_last[1])
+  local known = not owner and not held and read_lease()
+  if known and known['until'] > now() then
+    owner, held = known.owner, 'exclusive'
+  end
+  local described = {}
+  for _, holder in pairs(held_by) do
+    described[#described + 1] = describe_one(holder)
+  end
+  if held == 'exclusive' then
+    described[1] = describe(of_last[2])
+  end
+  return {held or '', described, redis.call('ZRANGE', queue, 0, -1)}
 end
-local described = {}
-for _, holder in pairs(held_by) do
-  described[#described + 1] = describe_one(holder)
+
+if #KEYS == 7 then
+  return {status()}
 end
-if held == 'exclusive' then
-  described[1] = describe()
+local all = {}
+for number = 1, #KEYS / 7 do
+  select_lock(number)
+  local done, answer = pcall(status)
+  all[number] = done and answer
 end
-return {held or '', described, redis.call('ZRANGE', queue, 0, -1)}
+return all
