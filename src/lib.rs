@@ -1,8 +1,14 @@
 //! redlock: hold a distributed lock while a command runs.
 
-// A build with fewer stores needs less of what they share.
+// A build with fewer features needs less of what they share.
 #![cfg_attr(
-    not(all(feature = "etcd", feature = "local", feature = "redis", feature = "zookeeper")),
+    not(all(
+        feature = "etcd",
+        feature = "local",
+        feature = "redis",
+        feature = "watch",
+        feature = "zookeeper"
+    )),
     allow(dead_code, unused_imports)
 )]
 
@@ -26,3 +32,5 @@ mod secret;
 mod session;
 pub mod store;
 mod user;
+#[cfg(feature = "watch")]
+mod watch;

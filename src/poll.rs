@@ -3,6 +3,7 @@
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
+use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::clock::Deadline;
@@ -14,9 +15,16 @@ pub fn is_readable(fd: BorrowedFd) -> bool {
     poll(&mut [PollFd::new(fd, PollFlags::POLLIN)], PollTimeout::ZERO) == Ok(1)
 }
 
-/// Whether a write to `fd` would not block now.
-pub fn is_writable(fd: BorrowedFd) -> bool {
-    poll(&mut [PollFd::new(fd, PollFlags::POLLOUT)], PollTimeout::ZERO) == Ok(1)
+/// Whether a write to `fd` would not block: now, or `within` this time. A terminal is not writable while somebody else
+/// writes to it (tty_is_writelocked() of Linux).
+pub fn is_writable(fd: BorrowedFd, within: Duration) -> bool {
+    let deadline = Deadline::after(within);
+    loop {
+        match poll(&mut [PollFd::new(fd, PollFlags::POLLOUT)], deadline.poll_timeout()) {
+            Err(Errno::EINTR) => {}
+            writable => return writable == Ok(1),
+        }
+    }
 }
 
 /// Waits until one of `fds` is readable, a signal comes, or `deadline` has passed.
@@ -81,4 +89,22 @@ fn pauses_grow_to_the_longest_and_start_over() {
     }
     backoff.reset();
     assert!(backoff.pause() <= shortest * 3 / 2);
+}
+
+/// Somebody else who never pauses keeps nobody from writing to the same terminal.
+#[test]
+fn a_terminal_with_another_writer_is_writable() -> nix::Result<()> {
+    use std::fs::File;
+    use std::io::{Read, Write};
+    use std::os::fd::AsFd;
+
+    let terminal = nix::pty::openpty(None, None)?;
+    let (mut reader, ours) = (File::from(terminal.master), File::from(terminal.slave));
+    let Ok(mut other) = ours.try_clone() else { return Err(Errno::last()) };
+    std::thread::spawn(move || while reader.read(&mut [0; 4096]).is_ok() {});
+    std::thread::spawn(move || while other.write_all(&[b'x'; 4096]).is_ok() {});
+    for _ in 0..1000 {
+        assert!(is_writable(ours.as_fd(), Duration::from_secs(10)));
+    }
+    Ok(())
 }

@@ -26,6 +26,13 @@ pub struct StatusArgs {
         hide_possible_values = true
     )]
     pub format: StatusFormat,
+    /// Follow the locks on the whole screen
+    ///
+    /// Shows the locks on the whole terminal as they change, with the time left of each lease as a bar, the waiters in order,
+    /// and what happened. See WATCHING in redlock-status(1) for the keys.
+    #[cfg(feature = "watch")]
+    #[arg(long, conflicts_with_all = ["format", "json"])]
+    pub watch: bool,
     /// The same as --format json
     #[arg(long, conflicts_with = "format")]
     pub json: bool,

@@ -5,11 +5,9 @@ use std::io::{self, BufRead, IsTerminal, Write};
 use crate::cli::BreakArgs;
 use crate::error::{Failure, NOT_HELD, Outcome};
 use crate::event::Event;
-use crate::job::is_gone;
-use crate::lock::{Breaker, Broken, Holder};
-use crate::report::{self, holder, names, one_of};
-use crate::session::Context;
-use crate::user::UserAtHost;
+use crate::lock::Broken;
+use crate::report::{self, changed_hands, holder, names, one_of};
+use crate::session::{self, AskedAbout, Context};
 
 pub fn break_lock(args: &BreakArgs, context: &Context) -> anyhow::Result<Outcome> {
     let key = &args.key;
@@ -17,7 +15,7 @@ pub fn break_lock(args: &BreakArgs, context: &Context) -> anyhow::Result<Outcome
     let mut store = context.open_store();
     let status = store.status(std::slice::from_ref(key), &context.timeout());
     let status = status.map_err(|error| context.explain(error))?;
-    let held: Vec<&Holder> = status.iter().flat_map(|lock| &lock.holders).collect();
+    let held = status.first().map_or(&[][..], |lock| &lock.holders);
     let Some(now) = held.first() else {
         return not_held(format!("nobody holds '{key}'"));
     };
@@ -26,20 +24,15 @@ pub fn break_lock(args: &BreakArgs, context: &Context) -> anyhow::Result<Outcome
     if !args.yes && !confirmed(&format!("'{key}' is held by {}. Break it?", one_of(now, others)))? {
         return Ok(Outcome::Exit(NOT_HELD));
     }
-    let identity = UserAtHost::own();
-    let by = Breaker::new(&identity.user, &identity.host, args.reason.as_deref());
-    let mut break_lock = || {
-        let broken = store.break_lock(key, args.token.as_ref(), &by, &context.timeout());
-        broken.map_err(|error| context.explain(error))
-    };
-    let broken = match break_lock()? {
-        Broken::Told(holder) if has_gone(&holder, &identity) => break_lock()?,
-        broken => broken,
-    };
-    match broken {
+    let asked = (!args.yes).then(|| AskedAbout::these(held));
+    let (token, reason) = (args.token.as_ref(), args.reason.as_deref());
+    match session::break_lock(store.as_mut(), key, token, asked.as_ref(), reason, context)? {
         Broken::Told(holder) => context.reporter.report(&Event::Broken { key, holder: &holder, others }),
         Broken::Freed(holder) => context.reporter.report(&Event::Freed { key, holder: &holder, others }),
         Broken::Free => return not_held(format!("nobody holds '{key}' any more")),
+        Broken::Other(now) if token.is_none() => {
+            return not_held(changed_hands(key, &now));
+        }
         Broken::Other(now) => {
             return not_held(format!(
                 "{}, which is held by {}",
@@ -49,11 +42,6 @@ pub fn break_lock(args: &BreakArgs, context: &Context) -> anyhow::Result<Outcome
         }
     }
     Ok(Outcome::SUCCESS)
-}
-
-/// Whether the lock was acquired by hand, for a process of this host that has ended: nobody will see that it was broken.
-fn has_gone(holder: &Holder, own: &UserAtHost) -> bool {
-    holder.metadata.as_ref().is_some_and(|one| one.by_hand && one.host == own.host && is_gone(one.pid))
 }
 
 fn confirmed(question: &str) -> Result<bool, Failure> {

@@ -4,16 +4,23 @@ use std::io::{IsTerminal, stdout};
 
 use crate::cli::{StatusArgs, StatusFormat};
 use crate::error::{Failure, Outcome};
-use crate::lock::{Key, Survey};
+use crate::lock::Survey;
 use crate::options::LockSelection;
 use crate::report::{columns, details, json, lock_metrics, print, table};
-use crate::session::{Context, report_failure};
+use crate::session::{Context, report_failure, survey};
+#[cfg(feature = "watch")]
+use crate::watch::watch;
 
 /// A server that cannot be seen is reported, and its failure is the exit status. Without any key these are the locks with
 /// the prefix, if there is one.
 pub fn status(args: &StatusArgs, prefix: Option<&str>, context: &Context) -> anyhow::Result<Outcome> {
     let selection = LockSelection::of(&args.selection, prefix)?;
-    let Survey { locks, hidden } = survey(&selection, context)?;
+    #[cfg(feature = "watch")]
+    if args.watch {
+        check_terminal()?;
+        return watch(&selection, context);
+    }
+    let Survey { locks, hidden } = survey(&selection, context.open_store().as_mut(), context)?;
     let shows_some = !locks.is_empty();
     if shows_some || hidden.is_empty() {
         let columns = stdout().is_terminal().then(|| columns(stdout()));
@@ -32,18 +39,13 @@ pub fn status(args: &StatusArgs, prefix: Option<&str>, context: &Context) -> any
     Ok(failed.reduce(|first, _| first).unwrap_or(Outcome::SUCCESS))
 }
 
-/// The locks with these keys, free ones too, and those in use that match a pattern.
-fn survey(selection: &LockSelection, context: &Context) -> Result<Survey, Failure> {
-    let mut store = context.open_store();
-    let mut ask =
-        |keys: &[Key]| store.survey(keys, &context.timeout()).map_err(|error| context.explain(error));
-    let mut survey = if selection.keys.is_empty() { Survey::default() } else { ask(&selection.keys)? };
-    if !selection.patterns.is_empty() {
-        let Survey { locks, hidden } = ask(&[])?;
-        survey
-            .locks
-            .extend(locks.into_iter().filter(|lock| lock.is_in_use() && selection.matches(&lock.key)));
-        survey.hidden.extend(hidden);
-    }
-    Ok(survey)
+/// Whether the whole screen can be drawn.
+#[cfg(feature = "watch")]
+fn check_terminal() -> Result<(), Failure> {
+    let why = match std::env::var("TERM") {
+        _ if !stdout().is_terminal() => "standard output is none",
+        Ok(name) if name != "dumb" && !name.is_empty() => return Ok(()),
+        _ => "TERM names none that can be drawn on",
+    };
+    Err(Failure::usage(format!("--watch needs a terminal, and {why}; for programs there is --json")))
 }

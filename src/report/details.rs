@@ -50,7 +50,7 @@ pub fn details(lock: &LockStatus, columns: Option<usize>) -> String {
 }
 
 /// The text in lines of so many columns, broken between words.
-fn wrapped(text: &str, columns: usize) -> Vec<String> {
+pub fn wrapped(text: &str, columns: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ') {
         match lines.last_mut() {
@@ -152,8 +152,9 @@ fn has_ended(metadata: &Metadata) -> bool {
 }
 
 /// Whether the holder should have renewed its lease by now.
-fn is_late(holder: &Holder) -> bool {
-    let ttl = holder.metadata.as_ref().and_then(Metadata::ttl);
+pub fn is_late(holder: &Holder) -> bool {
+    let is_renewed = |metadata: &&Metadata| !metadata.by_hand && !holder.is_kept;
+    let ttl = holder.metadata.as_ref().filter(is_renewed).and_then(Metadata::ttl);
     holder.left.zip(ttl).is_some_and(|(left, ttl)| ttl.saturating_sub(left) > ttl / LATE)
 }
 

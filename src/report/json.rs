@@ -16,7 +16,6 @@ use super::output::{escaped, print_message};
 use super::progress::LogPace;
 use super::record::Record;
 use super::reporter::Renderer;
-use crate::clock::Deadline;
 use crate::error::without_number;
 use crate::event::Event;
 use crate::poll::is_writable;
@@ -25,6 +24,8 @@ use crate::user::UserAtHost;
 /// Of the names and the fields. One that goes or changes its meaning raises it; a new one does not.
 const VERSION: u32 = 1;
 
+/// For those who write to the same terminal.
+const OTHER_WRITERS: Duration = Duration::from_millis(20);
 /// For the rest of a line that a pipe has no room for at once: a lease is renewed by the thread that waits here.
 const PATIENCE: Duration = Duration::from_millis(100);
 const RETRY: Duration = Duration::from_millis(5);
@@ -104,12 +105,9 @@ fn write_in_time(line: &str, is_cut: &mut bool) {
     let line = if *is_cut { format!("\n{line}") } else { line.to_owned() };
     // poll(2) promises room for one piece in a pipe.
     for (number, piece) in line.as_bytes().chunks(libc::PIPE_BUF).enumerate() {
-        let until = Deadline::after(if number == 0 { Duration::ZERO } else { PATIENCE });
-        while !is_writable(stderr().as_fd()) {
-            if until.has_passed() {
-                return;
-            }
-            thread::sleep(RETRY);
+        let patience = if number == 0 { OTHER_WRITERS } else { PATIENCE };
+        if !is_writable(stderr().as_fd(), patience) {
+            return;
         }
         *is_cut = true;
         if stderr().write_all(piece).is_err() {

@@ -27,6 +27,11 @@ pub fn how_to_break(busy: &Busy) -> Option<String> {
     holder.map(|_| format!(". To take it away: redlock break -k {}", quoted(busy.key.as_str().as_ref())))
 }
 
+/// `did not break 'deploy': meanwhile it is held by ci-8 (pid 5009, "make deploy") for 2s; 28s left on its lease`.
+pub fn changed_hands(key: &Key, now: &Holder) -> String {
+    format!("did not break '{key}': meanwhile it is held by {}", holder(now))
+}
+
 /// `this token does not hold 'deploy'`.
 pub fn not_held(locks: &str) -> String {
     format!("this token does not hold {locks}")
@@ -106,7 +111,7 @@ pub fn pids(metadata: &Metadata) -> String {
     format!("{}{while_pid}", metadata.pid)
 }
 
-fn process(metadata: &Metadata) -> String {
+pub fn process(metadata: &Metadata) -> String {
     match metadata.label.as_str() {
         "" => process_without_label(metadata),
         label => format!("{} (pid {}, \"{}\")", host(metadata), pids(metadata), shortened(label)),

@@ -1,7 +1,7 @@
 //! Passes each event on to every renderer.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::human::{HumanRenderer, Verbosity};
 use super::json::{JsonRenderer, LogDestination};
@@ -35,6 +35,7 @@ pub struct Reporter(Arc<Report>);
 
 struct Report {
     renderers: Vec<Box<dyn Renderer>>,
+    attached: OnceLock<Box<dyn Renderer>>,
     summary: Mutex<Summary>,
 }
 
@@ -56,12 +57,18 @@ impl Reporter {
             LogFormat::Text => Box::new(HumanRenderer::new(verbosity, color)),
             LogFormat::Json => Box::new(JsonRenderer::new(LogDestination::Stderr, verbosity)),
         });
-        Reporter(Arc::new(Report { renderers, summary: Mutex::default() }))
+        Reporter(Arc::new(Report { renderers, attached: OnceLock::new(), summary: Mutex::default() }))
     }
 
     pub fn report(&self, event: &Event) {
         self.summary().note(event);
-        self.0.renderers.iter().for_each(|renderer| renderer.render(event));
+        let all = self.0.attached.get().into_iter().chain(&self.0.renderers);
+        all.for_each(|renderer| renderer.render(event));
+    }
+
+    /// Passes events on to one more, which waits for no reader, before the others.
+    pub fn attach(&self, renderer: Box<dyn Renderer>) {
+        let _ = self.0.attached.set(renderer);
     }
 
     /// Reports what the call came to, if it asked for a lock.

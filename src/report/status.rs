@@ -10,49 +10,61 @@ use crate::sanitize::sanitize;
 
 /// Locks as a table: a line for each holder and each waiter, cut at the `columns` of a terminal.
 pub fn table(locks: &[LockStatus], colour: bool, columns: Option<usize>) -> String {
-    let mut rows = vec![["KEY", "STATE", "HOST", "PID", "USER", "FOR", "LEFT", "LABEL"].map(str::to_owned)];
-    for lock in locks {
-        let key = sanitize(lock.key.as_str());
-        let mut add = |state: String, process: Option<&Metadata>, since: Option<u64>, left: String| {
-            let [host, pid, user, label] = match process {
-                Some(process) => {
-                    [process.host.clone(), pids(process), process.user.clone(), process.label.clone()]
-                }
-                None if left.is_empty() => Default::default(),
-                None => ["another program", "", "", ""].map(str::to_owned),
-            };
-            let since = since.map_or(String::new(), |since| age(since).to_string());
-            rows.push([key.clone(), state, host, pid, user, since, left, label]);
+    let mut rows = vec![headings()];
+    rows.extend(locks.iter().flat_map(|lock| rows_of(lock, time_left)));
+    let heading = if colour { Style::new().bold() } else { Style::new() };
+    super::width::table(&rows, heading, columns.unwrap_or(usize::MAX))
+}
+
+/// A line of the table.
+pub type Row = [String; 8];
+
+pub fn headings() -> Row {
+    ["KEY", "STATE", "HOST", "PID", "USER", "FOR", "LEFT", "LABEL"].map(str::to_owned)
+}
+
+/// The lines of a lock, with what is left of a lease as `left` shows it.
+pub fn rows_of(lock: &LockStatus, left: impl Fn(&Holder) -> String) -> Vec<Row> {
+    let key = sanitize(lock.key.as_str());
+    let mut rows = Vec::new();
+    let mut add = |state: String, process: Option<&Metadata>, since: Option<u64>, left: String| {
+        let [host, pid, user, label] = match process {
+            Some(process) => {
+                [process.host.clone(), pids(process), process.user.clone(), process.label.clone()]
+            }
+            None if left.is_empty() => Default::default(),
+            None => ["another program", "", "", ""].map(str::to_owned),
         };
-        if lock.holders.is_empty() && lock.waiters.is_empty() {
-            add("free".to_owned(), None, None, String::new());
-        }
-        for (place, holder) in (1..).zip(&lock.holders) {
-            let metadata = &with_breaker(holder);
-            let state = match lock.mode {
-                _ if holder.broken.is_some() => "broken".to_owned(),
-                _ if holder.is_kept => "kept".to_owned(),
-                Mode::Exclusive => "held".to_owned(),
-                Mode::Shared => "shared".to_owned(),
-                Mode::Semaphore(permits) => format!("held {place}/{permits}"),
-            };
-            let left = match holder.left {
-                Some(left) => DurationText(left).to_string(),
-                None if holder.hides_left => "?".to_owned(),
-                None => "for ever".to_owned(),
-            };
-            add(state, metadata.as_ref(), holder.since, left);
-        }
-        for (place, Waiter { mode, metadata }) in (1..).zip(&lock.waiters) {
-            let to_share = if *mode == Mode::Shared { " to share" } else { "" };
-            add(format!("waiting {place}{to_share}"), Some(metadata), Some(metadata.since), String::new());
-        }
+        let since = since.map_or(String::new(), |since| age(since).to_string());
+        rows.push([key.clone(), state, host, pid, user, since, left, label]);
+    };
+    if !lock.is_in_use() {
+        add("free".to_owned(), None, None, String::new());
     }
-    super::width::table(
-        &rows,
-        if colour { Style::new().bold() } else { Style::new() },
-        columns.unwrap_or(usize::MAX),
-    )
+    for (place, holder) in (1..).zip(&lock.holders) {
+        let metadata = &with_breaker(holder);
+        let state = match lock.mode {
+            _ if holder.broken.is_some() => "broken".to_owned(),
+            _ if holder.is_kept => "kept".to_owned(),
+            Mode::Exclusive => "held".to_owned(),
+            Mode::Shared => "shared".to_owned(),
+            Mode::Semaphore(permits) => format!("held {place}/{permits}"),
+        };
+        add(state, metadata.as_ref(), holder.since, left(holder));
+    }
+    for (place, Waiter { mode, metadata }) in (1..).zip(&lock.waiters) {
+        let to_share = if *mode == Mode::Shared { " to share" } else { "" };
+        add(format!("waiting {place}{to_share}"), Some(metadata), Some(metadata.since), String::new());
+    }
+    rows
+}
+
+pub fn time_left(holder: &Holder) -> String {
+    match holder.left {
+        Some(left) => DurationText(left).to_string(),
+        None if holder.hides_left => "?".to_owned(),
+        None => "for ever".to_owned(),
+    }
 }
 
 /// Who broke the lock stands behind the label.

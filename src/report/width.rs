@@ -1,19 +1,28 @@
 //! Text in columns of a terminal, of which a character takes none, one or two.
 
+use std::iter::repeat_n;
 use std::os::fd::AsFd;
 
 use clap::builder::styling::Style;
-use terminal_size::{Width, terminal_size_of};
+use terminal_size::{Height, Width, terminal_size_of};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// The columns of the terminal that `stream` is; 80 if it does not say.
 pub fn columns(stream: impl AsFd) -> usize {
-    let size = terminal_size_of(stream).filter(|(Width(columns), _)| *columns > 0);
-    size.map_or(80, |(Width(columns), _)| columns.into())
+    size(stream).0.into()
+}
+
+/// The columns and rows of the terminal that `stream` is; 80 and 24 if it does not say.
+pub fn size(stream: impl AsFd) -> (u16, u16) {
+    let (Width(columns), Height(rows)) = terminal_size_of(stream).unwrap_or((Width(0), Height(0)));
+    (if columns > 0 { columns } else { 80 }, if rows > 0 { rows } else { 24 })
 }
 
 /// As much of the beginning of `text` as `columns` have room for.
 pub fn cut(text: &str, columns: usize) -> String {
+    if text.is_ascii() && text.len() <= columns {
+        return text.to_owned();
+    }
     let mut taken = 0;
     let mut fits = 0;
     for (place, c) in text.char_indices() {
@@ -30,29 +39,46 @@ pub fn cut(text: &str, columns: usize) -> String {
     text.to_owned()
 }
 
+/// The columns that `text` takes. A table of ten thousand locks has little but ASCII.
+fn width(text: &str) -> usize {
+    if text.is_ascii() { text.len() } else { text.width() }
+}
+
 /// `text` with spaces behind it, `width` columns wide at least.
 pub fn pad(text: &str, width: usize) -> String {
-    text.to_owned() + &" ".repeat(width.saturating_sub(text.width()))
+    text.to_owned() + &" ".repeat(width.saturating_sub(self::width(text)))
 }
 
 /// The columns that the widest of `texts` takes.
 pub fn widest<'a>(texts: impl Iterator<Item = &'a str>) -> usize {
-    texts.map(UnicodeWidthStr::width).max().unwrap_or(0)
+    texts.map(width).max().unwrap_or(0)
 }
 
-/// Rows in columns, of which the first one may be long; the first row is the heading. Cut at the `columns` of a terminal.
+/// Rows as lines, of which the first one is the heading.
 pub fn table<const N: usize>(rows: &[[String; N]], heading: Style, columns: usize) -> String {
+    let line = |(number, line): (usize, String)| {
+        let style = if number == 0 { heading } else { Style::new() };
+        format!("{style}{line}{style:#}\n")
+    };
+    aligned(rows, columns).into_iter().enumerate().map(line).collect()
+}
+
+/// Rows as lines, cut at the `columns` of a terminal; their first cell may be long.
+pub fn aligned<const N: usize>(rows: &[[String; N]], columns: usize) -> Vec<String> {
     let mut widths: [usize; N] =
         std::array::from_fn(|column| widest(rows.iter().map(|row| &row[column][..])));
     // A long key leaves room for the others.
     widths[0] = widths[0].min((columns / 3).max(8));
-    let line = |(number, row): (usize, &[String; N])| {
-        let cells = row.iter().zip(widths).map(|(cell, width)| pad(&cut(cell, width), width));
-        let cells: Vec<String> = cells.collect();
-        let style = if number == 0 { heading } else { Style::new() };
-        format!("{style}{}{style:#}\n", cut(cells.join("  ").trim_end(), columns))
+    let line = |row: &[String; N]| {
+        let mut line = String::new();
+        for (cell, column) in row.iter().zip(widths) {
+            let cell = cut(cell, column);
+            line += &cell;
+            line.extend(repeat_n(' ', column.saturating_sub(width(&cell)) + 2));
+        }
+        cut(line.trim_end(), columns)
     };
-    rows.iter().enumerate().map(line).collect()
+    rows.iter().map(line).collect()
 }
 
 #[test]

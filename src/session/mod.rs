@@ -1,6 +1,7 @@
 //! What the subcommands share: the store they use, acquisition, nesting, supervision, renewals.
 
 mod acquisition;
+mod breaking;
 mod context;
 pub mod eval_guard;
 pub mod history;
@@ -9,9 +10,12 @@ mod nesting;
 pub mod release_notice;
 pub mod renewal_events;
 pub mod supervise;
+mod survey;
 pub mod while_pid;
 
 pub use acquisition::{Abort, Acquisition};
+pub use breaking::{AskedAbout, break_lock};
 pub use context::{Context, report_failure};
 pub use inherited_lock::environment;
 pub use nesting::{InterimKeeper, Nesting};
+pub use survey::survey;

@@ -22,6 +22,7 @@ use crate::report::{Reporter, names};
 
 /// The keeper's name in `ps`. Not "redlock-…", so that `killall redlock` does not release the lock.
 const NAME: &std::ffi::CStr = c"lock-keeper";
+const OTHER_WRITERS: Duration = Duration::from_millis(20);
 
 /// The answer to [`KeeperMessage::Keep`]. Not a unit struct: an empty packet is the end of the line.
 #[derive(Serialize, Deserialize)]
@@ -231,9 +232,9 @@ impl Service<'_> {
             }
             OnLost::Continue => LossConsequence::ProcessContinues(pid),
         };
-        // Never waits for a reader.
+        // Never waits for a reader, but for those who write to the same terminal.
         if let Some(stderr) = self.stderr
-            && is_writable(stderr.as_fd())
+            && is_writable(stderr.as_fd(), OTHER_WRITERS)
         {
             let _ = nix::unistd::dup2_stderr(stderr);
         }

@@ -1,8 +1,9 @@
 //! `redlock break` asks.
 
 use std::process::Command;
+use std::time::Duration;
 
-use crate::harness::{Pty, Store};
+use crate::harness::{Pty, Store, eventually};
 
 /// At a terminal, and with a stderr that takes nothing: nobody sees the question.
 #[test]
@@ -16,4 +17,24 @@ fn a_question_that_cannot_be_asked() {
     pty.expect("status 64");
     pty.finish();
     assert!(store.status("X")["holders"][0].is_object());
+}
+
+/// The lock passes on while the question is open: nobody was asked about the next holder.
+#[test]
+fn who_came_meanwhile_is_not_broken() {
+    let store = Store::local();
+    let first = store.hold("X", &[]);
+    let next = store.redlock(&["run", "-k", "X", "--wait", "--", "cat"]).open_stdin().spawn();
+    store.await_waiters("X", 1);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_redlock"));
+    command.args(["break", "-k", "X"]).env("REDLOCK_SERVER", &store.url);
+    let mut pty = Pty::start(command);
+    pty.expect("Break it? [y/N]");
+    first.let_go().expect(0);
+    let holds = || store.status("X")["holders"][0]["pid"].as_i64() == Some(next.pid().into());
+    eventually(Duration::from_secs(20), "the next holder", holds);
+    pty.send("y\n");
+    pty.expect("did not break 'X': meanwhile it is held by ");
+    assert_eq!(pty.finish(), 1);
+    next.let_go().expect(0);
 }

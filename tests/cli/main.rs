@@ -20,6 +20,7 @@ mod leftovers;
 mod metrics;
 mod readme;
 mod schemas;
+mod screens;
 mod shells;
 mod signals;
 mod status;
@@ -28,4 +29,6 @@ mod syslog;
 mod terminal;
 mod user;
 mod waiting_line;
+#[cfg(feature = "watch")]
+mod watch;
 mod wrong_calls;

@@ -1,10 +1,9 @@
 //! What is said while a lock is waited for: one line of a terminal, lines of a log.
 
-use std::process::{Command, Output};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::harness::{Redlock, Store, eventually, is_within};
+use crate::harness::{Redlock, Store, Tmux, eventually, is_within};
 
 /// As it is on a terminal: emoji, also of several characters, wide ones, accents, right to left.
 const LABELS: [&str; 4] = [
@@ -13,41 +12,6 @@ const LABELS: [&str; 4] = [
     "פריסה של השירות לסביבת הייצור, שלב שני מתוך שלושה, נא לא לעצור את התהליך הזה",
     "e\u{301}e\u{301}e\u{301} Ünïcödé ラベル и очень длинное название, которое не помещается в строку",
 ];
-
-/// A terminal of this size in a tmux of its own, in which a program runs.
-struct Tmux {
-    socket: String,
-}
-
-impl Tmux {
-    fn start(store: &Store, [columns, rows]: [u32; 2], name: &str, line: &str) -> Tmux {
-        let socket = store.folder.path(name).display().to_string();
-        let (columns, rows) = (columns.to_string(), rows.to_string());
-        let server = format!("REDLOCK_SERVER={}", store.url);
-        let started = tmux(&socket, &["new-session", "-d", "-x", &columns, "-y", &rows, "-e", &server, line]);
-        assert!(started.status.success(), "{started:?}");
-        Tmux { socket }
-    }
-
-    /// The lines on the screen that have something on them.
-    fn lines(&self, options: &[&str]) -> Vec<String> {
-        let seen = tmux(&self.socket, &[&["capture-pane", "-p"], options].concat());
-        let text = String::from_utf8_lossy(&seen.stdout).into_owned();
-        text.lines().map(str::trim_end).filter(|line| !line.is_empty()).map(str::to_owned).collect()
-    }
-}
-
-impl Drop for Tmux {
-    fn drop(&mut self) {
-        tmux(&self.socket, &["kill-server"]);
-    }
-}
-
-fn tmux(socket: &str, args: &[&str]) -> Output {
-    let mut command = Command::new("tmux");
-    command.args(["-u", "-f", "/dev/null", "-S", socket]).args(args);
-    command.env("LC_ALL", "C.UTF-8").env_remove("TMUX").output().expect("tmux; tests/run installs it")
-}
 
 /// Whatever the holder calls itself, through 30 s of new lines; place and time are never cut. In the end one line is
 /// left.

@@ -17,6 +17,7 @@ mod requirements;
 mod sentinel;
 mod server_pool;
 mod stalled_exec;
+mod tmux;
 mod witness;
 mod zookeeper;
 
@@ -28,9 +29,12 @@ use std::{fs, io, process, thread};
 pub use certificates::{Authority, Papers, Valid};
 pub use cluster::{Cluster, in_cluster};
 pub use etcd::Etcd;
+pub use network::Network;
 pub use pace::{fits, in_ms, is_within, slowed, ttl, within};
 pub use port::free_port;
-pub use program::{Finished, Redlock, Running, await_file, children, is_alive, pid_in, with_default_signals};
+pub use program::{
+    Finished, Redlock, Running, await_file, children, is_alive, pause, pid_in, with_default_signals,
+};
 pub use proxy::{Fault, Proxy};
 pub use pty::Pty;
 pub use quorum::urls;
@@ -39,12 +43,25 @@ pub use requirements::{held_up_executions, namespaces, other_users};
 pub use sentinel::Sentinel;
 use server_pool::{PooledServer, ServerPool};
 pub use stalled_exec::HeldUp;
+pub use tmux::Tmux;
 pub use witness::{Rules, Witness};
 pub use zookeeper::{Settings, ZooKeeper, python};
 
 /// The replicas refuse, and follow.
 fn empty(servers: &[Redis]) {
     servers.iter().for_each(|server| drop(server.cli(&["flushall"])));
+}
+
+/// Checks again and again that something holds for all of this time.
+#[track_caller]
+pub fn throughout(time: Duration, mut check: impl FnMut()) {
+    let start = Instant::now();
+    while start.elapsed() < time {
+        check();
+        // A check may start processes, which the tests beside this one would wait for.
+        thread::sleep((time / 50).min(Duration::from_millis(500)));
+    }
+    check();
 }
 
 /// Waits until `condition` holds; panics with `what` when it does not within `limit`, or what is as long on this
@@ -57,7 +74,7 @@ pub fn eventually(limit: Duration, what: &str, mut condition: impl FnMut() -> bo
         assert!(is_within(limit, start), "not within {limit:?}: {what}");
         thread::sleep(pause);
         // Many a condition starts a process: those that wait longest leave the processor to the others.
-        pause = (pause * 3 / 2).min(Duration::from_millis(100));
+        pause = (pause * 3 / 2).min(Duration::from_millis(250));
     }
 }
 
