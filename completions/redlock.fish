@@ -15,7 +15,7 @@ function __redlock_read
                 echo begins
                 test "$subcommand" = run; and string join \n -- $words
                 return
-            case --check --color --config --conflict-exit-code --connect-timeout --for --format --history --key --kill-after --label --leftovers --log-file --log-format --metrics-file --min-hold --on-lost --password-file --permits --profile --ran-within --reason --replicas --sentinel-password-file --server --splay --timeout --tls-ca --tls-cert --tls-key --token --token-file --ttl --user --while-pid -E -S -k -p -t
+            case --check --color --config --conflict-exit-code --connect-timeout --for --format --history --key --kill-after --label --leftovers --log-file --log-format --metrics-file --min-hold --on-acquire --on-lost --on-lost-run --on-release --on-wait --password-file --permits --profile --ran-within --reason --replicas --sentinel-password-file --server --splay --timeout --tls-ca --tls-cert --tls-key --token --token-file --ttl --user --while-pid -E -S -k -p -t
                 contains -- $word -k --key; and set has_key yes
                 set -e words[1]
             case -w --wait
@@ -149,6 +149,10 @@ complete -c redlock -n '__redlock_at run' -l kill-after -x -d 'From SIGTERM to S
 complete -c redlock -n '__redlock_at run' -l splay -x -d 'Sleep a random part of this before acquiring the lock'
 complete -c redlock -n '__redlock_at run' -l leftovers -xa 'release wait kill' -d 'What to do with processes that COMMAND left behind when it ended'
 complete -c redlock -n '__redlock_at run' -l history -x -d 'How many runs the lock\'s history has; 0 for none'
+complete -c redlock -n '__redlock_at run' -l on-wait -x -d 'Run CMD beside the wait for the lock, when it begins'
+complete -c redlock -n '__redlock_at run' -l on-acquire -x -d 'Run CMD beside the command, when that was started under the lock'
+complete -c redlock -n '__redlock_at run' -l on-lost-run -x -d 'Run CMD when the lock was lost while the command ran'
+complete -c redlock -n '__redlock_at run' -l on-release -x -d 'Run CMD when the lock was released'
 complete -c redlock -n '__redlock_at run' -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c redlock -n '__redlock_at acquire' -s S -l server -xa 'local: redis:// rediss:// redis+unix:// redis+sentinel:// redis+cluster:// etcd:// etcds:// zk:// zks:// (__redlock_known servers)' -d 'Where locks are kept'
 complete -c redlock -n '__redlock_at acquire' -s q -l quiet -d 'Print only errors; a busy lock is not an error'
@@ -266,6 +270,7 @@ complete -c redlock -n '__redlock_at status' -l syslog -d 'Send each event to th
 complete -c redlock -n '__redlock_at status' -l metrics-file -rF -d 'Add what became of the lock to the Prometheus metrics in this file'
 complete -c redlock -n '__redlock_at status' -s k -l key -xa '(__redlock_known keys)' -d 'The lock of exactly this name'
 complete -c redlock -n '__redlock_at status' -l format -xa 'text json prometheus' -d 'Print: text, json, prometheus'
+complete -c redlock -n '__redlock_at status' -l watch -d 'Follow the locks on the whole screen'
 complete -c redlock -n '__redlock_at status' -l json -d 'The same as --format json'
 complete -c redlock -n '__redlock_at status' -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c redlock -n '__redlock_at history' -s S -l server -xa 'local: redis:// rediss:// redis+unix:// redis+sentinel:// redis+cluster:// etcd:// etcds:// zk:// zks:// (__redlock_known servers)' -d 'Where locks are kept'

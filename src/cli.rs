@@ -21,7 +21,7 @@ pub use self::history::HistoryArgs;
 pub use self::lock::{LockArgs, permits, replicas};
 pub use self::lock_selection::LockSelectionArgs;
 pub use self::owner::{CheckArgs, OwnerArgs, ReleaseArgs, RenewArgs};
-pub use self::run::{Leftovers, OnLost, RunArgs, exit_status, history};
+pub use self::run::{HookArgs, Leftovers, OnLost, RunArgs, exit_status, history};
 pub use self::status::{StatusArgs, StatusFormat};
 use self::version::DETAILS;
 use crate::lock::{DurationText, Key, OwnerToken, Ttl};

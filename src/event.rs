@@ -58,6 +58,8 @@ pub enum Event<'a> {
     Broken { key: &'a Key, holder: &'a Holder, others: usize },
     /// A broken lock was taken from its holder at once.
     Freed { key: &'a Key, holder: &'a Holder, others: usize },
+    /// A hook, such as `on-release`, did not end well. That changes nothing else.
+    HookFailed { hook: &'static str, reason: &'a str },
     /// The command, and what of it was not left behind, has ended.
     CommandEnded { status: ExitStatus },
     /// A subcommand failed, and exits with this status.

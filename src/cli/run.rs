@@ -58,9 +58,31 @@ pub struct RunArgs {
     /// The store keeps them for 30 days, with about 250 bytes each, for `redlock history` and `check --ran-within`.
     #[arg(long, hide_short_help = true, value_name = "N", env = "REDLOCK_HISTORY", value_parser = history, allow_negative_numbers = true)]
     pub history: Option<u8>,
+    #[command(flatten)]
+    pub hooks: HookArgs,
     /// What to run
     #[arg(last = true, required = true, hide_short_help = true, num_args = 1.., value_name = "COMMAND", value_hint = ValueHint::CommandWithArguments)]
     pub command: Vec<OsString>,
+}
+
+/// Commands for `sh -c`. An empty one undoes a configured one.
+#[derive(Debug, Args)]
+pub struct HookArgs {
+    /// Run CMD beside the wait for the lock, when it begins
+    ///
+    /// CMD is one string, for `sh -c`, and finds in its environment what happened; see HOOKS below. An empty one undoes a
+    /// configured one.
+    #[arg(long, hide_short_help = true, value_name = "CMD", env = "REDLOCK_ON_WAIT")]
+    pub on_wait: Option<String>,
+    /// Run CMD beside the command, when that was started under the lock
+    #[arg(long, hide_short_help = true, value_name = "CMD", env = "REDLOCK_ON_ACQUIRE")]
+    pub on_acquire: Option<String>,
+    /// Run CMD when the lock was lost while the command ran
+    #[arg(long, hide_short_help = true, value_name = "CMD", env = "REDLOCK_ON_LOST_RUN")]
+    pub on_lost_run: Option<String>,
+    /// Run CMD when the lock was released
+    #[arg(long, hide_short_help = true, value_name = "CMD", env = "REDLOCK_ON_RELEASE")]
+    pub on_release: Option<String>,
 }
 
 pub fn history(text: &str) -> Result<u8, String> {

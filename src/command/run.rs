@@ -15,25 +15,33 @@ use crate::options::command_line::command_hint;
 use crate::report::names;
 use crate::session::renewal_events::RenewalEvents;
 use crate::session::supervise::{RunEnd, Supervisor};
-use crate::session::{self, Abort, Acquisition, Context, InterimKeeper, Nesting, history};
+use crate::session::{self, Abort, Acquisition, Context, Hooks, InterimKeeper, Nesting, history};
 
 pub fn run(options: &RunOptions, context: &Context) -> anyhow::Result<Outcome> {
     let mut run = Run::prepare(options, context)?;
-    let holders = vec![std::process::id(), run.job.guard_pid()];
-    let mut store = context.open_store_for(options.lock.replicas, holders);
-    let granted = run.acquire(store.as_mut()).inspect_err(|_| {
+    let mut store = context.open_store_for(options.lock.replicas, run.holders());
+    let granted = run.acquire(store.as_mut()).inspect_err(|error| {
         history::record(Outcome::Exit(options.conflict_exit_code), options.history, store.as_mut(), context);
+        run.await_hooks(error);
     })?;
-    run.start(&granted, store.as_mut())?;
+    run.start(&granted, store.as_mut()).inspect_err(|error| run.await_hooks(error))?;
     let keeper = run.keep(granted.own, store);
     let supervisor = Supervisor { options, keys: &run.keys, control: &run.control, context };
-    let (end, keeper) = supervisor.until_end(&mut run.job, &mut run.signals, keeper);
+    let (mut end, mut keeper) = supervisor.until_end(&mut run.job, &mut run.signals, keeper);
+    if let Some(hooks) = &run.hooks {
+        let was_signalled;
+        (keeper, was_signalled) = hooks.end_under_lease(keeper, &mut run.signals);
+        end.was_signalled |= was_signalled;
+    }
     let finished = keeper.map(|keeper| supervisor.release(keeper, &end, &mut run.signals));
     let lease_end = finished.as_ref().map(|finished| finished.end);
     run.report_end(&end, lease_end);
     let outcome = outcome(&end, lease_end);
     if let Some(store) = finished.and_then(|finished| finished.store) {
         history::record(outcome, options.history, store, context);
+    }
+    if let Some(hooks) = &run.hooks {
+        hooks.await_last(&mut run.signals);
     }
     Ok(outcome)
 }
@@ -48,6 +56,7 @@ struct Run<'a> {
     keys: Vec<Key>,
     job: Job,
     control: JobControl,
+    hooks: Option<Hooks>,
     signals: Signals,
 }
 
@@ -71,10 +80,11 @@ impl<'a> Run<'a> {
         };
         let job = Job::prepare(command.clone(), *kill_after, leftovers);
         let job = job.map_err(Failure::cannot("start the guard of the job"))?;
+        let hooks = Hooks::prepare(options, &context.reporter)?;
         let signals = Signals::listen().map_err(Failure::cannot("listen for signals"))?;
         let control = job.control().map_err(Failure::cannot("make a second line to the guard"))?;
         let keys = acquisition.keys();
-        Ok(Run { options, context, acquisition, keys, job, control, signals })
+        Ok(Run { options, context, acquisition, keys, job, control, hooks, signals })
     }
 
     fn acquire(&mut self, store: &mut dyn Store) -> anyhow::Result<Granted> {
@@ -115,12 +125,28 @@ impl<'a> Run<'a> {
         Ok(leases)
     }
 
+    /// The processes that keep the locks alive.
+    fn holders(&self) -> Vec<u32> {
+        let of_hooks = self.hooks.iter().flat_map(Hooks::holders);
+        [std::process::id(), self.job.guard_pid()].into_iter().chain(of_hooks).collect()
+    }
+
+    /// Waits for the hooks of a run that failed, unless a signal ended it.
+    fn await_hooks(&mut self, error: &anyhow::Error) {
+        if let (Some(hooks), Outcome::Exit(_)) = (&self.hooks, Failure::outcome(error)) {
+            hooks.await_last(&mut self.signals);
+        }
+    }
+
     fn stop_if_signalled(&mut self) -> Result<(), Failure> {
         self.signals.take().map_or(Ok(()), |arrived| Err(Failure::Signal(arrived.signal)))
     }
 
     fn start(&mut self, granted: &Granted, store: &mut dyn Store) -> anyhow::Result<()> {
         let leases = [&granted.supervised[..], &granted.own].concat();
+        if let Some(hooks) = &self.hooks {
+            hooks.control().extend(Lease::first_deadline(&granted.own));
+        }
         let environment = session::environment(&leases, self.job.guard_pid());
         let deadline = Lease::first_deadline(&granted.own);
         let is_guarded = !granted.own.is_empty() && self.options.on_lost == OnLost::Terminate;
@@ -138,7 +164,8 @@ impl<'a> Run<'a> {
     fn keep(&mut self, leases: Vec<Lease>, store: Box<dyn Store>) -> Option<Keeper> {
         let &RunOptions { on_lost, kill_after, .. } = self.options;
         let (control, reporter) = (self.control.clone(), self.context.reporter.clone());
-        let events = RenewalEvents { control, reporter, keys: self.keys.clone(), on_lost, kill_after };
+        let (hooks, keys) = (self.hooks.as_ref().map(Hooks::control), self.keys.clone());
+        let events = RenewalEvents { control, hooks, reporter, keys, on_lost, kill_after };
         let reserve = if on_lost == OnLost::Terminate { kill_after } else { Duration::ZERO };
         let report = move |progress: Progress| events.handle(progress);
         (!leases.is_empty()).then(|| Keeper::new(store, leases, reserve, Box::new(report)))

@@ -1,10 +1,13 @@
 //! What the caller gave to redlock: the command has to find it so.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use libc::{SIG_DFL, SIG_IGN, c_int};
+use nix::sys::signal::SigSet;
 
 static CLOSED_STREAMS: AtomicU8 = AtomicU8::new(0);
+static MASK: OnceLock<SigSet> = OnceLock::new();
 static IGNORED: [AtomicBool; 2] = [AtomicBool::new(false), AtomicBool::new(false)];
 
 /// A broken pipe and a file that may not grow (`ulimit -f`) are errors of a write, and no reason to die with a lock held.
@@ -24,6 +27,9 @@ pub fn normalise() {
                 }
             }
         }
+    }
+    if let Ok(mask) = SigSet::thread_get_mask() {
+        let _ = MASK.set(mask);
     }
     for (signal, was_ignored) in ERRORS.into_iter().zip(&IGNORED) {
         was_ignored.store(is_ignored(signal), Ordering::Relaxed);
@@ -48,8 +54,8 @@ pub fn set_ignored(signal: c_int, ignored: bool) {
     unsafe { libc::signal(signal, if ignored { SIG_IGN } else { SIG_DFL }) };
 }
 
-/// Gives the standard streams and the `ERRORS` back as they were. For the child, between fork and exec.
-pub fn restore() {
+/// Gives the standard streams, the `ERRORS` and the signal mask back as they were. For the child, between fork and exec.
+pub fn restore() -> nix::Result<()> {
     for (signal, was_ignored) in ERRORS.into_iter().zip(&IGNORED) {
         set_ignored(signal, was_ignored.load(Ordering::Relaxed));
     }
@@ -58,12 +64,20 @@ pub fn restore() {
         // SAFETY: these are our /dev/null; nothing between here and exec uses them.
         unsafe { libc::close(fd) };
     }
+    MASK.get().map_or(Ok(()), SigSet::thread_set_mask)
 }
 
 /// Keeps the memory of this process out of core dumps: there is a password in it. The command is not
 /// affected; see PR_SET_DUMPABLE(2const).
 pub fn forbid_core_dumps() {
     let _ = nix::sys::prctl::set_dumpable(false);
+}
+
+/// Gives this process and its children standard streams, also where the caller closed some: an empty input, and no output
+/// but stderr.
+pub fn open_streams() {
+    CLOSED_STREAMS.store(0, Ordering::Relaxed);
+    detach_streams(true);
 }
 
 /// Points the standard streams of this process to /dev/null, so that the readers of a pipe see its

@@ -156,28 +156,35 @@ impl Job {
             if let Some(arrived) = signals.take() {
                 return JobEvent::Signal(arrived);
             }
-            if let Some(guard_lost) = self.look_at_guard() {
-                return JobEvent::JobEnd { ended: self.kill_without_guard(), guard_lost: Some(guard_lost) };
+            if let Some(event) = self.take() {
+                return event;
             }
             if until.is_some_and(Deadline::has_passed) {
                 return JobEvent::TimeUp;
             }
             let next = until.into_iter().chain(self.next_look()).min().unwrap_or(Deadline::NEVER);
-            if let [_, true] = wait_readable([signals.as_fd(), self.as_fd()], next) {
-                match self.channel.receive() {
-                    Some(GuardReport::JobEnd(ended)) => return JobEvent::JobEnd { ended, guard_lost: None },
-                    Some(GuardReport::CommandEnded(status)) => {
-                        self.command_end = Some(status);
-                        return JobEvent::CommandEnded(status);
-                    }
-                    Some(_) => {}
-                    None => {
-                        let guard_lost = Some(GuardLoss::Killed);
-                        return JobEvent::JobEnd { ended: self.kill_without_guard(), guard_lost };
-                    }
-                }
-            }
+            wait_readable([signals.as_fd(), self.as_fd()], next);
         }
+    }
+
+    /// What has happened to the job meanwhile, if anything has.
+    pub fn take(&mut self) -> Option<JobEvent> {
+        let guard_lost = match self.look_at_guard() {
+            None if !is_readable(self.as_fd()) => return None,
+            None => match self.channel.receive() {
+                Some(GuardReport::JobEnd(ended)) => {
+                    return Some(JobEvent::JobEnd { ended, guard_lost: None });
+                }
+                Some(GuardReport::CommandEnded(status)) => {
+                    self.command_end = Some(status);
+                    return Some(JobEvent::CommandEnded(status));
+                }
+                Some(_) => return None,
+                None => GuardLoss::Killed,
+            },
+            Some(guard_lost) => guard_lost,
+        };
+        Some(JobEvent::JobEnd { ended: self.kill_without_guard(), guard_lost: Some(guard_lost) })
     }
 
     /// The pid and the name of a process that the command left behind.
@@ -187,7 +194,8 @@ impl Job {
         children.filter(|pid| Some(*pid) != self.watchdog).find_map(named)
     }
 
-    fn next_look(&self) -> Option<BootTime> {
+    /// When to look at the guard again, which is due to stop the job.
+    pub fn next_look(&self) -> Option<BootTime> {
         let stop_at = self.stop_at.load(Ordering::Relaxed);
         (stop_at != u64::MAX).then(|| self.look_at.max(BootTime::from_nanos(stop_at)))
     }

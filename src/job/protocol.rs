@@ -73,6 +73,16 @@ pub enum ExitStatus {
     Signaled(i32),
 }
 
+impl ExitStatus {
+    /// What `$?` would be.
+    pub fn as_shells_say(self) -> i32 {
+        match self {
+            ExitStatus::Exited(code) => code,
+            ExitStatus::Signaled(signal) => 128 + signal,
+        }
+    }
+}
+
 /// One end of the line between the two; the other side's death is its end of file.
 #[derive(Debug)]
 pub struct Channel(OwnedFd);

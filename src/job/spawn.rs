@@ -9,14 +9,13 @@ use std::sync::atomic::{AtomicI32, Ordering};
 
 use nix::errno::Errno;
 use nix::sys::prctl::set_pdeathsig;
-use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signal::Signal;
 use nix::unistd::{Pid, getpgid, getppid, setpgid};
 
 use super::dispositions;
 
 /// What of the caller's state the guard changed for itself, and the command gets back.
 pub struct Caller {
-    pub mask: SigSet,
     pub group: Pid,
     pub ignored_sigchld: bool,
 }
@@ -24,11 +23,7 @@ pub struct Caller {
 impl Caller {
     /// The state of this process, before anything changed it.
     pub fn note() -> nix::Result<Caller> {
-        Ok(Caller {
-            mask: SigSet::thread_get_mask()?,
-            group: getpgid(None)?,
-            ignored_sigchld: dispositions::is_ignored(libc::SIGCHLD),
-        })
+        Ok(Caller { group: getpgid(None)?, ignored_sigchld: dispositions::is_ignored(libc::SIGCHLD) })
     }
 }
 
@@ -138,8 +133,7 @@ impl Execution<'_> {
         // may be another session's by now: then it stays.
         let _ = setpgid(Pid::from_raw(0), caller.group);
         dispositions::set_ignored(libc::SIGCHLD, caller.ignored_sigchld);
-        dispositions::restore();
-        if let Err(errno) = caller.mask.thread_set_mask() {
+        if let Err(errno) = dispositions::restore() {
             return errno;
         }
         // SAFETY: both arrays end with a null pointer, and their strings live in the guard, which waits.

@@ -10,6 +10,7 @@ mod config;
 mod correction;
 mod given;
 mod global;
+mod hook;
 mod in_force;
 mod label;
 mod line;
@@ -27,6 +28,8 @@ pub use self::command_line::Sources;
 use self::command_line::refuse_several_strings;
 pub use self::config::{Call, Config, check_file};
 pub use self::global::GlobalOptions;
+use self::hook::hooks;
+pub use self::hook::{HOOK, HookPoint};
 pub use self::in_force::settings_in_force;
 pub use self::lock::{LockOptions, Shown, ttl};
 use self::lock::{kill_after, lock_order};
@@ -59,6 +62,8 @@ pub struct RunOptions {
     pub leftovers: Option<Leftovers>,
     /// How many runs the store keeps in the history; 0 for none.
     pub history: u8,
+    /// Commands for `sh -c`.
+    pub hooks: Vec<(HookPoint, String)>,
 }
 
 impl RunOptions {
@@ -99,6 +104,7 @@ impl RunOptions {
             splay: args.splay.or(files.splay).map_or(Duration::ZERO, |text| text.0),
             leftovers: args.leftovers.or(files.leftovers),
             history: history(args.history, inputs)?,
+            hooks: hooks(args.hooks, files),
         })
     }
 }

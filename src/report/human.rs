@@ -187,6 +187,7 @@ pub fn text(event: &Event) -> String {
         Event::Freed { key, holder: held, others } => {
             format!("freed '{key}', which was held by {}", one_of(held, *others))
         }
+        Event::HookFailed { hook, reason } => format!("the {hook} hook failed: {reason}"),
         Event::Failed { reason, .. } => (*reason).to_owned(),
     }
 }

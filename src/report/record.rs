@@ -152,6 +152,7 @@ fn fields(event: &Event) -> Option<(&'static str, Value)> {
             "lock_broken",
             json!({ "keys": [key.as_str()], "holder": holder_json(holder), "others": others, "freed": true }),
         ),
+        Event::HookFailed { hook, reason } => ("hook_failed", json!({ "hook": hook, "error": reason })),
         Event::CommandEnded { status } => ("command_ended", exit(*status)),
         Event::Failed { exit_status, .. } => ("failed", json!({ "exit_status": exit_status })),
         Event::Ended { summary } => ("ended", ended(summary)),

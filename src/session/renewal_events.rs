@@ -3,6 +3,7 @@
 use std::slice;
 use std::time::Duration;
 
+use super::HookControl;
 use crate::cli::OnLost;
 use crate::clock::Deadline;
 use crate::event::{Event, LossConsequence};
@@ -13,6 +14,8 @@ use crate::report::Reporter;
 /// Passes the progress of a job's renewals on.
 pub struct RenewalEvents {
     pub control: JobControl,
+    /// Of a run that has hooks.
+    pub hooks: Option<HookControl>,
     pub reporter: Reporter,
     /// Of all locks of the job.
     pub keys: Vec<Key>,
@@ -25,6 +28,7 @@ impl RenewalEvents {
         // The guard comes before anybody who reads: that one may be slow.
         if let Progress::Renewed { deadline, .. } = progress {
             self.control.request(&GuardRequest::Extend { deadline });
+            self.hooks.iter().for_each(|hooks| hooks.extend(deadline));
         }
         report_renewal(&self.reporter, &self.keys, &progress);
         if let Progress::Lost(lease, cause) = progress {

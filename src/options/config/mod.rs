@@ -70,6 +70,10 @@ pub struct Config {
     pub splay: Option<DurationText>,
     #[serde(deserialize_with = "value::word")]
     pub leftovers: Option<Leftovers>,
+    pub on_wait: Option<String>,
+    pub on_acquire: Option<String>,
+    pub on_lost_run: Option<String>,
+    pub on_release: Option<String>,
     /// `check --for`.
     #[serde(rename = "for", deserialize_with = "value::from_text")]
     pub at_least: Option<DurationText>,

@@ -1,0 +1,46 @@
+//! Hooks: commands of the user's for what happens to the locks of a `run`.
+
+use std::env;
+
+use super::Config;
+use crate::cli::HookArgs;
+
+/// In its environment a hook finds what it runs for.
+pub const HOOK: &str = "REDLOCK_HOOK";
+
+/// What a hook runs for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HookPoint {
+    Wait,
+    Acquire,
+    LostRun,
+    Release,
+}
+
+impl HookPoint {
+    /// As the option is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            HookPoint::Wait => "on-wait",
+            HookPoint::Acquire => "on-acquire",
+            HookPoint::LostRun => "on-lost-run",
+            HookPoint::Release => "on-release",
+        }
+    }
+}
+
+/// The hooks, each a command for `sh -c`. An empty one undoes a configured one. A redlock that a hook started has none: the
+/// files would give it the same.
+pub fn hooks(args: HookArgs, files: &Config) -> Vec<(HookPoint, String)> {
+    if env::var_os(HOOK).is_some() {
+        return Vec::new();
+    }
+    let hooks = [
+        (HookPoint::Wait, args.on_wait, &files.on_wait),
+        (HookPoint::Acquire, args.on_acquire, &files.on_acquire),
+        (HookPoint::LostRun, args.on_lost_run, &files.on_lost_run),
+        (HookPoint::Release, args.on_release, &files.on_release),
+    ];
+    let hooks = hooks.into_iter().filter_map(|(point, flag, file)| Some((point, flag.or(file.clone())?)));
+    hooks.filter(|(_, command)| !command.is_empty()).collect()
+}

@@ -1,0 +1,402 @@
+//! Hooks: what they find, that they hinder nothing, and when they end.
+
+use std::fs;
+use std::io::{PipeReader, PipeWriter, Read, Write};
+use std::process::Command;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::harness::{
+    Folder, Pty, Redlock, Store, await_file, children, eventually, is_alive, is_within, pause, pid_in,
+    slowed, ttl,
+};
+
+const LIMIT: Duration = Duration::from_secs(20);
+
+fn run(store: &Store, options: &[&str], job: &str) -> Redlock {
+    store.redlock(&[&["run", "-k", "X"], options, &["--", "sh", "-c", job]].concat())
+}
+
+fn is_free(store: &Store) -> bool {
+    store.status("X")["holders"][0].is_null()
+}
+
+/// A hook that ignores these signals, writes its pid into a file, and does not end by itself.
+fn endless(folder: &Folder, ignored: &str) -> (String, impl Fn() -> i32 + use<>) {
+    attacking(folder, ignored, ":")
+}
+
+/// The same, which does something first.
+fn attacking(folder: &Folder, ignored: &str, attack: &str) -> (String, impl Fn() -> i32 + use<>) {
+    let file = folder.path("hook");
+    let hook =
+        format!("trap '' {ignored}; echo $$ >{}; {attack}; while :; do sleep 0.05; done", file.display());
+    (hook, move || pid_in(&file))
+}
+
+#[test]
+fn they_find_what_happened() {
+    let store = Store::local();
+    let holder = store.hold("X", &["--label", "somebody"]);
+    let seen = "$REDLOCK_HOOK key $REDLOCK_KEY token [$REDLOCK_TOKEN]";
+    let waits = format!("echo {seen} by $REDLOCK_HOLDER");
+    let acquires = format!("echo {seen} fence $REDLOCK_FENCE; read line; echo in [$line]");
+    let releases = format!("echo {seen} fence $REDLOCK_FENCE status $REDLOCK_EXIT_STATUS");
+    let options = ["--wait", "--on-wait", &waits, "--on-acquire", &acquires, "--on-release", &releases];
+    let waiter = run(&store, &options, "echo $REDLOCK_FENCE; read line; exit 3").spawn();
+    store.await_waiters("X", 1);
+    holder.let_go().expect(0);
+    let ended = waiter.finish().expect(3);
+    let fence = ended.stdout.trim();
+    for line in [
+        format!("on-acquire key X token [] fence {fence}\n"),
+        "in []\n".to_owned(),
+        format!("on-release key X token [] fence {fence} status 3\n"),
+    ] {
+        assert!(ended.stderr.contains(&line), "{line}: {ended:?}");
+    }
+    let waiting = ended.stderr.lines().find(|line| line.starts_with("on-wait key X token [] by "));
+    assert!(waiting.is_some_and(|line| line.contains("somebody")), "{ended:?}");
+    assert_eq!(ended.stderr.matches("on-wait key").count(), 1, "{ended:?}");
+}
+
+#[test]
+fn a_signal_that_killed_the_command_is_a_status_as_in_a_shell() {
+    let store = Store::local();
+    let ended = run(&store, &["--on-release", "echo $REDLOCK_EXIT_STATUS"], "kill -9 $$").run().expect(-9);
+    assert_eq!(ended.stderr, "137\n");
+}
+
+#[test]
+fn a_loss_has_its_reason() {
+    let store = Store::local();
+    let (folder, time) = (Folder::new(), ttl(3000));
+    let told = folder.path("told");
+    let lost = format!("echo \"$REDLOCK_HOOK $REDLOCK_KEY $REDLOCK_REASON\" >{}", told.display());
+    let options = ["--ttl", &time, "--on-lost-run", &lost, "--on-release", "echo released"];
+    let job = run(&store, &options, "echo started; sleep 100").spawn();
+    store.await_holder("X");
+    store.redlock(&["break", "-k", "X", "--yes", "--reason", "a test"]).run().expect(0);
+    let ended = job.finish().expect(79);
+    let told = fs::read_to_string(told).expect("what the hook wrote");
+    assert!(told.starts_with("on-lost-run X lost 'X': it was broken"), "{told}");
+    assert!(told.contains("a test") && !ended.stderr.contains("released"), "{told} {ended:?}");
+}
+
+#[test]
+fn a_failure_is_reported_and_changes_nothing() {
+    let store = Store::local();
+    let folder = Folder::new();
+    let log = folder.path("log");
+    let options = ["--on-acquire", "exit 3", "--on-release", "kill -9 $$", "--log-file"];
+    let ended =
+        run(&store, &[&options[..], &[log.to_str().expect("a path")]].concat(), "exit 5").run().expect(5);
+    for line in [
+        "redlock: the on-acquire hook failed: it exited with 3\n",
+        "redlock: the on-release hook failed: signal 9 killed it\n",
+    ] {
+        assert!(ended.stderr.contains(line), "{ended:?}");
+    }
+    let log = fs::read_to_string(log).expect("the log");
+    assert!(log.contains(r#""event":"hook_failed""#) && log.contains(r#""hook":"on-acquire""#), "{log}");
+    let quiet = run(&store, &["--quiet", "--on-acquire", "exit 3"], "exit 5").run().expect(5);
+    assert_eq!(quiet.stderr, "");
+}
+
+/// The command and the lock do not wait for a hook, nor do the renewals.
+#[test]
+fn it_hinders_nothing() {
+    let store = Store::local();
+    let (folder, time) = (Folder::new(), ttl(1500));
+    let (hook, pid) = endless(&folder, "TERM");
+    let options = ["--ttl", &time, "--kill-after", "100ms", "--on-acquire", &hook];
+    let mut job =
+        run(&store, &options, &format!("touch {}; cat", folder.path("job").display())).open_stdin().spawn();
+    await_file(&folder.path("job"));
+    let (pid, start) = (pid(), Instant::now());
+    job.lives_until("more than its TTL", || start.elapsed() > slowed(3000));
+    assert!(is_alive(pid));
+    let ended = job.let_go().expect(0);
+    assert_eq!(ended.stderr, "redlock: the on-acquire hook failed: it still ran, and was stopped\n");
+    assert!(!is_alive(pid) && is_free(&store));
+}
+
+/// What it leaves behind does not live longer than it.
+#[test]
+fn what_it_leaves_behind_is_stopped() {
+    let store = Store::local();
+    let folder = Folder::new();
+    let file = folder.path("left");
+    let hook =
+        format!("setsid sh -c 'echo $$ >{}; exec sleep 100' & until [ -s {0} ]; do :; done", file.display());
+    run(&store, &["--on-release", &hook], "true").run().expect(0);
+    let pid = pid_in(&file);
+    eventually(LIMIT, "its end", || !is_alive(pid));
+}
+
+#[test]
+fn it_dies_with_redlock() {
+    let store = Store::local();
+    for signal in [Signal::SIGKILL, Signal::SIGSTOP] {
+        let (folder, time) = (Folder::new(), ttl(1500));
+        let (hook, pid) = endless(&folder, "TERM");
+        let job = run(&store, &["--ttl", &time, "--on-acquire", &hook], "sleep 100").spawn();
+        let pid = pid();
+        job.signal(signal);
+        // Who comes next finds nothing of it alive.
+        let next = format!("kill -0 {pid}");
+        let next = run(&store, &["--wait"], &next).run();
+        assert_eq!(next.code(), 1, "{signal}: {next:?}");
+        job.signal(Signal::SIGKILL);
+    }
+}
+
+/// The parent of a hook has nothing open by which the guard sees that redlock lives.
+#[test]
+fn a_stopped_parent_keeps_no_job_alive() {
+    let store = Store::local();
+    let folder = Folder::new();
+    let command = format!("echo $$ >{}; exec sleep 100", folder.path("job").display());
+    let job = run(&store, &["--on-lost", "continue", "--on-release", "true"], &command).spawn();
+    let pid = pid_in(&folder.path("job"));
+    let guard = job.guard();
+    let parent = children(job.pid()).into_iter().find(|child| *child != guard).expect("its parent");
+    pause(parent);
+    job.signal(Signal::SIGKILL);
+    eventually(LIMIT, "the end of the job", || !is_alive(pid));
+    kill(Pid::from_raw(parent), Signal::SIGKILL).expect("a signal");
+}
+
+/// Not even the hook's own guard is the job's.
+#[test]
+fn a_hook_without_its_guard_dies_and_the_job_goes_on() {
+    let store = Store::local();
+    let folder = Folder::new();
+    let (hook, pid) = attacking(&folder, "TERM", "kill -9 $PPID");
+    let job = run(&store, &["--on-acquire", &hook], "cat; exit 5").open_stdin().spawn();
+    let pid = pid();
+    eventually(LIMIT, "the death of the hook", || children(job.pid()).len() == 2 && !is_alive(pid));
+    assert!(!is_free(&store));
+    assert!(job.let_go().expect(5).stderr.contains("the on-acquire hook failed"));
+}
+
+/// It stops or kills its guard and the parent that redlock gave it.
+#[test]
+fn it_is_dead_before_the_release_whatever_it_does() {
+    let store = Store::local();
+    let find =
+        "above() { awk '/^PPid/ {print $2}' /proc/$1/status; }; guard=$(above $PPID); parent=$(above $guard)";
+    for attack in ["kill -STOP $parent", "kill -9 $parent", "kill -STOP $guard; kill -9 $parent"] {
+        let folder = Folder::new();
+        let (hook, pid) = attacking(&folder, "TERM", &format!("{find}; {attack}"));
+        let time = ttl(3000);
+        let job = run(&store, &["--ttl", &time, "--on-acquire", &hook], "cat").open_stdin().spawn();
+        let pid = pid();
+        job.let_go().expect(0);
+        assert!(!is_alive(pid), "{attack}");
+        assert!(is_free(&store));
+    }
+}
+
+#[test]
+fn a_wait_that_ends_takes_its_hook_along() {
+    let store = Store::local();
+    let folder = Folder::new();
+    let (hook, pid) = endless(&folder, "TERM INT HUP");
+    let holder = store.hold("X", &[]);
+    let waiter = run(&store, &["--wait", "--on-wait", &hook], "true").spawn();
+    let pid = pid();
+    waiter.signal(Signal::SIGTERM);
+    waiter.finish().expect(-15);
+    eventually(LIMIT, "the end of the hook", || !is_alive(pid));
+    holder.let_go().expect(0);
+}
+
+/// On `local:` the death of redlock and of its guard is the end of the lock, unless something of a hook lives.
+#[test]
+fn a_holder_is_not_dead_before_its_hook() {
+    let store = Store::local();
+    let (folder, time) = (Folder::new(), ttl(3000));
+    let (hook, pid) = endless(&folder, "TERM");
+    let job = run(&store, &["--ttl", &time, "--on-acquire", &hook], "sleep 100").spawn();
+    let (pid, guard) = (pid(), job.guard());
+    let parent = children(job.pid()).into_iter().find(|child| *child != guard).expect("its parent");
+    // None of them sees the death of another.
+    let of_redlock = [job.pid(), guard];
+    [parent].into_iter().chain(of_redlock).for_each(pause);
+    for pid in of_redlock {
+        kill(Pid::from_raw(pid), Signal::SIGKILL).expect("a signal");
+    }
+    let next = run(&store, &["--wait"], &format!("kill -0 {pid}")).run();
+    assert_eq!(next.code(), 1, "{next:?}");
+    kill(Pid::from_raw(parent), Signal::SIGKILL).expect("a signal");
+}
+
+/// A pipe with no room left.
+fn full_pipe() -> (PipeReader, PipeWriter) {
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    fcntl(&writer, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).expect("flags");
+    while (&writer).write(&[b'x'; 4096]).is_ok() {}
+    while (&writer).write(b"x").is_ok() {}
+    fcntl(&writer, FcntlArg::F_SETFL(OFlag::empty())).expect("flags");
+    (reader, writer)
+}
+
+/// What comes until the end.
+fn read_all(mut reader: PipeReader) -> JoinHandle<String> {
+    thread::spawn(move || {
+        let mut all = String::new();
+        reader.read_to_string(&mut all).expect("text");
+        all
+    })
+}
+
+/// A reader that stands still keeps nobody from the lock.
+#[test]
+fn a_failure_that_nobody_reads_frees_the_lock() {
+    let store = Store::local();
+    let folder = Folder::new();
+    let (reader, writer) = full_pipe();
+    let command = format!("touch {}; exit 5", folder.path("ran").display());
+    let mut job = run(&store, &["--on-acquire", "exit 3"], &command);
+    job.command.stderr(writer);
+    let job = job.spawn();
+    await_file(&folder.path("ran"));
+    eventually(LIMIT, "the release", || is_free(&store));
+    let all = read_all(reader);
+    job.finish().expect(5);
+    let all = all.join().expect("what was said");
+    assert!(all.ends_with("redlock: the on-acquire hook failed: it exited with 3\n"), "{all}");
+}
+
+/// Hooks run before what people read.
+#[test]
+fn a_loss_that_nobody_reads_has_its_hook() {
+    let store = Store::local();
+    let (folder, time) = (Folder::new(), ttl(3000));
+    let (reader, writer) = full_pipe();
+    let lost = format!("touch {}", folder.path("lost").display());
+    let mut job = run(&store, &["--ttl", &time, "--on-lost-run", &lost], "exec sleep 100 2>/dev/null");
+    job.command.stderr(writer);
+    let job = job.spawn();
+    store.await_holder("X");
+    store.redlock(&["break", "-k", "X", "--yes"]).run().expect(0);
+    await_file(&folder.path("lost"));
+    let all = read_all(reader);
+    job.finish().expect(79);
+    assert!(all.join().expect("what was said").contains("lost 'X'"));
+}
+
+#[test]
+fn it_has_streams_where_the_caller_has_none() {
+    let store = Store::local();
+    let hook = "read line || echo none";
+    let redlock = env!("CARGO_BIN_EXE_redlock");
+    let script = format!("{redlock} run -k X --on-release '{hook}' -- true <&- >&-");
+    let caller = store.reached_by(Redlock::under("sh", &["-c", &script]));
+    assert_eq!(caller.run().expect(0).stderr, "none\n");
+}
+
+/// The terminal's keys, and what a service manager sends to all processes, are the command's.
+#[test]
+fn signals_do_not_end_it() {
+    let store = Store::local();
+    let folder = Folder::new();
+    let [ready, done, beats] = ["ready", "done", "beats"].map(|name| folder.path(name));
+    let hook = format!(
+        "touch {}; until [ -e {} ]; do echo >>{}; sleep 0.01; done; echo well",
+        ready.display(),
+        done.display(),
+        beats.display()
+    );
+    let options = ["--on-release", &hook];
+    let job = run(&store, &options, "exec sleep 100").spawn();
+    store.await_holder("X");
+    let parents = children(job.pid());
+    for signal in [Signal::SIGINT, Signal::SIGTERM] {
+        parents.iter().for_each(|pid| kill(Pid::from_raw(*pid), signal).expect("a signal"));
+    }
+    job.signal(Signal::SIGTERM);
+    await_file(&ready);
+    // These have no meaning but for a command.
+    job.signal(Signal::SIGUSR1);
+    job.signal(Signal::SIGUSR2);
+    let beat = || fs::metadata(&beats).map_or(0, |file| file.len());
+    let before = beat();
+    eventually(LIMIT, "that it goes on", || beat() > before + 20);
+    fs::write(done, "").expect("a file");
+    assert_eq!(job.finish().expect(-15).stderr, "well\n");
+}
+
+/// Ctrl-C is the command's.
+#[test]
+fn keys_at_the_terminal_do_not_end_it() {
+    let store = Store::local();
+    let folder = Folder::new();
+    let (ready, done) = (folder.path("ready"), folder.path("done"));
+    let hook =
+        format!("touch {}; until [ -e {} ]; do sleep 0.01; done; echo well", ready.display(), done.display());
+    let job = format!("trap 'touch {}; exit 3' INT; while :; do sleep 0.01; done", done.display());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_redlock"));
+    command.args(["run", "-k", "X", "--on-acquire", &hook, "--", "sh", "-c", &job]);
+    command.env("REDLOCK_SERVER", &store.url);
+    let mut terminal = Pty::start(command);
+    await_file(&ready);
+    terminal.send("\x03");
+    assert_eq!(terminal.finish(), 3);
+    terminal.expect("well");
+    assert!(!terminal.screen().contains("failed"), "{}", terminal.screen());
+}
+
+/// Somebody is at the prompt: nothing is held any more.
+#[test]
+fn a_signal_ends_the_wait_for_the_last_hook() {
+    let store = Store::local();
+    let folder = Folder::new();
+    let (hook, pid) = endless(&folder, "TERM");
+    let job = run(&store, &["--on-release", &hook], "exit 3").spawn();
+    let (pid, start) = (pid(), Instant::now());
+    job.signal(Signal::SIGINT);
+    job.finish().expect(3);
+    assert!(is_within(Duration::from_secs(15), start));
+    eventually(LIMIT, "the end of the hook", || !is_alive(pid));
+}
+
+#[test]
+fn an_inherited_lock_has_no_hooks_and_a_hook_has_none() {
+    let store = Store::local();
+    let redlock = env!("CARGO_BIN_EXE_redlock");
+    let inner = format!("{redlock} run -k X -- true");
+    let outer = run(&store, &[], &inner).env("REDLOCK_ON_ACQUIRE", "echo acquired >&2");
+    assert_eq!(outer.run().expect(0).stderr, "acquired\n");
+    let again = format!("echo once; {redlock} run -k Y -- true");
+    let hooked = run(&store, &[], "true").env("REDLOCK_ON_RELEASE", again);
+    assert_eq!(hooked.run().expect(0).stderr, "once\n");
+}
+
+#[test]
+fn a_file_names_them_and_an_empty_one_undoes_that() {
+    let store = Store::local();
+    let folder = Folder::new();
+    let file = folder.path("redlock.toml");
+    fs::write(&file, "on-acquire = 'echo from the file'\n").expect("a file");
+    let config = ["--config", file.to_str().expect("a path")];
+    assert_eq!(run(&store, &config, "true").run().expect(0).stderr, "from the file\n");
+    let undone = [&config[..], &["--on-acquire", ""]].concat();
+    assert_eq!(run(&store, &undone, "true").run().expect(0).stderr, "");
+}
+
+/// None of its processes stays, and no zombie.
+#[test]
+fn a_command_that_cannot_start_has_no_hooks() {
+    let store = Store::local();
+    let hooks = ["--on-acquire", "echo acquired", "--on-release", "echo released"];
+    let args = [&["run", "-k", "X"], &hooks[..], &["--", "no-such-command"]].concat();
+    let ended = store.redlock(&args).run().expect(127);
+    assert!(!ended.stderr.contains("acquired\n") && !ended.stderr.contains("released\n"), "{ended:?}");
+    assert!(is_free(&store));
+}
