@@ -14,6 +14,7 @@ mod failover;
 mod files;
 mod holder;
 mod hostile;
+mod night;
 mod partial_request;
 mod prepared;
 mod quorum;

@@ -1,10 +1,10 @@
 //! The Redis server dies, hangs, forgets, or is cut off, while a job runs and another waits.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
-use crate::harness::{Fault, Proxy, Redis, Store, eventually, in_ms, slowed, ttl};
+use crate::harness::{Fault, Proxy, Redis, Store, eventually, in_ms, slowed, throughout, ttl};
 use crate::takeover::Takeover;
 use crate::undisturbed::Undisturbed;
 
@@ -168,10 +168,7 @@ fn one_of_two_is_refused() {
     redis.cli(&["acl", "setuser", "locks", "resetkeys", "~*B*"]);
     eventually(Duration::from_secs(10), "A runs out", || redis.cli(&["get", "A"]).is_empty());
     // For longer than a TTL.
-    let end = Instant::now() + lease + Duration::from_secs(1);
-    while Instant::now() < end {
-        assert_eq!(redis.cli(&["get", "B"]), token);
-    }
+    throughout(lease + Duration::from_secs(1), || assert_eq!(redis.cli(&["get", "B"]), token));
     let run = run.let_go();
     assert!(run.stderr.contains("'A'") && !run.stderr.contains("'B'"), "{run:?}");
 }

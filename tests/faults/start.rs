@@ -13,7 +13,7 @@ use nix::unistd::Pid;
 
 use crate::harness::{
     Fault, Finished, HeldUp, Proxy, Redlock, Running, Store, await_file, children, eventually,
-    held_up_executions, is_alive, namespaces, other_users, slowed, ttl, within,
+    held_up_executions, is_alive, namespaces, other_users, slowed, throughout, ttl, within,
 };
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_redlock");
@@ -60,10 +60,7 @@ fn lasts_through_the_wait(store: &Store) {
     );
     let run = store.reached_by(Redlock::under("sh", &["-c", &script, PROGRAM])).spawn();
     store.await_waiters("B", 1);
-    let end = Instant::now() + slowed(3000);
-    while Instant::now() < end {
-        assert!(store.status("A")["holders"][0].is_object());
-    }
+    throughout(slowed(3000), || assert!(store.status("A")["holders"][0].is_object()));
     other.let_go().expect(0);
     let run = run.finish().expect(0);
     assert_eq!((run.stdout.as_str(), run.stderr.as_str()), ("ran\n", ""));
