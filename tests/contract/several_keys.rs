@@ -35,6 +35,7 @@ fn await_renewal(store: &Store, key: &str) {
     let mut before = left();
     eventually(Duration::from_secs(20), "a renewal", || {
         let now = left();
+        println!("{now} ms left");
         now > std::mem::replace(&mut before, now)
     });
 }

@@ -8,7 +8,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::harness::{
-    Redlock, Running, Store, await_file, eventually, in_ms, is_alive, slowed, with_default_signals, within,
+    Redlock, Running, Store, await_file, eventually, in_ms, is_alive, slowed, throughout,
+    with_default_signals, within,
 };
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_redlock");
@@ -33,7 +34,7 @@ pub fn a_script_that_ends_frees_its_lock(store: &Store) {
 /// The script goes on, also when the lock is another's before the keeper can look.
 pub fn a_release_ends_the_keeper(store: &Store) {
     let rest =
-        r#"until [ -e waited-for ]; do sleep 0.01; done; "$0" release; touch released; read -r _; exit 7"#;
+        r#"until [ -e waited-for ]; do sleep 0.05; done; "$0" release; touch released; read -r _; exit 7"#;
     let script = Script::start(store, "--ttl 60s", rest);
     let next = store.redlock(&["run", "--key", "X", "--wait", "--quiet", "--", "cat"]).open_stdin().spawn();
     store.await_waiters("X", 1);
@@ -50,11 +51,10 @@ pub fn a_lease_is_kept_while_the_script_runs(store: &Store) {
     let script = Script::start(store, &format!("--ttl {}", in_ms(lease)), "read -r _");
     let longer = lease * 7 / 3;
     let fence = store.status("X")["holders"][0]["fence"].clone();
-    let start = Instant::now();
-    while start.elapsed() < longer {
+    throughout(longer, || {
         assert_eq!(store.status("X")["holders"][0]["fence"], fence);
         store.redlock(&["run", "--key", "X", "--", "true"]).run().expect(75);
-    }
+    });
     script.running.let_go().expect(1);
     script.keeper.is_gone_soon(store);
 }
@@ -77,7 +77,7 @@ pub fn a_lost_lock_ends_the_script(store: &Store) {
     let script = Script::start(
         store,
         &format!("--ttl {}", store.ttl(3000)),
-        "trap 'sleep 0.3; touch cleaned; exit 9' TERM; while :; do sleep 0.01; done",
+        "trap 'sleep 0.3; touch cleaned; exit 9' TERM; while :; do sleep 0.05; done",
     );
     let folder = store.folder.path("").display().to_string();
     let next = store
@@ -216,7 +216,7 @@ struct Keeper(i32, i32);
 impl Script {
     fn start(store: &Store, options: &str, rest: &str) -> Script {
         let acquire = format!(
-            r#"cd "$1" && eval "$("$0" acquire --key X {options} --while-pid $$ --format env)" && touch taken; until [ -e go ]; do sleep 0.01; done; {rest}"#
+            r#"cd "$1" && eval "$("$0" acquire --key X {options} --while-pid $$ --format env)" && touch taken; until [ -e go ]; do sleep 0.05; done; {rest}"#
         );
         let folder = store.folder.path("").display().to_string();
         let script = store.reached_by(Redlock::under("bash", &["-c", &acquire, PROGRAM, &folder]));

@@ -43,6 +43,11 @@ impl Network {
         address(self.number, host + 1)
     }
 
+    /// Where the hosts reach the test.
+    pub fn test_address(&self) -> String {
+        address(self.number, 254)
+    }
+
     /// The beginning of a command line that runs on a host.
     pub fn on(&self, host: usize) -> Vec<String> {
         self.hosts[host].enter()

@@ -1,5 +1,6 @@
 //! What takes a moment on an idle machine takes longer on a busy or a slow one.
 
+use std::cell::Cell;
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, Once};
 use std::thread;
@@ -11,13 +12,22 @@ use super::Folder;
 const IDLE: Duration = Duration::from_millis(30);
 /// From one measurement to the next.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// A machine that was slow this long ago may be so again.
-const RECENT: Duration = Duration::from_secs(10);
-/// A test that takes long may have met the worst of all this time.
+/// A machine that was slow this long ago may be so again, and a test that takes long may have met the worst of it.
 const LATELY: Duration = Duration::from_secs(60);
+
+/// A machine that stood still for a while is not slow for ever: no test waits for minutes because of that.
+const SLOWEST: f64 = 20.0;
+
+/// An idle machine may stand still as well, for most of a second where it is a virtual one: leases are longer than that.
+const FASTEST: f64 = 2.0;
 
 /// When a short run ended, and how long it took.
 static MEASURED: Mutex<Vec<(Instant, Duration)>> = Mutex::new(Vec::new());
+
+thread_local! {
+    /// The highest pace by which a time of this test was stretched: what waits for that time needs as much.
+    static STRETCHED: Cell<f64> = const { Cell::new(1.0) };
+}
 
 /// Measures from now on, if nobody does so far.
 pub fn watch() {
@@ -36,14 +46,14 @@ pub fn watch() {
     });
 }
 
-/// How much slower than an idle machine this one was during this time, at its worst; at least 1.
-fn pace(during: Duration) -> f64 {
+/// How much slower than an idle machine this one was lately, at its worst: 1 to [`SLOWEST`].
+fn pace() -> f64 {
     watch();
     let measured = MEASURED.lock().expect("what was measured");
-    let recent = measured.iter().filter(|(end, _)| end.elapsed() < during + INTERVAL).map(|(_, took)| *took);
+    let lately = measured.iter().filter(|(end, _)| end.elapsed() < LATELY + INTERVAL).map(|(_, took)| *took);
     let last = measured.last().map(|(end, _)| end.elapsed().saturating_sub(INTERVAL));
-    let slowest = recent.chain(last).max().unwrap_or_default();
-    (slowest.as_secs_f64() / IDLE.as_secs_f64()).max(1.0)
+    let slowest = lately.chain(last).max().unwrap_or_default();
+    (slowest.as_secs_f64() / IDLE.as_secs_f64()).clamp(1.0, SLOWEST)
 }
 
 fn measure() {
@@ -60,7 +70,9 @@ fn measure() {
 
 /// As long as this on an idle machine.
 pub fn slowed(millis: u64) -> Duration {
-    Duration::from_millis(millis).mul_f64(pace(RECENT))
+    let pace = pace().max(FASTEST);
+    STRETCHED.set(STRETCHED.get().max(pace));
+    Duration::from_millis(millis).mul_f64(pace)
 }
 
 /// A TTL for the command line: this many milliseconds on an idle machine. For leases that a test wants renewed.
@@ -74,7 +86,7 @@ pub fn in_ms(duration: Duration) -> String {
 
 /// Whether something took no longer than `limit`, or what is as long on this machine.
 pub fn fits(took: Duration, limit: Duration) -> bool {
-    took < limit || took < limit.mul_f64(pace(LATELY))
+    took < limit || took < limit.mul_f64(pace().max(STRETCHED.get()))
 }
 
 /// Whether that time has not passed since `start`.
