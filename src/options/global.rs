@@ -1,9 +1,10 @@
 //! The options of every subcommand: which server, how to log in, and what is shown.
 
-use std::path::PathBuf;
+use std::path::{self, PathBuf};
 use std::time::Duration;
 
-use super::{Config, Sources, absolute};
+use super::command_line::Sources;
+use super::config::Config;
 use crate::cli::{Color, GlobalArgs};
 use crate::error::Failure;
 use crate::report::{ReportOptions, Verbosity};
@@ -137,6 +138,10 @@ fn split_urls(values: &[String]) -> Vec<&str> {
     }
     urls.retain(|url| !url.is_empty());
     urls
+}
+
+pub fn absolute(path: PathBuf) -> Result<PathBuf, Failure> {
+    path::absolute(path).map_err(Failure::cannot("find out the current folder"))
 }
 
 #[test]

@@ -4,7 +4,9 @@ use std::env;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use super::{Config, Inputs, label};
+use super::config::Config;
+use super::inputs::Inputs;
+use super::label;
 use crate::cli::LockArgs;
 use crate::error::Failure;
 use crate::lock::{DurationText, Key, Mode, Ttl, Wait, Wanted};

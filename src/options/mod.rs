@@ -12,6 +12,7 @@ mod given;
 mod global;
 mod hook;
 mod in_force;
+mod inputs;
 mod label;
 mod line;
 mod lock;
@@ -20,7 +21,7 @@ mod placement;
 mod suggestion;
 
 use std::ffi::OsString;
-use std::path::{self, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use self::caller::CallingProcess;
@@ -28,9 +29,11 @@ pub use self::command_line::Sources;
 use self::command_line::refuse_several_strings;
 pub use self::config::{Call, Config, check_file};
 pub use self::global::GlobalOptions;
+use self::global::absolute;
 use self::hook::hooks;
 pub use self::hook::{HOOK, HookPoint};
 pub use self::in_force::settings_in_force;
+pub use self::inputs::Inputs;
 pub use self::lock::{LockOptions, Shown, ttl};
 use self::lock::{kill_after, lock_order};
 pub use self::lock_selection::LockSelection;
@@ -39,13 +42,6 @@ use crate::doctor::Requirements;
 use crate::error::{BUSY, Failure};
 use crate::lock::{DurationText, Key, OwnerToken};
 use crate::secret::read_token;
-
-/// What the options of a subcommand are resolved with, beside its arguments.
-pub struct Inputs<'a> {
-    pub sources: Sources<'a>,
-    pub files: Config,
-    pub global: &'a GlobalOptions,
-}
 
 pub struct RunOptions {
     pub lock: LockOptions,
@@ -171,10 +167,6 @@ impl OwnerOptions {
         };
         Ok(OwnerOptions { keys, token })
     }
-}
-
-fn absolute(path: PathBuf) -> Result<PathBuf, Failure> {
-    path::absolute(path).map_err(Failure::cannot("find out the current folder"))
 }
 
 /// How long the lease has to live at least, for `check`.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::output::print_message;
 use super::phrases::{busy, how_to_break, left_behind, loss, names, one_of};
 use super::progress::{WaitDisplay, WaitStatus};
-use super::reporter::Renderer;
+use super::renderer::Renderer;
 use crate::cli::Color;
 use crate::event::{Event, LeftoversFate, Waited};
 use crate::job::GuardLoss;

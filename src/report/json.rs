@@ -15,7 +15,7 @@ use super::human::{Verbosity, least_verbosity, standing};
 use super::output::{escaped, print_message};
 use super::progress::LogPace;
 use super::record::Record;
-use super::reporter::Renderer;
+use super::renderer::Renderer;
 use crate::error::without_number;
 use crate::event::Event;
 use crate::poll::is_writable;

@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::output::print_message;
 use super::prometheus::{Exposition, Family};
-use super::reporter::Renderer;
+use super::renderer::Renderer;
 use crate::clock::Deadline;
 use crate::error::without_number;
 use crate::event::{Event, RunOutcome, Summary};

@@ -6,15 +6,11 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use super::human::{HumanRenderer, Verbosity};
 use super::json::{JsonRenderer, LogDestination};
 use super::metrics::MetricsFile;
+use super::renderer::Renderer;
 use super::syslog::SyslogRenderer;
 use crate::cli::{Color, LogFormat};
 use crate::error::Outcome;
 use crate::event::{Event, Summary};
-
-/// What shows or counts events. Called by every thread, so an event that is not shown must not wait for one that is.
-pub trait Renderer: Send + Sync {
-    fn render(&self, event: &Event);
-}
 
 /// What is reported, and how. A new renderer has its options here.
 #[derive(Clone, Default)]

@@ -12,7 +12,7 @@ use super::human::standing;
 use super::output::print_message;
 use super::progress::LogPace;
 use super::record::{EventLevel, Record};
-use super::reporter::Renderer;
+use super::renderer::Renderer;
 use crate::error::without_number;
 use crate::event::Event;
 use crate::sanitize::sanitize;

@@ -1,21 +1,29 @@
 //! The part that URLs of etcd and of ZooKeeper have in common: a login, servers of one cluster, a path.
 
+use std::fmt;
+
 use url::{Host, Url};
 
+use super::credentials::{Credentials, TlsFiles};
 use super::net::Endpoint;
 
-/// `[user:password@]host[:port],host[:port][/path]`.
+/// The servers of one cluster, any of which will do, and how to log in there.
+#[derive(Clone, PartialEq, Eq)]
 pub struct ServerList {
+    pub servers: Vec<Endpoint>,
     pub user: Option<String>,
     pub password: Option<String>,
-    pub servers: Vec<Endpoint>,
-    /// Without the slash in front of it.
-    pub path: String,
+    /// The connection is encrypted, and the server has to show a certificate.
+    pub is_encrypted: bool,
+    tls_files: Box<TlsFiles>,
 }
 
 impl ServerList {
-    /// Reads what follows `://`. The error, which ends with `form`, never shows the password.
-    pub fn parse(text: &str, port: u16, form: &str) -> Result<ServerList, String> {
+    /// Reads `scheme://[user:password@]host[:port],host[:port][/path]`, and returns the path without the slash in front of
+    /// it. The connection is encrypted if the scheme is `encrypted`. The error, which ends with `form`, never shows the
+    /// password.
+    pub fn parse(text: &str, encrypted: &str, port: u16, form: &str) -> Result<(ServerList, String), String> {
+        let (scheme, text) = text.split_once("://").ok_or(form)?;
         if text.contains(['?', '#']) {
             return Err(format!("'?' and '#' have no meaning (write them as %3F and %23); {form}"));
         }
@@ -32,7 +40,36 @@ impl ServerList {
         if user.is_none() && password.is_some() {
             return Err(format!("a password needs its user; {form}"));
         }
-        Ok(ServerList { user, password, servers, path: percent_decode(path)? })
+        let (is_encrypted, tls_files) = (scheme == encrypted, Box::default());
+        Ok((ServerList { servers, user, password, is_encrypted, tls_files }, percent_decode(path)?))
+    }
+
+    /// Logged in as `credentials` say, where the URL does not.
+    pub fn with(mut self, credentials: &Credentials) -> ServerList {
+        self.user = self.user.or_else(|| credentials.user.clone());
+        // Without a user it is another program's.
+        let password = credentials.password.as_ref().filter(|_| self.user.is_some());
+        self.password = self.password.or_else(|| password.cloned());
+        self.tls_files = Box::new(credentials.tls_files.clone());
+        self
+    }
+
+    /// Each server by itself.
+    pub fn each(&self) -> impl Iterator<Item = ServerList> {
+        self.servers.iter().map(|server| ServerList { servers: vec![server.clone()], ..self.clone() })
+    }
+
+    /// How the connection is encrypted, if it is.
+    pub fn tls(&self) -> Option<&TlsFiles> {
+        self.is_encrypted.then_some(&*self.tls_files)
+    }
+}
+
+impl fmt::Display for ServerList {
+    /// Without user and password: this is what messages show.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let servers: Vec<String> = self.servers.iter().map(Endpoint::to_string).collect();
+        f.write_str(&servers.join(","))
     }
 }
 

@@ -15,8 +15,8 @@ const ADVICE: [&str; 2] =
 /// Examines each member, and the life of a lock.
 pub fn examine(address: &EtcdAddress, terms: &Requirements) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for member in &address.members {
-        let one = EtcdAddress { members: vec![member.clone()], ..address.clone() };
+    for members in address.members.each() {
+        let one = EtcdAddress { members, layout: address.layout.clone() };
         findings.extend(examine_member(one, terms).findings);
     }
     let mut report = Findings::about(address.to_string());
@@ -34,7 +34,7 @@ pub fn examine(address: &EtcdAddress, terms: &Requirements) -> Vec<Finding> {
 
 fn examine_member(address: EtcdAddress, terms: &Requirements) -> Findings {
     let mut report = Findings::about(address.to_string());
-    if address.tls {
+    if address.members.is_encrypted {
         report.ok(Check::Encryption, "the connection is encrypted");
     } else {
         report.note(Check::Encryption, "the connection is in plain", "use etcds:// where others can listen");

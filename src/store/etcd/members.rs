@@ -89,7 +89,7 @@ impl EtcdMembers {
         timeout: &Timeout,
         work: impl Fn(EtcdClient) -> F,
     ) -> Result<T, StoreError> {
-        let members = self.address.members.len();
+        let members = self.address.members.servers.len();
         // A connection that was left alone may have ended long ago.
         let mut attempts = members + usize::from(self.client.is_some());
         let mut logins = 1;
@@ -131,7 +131,7 @@ impl EtcdMembers {
     /// The next call goes to the next member.
     pub fn leave(&mut self) {
         self.client = None;
-        self.current = (self.current + 1) % self.address.members.len().max(1);
+        self.current = (self.current + 1) % self.address.members.servers.len().max(1);
     }
 
     fn attempt<T, F: Future<Output = Result<T, Status>>>(
@@ -156,10 +156,10 @@ impl EtcdMembers {
         client: &EtcdClient,
         timeout: &Timeout,
     ) -> Result<Option<MetadataValue<Ascii>>, EtcdError> {
-        let (Some(user), None, false) = (&self.address.user, &self.token, self.needs_no_login) else {
+        let (Some(user), None, false) = (&self.address.members.user, &self.token, self.needs_no_login) else {
             return Ok(self.token.clone());
         };
-        let password = self.address.password.as_deref().unwrap_or_default();
+        let password = self.address.members.password.as_deref().unwrap_or_default();
         match self.wait(timeout, client.authenticate(user, password))? {
             Ok(token) => self.token = MetadataValue::try_from(token).ok(),
             // etcdctl does not mind either.
@@ -175,8 +175,8 @@ impl EtcdMembers {
         if let Some(client) = self.client.as_ref().filter(|client| !client.is_closed()) {
             return Ok(client.clone());
         }
-        let endpoint = self.address.members[self.current].clone();
-        let is_one_of_several = self.address.members.len() > 1;
+        let endpoint = self.address.members.servers[self.current].clone();
+        let is_one_of_several = self.address.members.servers.len() > 1;
         let named = |error: EtcdError| match error {
             EtcdError::NoAnswer { why, transient } if is_one_of_several => {
                 EtcdError::NoAnswer { why: format!("{endpoint}: {why}"), transient }
@@ -190,7 +190,7 @@ impl EtcdMembers {
     }
 
     fn connect(&mut self, endpoint: &Endpoint, timeout: &Timeout) -> Result<EtcdClient, EtcdError> {
-        let tls = self.address.tls.then_some(&*self.address.tls_files);
+        let tls = self.address.members.tls();
         let stream = Stream::connect(endpoint, tls, Some("h2"), timeout)?;
         let runtime = match self.runtime.take() {
             Some(runtime) => runtime,
@@ -207,7 +207,7 @@ impl EtcdMembers {
         };
         let connected = runtime.run(timeout, connecting);
         self.runtime = Some(runtime);
-        let scheme = if self.address.tls { "https" } else { "http" };
+        let scheme = if self.address.members.is_encrypted { "https" } else { "http" };
         let origin = format!("{scheme}://{endpoint}").parse().unwrap_or(Uri::from_static("http://etcd"));
         Ok(EtcdClient::new(connected??, origin))
     }

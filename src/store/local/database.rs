@@ -34,9 +34,6 @@ struct Open {
     host: Host,
 }
 
-/// Marks the file as ours: "rlck".
-pub const APPLICATION: i32 = 0x726c_636b;
-
 /// Of the tables below; another one is of another version of redlock.
 const LAYOUT: i32 = 4;
 
@@ -163,7 +160,7 @@ impl Database {
             if !has_our_tables(&tx)? {
                 let number = |name| tx.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
                 let is_other_version =
-                    number("application_id")? == APPLICATION && number("user_version")? != LAYOUT;
+                    number("application_id")? == file::APPLICATION && number("user_version")? != LAYOUT;
                 let why = match is_other_version {
                     true => "another version of redlock made it",
                     false => "its tables are not those of redlock: another program made or changed it",
@@ -298,7 +295,7 @@ fn has_our_tables(tx: &Transaction) -> rusqlite::Result<bool> {
     drop(rows);
     if found == 0 {
         TABLES.iter().try_for_each(|table| tx.execute_batch(table))?;
-        tx.pragma_update(None, "application_id", APPLICATION)?;
+        tx.pragma_update(None, "application_id", file::APPLICATION)?;
         tx.pragma_update(None, "user_version", LAYOUT)?;
         found = TABLES.len() + 1;
     }

@@ -15,6 +15,9 @@ use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};
 
 use crate::user;
 
+/// Marks a database as ours: "rlck".
+pub const APPLICATION: i32 = 0x726c_636b;
+
 /// Mode bit of a folder in which nobody can remove or rename the files of others, such as /tmp.
 const STICKY: u32 = 0o1000;
 /// Mode bit of a folder whose files get its group.

@@ -25,7 +25,7 @@ use self::database::Database;
 use self::holders::{HolderRow, free_if_alone, hold_if_free, known_keys};
 use self::lock_state::LockState;
 use self::queue::{INTERVAL, QueueEntry};
-use self::wakeup::{Awaited, WakeFifo, wake_all};
+use self::wakeup::{Awaited, WakeFifo};
 use crate::clock::{BootTime, Deadline};
 use crate::lock::{
     AcquireOutcome, Breaker, Broken, Capabilities, FencingToken, History, Key, LockStatus, Mode, OwnerToken,
@@ -316,7 +316,7 @@ impl StoreAdmin for Local {
 impl Local {
     fn wake(&self, waiters: Vec<QueueEntry>) {
         if let Some(file) = self.database.path() {
-            wake_all(file, waiters);
+            queue::wake_all(file, waiters);
         }
     }
 

@@ -3,6 +3,8 @@
 //! All fails as SQLite does, and is undone with the transaction.
 
 use std::fs::{self, File};
+use std::io::Write;
+use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::{OptionalExtension, Row, Transaction, params};
@@ -62,6 +64,20 @@ impl QueueEntry {
             Ok(None) => None,
             Ok(fifo) => Some(fifo),
             Err(_) => Some(None),
+        }
+    }
+}
+
+/// Wakes waiters: the lock is theirs now, or they are the first in line.
+pub fn wake_all(file: &Path, waiters: Vec<QueueEntry>) {
+    for waiter in waiters {
+        let path = fifo_path(file, &waiter.fifo);
+        if let Ok(Some(mut fifo)) = open_fifo(&path) {
+            // One that is full wakes its waiter already.
+            let _ = fifo.write(b".");
+        }
+        if waiter.is_served {
+            let _ = fs::remove_file(&path);
         }
     }
 }

@@ -38,7 +38,7 @@ pub fn repair(
 
 fn is_ours(connection: &Connection) -> bool {
     let application = connection.pragma_query_value(None, "application_id", |row| row.get::<_, i32>(0));
-    application == Ok(super::database::APPLICATION)
+    application == Ok(file::APPLICATION)
 }
 
 /// A file that cannot be examined now may be a good one, with locks in it that are held.

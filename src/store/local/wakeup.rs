@@ -1,7 +1,7 @@
 //! How waiters are woken, and how their death is seen: also across namespaces.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -13,7 +13,6 @@ use nix::unistd::mkfifo;
 use uuid::Uuid;
 
 use super::liveness::Processes;
-use super::queue::QueueEntry;
 use crate::clock::Deadline;
 use crate::lock::{Result, StoreError, Timeout};
 
@@ -120,19 +119,5 @@ pub fn open_fifo(fifo: &Path) -> io::Result<Option<File>> {
         Ok(fifo) => Ok(Some(fifo)),
         Err(error) if matches!(error.raw_os_error(), Some(ENXIO | ENOENT)) => Ok(None),
         Err(error) => Err(error),
-    }
-}
-
-/// Wakes waiters: the lock is theirs now, or they are the first in line.
-pub fn wake_all(file: &Path, waiters: Vec<QueueEntry>) {
-    for waiter in waiters {
-        let path = fifo_path(file, &waiter.fifo);
-        if let Ok(Some(mut fifo)) = open_fifo(&path) {
-            // One that is full wakes its waiter already.
-            let _ = fifo.write(b".");
-        }
-        if waiter.is_served {
-            let _ = fs::remove_file(&path);
-        }
     }
 }

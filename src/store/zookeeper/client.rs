@@ -31,7 +31,7 @@ impl SessionClient {
     /// A new session, with this timeout if the server grants it.
     pub fn new(address: &ZooKeeperAddress, asked: Duration) -> SessionClient {
         // All clients of a program begin with another server.
-        let current = fastrand::usize(..address.servers.len().max(1));
+        let current = fastrand::usize(..address.ensemble.servers.len().max(1));
         SessionClient {
             address: address.clone(),
             current,
@@ -81,7 +81,7 @@ impl SessionClient {
         }
         self.connection = None;
         let mut failure: Option<ZooKeeperError> = None;
-        let mut attempts = self.address.servers.len().max(1);
+        let mut attempts = self.address.ensemble.servers.len().max(1);
         loop {
             // Half of what is left for each: the first one answers, most of the time.
             let error = match self.connect_once(&timeout.share(attempts.min(2))) {
@@ -102,8 +102,8 @@ impl SessionClient {
     }
 
     fn connect_once(&mut self, timeout: &Timeout) -> ZooKeeperResult<Session> {
-        let endpoint = &self.address.servers[self.current];
-        let tls = self.address.tls.then_some(&*self.address.tls_files);
+        let endpoint = &self.address.ensemble.servers[self.current];
+        let tls = self.address.ensemble.tls();
         let login = self.address.login();
         let greeting = Greeting {
             session: self.session.as_ref(),
@@ -132,8 +132,8 @@ impl SessionClient {
     /// Which of several servers it is.
     fn named(&self, error: ZooKeeperError) -> ZooKeeperError {
         match error {
-            ZooKeeperError::NoAnswer { why, transient } if self.address.servers.len() > 1 => {
-                let endpoint = &self.address.servers[self.current];
+            ZooKeeperError::NoAnswer { why, transient } if self.address.ensemble.servers.len() > 1 => {
+                let endpoint = &self.address.ensemble.servers[self.current];
                 ZooKeeperError::NoAnswer { why: format!("{endpoint}: {why}"), transient }
             }
             other => other,
@@ -143,7 +143,7 @@ impl SessionClient {
     /// The next call goes to the next server.
     pub fn leave(&mut self) {
         self.connection = None;
-        self.current = (self.current + 1) % self.address.servers.len().max(1);
+        self.current = (self.current + 1) % self.address.ensemble.servers.len().max(1);
     }
 
     /// Sends these requests once.
@@ -166,7 +166,9 @@ impl SessionClient {
         match error {
             ZooKeeperError::SessionExpired => (self.session, self.connection) = (None, None),
             // What is out on the connection to the only server may be followed by the end of the session.
-            ZooKeeperError::NoAnswer { .. } if self.is_broken() || self.address.servers.len() > 1 => {
+            ZooKeeperError::NoAnswer { .. }
+                if self.is_broken() || self.address.ensemble.servers.len() > 1 =>
+            {
                 self.leave()
             }
             _ => {}
@@ -181,7 +183,7 @@ impl SessionClient {
         timeout: &Timeout,
     ) -> ZooKeeperResult<Vec<TransactionReply>> {
         // A connection that was left alone may have ended long ago.
-        let mut attempts = self.address.servers.len() + 1;
+        let mut attempts = self.address.ensemble.servers.len() + 1;
         loop {
             match self.call(operations, &timeout.share(attempts.min(2))) {
                 Err(ZooKeeperError::NoAnswer { .. }) if attempts > 1 && !timeout.until.has_passed() => {

@@ -21,12 +21,12 @@ const LONGEST: u64 = 64 << 10;
 /// Examines each server, and the life of a lock.
 pub fn examine(address: &ZooKeeperAddress, terms: &Requirements) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for server in &address.servers {
-        let one = ZooKeeperAddress { servers: vec![server.clone()], ..address.clone() };
+    for ensemble in address.ensemble.each() {
+        let one = ZooKeeperAddress { ensemble, layout: address.layout.clone() };
         findings.extend(examine_server(&one, terms).findings);
     }
     let mut report = Findings::about(address.to_string());
-    judge_size(address.servers.len(), &mut report);
+    judge_size(address.ensemble.servers.len(), &mut report);
     let (mut holder, mut waiter) = (ZooKeeper::new(address.clone()), ZooKeeper::new(address.clone()));
     let key = Key::scratch();
     let stores: [&mut dyn StoreAdmin; 2] = [&mut holder, &mut waiter];
@@ -58,7 +58,7 @@ fn judge_size(servers: usize, report: &mut Findings) {
 
 fn examine_server(address: &ZooKeeperAddress, terms: &Requirements) -> Findings {
     let mut report = Findings::about(address.to_string());
-    if address.tls {
+    if address.ensemble.is_encrypted {
         report.ok(Check::Encryption, "the connection is encrypted");
     } else {
         report.note(Check::Encryption, "the connection is in plain", "use zks:// where others can listen");
@@ -127,9 +127,8 @@ fn judge_sessions(
 
 /// The answer to "srvr", one of the words that a server understands without a session.
 fn about_itself(address: &ZooKeeperAddress, timeout: &Timeout) -> ZooKeeperResult<String> {
-    let tls = address.tls.then_some(&*address.tls_files);
-    let Some(server) = address.servers.first() else { return Ok(String::new()) };
-    let mut stream = Stream::connect(server, tls, None, timeout)?;
+    let Some(server) = address.ensemble.servers.first() else { return Ok(String::new()) };
+    let mut stream = Stream::connect(server, address.ensemble.tls(), None, timeout)?;
     let mut timed = TimedStream::new(&mut stream, timeout);
     let mut text = Vec::new();
     let asked = timed.write_all(b"srvr").and_then(|()| timed.flush());

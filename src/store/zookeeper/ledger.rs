@@ -35,7 +35,7 @@ const MOST_FOLDERS: usize = 5;
 
 impl ZooKeeperLedger {
     pub fn new(address: &ZooKeeperAddress) -> ZooKeeperLedger {
-        let access = if address.user.is_some() { Access::Owner } else { Access::Everybody };
+        let access = if address.ensemble.user.is_some() { Access::Owner } else { Access::Everybody };
         ZooKeeperLedger { layout: address.layout.clone(), access }
     }
 

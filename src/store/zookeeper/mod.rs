@@ -24,4 +24,34 @@ mod store;
 mod url;
 mod waiter;
 
+use self::store::{CAPABILITIES, ZooKeeper};
 pub use self::url::ZooKeeperAddress;
+use super::{Credentials, OpenOptions, StoreAddress};
+use crate::doctor::{Finding, Requirements};
+use crate::lock::{Capabilities, StoreAdmin};
+
+impl StoreAddress for ZooKeeperAddress {
+    fn capabilities(&self) -> Capabilities {
+        CAPABILITIES
+    }
+
+    fn has_password(&self) -> bool {
+        self.ensemble.password.is_some()
+    }
+
+    fn plain_server(&self) -> Option<String> {
+        (!self.ensemble.is_encrypted).then(|| self.to_string())
+    }
+
+    fn refuses_others(&self) -> Option<String> {
+        Some(format!("{self} cannot be one of several servers; name the servers of one ensemble in one URL"))
+    }
+
+    fn examine(&self, login: &Credentials, terms: &Requirements) -> Vec<Finding> {
+        health::examine(&self.clone().with(login), terms)
+    }
+
+    fn open(&self, options: OpenOptions) -> Box<dyn StoreAdmin> {
+        Box::new(ZooKeeper::new(self.clone().with(&options.credentials)))
+    }
+}

@@ -181,7 +181,7 @@ impl Store for ZooKeeper {
         let Some(first) = requests.first() else { return Ok(AcquireOutcome::Granted(Vec::new())) };
         let index = self.owner(first);
         let ZooKeeper { owners, ledger, address, .. } = self;
-        let mut attempts = address.servers.len().max(1);
+        let mut attempts = address.ensemble.servers.len().max(1);
         let taken = loop {
             let share = timeout.share(attempts.min(2));
             match owners[index].take(requests, ledger, address, &share) {
@@ -206,7 +206,7 @@ impl Store for ZooKeeper {
         let index = self.owner(request);
         let ZooKeeper { owners, ledger, address, place, .. } = self;
         let place = place.get_or_insert_with(|| ZooKeeperWaiter::new(request.clone(), address));
-        let mut attempts = address.servers.len().max(1);
+        let mut attempts = address.ensemble.servers.len().max(1);
         loop {
             let share = timeout.share(attempts.min(2));
             match place.ask(&mut owners[index], ledger, address, &share) {

@@ -1,0 +1,8 @@
+//! What becomes of an event.
+
+use crate::event::Event;
+
+/// What shows or counts events. Called by every thread, so an event that is not shown must not wait for one that is.
+pub trait Renderer: Send + Sync {
+    fn render(&self, event: &Event);
+}
