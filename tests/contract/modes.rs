@@ -76,7 +76,7 @@ pub fn readers_in_a_row_are_let_in_together(store: &Store) {
 
 /// One gives it back, one dies: then nobody reads.
 pub fn a_writer_waits_for_the_last_reader(store: &Store) {
-    let ttl = if store.is_local() { "60s" } else { "2s" };
+    let ttl = if store.is_local() { "60s" } else { &store.ttl(1000) };
     let readers = [hold(store, &["--shared", "--ttl", ttl]), hold(store, &["--shared", "--ttl", ttl])];
     let writer = store.wait_in_line("X", "writer", &[]);
     store.await_waiters("X", 1);
@@ -88,7 +88,7 @@ pub fn a_writer_waits_for_the_last_reader(store: &Store) {
     second.signal(Signal::SIGKILL);
     second.finish().expect(-9);
     writer.finish().expect(0);
-    within(Duration::from_secs(4), start);
+    within(store.lease(Duration::from_secs(2)) + Duration::from_secs(2), start);
 }
 
 pub fn permits_are_handed_over(store: &Store) {
