@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::harness::{Store, eventually, ttl};
+use crate::harness::{Redis, Redlock, Store, eventually, free_port, in_cluster, ttl};
 
 const INDEX: &str = "redlock:{}:locks";
 
@@ -53,11 +53,20 @@ fn the_locks_in_use_are_found_among_many_keys() {
     store.redlock(&["acquire", "-k", "by-hand"]).run().expect(0);
     store.redlock(&["run", "-k", "kept", "--min-hold", "10s", "--ttl", "1s", "--", "true"]).run().expect(0);
     store.redlock(&["run", "-k", "free", "--", "true"]).run().expect(0);
-    let before = calls(&store, "scan");
-    assert_eq!(shown(&store), ["by-hand", "exclusive", "foreign", "kept", "permits", "shared"]);
-    assert!(calls(&store, "scan") - before <= 10, "it read the names of all keys");
-    assert!(calls(&store, "zscan") > 0);
+    // The first one reads the names of all keys, and enters what is missing.
+    cli(&store, &["zrem", INDEX, "by-hand", "kept", "foreign", "shared"]);
+    let all = ["by-hand", "exclusive", "foreign", "kept", "permits", "shared"];
+    assert_eq!(shown(&store), all);
+    assert_eq!(shown_by_index(&store), all);
     drop((holders, waiter));
+}
+
+/// The keys that `status` shows without a look at the names of all keys.
+fn shown_by_index(store: &Store) -> Vec<String> {
+    let before = calls(store, "scan");
+    let shown = shown(store);
+    assert!(calls(store, "scan") - before <= 10, "it read the names of all keys");
+    shown
 }
 
 /// A hundred with one request, the next hundred before that is answered. Those that are not simply held are looked at more
@@ -154,19 +163,86 @@ fn something_else_in_its_place_harms_nobody() {
     assert_eq!(cli(&store, &["get", INDEX]), "something else");
 }
 
+/// One that is lost begins anew with the next lock, and does not pass for complete.
 #[test]
 fn without_an_index_all_names_are_looked_at() {
     let store = crowded();
-    store.redlock(&["acquire", "-k", "by-hand"]).run().expect(0);
-    cli(&store, &["del", INDEX]);
+    store.redlock(&["acquire", "-k", "by-hand", "--ttl", "10m"]).run().expect(0);
     assert_eq!(shown(&store), ["by-hand"]);
-    // One that is empty says that there is no lock.
+    cli(&store, &["del", INDEX]);
+    store.redlock(&["run", "-k", "X", "-q", "--", "true"]).run().expect(0);
+    let job = store.hold("Y", &[]);
+    assert_eq!(shown(&store), ["Y", "by-hand"]);
+    assert_eq!(shown_by_index(&store), ["Y", "by-hand"]);
+    job.let_go().expect(0);
+    // One without a lock says that there is none.
     store.redlock(&["break", "-k", "by-hand", "--yes"]).run().expect(0);
     store.redlock(&["break", "-k", "by-hand", "--yes"]).run();
-    store.redlock(&["run", "-k", "X", "--", "true"]).run().expect(0);
-    let before = calls(&store, "scan");
-    assert_eq!(shown(&store), [""; 0]);
-    assert!(calls(&store, "scan") - before <= 10, "it read the names of all keys");
+    assert_eq!(shown_by_index(&store), [""; 0]);
+    store.redlock(&["doctor"]).run();
+    assert_eq!(shown_by_index(&store), [""; 0]);
+}
+
+/// No request of a `run` removes more than a server does in a moment, and `status` leaves out what is over.
+#[test]
+fn the_end_of_many_locks_is_no_work_for_one() {
+    let store = crowded();
+    let job = store.hold("X", &[]);
+    assert_eq!(shown(&store), ["X"]);
+    let fill = "for i = 1, 5000 do redis.call('ZADD', KEYS[1], i, 'over:' .. i) end";
+    cli(&store, &["eval", fill, "1", INDEX]);
+    let entries = || cli(&store, &["zcard", INDEX]).parse::<u64>().expect("a number");
+    let before = entries();
+    store.redlock(&["run", "-k", "Y", "--", "true"]).run().expect(0);
+    assert!((1..=1000).contains(&(before - entries())), "{before} {}", entries());
+    let looks = calls(&store, "evalsha");
+    assert_eq!(shown_by_index(&store), ["X"]);
+    assert!(calls(&store, "evalsha") - looks <= 2, "it looked at locks that are over");
+    job.let_go().expect(0);
+}
+
+/// Those of others hide none of a user's own.
+#[test]
+fn a_team_sees_its_own_among_those_of_others() {
+    let store = crowded();
+    let redis = store.redis.as_ref().expect("Redis");
+    let keys = (0..130).map(|number| format!("other{number}"));
+    for key in keys.chain(["deploy:a".to_owned(), "deploy:b".to_owned()]) {
+        store.redlock(&["acquire", "-k", &key, "--ttl", "10m"]).run().expect(0);
+    }
+    let rules = ["~deploy:*", "~redlock:{deploy:*", "~redlock:{}:locks", "&redlock:{deploy:*", "+@all"];
+    let user =
+        [&["acl", "setuser", "team", "on", ">word", "resetkeys", "resetchannels"], &rules[..]].concat();
+    assert_eq!(redis.cli(&user), "OK");
+    let url = format!("redis://team:word@127.0.0.1:{}", redis.port);
+    let seen = || {
+        let status = Redlock::new(&["status", "--json"]).server(&url).run().expect(0).stdout;
+        let status: Value = serde_json::from_str(&status).expect("JSON");
+        let keys = status.as_array().expect("the locks").iter().map(|lock| lock["key"].clone());
+        keys.collect::<Vec<_>>()
+    };
+    // It cannot say what is all.
+    assert_eq!(seen(), ["deploy:a", "deploy:b"]);
+    cli(&store, &["zrem", INDEX, "other7"]);
+    assert_eq!(seen(), ["deploy:a", "deploy:b"]);
+    assert_eq!(shown(&store).len(), 132);
+    assert_eq!(seen(), ["deploy:a", "deploy:b"]);
+}
+
+/// Its servers refuse a request about locks in several slots.
+#[test]
+fn a_server_of_a_cluster_by_itself() {
+    let redis = Redis::with(&in_cluster(&free_port().to_string()));
+    assert_eq!(redis.cli(&["cluster", "addslotsrange", "0", "16383"]), "OK");
+    let ask = |args: &[&str]| Redlock::new(args).server(&redis.url());
+    eventually(Duration::from_secs(20), "its slots", || ask(&["acquire", "-k", "a"]).run().code() == 0);
+    ask(&["acquire", "-k", "b"]).run().expect(0);
+    for args in [&["status", "--json"][..], &["status", "--json", "a", "b"]] {
+        let status: Value = serde_json::from_str(&ask(args).run().expect(0).stdout).expect("JSON");
+        let keys: Vec<&Value> =
+            status.as_array().expect("the locks").iter().map(|lock| &lock["key"]).collect();
+        assert_eq!(keys, ["a", "b"]);
+    }
 }
 
 /// The first of several holders that finds the data lost writes what the others need not.

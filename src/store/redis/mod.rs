@@ -8,6 +8,7 @@ mod connection;
 mod health;
 mod history;
 mod in_flight;
+mod index;
 mod keys;
 mod login;
 mod multi_key;

@@ -6,6 +6,7 @@ use std::iter::repeat_with;
 use redis::{Cmd, Pipeline, Value};
 
 use super::connection::{LONGEST_LIST, LONGEST_REPLY};
+use super::index::Index;
 use super::keys;
 use super::reply::{accepted, items, text};
 use super::script::{self, understood};
@@ -84,14 +85,18 @@ fn survey_keys<'a>(
 }
 
 fn survey_all(on: &mut Topology, server: &Endpoint, timeout: &Timeout, survey: &mut Survey) -> Result<()> {
-    let mut keys = used_keys(on, server, timeout)?;
+    let used = used_keys(on, server, timeout)?;
     // A lock that moves from one server to another is seen twice.
     let seen: BTreeSet<&Key> = survey.locks.iter().map(|lock| &lock.key).collect();
-    keys.retain(|key| !seen.contains(key));
+    let keys: Vec<Key> = used.keys.into_iter().filter(|key| !seen.contains(key)).collect();
     let known = survey.locks.len();
     // Another program uses the key of a lock for something else, or the user sees its name and may not read it.
     let unread = look_at(on, &keys, timeout, survey)?;
     let denied = unread.into_iter().find(|error| matches!(error, StoreError::Denied { .. }));
+    if used.is_news && denied.is_none() {
+        Index::complete(on, server, &survey.locks[known..], timeout)?;
+    }
+    survey.hidden.extend(used.hidden);
     denied.filter(|_| survey.locks.len() == known).map_or(Ok(()), Err)
 }
 
@@ -103,21 +108,21 @@ fn look_at(
     timeout: &Timeout,
     survey: &mut Survey,
 ) -> Result<Vec<StoreError>> {
-    let mut keys = keys.to_vec();
+    let (mut keys, mut unread) = (keys.to_vec(), Vec::new());
     // Each way leaves some locks to the next one.
-    let ways = if on.is_cluster() { &[][..] } else { &[look_without_script, look_together] };
+    let ways = if on.is_cluster() { &[][..] } else { &[look_without_script, look_together, look_at_each] };
     for look in ways {
         let seen = look(on, &keys, timeout)?.into_iter().chain(repeat_with(|| None));
         let mut others = Vec::new();
-        for (key, status) in keys.into_iter().zip(seen) {
-            match status {
-                Some(status) => survey.locks.push(status),
+        for (key, seen) in keys.into_iter().zip(seen) {
+            match seen {
+                Some(Ok(status)) => survey.locks.push(status),
+                Some(Err(error)) => unread.push(error),
                 None => others.push(key),
             }
         }
         keys = others;
     }
-    let mut unread = Vec::new();
     for key in keys {
         check(timeout).map_err(|error| error.of(on.name()))?;
         match script::status([&key]).run(on, timeout) {
@@ -129,49 +134,67 @@ fn look_at(
     Ok(unread)
 }
 
+/// What was seen of a lock, or why it may not be seen; `None` where it needs another look.
+type Seen = Option<Result<LockStatus>>;
+
 /// Looks at many locks of one server, most of which are simply held: those are read without the script, which takes the
-/// server three times as long. `None` for the others.
-fn look_without_script(
-    on: &mut Topology,
-    keys: &[Key],
-    timeout: &Timeout,
-) -> Result<Vec<Option<LockStatus>>> {
+/// server three times as long.
+fn look_without_script(on: &mut Topology, keys: &[Key], timeout: &Timeout) -> Result<Vec<Seen>> {
     if keys.len() <= AT_ONCE {
         return Ok(Vec::new());
     }
     let (requests, mut asked) = (keys.chunks(AT_ONCE).map(script::simple_status), keys.chunks(AT_ONCE));
     let mut seen = Vec::new();
     let read = on.stream(requests, timeout, |reply| {
-        seen.extend(asked.next().into_iter().flat_map(|keys| script::read_simple_status(&reply, keys)));
+        let statuses = asked.next().map(|keys| script::read_simple_status(&reply, keys));
+        seen.extend(statuses.into_iter().flatten().map(|status| status.map(Ok)));
     });
-    unless_interrupted(read).map(|()| seen)
+    unless_interrupted(read)?;
+    Ok(seen)
 }
 
-/// Looks at locks of one server, `None` for those that have to be looked at one by one.
-fn look_together(on: &mut Topology, keys: &[Key], timeout: &Timeout) -> Result<Vec<Option<LockStatus>>> {
-    let (first, others) = keys.split_at(keys.len().min(AT_ONCE));
-    if first.len() < 2 {
+fn look_together(on: &mut Topology, keys: &[Key], timeout: &Timeout) -> Result<Vec<Seen>> {
+    look_by_script(on, keys, AT_ONCE, timeout)
+}
+
+/// One that the user may not read hides those that are read with it.
+fn look_at_each(on: &mut Topology, keys: &[Key], timeout: &Timeout) -> Result<Vec<Seen>> {
+    look_by_script(on, keys, 1, timeout)
+}
+
+/// Looks at locks of one server, with so many in each request.
+fn look_by_script(on: &mut Topology, keys: &[Key], at_once: usize, timeout: &Timeout) -> Result<Vec<Seen>> {
+    let (first, others) = keys.split_at(keys.len().min(at_once));
+    if keys.len() < 2 {
         return Ok(Vec::new());
     }
     // The server may have to learn the script.
-    let mut seen = match script::status(first).run(on, timeout) {
-        Err(StoreError::Denied { .. } | StoreError::NotALock { .. }) => none(first),
-        seen => seen?,
-    };
-    let calls: Vec<_> = others.chunks(AT_ONCE).map(script::status).collect();
-    let index = on.index().to_owned();
-    let (requests, mut asked) = (calls.iter().map(|call| alone(call.by_hash(&index))), calls.iter());
+    let learned = unless_interrupted(script::status(first).run(on, timeout))?;
+    let mut seen =
+        learned.map_or_else(|| none(first), |seen| seen.into_iter().map(|one| one.map(Ok)).collect());
+    let calls: Vec<_> = others.chunks(at_once).map(script::status).collect();
+    let (name, index) = (on.name().to_owned(), on.index());
+    let (requests, mut asked) = (calls.iter().map(|call| alone(call.by_hash(index))), calls.iter());
     let read = on.stream(requests, timeout, |reply| {
-        if let Some(call) = asked.next() {
-            seen.extend(call.decode(reply).unwrap_or_else(|| none(call.keys())));
+        let Some(call) = asked.next() else { return };
+        match accepted(reply, &name) {
+            Err(error @ StoreError::Denied { .. }) if at_once == 1 => seen.push(Some(Err(error))),
+            reply => seen.extend(match reply.ok().and_then(|reply| call.decode(reply)) {
+                Some(statuses) => statuses.into_iter().map(|status| status.map(Ok)).collect(),
+                None => none(call.keys()),
+            }),
         }
     });
-    unless_interrupted(read).map(|()| seen)
+    unless_interrupted(read)?;
+    Ok(seen)
 }
 
-/// Any other failure leaves some locks to the next way to look at them.
-fn unless_interrupted(read: Result<()>) -> Result<()> {
-    read.or_else(|error| if matches!(error, StoreError::Interrupted) { Err(error) } else { Ok(()) })
+/// `None` for any other failure: it leaves some locks to the next way to look at them.
+fn unless_interrupted<T>(read: Result<T>) -> Result<Option<T>> {
+    match read {
+        Err(StoreError::Interrupted) => Err(StoreError::Interrupted),
+        other => Ok(other.ok()),
+    }
 }
 
 fn alone(command: Cmd) -> Pipeline {
@@ -181,45 +204,46 @@ fn alone(command: Cmd) -> Pipeline {
 }
 
 /// Nothing was seen of these.
-fn none(keys: &[Key]) -> Vec<Option<LockStatus>> {
+fn none(keys: &[Key]) -> Vec<Seen> {
     keys.iter().map(|_| None).collect()
 }
 
-/// The keys on this server of all locks that are held or waited for, and perhaps of others. Where there are many names,
-/// the index has them.
-fn used_keys(on: &mut Topology, server: &Endpoint, timeout: &Timeout) -> Result<Vec<Key>> {
-    let mut scan = Pages::new(redis::cmd("SCAN"), &["MATCH", "redlock:{*"]);
-    let mut keys = BTreeSet::new();
-    for page in 0.. {
-        if page == FEW_PAGES
-            && !on.index().is_empty()
-            && let Some(keys) = indexed_keys(on, server, timeout)?
-        {
-            return Ok(keys);
-        }
-        let Some(names) = scan.next(on, server, timeout)? else { break };
-        keys.extend(names.iter().filter_map(|name| keys::key_of(name)));
-    }
-    Ok(keys.into_iter().collect())
+/// The keys on a server of all locks that are held or waited for, and perhaps of others.
+struct UsedKeys {
+    keys: BTreeSet<Key>,
+    /// The index, which the database needs, does not have all of them.
+    is_news: bool,
+    /// Why there may be more.
+    hidden: Option<StoreError>,
 }
 
-/// `None` for an index that cannot be read, or is missing: somebody removed it, or nobody acquired a lock for a day.
-fn indexed_keys(on: &mut Topology, server: &Endpoint, timeout: &Timeout) -> Result<Option<Vec<Key>>> {
-    let mut scan = Pages::new(redis::cmd("ZSCAN").arg(on.index()).take(), &[]);
-    let (mut keys, mut is_there) = (BTreeSet::new(), false);
-    loop {
-        match scan.next(on, server, timeout) {
-            Ok(Some(names)) => {
-                is_there |= !names.is_empty();
-                // A score follows each name.
-                keys.extend(names.iter().step_by(2).filter_map(|name| name.parse::<Key>().ok()));
+/// Where there are many names, the index has the keys. One that is not complete leaves the names of all keys.
+fn used_keys(on: &mut Topology, server: &Endpoint, timeout: &Timeout) -> Result<UsedKeys> {
+    let mut used = UsedKeys { keys: BTreeSet::new(), is_news: false, hidden: None };
+    let mut scan = Pages::of_locks();
+    for page in 0.. {
+        if page == FEW_PAGES && !on.index().is_empty() {
+            let index = Index::read(on, server, timeout)?;
+            if index.is_complete {
+                return Ok(UsedKeys { keys: index.keys, ..used });
             }
-            Ok(None) => return Ok(is_there.then(|| keys.into_iter().collect())),
-            Err(StoreError::Interrupted) => return Err(StoreError::Interrupted),
-            // The user may not read it, or it is something else.
-            Err(_) => return Ok(None),
+            used.keys.extend(index.keys);
+            used.is_news = true;
+        }
+        // Of the locks that were found something is to be seen.
+        let share = if used.is_news { timeout.share(2) } else { *timeout };
+        match scan.next(on, server, &share) {
+            Ok(Some(names)) => used.keys.extend(names.iter().filter_map(|name| keys::key_of(name))),
+            Ok(None) => break,
+            Err(error @ StoreError::Unreachable { .. }) if used.is_news => {
+                used.is_news = false;
+                used.hidden = Some(error);
+                break;
+            }
+            Err(error) => return Err(error),
         }
     }
+    Ok(used)
 }
 
 /// All keys of which something is kept whose name tells them, on any server.
@@ -242,7 +266,7 @@ fn known_keys(
     key_of: fn(&str) -> Option<Key>,
     timeout: &Timeout,
 ) -> Result<Vec<Key>> {
-    let mut scan = Pages::new(redis::cmd("SCAN"), &["MATCH", "redlock:{*"]);
+    let mut scan = Pages::of_locks();
     let mut keys = Vec::new();
     while let Some(names) = scan.next(on, server, timeout)? {
         keys.extend(names.iter().filter_map(|name| key_of(name)));
@@ -250,10 +274,8 @@ fn known_keys(
     Ok(keys)
 }
 
-/// A list of names that is read page by page, by SCAN or the like: KEYS blocks the server.
+/// The names of all keys beside locks, read page by page: KEYS blocks the server.
 struct Pages {
-    command: Cmd,
-    options: &'static [&'static str],
     /// `None` behind the last page.
     cursor: Option<String>,
     /// In bytes.
@@ -261,8 +283,8 @@ struct Pages {
 }
 
 impl Pages {
-    fn new(command: Cmd, options: &'static [&'static str]) -> Pages {
-        Pages { command, options, cursor: Some("0".to_owned()), size: 0 }
+    fn of_locks() -> Pages {
+        Pages { cursor: Some("0".to_owned()), size: 0 }
     }
 
     fn next(
@@ -273,8 +295,8 @@ impl Pages {
     ) -> Result<Option<Vec<String>>> {
         let Some(cursor) = &self.cursor else { return Ok(None) };
         check(timeout).map_err(|error| error.of(on.name()))?;
-        let mut command = self.command.clone();
-        command.arg(cursor).arg(self.options).arg("COUNT").arg(PAGE);
+        let mut command = redis::cmd("SCAN");
+        command.arg(cursor).arg("MATCH").arg("redlock:{*").arg("COUNT").arg(PAGE);
         let reply = on.execute(Target::Server(server), &command, timeout)?;
         let page = page(accepted(reply, on.name())?);
         let (next, names) = understood(on, page)?;
@@ -288,7 +310,7 @@ impl Pages {
     }
 }
 
-/// The next cursor and some names, from a reply to SCAN or ZSCAN; `None` for one that makes no sense.
+/// The next cursor and some names, from a reply to SCAN; `None` for one that makes no sense.
 fn page(reply: Value) -> Option<(String, Vec<Value>)> {
     let [Value::BulkString(cursor), Value::Array(names)] = <[Value; 2]>::try_from(items(reply)).ok()? else {
         return None;

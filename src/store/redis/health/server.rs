@@ -12,7 +12,7 @@ use crate::doctor::{Check, Findings, Requirements, Trial, judge};
 use crate::lock::{Key, Result};
 use crate::store::net::RequestError;
 use crate::store::redis::Redis;
-use crate::store::redis::keys::{INDEX, KeyNames, slot};
+use crate::store::redis::keys::{KeyNames, slot};
 use crate::store::redis::url::{RedisAddress, ServerAddress};
 
 /// A server that has locks, or would have.
@@ -108,9 +108,8 @@ impl ServerUnderTest {
         (0..1_000_000).map(|_| Key::scratch()).find(is_here).unwrap_or_else(Key::scratch)
     }
 
-    /// Removes all that is kept for a key, and an index that has no lock: see `lua/keys.lua`.
+    /// Removes all that is kept for a key.
     pub fn sweep(&self, asking: &mut Asking, key: &Key) -> Result<()> {
-        asking.ask(redis::cmd("ZREM").arg(INDEX).arg(""))?;
         let names = KeyNames::of(key).into_all();
         if let Value::ServerError(_) = asking.ask(redis::cmd("DEL").arg(&names))? {
             for name in &names {

@@ -19,8 +19,9 @@
 --
 -- index    sorted set, one for all locks of the database: those that are held or waited for, by the time, in milliseconds,
 --          from which they no longer are unless somebody enters them again. For `status`, which else would have to read
---          the names of all keys. In a cluster there is none. It is not among KEYS: a user who may not write it could not
---          call the script.
+--          the names of all keys, and which enters the member '' once it has done that and found what was missing: see
+--          survey.rs. In a cluster there is none. It is not among KEYS: a user who may not write it could not call the
+--          script.
 
 -- The fencing counter is kept for a day behind its lease, and until the clock of the server has come to it. After
 -- that the clocks make the tokens grow: the server's less half a day, should the requester's be far behind.
@@ -39,14 +40,19 @@ local QUEUE_RETENTION = 60000
 local HIGHEST_FENCE = 9007199254740991
 
 local INDEX = ARGV[3]
+-- So many are removed from it at once.
+local MOST_OVER = 100
 
--- Enters a lock into the index for `ttl` from now on, and removes those whose time is over. The member '' tells an index
--- without a lock from one that is missing.
+-- Enters a lock into the index for `ttl` from now on, and removes some of those whose time is over: of many that ended
+-- at once the next ones remove the rest.
 local function enter(name, time, ttl)
-  if INDEX ~= '' and type(redis.pcall('ZREMRANGEBYSCORE', INDEX, '-inf', string.format('%.0f', time))) == 'number' then
-    redis.pcall('ZADD', INDEX, 'GT', string.format('%.0f', time + ttl), name, '+inf', '')
-    redis.pcall('PEXPIRE', INDEX, RETENTION)
+  local over = INDEX ~= '' and redis.pcall('ZRANGE', INDEX, '-inf', string.format('%.0f', time), 'BYSCORE', 'LIMIT', 0, MOST_OVER)
+  if not over or over.err then return end
+  if #over > 0 then
+    redis.pcall('ZREM', INDEX, unpack(over))
   end
+  redis.pcall('ZADD', INDEX, 'GT', string.format('%.0f', time + ttl), name)
+  redis.pcall('PEXPIRE', INDEX, RETENTION)
 end
 
 local function leave(name)

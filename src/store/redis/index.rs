@@ -1,0 +1,113 @@
+//! The index of the locks that are in use, for `status`: the scripts keep it, see `lua/keys.lua`. What it lost, by eviction or
+//! a DEL, is entered by the first one who has read the names of all keys.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use redis::Value;
+
+use super::reply::{items, text};
+use super::topology::{Target, Topology};
+use crate::lock::{Key, LockStatus, Result, StoreError, Timeout};
+use crate::store::net::Endpoint;
+
+/// So many locks are read or entered with one request, which takes a server less than a millisecond.
+const PAGE: usize = 1000;
+/// As a queue is kept without a word from its waiters: `QUEUE_RETENTION` in `lua/keys.lua`.
+const QUEUE_RETENTION: Duration = Duration::from_secs(60);
+/// As the index is kept, `RETENTION` in `lua/keys.lua`; also for a lock that never expires.
+const RETENTION: Duration = Duration::from_secs(86_400);
+
+#[derive(Default)]
+pub struct Index {
+    pub keys: BTreeSet<Key>,
+    /// Whether all locks in use are in it, but for those of users who may not write it.
+    pub is_complete: bool,
+}
+
+impl Index {
+    /// What is in use according to the index of this server. It is incomplete where the user may not read it, and where it
+    /// is something else.
+    pub fn read(on: &mut Topology, server: &Endpoint, timeout: &Timeout) -> Result<Index> {
+        let mut index = Index::default();
+        // Whatever somebody put there: the names of all keys need time, too.
+        let timeout = &timeout.share(2);
+        let Some(now) = server_time(on, server, timeout)? else { return Ok(index) };
+        // Times only grow, so what changes meanwhile comes in a later page.
+        let (mut from, mut skipped) = (now.as_millis().to_string(), 0);
+        loop {
+            let mut command = redis::cmd("ZRANGE");
+            command.arg(on.index()).arg(&from).arg("+inf").arg("BYSCORE");
+            command.arg("LIMIT").arg(skipped).arg(PAGE).arg("WITHSCORES");
+            let Some(reply) = ask(on, server, &command, timeout)? else { return Ok(index) };
+            let words: Vec<String> = items(reply).iter().map(|word| text(Some(word))).collect();
+            for name in words.iter().step_by(2) {
+                index.is_complete |= name.is_empty();
+                index.keys.extend(name.parse::<Key>().ok());
+            }
+            if words.len() < 2 * PAGE {
+                return Ok(index);
+            }
+            (from, skipped) = match words.last() {
+                Some(last) if *last != from => (last.clone(), 0),
+                _ => (from, skipped + PAGE),
+            };
+        }
+    }
+
+    /// Enters these locks, which are all that are in use. Those who may not do that go on without.
+    pub fn complete(
+        on: &mut Topology,
+        server: &Endpoint,
+        locks: &[LockStatus],
+        timeout: &Timeout,
+    ) -> Result<()> {
+        let Some(now) = server_time(on, server, timeout)? else { return Ok(()) };
+        let in_use: Vec<&LockStatus> = locks.iter().filter(|lock| lock.is_in_use()).collect();
+        for page in in_use.chunks(PAGE) {
+            let mut command = redis::cmd("ZADD");
+            command.arg(on.index()).arg("GT");
+            for lock in page {
+                command.arg((now + in_use_for(lock)).as_millis().to_string()).arg(lock.key.as_str());
+            }
+            if ask(on, server, &command, timeout)?.is_none() {
+                return Ok(());
+            }
+        }
+        let mark = redis::cmd("ZADD").arg(on.index()).arg("+inf").arg("").take();
+        let keep = redis::cmd("PEXPIRE").arg(on.index()).arg(RETENTION.as_millis().to_string()).take();
+        for command in [mark, keep] {
+            ask(on, server, &command, timeout)?;
+        }
+        Ok(())
+    }
+}
+
+/// How long it stays in use, unless somebody enters it again.
+fn in_use_for(lock: &LockStatus) -> Duration {
+    let waited_for = (!lock.waiters.is_empty()).then_some(QUEUE_RETENTION);
+    let held_for = lock.holders.iter().map(|holder| holder.left.unwrap_or(RETENTION)).max();
+    waited_for.max(held_for).unwrap_or_default()
+}
+
+/// Since the Unix epoch.
+fn server_time(on: &mut Topology, server: &Endpoint, timeout: &Timeout) -> Result<Option<Duration>> {
+    let Some(reply) = ask(on, server, &redis::cmd("TIME"), timeout)? else { return Ok(None) };
+    let numbers: Vec<u64> = items(reply).iter().filter_map(|word| text(Some(word)).parse().ok()).collect();
+    let [seconds, micros] = numbers[..] else { return Ok(None) };
+    Ok(Some(Duration::from_secs(seconds) + Duration::from_micros(micros)))
+}
+
+/// The answer; `None` for a refusal and for none in time: no lock needs the index.
+fn ask(
+    on: &mut Topology,
+    server: &Endpoint,
+    command: &redis::Cmd,
+    timeout: &Timeout,
+) -> Result<Option<Value>> {
+    match on.execute(Target::Server(server), command, timeout) {
+        Err(StoreError::Interrupted) => Err(StoreError::Interrupted),
+        Err(_) | Ok(Value::ServerError(_)) => Ok(None),
+        Ok(reply) => Ok(Some(reply)),
+    }
+}
