@@ -24,7 +24,8 @@ fn one_line_of_a_terminal() {
         .map(|(number, label)| store.hold(&format!("key{number}"), &["--label", label]))
         .collect();
     let mut terminals = Vec::new();
-    for (number, size) in (0..LABELS.len()).flat_map(|number| [[80, 24], [40, 10]].map(|size| (number, size)))
+    for (number, size) in
+        (0..LABELS.len()).flat_map(|number| [[80, 24], [40, 10], [200, 50]].map(|size| (number, size)))
     {
         let key = format!("key{number}");
         let wait = format!("{program} run -k {key} --wait 5m -s -- sh -c 'echo started; sleep 60'");

