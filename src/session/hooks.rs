@@ -1,22 +1,19 @@
-//! The hooks of a `run`: its events start them, nothing waits for them while it goes on, and they die with the lease.
+//! The hooks of a `run`: nothing waits for them while it goes on, and they die with the lease.
 
 use std::ffi::OsString;
 use std::os::fd::AsFd;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use super::hook_set::{Hook, HookRenderer, HookSet};
 use crate::clock::Deadline;
 use crate::error::Failure;
-use crate::event::{Event, LossConsequence};
-use crate::job::{Arrived, ExitStatus, GuardRequest, SideJob, SideJobEnd, Signals};
-use crate::lock::{FencingToken, Keeper, Key};
-use crate::mailbox::{Mailbox, MailboxSender, mailbox};
-use crate::options::{HOOK, HookPoint, RunOptions};
+use crate::job::{Arrived, GuardRequest, SideJob, Signals};
+use crate::lock::Keeper;
+use crate::mailbox::{Mailbox, mailbox};
+use crate::options::{HookPoint, RunOptions};
 use crate::poll::wait_any;
-use crate::report::acquired::{FENCE, KEY, TOKEN, lines};
-use crate::report::{Renderer, Reporter, one_of, text};
-use crate::sanitize::sanitize;
+use crate::report::Reporter;
 
 /// The name of a hook's parent in `ps`. Not "redlock-…", so that `killall redlock` does not end it.
 const NAME: &std::ffi::CStr = c"lock-hook";
@@ -41,42 +38,6 @@ pub struct Hooks {
     set: Arc<HookSet>,
     /// A message for each hook that ended.
     ends: Mailbox<()>,
-}
-
-struct HookSet {
-    hooks: Vec<Hook>,
-    kill_after: Duration,
-    /// How long a hook may run that runs under no lease.
-    limit: Duration,
-    reporter: Reporter,
-    state: Mutex<HookState>,
-    ended: MailboxSender<()>,
-}
-
-struct Hook {
-    point: HookPoint,
-    job: SideJob,
-}
-
-/// What the hooks have to know of the run.
-#[derive(Default)]
-struct HookState {
-    granted: Vec<(Key, FencingToken)>,
-    lease_end: Option<Deadline>,
-    command_end: Option<ExitStatus>,
-    started: Vec<HookPoint>,
-    running: Vec<HookPoint>,
-    /// Those that redlock ended.
-    stopped: Vec<HookPoint>,
-    /// Those whose end is not reported yet. A reader may keep that waiting.
-    unreported: Vec<HookPoint>,
-}
-
-impl HookPoint {
-    /// It dies with the lease, and before the release. The others run without a lock.
-    fn is_under_lease(self) -> bool {
-        self == HookPoint::Acquire
-    }
 }
 
 impl Hooks {
@@ -172,134 +133,5 @@ impl HookControl {
         self.0.state().lease_end = Some(deadline);
         let request = GuardRequest::Extend { deadline };
         self.0.request(HookPoint::is_under_lease, &request);
-    }
-}
-
-struct HookRenderer(Arc<HookSet>);
-
-impl Renderer for HookRenderer {
-    fn render(&self, event: &Event) {
-        let set = &self.0;
-        match event {
-            Event::Waiting { busy, .. } => {
-                let holder = busy.holder.as_ref();
-                let holder = holder.map_or("another".to_owned(), |holder| one_of(holder, busy.others));
-                set.start(
-                    HookPoint::Wait,
-                    &[(KEY, busy.key.to_string()), ("REDLOCK_HOLDER", sanitize(&holder))],
-                );
-            }
-            Event::Acquired { key, fence, .. } => set.state().granted.push(((*key).clone(), *fence)),
-            Event::Started { .. } => set.start(HookPoint::Acquire, &set.locks()),
-            Event::CommandEnded { status } => set.state().command_end = Some(*status),
-            Event::Lost { consequence, .. } => {
-                use LossConsequence::{JobContinues, JobIsStopped, JobWasStopped};
-                let kill_at = Deadline::after(set.kill_after);
-                set.end(HookPoint::is_under_lease, &GuardRequest::Stop { kill_at });
-                if matches!(consequence, JobContinues | JobIsStopped | JobWasStopped) {
-                    let reason = ("REDLOCK_REASON", sanitize(&text(event)));
-                    set.start(HookPoint::LostRun, &[set.locks(), vec![reason]].concat());
-                }
-            }
-            Event::Released { .. } => {
-                let status = set.state().command_end.map_or(0, ExitStatus::as_shells_say);
-                let status = ("REDLOCK_EXIT_STATUS", status.to_string());
-                set.start(HookPoint::Release, &[set.locks(), vec![status]].concat());
-            }
-            _ => {}
-        }
-    }
-}
-
-impl HookSet {
-    fn state(&self) -> MutexGuard<'_, HookState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn is_running(&self, which: impl Fn(HookPoint) -> bool) -> bool {
-        self.state().running.iter().any(|point| which(*point))
-    }
-
-    fn is_over(&self) -> bool {
-        let state = self.state();
-        state.running.is_empty() && state.unreported.is_empty()
-    }
-
-    /// The locks that this run was granted, as variables.
-    fn locks(&self) -> Vec<(&'static str, String)> {
-        let granted = &self.state().granted;
-        let (keys, fences) = (granted.iter().map(|lock| &lock.0), granted.iter().map(|lock| lock.1));
-        vec![(KEY, lines(keys)), (FENCE, lines(fences))]
-    }
-
-    /// Starts the hook for this, once. Where all locks are inherited there is none.
-    fn start(self: &Arc<HookSet>, point: HookPoint, variables: &[(&'static str, String)]) {
-        let Some(index) = self.hooks.iter().position(|hook| hook.point == point) else { return };
-        let deadline = {
-            let mut state = self.state();
-            if state.started.contains(&point) || point != HookPoint::Wait && state.granted.is_empty() {
-                return;
-            }
-            state.started.push(point);
-            state.running.push(point);
-            state.unreported.push(point);
-            state.lease_end.filter(|_| point.is_under_lease())
-        };
-        let deadline = deadline.unwrap_or_else(|| Deadline::after(self.limit));
-        // The owner token is the command's.
-        let own = [(HOOK, point.name().to_owned()), (TOKEN, String::new())];
-        let env = own.iter().chain(variables).map(|(name, value)| ((*name).to_owned(), value.clone()));
-        let job = &self.hooks[index].job;
-        if let Err(errno) = job.start(env.collect(), deadline) {
-            return self.note_end(point, &SideJobEnd::NotStarted(errno.desc().to_owned()));
-        }
-        let set = Arc::clone(self);
-        let wait = move || {
-            let end = set.hooks[index].job.wait();
-            set.note_end(point, &end);
-        };
-        if let Err(error) = thread::Builder::new().name(point.name().to_owned()).spawn(wait) {
-            // Nobody would see its end.
-            job.end();
-            self.note_end(point, &SideJobEnd::NotStarted(error.to_string()));
-        }
-    }
-
-    fn note_end(&self, point: HookPoint, end: &SideJobEnd) {
-        let was_stopped = {
-            let mut state = self.state();
-            state.running.retain(|running| *running != point);
-            state.stopped.contains(&point)
-        };
-        self.ended.send(());
-        let reason = match end {
-            SideJobEnd::Ended(ExitStatus::Exited(0)) => None,
-            _ if was_stopped => Some("it still ran, and was stopped".to_owned()),
-            SideJobEnd::Ended(ExitStatus::Exited(code)) => Some(format!("it exited with {code}")),
-            SideJobEnd::Ended(ExitStatus::Signaled(signal)) => Some(format!("signal {signal} killed it")),
-            SideJobEnd::Expired => Some("its time was over, and it was stopped".to_owned()),
-            SideJobEnd::NotStarted(why) => Some(why.clone()),
-            SideJobEnd::GuardLost => Some("its guard was killed".to_owned()),
-        };
-        if let Some(reason) = &reason {
-            self.reporter.report(&Event::HookFailed { hook: point.name(), reason });
-        }
-        self.state().unreported.retain(|unreported| *unreported != point);
-        self.ended.send(());
-    }
-
-    fn request(&self, which: impl Fn(HookPoint) -> bool, request: &GuardRequest) {
-        let running = self.state().running.clone();
-        let is_meant = |hook: &&Hook| running.contains(&hook.point) && which(hook.point);
-        self.hooks.iter().filter(is_meant).for_each(|hook| hook.job.request(request));
-    }
-
-    /// Has those that run stopped or killed.
-    fn end(&self, which: impl Fn(HookPoint) -> bool, request: &GuardRequest) {
-        {
-            let HookState { running, stopped, .. } = &mut *self.state();
-            stopped.extend(running.iter().copied().filter(|point| which(*point)));
-        }
-        self.request(which, request);
     }
 }
