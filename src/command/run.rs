@@ -54,9 +54,10 @@ struct Run<'a> {
     acquisition: Acquisition,
     /// Of all locks of this run.
     keys: Vec<Key>,
+    /// Dropped before the job, whose end may leave processes to redlock that run on.
+    hooks: Option<Hooks>,
     job: Job,
     control: JobControl,
-    hooks: Option<Hooks>,
     signals: Signals,
 }
 
@@ -80,11 +81,11 @@ impl<'a> Run<'a> {
         };
         let job = Job::prepare(command.clone(), *kill_after, leftovers);
         let job = job.map_err(Failure::cannot("start the guard of the job"))?;
-        let hooks = Hooks::prepare(options, &context.reporter)?;
+        let hooks = Hooks::prepare(options, &job, &context.reporter)?;
         let signals = Signals::listen().map_err(Failure::cannot("listen for signals"))?;
         let control = job.control().map_err(Failure::cannot("make a second line to the guard"))?;
         let keys = acquisition.keys();
-        Ok(Run { options, context, acquisition, keys, job, control, hooks, signals })
+        Ok(Run { options, context, acquisition, keys, hooks, job, control, signals })
     }
 
     fn acquire(&mut self, store: &mut dyn Store) -> anyhow::Result<Granted> {

@@ -125,8 +125,8 @@ impl HookSet {
         let own = [(HOOK, point.name().to_owned()), (TOKEN, String::new())];
         let env = own.iter().chain(variables).map(|(name, value)| ((*name).to_owned(), value.clone()));
         let job = &self.hooks[index].job;
-        if let Err(errno) = job.start(env.collect(), deadline) {
-            return self.note_end(point, &SideJobEnd::NotStarted(errno.desc().to_owned()));
+        if let Err(end) = job.start(env.collect(), deadline) {
+            return self.note_end(point, &end);
         }
         let set = Arc::clone(self);
         let wait = move || {
@@ -154,7 +154,7 @@ impl HookSet {
             SideJobEnd::Ended(ExitStatus::Signaled(signal)) => Some(format!("signal {signal} killed it")),
             SideJobEnd::Expired => Some("its time was over, and it was stopped".to_owned()),
             SideJobEnd::NotStarted(why) => Some(why.clone()),
-            SideJobEnd::GuardLost => Some("its guard was killed".to_owned()),
+            SideJobEnd::GuardLost => Some("it lost its guard".to_owned()),
         };
         if let Some(reason) = &reason {
             self.reporter.report(&Event::HookFailed { hook: point.name(), reason });

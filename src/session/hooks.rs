@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::hook_set::{Hook, HookRenderer, HookSet};
 use crate::clock::Deadline;
 use crate::error::Failure;
-use crate::job::{Arrived, GuardRequest, SideJob, Signals};
+use crate::job::{Arrived, GuardRequest, Job, SideJob, Signals, Strays};
 use crate::lock::Keeper;
 use crate::mailbox::{Mailbox, mailbox};
 use crate::options::{HookPoint, RunOptions};
@@ -42,16 +42,20 @@ pub struct Hooks {
 
 impl Hooks {
     /// Prepares what the options name. To be called before any thread is started.
-    pub fn prepare(options: &RunOptions, reporter: &Reporter) -> Result<Option<Hooks>, Failure> {
+    pub fn prepare(options: &RunOptions, job: &Job, reporter: &Reporter) -> Result<Option<Hooks>, Failure> {
         if options.hooks.is_empty() {
             return Ok(None);
         }
-        let prepare = |(point, command): &(HookPoint, String)| {
-            let command = ["/bin/sh", "-c", command].map(OsString::from).into();
-            Ok(Hook { point: *point, job: SideJob::prepare(NAME, command, options.kill_after)? })
+        let prepare = || {
+            let strays = Arc::new(Strays::watch()?);
+            let prepare = |(point, command): &(HookPoint, String)| {
+                let command = ["/bin/sh", "-c", command].map(OsString::from).into();
+                let job = SideJob::prepare(NAME, command, options.kill_after, job, &strays)?;
+                Ok(Hook { point: *point, job })
+            };
+            options.hooks.iter().map(prepare).collect::<std::io::Result<_>>()
         };
-        let hooks = options.hooks.iter().map(prepare).collect::<std::io::Result<_>>();
-        let hooks = hooks.map_err(Failure::cannot("prepare the hooks"))?;
+        let hooks = prepare().map_err(Failure::cannot("prepare the hooks"))?;
         let (ended, ends) = mailbox().map_err(Failure::cannot("wait for the hooks"))?;
         let (kill_after, limit) = (options.kill_after, options.lock.ttl.duration());
         let (reporter, state) = (reporter.clone(), Mutex::default());

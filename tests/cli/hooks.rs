@@ -4,6 +4,7 @@ mod ends;
 
 use std::fs;
 use std::io::{PipeReader, PipeWriter, Read, Write};
+use std::process::Command;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -32,6 +33,12 @@ fn attacking(folder: &Folder, ignored: &str, attack: &str) -> (String, impl Fn()
     let hook =
         format!("trap '' {ignored}; echo $$ >{}; {attack}; while :; do sleep 0.05; done", file.display());
     (hook, move || pid_in(&file))
+}
+
+/// Limits a process, see prlimit(1).
+fn limit(pid: i32, resource: &str, most: u64) {
+    let (pid, limit) = (format!("--pid={pid}"), format!("--{resource}={most}"));
+    assert!(Command::new("prlimit").args([pid, limit]).status().expect("prlimit starts").success());
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use super::{LIMIT, attacking, endless, is_free, run};
+use super::{LIMIT, attacking, endless, is_free, limit, run};
 use crate::harness::{
     Folder, Pty, Store, await_file, children, eventually, is_alive, is_within, pause, pid_in, ttl,
 };
@@ -87,6 +87,52 @@ fn it_is_dead_before_the_release_whatever_it_does() {
         assert!(!is_alive(pid), "{attack}");
         assert!(is_free(&store));
     }
+}
+
+/// What it left behind, that is: nobody but redlock sees it then.
+#[test]
+fn nothing_of_it_outlives_the_release_when_both_its_guards_are_killed() {
+    let store = Store::local();
+    let folder = Folder::new();
+    let left = folder.path("left");
+    let attack = format!(
+        "above() {{ awk '/^PPid/ {{print $2}}' /proc/$1/status; }}; guard=$(above $PPID); parent=$(above $guard)
+        setsid sh -c 'trap \"\" TERM; echo $$ >{}; exec sleep 100' & until [ -s {0} ]; do :; done
+        kill -9 $parent $guard",
+        left.display()
+    );
+    let job = run(&store, &["--on-acquire", &attack], "cat; exit 5").open_stdin().spawn();
+    let pid = pid_in(&left);
+    let ended = job.let_go().expect(5);
+    assert!(!is_alive(pid) && is_free(&store));
+    assert!(ended.stderr.contains("the on-acquire hook failed"), "{ended:?}");
+}
+
+#[test]
+fn it_is_awaited_where_redlock_may_have_no_more_descriptors() {
+    let store = Store::redis();
+    let folder = Folder::new();
+    let started = folder.path("started");
+    let command = format!("touch {}; cat", started.display());
+    let job = run(&store, &["--on-release", "sleep 0.1; echo well"], &command).open_stdin().spawn();
+    await_file(&started);
+    let is_free = |fd: &u64| fs::symlink_metadata(format!("/proc/{}/fd/{fd}", job.pid())).is_err();
+    limit(job.pid(), "nofile", (0..).find(is_free).expect("a free number"));
+    assert_eq!(job.let_go().expect(0).stderr, "well\n");
+}
+
+/// That of the job: it leaves the hooks to come alone.
+#[test]
+fn a_release_after_the_death_of_the_guard_has_its_hook() {
+    let store = Store::local();
+    let folder = Folder::new();
+    let started = folder.path("started");
+    let command = format!("touch {}; exec sleep 100", started.display());
+    let job = run(&store, &["--on-release", "echo status $REDLOCK_EXIT_STATUS"], &command).spawn();
+    await_file(&started);
+    kill(Pid::from_raw(job.guard()), Signal::SIGKILL).expect("a signal");
+    let ended = job.finish().expect(-9);
+    assert!(ended.stderr.contains("status 137\n") && !ended.stderr.contains("hook failed"), "{ended:?}");
 }
 
 #[test]
