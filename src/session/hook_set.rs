@@ -1,10 +1,11 @@
 //! The hooks of a run as its events see them: what starts which of them, and what is said of their ends.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 use std::time::Duration;
 
 use crate::clock::Deadline;
+use crate::error::without_number;
 use crate::event::{Event, LossConsequence};
 use crate::job::{ExitStatus, GuardRequest, SideJob, SideJobEnd};
 use crate::lock::{FencingToken, Key};
@@ -41,6 +42,8 @@ pub struct HookState {
     stopped: Vec<HookPoint>,
     /// Those whose end is not reported yet. A reader may keep that waiting.
     unreported: Vec<HookPoint>,
+    /// Those for which there could be no thread, and why.
+    pub unwatched: Vec<(HookPoint, String)>,
 }
 
 impl HookPoint {
@@ -110,12 +113,27 @@ impl HookSet {
     /// Starts the hook for this, once. Where all locks are inherited there is none.
     fn start(self: &Arc<HookSet>, point: HookPoint, variables: &[(&'static str, String)]) {
         let Some(index) = self.hooks.iter().position(|hook| hook.point == point) else { return };
-        let deadline = {
+        {
             let mut state = self.state();
             if state.started.contains(&point) || point != HookPoint::Wait && state.granted.is_empty() {
                 return;
             }
             state.started.push(point);
+        }
+        // A thread first: nothing is started that nobody waits for.
+        let (hand_over, started) = mpsc::channel::<Result<(), SideJobEnd>>();
+        let set = Arc::clone(self);
+        let wait = move || {
+            if let Ok(started) = started.recv() {
+                let end = started.map_or_else(|end| end, |()| set.hooks[index].job.wait());
+                set.note_end(point, &end);
+            }
+        };
+        if let Err(error) = thread::Builder::new().name(point.name().to_owned()).spawn(wait) {
+            return self.state().unwatched.push((point, error.to_string()));
+        }
+        let deadline = {
+            let mut state = self.state();
             state.running.push(point);
             state.unreported.push(point);
             state.lease_end.filter(|_| point.is_under_lease())
@@ -124,23 +142,10 @@ impl HookSet {
         // The owner token is the command's.
         let own = [(HOOK, point.name().to_owned()), (TOKEN, String::new())];
         let env = own.iter().chain(variables).map(|(name, value)| ((*name).to_owned(), value.clone()));
-        let job = &self.hooks[index].job;
-        if let Err(end) = job.start(env.collect(), deadline) {
-            return self.note_end(point, &end);
-        }
-        let set = Arc::clone(self);
-        let wait = move || {
-            let end = set.hooks[index].job.wait();
-            set.note_end(point, &end);
-        };
-        if let Err(error) = thread::Builder::new().name(point.name().to_owned()).spawn(wait) {
-            // Nobody would see its end.
-            job.end();
-            self.note_end(point, &SideJobEnd::NotStarted(error.to_string()));
-        }
+        let _ = hand_over.send(self.hooks[index].job.start(env.collect(), deadline));
     }
 
-    fn note_end(&self, point: HookPoint, end: &SideJobEnd) {
+    pub fn note_end(&self, point: HookPoint, end: &SideJobEnd) {
         let was_stopped = {
             let mut state = self.state();
             state.running.retain(|running| *running != point);
@@ -153,7 +158,7 @@ impl HookSet {
             SideJobEnd::Ended(ExitStatus::Exited(code)) => Some(format!("it exited with {code}")),
             SideJobEnd::Ended(ExitStatus::Signaled(signal)) => Some(format!("signal {signal} killed it")),
             SideJobEnd::Expired => Some("its time was over, and it was stopped".to_owned()),
-            SideJobEnd::NotStarted(why) => Some(why.clone()),
+            SideJobEnd::NotStarted(why) => Some(without_number(why.clone())),
             SideJobEnd::GuardLost => Some("it lost its guard".to_owned()),
         };
         if let Some(reason) = &reason {

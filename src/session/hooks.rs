@@ -1,6 +1,7 @@
 //! The hooks of a `run`: nothing waits for them while it goes on, and they die with the lease.
 
 use std::ffi::OsString;
+use std::mem;
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -8,7 +9,7 @@ use std::time::Duration;
 use super::hook_set::{Hook, HookRenderer, HookSet};
 use crate::clock::Deadline;
 use crate::error::Failure;
-use crate::job::{Arrived, GuardRequest, Job, SideJob, Signals, Strays};
+use crate::job::{Arrived, GuardRequest, Job, SideJob, SideJobEnd, Signals, Strays};
 use crate::lock::Keeper;
 use crate::mailbox::{Mailbox, mailbox};
 use crate::options::{HookPoint, RunOptions};
@@ -125,6 +126,14 @@ impl Drop for Hooks {
     fn drop(&mut self) {
         self.set.end(|_| true, &GuardRequest::Kill);
         self.set.hooks.iter().for_each(|hook| hook.job.end());
+        let unwatched = mem::take(&mut self.set.state().unwatched);
+        unwatched.into_iter().for_each(|(point, why)| self.set.note_end(point, &SideJobEnd::NotStarted(why)));
+        // What is said of them comes before the end of the run, unless a reader keeps that waiting.
+        let until = Deadline::after(AGAIN);
+        while !self.set.is_over() && !until.has_passed() {
+            wait_any(&[self.ends.as_fd()], until);
+            let _ = self.ends.take();
+        }
     }
 }
 

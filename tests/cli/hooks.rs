@@ -3,12 +3,13 @@
 mod ends;
 
 use std::fs;
-use std::io::{PipeReader, PipeWriter, Read, Write};
+use std::io::{PipeReader, PipeWriter, Read, Write, pipe};
 use std::process::Command;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::sys::signal::Signal;
 
 use crate::harness::{Folder, Redlock, Store, await_file, eventually, is_alive, pid_in, slowed, ttl};
 
@@ -39,6 +40,14 @@ fn attacking(folder: &Folder, ignored: &str, attack: &str) -> (String, impl Fn()
 fn limit(pid: i32, resource: &str, most: u64) {
     let (pid, limit) = (format!("--pid={pid}"), format!("--{resource}={most}"));
     assert!(Command::new("prlimit").args([pid, limit]).status().expect("prlimit starts").success());
+}
+
+/// Leaves a process no room for the stack of one more thread.
+fn forbid_threads(pid: i32) {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("its status");
+    let size = status.lines().find_map(|line| line.strip_prefix("VmSize:")).expect("its size");
+    let kib: u64 = size.trim().trim_end_matches(" kB").parse().expect("a number");
+    limit(pid, "as", (kib + 512) << 10);
 }
 
 #[test]
@@ -128,14 +137,63 @@ fn it_hinders_nothing() {
     assert!(!is_alive(pid) && is_free(&store));
 }
 
+#[test]
+fn what_is_said_of_it_comes_before_the_end_of_the_run() {
+    let store = Store::local();
+    let folder = Folder::new();
+    let (log, (hook, pid)) = (folder.path("log"), endless(&folder, "TERM"));
+    let holder = store.hold("X", &[]);
+    let options = ["--wait", "--on-wait", &hook, "--log-file", log.to_str().expect("a path")];
+    let waiter = run(&store, &options, "true").spawn();
+    pid();
+    waiter.signal(Signal::SIGTERM);
+    waiter.finish().expect(-15);
+    let log = fs::read_to_string(log).expect("the log");
+    let last: Vec<_> = log.lines().rev().take(2).collect();
+    assert!(last[0].contains(r#""event":"ended""#) && last[1].contains(r#""event":"hook_failed""#), "{log}");
+    holder.let_go().expect(0);
+}
+
+/// A reader who stands still keeps no renewal waiting.
+#[test]
+fn a_hook_that_cannot_start_holds_nothing_up() {
+    let store = Store::local();
+    let (folder, time) = (Folder::new(), ttl(1500));
+    let started = folder.path("started");
+    let holder = store.hold("X", &[]);
+    let (mut reader, writer) = pipe().expect("a pipe");
+    let command = format!("touch {}; cat; exit 5", started.display());
+    let mut job = run(&store, &["--wait", "--ttl", &time, "--on-acquire", "exit 3"], &command).open_stdin();
+    job.command.stderr(writer.try_clone().expect("a second handle"));
+    let mut job = job.spawn();
+    let waits = reader.read(&mut [0; 4096]).expect("that it waits");
+    assert!(waits > 0);
+    forbid_threads(job.pid());
+    fill(&writer);
+    drop(writer);
+    holder.let_go().expect(0);
+    job.await_file(&started);
+    let start = Instant::now();
+    job.lives_until("more than its TTL", || start.elapsed() > slowed(3000));
+    let all = read_all(reader);
+    job.let_go().expect(5);
+    let (all, failed) =
+        (all.join().expect("what was said"), "hook failed: Resource temporarily unavailable\n");
+    assert!(all.ends_with(failed), "{all}");
+}
+
 /// A pipe with no room left.
 fn full_pipe() -> (PipeReader, PipeWriter) {
-    let (reader, writer) = std::io::pipe().expect("a pipe");
-    fcntl(&writer, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).expect("flags");
-    while (&writer).write(&[b'x'; 4096]).is_ok() {}
-    while (&writer).write(b"x").is_ok() {}
-    fcntl(&writer, FcntlArg::F_SETFL(OFlag::empty())).expect("flags");
+    let (reader, writer) = pipe().expect("a pipe");
+    fill(&writer);
     (reader, writer)
+}
+
+fn fill(mut writer: &PipeWriter) {
+    fcntl(writer, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).expect("flags");
+    while writer.write(&[b'x'; 4096]).is_ok() {}
+    while writer.write(b"x").is_ok() {}
+    fcntl(writer, FcntlArg::F_SETFL(OFlag::empty())).expect("flags");
 }
 
 /// What comes until the end.
