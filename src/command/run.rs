@@ -29,21 +29,18 @@ pub fn run(options: &RunOptions, context: &Context) -> anyhow::Result<Outcome> {
     let supervisor = Supervisor { options, keys: &run.keys, control: &run.control, context };
     let (mut end, mut keeper) = supervisor.until_end(&mut run.job, &mut run.signals, keeper);
     if let Some(hooks) = &run.hooks {
-        let was_signalled;
-        (keeper, was_signalled) = hooks.end_under_lease(keeper, &mut run.signals);
-        end.was_signalled |= was_signalled;
+        keeper = hooks.end_under_lease(keeper, &mut end, &mut run.signals);
     }
     let finished = keeper.map(|keeper| supervisor.release(keeper, &end, &mut run.signals));
     let lease_end = finished.as_ref().map(|finished| finished.end);
     run.report_end(&end, lease_end);
-    let outcome = outcome(&end, lease_end);
     if let Some(store) = finished.and_then(|finished| finished.store) {
-        history::record(outcome, options.history, store, context);
+        history::record(outcome(&end, lease_end), options.history, store, context);
     }
-    if let Some(hooks) = &run.hooks {
-        hooks.await_last(&mut run.signals);
+    if let Some(arrived) = run.hooks.as_ref().and_then(|hooks| hooks.await_last(&mut run.signals)) {
+        end.note(arrived);
     }
-    Ok(outcome)
+    Ok(outcome(&end, lease_end))
 }
 
 /// A run and what it needs, from the fork of the guard on.
@@ -217,11 +214,11 @@ fn splay(splay: Duration, signals: &mut Signals, context: &Context) -> Result<()
 }
 
 fn outcome(end: &RunEnd, lease_end: Option<LeaseEnd>) -> Outcome {
-    match end.job.status {
+    match (end.job.status, end.key) {
         _ if lease_end == Some(LeaseEnd::Lost) => Outcome::Exit(LOST),
         _ if end.timed_out => Outcome::Exit(TIMED_OUT),
-        ExitStatus::Exited(code) => Outcome::Exit(code as u8),
-        ExitStatus::Signaled(signal) => Outcome::Signal(signal),
+        (ExitStatus::Signaled(signal), _) | (_, Some(signal)) => Outcome::Signal(signal),
+        (ExitStatus::Exited(code), None) => Outcome::Exit(code as u8),
     }
 }
 

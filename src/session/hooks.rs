@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::hook_set::{Hook, HookRenderer, HookSet};
-use crate::clock::Deadline;
+use super::supervise::RunEnd;
+use crate::clock::{BootTime, Deadline};
 use crate::error::Failure;
 use crate::job::{Arrived, GuardRequest, Job, SideJob, SideJobEnd, Signals, Strays};
 use crate::lock::Keeper;
@@ -27,10 +28,9 @@ const GRACE: Duration = Duration::from_secs(1);
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// What ended a wait for hooks.
-#[derive(PartialEq, Eq)]
 enum HookWait {
     Over,
-    Signal,
+    Signal(Arrived),
     TimeUp,
 }
 
@@ -77,30 +77,44 @@ impl Hooks {
     }
 
     /// Ends what runs under the leases, before they are released. They are renewed meanwhile: what cannot be killed keeps
-    /// the locks. Whether a signal asked redlock to end.
-    pub fn end_under_lease(&self, keeper: Option<Keeper>, signals: &mut Signals) -> (Option<Keeper>, bool) {
+    /// the locks.
+    pub fn end_under_lease(
+        &self,
+        keeper: Option<Keeper>,
+        end: &mut RunEnd,
+        signals: &mut Signals,
+    ) -> Option<Keeper> {
         let is_over = || !self.set.is_running(HookPoint::is_under_lease);
         if is_over() {
-            return (keeper, false);
+            return keeper;
         }
         let keeper = keeper.map(Keeper::start);
-        let mut awaited = self.await_until(Deadline::after(GRACE), &is_over, signals);
-        let (mut kill_at, mut was_signalled) = (Deadline::after(GRACE), false);
-        while awaited != HookWait::Over {
-            if awaited == HookWait::Signal {
-                (kill_at, was_signalled) = (Deadline::after(Duration::ZERO), true);
+        let mut stop_at = Deadline::after(GRACE);
+        let mut kill_at = stop_at.plus(GRACE);
+        loop {
+            match self.await_until(stop_at, &is_over, signals) {
+                HookWait::Over => break,
+                HookWait::TimeUp => {}
+                HookWait::Signal(arrived) => {
+                    end.note(arrived);
+                    kill_at = BootTime::now();
+                }
             }
             self.set.end(HookPoint::is_under_lease, &GuardRequest::Stop { kill_at });
-            awaited = self.await_until(Deadline::after(AGAIN), &is_over, signals);
+            stop_at = Deadline::after(AGAIN);
         }
-        (keeper, was_signalled)
+        keeper
     }
 
-    /// Waits for the hooks that run without a lease, and for what is said of all. A signal ends them.
-    pub fn await_last(&self, signals: &mut Signals) {
+    /// Waits for the hooks that run without a lease, and for what is said of all. Returns the signal that ended the wait.
+    pub fn await_last(&self, signals: &mut Signals) -> Option<Arrived> {
         let is_over = || self.set.is_over();
-        while let HookWait::TimeUp = self.await_until(Deadline::after(AGAIN), &is_over, signals) {
-            self.set.hooks.iter().for_each(|hook| hook.job.wake());
+        loop {
+            match self.await_until(Deadline::after(AGAIN), &is_over, signals) {
+                HookWait::Over => return None,
+                HookWait::Signal(arrived) => return Some(arrived),
+                HookWait::TimeUp => self.set.hooks.iter().for_each(|hook| hook.job.wake()),
+            }
         }
     }
 
@@ -109,9 +123,10 @@ impl Hooks {
         while !is_over() {
             wait_any(&[self.ends.as_fd(), signals.as_fd()], until);
             let _ = self.ends.take();
-            let asks_to_end = |arrived: Arrived| !arrived.is_for_the_command() && !arrived.is_repeat;
-            if signals.take().is_some_and(asks_to_end) {
-                return HookWait::Signal;
+            while let Some(arrived) = signals.take() {
+                if arrived.asks_to_end() {
+                    return HookWait::Signal(arrived);
+                }
             }
             if until.has_passed() && !is_over() {
                 return HookWait::TimeUp;

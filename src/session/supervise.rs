@@ -17,6 +17,16 @@ pub struct RunEnd {
     pub timed_out: bool,
     /// A signal asked for it.
     pub was_signalled: bool,
+    /// The key at the terminal that ended a wait for hooks, after the job.
+    pub key: Option<i32>,
+}
+
+impl RunEnd {
+    /// A signal ended a wait for hooks. A key means redlock then: whoever called it sees that it was pressed.
+    pub fn note(&mut self, arrived: Arrived) {
+        self.was_signalled = true;
+        self.key = self.key.or(arrived.is_key().then_some(arrived.signal));
+    }
 }
 
 /// Looks after a job until its locks are released.
@@ -82,7 +92,7 @@ impl Supervisor<'_> {
                     if !command_ended {
                         self.context.reporter.report(&Event::CommandEnded { status: job.status });
                     }
-                    return (RunEnd { job, guard_lost, timed_out, was_signalled }, keeper);
+                    return (RunEnd { job, guard_lost, timed_out, was_signalled, key: None }, keeper);
                 }
             }
         }
@@ -149,8 +159,7 @@ impl AsFd for SecondSignal<'_> {
 impl Cancellation for SecondSignal<'_> {
     fn should_abandon(&mut self) -> bool {
         while let Some(arrived) = self.signals.take() {
-            let asks_to_end = !arrived.is_for_the_command() && !arrived.is_repeat;
-            if asks_to_end && std::mem::replace(&mut self.was_signalled, true) {
+            if arrived.asks_to_end() && std::mem::replace(&mut self.was_signalled, true) {
                 return true;
             }
         }

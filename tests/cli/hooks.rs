@@ -4,6 +4,7 @@ mod ends;
 
 use std::fs;
 use std::io::{PipeReader, PipeWriter, Read, Write, pipe};
+use std::path::PathBuf;
 use std::process::Command;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -34,6 +35,18 @@ fn attacking(folder: &Folder, ignored: &str, attack: &str) -> (String, impl Fn()
     let hook =
         format!("trap '' {ignored}; echo $$ >{}; {attack}; while :; do sleep 0.05; done", file.display());
     (hook, move || pid_in(&file))
+}
+
+/// A hook that beats until it is told to end well, with the files by which it says that it runs and is told.
+fn beating(folder: &Folder) -> (String, [PathBuf; 2], impl Fn() -> u64 + use<>) {
+    let [ready, done, beats] = ["ready", "done", "beats"].map(|name| folder.path(name));
+    let hook = format!(
+        "touch {}; until [ -e {} ]; do echo >>{}; sleep 0.01; done; echo well",
+        ready.display(),
+        done.display(),
+        beats.display()
+    );
+    (hook, [ready, done], move || fs::metadata(&beats).map_or(0, |file| file.len()))
 }
 
 /// Limits a process, see prlimit(1).

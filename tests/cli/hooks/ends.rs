@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use super::{LIMIT, attacking, endless, is_free, limit, run};
+use super::{LIMIT, attacking, beating, endless, is_free, limit, run};
 use crate::harness::{
     Folder, Pty, Store, await_file, children, eventually, is_alive, is_within, pause, pid_in, ttl,
 };
@@ -174,13 +174,7 @@ fn a_holder_is_not_dead_before_its_hook() {
 fn signals_do_not_end_it() {
     let store = Store::local();
     let folder = Folder::new();
-    let [ready, done, beats] = ["ready", "done", "beats"].map(|name| folder.path(name));
-    let hook = format!(
-        "touch {}; until [ -e {} ]; do echo >>{}; sleep 0.01; done; echo well",
-        ready.display(),
-        done.display(),
-        beats.display()
-    );
+    let (hook, [ready, done], beat) = beating(&folder);
     let options = ["--on-release", &hook];
     let job = run(&store, &options, "exec sleep 100").spawn();
     store.await_holder("X");
@@ -193,11 +187,29 @@ fn signals_do_not_end_it() {
     // These have no meaning but for a command.
     job.signal(Signal::SIGUSR1);
     job.signal(Signal::SIGUSR2);
-    let beat = || fs::metadata(&beats).map_or(0, |file| file.len());
     let before = beat();
     eventually(LIMIT, "that it goes on", || beat() > before + 20);
     fs::write(done, "").expect("a file");
     assert_eq!(job.finish().expect(-15).stderr, "well\n");
+}
+
+/// The end of a terminal: the kernel says so, and the shell says it again.
+#[test]
+fn a_second_hangup_does_not_end_it() {
+    let store = Store::local();
+    let folder = Folder::new();
+    let (hook, [ready, done], beat) = beating(&folder);
+    let started = folder.path("started");
+    let command = format!("touch {}; exec sleep 100", started.display());
+    let job = run(&store, &["--on-release", &hook], &command).spawn();
+    await_file(&started);
+    job.signal(Signal::SIGHUP);
+    await_file(&ready);
+    job.signal(Signal::SIGHUP);
+    let before = beat();
+    eventually(LIMIT, "that it goes on", || beat() > before + 20);
+    fs::write(done, "").expect("a file");
+    assert_eq!(job.finish().expect(-1).stderr, "well\n");
 }
 
 /// Ctrl-C is the command's.
@@ -232,4 +244,19 @@ fn a_signal_ends_the_wait_for_the_last_hook() {
     job.finish().expect(3);
     assert!(is_within(Duration::from_secs(15), start));
     eventually(LIMIT, "the end of the hook", || !is_alive(pid));
+}
+
+/// Ctrl-C at the prompt has to end the loop of a shell around redlock, too.
+#[test]
+fn a_key_in_the_wait_for_the_last_hook_is_redlocks() {
+    let store = Store::local();
+    let folder = Folder::new();
+    let (hook, [ready, _], _) = beating(&folder);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_redlock"));
+    command.args(["run", "-k", "X", "--on-release", &hook, "--", "true"]);
+    command.env("REDLOCK_SERVER", &store.url);
+    let mut terminal = Pty::start(command);
+    await_file(&ready);
+    terminal.send("\x03");
+    assert_eq!(terminal.finish(), -2);
 }
