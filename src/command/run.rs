@@ -20,11 +20,11 @@ use crate::session::{self, Abort, Acquisition, Context, Hooks, InterimKeeper, Ne
 pub fn run(options: &RunOptions, context: &Context) -> anyhow::Result<Outcome> {
     let mut run = Run::prepare(options, context)?;
     let mut store = context.open_store_for(options.lock.replicas, run.holders());
-    let granted = run.acquire(store.as_mut()).inspect_err(|error| {
+    let granted = run.acquire(store.as_mut()).map_err(|error| {
         history::record(Outcome::Exit(options.conflict_exit_code), options.history, store.as_mut(), context);
-        run.await_hooks(error);
+        run.fail(error)
     })?;
-    run.start(&granted, store.as_mut()).inspect_err(|error| run.await_hooks(error))?;
+    run.start(&granted, store.as_mut()).map_err(|error| run.fail(error))?;
     let keeper = run.keep(granted.own, store);
     let supervisor = Supervisor { options, keys: &run.keys, control: &run.control, context };
     let (mut end, mut keeper) = supervisor.until_end(&mut run.job, &mut run.signals, keeper);
@@ -129,11 +129,14 @@ impl<'a> Run<'a> {
         [std::process::id(), self.job.guard_pid()].into_iter().chain(of_hooks).collect()
     }
 
-    /// Waits for the hooks of a run that failed, unless a signal ended it.
-    fn await_hooks(&mut self, error: &anyhow::Error) {
-        if let (Some(hooks), Outcome::Exit(_)) = (&self.hooks, Failure::outcome(error)) {
-            hooks.await_last(&mut self.signals);
-        }
+    /// Reports why the run failed, and then waits for its hooks, unless a signal ended it.
+    fn fail(&mut self, error: anyhow::Error) -> anyhow::Error {
+        let (Some(hooks), Outcome::Exit(code)) = (&self.hooks, Failure::outcome(&error)) else {
+            return error;
+        };
+        session::report_failure(&error, &self.context.reporter);
+        let key = hooks.await_last(&mut self.signals).filter(|arrived| arrived.is_key());
+        key.map_or(Failure::Quiet(code), |arrived| Failure::Signal(arrived.signal)).into()
     }
 
     fn stop_if_signalled(&mut self) -> Result<(), Failure> {

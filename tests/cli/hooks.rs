@@ -2,7 +2,7 @@
 
 mod ends;
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{PipeReader, PipeWriter, Read, Write, pipe};
 use std::path::PathBuf;
 use std::process::Command;
@@ -165,6 +165,27 @@ fn what_is_said_of_it_comes_before_the_end_of_the_run() {
     let last: Vec<_> = log.lines().rev().take(2).collect();
     assert!(last[0].contains(r#""event":"ended""#) && last[1].contains(r#""event":"hook_failed""#), "{log}");
     holder.let_go().expect(0);
+}
+
+/// Why a run failed is said before redlock waits for a hook.
+#[test]
+fn a_failure_is_said_at_once() {
+    let store = Store::local();
+    let folder = Folder::new();
+    let (hook, [ready, done], _) = beating(&folder);
+    let said = folder.path("said");
+    let holder = store.hold("X", &[]);
+    let options = ["--ttl", "60s", "--wait", "--on-wait", &hook, "--", "no-such-command"];
+    let mut waiter = store.redlock(&[&["run", "-k", "X"], &options[..]].concat());
+    waiter.command.stderr(File::create(&said).expect("a file"));
+    let waiter = waiter.spawn();
+    await_file(&ready);
+    holder.let_go().expect(0);
+    let is_said =
+        || fs::read_to_string(&said).is_ok_and(|said| said.contains("'no-such-command' is not found"));
+    eventually(LIMIT, "the reason", is_said);
+    fs::write(done, "").expect("a file");
+    waiter.finish().expect(127);
 }
 
 /// A reader who stands still keeps no renewal waiting.
