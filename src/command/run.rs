@@ -218,7 +218,7 @@ fn splay(splay: Duration, signals: &mut Signals, context: &Context) -> Result<()
 
 fn outcome(end: &RunEnd, lease_end: Option<LeaseEnd>) -> Outcome {
     match (end.job.status, end.key) {
-        _ if lease_end == Some(LeaseEnd::Lost) => Outcome::Exit(LOST),
+        _ if lease_end == Some(LeaseEnd::Lost) && !end.locks_outlived_it => Outcome::Exit(LOST),
         _ if end.timed_out => Outcome::Exit(TIMED_OUT),
         (ExitStatus::Signaled(signal), _) | (_, Some(signal)) => Outcome::Signal(signal),
         (ExitStatus::Exited(code), None) => Outcome::Exit(code as u8),

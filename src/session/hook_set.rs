@@ -4,11 +4,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use crate::clock::Deadline;
+use crate::clock::{BootTime, Deadline};
 use crate::error::without_number;
 use crate::event::{Event, LossConsequence};
 use crate::job::{ExitStatus, GuardRequest, SideJob, SideJobEnd};
-use crate::lock::{FencingToken, Key};
+use crate::lock::{FencingToken, Key, Ttl};
 use crate::mailbox::MailboxSender;
 use crate::options::{HOOK, HookPoint};
 use crate::report::acquired::{FENCE, KEY, TOKEN, lines};
@@ -18,8 +18,8 @@ use crate::sanitize::sanitize;
 pub struct HookSet {
     pub hooks: Vec<Hook>,
     pub kill_after: Duration,
-    /// How long a hook may run that runs under no lease.
-    pub limit: Duration,
+    /// A hook that runs under no lease may run for as long.
+    pub ttl: Ttl,
     pub reporter: Reporter,
     pub state: Mutex<HookState>,
     pub ended: MailboxSender<()>,
@@ -36,6 +36,10 @@ pub struct HookState {
     granted: Vec<(Key, FencingToken)>,
     pub lease_end: Option<Deadline>,
     command_end: Option<ExitStatus>,
+    /// When the job had ended and was not stopped as its lease was over.
+    pub job_end: Option<BootTime>,
+    /// A renewal after that was a success.
+    pub locks_outlived_job: bool,
     started: Vec<HookPoint>,
     running: Vec<HookPoint>,
     /// Those that redlock ended.
@@ -138,7 +142,7 @@ impl HookSet {
             state.unreported.push(point);
             state.lease_end.filter(|_| point.is_under_lease())
         };
-        let deadline = deadline.unwrap_or_else(|| Deadline::after(self.limit));
+        let deadline = deadline.unwrap_or_else(|| Deadline::after(self.ttl.duration()));
         // The owner token is the command's.
         let own = [(HOOK, point.name().to_owned()), (TOKEN, String::new())];
         let env = own.iter().chain(variables).map(|(name, value)| ((*name).to_owned(), value.clone()));

@@ -58,9 +58,9 @@ impl Hooks {
         };
         let hooks = prepare().map_err(Failure::cannot("prepare the hooks"))?;
         let (ended, ends) = mailbox().map_err(Failure::cannot("wait for the hooks"))?;
-        let (kill_after, limit) = (options.kill_after, options.lock.ttl.duration());
+        let (kill_after, ttl) = (options.kill_after, options.lock.ttl);
         let (reporter, state) = (reporter.clone(), Mutex::default());
-        let set = Arc::new(HookSet { hooks, kill_after, limit, reporter, state, ended });
+        let set = Arc::new(HookSet { hooks, kill_after, ttl, reporter, state, ended });
         set.reporter.attach(Box::new(HookRenderer(Arc::clone(&set))));
         Ok(Some(Hooks { set, ends }))
     }
@@ -80,7 +80,7 @@ impl Hooks {
     /// the locks.
     pub fn end_under_lease(
         &self,
-        keeper: Option<Keeper>,
+        mut keeper: Option<Keeper>,
         end: &mut RunEnd,
         signals: &mut Signals,
     ) -> Option<Keeper> {
@@ -88,12 +88,21 @@ impl Hooks {
         if is_over() {
             return keeper;
         }
-        let keeper = keeper.map(Keeper::start);
+        self.set.state().job_end = (!end.job.expired).then(BootTime::now);
+        // The answer says whether the locks were held to the end of the job.
+        keeper = keeper.map(Keeper::start);
+        keeper.iter().for_each(Keeper::renew_now);
         let mut stop_at = Deadline::after(GRACE);
         let mut kill_at = stop_at.plus(GRACE);
         loop {
-            match self.await_until(stop_at, &is_over, signals) {
+            // Where there can be no thread for them, each renewal is made here.
+            let renew_at = keeper.as_ref().and_then(Keeper::start_at);
+            match self.await_until(renew_at.unwrap_or(stop_at).min(stop_at), &is_over, signals) {
                 HookWait::Over => break,
+                HookWait::TimeUp if !stop_at.has_passed() => {
+                    keeper = keeper.map(Keeper::start);
+                    continue;
+                }
                 HookWait::TimeUp => {}
                 HookWait::Signal(arrived) => {
                     end.note(arrived);
@@ -103,6 +112,7 @@ impl Hooks {
             self.set.end(HookPoint::is_under_lease, &GuardRequest::Stop { kill_at });
             stop_at = Deadline::after(AGAIN);
         }
+        end.locks_outlived_it = self.set.state().locks_outlived_job;
         keeper
     }
 
@@ -158,8 +168,19 @@ pub struct HookControl(Arc<HookSet>);
 
 impl HookControl {
     pub fn extend(&self, deadline: Deadline) {
-        self.0.state().lease_end = Some(deadline);
+        {
+            let state = &mut *self.0.state();
+            state.lease_end = Some(deadline);
+            // That much after the renewal was sent.
+            let validity = self.0.ttl.validity();
+            state.locks_outlived_job |= state.job_end.is_some_and(|end| deadline >= end.plus(validity));
+        }
         let request = GuardRequest::Extend { deadline };
         self.0.request(HookPoint::is_under_lease, &request);
+    }
+
+    /// Whether the locks were held when the job had ended. One that is lost later was held up by a hook only.
+    pub fn did_locks_outlive_job(&self) -> bool {
+        self.0.state().locks_outlived_job
     }
 }

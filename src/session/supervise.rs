@@ -19,6 +19,8 @@ pub struct RunEnd {
     pub was_signalled: bool,
     /// The key at the terminal that ended a wait for hooks, after the job.
     pub key: Option<i32>,
+    /// The locks were still held after it: a later loss is none of the job's.
+    pub locks_outlived_it: bool,
 }
 
 impl RunEnd {
@@ -92,7 +94,9 @@ impl Supervisor<'_> {
                     if !command_ended {
                         self.context.reporter.report(&Event::CommandEnded { status: job.status });
                     }
-                    return (RunEnd { job, guard_lost, timed_out, was_signalled, key: None }, keeper);
+                    let (key, locks_outlived_it) = (None, false);
+                    let end = RunEnd { job, guard_lost, timed_out, was_signalled, key, locks_outlived_it };
+                    return (end, keeper);
                 }
             }
         }

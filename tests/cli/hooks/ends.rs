@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use super::{LIMIT, attacking, beating, endless, is_free, limit, run};
+use super::{LIMIT, attacking, beating, endless, forbid_threads, is_free, limit, run};
 use crate::harness::{
     Folder, Pty, Store, await_file, children, eventually, is_alive, is_within, pause, pid_in, ttl,
 };
@@ -133,6 +133,50 @@ fn a_release_after_the_death_of_the_guard_has_its_hook() {
     kill(Pid::from_raw(job.guard()), Signal::SIGKILL).expect("a signal");
     let ended = job.finish().expect(-9);
     assert!(ended.stderr.contains("status 137\n") && !ended.stderr.contains("hook failed"), "{ended:?}");
+}
+
+/// The result is the job's, and the lock was held to its end.
+#[test]
+fn a_loss_behind_the_job_leaves_its_result_alone() {
+    let store = Store::local();
+    let (folder, time) = (Folder::new(), ttl(2000));
+    let [log, broke] = ["log", "broke"].map(|name| folder.path(name));
+    let hook = format!(
+        "trap '' TERM; until sed '1,/command_ended/d' {} | grep -q lock_renewed; do sleep 0.01; done
+        {} break -k X --yes && touch {}; while :; do sleep 0.05; done",
+        log.display(),
+        env!("CARGO_BIN_EXE_redlock"),
+        broke.display()
+    );
+    let hooks = ["--on-acquire", &hook, "--on-lost-run", "echo lost run", "--on-release", "echo released"];
+    let options = [&["--ttl", &time, "--log-file", log.to_str().expect("a path")], &hooks[..]].concat();
+    let job = run(&store, &options, "cat; exit 5").open_stdin().spawn();
+    store.await_holder("X");
+    let next = run(&store, &["--wait"], "cat").open_stdin().spawn();
+    store.await_waiters("X", 1);
+    let ended = job.let_go().expect(5);
+    // On a machine that is too slow for it the hook was killed before.
+    if broke.exists() {
+        let log = fs::read_to_string(log).expect("the log");
+        let [loss, end] = [r#""consequence":"job_had_ended""#, r#""outcome":"failure""#];
+        assert!(log.contains(loss) && log.contains(end), "{log}");
+        assert!(ended.stderr.contains("the job had ended before"), "{ended:?}");
+        assert!(!ended.stderr.contains("lost run") && !ended.stderr.contains("released"), "{ended:?}");
+    }
+    next.let_go().expect(0);
+}
+
+/// Where redlock can have no thread for that, too.
+#[test]
+fn its_lock_is_renewed_while_it_is_awaited() {
+    let store = Store::local();
+    let (folder, time) = (Folder::new(), ttl(400));
+    let (hook, pid) = endless(&folder, "TERM");
+    let job = run(&store, &["--ttl", &time, "--on-acquire", &hook], "cat").open_stdin().spawn();
+    pid();
+    forbid_threads(job.pid());
+    let ended = job.let_go().expect(0);
+    assert_eq!(ended.stderr, "redlock: the on-acquire hook failed: it still ran, and was stopped\n");
 }
 
 #[test]
