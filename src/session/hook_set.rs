@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 use std::time::Duration;
 
+use super::inherited_lock::OUTER;
 use crate::clock::{BootTime, Deadline};
 use crate::error::without_number;
 use crate::event::{Event, LossConsequence};
@@ -142,9 +143,10 @@ impl HookSet {
             state.unreported.push(point);
             state.lease_end.filter(|_| point.is_under_lease())
         };
-        let deadline = deadline.unwrap_or_else(|| Deadline::after(self.ttl.duration()));
-        // The owner token is the command's.
-        let own = [(HOOK, point.name().to_owned()), (TOKEN, String::new())];
+        let deadline = deadline.unwrap_or_else(|| Deadline::after(self.ttl.duration() + self.kill_after));
+        // The owner tokens are the command's.
+        let own =
+            [(HOOK, point.name()), (TOKEN, ""), (OUTER, "")].map(|(name, value)| (name, value.to_owned()));
         let env = own.iter().chain(variables).map(|(name, value)| ((*name).to_owned(), value.clone()));
         let _ = hand_over.send(self.hooks[index].job.start(env.collect(), deadline));
     }

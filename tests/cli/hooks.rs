@@ -295,6 +295,8 @@ fn an_inherited_lock_has_no_hooks_and_a_hook_has_none() {
     let again = format!("echo once; {redlock} run -k Y -- true");
     let hooked = run(&store, &[], "true").env("REDLOCK_ON_RELEASE", again);
     assert_eq!(hooked.run().expect(0).stderr, "once\n");
+    let inner = format!("{redlock} run -k Y --on-acquire 'echo outer [$REDLOCK_OUTER]' -- true");
+    assert_eq!(run(&store, &[], &inner).run().expect(0).stderr, "outer []\n");
 }
 
 #[test]

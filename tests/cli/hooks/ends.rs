@@ -135,6 +135,14 @@ fn a_release_after_the_death_of_the_guard_has_its_hook() {
     assert!(ended.stderr.contains("status 137\n") && !ended.stderr.contains("hook failed"), "{ended:?}");
 }
 
+/// The time from SIGTERM to SIGKILL comes on top of it.
+#[test]
+fn without_a_lease_it_may_run_for_the_ttl() {
+    let store = Store::local();
+    let options = ["--ttl", "20s", "--kill-after", "18500ms", "--on-release", "sleep 2; echo well"];
+    assert_eq!(run(&store, &options, "true").run().expect(0).stderr, "well\n");
+}
+
 /// The result is the job's, and the lock was held to its end.
 #[test]
 fn a_loss_behind_the_job_leaves_its_result_alone() {
