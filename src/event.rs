@@ -81,6 +81,8 @@ pub enum LossConsequence {
     JobIsStopped,
     JobWasStopped,
     JobContinues,
+    /// Only a hook still ran under the lock.
+    JobHadEnded,
     NothingStarted,
     /// As before, and the lock was lost during the wait for others.
     NothingStartedAfterWait,

@@ -20,30 +20,27 @@ use crate::session::{self, Abort, Acquisition, Context, Hooks, InterimKeeper, Ne
 pub fn run(options: &RunOptions, context: &Context) -> anyhow::Result<Outcome> {
     let mut run = Run::prepare(options, context)?;
     let mut store = context.open_store_for(options.lock.replicas, run.holders());
-    let granted = run.acquire(store.as_mut()).inspect_err(|error| {
+    let granted = run.acquire(store.as_mut()).map_err(|error| {
         history::record(Outcome::Exit(options.conflict_exit_code), options.history, store.as_mut(), context);
-        run.await_hooks(error);
+        run.fail(error)
     })?;
-    run.start(&granted, store.as_mut()).inspect_err(|error| run.await_hooks(error))?;
+    run.start(&granted, store.as_mut()).map_err(|error| run.fail(error))?;
     let keeper = run.keep(granted.own, store);
     let supervisor = Supervisor { options, keys: &run.keys, control: &run.control, context };
     let (mut end, mut keeper) = supervisor.until_end(&mut run.job, &mut run.signals, keeper);
     if let Some(hooks) = &run.hooks {
-        let was_signalled;
-        (keeper, was_signalled) = hooks.end_under_lease(keeper, &mut run.signals);
-        end.was_signalled |= was_signalled;
+        keeper = hooks.end_under_lease(keeper, &mut end, &mut run.signals);
     }
     let finished = keeper.map(|keeper| supervisor.release(keeper, &end, &mut run.signals));
     let lease_end = finished.as_ref().map(|finished| finished.end);
     run.report_end(&end, lease_end);
-    let outcome = outcome(&end, lease_end);
     if let Some(store) = finished.and_then(|finished| finished.store) {
-        history::record(outcome, options.history, store, context);
+        history::record(outcome(&end, lease_end), options.history, store, context);
     }
-    if let Some(hooks) = &run.hooks {
-        hooks.await_last(&mut run.signals);
+    if let Some(arrived) = run.hooks.as_ref().and_then(|hooks| hooks.await_last(&mut run.signals)) {
+        end.note(arrived);
     }
-    Ok(outcome)
+    Ok(outcome(&end, lease_end))
 }
 
 /// A run and what it needs, from the fork of the guard on.
@@ -54,9 +51,10 @@ struct Run<'a> {
     acquisition: Acquisition,
     /// Of all locks of this run.
     keys: Vec<Key>,
+    /// Dropped before the job, whose end may leave processes to redlock that run on.
+    hooks: Option<Hooks>,
     job: Job,
     control: JobControl,
-    hooks: Option<Hooks>,
     signals: Signals,
 }
 
@@ -80,11 +78,11 @@ impl<'a> Run<'a> {
         };
         let job = Job::prepare(command.clone(), *kill_after, leftovers);
         let job = job.map_err(Failure::cannot("start the guard of the job"))?;
-        let hooks = Hooks::prepare(options, &context.reporter)?;
+        let hooks = Hooks::prepare(options, &job, &context.reporter)?;
         let signals = Signals::listen().map_err(Failure::cannot("listen for signals"))?;
         let control = job.control().map_err(Failure::cannot("make a second line to the guard"))?;
         let keys = acquisition.keys();
-        Ok(Run { options, context, acquisition, keys, job, control, hooks, signals })
+        Ok(Run { options, context, acquisition, keys, hooks, job, control, signals })
     }
 
     fn acquire(&mut self, store: &mut dyn Store) -> anyhow::Result<Granted> {
@@ -131,11 +129,14 @@ impl<'a> Run<'a> {
         [std::process::id(), self.job.guard_pid()].into_iter().chain(of_hooks).collect()
     }
 
-    /// Waits for the hooks of a run that failed, unless a signal ended it.
-    fn await_hooks(&mut self, error: &anyhow::Error) {
-        if let (Some(hooks), Outcome::Exit(_)) = (&self.hooks, Failure::outcome(error)) {
-            hooks.await_last(&mut self.signals);
-        }
+    /// Reports why the run failed, and then waits for its hooks, unless a signal ended it.
+    fn fail(&mut self, error: anyhow::Error) -> anyhow::Error {
+        let (Some(hooks), Outcome::Exit(code)) = (&self.hooks, Failure::outcome(&error)) else {
+            return error;
+        };
+        session::report_failure(&error, &self.context.reporter);
+        let key = hooks.await_last(&mut self.signals).filter(|arrived| arrived.is_key());
+        key.map_or(Failure::Quiet(code), |arrived| Failure::Signal(arrived.signal)).into()
     }
 
     fn stop_if_signalled(&mut self) -> Result<(), Failure> {
@@ -216,11 +217,11 @@ fn splay(splay: Duration, signals: &mut Signals, context: &Context) -> Result<()
 }
 
 fn outcome(end: &RunEnd, lease_end: Option<LeaseEnd>) -> Outcome {
-    match end.job.status {
-        _ if lease_end == Some(LeaseEnd::Lost) => Outcome::Exit(LOST),
+    match (end.job.status, end.key) {
+        _ if lease_end == Some(LeaseEnd::Lost) && !end.locks_outlived_it => Outcome::Exit(LOST),
         _ if end.timed_out => Outcome::Exit(TIMED_OUT),
-        ExitStatus::Exited(code) => Outcome::Exit(code as u8),
-        ExitStatus::Signaled(signal) => Outcome::Signal(signal),
+        (ExitStatus::Signaled(signal), _) | (_, Some(signal)) => Outcome::Signal(signal),
+        (ExitStatus::Exited(code), None) => Outcome::Exit(code as u8),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::Event;
+use super::{Event, LossConsequence};
 use crate::clock::BootTime;
 use crate::error::{
     BUSY, CONFIGURATION, DENIED, LOST, NOT_EXECUTABLE, NOT_FOUND, Outcome, UNREACHABLE, USAGE,
@@ -144,12 +144,14 @@ impl Summary {
                 });
             }
             Event::Started { .. } => self.started = true,
-            Event::Lost { keys, cause, .. } => {
+            Event::Lost { keys, cause, consequence } => {
                 self.lost.extend_from_slice(keys);
                 if let LossCause::Taken(Some(holder)) = cause {
                     self.broken_by.clone_from(&holder.broken);
                 }
-                self.result = Some(RunOutcome::Lost);
+                if !matches!(consequence, LossConsequence::JobHadEnded) {
+                    self.result = Some(RunOutcome::Lost);
+                }
                 self.end_hold();
             }
             Event::Released { .. } | Event::NotReleased { .. } => self.end_hold(),
@@ -263,8 +265,7 @@ mod tests {
         let cause = LossCause::NotHeld;
         let request = Request::new(key.clone(), Mode::Exclusive, OwnerToken::random(), Ttl::DEFAULT);
         let requested = || Event::Requested { requests: std::slice::from_ref(&request) };
-        let lost =
-            || Event::Lost { keys, cause: &cause, consequence: crate::event::LossConsequence::JobIsStopped };
+        let lost = || Event::Lost { keys, cause: &cause, consequence: LossConsequence::JobIsStopped };
         let ended = |code| Event::CommandEnded { status: ExitStatus::Exited(code) };
         let timed_out = || Event::TimedOut { command: "x", has_ended: false, limit: seconds(1) };
         for (events, exit, expected) in [

@@ -1,6 +1,6 @@
 //! The descendants of this process, and signals to them.
 
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::collections::{HashSet, VecDeque};
 use std::ffi::c_int;
 use std::fs::{self, File};
@@ -29,21 +29,21 @@ const REAPING: Duration = Duration::from_millis(5);
 #[derive(Debug)]
 pub struct OwnChildren {
     file: File,
-    left_out: Cell<Option<i32>>,
+    left_out: RefCell<Vec<i32>>,
 }
 
 impl OwnChildren {
     pub fn open() -> io::Result<OwnChildren> {
-        Ok(OwnChildren { file: File::open("/proc/thread-self/children")?, left_out: Cell::new(None) })
+        Ok(OwnChildren { file: File::open("/proc/thread-self/children")?, left_out: RefCell::default() })
     }
 
     /// From now on the list is without this one, which is none of the job.
     pub fn leave_out(&self, pid: i32) {
-        self.left_out.set(Some(pid));
+        self.left_out.borrow_mut().push(pid);
     }
 
     pub fn is_left_out(&self, pid: i32) -> bool {
-        self.left_out.get() == Some(pid)
+        self.left_out.borrow().contains(&pid)
     }
 
     pub fn list(&self) -> Vec<i32> {
@@ -58,18 +58,23 @@ impl OwnChildren {
         pids
     }
 
+    /// A list that could not be read is no sign of death: it has to name one that is left out.
+    fn has_left_out_only(&self) -> bool {
+        let all = self.all();
+        !all.is_empty() && all.into_iter().all(|pid| self.is_left_out(pid))
+    }
+
     /// Waits for those that are dead, without blocking.
     pub fn reap(&self) -> Reaped {
         let end = Deadline::after(REAPING);
         loop {
             match wait(-1) {
                 // Its pid may be another's from now on.
-                Ok(Some((pid, _))) if self.is_left_out(pid) => self.left_out.set(None),
-                Ok(Some(_)) => {}
-                // A list that could not be read is no sign of death: it has to name the one that is left out.
-                Ok(None) if self.left_out.get().is_some_and(|pid| self.all() == [pid]) => {
-                    return Reaped::Childless;
+                Ok(Some((pid, _))) if self.is_left_out(pid) => {
+                    self.left_out.borrow_mut().retain(|left_out| *left_out != pid);
                 }
+                Ok(Some(_)) => {}
+                Ok(None) if self.has_left_out_only() => return Reaped::Childless,
                 Ok(None) => return Reaped::Alive,
                 Err(Errno::ECHILD) => return Reaped::Childless,
                 Err(_) => {}

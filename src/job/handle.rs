@@ -105,6 +105,11 @@ impl Job {
         is_readable(self.as_fd())
     }
 
+    /// A child of this process that is none of the job: it stays when the job is killed here.
+    pub(super) fn leave_out(&self, pid: i32) {
+        self.children.leave_out(pid);
+    }
+
     /// Starts the command, or nothing after `start_by`. All of the job is dead at `deadline`, unless that is
     /// extended in time.
     pub fn start(
@@ -222,6 +227,8 @@ impl Job {
         let command = self.command.and_then(descendants::reap_one);
         dispositions::set_ignored(libc::SIGCHLD, true);
         kill_all(&self.children);
+        // Others are still waited for.
+        dispositions::set_ignored(libc::SIGCHLD, false);
         let status = self.command_end.or(command).unwrap_or(ExitStatus::Signaled(libc::SIGKILL));
         JobEnd { status, expired: false, leftovers: false }
     }

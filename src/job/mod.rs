@@ -18,6 +18,7 @@ mod protocol;
 mod side_job;
 mod signals;
 mod spawn;
+mod strays;
 mod watchdog;
 
 pub use capture::capture;
@@ -29,3 +30,4 @@ pub use pidfd::{Pidfd, is_gone};
 pub use protocol::{Channel, ExitStatus, GuardRequest, JobEnd, LeftoverPolicy};
 pub use side_job::{SideJob, SideJobEnd};
 pub use signals::{Arrived, Signals, die_of};
+pub use strays::Strays;

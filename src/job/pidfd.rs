@@ -1,22 +1,22 @@
-//! A process that redlock did not start.
+//! A process by a descriptor.
 
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 
-use nix::errno::Errno;
 use nix::sys::signal::kill;
+use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use crate::poll::is_readable;
 
 /// Whether no process has this pid, in this pid namespace.
 pub fn is_gone(pid: u32) -> bool {
-    kill(nix::unistd::Pid::from_raw(pid as i32), None) == Err(Errno::ESRCH)
+    kill(nix::unistd::Pid::from_raw(pid as i32), None) == Err(nix::errno::Errno::ESRCH)
 }
 
-/// A process of this user that somebody else started, by a descriptor: its pid may be another's one day.
+/// A process of this user by a descriptor: its pid may be another's one day.
 pub struct Pidfd {
     pub pid: i32,
     descriptor: OwnedFd,
@@ -30,17 +30,15 @@ impl Pidfd {
         }
         let missing = || format!("there is no process {pid}");
         let number = Pid::from_raw(pid).ok_or_else(missing)?;
-        let descriptor = pidfd_open(number, PidfdFlags::empty()).map_err(|errno| match errno.kind() {
-            io::ErrorKind::Unsupported => {
-                format!("process {pid} cannot be watched: {}", io::Error::from(errno))
-            }
-            // What is no error of ours: there is none, or it is the number of a thread.
-            _ => missing(),
+        let descriptor = pidfd_open(number, PidfdFlags::empty()).map_err(|errno| match errno {
+            // Or it is the number of a thread.
+            Errno::SRCH | Errno::INVAL | Errno::NOENT => missing(),
+            _ => format!("process {pid} cannot be watched: {}", io::Error::from(errno)),
         })?;
         let process = Pidfd { pid, descriptor };
         match kill(nix::unistd::Pid::from_raw(pid), None) {
             _ if process.has_ended() => Err(format!("process {pid} has ended")),
-            Err(Errno::EPERM) => Err(format!("process {pid} belongs to another user")),
+            Err(nix::errno::Errno::EPERM) => Err(format!("process {pid} belongs to another user")),
             _ => Ok(process),
         }
     }
@@ -53,6 +51,11 @@ impl Pidfd {
     /// Asks it to end, and wakes it when it is stopped; that it is gone already is no error.
     pub fn terminate(&self) {
         let _ = pidfd_send_signal(&self.descriptor, Signal::TERM);
+        self.wake();
+    }
+
+    /// Wakes it when somebody stopped it.
+    pub fn wake(&self) {
         let _ = pidfd_send_signal(&self.descriptor, Signal::CONT);
     }
 

@@ -3,39 +3,35 @@
 use std::ffi::{CStr, OsString};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
+use std::sync::Arc;
 use std::time::Duration;
 
+use nix::errno::Errno;
 use nix::sys::prctl;
-use nix::sys::wait::{WaitPidFlag, waitpid};
-use nix::unistd::{Pid, dup2_stdout};
+use nix::unistd::dup2_stdout;
 use serde::{Deserialize, Serialize};
 
 use super::fork::{close_all_but, fork_off, leave_session};
 use super::handle::{Job, JobEvent, NotStarted};
 use super::pidfd::Pidfd;
 use super::protocol::{Channel, ExitStatus, GuardRequest, JobEnd, LeftoverPolicy};
+use super::strays::Strays;
 use super::{descendants, dispositions};
 use crate::clock::Deadline;
 use crate::poll::{is_readable, wait_any, wait_readable};
 
-/// For its end, before redlock goes on without that or asks again. What became root cannot be killed.
+/// For its end, before redlock goes on without that. What became root cannot be killed.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A command that may be started later, when this process has threads.
 pub struct SideJob {
-    parent: Pid,
+    parent: Pidfd,
     line: Channel,
+    /// Its processes, when both its parent and its guard were killed.
+    strays: Arc<Strays>,
 }
 
-/// From the parent to redlock.
-#[derive(Serialize, Deserialize)]
-enum SideJobReport {
-    /// This guard kills it when its parent is gone.
-    Guard(i32),
-    End(SideJobEnd),
-}
-
-/// How it ended.
+/// How it ended: the parent's one message to redlock.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum SideJobEnd {
     Ended(ExitStatus),
@@ -47,27 +43,41 @@ pub enum SideJobEnd {
 }
 
 impl SideJob {
-    /// Forks its parent, which sleeps until the start. To be called before any thread is started.
+    /// Forks its parent, which sleeps until the start; that job leaves it alone. To be called before any thread is
+    /// started.
     ///
     /// Its standard input is empty, its output goes to stderr, and the terminal's signals do not reach it. What it leaves
     /// behind is stopped; `kill_after` as in [`Job::prepare`].
-    pub fn prepare(name: &'static CStr, command: Vec<OsString>, kill_after: Duration) -> io::Result<SideJob> {
+    pub fn prepare(
+        name: &'static CStr,
+        command: Vec<OsString>,
+        kill_after: Duration,
+        beside: &Job,
+        strays: &Arc<Strays>,
+    ) -> io::Result<SideJob> {
         let (parent, line) = fork_off(|line| {
             let ended = run(name, &line, command, kill_after);
             let ended = ended.unwrap_or_else(|error| SideJobEnd::NotStarted(error.to_string()));
-            line.send(&SideJobReport::End(ended));
+            line.send(&ended);
         })?;
-        Ok(SideJob { parent, line })
+        beside.leave_out(parent.as_raw());
+        strays.leave_out(parent.as_raw());
+        let parent = Pidfd::open(parent.as_raw()).map_err(io::Error::other)?;
+        Ok(SideJob { parent, line, strays: Arc::clone(strays) })
     }
 
     pub fn parent_pid(&self) -> u32 {
-        self.parent.as_raw() as u32
+        self.parent.pid as u32
     }
 
     /// Starts it with these additions to its environment, to live until the deadline at most. [`SideJob::wait`] says what
-    /// becomes of it. Fails when that is more than a message may have.
-    pub fn start(&self, env: Vec<(String, String)>, deadline: Deadline) -> nix::Result<()> {
-        self.line.send_long(&GuardRequest::Start { env, start_by: deadline, deadline: Some(deadline) })
+    /// becomes of it. Fails when that is more than a message may have, or when its parent was killed.
+    pub fn start(&self, env: Vec<(String, String)>, deadline: Deadline) -> Result<(), SideJobEnd> {
+        let request = GuardRequest::Start { env, start_by: deadline, deadline: Some(deadline) };
+        self.line.send_long(&request).map_err(|errno| match errno {
+            Errno::EPIPE | Errno::ECONNRESET => SideJobEnd::GuardLost,
+            _ => SideJobEnd::NotStarted(errno.desc().to_owned()),
+        })
     }
 
     /// Passes a request on to its guard.
@@ -78,47 +88,34 @@ impl SideJob {
 
     /// Wakes a parent that somebody stopped.
     pub fn wake(&self) {
-        descendants::send(self.parent.as_raw(), libc::SIGCONT);
+        self.parent.wake();
     }
 
     /// Waits until nothing of it is alive.
     pub fn wait(&self) -> SideJobEnd {
-        let (mut guard, parent) = (None, Pidfd::open(self.parent.as_raw()).ok());
-        while let Some(report) = self.next_report(parent.as_ref()) {
-            match report {
-                SideJobReport::Guard(pid) => guard = Pidfd::open(pid).ok(),
-                SideJobReport::End(end) => return end,
-            }
-        }
-        // It becomes a child of this process. Somebody may have stopped it.
-        if let Some(guard) = guard {
-            while !guard.has_ended() {
-                descendants::send(guard.pid, libc::SIGCONT);
-                wait_any(&[guard.as_fd()], Deadline::after(PATIENCE));
-            }
-            let _ = waitpid(Pid::from_raw(guard.pid), None);
-        }
-        SideJobEnd::GuardLost
-    }
-
-    /// `None` when the parent is dead. Its guard has the other end of the line open, too.
-    fn next_report(&self, parent: Option<&Pidfd>) -> Option<SideJobReport> {
         let line = self.line.as_fd();
-        if let Some(parent) = parent {
-            while !parent.has_ended() && !is_readable(line) {
-                wait_any(&[line, parent.as_fd()], Deadline::NEVER);
-            }
+        while !self.parent.has_ended() && !is_readable(line) {
+            wait_any(&[line, self.parent.as_fd()], Deadline::NEVER);
         }
-        if is_readable(line) { self.line.receive() } else { None }
+        // Its guard has the other end of the line open, too.
+        let end = if is_readable(line) { self.line.receive() } else { None };
+        end.unwrap_or_else(|| {
+            // The parent was killed. Its guard is a child of this process, and so is what that one leaves behind.
+            self.strays.kill(Deadline::NEVER);
+            SideJobEnd::GuardLost
+        })
     }
 
     /// Kills it, if it was started, and reaps its parent.
     pub fn end(&self) {
         self.request(&GuardRequest::Kill);
-        if let Ok(parent) = Pidfd::open(self.parent.as_raw()) {
-            wait_any(&[parent.as_fd()], Deadline::after(PATIENCE));
+        let until = Deadline::after(PATIENCE);
+        while !self.parent.has_ended() && !until.has_passed() {
+            wait_any(&[self.parent.as_fd()], until);
         }
-        let _ = waitpid(self.parent, Some(WaitPidFlag::WNOHANG));
+        if let Some(ExitStatus::Signaled(_)) = descendants::reap_one(self.parent.pid) {
+            self.strays.kill(Deadline::after(PATIENCE));
+        }
     }
 }
 
@@ -134,7 +131,6 @@ fn run(name: &CStr, line: &Channel, command: Vec<OsString>, kill_after: Duration
         return Ok(SideJobEnd::Expired);
     };
     let mut job = Job::prepare(command, kill_after, LeftoverPolicy::Stop)?;
-    line.send(&SideJobReport::Guard(job.guard_pid() as i32));
     match job.start(env, start_by, deadline) {
         Ok(()) => {}
         Err(NotStarted::TooLate { .. }) => return Ok(SideJobEnd::Expired),

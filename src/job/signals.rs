@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::ffi::c_int;
 use std::fs;
 use std::io;
+use std::mem;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -35,6 +36,7 @@ pub struct Signals {
     arrived: VecDeque<Origin>,
     /// The one that was handed out last and not for the command alone.
     last: Option<Last>,
+    has_hung_up: bool,
 }
 
 /// Two signals within this time are one request: timeout(1) signals redlock, and then the group in which redlock and
@@ -60,6 +62,8 @@ pub struct Arrived {
     pub from_terminal: bool,
     /// It belongs to the signal before, which came just now.
     pub is_repeat: bool,
+    /// A SIGHUP that is not the first one: a terminal that ends sends one, and the shell another, at any time after that.
+    pub is_second_hangup: bool,
 }
 
 impl Signals {
@@ -83,7 +87,7 @@ impl Signals {
         }
         let delivery =
             SignalDelivery::with_pipe(read, write, WithOrigin::default(), handled.map(|(signal, _)| signal))?;
-        Ok(Signals { delivery, arrived: VecDeque::new(), last: None })
+        Ok(Signals { delivery, arrived: VecDeque::new(), last: None, has_hung_up: false })
     }
 
     /// A descriptor that is readable when a signal has come or one of the `others` is readable.
@@ -119,6 +123,7 @@ impl Signals {
                 from_terminal: origin.cause == Cause::Kernel
                     && matches!(origin.signal, SIGHUP | SIGINT | SIGQUIT),
                 is_repeat: before.is_some(),
+                is_second_hangup: origin.signal == SIGHUP && mem::replace(&mut self.has_hung_up, true),
             };
             if arrived.is_for_the_command() {
                 return Some(arrived);
@@ -150,6 +155,11 @@ impl Arrived {
     /// kernel, and from the shell.
     pub fn is_key(self) -> bool {
         self.from_terminal && self.signal != SIGHUP
+    }
+
+    /// It asks redlock to end, and is no echo of one that did.
+    pub fn asks_to_end(self) -> bool {
+        !self.is_for_the_command() && !self.is_repeat && !self.is_second_hangup
     }
 
     /// A signal that has no meaning but the one that the command gives it.

@@ -96,6 +96,7 @@ pub fn loss(locks: &str, cause: &LossCause, consequence: LossConsequence) -> Str
         LossConsequence::JobIsStopped => "stopping the job".to_owned(),
         LossConsequence::JobWasStopped => "the job was stopped".to_owned(),
         LossConsequence::JobContinues => "the job goes on without it".to_owned(),
+        LossConsequence::JobHadEnded => "the job had ended before".to_owned(),
         LossConsequence::NothingStarted | LossConsequence::NothingStartedAfterWait => {
             "nothing was started".to_owned()
         }

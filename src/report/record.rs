@@ -210,6 +210,7 @@ fn loss_consequence(consequence: LossConsequence) -> &'static str {
     match consequence {
         LossConsequence::JobIsStopped | LossConsequence::JobWasStopped => "job_stopped",
         LossConsequence::JobContinues => "job_continues",
+        LossConsequence::JobHadEnded => "job_had_ended",
         LossConsequence::NothingStarted | LossConsequence::NothingStartedAfterWait => "nothing_started",
         LossConsequence::ProcessTerminated(_) => "process_terminated",
         LossConsequence::ProcessContinues(_) => "process_continues",

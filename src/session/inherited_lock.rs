@@ -13,7 +13,7 @@ use crate::lock::{FencingToken, Key, Lease, Renewal, Request, Store, Timeout};
 use crate::report::acquired::{FENCE, KEY, TOKEN, lines};
 
 /// All inherited locks as JSON; [`KEY`], [`TOKEN`] and [`FENCE`] have the innermost ones.
-const OUTER: &str = "REDLOCK_OUTER";
+pub const OUTER: &str = "REDLOCK_OUTER";
 
 /// A lock that the environment says is held. The store knows whether it still is.
 #[derive(Clone, Serialize, Deserialize)]

@@ -5,6 +5,7 @@ mod breaking;
 mod context;
 pub mod eval_guard;
 pub mod history;
+mod hook_set;
 mod hooks;
 mod inherited_lock;
 mod nesting;

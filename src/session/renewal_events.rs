@@ -32,7 +32,9 @@ impl RenewalEvents {
         }
         report_renewal(&self.reporter, &self.keys, &progress);
         if let Progress::Lost(lease, cause) = progress {
+            let has_job_ended = self.hooks.as_ref().is_some_and(HookControl::did_locks_outlive_job);
             let consequence = match self.on_lost {
+                _ if has_job_ended => LossConsequence::JobHadEnded,
                 OnLost::Continue => LossConsequence::JobContinues,
                 OnLost::Terminate => {
                     // The guard sees the deadline itself.

@@ -17,6 +17,18 @@ pub struct RunEnd {
     pub timed_out: bool,
     /// A signal asked for it.
     pub was_signalled: bool,
+    /// The key at the terminal that ended a wait for hooks, after the job.
+    pub key: Option<i32>,
+    /// The locks were still held after it: a later loss is none of the job's.
+    pub locks_outlived_it: bool,
+}
+
+impl RunEnd {
+    /// A signal ended a wait for hooks. A key means redlock then: whoever called it sees that it was pressed.
+    pub fn note(&mut self, arrived: Arrived) {
+        self.was_signalled = true;
+        self.key = self.key.or(arrived.is_key().then_some(arrived.signal));
+    }
 }
 
 /// Looks after a job until its locks are released.
@@ -82,7 +94,9 @@ impl Supervisor<'_> {
                     if !command_ended {
                         self.context.reporter.report(&Event::CommandEnded { status: job.status });
                     }
-                    return (RunEnd { job, guard_lost, timed_out, was_signalled }, keeper);
+                    let (key, locks_outlived_it) = (None, false);
+                    let end = RunEnd { job, guard_lost, timed_out, was_signalled, key, locks_outlived_it };
+                    return (end, keeper);
                 }
             }
         }
@@ -149,8 +163,7 @@ impl AsFd for SecondSignal<'_> {
 impl Cancellation for SecondSignal<'_> {
     fn should_abandon(&mut self) -> bool {
         while let Some(arrived) = self.signals.take() {
-            let asks_to_end = !arrived.is_for_the_command() && !arrived.is_repeat;
-            if asks_to_end && std::mem::replace(&mut self.was_signalled, true) {
+            if arrived.asks_to_end() && std::mem::replace(&mut self.was_signalled, true) {
                 return true;
             }
         }

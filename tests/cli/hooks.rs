@@ -1,19 +1,18 @@
-//! Hooks: what they find, that they hinder nothing, and when they end.
+//! Hooks: what they find, and that they hinder nothing.
 
-use std::fs;
-use std::io::{PipeReader, PipeWriter, Read, Write};
+mod ends;
+
+use std::fs::{self, File};
+use std::io::{PipeReader, PipeWriter, Read, Write, pipe};
+use std::path::PathBuf;
 use std::process::Command;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
 
-use crate::harness::{
-    Folder, Pty, Redlock, Store, await_file, children, eventually, is_alive, is_within, pause, pid_in,
-    slowed, ttl,
-};
+use crate::harness::{Folder, Redlock, Store, await_file, eventually, is_alive, pid_in, slowed, ttl};
 
 const LIMIT: Duration = Duration::from_secs(20);
 
@@ -36,6 +35,32 @@ fn attacking(folder: &Folder, ignored: &str, attack: &str) -> (String, impl Fn()
     let hook =
         format!("trap '' {ignored}; echo $$ >{}; {attack}; while :; do sleep 0.05; done", file.display());
     (hook, move || pid_in(&file))
+}
+
+/// A hook that beats until it is told to end well, with the files by which it says that it runs and is told.
+fn beating(folder: &Folder) -> (String, [PathBuf; 2], impl Fn() -> u64 + use<>) {
+    let [ready, done, beats] = ["ready", "done", "beats"].map(|name| folder.path(name));
+    let hook = format!(
+        "touch {}; until [ -e {} ]; do echo >>{}; sleep 0.01; done; echo well",
+        ready.display(),
+        done.display(),
+        beats.display()
+    );
+    (hook, [ready, done], move || fs::metadata(&beats).map_or(0, |file| file.len()))
+}
+
+/// Limits a process, see prlimit(1).
+fn limit(pid: i32, resource: &str, most: u64) {
+    let (pid, limit) = (format!("--pid={pid}"), format!("--{resource}={most}"));
+    assert!(Command::new("prlimit").args([pid, limit]).status().expect("prlimit starts").success());
+}
+
+/// Leaves a process no room for the stack of one more thread.
+fn forbid_threads(pid: i32) {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("its status");
+    let size = status.lines().find_map(|line| line.strip_prefix("VmSize:")).expect("its size");
+    let kib: u64 = size.trim().trim_end_matches(" kB").parse().expect("a number");
+    limit(pid, "as", (kib + 512) << 10);
 }
 
 #[test]
@@ -125,125 +150,84 @@ fn it_hinders_nothing() {
     assert!(!is_alive(pid) && is_free(&store));
 }
 
-/// What it leaves behind does not live longer than it.
 #[test]
-fn what_it_leaves_behind_is_stopped() {
+fn what_is_said_of_it_comes_before_the_end_of_the_run() {
     let store = Store::local();
     let folder = Folder::new();
-    let file = folder.path("left");
-    let hook =
-        format!("setsid sh -c 'echo $$ >{}; exec sleep 100' & until [ -s {0} ]; do :; done", file.display());
-    run(&store, &["--on-release", &hook], "true").run().expect(0);
-    let pid = pid_in(&file);
-    eventually(LIMIT, "its end", || !is_alive(pid));
-}
-
-#[test]
-fn it_dies_with_redlock() {
-    let store = Store::local();
-    for signal in [Signal::SIGKILL, Signal::SIGSTOP] {
-        let (folder, time) = (Folder::new(), ttl(1500));
-        let (hook, pid) = endless(&folder, "TERM");
-        let job = run(&store, &["--ttl", &time, "--on-acquire", &hook], "sleep 100").spawn();
-        let pid = pid();
-        job.signal(signal);
-        // Who comes next finds nothing of it alive.
-        let next = format!("kill -0 {pid}");
-        let next = run(&store, &["--wait"], &next).run();
-        assert_eq!(next.code(), 1, "{signal}: {next:?}");
-        job.signal(Signal::SIGKILL);
-    }
-}
-
-/// The parent of a hook has nothing open by which the guard sees that redlock lives.
-#[test]
-fn a_stopped_parent_keeps_no_job_alive() {
-    let store = Store::local();
-    let folder = Folder::new();
-    let command = format!("echo $$ >{}; exec sleep 100", folder.path("job").display());
-    let job = run(&store, &["--on-lost", "continue", "--on-release", "true"], &command).spawn();
-    let pid = pid_in(&folder.path("job"));
-    let guard = job.guard();
-    let parent = children(job.pid()).into_iter().find(|child| *child != guard).expect("its parent");
-    pause(parent);
-    job.signal(Signal::SIGKILL);
-    eventually(LIMIT, "the end of the job", || !is_alive(pid));
-    kill(Pid::from_raw(parent), Signal::SIGKILL).expect("a signal");
-}
-
-/// Not even the hook's own guard is the job's.
-#[test]
-fn a_hook_without_its_guard_dies_and_the_job_goes_on() {
-    let store = Store::local();
-    let folder = Folder::new();
-    let (hook, pid) = attacking(&folder, "TERM", "kill -9 $PPID");
-    let job = run(&store, &["--on-acquire", &hook], "cat; exit 5").open_stdin().spawn();
-    let pid = pid();
-    eventually(LIMIT, "the death of the hook", || children(job.pid()).len() == 2 && !is_alive(pid));
-    assert!(!is_free(&store));
-    assert!(job.let_go().expect(5).stderr.contains("the on-acquire hook failed"));
-}
-
-/// It stops or kills its guard and the parent that redlock gave it.
-#[test]
-fn it_is_dead_before_the_release_whatever_it_does() {
-    let store = Store::local();
-    let find =
-        "above() { awk '/^PPid/ {print $2}' /proc/$1/status; }; guard=$(above $PPID); parent=$(above $guard)";
-    for attack in ["kill -STOP $parent", "kill -9 $parent", "kill -STOP $guard; kill -9 $parent"] {
-        let folder = Folder::new();
-        let (hook, pid) = attacking(&folder, "TERM", &format!("{find}; {attack}"));
-        let time = ttl(3000);
-        let job = run(&store, &["--ttl", &time, "--on-acquire", &hook], "cat").open_stdin().spawn();
-        let pid = pid();
-        job.let_go().expect(0);
-        assert!(!is_alive(pid), "{attack}");
-        assert!(is_free(&store));
-    }
-}
-
-#[test]
-fn a_wait_that_ends_takes_its_hook_along() {
-    let store = Store::local();
-    let folder = Folder::new();
-    let (hook, pid) = endless(&folder, "TERM INT HUP");
+    let (log, (hook, pid)) = (folder.path("log"), endless(&folder, "TERM"));
     let holder = store.hold("X", &[]);
-    let waiter = run(&store, &["--wait", "--on-wait", &hook], "true").spawn();
-    let pid = pid();
+    let options = ["--wait", "--on-wait", &hook, "--log-file", log.to_str().expect("a path")];
+    let waiter = run(&store, &options, "true").spawn();
+    pid();
     waiter.signal(Signal::SIGTERM);
     waiter.finish().expect(-15);
-    eventually(LIMIT, "the end of the hook", || !is_alive(pid));
+    let log = fs::read_to_string(log).expect("the log");
+    let last: Vec<_> = log.lines().rev().take(2).collect();
+    assert!(last[0].contains(r#""event":"ended""#) && last[1].contains(r#""event":"hook_failed""#), "{log}");
     holder.let_go().expect(0);
 }
 
-/// On `local:` the death of redlock and of its guard is the end of the lock, unless something of a hook lives.
+/// Why a run failed is said before redlock waits for a hook.
 #[test]
-fn a_holder_is_not_dead_before_its_hook() {
+fn a_failure_is_said_at_once() {
     let store = Store::local();
-    let (folder, time) = (Folder::new(), ttl(3000));
-    let (hook, pid) = endless(&folder, "TERM");
-    let job = run(&store, &["--ttl", &time, "--on-acquire", &hook], "sleep 100").spawn();
-    let (pid, guard) = (pid(), job.guard());
-    let parent = children(job.pid()).into_iter().find(|child| *child != guard).expect("its parent");
-    // None of them sees the death of another.
-    let of_redlock = [job.pid(), guard];
-    [parent].into_iter().chain(of_redlock).for_each(pause);
-    for pid in of_redlock {
-        kill(Pid::from_raw(pid), Signal::SIGKILL).expect("a signal");
-    }
-    let next = run(&store, &["--wait"], &format!("kill -0 {pid}")).run();
-    assert_eq!(next.code(), 1, "{next:?}");
-    kill(Pid::from_raw(parent), Signal::SIGKILL).expect("a signal");
+    let folder = Folder::new();
+    let (hook, [ready, done], _) = beating(&folder);
+    let said = folder.path("said");
+    let holder = store.hold("X", &[]);
+    let options = ["--ttl", "60s", "--wait", "--on-wait", &hook, "--", "no-such-command"];
+    let mut waiter = store.redlock(&[&["run", "-k", "X"], &options[..]].concat());
+    waiter.command.stderr(File::create(&said).expect("a file"));
+    let waiter = waiter.spawn();
+    await_file(&ready);
+    holder.let_go().expect(0);
+    let is_said =
+        || fs::read_to_string(&said).is_ok_and(|said| said.contains("'no-such-command' is not found"));
+    eventually(LIMIT, "the reason", is_said);
+    fs::write(done, "").expect("a file");
+    waiter.finish().expect(127);
+}
+
+/// A reader who stands still keeps no renewal waiting.
+#[test]
+fn a_hook_that_cannot_start_holds_nothing_up() {
+    let store = Store::local();
+    let (folder, time) = (Folder::new(), ttl(1500));
+    let started = folder.path("started");
+    let holder = store.hold("X", &[]);
+    let (mut reader, writer) = pipe().expect("a pipe");
+    let command = format!("touch {}; cat; exit 5", started.display());
+    let mut job = run(&store, &["--wait", "--ttl", &time, "--on-acquire", "exit 3"], &command).open_stdin();
+    job.command.stderr(writer.try_clone().expect("a second handle"));
+    let mut job = job.spawn();
+    let waits = reader.read(&mut [0; 4096]).expect("that it waits");
+    assert!(waits > 0);
+    forbid_threads(job.pid());
+    fill(&writer);
+    drop(writer);
+    holder.let_go().expect(0);
+    job.await_file(&started);
+    let start = Instant::now();
+    job.lives_until("more than its TTL", || start.elapsed() > slowed(3000));
+    let all = read_all(reader);
+    job.let_go().expect(5);
+    let (all, failed) =
+        (all.join().expect("what was said"), "hook failed: Resource temporarily unavailable\n");
+    assert!(all.ends_with(failed), "{all}");
 }
 
 /// A pipe with no room left.
 fn full_pipe() -> (PipeReader, PipeWriter) {
-    let (reader, writer) = std::io::pipe().expect("a pipe");
-    fcntl(&writer, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).expect("flags");
-    while (&writer).write(&[b'x'; 4096]).is_ok() {}
-    while (&writer).write(b"x").is_ok() {}
-    fcntl(&writer, FcntlArg::F_SETFL(OFlag::empty())).expect("flags");
+    let (reader, writer) = pipe().expect("a pipe");
+    fill(&writer);
     (reader, writer)
+}
+
+fn fill(mut writer: &PipeWriter) {
+    fcntl(writer, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).expect("flags");
+    while writer.write(&[b'x'; 4096]).is_ok() {}
+    while writer.write(b"x").is_ok() {}
+    fcntl(writer, FcntlArg::F_SETFL(OFlag::empty())).expect("flags");
 }
 
 /// What comes until the end.
@@ -301,71 +285,6 @@ fn it_has_streams_where_the_caller_has_none() {
     assert_eq!(caller.run().expect(0).stderr, "none\n");
 }
 
-/// The terminal's keys, and what a service manager sends to all processes, are the command's.
-#[test]
-fn signals_do_not_end_it() {
-    let store = Store::local();
-    let folder = Folder::new();
-    let [ready, done, beats] = ["ready", "done", "beats"].map(|name| folder.path(name));
-    let hook = format!(
-        "touch {}; until [ -e {} ]; do echo >>{}; sleep 0.01; done; echo well",
-        ready.display(),
-        done.display(),
-        beats.display()
-    );
-    let options = ["--on-release", &hook];
-    let job = run(&store, &options, "exec sleep 100").spawn();
-    store.await_holder("X");
-    let parents = children(job.pid());
-    for signal in [Signal::SIGINT, Signal::SIGTERM] {
-        parents.iter().for_each(|pid| kill(Pid::from_raw(*pid), signal).expect("a signal"));
-    }
-    job.signal(Signal::SIGTERM);
-    await_file(&ready);
-    // These have no meaning but for a command.
-    job.signal(Signal::SIGUSR1);
-    job.signal(Signal::SIGUSR2);
-    let beat = || fs::metadata(&beats).map_or(0, |file| file.len());
-    let before = beat();
-    eventually(LIMIT, "that it goes on", || beat() > before + 20);
-    fs::write(done, "").expect("a file");
-    assert_eq!(job.finish().expect(-15).stderr, "well\n");
-}
-
-/// Ctrl-C is the command's.
-#[test]
-fn keys_at_the_terminal_do_not_end_it() {
-    let store = Store::local();
-    let folder = Folder::new();
-    let (ready, done) = (folder.path("ready"), folder.path("done"));
-    let hook =
-        format!("touch {}; until [ -e {} ]; do sleep 0.01; done; echo well", ready.display(), done.display());
-    let job = format!("trap 'touch {}; exit 3' INT; while :; do sleep 0.01; done", done.display());
-    let mut command = Command::new(env!("CARGO_BIN_EXE_redlock"));
-    command.args(["run", "-k", "X", "--on-acquire", &hook, "--", "sh", "-c", &job]);
-    command.env("REDLOCK_SERVER", &store.url);
-    let mut terminal = Pty::start(command);
-    await_file(&ready);
-    terminal.send("\x03");
-    assert_eq!(terminal.finish(), 3);
-    terminal.expect("well");
-    assert!(!terminal.screen().contains("failed"), "{}", terminal.screen());
-}
-
-/// Somebody is at the prompt: nothing is held any more.
-#[test]
-fn a_signal_ends_the_wait_for_the_last_hook() {
-    let store = Store::local();
-    let folder = Folder::new();
-    let (hook, pid) = endless(&folder, "TERM");
-    let job = run(&store, &["--on-release", &hook], "exit 3").spawn();
-    let (pid, start) = (pid(), Instant::now());
-    job.signal(Signal::SIGINT);
-    job.finish().expect(3);
-    assert!(is_within(Duration::from_secs(15), start));
-    eventually(LIMIT, "the end of the hook", || !is_alive(pid));
-}
-
 #[test]
 fn an_inherited_lock_has_no_hooks_and_a_hook_has_none() {
     let store = Store::local();
@@ -376,6 +295,8 @@ fn an_inherited_lock_has_no_hooks_and_a_hook_has_none() {
     let again = format!("echo once; {redlock} run -k Y -- true");
     let hooked = run(&store, &[], "true").env("REDLOCK_ON_RELEASE", again);
     assert_eq!(hooked.run().expect(0).stderr, "once\n");
+    let inner = format!("{redlock} run -k Y --on-acquire 'echo outer [$REDLOCK_OUTER]' -- true");
+    assert_eq!(run(&store, &[], &inner).run().expect(0).stderr, "outer []\n");
 }
 
 #[test]

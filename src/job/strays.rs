@@ -1,0 +1,54 @@
+//! Processes that lost their guard and its parent: they become children of this process, and nobody else ends them.
+
+use std::io;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use super::descendants::{OwnChildren, reap_one, send};
+use crate::clock::Deadline;
+
+/// Between two looks at those that were killed: at first and at most. What became root cannot be killed.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(20));
+
+/// The children that this process did not start itself. It is the subreaper of all that it starts.
+pub struct Strays(Mutex<OwnChildren>);
+
+impl Strays {
+    /// The children so far are none. To be called by the thread that makes them.
+    pub fn watch() -> io::Result<Strays> {
+        let children = OwnChildren::open()?;
+        children.list().into_iter().for_each(|pid| children.leave_out(pid));
+        Ok(Strays(Mutex::new(children)))
+    }
+
+    /// A child that this process started is none.
+    pub fn leave_out(&self, pid: i32) {
+        self.children().leave_out(pid);
+    }
+
+    /// Kills all of them, and what becomes one by that; gives up when the time is over.
+    pub fn kill(&self, until: Deadline) {
+        let mut pause = PAUSE.0;
+        while self.kill_once() && !until.has_passed() {
+            thread::sleep(pause);
+            pause = (pause * 2).min(PAUSE.1);
+        }
+    }
+
+    /// Whether there were any.
+    fn kill_once(&self) -> bool {
+        // Held to the end: the pid of one that another thread reaped may be another process's.
+        let children = self.children();
+        let strays = children.list();
+        strays.iter().for_each(|pid| send(*pid, libc::SIGKILL));
+        for pid in &strays {
+            let _ = reap_one(*pid);
+        }
+        !strays.is_empty()
+    }
+
+    fn children(&self) -> MutexGuard<'_, OwnChildren> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
