@@ -3,22 +3,19 @@
 use std::env::consts::ARCH;
 use std::sync::LazyLock;
 
+use crate::store::SCHEMES;
+
 /// Of the source, where the build knows it.
 const COMMIT: &str = match option_env!("REDLOCK_COMMIT") {
     Some(commit) => commit,
     None => "unknown",
 };
 const LIBC: &str = if cfg!(target_env = "musl") { "musl" } else { "gnu" };
-const STORES: [(bool, &str); 4] = [
-    (cfg!(feature = "local"), "local"),
-    (cfg!(feature = "redis"), "redis"),
-    (cfg!(feature = "etcd"), "etcd"),
-    (cfg!(feature = "zookeeper"), "zookeeper"),
-];
 
 pub static DETAILS: LazyLock<String> = LazyLock::new(|| {
     let version = env!("CARGO_PKG_VERSION");
-    let stores: Vec<&str> = STORES.iter().filter(|(is_in, _)| *is_in).map(|(_, name)| *name).collect();
+    let mut stores: Vec<&str> = SCHEMES.iter().filter(|one| one.is_in).map(|one| one.feature).collect();
+    stores.dedup();
     let stores = stores.join(" ");
     format!("{version}\ncommit: {COMMIT}\ntarget: {ARCH}-linux-{LIBC}\nstores: {stores}")
 });

@@ -1,6 +1,6 @@
 //! The script for fish.
 
-use super::{CompletedOption, OptionValue, SERVERS, STORE_OPTIONS, Subcommand, names_with_value};
+use super::{CompletedOption, OptionValue, STORE_OPTIONS, Subcommand, names_with_value, server_prefixes};
 use crate::cli::Shell;
 
 pub fn script(subcommands: &[Subcommand]) -> String {
@@ -27,7 +27,7 @@ fn line(subcommand: &str, option: &CompletedOption) -> String {
         OptionValue::Any => " -x".to_owned(),
         OptionValue::File => " -rF".to_owned(),
         OptionValue::Word(words) => format!(" -xa '{}'", words.join(" ")),
-        OptionValue::Server => format!(" -xa '{} (__redlock_known servers)'", SERVERS.join(" ")),
+        OptionValue::Server => format!(" -xa '{} (__redlock_known servers)'", server_prefixes()),
         OptionValue::Profile => " -xa '(__redlock_known profiles)'".to_owned(),
         OptionValue::Key => " -xa '(__redlock_known keys)'".to_owned(),
     };

@@ -7,20 +7,7 @@ mod zsh;
 use clap::{Arg, Command, CommandFactory, ValueHint};
 
 use crate::cli::{Cli, Shell};
-
-/// What the URL of a store begins with.
-const SERVERS: [&str; 10] = [
-    "local:",
-    "redis://",
-    "rediss://",
-    "redis+unix://",
-    "redis+sentinel://",
-    "redis+cluster://",
-    "etcd://",
-    "etcds://",
-    "zk://",
-    "zks://",
-];
+use crate::store::SCHEMES;
 
 /// The options that lead to the store whose locks are completed.
 const STORE_OPTIONS: [&str; 10] = [
@@ -78,6 +65,11 @@ enum OptionValue {
     Profile,
     /// That of a lock in use.
     Key,
+}
+
+/// What the URL of a store begins with.
+fn server_prefixes() -> String {
+    SCHEMES.map(|scheme| scheme.prefix).join(" ")
 }
 
 /// The names of the options that take a value always.

@@ -1,6 +1,6 @@
 //! The script for zsh.
 
-use super::{CompletedOption, OptionValue, SERVERS, STORE_OPTIONS, Subcommand, names_with_value};
+use super::{CompletedOption, OptionValue, STORE_OPTIONS, Subcommand, names_with_value, server_prefixes};
 use crate::cli::Shell;
 
 pub fn script(subcommands: &[Subcommand]) -> String {
@@ -21,7 +21,7 @@ pub fn script(subcommands: &[Subcommand]) -> String {
         .replace("@WITH_VALUE@", &names_with_value(subcommands).join("|"))
         .replace("@STORE_OPTIONS@", &STORE_OPTIONS.join("|"))
         .replace("@STORE_OPTIONS_JOINT@", &STORE_OPTIONS[1..].join("=*|"))
-        .replace("@SERVERS@", &SERVERS.join(" "))
+        .replace("@SERVERS@", &server_prefixes())
         .replace("@SHELLS@", &Shell::names().join(" "))
 }
 

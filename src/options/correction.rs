@@ -2,13 +2,13 @@
 
 use std::ffi::{OsStr, OsString};
 
-use super::given::Given;
 use super::line::{Line, WITH_KEY, is_token, shown};
+use super::typed_option::TypedOption;
 
 impl Line {
     /// Every word is a key.
     pub fn with_more_keys(&self) -> Line {
-        let keys = self.words.iter().map(|word| Given::key(word));
+        let keys = self.words.iter().map(|word| TypedOption::key(word));
         Line { options: keys.chain(self.options.clone()).collect(), words: Vec::new(), ..self.clone() }
     }
 
@@ -39,14 +39,14 @@ impl Line {
         let key = words.iter().find(|word| !is_token(word)).cloned();
         let mut line = Line { words: key.into_iter().collect(), command: Vec::new(), ..self.clone() };
         line.options.retain(|option| option.name != "--token");
-        line.options.push(Given::new("--token", Some(OsString::from("TOKEN"))));
+        line.options.push(TypedOption::new("--token", Some(OsString::from("TOKEN"))));
         line
     }
 
     /// The command is for the shell.
     pub fn with_shell(&self) -> Line {
         let mut line = self.clone();
-        line.options.push(Given::new("-c", None));
+        line.options.push(TypedOption::new("-c", None));
         line
     }
 
@@ -75,7 +75,7 @@ impl Line {
         let mut add = |word: &OsStr| words.push(shown(word));
         match self.words.first() {
             Some(word) if WITH_KEY.contains(&name) => {
-                Given::key(word).words().iter().for_each(|word| add(word));
+                TypedOption::key(word).words().iter().for_each(|word| add(word));
             }
             None if WITH_KEY.contains(&name) && !self.gives_key() => {
                 ["-k", "KEY"].iter().for_each(|word| add(OsStr::new(word)));

@@ -9,7 +9,7 @@ use crate::cli::{Color, GlobalArgs};
 use crate::error::Failure;
 use crate::report::{ReportOptions, Verbosity};
 use crate::secret::read_password;
-use crate::store::{Credentials, Roots, ServerUrl, TlsFiles, is_relative};
+use crate::store::{Credentials, Roots, SCHEMES, ServerUrl, TlsFiles, is_relative};
 
 const DEFAULT_SERVER: &str = "redis://127.0.0.1:6379";
 /// Of a path that a configuration file names.
@@ -129,7 +129,7 @@ fn split_urls(values: &[String]) -> Vec<&str> {
         let mut begin = 0;
         for (space, _) in value.match_indices(char::is_whitespace) {
             let word = value[space..].split_whitespace().next().unwrap_or_default();
-            if word.contains("://") || word == "local:" {
+            if word.contains("://") || SCHEMES.iter().any(|scheme| word == scheme.prefix) {
                 urls.push(value[begin..space].trim());
                 begin = space;
             }

@@ -6,8 +6,8 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use clap::{Arg, Command};
 use uuid::Uuid;
 
-use super::given::Given;
 use super::suggestion::nearest;
+use super::typed_option::TypedOption;
 use crate::quoting::quoted;
 
 /// What other lock commands call a subcommand.
@@ -43,7 +43,7 @@ pub const SUBCOMMANDS: [&str; 11] = [
 pub struct Line {
     /// As typed: one of ours, a name that other lock commands have, or nearly one of ours.
     pub subcommand: Option<String>,
-    pub options: Vec<Given>,
+    pub options: Vec<TypedOption>,
     /// What is neither an option nor the command: the key, or what has no place.
     pub words: Vec<OsString>,
     pub command: Vec<OsString>,
@@ -85,7 +85,7 @@ impl Line {
                         line.tail = std::iter::once(word).chain(words.clone()).cloned().collect();
                     }
                     if line.has_command() && (!line.words.is_empty() || line.gives_key()) {
-                        line.follows_wait = line.options.last().is_some_and(Given::is_endless_wait);
+                        line.follows_wait = line.options.last().is_some_and(TypedOption::is_endless_wait);
                         line.command = std::iter::once(word).chain(words).cloned().collect();
                         break;
                     }
@@ -114,7 +114,7 @@ impl Line {
             Some(value) => Some(OsString::from_vec(value.to_vec())),
             None => next_value(arg, rest),
         };
-        self.options.push(Given { name, value, is_joint });
+        self.options.push(TypedOption { name, value, is_joint });
     }
 
     /// Several switches may stand in one word, and a value behind the last.
@@ -139,14 +139,14 @@ impl Line {
             self.has_unknown |= arg.is_none();
             let takes_value = arg.is_some_and(|arg| arg.get_action().takes_values());
             if !takes_value {
-                self.options.push(Given::new(&name, None));
+                self.options.push(TypedOption::new(&name, None));
                 continue;
             }
             let value = match behind {
                 [] => next_value(arg, rest),
                 [b'=', value @ ..] | value => Some(OsString::from_vec(value.to_vec())),
             };
-            return self.options.push(Given::new(&name, value));
+            return self.options.push(TypedOption::new(&name, value));
         }
     }
 

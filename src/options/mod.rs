@@ -8,7 +8,6 @@ pub mod command_line;
 mod complaint;
 mod config;
 mod correction;
-mod given;
 mod global;
 mod hook;
 mod in_force;
@@ -19,6 +18,7 @@ mod lock;
 mod lock_selection;
 mod placement;
 mod suggestion;
+mod typed_option;
 
 use std::ffi::OsString;
 use std::path::PathBuf;

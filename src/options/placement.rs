@@ -2,8 +2,8 @@
 
 use std::ffi::OsString;
 
-use super::given::Given;
 use super::line::{Line, WITH_KEY, is_token, shown};
+use super::typed_option::TypedOption;
 use crate::error::Failure;
 
 impl Line {
@@ -62,8 +62,8 @@ impl Line {
             return Err(self.refusal_of_several_strings());
         }
         let mut words = vec![OsString::from("run")];
-        words.extend(self.words.iter().map(|key| Given::key(key)).flat_map(|key| key.words()));
-        words.extend(self.options.iter().flat_map(Given::words));
+        words.extend(self.words.iter().map(|key| TypedOption::key(key)).flat_map(|key| key.words()));
+        words.extend(self.options.iter().flat_map(TypedOption::words));
         if !self.command.is_empty() || self.has_dashes {
             words.push(OsString::from("--"));
             words.extend(self.command.iter().cloned());
@@ -81,7 +81,7 @@ impl Line {
         }
         match &words[..] {
             [] => Ok(self.owner_words(name, &[])),
-            [key] if !self.gives_key() => Ok(self.owner_words(name, &[Given::key(key)])),
+            [key] if !self.gives_key() => Ok(self.owner_words(name, &[TypedOption::key(key)])),
             _ if name == "acquire" && self.has_dashes => {
                 Err(refused("acquire starts no command", &Line { subcommand: None, ..self.clone() }))
             }
@@ -96,8 +96,8 @@ impl Line {
         }
     }
 
-    fn owner_words(&self, name: &str, key: &[Given]) -> Vec<OsString> {
-        let options = key.iter().chain(&self.options).flat_map(Given::words);
+    fn owner_words(&self, name: &str, key: &[TypedOption]) -> Vec<OsString> {
+        let options = key.iter().chain(&self.options).flat_map(TypedOption::words);
         std::iter::once(OsString::from(name)).chain(options).collect()
     }
 

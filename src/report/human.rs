@@ -87,7 +87,19 @@ pub fn least_verbosity(event: &Event) -> Option<Verbosity> {
         | Event::Leftovers { fate: LeftoversFate::Awaited { .. } | LeftoversFate::Unwanted, .. } => {
             Verbosity::Verbose
         }
-        _ => Verbosity::Normal,
+        Event::EvenQuorum { .. }
+        | Event::Waiting { .. }
+        | Event::StoreUnreachable { .. }
+        | Event::WaitedFor { .. }
+        | Event::NotAcquired { .. }
+        | Event::Healed { .. }
+        | Event::Released { leftovers: Some(_), .. }
+        | Event::NotReleased { .. }
+        | Event::TimedOut { .. }
+        | Event::Leftovers { .. }
+        | Event::Broken { .. }
+        | Event::Freed { .. }
+        | Event::HookFailed { .. } => Verbosity::Normal,
     })
 }
 

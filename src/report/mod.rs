@@ -1,6 +1,7 @@
 //! What people and programs read.
 
 pub mod acquired;
+mod config;
 mod details;
 mod doctor;
 pub mod github;
@@ -16,12 +17,12 @@ mod prometheus;
 mod record;
 mod renderer;
 mod reporter;
-mod settings;
 mod shell;
 mod status;
 mod syslog;
 mod width;
 
+pub use config::{SettingInForce, settings};
 pub use details::{details, is_late, wrapped};
 pub use doctor::{findings, findings_json};
 pub use history::{histories, histories_json, latest_runs, result};
@@ -31,7 +32,6 @@ pub use output::{print, print_all};
 pub use phrases::{age, changed_hands, clock, holder, loss, names, not_held, one_of, process};
 pub use renderer::Renderer;
 pub use reporter::{ReportOptions, Reporter};
-pub use settings::{SettingInForce, settings};
 pub use shell::ShellSyntax;
 pub use status::{Row, headings, json, rows_of, table, time_left};
 pub use width::{aligned, columns, cut, size};

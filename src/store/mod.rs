@@ -4,13 +4,14 @@ mod address;
 pub mod credentials;
 #[cfg(feature = "etcd")]
 mod etcd;
-mod intended;
 #[cfg(feature = "local")]
 mod local;
+mod misspelt_url;
 #[cfg(any(feature = "etcd", feature = "redis", feature = "zookeeper"))]
 mod net;
 #[cfg(feature = "redis")]
 mod redis;
+mod scheme;
 #[cfg(any(feature = "etcd", feature = "zookeeper"))]
 mod server_list;
 #[cfg(feature = "zookeeper")]
@@ -20,7 +21,8 @@ use std::sync::Arc;
 
 pub use self::address::{OpenOptions, StoreAddress};
 pub use self::credentials::{Credentials, Roots, TlsFiles};
-use self::intended::Intended;
+use self::misspelt_url::Intended;
+pub use self::scheme::{SCHEMES, Scheme};
 use crate::doctor::{Check, Finding, Findings, Requirements};
 use crate::lock::{Capabilities, StoreAdmin};
 
@@ -50,12 +52,12 @@ impl ServerUrl {
         })
     }
 
-    /// Adding a store means adding its scheme here.
+    /// A new store has its line here, and its schemes in `scheme.rs`.
     fn parse_scheme(text: &str) -> Result<ServerUrl, String> {
         let Some((scheme, _)) = text.split_once(':') else {
             return Err(format!("a server is {FORMS}"));
         };
-        let address: Arc<dyn StoreAddress> = match feature_of(scheme) {
+        let address: Arc<dyn StoreAddress> = match Scheme::named(scheme).map(|known| known.feature) {
             #[cfg(feature = "local")]
             Some("local") => Arc::new(local::LocalAddress::parse(text)?),
             #[cfg(feature = "redis")]
@@ -136,16 +138,4 @@ impl ServerUrl {
 /// Whether this URL means another store in each folder from which redlock starts.
 pub fn is_relative(url: &str) -> bool {
     url.strip_prefix("local:").is_some_and(|path| !path.is_empty() && !path.starts_with('/'))
-}
-
-/// The cargo feature that has the store with URLs of this scheme.
-fn feature_of(scheme: &str) -> Option<&'static str> {
-    match scheme {
-        "local" => Some("local"),
-        "redis" | "rediss" | "redis+unix" | "redis+sentinel" | "redis+cluster" | "rediss+sentinel"
-        | "rediss+cluster" => Some("redis"),
-        "etcd" | "etcds" => Some("etcd"),
-        "zk" | "zks" => Some("zookeeper"),
-        _ => None,
-    }
 }

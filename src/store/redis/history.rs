@@ -8,7 +8,7 @@ use super::survey::scan;
 use super::topology::{Target, Topology};
 use crate::lock::{HISTORY_RETENTION, History, Key, Result, RunRecord, Timeout};
 
-const RECORD: &str = include_str!("script/lua/record.lua");
+const RECORD: &str = include_str!("record.lua");
 
 /// Adds a run, or counts a call that did not get the lock.
 pub fn record(key: &Key, run: Option<&RunRecord>, keep: u8) -> Cmd {

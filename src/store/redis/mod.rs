@@ -28,11 +28,11 @@ use std::time::Duration;
 
 pub use self::address::QuorumAddress;
 use self::queue_place::QueuePlace;
-use self::script::{AcquireReply, Queueing, Release, ScriptCall, understood};
+use self::script::{AcquireReply, Release, ScriptCall, understood};
 use self::topology::Topology;
 pub use self::url::RedisAddress;
 use crate::lock::{
-    AcquireOutcome, Breaker, Broken, Busy, Capabilities, FencingToken, History, Key, LockStatus, OwnerToken,
+    AcquireOutcome, Breaker, Broken, Capabilities, FencingToken, History, Key, LockStatus, OwnerToken,
     Renewal, Request, Result, RunRecord, Store, StoreAdmin, Survey, Timeout,
 };
 use crate::store::net::check;
@@ -70,29 +70,6 @@ impl Redis {
             }
             // Two servers that name each other do so without end.
             check(timeout).map_err(|error| error.of(self.topology.name()))?;
-        }
-    }
-
-    /// Acquires locks with one script; in a cluster all of them are in one slot.
-    fn acquire_by_one_script(&mut self, requests: &[Request], timeout: &Timeout) -> Result<AcquireOutcome> {
-        let Some(first) = requests.first() else { return Ok(AcquireOutcome::Granted(Vec::new())) };
-        self.topology.await_releases(requests, timeout)?;
-        match self.run(&script::acquire(first, requests, Queueing::No, ""), timeout)?? {
-            AcquireReply::Granted(fences) => {
-                self.expect_replicas(requests, timeout)?;
-                Ok(AcquireOutcome::Granted(fences))
-            }
-            AcquireReply::Busy(reply) => {
-                if self.topology.servers().any(|server| server.in_flight.has_requests()) {
-                    // An earlier attempt has no answer yet, and must not acquire the lock later.
-                    let _ = Store::cancel(self, requests, timeout);
-                }
-                Ok(AcquireOutcome::Busy(reply.busy.into()))
-            }
-            // Said to waiters only.
-            AcquireReply::DataLost { .. } => {
-                Ok(AcquireOutcome::Busy(Busy::by_unknown(first.key.clone()).into()))
-            }
         }
     }
 

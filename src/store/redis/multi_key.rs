@@ -1,9 +1,9 @@
 //! Several locks: one script for all of them; in a cluster for those in one slot, one slot after the other.
 
 use super::keys::slot;
-use super::script;
+use super::script::{self, AcquireReply, Queueing};
 use super::{Redis, ReleaseCall};
-use crate::lock::{AcquireOutcome, Key, Request, Result, StoreError, Timeout};
+use crate::lock::{AcquireOutcome, Busy, Key, Request, Result, Store, StoreError, Timeout};
 
 impl Redis {
     /// Acquires all of them or none: what was acquired is released when a later lock is not free.
@@ -32,6 +32,29 @@ impl Redis {
             each.find(|(acquired, _)| acquired.key == request.key).map(|(_, fence)| *fence)
         };
         Ok(AcquireOutcome::Granted(requests.iter().filter_map(fence_of).collect()))
+    }
+
+    /// Acquires locks with one script; in a cluster all of them are in one slot.
+    fn acquire_by_one_script(&mut self, requests: &[Request], timeout: &Timeout) -> Result<AcquireOutcome> {
+        let Some(first) = requests.first() else { return Ok(AcquireOutcome::Granted(Vec::new())) };
+        self.topology.await_releases(requests, timeout)?;
+        match self.run(&script::acquire(first, requests, Queueing::No, ""), timeout)?? {
+            AcquireReply::Granted(fences) => {
+                self.expect_replicas(requests, timeout)?;
+                Ok(AcquireOutcome::Granted(fences))
+            }
+            AcquireReply::Busy(reply) => {
+                if self.topology.servers().any(|server| server.in_flight.has_requests()) {
+                    // An earlier attempt has no answer yet, and must not acquire the lock later.
+                    let _ = Store::cancel(self, requests, timeout);
+                }
+                Ok(AcquireOutcome::Busy(reply.busy.into()))
+            }
+            // Said to waiters only.
+            AcquireReply::DataLost { .. } => {
+                Ok(AcquireOutcome::Busy(Busy::by_unknown(first.key.clone()).into()))
+            }
+        }
     }
 
     /// Releases what was just granted, without its min-hold.

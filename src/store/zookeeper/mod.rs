@@ -1,7 +1,7 @@
 //! ZooKeeper: one server or several of an ensemble, in one line with `Lock` of kazoo and `InterProcessMutex` of Curator.
 //!
 //! From the bottom to the top: `jute`, `message` and `connection` (the protocol), `session` and `client` (a session, on one
-//! server after the other), `layout` and `contender` (what a lock is in ZooKeeper, by the names of the nodes), `value` (their
+//! server after the other), `layout` and `contender` (what a lock is in ZooKeeper, by the names of the nodes), `node_data` (their
 //! data), `ledger` (the calls that locks are made of), `owner` (what holds locks), `grant` (how it gets
 //! them) and `waiter` (a place in the queue), and
 //! the store.

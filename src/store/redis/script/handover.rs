@@ -1,4 +1,4 @@
-//! `probe.lua`, and what goes before it: whether the waiter that was handed a lock is there.
+//! `handover.lua`, and what goes before it: whether the waiter that was handed a lock is there.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::lock::{Key, Timeout};
 use crate::store::redis::keys::KeyNames;
 use crate::store::redis::topology::Topology;
 
-static PROBE: Script = script!("probe.lua");
+static PROBE: Script = script!("handover.lua");
 
 /// A live waiter confirms sooner than this; a little more than `DOUBT` in `lua/keys.lua`.
 const CONFIRMATION: Duration = Duration::from_millis(320);

@@ -117,14 +117,14 @@ local function take()
 end
 
 local answer = {'granted'}
-for number = 1, #KEYS / 7 do
+for number = 1, #KEYS / KEYS_OF_A_LOCK do
   select_lock(number)
   answer[number + 1] = confirm() or false
   local refusal = not answer[number + 1] and refuse(number)
   if refusal then return refusal end
 end
-for number = 1, #KEYS / 7 do
-  if #KEYS > 7 and not answer[number + 1] then
+for number = 1, #KEYS / KEYS_OF_A_LOCK do
+  if #KEYS > KEYS_OF_A_LOCK and not answer[number + 1] then
     select_lock(number)
     confirm()
   end

@@ -1,6 +1,6 @@
 -- The usual case of acquire.lua: one exclusive lock that is free, whose last lease was released, and that nobody waits
 -- for. It writes what `grant` in queue.lua writes. Everything else is left to acquire.lua.
-if #KEYS == 7 and ARGV[7] == '' and ARGV[8] == '0' and ARGV[9] == 'exclusive' and not string.find(ARGV[2], ':', 1, true) then
+if #KEYS == KEYS_OF_A_LOCK and ARGV[7] == '' and ARGV[8] == '0' and ARGV[9] == 'exclusive' and not string.find(ARGV[2], ':', 1, true) then
   local lock, state, lease, queue = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
   local token, ttl = ARGV[2], tonumber(ARGV[4])
   local last = redis.call('HMGET', state, 'fence', 'kind', 'keep', 'claim')

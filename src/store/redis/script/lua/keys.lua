@@ -1,4 +1,4 @@
--- Every script begins with this file. KEYS: seven for each lock, in the order of this list. ARGV 1 to 3: the wall clock
+-- Every script begins with this file. KEYS: KEYS_OF_A_LOCK for each lock, in the order of this list. ARGV 1 to 3: the wall clock
 -- of the caller in microseconds, the owner token, the name of the index or ''.
 --
 -- lock     string with a PX expiry. Of an exclusive lock the owner token: the format of the Redis documentation,
@@ -39,6 +39,7 @@ local QUEUE_RETENTION = 60000
 -- Numbers in Lua are exact up to here.
 local HIGHEST_FENCE = 9007199254740991
 
+local KEYS_OF_A_LOCK = 7
 local INDEX = ARGV[3]
 -- So many are removed from it at once.
 local MOST_OVER = 100

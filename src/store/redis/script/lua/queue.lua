@@ -19,7 +19,7 @@ if string.find(me, ':', 1, true) and is_mark(me) then
 end
 
 local function select_lock(number)
-  lock, state, lease, queue, holders, asked, claimed = unpack(KEYS, 7 * number - 6, 7 * number)
+  lock, state, lease, queue, holders, asked, claimed = unpack(KEYS, KEYS_OF_A_LOCK * (number - 1) + 1, KEYS_OF_A_LOCK * number)
   owner, held, held_by, count = nil, nil, {}, 0
 end
 select_lock(1)

@@ -1,6 +1,6 @@
 -- Raises the fencing tokens of locks that this token holds: the servers of a quorum gave different ones, and the
 -- highest is the one that counts. ARGV 4 and on: the fencing token of each lock.
-for number = 1, #KEYS / 7 do
+for number = 1, #KEYS / KEYS_OF_A_LOCK do
   select_lock(number)
   local fence = tonumber(ARGV[3 + number])
   local last = last_grant().fence

@@ -65,7 +65,7 @@ end
 
 -- A lock that cannot be released does not keep the others.
 local answers, failed = {}, nil
-for number = 1, #KEYS / 7 do
+for number = 1, #KEYS / KEYS_OF_A_LOCK do
   select_lock(number)
   local done, answer = pcall(release)
   answers[number] = done and answer or 0

@@ -16,11 +16,11 @@ local function status()
   return {held or '', described, redis.call('ZRANGE', queue, 0, -1)}
 end
 
-if #KEYS == 7 then
+if #KEYS == KEYS_OF_A_LOCK then
   return {status()}
 end
 local all = {}
-for number = 1, #KEYS / 7 do
+for number = 1, #KEYS / KEYS_OF_A_LOCK do
   select_lock(number)
   local done, answer = pcall(status)
   all[number] = done and answer

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 
 /// An option with its value.
 #[derive(Clone, Debug)]
-pub struct Given {
+pub struct TypedOption {
     /// As typed: `--key`, `-k`.
     pub name: String,
     pub value: Option<OsString>,
@@ -13,13 +13,13 @@ pub struct Given {
     pub is_joint: bool,
 }
 
-impl Given {
-    pub fn new(name: &str, value: Option<OsString>) -> Given {
-        Given { name: name.to_owned(), value, is_joint: false }
+impl TypedOption {
+    pub fn new(name: &str, value: Option<OsString>) -> TypedOption {
+        TypedOption { name: name.to_owned(), value, is_joint: false }
     }
 
-    pub fn key(value: &OsStr) -> Given {
-        Given::new("-k", Some(value.to_owned()))
+    pub fn key(value: &OsStr) -> TypedOption {
+        TypedOption::new("-k", Some(value.to_owned()))
     }
 
     pub fn is_key(&self) -> bool {
@@ -40,14 +40,14 @@ impl Given {
     }
 
     /// The same without what nobody is to read.
-    pub fn shown(&self) -> Given {
+    pub fn shown(&self) -> TypedOption {
         let is_url = matches!(&self.name[..], "-S" | "--server");
         let value = self.value.as_ref().map(|value| match value.to_str() {
             _ if self.name == "--token" => OsString::from("TOKEN"),
             Some(url) if is_url && url.contains('@') => OsString::from("URL"),
             _ => value.clone(),
         });
-        Given { value, ..self.clone() }
+        TypedOption { value, ..self.clone() }
     }
 
     pub fn is_endless_wait(&self) -> bool {
