@@ -9,7 +9,7 @@ use crate::event::Event;
 use crate::lock::{Broken, Key, StoreAdmin, Survey};
 use crate::mailbox::MailboxSender;
 use crate::options::LockSelection;
-use crate::report::{changed_hands, text};
+use crate::report::{not_as_asked, text};
 use crate::session::{AskedAbout, Context, break_lock, survey};
 
 /// From one look at the locks to the next.
@@ -74,7 +74,7 @@ fn carry_out(order: &BreakOrder, store: &mut dyn StoreAdmin, context: &Context) 
         Ok(Broken::Told(holder)) => Event::Broken { key, holder, others },
         Ok(Broken::Freed(holder)) => Event::Freed { key, holder, others },
         Ok(Broken::Free) => return format!("nobody holds '{key}' any more"),
-        Ok(Broken::Other(now)) => return changed_hands(key, now),
+        Ok(Broken::Other(now)) => return not_as_asked(key, now),
         Err(failure) => return format!("could not break '{key}': {failure}"),
     };
     context.reporter.report(&event);

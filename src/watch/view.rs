@@ -9,7 +9,7 @@ use super::change::changes;
 use super::surveyor::BreakOrder;
 use crate::error::Failure;
 use crate::lock::{Holder, Key, LockStatus, Metadata, Survey, unix_millis};
-use crate::report::{changed_hands, clock};
+use crate::report::{clock, not_as_asked};
 use crate::session::AskedAbout;
 
 /// So many events are kept.
@@ -145,15 +145,15 @@ impl View {
         self.check_question();
     }
 
-    /// Takes back a question about those who no longer hold the lock.
+    /// Takes back a question when the lock is not as it was asked about any more.
     fn check_question(&mut self) {
         let (Prompt::Break { key, asked, .. } | Prompt::Reason { key, asked, .. }) = &self.prompt else {
             return;
         };
         let lock = self.locks.iter().find(|lock| lock.key == *key);
         let holders = lock.map_or(&[][..], |lock| &lock.holders);
-        let answer = match asked.newcomer(holders) {
-            Some(newcomer) => changed_hands(key, newcomer),
+        let answer = match asked.change(holders) {
+            Some(now) => not_as_asked(key, now),
             None if holders.is_empty() => format!("nobody holds '{key}' any more"),
             None => return,
         };

@@ -3,7 +3,7 @@
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::{Action, Prompt, View};
-use crate::report::one_of;
+use crate::report::break_question;
 use crate::session::AskedAbout;
 use crate::watch::surveyor::BreakOrder;
 
@@ -98,10 +98,10 @@ impl View {
 
     fn ask_to_break(&mut self) {
         let Some(lock) = self.selected() else { return };
-        let (key, Some(holder)) = (lock.key.clone(), lock.holders.first()) else {
+        let (key, Some((first, others))) = (lock.key.clone(), lock.holders.split_first()) else {
             return self.answer("nobody holds it, so there is nothing to break".to_owned());
         };
-        let question = format!("'{key}' is held by {}. Break it?", one_of(holder, lock.holders.len() - 1));
+        let question = break_question(&key, first, others);
         self.prompt = Prompt::Break { key, asked: AskedAbout::these(&lock.holders), question };
     }
 
