@@ -1,6 +1,7 @@
 //! `redlock status`: shows holders and waiters.
 
 use std::io::{IsTerminal, stdout};
+use std::time::Duration;
 
 use crate::cli::{StatusArgs, StatusFormat};
 use crate::error::{Failure, Outcome};
@@ -27,7 +28,7 @@ pub fn status(args: &StatusArgs, prefix: Option<&str>, context: &Context) -> any
         let text = match (args.format(), &locks[..]) {
             (StatusFormat::Json, _) => json(&locks),
             (StatusFormat::Prometheus, _) => lock_metrics(&locks),
-            (StatusFormat::Text, [lock]) if selection.is_one() => details(lock, columns),
+            (StatusFormat::Text, [lock]) if selection.is_one() => details(lock, Duration::ZERO, columns),
             (StatusFormat::Text, _) => table(&locks, context.colour(), columns),
         };
         print(text.as_bytes()).map_err(Failure::not_printed)?;

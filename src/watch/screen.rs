@@ -49,7 +49,7 @@ impl Screen {
         }
         match view.full.and(view.selected()) {
             Some(lock) => {
-                let text = details(lock, Some(columns));
+                let text = details(lock, Duration::ZERO, Some(columns));
                 frame.render_widget(lines_of(&text, view, body.height.into()), body);
             }
             None => self.list(view, frame, body),
