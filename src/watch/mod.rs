@@ -28,7 +28,7 @@ use self::terminal::{Loan, WatchEnd, borrow, is_in_front};
 use self::view::{Action, View};
 use crate::clock::Deadline;
 use crate::error::{Failure, Outcome, UNREACHABLE};
-use crate::lock::Survey;
+use crate::lock::{Key, Survey};
 use crate::mailbox::{Mailbox, mailbox};
 use crate::options::LockSelection;
 use crate::poll::{is_readable, wait_readable};
@@ -47,7 +47,10 @@ enum News {
     NoInput,
     Locks(Result<Survey, Failure>),
     /// What became of a lock that was to be broken.
-    Answer(String),
+    Answer {
+        key: Key,
+        text: String,
+    },
 }
 
 /// Shows the locks until the user has seen enough. Standard output is a terminal, which stays as it is until the store has
@@ -80,7 +83,11 @@ pub fn watch(selection: &LockSelection, context: &Context) -> anyhow::Result<Out
             scope.spawn(move || keep_looking(selection, store.as_mut(), context, &received, &sender));
             leave_stderr();
             force_color_output(context.colour());
-            let screen = Screen { colour: context.colour() };
+            let screen = Screen {
+                colour: context.colour(),
+                server: context.options.server.to_string(),
+                words: selection.words(),
+            };
             let end = follow(View::new(first, selection.is_one()), &screen, loan, &news, &orders);
             // The threads may be waiting: they end with the process.
             loan.end(end);
@@ -107,7 +114,6 @@ fn follow(
         return WatchEnd::Quit;
     };
     loop {
-        view.count_down();
         // Somebody stopped the other process, and has the terminal.
         if is_in_front() && terminal.draw(|frame| screen.draw(&mut view, frame)).is_err() {
             return WatchEnd::Quit;
@@ -131,8 +137,8 @@ fn follow(
                     view.take(answer);
                     None
                 }
-                News::Answer(answer) => {
-                    view.answer(answer);
+                News::Answer { key, text } => {
+                    view.answer_order(&key, text);
                     None
                 }
             };

@@ -39,7 +39,10 @@ pub fn keep_looking(
     let mut pause = INTERVAL;
     loop {
         match orders.recv_timeout(pause) {
-            Ok(order) => news.send(News::Answer(carry_out(&order, store, context))),
+            Ok(order) => {
+                let text = carry_out(&order, store, context);
+                news.send(News::Answer { key: order.key, text });
+            }
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }
