@@ -3,6 +3,11 @@
 use std::io::{IsTerminal, stdout};
 use std::time::Duration;
 
+#[cfg(feature = "watch")]
+use nix::errno::Errno;
+#[cfg(feature = "watch")]
+use nix::unistd::tcgetpgrp;
+
 use crate::cli::{StatusArgs, StatusFormat};
 use crate::error::{Failure, Outcome};
 use crate::lock::Survey;
@@ -45,6 +50,7 @@ pub fn status(args: &StatusArgs, prefix: Option<&str>, context: &Context) -> any
 fn check_terminal() -> Result<(), Failure> {
     let why = match std::env::var("TERM") {
         _ if !stdout().is_terminal() => "standard output is none",
+        _ if tcgetpgrp(stdout()) == Err(Errno::ENOTTY) => "standard output is not that of this session",
         Ok(name) if name != "dumb" && !name.is_empty() => return Ok(()),
         _ => "TERM names none that can be drawn on",
     };

@@ -21,6 +21,12 @@ const SHARE: u32 = 20;
 /// The longest time without a look.
 const LONGEST: Duration = Duration::from_secs(10);
 
+pub enum Order {
+    Break(BreakOrder),
+    /// Leave the store alone until the other end is dropped.
+    Rest(Receiver<()>),
+}
+
 /// A lock that is to be taken away from its holders.
 pub struct BreakOrder {
     pub key: Key,
@@ -33,16 +39,17 @@ pub fn keep_looking(
     selection: &LockSelection,
     store: &mut dyn StoreAdmin,
     context: &Context,
-    orders: &Receiver<BreakOrder>,
+    orders: &Receiver<Order>,
     news: &MailboxSender<News>,
 ) {
     let mut pause = INTERVAL;
     loop {
         match orders.recv_timeout(pause) {
-            Ok(order) => {
+            Ok(Order::Break(order)) => {
                 let text = carry_out(&order, store, context);
                 news.send(News::Answer { key: order.key, text });
             }
+            Ok(Order::Rest(until)) => drop(until.recv()),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }
