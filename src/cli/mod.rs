@@ -197,7 +197,8 @@ pub enum Color {
 /// A redlock that holds the lock learns of it at its next renewal, stops its job and then releases the lock; if
 /// it does not, the lock is free when its lease ends. Breaking it once more frees it at once: do that only when the
 /// job is dead, as another can start beside it. What nobody keeps is freed at once: a lock of another program, or one
-/// that was acquired by hand, if the process that asked for it was on this host and has ended.
+/// that was acquired by hand, if the processes of all who hold it were on this host and have ended. A lock that was broken,
+/// or passed to another, while the question was open is left alone.
 #[derive(Debug, Args)]
 #[command(override_usage = "redlock break [OPTIONS] KEY", after_help = BREAK)]
 pub struct BreakArgs {

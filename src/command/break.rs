@@ -1,37 +1,40 @@
 //! `redlock break`: takes a lock away from its holder, on purpose and visibly.
 
 use std::io::{self, BufRead, IsTerminal, Write};
+use std::slice::from_ref;
 
 use crate::cli::BreakArgs;
 use crate::error::{Failure, NOT_HELD, Outcome};
 use crate::event::Event;
-use crate::lock::Broken;
-use crate::report::{self, changed_hands, holder, names, one_of};
+use crate::lock::{Broken, Holder};
+use crate::report::{self, break_question, holder, names, not_as_asked};
 use crate::session::{self, AskedAbout, Context};
 
 pub fn break_lock(args: &BreakArgs, context: &Context) -> anyhow::Result<Outcome> {
     let key = &args.key;
     let not_held = |reason: String| Err(Failure::new(NOT_HELD, reason).into());
     let mut store = context.open_store();
-    let status = store.status(std::slice::from_ref(key), &context.timeout());
+    let status = store.status(from_ref(key), &context.timeout());
     let status = status.map_err(|error| context.explain(error))?;
     let held = status.first().map_or(&[][..], |lock| &lock.holders);
-    let Some(now) = held.first() else {
+    let Some((now, others)) = held.split_first() else {
         return not_held(format!("nobody holds '{key}'"));
     };
     // All of them, unless one is named by its token.
-    let others = if args.token.is_some() { 0 } else { held.len() - 1 };
-    if !args.yes && !confirmed(&format!("'{key}' is held by {}. Break it?", one_of(now, others)))? {
+    let others = if args.token.is_some() { &[] } else { others };
+    if !args.yes && !confirmed(&break_question(key, now, others))? {
         return Ok(Outcome::Exit(NOT_HELD));
     }
     let asked = (!args.yes).then(|| AskedAbout::these(held));
+    let is_change = |now: &Holder| asked.as_ref().is_some_and(|asked| asked.change(from_ref(now)).is_some());
     let (token, reason) = (args.token.as_ref(), args.reason.as_deref());
+    let others = others.len();
     match session::break_lock(store.as_mut(), key, token, asked.as_ref(), reason, context)? {
         Broken::Told(holder) => context.reporter.report(&Event::Broken { key, holder: &holder, others }),
         Broken::Freed(holder) => context.reporter.report(&Event::Freed { key, holder: &holder, others }),
         Broken::Free => return not_held(format!("nobody holds '{key}' any more")),
-        Broken::Other(now) if token.is_none() => {
-            return not_held(changed_hands(key, &now));
+        Broken::Other(now) if token.is_none() || is_change(&now) => {
+            return not_held(not_as_asked(key, &now));
         }
         Broken::Other(now) => {
             return not_held(format!(

@@ -1,6 +1,12 @@
 //! `redlock status`: shows holders and waiters.
 
 use std::io::{IsTerminal, stdout};
+use std::time::Duration;
+
+#[cfg(feature = "watch")]
+use nix::errno::Errno;
+#[cfg(feature = "watch")]
+use nix::unistd::tcgetpgrp;
 
 use crate::cli::{StatusArgs, StatusFormat};
 use crate::error::{Failure, Outcome};
@@ -27,7 +33,7 @@ pub fn status(args: &StatusArgs, prefix: Option<&str>, context: &Context) -> any
         let text = match (args.format(), &locks[..]) {
             (StatusFormat::Json, _) => json(&locks),
             (StatusFormat::Prometheus, _) => lock_metrics(&locks),
-            (StatusFormat::Text, [lock]) if selection.is_one() => details(lock, columns),
+            (StatusFormat::Text, [lock]) if selection.is_one() => details(lock, Duration::ZERO, columns),
             (StatusFormat::Text, _) => table(&locks, context.colour(), columns),
         };
         print(text.as_bytes()).map_err(Failure::not_printed)?;
@@ -44,6 +50,7 @@ pub fn status(args: &StatusArgs, prefix: Option<&str>, context: &Context) -> any
 fn check_terminal() -> Result<(), Failure> {
     let why = match std::env::var("TERM") {
         _ if !stdout().is_terminal() => "standard output is none",
+        _ if tcgetpgrp(stdout()) == Err(Errno::ENOTTY) => "standard output is not that of this session",
         Ok(name) if name != "dumb" && !name.is_empty() => return Ok(()),
         _ => "TERM names none that can be drawn on",
     };

@@ -11,7 +11,7 @@ pub struct Breaker(String);
 impl Breaker {
     /// The text is made harmless and cut to 200 characters.
     pub fn new(user: &str, host: &str, reason: Option<&str>) -> Breaker {
-        let reason = reason.filter(|reason| !reason.is_empty());
+        let reason = reason.map(str::trim).filter(|reason| !reason.is_empty());
         Breaker(clean(&format!(
             "{user}@{host}{}",
             reason.map_or(String::new(), |reason| format!(": {reason}"))
@@ -39,7 +39,10 @@ impl fmt::Display for Breaker {
 fn a_breaker_is_harmless() {
     let anna = Breaker::new("anna", "web3", Some("stuck\u{1b}[2J"));
     assert_eq!(anna.as_str(), "anna@web3: stuck\u{fffd}[2J");
-    assert_eq!(Breaker::new("anna", "web3", Some("")).as_str(), "anna@web3");
+    for nothing in [None, Some(""), Some(" \t ")] {
+        assert_eq!(Breaker::new("anna", "web3", nothing).as_str(), "anna@web3");
+    }
+    assert_eq!(Breaker::new("anna", "web3", Some(" stuck ")).as_str(), "anna@web3: stuck");
     assert_eq!(Breaker::from_untrusted(""), None);
     assert_eq!(Breaker::from_untrusted("\u{202e}x"), Some(Breaker("\u{fffd}x".to_owned())));
 }

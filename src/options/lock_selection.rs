@@ -32,6 +32,13 @@ impl LockSelection {
         Ok(selection)
     }
 
+    /// The words that choose them; none for all locks.
+    pub fn words(&self) -> String {
+        let words = self.keys.iter().map(Key::as_str).chain(self.patterns.iter().map(Pattern::as_str));
+        let words = words.collect::<Vec<_>>().join(" ");
+        if words == "*" { String::new() } else { words }
+    }
+
     /// Whether it is about one lock.
     pub fn is_one(&self) -> bool {
         self.keys.len() == 1 && self.patterns.is_empty()

@@ -14,8 +14,8 @@ use crate::user::UserAtHost;
 /// A holder renews after a third of its TTL. One that is later than this part of it may be gone.
 const LATE: u32 = 2;
 
-/// The lock, with a line for each thing worth knowing, wrapped at the `columns` of a terminal.
-pub fn details(lock: &LockStatus, columns: Option<usize>) -> String {
+/// The lock as it was seen this long ago, with a line for each thing worth knowing, wrapped at the `columns` of a terminal.
+pub fn details(lock: &LockStatus, ago: Duration, columns: Option<usize>) -> String {
     let mut rows = vec![(lock.key.as_str().to_owned(), heading(lock))];
     let mut add = |name: &str, text: String| rows.push((format!("  {name}"), text));
     for holder in &lock.holders {
@@ -23,7 +23,7 @@ pub fn details(lock: &LockStatus, columns: Option<usize>) -> String {
         if let Some(since) = holder.since {
             add("since", format!("{}, {} ago", clock(since), age(since)));
         }
-        add("lease", lease(holder));
+        add("lease", lease(holder, ago));
         if let Some(fence) = holder.fence {
             add("fence", fence.to_string());
         }
@@ -38,13 +38,16 @@ pub fn details(lock: &LockStatus, columns: Option<usize>) -> String {
     let width = widest(rows[1..].iter().map(|(name, _)| &name[..]));
     let columns = columns.unwrap_or(usize::MAX);
     let line = |(name, text): (String, String)| {
-        let mut name = pad(&sanitize(&name), width);
+        let (name, text) = (sanitize(&name), sanitize(&text));
+        // A long key leaves room for the state.
+        let bound = columns.saturating_sub(text.width() + 2).max(width);
+        let mut name = pad(&cut(&name, bound), width);
         let room = columns.saturating_sub(name.width() + 2);
         let line = |part: String| {
             let line = format!("{}  {part}", std::mem::replace(&mut name, " ".repeat(width)));
             cut(line.trim_end(), columns) + "\n"
         };
-        wrapped(&sanitize(&text), room).into_iter().map(line).collect::<String>()
+        wrapped(&text, room).into_iter().map(line).collect::<String>()
     };
     rows.into_iter().map(line).collect()
 }
@@ -83,14 +86,16 @@ fn who(metadata: Option<&Metadata>) -> String {
     format!("{} (pid {}{label}), user {}", metadata.host, pids(metadata), metadata.user)
 }
 
-/// What is known of the lease, and what that means.
-fn lease(holder: &Holder) -> String {
+/// What is known of the lease, and what that means. It has run on for as long `ago` as it was seen; whether it was renewed
+/// since is not known.
+fn lease(holder: &Holder, ago: Duration) -> String {
     let free = |left: Option<Duration>| {
         left.map_or(String::new(), |left| format!("; free in {} at the latest", DurationText(left)))
     };
     let ttl = holder.metadata.as_ref().and_then(Metadata::ttl);
     let is_by_hand = holder.metadata.as_ref().is_some_and(|metadata| metadata.by_hand);
-    match (&holder.broken, holder.left, ttl) {
+    let left = holder.left.map(|left| left.saturating_sub(ago));
+    match (&holder.broken, left, ttl) {
         (None, Some(left), _) if holder.is_kept => {
             let until = unix_millis().saturating_add(left.as_millis() as u64);
             format!("the job has ended; kept until {} by --min-hold, in {}", clock(until), DurationText(left))
@@ -187,7 +192,7 @@ mod tests {
             (by_hand, "taken by hand until "),
             (for_ever, "never expires"),
         ] {
-            assert!(lease(&holder).starts_with(expected), "{}", lease(&holder));
+            assert!(lease(&holder, Duration::ZERO).starts_with(expected), "{holder:?}");
         }
     }
 
@@ -197,10 +202,34 @@ mod tests {
         let mut holder = holder(26);
         holder.metadata.as_mut().expect("metadata").label = "\u{1b}[2J".repeat(50);
         let lock = LockStatus { key, mode: Mode::Exclusive, holders: vec![holder], waiters: Vec::new() };
-        let text = details(&lock, Some(60));
+        let text = details(&lock, Duration::ZERO, Some(60));
         assert!(text.starts_with("deploy    held\n  holder  ci-7 (pid 4123,"), "{text}");
         assert!(text.lines().all(|line| line.width() <= 60) && !text.contains('\u{1b}'), "{text}");
         let told = text.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(told.ends_with("stand in line with --wait, or break it: that stops its job"), "{text}");
+    }
+
+    /// What counts most is in sight, whatever the lock is called.
+    #[test]
+    fn a_long_key_leaves_room_for_the_state() {
+        let key = "k".repeat(300).parse().expect("a key");
+        let lock = LockStatus {
+            key,
+            mode: Mode::Shared,
+            holders: vec![holder(26), holder(26)],
+            waiters: Vec::new(),
+        };
+        let text = details(&lock, Duration::ZERO, Some(60));
+        let first = text.lines().next().expect("a line");
+        assert!(first.starts_with("kkkk") && first.ends_with("…  shared by 2"), "{text}");
+        assert_eq!(first.width(), 60, "{text}");
+        assert!(details(&lock, Duration::ZERO, None).starts_with(&format!("{}  shared", "k".repeat(300))));
+    }
+
+    /// Who was in time when it was seen is not late because nobody looked since.
+    #[test]
+    fn a_lease_runs_on_and_is_not_late_for_that() {
+        let seen = lease(&holder(20), Duration::from_secs(8));
+        assert_eq!(seen, "alive: renewed 18s ago, 12s left of 30s");
     }
 }

@@ -29,7 +29,7 @@ pub use history::{histories, histories_json, latest_runs, result};
 pub use human::{Verbosity, text};
 pub use lock_metrics::lock_metrics;
 pub use output::{print, print_all};
-pub use phrases::{age, changed_hands, clock, holder, loss, names, not_held, one_of, process};
+pub use phrases::{age, break_question, clock, holder, loss, names, not_as_asked, not_held, one_of, process};
 pub use renderer::Renderer;
 pub use reporter::{ReportOptions, Reporter};
 pub use shell::ShellSyntax;

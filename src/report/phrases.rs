@@ -27,9 +27,22 @@ pub fn how_to_break(busy: &Busy) -> Option<String> {
     holder.map(|_| format!(". To take it away: redlock break -k {}", quoted(busy.key.as_str().as_ref())))
 }
 
+/// `'deploy' is held by ci-7 (pid 4123, "make deploy") for 3m12s; 24s left on its lease. Break it?`.
+pub fn break_question(key: &Key, first: &Holder, others: &[Holder]) -> String {
+    let is_broken = [first].into_iter().chain(others).any(|holder| holder.broken.is_some());
+    let again = match is_broken {
+        true => "It is broken already: breaking it again frees it at once, even if its job still runs. ",
+        false => "",
+    };
+    format!("'{key}' is held by {}. {again}Break it?", one_of(first, others.len()))
+}
+
 /// `did not break 'deploy': meanwhile it is held by ci-8 (pid 5009, "make deploy") for 2s; 28s left on its lease`.
-pub fn changed_hands(key: &Key, now: &Holder) -> String {
-    format!("did not break '{key}': meanwhile it is held by {}", holder(now))
+pub fn not_as_asked(key: &Key, now: &Holder) -> String {
+    match &now.broken {
+        Some(by) => format!("did not break '{key}': meanwhile it was broken by {by}"),
+        None => format!("did not break '{key}': meanwhile it is held by {}", holder(now)),
+    }
 }
 
 /// `this token does not hold 'deploy'`.

@@ -8,14 +8,14 @@ use crate::lock::{Breaker, Broken, FencingToken, Holder, Key, OwnerToken, StoreA
 use crate::session::Context;
 use crate::user::UserAtHost;
 
-/// The grants that the user was asked about.
+/// What the user was asked about: the grants, and whether each had been broken already. A second time frees the lock while
+/// the job may still run, and is meant only by who was asked about that.
 #[derive(PartialEq, Eq)]
-pub struct AskedAbout(Vec<Option<FencingToken>>);
+pub struct AskedAbout(Vec<(Option<FencingToken>, bool)>);
 
 impl AskedAbout {
-    /// What other programs hold has no fencing token: one of them is like another.
     pub fn these(holders: &[Holder]) -> AskedAbout {
-        AskedAbout(holders.iter().map(|holder| holder.fence).collect())
+        AskedAbout(holders.iter().map(grant).collect())
     }
 
     /// How many hold the lock beside the first one.
@@ -23,14 +23,19 @@ impl AskedAbout {
         self.0.len().saturating_sub(1)
     }
 
-    /// One that came to hold the lock since.
-    pub fn newcomer<'a>(&self, holders: &'a [Holder]) -> Option<&'a Holder> {
-        holders.iter().find(|holder| !self.0.contains(&holder.fence))
+    /// One that came to hold the lock since, or was broken since.
+    pub fn change<'a>(&self, holders: &'a [Holder]) -> Option<&'a Holder> {
+        holders.iter().find(|holder| !self.0.contains(&grant(holder)))
     }
 }
 
+/// What other programs hold has no fencing token: one of them is like another.
+fn grant(holder: &Holder) -> (Option<FencingToken>, bool) {
+    (holder.fence, holder.broken.is_some())
+}
+
 /// Breaks a lock in the name of this user: of all its holders, unless one is named by its token. When the user was
-/// asked, who came to hold it meanwhile keeps it.
+/// asked, and it is not any more as it was then, nothing is done.
 pub fn break_lock(
     store: &mut dyn StoreAdmin,
     key: &Key,
@@ -39,25 +44,53 @@ pub fn break_lock(
     reason: Option<&str>,
     context: &Context,
 ) -> Result<Broken, Failure> {
-    if let Some(asked) = asked {
-        let status = store.status(from_ref(key), &context.timeout());
-        let status = status.map_err(|error| context.explain(error))?;
-        let holders = status.first().map_or(&[][..], |lock| &lock.holders);
-        if let Some(newcomer) = asked.newcomer(holders) {
-            return Ok(Broken::Other(newcomer.clone()));
-        }
+    if let Some(asked) = asked
+        && let Some(change) = asked.change(&holders(store, key, context)?)
+    {
+        return Ok(Broken::Other(change.clone()));
     }
     let identity = UserAtHost::own();
     let by = Breaker::new(&identity.user, &identity.host, reason);
-    let mut break_it = || {
-        let broken = store.break_lock(key, token, &by, &context.timeout());
-        broken.map_err(|error| context.explain(error))
-    };
-    match break_it()? {
-        // Nobody will see that it was broken.
-        Broken::Told(holder) if has_gone(&holder, &identity) => break_it(),
+    match break_once(store, key, token, &by, context)? {
+        // Nobody will see that it was broken. A second time frees it from all who were told: if one of them lives, its job
+        // needs the time to stop.
+        Broken::Told(told)
+            if has_gone(&told, &identity)
+                && (token.is_some() || all_have_gone(store, key, &identity, context)) =>
+        {
+            break_once(store, key, token, &by, context)
+        }
         broken => Ok(broken),
     }
+}
+
+fn all_have_gone(store: &mut dyn StoreAdmin, key: &Key, own: &UserAtHost, context: &Context) -> bool {
+    let holders = holders(store, key, context).unwrap_or_default();
+    !holders.is_empty() && holders.iter().all(|holder| has_gone(holder, own))
+}
+
+fn break_once(
+    store: &mut dyn StoreAdmin,
+    key: &Key,
+    token: Option<&OwnerToken>,
+    by: &Breaker,
+    context: &Context,
+) -> Result<Broken, Failure> {
+    store.break_lock(key, token, by, &context.timeout()).map_err(|error| {
+        let is_unknown = error.is_unknown();
+        match context.explain(error) {
+            Failure::Failed { code, reason } if is_unknown => {
+                Failure::new(code, format!("{reason}; whether '{key}' was broken is unknown"))
+            }
+            other => other,
+        }
+    })
+}
+
+fn holders(store: &mut dyn StoreAdmin, key: &Key, context: &Context) -> Result<Vec<Holder>, Failure> {
+    let status = store.status(from_ref(key), &context.timeout());
+    let status = status.map_err(|error| context.explain(error))?;
+    Ok(status.into_iter().next().map_or(Vec::new(), |lock| lock.holders))
 }
 
 /// Whether the lock was acquired by hand, for a process of this host that has ended.

@@ -17,6 +17,7 @@ mod server_list;
 #[cfg(feature = "zookeeper")]
 mod zookeeper;
 
+use std::fmt;
 use std::sync::Arc;
 
 pub use self::address::{OpenOptions, StoreAddress};
@@ -28,7 +29,11 @@ use crate::lock::{Capabilities, StoreAdmin};
 
 /// Where locks are kept: one URL, or those of a quorum.
 #[derive(Clone)]
-pub struct ServerUrl(Arc<dyn StoreAddress>);
+pub struct ServerUrl {
+    address: Arc<dyn StoreAddress>,
+    /// Without user and password.
+    name: Arc<str>,
+}
 
 const FORMS: &str = "redis://host[:port][/db], rediss:// for TLS, redis+unix:///path, redis+sentinel://, redis+cluster://, etcd://host[:port],host[:port], etcds:// for TLS, zk://host[:port],host[:port], zks:// for TLS, or local: for a lock on this host only";
 
@@ -39,9 +44,12 @@ impl ServerUrl {
         if let [one] = &urls[..] {
             return Ok(one.clone());
         }
-        match urls.iter().find_map(|url| url.0.refuses_others()) {
+        match urls.iter().find_map(|url| url.address.refuses_others()) {
             Some(why) => Err(why),
-            None => ServerUrl::parse_quorum(texts),
+            None => {
+                let names: Vec<&str> = urls.iter().map(|url| &*url.name).collect();
+                Ok(ServerUrl { name: names.join(",").into(), address: ServerUrl::parse_quorum(texts)? })
+            }
         }
     }
 
@@ -57,15 +65,15 @@ impl ServerUrl {
         let Some((scheme, _)) = text.split_once(':') else {
             return Err(format!("a server is {FORMS}"));
         };
-        let address: Arc<dyn StoreAddress> = match Scheme::named(scheme).map(|known| known.feature) {
+        Ok(match Scheme::named(scheme).map(|known| known.feature) {
             #[cfg(feature = "local")]
-            Some("local") => Arc::new(local::LocalAddress::parse(text)?),
+            Some("local") => ServerUrl::of(local::LocalAddress::parse(text)?),
             #[cfg(feature = "redis")]
-            Some("redis") => Arc::new(redis::RedisAddress::parse(text)?),
+            Some("redis") => ServerUrl::of(redis::RedisAddress::parse(text)?),
             #[cfg(feature = "etcd")]
-            Some("etcd") => Arc::new(etcd::EtcdAddress::parse(text)?),
+            Some("etcd") => ServerUrl::of(etcd::EtcdAddress::parse(text)?),
             #[cfg(feature = "zookeeper")]
-            Some("zookeeper") => Arc::new(zookeeper::ZooKeeperAddress::parse(text)?),
+            Some("zookeeper") => ServerUrl::of(zookeeper::ZooKeeperAddress::parse(text)?),
             Some(feature) => {
                 return Err(format!(
                     "{scheme}: is not in this build of redlock (cargo feature {feature}); a server is {FORMS}"
@@ -75,44 +83,48 @@ impl ServerUrl {
                 return Err(format!("there is no store {scheme}://; a server is {FORMS}"));
             }
             None => return Err(format!("a server is {FORMS}")),
-        };
-        Ok(ServerUrl(address))
+        })
+    }
+
+    #[cfg(any(feature = "local", feature = "redis", feature = "etcd", feature = "zookeeper"))]
+    fn of(address: impl StoreAddress + fmt::Display + 'static) -> ServerUrl {
+        ServerUrl { name: address.to_string().into(), address: Arc::new(address) }
     }
 
     #[cfg(feature = "redis")]
-    fn parse_quorum(texts: &[&str]) -> Result<ServerUrl, String> {
-        Ok(ServerUrl(Arc::new(redis::QuorumAddress::parse(texts)?)))
+    fn parse_quorum(texts: &[&str]) -> Result<Arc<dyn StoreAddress>, String> {
+        Ok(Arc::new(redis::QuorumAddress::parse(texts)?))
     }
 
     #[cfg(not(feature = "redis"))]
-    fn parse_quorum(_texts: &[&str]) -> Result<ServerUrl, String> {
+    fn parse_quorum(_texts: &[&str]) -> Result<Arc<dyn StoreAddress>, String> {
         Err(format!("a server is {FORMS}"))
     }
 
     /// Whether a URL shows a password to everyone who can list processes.
     pub fn has_password(&self) -> bool {
-        self.0.has_password()
+        self.address.has_password()
     }
 
     /// Whether there is a password, or a key, to be kept secret.
     pub fn is_secret(&self, login: &Credentials) -> bool {
         let has_login =
             login.password.is_some() || login.sentinel_password.is_some() || login.tls_files.key.is_some();
-        self.has_password() || (has_login && self.0.takes_login())
+        self.has_password() || (has_login && self.address.takes_login())
     }
 
     /// A server that is spoken to in plain.
     pub fn plain_server(&self) -> Option<String> {
-        self.0.plain_server()
+        self.address.plain_server()
     }
 
     pub fn capabilities(&self) -> Capabilities {
-        self.0.capabilities()
+        self.address.capabilities()
     }
 
     /// The number of servers, where it is even: the last of them does not help.
     pub fn even_quorum(&self) -> Option<usize> {
-        self.0.even_quorum()
+        self.address.even_quorum()
     }
 
     /// Whether the store is fit to be used so.
@@ -125,13 +137,19 @@ impl ServerUrl {
             report.bad(Check::Replicas, why, "leave out --replicas: with it no lock is taken here");
             findings.append(&mut report.findings);
         }
-        findings.extend(self.0.examine(login, terms));
+        findings.extend(self.address.examine(login, terms));
         findings
     }
 
     /// The store at this address. It contacts nothing before its first call.
     pub fn open(&self, options: OpenOptions) -> Box<dyn StoreAdmin> {
-        self.0.open(options)
+        self.address.open(options)
+    }
+}
+
+impl fmt::Display for ServerUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
     }
 }
 

@@ -24,6 +24,9 @@ const OLD: Duration = Duration::from_secs(5);
 
 pub struct Screen {
     pub colour: bool,
+    /// Whose locks these are, and the words that choose them: two windows look alike.
+    pub server: String,
+    pub words: String,
 }
 
 impl Screen {
@@ -32,9 +35,12 @@ impl Screen {
         let area = frame.area();
         let columns = usize::from(area.width);
         let trouble = trouble(view);
-        // The end of a question is what is asked.
+        let lines = usize::from(area.height.max(3)) - 2;
+        view.room = (columns, lines);
+        view.check_room();
+        // Of what is typed the end counts.
         let mut prompt = prompt(view, columns);
-        prompt.drain(..prompt.len().saturating_sub(usize::from(area.height.max(3)) - 2));
+        prompt.drain(..prompt.len().saturating_sub(lines));
         let [top, warning, body, recent, bottom] = Layout::vertical([
             Constraint::Length(1),
             Constraint::Length(trouble.is_some().into()),
@@ -43,13 +49,13 @@ impl Screen {
             Constraint::Length(prompt.len() as u16),
         ])
         .areas(area);
-        frame.render_widget(title(view, columns), top);
+        frame.render_widget(self.title(view, columns), top);
         if let Some(trouble) = trouble {
             frame.render_widget(line(&trouble, columns).style(self.of(Color::Red)), warning);
         }
         match view.full.and(view.selected()) {
             Some(lock) => {
-                let text = details(lock, Some(columns));
+                let text = details(lock, view.age(), Some(columns));
                 frame.render_widget(lines_of(&text, view, body.height.into()), body);
             }
             None => self.list(view, frame, body),
@@ -66,7 +72,7 @@ impl Screen {
         let mut styles = vec![Style::new().add_modifier(Modifier::UNDERLINED)];
         for (at, index) in view.shown.iter().enumerate().skip(view.top) {
             let lock = &view.locks[*index];
-            for row in listed(lock) {
+            for row in listed(lock, view.age()) {
                 rows.push(row);
                 let style = self.style_of(lock);
                 styles.push(if at == place { style.add_modifier(Modifier::REVERSED) } else { style });
@@ -78,19 +84,33 @@ impl Screen {
         }
         let columns = area.width.into();
         let lines = aligned(&rows, columns).into_iter().zip(styles).map(|(line, style)| {
-            let line = sanitize(&line);
             let width = Span::raw(&line).width();
             Line::styled(line + &" ".repeat(columns.saturating_sub(width)), style)
         });
         let mut lines: Vec<Line> = lines.collect();
         if view.shown.is_empty() {
-            let nothing = match view.filter.is_empty() {
-                true => "no locks are in use".to_owned(),
-                false => format!("no lock has '{}' in it; Esc shows all", view.filter),
+            let nothing = match (view.locks.is_empty(), &self.words[..]) {
+                (true, "") => "no locks are in use".to_owned(),
+                (true, words) => format!("no lock that is in use matches {words}"),
+                (false, _) => format!("no lock has '{}' in it; Esc shows all", view.filter),
             };
             lines = vec![line(&nothing, columns)];
         }
         frame.render_widget(Paragraph::new(lines), area);
+    }
+
+    fn title(&self, view: &View, columns: usize) -> Line<'static> {
+        let waiting: usize = view.locks.iter().map(|lock| lock.waiters.len()).sum();
+        let (shown, all) = (view.shown.len(), view.locks.len());
+        let shown = if shown == all { String::new() } else { format!("{shown} of ") };
+        let plural = if all == 1 { "" } else { "s" };
+        let words = if self.words.is_empty() { String::new() } else { format!("{} at ", self.words) };
+        let of = sanitize(&format!("{words}{}", self.server));
+        let title = format!("redlock: {shown}{all} lock{plural}, {waiting} waiting   {of}");
+        let now = clock(unix_millis());
+        let title = cut(title.trim_end(), columns.saturating_sub(now.len() + 1));
+        let room = columns.saturating_sub(Span::raw(&title).width() + 1);
+        Line::styled(format!("{title} {now:>room$}"), Style::new().add_modifier(Modifier::BOLD))
     }
 
     fn style_of(&self, lock: &LockStatus) -> Style {
@@ -104,16 +124,6 @@ impl Screen {
     fn of(&self, color: Color) -> Style {
         if self.colour { Style::new().fg(color) } else { Style::new() }
     }
-}
-
-fn title(view: &View, columns: usize) -> Line<'static> {
-    let waiting: usize = view.locks.iter().map(|lock| lock.waiters.len()).sum();
-    let (shown, all) = (view.shown.len(), view.locks.len());
-    let shown = if shown == all { String::new() } else { format!("{shown} of ") };
-    let numbers = format!("redlock: {shown}{all} lock{}, {waiting} waiting", if all == 1 { "" } else { "s" });
-    let now = clock(unix_millis());
-    let room = columns.saturating_sub(numbers.len() + 1);
-    Line::styled(format!("{numbers} {now:>room$}"), Style::new().add_modifier(Modifier::BOLD))
 }
 
 /// Why the screen may not be what is there now.
@@ -156,14 +166,33 @@ fn prompt(view: &View, columns: usize) -> Vec<Line<'static>> {
             vec![line(&keys, columns)]
         }
         Prompt::Filter => bold(end_of(&sanitize(&format!("filter: {}_", view.filter)), columns)),
-        Prompt::Break { question, .. } => {
-            let lines = wrapped(&sanitize(&format!("{question} [y/N]")), columns);
-            lines.into_iter().flat_map(|line| bold(cut(&line, columns))).collect()
+        Prompt::Break { question, .. } => folded(question, columns).into_iter().flat_map(bold).collect(),
+        Prompt::Refused(why) => {
+            folded(&format!("{why}. Enter goes on"), columns).into_iter().flat_map(bold).collect()
         }
         Prompt::Reason { reason, .. } => {
             bold(end_of(&sanitize(&format!("why? (Enter breaks it, Esc does not) {reason}_")), columns))
         }
     }
+}
+
+/// All of the text in lines of so many columns, broken between words where that can be.
+pub fn folded(text: &str, columns: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    for line in wrapped(&sanitize(text), columns) {
+        let (mut part, mut width) = (String::new(), 0);
+        for c in line.chars() {
+            let more = Span::raw(c.to_string()).width();
+            if width + more > columns && !part.is_empty() {
+                lines.push(std::mem::take(&mut part));
+                width = 0;
+            }
+            part.push(c);
+            width += more;
+        }
+        lines.push(part);
+    }
+    lines
 }
 
 /// The first lock in the list, so that all of the selected one is seen.
@@ -193,10 +222,15 @@ fn lines_in_list(lock: &LockStatus) -> usize {
     (of(lock.holders.len()) + of(lock.waiters.len())).max(1)
 }
 
-/// The lines of a lock in the list: its first holders and waiters.
-fn listed(lock: &LockStatus) -> Vec<Row> {
+/// The lines of a lock in the list: its first holders and waiters. Their leases have run on for as long `ago` as they were
+/// seen; whether one was late with a renewal is known of that moment only.
+fn listed(lock: &LockStatus, ago: Duration) -> Vec<Row> {
     let late = |holder: &Holder| if is_late(holder) { " late" } else { "" };
-    let mut rows = rows_of(lock, |holder| bar(holder) + &time_left(holder) + late(holder));
+    let mut rows = rows_of(lock, |holder| {
+        let left = holder.left.map(|left| left.saturating_sub(ago));
+        let now = Holder { left, ..holder.clone() };
+        bar(&now) + &time_left(&now) + late(holder)
+    });
     let mut cut_off = |from: usize, all: usize, what: &str| {
         if all > LISTED {
             rows.drain(from + LISTED..from + all);
@@ -211,9 +245,11 @@ fn listed(lock: &LockStatus) -> Vec<Row> {
     rows.into_iter().map(columns_of).collect()
 }
 
-/// What counts most stands first, and no name hides the rest.
-fn columns_of([key, state, mut host, pid, mut user, since, left, label]: Row) -> Row {
-    (host, user) = (cut(&host, LONGEST_NAME), cut(&user, LONGEST_NAME));
+/// What counts most stands first, and no name hides the rest. Nothing is cut before it is harmless, which may make it
+/// longer.
+fn columns_of(row: Row) -> Row {
+    let [key, state, host, pid, user, since, left, label] = row.map(|cell| sanitize(&cell));
+    let (host, user) = (cut(&host, LONGEST_NAME), cut(&user, LONGEST_NAME));
     [key, state, left, host, pid, user, since, label]
 }
 

@@ -9,7 +9,7 @@ use crate::event::Event;
 use crate::lock::{Broken, Key, StoreAdmin, Survey};
 use crate::mailbox::MailboxSender;
 use crate::options::LockSelection;
-use crate::report::{changed_hands, text};
+use crate::report::{not_as_asked, text};
 use crate::session::{AskedAbout, Context, break_lock, survey};
 
 /// From one look at the locks to the next.
@@ -20,6 +20,12 @@ const SHARE: u32 = 20;
 
 /// The longest time without a look.
 const LONGEST: Duration = Duration::from_secs(10);
+
+pub enum Order {
+    Break(BreakOrder),
+    /// Leave the store alone until the other end is dropped.
+    Rest(Receiver<()>),
+}
 
 /// A lock that is to be taken away from its holders.
 pub struct BreakOrder {
@@ -33,13 +39,17 @@ pub fn keep_looking(
     selection: &LockSelection,
     store: &mut dyn StoreAdmin,
     context: &Context,
-    orders: &Receiver<BreakOrder>,
+    orders: &Receiver<Order>,
     news: &MailboxSender<News>,
 ) {
     let mut pause = INTERVAL;
     loop {
         match orders.recv_timeout(pause) {
-            Ok(order) => news.send(News::Answer(carry_out(&order, store, context))),
+            Ok(Order::Break(order)) => {
+                let text = carry_out(&order, store, context);
+                news.send(News::Answer { key: order.key, text });
+            }
+            Ok(Order::Rest(until)) => drop(until.recv()),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }
@@ -74,7 +84,7 @@ fn carry_out(order: &BreakOrder, store: &mut dyn StoreAdmin, context: &Context) 
         Ok(Broken::Told(holder)) => Event::Broken { key, holder, others },
         Ok(Broken::Freed(holder)) => Event::Freed { key, holder, others },
         Ok(Broken::Free) => return format!("nobody holds '{key}' any more"),
-        Ok(Broken::Other(now)) => return changed_hands(key, now),
+        Ok(Broken::Other(now)) => return not_as_asked(key, now),
         Err(failure) => return format!("could not break '{key}': {failure}"),
     };
     context.reporter.report(&event);

@@ -2,11 +2,12 @@
 //! was, however the other one ends.
 
 use std::cell::Cell;
-use std::io::{self, Stdout, stdout};
+use std::io::{self, Stdout, Write, stderr, stdout};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-use nix::sys::signal::{SigSet, Signal, kill};
+use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::termios::{SetArg, Termios, cfmakeraw, tcgetattr, tcsetattr};
 use nix::sys::wait::waitpid;
 use nix::unistd::{Pid, getpgrp, tcgetpgrp};
@@ -20,6 +21,7 @@ use crate::clock::Deadline;
 use crate::error::{BUG, Failure, Outcome};
 use crate::job::{Channel, Signals, fork_off};
 use crate::poll::{is_readable, is_writable, wait_readable};
+use crate::sanitize::sanitize;
 
 /// From the process that draws to the other one.
 #[derive(Serialize, Deserialize)]
@@ -27,13 +29,19 @@ enum LoanRequest {
     Take,
     /// Ctrl-Z: the terminal is somebody else's until the caller continues this job.
     Suspend,
-    End(WatchEnd),
+    /// With lines for standard error, once the terminal is given back.
+    End(WatchEnd, Vec<String>),
 }
 
-/// The answer to the first two. Not a unit struct: an empty packet is the end of the line.
+/// From the process that the caller waits for to the one that draws.
 #[derive(Serialize, Deserialize)]
-enum LoanReply {
+pub enum LoanNews {
+    /// The answer to the first two.
     Taken,
+    /// Somebody stops this job, as Ctrl-Z does.
+    Suspend,
+    /// It was stopped and goes on: others may have used the terminal.
+    Continued,
 }
 
 /// Why the watching ended.
@@ -64,24 +72,45 @@ pub fn borrow(draw: impl FnOnce(&Loan)) -> anyhow::Result<Outcome> {
     })
     .map_err(Failure::cannot("start a process"))?;
     let mut signals = Signals::listen().map_err(Failure::cannot("handle signals"))?;
-    let end = serve(&terminal, drawer, &line, &mut signals);
+    let stops = stops().map_err(|errno| Failure::cannot("handle signals")(errno.into()))?;
+    let end = serve(&terminal, &line, &mut signals, &stops);
     let _ = kill(drawer, Signal::SIGKILL);
     let _ = waitpid(drawer, None);
     terminal.give_back();
-    Ok(end?)
+    let (outcome, last_words) = end?;
+    for line in last_words {
+        let _ = writeln!(stderr(), "redlock: {}", sanitize(&line));
+    }
+    Ok(outcome)
 }
 
-/// Lends the terminal until one of the two wants no more.
+/// Says when somebody stops this process, before it stops, and when it goes on.
+fn stops() -> nix::Result<SignalFd> {
+    let signals = SigSet::from_iter([Signal::SIGTSTP, Signal::SIGCONT]);
+    signals.thread_block()?;
+    SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
+}
+
+/// Lends the terminal until one of the two wants no more. Returns what is left to be said, too.
 fn serve(
     terminal: &BorrowedTerminal,
-    drawer: Pid,
     line: &Channel,
     signals: &mut Signals,
-) -> Result<Outcome, Failure> {
+    stops: &SignalFd,
+) -> Result<(Outcome, Vec<String>), Failure> {
     loop {
-        wait_readable([signals.as_fd(), line.as_fd()], Deadline::NEVER);
+        wait_readable([signals.as_fd(), line.as_fd(), stops.as_fd()], Deadline::NEVER);
         if let Some(signal) = last_signal(signals) {
-            return Ok(Outcome::Signal(signal));
+            return Ok((Outcome::Signal(signal), Vec::new()));
+        }
+        while let Ok(Some(signal)) = stops.read_signal() {
+            let is_stop = signal.ssi_signo == Signal::SIGTSTP as u32;
+            match terminal.is_taken.get() {
+                // The one that draws asks for it when it is ready.
+                true => line.offer(&if is_stop { LoanNews::Suspend } else { LoanNews::Continued }),
+                false if is_stop => stop_job(Signal::SIGTSTP),
+                false => {}
+            }
         }
         if !is_readable(line.as_fd()) {
             continue;
@@ -89,16 +118,10 @@ fn serve(
         match line.receive() {
             Some(LoanRequest::Take) => {}
             Some(LoanRequest::Suspend) => {
-                // No signal of the group stops it.
-                let _ = kill(drawer, Signal::SIGSTOP);
                 terminal.give_back();
                 stop_job(Signal::SIGTSTP);
             }
-            Some(LoanRequest::End(WatchEnd::Quit)) => return Ok(Outcome::SUCCESS),
-            Some(LoanRequest::End(WatchEnd::Interrupted)) => return Ok(Outcome::Signal(libc::SIGINT)),
-            Some(LoanRequest::End(WatchEnd::Failed { code, reason })) => {
-                return Err(Failure::new(code, reason));
-            }
+            Some(LoanRequest::End(end, last_words)) => return Ok((outcome(end)?, last_words)),
             None => {
                 return Err(Failure::new(
                     BUG,
@@ -108,30 +131,45 @@ fn serve(
         }
         while !is_in_front() {
             if let Some(signal) = last_signal(signals) {
-                return Ok(Outcome::Signal(signal));
+                return Ok((Outcome::Signal(signal), Vec::new()));
             }
             stop_job(Signal::SIGTTOU);
             wait_readable([signals.as_fd()], Deadline::after(IN_BACKGROUND));
         }
         terminal.take().map_err(Failure::cannot("use the terminal"))?;
-        let _ = kill(drawer, Signal::SIGCONT);
-        line.send(&LoanReply::Taken);
+        line.send(&LoanNews::Taken);
+    }
+}
+
+fn outcome(end: WatchEnd) -> Result<Outcome, Failure> {
+    match end {
+        WatchEnd::Quit => Ok(Outcome::SUCCESS),
+        WatchEnd::Interrupted => Ok(Outcome::Signal(libc::SIGINT)),
+        WatchEnd::Failed { code, reason } => Err(Failure::new(code, reason)),
     }
 }
 
 /// A terminal that takes nothing more does not keep this process for longer.
 const FULL_TERMINAL: Duration = Duration::from_millis(500);
-/// Where nothing stops a job in the background.
-const IN_BACKGROUND: Duration = Duration::from_millis(100);
+/// From one look to the next whether the terminal is ours again, where nothing stops a job in the background.
+pub const IN_BACKGROUND: Duration = Duration::from_millis(100);
 
-/// Whether the terminal is that of this job now, and no other one's.
-pub fn is_in_front() -> bool {
-    tcgetpgrp(stdout()).is_ok_and(|group| group == getpgrp())
+/// Whether the terminal is that of this job now, and no other one's. Fails when it is gone.
+pub fn in_front() -> nix::Result<bool> {
+    Ok(tcgetpgrp(stdout())? == getpgrp())
 }
 
-/// Stops the whole process group, as the terminal does, until the caller continues it.
+/// The same. Of a terminal that is gone nobody waits for the end of another job: who uses it sees that.
+pub fn is_in_front() -> bool {
+    in_front().unwrap_or(true)
+}
+
+/// Stops the whole process group, as the terminal does, until the caller continues it. The process that draws goes on: it
+/// may be in the middle of a transaction, for which every other process on this host would wait.
 fn stop_job(signal: Signal) {
+    let Ok(mask) = SigSet::from(signal).thread_swap_mask(SigmaskHow::SIG_UNBLOCK) else { return };
     let _ = kill(Pid::from_raw(0), signal);
+    let _ = mask.thread_set_mask();
 }
 
 /// A signal that ends this process.
@@ -153,13 +191,28 @@ impl Loan {
     fn ask(&self, request: &LoanRequest) -> bool {
         self.terminal.is_taken.set(false);
         self.line.send(request);
-        self.terminal.is_taken.set(self.line.receive::<LoanReply>().is_some());
-        self.terminal.is_taken.get()
+        loop {
+            match self.line.receive() {
+                Some(LoanNews::Taken) => break self.terminal.is_taken.set(true),
+                // The answer to this request comes when the job goes on, and the terminal is taken anew.
+                Some(LoanNews::Suspend | LoanNews::Continued) => {}
+                None => return false,
+            }
+        }
+        true
     }
 
-    /// Asks the other process to end both.
-    pub fn end(&self, end: WatchEnd) {
-        self.line.send(&LoanRequest::End(end));
+    /// What the other process says; `None` when it is gone.
+    pub fn hear(&self) -> Option<LoanNews> {
+        self.line.receive()
+    }
+
+    /// Asks the other process to end both, with these lines on standard error.
+    pub fn end(&self, end: WatchEnd, last_words: Vec<String>) -> ! {
+        self.line.send(&LoanRequest::End(end, last_words));
+        // This is not reached unless the other process is killed meanwhile.
+        while self.hear().is_some() {}
+        self.abandon()
     }
 
     /// Gives the terminal back and ends this process: the other one is gone.
@@ -169,7 +222,7 @@ impl Loan {
     }
 }
 
-/// It is readable when the other process is gone.
+/// It is readable when the other process says something, or is gone.
 impl AsFd for Loan {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.line.as_fd()
@@ -203,6 +256,9 @@ impl BorrowedTerminal {
         if is_writable(Stdout::as_fd(&stdout()), FULL_TERMINAL) {
             let _ = execute!(stdout(), DisableBracketedPaste, Show, LeaveAlternateScreen);
         }
-        let _ = tcsetattr(stdout(), SetArg::TCSANOW, &self.found);
+        // Of another job, which has the terminal now, the modes are its own.
+        if is_in_front() {
+            let _ = tcsetattr(stdout(), SetArg::TCSANOW, &self.found);
+        }
     }
 }

@@ -9,7 +9,7 @@ use super::change::changes;
 use super::surveyor::BreakOrder;
 use crate::error::Failure;
 use crate::lock::{Holder, Key, LockStatus, Metadata, Survey, unix_millis};
-use crate::report::{changed_hands, clock};
+use crate::report::{clock, not_as_asked};
 use crate::session::AskedAbout;
 
 /// So many events are kept.
@@ -62,6 +62,8 @@ pub enum Prompt {
         asked: AskedAbout,
         reason: String,
     },
+    /// Why there is no question, or none any more. What was typed for it is no command: only Enter and Esc are keys here.
+    Refused(String),
 }
 
 /// What a key asks for that the view cannot do itself.
@@ -95,30 +97,33 @@ pub struct View {
     pub top: usize,
     /// How far a page is, as it was drawn last.
     pub page: usize,
-    /// Up to when the leases were counted down.
-    counted: Instant,
+    /// How many columns and lines a question can have, as it was drawn last.
+    pub room: (usize, usize),
+    /// The locks that are being broken.
+    pub orders: Vec<Key>,
 }
 
 impl View {
     pub fn new(survey: Survey, is_one: bool) -> View {
-        let now = Instant::now();
         let mut view = View {
             locks: Vec::new(),
             shown: Vec::new(),
             trouble: None,
-            seen: now,
+            seen: Instant::now(),
             filter: String::new(),
             sort: Sort::Key,
             prompt: Prompt::None,
             events: VecDeque::new(),
             answer: None,
-            full: is_one.then_some(0),
+            full: None,
             selected: None,
             top: 0,
             page: 1,
-            counted: now,
+            room: (80, 22),
+            orders: Vec::new(),
         };
         view.replace(survey);
+        view.full = is_one.then_some(0);
         view
     }
 
@@ -140,29 +145,35 @@ impl View {
         self.trouble = survey.hidden.first().map(|error| format!("this is not all: {error}"));
         let place = self.place();
         self.locks = survey.locks;
-        (self.seen, self.counted) = (Instant::now(), Instant::now());
+        self.seen = Instant::now();
         self.choose(place);
         self.check_question();
     }
 
-    /// Takes back a question about those who no longer hold the lock.
+    /// Takes back a question when the lock is not as it was asked about any more.
     fn check_question(&mut self) {
         let (Prompt::Break { key, asked, .. } | Prompt::Reason { key, asked, .. }) = &self.prompt else {
             return;
         };
         let lock = self.locks.iter().find(|lock| lock.key == *key);
         let holders = lock.map_or(&[][..], |lock| &lock.holders);
-        let answer = match asked.newcomer(holders) {
-            Some(newcomer) => changed_hands(key, newcomer),
+        let why = match asked.change(holders) {
+            Some(now) => not_as_asked(key, now),
             None if holders.is_empty() => format!("nobody holds '{key}' any more"),
             None => return,
         };
-        self.prompt = Prompt::None;
-        self.answer(answer);
+        self.refuse(why);
     }
 
-    /// Says what came of a key.
-    pub fn answer(&mut self, answer: String) {
+    /// Asks no question, and says why.
+    pub fn refuse(&mut self, why: String) {
+        self.note(&why);
+        self.prompt = Prompt::Refused(why);
+    }
+
+    /// Says what became of a lock that was to be broken.
+    pub fn answer_order(&mut self, key: &Key, answer: String) {
+        self.orders.retain(|order| order != key);
         self.note(&answer);
         self.answer = Some(answer);
     }
@@ -175,14 +186,9 @@ impl View {
         }
     }
 
-    /// Leases run on between two looks.
-    pub fn count_down(&mut self) {
-        let passed = self.counted.elapsed();
-        self.counted += passed;
-        let holders = self.locks.iter_mut().flat_map(|lock| &mut lock.holders);
-        holders
-            .filter_map(|holder| holder.left.as_mut())
-            .for_each(|left| *left = left.saturating_sub(passed));
+    /// How long ago the locks were seen, in whole seconds: what counts down does so once a second.
+    pub fn age(&self) -> Duration {
+        Duration::from_secs(self.seen.elapsed().as_secs())
     }
 
     pub fn selected(&self) -> Option<&LockStatus> {

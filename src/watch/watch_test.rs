@@ -7,7 +7,7 @@ use unicode_width::UnicodeWidthStr;
 
 use super::screen::Screen;
 use super::view::{Action, View};
-use crate::lock::{FencingToken, Holder, LockStatus, Metadata, Mode, Survey, Waiter, unix_millis};
+use crate::lock::{Breaker, FencingToken, Holder, LockStatus, Metadata, Mode, Survey, Waiter, unix_millis};
 
 /// By a clock that is ahead: so the age stays the same.
 fn since() -> u64 {
@@ -37,9 +37,15 @@ fn view(locks: Vec<LockStatus>) -> View {
 }
 
 /// What is on a screen of this size, without the clock.
-fn screen(view: &mut View, [columns, rows]: [u16; 2]) -> Vec<String> {
+fn screen(view: &mut View, size: [u16; 2]) -> Vec<String> {
+    screen_of("", "", view, size)
+}
+
+fn screen_of(words: &str, server: &str, view: &mut View, [columns, rows]: [u16; 2]) -> Vec<String> {
     let mut terminal = Terminal::new(TestBackend::new(columns, rows)).expect("a terminal");
-    terminal.draw(|frame| Screen { colour: true }.draw(view, frame)).expect("a drawing");
+    let [words, server] = [words, server].map(str::to_owned);
+    let screen = Screen { colour: true, server, words };
+    terminal.draw(|frame| screen.draw(view, frame)).expect("a drawing");
     let buffer = terminal.backend().buffer();
     let row = |row: u16| (0..columns).map(|column| buffer[(column, row)].symbol()).collect::<String>();
     let mut lines: Vec<String> = (0..rows).map(|at| row(at).trim_end().to_owned()).collect();
@@ -110,6 +116,10 @@ fn what_is_selected_stays_in_sight() {
     assert!(sorted[..17].iter().any(|line| line.starts_with("key996")), "{sorted:#?}");
     press(&mut view, "/key00\n");
     assert_eq!(view.shown.len(), 10);
+    press(&mut view, "/key00");
+    view.press(KeyEvent::new(KeyCode::Char('u'), KeyModifiers::CONTROL));
+    assert_eq!((view.shown.len(), &*view.filter), (1000, ""));
+    press(&mut view, "key00\n");
     press(&mut view, "\u{1b}g");
     assert_eq!(view.shown.len(), 1000);
     assert_eq!(view.place(), Some(0));
@@ -131,7 +141,65 @@ fn breaking_asks_first() {
         }
         _ => panic!("no order"),
     }
+    // A second order would free it while its job runs.
+    assert!(press(&mut view, "by\n").is_none());
+    let key = "deploy".parse().expect("a key");
+    view.answer_order(&key, "broke 'deploy'".to_owned());
+    assert_eq!(screen(&mut view, [60, 24])[23], "broke 'deploy'");
+    match press(&mut view, "by \n") {
+        Some(Action::Break(order)) => assert_eq!(order.reason, None),
+        _ => panic!("no order"),
+    }
     assert!(matches!(press(&mut view, "q"), Some(Action::Quit)));
+}
+
+/// It frees the lock at once.
+#[test]
+fn breaking_a_second_time_is_another_question() {
+    let broken = || {
+        let mut lock = lock("deploy", 26, "make", 0);
+        lock.holders[0].broken = Some(Breaker::new("anna", "web3", Some("stuck")));
+        Survey::of_all(vec![lock])
+    };
+    for keys in ["b", "by", "byno"] {
+        let mut view = view(vec![lock("deploy", 26, "make", 0)]);
+        press(&mut view, keys);
+        view.take(Ok(broken()));
+        let said = screen(&mut view, [80, 24])[22..].join(" ");
+        assert!(
+            said.contains("did not break 'deploy': meanwhile it was broken by anna@web3: stuck. Enter"),
+            "{said}"
+        );
+        // What was typed for the question is no command.
+        assert!(press(&mut view, "yquit by me").is_none());
+        assert!(press(&mut view, "\nb").is_none());
+        let asked = screen(&mut view, [80, 24])[21..].join(" ");
+        assert!(
+            asked.ends_with("it again frees it at once, even if its job still runs. Break it? [y/N]"),
+            "{asked}"
+        );
+        view.take(Ok(broken()));
+        assert!(matches!(press(&mut view, "y\n"), Some(Action::Break(_))));
+    }
+}
+
+#[test]
+fn no_question_is_asked_that_cannot_be_seen_or_answered() {
+    let free = LockStatus { holders: Vec::new(), ..lock("free", 1, "", 0) };
+    let long = "k".repeat(100);
+    let mut view = view(vec![free, lock(&long, 26, "make", 0)]);
+    press(&mut view, "b");
+    let why = "nobody holds 'free', so there is nothing to break. Enter goes on";
+    assert_eq!(screen(&mut view, [80, 24])[23], why);
+    press(&mut view, "jbygb\n");
+    assert_eq!(view.selected().map(|lock| lock.key.as_str()), Some("free"));
+    press(&mut view, "jb");
+    assert!(screen(&mut view, [60, 24])[20..].concat().contains(&format!("'{long}'")));
+    // It was asked, and is not seen any more.
+    assert!(screen(&mut view, [20, 8]).concat().contains("there is no room"));
+    assert!(press(&mut view, "y\n").is_none());
+    press(&mut view, "b");
+    assert!(press(&mut view, "y\n").is_none());
 }
 
 /// Who comes to hold the lock meanwhile keeps it, and is not shown in the place of another.
@@ -141,19 +209,50 @@ fn a_question_is_about_one_holder() {
     for keys in ["b", "by", "byno"] {
         press(&mut view, keys);
         view.take(Ok(Survey::of_all(vec![lock("deploy", 20, "make", 0), lock("other", 9, "job", 0)])));
-        let said = screen(&mut view, [80, 10])[9].clone();
+        let said = screen(&mut view, [80, 10])[8].clone();
         assert!(said.starts_with("did not break 'deploy': meanwhile it is held by ci-7 (pid 4123"), "{said}");
         assert!(press(&mut view, "\n\u{1b}").is_none());
         view.take(Ok(Survey::of_all(vec![lock("deploy", 26, "make", 0), lock("other", 9, "job", 0)])));
     }
     press(&mut view, "b");
     view.take(Ok(Survey::of_all(vec![lock("other", 9, "job", 0)])));
-    assert_eq!(screen(&mut view, [80, 24])[23], "nobody holds 'deploy' any more");
+    assert_eq!(screen(&mut view, [80, 24])[23], "nobody holds 'deploy' any more. Enter goes on");
+    press(&mut view, "\n");
     view.take(Ok(Survey::of_all(vec![lock("deploy", 26, "make", 0), lock("other", 9, "job", 0)])));
     press(&mut view, "g\n");
     assert!(screen(&mut view, [80, 24])[1].starts_with("deploy "));
     view.take(Ok(Survey::of_all(vec![lock("other", 9, "job", 0)])));
     assert!(screen(&mut view, [80, 24])[1].starts_with("KEY "));
+}
+
+/// One that is named comes in full, and the title says whose lock it is.
+#[test]
+fn the_start_is_what_was_asked_for() {
+    let mut view = View::new(Survey::of_all(vec![lock("deploy", 26, "make", 0)]), true);
+    let lines = screen_of("deploy", "redis://h:6379", &mut view, [80, 24]);
+    assert!(lines[0].ends_with("1 lock, 0 waiting   deploy at redis://h:6379"), "{lines:#?}");
+    assert!(lines[1].starts_with("deploy ") && lines[2].starts_with("  holder "), "{lines:#?}");
+    let mut view = View::new(Survey::of_all(Vec::new()), false);
+    let lines = screen_of("deploy/*", "local:", &mut view, [80, 24]);
+    assert_eq!(lines[1], "no lock that is in use matches deploy/*");
+    let lines = screen_of("", &"s".repeat(300), &mut view, [80, 24]);
+    assert!(
+        lines[0].starts_with("redlock: 0 locks, 0 waiting   sss") && lines[0].ends_with('…'),
+        "{lines:#?}"
+    );
+}
+
+/// A lease runs on between two looks, and who was in time then is not late for that.
+#[test]
+fn who_was_in_time_is_not_late_because_nobody_looked() {
+    let mut view = view(vec![lock("deploy", 16, "make", 0)]);
+    view.seen -= Duration::from_millis(5200);
+    let lines = screen(&mut view, [80, 24]);
+    assert!(lines[1].starts_with("as it was 5."), "{lines:#?}");
+    assert!(lines[3].contains("      11s  ci-7  4123"), "{lines:#?}");
+    press(&mut view, "\n");
+    let lines = screen(&mut view, [80, 24]);
+    assert!(lines.iter().any(|line| line.ends_with("alive: renewed 19s ago, 11s left of 30s")), "{lines:#?}");
 }
 
 /// Nor is a key that came right behind Esc lost.
@@ -187,6 +286,17 @@ fn what_counts_most_is_always_seen() {
     press(&mut view, "G");
     assert!(screen(&mut view, [80, 6])[4].starts_with("nightly"));
     assert!(screen(&mut view, [80, 24])[2].starts_with("key0"));
+}
+
+/// What makes a name harmless may make it longer.
+#[test]
+fn a_hostile_name_stays_in_its_column() {
+    let mut one = lock("deploy", 26, "make", 0);
+    one.holders[0].metadata.as_mut().expect("metadata").host = "#".repeat(19);
+    let lines = screen(&mut view(vec![one]), [80, 24]);
+    let column = |line: &str, what| line[..line.find(what).expect("it")].width();
+    assert_eq!(column(&lines[1], "PID"), column(&lines[2], "4123"), "{lines:#?}");
+    assert!(lines[2].contains("# # # #"), "{lines:#?}");
 }
 
 /// A server that does not answer: what was seen last stays, and its leases run on.

@@ -1,9 +1,18 @@
-//! `redlock break` asks.
+//! `redlock break`: what it asks, and whom it tells before it frees a lock.
 
 use std::process::Command;
 use std::time::Duration;
 
-use crate::harness::{Pty, Store, eventually};
+use crate::harness::{Pty, Redlock, Store, eventually, is_alive, pid_in};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_redlock");
+
+/// The question, at a terminal.
+fn ask(store: &Store) -> Pty {
+    let mut command = Command::new(PROGRAM);
+    command.args(["break", "-k", "X"]).env("REDLOCK_SERVER", &store.url);
+    Pty::start(command)
+}
 
 /// At a terminal, and with a stderr that takes nothing: nobody sees the question.
 #[test]
@@ -12,7 +21,7 @@ fn a_question_that_cannot_be_asked() {
     store.redlock(&["acquire", "-k", "X"]).run().expect(0);
     let mut command = Command::new("bash");
     let script = r#""$0" break -k X 2>/dev/full; echo "status $?"; "$0" status X --json"#;
-    command.args(["-c", script, env!("CARGO_BIN_EXE_redlock")]).env("REDLOCK_SERVER", &store.url);
+    command.args(["-c", script, PROGRAM]).env("REDLOCK_SERVER", &store.url);
     let mut pty = Pty::start(command);
     pty.expect("status 64");
     pty.finish();
@@ -26,9 +35,7 @@ fn who_came_meanwhile_is_not_broken() {
     let first = store.hold("X", &[]);
     let next = store.redlock(&["run", "-k", "X", "--wait", "--", "cat"]).open_stdin().spawn();
     store.await_waiters("X", 1);
-    let mut command = Command::new(env!("CARGO_BIN_EXE_redlock"));
-    command.args(["break", "-k", "X"]).env("REDLOCK_SERVER", &store.url);
-    let mut pty = Pty::start(command);
+    let mut pty = ask(&store);
     pty.expect("Break it? [y/N]");
     first.let_go().expect(0);
     let holds = || store.status("X")["holders"][0]["pid"].as_i64() == Some(next.pid().into());
@@ -37,4 +44,45 @@ fn who_came_meanwhile_is_not_broken() {
     pty.expect("did not break 'X': meanwhile it is held by ");
     assert_eq!(pty.finish(), 1);
     next.let_go().expect(0);
+}
+
+/// A second time frees the lock at once: nobody who was asked before the first time meant that.
+#[test]
+fn two_who_were_asked_break_it_once() {
+    let store = Store::local();
+    let holder = store.hold("X", &["--ttl", "1h"]);
+    let mut pty = ask(&store);
+    pty.expect("Break it? [y/N]");
+    store.redlock(&["break", "-k", "X", "--yes", "--reason", "stuck"]).run().expect(0);
+    pty.send("y\n");
+    pty.expect("did not break 'X': meanwhile it was broken by ");
+    assert_eq!(pty.finish(), 1);
+    assert_eq!(store.status("X")["holders"][0]["broken"], true);
+    let mut again = ask(&store);
+    again.expect("breaking it again frees it at once, even if its job still runs. Break it? [y/N]");
+    again.send("y\n");
+    again.expect("freed 'X', which was held by ");
+    assert_eq!(again.finish(), 0);
+    drop(holder);
+}
+
+/// A script that has ended and a job share the lock: the job is told, and is dead before another one starts.
+#[test]
+fn who_shares_a_lock_with_one_that_has_ended_is_told() {
+    for store in [Store::local(), Store::redis()] {
+        let ttl = store.ttl(3000);
+        let script = format!(r#""$0" acquire -k X --shared --ttl {ttl} >/dev/null; exit"#);
+        store.reached_by(Redlock::under("sh", &["-c", &script, PROGRAM])).run().expect(0);
+        let (pid, folder) = (store.folder.path("pid"), store.folder.path("").display().to_string());
+        let job = "cd \"$0\"; trap '' TERM; echo $$ > pid; while :; do sleep 0.1; done";
+        let args = ["run", "-k", "X", "--shared", "--ttl", &ttl, "--", "sh", "-c", job, &folder];
+        let mut holder = store.redlock(&args).spawn();
+        holder.await_file(&pid);
+        let job = pid_in(&pid);
+        store.redlock(&["break", "-k", "X", "--yes"]).run().expect(0);
+        let next = "cd \"$0\"; read -r pid < pid; ! kill -0 $pid 2>/dev/null";
+        store.redlock(&["run", "-k", "X", "--wait", "--", "sh", "-c", next, &folder]).run().expect(0);
+        assert!(!is_alive(job));
+        holder.finish().expect(79);
+    }
 }

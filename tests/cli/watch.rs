@@ -136,25 +136,31 @@ fn the_terminal_is_left_as_it_was() {
     }
 }
 
+/// A shell with job control, in which the lock X is watched; and the process that the shell waits for.
+fn watch_from_shell(store: &Store) -> (Tmux, i32) {
+    // The shell says the name of the program, whose path may be too long for a line.
+    let folder = Path::new(PROGRAM).parent().expect("a folder");
+    let terminal = Tmux::start(store, [80, 24], "tmux", &format!("PATH={folder:?}:$PATH exec bash --norc"));
+    terminal.press(&["redlock status --watch", "Enter"]);
+    await_line(&terminal, "the lock", |line| line.starts_with("X "));
+    let shell = terminal.says("#{pane_pid}").parse().expect("a pid");
+    let [watch] = children(shell)[..] else { panic!("{:?}", children(shell)) };
+    (terminal, watch)
+}
+
 /// Ctrl-Z gives the terminal to the shell, and `fg` takes it back.
 #[test]
 fn it_can_be_suspended() {
     let store = Store::local();
     let holder = store.hold("X", &[]);
-    // The shell says the name of the program, whose path may be too long for a line.
-    let folder = Path::new(PROGRAM).parent().expect("a folder");
-    let terminal = Tmux::start(&store, [80, 24], "tmux", &format!("PATH={folder:?}:$PATH exec bash --norc"));
-    terminal.press(&["redlock status --watch", "Enter"]);
-    await_line(&terminal, "the lock", |line| line.starts_with("X "));
+    let (terminal, watch) = watch_from_shell(&store);
     terminal.press(&["C-z"]);
     await_line(&terminal, "the shell", |line| line.starts_with("[1]+  Stopped"));
     assert_eq!(terminal.says("#{alternate_on}#{cursor_flag}"), "01");
-    let shell = terminal.says("#{pane_pid}").parse().expect("a pid");
-    let [watch] = children(shell)[..] else { panic!("{:?}", children(shell)) };
-    for pid in [watch, children(watch)[0]] {
-        // The one that draws does not read the terminal meanwhile, nor ask the store.
+    // The one that draws would stop in the middle of a transaction, which all others wait for.
+    for (pid, is_stopped) in [(watch, true), (children(watch)[0], false)] {
         let state = fs::read_to_string(format!("/proc/{pid}/status")).expect("its state");
-        assert!(state.contains("State:\tT"), "{state}");
+        assert_eq!(state.contains("State:\tT"), is_stopped, "{state}");
     }
     terminal.press(&["clear; fg", "Enter"]);
     await_line(&terminal, "the lock again", |line| line.starts_with("X "));
@@ -171,6 +177,76 @@ fn it_can_be_suspended() {
     eventually(SOON, "the end", || !is_alive(watch));
     assert_eq!(terminal.says("#{alternate_on}#{cursor_flag}"), "01");
     holder.let_go().expect(0);
+}
+
+/// Whoever stops it: the shell gets the terminal where that can be, and `fg` brings a whole screen that reads keys.
+#[test]
+fn it_can_be_stopped_from_elsewhere() {
+    let store = Store::local();
+    let holder = store.hold("X", &[]);
+    let (terminal, watch) = watch_from_shell(&store);
+    for (signal, left, sort) in
+        [(Signal::SIGTSTP, "0", "sort: held longest"), (Signal::SIGSTOP, "1", "sort: least left")]
+    {
+        nix::sys::signal::kill(Pid::from_raw(watch), signal).expect("a signal");
+        await_line(&terminal, "the shell", |line| line.starts_with("[1]+  Stopped"));
+        assert_eq!(terminal.says("#{alternate_on}"), left);
+        terminal.press(&["clear; fg", "Enter"]);
+        await_line(&terminal, "the title", |line| line.starts_with("redlock: 1 lock, 0 waiting"));
+        await_line(&terminal, "the lock again", |line| line.starts_with("X "));
+        terminal.press(&["s"]);
+        await_line(&terminal, "a key", |line| line.contains(sort));
+    }
+    terminal.press(&["q"]);
+    eventually(SOON, "the end", || !is_alive(watch));
+    assert_eq!(terminal.says("#{alternate_on}#{cursor_flag}"), "01");
+    holder.let_go().expect(0);
+}
+
+/// Also where the end of the terminal is no signal.
+#[test]
+fn it_ends_with_its_terminal() {
+    let store = Store::local();
+    let line = format!("trap '' HUP; exec {PROGRAM} status --watch");
+    let terminal = Tmux::start(&store, [80, 24], "tmux", &line);
+    await_line(&terminal, "the screen", |line| line == "no locks are in use");
+    let watch = terminal.says("#{pane_pid}").parse().expect("a pid");
+    let [drawer] = children(watch)[..] else { panic!("its children: {:?}", children(watch)) };
+    drop(terminal);
+    eventually(SOON, "the end of both", || !is_alive(watch) && !is_alive(drawer));
+}
+
+/// Who leaves while a lock is being broken hears what became of it, or that nobody knows.
+#[test]
+fn leaving_waits_for_an_order() {
+    let store = Store::redis();
+    let redis = store.redis.as_ref().expect("Redis");
+    let holder = store.hold("X", &["--ttl", "1h"]);
+    let line = format!("{PROGRAM} status --watch --connect-timeout 5m; echo status $?; sleep 60");
+    for (name, waits, said) in [
+        ("goes", false, "redlock: whether 'X' was broken is unknown"),
+        ("waits", true, "redlock: broke 'X', held by "),
+    ] {
+        let terminal = Tmux::start(&store, LARGE, name, &line);
+        await_line(&terminal, "the lock", |line| line.starts_with("X "));
+        redis.pause();
+        terminal.press(&["b"]);
+        await_line(&terminal, "a question", |line| line.ends_with("[y/N]"));
+        terminal.press(&["y", "Enter"]);
+        await_line(&terminal, "the order", |line| line == "breaking 'X'");
+        terminal.press(&["q"]);
+        await_line(&terminal, "a last word", |line| line.starts_with("waiting to hear "));
+        if waits {
+            redis.resume();
+        } else {
+            terminal.press(&["q"]);
+        }
+        await_line(&terminal, "what became of it", |line| line.starts_with(said));
+        await_line(&terminal, "the end", |line| line == "status 0");
+        redis.resume();
+    }
+    assert_eq!(store.status("X")["holders"][0]["broken"], true);
+    drop(holder);
 }
 
 /// A store that stops answering: the screen says so, and the keys work.
@@ -199,13 +275,15 @@ fn what_cannot_be_watched_is_refused() {
     assert_eq!((piped.line(), &*piped.stdout), (why, ""));
     store.redlock(&["status", "--watch", "--json"]).run().expect(64);
     let line = format!(
-        "{PROGRAM} status --watch -S redis://127.0.0.1:1; echo $?; TERM=dumb {PROGRAM} status --watch; echo $?; sleep 60"
+        "{PROGRAM} status --watch -S redis://127.0.0.1:1; echo $?; TERM=dumb {PROGRAM} status --watch; echo $?
+        setsid -w {PROGRAM} status --watch; echo $?; sleep 60"
     );
     let terminal = Tmux::start(&store, LARGE, "refused", &line);
-    eventually(SOON, "both ends", || terminal.lines(&[]).len() == 4);
+    eventually(SOON, "all ends", || terminal.lines(&[]).len() == 6);
     let lines = terminal.lines(&[]);
     assert!(lines[0].starts_with("redlock: cannot reach ") && lines[1] == "69", "{lines:#?}");
     assert!(lines[2].contains("TERM names none") && lines[3] == "64", "{lines:#?}");
+    assert!(lines[4].contains("not that of this session") && lines[5] == "64", "{lines:#?}");
 }
 
 /// What leaves the screen would go to where an earlier program left the cursor.

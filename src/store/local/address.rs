@@ -1,6 +1,7 @@
 //! The URL of the embedded store.
 
-use std::path::{self, PathBuf};
+use std::fmt;
+use std::path::{self, Path, PathBuf};
 
 use super::{CAPABILITIES, Local, health};
 use crate::doctor::{Finding, Requirements};
@@ -20,6 +21,12 @@ impl LocalAddress {
         }
         let path = path.map(path::absolute).transpose();
         path.map(LocalAddress).map_err(|error| format!("cannot find out the current folder: {error}"))
+    }
+}
+
+impl fmt::Display for LocalAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "local:{}", self.0.as_deref().unwrap_or(Path::new("")).display())
     }
 }
 

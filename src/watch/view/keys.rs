@@ -3,8 +3,9 @@
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::{Action, Prompt, View};
-use crate::report::one_of;
+use crate::report::break_question;
 use crate::session::AskedAbout;
+use crate::watch::screen::folded;
 use crate::watch::surveyor::BreakOrder;
 
 /// In bytes, of the filter and of the reason.
@@ -21,6 +22,10 @@ impl View {
                 KeyCode::Char('l') => return Some(Action::Redraw),
                 // What some terminals send for Backspace.
                 KeyCode::Char('h') => code = KeyCode::Backspace,
+                KeyCode::Char('u') => {
+                    self.clear_input();
+                    return None;
+                }
                 _ => return None,
             }
         }
@@ -39,6 +44,12 @@ impl View {
                 None
             }
             Prompt::Break { .. } | Prompt::Reason { .. } => self.decide(key),
+            Prompt::Refused(_) => {
+                if matches!(key, KeyCode::Enter | KeyCode::Esc) {
+                    self.prompt = Prompt::None;
+                }
+                None
+            }
         }
     }
 
@@ -96,13 +107,37 @@ impl View {
         }
     }
 
+    fn clear_input(&mut self) {
+        match &mut self.prompt {
+            Prompt::Filter => self.set_filter(String::new()),
+            Prompt::Reason { reason, .. } => reason.clear(),
+            _ => {}
+        }
+    }
+
     fn ask_to_break(&mut self) {
         let Some(lock) = self.selected() else { return };
-        let (key, Some(holder)) = (lock.key.clone(), lock.holders.first()) else {
-            return self.answer("nobody holds it, so there is nothing to break".to_owned());
+        let key = lock.key.clone();
+        let Some((first, others)) = lock.holders.split_first() else {
+            return self.refuse(format!("nobody holds '{key}', so there is nothing to break"));
         };
-        let question = format!("'{key}' is held by {}. Break it?", one_of(holder, lock.holders.len() - 1));
+        // The answer says whether it is broken: a second time frees it while its job runs.
+        if self.orders.contains(&key) {
+            return self.refuse(format!("'{key}' is being broken: wait for the answer of the store"));
+        }
+        let question = format!("{} [y/N]", break_question(&key, first, others));
         self.prompt = Prompt::Break { key, asked: AskedAbout::these(&lock.holders), question };
+        self.check_room();
+    }
+
+    /// Takes back a question that cannot be seen as a whole.
+    pub fn check_room(&mut self) {
+        let (columns, lines) = self.room;
+        if let Prompt::Break { question, .. } = &self.prompt
+            && folded(question, columns).len() > lines
+        {
+            self.refuse("there is no room for the question: make the terminal larger".to_owned());
+        }
     }
 
     /// Takes a key of the dialogue before a lock is broken.
@@ -113,7 +148,8 @@ impl View {
             }
             (Prompt::Reason { key, asked, reason }, KeyCode::Enter) => {
                 self.answer = Some(format!("breaking '{key}'"));
-                let reason = Some(reason).filter(|reason| !reason.is_empty());
+                self.orders.push(key.clone());
+                let reason = Some(reason.trim().to_owned()).filter(|reason| !reason.is_empty());
                 return Some(Action::Break(BreakOrder { key, asked, reason }));
             }
             (Prompt::Reason { key, asked, mut reason }, pressed) if pressed != KeyCode::Esc => {
