@@ -7,21 +7,11 @@ use super::output::print_message;
 use super::phrases::{busy, how_to_break, left_behind, loss, names, one_of};
 use super::progress::{WaitDisplay, WaitStatus};
 use super::renderer::Renderer;
+use super::verbosity::{Verbosity, is_shown};
 use crate::cli::Color;
 use crate::event::{Event, LeftoversFate, Waited};
 use crate::job::GuardLoss;
 use crate::lock::{Busy, DurationText, StoreError};
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Verbosity {
-    /// Errors only.
-    Quiet,
-    /// Warnings as well.
-    #[default]
-    Normal,
-    /// Notes as well.
-    Verbose,
-}
 
 /// Prints the events that the verbosity allows.
 pub struct HumanRenderer {
@@ -60,47 +50,6 @@ impl Renderer for HumanRenderer {
             }
         }
     }
-}
-
-pub fn is_shown(event: &Event, verbosity: Verbosity) -> bool {
-    least_verbosity(event).is_some_and(|least| least <= verbosity)
-}
-
-/// An event is shown from this verbosity on: errors always, warnings unless quiet, notes on request; `None` is for programs
-/// only.
-pub fn least_verbosity(event: &Event) -> Option<Verbosity> {
-    Some(match event {
-        Event::WaitEnded
-        | Event::Requested { .. }
-        | Event::Started { .. }
-        | Event::CommandEnded { .. }
-        | Event::Ended { .. } => return None,
-        Event::Lost { .. } | Event::GuardLost { .. } | Event::Failed { .. } => Verbosity::Quiet,
-        Event::MinHoldExceedsTtl { .. }
-        | Event::Splay { .. }
-        | Event::Acquired { .. }
-        | Event::Renewed { .. }
-        | Event::RenewedByHand { .. }
-        | Event::RenewalFailed { .. }
-        | Event::Held { .. }
-        | Event::Released { leftovers: None, .. }
-        | Event::Leftovers { fate: LeftoversFate::Awaited { .. } | LeftoversFate::Unwanted, .. } => {
-            Verbosity::Verbose
-        }
-        Event::EvenQuorum { .. }
-        | Event::Waiting { .. }
-        | Event::StoreUnreachable { .. }
-        | Event::WaitedFor { .. }
-        | Event::NotAcquired { .. }
-        | Event::Healed { .. }
-        | Event::Released { leftovers: Some(_), .. }
-        | Event::NotReleased { .. }
-        | Event::TimedOut { .. }
-        | Event::Leftovers { .. }
-        | Event::Broken { .. }
-        | Event::Freed { .. }
-        | Event::HookFailed { .. } => Verbosity::Normal,
-    })
 }
 
 /// What people read of an event; nothing of one that is for programs only.

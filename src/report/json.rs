@@ -11,11 +11,12 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::{Map, Value};
 
-use super::human::{Verbosity, least_verbosity, standing};
+use super::human::standing;
 use super::output::{escaped, print_message};
 use super::progress::LogPace;
 use super::record::Record;
 use super::renderer::Renderer;
+use super::verbosity::{Verbosity, least_verbosity};
 use crate::error::without_number;
 use crate::event::Event;
 use crate::poll::is_writable;

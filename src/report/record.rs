@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::human::{Verbosity, least_verbosity, text};
+use super::human::text;
 use super::status::{holder_json, kind_json};
+use super::verbosity::{Verbosity, least_verbosity};
 use crate::error::Outcome;
 use crate::event::{Event, LeftBehind, LeftoversFate, LossConsequence, Summary, Waited};
 use crate::job::{ExitStatus, GuardLoss};

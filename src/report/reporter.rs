@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use super::human::{HumanRenderer, Verbosity};
+use super::human::HumanRenderer;
 use super::json::{JsonRenderer, LogDestination};
 use super::metrics::MetricsFile;
 use super::renderer::Renderer;
 use super::syslog::SyslogRenderer;
+use super::verbosity::Verbosity;
 use crate::cli::{Color, LogFormat};
 use crate::error::Outcome;
 use crate::event::{Event, Summary};
