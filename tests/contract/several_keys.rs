@@ -160,7 +160,7 @@ pub fn the_others_are_kept_for_a_script_that_goes_on(store: &Store) {
     let script = format!(
         r#"trap 'echo told' TERM
         eval "$("$0" acquire -k b -k a --ttl {ttl} --while-pid $$ --format env)"
-        until read -r line && [ "$line" = end ]; do :; done"#
+        until read -r line && [ "$line" = end ]; do [ $? -gt 128 ] || exit; done"#
     );
     let mut script = store.reached_by(Redlock::under("bash", &["-c", &script, program])).open_stdin().spawn();
     store.await_holder("b");
