@@ -20,15 +20,14 @@ pub fn break_lock(args: &BreakArgs, context: &Context) -> anyhow::Result<Outcome
     let Some((now, others)) = held.split_first() else {
         return not_held(format!("nobody holds '{key}'"));
     };
-    // All of them, unless one is named by its token.
-    let others = if args.token.is_some() { &[] } else { others };
-    if !args.yes && !confirmed(&break_question(key, now, others))? {
+    if !args.yes && !confirmed(&break_question(key, now, others, args.token.is_some()))? {
         return Ok(Outcome::Exit(NOT_HELD));
     }
     let asked = (!args.yes).then(|| AskedAbout::these(held));
     let is_change = |now: &Holder| asked.as_ref().is_some_and(|asked| asked.change(from_ref(now)).is_some());
     let (token, reason) = (args.token.as_ref(), args.reason.as_deref());
-    let others = others.len();
+    // All of them, unless one is named by its token.
+    let others = if token.is_some() { 0 } else { others.len() };
     match session::break_lock(store.as_mut(), key, token, asked.as_ref(), reason, context)? {
         Broken::Told(holder) => context.reporter.report(&Event::Broken { key, holder: &holder, others }),
         Broken::Freed(holder) => context.reporter.report(&Event::Freed { key, holder: &holder, others }),

@@ -60,6 +60,9 @@ impl OwnChildren {
 
     /// A list that could not be read is no sign of death: it has to name one that is left out.
     fn has_left_out_only(&self) -> bool {
+        if self.left_out.borrow().is_empty() {
+            return false;
+        }
         let all = self.all();
         !all.is_empty() && all.into_iter().all(|pid| self.is_left_out(pid))
     }

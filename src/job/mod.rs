@@ -26,7 +26,7 @@ pub use descendants::is_below;
 pub use dispositions::{forbid_core_dumps, normalise, stdout_was_closed};
 pub use fork::{detach, fork_off};
 pub use handle::{GuardLoss, Job, JobControl, JobEvent, NotStarted};
-pub use pidfd::{Pidfd, is_gone};
+pub use pidfd::{Pidfd, is_gone, own_pid_namespace};
 pub use protocol::{Channel, ExitStatus, GuardRequest, JobEnd, LeftoverPolicy};
 pub use side_job::{SideJob, SideJobEnd};
 pub use signals::{Arrived, Signals, die_of};

@@ -16,6 +16,11 @@ pub fn is_gone(pid: u32) -> bool {
     kill(nix::unistd::Pid::from_raw(pid as i32), None) == Err(nix::errno::Errno::ESRCH)
 }
 
+/// The number of the namespace in which this process has its pid.
+pub fn own_pid_namespace() -> Option<u64> {
+    fs::metadata("/proc/self/ns/pid").ok().map(|namespace| namespace.ino())
+}
+
 /// A process of this user by a descriptor: its pid may be another's one day.
 pub struct Pidfd {
     pub pid: i32,

@@ -101,6 +101,7 @@ impl SideJob {
         let end = if is_readable(line) { self.line.receive() } else { None };
         end.unwrap_or_else(|| {
             // The parent was killed. Its guard is a child of this process, and so is what that one leaves behind.
+            self.strays.await_guards(Deadline::after(PATIENCE));
             self.strays.kill(Deadline::NEVER);
             SideJobEnd::GuardLost
         })

@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 use std::ffi::c_int;
 use std::fs;
 use std::io;
-use std::mem;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,6 +12,7 @@ use std::time::Duration;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
+use nix::unistd::{getpid, getsid};
 use signal_hook::consts::{SIGALRM, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGXCPU};
 use signal_hook::iterator::backend::SignalDelivery;
 use signal_hook::iterator::exfiltrator::WithOrigin;
@@ -36,7 +36,10 @@ pub struct Signals {
     arrived: VecDeque<Origin>,
     /// The one that was handed out last and not for the command alone.
     last: Option<Last>,
-    has_hung_up: bool,
+    /// A SIGHUP has come; true if one did from the kernel.
+    hung_up: Option<bool>,
+    /// The kernel tells the leader of a session alone that its terminal is gone: see `tty_signal_session_leader` in Linux.
+    leads_session: bool,
 }
 
 /// Two signals within this time are one request: timeout(1) signals redlock, and then the group in which redlock and
@@ -62,7 +65,7 @@ pub struct Arrived {
     pub from_terminal: bool,
     /// It belongs to the signal before, which came just now.
     pub is_repeat: bool,
-    /// A SIGHUP that is not the first one: a terminal that ends sends one, and the shell another, at any time after that.
+    /// The other SIGHUP of a terminal that ended: the kernel sends one, and the shell another, at any time after that.
     pub is_second_hangup: bool,
 }
 
@@ -87,7 +90,8 @@ impl Signals {
         }
         let delivery =
             SignalDelivery::with_pipe(read, write, WithOrigin::default(), handled.map(|(signal, _)| signal))?;
-        Ok(Signals { delivery, arrived: VecDeque::new(), last: None, has_hung_up: false })
+        let leads_session = getsid(None) == Ok(getpid());
+        Ok(Signals { delivery, arrived: VecDeque::new(), last: None, hung_up: None, leads_session })
     }
 
     /// A descriptor that is readable when a signal has come or one of the `others` is readable.
@@ -118,13 +122,18 @@ impl Signals {
                 let late = waited.saturating_sub(last.waited);
                 apart < LONGEST_REPEAT && apart.saturating_sub(late) < REPEAT
             });
+            let from_kernel = origin.cause == Cause::Kernel;
+            let is_hangup = origin.signal == SIGHUP;
             let arrived = Arrived {
                 signal: origin.signal,
-                from_terminal: origin.cause == Cause::Kernel
-                    && matches!(origin.signal, SIGHUP | SIGINT | SIGQUIT),
+                from_terminal: from_kernel
+                    && (matches!(origin.signal, SIGINT | SIGQUIT) || is_hangup && !self.leads_session),
                 is_repeat: before.is_some(),
-                is_second_hangup: origin.signal == SIGHUP && mem::replace(&mut self.has_hung_up, true),
+                is_second_hangup: is_hangup && self.hung_up.is_some_and(|by_kernel| by_kernel || from_kernel),
             };
+            if is_hangup {
+                self.hung_up = Some(from_kernel || self.hung_up == Some(true));
+            }
             if arrived.is_for_the_command() {
                 return Some(arrived);
             }

@@ -5,7 +5,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use super::descendants::{OwnChildren, reap_one, send};
+use nix::unistd::{Pid, getsid};
+
+use super::descendants::{GUARD_NAME, OwnChildren, name_of, reap_one, send};
 use crate::clock::Deadline;
 
 /// Between two looks at those that were killed: at first and at most. What became root cannot be killed.
@@ -27,6 +29,25 @@ impl Strays {
         self.children().leave_out(pid);
     }
 
+    /// Waits for the guards among them, which kill all that they guard, however fast it forks.
+    pub fn await_guards(&self, until: Deadline) {
+        while self.has_guards() && !until.has_passed() {
+            thread::sleep(PAUSE.1);
+        }
+    }
+
+    fn has_guards(&self) -> bool {
+        let children = self.children();
+        let mut guards = children.list();
+        guards.retain(|pid| name_of(*pid).is_some_and(|name| GUARD_NAME.to_str() == Ok(&name)));
+        for pid in &guards {
+            // Somebody may have stopped it.
+            send(*pid, libc::SIGCONT);
+            let _ = reap_one(*pid);
+        }
+        !guards.is_empty()
+    }
+
     /// Kills all of them, and what becomes one by that; gives up when the time is over.
     pub fn kill(&self, until: Deadline) {
         let mut pause = PAUSE.0;
@@ -40,7 +61,10 @@ impl Strays {
     fn kill_once(&self) -> bool {
         // Held to the end: the pid of one that another thread reaped may be another process's.
         let children = self.children();
-        let strays = children.list();
+        let own = getsid(None);
+        let mut strays = children.list();
+        // What is in the caller's session is no hook's: the parent of a hook has left it before anything else.
+        strays.retain(|pid| getsid(Some(Pid::from_raw(*pid))) != own);
         strays.iter().for_each(|pid| send(*pid, libc::SIGKILL));
         for pid in &strays {
             let _ = reap_one(*pid);

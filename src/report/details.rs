@@ -6,7 +6,7 @@ use unicode_width::UnicodeWidthStr;
 
 use super::phrases::{age, clock, pids};
 use super::width::{cut, pad, widest};
-use crate::job::is_gone;
+use crate::job::{is_gone, own_pid_namespace};
 use crate::lock::{DurationText, Holder, LockStatus, Metadata, Mode, Waiter, unix_millis};
 use crate::sanitize::sanitize;
 use crate::user::UserAtHost;
@@ -153,7 +153,8 @@ fn advice(lock: &LockStatus) -> Option<String> {
 
 /// Whether it was a process of this host, and has ended.
 fn has_ended(metadata: &Metadata) -> bool {
-    metadata.host == UserAtHost::own().host && is_gone(metadata.pid)
+    let is_visible = metadata.pid_namespace.is_none_or(|namespace| own_pid_namespace() == Some(namespace));
+    metadata.host == UserAtHost::own().host && is_visible && is_gone(metadata.pid)
 }
 
 /// Whether the holder should have renewed its lease by now.

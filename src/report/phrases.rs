@@ -28,13 +28,18 @@ pub fn how_to_break(busy: &Busy) -> Option<String> {
 }
 
 /// `'deploy' is held by ci-7 (pid 4123, "make deploy") for 3m12s; 24s left on its lease. Break it?`.
-pub fn break_question(key: &Key, first: &Holder, others: &[Holder]) -> String {
+/// With a token only one of several holders is meant, and nobody sees which.
+pub fn break_question(key: &Key, first: &Holder, others: &[Holder], by_token: bool) -> String {
     let is_broken = [first].into_iter().chain(others).any(|holder| holder.broken.is_some());
     let again = match is_broken {
         true => "It is broken already: breaking it again frees it at once, even if its job still runs. ",
         false => "",
     };
-    format!("'{key}' is held by {}. {again}Break it?", one_of(first, others.len()))
+    let holders = match by_token && !others.is_empty() {
+        true => format!("{}: only the one with this token loses it", others.len() + 1),
+        false => one_of(first, others.len()),
+    };
+    format!("'{key}' is held by {holders}. {again}Break it?")
 }
 
 /// `did not break 'deploy': meanwhile it is held by ci-8 (pid 5009, "make deploy") for 2s; 28s left on its lease`.

@@ -7,7 +7,7 @@ use super::Context;
 use crate::clock::BootTime;
 use crate::error::{Failure, UNREACHABLE};
 use crate::event::{Event, Waited};
-use crate::job::Signals;
+use crate::job::{Signals, own_pid_namespace};
 use crate::lock::{
     Busy, DurationText, Key, Lease, Metadata, NotAcquired, OwnerToken, Request, Result, Store, Timeout, Ttl,
     Wait, WaitProgress, acquire,
@@ -168,5 +168,11 @@ impl Acquisition {
 fn metadata(shown: &Shown, ttl: Ttl) -> Metadata {
     let UserAtHost { user, host } = UserAtHost::own();
     let ttl_ms = ttl.as_millis();
-    Metadata { by_hand: shown.by_hand, ttl_ms, ..Metadata::new(host, shown.pid, user, &shown.label) }
+    let pid_namespace = if shown.by_hand { own_pid_namespace() } else { None };
+    Metadata {
+        by_hand: shown.by_hand,
+        pid_namespace,
+        ttl_ms,
+        ..Metadata::new(host, shown.pid, user, &shown.label)
+    }
 }

@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::Duration;
 
-use crate::harness::{Pty, Redlock, Store, eventually, is_alive, pid_in};
+use crate::harness::{Pty, Redlock, Store, eventually, is_alive, namespaces, pid_in};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_redlock");
 
@@ -64,6 +64,37 @@ fn two_who_were_asked_break_it_once() {
     again.expect("freed 'X', which was held by ");
     assert_eq!(again.finish(), 0);
     drop(holder);
+}
+
+/// Nobody sees which of several holders has the token; that one of them is broken already is said all the same.
+#[test]
+fn by_a_token_one_of_several_loses_it() {
+    let store = Store::local();
+    let acquire = ["acquire", "-k", "X", "--shared", "--ttl", "1h"];
+    let [_, token] = [(); 2].map(|()| store.redlock(&acquire).run().expect(0).stdout);
+    let by_token = ["break", "-k", "X", "--token", token.trim()];
+    store.redlock(&[&by_token[..], &["--yes"]].concat()).run().expect(0);
+    let mut command = Command::new(PROGRAM);
+    command.args(by_token).env("REDLOCK_SERVER", &store.url);
+    let mut pty = Pty::start(command);
+    pty.expect("'X' is held by 2: only the one with this token loses it. It is broken already: ");
+    pty.send("n\n");
+    assert_eq!(pty.finish(), 1);
+}
+
+/// Another pid namespace of a host with the same name, as of containers of one pod: there is no process with that pid, and
+/// the one that acquired the lock lives.
+#[test]
+fn who_cannot_see_the_process_does_not_take_it_for_dead() {
+    if !namespaces() {
+        return;
+    }
+    let store = Store::redis();
+    store.redlock(&["acquire", "-k", "X", "--ttl", "1h"]).run().expect(0);
+    let args = ["--pid", "--fork", "--mount-proc", PROGRAM, "break", "-k", "X", "--yes"];
+    let elsewhere = store.reached_by(Redlock::under("unshare", &args)).run().expect(0);
+    assert!(elsewhere.stderr.contains("broke 'X'"), "{elsewhere:?}");
+    assert!(store.status("X")["holders"][0].is_object());
 }
 
 /// A script that has ended and a job share the lock: the job is told, and is dead before another one starts.

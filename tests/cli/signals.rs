@@ -9,8 +9,8 @@ use nix::sys::signal::{SigSet, Signal, kill, killpg};
 use nix::unistd::Pid;
 
 use crate::harness::{
-    Fault, Proxy, Redis, Redlock, Running, Store, await_file, children, eventually, is_alive, pid_in, ttl,
-    within,
+    Fault, Proxy, Pty, Redis, Redlock, Running, Store, await_file, children, eventually, is_alive, pid_in,
+    ttl, within,
 };
 
 /// The signal lines of /proc/self/status in a command that a shell starts after `prepare`.
@@ -126,6 +126,26 @@ fn the_death_is_that_of_the_command() {
         assert!(!is_alive(pid));
     }
     assert_eq!(store.status("X")["holders"][0], serde_json::Value::Null);
+}
+
+/// As below `ssh -t`: the kernel tells redlock alone, which leads the session.
+#[test]
+fn the_end_of_its_terminal_ends_the_job() {
+    let store = Store::local();
+    let (started, told) = (store.folder.path("started"), store.folder.path("told"));
+    let job = format!(
+        "trap 'touch {}; exit 3' HUP; touch {}; while :; do sleep 0.05; done",
+        told.display(),
+        started.display()
+    );
+    let mut command = Command::new(env!("CARGO_BIN_EXE_redlock"));
+    command.args(["run", "-k", "X", "-q", "--", "sh", "-c", &job]).env("REDLOCK_SERVER", &store.url);
+    let mut run = Pty::start(command);
+    await_file(&started);
+    run.hang_up();
+    assert_eq!(run.finish(), 3);
+    assert!(told.exists());
+    store.redlock(&["run", "-k", "X", "--", "true"]).run().expect(0);
 }
 
 #[test]

@@ -2,23 +2,28 @@
 
 use std::fs::File;
 use std::io::{Read, Write};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use nix::fcntl::OFlag;
+use nix::poll::{PollFd, PollFlags, poll};
 
 use super::eventually;
 
 /// A program at a terminal of its own.
 pub struct Pty {
     child: Child,
-    keys: File,
+    /// `None` when the terminal is gone.
+    keys: Option<File>,
     screen: Arc<Mutex<String>>,
+    reader: Option<JoinHandle<()>>,
+    is_over: Arc<AtomicBool>,
 }
 
 impl Pty {
@@ -54,13 +59,19 @@ impl Pty {
         let keys = File::from(OwnedFd::from(master));
         let screen = Arc::new(Mutex::new(String::new()));
         let (mut output, text) = (keys.try_clone().expect("a second handle"), Arc::clone(&screen));
-        thread::spawn(move || {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let ends = Arc::clone(&is_over);
+        let reader = thread::spawn(move || {
             let mut chunk = [0; 4096];
-            while let Ok(length @ 1..) = output.read(&mut chunk) {
+            while !ends.load(Ordering::Relaxed) {
+                if poll(&mut [PollFd::new(output.as_fd(), PollFlags::POLLIN)], 20_u8) == Ok(0) {
+                    continue;
+                }
+                let Ok(length @ 1..) = output.read(&mut chunk) else { return };
                 text.lock().expect("the screen").push_str(&String::from_utf8_lossy(&chunk[..length]));
             }
         });
-        Pty { child, keys, screen }
+        Pty { child, keys: Some(keys), screen, reader: Some(reader), is_over }
     }
 
     pub fn pid(&self) -> i32 {
@@ -68,7 +79,15 @@ impl Pty {
     }
 
     pub fn send(&mut self, keys: &str) {
-        self.keys.write_all(keys.as_bytes()).expect("keys to the terminal");
+        let terminal = self.keys.as_mut().expect("a terminal");
+        terminal.write_all(keys.as_bytes()).expect("keys to the terminal");
+    }
+
+    /// Takes the terminal away.
+    pub fn hang_up(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        self.reader.take().expect("a reader").join().expect("its end");
+        self.keys = None;
     }
 
     /// All that was written to the terminal.

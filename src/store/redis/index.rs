@@ -67,8 +67,10 @@ impl Index {
         for page in in_use.chunks(PAGE) {
             let mut command = redis::cmd("ZADD");
             command.arg(on.index()).arg("GT");
-            for lock in page {
-                command.arg((now + in_use_for(lock)).as_millis().to_string()).arg(lock.key.as_str());
+            for (number, lock) in page.iter().enumerate() {
+                // No two of a page at the same time: see `read`.
+                let end = (now + in_use_for(lock)).as_millis();
+                command.arg(format!("{end}.{number:03}")).arg(lock.key.as_str());
             }
             if ask(on, server, &command, timeout)?.is_none() {
                 return Ok(());

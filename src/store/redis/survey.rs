@@ -220,7 +220,7 @@ struct UsedKeys {
 /// Where there are many names, the index has the keys. One that is not complete leaves the names of all keys.
 fn used_keys(on: &mut Topology, server: &Endpoint, timeout: &Timeout) -> Result<UsedKeys> {
     let mut used = UsedKeys { keys: BTreeSet::new(), is_news: false, hidden: None };
-    let mut scan = Pages::of_locks();
+    let (mut scan, mut until) = (Pages::of_locks(), *timeout);
     for page in 0.. {
         if page == FEW_PAGES && !on.index().is_empty() {
             let index = Index::read(on, server, timeout)?;
@@ -229,10 +229,10 @@ fn used_keys(on: &mut Topology, server: &Endpoint, timeout: &Timeout) -> Result<
             }
             used.keys.extend(index.keys);
             used.is_news = true;
+            // Of the locks that are found something is to be seen.
+            until = timeout.share(2);
         }
-        // Of the locks that were found something is to be seen.
-        let share = if used.is_news { timeout.share(2) } else { *timeout };
-        match scan.next(on, server, &share) {
+        match scan.next(on, server, &until) {
             Ok(Some(names)) => used.keys.extend(names.iter().filter_map(|name| keys::key_of(name))),
             Ok(None) => break,
             Err(error @ StoreError::Unreachable { .. }) if used.is_news => {

@@ -15,7 +15,7 @@ use crate::lock::{Busy, FencingToken, Key, Mode, Request, Timeout};
 pub enum Taken {
     /// A fencing token for each of them.
     All(Vec<FencingToken>),
-    Busy(Busy),
+    Busy(Box<Busy>),
     OtherMode(Key, Mode),
 }
 
@@ -105,7 +105,7 @@ impl Owner {
             if place == queue.len() || !has_room(before, request.mode) {
                 let busy = ledger.busy(&request.key, before, &mut self.client, timeout)?;
                 self.give_back(requests, &queues, ledger, timeout)?;
-                return Ok(Taken::Busy(busy));
+                return Ok(Taken::Busy(busy.into()));
             }
         }
         let contenders: Vec<&Contender> =
@@ -163,7 +163,7 @@ impl Owner {
         if has_room(queue, request.mode) {
             return Ok(None);
         }
-        ledger.busy(key, queue, &mut self.client, timeout).map(|busy| Some(Taken::Busy(busy)))
+        ledger.busy(key, queue, &mut self.client, timeout).map(|busy| Some(Taken::Busy(busy.into())))
     }
 
     /// What was refused was not carried out.

@@ -193,7 +193,7 @@ impl Store for ZooKeeper {
         };
         let refused = match taken.map_err(|error| self.error(error))? {
             Taken::All(fences) => return Ok(AcquireOutcome::Granted(fences)),
-            Taken::Busy(busy) => Ok(AcquireOutcome::Busy(busy.into())),
+            Taken::Busy(busy) => Ok(AcquireOutcome::Busy(busy)),
             Taken::OtherMode(key, found) => Err(StoreError::OtherMode { key, found }),
         };
         if self.owners[index].dismiss_if_idle() {

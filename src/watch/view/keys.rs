@@ -125,7 +125,7 @@ impl View {
         if self.orders.contains(&key) {
             return self.refuse(format!("'{key}' is being broken: wait for the answer of the store"));
         }
-        let question = format!("{} [y/N]", break_question(&key, first, others));
+        let question = format!("{} [y/N]", break_question(&key, first, others, false));
         self.prompt = Prompt::Break { key, asked: AskedAbout::these(&lock.holders), question };
         self.check_room();
     }
