@@ -31,7 +31,7 @@ const OTHER_WRITERS: Duration = Duration::from_millis(20);
 const PATIENCE: Duration = Duration::from_millis(100);
 const RETRY: Duration = Duration::from_millis(5);
 /// At a line without an end, before it counts as torn.
-const LOOKS: u32 = 5;
+const LOOKS: u32 = 20;
 
 pub enum LogDestination {
     Stderr,
@@ -89,13 +89,14 @@ fn append(line: String, path: &Path) -> io::Result<()> {
     let mut options = OpenOptions::new();
     options.append(true).create(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY);
     let mut file = options.open(path)?;
-    // The last writer may have met a full disk in the middle of a line. One that is still writing ends it soon.
-    let is_torn = (0..LOOKS).all(|look| {
-        if look > 0 {
-            thread::sleep(RETRY);
-        }
-        is_torn(path).unwrap_or(false)
-    });
+    // The last writer may have met a full disk in the middle of a line. One that is still writing ends it soon, and the next
+    // one may be writing then: the file grows.
+    let torn = torn_at(path).unwrap_or(None);
+    let stays_torn = |_| {
+        thread::sleep(RETRY);
+        torn_at(path).unwrap_or(None) == torn
+    };
+    let is_torn = torn.is_some() && (1..LOOKS).all(stays_torn);
     let line = if is_torn { format!("\n{line}") } else { line };
     file.write_all(line.as_bytes())
 }
@@ -118,15 +119,15 @@ fn write_in_time(line: &str, is_cut: &mut bool) {
     *is_cut = false;
 }
 
-/// Whether a file ends in the middle of a line.
-fn is_torn(path: &Path) -> io::Result<bool> {
+/// Where a file ends, if that is in the middle of a line.
+fn torn_at(path: &Path) -> io::Result<Option<u64>> {
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
     let metadata = file.metadata()?;
     let mut last = [b'\n'];
     if metadata.is_file() && metadata.len() > 0 {
         file.read_exact_at(&mut last, metadata.len() - 1)?;
     }
-    Ok(last != [b'\n'])
+    Ok((last != [b'\n']).then_some(metadata.len()))
 }
 
 /// One line; `None` for what is not logged.
