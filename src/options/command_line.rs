@@ -6,12 +6,12 @@ use std::io::{self, Write};
 
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
-use clap::{Arg, ArgMatches, Command, CommandFactory};
+use clap::{Arg, ArgMatches, Args, Command, CommandFactory, Subcommand};
 
 use super::Config;
 use super::complaint::explain;
 use super::line::{Line, WITH_KEY, is_token, shown};
-use crate::cli::Cli;
+use crate::cli::{self, Cli, GlobalArgs};
 use crate::error::{Failure, Outcome};
 use crate::lock::Key;
 
@@ -29,7 +29,7 @@ const CONFLICTS: [[&str; 2]; 6] = [
 /// empty counts as not set. The error is one of the parser, see [`answer`], or a [`Failure`].
 pub fn parse() -> anyhow::Result<ArgMatches> {
     let typed: Vec<OsString> = env::args_os().collect();
-    if let Some(matches) = parse_deferred(&typed) {
+    if let Some(matches) = parse_usual(&typed) {
         return Ok(matches);
     }
     let mut words = Line::read(typed.get(1..).unwrap_or_default(), &built()).canonical()?;
@@ -53,24 +53,28 @@ pub fn parse() -> anyhow::Result<ArgMatches> {
 }
 
 /// The usual cases: the key is an option, or the first word behind the subcommand, and the command stands behind `--`.
-/// Only the subcommand that is named is built, which saves time.
-fn parse_deferred(typed: &[OsString]) -> Option<ArgMatches> {
+/// Nothing is there but the subcommand that is named, which saves time: the options of all are copied to each subcommand.
+fn parse_usual(typed: &[OsString]) -> Option<ArgMatches> {
     let is_empty = |(name, value): (OsString, OsString)| {
         value.is_empty() && name.as_encoded_bytes().starts_with(b"REDLOCK_")
     };
     if env::vars_os().any(is_empty) {
         return None;
     }
+    let all = cli::Command::augment_subcommands(Command::new("redlock"));
+    let named = |word: &OsString| all.get_subcommands().find(|subcommand| word == subcommand.get_name());
+    let subcommand = typed.iter().skip(1).find_map(named)?;
+    let command = GlobalArgs::augment_args(Command::new("redlock")).subcommand(subcommand.clone());
     match typed {
         [program, subcommand, key, rest @ ..] if is_key(subcommand, key) => {
             let option = OsString::from("-k");
             let words = [program, subcommand, &option, key].into_iter().chain(rest);
-            let matches = Cli::command().try_get_matches_from(words).ok()?;
+            let matches = command.try_get_matches_from(words).ok()?;
             // One more key: see what was meant.
             let keys = matches.subcommand()?.1.try_get_occurrences::<Key>("keys").ok().flatten();
             if keys.map_or(1, Iterator::count) == 1 { Some(matches) } else { None }
         }
-        typed => Cli::command().try_get_matches_from(typed).ok(),
+        typed => command.try_get_matches_from(typed).ok(),
     }
 }
 
