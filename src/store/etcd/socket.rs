@@ -107,7 +107,10 @@ impl rt::Write for Socket {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.poll_write_with(context, |stream| stream.write(bytes))
+        self.poll_write_with(context, |stream| match ends_with_head(bytes) {
+            true => stream.write_more(bytes),
+            false => stream.write(bytes),
+        })
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -119,6 +122,21 @@ impl rt::Write for Socket {
     }
 }
 
+/// Whether the last of these frames is the head of a request whose message follows at once: HEADERS without END_STREAM, see
+/// RFC 9113, section 4.1. Each in a packet of its own would wake the server twice.
+fn ends_with_head(mut frames: &[u8]) -> bool {
+    const HEADERS: u8 = 1;
+    const END_STREAM: u8 = 1;
+    loop {
+        let [a, b, c, kind, flags, _, _, _, _, rest @ ..] = frames else { return false };
+        match rest.split_at_checked(u32::from_be_bytes([0, *a, *b, *c]) as usize) {
+            Some((_, [])) => return *kind == HEADERS && flags & END_STREAM == 0,
+            Some((_, next)) => frames = next,
+            None => return false,
+        }
+    }
+}
+
 /// Runs what hyper does beside a call in the store's runtime.
 #[derive(Clone, Copy)]
 pub struct InRuntime;
@@ -126,5 +144,26 @@ pub struct InRuntime;
 impl<F: Future<Output: Send> + Send + 'static> rt::Executor<F> for InRuntime {
     fn execute(&self, task: F) {
         drop(tokio::spawn(task));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ends_with_head;
+
+    fn frame(kind: u8, flags: u8, payload: &[u8]) -> Vec<u8> {
+        [&[0, 0, payload.len() as u8, kind, flags, 0, 0, 0, 1], payload].concat()
+    }
+
+    #[test]
+    fn a_head_waits_for_its_message() {
+        let (head, message, ping) = (frame(1, 4, b"head"), frame(0, 1, b"message"), frame(6, 1, &[0; 8]));
+        assert!(ends_with_head(&head) && ends_with_head(&[ping.clone(), head.clone()].concat()));
+        let head_alone = frame(1, 5, b"head");
+        for sent in [[head.clone(), message].concat(), [head.clone(), ping].concat(), head_alone, Vec::new()]
+        {
+            assert!(!ends_with_head(&sent), "{sent:?}");
+        }
+        assert!((1..head.len()).all(|cut| !ends_with_head(&head[..cut])));
     }
 }

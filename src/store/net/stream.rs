@@ -10,6 +10,7 @@ use nix::poll::PollFlags;
 use nix::sys::socket::{
     self, AddressFamily, SockFlag, SockType, SockaddrLike, SockaddrStorage, UnixAddr, sockopt,
 };
+use rustix::net::SendFlags;
 
 use super::dns::resolve;
 use super::tls::{self, TlsStream};
@@ -62,6 +63,14 @@ impl Stream {
         };
         let (peer, own) = (ip(socket::getpeername(fd)), ip(socket::getsockname(fd)));
         !self.is_encrypted && peer != own && peer.is_some_and(|peer| !peer.is_loopback())
+    }
+
+    /// Writes what is to be sent together with the next bytes, which follow at once. See MSG_MORE in send(2).
+    pub fn write_more(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self.is_encrypted {
+            true => self.socket.write(bytes),
+            false => Ok(rustix::net::send(self, bytes, SendFlags::MORE | SendFlags::NOSIGNAL)?),
+        }
     }
 }
 
