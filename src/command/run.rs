@@ -109,8 +109,12 @@ impl<'a> Run<'a> {
         let Run { options, context, acquisition, job, signals, .. } = self;
         let interim = nesting.keep_meanwhile(acquisition.reserve, options.lock.replicas, context)?;
         splay(options.splay, signals, context)?;
-        let no_guard = || not_started(&NotStarted::NoGuard, &options.name, "").into();
-        let reason = || job.has_lost_guard().then(no_guard);
+        let guard_killed = || {
+            let why =
+                format!("the guard was killed before '{}' could start; nothing of it runs", options.name);
+            Failure::new(UNREACHABLE, why).into()
+        };
+        let reason = || job.has_lost_guard().then(guard_killed);
         let guard = Abort { fd: job.as_fd(), reason: Box::new(reason) };
         let aborts = interim.iter().map(InterimKeeper::abort).chain([guard]).collect();
         let leases = acquisition.acquire(store, signals, aborts, context)?;
@@ -248,10 +252,6 @@ fn not_started(reason: &NotStarted, command: &str, locks: &str) -> Failure {
             format!(
                 "the lease of {locks} was over before '{command}' could start (redlock was stopped, the machine slept, or the store or a file system was slow); nothing was started, try again"
             ),
-        ),
-        NotStarted::NoGuard => Failure::new(
-            UNREACHABLE,
-            format!("the guard was killed before '{command}' had started; nothing of it runs"),
         ),
     }
 }

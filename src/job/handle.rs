@@ -65,11 +65,10 @@ pub enum NotStarted {
     NotFound,
     /// It cannot be executed, and why.
     NotExecutable(String),
-    /// The lease was over. A command that had begun was killed.
+    /// The lease was over. A command that had begun, or may have, was killed.
     TooLate {
         has_begun: bool,
     },
-    NoGuard,
 }
 
 impl Job {
@@ -127,7 +126,7 @@ impl Job {
             // A guard that somebody stopped may have started the command, whose time is over now.
             if self.look_at_guard().is_some() {
                 self.kill_without_guard();
-                return Err(NotStarted::NoGuard);
+                return Err(NotStarted::TooLate { has_begun: true });
             }
         }
         let stop_at = deadline.map_or(u64::MAX, |deadline| deadline.minus(self.kill_after).as_nanos());
@@ -142,11 +141,8 @@ impl Job {
             Some(GuardReport::NotStarted { errno: libc::ENOENT, .. }) => Err(NotStarted::NotFound),
             Some(GuardReport::NotStarted { message, .. }) => Err(NotStarted::NotExecutable(message)),
             Some(GuardReport::TooLate { has_begun }) => Err(NotStarted::TooLate { has_begun }),
-            Some(GuardReport::CommandEnded(_) | GuardReport::JobEnd(_)) | None => {
-                // The guard may have started the command, which survives the guard if it is a set-user-ID program.
-                self.kill_without_guard();
-                Err(NotStarted::NoGuard)
-            }
+            // The guard was killed, and may have started the command: its loss is seen as that of a job that runs.
+            Some(GuardReport::CommandEnded(_) | GuardReport::JobEnd(_)) | None => Ok(()),
         }
     }
 

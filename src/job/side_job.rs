@@ -137,7 +137,6 @@ fn run(name: &CStr, line: &Channel, command: Vec<OsString>, kill_after: Duration
         Err(NotStarted::TooLate { .. }) => return Ok(SideJobEnd::Expired),
         Err(NotStarted::NotExecutable(why)) => return Ok(SideJobEnd::NotStarted(why)),
         Err(NotStarted::NotFound) => return Ok(SideJobEnd::NotStarted("it is not found".to_owned())),
-        Err(NotStarted::NoGuard) => return Ok(SideJobEnd::GuardLost),
     }
     let control = job.control()?;
     let mut line = Some(line);

@@ -12,7 +12,8 @@ use crate::report::{ShellSyntax, print};
 
 /// The language of the script, if the output is for one.
 pub fn shell(matches: &ArgMatches) -> Option<ShellSyntax> {
-    matches.subcommand_matches("acquire")?.get_one("format").and_then(|format| evaluating(*format))
+    let (_, options) = matches.subcommand().filter(|(name, _)| *name == "acquire")?;
+    options.get_one("format").and_then(|format| evaluating(*format))
 }
 
 /// The same for a command line that clap refuses.
