@@ -28,14 +28,13 @@ use std::time::Duration;
 
 pub use self::address::QuorumAddress;
 use self::queue_place::QueuePlace;
-use self::script::{AcquireReply, Release, ScriptCall, understood};
+use self::script::{AcquireReply, Release, ScriptCall};
 use self::topology::Topology;
 pub use self::url::RedisAddress;
 use crate::lock::{
     AcquireOutcome, Breaker, Broken, Capabilities, FencingToken, History, Key, LockStatus, OwnerToken,
     Renewal, Request, Result, RunRecord, Store, StoreAdmin, Survey, Timeout,
 };
-use crate::store::net::check;
 
 /// The store at one address. It connects with the first call.
 pub struct Redis {
@@ -60,19 +59,6 @@ impl Redis {
         Redis { topology: Topology::open(address), place: None, healed: Vec::new(), replicas }
     }
 
-    /// Runs a script on the primary. When the server turns out not to be the primary, the script runs again on the one
-    /// that is: the owner token makes that safe.
-    fn run<T>(&mut self, call: &ScriptCall<T>, timeout: &Timeout) -> Result<T> {
-        loop {
-            let reply = call.reply(&mut self.topology, timeout)?;
-            if self.topology.verify_primary(call.target(), timeout)? {
-                return understood(&mut self.topology, call.decode(reply));
-            }
-            // Two servers that name each other do so without end.
-            check(timeout).map_err(|error| error.of(self.topology.name()))?;
-        }
-    }
-
     /// Asks with a place in the queue. The subscription comes first: a waiter that cannot be woken counts as dead.
     fn enqueue_at(&mut self, place: &mut QueuePlace, timeout: &Timeout) -> Result<AcquireOutcome> {
         loop {
@@ -86,7 +72,7 @@ impl Redis {
             let requests = from_ref(&place.request);
             self.topology.await_releases(requests, timeout)?;
             let call = script::acquire(&place.request, requests, place.queueing(), &place.ticket);
-            let reply = self.run(&call, timeout)??;
+            let reply = call.run_on_primary(&mut self.topology, timeout)??;
             if matches!(reply, AcquireReply::Granted(_)) {
                 self.expect_replicas(requests, timeout)?;
             } else if !self.topology.is_listening_to_primary() && !timeout.until.has_passed() {
@@ -110,7 +96,7 @@ impl Redis {
 
     /// Runs a release. Returns for each lock whether it was held.
     fn release_now(&mut self, call: &ReleaseCall, timeout: &Timeout) -> Result<Vec<bool>> {
-        let released = self.run(call, timeout);
+        let released = call.run_on_primary(&mut self.topology, timeout);
         self.topology.mark_awaited();
         let released = released?;
         for (key, _) in call.keys().iter().zip(&released).filter(|(_, one)| **one == Release::HandedOver) {
@@ -166,7 +152,7 @@ impl Store for Redis {
         fence: Option<FencingToken>,
         timeout: &Timeout,
     ) -> Result<Renewal> {
-        let renewal = self.run(&script::renew(request, fence), timeout)?;
+        let renewal = script::renew(request, fence).run_on_primary(&mut self.topology, timeout)?;
         self.replicated(renewal, request, timeout)
     }
 
@@ -207,7 +193,7 @@ impl Store for Redis {
     }
 
     fn check(&mut self, key: &Key, token: &OwnerToken, timeout: &Timeout) -> Result<Option<Duration>> {
-        self.run(&script::check(key, token), timeout)
+        script::check(key, token).run_on_primary(&mut self.topology, timeout)
     }
 
     fn record(&mut self, key: &Key, run: Option<&RunRecord>, keep: u8, timeout: &Timeout) -> Result<()> {
@@ -236,7 +222,8 @@ impl StoreAdmin for Redis {
         by: &Breaker,
         timeout: &Timeout,
     ) -> Result<Broken> {
-        let (broken, is_handed_over) = self.run(&script::break_lock(key, token, by), timeout)?;
+        let call = script::break_lock(key, token, by);
+        let (broken, is_handed_over) = call.run_on_primary(&mut self.topology, timeout)?;
         if is_handed_over {
             script::confirm_handover(&mut self.topology, key, timeout);
         }

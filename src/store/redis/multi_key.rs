@@ -38,7 +38,8 @@ impl Redis {
     fn acquire_by_one_script(&mut self, requests: &[Request], timeout: &Timeout) -> Result<AcquireOutcome> {
         let Some(first) = requests.first() else { return Ok(AcquireOutcome::Granted(Vec::new())) };
         self.topology.await_releases(requests, timeout)?;
-        match self.run(&script::acquire(first, requests, Queueing::No, ""), timeout)?? {
+        let call = script::acquire(first, requests, Queueing::No, "");
+        match call.run_on_primary(&mut self.topology, timeout)?? {
             AcquireReply::Granted(fences) => {
                 self.expect_replicas(requests, timeout)?;
                 Ok(AcquireOutcome::Granted(fences))

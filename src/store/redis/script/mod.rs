@@ -28,7 +28,7 @@ use super::keys::KeyNames;
 use super::reply::{ErrorClass, accepted, classify, in_short, text};
 use super::topology::{Target, Topology};
 use crate::lock::{FencingToken, Key, OwnerToken, Result, StoreError, Timeout};
-use crate::store::net::RequestError;
+use crate::store::net::{self, RequestError};
 
 /// The text of a script, with its hash.
 struct Script {
@@ -88,7 +88,7 @@ impl<T> ScriptCall<T> {
         &self.keys
     }
 
-    pub fn target(&self) -> Target<'_> {
+    fn target(&self) -> Target<'_> {
         self.keys.first().map_or(Target::Any, Target::Key)
     }
 
@@ -131,6 +131,19 @@ impl<T> ScriptCall<T> {
     pub fn run(&self, on: &mut Topology, timeout: &Timeout) -> Result<T> {
         let reply = self.reply(on, timeout)?;
         understood(on, self.decode(reply))
+    }
+
+    /// Runs the script on the primary. When the server turns out to be none, the script runs again on the one that is: the
+    /// owner token makes that safe.
+    pub fn run_on_primary(&self, on: &mut Topology, timeout: &Timeout) -> Result<T> {
+        loop {
+            let reply = self.reply(on, timeout)?;
+            if on.verify_primary(self.target(), timeout)? {
+                return understood(on, self.decode(reply));
+            }
+            // Two servers that name each other do so without end.
+            net::check(timeout).map_err(|error| error.of(on.name()))?;
+        }
     }
 
     /// An error that names the key with the wrong type, if it is still there.
