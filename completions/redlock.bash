@@ -47,7 +47,7 @@ _redlock_read() {
     for ((i = 1; i < cword; i++)); do
         case ${words[i]} in
             -S|--server|--config|--profile|--user|--password-file|--sentinel-password-file|--tls-ca|--tls-cert|--tls-key) ((i + 1 < cword)) && store+=("${words[i]}" "${words[i + 1]}") ;;
-            --server=*|--config=*|--profile=*|--user=*|--password-file=*|--sentinel-password-file=*|--tls-ca=*|--tls-cert=*|--tls-key=*) store+=("${words[i]}") ;;
+            -S?* | --server=*|--config=*|--profile=*|--user=*|--password-file=*|--sentinel-password-file=*|--tls-ca=*|--tls-cert=*|--tls-key=*) store+=("${words[i]}") ;;
         esac
         if [[ ${words[i]} == -- ]]; then
             [[ $subcommand == run ]] && command=$((i + 1))

@@ -24,12 +24,14 @@ use super::{LockArgs, OnLost};
 pub struct AcquireArgs {
     #[command(flatten)]
     pub lock: LockArgs,
-    /// Keep it until process PID ends, in a script $$
+    /// Hold the lock until process PID ends ($$ in a script)
     ///
     /// A keeper in the background renews the lease until the process PID ends, or until `release`.
     #[arg(long, value_name = "PID", value_parser = pid, allow_negative_numbers = true)]
     pub while_pid: Option<i32>,
     /// What happens to PID when the lock is lost [default: terminate]
+    ///
+    /// terminate sends it SIGTERM, and nothing after that.
     #[arg(long, hide_short_help = true, value_name = "WHAT", env = "REDLOCK_ON_LOST")]
     pub on_lost: Option<OnLost>,
     /// Print: token, env, fish (to eval), json, github

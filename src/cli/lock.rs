@@ -8,13 +8,13 @@ use crate::lock::{DurationText, Key, Ttl};
 
 #[derive(Debug, Args)]
 pub struct LockArgs {
-    /// The lock's name; each more key needs its own -k
+    /// Name of the lock; repeat -k for several
     ///
     /// 1 to 512 bytes of UTF-8 without control characters; the first word is the same. Of several keys all are acquired,
     /// in one fixed order, or none is kept.
     #[arg(short, long = "key", value_name = "KEY", required = true)]
     pub keys: Vec<Key>,
-    /// Life of a lease between renewals [default: 30s]
+    /// Lease duration without renewal [default: 30s]
     ///
     /// How long the lease lives without renewal: 500ms, 30s, 5m, 1h30m; a bare number is seconds. redlock renews it
     /// every third of that; when redlock dies, the lock is free after it.
@@ -34,8 +34,7 @@ pub struct LockArgs {
     pub exclusive: bool,
     /// Acquire it as a reader: many, or one writer
     ///
-    /// Who holds the lock with --shared is a reader, of whom there may be many at once; who holds it without is the
-    /// writer, and alone.
+    /// Any number of readers (--shared) hold the lock together; a writer (without --shared) holds it alone.
     #[arg(short, long, env = "REDLOCK_SHARED", value_parser = super::switch, conflicts_with = "permits")]
     pub shared: bool,
     /// Acquire one of N permits: at most N at once

@@ -110,7 +110,7 @@ pub struct GlobalArgs {
     /// Print only errors; a busy lock is not an error
     #[arg(short, long, global = true, env = "REDLOCK_QUIET", value_parser = switch, conflicts_with = "verbose", overrides_with = "quiet")]
     pub quiet: bool,
-    /// Print what is done
+    /// Print each step
     #[arg(short, long, global = true, env = "REDLOCK_VERBOSE", value_parser = switch, overrides_with = "verbose")]
     pub verbose: bool,
     /// Read this configuration file instead of ~/.config/redlock/config.toml
@@ -166,7 +166,7 @@ pub struct GlobalArgs {
     /// Send each event to the log of this host: journald or syslog
     #[arg(long, global = true, hide_short_help = true, env = "REDLOCK_SYSLOG", value_parser = switch, overrides_with = "syslog")]
     pub syslog: bool,
-    /// Add what became of the lock to the Prometheus metrics in this file
+    /// Add the outcome to the Prometheus metrics in this file
     ///
     /// For the textfile collector of node_exporter: its name ends with .prom. All runs of one user on this host may share it.
     #[arg(long, global = true, hide_short_help = true, value_name = "FILE", env = "REDLOCK_METRICS_FILE")]
@@ -196,8 +196,8 @@ pub enum Color {
 ///
 /// A redlock that holds the lock learns of it at its next renewal, stops its job and then releases the lock; if
 /// it does not, the lock is free when its lease ends. Breaking it once more frees it at once: do that only when the
-/// job is dead, as another can start beside it. What nobody keeps is freed at once: a lock of another program, or one
-/// that was acquired by hand, if the processes of all who hold it were on this host and have ended. A lock that was broken,
+/// job is dead, as another can start beside it. A lock that nothing renews is freed at once: one of another program, or
+/// one that was acquired by hand, if the processes of all who hold it were on this host and have ended. A lock that was broken,
 /// or passed to another, while the question was open is left alone.
 #[derive(Debug, Args)]
 #[command(override_usage = "redlock break [OPTIONS] KEY", after_help = BREAK)]
@@ -239,12 +239,12 @@ pub struct DoctorArgs {
 
 /// Show the settings in force, and where each comes from
 ///
-/// A setting is a flag of this line, a variable, a line of a configuration file, or the default. With --check it reads a
-/// file as a configuration file and exits with 78 when something is wrong there.
+/// A setting comes from a flag, a variable, a line of a configuration file, or the default. With --check it reads a file as
+/// a configuration file and exits with 78 when something is wrong there.
 #[derive(Debug, Args)]
 #[command(override_usage = "redlock config [OPTIONS] [KEY]", after_help = CONFIG)]
 pub struct ConfigArgs {
-    /// Of a call with this key; the first word is the same
+    /// Show the settings for this key; the first word is the same
     #[arg(short, long, value_name = "KEY")]
     pub key: Option<Key>,
     /// Check this file, and nothing else

@@ -31,7 +31,7 @@ pub struct OwnerArgs {
 
 /// Extend the lease
 ///
-/// A lease that has longer to go than the TTL keeps its end. Exits with 1 when the token does not hold the lock any more.
+/// Never shortens a lease. Exits with 1 when the token does not hold the lock any more.
 #[derive(Debug, Args)]
 #[command(override_usage = "redlock renew [OPTIONS] [KEY]", after_help = RENEW)]
 pub struct RenewArgs {
@@ -45,7 +45,7 @@ pub struct RenewArgs {
 /// Ask whether a token holds the lock, or a job ran lately
 ///
 /// Exits with 0 when the token holds the lock, for at least --for longer, and with 1 when it does not. With --ran-within no
-/// token is needed: exits with 0 when a run under the lock was a success lately, and with 1 when none was.
+/// token is needed: exits with 0 if a recent run under the lock succeeded, else with 1.
 #[derive(Debug, Args)]
 #[command(override_usage = "redlock check [OPTIONS] [KEY]", after_help = CHECK)]
 pub struct CheckArgs {
@@ -54,7 +54,7 @@ pub struct CheckArgs {
     /// The lease has to live at least this much longer
     #[arg(long = "for", value_name = "DURATION", env = "REDLOCK_FOR")]
     pub at_least: Option<DurationText>,
-    /// A run that was a success has to have ended this long ago at most
+    /// Require a successful run that ended within this time
     #[arg(long, value_name = "DURATION")]
     pub ran_within: Option<DurationText>,
 }

@@ -32,16 +32,18 @@ pub struct RunArgs {
     /// COMMAND is one string, in one word, for `sh -c`
     #[arg(short = 'c', long)]
     pub shell: bool,
-    /// Exit status while another holds it [default: 75]
+    /// Exit status when the lock is busy [default: 75]
     ///
-    /// The exit status when the lock is held by another, or the wait ran out. With 0 a cron job that has nothing to do
-    /// counts as good.
+    /// The exit status when the lock is held by another, or the wait ran out. With 0 a cron job
+    /// succeeds when another host has the lock.
     #[arg(short = 'E', long, value_name = "N", env = "REDLOCK_CONFLICT_EXIT_CODE", value_parser = exit_status, allow_negative_numbers = true)]
     pub conflict_exit_code: Option<u8>,
     /// Stop COMMAND after this long, as timeout(1) does
     #[arg(long, value_name = "DURATION", env = "REDLOCK_TIMEOUT")]
     pub timeout: Option<DurationText>,
     /// What happens to the command when the lock is lost [default: terminate]
+    ///
+    /// terminate stops the whole job before another can hold the lock. Either way the exit status is 79.
     #[arg(long, hide_short_help = true, value_name = "WHAT", env = "REDLOCK_ON_LOST")]
     pub on_lost: Option<OnLost>,
     /// From SIGTERM to SIGKILL [default: a quarter of the TTL, at most 5s]
@@ -53,7 +55,7 @@ pub struct RunArgs {
     /// What to do with processes that COMMAND left behind when it ended [default: release, or kill when a signal killed COMMAND]
     #[arg(long, hide_short_help = true, value_name = "WHAT", env = "REDLOCK_LEFTOVERS")]
     pub leftovers: Option<Leftovers>,
-    /// How many runs the lock's history has; 0 for none [default: 20 on local:, else 0]
+    /// Number of runs to keep in the lock's history [default: 20 on local:, else 0]
     ///
     /// The store keeps them for 30 days, with about 250 bytes each, for `redlock history` and `check --ran-within`.
     #[arg(long, hide_short_help = true, value_name = "N", env = "REDLOCK_HISTORY", value_parser = history, allow_negative_numbers = true)]
@@ -65,13 +67,13 @@ pub struct RunArgs {
     pub command: Vec<OsString>,
 }
 
-/// Commands for `sh -c`. An empty one undoes a configured one.
+/// Commands for `sh -c`. An empty one disables a configured one.
 #[derive(Debug, Args)]
 pub struct HookArgs {
-    /// Run CMD beside the wait for the lock, when it begins
+    /// Run CMD when the wait for the lock begins
     ///
-    /// CMD is one string, for `sh -c`, and finds in its environment what happened; see HOOKS below. An empty one undoes a
-    /// configured one.
+    /// CMD is one string, for `sh -c`, and finds in its environment what happened; see HOOKS in redlock-run(1). An
+    /// empty CMD disables a configured hook.
     #[arg(long, hide_short_help = true, value_name = "CMD", env = "REDLOCK_ON_WAIT")]
     pub on_wait: Option<String>,
     /// Run CMD beside the command, when that was started under the lock
@@ -96,10 +98,10 @@ pub fn exit_status(text: &str) -> Result<u8, String> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OnLost {
-    /// Stop it before another can hold the lock
+    /// Stop it
     #[default]
     Terminate,
-    /// Let it go on; in the end `run` exits with 79
+    /// Let it go on
     Continue,
 }
 

@@ -7,8 +7,8 @@ use super::examples::STATUS;
 
 /// Show holders, waiters and time left
 ///
-/// One KEY is shown in full, several, or all locks that redlock knows, as a table. A lock of another program is shown when
-/// its KEY is given.
+/// One KEY is shown in detail; several, or all known locks, as a table. A lock of another program is shown when its KEY is
+/// given.
 #[derive(Debug, Args)]
 #[command(override_usage = "redlock status [OPTIONS] [KEY|PATTERN]...", after_help = STATUS)]
 pub struct StatusArgs {

@@ -8,6 +8,7 @@ use crate::error::{Failure, NOT_HELD, Outcome};
 use crate::event::Event;
 use crate::lock::{Broken, Holder};
 use crate::report::{self, break_question, holder, names, not_as_asked};
+use crate::sanitize::sanitize;
 use crate::session::{self, AskedAbout, Context};
 
 pub fn break_lock(args: &BreakArgs, context: &Context) -> anyhow::Result<Outcome> {
@@ -28,9 +29,12 @@ pub fn break_lock(args: &BreakArgs, context: &Context) -> anyhow::Result<Outcome
     let (token, reason) = (args.token.as_ref(), args.reason.as_deref());
     // All of them, unless one is named by its token.
     let others = if token.is_some() { 0 } else { others.len() };
+    let report = |holder: &Holder, is_freed| {
+        context.reporter.report(&Event::Broken { key, holder, others, is_freed });
+    };
     match session::break_lock(store.as_mut(), key, token, asked.as_ref(), reason, context)? {
-        Broken::Told(holder) => context.reporter.report(&Event::Broken { key, holder: &holder, others }),
-        Broken::Freed(holder) => context.reporter.report(&Event::Freed { key, holder: &holder, others }),
+        Broken::Told(holder) => report(&holder, false),
+        Broken::Freed(holder) => report(&holder, true),
         Broken::Free => return not_held(format!("nobody holds '{key}' any more")),
         Broken::Other(now) if token.is_none() || is_change(&now) => {
             return not_held(not_as_asked(key, &now));
@@ -52,7 +56,7 @@ fn confirmed(question: &str) -> Result<bool, Failure> {
         return Err(unasked("there is no terminal to ask on"));
     }
     let mut stderr = io::stderr();
-    let asked = write!(stderr, "redlock: {question} [y/N] ").and_then(|()| stderr.flush());
+    let asked = stderr.write_all(sanitize(&format!("redlock: {question} [y/N] ")).as_bytes());
     asked.map_err(|error| unasked(&format!("cannot write to standard error: {error}")))?;
     let mut answer = String::new();
     let answered = io::stdin().lock().read_line(&mut answer);

@@ -20,11 +20,8 @@ use crate::session::{self, Abort, Acquisition, Context, Hooks, InterimKeeper, Ne
 pub fn run(options: &RunOptions, context: &Context) -> anyhow::Result<Outcome> {
     let mut run = Run::prepare(options, context)?;
     let mut store = context.open_store_for(options.lock.replicas, run.holders());
-    let granted = run.acquire(store.as_mut()).map_err(|error| {
-        history::record(Outcome::Exit(options.conflict_exit_code), options.history, store.as_mut(), context);
-        run.fail(error)
-    })?;
-    run.start(&granted, store.as_mut()).map_err(|error| run.fail(error))?;
+    let granted = run.acquire(store.as_mut()).map_err(|error| run.fail(error, store.as_mut()))?;
+    run.start(&granted, store.as_mut()).map_err(|error| run.fail(error, store.as_mut()))?;
     let keeper = run.keep(granted.own, store);
     let supervisor = Supervisor { options, keys: &run.keys, control: &run.control, context };
     let (mut end, mut keeper) = supervisor.until_end(&mut run.job, &mut run.signals, keeper);
@@ -133,13 +130,13 @@ impl<'a> Run<'a> {
         [std::process::id(), self.job.guard_pid()].into_iter().chain(of_hooks).collect()
     }
 
-    /// Reports why the run failed, and then waits for its hooks, unless a signal ended it.
-    fn fail(&mut self, error: anyhow::Error) -> anyhow::Error {
-        let (Some(hooks), Outcome::Exit(code)) = (&self.hooks, Failure::outcome(&error)) else {
-            return error;
-        };
-        session::report_failure(&error, &self.context.reporter);
-        let key = hooks.await_last(&mut self.signals).filter(|arrived| arrived.is_key());
+    /// Reports why nothing runs, adds that to the history, and waits for the hooks, unless a signal ended the run.
+    fn fail(&mut self, error: anyhow::Error, store: &mut dyn Store) -> anyhow::Error {
+        let outcome = session::report_failure(&error, &self.context.reporter);
+        history::record(outcome, self.options.history, store, self.context);
+        let Outcome::Exit(code) = outcome else { return error };
+        let arrived = self.hooks.as_ref().and_then(|hooks| hooks.await_last(&mut self.signals));
+        let key = arrived.filter(|arrived| arrived.is_key());
         key.map_or(Failure::Quiet(code), |arrived| Failure::Signal(arrived.signal)).into()
     }
 

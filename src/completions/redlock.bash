@@ -33,7 +33,7 @@ _redlock_read() {
     for ((i = 1; i < cword; i++)); do
         case ${words[i]} in
             @STORE_OPTIONS@) ((i + 1 < cword)) && store+=("${words[i]}" "${words[i + 1]}") ;;
-            @STORE_OPTIONS_JOINT@=*) store+=("${words[i]}") ;;
+            -S?* | @STORE_OPTIONS_JOINT@=*) store+=("${words[i]}") ;;
         esac
         if [[ ${words[i]} == -- ]]; then
             [[ $subcommand == run ]] && command=$((i + 1))

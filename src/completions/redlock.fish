@@ -58,7 +58,7 @@ function __redlock_known
                 break
             case @STORE_OPTIONS@
                 set -q words[2]; and set -a store $words[1..2]
-            case @STORE_OPTIONS_JOINT@
+            case '-S?*' @STORE_OPTIONS_JOINT@
                 set -a store $words[1]
         end
         set -e words[1]

@@ -24,7 +24,7 @@ _redlock_find_store() {
         case $words[i] in
             --) return ;;
             @STORE_OPTIONS@) (( i + 1 < CURRENT )) && store+=($words[i] ${(Q)words[i+1]}) ;;
-            @STORE_OPTIONS_JOINT@=*) store+=(${(Q)words[i]}) ;;
+            -S?*|@STORE_OPTIONS_JOINT@=*) store+=(${(Q)words[i]}) ;;
         esac
     done
 }

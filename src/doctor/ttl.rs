@@ -45,7 +45,7 @@ impl Requirements {
         }
     }
 
-    /// The least TTL, in steps in which it is shown, that is judged good.
+    /// The least TTL that is judged good: from two seconds on in whole ones, as etcd has no others.
     fn comfortable_ttl(&self, round_trip: Duration) -> DurationText {
         let for_renewals = round_trip * 30;
         // From a third of the TTL to the end of its validity, see `judge_ttl`, it is 65 % of the TTL less 2 ms.
@@ -53,7 +53,7 @@ impl Requirements {
         let to_stop = if is_default { Duration::ZERO } else { self.kill_after };
         let for_the_end = (to_stop + round_trip * 5 + Duration::from_millis(2)).mul_f64(1.0 / 0.65);
         let needed = for_renewals.max(for_the_end).as_millis() as u64;
-        let step = if needed < 9_900 { 100 } else { 1000 };
+        let step = if needed < 1900 { 100 } else { 1000 };
         DurationText(Duration::from_millis((needed / step + 1) * step))
     }
 }

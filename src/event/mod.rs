@@ -54,12 +54,12 @@ pub enum Event<'a> {
     Leftovers { of: &'a LeftBehind<'a>, fate: LeftoversFate<'a> },
     /// The guard could not stop the job, so redlock killed it.
     GuardLost { keys: &'a [Key], how: GuardLoss },
-    /// The holder of a broken lock, and as many others, stop at their next renewal.
-    Broken { key: &'a Key, holder: &'a Holder, others: usize },
-    /// A broken lock was taken from its holder at once.
-    Freed { key: &'a Key, holder: &'a Holder, others: usize },
+    /// The lock was taken from this holder and as many others: at once, or they stop at their next renewal.
+    Broken { key: &'a Key, holder: &'a Holder, others: usize, is_freed: bool },
     /// A hook, such as `on-release`, did not end well. That changes nothing else.
     HookFailed { hook: &'static str, reason: &'a str },
+    /// A log, or the metrics, cannot be written. That changes nothing else.
+    LogFailed { reason: &'a str },
     /// The command, and what of it was not left behind, has ended.
     CommandEnded { status: ExitStatus },
     /// A subcommand failed, and exits with this status.

@@ -135,7 +135,10 @@ impl Summary {
                     Some(if gave_up_after.is_some() { RunOutcome::GaveUp } else { RunOutcome::Busy });
                 self.waited = gave_up_after.unwrap_or_default();
             }
-            Event::TimedOut { .. } => self.result = Some(RunOutcome::TimedOut),
+            // The exit status of a loss is that of a loss.
+            Event::TimedOut { .. } if self.result != Some(RunOutcome::Lost) => {
+                self.result = Some(RunOutcome::TimedOut);
+            }
             Event::CommandEnded { status } => {
                 self.result.get_or_insert(match status {
                     ExitStatus::Exited(0) => RunOutcome::Success,
@@ -177,7 +180,8 @@ impl Summary {
         if self.keys.is_empty() {
             return None;
         }
-        if self.result.is_none() && self.granted.is_empty() {
+        let is_known = matches!(self.result, Some(RunOutcome::Busy | RunOutcome::GaveUp));
+        if self.granted.is_empty() && !self.started && !is_known {
             self.waited = self.requested_at.map_or(Duration::ZERO, |asked| BootTime::now().since(asked));
         }
         self.exit = Some(exit);
@@ -272,6 +276,7 @@ mod tests {
             (vec![requested(), ended(0)], Outcome::Exit(0), RunOutcome::Success),
             (vec![requested(), lost(), ended(0)], Outcome::Exit(79), RunOutcome::Lost),
             (vec![requested(), timed_out(), ended(143)], Outcome::Exit(124), RunOutcome::TimedOut),
+            (vec![requested(), lost(), timed_out(), ended(143)], Outcome::Exit(79), RunOutcome::Lost),
             (vec![requested()], Outcome::Signal(2), RunOutcome::Interrupted),
             (
                 vec![requested(), Event::Failed { reason: "", exit_status: 127 }],
@@ -282,5 +287,7 @@ mod tests {
             assert_eq!(summary(&events, exit).outcome(), expected);
         }
         assert!(Summary::default().end(Outcome::SUCCESS).is_none(), "a call that asked for no lock");
+        let unreachable = [requested(), Event::Failed { reason: "", exit_status: UNREACHABLE }];
+        assert_eq!(summary(&unreachable, Outcome::Exit(UNREACHABLE)).waited, seconds(2));
     }
 }

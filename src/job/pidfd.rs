@@ -11,9 +11,10 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use crate::poll::is_readable;
 
-/// Whether no process has this pid, in this pid namespace.
-pub fn is_gone(pid: u32) -> bool {
-    kill(nix::unistd::Pid::from_raw(pid as i32), None) == Err(nix::errno::Errno::ESRCH)
+/// Whether no process has this pid in this PID namespace. Nobody sees that of a namespace other than its own.
+pub fn is_gone(pid: u32, namespace: Option<u64>) -> bool {
+    let gone = || kill(nix::unistd::Pid::from_raw(pid as i32), None) == Err(nix::errno::Errno::ESRCH);
+    namespace.is_some() && namespace == own_pid_namespace() && gone()
 }
 
 /// The number of the namespace in which this process has its pid.

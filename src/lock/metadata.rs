@@ -22,7 +22,7 @@ pub struct Metadata {
     /// Nobody keeps it: `acquire` has ended.
     #[serde(skip_serializing_if = "is_false")]
     pub by_hand: bool,
-    /// Of a lock that nobody keeps, the namespace of that pid: elsewhere nobody sees whether the process has ended.
+    /// The PID namespace of that pid. Containers may share the name of a host, and not its pids.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pid_namespace: Option<u64>,
     /// Of the lease, in milliseconds; 0 when it is not known.

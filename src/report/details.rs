@@ -6,7 +6,7 @@ use unicode_width::UnicodeWidthStr;
 
 use super::phrases::{age, clock, pids};
 use super::width::{cut, pad, widest};
-use crate::job::{is_gone, own_pid_namespace};
+use crate::job::is_gone;
 use crate::lock::{DurationText, Holder, LockStatus, Metadata, Mode, Waiter, unix_millis};
 use crate::sanitize::sanitize;
 use crate::user::UserAtHost;
@@ -52,12 +52,15 @@ pub fn details(lock: &LockStatus, ago: Duration, columns: Option<usize>) -> Stri
     rows.into_iter().map(line).collect()
 }
 
-/// The text in lines of so many columns, broken between words.
+/// The text in lines of so many columns, broken between words. The runner of a CI system takes `::` at the beginning of a
+/// line for a command.
 pub fn wrapped(text: &str, columns: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ') {
         match lines.last_mut() {
-            Some(last) if last.width() + 1 + word.width() <= columns => *last += &format!(" {word}"),
+            Some(last) if last.width() + 1 + word.width() <= columns || word.starts_with("::") => {
+                *last += &format!(" {word}");
+            }
             _ => lines.push(word.to_owned()),
         }
     }
@@ -125,36 +128,39 @@ fn lease(holder: &Holder, ago: Duration) -> String {
 
 /// What somebody who wants the lock may do.
 fn advice(lock: &LockStatus) -> Option<String> {
-    let holder = lock.holders.first()?;
+    if lock.holders.is_empty() {
+        return None;
+    }
     if let Mode::Semaphore(permits) = lock.mode
-        && lock.holders.len() < permits.get() as usize
+        && let free @ 1.. = permits.get().saturating_sub(lock.holders.len() as u32)
         && lock.waiters.is_empty()
     {
-        return Some(format!("ask with --permits {permits}: one is free"));
+        return Some(format!("ask with --permits {permits}: {free} of them are free"));
     }
-    let is_by_hand = holder.metadata.as_ref().is_some_and(|metadata| metadata.by_hand);
-    let jobs = match lock.holders.len() {
-        1 => "its job".to_owned(),
-        several => format!("the jobs of all {several} holders"),
+    // Breaking is for all of them.
+    let holders = || lock.holders.iter().filter(|holder| !holder.is_kept);
+    let (jobs, are) = match holders().count() {
+        0 => return Some("wait, or break it: that frees it now".to_owned()),
+        1 => ("its job".to_owned(), "is"),
+        several => (format!("the jobs of all {several} holders"), "are"),
     };
-    Some(match (&holder.broken, &holder.metadata) {
-        (Some(_), _) => "break it again only if its job is dead: that frees it at once".to_owned(),
-        _ if holder.is_kept => "wait, or break it: that frees it now".to_owned(),
-        (None, None) => "wait, or break it: that frees it now, and its holder does not know".to_owned(),
-        (None, Some(_)) if is_by_hand => {
-            "wait, or break it: once if the process that took it has ended, else twice".to_owned()
-        }
-        (None, Some(metadata)) if has_ended(metadata) || is_late(holder) => {
-            "wait: its redlock may be dead".to_owned()
-        }
-        (None, Some(_)) => format!("stand in line with --wait, or break it: that stops {jobs}"),
+    let all = |is: fn(&Metadata) -> bool| holders().all(|holder| holder.metadata.as_ref().is_some_and(is));
+    Some(if holders().any(|holder| holder.broken.is_some()) {
+        format!("break it again only if {jobs} {are} dead: that frees it at once")
+    } else if holders().all(|holder| holder.metadata.is_none()) {
+        "wait, or break it: that frees it now, and its holder does not know".to_owned()
+    } else if all(|metadata| metadata.by_hand) {
+        "wait, or break it: once if the process that took it has ended, else twice".to_owned()
+    } else if all(has_ended) || holders().all(is_late) {
+        "wait: its redlock may be dead".to_owned()
+    } else {
+        format!("stand in line with --wait, or break it: that stops {jobs}")
     })
 }
 
 /// Whether it was a process of this host, and has ended.
 fn has_ended(metadata: &Metadata) -> bool {
-    let is_visible = metadata.pid_namespace.is_none_or(|namespace| own_pid_namespace() == Some(namespace));
-    metadata.host == UserAtHost::own().host && is_visible && is_gone(metadata.pid)
+    metadata.host == UserAtHost::own().host && is_gone(metadata.pid, metadata.pid_namespace)
 }
 
 /// Whether the holder should have renewed its lease by now.
@@ -166,7 +172,10 @@ pub fn is_late(holder: &Holder) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::slice::from_ref;
+
     use super::*;
+    use crate::job::own_pid_namespace;
     use crate::lock::Breaker;
 
     fn holder(left: u64) -> Holder {
@@ -208,6 +217,47 @@ mod tests {
         assert!(text.lines().all(|line| line.width() <= 60) && !text.contains('\u{1b}'), "{text}");
         let told = text.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(told.ends_with("stand in line with --wait, or break it: that stops its job"), "{text}");
+    }
+
+    /// What somebody is told to do must not end a job that lives.
+    #[test]
+    fn advice_is_for_all_holders() {
+        let told = |mode, holders: &[Holder]| {
+            let key = "deploy".parse().expect("a key");
+            advice(&LockStatus { key, mode, holders: holders.to_vec(), waiters: Vec::new() })
+                .unwrap_or_default()
+        };
+        let kept = Holder { is_kept: true, ..holder(9) };
+        let mut by_hand = holder(26);
+        by_hand.metadata.as_mut().expect("metadata").by_hand = true;
+        let (late, alive) = (holder(9), holder(26));
+        assert_eq!(told(Mode::Shared, from_ref(&kept)), "wait, or break it: that frees it now");
+        let stops = |jobs: &str| format!("stand in line with --wait, or break it: that stops {jobs}");
+        assert_eq!(told(Mode::Shared, &[kept, alive.clone()]), stops("its job"));
+        assert_eq!(told(Mode::Shared, &[late, alive.clone()]), stops("the jobs of all 2 holders"));
+        assert_eq!(told(Mode::Shared, &[by_hand, alive.clone()]), stops("the jobs of all 2 holders"));
+        let broken = Holder { broken: Some(Breaker::new("anna", "web3", None)), ..holder(26) };
+        let again = told(Mode::Shared, &[alive.clone(), broken]);
+        assert!(again.starts_with("break it again only if the jobs of all 2 holders are dead"), "{again}");
+        let permits = Mode::Semaphore(5.try_into().expect("a number"));
+        assert_eq!(told(permits, &[alive]), "ask with --permits 5: 4 of them are free");
+    }
+
+    /// Containers may share the name of a host.
+    #[test]
+    fn a_process_that_cannot_be_seen_has_not_ended() {
+        let host = UserAtHost::own().host;
+        let gone = Metadata { host, pid: i32::MAX as u32, ..Metadata::default() };
+        let own = Metadata { pid_namespace: own_pid_namespace(), ..gone.clone() };
+        let another = Metadata { pid_namespace: Some(1), ..gone.clone() };
+        assert_eq!([gone, another, own].map(|process| has_ended(&process)), [false, false, true]);
+    }
+
+    /// At the beginning of a line it is a command for the runner of a CI system.
+    #[test]
+    fn a_line_does_not_begin_with_a_command() {
+        let lines = wrapped("of others ::add-mask::x and more", 12);
+        assert_eq!(lines, ["of others ::add-mask::x", "and more"]);
     }
 
     /// What counts most is in sight, whatever the lock is called.

@@ -20,7 +20,8 @@ pub fn histories(histories: &[History], colour: bool, columns: Option<usize>) ->
     for History { key, runs, skipped } in histories {
         let key = sanitize(key.as_str());
         if *skipped > 0 {
-            let cells = ["since then", "", "", "busy", &skipped.to_string(), "", "", "", ""];
+            let since = if runs.is_empty() { "" } else { "since then" };
+            let cells = [since, "", "", "busy", &skipped.to_string(), "", "", "", ""];
             rows.push(row(&key, cells.map(str::to_owned)));
         }
         rows.extend(runs.iter().map(|run| row(&key, cells(run))));

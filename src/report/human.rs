@@ -36,7 +36,7 @@ impl HumanRenderer {
 }
 
 impl Renderer for HumanRenderer {
-    fn render(&self, event: &Event) {
+    fn render(&self, event: &Event) -> Result<(), String> {
         let wait = || self.wait.lock().unwrap_or_else(PoisonError::into_inner);
         match event {
             Event::WaitEnded => wait().clear(),
@@ -49,6 +49,7 @@ impl Renderer for HumanRenderer {
                 print_message(&text(event));
             }
         }
+        Ok(())
     }
 }
 
@@ -134,20 +135,22 @@ pub fn text(event: &Event) -> String {
         Event::GuardLost { keys, how: GuardLoss::Stopped } => {
             format!("the guard of {} was stopped when it had to end the job; both were killed", names(*keys))
         }
-        Event::Broken { key, holder: broken, others } => {
+        Event::Broken { key, holder: held, others, is_freed: true } => {
+            format!("freed '{key}', which was held by {}", one_of(held, *others))
+        }
+        Event::Broken { key, holder: broken, others, is_freed: false } => {
             let latest = broken.left.map_or(String::new(), |left| format!(", within {}", DurationText(left)));
             let is_by_hand = broken.metadata.as_ref().is_some_and(|metadata| metadata.by_hand);
-            let end = match is_by_hand {
-                true => {
+            let end = match (others, is_by_hand) {
+                (1.., _) => "it is free when all of them have stopped, or their leases have ended".to_owned(),
+                (0, true) => {
                     format!("it was taken by hand, and is free when its lease ends{latest}, or broken again")
                 }
-                false => format!("it is free when that process stops{latest}"),
+                (0, false) => format!("it is free when that process stops{latest}"),
             };
             format!("broke '{key}', held by {}; {end}", one_of(broken, *others))
         }
-        Event::Freed { key, holder: held, others } => {
-            format!("freed '{key}', which was held by {}", one_of(held, *others))
-        }
+        Event::LogFailed { reason } => (*reason).to_owned(),
         Event::HookFailed { hook, reason } => format!("the {hook} hook failed: {reason}"),
         Event::Failed { reason, .. } => (*reason).to_owned(),
     }
@@ -255,6 +258,15 @@ mod tests {
             shown.starts_with("next in line, 12s: 'deploy' is held by ci-7 (pid 4123) and 2 more; "),
             "{shown}"
         );
+    }
+
+    /// The lease of another may end later than that of the first.
+    #[test]
+    fn a_break_of_several_names_no_time() {
+        let told = |others| text(&Event::Broken { key: &key(), holder: &holder(), others, is_freed: false });
+        assert!(told(0).ends_with("; it is free when that process stops, within 24s"), "{}", told(0));
+        let several = "; it is free when all of them have stopped, or their leases have ended";
+        assert!(told(1).ends_with(several), "{}", told(1));
     }
 
     /// To wait would be in vain.

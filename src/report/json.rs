@@ -12,12 +12,11 @@ use std::time::{Duration, SystemTime};
 use serde_json::{Map, Value};
 
 use super::human::standing;
-use super::output::{escaped, print_message};
+use super::output::escaped;
 use super::progress::LogPace;
 use super::record::Record;
 use super::renderer::Renderer;
 use super::verbosity::{Verbosity, least_verbosity};
-use crate::error::without_number;
 use crate::event::Event;
 use crate::poll::is_writable;
 use crate::user::UserAtHost;
@@ -48,39 +47,34 @@ pub struct JsonRenderer {
 
 struct LogState {
     wait: LogPace,
-    /// That the file cannot be written was said.
-    has_complained: bool,
     /// The last line has no end.
     is_cut: bool,
 }
 
 impl JsonRenderer {
     pub fn new(destination: LogDestination, verbosity: Verbosity) -> JsonRenderer {
-        let state = Mutex::new(LogState { wait: LogPace::new(), has_complained: false, is_cut: false });
+        let state = Mutex::new(LogState { wait: LogPace::new(), is_cut: false });
         JsonRenderer { destination, verbosity, state }
     }
 
-    fn is_shown(&self, event: &Event) -> bool {
+    fn is_logged(&self, event: &Event) -> bool {
         self.verbosity > Verbosity::Quiet || least_verbosity(event) == Some(Verbosity::Quiet)
     }
 }
 
 impl Renderer for JsonRenderer {
-    fn render(&self, event: &Event) {
+    fn render(&self, event: &Event) -> Result<(), String> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if !self.is_shown(event) || standing(event).is_some_and(|standing| !state.wait.is_due(&standing)) {
-            return;
+        if !self.is_logged(event) || standing(event).is_some_and(|standing| !state.wait.is_due(&standing)) {
+            return Ok(());
         }
-        let Some(line) = line(event) else { return };
-        let path = match &self.destination {
-            LogDestination::Stderr => return write_in_time(&line, &mut state.is_cut),
-            LogDestination::File(path) => path,
-        };
-        if let Err(error) = append(line, path)
-            && !std::mem::replace(&mut state.has_complained, true)
-        {
-            print_message(&without_number(format!("cannot write to --log-file {}: {error}", path.display())));
+        let Some(line) = line(event) else { return Ok(()) };
+        match &self.destination {
+            LogDestination::Stderr => write_in_time(&line, &mut state.is_cut),
+            LogDestination::File(path) => append(line, path)
+                .map_err(|error| format!("cannot write to --log-file {}: {error}", path.display()))?,
         }
+        Ok(())
     }
 }
 

@@ -8,11 +8,9 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::output::print_message;
 use super::prometheus::{Exposition, Family};
 use super::renderer::Renderer;
 use crate::clock::Deadline;
-use crate::error::without_number;
 use crate::event::{Event, RunOutcome, Summary};
 use crate::poll::jittered;
 
@@ -76,13 +74,10 @@ impl MetricsFile {
 }
 
 impl Renderer for MetricsFile {
-    fn render(&self, event: &Event) {
-        if let Event::Ended { summary } = event
-            && let Err(error) = self.add(summary)
-        {
-            let path = self.path.display();
-            print_message(&without_number(format!("cannot count this in --metrics-file {path}: {error}")));
-        }
+    fn render(&self, event: &Event) -> Result<(), String> {
+        let Event::Ended { summary } = event else { return Ok(()) };
+        let failed = |error| format!("cannot update --metrics-file {}: {error}", self.path.display());
+        self.add(summary).map_err(failed)
     }
 }
 
@@ -123,7 +118,7 @@ fn read(path: &Path) -> io::Result<String> {
 }
 
 fn foreign() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, "redlock did not write that; name another file")
+    io::Error::new(io::ErrorKind::InvalidData, "it is no metrics file of redlock's; name another one")
 }
 
 /// What all calls so far add up to.

@@ -145,15 +145,12 @@ fn fields(event: &Event) -> Option<(&'static str, Value)> {
             "guard_lost",
             json!({ "keys": names(keys), "how": match how { GuardLoss::Killed => "killed", GuardLoss::Stopped => "stopped" } }),
         ),
-        Event::Broken { key, holder, others } => (
+        Event::Broken { key, holder, others, is_freed } => (
             "lock_broken",
-            json!({ "keys": [key.as_str()], "holder": holder_json(holder), "others": others, "freed": false }),
-        ),
-        Event::Freed { key, holder, others } => (
-            "lock_broken",
-            json!({ "keys": [key.as_str()], "holder": holder_json(holder), "others": others, "freed": true }),
+            json!({ "keys": [key.as_str()], "holder": holder_json(holder), "others": others, "freed": is_freed }),
         ),
         Event::HookFailed { hook, reason } => ("hook_failed", json!({ "hook": hook, "error": reason })),
+        Event::LogFailed { reason } => ("log_failed", json!({ "error": reason })),
         Event::CommandEnded { status } => ("command_ended", exit(*status)),
         Event::Failed { exit_status, .. } => ("failed", json!({ "exit_status": exit_status })),
         Event::Ended { summary } => ("ended", ended(summary)),

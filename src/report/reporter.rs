@@ -1,6 +1,7 @@
 //! Passes each event on to every renderer.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::human::HumanRenderer;
@@ -10,7 +11,7 @@ use super::renderer::Renderer;
 use super::syslog::SyslogRenderer;
 use super::verbosity::Verbosity;
 use crate::cli::{Color, LogFormat};
-use crate::error::Outcome;
+use crate::error::{Outcome, without_number};
 use crate::event::{Event, Summary};
 
 /// What is reported, and how. A new renderer has its options here.
@@ -31,7 +32,9 @@ pub struct ReportOptions {
 pub struct Reporter(Arc<Report>);
 
 struct Report {
-    renderers: Vec<Box<dyn Renderer>>,
+    /// Logs and metrics, each with whether it was reported that it cannot be written.
+    logs: Vec<(Box<dyn Renderer>, AtomicBool)>,
+    stderr: Box<dyn Renderer>,
     attached: OnceLock<Box<dyn Renderer>>,
     summary: Mutex<Summary>,
 }
@@ -39,28 +42,38 @@ struct Report {
 impl Reporter {
     pub fn new(options: ReportOptions) -> Reporter {
         let ReportOptions { verbosity, color, log_format, log_file, syslog, metrics_file } = options;
-        let mut renderers: Vec<Box<dyn Renderer>> = Vec::new();
-        // Before what is on stderr: the last lines there may say that a file could not be written.
+        let mut logs: Vec<Box<dyn Renderer>> = Vec::new();
         if let Some(path) = log_file {
-            renderers.push(Box::new(JsonRenderer::new(LogDestination::File(path), Verbosity::Verbose)));
+            logs.push(Box::new(JsonRenderer::new(LogDestination::File(path), Verbosity::Verbose)));
         }
         if syslog {
-            renderers.push(Box::new(SyslogRenderer::new()));
+            logs.push(Box::new(SyslogRenderer::new()));
         }
         if let Some(path) = metrics_file {
-            renderers.push(Box::new(MetricsFile::new(path)));
+            logs.push(Box::new(MetricsFile::new(path)));
         }
-        renderers.push(match log_format {
+        let stderr: Box<dyn Renderer> = match log_format {
             LogFormat::Text => Box::new(HumanRenderer::new(verbosity, color)),
             LogFormat::Json => Box::new(JsonRenderer::new(LogDestination::Stderr, verbosity)),
-        });
-        Reporter(Arc::new(Report { renderers, attached: OnceLock::new(), summary: Mutex::default() }))
+        };
+        let logs = logs.into_iter().map(|log| (log, AtomicBool::new(false))).collect();
+        Reporter(Arc::new(Report { logs, stderr, attached: OnceLock::new(), summary: Mutex::default() }))
     }
 
+    /// Passes the event on to every renderer. A log that cannot be written is reported once, on stderr, before the event.
     pub fn report(&self, event: &Event) {
         self.summary().note(event);
-        let all = self.0.attached.get().into_iter().chain(&self.0.renderers);
-        all.for_each(|renderer| renderer.render(event));
+        if let Some(attached) = self.0.attached.get() {
+            let _ = attached.render(event);
+        }
+        for (log, has_failed) in &self.0.logs {
+            if let Err(reason) = log.render(event)
+                && !has_failed.swap(true, Ordering::Relaxed)
+            {
+                let _ = self.0.stderr.render(&Event::LogFailed { reason: &without_number(reason) });
+            }
+        }
+        let _ = self.0.stderr.render(event);
     }
 
     /// Passes events on to one more, which waits for no reader, before the others.

@@ -9,11 +9,9 @@ use std::time::SystemTime;
 use serde_json::Value;
 
 use super::human::standing;
-use super::output::print_message;
 use super::progress::LogPace;
 use super::record::{EventLevel, Record};
 use super::renderer::Renderer;
-use crate::error::without_number;
 use crate::event::Event;
 use crate::sanitize::sanitize;
 use crate::user::UserAtHost;
@@ -28,34 +26,26 @@ const FACILITY: u8 = 1;
 
 /// Sends each event to the daemon that keeps this host's log. One that does not take it at once misses it: a lease is
 /// renewed by the thread that would wait.
-pub struct SyslogRenderer(Mutex<SyslogState>);
-
-struct SyslogState {
-    wait: LogPace,
-    /// That nobody takes them was said.
-    has_complained: bool,
+pub struct SyslogRenderer {
+    wait: Mutex<LogPace>,
 }
 
 impl SyslogRenderer {
     pub fn new() -> SyslogRenderer {
-        SyslogRenderer(Mutex::new(SyslogState { wait: LogPace::new(), has_complained: false }))
+        SyslogRenderer { wait: Mutex::new(LogPace::new()) }
     }
 }
 
 impl Renderer for SyslogRenderer {
-    fn render(&self, event: &Event) {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if standing(event).is_some_and(|standing| !state.wait.is_due(&standing)) {
-            return;
+    fn render(&self, event: &Event) -> Result<(), String> {
+        let mut wait = self.wait.lock().unwrap_or_else(PoisonError::into_inner);
+        if standing(event).is_some_and(|standing| !wait.is_due(&standing)) {
+            return Ok(());
         }
-        let Some(record) = Record::of(event) else { return };
-        if let Err(error) = send(&record)
-            && !std::mem::replace(&mut state.has_complained, true)
-        {
-            print_message(&without_number(format!(
-                "cannot write to --syslog: neither {JOURNAL} nor {SYSLOG} takes it: {error}"
-            )));
-        }
+        let Some(record) = Record::of(event) else { return Ok(()) };
+        let failed =
+            |error| format!("cannot write to --syslog: neither {JOURNAL} nor {SYSLOG} takes it: {error}");
+        send(&record).map_err(failed)
     }
 }
 

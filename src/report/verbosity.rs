@@ -26,7 +26,9 @@ pub fn least_verbosity(event: &Event) -> Option<Verbosity> {
         | Event::Started { .. }
         | Event::CommandEnded { .. }
         | Event::Ended { .. } => return None,
-        Event::Lost { .. } | Event::GuardLost { .. } | Event::Failed { .. } => Verbosity::Quiet,
+        Event::Lost { .. } | Event::GuardLost { .. } | Event::LogFailed { .. } | Event::Failed { .. } => {
+            Verbosity::Quiet
+        }
         Event::MinHoldExceedsTtl { .. }
         | Event::Splay { .. }
         | Event::Acquired { .. }
@@ -49,7 +51,6 @@ pub fn least_verbosity(event: &Event) -> Option<Verbosity> {
         | Event::TimedOut { .. }
         | Event::Leftovers { .. }
         | Event::Broken { .. }
-        | Event::Freed { .. }
         | Event::HookFailed { .. } => Verbosity::Normal,
     })
 }

@@ -168,10 +168,9 @@ impl Acquisition {
 fn metadata(shown: &Shown, ttl: Ttl) -> Metadata {
     let UserAtHost { user, host } = UserAtHost::own();
     let ttl_ms = ttl.as_millis();
-    let pid_namespace = if shown.by_hand { own_pid_namespace() } else { None };
     Metadata {
         by_hand: shown.by_hand,
-        pid_namespace,
+        pid_namespace: own_pid_namespace(),
         ttl_ms,
         ..Metadata::new(host, shown.pid, user, &shown.label)
     }

@@ -3,7 +3,7 @@
 use std::slice::from_ref;
 
 use crate::error::Failure;
-use crate::job::{is_gone, own_pid_namespace};
+use crate::job::is_gone;
 use crate::lock::{Breaker, Broken, FencingToken, Holder, Key, Metadata, OwnerToken, StoreAdmin};
 use crate::session::Context;
 use crate::user::UserAtHost;
@@ -93,10 +93,8 @@ fn holders(store: &mut dyn StoreAdmin, key: &Key, context: &Context) -> Result<V
     Ok(status.into_iter().next().map_or(Vec::new(), |lock| lock.holders))
 }
 
-/// Whether the lock was acquired by hand, for a process of this host that has ended. Containers may share the name of a host,
-/// and not its pids.
+/// Whether the lock was acquired by hand, for a process of this host that has ended.
 fn has_gone(holder: &Holder, own: &UserAtHost) -> bool {
-    let is_visible = |one: &Metadata| one.pid_namespace.is_some() && one.pid_namespace == own_pid_namespace();
-    let is_over = |one: &Metadata| one.by_hand && one.host == own.host && is_visible(one) && is_gone(one.pid);
+    let is_over = |one: &Metadata| one.by_hand && one.host == own.host && is_gone(one.pid, one.pid_namespace);
     holder.metadata.as_ref().is_some_and(is_over)
 }

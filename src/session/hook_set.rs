@@ -61,7 +61,7 @@ impl HookPoint {
 pub struct HookRenderer(pub Arc<HookSet>);
 
 impl Renderer for HookRenderer {
-    fn render(&self, event: &Event) {
+    fn render(&self, event: &Event) -> Result<(), String> {
         let set = &self.0;
         match event {
             Event::Waiting { busy, .. } => {
@@ -91,6 +91,7 @@ impl Renderer for HookRenderer {
             }
             _ => {}
         }
+        Ok(())
     }
 }
 

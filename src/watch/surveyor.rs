@@ -81,8 +81,8 @@ fn carry_out(order: &BreakOrder, store: &mut dyn StoreAdmin, context: &Context) 
     let (key, others) = (&order.key, order.asked.others());
     let broken = break_lock(store, key, None, Some(&order.asked), order.reason.as_deref(), context);
     let event = match &broken {
-        Ok(Broken::Told(holder)) => Event::Broken { key, holder, others },
-        Ok(Broken::Freed(holder)) => Event::Freed { key, holder, others },
+        Ok(Broken::Told(holder)) => Event::Broken { key, holder, others, is_freed: false },
+        Ok(Broken::Freed(holder)) => Event::Broken { key, holder, others, is_freed: true },
         Ok(Broken::Free) => return format!("nobody holds '{key}' any more"),
         Ok(Broken::Other(now)) => return not_as_asked(key, now),
         Err(failure) => return format!("could not break '{key}': {failure}"),

@@ -28,6 +28,20 @@ fn a_question_that_cannot_be_asked() {
     assert!(store.status("X")["holders"][0].is_object());
 }
 
+/// A key may have been written by another, into a file or a variable.
+#[test]
+fn a_question_is_harmless() {
+    let store = Store::local();
+    let key = "a\u{202e}b";
+    store.redlock(&["acquire", "-k", key]).run().expect(0);
+    let mut command = Command::new(PROGRAM);
+    command.args(["break", "-k", key]).env("REDLOCK_SERVER", &store.url);
+    let mut pty = Pty::start(command);
+    pty.expect("'a\u{fffd}b' is held by");
+    pty.send("n\n");
+    assert_eq!(pty.finish(), 1);
+}
+
 /// The lock passes on while the question is open: nobody was asked about the next holder.
 #[test]
 fn who_came_meanwhile_is_not_broken() {

@@ -82,13 +82,14 @@ fn completes(shell: &[&str], name: &str, setup: &[&str]) {
 }
 
 /// What redlock knows, for lines that begin with its own name.
-const KNOWN: [(&str, &str); 8] = [
+const KNOWN: [(&str, &str); 9] = [
     ("redlock release dep", "<release><deploy>"),
     ("redlock status nigh", "<status><nightly/db>"),
     ("redlock break -k dep", "<break><-k><deploy>"),
     ("redlock run nigh", "<run><nightly/db>"),
     // Of another store.
     ("redlock -S local:./other.db release oth", "<-S><local:./other.db><release><other>"),
+    ("redlock -Slocal:./other.db release oth", "<-Slocal:./other.db><release><other>"),
     ("redlock status -S prod", "<status><-S><production>"),
     ("redlock run --profile cr", "<run><--profile><cron>"),
     // A store that does not answer has none, and says nothing.

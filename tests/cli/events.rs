@@ -7,7 +7,7 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::harness::{Folder, Store, eventually, ttl};
+use crate::harness::{Folder, Redlock, Store, eventually, ttl};
 
 fn events(lines: &str) -> Vec<Value> {
     let parse = |line: &str| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
@@ -73,6 +73,33 @@ fn a_failure_to_acquire_names_the_holder() {
     let events = events(&nowhere.run().expect(69).stderr);
     assert_eq!(names(&events), ["lock_acquire_attempt", "failed", "ended"]);
     assert_eq!(ended(&events)["outcome"], "unreachable");
+}
+
+/// Every line is JSON, each failure is one event, and the lock is not lost for it.
+#[test]
+fn logs_that_cannot_be_written_are_events() {
+    let store = Store::local();
+    let logs = ["--log-file=/nonexistent/y", "--metrics-file=/nonexistent/x"];
+    let args = [&["run", "--log-format=json"], &logs[..], &["X", "--", "true"]].concat();
+    let ran = store.redlock(&args).run().expect(0);
+    let events = events(&ran.stderr);
+    let failed: Vec<_> = events.iter().filter(|one| one["event"] == "log_failed").collect();
+    assert_eq!(failed.len(), 2, "{events:?}");
+    for (one, option) in failed.into_iter().zip(logs) {
+        let (name, path) = option.split_once('=').expect("a value");
+        let reason = one["error"].as_str().unwrap_or_default();
+        assert!(reason.contains(name) && reason.contains(path) && one["message"] == reason, "{one}");
+    }
+    assert_eq!(ended(&events)["outcome"], "success");
+}
+
+/// A store that does not answer is waited for, too.
+#[test]
+fn a_wait_in_vain_is_in_the_sum() {
+    let args = ["run", "--log-format=json", "-S", "redis://127.0.0.1:1", "--wait=1s", "X", "--", "true"];
+    let end = Redlock::new(&args).run().expect(69).stderr;
+    let events = events(&end);
+    assert!(ended(&events)["waited_ms"].as_u64().is_some_and(|waited| waited >= 900), "{events:?}");
 }
 
 #[test]

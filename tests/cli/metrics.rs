@@ -175,7 +175,7 @@ fn a_file_that_cannot_be_counted_in() {
         let ran =
             store.redlock(&["run", "--metrics-file", path, "-k", "X", "--", "sh", "-c", "exit 3"]).run();
         let ran = ran.expect(3);
-        assert!(ran.line().starts_with("redlock: cannot count this in --metrics-file "), "{ran:?}");
+        assert!(ran.line().starts_with("redlock: cannot update --metrics-file "), "{ran:?}");
     }
     assert_eq!(fs::read_to_string(foreign).expect("the file"), "up 1\n");
 }

@@ -71,6 +71,13 @@ pub fn a_broken_lock_says_who_broke_it(store: &Store) {
     assert!(refused.line().contains(": broken by ") && refused.line().contains("stuck since"), "{refused:?}");
 }
 
+/// It had the lock all the same.
+pub fn a_command_that_cannot_start_is_a_run(store: &Store) {
+    run(store, &["X", "--", "/nonexistent"]).run().expect(127);
+    let run = with_runs(store, 1)["runs"][0].clone();
+    assert_eq!((&run["outcome"], &run["exit_status"]), (&"not_started".into(), &127.into()));
+}
+
 pub fn the_last_ones_are_kept(store: &Store) {
     for number in 1..=5 {
         let label = number.to_string();

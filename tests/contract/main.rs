@@ -118,6 +118,7 @@ macro_rules! runs {
                 each_run_says_how_it_ended
                 who_did_not_get_it_is_counted
                 a_broken_lock_says_who_broke_it
+                a_command_that_cannot_start_is_a_run
                 the_last_ones_are_kept
             }
         }

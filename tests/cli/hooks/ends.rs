@@ -217,7 +217,8 @@ fn a_holder_is_not_dead_before_its_hook() {
     }
     let next = run(&store, &["--wait"], &format!("kill -0 {pid}")).run();
     assert_eq!(next.code(), 1, "{next:?}");
-    kill(Pid::from_raw(parent), Signal::SIGKILL).expect("a signal");
+    // The guard of the hook may have woken it meanwhile.
+    let _ = kill(Pid::from_raw(parent), Signal::SIGKILL);
 }
 
 /// The terminal's keys, and what a service manager sends to all processes, are the command's.
