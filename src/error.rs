@@ -77,6 +77,14 @@ impl Failure {
         Failure::new(NOT_PRINTED, format!("cannot write to standard output: {error}"))
     }
 
+    /// A failure with more about it, if it has a reason that is yet to be reported.
+    pub fn and(error: anyhow::Error, more: &str) -> anyhow::Error {
+        match error.downcast_ref() {
+            Some(Failure::Failed { code, .. }) => Failure::new(*code, format!("{error:#}; {more}")).into(),
+            _ => error,
+        }
+    }
+
     pub fn outcome(error: &anyhow::Error) -> Outcome {
         match error.downcast_ref() {
             Some(Failure::Failed { code, .. } | Failure::Quiet(code)) => Outcome::Exit(*code),

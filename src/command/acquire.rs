@@ -3,8 +3,6 @@
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::Context as _;
-
 use crate::cli::{Format, OnLost};
 use crate::error::{BUSY, Failure, NOT_HELD, Outcome};
 use crate::event::Event;
@@ -18,8 +16,10 @@ use crate::session::while_pid::KeeperProcess;
 use crate::session::{Acquisition, Context};
 
 pub fn acquire(options: &AcquireOptions, context: &Context) -> anyhow::Result<Outcome> {
-    let keeper_reserve = options.while_pid.filter(|_| options.on_lost == OnLost::Terminate);
-    let reserve = keeper_reserve.map_or(Duration::ZERO, |_| options.lock.ttl.default_kill_after());
+    let reserve = match (options.while_pid, options.on_lost) {
+        (Some(_), OnLost::Terminate) => options.lock.ttl.default_kill_after(),
+        _ => Duration::ZERO,
+    };
     let mut acquisition = Acquisition::new(&options.lock, reserve, BUSY, context);
     let target = TokenDestination::new(options)?;
     let start =
@@ -39,18 +39,17 @@ pub fn acquire(options: &AcquireOptions, context: &Context) -> anyhow::Result<Ou
     let locks = AcquiredLocks { token: &acquisition.token, ttl: acquisition.ttl, leases: &leases };
     let handed_out = kept.and_then(|()| target.hand_out(&locks));
     store.on_idle();
-    let interrupted = signals.take();
-    if handed_out.is_ok() && interrupted.is_none() {
+    let interrupted = signals.take().map(|arrived| Failure::Signal(arrived.signal).into());
+    let Some(error) = handed_out.err().or(interrupted) else {
         keeper.iter().for_each(KeeperProcess::go_on);
         return Ok(Outcome::SUCCESS);
-    }
+    };
     drop(keeper);
     // Nobody has the token, so nobody else could release the locks.
-    if let Err(error) = handed_out {
-        return Err(acquisition.withdraw_after(error, store.as_mut()));
-    }
-    let _ = acquisition.withdraw(store.as_mut());
-    interrupted.map_or(Ok(Outcome::SUCCESS), |arrived| Err(Failure::Signal(arrived.signal).into()))
+    Err(match acquisition.withdraw(store.as_mut()) {
+        Ok(()) => Failure::and(error, &format!("released {}", acquisition.names())),
+        Err(_) => acquisition.may_stay_after(error, &context.reporter),
+    })
 }
 
 enum TokenDestination<'a> {
@@ -82,13 +81,9 @@ impl TokenDestination<'_> {
 
     fn hand_out(&self, locks: &AcquiredLocks) -> anyhow::Result<()> {
         match self {
-            TokenDestination::File(path) => {
-                secret::write_token(path, locks.token).with_context(|| format!("released {}", locks.names()))
-            }
+            TokenDestination::File(path) => Ok(secret::write_token(path, locks.token)?),
             TokenDestination::Stdout(text) => print_all(text(locks).as_bytes()).map_err(|error| {
-                let names = locks.names();
-                let reason = format!("cannot print the owner token: {error}; released {names}");
-                Failure::new(NOT_HELD, reason).into()
+                Failure::new(NOT_HELD, format!("cannot print the owner token: {error}")).into()
             }),
             TokenDestination::Workflow(workflow) => Ok(workflow.write(locks)?),
         }

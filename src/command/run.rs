@@ -96,8 +96,7 @@ impl<'a> Run<'a> {
         };
         // Between the grant and here.
         if let Err(signal) = self.stop_if_signalled() {
-            let _ = self.acquisition.withdraw(store);
-            return Err(signal.into());
+            return Err(self.acquisition.withdraw_after(signal.into(), store, &self.context.reporter));
         }
         Ok(Granted { supervised: nesting.supervised, own: [nesting.manual, acquired].concat() })
     }
@@ -117,7 +116,7 @@ impl<'a> Run<'a> {
         let leases = acquisition.acquire(store, signals, aborts, context)?;
         let until = Lease::first_deadline(&leases).minus(acquisition.reserve);
         if let Err(lost) = nesting.confirm(until, store, signals.as_fd(), context) {
-            let lost = acquisition.withdraw_after(lost, store);
+            let lost = acquisition.withdraw_after(lost, store, &context.reporter);
             self.stop_if_signalled()?;
             return Err(lost);
         }
@@ -156,7 +155,7 @@ impl<'a> Run<'a> {
         let start_by = deadline.minus(self.options.kill_after);
         self.job.start(environment, start_by, is_guarded.then_some(deadline)).map_err(|reason| {
             let failure = not_started(&reason, &self.options.name, &names(&self.keys));
-            self.acquisition.withdraw_after(failure.into(), store)
+            self.acquisition.withdraw_after(failure.into(), store, &self.context.reporter)
         })?;
         self.context.reporter.report(&Event::Started { keys: &self.keys });
         Ok(())

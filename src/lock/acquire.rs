@@ -8,7 +8,7 @@ use super::{
     Timeout,
 };
 use crate::clock::{BootTime, Deadline};
-use crate::poll::{Backoff, wait_readable};
+use crate::poll::Backoff;
 
 #[derive(Clone, Copy, Debug)]
 pub enum Wait {
@@ -18,25 +18,30 @@ pub enum Wait {
 }
 
 #[derive(Debug)]
-pub enum NotAcquired {
+pub struct NotAcquired {
+    pub why: AcquireFailure,
+    /// What was granted, or may be later, could not be cancelled: the locks are free when their leases end.
+    pub is_unresolved: bool,
+}
+
+#[derive(Debug)]
+pub enum AcquireFailure {
     Busy(Box<Busy>),
     /// The wait ran out, after this long.
     TimedOut(Box<Busy>, Duration),
     Interrupted,
-    /// The grant came so late that the job could not be stopped within it; it was given back.
+    /// The grant came so late that the job could not be stopped within it.
     TooSlow {
         took: Duration,
     },
     Store(StoreError),
-    /// As `Store`, and a request without an answer could not be cancelled either.
-    Unresolved(StoreError),
 }
 
-impl From<StoreError> for NotAcquired {
-    fn from(error: StoreError) -> NotAcquired {
+impl From<StoreError> for AcquireFailure {
+    fn from(error: StoreError) -> AcquireFailure {
         match error {
-            StoreError::Interrupted => NotAcquired::Interrupted,
-            other => NotAcquired::Store(other),
+            StoreError::Interrupted => AcquireFailure::Interrupted,
+            other => AcquireFailure::Store(other),
         }
     }
 }
@@ -62,8 +67,8 @@ const CANCEL: Duration = Duration::from_secs(1);
 /// renewed: lock ordering prevents deadlock.
 ///
 /// `attempt` bounds each call to the store. `reserve` is the part of the lease that has to be left after the grant, for
-/// stopping the job. After an error the queue was left, everything acquired was given back, and requests whose
-/// answer is unknown were cancelled.
+/// stopping the job. After an error the queue was left, everything acquired was released, and requests whose answer is
+/// unknown were cancelled, as far as the store could be told.
 pub fn acquire(
     store: &mut dyn Store,
     requests: &[Request],
@@ -98,24 +103,20 @@ pub fn acquire(
         Wait::AtMost(_) | Wait::Forever => acquiring.acquire_in_order(),
     };
     (acquiring.report)(WaitProgress::Ended);
-    match outcome {
+    let why = match outcome {
         Ok(()) if Lease::first_deadline(&acquiring.held).minus(reserve).has_passed() => {
             let took = acquiring.held.iter().map(Lease::unconfirmed).max().unwrap_or_default();
-            acquiring.cancel()?;
-            Err(NotAcquired::TooSlow { took })
+            AcquireFailure::TooSlow { took }
         }
-        Ok(()) => Ok(acquiring.held),
-        Err(busy @ NotAcquired::Busy(_)) => Err(busy),
-        Err(NotAcquired::Store(error @ StoreError::Unreachable { .. })) => match acquiring.cancel() {
-            Ok(()) => Err(NotAcquired::Store(error)),
-            Err(_) => Err(NotAcquired::Unresolved(error)),
-        },
-        Err(other) => {
-            // The first error is the message. A store that cannot be told frees the place by itself.
-            let _ = acquiring.cancel();
-            Err(other)
-        }
-    }
+        Ok(()) => return Ok(acquiring.held),
+        // There is nothing to cancel.
+        Err(busy @ AcquireFailure::Busy(_)) => return Err(NotAcquired { why: busy, is_unresolved: false }),
+        Err(other) => other,
+    };
+    let has_locks = !acquiring.held.is_empty();
+    // A store that refuses to cancel has refused the request, too.
+    let is_unresolved = acquiring.cancel().is_err_and(|error| has_locks || error.is_unknown());
+    Err(NotAcquired { why, is_unresolved })
 }
 
 struct Acquiring<'a> {
@@ -127,7 +128,7 @@ struct Acquiring<'a> {
     batch: usize,
     /// We have a place in the queue of the next lock, or are about to take one.
     is_queued: bool,
-    /// A lease is lost: everything has to be given back and acquired anew.
+    /// A lease is lost: everything has to be released and acquired anew.
     starts_over: bool,
     start: BootTime,
     /// When the wait runs out.
@@ -141,7 +142,7 @@ struct Acquiring<'a> {
 }
 
 impl<'a> Acquiring<'a> {
-    fn try_once(&mut self) -> Result<(), NotAcquired> {
+    fn try_once(&mut self) -> Result<(), AcquireFailure> {
         let timeout = self.timeout();
         let mut earlier = None;
         loop {
@@ -151,8 +152,8 @@ impl<'a> Acquiring<'a> {
                     self.hold(&grant, sent);
                     return Ok(());
                 }
-                Ok(AcquireOutcome::Busy(busy)) => return Err(NotAcquired::Busy(busy)),
-                // The time was over in the middle of this attempt: what came of the one before says more.
+                Ok(AcquireOutcome::Busy(busy)) => return Err(AcquireFailure::Busy(busy)),
+                // This attempt was cut short: the error of the one before says more.
                 Err(error @ StoreError::Unreachable { .. }) if self.end.has_passed() => {
                     return Err(earlier.unwrap_or(error).into());
                 }
@@ -168,7 +169,7 @@ impl<'a> Acquiring<'a> {
         }
     }
 
-    fn acquire_in_order(&mut self) -> Result<(), NotAcquired> {
+    fn acquire_in_order(&mut self) -> Result<(), AcquireFailure> {
         while !self.rest().is_empty() {
             match self.ask() {
                 Ok(AcquireOutcome::Granted(_)) => {}
@@ -181,7 +182,7 @@ impl<'a> Acquiring<'a> {
                         self.acquire_before(&busy);
                     }
                     if self.end.has_passed() {
-                        return Err(NotAcquired::TimedOut(busy, BootTime::now().since(self.start)));
+                        return Err(AcquireFailure::TimedOut(busy, BootTime::now().since(self.start)));
                     }
                 }
                 Err(error) if error.is_unknown() => {
@@ -243,7 +244,7 @@ impl<'a> Acquiring<'a> {
         self.held.extend(granted.map(|(request, fence)| Lease::new(request.clone(), *fence, sent)));
     }
 
-    fn renew_if_due(&mut self) -> Result<(), NotAcquired> {
+    fn renew_if_due(&mut self) -> Result<(), AcquireFailure> {
         if !self.renewal_due().has_passed() {
             return Ok(());
         }
@@ -261,7 +262,7 @@ impl<'a> Acquiring<'a> {
     fn renew(&mut self, is_due: impl Fn(&Lease) -> bool) -> Result<()> {
         let mut due: Vec<&mut Lease> = self.held.iter_mut().filter(|lease| is_due(lease)).collect();
         let until = Deadline::after(self.attempt);
-        // A second attempt is what the others share after one that was in vain.
+        // After a failed attempt the other renewals share the time of one more.
         let attempt = if due.len() > 1 { self.attempt / 2 } else { self.attempt };
         let renewals: Vec<RenewalRequest> = due.iter().map(|lease| lease.renewal(attempt, until)).collect();
         let (mut is_lost, mut outcome) = (false, Ok(()));
@@ -287,7 +288,7 @@ impl<'a> Acquiring<'a> {
     }
 
     /// Waits for a reason to ask again, or for the end of the wait.
-    fn wait_for_news(&mut self, busy: &Busy) -> Result<(), NotAcquired> {
+    fn wait_for_news(&mut self, busy: &Busy) -> Result<(), AcquireFailure> {
         loop {
             (self.report)(WaitProgress::Busy(busy));
             let until = Deadline::after(TICK).min(self.renewal_due()).min(self.end);
@@ -300,15 +301,10 @@ impl<'a> Acquiring<'a> {
         }
     }
 
-    /// A random pause, so that a server that comes back is not met by everybody at once.
-    fn pause(&mut self) -> Result<(), NotAcquired> {
-        let until = Deadline::after(self.backoff.pause()).min(self.end);
-        while !until.has_passed() {
-            if wait_readable([self.interrupt], until) == [true] {
-                return Err(NotAcquired::Interrupted);
-            }
-        }
-        Ok(())
+    /// A random pause, so that clients do not all return at once when a server comes back.
+    fn pause(&mut self) -> Result<()> {
+        let pause = self.backoff.pause().min(self.end.left());
+        self.timeout().pause(pause)
     }
 
     fn timeout(&self) -> Timeout<'a> {

@@ -17,6 +17,10 @@ fn acquired(store: &mut FakeStore, keys: &[&str], ttl: u64, wait: Wait) -> Resul
     acquire(store, &requests, wait, five, five, interrupt.as_fd(), &mut |_| {})
 }
 
+fn why(acquired: &Result<Vec<Lease>, NotAcquired>) -> &AcquireFailure {
+    &acquired.as_ref().expect_err("a failure").why
+}
+
 fn keys(leases: &[Lease]) -> Vec<&str> {
     leases.iter().map(|lease| lease.request.key.as_str()).collect()
 }
@@ -87,7 +91,8 @@ fn a_grant_that_comes_too_late_is_cancelled() {
         ..FakeStore::default()
     };
     let late = acquired(&mut store, &["a"], 6, Wait::No);
-    assert!(matches!(late, Err(NotAcquired::TooSlow { took }) if took == Duration::from_secs(2)), "{late:?}");
+    let took = Duration::from_secs(2);
+    assert!(matches!(why(&late), AcquireFailure::TooSlow { took: seen } if *seen == took), "{late:?}");
     assert_eq!(store.log.lines(), ["acquire a", "cancel a"]);
 }
 
@@ -99,22 +104,43 @@ fn an_unknown_outcome_is_cancelled_and_said_when_that_fails() {
         let mut store =
             FakeStore { acquire: [hung()].into(), cancel: [(0, cancel)].into(), ..FakeStore::default() };
         let failed = acquired(&mut store, &["a"], 30, Wait::No);
-        assert_eq!(matches!(failed, Err(NotAcquired::Store(_))), is_resolved, "{failed:?}");
-        assert_eq!(matches!(failed, Err(NotAcquired::Unresolved(_))), !is_resolved, "{failed:?}");
+        assert!(matches!(why(&failed), AcquireFailure::Store(_)), "{failed:?}");
+        assert_eq!(failed.is_err_and(|failed| failed.is_unresolved), !is_resolved);
         assert_eq!(store.log.lines(), ["acquire a", "cancel a"]);
     }
+}
+
+/// Whatever ended the attempt: what was granted stays until the lease ends, and somebody has to know.
+#[test]
+fn a_grant_that_cannot_be_cancelled_is_said() {
+    fake::start();
+    let late = (2000, Ok(AcquireOutcome::Granted(vec![FencingToken(1)])));
+    let cancel = || (0, Err(unreachable()));
+    let mut store = FakeStore { acquire: [late].into(), cancel: [cancel()].into(), ..FakeStore::default() };
+    let failed = acquired(&mut store, &["a"], 6, Wait::No);
+    assert!(matches!(why(&failed), AcquireFailure::TooSlow { .. }), "{failed:?}");
+    assert!(failed.is_err_and(|failed| failed.is_unresolved));
+    let mut store = FakeStore {
+        acquire: [busy("b")].into(),
+        enqueue: [busy("b")].into(),
+        cancel: [cancel()].into(),
+        ..FakeStore::default()
+    };
+    let failed = acquired(&mut store, &["a", "b"], 30, Wait::AtMost(Duration::from_secs(5)));
+    assert!(matches!(why(&failed), AcquireFailure::TimedOut(..)), "{failed:?}");
+    assert!(failed.is_err_and(|failed| failed.is_unresolved));
 }
 
 #[test]
 fn an_attempt_that_time_cut_short_does_not_hide_the_error_before() {
     fake::start();
-    let why = "it ended the connection".to_owned();
-    let ended = StoreError::Unreachable { store: "it".to_owned(), why, transient: true };
+    let (store, reason) = ("it".to_owned(), "it ended the connection".to_owned());
+    let ended = StoreError::Unreachable { store, why: reason, transient: true };
     let hung = (9999, Ok(AcquireOutcome::Granted(Vec::new())));
     let mut store = FakeStore { acquire: [(0, Err(ended)), hung].into(), ..FakeStore::default() };
     let failed = acquired(&mut store, &["a"], 30, Wait::No);
     assert!(
-        matches!(&failed, Err(NotAcquired::Store(StoreError::Unreachable { why, .. })) if why.starts_with("it ended")),
+        matches!(why(&failed), AcquireFailure::Store(StoreError::Unreachable { why, .. }) if why.starts_with("it ended")),
         "{failed:?}"
     );
 }
@@ -125,7 +151,7 @@ fn a_wait_that_runs_out_leaves_the_queue() {
     let mut store =
         FakeStore { acquire: [busy("a")].into(), enqueue: [busy("a")].into(), ..FakeStore::default() };
     let waited = acquired(&mut store, &["a"], 30, Wait::AtMost(Duration::from_secs(60)));
-    assert!(matches!(waited, Err(NotAcquired::TimedOut(_, after)) if after == Duration::from_secs(60)));
+    assert!(matches!(why(&waited), AcquireFailure::TimedOut(_, after) if *after == Duration::from_secs(60)));
     assert_eq!(store.log.lines(), ["acquire a", "enqueue a", "cancel a"]);
     assert_eq!(store.log.times("cancel"), [60_000]);
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{ShellSyntax, names};
+use super::ShellSyntax;
 use crate::lock::{Lease, OwnerToken, Ttl};
 
 /// The variables in which a job finds its locks, with a line for each lock.
@@ -18,10 +18,6 @@ pub struct AcquiredLocks<'a> {
 }
 
 impl AcquiredLocks<'_> {
-    pub fn names(&self) -> String {
-        names(self.leases.iter().map(|lease| &lease.request.key))
-    }
-
     pub fn keys(&self) -> String {
         lines(self.leases.iter().map(|lease| &lease.request.key))
     }

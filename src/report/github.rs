@@ -39,8 +39,7 @@ impl Workflow {
             if let Some(path) = path {
                 let text: String = values.map(|(name, value)| setting(name, value)).concat();
                 append(path, &text).map_err(|error| {
-                    let (path, names) = (path.display(), locks.names());
-                    Failure::new(NOT_HELD, format!("cannot write to {path}: {error}; released {names}"))
+                    Failure::new(NOT_HELD, format!("cannot write to {}: {error}", path.display()))
                 })?;
             }
         }

@@ -103,7 +103,7 @@ pub fn text(event: &Event) -> String {
         }
         Event::NotReleased { keys, ttl, leftovers } => {
             let before = leftovers.map_or(String::new(), |of| left_behind(of) + ", and redlock ");
-            format!("{before}could not release {}; its lease ends within {ttl}", names(*keys))
+            format!("{before}could not release {}; the lease ends within {ttl}", names(*keys))
         }
         Event::TimedOut { command, has_ended, limit } => {
             let whom = if *has_ended { "what it left behind" } else { "it" };

@@ -9,8 +9,8 @@ use crate::error::{Failure, UNREACHABLE};
 use crate::event::{Event, Waited};
 use crate::job::{Signals, own_pid_namespace};
 use crate::lock::{
-    Busy, DurationText, Key, Lease, Metadata, NotAcquired, OwnerToken, Request, Result, Store, Timeout, Ttl,
-    Wait, WaitProgress, acquire,
+    AcquireFailure, Busy, DurationText, Key, Lease, Metadata, NotAcquired, OwnerToken, Request, Result,
+    Store, Timeout, Ttl, Wait, WaitProgress, acquire,
 };
 use crate::options::{LockOptions, Shown};
 use crate::report::{Reporter, names};
@@ -99,7 +99,8 @@ impl Acquisition {
         };
         let attempt = context.options.connect_timeout;
         let Acquisition { requests, wait, reserve, .. } = self;
-        let failure = match acquire(store, requests, *wait, attempt, *reserve, interrupt, &mut report) {
+        let acquired = acquire(store, requests, *wait, attempt, *reserve, interrupt, &mut report);
+        let NotAcquired { why, is_unresolved } = match acquired {
             Ok(leases) => {
                 let waited = BootTime::now().since(start);
                 if has_waited {
@@ -110,34 +111,31 @@ impl Acquisition {
                 }
                 return Ok(leases);
             }
-            Err(NotAcquired::Interrupted) => match signals.take() {
-                Some(arrived) => {
-                    // Nothing is left on the terminal.
-                    reporter.report(&Event::WaitEnded);
-                    Failure::Signal(arrived.signal)
-                }
+            Err(not_acquired) => not_acquired,
+        };
+        let failure = match why {
+            AcquireFailure::Interrupted => match signals.take() {
+                Some(arrived) => Failure::Signal(arrived.signal).into(),
                 None => {
                     let reason = aborts.iter().find_map(|abort| (abort.reason)());
-                    return Err(reason.unwrap_or_else(|| Failure::Quiet(UNREACHABLE).into()));
+                    reason.unwrap_or_else(|| Failure::Quiet(UNREACHABLE).into())
                 }
             },
-            Err(NotAcquired::Busy(busy)) => self.busy(&busy, None, reporter),
-            Err(NotAcquired::TimedOut(busy, waited)) => self.busy(&busy, Some(waited), reporter),
-            Err(NotAcquired::TooSlow { took }) => Failure::new(
+            AcquireFailure::Busy(busy) => self.busy(&busy, None, reporter).into(),
+            AcquireFailure::TimedOut(busy, waited) => self.busy(&busy, Some(waited), reporter).into(),
+            AcquireFailure::TooSlow { took } => Failure::new(
                 UNREACHABLE,
                 format!(
-                    "acquiring {} took {}, which leaves too little of --ttl {}, and nothing was kept; use a longer TTL",
+                    "acquiring {} took {}, which leaves too little of --ttl {}; use a longer TTL",
                     self.names(),
                     DurationText(took),
                     self.ttl
                 ),
-            ),
-            Err(NotAcquired::Unresolved(error)) => {
-                Failure::new(UNREACHABLE, format!("{}; {}", context.explain(error), self.may_stay()))
-            }
-            Err(NotAcquired::Store(error)) => context.explain(error),
+            )
+            .into(),
+            AcquireFailure::Store(error) => context.explain(error).into(),
         };
-        Err(failure.into())
+        Err(if is_unresolved { self.may_stay_after(failure, reporter) } else { failure })
     }
 
     fn busy(&self, busy: &Busy, gave_up_after: Option<Duration>, reporter: &Reporter) -> Failure {
@@ -145,23 +143,31 @@ impl Acquisition {
         Failure::Quiet(self.conflict_exit_code)
     }
 
-    /// Releases what nobody used. A store that cannot be reached frees the locks when their leases end.
+    /// Releases locks that were granted and not used, because of `error`.
+    pub fn withdraw_after(
+        &self,
+        error: anyhow::Error,
+        store: &mut dyn Store,
+        reporter: &Reporter,
+    ) -> anyhow::Error {
+        match self.withdraw(store) {
+            Ok(()) => error,
+            Err(_) => self.may_stay_after(error, reporter),
+        }
+    }
+
+    /// Releases locks that were granted and not used.
     pub fn withdraw(&self, store: &mut dyn Store) -> Result<()> {
         store.cancel(&self.requests, &Timeout::of(WITHDRAWAL))
     }
 
-    /// Releases what nobody used because of `error`, which also says so if that fails.
-    pub fn withdraw_after(&self, error: anyhow::Error, store: &mut dyn Store) -> anyhow::Error {
-        match (self.withdraw(store), error.downcast_ref()) {
-            (Err(_), Some(Failure::Failed { code, .. })) => {
-                Failure::new(*code, format!("{error:#}; {}", self.may_stay())).into()
-            }
-            _ => error,
+    /// Says, beside `error`, that the store could not be told to release the locks: they are free when their leases end.
+    pub fn may_stay_after(&self, error: anyhow::Error, reporter: &Reporter) -> anyhow::Error {
+        if Failure::is_unreported(&error) {
+            return Failure::and(error, &format!("{} may stay locked for up to {}", self.names(), self.ttl));
         }
-    }
-
-    fn may_stay(&self) -> String {
-        format!("{} may stay locked for up to {}", self.names(), self.ttl)
+        reporter.report(&Event::NotReleased { keys: &self.keys(), ttl: self.ttl, leftovers: None });
+        error
     }
 }
 

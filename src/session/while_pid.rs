@@ -12,7 +12,7 @@ use super::supervise::SecondSignal;
 use super::{Abort, Acquisition, Context};
 use crate::cli::OnLost;
 use crate::clock::{BootTime, Deadline};
-use crate::error::{BUG, BUSY, Failure};
+use crate::error::{BUSY, Failure, UNREACHABLE};
 use crate::event::{Event, LossConsequence};
 use crate::job::{Channel, Pidfd, Signals, detach};
 use crate::lock::{FencingToken, Keeper, Key, Lease, LeaseEnd, LossCause, Progress, Request, Store, Timeout};
@@ -93,7 +93,7 @@ impl KeeperProcess {
         self.line.send(&KeeperMessage::Keep { fences, sent });
         self.line.receive().map(|KeeperReply::Renewals| ()).ok_or_else(|| {
             let names = names(leases.iter().map(|lease| &lease.request.key));
-            Failure::new(BUG, format!("the keeper of {names} has ended; released the lock")).into()
+            Failure::new(UNREACHABLE, format!("the keeper of {names} was killed")).into()
         })
     }
 

@@ -4,6 +4,8 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::Signal;
+
 use crate::harness::{
     Etcd, Fault, Folder, Proxy, Redis, Redlock, Store, ZooKeeper, await_file, eventually, in_ms, slowed,
     within,
@@ -235,14 +237,21 @@ fn interrupted_while_taking() {
     let redis = store.redis.as_ref().expect("a Redis");
     redis.pause();
     let run = store.redlock(&["run", "-k", "X", "--connect-timeout", "60s", "--", "true"]).spawn();
-    eventually(Duration::from_secs(5), "it has connected", || {
-        std::fs::read_to_string(format!("/proc/{}/net/tcp", run.pid()))
-            .is_ok_and(|table| table.contains(&format!(":{:04X} 01", redis.port)))
+    // Local address, remote address, state, and what was sent and what was not read: see proc_net_tcp(5).
+    let own = format!(":{:04X}", redis.port);
+    let has_come = |line: &str| {
+        let fields: Vec<&str> = line.split_whitespace().take(5).collect();
+        fields.len() == 5 && fields[1].ends_with(&own) && !fields[4].ends_with(":00000000")
+    };
+    eventually(Duration::from_secs(20), "the request has come", || {
+        std::fs::read_to_string("/proc/net/tcp").is_ok_and(|table| table.lines().any(has_come))
     });
     let start = Instant::now();
-    run.signal(nix::sys::signal::Signal::SIGINT);
-    assert_eq!(run.finish().code(), -2);
+    run.signal(Signal::SIGINT);
+    let ended = run.finish().expect(-2);
     within(Duration::from_secs(3), start);
+    // It is in the server, which carries it out when it wakes up; so is its cancellation, if it can be sent.
+    assert!(ended.line().contains("could not release 'X'; the lease ends within 30s"), "{ended:?}");
 }
 
 /// What servers say no with: exit status, and a word of the line.
