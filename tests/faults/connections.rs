@@ -48,6 +48,28 @@ fn no_answer_to_a_request() {
     run(&redis.url()).fails(69, "no answer in time");
 }
 
+/// In a network of its own, where the first address of a name takes packets and answers none.
+#[test]
+fn a_host_with_an_address_that_is_silent() {
+    if !namespaces() {
+        return;
+    }
+    let folder = Folder::new();
+    std::fs::write(folder.path("hosts"), "2001:db8::9 two\n127.0.0.1 two\n").expect("a file");
+    let script = r#"
+        cd "$1" && mount --bind hosts /etc/hosts && ip link set lo up && ip link add silent type veth peer name end &&
+            ip address add 2001:db8::2/64 dev silent nodad && ip link set end up && ip link set silent up &&
+            ip neighbour add 2001:db8::9 lladdr 02:00:00:00:00:09 dev silent || exit 1
+        redis-server --port 6379 --save '' >redis.log & redis=$!
+        until redis-cli ping | grep -q PONG; do sleep 0.05; done
+        "$0" run -S redis://two -k X --connect-timeout 10s -- echo ran; status=$?
+        kill $redis; wait $redis; exit $status"#;
+    let path = folder.path("").display().to_string();
+    let program = env!("CARGO_BIN_EXE_redlock");
+    let run = ["--net", "--mount", "sh", "-c", script, program, &path];
+    assert_eq!(Redlock::under("unshare", &run).run().expect(0).stdout, "ran\n");
+}
+
 /// In a network of its own, with a name server that says nothing, and with none.
 #[test]
 fn names_that_are_not_found() {

@@ -105,11 +105,14 @@ impl Write for Stream {
 
 fn connect_to(host: &str, port: u16, timeout: &Timeout) -> RequestResult<TcpStream> {
     let mut failure = RequestError::broken("the name has no address");
-    for address in resolve(host, port, timeout)? {
+    let addresses = resolve(host, port, timeout)?;
+    for (tried, address) in addresses.iter().enumerate() {
         let family = if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
-        match connect(family, &SockaddrStorage::from(address), timeout) {
+        // One that answers nothing leaves time for the others.
+        let share = timeout.share(addresses.len() - tried);
+        match connect(family, &SockaddrStorage::from(*address), &share) {
             Ok(fd) => return Ok(fd.into()),
-            Err(end @ (RequestError::Interrupted | RequestError::TimedOut)) => return Err(end),
+            Err(RequestError::Interrupted) => return Err(RequestError::Interrupted),
             Err(other) => failure = other,
         }
     }
