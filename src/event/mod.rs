@@ -81,6 +81,8 @@ pub enum LossConsequence {
     JobIsStopped,
     JobWasStopped,
     JobContinues,
+    /// To its end, as nobody noticed the loss.
+    JobRanOn,
     /// Only a hook still ran under the lock.
     JobHadEnded,
     NothingStarted,

@@ -20,7 +20,7 @@ pub struct Lease {
 
 #[derive(Clone, Debug)]
 pub enum LossCause {
-    /// Somebody released it with its owner token, and nobody else was granted it since.
+    /// Somebody else released it, as [`Renewal::Released`] says.
     Released,
     /// It ended, or was deleted, and nobody holds the lock.
     NotHeld,

@@ -1,6 +1,7 @@
 //! The renewal loop: renews leases that are needed together, and releases them in the end.
 
 use std::os::fd::AsFd;
+use std::slice::from_ref;
 use std::time::Duration;
 
 use super::{
@@ -19,8 +20,10 @@ pub enum Progress<'a> {
     Healed(&'a Lease, Duration),
     /// A renewal failed; the lease still runs.
     Failed(&'a Lease, &'a StoreError),
-    /// Reported once for each lease.
+    /// Reported once for each lease, here or below.
     Lost(&'a Lease, LossCause),
+    /// The release found that the lock was lost before.
+    WasLost(&'a Lease, LossCause),
 }
 
 /// Hears of the progress, in the thread that renews.
@@ -247,19 +250,27 @@ impl Renewals {
         }
     }
 
-    /// The lock was not ours any more at the end: lost, if another is seen to hold it now.
+    /// The lock was not ours any more at the end. A renewal tells whether it was lost before.
     fn was_missing(&mut self, request: &Request) {
         let is_kept =
             |held: &&mut HeldLease| held.lease.request.key == request.key && held.state != LeaseState::Lost;
         let Some(held) = self.leases.iter_mut().find(is_kept) else { return };
-        if request.mode != Mode::Exclusive {
+        // A release that came late found others in the place of one whose job had ended in time.
+        if request.mode != Mode::Exclusive && held.lease.deadline().has_passed() {
             return;
         }
-        let keys = std::slice::from_ref(&request.key);
-        let status = self.store.status(keys, &Timeout::of(RELEASE)).unwrap_or_default();
-        if let Some(holder) = status.into_iter().next().and_then(|lock| lock.holders.into_iter().next()) {
-            held.lose(held.lease.lost_to(Some(holder)), &mut self.report);
-        }
+        let timeout = Timeout::of(RELEASE);
+        let cause = match self.store.renew(request, Some(held.lease.fence), &timeout) {
+            Ok(Renewal::Lost(holder)) => held.lease.lost_to(holder),
+            Ok(Renewal::Released) => LossCause::Released,
+            Ok(Renewal::Extended | Renewal::Healed) => {
+                let _ = self.store.release(from_ref(&request.key), &request.token, &timeout);
+                return;
+            }
+            Err(_) => return,
+        };
+        held.state = LeaseState::Lost;
+        (self.report)(Progress::WasLost(&held.lease, cause));
     }
 }
 

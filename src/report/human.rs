@@ -290,7 +290,7 @@ mod tests {
             (
                 LossCause::Released,
                 LossConsequence::JobIsStopped,
-                ": it was released with its owner token; stopping the job",
+                ": somebody released it with `redlock release`, or broke it twice; stopping the job",
             ),
             (
                 LossCause::NotHeld,

@@ -97,7 +97,7 @@ pub fn loss(locks: &str, cause: &LossCause, consequence: LossConsequence) -> Str
         _ => "",
     };
     let cause = match cause {
-        LossCause::Released => "it was released with its owner token".to_owned(),
+        LossCause::Released => "somebody released it with `redlock release`, or broke it twice".to_owned(),
         LossCause::NotHeld => "nobody holds it any more".to_owned(),
         LossCause::Taken(None) => "it was broken, or granted to another since".to_owned(),
         LossCause::Taken(Some(now)) => match &now.broken {
@@ -114,6 +114,7 @@ pub fn loss(locks: &str, cause: &LossCause, consequence: LossConsequence) -> Str
         LossConsequence::JobIsStopped => "stopping the job".to_owned(),
         LossConsequence::JobWasStopped => "the job was stopped".to_owned(),
         LossConsequence::JobContinues => "the job goes on without it".to_owned(),
+        LossConsequence::JobRanOn => "the job ran on, and has ended".to_owned(),
         LossConsequence::JobHadEnded => "the job had ended before".to_owned(),
         LossConsequence::NothingStarted | LossConsequence::NothingStartedAfterWait => {
             "nothing was started".to_owned()

@@ -208,6 +208,7 @@ fn loss_consequence(consequence: LossConsequence) -> &'static str {
     match consequence {
         LossConsequence::JobIsStopped | LossConsequence::JobWasStopped => "job_stopped",
         LossConsequence::JobContinues => "job_continues",
+        LossConsequence::JobRanOn => "job_ran_on",
         LossConsequence::JobHadEnded => "job_had_ended",
         LossConsequence::NothingStarted | LossConsequence::NothingStartedAfterWait => "nothing_started",
         LossConsequence::ProcessTerminated(_) => "process_terminated",

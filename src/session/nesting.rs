@@ -64,7 +64,7 @@ impl Nesting {
             Progress::Lost(lease, cause) => {
                 sender.send(not_started(lease, &cause, LossConsequence::NothingStartedAfterWait));
             }
-            Progress::Renewed { .. } | Progress::Failed(..) => {}
+            Progress::Renewed { .. } | Progress::Failed(..) | Progress::WasLost(..) => {}
         };
         // The wait for the others uses its own store.
         let store = context.open_store_for(replicas, Vec::new());

@@ -31,6 +31,9 @@ impl RenewalEvents {
             self.hooks.iter().for_each(|hooks| hooks.extend(deadline));
         }
         report_renewal(&self.reporter, &self.keys, &progress);
+        if let Progress::WasLost(lease, cause) = &progress {
+            report_loss(&self.reporter, &lease.request.key, cause, LossConsequence::JobRanOn);
+        }
         if let Progress::Lost(lease, cause) = progress {
             let has_job_ended = self.hooks.as_ref().is_some_and(HookControl::did_locks_outlive_job);
             let consequence = match self.on_lost {
@@ -59,7 +62,7 @@ pub fn report_renewal(reporter: &Reporter, keys: &[Key], progress: &Progress) {
             let (key, left) = (&lease.request.key, lease.deadline().left());
             reporter.report(&Event::RenewalFailed { key, error, left });
         }
-        Progress::Lost(..) => {}
+        Progress::Lost(..) | Progress::WasLost(..) => {}
     }
 }
 

@@ -191,6 +191,18 @@ pub fn a_lock_that_another_holds_at_the_end_is_lost(store: &Store) {
     other.let_go().expect(0);
 }
 
+/// Both jobs ran, and nobody holds the lock any more that would tell of it.
+pub fn a_lock_that_another_held_meanwhile_is_lost(store: &Store) {
+    let holder = store.hold("X", &["--ttl", "10m"]);
+    for _ in 0..2 {
+        store.redlock(&["break", "--key", "X", "--yes"]).run().expect(0);
+    }
+    store.redlock(&["run", "--key", "X", "--", "true"]).run().expect(0);
+    let lost = holder.let_go().expect(79);
+    assert!(lost.line().contains("lost 'X'"), "{lost:?}");
+    store.redlock(&["run", "--key", "X", "--", "true"]).run().expect(0);
+}
+
 /// Takes X and returns the owner token.
 fn acquire(store: &Store, ttl: &str) -> String {
     let acquired = store.redlock(&["acquire", "--key", "X", "--ttl", ttl]).run().expect(0);

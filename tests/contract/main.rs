@@ -38,6 +38,7 @@ macro_rules! promises {
                 a_job_does_not_outlive_the_lock_taken_by_hand
                 a_job_elsewhere_does_not_outlive_the_lock
                 a_lock_that_another_holds_at_the_end_is_lost
+                a_lock_that_another_held_meanwhile_is_lost
                 a_long_kill_after_leaves_time_to_renew
             }
             fencing { tokens_grow tokens_grow_when_the_store_forgets }
@@ -166,6 +167,7 @@ macro_rules! promises_of_a_quorum {
                 a_job_does_not_outlive_the_lock_taken_by_hand
                 a_job_elsewhere_does_not_outlive_the_lock
                 a_lock_that_another_holds_at_the_end_is_lost
+                a_lock_that_another_held_meanwhile_is_lost
                 a_long_kill_after_leaves_time_to_renew
             }
             fencing { tokens_grow tokens_grow_when_the_store_forgets }
