@@ -85,6 +85,7 @@ macro_rules! promises {
                 a_writer_waits_for_the_last_reader
                 permits_are_handed_over
                 one_kind_at_a_time
+                a_dead_writer_in_line_lets_readers_in
                 a_shared_lock_is_broken_for_all
                 a_permit_kept_by_min_hold
                 by_hand

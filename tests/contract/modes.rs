@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
-use crate::harness::{Running, Store, eventually, ttl, within};
+use crate::harness::{Running, Store, eventually, slowed, ttl, within};
 
 /// Somebody who holds X with these options until he is let go; others may hold it, too.
 fn hold(store: &Store, options: &[&str]) -> Running {
@@ -120,6 +120,21 @@ pub fn one_kind_at_a_time(store: &Store) {
     assert!(refused(store, &["--permits", "2"], 78).contains("in use as a lock without permits"));
     holder.let_go().expect(0);
     store.redlock(&["run", "--key", "X", "--permits", "3", "--", "true"]).run().expect(0);
+}
+
+/// Only a waiter that is alive keeps readers from one another.
+pub fn a_dead_writer_in_line_lets_readers_in(store: &Store) {
+    let reader = hold(store, &["--shared", "--ttl", "10m"]);
+    let writer = store.redlock(&["run", "--key", "X", "--wait", "--", "true"]).spawn();
+    store.await_waiters("X", 1);
+    refused(store, &["--shared"], 75);
+    writer.signal(Signal::SIGKILL);
+    // Redis forgets a queue about which nobody asks after a minute.
+    let limit = slowed(20_000).min(Duration::from_secs(50));
+    eventually(limit, "a reader beside the other", || {
+        store.redlock(&["run", "--key", "X", "--shared", "--", "true"]).run().code() == 0
+    });
+    reader.let_go().expect(0);
 }
 
 pub fn a_shared_lock_is_broken_for_all(store: &Store) {

@@ -74,6 +74,26 @@ fn no_answer_to_a_release_of_zookeeper() {
     no_answer_to_a_release(&store, port);
 }
 
+/// Breaking a lock twice frees it beside its job, and the request comes twice when the answer to it was lost.
+#[test]
+fn no_answer_to_a_break() {
+    for mode in [&[][..], &["--shared"]] {
+        let (store, proxy) = behind_proxy();
+        let holder = store.hold("X", &[&["--ttl", "10m"], mode].concat());
+        proxy.set(Fault::LoseReplyTo("stuck since 02:00"));
+        let args = ["break", "-k", "X", "--yes", "--reason", "stuck since 02:00"];
+        let broken = Redlock::new(&args).server(&proxy.url()).run().expect(0);
+        assert_eq!(proxy.injected(), 1);
+        assert!(broken.line().contains("broke 'X', held by"), "{broken:?}");
+        assert_eq!(store.status("X")["holders"][0]["broken"], true);
+        store.redlock(&["run", "-k", "X", "--", "true"]).run().expect(75);
+        // One more call means it.
+        let freed = store.redlock(&args).run().expect(0);
+        assert!(freed.line().contains("freed 'X'"), "{freed:?}");
+        holder.let_go().expect(79);
+    }
+}
+
 #[test]
 fn rubbish_for_an_answer() {
     for rubbish in [

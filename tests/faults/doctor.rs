@@ -189,7 +189,7 @@ fn a_permission_that_is_missing() {
         diagnose(&url, &[])
     };
     allow(&[]).expect("permissions", "ok", &[]);
-    let commands = "evalsha eval get set del pexpire pttl hget hgetall hset hmget hsetnx hdel time zadd zrem \
+    let commands = "evalsha eval get set del pexpire pttl hget hgetall hset hmget hdel time zadd zrem \
                     zrange zrank zcard lpush blpop publish subscribe type scan";
     for command in commands.split_whitespace() {
         let diagnosis = allow(&[&format!("-{command}")]);

@@ -12,6 +12,7 @@ mod etcd;
 mod failing_call;
 mod failover;
 mod files;
+mod foreign_keys;
 mod holder;
 mod hostile;
 mod night;

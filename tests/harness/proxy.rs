@@ -23,6 +23,8 @@ pub enum Fault {
     Late(Duration),
     /// Forwards requests, and closes the connection after this many bytes of the next reply. Once.
     CutReplyAt(usize),
+    /// Forwards requests, and closes the connection instead of passing on the reply to one with this in it. Once.
+    LoseReplyTo(&'static str),
     /// Answers the next request with something that is no Redis reply. Once.
     Rubbish(&'static str),
     /// Closes each connection on which a subscription begins, after this many bytes of the reply that says so.
@@ -119,6 +121,11 @@ fn carry(client: TcpStream, upstream: TcpStream, shared: &Arc<Mutex<Shared>>) {
                 requests.lock().expect("the proxy").round_trips += 1;
             }
             let fault = requests.lock().expect("the proxy").fault;
+            if let Fault::LoseReplyTo(text) = fault
+                && String::from_utf8_lossy(&chunk[..length]).contains(text)
+            {
+                requests.lock().expect("the proxy").fault = Fault::CutReplyAt(0);
+            }
             let is_late = matches!(fault, Fault::Late(_));
             if let Fault::Late(delay) = fault {
                 requests.lock().expect("the proxy").late += 1;
@@ -140,7 +147,7 @@ fn carry(client: TcpStream, upstream: TcpStream, shared: &Arc<Mutex<Shared>>) {
             let fault = {
                 let mut shared = replies.lock().expect("the proxy");
                 let fault = shared.fault;
-                if fault != Fault::None {
+                if !matches!(fault, Fault::None | Fault::LoseReplyTo(_)) {
                     shared.injected += 1;
                 }
                 if matches!(fault, Fault::CutReplyAt(_) | Fault::Rubbish(_)) {
@@ -153,7 +160,9 @@ fn carry(client: TcpStream, upstream: TcpStream, shared: &Arc<Mutex<Shared>>) {
             }
             has_answered.store(true, Ordering::SeqCst);
             let written = match fault {
-                Fault::None | Fault::Late(_) | Fault::Delay(_) => to_client.write_all(&chunk[..length]),
+                Fault::None | Fault::Late(_) | Fault::Delay(_) | Fault::LoseReplyTo(_) => {
+                    to_client.write_all(&chunk[..length])
+                }
                 Fault::Stall | Fault::Silence | Fault::Mute => Ok(()),
                 Fault::Rubbish(text) => to_client.write_all(text.as_bytes()),
                 Fault::CutSubscriptionAt(_) if !chunk.starts_with(b"*3\r\n$9\r\nsubscribe\r\n") => {

@@ -34,6 +34,7 @@ const MOST_REQUESTS: usize = 4;
 impl InFlight {
     /// The last request on this connection has no answer.
     pub fn add(&mut self, connection: Connection) {
+        self.is_in_doubt |= self.requests.len() == MOST_REQUESTS;
         self.requests.truncate(MOST_REQUESTS - 1);
         self.requests.insert(0, connection);
     }

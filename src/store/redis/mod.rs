@@ -141,8 +141,9 @@ impl Store for Redis {
         if let Some(place) = &mut self.place
             && !std::mem::replace(&mut place.is_prepared, true)
         {
-            // Changes nothing while we wait, and the server knows the script when we have the lock.
-            let _ = script::renew(&place.request, None).run(&mut self.topology, &timeout);
+            // With a token that nobody has it changes nothing, and the server knows the script when we have the lock.
+            let of_nobody = Request { token: OwnerToken::random(), ..place.request.clone() };
+            let _ = script::renew(&of_nobody, None).run(&mut self.topology, &timeout);
         }
     }
 

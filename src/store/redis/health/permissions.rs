@@ -91,7 +91,6 @@ fn commands(names: &KeyNames, terms: &Requirements) -> Vec<(&'static str, Cmd)> 
         on("type", lock, &[]),
         on("hset", state, &["a", "1"]),
         on("pexpire", state, &["10000"]),
-        on("hsetnx", state, &["a", "1"]),
         on("hget", state, &["a"]),
         on("hmget", state, &["a", "b"]),
         on("hgetall", holders, &[]),

@@ -12,7 +12,8 @@ static SCRIPT: Script = script!("break.lua");
 /// Takes the lock away, with a token only from the holder that has it. The reply says what was done, and whether the
 /// lock was handed over to the next waiter.
 pub fn break_lock(key: &Key, token: Option<&OwnerToken>, by: &Breaker) -> ScriptCall<(Broken, bool)> {
-    ScriptCall::new(&SCRIPT, [key], token, decode).arg(by.as_str())
+    // Sent again, it is recognised by the number: breaking a lock twice frees it.
+    ScriptCall::new(&SCRIPT, [key], token, decode).arg(by.as_str()).arg(fastrand::u64(..))
 }
 
 fn decode(reply: Value, _: &[Key]) -> Option<(Broken, bool)> {

@@ -115,7 +115,9 @@ impl<T> ScriptCall<T> {
             |reply: &Value, class| matches!(reply, Value::ServerError(error) if classify(error) == class);
         let mut reply = on.execute(self.target(), &self.by_hash(on.index()), timeout)?;
         if is(&reply, ErrorClass::NoScript) {
+            let was_repeated = on.has_repeated;
             reply = on.execute(self.target(), &self.in_full(on.index()), timeout)?;
+            on.has_repeated |= was_repeated;
         }
         if is(&reply, ErrorClass::WrongType) {
             self.explain_wrong_type(on, timeout)?;

@@ -37,11 +37,10 @@ local function confirm()
   read_holders(last_kind)
   local mine = held_by[me]
   if mine then
-    local was_claim = mine.claim
     mine['until'], mine.ttl, mine.claim = now() + ttl, ttl, nil
     write_holder(me)
     enter(lock, now(), ttl)
-    if was_claim then confirmed() end
+    confirmed()
     set_min_hold(ARGV[8])
     return mine.fence
   end
@@ -68,22 +67,22 @@ local function refuse(number)
     enter(lock, now(), QUEUE_RETENTION)
   end
 
-  -- The last exclusive lease.
-  local known = {}
+  local known = remembered_lease(last_kind)
   if not owner and not held then
-    if last_kind == 'exclusive' then
-      known = read_lease()
-    end
     if last.fence == 0 and ARGV[7] ~= '' and mode ~= 'insist' then
       -- This waiter knew of a lease, and the server knows nothing: it lost its data. The holder may be alive and about to
       -- renew.
       return {'vanished', ticket}
     elseif known.owner and known.owner ~= me and known['until'] > now() then
-      -- Another program removed the key: the owner may be alive and about to renew.
       owner, held = known.owner, 'exclusive'
     end
   end
 
+  -- Only a waiter that is alive keeps readers from one another.
+  if first and first ~= member and held and admits(kind) then
+    notify_first(left())
+    first = first_waiter(last)
+  end
   -- Waiters go first.
   if first and first ~= member and held ~= 'exclusive' then
     -- Nobody has the lock since the last lease ended, where that is known.
@@ -92,9 +91,9 @@ local function refuse(number)
     first = redis.call('ZRANGE', queue, 0, 0)[1]
     owner = redis.call('GET', lock)
   end
-  if admits(kind) and (not first or first == member) then
-    if next_fence(last) <= HIGHEST_FENCE then return end
-    return {'exhausted', number}
+  if admits(kind) then
+    if next_fence(last) > HIGHEST_FENCE then return {'exhausted', number} end
+    if not first or first == member then return end
   end
   probe(last)
   local ahead = mode == 'once' and redis.call('ZCARD', queue) or redis.call('ZRANK', queue, member)

@@ -1,12 +1,33 @@
--- Takes the lock away from its holders; when ARGV 2 is not '', from that token only. ARGV 4: who breaks it. Returns what
--- was done, the holder, and whether the lock was handed over to another.
-local breaker = ARGV[4]
-read_holders(redis.call('HGET', state, 'kind'))
+-- Takes the lock away from its holders; when ARGV 2 is not '', from that token only. ARGV 4: who breaks it, 5: a number of this
+-- call. Returns what was done, the holder, and whether the lock was handed over to another.
+local breaker, call = ARGV[4], ARGV[5]
+local last_kind, last_call = unpack(redis.call('HMGET', state, 'kind', 'call'))
+read_holders(last_kind)
+local known = remembered_lease(last_kind)
+if known['until'] > now() then
+  owner, held = known.owner, 'exclusive'
+end
+local before = owner and describe() or {}
+
+-- Breaking a lock that is broken frees it, which this call was not meant to do: the answer to it was lost, and it came again.
+local earlier, outcome = string.match(last_call or '', '^(%S+) (%S+)$')
+if earlier == call then
+  return {outcome, before, 0}
+end
+
+local function done(what, is_handed_over)
+  redis.call('HSET', state, 'call', call .. ' ' .. what)
+  if redis.call('PTTL', state) < 0 then
+    redis.call('PEXPIRE', state, RETENTION)
+  end
+  return {what, before, is_handed_over and 1 or 0}
+end
+
 if held and held ~= 'exclusive' then
-  local told, freed, before
+  local told, freed
   for token, holder in pairs(held_by) do
     if me == '' or me == token then
-      before = before or describe_one(holder)
+      before = (told or freed) and before or describe_one(holder)
       if holder.broken or string.match(token, '^released:') then
         freed = token
         redis.call('HDEL', holders, token)
@@ -26,25 +47,25 @@ if held and held ~= 'exclusive' then
     is_handed_over = hand_over_now(last_grant())
   end
   if told or freed then
-    return {told and 'told' or 'freed', before, is_handed_over and 1 or 0}
+    return done(told and 'told' or 'freed', is_handed_over)
   end
-  return {'other', describe()}
+  return {'other', before}
 end
 if not owner then
   free()
   return {'free'}
 end
 local told = string.match(owner, '^broken:(.*)$')
-local before = describe()
 if me ~= '' and me ~= owner and me ~= told then
   return {'other', before}
 end
 local released = string.match(owner, '^released:')
 if not told and not released and read_lease().owner == owner then
   -- A redlock holds it: it stops its job at the next renewal and then frees the lock.
-  redis.call('SET', lock, 'broken:' .. owner, 'KEEPTTL')
+  local expiry = known.owner and {'PX', integer(known['until'] - now())} or {'KEEPTTL'}
+  redis.call('SET', lock, 'broken:' .. owner, unpack(expiry))
   redis.call('HSET', state, 'breaker', breaker)
-  return {'told', before}
+  return done('told')
 end
 -- Not a redlock, told before, or there is nobody to tell. The broken fence tells a broken lock from a released one.
 local last = last_grant()
@@ -53,4 +74,4 @@ redis.call('HDEL', state, 'breaker')
 if last.fence > 0 then
   redis.call('HSET', state, 'broken', integer(last.fence))
 end
-return {'freed', before, is_handed_over and 1 or 0}
+return done('freed', is_handed_over)

@@ -6,7 +6,8 @@
 --          "released:": released before the end of its min-hold. "shared:" and "permits:N": see holders.
 -- state    hash. "fence" and "kind" (the mode) of the last grant, the mode '' after a release; "exclusive", when a grant
 --          was; "broken", the fence of the last lease that was taken away at once. For a while: "keep", the end of the
---          min-hold; "breaker", who broke the lock, and why; "restarted", when the first of several holders found that the server had lost its data; "claim",
+--          min-hold; "breaker", who broke the lock, and why; "call", the last call that broke it, and what it did;
+--          "restarted", when a holder first found the data of the server gone; "claim",
 --          until the waiter that was handed the lock confirms it: since when nobody has the lock, and when all waiters
 --          were probed. Times are in milliseconds. It outlives the lock, and so is small.
 -- lease    string: "until ttl since owner metadata" of the last exclusive lease. It goes with the release, or a little

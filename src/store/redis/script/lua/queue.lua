@@ -140,6 +140,12 @@ local function read_lease()
   return {['until'] = tonumber(ends) or 0, ttl = ttl, since = since, owner = token, metadata = metadata}
 end
 
+-- The last exclusive lease where another program removed the key: the owner may be alive, and about to renew. `kind` is the
+-- mode of the last grant.
+local function remembered_lease(kind)
+  return kind == 'exclusive' and not owner and not held and read_lease() or {['until'] = 0}
+end
+
 -- Writes an exclusive lease of this length from now on.
 local function write_lease(ttl, since, holder, metadata)
   local words = {integer(now() + ttl), integer(ttl), since, holder, metadata}
@@ -156,6 +162,17 @@ end
 -- The value of "claim".
 local function claim_of(last)
   return integer(last.claim) .. (last.probed and ' ' .. integer(last.probed) or '')
+end
+
+-- The claim is confirmed, unless one of `held_by` is left to confirm its own.
+local function confirmed()
+  for _, holder in pairs(held_by) do
+    if holder.claim then return end
+  end
+  if redis.call('HDEL', state, 'claim') == 1 then
+    redis.call('LPUSH', claimed, 1)
+    redis.call('PEXPIRE', claimed, 1000)
+  end
 end
 
 -- Grants the lock. A claim is a grant to a waiter, which has to confirm it.
@@ -184,7 +201,7 @@ local function grant(token, kind, metadata, ttl, last, claim)
     redis.call('HDEL', state, 'keep')
   end
   if last.claim and not claim then
-    redis.call('HDEL', state, 'claim')
+    confirmed()
   end
   remember(number, ttl)
   return fence
@@ -223,6 +240,8 @@ local function notify_first(ttl)
     local first = first_waiter()
     if not first or notify(first, news) then return end
     dequeue(first)
+    -- The one behind it may be a reader that can be let in.
+    news = 'ask'
   end
 end
 
@@ -239,6 +258,7 @@ local function notify_watchers()
         dequeue(member)
       end
     until is_told
+    if not member then return end
   end
 end
 
@@ -270,17 +290,6 @@ end
 local function hand_over_now(last)
   last.claim, last.probed = nil, nil
   return hand_over(last)
-end
-
--- The claim of this token is confirmed, if none of `held_by` is left to confirm.
-local function confirmed()
-  for _, holder in pairs(held_by) do
-    if holder.claim then return end
-  end
-  if redis.call('HDEL', state, 'claim') == 1 then
-    redis.call('LPUSH', claimed, 1)
-    redis.call('PEXPIRE', claimed, 1000)
-  end
 end
 
 -- When a claim was not confirmed in time, all waiters are asked to show themselves, once.

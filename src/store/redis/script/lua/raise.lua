@@ -3,15 +3,12 @@
 for number = 1, #KEYS / KEYS_OF_A_LOCK do
   select_lock(number)
   local fence = tonumber(ARGV[3 + number])
-  local last = last_grant().fence
-  if redis.call('GET', lock) == me then
-    redis.call('HSET', state, 'fence', integer(math.max(last, fence)), 'exclusive', 1)
-  else
+  if read_owner() ~= me then
     read_holders(redis.call('HGET', state, 'kind'))
     if not held_by[me] then return 0 end
     held_by[me].fence = integer(fence)
     write_holder(me)
-    redis.call('HSET', state, 'fence', integer(math.max(last, fence)))
   end
+  redis.call('HSET', state, 'fence', integer(math.max(last_grant().fence, fence)))
 end
 return 1

@@ -4,12 +4,6 @@
 local member, hint = ARGV[4], ARGV[5]
 
 local function release()
-  if hint then
-    local value = redis.call('GET', lock)
-    if value == me or value == 'broken:' .. me or redis.call('HGET', holders, me) then
-      redis.call('PUBLISH', channel('quorum:' .. lock), hint)
-    end
-  end
   local was_first = member ~= '' and redis.call('ZRANK', queue, member) == 0
   if member ~= '' then
     dequeue(member)
@@ -22,18 +16,17 @@ local function release()
   if owner == me then
     local last = last_grant()
     local keep = last.keep and member == '' and last.keep - now() or 0
-    if keep > 0 then
-      -- Nobody holds it any more, and it ends with its expiry.
-      redis.call('SET', lock, 'released:' .. me, 'PX', integer(keep))
-      local known = read_lease()
-      if known.owner then
-        write_lease(keep, known.since, 'released:' .. me, known.metadata)
-      end
-      redis.call('HSET', state, 'kind', '')
-      notify_first(keep)
-    else
+    if keep <= 0 then
       return free(last) and 2 or 1
     end
+    -- Nobody holds it any more, and it ends with its expiry.
+    redis.call('SET', lock, 'released:' .. me, 'PX', integer(keep))
+    local known = read_lease()
+    if known.owner then
+      write_lease(keep, known.since, 'released:' .. me, known.metadata)
+    end
+    redis.call('HSET', state, 'kind', '')
+    notify_first(keep)
     return 1
   end
 
@@ -69,6 +62,9 @@ for number = 1, #KEYS / KEYS_OF_A_LOCK do
   select_lock(number)
   local done, answer = pcall(release)
   answers[number] = done and answer or 0
+  if hint and answers[number] > 0 then
+    redis.call('PUBLISH', channel('quorum:' .. lock), hint)
+  end
   failed = failed or not done and answer
 end
 if failed then

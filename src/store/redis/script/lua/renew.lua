@@ -51,12 +51,11 @@ elseif fence ~= '' and kind ~= 'exclusive' and admits(kind) and not known[3]
   held_by[me] = {fence = fence, since = now(), ['until'] = now() + ttl, ttl = ttl, metadata = metadata}
   held = kind
   write_holder(me)
-  if not known[1] then
-    redis.call('HSET', state, 'fence', fence, 'kind', kind, 'restarted', integer(now()))
-    remember(tonumber(fence), ttl)
-  else
-    enter(lock, now(), ttl)
-  end
+  -- Of several that heal the highest counts, so that no fencing token is granted twice.
+  local highest = math.max(tonumber(known[1]) or 0, tonumber(fence))
+  local restarted = known[1] and {} or {'restarted', integer(now())}
+  redis.call('HSET', state, 'fence', integer(highest), 'kind', kind, unpack(restarted))
+  remember(highest, ttl)
   return {'healed'}
 end
 if owner or held then

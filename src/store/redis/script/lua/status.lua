@@ -2,8 +2,8 @@
 local function status()
   local of_last = redis.call('HMGET', state, 'kind', 'fence')
   read_holders(of_last[1])
-  local known = not owner and not held and read_lease()
-  if known and known['until'] > now() then
+  local known = remembered_lease(of_last[1])
+  if known['until'] > now() then
     owner, held = known.owner, 'exclusive'
   end
   local described = {}
