@@ -3,10 +3,11 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use super::output::print_message;
+use super::output::is_coloured;
 use super::phrases::{busy, how_to_break, left_behind, loss, names, one_of};
 use super::progress::{WaitDisplay, WaitStatus};
 use super::renderer::Renderer;
+use super::stderr::{Patience, print_message};
 use super::verbosity::{Verbosity, is_shown};
 use crate::cli::Color;
 use crate::event::{Event, LeftoversFate, Waited};
@@ -24,15 +25,6 @@ impl HumanRenderer {
     pub fn new(verbosity: Verbosity, color: Color) -> HumanRenderer {
         HumanRenderer { verbosity, color, wait: Mutex::new(WaitDisplay::new()) }
     }
-
-    /// NO_COLOR: see no-color.org.
-    fn is_dim(&self) -> bool {
-        match self.color {
-            Color::Always => true,
-            Color::Never => false,
-            Color::Auto => std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
-        }
-    }
 }
 
 impl Renderer for HumanRenderer {
@@ -43,10 +35,10 @@ impl Renderer for HumanRenderer {
             _ if !is_shown(event, self.verbosity) => {}
             Event::Waiting { busy, waited } => wait().show(&in_line(busy, *waited)),
             Event::StoreUnreachable { error, waited } => wait().show(&without_answer(error, *waited)),
-            Event::WaitedFor { .. } => wait().conclude(&text(event), self.is_dim()),
+            Event::WaitedFor { .. } => wait().conclude(&text(event), is_coloured(self.color, true)),
             _ => {
                 wait().clear();
-                print_message(&text(event));
+                print_message(&text(event), Patience::of(event));
             }
         }
         Ok(())

@@ -1,8 +1,7 @@
 //! Events as lines of JSON, for programs: on stderr, or added to a file.
 
 use std::fs::OpenOptions;
-use std::io::{self, Write, stderr};
-use std::os::fd::AsFd;
+use std::io::{self, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -16,21 +15,17 @@ use super::output::escaped;
 use super::progress::LogPace;
 use super::record::Record;
 use super::renderer::Renderer;
+use super::stderr::{self, Patience};
 use super::verbosity::{Verbosity, least_verbosity};
 use crate::event::Event;
-use crate::poll::is_writable;
 use crate::user::UserAtHost;
 
 /// Of the names and the fields. One that goes or changes its meaning raises it; a new one does not.
 const VERSION: u32 = 1;
 
-/// For those who write to the same terminal.
-const OTHER_WRITERS: Duration = Duration::from_millis(20);
-/// For the rest of a line that a pipe has no room for at once: a lease is renewed by the thread that waits here.
-const PATIENCE: Duration = Duration::from_millis(100);
-const RETRY: Duration = Duration::from_millis(5);
-/// At a line without an end, before it counts as torn.
+/// A line without an end counts as torn after so many looks, with this pause between them.
 const LOOKS: u32 = 20;
+const RETRY: Duration = Duration::from_millis(5);
 
 pub enum LogDestination {
     Stderr,
@@ -42,19 +37,12 @@ pub enum LogDestination {
 pub struct JsonRenderer {
     destination: LogDestination,
     verbosity: Verbosity,
-    state: Mutex<LogState>,
-}
-
-struct LogState {
-    wait: LogPace,
-    /// The last line has no end.
-    is_cut: bool,
+    wait: Mutex<LogPace>,
 }
 
 impl JsonRenderer {
     pub fn new(destination: LogDestination, verbosity: Verbosity) -> JsonRenderer {
-        let state = Mutex::new(LogState { wait: LogPace::new(), is_cut: false });
-        JsonRenderer { destination, verbosity, state }
+        JsonRenderer { destination, verbosity, wait: Mutex::new(LogPace::new()) }
     }
 
     fn is_logged(&self, event: &Event) -> bool {
@@ -64,13 +52,13 @@ impl JsonRenderer {
 
 impl Renderer for JsonRenderer {
     fn render(&self, event: &Event) -> Result<(), String> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if !self.is_logged(event) || standing(event).is_some_and(|standing| !state.wait.is_due(&standing)) {
+        let mut wait = self.wait.lock().unwrap_or_else(PoisonError::into_inner);
+        if !self.is_logged(event) || standing(event).is_some_and(|standing| !wait.is_due(&standing)) {
             return Ok(());
         }
         let Some(line) = line(event) else { return Ok(()) };
         match &self.destination {
-            LogDestination::Stderr => write_in_time(&line, &mut state.is_cut),
+            LogDestination::Stderr => stderr::write(&line, Patience::of(event)),
             LogDestination::File(path) => append(line, path)
                 .map_err(|error| format!("cannot write to --log-file {}: {error}", path.display()))?,
         }
@@ -93,24 +81,6 @@ fn append(line: String, path: &Path) -> io::Result<()> {
     let is_torn = torn.is_some() && (1..LOOKS).all(stays_torn);
     let line = if is_torn { format!("\n{line}") } else { line };
     file.write_all(line.as_bytes())
-}
-
-/// Writes to stderr as long as a reader takes it. One that stands still misses the line, or the rest of it, which then
-/// `is_cut`.
-fn write_in_time(line: &str, is_cut: &mut bool) {
-    let line = if *is_cut { format!("\n{line}") } else { line.to_owned() };
-    // poll(2) promises room for one piece in a pipe.
-    for (number, piece) in line.as_bytes().chunks(libc::PIPE_BUF).enumerate() {
-        let patience = if number == 0 { OTHER_WRITERS } else { PATIENCE };
-        if !is_writable(stderr().as_fd(), patience) {
-            return;
-        }
-        *is_cut = true;
-        if stderr().write_all(piece).is_err() {
-            return;
-        }
-    }
-    *is_cut = false;
 }
 
 /// Where a file ends, if that is in the middle of a line.

@@ -1,17 +1,19 @@
-//! Writing to standard output and standard error, safe to show on a terminal.
+//! Writing to standard output, and text that is safe to show on a terminal.
 
 use std::io::{self, Write};
 
 use serde_json::Value;
 
-use crate::sanitize::{is_harmful, sanitize};
+use crate::cli::Color;
+use crate::sanitize::is_harmful;
 
-/// Writes one line to stderr in one write, so that the lines of several processes do not mix. An error is ignored: a
-/// stderr that is closed or full must not keep a lock from being released.
-pub fn print_message(text: &str) {
-    // A part of it may come from a server or a file.
-    let text = sanitize(&format!("redlock: {text}")) + "\n";
-    let _ = io::stderr().write_all(text.as_bytes());
+/// Whether a stream is to be coloured. NO_COLOR: see no-color.org.
+pub fn is_coloured(color: Color, is_terminal: bool) -> bool {
+    match color {
+        Color::Always => true,
+        Color::Never => false,
+        Color::Auto => is_terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
+    }
 }
 
 /// Prints an answer. A reader that went away (`status | head`) has seen enough.

@@ -1,9 +1,9 @@
 //! The progress display while a lock is waited for.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::time::Duration;
 
-use super::output::print_message;
+use super::stderr::{Patience, print_message, write};
 use super::width::{columns, cut};
 use crate::clock::{BootTime, Deadline};
 use crate::sanitize::sanitize;
@@ -63,20 +63,20 @@ impl WaitDisplay {
                 columns(io::stderr()).saturating_sub(1),
             );
             if self.live.as_ref() != Some(&line) {
-                write(&format!("{BEGIN}{line}{END}"));
+                write(&format!("{BEGIN}{line}{END}"), Patience::Short);
                 (self.live, self.was_live) = (Some(line), true);
             }
             return;
         }
         if self.log.is_due(&status.standing) {
-            print_message(&status.long);
+            print_message(&status.long, Patience::Short);
         }
     }
 
     /// Makes room for another line.
     pub fn clear(&mut self) {
         if self.live.take().is_some() {
-            write(&format!("{BEGIN}{END}"));
+            write(&format!("{BEGIN}{END}"), Patience::Short);
         }
     }
 
@@ -84,7 +84,8 @@ impl WaitDisplay {
     pub fn conclude(&mut self, text: &str, is_dim: bool) {
         if std::mem::take(&mut self.was_live) {
             let (dim, plain) = if is_dim { ("\x1b[2m", "\x1b[0m") } else { ("", "") };
-            write(&format!("{dim}{}{plain}\n", sanitize(&format!("redlock: {text}"))));
+            let line = sanitize(&format!("redlock: {text}"));
+            write(&format!("{dim}{line}{plain}\n"), Patience::Short);
         }
     }
 }
@@ -105,11 +106,6 @@ impl LogPace {
         }
         is_due
     }
-}
-
-/// In one write. An error is ignored, as of every message.
-fn write(text: &str) {
-    let _ = io::stderr().write_all(text.as_bytes());
 }
 
 /// With a hundred waiters and a holder that changes, and then with one that stays.

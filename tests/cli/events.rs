@@ -1,6 +1,7 @@
 //! Events for programs: `--log-format json`, `--log-file`.
 
 use std::fs;
+use std::io::{PipeReader, PipeWriter, Read, Write};
 use std::os::unix::fs::symlink;
 use std::time::Duration;
 
@@ -234,32 +235,39 @@ fn a_stream_is_no_log_file() {
 /// Nobody reads what redlock says: the lease goes on all the same.
 #[test]
 fn a_reader_that_stands_still_holds_up_no_renewal() {
-    stands_still(0);
+    stands_still("--log-format=json", 0);
+}
+
+#[test]
+fn a_reader_of_messages_that_stands_still_holds_up_no_renewal() {
+    stands_still("--verbose", 0);
 }
 
 /// The pipe has room for a part of a line only.
 #[test]
 fn a_reader_that_takes_half_a_line_holds_up_no_renewal() {
-    stands_still(8192);
+    stands_still("--log-format=json", 8192);
 }
 
-fn stands_still(room: usize) {
-    use std::io::{Read, Write};
+/// The command is told to end before anybody reads of it.
+#[test]
+fn a_reader_that_stands_still_holds_up_no_timeout() {
+    let (reader, writer) = full_pipe(0);
+    let mut run = Store::local().redlock(&["run", "--timeout", "100ms", "-t", "10m", "X", "sleep", "600"]);
+    run.command.stderr(writer);
+    run.run().expect(124);
+    drop(reader);
+}
+
+fn stands_still(says: &str, room: usize) {
     let store = Store::redis();
-    let (mut reader, mut writer) = std::io::pipe().expect("a pipe");
     // An event is longer than the room that there may be.
     let others: Vec<String> = (0..20).map(|number| format!("--key={number:0500}")).collect();
     let others: Vec<&str> = others.iter().filter(|_| room > 0).map(String::as_str).collect();
-    let run =
-        ["run", "--log-format=json", "-t", &ttl(900), "-k", "X", "--", "sh", "-c", "read -r line || true"];
+    let run = ["run", says, "-t", &ttl(900), "-k", "X", "--", "sh", "-c", "read -r line || true"];
     let (before, command) = run.split_at(6);
     let mut holder = store.redlock(&[before, &others, command].concat()).open_stdin();
-    // Full to the last byte.
-    nix::fcntl::fcntl(&writer, nix::fcntl::FcntlArg::F_SETFL(nix::fcntl::OFlag::O_NONBLOCK)).expect("a flag");
-    while writer.write(&[b'x'; 4096]).is_ok() {}
-    while writer.write(b"x").is_ok() {}
-    nix::fcntl::fcntl(&writer, nix::fcntl::FcntlArg::F_SETFL(nix::fcntl::OFlag::empty())).expect("a flag");
-    reader.read_exact(&mut vec![0; room]).expect("some room");
+    let (reader, writer) = full_pipe(room);
     holder.command.stderr(writer);
     let holder = holder.spawn();
     store.await_holder("X");
@@ -275,4 +283,16 @@ fn stands_still(room: usize) {
     });
     holder.let_go().expect(0);
     drop(reader);
+}
+
+/// Full to the last byte, but for some room.
+fn full_pipe(room: usize) -> (PipeReader, PipeWriter) {
+    let (mut reader, writer) = std::io::pipe().expect("a pipe");
+    let set = |flags| nix::fcntl::fcntl(&writer, nix::fcntl::FcntlArg::F_SETFL(flags)).expect("a flag");
+    set(nix::fcntl::OFlag::O_NONBLOCK);
+    while (&writer).write(&[b'x'; 4096]).is_ok() {}
+    while (&writer).write(b"x").is_ok() {}
+    set(nix::fcntl::OFlag::empty());
+    reader.read_exact(&mut vec![0; room]).expect("some room");
+    (reader, writer)
 }
