@@ -9,7 +9,7 @@ use super::dispositions;
 use crate::clock::Deadline;
 use crate::poll::wait_readable;
 
-/// Bytes of output; a program that prints more never ends.
+/// The most output that is read, in bytes. A program that prints more is treated as one that does not end.
 const LONGEST: usize = 1 << 20;
 
 /// Runs a program and returns what it prints, within `timeout`.
@@ -41,5 +41,5 @@ fn read(child: &mut Child, until: Deadline) -> io::Result<String> {
             }
         }
     }
-    Err(io::Error::new(ErrorKind::TimedOut, "its output did not end in time"))
+    Err(io::Error::new(ErrorKind::TimedOut, "its output did not end in time, or is too long"))
 }

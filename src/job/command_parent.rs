@@ -25,7 +25,7 @@ use super::kill::kill_all;
 use super::protocol::{Channel, ExitStatus};
 use crate::clock::Deadline;
 
-/// In `ps`; other than the guard's, below which nobody looks for processes of the job.
+/// Its name in `ps`. It is not the guard's: signals are not passed on below another guard.
 const NAME: &std::ffi::CStr = c"lock-command";
 /// Enough for starting the command, which has another one.
 const STACK: usize = 64 << 10;
@@ -77,7 +77,7 @@ impl CommandParent {
     /// Makes the process, in which `start` starts the command, see [`Executable::start`](super::spawn::Executable::start).
     /// To be called with all signals blocked and one thread. `start` takes no memory and gives none back: this process
     /// goes on meanwhile. After an error nothing of the command is alive.
-    pub fn of(
+    pub fn fork(
         start: &mut dyn FnMut() -> io::Result<(i32, OwnedFd)>,
         channel: &Channel,
         until: Deadline,

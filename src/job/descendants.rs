@@ -37,6 +37,12 @@ impl OwnChildren {
         Ok(OwnChildren { file: File::open("/proc/thread-self/children")?, left_out: RefCell::default() })
     }
 
+    /// From now on the list is without those that there are: they came with the program, which was executed in the place of
+    /// another.
+    pub fn leave_out_all(&self) {
+        self.left_out.borrow_mut().extend(self.all());
+    }
+
     /// From now on the list is without this one, which is none of the job.
     pub fn leave_out(&self, pid: i32) {
         self.left_out.borrow_mut().push(pid);
@@ -286,7 +292,7 @@ fn read_children(file: &File, pids: &mut Vec<i32>) {
     pids.extend(number);
 }
 
-fn is_guard(pid: i32) -> bool {
+pub fn is_guard(pid: i32) -> bool {
     name_of(pid).is_some_and(|name| name.as_bytes() == GUARD_NAME.to_bytes())
 }
 

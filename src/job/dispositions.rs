@@ -1,4 +1,4 @@
-//! What the caller gave to redlock: the command has to find it so.
+//! Signal dispositions, mask and standard streams as the caller set them, and how the command gets them back.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};

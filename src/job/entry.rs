@@ -1,7 +1,7 @@
 //! Where the program starts.
 
-/// Starts the program with a function that never returns, without the start of Rust's runtime: that reads
-/// /proc/self/maps and makes room for a message about a stack overflow, for longer than taking a lock lasts.
+/// Starts the program with a function that never returns, without the start of Rust's runtime: that start reads
+/// /proc/self/maps and prepares a message for a stack overflow, which takes longer than acquiring a lock.
 #[macro_export]
 macro_rules! start_with {
     ($execute:path) => {

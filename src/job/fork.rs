@@ -55,7 +55,8 @@ pub fn fork_silently(work: impl FnOnce()) -> io::Result<i32> {
 /// Leaves the caller's session, with the group. Signals to the job's group do not reach this process then. And a parent of
 /// the job in the caller's session would be the only one outside the caller's group: when it ended, the group would
 /// become an orphan, and the kernel would send it SIGHUP if one of its processes were stopped (`kill_orphaned_pgrp` in
-/// Linux). Uses no `errno`, for who shares the memory of another process.
+/// Linux). Uses no `errno`, so a process that shares
+/// the memory of another may call it.
 pub fn leave_session() {
     let _ = rustix::process::setsid();
 }
@@ -66,7 +67,7 @@ pub fn end() -> ! {
     unsafe { libc::_exit(0) }
 }
 
-/// What a terminal, or who cleans up after it, sends; the process is none of theirs.
+/// Signals from a terminal or a session manager. The detached process belongs to neither.
 const IGNORED: [i32; 5] = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGUSR1, libc::SIGUSR2];
 
 /// Forks a process of its own session that does `work` and ends, with nothing of the caller's: of the descriptors it

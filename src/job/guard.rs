@@ -31,6 +31,7 @@ pub fn fork_guard(
     leftovers: LeftoverPolicy,
 ) -> io::Result<(Pid, Channel, OwnChildren)> {
     let children = descendants::check_visible()?;
+    children.leave_out_all();
     // If the guard is killed, its orphans come to us, and we kill them.
     prctl::set_child_subreaper(true)?;
     let caller = Caller::note()?;
@@ -202,7 +203,7 @@ impl Guard {
         dispositions::set_ignored(libc::SIGCHLD, true);
         let started = executable.and_then(|mut executable| {
             let start = &mut || executable.start(&self.caller);
-            CommandParent::of(start, &self.channel, until, &self.children)
+            CommandParent::fork(start, &self.channel, until, &self.children)
         });
         match started {
             Ok(parent) => {

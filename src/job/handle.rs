@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use nix::errno::Errno;
@@ -24,19 +24,31 @@ use crate::poll::{is_readable, wait_readable};
 /// The command and every process it starts, under a guard.
 pub struct Job {
     channel: Channel,
-    guard: Pid,
+    guard: Arc<GuardProcess>,
     children: OwnChildren,
     kill_after: Duration,
     command: Option<i32>,
     watchdog: Option<i32>,
     /// How the command ended, when that was before the job's end.
     command_end: Option<ExitStatus>,
-    /// When the guard has to stop the job, in nanoseconds on the boot clock.
-    stop_at: Arc<AtomicU64>,
-    /// From then on: when to look at the guard, and whether it was found stopped before.
+    /// When the guard is due to stop the job: when to look at it, and whether it was found stopped before.
     look_at: BootTime,
     was_stopped: bool,
 }
+
+/// The guard as each thread knows it.
+#[derive(Debug)]
+struct GuardProcess {
+    /// None once it was reaped: the pid may be another's.
+    pid: AtomicI32,
+    /// When it has to stop the job, in nanoseconds on the boot clock.
+    stop_at: AtomicU64,
+}
+
+/// In the place of a time.
+const NEVER: u64 = u64::MAX;
+/// In the place of a pid.
+const REAPED: i32 = 0;
 
 pub enum JobEvent {
     /// A signal came to redlock.
@@ -81,22 +93,23 @@ impl Job {
         leftovers: LeftoverPolicy,
     ) -> io::Result<Job> {
         let (guard, channel, children) = fork_guard(command, kill_after, leftovers)?;
+        let guard = GuardProcess { pid: AtomicI32::new(guard.as_raw()), stop_at: AtomicU64::new(NEVER) };
         Ok(Job {
             channel,
-            guard,
+            guard: Arc::new(guard),
             children,
             kill_after,
             command: None,
             watchdog: None,
             command_end: None,
-            stop_at: Arc::new(AtomicU64::new(u64::MAX)),
             look_at: BootTime::from_nanos(0),
             was_stopped: false,
         })
     }
 
+    /// Of a guard that is there.
     pub fn guard_pid(&self) -> u32 {
-        self.guard.as_raw() as u32
+        self.guard.pid() as u32
     }
 
     /// Whether the guard was killed before the start of the command.
@@ -117,7 +130,7 @@ impl Job {
         start_by: Deadline,
         deadline: Option<Deadline>,
     ) -> Result<(), NotStarted> {
-        self.stop_at.store(start_by.as_nanos(), Ordering::Relaxed);
+        self.guard.stop_at.store(start_by.as_nanos(), Ordering::Relaxed);
         if self.channel.send_long(&GuardRequest::Start { env, start_by, deadline }) == Err(Errno::EMSGSIZE) {
             // execve(2) takes less than the line to the guard.
             return Err(NotStarted::NotExecutable(io::Error::from(Errno::E2BIG).to_string()));
@@ -129,8 +142,8 @@ impl Job {
                 return Err(NotStarted::TooLate { has_begun: true });
             }
         }
-        let stop_at = deadline.map_or(u64::MAX, |deadline| deadline.minus(self.kill_after).as_nanos());
-        self.stop_at.store(stop_at, Ordering::Relaxed);
+        let stop_at = deadline.map_or(NEVER, |deadline| deadline.minus(self.kill_after).as_nanos());
+        self.guard.stop_at.store(stop_at, Ordering::Relaxed);
         match self.channel.receive() {
             Some(GuardReport::Started { pid, watchdog }) => {
                 (self.command, self.watchdog) = (Some(pid), watchdog);
@@ -146,10 +159,10 @@ impl Job {
         }
     }
 
-    /// A handle for telling the guard from another thread.
+    /// A handle with which another thread sends requests to the guard.
     pub fn control(&self) -> io::Result<JobControl> {
-        let (channel, stop_at) = (Arc::new(self.channel.try_clone()?), Arc::clone(&self.stop_at));
-        Ok(JobControl { channel, guard: self.guard, kill_after: self.kill_after, stop_at })
+        let (channel, guard) = (Arc::new(self.channel.try_clone()?), Arc::clone(&self.guard));
+        Ok(JobControl { channel, guard, kill_after: self.kill_after })
     }
 
     pub fn next(&mut self, signals: &mut Signals, until: Option<Deadline>) -> JobEvent {
@@ -191,14 +204,14 @@ impl Job {
     /// The pid and the name of a process that the command left behind.
     pub fn leftover(&self) -> Option<(i32, String)> {
         let named = |pid: i32| Some((pid, descendants::name_of(pid)?));
-        let children = descendants::children_of(self.guard.as_raw()).into_iter();
+        let children = descendants::children_of(self.guard.pid()).into_iter();
         children.filter(|pid| Some(*pid) != self.watchdog).find_map(named)
     }
 
     /// When to look at the guard again, which is due to stop the job.
     pub fn next_look(&self) -> Option<BootTime> {
-        let stop_at = self.stop_at.load(Ordering::Relaxed);
-        (stop_at != u64::MAX).then(|| self.look_at.max(BootTime::from_nanos(stop_at)))
+        let stop_at = self.guard.stop_at.load(Ordering::Relaxed);
+        (stop_at != NEVER).then(|| self.look_at.max(BootTime::from_nanos(stop_at)))
     }
 
     /// Wakes a guard that is stopped when it should stop the job; gives it up when it is stopped again.
@@ -207,12 +220,12 @@ impl Job {
             return None;
         }
         self.look_at = BootTime::after(LOOK);
-        let is_stopped = descendants::is_stopped(self.guard.as_raw());
+        let is_stopped = descendants::is_stopped(self.guard.pid());
         if is_stopped && self.was_stopped {
             return Some(GuardLoss::Stopped);
         }
         if is_stopped {
-            descendants::send(self.guard.as_raw(), libc::SIGCONT);
+            self.guard.send(libc::SIGCONT);
         }
         self.was_stopped |= is_stopped;
         None
@@ -223,6 +236,7 @@ impl Job {
         let command = self.command.and_then(descendants::reap_one);
         dispositions::set_ignored(libc::SIGCHLD, true);
         kill_all(&self.children);
+        self.guard.pid.store(REAPED, Ordering::Relaxed);
         // Others are still waited for.
         dispositions::set_ignored(libc::SIGCHLD, false);
         let status = self.command_end.or(command).unwrap_or(ExitStatus::Signaled(libc::SIGKILL));
@@ -234,11 +248,32 @@ impl Drop for Job {
     /// Reaps the guard: where PID 1 reaps its own children only, as in many containers, it would stay a zombie. The
     /// watchdog ends with the guard, and becomes a child of this process.
     fn drop(&mut self) {
-        descendants::send(self.guard.as_raw(), libc::SIGKILL);
-        let _ = waitpid(self.guard, None);
+        if self.guard.pid() != REAPED {
+            self.guard.send(libc::SIGKILL);
+            let _ = waitpid(Pid::from_raw(self.guard.pid()), None);
+        }
         if let Some(pid) = self.watchdog.filter(|pid| is_watchdog(*pid)) {
             let _ = waitpid(Pid::from_raw(pid), None);
         }
+    }
+}
+
+impl GuardProcess {
+    fn pid(&self) -> i32 {
+        self.pid.load(Ordering::Relaxed)
+    }
+
+    fn send(&self, signal: i32) {
+        let pid = self.pid();
+        if pid != REAPED {
+            descendants::send(pid, signal);
+        }
+    }
+
+    /// A job without a deadline gets none.
+    fn extend(&self, stop_at: Deadline) {
+        let set = |known| (known != NEVER).then_some(stop_at.as_nanos());
+        let _ = self.stop_at.fetch_update(Ordering::Relaxed, Ordering::Relaxed, set);
     }
 }
 
@@ -253,24 +288,22 @@ impl AsFd for Job {
 #[derive(Clone, Debug)]
 pub struct JobControl {
     channel: Arc<Channel>,
-    guard: Pid,
+    guard: Arc<GuardProcess>,
     kill_after: Duration,
-    stop_at: Arc<AtomicU64>,
 }
 
 impl JobControl {
     /// A request is lost if the guard's buffer is full: then the guard has been stopped for long, and redlock ends the job itself
     /// when it is due.
     pub fn request(&self, request: &GuardRequest) {
-        let stop_at = match request {
-            GuardRequest::Extend { deadline } => Some(deadline.minus(self.kill_after)),
-            GuardRequest::Stop { .. } | GuardRequest::Kill => Some(BootTime::now()),
-            _ => None,
-        };
-        if let Some(stop_at) = stop_at {
-            self.stop_at.store(stop_at.as_nanos(), Ordering::Relaxed);
+        match request {
+            GuardRequest::Extend { deadline } => self.guard.extend(deadline.minus(self.kill_after)),
+            GuardRequest::Stop { .. } | GuardRequest::Kill => {
+                self.guard.stop_at.store(BootTime::now().as_nanos(), Ordering::Relaxed);
+            }
+            _ => {}
         }
         self.channel.offer(request);
-        descendants::send(self.guard.as_raw(), libc::SIGCONT);
+        self.guard.send(libc::SIGCONT);
     }
 }

@@ -9,8 +9,8 @@ use super::priority::{self, Apart};
 
 /// Between two looks that find nothing new: at first and at most.
 const PAUSE: (Duration, Duration) = (Duration::from_micros(100), Duration::from_millis(20));
-/// Of so many that were killed the children are looked for, before our own children are looked at again: then of twice
-/// as many, and so on.
+/// How many killed processes have their children looked up before our own children are listed again. It doubles each
+/// time.
 const BATCH: usize = 8;
 /// More than so many found at once would compete with us for the processor as they die. Fewer are not worth one more
 /// system call each: meanwhile a job that forks without end gets ahead.

@@ -88,7 +88,7 @@ pub fn put_session_first() {
     let _ = fs::write("/proc/self/autogroup", FIRST.to_string());
 }
 
-/// Takes back what [`raise`] did.
+/// Takes back what [`raise`] did: the policy is the usual one then, whatever the caller had.
 pub fn lower() {
     if IS_RAISED.swap(false, Ordering::Relaxed) {
         set_policy(libc::SCHED_OTHER, 0);

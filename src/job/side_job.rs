@@ -20,7 +20,7 @@ use super::{descendants, dispositions};
 use crate::clock::Deadline;
 use crate::poll::{is_readable, wait_any, wait_readable};
 
-/// For its end, before redlock goes on without that. What became root cannot be killed.
+/// How long redlock waits for a side job to end. What became root cannot be killed.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A command that may be started later, when this process has threads.

@@ -14,7 +14,7 @@ use nix::unistd::{Pid, getpgid, getppid, setpgid};
 
 use super::dispositions;
 
-/// What of the caller's state the guard changed for itself, and the command gets back.
+/// The caller's state that the guard changes for itself and the command gets back.
 pub struct Caller {
     pub group: Pid,
     pub ignored_sigchld: bool,
@@ -35,17 +35,20 @@ pub struct Prepared {
     stack: Vec<u8>,
 }
 
-/// For exec(3), which alone needs more of it for a long PATH than the kernel's smallest stack.
+/// For exec(3), which alone needs more of it for a long PATH than the kernel's smallest stack; and which copies the words
+/// of a script that names no interpreter.
 const STACK: usize = 256 << 10;
 
 impl Prepared {
     pub fn new(command: &[OsString]) -> io::Result<Prepared> {
-        let words = command.iter().map(|word| c_string(word.as_bytes())).collect::<io::Result<_>>()?;
+        let words = command.iter().map(|word| c_string(word.as_bytes())).collect::<io::Result<Vec<_>>>()?;
         let inherited =
             env::vars_os().map(|(name, value)| c_string(&[name.as_bytes(), b"=", value.as_bytes()].concat()));
         let inherited = inherited.collect::<io::Result<_>>()?;
-        Ok(Prepared { words, inherited, stack: vec![0; STACK] })
+        let stack = vec![0; STACK + size_of::<usize>() * words.len()];
+        Ok(Prepared { words, inherited, stack })
     }
+
     /// The command with the variables added to its environment: from here on the start takes no memory.
     pub fn with(&mut self, added: &[(String, String)]) -> io::Result<Executable<'_>> {
         let is_added = |variable: &CString| {

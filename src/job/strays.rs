@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use nix::unistd::{Pid, getsid};
 
-use super::descendants::{GUARD_NAME, OwnChildren, name_of, reap_one, send};
+use super::descendants::{OwnChildren, is_guard, reap_one, send};
 use crate::clock::Deadline;
 
 /// Between two looks at those that were killed: at first and at most. What became root cannot be killed.
@@ -17,14 +17,14 @@ const PAUSE: (Duration, Duration) = (Duration::from_millis(1), Duration::from_mi
 pub struct Strays(Mutex<OwnChildren>);
 
 impl Strays {
-    /// The children so far are none. To be called by the thread that makes them.
+    /// Children that exist now are no strays. To be called by the thread that makes them.
     pub fn watch() -> io::Result<Strays> {
         let children = OwnChildren::open()?;
-        children.list().into_iter().for_each(|pid| children.leave_out(pid));
+        children.leave_out_all();
         Ok(Strays(Mutex::new(children)))
     }
 
-    /// A child that this process started is none.
+    /// A child that this process started is no stray.
     pub fn leave_out(&self, pid: i32) {
         self.children().leave_out(pid);
     }
@@ -39,7 +39,7 @@ impl Strays {
     fn has_guards(&self) -> bool {
         let children = self.children();
         let mut guards = children.list();
-        guards.retain(|pid| name_of(*pid).is_some_and(|name| GUARD_NAME.to_str() == Ok(&name)));
+        guards.retain(|pid| is_guard(*pid));
         for pid in &guards {
             // Somebody may have stopped it.
             send(*pid, libc::SIGCONT);

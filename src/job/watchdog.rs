@@ -29,7 +29,7 @@ use crate::poll::{is_readable, wait_readable};
 const NAME: &std::ffi::CStr = c"lock-watchdog";
 /// The guard comes first, if it comes.
 const LEAD: Duration = Duration::from_millis(20);
-/// Before it lets go of what the caller had open.
+/// The watchdog waits this long before it closes what the caller had open.
 const SETTLE: Duration = Duration::from_millis(20);
 /// Between two looks at a job that was killed, until the guard has seen it.
 const PAUSE: Duration = Duration::from_millis(5);
@@ -92,7 +92,9 @@ impl Shared {
 impl Watchdog {
     /// Starts a watchdog where a session of its own may keep this process waiting, and another process is to be had.
     pub fn where_needed(children: &OwnChildren, schedule: Option<KillSchedule>) -> Option<Watchdog> {
-        if may_be_kept_waiting() { Watchdog::start(children, schedule).ok() } else { None }
+        // Without a schedule nothing would ever wake it.
+        let is_needed = schedule.is_some() && may_be_kept_waiting();
+        if is_needed { Watchdog::start(children, schedule).ok() } else { None }
     }
 
     /// Forks the watchdog over the `children` of this process, which list it no more. It ends with this process.

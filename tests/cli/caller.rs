@@ -1,6 +1,11 @@
 //! What the caller of redlock sees of its processes.
 
-use crate::harness::{Redlock, Store, namespaces, with_default_signals};
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::harness::{Redlock, Store, children, eventually, namespaces, pid_in, with_default_signals};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_redlock");
 
@@ -45,6 +50,25 @@ for pid in filter(str.isdigit, os.listdir("/proc")):
     let args = ["-pf", "--mount-proc", "python3", "-c", script, PROGRAM];
     let ended = store.reached_by(Redlock::under("unshare", &args)).run().expect(0);
     assert_eq!(ended.stdout, "75\n");
+}
+
+/// `logger & exec redlock ...`: such a child is none of the job, which dies with its guard.
+#[test]
+fn children_of_the_caller() {
+    let store = Store::local();
+    let script = r#"sleep 600 >/dev/null 2>&1 & echo $! >"$1"; exec "$0" run -k X -- sleep 600"#;
+    let before = store.folder.path("before");
+    let args = ["-c", script, PROGRAM, before.to_str().expect("a path")];
+    let run = store.reached_by(Redlock::under("sh", &args)).spawn();
+    let before = pid_in(&before);
+    store.await_holder("X");
+    let guard = || children(run.pid()).into_iter().find(|pid| *pid != before);
+    eventually(Duration::from_secs(20), "the job", || {
+        guard().is_some_and(|guard| !children(guard).is_empty())
+    });
+    kill(Pid::from_raw(guard().expect("a guard")), Signal::SIGKILL).expect("a signal to the guard");
+    run.finish().expect(-9);
+    kill(Pid::from_raw(before), Signal::SIGKILL).expect("it is alive");
 }
 
 /// For `time`, and for whoever accounts what jobs use.

@@ -1,6 +1,8 @@
 //! Standard streams, descriptors and environment are as if the command had been started alone.
 
+use std::fs::Permissions;
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 
 use crate::harness::{Redlock, Store, log_command, with_default_signals};
@@ -40,6 +42,18 @@ fn stdin_reaches_the_command() {
     let mut run = run.spawn();
     run.child.stdin.take().expect("its stdin").write_all(b"through\n").expect("a write");
     assert_eq!(run.finish().expect(0).stdout, "through\n");
+}
+
+/// Of a script that names no interpreter, which the C library copies.
+#[test]
+fn many_words() {
+    let store = Store::local();
+    let script = store.folder.path("script");
+    std::fs::write(&script, "echo $#\n").expect("a script");
+    std::fs::set_permissions(&script, Permissions::from_mode(0o755)).expect("its mode");
+    let words = vec!["word"; 100_000];
+    let args = [&["run", "-k", "X", "--", script.to_str().expect("a path")], &words[..]].concat();
+    assert_eq!(store.redlock(&args).run().expect(0).stdout, "100000\n");
 }
 
 /// The command has the descriptors that it has without redlock, and no other: closed ones are closed.

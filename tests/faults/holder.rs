@@ -10,7 +10,9 @@ use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, getsid};
 
-use crate::harness::{Store, await_file, children, eventually, is_alive, pid_in, within};
+use crate::harness::{
+    Store, await_file, children, eventually, in_ms, is_alive, pause, pid_in, slowed, throughout, within,
+};
 use crate::takeover::Takeover;
 
 fn redlock_killed(store: Store) {
@@ -166,6 +168,35 @@ fn a_guard_that_is_stopped_is_woken() {
 #[test]
 fn a_guard_that_is_stopped_again_and_again_is_given_up() {
     guard_stopped(true);
+}
+
+/// A job that may go on without its lock has no time to be stopped at: nobody looks at its guard.
+#[test]
+fn a_guard_that_has_nothing_to_stop_is_left_alone() {
+    let store = Store::redis();
+    let (lease, limit) = (slowed(900), Duration::from_secs(20));
+    let [log, woken] = ["log", "woken"].map(|name| store.folder.path(name));
+    let job = format!("trap 'touch {}' USR1; until [ -e go ]; do sleep 0.05; done", woken.display());
+    let log_file = format!("--log-file={}", log.display());
+    let run =
+        ["run", "-k", "X", "--on-lost", "continue", "--ttl", &in_ms(lease), &log_file, "sh", "-c", &job];
+    let mut run = store.redlock(&run);
+    run.command.current_dir(store.folder.path(""));
+    let run = run.spawn();
+    let has_logged = |what: &str| fs::read_to_string(&log).is_ok_and(|log| log.contains(what));
+    eventually(limit, "a renewal", || has_logged("lock_renewed"));
+    store.redlock(&["break", "-k", "X", "--yes"]).run().expect(0);
+    eventually(limit, "the loss", || has_logged("lock_lost"));
+    run.signal(Signal::SIGUSR1);
+    await_file(&woken);
+    pause(run.guard());
+    throughout(lease * 2, || {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", run.guard())).expect("a guard");
+        assert!(stat.contains(") T "), "{stat}");
+    });
+    kill(Pid::from_raw(run.guard()), Signal::SIGCONT).expect("a signal to the guard");
+    fs::write(store.folder.path("go"), "").expect("a file");
+    run.finish().expect(79);
 }
 
 /// The parent of the command is not the guard, and is woken by it.
