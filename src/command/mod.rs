@@ -22,18 +22,18 @@ use crate::options::{
     command_line, settings_in_force,
 };
 use crate::report::Reporter;
-use crate::session::{Context, eval_guard, report_failure};
+use crate::session::{Context, eval_stop, report_failure};
 
 /// Reads the command line, carries it out, and ends the process. Never returns, as destructors would only take time.
 pub fn execute() -> ! {
     let mut reporter = Reporter::default();
     let (result, shell) = match command_line::parse() {
-        Ok(matches) => (dispatch(&matches, &mut reporter), eval_guard::shell(&matches)),
-        Err(error) => (command_line::answer(error), eval_guard::shell_in_arguments()),
+        Ok(matches) => (dispatch(&matches, &mut reporter), eval_stop::shell(&matches)),
+        Err(error) => (command_line::answer(error), eval_stop::shell_in_arguments()),
     };
     let outcome = result.unwrap_or_else(|error| report_failure(&error, &reporter));
     if let Some(shell) = shell {
-        eval_guard::stop_unless_acquired(shell, outcome);
+        eval_stop::stop_unless_acquired(shell, outcome);
     }
     reporter.end(outcome);
     outcome.end()

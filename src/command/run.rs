@@ -28,7 +28,7 @@ pub fn run(options: &RunOptions, context: &Context) -> anyhow::Result<Outcome> {
     if let Some(hooks) = &run.hooks {
         keeper = hooks.end_under_lease(keeper, &mut end, &mut run.signals);
     }
-    let finished = keeper.map(|keeper| supervisor.release(keeper, &end, &mut run.signals));
+    let finished = keeper.map(|keeper| supervisor.release(keeper, &mut end, &mut run.signals));
     let lease_end = finished.as_ref().map(|finished| finished.end);
     run.report_end(&end, lease_end);
     if let Some(store) = finished.and_then(|finished| finished.store) {
@@ -135,8 +135,8 @@ impl<'a> Run<'a> {
         history::record(outcome, self.options.history, store, self.context);
         let Outcome::Exit(code) = outcome else { return error };
         let arrived = self.hooks.as_ref().and_then(|hooks| hooks.await_last(&mut self.signals));
-        let key = arrived.filter(|arrived| arrived.is_key());
-        key.map_or(Failure::Quiet(code), |arrived| Failure::Signal(arrived.signal)).into()
+        let pressed = arrived.filter(|arrived| arrived.is_key_press());
+        pressed.map_or(Failure::Quiet(code), |arrived| Failure::Signal(arrived.signal)).into()
     }
 
     fn stop_if_signalled(&mut self) -> Result<(), Failure> {
@@ -145,11 +145,9 @@ impl<'a> Run<'a> {
 
     fn start(&mut self, granted: &Granted, store: &mut dyn Store) -> anyhow::Result<()> {
         let leases = [&granted.supervised[..], &granted.own].concat();
-        if let Some(hooks) = &self.hooks {
-            hooks.control().extend(Lease::first_deadline(&granted.own));
-        }
         let environment = session::environment(&leases, self.job.guard_pid());
         let deadline = Lease::first_deadline(&granted.own);
+        self.hooks.iter().for_each(|hooks| hooks.control().extend(deadline));
         let is_guarded = !granted.own.is_empty() && self.options.on_lost == OnLost::Terminate;
         // A job that may go on without the lock starts with it all the same.
         let start_by = deadline.minus(self.options.kill_after);
@@ -217,7 +215,7 @@ fn splay(splay: Duration, signals: &mut Signals, context: &Context) -> Result<()
 }
 
 fn outcome(end: &RunEnd, lease_end: Option<LeaseEnd>) -> Outcome {
-    match (end.job.status, end.key) {
+    match (end.job.status, end.pressed) {
         _ if lease_end == Some(LeaseEnd::Lost) && !end.locks_outlived_it => Outcome::Exit(LOST),
         _ if end.timed_out => Outcome::Exit(TIMED_OUT),
         (ExitStatus::Signaled(signal), _) | (_, Some(signal)) => Outcome::Signal(signal),
@@ -229,7 +227,9 @@ fn not_started(reason: &NotStarted, command: &str, locks: &str) -> Failure {
     match reason {
         NotStarted::NotFound if command.contains('/') && Path::new(command).exists() => Failure::new(
             NOT_FOUND,
-            format!("'{command}' cannot be executed: the interpreter that its first line names is not found"),
+            format!(
+                "'{command}' cannot be executed: its interpreter is not found, the one in its first line, or the loader of a program that was built for another system"
+            ),
         ),
         NotStarted::NotFound => {
             Failure::new(NOT_FOUND, format!("'{command}' is not found{}", command_hint()))

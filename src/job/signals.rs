@@ -162,7 +162,7 @@ fn arrival_of(signal: c_int) -> BootTime {
 impl Arrived {
     /// A key at the terminal, such as Ctrl-C. The end of the terminal is none, and comes more than once: from the
     /// kernel, and from the shell.
-    pub fn is_key(self) -> bool {
+    pub fn is_key_press(self) -> bool {
         self.from_terminal && self.signal != SIGHUP
     }
 

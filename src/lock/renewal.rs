@@ -20,10 +20,13 @@ pub enum Progress<'a> {
     Healed(&'a Lease, Duration),
     /// A renewal failed; the lease still runs.
     Failed(&'a Lease, &'a StoreError),
-    /// Reported once for each lease, here or below.
-    Lost(&'a Lease, LossCause),
-    /// The release found that the lock was lost before.
-    WasLost(&'a Lease, LossCause),
+    /// Reported once for each lease.
+    Lost {
+        lease: &'a Lease,
+        cause: LossCause,
+        /// Only the release found it, when the job had ended.
+        at_release: bool,
+    },
 }
 
 /// Hears of the progress, in the thread that renews.
@@ -270,7 +273,7 @@ impl Renewals {
             Err(_) => return,
         };
         held.state = LeaseState::Lost;
-        (self.report)(Progress::WasLost(&held.lease, cause));
+        (self.report)(Progress::Lost { lease: &held.lease, cause, at_release: true });
     }
 }
 
@@ -310,6 +313,6 @@ impl HeldLease {
 
     fn lose(&mut self, cause: LossCause, report: &mut ReportProgress) {
         self.state = LeaseState::Lost;
-        report(Progress::Lost(&self.lease, cause));
+        report(Progress::Lost { lease: &self.lease, cause, at_release: false });
     }
 }

@@ -20,7 +20,7 @@ fn renewed(store: FakeStore, keys: &[&str], until: Duration) -> (LeaseEnd, Log) 
     let (noted, mut orders) = (log.clone(), Some(orders));
     let report = move |progress: Progress| {
         let is_over = match &progress {
-            Progress::Lost(..) | Progress::WasLost(..) => true,
+            Progress::Lost { .. } => true,
             Progress::Renewed { .. } => BootTime::now() >= fake::START.plus(until),
             Progress::Healed(..) | Progress::Failed(..) => false,
         };
@@ -30,9 +30,10 @@ fn renewed(store: FakeStore, keys: &[&str], until: Duration) -> (LeaseEnd, Log) 
             }
             Progress::Healed(lease, gone) => format!("healed {} after {gone:?}", lease.request.key),
             Progress::Failed(lease, _) => format!("failed {}", lease.request.key),
-            Progress::Lost(lease, LossCause::Expired(_)) => format!("expired {}", lease.request.key),
-            Progress::Lost(lease, _) => format!("lost {}", lease.request.key),
-            Progress::WasLost(lease, _) => format!("was lost {}", lease.request.key),
+            Progress::Lost { lease, cause: LossCause::Expired(_), .. } => {
+                format!("expired {}", lease.request.key)
+            }
+            Progress::Lost { lease, .. } => format!("lost {}", lease.request.key),
         });
         if is_over {
             drop(orders.take());

@@ -8,8 +8,8 @@ use crate::lock::{Breaker, Broken, FencingToken, Holder, Key, Metadata, OwnerTok
 use crate::session::Context;
 use crate::user::UserAtHost;
 
-/// What the user was asked about: the grants, and whether each had been broken already. A second time frees the lock while
-/// the job may still run, and is meant only by who was asked about that.
+/// What the user was asked about: the grants, and whether each had been broken already. Breaking a lock again frees it while
+/// its job may still run, so the user must have been asked about that.
 #[derive(PartialEq, Eq)]
 pub struct AskedAbout(Vec<(Option<FencingToken>, bool)>);
 
@@ -34,8 +34,8 @@ fn grant(holder: &Holder) -> (Option<FencingToken>, bool) {
     (holder.fence, holder.broken.is_some())
 }
 
-/// Breaks a lock in the name of this user: of all its holders, unless one is named by its token. When the user was
-/// asked, and it is not any more as it was then, nothing is done.
+/// Breaks a lock in the name of this user: of all its holders, unless one is named by its token. Where the user was asked
+/// about it, a look before it has to show the same holders.
 pub fn break_lock(
     store: &mut dyn StoreAdmin,
     key: &Key,

@@ -2,14 +2,13 @@
 
 use std::io::IsTerminal;
 
-use crate::cli::Color;
 use crate::doctor::{Check, Finding, Level, Requirements};
 use crate::error::{Failure, Outcome, UNREACHABLE};
 use crate::event::Event;
 use crate::job::forbid_core_dumps;
 use crate::lock::{StoreAdmin, StoreError, Timeout};
 use crate::options::GlobalOptions;
-use crate::report::Reporter;
+use crate::report::{Reporter, is_coloured};
 use crate::store::OpenOptions;
 
 /// For a default server that is not there.
@@ -34,7 +33,7 @@ impl Context {
         self.open_store_for(0, Vec::new())
     }
 
-    /// A store for locks that as many replicas must have, and that these processes keep alive.
+    /// Opens a store for locks that `replicas` replicas must have and that the processes `holders` keep alive.
     pub fn open_store_for(&self, replicas: u8, holders: Vec<u32>) -> Box<dyn StoreAdmin> {
         let credentials = self.options.credentials.clone();
         self.options.server.open(OpenOptions { credentials, replicas, holders })
@@ -65,16 +64,9 @@ impl Context {
         Timeout::of(self.options.connect_timeout)
     }
 
-    /// Whether standard output is to be coloured. NO_COLOR: see no-color.org.
+    /// Whether standard output is to be coloured.
     pub fn colour(&self) -> bool {
-        match self.options.color {
-            Color::Always => true,
-            Color::Never => false,
-            Color::Auto => {
-                std::io::stdout().is_terminal()
-                    && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
-            }
-        }
+        is_coloured(self.options.color, std::io::stdout().is_terminal())
     }
 }
 

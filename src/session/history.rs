@@ -11,16 +11,19 @@ use crate::user::UserAtHost;
 /// The job has ended, and somebody waits for the prompt.
 const PATIENCE: Duration = Duration::from_millis(200);
 
-/// Adds this run to the history of each lock that it was granted, or counts it where it was not. What goes wrong is a gap
-/// in the history, and nothing else.
+/// Adds this run to the history of each lock that it was granted, or counts it where it was not. What goes wrong leaves a
+/// gap in the history.
 pub fn record(outcome: Outcome, keep: u8, store: &mut dyn Store, context: &Context) {
     let summary = &context.reporter.summary_at(outcome);
     let is_skipped = matches!(summary.outcome(), RunOutcome::Busy | RunOutcome::GaveUp);
     let keys = if is_skipped { &summary.keys } else { &summary.granted };
-    for (place, key) in keys.iter().enumerate().filter(|_| keep > 0) {
+    let timeout = &Timeout::of(PATIENCE);
+    let mut record = |(place, key)| {
         let run = (!is_skipped).then(|| run(summary, place));
-        let _ = store.record(key, run.as_ref(), keep, &Timeout::of(PATIENCE));
-    }
+        store.record(key, run.as_ref(), keep, timeout).is_ok()
+    };
+    // One that fails ends it: the others would only wait as well.
+    let _ = keep > 0 && keys.iter().enumerate().all(&mut record);
 }
 
 /// The histories of these locks, or of all that have one.

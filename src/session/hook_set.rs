@@ -76,10 +76,10 @@ impl Renderer for HookRenderer {
             Event::Started { .. } => set.start(HookPoint::Acquire, &set.locks()),
             Event::CommandEnded { status } => set.state().command_end = Some(*status),
             Event::Lost { consequence, .. } => {
-                use LossConsequence::{JobContinues, JobIsStopped, JobWasStopped};
+                use LossConsequence::{JobContinues, JobIsStopped, JobRanOn, JobWasStopped};
                 let kill_at = Deadline::after(set.kill_after);
                 set.end(HookPoint::is_under_lease, &GuardRequest::Stop { kill_at });
-                if matches!(consequence, JobContinues | JobIsStopped | JobWasStopped) {
+                if matches!(consequence, JobContinues | JobRanOn | JobIsStopped | JobWasStopped) {
                     let reason = ("REDLOCK_REASON", sanitize(&text(event)));
                     set.start(HookPoint::LostRun, &[set.locks(), vec![reason]].concat());
                 }

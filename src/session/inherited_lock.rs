@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::Context;
 use crate::clock::BootTime;
 use crate::error::Failure;
-use crate::job::is_below;
+use crate::job::{is_below, own_pid_namespace};
 use crate::lock::{FencingToken, Key, Lease, Renewal, Request, Store, Timeout};
 use crate::report::acquired::{FENCE, KEY, TOKEN, lines};
 
@@ -23,6 +23,8 @@ pub struct InheritedLock {
     fence: u64,
     /// The guard of the `redlock run` that holds and renews it; `None` when it was acquired by hand.
     guard: Option<u32>,
+    /// In which the guard has its pid: a process elsewhere may have the same one.
+    pid_namespace: Option<u64>,
 }
 
 impl InheritedLock {
@@ -33,7 +35,7 @@ impl InheritedLock {
 
     /// A `redlock run` holds it, and this process belongs to its job, so it ends with the lease.
     pub fn is_supervised(&self) -> bool {
-        self.guard.is_some_and(is_below)
+        self.guard.is_some_and(|guard| self.pid_namespace == own_pid_namespace() && is_below(guard))
     }
 
     /// Its lease, if the store confirms it.
@@ -61,7 +63,7 @@ impl InheritedLock {
         let status = status.map_err(|error| context.explain(error))?;
         if let Some(status) = status.first().filter(|status| !status.mode.covers(request.mode)) {
             let reason = format!(
-                "a job around this one holds '{}' as {}, and this one would wait for it; ask for the same kind in both",
+                "an enclosing job holds '{}' as {}, so this one would wait for it for ever; ask for the same kind in both",
                 request.key, status.mode
             );
             return Err(Failure::configuration(reason).into());
@@ -83,7 +85,8 @@ fn all() -> Vec<InheritedLock> {
         let mut fences = fences.lines().map(|fence| fence.parse().unwrap_or(0));
         all.extend(keys.lines().map(|key| {
             let fence = fences.next().unwrap_or(0);
-            InheritedLock { key: key.to_owned(), token: token.clone(), fence, guard: None }
+            let (key, token) = (key.to_owned(), token.clone());
+            InheritedLock { key, token, fence, guard: None, pid_namespace: None }
         }));
     }
     all
@@ -92,13 +95,13 @@ fn all() -> Vec<InheritedLock> {
 /// What the command of a job under this guard, which runs under `leases`, adds to its environment. [`KEY`], [`TOKEN`]
 /// and [`FENCE`] name the locks that were acquired last.
 pub fn environment(leases: &[Lease], guard: u32) -> Vec<(String, String)> {
-    let mut all = all();
+    let (mut all, pid_namespace) = (all(), own_pid_namespace());
     for lease in leases {
         let (key, token) = (lease.request.key.to_string(), lease.request.token.expose().to_owned());
         let known = all.iter().position(|known| known.token == token && known.key == key);
         let known = known.map(|index| all.remove(index)).filter(InheritedLock::is_supervised);
         let guard = known.and_then(|known| known.guard).or(Some(guard));
-        all.push(InheritedLock { key, token, fence: lease.fence.0, guard });
+        all.push(InheritedLock { key, token, fence: lease.fence.0, guard, pid_namespace });
     }
     let mut variables = vec![(OUTER.to_owned(), serde_json::to_string(&all).unwrap_or_default())];
     if let Some(token) = leases.last().map(|lease| lease.request.token.expose()) {

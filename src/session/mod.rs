@@ -3,7 +3,7 @@
 mod acquisition;
 mod breaking;
 mod context;
-pub mod eval_guard;
+pub mod eval_stop;
 pub mod history;
 mod hook_set;
 mod hooks;

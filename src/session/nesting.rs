@@ -61,10 +61,10 @@ impl Nesting {
         let reporter = context.reporter.clone();
         let report = move |progress: Progress| match progress {
             Progress::Healed(lease, gone) => report_heal(&reporter, lease, gone),
-            Progress::Lost(lease, cause) => {
+            Progress::Lost { lease, cause, .. } => {
                 sender.send(not_started(lease, &cause, LossConsequence::NothingStartedAfterWait));
             }
-            Progress::Renewed { .. } | Progress::Failed(..) | Progress::WasLost(..) => {}
+            Progress::Renewed { .. } | Progress::Failed(..) => {}
         };
         // The wait for the others uses its own store.
         let store = context.open_store_for(replicas, Vec::new());

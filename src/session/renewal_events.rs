@@ -25,19 +25,17 @@ pub struct RenewalEvents {
 
 impl RenewalEvents {
     pub fn handle(&self, progress: Progress) {
-        // The guard comes before anybody who reads: that one may be slow.
+        // The guard is told before any reader, which may be slow.
         if let Progress::Renewed { deadline, .. } = progress {
             self.control.request(&GuardRequest::Extend { deadline });
             self.hooks.iter().for_each(|hooks| hooks.extend(deadline));
         }
         report_renewal(&self.reporter, &self.keys, &progress);
-        if let Progress::WasLost(lease, cause) = &progress {
-            report_loss(&self.reporter, &lease.request.key, cause, LossConsequence::JobRanOn);
-        }
-        if let Progress::Lost(lease, cause) = progress {
-            let has_job_ended = self.hooks.as_ref().is_some_and(HookControl::did_locks_outlive_job);
+        if let Progress::Lost { lease, cause, at_release } = progress {
+            let outlived_job = self.hooks.as_ref().is_some_and(HookControl::did_locks_outlive_job);
             let consequence = match self.on_lost {
-                _ if has_job_ended => LossConsequence::JobHadEnded,
+                _ if outlived_job => LossConsequence::JobHadEnded,
+                _ if at_release => LossConsequence::JobRanOn,
                 OnLost::Continue => LossConsequence::JobContinues,
                 OnLost::Terminate => {
                     // The guard sees the deadline itself.
@@ -62,7 +60,7 @@ pub fn report_renewal(reporter: &Reporter, keys: &[Key], progress: &Progress) {
             let (key, left) = (&lease.request.key, lease.deadline().left());
             reporter.report(&Event::RenewalFailed { key, error, left });
         }
-        Progress::Lost(..) | Progress::WasLost(..) => {}
+        Progress::Lost { .. } => {}
     }
 }
 

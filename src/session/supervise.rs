@@ -17,17 +17,17 @@ pub struct RunEnd {
     pub timed_out: bool,
     /// A signal asked for it.
     pub was_signalled: bool,
-    /// The key at the terminal that ended a wait for hooks, after the job.
-    pub key: Option<i32>,
+    /// The signal of a key that was pressed after the job: it is meant for redlock's caller, too.
+    pub pressed: Option<i32>,
     /// The locks were still held after it: a later loss is none of the job's.
     pub locks_outlived_it: bool,
 }
 
 impl RunEnd {
-    /// A signal ended a wait for hooks. A key means redlock then: whoever called it sees that it was pressed.
+    /// A signal came after the job.
     pub fn note(&mut self, arrived: Arrived) {
         self.was_signalled = true;
-        self.key = self.key.or(arrived.is_key().then_some(arrived.signal));
+        self.pressed = self.pressed.or(arrived.is_key_press().then_some(arrived.signal));
     }
 }
 
@@ -71,9 +71,9 @@ impl Supervisor<'_> {
                 }
                 JobEvent::TimeUp => {
                     (progress.timed_out, stop_at) = (true, None);
+                    let kill_at = Deadline::after(self.options.kill_after);
+                    self.control.request(&GuardRequest::Stop { kill_at });
                     self.report_timeout(progress.command_ended);
-                    self.control
-                        .request(&GuardRequest::Stop { kill_at: Deadline::after(self.options.kill_after) });
                 }
                 JobEvent::CommandEnded(status) => {
                     progress.command_ended = true;
@@ -94,8 +94,9 @@ impl Supervisor<'_> {
                     if !command_ended {
                         self.context.reporter.report(&Event::CommandEnded { status: job.status });
                     }
-                    let (key, locks_outlived_it) = (None, false);
-                    let end = RunEnd { job, guard_lost, timed_out, was_signalled, key, locks_outlived_it };
+                    let (pressed, locks_outlived_it) = (None, false);
+                    let end =
+                        RunEnd { job, guard_lost, timed_out, was_signalled, pressed, locks_outlived_it };
                     return (end, keeper);
                 }
             }
@@ -108,7 +109,7 @@ impl Supervisor<'_> {
             return self.control.request(&GuardRequest::SignalCommand(signal));
         }
         // The terminal has signalled the job too: the command decides what follows, and redlock once that has ended.
-        if from_terminal && !(progress.command_ended && arrived.is_key()) {
+        if from_terminal && !(progress.command_ended && arrived.is_key_press()) {
             progress.was_signalled = true;
         } else if progress.passed_on && !arrived.is_repeat {
             self.control.request(&GuardRequest::Kill);
@@ -134,9 +135,13 @@ impl Supervisor<'_> {
     }
 
     /// Ends the renewals, releases the locks, and gives one verdict on them: lost if the keeper or the guard says so.
-    pub fn release(&self, keeper: Keeper, end: &RunEnd, signals: &mut Signals) -> KeeperEnd {
-        let cancellation = &mut SecondSignal { signals, was_signalled: end.was_signalled };
-        let mut finished = keeper.finish(cancellation);
+    pub fn release(&self, keeper: Keeper, end: &mut RunEnd, signals: &mut Signals) -> KeeperEnd {
+        let mut cancellation =
+            SecondSignal { signals, was_signalled: end.was_signalled, pressed: end.pressed };
+        let mut finished = keeper.finish(&mut cancellation);
+        // What came at the last moment.
+        cancellation.should_abandon();
+        end.pressed = cancellation.pressed;
         if end.job.expired && finished.end != LeaseEnd::Lost {
             let cause = &LossCause::Expired(finished.failure.take());
             let consequence = LossConsequence::JobWasStopped;
@@ -152,6 +157,8 @@ pub struct SecondSignal<'a> {
     pub signals: &'a mut Signals,
     /// The first one has come.
     pub was_signalled: bool,
+    /// As in [`RunEnd`].
+    pub pressed: Option<i32>,
 }
 
 impl AsFd for SecondSignal<'_> {
@@ -163,6 +170,7 @@ impl AsFd for SecondSignal<'_> {
 impl Cancellation for SecondSignal<'_> {
     fn should_abandon(&mut self) -> bool {
         while let Some(arrived) = self.signals.take() {
+            self.pressed = self.pressed.or(arrived.is_key_press().then_some(arrived.signal));
             if arrived.asks_to_end() && std::mem::replace(&mut self.was_signalled, true) {
                 return true;
             }

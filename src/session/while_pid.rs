@@ -16,7 +16,7 @@ use crate::error::{BUSY, Failure, UNREACHABLE};
 use crate::event::{Event, LossConsequence};
 use crate::job::{Channel, Pidfd, Signals, detach};
 use crate::lock::{FencingToken, Keeper, Key, Lease, LeaseEnd, LossCause, Progress, Request, Store, Timeout};
-use crate::mailbox::{Mailbox, MailboxSender, mailbox};
+use crate::mailbox::{Mailbox, mailbox};
 use crate::poll::{is_readable, is_writable, wait_any};
 use crate::report::{Reporter, names};
 
@@ -72,7 +72,8 @@ impl KeeperProcess {
             let requests = acquisition.requests.iter().map(kept_by_us).collect();
             let store = context.open_store_for(replicas, vec![process::id(), pid as u32]);
             let (watched, stderr, reporter) = (&watched, stderr.as_ref(), &context.reporter);
-            Service { line, signals, watched, stderr, reporter, on_lost, reserve }.serve(requests, store);
+            BackgroundKeeper { line, signals, watched, stderr, reporter, on_lost, reserve }
+                .serve(requests, store);
         });
         let (keeper_pid, line) = keeper.map_err(Failure::cannot("start the keeper"))?;
         let requests = std::mem::take(&mut acquisition.requests).into_iter();
@@ -118,7 +119,7 @@ impl Drop for KeeperProcess {
     }
 }
 
-struct Service<'a> {
+struct BackgroundKeeper<'a> {
     line: Channel,
     signals: Signals,
     watched: &'a Pidfd,
@@ -129,22 +130,26 @@ struct Service<'a> {
     reserve: Duration,
 }
 
-/// A lease that ended, as the thread that renews tells it.
-struct LostLease {
-    key: Key,
-    cause: LossCause,
-    /// Until then nobody else can hold the lock, so the process may still run.
-    deadline: BootTime,
+/// What the thread that renews found.
+enum LeaseNews {
+    Lost {
+        key: Key,
+        cause: LossCause,
+        /// Until then nobody else can hold the lock, so the process may still run.
+        deadline: BootTime,
+    },
+    /// All leases were extended, by requests that were sent then.
+    Renewed { sent: BootTime },
 }
 
 struct KeptLock {
     key: Key,
     notices: Option<Notices>,
-    /// Somebody releases it with the owner token.
-    releasing: bool,
+    /// Somebody releases it with the owner token, and announced that last at this time.
+    releasing_since: Option<BootTime>,
 }
 
-impl Service<'_> {
+impl BackgroundKeeper<'_> {
     /// Waits for the leases, keeps them, and releases them.
     fn serve(mut self, requests: Vec<Request>, mut store: Box<dyn Store>) {
         let (fences, sent) = match self.line.receive() {
@@ -155,17 +160,17 @@ impl Service<'_> {
         let kept = |request: &Request| KeptLock {
             key: request.key.clone(),
             notices: Notices::listen(&request.key, &request.token).ok(),
-            releasing: false,
+            releasing_since: None,
         };
         let keys: Vec<Key> = requests.iter().map(|request| request.key.clone()).collect();
         let locks = requests.iter().map(kept).collect();
         let leases = requests.into_iter().zip(fences);
         let leases = leases.map(|(request, fence)| Lease::new(request, FencingToken(fence), sent)).collect();
-        let Ok((sender, losses)) = mailbox() else { return };
+        let Ok((sender, news)) = mailbox() else { return };
         let (reporter, all_keys) = (self.reporter.clone(), keys.clone());
         let report = move |progress: Progress| {
             report_renewal(&reporter, &all_keys, &progress);
-            send_loss(&sender, progress);
+            news_of(progress).into_iter().for_each(|news| sender.send(news));
         };
         let mut keeper = Keeper::new(store, leases, self.reserve, Box::new(report)).start();
         if keeper.start_at().is_some() {
@@ -173,8 +178,9 @@ impl Service<'_> {
             return;
         }
         self.line.send(&KeeperReply::Renewals);
-        if self.keep(&mut keeper, locks, &losses) {
-            let cancellation = &mut SecondSignal { signals: &mut self.signals, was_signalled: true };
+        if self.keep(&mut keeper, locks, &news) {
+            let cancellation =
+                &mut SecondSignal { signals: &mut self.signals, was_signalled: true, pressed: None };
             if keeper.finish(cancellation).end == LeaseEnd::Released {
                 self.reporter.report(&Event::Released { keys: &keys, leftovers: None });
             }
@@ -182,28 +188,35 @@ impl Service<'_> {
     }
 
     /// Waits until there is nothing left to keep. `false` when nothing is to be released.
-    fn keep(&mut self, keeper: &mut Keeper, mut locks: Vec<KeptLock>, losses: &Mailbox<LostLease>) -> bool {
+    fn keep(&mut self, keeper: &mut Keeper, mut locks: Vec<KeptLock>, news: &Mailbox<LeaseNews>) -> bool {
         let mut gone_on = false;
         // What may still run after the loss of the last lock has until then.
         let mut until = BootTime::now();
         while !locks.is_empty() || !until.has_passed() {
-            self.wait(&locks, losses, gone_on, if locks.is_empty() { until } else { Deadline::NEVER });
+            self.wait(&locks, news, gone_on, if locks.is_empty() { until } else { Deadline::NEVER });
             // Before the notices are read: a release is announced before a renewal can find it.
-            let lost = losses.take().ok().flatten();
+            let found = news.take().ok().flatten();
             locks.iter_mut().for_each(|lock| lock.read_notices(keeper));
-            if let Some(LostLease { key, cause, deadline }) = lost {
-                let index = locks.iter().position(|lock| lock.key == key);
-                let is_releasing = index.map(|index| locks.swap_remove(index).releasing);
-                if is_releasing == Some(false) && !matches!(cause, LossCause::Released) {
-                    until = until.max(deadline);
-                    self.report_loss(&key, &cause);
+            match found {
+                Some(LeaseNews::Lost { key, cause, deadline }) => {
+                    let index = locks.iter().position(|lock| lock.key == key);
+                    let lost = index.map(|index| locks.swap_remove(index));
+                    let is_release = matches!(cause, LossCause::Released);
+                    if !is_release && lost.is_some_and(|lost| lost.releasing_since.is_none()) {
+                        until = until.max(deadline);
+                        self.report_loss(&key, &cause);
+                    }
                 }
+                Some(LeaseNews::Renewed { sent }) => {
+                    locks.iter_mut().for_each(|lock| lock.note_renewal(sent));
+                }
+                None => {}
             }
             if !gone_on && is_readable(self.line.as_fd()) {
                 match self.line.receive() {
                     Some(KeeperMessage::GoOn) => gone_on = true,
                     Some(KeeperMessage::Keep { .. } | KeeperMessage::Dismissed) => return false,
-                    // Nobody got the owner token.
+                    // Acquire was killed, perhaps before it handed out the owner token.
                     None => return true,
                 }
             }
@@ -215,8 +228,8 @@ impl Service<'_> {
     }
 
     /// Waits for news of a lock, an order, a signal, or the end of the process.
-    fn wait(&self, locks: &[KeptLock], losses: &Mailbox<LostLease>, gone_on: bool, until: Deadline) {
-        let mut fds = vec![self.signals.as_fd(), self.watched.as_fd(), losses.as_fd()];
+    fn wait(&self, locks: &[KeptLock], news: &Mailbox<LeaseNews>, gone_on: bool, until: Deadline) {
+        let mut fds = vec![self.signals.as_fd(), self.watched.as_fd(), news.as_fd()];
         fds.extend((!gone_on).then(|| self.line.as_fd()));
         fds.extend(locks.iter().filter_map(|lock| lock.notices.as_ref()).map(AsFd::as_fd));
         wait_any(&fds, until);
@@ -246,11 +259,16 @@ impl Service<'_> {
 impl KeptLock {
     fn read_notices(&mut self, keeper: &Keeper) {
         while let Some(notice) = self.notices.as_ref().and_then(Notices::next) {
-            self.releasing = true;
+            self.releasing_since = Some(BootTime::now());
             if notice == Notice::Released {
                 keeper.renew_now();
             }
         }
+    }
+
+    /// A release that was announced before that has failed, or was of another store: a later loss is one.
+    fn note_renewal(&mut self, sent: BootTime) {
+        self.releasing_since.take_if(|since| sent > *since);
     }
 }
 
@@ -266,15 +284,20 @@ fn cancel(store: &mut dyn Store, requests: &[Request]) {
     }
 }
 
-/// Runs in the thread that renews.
-fn send_loss(losses: &MailboxSender<LostLease>, progress: Progress) {
-    let Progress::Lost(lease, cause) = progress else { return };
-    // The next holder of a broken lock waits for the end of the lease; another one has it already.
-    let deadline = match &cause {
-        LossCause::Taken(now_held) if now_held.as_ref().is_none_or(|now| now.broken.is_none()) => {
-            BootTime::now()
+/// What the keeper has to know of the progress.
+fn news_of(progress: Progress) -> Option<LeaseNews> {
+    match progress {
+        Progress::Renewed { took, .. } => Some(LeaseNews::Renewed { sent: BootTime::now().minus(took) }),
+        Progress::Lost { lease, cause, .. } => {
+            // The next holder of a broken lock waits for the end of the lease; another one has it already.
+            let deadline = match &cause {
+                LossCause::Taken(now_held) if now_held.as_ref().is_none_or(|now| now.broken.is_none()) => {
+                    BootTime::now()
+                }
+                _ => lease.deadline(),
+            };
+            Some(LeaseNews::Lost { key: lease.request.key.clone(), cause, deadline })
         }
-        _ => lease.deadline(),
-    };
-    losses.send(LostLease { key: lease.request.key.clone(), cause, deadline });
+        Progress::Healed(..) | Progress::Failed(..) => None,
+    }
 }

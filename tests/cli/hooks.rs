@@ -321,3 +321,14 @@ fn a_command_that_cannot_start_has_no_hooks() {
     assert!(!ended.stderr.contains("acquired\n") && !ended.stderr.contains("released\n"), "{ended:?}");
     assert!(is_free(&store));
 }
+
+/// Somebody released the lock of a job that ran on.
+#[test]
+fn a_loss_that_the_release_finds_is_one() {
+    let store = Store::local();
+    let release = format!("{} release", env!("CARGO_BIN_EXE_redlock"));
+    let options = ["--on-lost-run", "echo lost run", "--on-release", "echo released run"];
+    let ended = run(&store, &options, &release).run().expect(79);
+    assert!(ended.stderr.contains("; the job ran on, and has ended\n"), "{ended:?}");
+    assert!(ended.stderr.contains("lost run\n") && !ended.stderr.contains("released run"), "{ended:?}");
+}

@@ -9,8 +9,8 @@ use nix::sys::signal::{SigSet, Signal, kill, killpg};
 use nix::unistd::Pid;
 
 use crate::harness::{
-    Fault, Proxy, Pty, Redis, Redlock, Running, Store, await_file, children, eventually, is_alive, pid_in,
-    ttl, within,
+    Fault, Folder, Proxy, Pty, Redis, Redlock, Running, Store, await_file, children, eventually, is_alive,
+    pid_in, ttl, within,
 };
 
 /// The signal lines of /proc/self/status in a command that a shell starts after `prepare`.
@@ -342,6 +342,24 @@ fn a_first_signal_while_the_lock_is_given_back() {
         assert_eq!((run.code(), run.stderr.as_str()), (0, ""), "--ttl {ttl}");
         assert_eq!(redis.cli(&["EXISTS", "X"]), "0", "--ttl {ttl}");
     }
+}
+
+/// Ctrl-C at the prompt has to end the loop of a shell around redlock, too.
+#[test]
+fn a_key_while_the_lock_is_given_back() {
+    let redis = Redis::start();
+    let (proxy, folder) = (Proxy::to(redis.port), Folder::new());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_redlock"));
+    let job = format!("echo $$ >{}; read -r _", folder.path("job").display());
+    command.args(["run", "-S", &proxy.url(), "-k", "X", "--ttl", "10m", "--", "sh", "-c", &job]);
+    let mut terminal = Pty::start(command);
+    let job = pid_in(&folder.path("job"));
+    proxy.set(Fault::Delay(Duration::from_millis(500)));
+    terminal.send("\n");
+    eventually(Duration::from_secs(20), "the end of the command", || !is_alive(job));
+    terminal.send("\x03");
+    assert_eq!(terminal.finish(), -2);
+    assert_eq!(redis.cli(&["EXISTS", "X"]), "0");
 }
 
 /// On a server that hangs the release would take two seconds.

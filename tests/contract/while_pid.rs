@@ -94,6 +94,24 @@ pub fn a_lost_lock_ends_the_script(store: &Store) {
     eventually(SOON, "the end of the keeper", || !is_alive(script.keeper.0));
 }
 
+/// It asked the wrong store, or its store did not answer: the lock is still held, and may be lost.
+pub fn a_release_that_failed_hides_no_loss(store: &Store) {
+    let log = store.folder.path("log");
+    let options = format!("--log-file {} --ttl {}", log.display(), store.ttl(3000));
+    let rest = r#"trap 'exit 9' TERM; "$0" release -S "local:$PWD/other.db"; touch failed; while :; do sleep 0.05; done"#;
+    let script = Script::start(store, &options, rest);
+    await_file(&store.folder.path("failed"));
+    let renewals = || std::fs::read_to_string(&log).unwrap_or_default().matches("lock_renewed").count();
+    let before = renewals();
+    eventually(SOON, "a renewal since", || renewals() > before + 1);
+    for _ in 0..2 {
+        store.redlock(&["break", "--key", "X", "--yes"]).run().expect(0);
+    }
+    let next = store.hold("X", &[]);
+    script.running.finish().expect(9);
+    next.let_go().expect(0);
+}
+
 pub fn a_script_may_outlive_its_lock(store: &Store) {
     let options = format!("--ttl {} --on-lost continue", store.ttl(900));
     let script = Script::start(store, &options, "read -r _; exit 7");

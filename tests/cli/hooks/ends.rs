@@ -146,18 +146,25 @@ fn without_a_lease_it_may_run_for_the_ttl() {
 /// The result is the job's, and the lock was held to its end.
 #[test]
 fn a_loss_behind_the_job_leaves_its_result_alone() {
+    behind_the_job("break -k X --yes");
+    behind_the_job("release -k X --token-file token");
+}
+
+fn behind_the_job(taken_away: &str) {
     let store = Store::local();
     let (folder, time) = (Folder::new(), ttl(2000));
     let log = folder.path("log");
     let hook = format!(
         "trap '' TERM; until sed '1,/command_ended/d' {} | grep -q lock_renewed; do sleep 0.01; done
-        {} break -k X --yes; while :; do sleep 0.05; done",
+        cd {}; {} {taken_away}; while :; do sleep 0.05; done",
         log.display(),
+        folder.path("").display(),
         env!("CARGO_BIN_EXE_redlock")
     );
     let hooks = ["--on-acquire", &hook, "--on-lost-run", "echo lost run", "--on-release", "echo released"];
     let options = [&["--ttl", &time, "--log-file", log.to_str().expect("a path")], &hooks[..]].concat();
-    let job = run(&store, &options, "cat; exit 5").open_stdin().spawn();
+    let command = format!("umask 077; echo $REDLOCK_TOKEN >{}; cat; exit 5", folder.path("token").display());
+    let job = run(&store, &options, &command).open_stdin().spawn();
     store.await_holder("X");
     let next = run(&store, &["--wait"], "cat").open_stdin().spawn();
     store.await_waiters("X", 1);
