@@ -151,10 +151,13 @@ impl<'a> Run<'a> {
         let is_guarded = !granted.own.is_empty() && self.options.on_lost == OnLost::Terminate;
         // A job that may go on without the lock starts with it all the same.
         let start_by = deadline.minus(self.options.kill_after);
-        self.job.start(environment, start_by, is_guarded.then_some(deadline)).map_err(|reason| {
-            let failure = not_started(&reason, &self.options.name, &names(&self.keys));
-            self.acquisition.withdraw_after(failure.into(), store, &self.context.reporter)
-        })?;
+        let Run { job, signals, options, acquisition, context, keys, .. } = self;
+        job.start(environment, start_by, is_guarded.then_some(deadline), Some(signals)).map_err(
+            |reason| {
+                let failure = not_started(&reason, &options.name, &names(&*keys));
+                acquisition.withdraw_after(failure.into(), store, &context.reporter)
+            },
+        )?;
         self.context.reporter.report(&Event::Started { keys: &self.keys });
         Ok(())
     }
@@ -237,6 +240,7 @@ fn not_started(reason: &NotStarted, command: &str, locks: &str) -> Failure {
         NotStarted::NotExecutable(why) => {
             Failure::new(NOT_EXECUTABLE, format!("'{command}' cannot be executed: {why}{}", command_hint()))
         }
+        NotStarted::Interrupted(signal) => Failure::Signal(*signal),
         NotStarted::TooLate { has_begun: true } => Failure::new(
             LOST,
             format!(

@@ -71,6 +71,9 @@ pub enum GuardLoss {
 
 /// Between two looks at a guard that is due to stop the job.
 const LOOK: Duration = Duration::from_millis(10);
+/// For a command whose execution hangs, as on a file server that does not answer, when a signal has come. Another one starts
+/// in this time, and gets the signal.
+const START: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub enum NotStarted {
@@ -81,6 +84,8 @@ pub enum NotStarted {
     TooLate {
         has_begun: bool,
     },
+    /// This signal came, and the execution of the command hung.
+    Interrupted(i32),
 }
 
 impl Job {
@@ -122,26 +127,21 @@ impl Job {
         self.children.leave_out(pid);
     }
 
-    /// Starts the command, or nothing after `start_by`. All of the job is dead at `deadline`, unless that is
-    /// extended in time.
+    /// Starts the command, or nothing after `start_by`; a signal may end a start that hangs. All of the job is dead at
+    /// `deadline`, unless that is extended in time.
     pub fn start(
         &mut self,
         env: Vec<(String, String)>,
         start_by: Deadline,
         deadline: Option<Deadline>,
+        signals: Option<&mut Signals>,
     ) -> Result<(), NotStarted> {
         self.guard.stop_at.store(start_by.as_nanos(), Ordering::Relaxed);
         if self.channel.send_long(&GuardRequest::Start { env, start_by, deadline }) == Err(Errno::EMSGSIZE) {
             // execve(2) takes less than the line to the guard.
             return Err(NotStarted::NotExecutable(io::Error::from(Errno::E2BIG).to_string()));
         }
-        while wait_readable([self.as_fd()], self.next_look().unwrap_or(Deadline::NEVER)) == [false] {
-            // A guard that somebody stopped may have started the command, whose time is over now.
-            if self.look_at_guard().is_some() {
-                self.kill_without_guard();
-                return Err(NotStarted::TooLate { has_begun: true });
-            }
-        }
+        self.await_start(signals)?;
         let stop_at = deadline.map_or(NEVER, |deadline| deadline.minus(self.kill_after).as_nanos());
         self.guard.stop_at.store(stop_at, Ordering::Relaxed);
         match self.channel.receive() {
@@ -156,6 +156,31 @@ impl Job {
             Some(GuardReport::TooLate { has_begun }) => Err(NotStarted::TooLate { has_begun }),
             // The guard was killed, and may have started the command: its loss is seen as that of a job that runs.
             Some(GuardReport::CommandEnded(_) | GuardReport::JobEnd(_)) | None => Ok(()),
+        }
+    }
+
+    /// Waits until the guard says what became of the start.
+    fn await_start(&mut self, mut signals: Option<&mut Signals>) -> Result<(), NotStarted> {
+        let mut give_up_at = Deadline::NEVER;
+        loop {
+            let until = self.next_look().unwrap_or(Deadline::NEVER).min(give_up_at);
+            let signal = signals.as_ref().map_or(self.as_fd(), |signals| signals.as_fd());
+            if wait_readable([self.as_fd(), signal], until)[0] {
+                return Ok(());
+            }
+            // A guard that somebody stopped may have started the command, whose time is over now.
+            if self.look_at_guard().is_some() {
+                self.kill_without_guard();
+                return Err(NotStarted::TooLate { has_begun: true });
+            }
+            let Some(signal) = signals.as_mut().and_then(|signals| signals.first_for_redlock()) else {
+                continue;
+            };
+            if give_up_at.has_passed() {
+                self.kill_without_guard();
+                return Err(NotStarted::Interrupted(signal));
+            }
+            give_up_at = give_up_at.min(Deadline::after(START));
         }
     }
 

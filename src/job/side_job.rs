@@ -132,9 +132,9 @@ fn run(name: &CStr, line: &Channel, command: Vec<OsString>, kill_after: Duration
         return Ok(SideJobEnd::Expired);
     };
     let mut job = Job::prepare(command, kill_after, LeftoverPolicy::Stop)?;
-    match job.start(env, start_by, deadline) {
+    match job.start(env, start_by, deadline, None) {
         Ok(()) => {}
-        Err(NotStarted::TooLate { .. }) => return Ok(SideJobEnd::Expired),
+        Err(NotStarted::TooLate { .. } | NotStarted::Interrupted(_)) => return Ok(SideJobEnd::Expired),
         Err(NotStarted::NotExecutable(why)) => return Ok(SideJobEnd::NotStarted(why)),
         Err(NotStarted::NotFound) => return Ok(SideJobEnd::NotStarted("it is not found".to_owned())),
     }

@@ -108,6 +108,12 @@ impl Signals {
         self.take()
     }
 
+    /// The first signal that has come and is not for the command alone. It stays to be taken.
+    pub fn first_for_redlock(&mut self) -> Option<c_int> {
+        self.arrived.extend(self.delivery.pending());
+        self.arrived.iter().map(|origin| origin.signal).find(|signal| !is_for_the_command(*signal))
+    }
+
     /// A signal that came, if there is one.
     pub fn take(&mut self) -> Option<Arrived> {
         if self.arrived.is_empty() {
@@ -173,8 +179,12 @@ impl Arrived {
 
     /// A signal that has no meaning but the one that the command gives it.
     pub fn is_for_the_command(self) -> bool {
-        matches!(self.signal, SIGUSR1 | SIGUSR2)
+        is_for_the_command(self.signal)
     }
+}
+
+fn is_for_the_command(signal: c_int) -> bool {
+    matches!(signal, SIGUSR1 | SIGUSR2)
 }
 
 impl AsFd for Signals {

@@ -277,6 +277,24 @@ fn an_execution_that_hangs_when_redlock_is_killed() {
     hanging.store.redlock(&["run", "-k", "X", "--", "true"]).run().expect(0);
 }
 
+/// It is not started any more, long before the lease is over.
+#[test]
+fn an_execution_that_hangs_ends_with_a_signal() {
+    if !held_up_executions() {
+        return;
+    }
+    let hanging = Hanging::new(Store::local());
+    let run = hanging.run(&["--ttl", "10m"]);
+    let (child, held) = hanging.held_up.next();
+    for signal in [Signal::SIGUSR1, Signal::SIGTERM] {
+        run.signal(signal);
+    }
+    run.finish().expect(-15);
+    assert!(!is_alive(child) && !hanging.started.exists());
+    held.let_go();
+    hanging.store.redlock(&["run", "-k", "X", "--", "true"]).run().expect(0);
+}
+
 /// The kernel reaps from the first moment on: a command that forks at once leaves no zombies.
 #[test]
 fn an_execution_that_hangs_finds_the_guard_ready() {
