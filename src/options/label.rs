@@ -46,11 +46,15 @@ fn is_public(url: &str) -> bool {
 }
 
 /// The name of the program, and of the script if it is an interpreter: `mysql`, `sh backup.sh`.
-pub fn of_command(command: &[OsString]) -> String {
-    if let Some(wrapped) = wrapped(command) {
-        return of_command(wrapped);
+pub fn of_command(mut command: &[OsString]) -> String {
+    while let Some(wrapped) = wrapped(command) {
+        command = wrapped;
     }
     let Some((program, mut rest)) = command.split_first() else { return String::new() };
+    if program.as_encoded_bytes().contains(&b'=') {
+        // An assignment, which only a shell takes for one.
+        return String::new();
+    }
     let program = file_name(program);
     // A whole line in the place of a program will not start, and is not to be published either.
     let program = program.split_whitespace().next().unwrap_or_default();
@@ -71,7 +75,7 @@ fn wrapped(command: &[OsString]) -> Option<&[OsString]> {
     let (program, mut rest) = command.split_first()?;
     let name = file_name(program);
     let (_, with_value, own) = WRAPPERS.iter().find(|(wrapper, ..)| *wrapper == name)?;
-    while let Some(word) = rest.first().and_then(|word| word.to_str()) {
+    while let Some(word) = rest.first().map(|word| word.to_string_lossy()) {
         let skipped = match word.strip_prefix('-') {
             Some("-") => {
                 rest = &rest[1..];
@@ -107,6 +111,8 @@ fn is_script(word: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::ffi::OsStrExt;
+
     use super::*;
 
     #[test]
@@ -136,11 +142,27 @@ mod tests {
             ("bash|PASSWORD=secret", "bash"),
             ("node|https://user:secret@host", "node"),
             ("curl|https://user:secret@host/", "curl"),
+            ("PASSWORD=secret|mysql", ""),
+            ("nohup|PASSWORD=secret|mysql", ""),
             ("..|secret", ".."),
             ("", ""),
         ] {
             assert_eq!(label(command), expected, "{command}");
         }
+    }
+
+    #[test]
+    fn words_that_are_not_utf8_are_not_shown() {
+        let words =
+            [&b"env"[..], b"PASSWORD=secret\xff", b"mysql"].map(|word| OsStr::from_bytes(word).to_owned());
+        assert_eq!(of_command(&words), "mysql");
+    }
+
+    /// As many as a command line takes.
+    #[test]
+    fn any_number_of_programs_may_start_the_next() {
+        let words = std::iter::repeat_n("nohup", 200_000).chain(["make", "all"]).map(OsString::from);
+        assert_eq!(of_command(&words.collect::<Vec<_>>()), "make");
     }
 
     #[test]
