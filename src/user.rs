@@ -1,7 +1,9 @@
 //! The user as whom redlock runs.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::ErrorKind;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::LazyLock;
@@ -14,8 +16,11 @@ use crate::job::capture;
 /// Of the passwd entry: the same under cron, sudo and a login shell, where `$USER` and `$HOME` differ.
 pub struct User {
     pub name: String,
-    pub home: PathBuf,
+    /// `None` for one that would be another folder for each call.
+    pub home: Option<PathBuf>,
 }
+
+const PASSWD: &str = "/etc/passwd";
 
 /// A directory of users may be on another machine.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -23,16 +28,21 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The effective user, looked up once; `None` for one without a passwd entry.
 pub static USER: LazyLock<Result<Option<User>, String>> = LazyLock::new(|| {
     let uid = geteuid().as_raw();
-    let passwd = fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let passwd = match fs::read(PASSWD) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            return Err(format!("cannot read {PASSWD}: {error}"));
+        }
+        read => read.unwrap_or_default(),
+    };
     match find(&passwd, uid) {
         Some(account) => Ok(Some(account)),
-        None => ask_directory(uid).map(|passwd| find(&passwd, uid)),
+        None => ask_directory(uid).map(|passwd| find(passwd.as_bytes(), uid)),
     }
 });
 
 /// The home directory of the effective user, or why it is not known whether there is one.
 pub fn home() -> Result<Option<&'static Path>, &'static String> {
-    Ok(USER.as_ref()?.as_ref().map(|user| user.home.as_path()))
+    Ok(USER.as_ref()?.as_ref().and_then(|user| user.home.as_deref()))
 }
 
 /// Who runs redlock, and where: what others are shown.
@@ -62,17 +72,29 @@ fn ask_directory(uid: u32) -> Result<String, String> {
     }
 }
 
-fn find(passwd: &str, uid: u32) -> Option<User> {
+/// Others may have names in any encoding.
+fn find(passwd: &[u8], uid: u32) -> Option<User> {
     let uid = uid.to_string();
-    let mut users = passwd.lines().map(|line| line.split(':').collect::<Vec<_>>());
-    let entry = users.find(|fields| fields.len() == 7 && fields[2] == uid)?;
-    Some(User { name: entry[0].to_owned(), home: PathBuf::from(entry[5]) })
+    let mut users =
+        passwd.split(|byte| *byte == b'\n').map(|line| line.split(|byte| *byte == b':').collect::<Vec<_>>());
+    let entry = users.find(|fields| fields.len() == 7 && fields[2] == uid.as_bytes())?;
+    let home = Path::new(OsStr::from_bytes(entry[5]));
+    Some(User {
+        name: String::from_utf8_lossy(entry[0]).into_owned(),
+        home: home.is_absolute().then(|| home.to_owned()),
+    })
 }
 
 #[test]
 fn the_entry_is_that_of_the_number() {
-    let passwd = "root:x:0:0:root:/root:/bin/sh\nbroken\nada:x:1000:1000:Ada,,,:/home/ada:/bin/sh\n";
+    let passwd = b"root:x:0:0:root:/root:/bin/sh\nbroken\nada:x:1000:1000:Ada,,,:/home/ada:/bin/sh\n";
     let found = |uid| find(passwd, uid).map(|account| (account.name, account.home));
-    assert_eq!(found(1000), Some(("ada".to_owned(), PathBuf::from("/home/ada"))));
+    assert_eq!(found(1000), Some(("ada".to_owned(), Some(PathBuf::from("/home/ada")))));
     assert_eq!(found(100), None);
+    let passwd =
+        b"\xff:x:1:1::/:/bin/sh\nada:x:1000:1000:\xff:/home/\xff:/bin/sh\nbot:x:7:7:::\nrel:x:8:8::home:\n";
+    let home = |uid| find(passwd, uid).and_then(|account| account.home);
+    assert_eq!(home(1000), Some(PathBuf::from(OsStr::from_bytes(b"/home/\xff"))));
+    // In every folder it would be another one.
+    assert_eq!((home(7), home(8)), (None, None));
 }
