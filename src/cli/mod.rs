@@ -12,6 +12,7 @@ mod version;
 
 use std::path::PathBuf;
 
+use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use serde::Deserialize;
 
@@ -149,7 +150,8 @@ pub struct GlobalArgs {
         global = true,
         hide_short_help = true,
         value_name = "DURATION",
-        env = "REDLOCK_CONNECT_TIMEOUT"
+        env = "REDLOCK_CONNECT_TIMEOUT",
+        value_parser = connect_timeout
     )]
     pub connect_timeout: Option<DurationText>,
     /// Colour the output [default: auto]
@@ -161,7 +163,7 @@ pub struct GlobalArgs {
     #[arg(long, global = true, hide_short_help = true, value_name = "FORMAT", env = "REDLOCK_LOG_FORMAT")]
     pub log_format: Option<LogFormat>,
     /// Add each event to this file as a line of JSON
-    #[arg(long, global = true, hide_short_help = true, value_name = "FILE", env = "REDLOCK_LOG_FILE")]
+    #[arg(long, global = true, hide_short_help = true, value_name = "FILE", env = "REDLOCK_LOG_FILE", value_parser = PathBufValueParser::new().try_map(log_file))]
     pub log_file: Option<PathBuf>,
     /// Send each event to the log of this host: journald or syslog
     #[arg(long, global = true, hide_short_help = true, env = "REDLOCK_SYSLOG", value_parser = switch, overrides_with = "syslog")]
@@ -286,6 +288,23 @@ impl Shell {
     pub fn names() -> Vec<String> {
         let values = Shell::value_variants().iter().filter_map(ValueEnum::to_possible_value);
         values.map(|value| value.get_name().to_owned()).collect()
+    }
+}
+
+/// They lead elsewhere once the command runs.
+const STREAMS: [&str; 4] = ["/dev/stdout", "/dev/stderr", "/dev/fd", "/proc/self"];
+
+pub fn log_file(path: PathBuf) -> Result<PathBuf, String> {
+    match STREAMS.iter().any(|stream| path.starts_with(stream)) {
+        true => Err("it takes a file; for lines on standard error use --log-format json".to_owned()),
+        false => Ok(path),
+    }
+}
+
+pub fn connect_timeout(text: &str) -> Result<DurationText, String> {
+    match text.parse::<DurationText>()? {
+        none if none.0.is_zero() => Err("it leaves no time to connect; try 5s".to_owned()),
+        timeout => Ok(timeout),
     }
 }
 

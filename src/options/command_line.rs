@@ -5,12 +5,11 @@ use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
 
 use clap::error::ErrorKind;
-use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Args, Command, CommandFactory, Subcommand};
 
-use super::Config;
 use super::complaint::explain;
 use super::line::{Line, WITH_KEY, is_token, shown};
+use super::sources::Sources;
 use crate::cli::{self, Cli, GlobalArgs};
 use crate::error::{Failure, Outcome};
 use crate::lock::Key;
@@ -35,7 +34,7 @@ pub fn parse() -> anyhow::Result<ArgMatches> {
     let mut words = Line::read(typed.get(1..).unwrap_or_default(), &built()).canonical()?;
     words.insert(0, OsString::from("redlock"));
     // Help and tips name every subcommand.
-    let command = || without_variables(for_help(built()), &is_empty);
+    let command = || without_variables(for_help(built()), &|arg| is_empty(arg) || is_off(arg));
     match command().try_get_matches_from(&words) {
         Err(error) if error.kind() == ErrorKind::ArgumentConflict => {
             let may_conflict = |arg: &Arg| CONFLICTS.iter().flatten().any(|option| arg.get_id() == option);
@@ -112,58 +111,15 @@ fn is_empty(arg: &Arg) -> bool {
     arg.get_env().and_then(env::var_os).is_some_and(|value| value.is_empty())
 }
 
+/// A switch whose variable says no contradicts nothing, see [`Sources::switch`].
+fn is_off(arg: &Arg) -> bool {
+    let value = arg.get_env().and_then(|name| env::var(name).ok());
+    !arg.get_action().takes_values() && value.is_some_and(|value| cli::switch(&value) == Ok(false))
+}
+
 fn without_variables(command: Command, ignored: &dyn Fn(&Arg) -> bool) -> Command {
     let command = command.mut_args(|arg| if ignored(&arg) { arg.env(None) } else { arg });
     command.mut_subcommands(|subcommand| without_variables(subcommand, ignored))
-}
-
-/// Where the values of a subcommand's options come from.
-#[derive(Clone, Copy)]
-pub struct Sources<'a>(Option<&'a ArgMatches>);
-
-impl Sources<'_> {
-    pub fn of(matches: &ArgMatches) -> Sources<'_> {
-        Sources(matches.subcommand().map(|(_, matches)| matches))
-    }
-
-    /// Given on the command line. For clap a variable is as good as a flag.
-    pub fn is_flag(self, option: &str) -> bool {
-        self.source(option) == Some(ValueSource::CommandLine)
-    }
-
-    /// The words that flags give the option.
-    pub fn flag(self, option: &str) -> Option<Vec<String>> {
-        if !self.is_flag(option) {
-            return None;
-        }
-        let words = self.0?.try_get_raw(option).ok().flatten().into_iter().flatten();
-        Some(words.map(|word| word.to_string_lossy().into_owned()).collect())
-    }
-
-    /// The value of a switch, if a flag or a variable sets it.
-    pub fn switch(self, option: &str, value: bool) -> Option<bool> {
-        let source = self.source(option);
-        matches!(source, Some(ValueSource::CommandLine | ValueSource::EnvVariable)).then_some(value)
-    }
-
-    /// What a message calls the source of an option's value: `--ttl`, `REDLOCK_TTL`, or the line of a file.
-    pub fn name(self, option: &str, files: &Config) -> String {
-        let name = option.replace('_', "-");
-        match self.source(option) {
-            Some(ValueSource::EnvVariable) => format!("REDLOCK_{}", option.to_uppercase()),
-            Some(ValueSource::CommandLine) => format!("--{name}"),
-            _ => match files.setting(&name) {
-                Some(setting) => format!("{}: {name}", setting.place),
-                None => format!("--{name}"),
-            },
-        }
-    }
-
-    fn source(self, option: &str) -> Option<ValueSource> {
-        // Not every subcommand has the option.
-        let matches = self.0.filter(|matches| matches.try_contains_id(option).is_ok())?;
-        matches.value_source(option)
-    }
 }
 
 /// Prints help or the version, or fails with what is wrong.

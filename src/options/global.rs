@@ -3,20 +3,16 @@
 use std::path::{self, PathBuf};
 use std::time::Duration;
 
-use super::command_line::Sources;
-use super::config::Config;
+use super::config::{Config, Setting};
+use super::server_urls::{EMPTY, split_urls};
+use super::sources::Sources;
 use crate::cli::{Color, GlobalArgs};
 use crate::error::Failure;
 use crate::report::{ReportOptions, Verbosity};
 use crate::secret::read_password;
-use crate::store::{Credentials, Roots, SCHEMES, ServerUrl, TlsFiles, is_relative};
+use crate::store::{Credentials, Roots, ServerUrl, TlsFiles};
 
 const DEFAULT_SERVER: &str = "redis://127.0.0.1:6379";
-/// Of a path that a configuration file names.
-const ABSOLUTE: &str =
-    "a path in a file begins with '/': it would be another one in each folder from which redlock starts";
-/// They lead elsewhere once the command runs.
-const STREAMS: [&str; 4] = ["/dev/stdout", "/dev/stderr", "/dev/fd", "/proc/self"];
 const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub struct GlobalOptions {
@@ -36,10 +32,6 @@ impl GlobalOptions {
         let credentials = credentials(&args, files)?;
         let connect_timeout =
             args.connect_timeout.or(files.connect_timeout).map_or(DEFAULT_CONNECT_TIMEOUT, |text| text.0);
-        if connect_timeout.is_zero() {
-            let source = sources.name("connect_timeout", files);
-            return Err(Failure::configuration(format!("{source} 0 leaves no time to connect; try 5s")));
-        }
         let quiet = sources.switch("quiet", args.quiet).or(files.quiet) == Some(true);
         let verbose = sources.switch("verbose", args.verbose);
         let verbosity = match verbose.or(files.verbose) {
@@ -49,26 +41,16 @@ impl GlobalOptions {
         };
         let color = args.color.or(files.color).unwrap_or_default();
         refuse_useless_flags(&server, files, sources)?;
-        let path = |name, flag: Option<PathBuf>, file: &Option<PathBuf>| match (flag, file) {
-            (Some(path), _) => absolute(path).map(Some),
-            (None, Some(path)) if !path.is_absolute() => {
-                Err(Failure::configuration(format!("{}: {ABSOLUTE}", sources.name(name, files))))
-            }
-            (None, path) => Ok(path.clone()),
+        let path = |flag: Option<PathBuf>, file: &Option<PathBuf>| {
+            flag.or_else(|| file.clone()).map(absolute).transpose()
         };
-        let log_file = path("log_file", args.log_file, &files.log_file)?;
-        if log_file.as_ref().is_some_and(|path| STREAMS.iter().any(|stream| path.starts_with(stream))) {
-            let source = sources.name("log_file", files);
-            let reason = format!("{source} takes a file; for lines on standard error use --log-format json");
-            return Err(Failure::usage(reason));
-        }
         let report = ReportOptions {
             verbosity,
             color,
             log_format: args.log_format.or(files.log_format).unwrap_or_default(),
-            log_file,
+            log_file: path(args.log_file, &files.log_file)?,
             syslog: sources.switch("syslog", args.syslog).or(files.syslog) == Some(true),
-            metrics_file: path("metrics_file", args.metrics_file, &files.metrics_file)?,
+            metrics_file: path(args.metrics_file, &files.metrics_file)?,
         };
         Ok(GlobalOptions { server, is_default_server, credentials, connect_timeout, report, color })
     }
@@ -78,14 +60,13 @@ impl GlobalOptions {
 fn server(args: &GlobalArgs, files: &Config, sources: Sources) -> Result<(ServerUrl, bool), Failure> {
     let is_of_file = args.server.is_empty() || files.is_named_server;
     let values = if is_of_file { &files.server } else { &args.server };
-    let refused = |why: &str| Failure::configuration(format!("{}: {why}", sources.name("server", files)));
-    // A script's unset variable must not lead to another store. An empty variable of the environment is none.
-    let is_variable = !args.server.is_empty() && !sources.is_flag("server");
-    if !is_variable && values.iter().any(|value| value.trim().is_empty()) {
-        return Err(refused("it is empty; name a store, or leave it out"));
-    }
-    if is_of_file && values.iter().any(|url| is_relative(url)) {
-        return Err(refused(ABSOLUTE));
+    let refused = |why: &str| {
+        let setting = files.setting("server").filter(|_| is_of_file);
+        let source = setting.map_or_else(|| sources.name("server", None), Setting::to_string);
+        Failure::configuration(format!("{source}: {why}"))
+    };
+    if values.iter().any(|value| value.trim().is_empty()) {
+        return Err(refused(EMPTY));
     }
     let mut urls = split_urls(values);
     let is_default = urls.is_empty();
@@ -118,38 +99,8 @@ fn credentials(args: &GlobalArgs, files: &Config) -> Result<Credentials, Failure
     credentials.absolute().map_err(Failure::cannot("find out the current folder"))
 }
 
-pub fn has_password(servers: &[String]) -> bool {
-    ServerUrl::parse(&split_urls(servers)).is_ok_and(|url| url.has_password())
-}
-
-/// URLs in one variable are separated by spaces. A path may have spaces, too: a URL begins at a word with a scheme.
-fn split_urls(values: &[String]) -> Vec<&str> {
-    let mut urls = Vec::new();
-    for value in values {
-        let mut begin = 0;
-        for (space, _) in value.match_indices(char::is_whitespace) {
-            let word = value[space..].split_whitespace().next().unwrap_or_default();
-            if word.contains("://") || SCHEMES.iter().any(|scheme| word == scheme.prefix) {
-                urls.push(value[begin..space].trim());
-                begin = space;
-            }
-        }
-        urls.push(value[begin..].trim());
-    }
-    urls.retain(|url| !url.is_empty());
-    urls
-}
-
 pub fn absolute(path: PathBuf) -> Result<PathBuf, Failure> {
     path::absolute(path).map_err(Failure::cannot("find out the current folder"))
-}
-
-#[test]
-fn urls_of_one_variable_are_split_at_schemes() {
-    let split = |text: &str| split_urls(&[text.to_owned()]).join("|");
-    assert_eq!(split("redis://a redis://b:1  local:"), "redis://a|redis://b:1|local:");
-    assert_eq!(split("local:/with space/x.db"), "local:/with space/x.db");
-    assert_eq!(split("  "), "");
 }
 
 /// Refuses flags that are wrong for this server. Variables and files may be meant for other calls.

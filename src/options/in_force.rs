@@ -6,6 +6,7 @@ use std::env;
 use clap::{Arg, Command};
 use toml::Value;
 
+use super::server_urls::without_login;
 use super::{Config, Sources};
 use crate::report::SettingInForce;
 
@@ -79,20 +80,7 @@ fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
-/// URLs without what may be a password.
-fn without_login(text: &str) -> String {
-    let hide = |url: &str| match url.split_once("://") {
-        Some((scheme, rest)) => match rest.rsplit_once('@') {
-            Some((_, host)) => format!("{scheme}://…@{host}"),
-            None => url.to_owned(),
-        },
-        None => url.to_owned(),
-    };
-    text.split(' ').map(hide).collect::<Vec<_>>().join(" ")
-}
-
 #[test]
 fn a_password_is_not_shown() {
-    assert_eq!(without_login("redis://:p@ss@a:1/2 rediss://b"), "redis://…@a:1/2 rediss://b");
     assert_eq!(shown(&Value::from(vec!["redis://u:p@a", "etcd://b"])), "[\"redis://…@a\", \"etcd://b\"]");
 }

@@ -1,8 +1,8 @@
 //! Where the options come from.
 
-use super::command_line::Sources;
 use super::config::Config;
 use super::global::GlobalOptions;
+use super::sources::Sources;
 
 /// What the options of a subcommand are resolved with, beside its arguments.
 pub struct Inputs<'a> {

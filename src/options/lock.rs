@@ -62,7 +62,7 @@ fn with_source(why: String, inputs: &Inputs) -> String {
         .into_iter()
         .find(|option| why.contains(&format!("--{option}")));
     at_fault.map_or(why.clone(), |option| {
-        why.replacen(&format!("--{option}"), &inputs.sources.name(option, &inputs.files), 1)
+        why.replacen(&format!("--{option}"), &inputs.sources.name(option, inputs.files.setting(option)), 1)
     })
 }
 

@@ -17,6 +17,8 @@ mod line;
 mod lock;
 mod lock_selection;
 mod placement;
+mod server_urls;
+mod sources;
 mod suggestion;
 mod typed_option;
 
@@ -25,7 +27,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use self::caller::CallingProcess;
-pub use self::command_line::Sources;
 use self::command_line::refuse_several_strings;
 pub use self::config::{Call, Config, check_file};
 pub use self::global::GlobalOptions;
@@ -37,6 +38,7 @@ pub use self::inputs::Inputs;
 pub use self::lock::{LockOptions, Shown, ttl};
 use self::lock::{kill_after, lock_order};
 pub use self::lock_selection::LockSelection;
+pub use self::sources::Sources;
 use crate::cli::{AcquireArgs, CheckArgs, DoctorArgs, Format, Leftovers, OnLost, OwnerArgs, RunArgs};
 use crate::doctor::Requirements;
 use crate::error::{BUSY, Failure};
@@ -79,12 +81,12 @@ impl RunOptions {
         let lock = LockOptions::resolve(args.lock, inputs, shown)?;
         let kill_after = kill_after(args.kill_after, files, lock.ttl);
         if kill_after >= lock.ttl.validity() {
-            let name = |option| inputs.sources.name(option, files);
-            return Err(Failure::usage(format!(
+            let refused = if args.kill_after.is_some() { Failure::usage } else { Failure::configuration };
+            return Err(refused(format!(
                 "{} {} leaves no time before the end of {} {}; it must be shorter than the TTL, for example {}",
-                name("kill_after"),
+                inputs.sources.name("kill_after", files.setting("kill-after")),
                 DurationText(kill_after),
-                name("ttl"),
+                inputs.sources.name("ttl", files.setting("ttl")),
                 lock.ttl,
                 DurationText(lock.ttl.duration() / 4)
             )));

@@ -2,7 +2,9 @@
 
 use std::fs;
 
-use crate::harness::{Finished, Folder, Redlock, Store, namespaces};
+use std::os::unix::fs::PermissionsExt;
+
+use crate::harness::{Finished, Folder, Redlock, Store, namespaces, other_users};
 
 /// A folder with a configuration file, in which SERVER stands for the URL of a store.
 struct Fleet {
@@ -60,6 +62,22 @@ fn a_server_has_a_name() {
     // A host that no section is about.
     let host = fleet.redlock(&["status", "-S", "localhost"]).run().expect(78);
     assert!(host.line().contains("did you mean redis://localhost?"), "{host:?}");
+}
+
+/// Of a weaker section not even a name counts, and a list of one server may be a name.
+#[test]
+fn the_strongest_section_names_the_server() {
+    let fleet = Fleet::new(
+        "server = \"prod\"\n[servers.prod]\nserver = \"SERVER\"\n[profiles.quorum]\nserver = [\"redis://a\", \"redis://b\"]\n[profiles.one]\nserver = [\"prod\"]\n[profiles.prdo]\nserver = \"prdo\"\n",
+    );
+    let server = |profile: &str| fleet.setting("server", &["--profile", profile]).0;
+    assert_eq!(server("quorum"), "[\"redis://a\", \"redis://b\"]");
+    assert_eq!(server("one"), format!("\"{}\"", fleet.store.url));
+    let refused = fleet.redlock(&["status", "--profile", "prdo"]).run().expect(78);
+    assert_eq!(
+        refused.line().replace(&fleet.file, "FILE"),
+        "redlock: FILE line 9: server: there is no server 'prdo'; did you mean prod?"
+    );
 }
 
 #[test]
@@ -135,7 +153,7 @@ fn config_shows_each_setting_with_its_source() {
     let fleet = Fleet::new(
         "[servers.prod]\nserver = [\"redis://u:canary@a:1\", \"redis://:canary@b:2\"]\nwait = true\nreplicas = 1\n",
     );
-    fs::set_permissions(&fleet.file, std::os::unix::fs::PermissionsExt::from_mode(0o600)).expect("its mode");
+    fs::set_permissions(&fleet.file, PermissionsExt::from_mode(0o600)).expect("its mode");
     let shown = |args: &[&str]| {
         fleet
             .redlock(&[&["config"], args].concat())
@@ -172,6 +190,16 @@ fn config_shows_each_setting_with_its_source() {
         ("[keys.\"a***b\"]\nttl = 1\n", "[keys.\"a***b\"] is no pattern"),
         ("[servers.a]\nserver = \"redsi://h\"\n", "line 2: server: redsi://h: "),
         ("[servers.a]\nserver = \"b\"\n", "line 2: server: "),
+        ("[servers.a]\nserver = \" \"\n", "line 2: server = \" \": it is empty"),
+        ("server = [\"a\", \"b\"]\n", "line 1: server: a: "),
+        ("server = \"local:x\"\n", "line 1: server = \"local:x\": a path in a file begins with '/'"),
+        ("\nlog-file = \"x\"\n", "line 2: log-file = \"x\": a path in a file begins with '/'"),
+        ("log-file = \"\"\n", "line 1: log-file = \"\": a path in a file begins with '/'"),
+        ("log-file = \"/dev/stderr\"\n", "line 1: log-file = \"/dev/stderr\": it takes a file"),
+        ("password-file = \"x\"\n", "line 1: password-file = \"x\": a path"),
+        ("sentinel-password-file = \"x\"\n", "line 1: sentinel-password-file = \"x\": a path"),
+        ("[profiles.a]\ntls-ca = \"~/x\"\n", "line 2: tls-ca = \"~/x\": a path"),
+        ("connect-timeout = 0\n", "line 1: connect-timeout = \"0\": it leaves no time"),
         ("servers = 1\n", "servers, keys and profiles have sections"),
         ("[servers]\nprod = \"redis://h\"\n", "servers, keys and profiles have sections"),
         ("[profiles.a.keys.b]\nttl = 1\n", "[profiles.\"a\"]: it contains another section"),
@@ -187,6 +215,32 @@ fn config_shows_each_setting_with_its_source() {
     }
     let missing = check("/nonexistent/x.toml").expect(78);
     assert!(missing.line().contains("there is no such file"), "{missing:?}");
+}
+
+/// Runs a line of the shell, for which this folder is /etc and `$2` is redlock.
+fn with_etc(folder: &Folder, line: &str) -> Finished {
+    let script = format!("cp -a /etc/passwd /etc/nsswitch.conf \"$1\"; mount --bind \"$1\" /etc && {line}");
+    let etc = folder.path("").display().to_string();
+    let args = ["--mount", "sh", "-c", &script, "sh", &etc, env!("CARGO_BIN_EXE_redlock")];
+    Redlock::under("unshare", &args).run()
+}
+
+/// It may name another server.
+#[test]
+fn a_file_of_the_system_that_cannot_be_read() {
+    if !namespaces() || !other_users() {
+        return;
+    }
+    let folder = Folder::new();
+    fs::create_dir_all(folder.path("redlock/conf.d")).expect("a folder");
+    for (secret, why) in [
+        ("redlock/conf.d", "/etc/redlock/conf.d: cannot be read: Permission denied"),
+        ("passwd", "cannot read /etc/passwd: Permission denied; name the configuration file with --config"),
+    ] {
+        let as_nobody = "exec setpriv --reuid 65534 --regid 65534 --clear-groups \"$2\" config";
+        let line = format!("chmod 755 /etc/redlock/conf.d && chmod 700 /etc/{secret} && {as_nobody}");
+        assert_eq!(with_etc(&folder, &line).expect(78).line(), format!("redlock: {why}"));
+    }
 }
 
 /// The last of the folder is the strongest, the user's file is stronger than all of them.
@@ -207,10 +261,7 @@ fn files_of_the_system() {
         fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
         fs::write(path, text).expect("a file");
     }
-    let script = "cp -a /etc/passwd /etc/nsswitch.conf \"$1\"; mount --bind \"$1\" /etc && exec \"$2\" config --config /etc/redlock/user.toml";
-    let etc = folder.path("").display().to_string();
-    let args = ["--mount", "sh", "-c", script, "sh", &etc, env!("CARGO_BIN_EXE_redlock")];
-    let shown = Redlock::under("unshare", &args).run().expect(0).stdout;
+    let shown = with_etc(&folder, "exec \"$2\" config --config /etc/redlock/user.toml").expect(0).stdout;
     for (setting, file) in [
         ("ttl = 2", "conf.d/10-b.toml line 1"),
         ("wait = 1", "config.toml line 2"),

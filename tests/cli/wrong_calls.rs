@@ -8,7 +8,7 @@ use crate::harness::{Finished, Redlock, Store};
 const PROGRAM: &str = env!("CARGO_BIN_EXE_redlock");
 
 /// The line as typed, the answer behind `redlock: `, the exit status. `…` stands for any text.
-const CALLS: [(&str, &str, i32); 112] = [
+const CALLS: [(&str, &str, i32); 116] = [
     // No subcommand, or the name that another program has for it.
     ("redlock", "there is no subcommand; try: redlock run -k KEY -- COMMAND, or redlock --help", 64),
     ("redlock -k x -- true", "there is no subcommand; try: redlock run -k x -- true", 64),
@@ -197,6 +197,17 @@ const CALLS: [(&str, &str, i32); 112] = [
         "REDLOCK_KILL_AFTER 9s leaves no time before the end of --ttl 4s; …",
         64,
     ),
+    (
+        "redlock run x --ttl 4s --config eleven.toml true",
+        "eleven.toml line 1: kill-after 9s leaves no time before the end of --ttl 4s; …",
+        78,
+    ),
+    (
+        "redlock status --connect-timeout 0",
+        "--connect-timeout 0: it leaves no time to connect; try 5s; …",
+        64,
+    ),
+    ("redlock status --log-file /dev/stderr", "--log-file /dev/stderr: it takes a file; …", 64),
     ("redlock run sleep 5", "'5' is not found; the first word, sleep, is the key", 127),
     ("redlock run -k x no-such-program", "'no-such-program' is not found", 127),
     (
@@ -240,7 +251,7 @@ const CALLS: [(&str, &str, i32); 112] = [
     ),
     (
         "REDLOCK_SERVER= redlock status --config seven.toml",
-        "seven.toml line 1: server: a path in a file begins with '/': …",
+        "seven.toml line 1: server = \"local:x.db\": a path in a file begins with '/': …",
         78,
     ),
     ("redlock run x --config ten.toml true", "ten.toml: shared cannot be used with permits", 78),
@@ -258,6 +269,7 @@ const CALLS: [(&str, &str, i32); 112] = [
         127,
     ),
     ("redlock status -S ''", "--server: it is empty; name a store, or leave it out", 78),
+    ("REDLOCK_SERVER=' ' redlock status", "REDLOCK_SERVER: it is empty; name a store, or leave it out", 78),
     ("redlock run --close x true", "there is no option --close; see: redlock run --help", 64),
     ("redlock status -S local", "--server: local: …; did you mean local:?", 78),
     (
@@ -267,7 +279,7 @@ const CALLS: [(&str, &str, i32); 112] = [
     ),
     (
         "redlock status --config five.toml",
-        "five.toml line 2: connect-timeout 0 leaves no time to connect; try 5s",
+        "five.toml line 2: connect-timeout = \"0\": it leaves no time to connect; try 5s",
         78,
     ),
     ("redlock status --config one.toml", "one.toml line 1: there is no setting 'tll'; did you mean ttl?", 78),
@@ -301,6 +313,7 @@ fn shell(store: &Store, line: &str) -> Finished {
         fs::write(folder.join("eight.toml"), b"label = \"\xff\"\n").expect("a file");
         fs::write(folder.join("nine.toml"), "ttl = [\"5s\"]\n").expect("a file");
         fs::write(folder.join("ten.toml"), "shared = true\npermits = 3\n").expect("a file");
+        fs::write(folder.join("eleven.toml"), "kill-after = \"9s\"\n").expect("a file");
         fs::write(folder.join("bad.sh"), "#!/no/such/program\n").expect("a script");
         fs::set_permissions(folder.join("bad.sh"), fs::Permissions::from_mode(0o755)).expect("its mode");
         fs::write(folder.join("four.toml"), "quiet = \"perhaps\"\n").expect("a file");

@@ -15,7 +15,7 @@ use super::Config;
 use super::section::{Place, Scope, Section, Setting};
 use crate::error::Failure;
 use crate::lock::Key;
-use crate::options::global::has_password;
+use crate::options::server_urls::{has_password, split_urls};
 use crate::options::suggestion::nearest;
 use crate::secret::refuse_shared;
 use crate::store::ServerUrl;
@@ -64,11 +64,13 @@ pub fn check(path: &Path) -> Result<(), Failure> {
     };
     for section in &sections {
         for setting in section.settings.iter().filter(|setting| setting.name == "server") {
-            let urls = setting.value.as_array().into_iter().flatten().chain([&setting.value]);
-            let urls: Vec<&str> = urls.filter_map(Value::as_str).collect();
+            let values = setting.value.as_array().into_iter().flatten().chain([&setting.value]);
+            let values: Vec<&str> = values.filter_map(Value::as_str).collect();
+            let urls = split_urls(&values);
             // A name is one of another file, perhaps; a server has no other server.
-            if matches!(section.scope, Scope::Server(_)) || !urls.iter().all(|url| is_name(url)) {
-                let wrong = |why| Failure::configuration(format!("{}: server: {why}", setting.place));
+            let is_name = matches!(&urls[..], [one] if is_name(one));
+            if !urls.is_empty() && (matches!(section.scope, Scope::Server(_)) || !is_name) {
+                let wrong = |why| Failure::configuration(format!("{setting}: {why}"));
                 ServerUrl::parse(&urls).map_err(wrong)?;
             }
         }

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use serde::Deserialize;
 
 pub use self::file::check as check_file;
-use self::section::Setting;
+pub use self::section::Setting;
 pub use self::selection::Call;
 use crate::cli::{Color, Leftovers, LogFormat, OnLost};
 use crate::lock::{DurationText, Ttl, Wait};
@@ -24,12 +24,17 @@ pub struct Config {
     #[serde(deserialize_with = "value::one_or_more")]
     pub server: Vec<String>,
     pub user: Option<String>,
+    #[serde(deserialize_with = "value::path")]
     pub password_file: Option<PathBuf>,
+    #[serde(deserialize_with = "value::path")]
     pub sentinel_password_file: Option<PathBuf>,
+    #[serde(deserialize_with = "value::path")]
     pub tls_ca: Option<PathBuf>,
+    #[serde(deserialize_with = "value::path")]
     pub tls_cert: Option<PathBuf>,
+    #[serde(deserialize_with = "value::path")]
     pub tls_key: Option<PathBuf>,
-    #[serde(deserialize_with = "value::from_text")]
+    #[serde(deserialize_with = "value::connect_timeout")]
     pub connect_timeout: Option<DurationText>,
     #[serde(deserialize_with = "value::switch")]
     pub quiet: Option<bool>,
@@ -39,9 +44,11 @@ pub struct Config {
     pub color: Option<Color>,
     #[serde(deserialize_with = "value::word")]
     pub log_format: Option<LogFormat>,
+    #[serde(deserialize_with = "value::log_file")]
     pub log_file: Option<PathBuf>,
     #[serde(deserialize_with = "value::switch")]
     pub syslog: Option<bool>,
+    #[serde(deserialize_with = "value::path")]
     pub metrics_file: Option<PathBuf>,
     #[serde(deserialize_with = "value::from_text")]
     pub ttl: Option<Ttl>,

@@ -42,8 +42,27 @@ pub struct Place {
 }
 
 impl Section {
+    pub fn setting(&self, name: &str) -> Option<&Setting> {
+        self.settings.iter().find(|setting| setting.name == name)
+    }
+
     pub fn has(&self, setting: &str) -> bool {
-        self.settings.iter().any(|own| own.name == setting)
+        self.setting(setting).is_some()
+    }
+}
+
+impl Setting {
+    /// With `server = []` a file names none.
+    pub fn is_empty_list(&self) -> bool {
+        self.value.as_array().is_some_and(Vec::is_empty)
+    }
+
+    /// The one text, which may be the only one of a list.
+    pub fn text(&self) -> Option<&str> {
+        match self.value.as_array().map(Vec::as_slice) {
+            Some([value]) => value.as_str(),
+            _ => self.value.as_str(),
+        }
     }
 }
 
@@ -58,6 +77,12 @@ impl Scope {
 
     pub fn profile(&self) -> Option<&str> {
         if let Scope::Profile(name) = self { Some(name) } else { None }
+    }
+}
+
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.place, self.name)
     }
 }
 

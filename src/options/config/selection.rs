@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use toml::Table;
@@ -35,8 +36,8 @@ impl Config {
     pub fn load(call: &Call, sources: Sources) -> Result<Config, Failure> {
         let sections = read_all(call.file, sources)?;
         let of = |scope: Scope| sections.iter().filter(|section| section.scope == scope).collect::<Vec<_>>();
-        let refused = |option, why: String| {
-            Failure::configuration(format!("{}: {why}", sources.name(option, &Config::default())))
+        let refused = |option, setting, why: String| {
+            Failure::configuration(format!("{}: {why}", sources.name(option, setting)))
         };
         let general = of(Scope::Every);
         let profile = call.profile.map_or(Vec::new(), |name| of(Scope::Profile(name.to_owned())));
@@ -46,11 +47,13 @@ impl Config {
                 .map_or("add it, or name another profile".to_owned(), |near| format!("did you mean {near}?"));
             return Err(refused(
                 "profile",
+                None,
                 format!("no configuration file has a section [profiles.{name}]; {near}"),
             ));
         }
+        let setting = strongest("server", &[&general, &profile]).filter(|_| call.server.is_empty());
         let name = match call.server {
-            [] => text_of("server", &[&general, &profile]),
+            [] => setting.and_then(Setting::text),
             [one] => Some(one.as_str()),
             _ => None,
         };
@@ -59,10 +62,14 @@ impl Config {
         if let Some(name) = name.filter(|name| server.is_empty() && file::is_name(name))
             && let Some(near) = nearest(name, sections.iter().filter_map(|section| section.scope.server()))
         {
-            return Err(refused("server", format!("there is no server '{name}'; did you mean {near}?")));
+            return Err(refused(
+                "server",
+                setting,
+                format!("there is no server '{name}'; did you mean {near}?"),
+            ));
         }
-        let prefix = text_of("key-prefix", &[&general, &server, &profile]).unwrap_or_default();
-        let keys = of_keys(&sections, call.keys, prefix);
+        let prefix = strongest("key-prefix", &[&general, &server, &profile]).and_then(Setting::text);
+        let keys = of_keys(&sections, call.keys, prefix.unwrap_or_default());
         let config = merge([&general, &server, &keys, &profile].into_iter().flatten().copied())?;
         match name {
             Some(name) if !server.is_empty() => config.at_server(name, &server),
@@ -107,12 +114,12 @@ fn names(
 /// The sections of all files, those of the strongest file last. One that `--config` names must exist.
 fn read_all(named: Option<&Path>, sources: Sources) -> Result<Vec<Section>, Failure> {
     let mut sections = file::read(Path::new(SYSTEM_FILE))?.unwrap_or_default();
-    for path in files_of_system() {
+    for path in files_of_system()? {
         sections.extend(file::read(&path)?.unwrap_or_default());
     }
     let of_user = match named {
         Some(path) => Some(file::read(path)?.ok_or_else(|| {
-            let source = sources.name("config", &Config::default());
+            let source = sources.name("config", None);
             Failure::configuration(format!("{source}: there is no configuration file {}", path.display()))
         })?),
         // If it is not known where the file is: it may name another server.
@@ -128,12 +135,21 @@ fn read_all(named: Option<&Path>, sources: Sources) -> Result<Vec<Section>, Fail
 }
 
 /// Those of packages and of a configuration management, in the order of their names.
-fn files_of_system() -> Vec<PathBuf> {
-    let files = fs::read_dir(SYSTEM_FOLDER).into_iter().flatten().flatten().map(|entry| entry.path());
-    let mut files: Vec<PathBuf> =
-        files.filter(|path| path.extension().is_some_and(|end| end == "toml")).collect();
+fn files_of_system() -> Result<Vec<PathBuf>, Failure> {
+    let unreadable = |error| Failure::configuration(format!("{SYSTEM_FOLDER}: cannot be read: {error}"));
+    let mut files = Vec::new();
+    match fs::read_dir(SYSTEM_FOLDER) {
+        Ok(folder) => {
+            for entry in folder {
+                files.push(entry.map_err(unreadable)?.path());
+            }
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => {}
+        Err(error) => return Err(unreadable(error)),
+    }
+    files.retain(|path| path.extension().is_some_and(|end| end == "toml"));
     files.sort();
-    files
+    Ok(files)
 }
 
 /// Of each pair a stronger section undoes what a weaker one says.
@@ -149,9 +165,7 @@ fn merge<'a>(sections: impl Iterator<Item = &'a Section>) -> Result<Config, Fail
                 settings.remove(other);
             }
         }
-        // With `server = []` a file names none.
-        let is_empty = |setting: &&Setting| setting.value.as_array().is_some_and(Vec::is_empty);
-        let stronger = section.settings.iter().filter(|setting| !is_empty(setting));
+        let stronger = section.settings.iter().filter(|setting| !setting.is_empty_list());
         settings.extend(stronger.map(|setting| (setting.name.as_str(), setting)));
     }
     let settings: BTreeMap<String, Setting> =
@@ -163,10 +177,10 @@ fn merge<'a>(sections: impl Iterator<Item = &'a Section>) -> Result<Config, Fail
     Ok(Config { settings, ..config })
 }
 
-/// The text of a setting in the last of these sections that has it.
-fn text_of<'a>(name: &str, sections: &[&[&'a Section]]) -> Option<&'a str> {
-    let mut all = sections.iter().copied().flatten().rev();
-    all.find_map(|section| section.settings.iter().find(|setting| setting.name == name)?.value.as_str())
+/// The setting in the last of these sections that has it.
+fn strongest<'a>(name: &str, sections: &[&[&'a Section]]) -> Option<&'a Setting> {
+    let mut settings = sections.iter().copied().flatten().rev().filter_map(|section| section.setting(name));
+    settings.find(|setting| !setting.is_empty_list())
 }
 
 /// The sections about these keys, the one with the longest pattern last. A pattern is without the prefix of the keys.

@@ -1,6 +1,7 @@
 //! The values of settings, read as the command line reads them.
 
 use std::num::NonZeroU32;
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::ValueEnum;
@@ -8,6 +9,11 @@ use serde::{Deserialize, Deserializer};
 
 use crate::cli;
 use crate::lock::{DurationText, Wait};
+use crate::options::server_urls::{EMPTY, split_urls};
+use crate::store::is_relative;
+
+const RELATIVE: &str =
+    "a path in a file begins with '/': it would be another one in each folder from which redlock starts";
 
 /// Reads a value as the command line does.
 fn read_with<'de, D: Deserializer<'de>, T>(
@@ -57,6 +63,25 @@ pub fn exit_status<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<
     read_with(deserializer, cli::exit_status)
 }
 
+/// As `--connect-timeout` takes it.
+pub fn connect_timeout<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<DurationText>, D::Error> {
+    read_with(deserializer, cli::connect_timeout)
+}
+
+/// A path that is the same one for each call.
+pub fn path<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<PathBuf>, D::Error> {
+    read_with(deserializer, absolute)
+}
+
+/// As `--log-file` takes it.
+pub fn log_file<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<PathBuf>, D::Error> {
+    read_with(deserializer, |text| absolute(text).and_then(cli::log_file))
+}
+
+fn absolute(text: &str) -> Result<PathBuf, String> {
+    if text.starts_with('/') { Ok(PathBuf::from(text)) } else { Err(RELATIVE.to_owned()) }
+}
+
 /// `wait = true`, `wait = false` or `wait = "10m"`.
 pub fn wait<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Wait>, D::Error> {
     read_with(deserializer, |text| match text {
@@ -92,8 +117,16 @@ pub fn one_or_more<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Str
         One(String),
         More(Vec<String>),
     }
-    Ok(match Either::deserialize(deserializer)? {
+    let values = match Either::deserialize(deserializer)? {
         Either::One(url) => vec![url],
         Either::More(urls) => urls,
-    })
+    };
+    let wrong = |value: &str, why: &str| Err(serde::de::Error::custom(format!("\"{value}\": {why}")));
+    if let Some(value) = values.iter().find(|value| value.trim().is_empty()) {
+        return wrong(value, EMPTY);
+    }
+    match split_urls(&values).into_iter().find(|url| is_relative(url)) {
+        Some(url) => wrong(url, RELATIVE),
+        None => Ok(values),
+    }
 }
