@@ -8,7 +8,7 @@ use clap::error::ErrorKind;
 use clap::{Arg, ArgMatches, Args, Command, CommandFactory, Subcommand};
 
 use super::complaint::explain;
-use super::line::{Line, WITH_KEY, is_token, shown};
+use super::line::{Line, WITH_KEY, is_token, shown, with_one_dash};
 use super::sources::Sources;
 use crate::cli::{self, Cli, GlobalArgs};
 use crate::error::{Failure, Outcome};
@@ -51,8 +51,8 @@ pub fn parse() -> anyhow::Result<ArgMatches> {
     }
 }
 
-/// The usual cases: the key is an option, or the first word behind the subcommand, and the command stands behind `--`.
-/// Nothing is there but the subcommand that is named, which saves time: the options of all are copied to each subcommand.
+/// The usual cases: the subcommand comes first, the key is an option or the word behind it, and the command stands behind
+/// `--`. Nothing is there but this subcommand, which saves time: the options of all are copied to each subcommand.
 fn parse_usual(typed: &[OsString]) -> Option<ArgMatches> {
     let is_empty = |(name, value): (OsString, OsString)| {
         value.is_empty() && name.as_encoded_bytes().starts_with(b"REDLOCK_")
@@ -60,21 +60,29 @@ fn parse_usual(typed: &[OsString]) -> Option<ArgMatches> {
     if env::vars_os().any(is_empty) {
         return None;
     }
+    let [program, name, words @ ..] = typed else { return None };
     let all = cli::Command::augment_subcommands(Command::new("redlock"));
-    let named = |word: &OsString| all.get_subcommands().find(|subcommand| word == subcommand.get_name());
-    let subcommand = typed.iter().skip(1).find_map(named)?;
-    let command = GlobalArgs::augment_args(Command::new("redlock")).subcommand(subcommand.clone());
-    match typed {
-        [program, subcommand, key, rest @ ..] if is_key(subcommand, key) => {
+    let subcommand = all.find_subcommand(name)?;
+    let mut command = GlobalArgs::augment_args(Command::new("redlock")).subcommand(subcommand.clone());
+    let matches = match words {
+        [key, rest @ ..] if is_key(name, key) => {
             let option = OsString::from("-k");
-            let words = [program, subcommand, &option, key].into_iter().chain(rest);
-            let matches = command.try_get_matches_from(words).ok()?;
+            let words = [program, name, &option, key].into_iter().chain(rest);
+            let matches = command.try_get_matches_from_mut(words).ok()?;
             // One more key: see what was meant.
             let keys = matches.subcommand()?.1.try_get_occurrences::<Key>("keys").ok().flatten();
-            if keys.map_or(1, Iterator::count) == 1 { Some(matches) } else { None }
+            if keys.is_some_and(|keys| keys.count() > 1) {
+                return None;
+            }
+            matches
         }
-        typed => command.try_get_matches_from(typed).ok(),
-    }
+        _ => command.try_get_matches_from_mut(typed).ok()?,
+    };
+    let mut options = words.iter().take_while(|word| *word != "--").filter_map(|word| word.to_str());
+    // With `-key=X` the parser has a key that nobody meant.
+    let is_misread =
+        |word: &str| word.starts_with('-') && with_one_dash(word, name.to_str(), &command).is_some();
+    if options.any(is_misread) { None } else { Some(matches) }
 }
 
 fn is_key(subcommand: &OsStr, word: &OsStr) -> bool {

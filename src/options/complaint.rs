@@ -7,6 +7,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Command};
 
 use super::line::{Line, SUBCOMMANDS, find, is_called, shown};
+use super::server_urls::has_login;
 use super::suggestion::nearest;
 use crate::error::Failure;
 
@@ -83,9 +84,6 @@ impl Complaint<'_> {
                 _ => format!("there is no subcommand; try: {}", line.show()),
             };
         };
-        if is_ours(&command) {
-            return format!("{argument} stands behind the subcommand; try: {}", line.show());
-        }
         let longs = command.get_arguments().filter(|arg| !arg.is_hide_set()).filter_map(Arg::get_long);
         if let Some(near) = argument.strip_prefix("--").and_then(|name| nearest(name, longs)) {
             let ours = format!("--{near}");
@@ -113,7 +111,7 @@ impl Complaint<'_> {
         let (key, command) = (missing.contains("--key"), missing.contains("COMMAND"));
         // A program or a line for the shell, and no key.
         let is_program = |line: &&Line| {
-            line.words.first().is_some_and(|word| line.is_shell() || shown(word).contains('/'))
+            line.words.first().is_some_and(|word| line.is_shell() || word.as_encoded_bytes().contains(&b'/'))
         };
         match (key, command) {
             (false, true) if Some(self.line).filter(is_program).is_some() => {
@@ -153,14 +151,11 @@ impl Complaint<'_> {
                 .find(|name| env::var_os(name).is_some_and(|value| value.to_str().is_none()))
         };
         let (whose, value) = match (option, word) {
-            (Some(option), _) => (self.long_name(&option.name), option.value.as_ref()),
-            (None, Some(word)) => ("--key".to_owned(), Some(word)),
+            (Some(option), _) => (self.long_name(&option.name), option.shown().value),
+            (None, Some(word)) => ("--key".to_owned(), Some(word.clone())),
             (None, None) => (variable().unwrap_or_default().to_string_lossy().into_owned(), None),
         };
-        let what = match value {
-            Some(value) if whose != "--token" => format!("{whose} {}", shown(value)),
-            _ => whose,
-        };
+        let what = value.map_or(whose.clone(), |value| format!("{whose} {}", shown(&value)));
         self.with_help(&format!("{what}: this is not UTF-8"))
     }
 
@@ -191,8 +186,10 @@ impl Complaint<'_> {
         let is_secret = argument.starts_with("--token ");
         let value = match value.char_indices().nth(LONGEST_VALUE) {
             _ if is_secret => None,
-            Some((end, _)) => Some(shown(format!("{}…", &value[..end]).as_ref())),
-            None => Some(shown(value.as_ref())),
+            Some((end, _)) if !has_login(value.as_ref()) => {
+                Some(shown(format!("{}…", &value[..end]).as_ref()))
+            }
+            _ => Some(shown(value.as_ref())),
         };
         let name = self.typed_name(argument);
         match (self.variable(argument), value) {

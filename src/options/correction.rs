@@ -67,8 +67,7 @@ impl Line {
         line
     }
 
-    /// The line as it can be given to a shell, with KEY and COMMAND for what is missing. Owner tokens, and URLs with a
-    /// login, are not in it.
+    /// The line as it can be given to a shell, with KEY and COMMAND for what is missing, and without what nobody is to read.
     pub fn show(&self) -> String {
         let name = self.meant();
         let mut words = vec!["redlock".to_owned(), name.to_owned()];

@@ -6,6 +6,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use clap::{Arg, Command};
 use uuid::Uuid;
 
+use super::server_urls::has_login;
 use super::suggestion::nearest;
 use super::typed_option::TypedOption;
 use crate::quoting::quoted;
@@ -125,10 +126,7 @@ impl Line {
         root: &Command,
     ) {
         let letters = word.to_string_lossy().into_owned();
-        let name = letters.split('=').next().unwrap_or_default();
-        let long = format!("-{name}");
-        let meant = find(&long, self.subcommand.as_deref(), root).filter(|arg| is_called(arg, &long));
-        if name.len() > 2 && meant.is_some() {
+        if let Some(name) = with_one_dash(&letters, self.subcommand.as_deref(), root) {
             self.one_dash.get_or_insert_with(|| name.to_owned());
             return self.read_long(&OsString::from(format!("-{letters}")), rest, root);
         }
@@ -180,15 +178,26 @@ impl Line {
     }
 }
 
-/// The argument of this name in the subcommand, in that which is nearly meant, or in any.
+/// The argument of this name in the subcommand, or in any; else the one in the subcommand that is nearly meant.
 pub fn find<'a>(name: &str, subcommand: Option<&str>, root: &'a Command) -> Option<&'a Arg> {
     let own = subcommand.and_then(|name| root.find_subcommand(name));
-    let commands = || own.into_iter().chain([root]).chain(root.get_subcommands());
-    let found = commands().find_map(|command| command.get_arguments().find(|arg| is_called(arg, name)));
-    found.or_else(|| {
+    known(name, subcommand, root).or_else(|| {
         let near = nearest(name.strip_prefix("--")?, own?.get_arguments().filter_map(Arg::get_long))?;
         own?.get_arguments().find(|arg| arg.get_long() == Some(near))
     })
+}
+
+/// The argument of this name in the subcommand, or in any.
+fn known<'a>(name: &str, subcommand: Option<&str>, root: &'a Command) -> Option<&'a Arg> {
+    let own = subcommand.and_then(|name| root.find_subcommand(name));
+    let mut commands = own.into_iter().chain([root]).chain(root.get_subcommands());
+    commands.find_map(|command| command.get_arguments().find(|arg| is_called(arg, name)))
+}
+
+/// The name of a long option behind one dash, as Go's flags have it.
+pub fn with_one_dash<'a>(word: &'a str, subcommand: Option<&str>, root: &Command) -> Option<&'a str> {
+    let name = word.split('=').next().filter(|name| name.len() > 2 && !name.starts_with("--"))?;
+    known(&format!("-{name}"), subcommand, root).map(|_| name)
 }
 
 /// Whether the argument has this name.
@@ -219,9 +228,13 @@ fn next_value<'a>(
     if is_value { rest.next().cloned() } else { None }
 }
 
-/// The word for a message, as it can be given to a shell. An owner token in the wrong place is not shown.
+/// The word for a message, as it can be given to a shell. An owner token or a login in the wrong place is not shown.
 pub fn shown(word: &OsStr) -> String {
-    if is_token(word) { "TOKEN".to_owned() } else { quoted(word) }
+    match word {
+        _ if is_token(word) => "TOKEN".to_owned(),
+        _ if has_login(word) => "URL".to_owned(),
+        _ => quoted(word),
+    }
 }
 
 /// Whether it has the form of an owner token of redlock's own.

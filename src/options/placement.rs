@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use super::line::{Line, WITH_KEY, is_token, shown};
+use super::line::{Line, SUBCOMMANDS, WITH_KEY, is_token, shown};
 use super::typed_option::TypedOption;
 use crate::error::Failure;
 
@@ -13,11 +13,23 @@ impl Line {
         if let Some(option) = &self.one_dash {
             return Err(self.refusal_of_one_dash(option));
         }
+        // What stands behind it does not count.
+        let is_version =
+            self.options.first().is_some_and(|option| matches!(&option.name[..], "-V" | "--version"));
         match self.subcommand.as_deref() {
+            _ if is_version => Ok(self.typed.clone()),
             Some("run") => self.canonical_run(),
             Some(name) if WITH_KEY.contains(&name) => self.canonical_owner(name),
+            Some(name) if SUBCOMMANDS.contains(&name) => Ok(self.with_options_behind(name)),
             _ => Ok(self.typed.clone()),
         }
+    }
+
+    fn with_options_behind(&self, name: &str) -> Vec<OsString> {
+        let options = self.options.iter().flat_map(TypedOption::words);
+        let dashes = self.has_dashes.then(|| OsString::from("--"));
+        let words = self.words.iter().cloned().chain(dashes).chain(self.command.iter().cloned());
+        std::iter::once(OsString::from(name)).chain(options).chain(words).collect()
     }
 
     fn canonical_run(&self) -> Result<Vec<OsString>, Failure> {
@@ -170,6 +182,9 @@ mod tests {
             ("break -- -x", "break -k-x"),
             ("release", "release"),
             ("status x y", "status x y"),
+            ("-S a status -S b x", "status -S a -S b x"),
+            ("status --json -- -x y", "status --json -- -x y"),
+            ("-V status", "-V status"),
             ("help run", "help run"),
         ] {
             let read = match line(typed).canonical() {
@@ -208,6 +223,7 @@ mod tests {
             format!("check {token}"),
             format!("release -k x --token {token} y"),
             format!("run -k x -S redis://u:{token}@h a -- b"),
+            format!("run -k x --sever redis://u:{token}@h a -- b"),
         ] {
             let failure =
                 line(&text).canonical().err().map(|failure| failure.to_string()).unwrap_or_default();

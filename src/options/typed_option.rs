@@ -3,6 +3,8 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
+use super::server_urls::has_login;
+
 /// An option with its value.
 #[derive(Clone, Debug)]
 pub struct TypedOption {
@@ -42,9 +44,9 @@ impl TypedOption {
     /// The same without what nobody is to read.
     pub fn shown(&self) -> TypedOption {
         let is_url = matches!(&self.name[..], "-S" | "--server");
-        let value = self.value.as_ref().map(|value| match value.to_str() {
+        let value = self.value.as_ref().map(|value| match value.as_bytes() {
             _ if self.name == "--token" => OsString::from("TOKEN"),
-            Some(url) if is_url && url.contains('@') => OsString::from("URL"),
+            bytes if has_login(value) || is_url && bytes.contains(&b'@') => OsString::from("URL"),
             _ => value.clone(),
         });
         TypedOption { value, ..self.clone() }

@@ -8,7 +8,7 @@ use crate::harness::{Finished, Redlock, Store};
 const PROGRAM: &str = env!("CARGO_BIN_EXE_redlock");
 
 /// The line as typed, the answer behind `redlock: `, the exit status. `…` stands for any text.
-const CALLS: [(&str, &str, i32); 116] = [
+const CALLS: [(&str, &str, i32); 126] = [
     // No subcommand, or the name that another program has for it.
     ("redlock", "there is no subcommand; try: redlock run -k KEY -- COMMAND, or redlock --help", 64),
     ("redlock -k x -- true", "there is no subcommand; try: redlock run -k x -- true", 64),
@@ -33,7 +33,15 @@ const CALLS: [(&str, &str, i32); 116] = [
     ("redlock list", "there is no subcommand list; try: redlock status", 64),
     ("redlock ls x", "there is no subcommand ls; try: redlock status x", 64),
     ("redlock show x", "there is no subcommand show; try: redlock status x", 64),
-    ("redlock --json status", "--json stands behind the subcommand; try: redlock status --json", 64),
+    // Options in front of the subcommand are those of the subcommand.
+    ("redlock -q run -v -k x -- true", "--quiet cannot be used with --verbose; see: redlock run --help", 64),
+    ("redlock -q status -v", "--quiet cannot be used with --verbose; see: redlock status --help", 64),
+    (
+        "redlock -S redis://h run -S local: -k x -- true",
+        "--server: local: cannot be one of several servers",
+        78,
+    ),
+    ("redlock -S redis://h status -S local:", "--server: local: cannot be one of several servers", 78),
     ("redlock help frobnicate", "there is no subcommand frobnicate; see: redlock --help", 64),
     ("redlock --tll", "there is no option --tll; see: redlock --help", 64),
     // Something is missing.
@@ -258,6 +266,8 @@ const CALLS: [(&str, &str, i32); 116] = [
     ("redlock status --config eight.toml", "eight.toml: this is not UTF-8", 78),
     ("redlock status --config nine.toml", "nine.toml line 1: ttl: it takes one value, such as \"30s\"", 78),
     ("REDLOCK_SHARED=maybe redlock run x true", "REDLOCK_SHARED=maybe: it takes true or false; …", 64),
+    ("redlock run -key=x -- true", "-key needs two dashes; try: redlock run --key=x -- true", 64),
+    ("redlock acquire -key=x", "-key needs two dashes; try: redlock acquire --key=x", 64),
     ("redlock -version", "-version needs two dashes; try: redlock --version", 64),
     ("redlock version", "there is no subcommand version; try: redlock --version", 64),
     ("redlock run -help", "-help needs two dashes; try: redlock run --help", 64),
@@ -270,6 +280,28 @@ const CALLS: [(&str, &str, i32); 116] = [
     ),
     ("redlock status -S ''", "--server: it is empty; name a store, or leave it out", 78),
     ("REDLOCK_SERVER=' ' redlock status", "REDLOCK_SERVER: it is empty; name a store, or leave it out", 78),
+    // A login is not shown.
+    ("redlock run redis://u:SECRET@h", "there is no key; try: redlock run -k KEY -- URL", 64),
+    (
+        "redlock --url redis://u:SECRET@h",
+        "there is no subcommand; try: redlock run -k URL --url -- COMMAND",
+        64,
+    ),
+    (
+        "redlock run -k x --sever redis://u:SECRET@h a -- b",
+        "a is a second key or the command; try: redlock run -k a -k x --sever URL -- b; or: …",
+        64,
+    ),
+    (
+        "redlock status -S \"$(printf 'redis://u:SECRET\\377@h')\"",
+        "--server URL: this is not UTF-8; see: redlock status --help",
+        64,
+    ),
+    (
+        "redlock run x --ttl redis://u:a-secret-of-more-letters-than-a-message-has-room-for-SECRET@h true",
+        "--ttl URL: a duration looks like …",
+        64,
+    ),
     ("redlock run --close x true", "there is no option --close; see: redlock run --help", 64),
     ("redlock status -S local", "--server: local: …; did you mean local:?", 78),
     (
@@ -372,7 +404,7 @@ fn what_is_shown_works() {
     for (line, answer, _) in CALLS {
         let Some((_, shown)) = answer.rsplit_once("; try: ") else { continue };
         let shown = shown.split("; or: ").next().unwrap_or(shown);
-        if ["KEY", "COMMAND", "TOKEN", "./deploy.sh"].iter().any(|name| shown.contains(name)) {
+        if ["KEY", "COMMAND", "TOKEN", "URL", "./deploy.sh"].iter().any(|name| shown.contains(name)) {
             continue;
         }
         let run = shell(&store, &format!("{shown} >/dev/null"));
@@ -399,6 +431,8 @@ fn a_line_needs_no_more_than_its_words() {
         ("redlock run -k x -c 'echo hi; echo there'", "hi\nthere\n"),
         ("redlock run x -c 'echo hi; echo there'", "hi\nthere\n"),
         ("redlock -S \"$REDLOCK_SERVER\" run x echo hi", "hi\n"),
+        ("redlock acquire z >/dev/null; redlock --json status z | grep -c fence", "1\n"),
+        ("redlock --token \"$(redlock acquire y)\" release y; redlock -V status | grep -c stores", "1\n"),
         ("REDLOCK_WAIT= redlock run x echo hi", "hi\n"),
         (
             "token=$(redlock acquire x); redlock status x --json | grep -c fence; redlock status -k x | grep -o held;
