@@ -10,7 +10,7 @@ use crate::session::{Context, history::read};
 
 /// Without any key the last run of each lock, else every run.
 pub fn history(args: &HistoryArgs, prefix: Option<&str>, context: &Context) -> anyhow::Result<Outcome> {
-    let selection = LockSelection::of(&args.selection, prefix)?;
+    let selection = LockSelection::of(&args.selection, prefix);
     let mut found = if selection.keys.is_empty() { Vec::new() } else { read(&selection.keys, context)? };
     if !selection.patterns.is_empty() {
         found.extend(read(&[], context)?.into_iter().filter(|history| selection.matches(&history.key)));

@@ -20,7 +20,7 @@ use crate::watch::watch;
 /// A server that cannot be seen is reported, and its failure is the exit status. Without any key these are the locks with
 /// the prefix, if there is one.
 pub fn status(args: &StatusArgs, prefix: Option<&str>, context: &Context) -> anyhow::Result<Outcome> {
-    let selection = LockSelection::of(&args.selection, prefix)?;
+    let selection = LockSelection::of(&args.selection, prefix);
     #[cfg(feature = "watch")]
     if args.watch {
         check_terminal()?;

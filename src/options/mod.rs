@@ -12,6 +12,7 @@ mod global;
 mod hook;
 mod in_force;
 mod inputs;
+mod key_pattern;
 mod label;
 mod line;
 mod lock;

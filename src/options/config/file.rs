@@ -5,9 +5,7 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
 
-use glob::Pattern;
 use serde::Deserialize;
-use serde::de::Error as _;
 use toml::Value;
 use toml::de::{DeTable, DeValue, Error, ValueDeserializer};
 
@@ -15,6 +13,7 @@ use super::Config;
 use super::section::{Place, Scope, Section, Setting};
 use crate::error::Failure;
 use crate::lock::Key;
+use crate::options::key_pattern::KeyPattern;
 use crate::options::server_urls::{has_password, split_urls};
 use crate::options::suggestion::nearest;
 use crate::secret::refuse_shared;
@@ -119,9 +118,7 @@ fn sections(text: &str, path: &Path) -> Result<Vec<Section>, Error> {
             let scope = match kind {
                 "servers" => Scope::Server(name),
                 "profiles" => Scope::Profile(name),
-                _ => Scope::Keys(Pattern::new(&name).map_err(|error| {
-                    Error::custom(format!("[keys.\"{name}\"] is no pattern: {}", error.msg))
-                })?),
+                _ => Scope::Keys(KeyPattern::new(&name)),
             };
             sections.push(Section { scope, settings: settings(section)? });
         }

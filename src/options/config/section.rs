@@ -4,8 +4,9 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use glob::Pattern;
 use toml::Value;
+
+use crate::options::key_pattern::KeyPattern;
 
 /// Which calls a section is about.
 #[derive(Clone, Debug, PartialEq)]
@@ -15,7 +16,7 @@ pub enum Scope {
     /// `[servers.NAME]`: those that name this server.
     Server(String),
     /// `[keys."PATTERN"]`: those whose keys all match.
-    Keys(Pattern),
+    Keys(KeyPattern),
     /// `[profiles.NAME]`: those with `--profile NAME`.
     Profile(String),
 }
@@ -71,7 +72,7 @@ impl Scope {
         if let Scope::Server(name) = self { Some(name) } else { None }
     }
 
-    pub fn pattern(&self) -> Option<&Pattern> {
+    pub fn pattern(&self) -> Option<&KeyPattern> {
         if let Scope::Keys(pattern) = self { Some(pattern) } else { None }
     }
 
