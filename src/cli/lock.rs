@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 
 use clap::Args;
 
-use crate::lock::{DurationText, Key, Ttl};
+use crate::lock::{DurationText, Key, Ttl, Wait};
 
 #[derive(Debug, Args)]
 pub struct LockArgs {
@@ -23,9 +23,9 @@ pub struct LockArgs {
     /// Wait in line; without it, fails at once with 75
     ///
     /// Without a value the wait has no end; with one it ends after that time, with 75. A store that cannot be reached
-    /// is tried again as well, until then (69). In a file: wait = true, or a duration.
-    #[arg(short, long, value_name = "DURATION", num_args = 0..=1, env = "REDLOCK_WAIT")]
-    pub wait: Option<Option<DurationText>>,
+    /// is tried again as well, until then (69). In a file, and in the variable: true, false, or a duration.
+    #[arg(short, long, value_name = "DURATION", num_args = 0..=1, env = "REDLOCK_WAIT", value_parser = wait)]
+    pub wait: Option<Option<Wait>>,
     /// Do not wait; undoes a configured wait
     #[arg(short, long, hide_short_help = true, conflicts_with = "wait", overrides_with = "no_wait", aliases = ["nonblock", "nb"])]
     pub no_wait: bool,
@@ -54,6 +54,14 @@ pub struct LockArgs {
     /// Count the lock as acquired only when N replicas of the Redis server have it, too [default: 0]
     #[arg(long, hide_short_help = true, value_name = "N", env = "REDLOCK_REPLICAS", value_parser = replicas, allow_negative_numbers = true)]
     pub replicas: Option<u8>,
+}
+
+pub fn wait(text: &str) -> Result<Wait, String> {
+    match text {
+        "true" => Ok(Wait::Forever),
+        "false" => Ok(Wait::No),
+        limit => limit.parse::<DurationText>().map(|limit| Wait::AtMost(limit.0)),
+    }
 }
 
 pub fn permits(text: &str) -> Result<NonZeroU32, String> {

@@ -19,7 +19,7 @@ use serde::Deserialize;
 pub use self::acquire::{AcquireArgs, Format};
 use self::examples::{BREAK, COMPLETIONS, CONFIG, DOCTOR, REDLOCK, with_exit_status};
 pub use self::history::HistoryArgs;
-pub use self::lock::{LockArgs, permits, replicas};
+pub use self::lock::{LockArgs, permits, replicas, wait};
 pub use self::lock_selection::LockSelectionArgs;
 pub use self::owner::{CheckArgs, OwnerArgs, ReleaseArgs, RenewArgs};
 pub use self::run::{HookArgs, Leftovers, OnLost, RunArgs, exit_status, history};

@@ -55,7 +55,7 @@ pub struct CheckArgs {
     #[arg(long = "for", value_name = "DURATION", env = "REDLOCK_FOR")]
     pub at_least: Option<DurationText>,
     /// Require a successful run that ended within this time
-    #[arg(long, value_name = "DURATION")]
+    #[arg(long, value_name = "DURATION", conflicts_with_all = ["token", "token_file", "at_least"])]
     pub ran_within: Option<DurationText>,
 }
 

@@ -49,9 +49,9 @@ pub fn ran_within(keys: &[Key], within: Duration, context: &Context) -> anyhow::
         let limit = DurationText(within);
         let last_success = match success {
             Some(run) => format!("the last success ended {} ago", age(run.ended)),
-            None => "none is in its history".to_owned(),
+            None => "its history has no successful run".to_owned(),
         };
-        let mut reason = format!("no run of '{key}' was a success within {limit}: {last_success}");
+        let mut reason = format!("no run of '{key}' succeeded within {limit}: {last_success}");
         if let Some(last) = runs.first().filter(|run| Some(*run) != success) {
             reason += &format!("; the last run ended {} ago: {}", age(last.ended), result(last));
         }

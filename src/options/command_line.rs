@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
 
 use clap::error::ErrorKind;
-use clap::{Arg, ArgMatches, Args, Command, CommandFactory, Subcommand};
+use clap::{Arg, ArgMatches, Args, Command, CommandFactory, Id, Subcommand};
 
 use super::complaint::explain;
 use super::line::{Line, WITH_KEY, is_token, shown, with_one_dash};
@@ -13,16 +13,6 @@ use super::sources::Sources;
 use crate::cli::{self, Cli, GlobalArgs};
 use crate::error::{Failure, Outcome};
 use crate::lock::Key;
-
-/// Options that contradict each other, see `conflicts_with` in [`crate::cli`].
-const CONFLICTS: [[&str; 2]; 6] = [
-    ["quiet", "verbose"],
-    ["no_wait", "wait"],
-    ["shared", "permits"],
-    ["exclusive", "shared"],
-    ["exclusive", "permits"],
-    ["format", "token_file"],
-];
 
 /// Parses the command line. Of options that contradict each other a flag overrules a variable; a variable that is
 /// empty counts as not set. The error is one of the parser, see [`answer`], or a [`Failure`].
@@ -37,11 +27,12 @@ pub fn parse() -> anyhow::Result<ArgMatches> {
     let command = || without_variables(for_help(built()), &|arg| is_empty(arg) || is_off(arg));
     match command().try_get_matches_from(&words) {
         Err(error) if error.kind() == ErrorKind::ArgumentConflict => {
-            let may_conflict = |arg: &Arg| CONFLICTS.iter().flatten().any(|option| arg.get_id() == option);
+            let conflicts = conflicts(&built());
+            let may_conflict = |arg: &Arg| conflicts.iter().flatten().any(|option| arg.get_id() == option);
             let flags = without_variables(command(), &may_conflict).try_get_matches_from(&words)?;
-            let is_flag = |option: &str| Sources::of(&flags).is_flag(option);
+            let is_flag = |option: &Id| Sources::of(&flags).is_flag(option.as_str());
             let is_overruled = |arg: &Arg| {
-                CONFLICTS.iter().any(|[one, other]| {
+                conflicts.iter().any(|[one, other]| {
                     (arg.get_id() == one && is_flag(other)) || (arg.get_id() == other && is_flag(one))
                 })
             };
@@ -49,6 +40,17 @@ pub fn parse() -> anyhow::Result<ArgMatches> {
         }
         parsed => Ok(parsed?),
     }
+}
+
+/// Pairs of options that contradict each other.
+fn conflicts(root: &Command) -> Vec<[Id; 2]> {
+    let of_arg = |command: &Command, arg: &Arg| {
+        let others = command.get_arg_conflicts_with(arg).into_iter();
+        others.map(|other| [arg.get_id().clone(), other.get_id().clone()]).collect::<Vec<_>>()
+    };
+    let of_command =
+        |command: &Command| command.get_arguments().flat_map(|arg| of_arg(command, arg)).collect::<Vec<_>>();
+    root.get_subcommands().flat_map(of_command).collect()
 }
 
 /// The usual cases: the subcommand comes first, the key is an option or the word behind it, and the command stands behind

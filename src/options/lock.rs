@@ -86,11 +86,10 @@ fn mode(permits: Option<NonZeroU32>, shared: Option<bool>, files: &Config) -> Mo
     }
 }
 
-fn wait(no_wait: bool, arg: Option<Option<DurationText>>, file: Option<Wait>) -> Wait {
+fn wait(no_wait: bool, arg: Option<Option<Wait>>, file: Option<Wait>) -> Wait {
     match arg {
         _ if no_wait => Wait::No,
-        Some(None) => Wait::Forever,
-        Some(Some(limit)) => Wait::AtMost(limit.0),
+        Some(wait) => wait.unwrap_or(Wait::Forever),
         None => file.unwrap_or(Wait::No),
     }
 }

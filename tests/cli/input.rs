@@ -6,6 +6,8 @@ use std::net::TcpListener;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::process::Command;
 
+use nix::sys::signal::Signal;
+
 use crate::harness::{Finished, Folder, Redlock, Store};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_redlock");
@@ -296,6 +298,21 @@ fn flags_beat_variables() {
     assert_eq!(kind("x"), "exclusive");
     let busy = acquire("x", &["--config", &file]).env("REDLOCK_QUIET", "0").run().expect(75);
     assert!(busy.line().contains("'x' is held"), "{busy:?}");
+    // One that says no contradicts nothing, and is stronger than a file all the same.
+    let off = |key: &str, flags: &[&str]| {
+        let off = acquire(key, flags).env("REDLOCK_SHARED", "no").env("REDLOCK_QUIET", "off");
+        off.env("REDLOCK_VERBOSE", "0")
+    };
+    let both = off("o", &["--config", &file]).env("REDLOCK_PERMITS", "3").run().expect(0);
+    assert_eq!((kind("o"), &*both.stderr), ("semaphore".into(), ""));
+    let busy = off("x", &["--config", &file]).run().expect(75);
+    assert!(busy.line().contains("'x' is held"), "{busy:?}");
+    // As in a file.
+    acquire("x", &[]).env("REDLOCK_WAIT", "false").run().expect(75);
+    let waiting = acquire("x", &[]).env("REDLOCK_WAIT", "true").spawn();
+    store.await_waiters("x", 1);
+    waiting.signal(Signal::SIGTERM);
+    assert_eq!(waiting.finish().code(), -15);
     // Two that are equally strong contradict each other.
     let both = acquire("y", &[]).env("REDLOCK_SHARED", "1").env("REDLOCK_PERMITS", "2").run().expect(64);
     assert!(both.line().contains("cannot be used with"), "{both:?}");

@@ -8,7 +8,7 @@ use crate::harness::{Finished, Redlock, Store};
 const PROGRAM: &str = env!("CARGO_BIN_EXE_redlock");
 
 /// The line as typed, the answer behind `redlock: `, the exit status. `…` stands for any text.
-const CALLS: [(&str, &str, i32); 126] = [
+const CALLS: [(&str, &str, i32); 130] = [
     // No subcommand, or the name that another program has for it.
     ("redlock", "there is no subcommand; try: redlock run -k KEY -- COMMAND, or redlock --help", 64),
     ("redlock -k x -- true", "there is no subcommand; try: redlock run -k x -- true", 64),
@@ -268,6 +268,23 @@ const CALLS: [(&str, &str, i32); 126] = [
     ("REDLOCK_SHARED=maybe redlock run x true", "REDLOCK_SHARED=maybe: it takes true or false; …", 64),
     ("redlock run -key=x -- true", "-key needs two dashes; try: redlock run --key=x -- true", 64),
     ("redlock acquire -key=x", "-key needs two dashes; try: redlock acquire --key=x", 64),
+    (
+        "redlock check x --ran-within 1d --token T",
+        "--ran-within cannot be used with --token; see: redlock check --help",
+        64,
+    ),
+    ("redlock check x --ran-within 1d --for 5s", "--ran-within cannot be used with --for; …", 64),
+    (
+        "redlock check x --token-file T --ran-within 1d",
+        "--token-file cannot be used with --ran-within; …",
+        64,
+    ),
+    // Those of a job around it are for other calls.
+    (
+        "REDLOCK_TOKEN=T REDLOCK_FOR=1m redlock check x --ran-within 1d",
+        "no run of 'x' succeeded within 1d: its history has no successful run; …",
+        1,
+    ),
     ("redlock -version", "-version needs two dashes; try: redlock --version", 64),
     ("redlock version", "there is no subcommand version; try: redlock --version", 64),
     ("redlock run -help", "-help needs two dashes; try: redlock run --help", 64),

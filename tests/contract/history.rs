@@ -43,7 +43,7 @@ pub fn each_run_says_how_it_ended(store: &Store) {
     store.redlock(&["check", "--ran-within", "1ms", "X"]).run().expect(1);
     let never = store.redlock(&["check", "--ran-within", "1h", "another"]).run().expect(1);
     assert!(
-        never.line().contains("'another'") && never.line().contains("none is in its history"),
+        never.line().contains("'another'") && never.line().contains("its history has no successful run"),
         "{never:?}"
     );
 }

@@ -84,11 +84,7 @@ fn absolute(text: &str) -> Result<PathBuf, String> {
 
 /// `wait = true`, `wait = false` or `wait = "10m"`.
 pub fn wait<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Wait>, D::Error> {
-    read_with(deserializer, |text| match text {
-        "true" => Ok(Wait::Forever),
-        "false" => Ok(Wait::No),
-        limit => limit.parse::<DurationText>().map(|limit| Wait::AtMost(limit.0)),
-    })
+    read_with(deserializer, cli::wait)
 }
 
 /// A text, or a number or a switch as one.
