@@ -74,9 +74,7 @@ fn dispatch(matches: &ArgMatches, reporter: &mut Reporter) -> anyhow::Result<Out
         Command::History(args) => history::history(&args, inputs.files.key_prefix.as_deref(), context),
         Command::Break(args) => r#break::break_lock(&args, context),
         Command::Doctor(args) => doctor::doctor(args.json, &options::requirements(&args, inputs), context),
-        Command::Config(_) => {
-            config::config(&settings_in_force(&command_line::built(), sources, &inputs.files))
-        }
+        Command::Config(_) => config::config(&settings_in_force(&inputs.files)?),
         Command::Completions(_) => Ok(Outcome::SUCCESS),
     }
 }

@@ -9,7 +9,7 @@ use clap::{Arg, ArgMatches, Args, Command, CommandFactory, Id, Subcommand};
 
 use super::complaint::explain;
 use super::line::{Line, WITH_KEY, is_token, shown, with_one_dash};
-use super::sources::Sources;
+use super::sources::{Sources, is_off};
 use crate::cli::{self, Cli, GlobalArgs};
 use crate::error::{Failure, Outcome};
 use crate::lock::Key;
@@ -21,10 +21,24 @@ pub fn parse() -> anyhow::Result<ArgMatches> {
     if let Some(matches) = parse_usual(&typed) {
         return Ok(matches);
     }
-    let mut words = Line::read(typed.get(1..).unwrap_or_default(), &built()).canonical()?;
+    let line = Line::read(typed.get(1..).unwrap_or_default(), &built());
+    Ok(parse_canonical(line.canonical()?)?)
+}
+
+/// What the options of the line, and the variables, mean for another subcommand.
+pub fn parse_as(subcommand: &str) -> Result<ArgMatches, Failure> {
+    let (typed, root) = typed();
+    let key = (typed.words.is_empty() && !typed.gives_key()).then(|| OsString::from("KEY"));
+    let command = (subcommand == "run").then(|| OsString::from("true")).into_iter().collect();
+    let words = typed.words.iter().cloned().chain(key).collect();
+    let line = Line { subcommand: Some(subcommand.to_owned()), words, command, ..typed };
+    parse_canonical(line.canonical()?).map_err(|error| explain(&error, &line, &root))
+}
+
+fn parse_canonical(mut words: Vec<OsString>) -> Result<ArgMatches, clap::Error> {
     words.insert(0, OsString::from("redlock"));
     // Help and tips name every subcommand.
-    let command = || without_variables(for_help(built()), &|arg| is_empty(arg) || is_off(arg));
+    let command = || without_variables(for_help(built()), &|arg| is_empty(arg) || is_switched_off(arg));
     match command().try_get_matches_from(&words) {
         Err(error) if error.kind() == ErrorKind::ArgumentConflict => {
             let conflicts = conflicts(&built());
@@ -36,14 +50,14 @@ pub fn parse() -> anyhow::Result<ArgMatches> {
                     (arg.get_id() == one && is_flag(other)) || (arg.get_id() == other && is_flag(one))
                 })
             };
-            Ok(without_variables(command(), &is_overruled).try_get_matches_from(&words)?)
+            without_variables(command(), &is_overruled).try_get_matches_from(&words)
         }
-        parsed => Ok(parsed?),
+        parsed => parsed,
     }
 }
 
 /// Pairs of options that contradict each other.
-fn conflicts(root: &Command) -> Vec<[Id; 2]> {
+pub fn conflicts(root: &Command) -> Vec<[Id; 2]> {
     let of_arg = |command: &Command, arg: &Arg| {
         let others = command.get_arg_conflicts_with(arg).into_iter();
         others.map(|other| [arg.get_id().clone(), other.get_id().clone()]).collect::<Vec<_>>()
@@ -121,10 +135,8 @@ fn is_empty(arg: &Arg) -> bool {
     arg.get_env().and_then(env::var_os).is_some_and(|value| value.is_empty())
 }
 
-/// A switch whose variable says no contradicts nothing, see [`Sources::switch`].
-fn is_off(arg: &Arg) -> bool {
-    let value = arg.get_env().and_then(|name| env::var(name).ok());
-    !arg.get_action().takes_values() && value.is_some_and(|value| cli::switch(&value) == Ok(false))
+fn is_switched_off(arg: &Arg) -> bool {
+    !arg.get_action().takes_values() && arg.get_env().is_some_and(is_off)
 }
 
 fn without_variables(command: Command, ignored: &dyn Fn(&Arg) -> bool) -> Command {

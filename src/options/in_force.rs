@@ -1,54 +1,83 @@
 //! The settings in force, and where each comes from.
 
-use std::collections::BTreeSet;
-use std::env;
-
-use clap::{Arg, Command};
+use clap::{Arg, ArgMatches, Command};
 use toml::Value;
 
+use super::command_line::{built, parse_as};
+use super::config::{CONTRADICTIONS, Setting};
 use super::server_urls::without_login;
 use super::{Config, Sources};
+use crate::cli::switch;
+use crate::error::Failure;
 use crate::report::SettingInForce;
 
 /// What only some calls have, or what names the files themselves.
 const NO_SETTINGS: [&str; 4] = ["keys", "token", "config", "profile"];
+/// Each option with a variable is one of these.
+const SUBCOMMANDS: [&str; 3] = ["run", "acquire", "check"];
 
-/// The settings in force, in the order of the help texts; last those that have no option.
-pub fn settings_in_force(root: &Command, sources: Sources, files: &Config) -> Vec<SettingInForce> {
-    let mut seen = BTreeSet::from(NO_SETTINGS);
-    let of_subcommands = root.get_subcommands().flat_map(Command::get_arguments);
-    let options = root.get_arguments().chain(of_subcommands);
-    let mut settings: Vec<SettingInForce> = options
-        .filter(|arg| arg.get_env().is_some() && seen.insert(arg.get_id().as_str()))
-        .filter_map(|arg| in_force(arg, sources, files))
-        .collect();
-    if let Some(prefix) = files.setting("key-prefix") {
-        let (name, source) = (prefix.name.clone(), Some(prefix.place.to_string()));
-        settings.push(SettingInForce { name, value: shown(&prefix.value), source });
-    }
-    settings
+/// What flags, variables and files say.
+struct InForce<'a> {
+    /// How the subcommands take flags and variables.
+    parsed: Vec<ArgMatches>,
+    files: &'a Config,
 }
 
-fn in_force(arg: &Arg, sources: Sources, files: &Config) -> Option<SettingInForce> {
-    let name = arg.get_long()?.to_owned();
-    let found = |value: String, source: String| {
-        Some(SettingInForce { name: name.clone(), value, source: Some(source) })
-    };
-    let variable = arg.get_env().and_then(|name| Some((name, env::var(name).ok()?)));
-    let setting = files.setting(&name);
-    match (sources.flag(arg.get_id().as_str()), variable, setting) {
-        _ if name == "server" && files.is_named_server => {
-            let source = setting.map_or(String::new(), |setting| setting.place.to_string());
-            found(shown(&Value::from(files.server.clone())), source)
+/// The settings in force, in the order of the help texts; last those that have no variable.
+pub fn settings_in_force(files: &Config) -> Result<Vec<SettingInForce>, Failure> {
+    let parsed = SUBCOMMANDS.into_iter().map(parse_as).collect::<Result<_, _>>()?;
+    let in_force = InForce { parsed, files };
+    let root = built();
+    let mut options: Vec<&Arg> = Vec::new();
+    for arg in root.get_arguments().chain(root.get_subcommands().flat_map(Command::get_arguments)) {
+        let is_setting = arg.get_env().is_some() && !NO_SETTINGS.contains(&arg.get_id().as_str());
+        if is_setting && options.iter().all(|seen| seen.get_id() != arg.get_id()) {
+            options.push(arg);
         }
-        (Some(words), _, _) if words.is_empty() => found(true.to_string(), format!("--{name}")),
-        (Some(words), _, _) => found(shown(&Value::from(words)), format!("--{name}")),
-        (None, Some((variable, value)), _) if !value.is_empty() => {
-            found(shown(&Value::from(value)), variable.to_string_lossy().into_owned())
-        }
-        (_, _, Some(setting)) => found(shown(&setting.value), setting.place.to_string()),
-        _ => Some(SettingInForce { value: quoted(&default_of(arg)?), name, source: None }),
     }
+    let has_option = |setting: &&Setting| options.iter().any(|arg| arg.get_long() == Some(&setting.name));
+    let others = files.settings().filter(|setting| !has_option(setting)).map(of_file);
+    Ok(options.iter().filter_map(|arg| in_force.of(arg)).chain(others).collect())
+}
+
+impl InForce<'_> {
+    fn of(&self, arg: &Arg) -> Option<SettingInForce> {
+        let name = arg.get_long()?;
+        let setting = self.files.setting(name);
+        if name == "server" && self.files.is_named_server {
+            return setting.map(of_file);
+        }
+        match (self.given(arg.get_id().as_str()), setting) {
+            (Some((words, source)), _) => {
+                let value = if words.is_empty() { Value::from(true) } else { Value::from(words) };
+                Some(SettingInForce { name: name.to_owned(), value: shown(&value), source: Some(source) })
+            }
+            (None, Some(setting)) if !self.is_undone(name) => Some(of_file(setting)),
+            _ => {
+                Some(SettingInForce { name: name.to_owned(), value: quoted(&default_of(arg)?), source: None })
+            }
+        }
+    }
+
+    /// The words of a flag or a variable, and what it is called.
+    fn given(&self, option: &str) -> Option<(Vec<String>, String)> {
+        self.parsed.iter().find_map(|matches| {
+            let sources = Sources::of(matches);
+            Some((sources.words(option)?, sources.name(option, None)))
+        })
+    }
+
+    /// Whether a flag or a variable contradicts the setting of a file.
+    fn is_undone(&self, name: &str) -> bool {
+        let is_on = |(words, _): (Vec<String>, _)| words.iter().all(|word| switch(word) != Ok(false));
+        let pairs = CONTRADICTIONS.into_iter().filter(|pair| pair.contains(&name)).flatten();
+        pairs.filter(|other| *other != name).any(|other| self.given(other).is_some_and(is_on))
+    }
+}
+
+fn of_file(setting: &Setting) -> SettingInForce {
+    let (name, source) = (setting.name.clone(), Some(setting.place.to_string()));
+    SettingInForce { name, value: shown(&setting.value), source }
 }
 
 /// As the help text says it.

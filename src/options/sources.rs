@@ -1,6 +1,7 @@
 //! Where the values of options come from.
 
 use std::env;
+use std::ffi::OsStr;
 
 use clap::ArgMatches;
 use clap::parser::ValueSource;
@@ -22,30 +23,33 @@ impl Sources<'_> {
         self.source(option) == Some(ValueSource::CommandLine)
     }
 
-    /// The words that flags give the option.
-    pub fn flag(self, option: &str) -> Option<Vec<String>> {
-        if !self.is_flag(option) {
+    /// A variable that says no to a switch is one that the parser need not have seen.
+    fn is_variable(self, option: &str) -> bool {
+        match self.source(option) {
+            Some(ValueSource::DefaultValue) => is_off(variable(option)),
+            source => source == Some(ValueSource::EnvVariable),
+        }
+    }
+
+    /// The value of a switch, if a flag or a variable sets it.
+    pub fn switch(self, option: &str, value: bool) -> Option<bool> {
+        (self.is_flag(option) || self.is_variable(option)).then_some(value)
+    }
+
+    /// The words that a flag or a variable gives the option; a switch that is on may have none.
+    pub fn words(self, option: &str) -> Option<Vec<String>> {
+        if !self.is_flag(option) && !self.is_variable(option) {
             return None;
         }
         let words = self.0?.try_get_raw(option).ok().flatten().into_iter().flatten();
         Some(words.map(|word| word.to_string_lossy().into_owned()).collect())
     }
 
-    /// The value of a switch, if a flag or a variable sets it. The parser may not have seen a variable that says no.
-    pub fn switch(self, option: &str, value: bool) -> Option<bool> {
-        let is_off = || env::var(variable(option)).is_ok_and(|value| cli::switch(&value) == Ok(false));
-        match self.source(option) {
-            Some(ValueSource::CommandLine | ValueSource::EnvVariable) => Some(value),
-            _ if is_off() => Some(false),
-            _ => None,
-        }
-    }
-
     /// What a message calls the source of an option's value: `--ttl`, `REDLOCK_TTL`, or the line of a file.
     pub fn name(self, option: &str, setting: Option<&Setting>) -> String {
-        match (self.source(option), setting) {
-            (Some(ValueSource::EnvVariable), _) => variable(option),
-            (None | Some(ValueSource::DefaultValue), Some(setting)) => setting.to_string(),
+        match setting {
+            _ if self.is_variable(option) => variable(option),
+            Some(setting) if !self.is_flag(option) => setting.to_string(),
             _ => format!("--{}", option.replace('_', "-")),
         }
     }
@@ -59,4 +63,9 @@ impl Sources<'_> {
 
 fn variable(option: &str) -> String {
     format!("REDLOCK_{}", option.to_uppercase())
+}
+
+/// Whether the variable of a switch says no. It contradicts nothing, so the parser need not see it.
+pub fn is_off(variable: impl AsRef<OsStr>) -> bool {
+    env::var(variable).is_ok_and(|value| cli::switch(&value) == Ok(false))
 }

@@ -176,6 +176,8 @@ fn config_shows_each_setting_with_its_source() {
             && !of_prod.stdout.contains("canary"),
         "{of_prod:?}"
     );
+    let refused = fleet.redlock(&["config"]).env("REDLOCK_TTL", "soon").run().expect(64);
+    assert!(refused.line().contains("REDLOCK_TTL=soon: a duration looks like"), "{refused:?}");
     // It is a configuration file.
     let copy = fleet.store.folder.path("copy.toml");
     fs::write(&copy, &of_all.stdout).expect("a file");
@@ -204,10 +206,8 @@ fn config_shows_each_setting_with_its_source() {
         ("[servers]\nprod = \"redis://h\"\n", "servers, keys and profiles have sections"),
         ("[profiles.a.keys.b]\nttl = 1\n", "[profiles.\"a\"]: it contains another section"),
         ("key-prefix = \"redlock:{\"\n", "key-prefix: keys that begin with"),
-        (
-            "[profiles.a]\nshared = true\npermits = 2\n",
-            "[profiles.\"a\"]: shared cannot be used with permits",
-        ),
+        ("[profiles.a]\nshared = true\npermits = 2\n", "line 2: shared cannot be used with permits"),
+        ("quiet = 1\nverbose = \"yes\"\n", "line 1: quiet cannot be used with verbose"),
     ] {
         fs::write(&copy, text).expect("a file");
         let refused = check(&copy.display().to_string()).expect(78);
@@ -215,6 +215,41 @@ fn config_shows_each_setting_with_its_source() {
     }
     let missing = check("/nonexistent/x.toml").expect(78);
     assert!(missing.line().contains("there is no such file"), "{missing:?}");
+}
+
+/// What undoes a setting is in force in its place, and a setting without a variable is in force as well.
+#[test]
+fn config_shows_what_a_run_would_do() {
+    let fleet =
+        Fleet::new("shell = true\npermits = 3\nquiet = true\nwait = \"1s\"\n[profiles.p]\nverbose = false\n");
+    let shown = |args: &[&str], variables: &[(&str, &str)]| {
+        let redlock = fleet.redlock(&[&["config"], args].concat());
+        let redlock = variables.iter().fold(redlock, |redlock, (name, value)| redlock.env(name, value));
+        let lines = redlock.run().expect(0).stdout;
+        let settings = lines.lines().filter(|line| !line.starts_with('#') && !line.starts_with("config"));
+        let words = settings.map(|line| line.split_once("  #").unwrap_or_default().0.trim().to_owned());
+        words.collect::<Vec<_>>().join(", ")
+    };
+    for (args, variables, expected) in [
+        (&[][..], &[][..], "quiet = true, wait = \"1s\", permits = 3, shell = true"),
+        (
+            &["--profile", "p", "x"],
+            &[],
+            "quiet = true, verbose = false, wait = \"1s\", permits = 3, shell = true",
+        ),
+        (
+            &["-v", "-k", "x"],
+            &[("REDLOCK_SHARED", "1"), ("REDLOCK_QUIET", "1"), ("REDLOCK_FOR", "0")],
+            "verbose = true, wait = \"1s\", shared = 1, for = 0, shell = true",
+        ),
+        (
+            &[],
+            &[("REDLOCK_SHARED", "no"), ("REDLOCK_PERMITS", "2"), ("REDLOCK_WAIT", "true")],
+            "quiet = true, wait = true, shared = false, permits = 2, shell = true",
+        ),
+    ] {
+        assert_eq!(shown(args, variables), expected);
+    }
 }
 
 /// Runs a line of the shell, for which this folder is /etc and `$2` is redlock.

@@ -262,7 +262,7 @@ const CALLS: [(&str, &str, i32); 130] = [
         "seven.toml line 1: server = \"local:x.db\": a path in a file begins with '/': …",
         78,
     ),
-    ("redlock run x --config ten.toml true", "ten.toml: shared cannot be used with permits", 78),
+    ("redlock run x --config ten.toml true", "ten.toml line 1: shared cannot be used with permits", 78),
     ("redlock status --config eight.toml", "eight.toml: this is not UTF-8", 78),
     ("redlock status --config nine.toml", "nine.toml line 1: ttl: it takes one value, such as \"30s\"", 78),
     ("REDLOCK_SHARED=maybe redlock run x true", "REDLOCK_SHARED=maybe: it takes true or false; …", 64),

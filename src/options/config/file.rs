@@ -10,7 +10,7 @@ use toml::Value;
 use toml::de::{DeTable, DeValue, Error, ValueDeserializer};
 
 use super::Config;
-use super::section::{Place, Scope, Section, Setting};
+use super::section::{CONTRADICTIONS, Place, Scope, Section, Setting};
 use crate::error::Failure;
 use crate::lock::Key;
 use crate::options::key_pattern::KeyPattern;
@@ -42,9 +42,6 @@ pub fn read(path: &Path) -> Result<Option<Vec<Section>>, Failure> {
     misplaced(&config).map_or(Ok(()), |why| Err(refused(&why)))?;
     for (section, config) in config.parts() {
         let refused = |why: &str| refused(&format!("{section}{why}"));
-        if config.shared == Some(true) && config.permits.is_some() {
-            return Err(refused("shared cannot be used with permits"));
-        }
         if let Some(Err(why)) = config.key_prefix.as_ref().map(|prefix| format!("{prefix}x").parse::<Key>()) {
             return Err(refused(&format!("key-prefix: {why}")));
         }
@@ -52,7 +49,14 @@ pub fn read(path: &Path) -> Result<Option<Vec<Section>>, Failure> {
             refuse_shared(&file).map_err(|why| refused(&format!("it contains a password, and {why}")))?;
         }
     }
-    sections(&text, path).map(Some).map_err(wrong)
+    let sections = sections(&text, path).map_err(wrong)?;
+    sections.iter().find_map(contradiction).map_or(Ok(Some(sections)), |why| Err(Failure::configuration(why)))
+}
+
+fn contradiction(section: &Section) -> Option<String> {
+    let [one, other] =
+        CONTRADICTIONS.into_iter().find(|pair| pair.iter().all(|name| section.asks_for(name)))?;
+    Some(format!("{}: {one} cannot be used with {other}", section.setting(one)?.place))
 }
 
 /// Checks a file that is to become a configuration file.

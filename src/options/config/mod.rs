@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use serde::Deserialize;
 
 pub use self::file::check as check_file;
-pub use self::section::Setting;
+pub use self::section::{CONTRADICTIONS, Setting};
 pub use self::selection::Call;
 use crate::cli::{Color, Leftovers, LogFormat, OnLost};
 use crate::lock::{DurationText, Ttl, Wait};
@@ -105,6 +105,11 @@ impl Config {
         self.settings.get(name)
     }
 
+    /// All settings that are in force.
+    pub fn settings(&self) -> impl Iterator<Item = &Setting> {
+        self.settings.values()
+    }
+
     /// The file, with an empty name, and each of its sections.
     fn parts(&self) -> Vec<(String, &Config)> {
         let mut parts = vec![(String::new(), self)];
@@ -119,4 +124,19 @@ impl Config {
     fn has_sections(&self) -> bool {
         self.parts().len() > 1
     }
+}
+
+#[test]
+fn contradictions_are_those_of_the_command_line() {
+    use crate::options::command_line::{built, conflicts};
+    let is_setting = |name: &&String| match toml::from_str::<Config>(&format!("{name} = []")) {
+        Ok(_) => true,
+        Err(error) => !error.message().starts_with("unknown field"),
+    };
+    let names = conflicts(&built()).into_iter().map(|pair| pair.map(|id| id.as_str().replace('_', "-")));
+    let mut found: Vec<[String; 2]> =
+        names.filter(|pair| pair.iter().all(|name| is_setting(&name))).collect();
+    found.sort();
+    found.dedup();
+    assert_eq!(found, CONTRADICTIONS);
 }

@@ -6,7 +6,11 @@ use std::sync::Arc;
 
 use toml::Value;
 
+use crate::cli::switch;
 use crate::options::key_pattern::KeyPattern;
+
+/// Settings that contradict each other, see `conflicts_with` in [`crate::cli`].
+pub const CONTRADICTIONS: [[&str; 2]; 2] = [["quiet", "verbose"], ["shared", "permits"]];
 
 /// Which calls a section is about.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,8 +51,9 @@ impl Section {
         self.settings.iter().find(|setting| setting.name == name)
     }
 
-    pub fn has(&self, setting: &str) -> bool {
-        self.setting(setting).is_some()
+    /// Whether it sets this, and not to `false`.
+    pub fn asks_for(&self, name: &str) -> bool {
+        self.setting(name).is_some_and(|setting| !setting.is_off())
     }
 }
 
@@ -56,6 +61,15 @@ impl Setting {
     /// With `server = []` a file names none.
     pub fn is_empty_list(&self) -> bool {
         self.value.as_array().is_some_and(Vec::is_empty)
+    }
+
+    fn is_off(&self) -> bool {
+        match &self.value {
+            Value::String(text) => switch(text) == Ok(false),
+            Value::Integer(number) => *number == 0,
+            Value::Boolean(is_on) => !is_on,
+            _ => false,
+        }
     }
 
     /// The one text, which may be the only one of a list.

@@ -9,7 +9,7 @@ use toml::Table;
 
 use super::Config;
 use super::file;
-use super::section::{Scope, Section, Setting};
+use super::section::{CONTRADICTIONS, Scope, Section, Setting};
 use crate::error::Failure;
 use crate::lock::Key;
 use crate::options::Sources;
@@ -152,16 +152,12 @@ fn files_of_system() -> Result<Vec<PathBuf>, Failure> {
     Ok(files)
 }
 
-/// Of each pair a stronger section undoes what a weaker one says.
-const CONTRADICTIONS: [[&str; 2]; 2] = [["shared", "permits"], ["quiet", "verbose"]];
-
-/// Later sections are stronger.
+/// Later sections are stronger: they undo what contradicts them.
 fn merge<'a>(sections: impl Iterator<Item = &'a Section>) -> Result<Config, Failure> {
     let mut settings = BTreeMap::new();
     for section in sections {
-        for [one, other] in CONTRADICTIONS {
-            if section.has(one) || section.has(other) {
-                settings.remove(one);
+        for [one, other] in CONTRADICTIONS.into_iter().flat_map(|[one, other]| [[one, other], [other, one]]) {
+            if section.asks_for(one) {
                 settings.remove(other);
             }
         }
