@@ -6,7 +6,7 @@ use std::error::Error as _;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Command};
 
-use super::line::{Line, SUBCOMMANDS, find, is_called, shown};
+use super::line::{Line, find, is_called, shown, subcommands};
 use super::server_urls::has_login;
 use super::suggestion::nearest;
 use crate::error::Failure;
@@ -238,7 +238,7 @@ impl Complaint<'_> {
 
     /// With the help of the subcommand that was meant.
     fn with_help(&self, what: &str) -> String {
-        let known = |name: &&str| SUBCOMMANDS.contains(name);
+        let known = |name: &&str| subcommands().any(|known| known == *name);
         match Some(self.line.meant()).filter(|_| self.line.subcommand.is_some()).filter(known) {
             Some(name) => format!("{what}; see: redlock {name} --help"),
             None => format!("{what}; see: redlock --help"),

@@ -2,13 +2,15 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::sync::LazyLock;
 
-use clap::{Arg, Command};
+use clap::{Arg, Command, Subcommand};
 use uuid::Uuid;
 
 use super::server_urls::has_login;
 use super::suggestion::nearest;
 use super::typed_option::TypedOption;
+use crate::cli;
 use crate::quoting::quoted;
 
 /// What other lock commands call a subcommand.
@@ -22,22 +24,15 @@ const OTHER_NAMES: [(&str, &str); 7] = [
     ("version", "--version"),
 ];
 
-/// Those that have their key as an option or as a word, and no words else.
+/// Those that have their key as an option or as a word, and no words else. The parser knows only when it has built them.
 pub const WITH_KEY: [&str; 7] = ["run", "acquire", "renew", "check", "release", "break", "config"];
 
-pub const SUBCOMMANDS: [&str; 11] = [
-    "run",
-    "acquire",
-    "renew",
-    "check",
-    "release",
-    "break",
-    "status",
-    "history",
-    "doctor",
-    "config",
-    "completions",
-];
+/// The names of the subcommands.
+pub fn subcommands() -> impl Iterator<Item = &'static str> {
+    static ROOT: LazyLock<Command> =
+        LazyLock::new(|| cli::Command::augment_subcommands(Command::new("redlock")));
+    ROOT.get_subcommands().map(Command::get_name)
+}
 
 /// The words of a command line, by their place.
 #[derive(Clone, Debug, Default)]
@@ -154,7 +149,7 @@ impl Line {
         };
         root.find_subcommand(word).is_some()
             || OTHER_NAMES.iter().any(|(other, _)| *other == word)
-            || nearest(word, SUBCOMMANDS).is_some()
+            || nearest(word, subcommands()).is_some()
     }
 
     /// The subcommand that was meant.
@@ -164,7 +159,7 @@ impl Line {
             // `etcdctl lock KEY COMMAND`
             Some(("lock", _)) if !self.command.is_empty() => "run",
             Some((_, ours)) => ours,
-            None => nearest(typed, SUBCOMMANDS).unwrap_or(typed),
+            None => nearest(typed, subcommands()).unwrap_or(typed),
         }
     }
 
@@ -240,4 +235,16 @@ pub fn shown(word: &OsStr) -> String {
 /// Whether it has the form of an owner token of redlock's own.
 pub fn is_token(word: &OsStr) -> bool {
     word.to_str().is_some_and(|word| word.len() == 36 && Uuid::try_parse(word).is_ok())
+}
+
+#[test]
+fn with_key_are_those_with_a_key_and_no_words() {
+    let has_key = |command: &&Command| {
+        let (words, options): (Vec<&Arg>, Vec<&Arg>) =
+            command.get_arguments().partition(|arg| arg.is_positional());
+        options.iter().any(|arg| arg.get_long() == Some("key")) && words.iter().all(|arg| arg.is_last_set())
+    };
+    let root = super::command_line::built();
+    let found: Vec<&str> = root.get_subcommands().filter(has_key).map(Command::get_name).collect();
+    assert_eq!(found, WITH_KEY);
 }

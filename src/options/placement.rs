@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use super::line::{Line, SUBCOMMANDS, WITH_KEY, is_token, shown};
+use super::line::{Line, WITH_KEY, is_token, shown, subcommands};
 use super::typed_option::TypedOption;
 use crate::error::Failure;
 
@@ -20,7 +20,7 @@ impl Line {
             _ if is_version => Ok(self.typed.clone()),
             Some("run") => self.canonical_run(),
             Some(name) if WITH_KEY.contains(&name) => self.canonical_owner(name),
-            Some(name) if SUBCOMMANDS.contains(&name) => Ok(self.with_options_behind(name)),
+            Some(name) if subcommands().any(|known| known == name) => Ok(self.with_options_behind(name)),
             _ => Ok(self.typed.clone()),
         }
     }
