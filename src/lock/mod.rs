@@ -28,7 +28,7 @@ mod token;
 
 pub use acquire::{AcquireFailure, NotAcquired, Wait, WaitProgress, acquire};
 pub use breaker::Breaker;
-pub use capabilities::{Capabilities, Wanted};
+pub use capabilities::{Capabilities, Unsupported, Wanted};
 pub use duration::{DurationText, Ttl, drift_over};
 pub use history::{History, RETENTION as HISTORY_RETENTION, RunRecord};
 pub use keeper::{Keeper, KeeperEnd};

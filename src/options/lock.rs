@@ -9,7 +9,7 @@ use super::inputs::Inputs;
 use super::label;
 use crate::cli::LockArgs;
 use crate::error::Failure;
-use crate::lock::{DurationText, Key, Mode, Ttl, Wait, Wanted};
+use crate::lock::{DurationText, Key, Mode, Ttl, Unsupported, Wait, Wanted};
 
 pub struct LockOptions {
     /// In lock order.
@@ -41,7 +41,7 @@ impl LockOptions {
         let ttl = ttl(args.ttl, files);
         let wanted = Wanted { mode, ttl, replicas };
         let supported = global.server.capabilities().check(&wanted);
-        supported.map_err(|why| Failure::configuration(with_source(why, inputs)))?;
+        supported.map_err(|unsupported| refusal(unsupported, &wanted, inputs))?;
         let label = args.label.or_else(|| files.label.clone());
         let label = label.or_else(|| label::of_ci_run(|name| env::var(name).ok()));
         Ok(LockOptions {
@@ -56,14 +56,23 @@ impl LockOptions {
     }
 }
 
-/// What a store cannot do, with the name of the value as it was given: a flag, a variable, or the line of a file.
-fn with_source(why: String, inputs: &Inputs) -> String {
-    let at_fault = ["replicas", "ttl", "permits", "shared"]
-        .into_iter()
-        .find(|option| why.contains(&format!("--{option}")));
-    at_fault.map_or(why.clone(), |option| {
-        why.replacen(&format!("--{option}"), &inputs.sources.name(option, inputs.files.setting(option)), 1)
-    })
+/// What the store cannot do, with the source of the value.
+fn refusal(unsupported: Unsupported, wanted: &Wanted, inputs: &Inputs) -> Failure {
+    let Wanted { ttl, replicas, .. } = wanted;
+    let (option, what) = match unsupported {
+        Unsupported::Replicas(why) => ("replicas", format!(" {replicas}: {why}")),
+        Unsupported::Shared(why) => ("shared", format!(": {why}")),
+        Unsupported::Semaphore(why) => ("permits", format!(": {why}")),
+        Unsupported::ShortTtl { shortest } => {
+            let shortest = DurationText(shortest);
+            ("ttl", format!(" {ttl} is too short for this store; use {shortest} or longer"))
+        }
+        Unsupported::UnevenTtl { step } => {
+            ("ttl", format!(" {ttl}: this store counts in steps of {}", DurationText(step)))
+        }
+    };
+    let source = inputs.sources.name(option, inputs.files.setting(option));
+    Failure::configuration(source + &what)
 }
 
 pub fn ttl(arg: Option<Ttl>, files: &Config) -> Ttl {

@@ -8,7 +8,7 @@ use crate::harness::{Finished, Redlock, Store};
 const PROGRAM: &str = env!("CARGO_BIN_EXE_redlock");
 
 /// The line as typed, the answer behind `redlock: `, the exit status. `…` stands for any text.
-const CALLS: [(&str, &str, i32); 130] = [
+const CALLS: [(&str, &str, i32); 133] = [
     // No subcommand, or the name that another program has for it.
     ("redlock", "there is no subcommand; try: redlock run -k KEY -- COMMAND, or redlock --help", 64),
     ("redlock -k x -- true", "there is no subcommand; try: redlock run -k x -- true", 64),
@@ -340,6 +340,13 @@ const CALLS: [(&str, &str, i32); 130] = [
     ),
     // What the store cannot do.
     ("REDLOCK_REPLICAS=1 redlock run x true", "REDLOCK_REPLICAS 1: local: has no replicas; …", 78),
+    ("redlock run x -S redis://a -S redis://b -p 2 true", "--permits: it needs one server; …", 78),
+    ("redlock run x -S etcd://a --ttl 1s true", "--ttl 1s is too short for this store; use 2s or longer", 78),
+    (
+        "REDLOCK_TTL=2500ms redlock run x -S etcd://a true",
+        "REDLOCK_TTL 2.5s: this store counts in steps of 1s",
+        78,
+    ),
     ("redlock run x --config six.toml true", "six.toml line 2: replicas 1: local: has no replicas; …", 78),
     (
         "redlock status --config four.toml",

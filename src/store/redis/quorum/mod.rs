@@ -46,9 +46,7 @@ pub struct Quorum {
 
 /// What several servers can do of which a majority decides.
 pub const CAPABILITIES: Capabilities = Capabilities {
-    semaphore: Err(
-        "a quorum cannot be used: --permits needs one server: a majority of per-server counts does not bound the total",
-    ),
+    semaphore: Err("it needs one server; a majority of per-server counts does not bound the total"),
     queue: false,
     replicas: Err("the servers of a quorum are independent; none of them may be a replica"),
     ..super::CAPABILITIES
