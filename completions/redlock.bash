@@ -15,18 +15,19 @@ _redlock_options() {
         doctor) echo -S --server -q --quiet -v --verbose --config --profile --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color --log-format --log-file --syslog --metrics-file --json -t --ttl --kill-after --replicas -h --help ;;
         config) echo -S --server -q --quiet -v --verbose --config --profile --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color --log-format --log-file --syslog --metrics-file -k --key --check -h --help ;;
         completions) echo -S --server -q --quiet -v --verbose --config --profile --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color --log-format --log-file --syslog --metrics-file -h --help ;;
-        *) echo -S --server -q --quiet -v --verbose -h --help -V --version ;;
+        *) echo -S --server -q --quiet -v --verbose --config --profile --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color --log-format --log-file --syslog --metrics-file -h --help -V --version ;;
     esac
 }
 
-# The words that the value of an option may be.
+# The words that the value of an option of a subcommand may be.
 _redlock_words() {
-    case $1 in
-        --color) echo auto always never ;;
-        --log-format) echo text json ;;
-        --on-lost) echo terminate continue ;;
-        --leftovers) echo release wait kill ;;
-        --format) echo token env fish json github ;;
+    case "$1 $2" in
+        *\ --color) echo auto always never ;;
+        *\ --log-format) echo text json ;;
+        *\ --on-lost) echo terminate continue ;;
+        *\ --leftovers) echo release wait kill ;;
+        acquire\ --format) echo token env fish json github ;;
+        status\ --format) echo text json prometheus ;;
     esac
 }
 
@@ -134,7 +135,7 @@ _redlock() {
                 compopt -o filenames
                 mapfile -t COMPREPLY < <(compgen -f -- "$cur")
                 ;;
-            *) COMPREPLY=($(compgen -W "$(_redlock_words "$option")" -- "$cur")) ;;
+            *) COMPREPLY=($(compgen -W "$(_redlock_words "$subcommand" "$option")" -- "$cur")) ;;
         esac
     elif [[ $cur == -* ]]; then
         COMPREPLY=($(compgen -W "$(_redlock_options "$subcommand")" -- "$cur"))

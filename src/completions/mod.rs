@@ -29,9 +29,10 @@ pub fn script(shell: Shell) -> String {
     root.build();
     let subcommands = root.get_subcommands().filter(|subcommand| subcommand.get_name() != "help");
     let subcommands: Vec<Subcommand> = subcommands.map(Subcommand::of).collect();
+    let before_them = Subcommand::of(&root).options;
     match shell {
-        Shell::Bash => bash::script(&subcommands),
-        Shell::Zsh => zsh::script(&subcommands),
+        Shell::Bash => bash::script(&subcommands, &before_them),
+        Shell::Zsh => zsh::script(&subcommands, &before_them),
         Shell::Fish => fish::script(&subcommands),
     }
 }
@@ -100,7 +101,7 @@ impl CompletedOption {
     fn of(arg: &Arg) -> Option<CompletedOption> {
         let is_repeatable = ["keys", "server"].iter().any(|id| arg.get_id() == id);
         let about = arg.get_help().map(ToString::to_string).unwrap_or_default();
-        // What stands behind the first sentence helps nobody who is typing.
+        // The default is of no use while the option is typed.
         let about = about.split(" [default").next().unwrap_or_default().to_owned();
         Some(CompletedOption {
             short: arg.get_short(),

@@ -5,13 +5,13 @@
 _redlock_options() {
     case $1 in
 @OPTIONS@
-        *) echo -S --server -q --quiet -v --verbose -h --help -V --version ;;
+        *) echo @OPTIONS_BEFORE@ ;;
     esac
 }
 
-# The words that the value of an option may be.
+# The words that the value of an option of a subcommand may be.
 _redlock_words() {
-    case $1 in
+    case "$1 $2" in
 @WORDS@
     esac
 }
@@ -120,7 +120,7 @@ _redlock() {
                 compopt -o filenames
                 mapfile -t COMPREPLY < <(compgen -f -- "$cur")
                 ;;
-            *) COMPREPLY=($(compgen -W "$(_redlock_words "$option")" -- "$cur")) ;;
+            *) COMPREPLY=($(compgen -W "$(_redlock_words "$subcommand" "$option")" -- "$cur")) ;;
         esac
     elif [[ $cur == -* ]]; then
         COMPREPLY=($(compgen -W "$(_redlock_options "$subcommand")" -- "$cur"))

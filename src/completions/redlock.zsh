@@ -69,11 +69,7 @@ _redlock() {
 @SUBCOMMANDS@
     )
     _arguments -C -S \
-        '*'{-S+,--server=}'[Where locks are kept]:url:_redlock_servers' \
-        '(-q --quiet)'{-q,--quiet}'[Print only errors]' \
-        '(-v --verbose)'{-v,--verbose}'[Print what is done]' \
-        '(- *)'{-h,--help}'[Print help]' \
-        '(- *)'{-V,--version}'[Print the version]' \
+@OPTIONS_BEFORE@
         '(-)1:subcommand:->subcommand' \
         '(-)*:: :->words' && ret=0
     case $state in

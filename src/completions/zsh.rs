@@ -3,7 +3,7 @@
 use super::{CompletedOption, OptionValue, STORE_OPTIONS, Subcommand, names_with_value, server_prefixes};
 use crate::cli::Shell;
 
-pub fn script(subcommands: &[Subcommand]) -> String {
+pub fn script(subcommands: &[Subcommand], before_them: &[CompletedOption]) -> String {
     let described =
         subcommands.iter().map(|one| format!("        {}\n", quoted(&format!("{}:{}", one.name, one.about))));
     let options = |subcommand: &Subcommand| {
@@ -15,7 +15,10 @@ pub fn script(subcommands: &[Subcommand]) -> String {
             .collect();
         format!("        {})\n            options=(\n{specs}            )\n            ;;\n", subcommand.name)
     };
+    let before_them: String =
+        before_them.iter().flat_map(specs).map(|spec| format!("        {spec} \\\n")).collect();
     include_str!("redlock.zsh")
+        .replace("@OPTIONS_BEFORE@\n", &before_them)
         .replace("@SUBCOMMANDS@\n", &described.collect::<String>())
         .replace("@OPTIONS@\n", &subcommands.iter().map(options).collect::<String>())
         .replace("@WITH_VALUE@", &names_with_value(subcommands).join("|"))
@@ -29,7 +32,11 @@ pub fn script(subcommands: &[Subcommand]) -> String {
 fn specs(option: &CompletedOption) -> Vec<String> {
     let names = option.names();
     let spec = |name: &String| {
-        let excluded = if option.is_repeatable { "*".to_owned() } else { format!("({})", names.join(" ")) };
+        let excluded = match &option.long[..] {
+            _ if option.is_repeatable => "*".to_owned(),
+            "help" | "version" => "(- *)".to_owned(),
+            _ => format!("({})", names.join(" ")),
+        };
         let joint = match (&option.value, name.starts_with("--")) {
             (OptionValue::None, _) => "",
             (_, true) => "=",

@@ -7,11 +7,16 @@ use std::process::Command;
 use crate::harness::{Folder, Pty, Redlock, Store};
 
 /// The line before Tab, and the words that the shell then has.
-const LINES: [(&str, &str); 18] = [
+const LINES: [(&str, &str); 22] = [
     ("redlock stat", "<status>"),
     ("redlock run --leftovers wa", "<run><--leftovers><wait>"),
     ("redlock run --confl", "<run><--conflict-exit-code"),
     ("redlock acquire --while", "<acquire><--while-pid>"),
+    // Each subcommand has words of its own.
+    ("redlock status --format prom", "<status><--format><prometheus>"),
+    ("redlock acquire --format git", "<acquire><--format><github>"),
+    ("redlock status --format git", "<status><--format><git>"),
+    ("redlock status --color alw", "<status><--color><always>"),
     ("redlock run --server loc", "<run><--server><local:>"),
     ("redlock completions zs", "<completions><zsh>"),
     // A file where a file goes, and nowhere else.
