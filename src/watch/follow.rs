@@ -9,11 +9,11 @@ use ratatui::backend::CrosstermBackend;
 use ratatui::layout::Rect;
 use ratatui::{Terminal, TerminalOptions, Viewport};
 
+use super::news::News;
 use super::screen::Screen;
 use super::surveyor::Order;
 use super::terminal::{Loan, LoanNews, WatchEnd, is_in_front};
 use super::view::{Action, Prompt, View};
-use super::{News, failed};
 use crate::clock::Deadline;
 use crate::error::Failure;
 use crate::mailbox::Mailbox;
@@ -149,7 +149,7 @@ impl Watching<'_> {
 }
 
 fn no_terminal() -> WatchEnd {
-    failed(&Failure::usage("--watch needs a terminal that it can read keys from and draw on"))
+    WatchEnd::of(&Failure::usage("--watch needs a terminal that it can read keys from and draw on"))
 }
 
 fn area() -> Rect {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 
-use super::News;
+use super::news::News;
 use super::terminal::{IN_BACKGROUND, in_front};
 use crate::clock::Deadline;
 use crate::mailbox::MailboxSender;

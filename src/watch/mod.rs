@@ -3,6 +3,8 @@
 mod change;
 mod follow;
 mod keyboard;
+mod lines;
+mod news;
 mod screen;
 mod surveyor;
 mod terminal;
@@ -16,7 +18,6 @@ use std::sync::mpsc;
 use std::thread;
 
 use nix::unistd::dup2_stderr;
-use ratatui::crossterm::event::KeyEvent;
 use ratatui::crossterm::style::force_color_output;
 
 use self::follow::Watching;
@@ -25,26 +26,10 @@ use self::screen::Screen;
 use self::surveyor::{keep_looking, look};
 use self::terminal::{WatchEnd, borrow};
 use self::view::View;
-use crate::error::{Failure, Outcome, UNREACHABLE};
-use crate::lock::{Key, Survey};
+use crate::error::{Failure, Outcome};
 use crate::mailbox::mailbox;
 use crate::options::LockSelection;
 use crate::session::Context;
-
-/// What the threads tell the one that draws.
-enum News {
-    Key(KeyEvent),
-    Paste(String),
-    Resized,
-    /// The terminal is gone.
-    NoInput,
-    Locks(Result<Survey, Failure>),
-    /// What became of a lock that was to be broken.
-    Answer {
-        key: Key,
-        text: String,
-    },
-}
 
 /// Shows the locks until the user has seen enough. Standard output is a terminal, which stays as it is until the store has
 /// answered for the first time.
@@ -53,12 +38,12 @@ pub fn watch(selection: &LockSelection, context: &Context) -> anyhow::Result<Out
         let mut store = context.open_store();
         let first = match look(selection, store.as_mut(), context) {
             Ok(survey) => survey,
-            Err(failure) => loan.end(failed(&failure), Vec::new()),
+            Err(failure) => loan.end(WatchEnd::of(&failure), Vec::new()),
         };
         let (orders, received) = mpsc::channel();
         let (sender, news) = match mailbox() {
             Ok(mailbox) => mailbox,
-            Err(error) => loan.end(failed(&Failure::cannot("open a descriptor")(error)), Vec::new()),
+            Err(error) => loan.end(WatchEnd::of(&Failure::cannot("open a descriptor")(error)), Vec::new()),
         };
         let keys = sender.clone();
         thread::scope(|scope| {
@@ -86,12 +71,5 @@ fn leave_stderr() {
         && let Ok(null) = OpenOptions::new().write(true).open("/dev/null")
     {
         let _ = dup2_stderr(&null);
-    }
-}
-
-fn failed(failure: &Failure) -> WatchEnd {
-    match failure {
-        Failure::Failed { code, reason } => WatchEnd::Failed { code: *code, reason: reason.clone() },
-        other => WatchEnd::Failed { code: UNREACHABLE, reason: other.to_string() },
     }
 }

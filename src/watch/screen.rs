@@ -8,9 +8,10 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
+use super::lines::folded;
 use super::view::{LISTED, Prompt, View};
 use crate::lock::{DurationText, Holder, LockStatus, unix_millis};
-use crate::report::{Row, aligned, clock, cut, details, headings, is_late, rows_of, time_left, wrapped};
+use crate::report::{Row, aligned, clock, cut, details, headings, is_late, rows_of, time_left};
 use crate::sanitize::sanitize;
 
 /// Cells of the bar that a lease is.
@@ -174,25 +175,6 @@ fn prompt(view: &View, columns: usize) -> Vec<Line<'static>> {
             bold(end_of(&sanitize(&format!("why? (Enter breaks it, Esc does not) {reason}_")), columns))
         }
     }
-}
-
-/// All of the text in lines of so many columns, broken between words where that can be.
-pub fn folded(text: &str, columns: usize) -> Vec<String> {
-    let mut lines = Vec::new();
-    for line in wrapped(&sanitize(text), columns) {
-        let (mut part, mut width) = (String::new(), 0);
-        for c in line.chars() {
-            let more = Span::raw(c.to_string()).width();
-            if width + more > columns && !part.is_empty() {
-                lines.push(std::mem::take(&mut part));
-                width = 0;
-            }
-            part.push(c);
-            width += more;
-        }
-        lines.push(part);
-    }
-    lines
 }
 
 /// The first lock in the list, so that all of the selected one is seen.

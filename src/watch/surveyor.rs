@@ -3,7 +3,7 @@
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use super::News;
+use super::news::News;
 use crate::error::Failure;
 use crate::event::Event;
 use crate::lock::{Broken, Key, StoreAdmin, Survey};
@@ -15,7 +15,7 @@ use crate::session::{AskedAbout, Context, break_lock, survey};
 /// From one look at the locks to the next.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// A look takes at most this part of the time, here and at the server.
+/// A look takes about this part of the time, here and at the server, as long as the pause is below LONGEST.
 const SHARE: u32 = 20;
 
 /// The longest time without a look.

@@ -18,7 +18,7 @@ use ratatui::crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen};
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Deadline;
-use crate::error::{BUG, Failure, Outcome};
+use crate::error::{BUG, Failure, Outcome, UNREACHABLE};
 use crate::job::{Channel, Signals, fork_off};
 use crate::poll::{is_readable, is_writable, wait_readable};
 use crate::sanitize::sanitize;
@@ -54,6 +54,15 @@ pub enum WatchEnd {
         code: u8,
         reason: String,
     },
+}
+
+impl WatchEnd {
+    pub fn of(failure: &Failure) -> WatchEnd {
+        match failure {
+            Failure::Failed { code, reason } => WatchEnd::Failed { code: *code, reason: reason.clone() },
+            other => WatchEnd::Failed { code: UNREACHABLE, reason: other.to_string() },
+        }
+    }
 }
 
 /// What the process that draws has of the terminal.
@@ -159,7 +168,7 @@ pub fn in_front() -> nix::Result<bool> {
     Ok(tcgetpgrp(stdout())? == getpgrp())
 }
 
-/// The same. Of a terminal that is gone nobody waits for the end of another job: who uses it sees that.
+/// The same; `true` when the terminal is gone, as the next use of it reports that.
 pub fn is_in_front() -> bool {
     in_front().unwrap_or(true)
 }

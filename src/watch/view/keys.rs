@@ -5,7 +5,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use super::{Action, Prompt, View};
 use crate::report::break_question;
 use crate::session::AskedAbout;
-use crate::watch::screen::folded;
+use crate::watch::lines::folded;
 use crate::watch::surveyor::BreakOrder;
 
 /// In bytes, of the filter and of the reason.
