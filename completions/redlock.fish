@@ -150,7 +150,7 @@ complete -c redlock -n '__redlock_at run' -l splay -x -d 'Sleep a random part of
 complete -c redlock -n '__redlock_at run' -l leftovers -xa 'release wait kill' -d 'What to do with processes that COMMAND left behind when it ended'
 complete -c redlock -n '__redlock_at run' -l history -x -d 'Number of runs to keep in the lock\'s history'
 complete -c redlock -n '__redlock_at run' -l on-wait -x -d 'Run CMD when the wait for the lock begins'
-complete -c redlock -n '__redlock_at run' -l on-acquire -x -d 'Run CMD beside the command, when that was started under the lock'
+complete -c redlock -n '__redlock_at run' -l on-acquire -x -d 'Run CMD beside the command, once that has started under the lock'
 complete -c redlock -n '__redlock_at run' -l on-lost-run -x -d 'Run CMD when the lock was lost while the command ran'
 complete -c redlock -n '__redlock_at run' -l on-release -x -d 'Run CMD when the lock was released'
 complete -c redlock -n '__redlock_at run' -s h -l help -d 'Print help (see more with \'--help\')'

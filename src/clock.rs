@@ -64,7 +64,7 @@ impl BootTime {
         Self::now() >= self
     }
 
-    /// For poll(2): until this point, but at most a minute, so who polls looks at the clock again.
+    /// For poll(2): until this point, but at most a minute, so that the caller looks at the clock again.
     pub fn poll_timeout(self) -> PollTimeout {
         if self.has_passed() {
             return PollTimeout::ZERO;

@@ -40,7 +40,8 @@ impl Outcome {
     }
 }
 
-/// Why a subcommand stopped early. The root of every [`anyhow::Error`] in the program; context may stand before it.
+/// Why a subcommand stopped early. The root of every [`anyhow::Error`] in the program but those of the parser; context may
+/// stand before it.
 #[derive(Debug, PartialEq, Eq, Error)]
 pub enum Failure {
     #[error("{reason}")]

@@ -91,7 +91,7 @@ fn pauses_grow_to_the_longest_and_start_over() {
     assert!(backoff.pause() <= shortest * 3 / 2);
 }
 
-/// Somebody else who never pauses keeps nobody from writing to the same terminal.
+/// A terminal stays writable beside another writer that never pauses.
 #[test]
 fn a_terminal_with_another_writer_is_writable() -> nix::Result<()> {
     use std::fs::File;

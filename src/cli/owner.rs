@@ -1,4 +1,4 @@
-//! The options of who has an owner token: `renew`, `check` and `release`.
+//! The options of the commands that need an owner token: `renew`, `check` and `release`.
 
 use std::path::PathBuf;
 

@@ -76,7 +76,7 @@ pub struct HookArgs {
     /// empty CMD disables a configured hook.
     #[arg(long, hide_short_help = true, value_name = "CMD", env = "REDLOCK_ON_WAIT")]
     pub on_wait: Option<String>,
-    /// Run CMD beside the command, when that was started under the lock
+    /// Run CMD beside the command, once that has started under the lock
     #[arg(long, hide_short_help = true, value_name = "CMD", env = "REDLOCK_ON_ACQUIRE")]
     pub on_acquire: Option<String>,
     /// Run CMD when the lock was lost while the command ran

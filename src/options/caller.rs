@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use nix::unistd::getppid;
 
 /// Those that start another program, and end with it.
-const WRAPPERS: [&[u8]; 3] = [b"sudo", b"doas", b"timeout"];
+const STAYING_PARENTS: [&[u8]; 3] = [b"sudo", b"doas", b"timeout"];
 
 /// A process, as /proc shows it.
 #[derive(Debug, PartialEq)]
@@ -51,7 +51,7 @@ impl CallingProcess {
 
     fn is_wrapper(&self) -> bool {
         let program = self.words.split(|byte| *byte == 0).next().unwrap_or_default();
-        program.rsplit(|byte| *byte == b'/').next().is_some_and(|name| WRAPPERS.contains(&name))
+        program.rsplit(|byte| *byte == b'/').next().is_some_and(|name| STAYING_PARENTS.contains(&name))
     }
 
     /// A login shell has a dash before its name.

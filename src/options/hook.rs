@@ -29,8 +29,8 @@ impl HookPoint {
     }
 }
 
-/// The hooks, each a command for `sh -c`. An empty one undoes a configured one. A redlock that a hook started has none: the
-/// files would give it the same.
+/// The hooks, each a command for `sh -c`. An empty one undoes a configured one. A redlock started by a hook has no hooks:
+/// with those of the files it would start itself again and again.
 pub fn hooks(args: HookArgs, files: &Config) -> Vec<(HookPoint, String)> {
     if env::var_os(HOOK).is_some() {
         return Vec::new();

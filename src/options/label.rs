@@ -9,7 +9,7 @@ const SHELLS: [&str; 7] = ["sh", "bash", "dash", "ash", "ksh", "mksh", "zsh"];
 
 /// Run the command that follows their own words: the letters of their options that have a value, and how many words
 /// stand before the command.
-const WRAPPERS: [(&str, &str, usize); 9] = [
+const PREFIX_COMMANDS: [(&str, &str, usize); 9] = [
     ("chronic", "", 0),
     ("env", "uCS", 0),
     ("ionice", "cn", 0),
@@ -74,7 +74,7 @@ pub fn of_command(mut command: &[OsString]) -> String {
 fn wrapped(command: &[OsString]) -> Option<&[OsString]> {
     let (program, mut rest) = command.split_first()?;
     let name = file_name(program);
-    let (_, with_value, own) = WRAPPERS.iter().find(|(wrapper, ..)| *wrapper == name)?;
+    let (_, with_value, own) = PREFIX_COMMANDS.iter().find(|(wrapper, ..)| *wrapper == name)?;
     while let Some(word) = rest.first().map(|word| word.to_string_lossy()) {
         let skipped = match word.strip_prefix('-') {
             Some("-") => {
