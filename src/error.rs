@@ -79,7 +79,7 @@ impl Failure {
     }
 
     /// A failure with more about it, if it has a reason that is yet to be reported.
-    pub fn and(error: anyhow::Error, more: &str) -> anyhow::Error {
+    pub fn with_more(error: anyhow::Error, more: &str) -> anyhow::Error {
         match error.downcast_ref() {
             Some(Failure::Failed { code, .. }) => Failure::new(*code, format!("{error:#}; {more}")).into(),
             _ => error,

@@ -47,7 +47,7 @@ pub fn acquire(options: &AcquireOptions, context: &Context) -> anyhow::Result<Ou
     drop(keeper);
     // Nobody has the token, so nobody else could release the locks.
     Err(match acquisition.withdraw(store.as_mut()) {
-        Ok(()) => Failure::and(error, &format!("released {}", acquisition.names())),
+        Ok(()) => Failure::with_more(error, &format!("released {}", acquisition.names())),
         Err(_) => acquisition.may_stay_after(error, &context.reporter),
     })
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::cli::{CompletionsArgs, GlobalArgs, ListedNames};
 use crate::completions::script;
 use crate::error::{Failure, Outcome};
-use crate::options::{Call, Config, GlobalOptions, Sources};
+use crate::options::{Config, GlobalOptions, SectionQuery, Sources};
 use crate::report::{Reporter, print};
 use crate::sanitize::sanitize;
 use crate::session::Context;
@@ -32,13 +32,13 @@ fn lines(names: Vec<String>) -> String {
 
 /// The locks in use that a terminal shows as they are; none where the store does not answer.
 fn keys(global: GlobalArgs, sources: Sources) -> anyhow::Result<Vec<String>> {
-    let call = Call {
+    let query = SectionQuery {
         file: global.config.as_deref(),
         profile: global.profile.as_deref(),
         server: &global.server,
         keys: &[],
     };
-    let files = Config::load(&call, sources)?;
+    let files = Config::load(&query, sources)?;
     let options = GlobalOptions::resolve(global, &files, sources)?;
     let connect_timeout = options.connect_timeout.min(PATIENCE);
     let context = Context::new(GlobalOptions { connect_timeout, ..options }, Reporter::default());

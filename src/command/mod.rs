@@ -18,7 +18,7 @@ use crate::cli::{Cli, Command, ConfigArgs, GlobalArgs};
 use crate::error::{Failure, Outcome};
 use crate::lock::Key;
 use crate::options::{
-    self, AcquireOptions, Call, Config, GlobalOptions, Inputs, OwnerOptions, RunOptions, Sources,
+    self, AcquireOptions, Config, GlobalOptions, Inputs, OwnerOptions, RunOptions, SectionQuery, Sources,
     command_line, settings_in_force,
 };
 use crate::report::Reporter;
@@ -82,13 +82,13 @@ fn dispatch(matches: &ArgMatches, reporter: &mut Reporter) -> anyhow::Result<Out
 /// Reads the files, and puts the prefix that they name before the keys.
 fn load_files(global: &GlobalArgs, command: &mut Command, sources: Sources) -> Result<Config, Failure> {
     let keys: Vec<Key> = command.keys_mut().into_iter().map(|key| key.clone()).collect();
-    let call = Call {
+    let query = SectionQuery {
         file: global.config.as_deref(),
         profile: global.profile.as_deref(),
         server: &global.server,
         keys: &keys,
     };
-    let files = Config::load(&call, sources)?;
+    let files = Config::load(&query, sources)?;
     if let Some(prefix) = &files.key_prefix {
         for key in command.keys_mut() {
             *key = key.with_prefix(prefix).map_err(Failure::usage)?;

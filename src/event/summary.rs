@@ -198,7 +198,7 @@ impl Summary {
     }
 
     /// How long ago the locks were asked for.
-    pub fn asked(&self) -> Duration {
+    pub fn since_request(&self) -> Duration {
         self.requested_at.map_or(Duration::ZERO, |at| BootTime::now().since(at))
     }
 

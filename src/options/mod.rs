@@ -29,7 +29,7 @@ use std::time::Duration;
 
 use self::caller::CallingProcess;
 use self::command_line::refuse_several_strings;
-pub use self::config::{Call, Config, check_file};
+pub use self::config::{Config, SectionQuery, check_file};
 pub use self::global::GlobalOptions;
 use self::global::absolute;
 use self::hook::hooks;

@@ -164,7 +164,10 @@ impl Acquisition {
     /// Says, beside `error`, that the store could not be told to release the locks: they are free when their leases end.
     pub fn may_stay_after(&self, error: anyhow::Error, reporter: &Reporter) -> anyhow::Error {
         if Failure::is_unreported(&error) {
-            return Failure::and(error, &format!("{} may stay locked for up to {}", self.names(), self.ttl));
+            return Failure::with_more(
+                error,
+                &format!("{} may stay locked for up to {}", self.names(), self.ttl),
+            );
         }
         reporter.report(&Event::NotReleased { keys: &self.keys(), ttl: self.ttl, leftovers: None });
         error

@@ -36,7 +36,7 @@ pub fn read(keys: &[Key], context: &Context) -> Result<Vec<History>, Failure> {
 fn run(summary: &Summary, place: usize) -> RunRecord {
     let UserAtHost { user, host } = UserAtHost::own();
     let ended = unix_millis();
-    let asked = ended.saturating_sub(summary.asked().as_millis() as u64);
+    let asked = ended.saturating_sub(summary.since_request().as_millis() as u64);
     let (exit_status, signal) = match summary.exit {
         Some(Outcome::Exit(status)) => (Some(status), None),
         Some(Outcome::Signal(signal)) => (None, Some(signal)),

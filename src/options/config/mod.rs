@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 pub use self::file::check as check_file;
 pub use self::section::{CONTRADICTIONS, Setting};
-pub use self::selection::Call;
+pub use self::selection::SectionQuery;
 use crate::cli::{Color, Leftovers, LogFormat, OnLost};
 use crate::lock::{DurationText, Ttl, Wait};
 

@@ -20,7 +20,7 @@ const SYSTEM_FILE: &str = "/etc/redlock/config.toml";
 const SYSTEM_FOLDER: &str = "/etc/redlock/conf.d";
 
 /// What the choice depends on.
-pub struct Call<'a> {
+pub struct SectionQuery<'a> {
     /// The file of `--config`.
     pub file: Option<&'a Path>,
     pub profile: Option<&'a str>,
@@ -33,15 +33,15 @@ impl Config {
     /// What the files say about a call. A profile is stronger than a pattern of keys, that than a named server, and that
     /// than what stands before the sections; a longer pattern is stronger than a shorter one. Among equals the user's file
     /// is stronger than those of the system.
-    pub fn load(call: &Call, sources: Sources) -> Result<Config, Failure> {
-        let sections = read_all(call.file, sources)?;
+    pub fn load(query: &SectionQuery, sources: Sources) -> Result<Config, Failure> {
+        let sections = read_all(query.file, sources)?;
         let of = |scope: Scope| sections.iter().filter(|section| section.scope == scope).collect::<Vec<_>>();
         let refused = |option, setting, why: String| {
             Failure::configuration(format!("{}: {why}", sources.name(option, setting)))
         };
         let general = of(Scope::Every);
-        let profile = call.profile.map_or(Vec::new(), |name| of(Scope::Profile(name.to_owned())));
-        if let Some(name) = call.profile.filter(|_| profile.is_empty()) {
+        let profile = query.profile.map_or(Vec::new(), |name| of(Scope::Profile(name.to_owned())));
+        if let Some(name) = query.profile.filter(|_| profile.is_empty()) {
             let near = nearest(name, sections.iter().filter_map(|section| section.scope.profile()));
             let near = near
                 .map_or("add it, or name another profile".to_owned(), |near| format!("did you mean {near}?"));
@@ -51,8 +51,8 @@ impl Config {
                 format!("no configuration file has a section [profiles.{name}]; {near}"),
             ));
         }
-        let setting = strongest("server", &[&general, &profile]).filter(|_| call.server.is_empty());
-        let name = match call.server {
+        let setting = strongest("server", &[&general, &profile]).filter(|_| query.server.is_empty());
+        let name = match query.server {
             [] => setting.and_then(Setting::text),
             [one] => Some(one.as_str()),
             _ => None,
@@ -69,7 +69,7 @@ impl Config {
             ));
         }
         let prefix = strongest("key-prefix", &[&general, &server, &profile]).and_then(Setting::text);
-        let keys = of_keys(&sections, call.keys, prefix.unwrap_or_default());
+        let keys = of_keys(&sections, query.keys, prefix.unwrap_or_default());
         let config = merge([&general, &server, &keys, &profile].into_iter().flatten().copied())?;
         match name {
             Some(name) if !server.is_empty() => config.at_server(name, &server),
