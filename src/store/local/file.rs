@@ -55,9 +55,7 @@ pub fn default_path() -> Result<PathBuf, String> {
     }
     match user::home() {
         Ok(Some(home)) => Ok(home.join(".local/state/redlock/locks.db")),
-        Ok(None) => {
-            Err("this user has no passwd entry and so no home directory; name a file: local:PATH".to_owned())
-        }
+        Ok(None) => Err("this user has no home directory; name a file: local:PATH".to_owned()),
         Err(why) => Err(format!("{why}; name a file: local:PATH")),
     }
 }
