@@ -292,7 +292,7 @@ const CALLS: [(&str, &str, i32); 133] = [
     ("redlock run -c 'echo hi'", "there is no key; try: redlock run -k KEY -c -- 'echo hi'", 64),
     (
         "redlock run -k x ./bad.sh",
-        "'./bad.sh' cannot be executed: the interpreter that its first line names is not found",
+        "'./bad.sh' cannot be executed: its interpreter is not found, the one in its first line, …",
         127,
     ),
     ("redlock status -S ''", "--server: it is empty; name a store, or leave it out", 78),
