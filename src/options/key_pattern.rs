@@ -1,38 +1,30 @@
 //! Patterns of keys.
 
+use glob::Pattern;
+
 /// `*` stands for any characters, `?` for one, and every other character for itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeyPattern(String);
+pub struct KeyPattern {
+    text: String,
+    glob: Pattern,
+}
 
 impl KeyPattern {
     pub fn new(text: &str) -> KeyPattern {
-        KeyPattern(text.to_owned())
+        // For glob, brackets enclose a class, and two stars are for folders.
+        let mut glob = text.replace('[', "[[]");
+        while glob.contains("**") {
+            glob = glob.replace("**", "*");
+        }
+        KeyPattern { text: text.to_owned(), glob: Pattern::new(&glob).unwrap_or_default() }
     }
 
     pub fn as_str(&self) -> &str {
-        &self.0
+        &self.text
     }
 
     pub fn matches(&self, key: &str) -> bool {
-        let (pattern, key): (Vec<char>, Vec<char>) = (self.0.chars().collect(), key.chars().collect());
-        let (mut place, mut seen) = (0, 0);
-        // Behind the last star, and how much of the key the stars so far have taken.
-        let mut star = None;
-        while seen < key.len() {
-            match (pattern.get(place), star) {
-                (Some('*'), _) => {
-                    place += 1;
-                    star = Some((place, seen));
-                }
-                (Some(c), _) if *c == '?' || *c == key[seen] => (place, seen) = (place + 1, seen + 1),
-                (_, Some((behind, taken))) => {
-                    (place, seen) = (behind, taken + 1);
-                    star = Some((behind, seen));
-                }
-                (_, None) => return false,
-            }
-        }
-        pattern[place..].iter().all(|c| *c == '*')
+        self.glob.matches(key)
     }
 }
 
