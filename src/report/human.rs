@@ -7,7 +7,7 @@ use super::output::is_coloured;
 use super::phrases::{busy, how_to_break, left_behind, loss, names, one_of};
 use super::progress::{WaitDisplay, WaitStatus};
 use super::renderer::Renderer;
-use super::stderr::{Patience, print_message};
+use super::stderr::print_message;
 use super::verbosity::{Verbosity, is_shown};
 use crate::cli::Color;
 use crate::event::{Event, LeftoversFate, Waited};
@@ -38,7 +38,7 @@ impl Renderer for HumanRenderer {
             Event::WaitedFor { .. } => wait().conclude(&text(event), is_coloured(self.color, true)),
             _ => {
                 wait().clear();
-                print_message(&text(event), Patience::of(event));
+                print_message(&text(event));
             }
         }
         Ok(())

@@ -15,7 +15,7 @@ use super::output::escaped;
 use super::progress::LogPace;
 use super::record::Record;
 use super::renderer::Renderer;
-use super::stderr::{self, Patience};
+use super::stderr;
 use super::verbosity::{Verbosity, least_verbosity};
 use crate::event::Event;
 use crate::user::UserAtHost;
@@ -58,7 +58,7 @@ impl Renderer for JsonRenderer {
         }
         let Some(line) = line(event) else { return Ok(()) };
         match &self.destination {
-            LogDestination::Stderr => stderr::write(&line, Patience::of(event)),
+            LogDestination::Stderr => stderr::write(&line),
             LogDestination::File(path) => append(line, path)
                 .map_err(|error| format!("cannot write to --log-file {}: {error}", path.display()))?,
         }

@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 
-use super::stderr::{Patience, print_message, write};
+use super::stderr::{print_message, write};
 use super::width::{columns, cut};
 use crate::clock::{BootTime, Deadline};
 use crate::sanitize::sanitize;
@@ -63,20 +63,20 @@ impl WaitDisplay {
                 columns(io::stderr()).saturating_sub(1),
             );
             if self.live.as_ref() != Some(&line) {
-                write(&format!("{BEGIN}{line}{END}"), Patience::Short);
+                write(&format!("{BEGIN}{line}{END}"));
                 (self.live, self.was_live) = (Some(line), true);
             }
             return;
         }
         if self.log.is_due(&status.standing) {
-            print_message(&status.long, Patience::Short);
+            print_message(&status.long);
         }
     }
 
     /// Makes room for another line.
     pub fn clear(&mut self) {
         if self.live.take().is_some() {
-            write(&format!("{BEGIN}{END}"), Patience::Short);
+            write(&format!("{BEGIN}{END}"));
         }
     }
 
@@ -85,7 +85,7 @@ impl WaitDisplay {
         if std::mem::take(&mut self.was_live) {
             let (dim, plain) = if is_dim { ("\x1b[2m", "\x1b[0m") } else { ("", "") };
             let line = sanitize(&format!("redlock: {text}"));
-            write(&format!("{dim}{line}{plain}\n"), Patience::Short);
+            write(&format!("{dim}{line}{plain}\n"));
         }
     }
 }

@@ -8,6 +8,7 @@ use super::human::HumanRenderer;
 use super::json::{JsonRenderer, LogDestination};
 use super::metrics::MetricsFile;
 use super::renderer::Renderer;
+use super::stderr;
 use super::syslog::SyslogRenderer;
 use super::verbosity::Verbosity;
 use crate::cli::{Color, LogFormat};
@@ -87,6 +88,7 @@ impl Reporter {
         if let Some(summary) = summary {
             self.report(&Event::Ended { summary: &summary });
         }
+        stderr::flush();
     }
 
     /// What the call has come to so far, should it end like this.
