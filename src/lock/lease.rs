@@ -20,11 +20,11 @@ pub struct Lease {
 
 #[derive(Clone, Debug)]
 pub enum LossCause {
-    /// Somebody else released it, as [`Renewal::Released`] says.
+    /// Somebody else released it with its owner token, as [`Renewal::Released`] says.
     Released,
     /// It ended, or was deleted, and nobody holds the lock.
     NotHeld,
-    /// It was broken, or the lock was granted to another, who holds it now if the store says so.
+    /// It was broken or deleted, or granted to another, who holds it now if the store says so.
     Taken(Option<Box<Holder>>),
     /// No renewal succeeded before it ended; why the last one failed, if that is known.
     Expired(Option<StoreError>),

@@ -43,10 +43,10 @@ pub enum Renewal {
     Extended,
     /// Nobody held the lock and nobody else was granted it since: it is held again.
     Healed,
-    /// Somebody released it with this token, and nobody else was granted it since. In etcd and ZooKeeper, where nothing is left
-    /// of a lock that is free: somebody released or broke it, and nobody holds it now.
+    /// Somebody released it with this token, and nobody else was granted it since, or holds it now. ZooKeeper never says so:
+    /// what was deleted counts as lost.
     Released,
-    /// Another holds it, or was granted it since.
+    /// It was broken or deleted, or another holds it, or was granted it since.
     Lost(Option<Holder>),
 }
 

@@ -282,7 +282,7 @@ mod tests {
             (
                 LossCause::Released,
                 LossConsequence::JobIsStopped,
-                ": somebody released it with `redlock release`, or broke it twice; stopping the job",
+                ": it was released with its owner token; stopping the job",
             ),
             (
                 LossCause::NotHeld,
@@ -292,7 +292,7 @@ mod tests {
             (
                 LossCause::Taken(None),
                 LossConsequence::NothingStarted,
-                ": it was broken, or granted to another since; nothing was started",
+                ": it was broken or deleted, or granted to another since; nothing was started",
             ),
             (
                 taken(Some(anna)),

@@ -97,9 +97,9 @@ pub fn loss(locks: &str, cause: &LossCause, consequence: LossConsequence) -> Str
         _ => "",
     };
     let cause = match cause {
-        LossCause::Released => "somebody released it with `redlock release`, or broke it twice".to_owned(),
+        LossCause::Released => "it was released with its owner token".to_owned(),
         LossCause::NotHeld => "nobody holds it any more".to_owned(),
-        LossCause::Taken(None) => "it was broken, or granted to another since".to_owned(),
+        LossCause::Taken(None) => "it was broken or deleted, or granted to another since".to_owned(),
         LossCause::Taken(Some(now)) => match &now.broken {
             Some(by) => format!("it was broken with `redlock break` by {by}"),
             None => format!("it is held by {}", holder(now)),

@@ -63,6 +63,7 @@ macro_rules! promises {
                 a_script_may_take_its_lock_again
                 a_lost_lock_ends_the_script
                 a_release_that_failed_hides_no_loss
+                a_lock_broken_twice_ends_the_script
                 a_script_may_outlive_its_lock
                 a_dead_keeper_leaves_the_lease
                 a_keeper_that_is_told_to_end_gives_back
@@ -183,6 +184,7 @@ macro_rules! promises_of_a_quorum {
                 a_script_may_take_its_lock_again
                 a_lost_lock_ends_the_script
                 a_release_that_failed_hides_no_loss
+                a_lock_broken_twice_ends_the_script
                 a_script_may_outlive_its_lock
                 a_dead_keeper_leaves_the_lease
                 a_keeper_that_is_told_to_end_gives_back

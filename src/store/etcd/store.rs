@@ -248,13 +248,15 @@ impl Store for Etcd {
                 ),
             }),
             Some(_) => Ok(Renewal::Extended),
-            // etcd loses nothing, so somebody deleted the key or ended its lease: it is not taken again.
+            // etcd loses nothing, so somebody deleted the key or ended its lease: it is not taken again. To end the lease, or
+            // to leave the key to its min-hold, takes the owner token; to break a lock is to delete its key.
             None => {
                 let queue = self.ledger.queue(key, 0, timeout)?.entries;
                 let other = queue.first().filter(|first| first.id != id && !first.is_waiting());
                 match other {
                     Some(other) => Ok(Renewal::Lost(Some(self.ledger.holder(key, other, timeout)?))),
-                    None => Ok(Renewal::Released),
+                    None if ttl <= 0 || own.entry.is_some() => Ok(Renewal::Released),
+                    None => Ok(Renewal::Lost(None)),
                 }
             }
         }

@@ -134,7 +134,7 @@ impl ZooKeeper {
         })
     }
 
-    /// Who has the lock now, if it is not this token.
+    /// Who has the lock now, if it is not this token. Nothing tells a release from a deletion: both delete the nodes.
     fn lost(
         &mut self,
         key: &Key,
@@ -154,10 +154,7 @@ impl ZooKeeper {
             };
             Ok(node.filter(is_holder).map(|node| node.holder()))
         })?;
-        Ok(match (holder, state) {
-            (None, State::Gone) => Renewal::Released,
-            (holder, _) => Renewal::Lost(holder),
-        })
+        Ok(Renewal::Lost(holder))
     }
 
     fn error(&self, error: ZooKeeperError) -> StoreError {
