@@ -10,8 +10,8 @@ use nix::sys::signal::Signal;
 
 use crate::failing_call::Call;
 use crate::harness::{
-    Authority, Fault, Redis, Redlock, Settings, Store, Valid, ZooKeeper, eventually, free_port, namespaces,
-    python,
+    Authority, Fault, Proxy, Redis, Redlock, Running, Settings, Store, Valid, ZooKeeper, eventually,
+    free_port, namespaces, python,
 };
 use crate::takeover::Takeover;
 use crate::undisturbed::Undisturbed;
@@ -109,6 +109,38 @@ fn a_follower_is_cut_off_from_its_leader() {
     scene.await_death(scene.ttl + Duration::from_secs(1));
     let first = scene.second_is_alone();
     assert_eq!(first.code(), 79, "{first:?}");
+}
+
+/// The first one finds the lock free, and is behind two others when its nodes are there. When it looks again, both have come
+/// and gone.
+#[test]
+fn a_fence_is_higher_than_those_of_who_came_between() {
+    let mut store = Store::own_zookeeper(ZooKeeper::start());
+    let proxy = Proxy::to(store.zookeeper_servers().servers[0].port);
+    let (_, chroot) = store.url.rsplit_once('/').expect("a chroot");
+    let through = format!("zk://127.0.0.1:{}/{chroot}", proxy.port);
+    let fence = |wait: &[&str]| {
+        let args = [&["run", "-k", "X", "--ttl", "5m"][..], wait, &["--", "sh", "-c", "echo $REDLOCK_FENCE"]]
+            .concat();
+        store.redlock(&args).env("REDLOCK_CONNECT_TIMEOUT", "5m")
+    };
+    let number = |run: Running| run.finish().expect(0).stdout.trim().parse::<u64>().expect("a number");
+    let is_held_up = || eventually(Duration::from_secs(20), "a request", || proxy.late() == 1);
+
+    proxy.set(Fault::Hold("__lock__"));
+    let late = fence(&[]).server(&through).spawn();
+    is_held_up();
+    let holder = store.hold("X", &[]);
+    let waiter = fence(&["--wait", "-q"]).spawn();
+    store.await_waiters("X", 1);
+    proxy.set(Fault::Hold("/X"));
+    store.await_waiters("X", 2);
+    is_held_up();
+    holder.let_go().expect(0);
+    let earlier = number(waiter);
+    proxy.set(Fault::None);
+    let later = number(late);
+    assert!(later > earlier, "{later} after {earlier}");
 }
 
 fn undisturbed(zookeeper: ZooKeeper) -> Undisturbed {

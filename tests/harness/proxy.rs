@@ -21,6 +21,8 @@ pub enum Fault {
     Mute,
     /// Each request arrives this much later, also when the fault is over by then.
     Late(Duration),
+    /// A request with this in it is held up until the fault is another one.
+    Hold(&'static str),
     /// Forwards requests, and closes the connection after this many bytes of the next reply. Once.
     CutReplyAt(usize),
     /// Forwards requests, and closes the connection instead of passing on the reply to one with this in it. Once.
@@ -126,10 +128,21 @@ fn carry(client: TcpStream, upstream: TcpStream, shared: &Arc<Mutex<Shared>>) {
             {
                 requests.lock().expect("the proxy").fault = Fault::CutReplyAt(0);
             }
-            let is_late = matches!(fault, Fault::Late(_));
-            if let Fault::Late(delay) = fault {
+            let is_late = match fault {
+                Fault::Late(_) => true,
+                Fault::Hold(text) => String::from_utf8_lossy(&chunk[..length]).contains(text),
+                _ => false,
+            };
+            if is_late {
                 requests.lock().expect("the proxy").late += 1;
-                thread::sleep(delay);
+                match fault {
+                    Fault::Late(delay) => thread::sleep(delay),
+                    _ => {
+                        while requests.lock().expect("the proxy").fault == fault {
+                            thread::sleep(Duration::from_millis(1));
+                        }
+                    }
+                }
             }
             let is_dropped = matches!(fault, Fault::Stall | Fault::Silence);
             let written = is_dropped || to_server.write_all(&chunk[..length]).is_ok();
@@ -147,7 +160,7 @@ fn carry(client: TcpStream, upstream: TcpStream, shared: &Arc<Mutex<Shared>>) {
             let fault = {
                 let mut shared = replies.lock().expect("the proxy");
                 let fault = shared.fault;
-                if !matches!(fault, Fault::None | Fault::LoseReplyTo(_)) {
+                if !matches!(fault, Fault::None | Fault::Hold(_) | Fault::LoseReplyTo(_)) {
                     shared.injected += 1;
                 }
                 if matches!(fault, Fault::CutReplyAt(_) | Fault::Rubbish(_)) {
@@ -160,7 +173,7 @@ fn carry(client: TcpStream, upstream: TcpStream, shared: &Arc<Mutex<Shared>>) {
             }
             has_answered.store(true, Ordering::SeqCst);
             let written = match fault {
-                Fault::None | Fault::Late(_) | Fault::Delay(_) | Fault::LoseReplyTo(_) => {
+                Fault::None | Fault::Late(_) | Fault::Hold(_) | Fault::Delay(_) | Fault::LoseReplyTo(_) => {
                     to_client.write_all(&chunk[..length])
                 }
                 Fault::Stall | Fault::Silence | Fault::Mute => Ok(()),

@@ -3,7 +3,7 @@
 use super::client::SessionClient;
 use super::contender::{Contender, has_room, id};
 use super::error::{ZooKeeperError, ZooKeeperResult};
-use super::ledger::{Placed, ZooKeeperLedger};
+use super::ledger::{Condition, Placed, Queue, ZooKeeperLedger};
 use super::node_data::NodeData;
 use super::owner::Owner;
 use super::session::Session;
@@ -74,7 +74,7 @@ impl Owner {
         let keys = || requests.iter().map(|request| &request.key);
         let mut queues = ledger.queues(keys(), self.is_unsure, &mut self.client, timeout)?;
         let id = id(&self.token);
-        let own = |queue: &[Contender]| queue.iter().position(|contender| contender.id == Some(id));
+        let own = |queue: &Queue| queue.contenders.iter().position(|contender| contender.id == Some(id));
         let is_repeated = self.is_unsure && queues.iter().all(|queue| own(queue).is_some());
         if self.is_unsure && !is_repeated {
             // Nothing of it is there, unless somebody deleted a part.
@@ -83,47 +83,53 @@ impl Owner {
         }
         if !is_repeated {
             for (request, queue) in requests.iter().zip(&queues) {
-                if let Some(refused) = self.refuse(request, queue, ledger, timeout)? {
+                if let Some(refused) = self.refuse(request, &queue.contenders, ledger, timeout)? {
                     return Ok(refused);
                 }
             }
         }
         self.is_unsure = true;
+        let value = |request: &Request| NodeData::granted(request, &session);
         let (transaction, queues) = match is_repeated {
             true => (None, queues),
             false => {
-                let value = |request: &Request| NodeData::granted(request, &session);
                 let placed = ledger.place(requests, value, &mut self.client, timeout);
                 let Placed { transaction, .. } = self.unless_denied(placed)?;
                 (Some(transaction), ledger.queues(keys(), false, &mut self.client, timeout)?)
             }
         };
         // Another one may have come between.
+        let mut granted = Vec::with_capacity(requests.len());
         for (request, queue) in requests.iter().zip(&queues) {
-            let place = own(queue).unwrap_or(queue.len());
-            let before = &queue[..place];
-            if place == queue.len() || !has_room(before, request.mode) {
-                let busy = ledger.busy(&request.key, before, &mut self.client, timeout)?;
-                self.give_back(requests, &queues, ledger, timeout)?;
-                return Ok(Taken::Busy(busy.into()));
+            let place = own(queue).unwrap_or(queue.contenders.len());
+            let (before, from_here) = queue.contenders.split_at(place);
+            match from_here.first().filter(|_| has_room(before, request.mode)) {
+                Some(contender) => granted.push((request, contender, queue.changed)),
+                None => {
+                    let busy = ledger.busy(&request.key, before, &mut self.client, timeout)?;
+                    self.give_back(requests, &queues, ledger, timeout)?;
+                    return Ok(Taken::Busy(busy.into()));
+                }
             }
         }
-        let contenders: Vec<&Contender> =
-            queues.iter().filter_map(|queue| own(queue).map(|place| &queue[place])).collect();
         let mut fences = Vec::with_capacity(requests.len());
-        for (request, contender) in requests.iter().zip(&contenders) {
-            fences.push(match transaction {
-                Some(transaction) => FencingToken(transaction.unsigned_abs()),
-                None => match self.confirmed(request, contender, ledger, timeout)? {
-                    Some(fence) => fence,
-                    None => {
-                        self.is_unsure = false;
-                        return Err(ZooKeeperError::transient("the lock was taken away meanwhile"));
-                    }
-                },
-            });
+        for (request, contender, changed) in &granted {
+            let fence = match transaction.filter(|transaction| transaction == changed) {
+                Some(transaction) => Some(transaction),
+                // Others may have come and gone since our nodes were created, who were granted the lock later: the nodes
+                // are created again. Whoever broke the lock meanwhile has touched them.
+                None => {
+                    let (client, untouched) = (&mut self.client, Condition::Version(0));
+                    ledger.move_to(client, &request.key, contender, &untouched, &value(request), timeout)?
+                }
+            };
+            let Some(fence) = fence else {
+                self.give_back(requests, &queues, ledger, timeout)?;
+                return Err(ZooKeeperError::transient("the lock was taken away meanwhile"));
+            };
+            fences.push(FencingToken(fence.unsigned_abs()));
         }
-        for (request, contender) in requests.iter().zip(contenders) {
+        for (request, contender, _) in granted {
             self.hold(request.key.clone(), contender.clone(), request.min_hold);
         }
         self.is_unsure = false;
@@ -134,13 +140,13 @@ impl Owner {
     fn give_back(
         &mut self,
         requests: &[Request],
-        queues: &[Vec<Contender>],
+        queues: &[Queue],
         ledger: &ZooKeeperLedger,
         timeout: &Timeout,
     ) -> ZooKeeperResult<()> {
         let id = id(&self.token);
         for (request, queue) in requests.iter().zip(queues) {
-            for own in queue.iter().filter(|contender| contender.id == Some(id)) {
+            for own in queue.contenders.iter().filter(|contender| contender.id == Some(id)) {
                 ledger.delete(&request.key, own, &mut self.client, timeout)?;
             }
         }
@@ -224,7 +230,8 @@ impl Owner {
         } else {
             let value = NodeData::granted(request, &session);
             let (key, client) = (&request.key, &mut self.client);
-            let moved = ledger.move_to(client, key, contender, predecessor, &value, timeout);
+            let condition = predecessor.map_or(Condition::None, Condition::Gone);
+            let moved = ledger.move_to(client, key, contender, &condition, &value, timeout);
             if self.counted_from.is_some() && matches!(moved, Err(ZooKeeperError::SessionExpired)) {
                 // That of the waiter goes on: another session is begun.
                 self.is_unsure = false;

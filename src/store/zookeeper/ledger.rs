@@ -24,6 +24,22 @@ pub struct Node {
     pub stat: Stat,
 }
 
+/// Who stands in line for a lock, and the transaction that changed that last.
+#[derive(Default)]
+pub struct Queue {
+    pub contenders: Vec<Contender>,
+    pub changed: i64,
+}
+
+/// What a move of nodes depends on.
+pub enum Condition<'a> {
+    None,
+    /// The nodes of this one are gone.
+    Gone(&'a Contender),
+    /// The data that are moved have this version: nobody has touched them since.
+    Version(i32),
+}
+
 /// Contenders that were created, one for each request, and the transaction that did it.
 pub struct Placed {
     pub contenders: Vec<Contender>,
@@ -50,7 +66,7 @@ impl ZooKeeperLedger {
         catch_up: bool,
         client: &mut SessionClient,
         timeout: &Timeout,
-    ) -> ZooKeeperResult<Vec<Vec<Contender>>> {
+    ) -> ZooKeeperResult<Vec<Queue>> {
         let folders: Vec<String> = keys.into_iter().map(|key| self.layout.folder(key)).collect();
         let sync = folders.first().filter(|_| catch_up).map(|path| Operation::Sync { path: path.clone() });
         let skipped = usize::from(sync.is_some());
@@ -58,8 +74,10 @@ impl ZooKeeperLedger {
         let operations: Vec<Operation> = sync.into_iter().chain(looks).collect();
         let replies = client.ask(&operations, timeout)?.into_iter().skip(skipped);
         let queues = replies.map(|reply| match reply.found()? {
-            Some(Answer::Children(children)) => Ok(queue(&children)),
-            _ => Ok(Vec::new()),
+            Some(Answer::Children(children, stat)) => {
+                Ok(Queue { contenders: queue(&children), changed: stat.children_changed })
+            }
+            _ => Ok(Queue::default()),
         });
         queues.collect()
     }
@@ -71,7 +89,7 @@ impl ZooKeeperLedger {
         client: &mut SessionClient,
         timeout: &Timeout,
     ) -> ZooKeeperResult<Vec<Contender>> {
-        Ok(self.queues([key], catch_up, client, timeout)?.pop().unwrap_or_default())
+        Ok(self.queues([key], catch_up, client, timeout)?.pop().unwrap_or_default().contenders)
     }
 
     /// Takes a place at the end of the queue of each lock, in one transaction.
@@ -146,29 +164,39 @@ impl ZooKeeperLedger {
     }
 
     /// The nodes of a contender are deleted, and created again with the same names for the session of `client`, in one
-    /// transaction. `None` when one of them was not there, or one of `predecessor` was.
+    /// transaction. `None` when one of them was not there, or the condition was not met.
     pub fn move_to(
         &self,
         client: &mut SessionClient,
         key: &Key,
         contender: &Contender,
-        predecessor: Option<&Contender>,
+        condition: &Condition,
         value: &NodeData,
         timeout: &Timeout,
     ) -> ZooKeeperResult<Option<i64>> {
         let paths = |nodes: &[String]| nodes.iter().map(|node| self.path(key, node)).collect::<Vec<_>>();
         let delete = |path| Operation::Delete { path };
         let create = |(path, data)| self.create(path, data, Kind::Ephemeral);
-        // A transaction has no check that a node is not there: one that can be created was not.
-        let gone = predecessor.map(|predecessor| paths(&predecessor.nodes)).unwrap_or_default();
-        let absent = gone.iter().map(|path| create((path.clone(), Vec::new())));
-        let absent = absent.chain(gone.iter().cloned().map(delete));
+        let mut operations = match condition {
+            Condition::None => Vec::new(),
+            Condition::Version(version) => {
+                vec![Operation::check(&self.path(key, contender.node()), *version)]
+            }
+            // A transaction has no check that a node is not there: one that can be created was not.
+            Condition::Gone(predecessor) => {
+                let gone = paths(&predecessor.nodes);
+                let absent = gone.iter().map(|path| create((path.clone(), Vec::new())));
+                absent.chain(gone.iter().cloned().map(delete)).collect()
+            }
+        };
         let own = paths(&contender.nodes);
         let data = std::iter::once(value.to_bytes()).chain(std::iter::repeat(Vec::new()));
-        let moves = own.iter().cloned().map(delete).chain(own.iter().cloned().zip(data).map(create));
-        let moved = client.call(&[Operation::Multi(absent.chain(moves).collect())], timeout)?.pop();
+        operations.extend(own.iter().cloned().map(delete).chain(own.iter().cloned().zip(data).map(create)));
+        let moved = client.call(&[Operation::Multi(operations)], timeout)?.pop();
         match moved {
-            Some(TransactionReply { answer: Err(Code::NODE_EXISTS), .. }) | None => Ok(None),
+            Some(TransactionReply { answer: Err(Code::NODE_EXISTS | Code::BAD_VERSION), .. }) | None => {
+                Ok(None)
+            }
             Some(reply) => {
                 let transaction = reply.number;
                 Ok(reply.found()?.map(|_| transaction))

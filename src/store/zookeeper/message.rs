@@ -108,6 +108,8 @@ pub struct Stat {
     pub created: i64,
     /// Of its data.
     pub version: i32,
+    /// The transaction that created or deleted a child last.
+    pub children_changed: i64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -117,7 +119,7 @@ pub enum Answer {
     Created(String),
     Stat(Stat),
     Data(Vec<u8>, Stat),
-    Children(Vec<String>),
+    Children(Vec<String>, Stat),
     /// One for each operation.
     Multi(Vec<Answer>),
 }
@@ -207,7 +209,7 @@ impl Operation {
             Operation::Create { .. } => Answer::Created(reader.text()?),
             Operation::Exists { .. } | Operation::SetData { .. } => Answer::Stat(stat(reader)?),
             Operation::Data { .. } => Answer::Data(reader.bytes()?.to_vec(), stat(reader)?),
-            Operation::Children { .. } => Answer::Children(reader.texts()?),
+            Operation::Children { .. } => Answer::Children(reader.texts()?, stat(reader)?),
             Operation::Multi(operations) => return multi(operations, reader),
             Operation::Delete { .. }
             | Operation::Check { .. }
@@ -246,8 +248,8 @@ fn stat(reader: &mut Reader) -> Result<Stat, Malformed> {
     let (_modified, _created_at, _modified_at) = (reader.long()?, reader.long()?, reader.long()?);
     let version = reader.int()?;
     let (_children_version, _access_version, _owner) = (reader.int()?, reader.int()?, reader.long()?);
-    let (_length, _children, _children_changed) = (reader.int()?, reader.int()?, reader.long()?);
-    Ok(Stat { created, version })
+    let (_length, _children, children_changed) = (reader.int()?, reader.int()?, reader.long()?);
+    Ok(Stat { created, version, children_changed })
 }
 
 impl Kind {

@@ -6,7 +6,7 @@ use super::client::SessionClient;
 use super::connection::TransactionReply;
 use super::contender::Contender;
 use super::error::{ZooKeeperError, ZooKeeperResult};
-use super::ledger::ZooKeeperLedger;
+use super::ledger::{Condition, ZooKeeperLedger};
 use super::message::{Code, Operation};
 use super::session::Session;
 use super::url::ZooKeeperAddress;
@@ -242,13 +242,14 @@ pub fn keep(
         client.dismiss();
         return Ok(false);
     };
+    let untouched = Condition::Version(node.stat.version);
     let value = node.value.unwrap_or_default();
     if value.breaker().is_some() {
         let was_there = ledger.delete(key, contender, &mut client, timeout)?;
         client.dismiss();
         return Ok(was_there);
     }
-    let kept = ledger.move_to(&mut client, key, contender, None, &value.kept(left), timeout)?;
+    let kept = ledger.move_to(&mut client, key, contender, &untouched, &value.kept(left), timeout)?;
     if kept.is_none() {
         client.dismiss();
     }

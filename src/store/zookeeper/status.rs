@@ -30,7 +30,7 @@ impl StoreAdmin for ZooKeeper {
             for page in known.chunks(PAGE) {
                 let queues = ledger.queues(page, false, client, timeout)?;
                 for (key, queue) in page.iter().zip(queues) {
-                    locks.push(status_of(key.clone(), &queue, ledger, client, timeout)?);
+                    locks.push(status_of(key.clone(), &queue.contenders, ledger, client, timeout)?);
                 }
             }
             Ok(locks)
@@ -139,7 +139,7 @@ fn known_keys(
             page.iter().map(|path| Operation::children(if path.is_empty() { "/" } else { path })).collect();
         for (path, reply) in page.iter().zip(client.ask(&looks, timeout)?) {
             // Somebody else's nodes are none of ours.
-            let Ok(Answer::Children(children)) = reply.answer else { continue };
+            let Ok(Answer::Children(children, _)) = reply.answer else { continue };
             let (contenders, others): (Vec<_>, Vec<_>) =
                 children.iter().partition(|name| Contender::parse(name).is_some());
             known.extend(ledger.layout.key(path).filter(|_| !contenders.is_empty()));
