@@ -103,11 +103,11 @@ impl<'a> LockState<'a> {
 
     /// Grants the lock for one TTL, or confirms a grant: it was handed over, or the caller asks again.
     pub fn acquire(&mut self, request: &Request) -> rusqlite::Result<FencingToken> {
-        let (fence, since) = match self.lease_of(&request.token) {
-            Some(mine) => (mine.fence, mine.since),
-            None => (self.next_fence()?, unix_millis()),
+        let (fence, since, broken) = match self.lease_of(&request.token) {
+            Some(mine) => (mine.fence, mine.since, mine.broken.clone()),
+            None => (self.next_fence()?, unix_millis(), None),
         };
-        self.hold(request.mode, HolderRow::of(request, fence, since, self.host))?;
+        self.hold(request.mode, HolderRow { broken, ..HolderRow::of(request, fence, since, self.host) })?;
         Ok(FencingToken(fence))
     }
 

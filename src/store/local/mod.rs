@@ -11,6 +11,8 @@ mod history;
 mod holders;
 mod host;
 mod liveness;
+#[cfg(test)]
+mod local_test;
 mod lock_state;
 mod owner_hash;
 mod queue;
