@@ -139,6 +139,17 @@ fn one_member_of_three_is_enough_to_be_named_first() {
     assert_eq!(run.run().expect(0).stdout, "ran\n");
 }
 
+/// No request came to the first one, so the answer of the other one counts.
+#[test]
+fn a_wrong_token_releases_nothing_beside_a_dead_member() {
+    let store = Store::etcd();
+    let url = store.url.replacen("://", &format!("://127.0.0.1:{},", free_port()), 1);
+    let token = store.redlock(&["acquire", "-k", "X"]).run().expect(0).stdout;
+    for (token, code) in [("WRONG", 1), (token.trim(), 0), (token.trim(), 1)] {
+        store.redlock(&["release", "-k", "X", "--token", token]).server(&url).run().expect(code);
+    }
+}
+
 #[test]
 fn nobody_there() {
     run_at(&format!("etcd://127.0.0.1:{}", free_port())).fails(69, "connection refused");

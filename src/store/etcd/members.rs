@@ -31,7 +31,7 @@ pub struct EtcdMembers {
     refusal: Refusal,
     /// How many connections there were.
     connections: u32,
-    /// How many requests had no answer, and were made again or given up.
+    /// How many requests were sent and had no answer, and were made again or given up.
     unanswered: u32,
     /// Of the login, which counts at every member.
     token: Option<MetadataValue<Ascii>>,
@@ -72,7 +72,7 @@ impl EtcdMembers {
         self.connections
     }
 
-    /// How many requests had no answer: each may have been carried out.
+    /// How many requests were sent and had no answer: each may have been carried out.
     pub fn unanswered(&self) -> u32 {
         self.unanswered
     }
@@ -105,7 +105,6 @@ impl EtcdMembers {
                 }
                 Err(error @ EtcdError::NoAnswer { .. }) => {
                     self.leave();
-                    self.unanswered += 1;
                     // That of a member that may answer soon says more.
                     if !failure.as_ref().is_some_and(EtcdError::is_transient) || error.is_transient() {
                         failure = Some(error);
@@ -141,9 +140,15 @@ impl EtcdMembers {
     ) -> Result<T, EtcdError> {
         let client = self.client(timeout)?;
         let token = self.login(&client, timeout)?;
-        let done = self.wait(timeout, work(client.logged_in(token)))?;
-        self.has_answered |= done.as_ref().err().is_none_or(|status| status.source().is_none());
-        done.map_err(|status| match self.refusal.take() {
+        let answer = self.wait(timeout, work(client.logged_in(token))).and_then(|answer| self.judge(answer));
+        self.unanswered += u32::from(matches!(answer, Err(EtcdError::NoAnswer { .. })));
+        answer
+    }
+
+    /// Whether this is an answer.
+    fn judge<T>(&mut self, answer: Result<T, Status>) -> Result<T, EtcdError> {
+        self.has_answered |= answer.as_ref().err().is_none_or(|status| status.source().is_none());
+        answer.map_err(|status| match self.refusal.take() {
             Some(why) => why.into(),
             None if !self.has_answered => EtcdError::NoAnswer { why: NO_ETCD.to_owned(), transient: false },
             None => status.into(),

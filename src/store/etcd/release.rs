@@ -66,10 +66,10 @@ impl Etcd {
         if let Some(is_awaited) = self.release_without_look(key, id, timeout)? {
             return Ok(ReleaseProgress::KeyDeleted { is_awaited });
         }
+        let is_repeated = self.ledger.members.unanswered() > unanswered;
         let own = self.ledger.own(key, id, timeout)?;
         let Some(held) = own.held() else {
             // A first request without an answer may have been the one that released it.
-            let is_repeated = self.ledger.members.unanswered() > unanswered;
             return Ok(if is_repeated { ReleaseProgress::Done } else { ReleaseProgress::NotHeld });
         };
         let left = own.value.as_ref().map_or(Duration::ZERO, KeyData::left_to_hold);
