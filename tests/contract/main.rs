@@ -89,6 +89,7 @@ macro_rules! promises {
                 one_kind_at_a_time
                 a_dead_writer_in_line_lets_readers_in
                 a_shared_lock_is_broken_for_all
+                one_of_two_readers_is_broken
                 a_permit_kept_by_min_hold
                 by_hand
                 a_writer_inside_readers_is_refused
@@ -200,7 +201,12 @@ macro_rules! promises_of_a_quorum {
                 breaking_what_nobody_keeps_takes_one_command
             }
             keys { odd_keys_are_apart }
-            modes { readers_hold_it_together a_writer_waits_for_the_last_reader a_shared_lock_is_broken_for_all }
+            modes {
+                readers_hold_it_together
+                a_writer_waits_for_the_last_reader
+                a_shared_lock_is_broken_for_all
+                one_of_two_readers_is_broken
+            }
             several_keys {
                 they_are_held_together
                 all_of_them_or_none

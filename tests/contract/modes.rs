@@ -148,6 +148,26 @@ pub fn a_shared_lock_is_broken_for_all(store: &Store) {
     store.redlock(&["run", "--key", "X", "--", "true"]).run().expect(0);
 }
 
+/// It hears of who broke its lock, and the other one of nothing.
+pub fn one_of_two_readers_is_broken(store: &Store) {
+    let other = hold(store, &["--shared"]);
+    let token = store.folder.path("token");
+    let job = "echo $REDLOCK_TOKEN > \"$0\"; exec cat";
+    let ttl = store.ttl(2000);
+    let args = ["run", "--key", "X", "--shared", "--ttl", &ttl, "--", "sh", "-c", job];
+    let mut reader =
+        store.redlock(&[&args[..], &[&token.display().to_string()]].concat()).open_stdin().spawn();
+    let mut text = String::new();
+    reader.lives_until("its owner token", || {
+        text = std::fs::read_to_string(&token).unwrap_or_default();
+        text.ends_with('\n')
+    });
+    store.redlock(&["break", "--key", "X", "--yes", "--token", text.trim()]).run().expect(0);
+    let told = reader.finish().expect(79);
+    assert!(told.line().contains("it was broken with `redlock break`"), "{told:?}");
+    other.let_go().expect(0);
+}
+
 pub fn a_permit_kept_by_min_hold(store: &Store) {
     let min_hold = ttl(2000);
     let ask = ["run", "--key", "X", "--permits", "1", "--min-hold", &min_hold, "--", "true"];

@@ -134,7 +134,7 @@ impl ZooKeeper {
         })
     }
 
-    /// Who has the lock now, if it is not this token. Nothing tells a release from a deletion: both delete the nodes.
+    /// Who broke the lock of this token, or who has it now. Nothing tells a release from a deletion: both delete the nodes.
     fn lost(
         &mut self,
         key: &Key,
@@ -145,14 +145,15 @@ impl ZooKeeper {
         let id = id(token);
         let holder = self.visit(|ledger, client| {
             let queue = ledger.queue(key, true, client, timeout)?;
-            let Some(first) = queue.first() else { return Ok(None) };
-            let is_own = first.id == Some(id);
-            let node = ledger.node(key, first, client, timeout)?;
-            let is_holder = |node: &Node| {
-                let is_broken = node.value.as_ref().is_some_and(|value| value.breaker().is_some());
-                node.has_lock() && (!is_own || state == State::Broken && is_broken)
+            let is_own = |contender: &&Contender| contender.id == Some(id);
+            let shown = match state {
+                State::Broken => queue.iter().find(is_own),
+                _ => queue.first().filter(|first| !is_own(first)),
             };
-            Ok(node.filter(is_holder).map(|node| node.holder()))
+            let Some(shown) = shown else { return Ok(None) };
+            let node = ledger.node(key, shown, client, timeout)?.filter(Node::has_lock);
+            let holder = node.map(|node| node.holder());
+            Ok(holder.filter(|holder| state != State::Broken || holder.broken.is_some()))
         })?;
         Ok(Renewal::Lost(holder))
     }
