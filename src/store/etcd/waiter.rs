@@ -103,14 +103,18 @@ impl EtcdWaiter {
             if let Some(other) = entries.iter().find(|entry| !entry.mode.goes_with(self.request.mode)) {
                 return Err(StoreError::OtherMode { key: self.request.key.clone(), found: other.mode });
             }
-            // Held: an answer was lost.
-            if is_first && (is_held || self.take(created, false, ledger, timeout)?) {
-                if !is_held || ledger.keep_alive(self.id.holding(), timeout)? > 0 {
+            if is_first && is_held {
+                // An answer was lost, maybe long ago: the lease is extended, and counts from this call on.
+                self.counted_from = None;
+                if ledger.keep_alive(self.id.holding(), timeout)? > 0 {
                     return Ok(self.granted(created));
                 }
                 self.created = None;
-            }
-            if !is_first {
+            } else if is_first {
+                if self.take(created, false, ledger, timeout)? {
+                    return Ok(self.granted(created));
+                }
+            } else {
                 self.awaited = Predecessors::before(&self.request, ledger, &entries, revision);
                 self.watch = None;
                 return Ok(AcquireOutcome::Busy(busy(&self.request, &entries, ledger, timeout).into()));
