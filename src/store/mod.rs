@@ -1,6 +1,8 @@
 //! The stores, and the choice among them.
 
 mod address;
+#[cfg(any(feature = "etcd", feature = "zookeeper"))]
+mod attempts;
 pub mod credentials;
 #[cfg(feature = "etcd")]
 mod etcd;

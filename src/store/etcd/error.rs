@@ -6,6 +6,7 @@ use tonic::{Code, Status};
 
 use crate::lock::StoreError;
 use crate::sanitize::sanitize;
+use crate::store::attempts::ServerError;
 use crate::store::net::RequestError;
 
 /// Why a call to one member failed.
@@ -38,8 +39,14 @@ impl EtcdError {
             EtcdError::Interrupted => StoreError::Interrupted,
         }
     }
+}
 
-    pub fn is_transient(&self) -> bool {
+impl ServerError for EtcdError {
+    fn is_no_answer(&self) -> bool {
+        matches!(self, EtcdError::NoAnswer { .. })
+    }
+
+    fn is_transient(&self) -> bool {
         matches!(self, EtcdError::NoAnswer { transient: true, .. })
     }
 }

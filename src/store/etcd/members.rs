@@ -14,6 +14,7 @@ use super::runtime::Runtime;
 use super::socket::{InRuntime, Refusal, Socket};
 use super::url::EtcdAddress;
 use crate::lock::{StoreError, Timeout};
+use crate::store::attempts::one_after_the_other;
 use crate::store::net::Endpoint;
 use crate::store::net::RequestError;
 use crate::store::net::stream::Stream;
@@ -89,34 +90,20 @@ impl EtcdMembers {
         timeout: &Timeout,
         work: impl Fn(EtcdClient) -> F,
     ) -> Result<T, StoreError> {
-        let members = self.address.members.servers.len();
         // A connection that was left alone may have ended long ago.
-        let mut attempts = members + usize::from(self.client.is_some());
-        let mut logins = 1;
-        let mut failure: Option<EtcdError> = None;
-        loop {
-            let share = timeout.share(attempts);
-            match self.attempt(&share, &work) {
-                Ok(done) => return Ok(done),
-                Err(EtcdError::LoginExpired) if logins > 0 => {
-                    logins -= 1;
-                    self.token = None;
-                    continue;
-                }
-                Err(error @ EtcdError::NoAnswer { .. }) => {
-                    self.leave();
-                    // That of a member that may answer soon says more.
-                    if !failure.as_ref().is_some_and(EtcdError::is_transient) || error.is_transient() {
-                        failure = Some(error);
-                    }
-                }
-                Err(error) => return Err(error.of(&self.name)),
+        let attempts = self.address.members.servers.len() + usize::from(self.client.is_some());
+        let answer = one_after_the_other(attempts, timeout, |timeout| {
+            let mut answer = self.attempt(timeout, &work);
+            if let Err(EtcdError::LoginExpired) = answer {
+                self.token = None;
+                answer = self.attempt(timeout, &work);
             }
-            attempts -= 1;
-            if let Some(failure) = failure.take_if(|_| attempts == 0 || timeout.until.has_passed()) {
-                return Err(failure.of(&self.name));
+            if let Err(EtcdError::NoAnswer { .. }) = answer {
+                self.leave();
             }
-        }
+            answer
+        });
+        answer.map_err(|error| error.of(&self.name))
     }
 
     /// Waits for something that goes on at the member that was asked last.

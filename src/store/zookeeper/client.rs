@@ -9,6 +9,7 @@ use super::session::Session;
 use super::url::ZooKeeperAddress;
 use crate::clock::BootTime;
 use crate::lock::Timeout;
+use crate::store::attempts::one_after_the_other;
 
 /// A session, from its first call on.
 pub struct SessionClient {
@@ -80,25 +81,13 @@ impl SessionClient {
             return Ok(session.clone());
         }
         self.connection = None;
-        let mut failure: Option<ZooKeeperError> = None;
-        let mut attempts = self.address.ensemble.servers.len().max(1);
-        loop {
-            // Half of what is left for each: the first one answers, most of the time.
-            let error = match self.connect_once(&timeout.share(attempts.min(2))) {
-                Ok(session) => return Ok(session),
-                Err(error @ ZooKeeperError::NoAnswer { .. }) => error,
-                Err(error) => return Err(error),
-            };
-            self.leave();
-            // That of a server that may answer soon says more.
-            if !failure.as_ref().is_some_and(ZooKeeperError::is_transient) || error.is_transient() {
-                failure = Some(error);
+        one_after_the_other(self.address.ensemble.servers.len(), timeout, |timeout| {
+            let connected = self.connect_once(timeout);
+            if let Err(ZooKeeperError::NoAnswer { .. }) = connected {
+                self.leave();
             }
-            attempts -= 1;
-            if let Some(failure) = failure.take_if(|_| attempts == 0 || timeout.until.has_passed()) {
-                return Err(failure);
-            }
-        }
+            connected
+        })
     }
 
     fn connect_once(&mut self, timeout: &Timeout) -> ZooKeeperResult<Session> {
@@ -183,15 +172,8 @@ impl SessionClient {
         timeout: &Timeout,
     ) -> ZooKeeperResult<Vec<TransactionReply>> {
         // A connection that was left alone may have ended long ago.
-        let mut attempts = self.address.ensemble.servers.len() + 1;
-        loop {
-            match self.call(operations, &timeout.share(attempts.min(2))) {
-                Err(ZooKeeperError::NoAnswer { .. }) if attempts > 1 && !timeout.until.has_passed() => {
-                    attempts -= 1
-                }
-                answered => return answered,
-            }
-        }
+        let attempts = self.address.ensemble.servers.len() + 1;
+        one_after_the_other(attempts, timeout, |timeout| self.call(operations, timeout))
     }
 
     pub fn is_connected(&self) -> bool {

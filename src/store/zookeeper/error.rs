@@ -3,6 +3,7 @@
 use super::jute::Malformed;
 use super::message::Code;
 use crate::lock::StoreError;
+use crate::store::attempts::ServerError;
 use crate::store::net::RequestError;
 
 /// Why a call to one server failed.
@@ -49,8 +50,14 @@ impl ZooKeeperError {
     pub fn transient(why: impl Into<String>) -> ZooKeeperError {
         ZooKeeperError::NoAnswer { why: why.into(), transient: true }
     }
+}
 
-    pub fn is_transient(&self) -> bool {
+impl ServerError for ZooKeeperError {
+    fn is_no_answer(&self) -> bool {
+        matches!(self, ZooKeeperError::NoAnswer { .. })
+    }
+
+    fn is_transient(&self) -> bool {
         matches!(self, ZooKeeperError::NoAnswer { transient: true, .. })
     }
 }

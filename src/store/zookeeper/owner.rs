@@ -13,6 +13,7 @@ use super::url::ZooKeeperAddress;
 use crate::clock::{BootTime, Deadline};
 use crate::lock::{Key, OwnerToken, Timeout};
 use crate::poll::Backoff;
+use crate::store::attempts::ServerError;
 
 /// Between two attempts to extend a session that another process extends, too.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(2);

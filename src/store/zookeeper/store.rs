@@ -17,6 +17,7 @@ use crate::lock::{
     AcquireOutcome, Capabilities, FencingToken, Key, LockStatus, OwnerToken, Renewal, Request, Store,
     StoreAdmin, StoreError, Timeout,
 };
+use crate::store::attempts::one_after_the_other;
 
 /// Of ZooKeeper. A lease outlives its process: a session without a connection goes on until its timeout, and who has the
 /// owner token can continue it.
@@ -179,16 +180,9 @@ impl Store for ZooKeeper {
         let Some(first) = requests.first() else { return Ok(AcquireOutcome::Granted(Vec::new())) };
         let index = self.owner(first);
         let ZooKeeper { owners, ledger, address, .. } = self;
-        let mut attempts = address.ensemble.servers.len().max(1);
-        let taken = loop {
-            let share = timeout.share(attempts.min(2));
-            match owners[index].take(requests, ledger, address, &share) {
-                Err(ZooKeeperError::NoAnswer { .. }) if attempts > 1 && !timeout.until.has_passed() => {
-                    attempts -= 1;
-                }
-                taken => break taken,
-            }
-        };
+        let taken = one_after_the_other(address.ensemble.servers.len(), timeout, |timeout| {
+            owners[index].take(requests, ledger, address, timeout)
+        });
         let refused = match taken.map_err(|error| self.error(error))? {
             Taken::All(fences) => return Ok(AcquireOutcome::Granted(fences)),
             Taken::Busy(busy) => Ok(AcquireOutcome::Busy(busy)),
@@ -204,17 +198,13 @@ impl Store for ZooKeeper {
         let index = self.owner(request);
         let ZooKeeper { owners, ledger, address, place, .. } = self;
         let place = place.get_or_insert_with(|| ZooKeeperWaiter::new(request.clone(), address));
-        let mut attempts = address.ensemble.servers.len().max(1);
-        loop {
-            let share = timeout.share(attempts.min(2));
-            match place.ask(&mut owners[index], ledger, address, &share) {
-                Ok(Ok(outcome)) => return Ok(outcome),
-                Ok(Err(found)) => return Err(StoreError::OtherMode { key: request.key.clone(), found }),
-                Err(ZooKeeperError::NoAnswer { .. }) if attempts > 1 && !timeout.until.has_passed() => {
-                    attempts -= 1;
-                }
-                Err(error) => return Err(error.of(&self.name)),
-            }
+        let asked = one_after_the_other(address.ensemble.servers.len(), timeout, |timeout| {
+            place.ask(&mut owners[index], ledger, address, timeout)
+        });
+        match asked {
+            Ok(Ok(outcome)) => Ok(outcome),
+            Ok(Err(found)) => Err(StoreError::OtherMode { key: request.key.clone(), found }),
+            Err(error) => Err(error.of(&self.name)),
         }
     }
 
