@@ -361,6 +361,25 @@ fn what_zookeeper_cannot_do_is_refused() {
     assert!(found.stdout.contains("maxSessionTimeout"), "{found:?}");
 }
 
+/// One server grants less than another one did: it is left for that.
+#[test]
+fn servers_with_other_limits() {
+    let first_lines = "maxSessionTimeout=10000\n";
+    let mut store =
+        Store::own_zookeeper(ZooKeeper::with(2, &Settings { first_lines, ..Settings::default() }));
+    let addresses = [0, 1].map(|number| store.zookeeper_servers().servers[number].address.clone());
+    let (_, chroot) = store.url.rsplit_once('/').expect("a chroot");
+    let [less, more] = addresses.map(|address| format!("zk://{address}/{chroot}"));
+    let token = store.redlock(&["acquire", "-k", "X", "--ttl", "30s"]).server(&more).run().expect(0).stdout;
+    let renew = ["renew", "-k", "X", "--ttl", "30s", "--token", token.trim()];
+    // They begin with a random server.
+    for _ in 0..10 {
+        store.redlock(&renew).run().expect(0);
+    }
+    let refused = store.redlock(&renew).server(&less).run().expect(69);
+    assert!(refused.line().contains("see maxSessionTimeout"), "{refused:?}");
+}
+
 /// A session keeps the timeout that it was made with.
 #[test]
 fn a_renewal_with_another_ttl_says_so() {

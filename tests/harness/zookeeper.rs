@@ -46,6 +46,8 @@ pub struct Server {
 pub struct Settings<'a> {
     /// Of its configuration.
     pub lines: &'a str,
+    /// Of the first server only.
+    pub first_lines: &'a str,
     /// The first server reaches the leader through a proxy.
     pub has_lines: bool,
     /// Each server is a host of its own, which can be cut off.
@@ -126,7 +128,7 @@ impl ZooKeeper {
                 Some(papers) => format!("secureClientPort={port}\n{}", encrypted(&folder, papers)),
             };
             let config = folder.path(&format!("config{number}"));
-            let lines = settings.lines;
+            let lines = settings.lines.to_owned() + if number == 0 { settings.first_lines } else { "" };
             let text = format!("{CONFIG}dataDir={}\n{port_line}{}{lines}", data.display(), ensemble(number));
             fs::write(&config, text).expect("a configuration");
             let log = folder.path(&format!("log{number}"));

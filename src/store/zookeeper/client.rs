@@ -108,9 +108,10 @@ impl SessionClient {
         };
         if let Some(known) = self.session.as_ref().filter(|known| session.timeout < known.timeout) {
             let (known, now) = (known.timeout.as_millis(), session.timeout.as_millis());
-            return Err(ZooKeeperError::Unusable(format!(
-                "its servers differ: one granted {known} ms for a session, another one {now} ms; see maxSessionTimeout"
-            )));
+            // Another server may grant what this one does not.
+            return Err(self.named(ZooKeeperError::no_answer(format!(
+                "it grants {now} ms for a session, and another server granted {known} ms; see maxSessionTimeout"
+            ))));
         }
         (self.connection, self.begun) = (Some(connection), begun);
         self.connections += 1;
