@@ -3,6 +3,7 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener};
+use std::process::Stdio;
 use std::thread;
 use std::time::Duration;
 
@@ -334,6 +335,30 @@ fn users_and_their_permissions() {
     as_user("another-canary").fails(77, "PERMISSIONS");
     run_at(&store.url).fails(77, "PERMISSIONS");
     store.redlock(&["status", "X"]).run().expect(0);
+}
+
+/// It can have no nodes below it, however long one waits.
+#[test]
+fn an_ephemeral_node_is_no_lock() {
+    const SCRIPT: &str = "import sys; from kazoo.client import KazooClient; zk = KazooClient(sys.argv[1]); zk.start(30); zk.create('/X', ephemeral=True, makepath=True); print('there', flush=True); sys.stdin.read()";
+    let store = Store::zookeeper();
+    let mut other = python(SCRIPT);
+    other.arg(store.url.trim_start_matches("zk://")).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut other = other.spawn().expect("Python");
+    let mut words = other.stdout.take().expect("its words");
+    words.read_exact(&mut [0; 6]).expect("the node");
+    for key in ["X", "X/a"] {
+        for wait in [&[][..], &["--wait"]] {
+            let args = [&["run", "-k", key][..], wait, &["--", "echo", "ran"]].concat();
+            let refused = store.redlock(&args).run().expect(78);
+            assert!(
+                refused.line().contains("choose another key") && refused.stdout.is_empty(),
+                "{refused:?}"
+            );
+        }
+    }
+    drop(other.stdin.take());
+    assert!(other.wait().expect("its end").success());
 }
 
 #[test]

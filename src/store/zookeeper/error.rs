@@ -92,6 +92,9 @@ impl From<Code> for ZooKeeperError {
                     .to_owned(),
             ),
             Code::AUTH_FAILED => ZooKeeperError::Denied("user or password is wrong".to_owned()),
+            Code(-108) => ZooKeeperError::Unusable(
+                "another program has an ephemeral node on the path of this lock; choose another key".to_owned(),
+            ),
             Code(-123 | -124) => ZooKeeperError::Denied("it wants another way to log in (SASL)".to_owned()),
             Code(-125) => ZooKeeperError::no_answer("a quota does not allow the nodes of this lock"),
             Code(-119) => ZooKeeperError::transient("it may only be read, as it has lost its leader"),
