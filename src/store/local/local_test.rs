@@ -62,3 +62,19 @@ fn a_claim_that_was_broken_stays_broken() {
     let renewed = waiter.renew(&second, fence, &timeout()).expect("an answer");
     assert!(matches!(&renewed, Renewal::Lost(Some(own)) if own.broken.is_some()), "{renewed:?}");
 }
+
+/// In the new file another waiter has its number.
+#[test]
+fn a_waiter_stands_in_line_in_the_file_that_replaced_its_own() {
+    let file = TestFile::new();
+    let mut waiters = [(file.store(), request()), (file.store(), request())];
+    for (waiter, own) in &mut waiters {
+        let _ = std::fs::remove_file(&file.0);
+        assert!(granted(file.store().acquire(from_ref(&request()), &timeout())).is_some());
+        assert_eq!(granted(waiter.enqueue(own, &timeout())), None);
+    }
+    let (first, own) = &mut waiters[0];
+    assert_eq!(granted(first.enqueue(own, &timeout())), None);
+    let seen = file.store().status(from_ref(&own.key), &timeout()).expect("an answer");
+    assert_eq!(seen[0].waiters.len(), 2);
+}

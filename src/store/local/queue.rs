@@ -112,8 +112,9 @@ pub fn join(
         }
         return Ok(ticket);
     }
+    // In a file that replaced the one of the ticket, another may have that number.
     let sql = "INSERT INTO waiter (ticket, owner, key, asked, fifo, processes, metadata, mode)
-               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+               VALUES (nullif(?1, (SELECT ticket FROM waiter WHERE ticket = ?1)), ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
     tx.prepare_cached(sql)?.execute(params![
         ticket,
         owner,
