@@ -5,7 +5,9 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 
 use crate::failing_call::Call;
-use crate::harness::{Authority, Etcd, Redis, Redlock, Store, Valid, eventually, free_port, namespaces};
+use crate::harness::{
+    Authority, Etcd, Fault, Proxy, Redis, Redlock, Store, Valid, eventually, free_port, namespaces,
+};
 use crate::takeover::Takeover;
 use crate::undisturbed::Undisturbed;
 
@@ -137,6 +139,26 @@ fn one_member_of_three_is_enough_to_be_named_first() {
     // The others may have to choose a leader.
     let run = store.redlock(&["run", "-k", "X", "--connect-timeout", "50s", "--", "echo", "ran"]);
     assert_eq!(run.run().expect(0).stdout, "ran\n");
+}
+
+/// With all that time for an attempt the waiter asks another member before its place in the queue has ended.
+#[test]
+fn the_member_that_grants_the_lock_hangs() {
+    let mut store = Store::own_etcd(Etcd::start());
+    let port = store.etcd_members().members[0].port;
+    let proxy = Proxy::to(port);
+    let holder = store.hold("X", &[]);
+    let url = format!("etcd://127.0.0.1:{},127.0.0.1:{port}", proxy.port);
+    let first = store.wait_in_line_at(&url, "X", "first", &["--connect-timeout", "1m"]);
+    store.await_waiters("X", 1);
+    let second = store.wait_in_line("X", "second", &[]);
+    store.await_waiters("X", 2);
+    proxy.set(Fault::Hold("granted"));
+    holder.let_go().expect(0);
+    eventually(Duration::from_secs(20), "the first one asks for its grant", || proxy.late() == 1);
+    first.finish().expect(0);
+    second.finish().expect(0);
+    assert_eq!(store.order(), ["first", "second"]);
 }
 
 /// No request came to the first one, so the answer of the other one counts.

@@ -144,6 +144,33 @@ fn a_fence_is_higher_than_those_of_who_came_between() {
     assert!(later > earlier, "{later} after {earlier}");
 }
 
+/// With all that time for an attempt the waiter asks another server before its place in the queue has ended.
+#[test]
+fn the_server_that_grants_the_lock_hangs() {
+    let mut store = Store::own_zookeeper(ZooKeeper::start());
+    let port = store.zookeeper_servers().servers[0].port;
+    let proxies = [Proxy::to(port), Proxy::to(port)];
+    let (_, chroot) = store.url.rsplit_once('/').expect("a chroot");
+    let url = format!("zk://127.0.0.1:{},127.0.0.1:{}/{chroot}", proxies[0].port, proxies[1].port);
+    let holder = store.hold("X", &[]);
+    let first = store.wait_in_line_at(&url, "X", "first", &["--connect-timeout", "1m"]);
+    store.await_waiters("X", 1);
+    let second = store.wait_in_line("X", "second", &[]);
+    store.await_waiters("X", 2);
+    proxies.iter().for_each(|proxy| proxy.set(Fault::Hold("granted")));
+    holder.let_go().expect(0);
+    let mut hanging = None;
+    eventually(Duration::from_secs(20), "the first one asks for its grant", || {
+        hanging = proxies.iter().position(|proxy| proxy.late() > 0);
+        hanging.is_some()
+    });
+    let other = 1 - hanging.expect("just seen");
+    proxies[other].set(Fault::None);
+    first.finish().expect(0);
+    second.finish().expect(0);
+    assert_eq!(store.order(), ["first", "second"]);
+}
+
 fn undisturbed(zookeeper: ZooKeeper) -> Undisturbed {
     Undisturbed::new(Store::own_zookeeper(zookeeper), "15", &["--ttl", "30s", "--kill-after", "1s"])
 }

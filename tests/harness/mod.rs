@@ -385,9 +385,15 @@ impl Store {
 
     /// A job that waits for the key and then adds a line to the file "order".
     pub fn wait_in_line(&self, key: &str, line: &str, options: &[&str]) -> Running {
+        self.wait_in_line_at(&self.url, key, line, options)
+    }
+
+    /// The same at this URL, which leads to the same store.
+    pub fn wait_in_line_at(&self, url: &str, key: &str, line: &str, options: &[&str]) -> Running {
         let order = self.folder.path("order");
         let job = ["--", "sh", "-c", "echo \"$0\" >> \"$1\"", line, order.to_str().expect("a path")];
-        self.redlock(&[&["run", "--key", key, "--wait"][..], options, &job].concat()).spawn()
+        let args = [&["run", "--key", key, "--wait"][..], options, &job].concat();
+        self.redlock(&args).server(url).spawn()
     }
 
     /// The lines of the file "order".

@@ -22,6 +22,8 @@ const TTL: i64 = 3;
 const INTERVAL: Duration = Duration::from_secs(1);
 /// A sign of life is not begun with less time than this, unless the place is about to end.
 const SHORTEST_ATTEMPT: Duration = Duration::from_millis(200);
+/// The place gives no sign of life while the lock is asked for. A member that hangs has half of this time.
+const LONGEST_ATTEMPT: Duration = Duration::from_secs(2);
 /// Before the queue is looked at again, where etcd could not be asked to tell.
 const PAUSE: Duration = Duration::from_millis(200);
 
@@ -77,6 +79,7 @@ impl EtcdWaiter {
     /// Takes the place, or looks what became of it.
     pub fn ask(&mut self, ledger: &mut EtcdLedger, timeout: &Timeout) -> Result<AcquireOutcome, StoreError> {
         self.may_prepare = true;
+        let timeout = &self.created.map_or(*timeout, |_| timeout.at_most(LONGEST_ATTEMPT));
         // The only one before us is gone: no look is needed when the transaction sees that, too.
         if let Some(created) = self.created
             && self.awaited.is_last

@@ -198,6 +198,8 @@ impl Store for ZooKeeper {
         let index = self.owner(request);
         let ZooKeeper { owners, ledger, address, place, .. } = self;
         let place = place.get_or_insert_with(|| ZooKeeperWaiter::new(request.clone(), address));
+        // The place gives no sign of life meanwhile. A server that hangs has half of the time.
+        let timeout = &place.lifetime().map_or(*timeout, |lifetime| timeout.at_most(lifetime));
         let asked = one_after_the_other(address.ensemble.servers.len(), timeout, |timeout| {
             place.ask(&mut owners[index], ledger, address, timeout)
         });

@@ -73,6 +73,11 @@ impl ZooKeeperWaiter {
         &self.request.token
     }
 
+    /// How long the place lives without a sign of life, if there is one.
+    pub fn lifetime(&self) -> Option<Duration> {
+        self.place.as_ref().and(self.client.session()).map(|session| session.timeout)
+    }
+
     /// Takes the place, or looks what became of it. The other mode in which the lock is in use, if it is.
     pub fn ask(
         &mut self,
