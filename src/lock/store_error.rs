@@ -18,8 +18,8 @@ pub enum StoreError {
         /// Whether asking again within seconds makes sense.
         transient: bool,
     },
-    /// The store did it, and cannot confirm that it is as safe as was asked for (Redis: too few replicas have it).
-    /// The outcome counts as unknown. The text says what is missing and what was done about it.
+    /// The store did it, and cannot confirm that it is as safe as was asked for (Redis: too few replicas have it), or all that
+    /// there is (a status). The outcome counts as unknown. The text says what is missing and what was done about it.
     #[error("{0}")]
     Unconfirmed(String),
     /// The login was refused, or a permission is missing.

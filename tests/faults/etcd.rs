@@ -6,7 +6,7 @@ use nix::sys::signal::Signal;
 
 use crate::failing_call::Call;
 use crate::harness::{
-    Authority, Etcd, Fault, Proxy, Redis, Redlock, Store, Valid, eventually, free_port, namespaces,
+    Authority, Etcd, Fault, Proxy, Redis, Redlock, Store, Valid, eventually, free_port, namespaces, python,
 };
 use crate::takeover::Takeover;
 use crate::undisturbed::Undisturbed;
@@ -278,6 +278,22 @@ fn a_renewal_with_another_ttl_says_so() {
     renew("10s").expect(0);
     let refused = renew("20s").expect(78);
     assert!(refused.line().contains("use --ttl 10s"), "{refused:?}");
+}
+
+/// Somebody else has put so many keys there that the lock is not shown with all of them.
+#[test]
+fn a_queue_that_is_not_shown_to_its_end() {
+    const SCRIPT: &str = "import base64, json, sys, urllib.request as u
+b = lambda text: base64.b64encode(text.encode()).decode()
+for page in range(201):
+    put = [{'requestPut': {'key': b('X/%x' % (4096 + 100 * page + i)), 'value': ''}} for i in range(100)]
+    u.urlopen(u.Request(sys.argv[1], json.dumps({'success': put}).encode())).read()";
+    let mut store = Store::own_etcd(Etcd::start());
+    let gateway = format!("http://{}/v3/kv/txn", store.etcd_members().members[0].address);
+    assert!(python(SCRIPT).arg(gateway).status().expect("Python").success());
+    let shown = store.redlock(&["status", "X"]).run().expect(69);
+    assert!(shown.line().contains("this is not all") && shown.line().contains("'X'"), "{shown:?}");
+    assert!(shown.stdout.contains("another program"), "{shown:?}");
 }
 
 #[test]

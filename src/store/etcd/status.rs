@@ -28,8 +28,11 @@ fn another_program() -> Metadata {
 impl StoreAdmin for Etcd {
     fn survey(&mut self, keys: &[Key], timeout: &Timeout) -> Result<Survey, StoreError> {
         let known = if keys.is_empty() { self.known_keys(timeout)? } else { keys.to_vec() };
-        let locks = known.into_iter().map(|key| self.status_of(key, timeout));
-        Ok(Survey::of_all(locks.collect::<Result<_, _>>()?))
+        let mut survey = Survey::default();
+        for key in known {
+            self.look_at(key, &mut survey, timeout)?;
+        }
+        Ok(survey)
     }
 
     fn break_lock(
@@ -107,9 +110,14 @@ impl Etcd {
         Ok(self.ledger().txn(txn, timeout)?.is_some_and(|done| done.succeeded))
     }
 
-    fn status_of(&mut self, key: Key, timeout: &Timeout) -> Result<LockStatus, StoreError> {
+    fn look_at(&mut self, key: Key, survey: &mut Survey, timeout: &Timeout) -> Result<(), StoreError> {
         let folder = self.ledger().layout.folder(&key);
         let answer = self.ledger().range(everything(&folder, LONGEST_QUEUE), timeout)?;
+        if answer.more {
+            let store = self.ledger.members.name();
+            let why = format!("{store} has more than {LONGEST_QUEUE} keys below that of '{key}'");
+            survey.hidden.push(StoreError::Unconfirmed(why));
+        }
         let entries: Vec<Entry> =
             answer.kvs.iter().filter_map(|kv| self.ledger().layout.entry(&key, kv)).collect();
         let mut owned: HashMap<Vec<u8>, Own> = HashMap::new();
@@ -143,7 +151,8 @@ impl Etcd {
                 status.waiters.push(Waiter { mode: entry.mode, metadata });
             }
         }
-        Ok(status)
+        survey.locks.push(status);
+        Ok(())
     }
 
     /// The keys of all locks below the prefix.

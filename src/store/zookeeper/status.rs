@@ -24,8 +24,11 @@ fn another_program() -> Metadata {
 
 impl StoreAdmin for ZooKeeper {
     fn survey(&mut self, keys: &[Key], timeout: &Timeout) -> Result<Survey, StoreError> {
-        let locks = self.visit(|ledger, client| {
-            let known = if keys.is_empty() { known_keys(ledger, client, timeout)? } else { keys.to_vec() };
+        let (locks, is_all) = self.visit(|ledger, client| {
+            let (known, is_all) = match keys {
+                [] => known_keys(ledger, client, timeout)?,
+                keys => (keys.to_vec(), true),
+            };
             let mut locks = Vec::with_capacity(known.len());
             for page in known.chunks(PAGE) {
                 let queues = ledger.queues(page, false, client, timeout)?;
@@ -33,9 +36,10 @@ impl StoreAdmin for ZooKeeper {
                     locks.push(status_of(key.clone(), &queue.contenders, ledger, client, timeout)?);
                 }
             }
-            Ok(locks)
+            Ok((locks, is_all))
         })?;
-        Ok(Survey::of_all(locks))
+        let cut = || StoreError::Unconfirmed(format!("{} has more than {MOST_NODES} nodes", self.name));
+        Ok(Survey { locks, hidden: if is_all { Vec::new() } else { vec![cut()] } })
     }
 
     fn break_lock(
@@ -124,12 +128,12 @@ fn status_of(
     Ok(status)
 }
 
-/// The keys of all locks below the chroot, that have holders or waiters.
+/// The keys of all locks below the chroot that have holders or waiters, and whether there are no more of them.
 fn known_keys(
     ledger: &ZooKeeperLedger,
     client: &mut SessionClient,
     timeout: &Timeout,
-) -> ZooKeeperResult<Vec<Key>> {
+) -> ZooKeeperResult<(Vec<Key>, bool)> {
     let (mut known, mut looked_at) = (Vec::new(), 0);
     let mut next = vec![ledger.layout.chroot().to_owned()];
     while !next.is_empty() && looked_at < MOST_NODES {
@@ -148,5 +152,5 @@ fn known_keys(
         }
     }
     known.sort();
-    Ok(known)
+    Ok((known, next.is_empty()))
 }

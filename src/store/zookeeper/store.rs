@@ -41,7 +41,8 @@ const VISIT: Duration = Duration::from_secs(2);
 /// The store at one address. It connects with the first call.
 pub struct ZooKeeper {
     address: ZooKeeperAddress,
-    name: String,
+    /// What messages call it.
+    pub(super) name: String,
     pub(super) ledger: ZooKeeperLedger,
     /// One for each owner token that was used.
     owners: Vec<Owner>,
