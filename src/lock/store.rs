@@ -102,7 +102,7 @@ pub trait Store: Send {
     ///
     /// An answer that is lost is found out by asking again. Where a store needs several steps (Redis Cluster: one for
     /// each slot), it gives back what the first ones took when a later one fails.
-    /// etcd: a lease for each, then one transaction that compares that nobody else is there.
+    /// etcd: a lease for each, then one transaction that compares that nobody else is there, or behind it a look that says so.
     /// ZooKeeper: connect and one multi that creates the nodes; they are deleted again if one is not the first.
     fn acquire(&mut self, requests: &[Request], timeout: &Timeout) -> Result<AcquireOutcome>;
 

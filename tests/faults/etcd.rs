@@ -161,6 +161,27 @@ fn the_member_that_grants_the_lock_hangs() {
     assert_eq!(store.order(), ["first", "second"]);
 }
 
+/// Before each of its transactions somebody else makes a key below that of the lock: that of a lock X/a.
+#[test]
+fn a_lock_is_acquired_beside_many_below_it() {
+    let mut store = Store::own_etcd(Etcd::start());
+    let proxy = Proxy::to(store.etcd_members().members[0].port);
+    let run = store.redlock(&["run", "-k", "X", "--connect-timeout", "5m", "--", "true"]);
+    // A change of the fault lets go what is held up.
+    let holds = [Fault::Hold("granted"), Fault::Hold("\"granted")];
+    proxy.set(holds[0]);
+    let mut run = run.server(&format!("etcd://127.0.0.1:{}", proxy.port)).spawn();
+    for number in 0..10 {
+        eventually(Duration::from_secs(20), "it asks for the lock", || {
+            proxy.injected() > number || run.has_ended()
+        });
+        assert!(store.etcd_members().ctl(&["put", &format!("X/a/{number}"), ""]).0);
+        proxy.set(holds[(number + 1) % 2]);
+    }
+    assert!(run.has_ended(), "it never gets the lock");
+    run.finish().expect(0);
+}
+
 /// No request came to the first one, so the answer of the other one counts.
 #[test]
 fn a_wrong_token_releases_nothing_beside_a_dead_member() {

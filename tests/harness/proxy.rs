@@ -138,6 +138,7 @@ fn carry(client: TcpStream, upstream: TcpStream, shared: &Arc<Mutex<Shared>>) {
                 match fault {
                     Fault::Late(delay) => thread::sleep(delay),
                     _ => {
+                        requests.lock().expect("the proxy").injected += 1;
                         while requests.lock().expect("the proxy").fault == fault {
                             thread::sleep(Duration::from_millis(1));
                         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::key_data::KeyData;
 use super::layout::{Entry, end_of, has_room, holders};
 use super::lease_id::LeaseId;
-use super::ledger::EtcdLedger;
+use super::ledger::{EtcdLedger, Queue};
 use super::members::EtcdMembers;
 use super::message::{Compare, LESS, PutRequest, TxnOperation, TxnRequest};
 use super::url::EtcdAddress;
@@ -28,6 +28,10 @@ pub const CAPABILITIES: Capabilities = Capabilities {
     ),
     ..Capabilities::ALL
 };
+
+/// A transaction depends on the look before it so many times. Where locks X/a come all the time, something below X changes
+/// between the two: then the keys of X are put in any case, and taken back if another look finds that they are not first.
+const CONDITIONAL: u32 = 2;
 
 /// The time for what may as well be done later.
 pub(super) const IDLE_TIMEOUT: Duration = Duration::from_millis(100);
@@ -59,15 +63,22 @@ impl Etcd {
         &mut self.ledger
     }
 
-    /// Puts the keys of all these locks if nothing was created in them after the revision `seen`. Returns the
-    /// revision of the store then.
-    fn put(&mut self, requests: &[Request], seen: i64, timeout: &Timeout) -> Result<Option<i64>, StoreError> {
+    /// Puts the keys of all these locks, if nothing was created in them after the revision `seen` where there is one. Returns
+    /// the revision of the store then.
+    fn put(
+        &mut self,
+        requests: &[Request],
+        seen: Option<i64>,
+        timeout: &Timeout,
+    ) -> Result<Option<i64>, StoreError> {
         let layout = &self.ledger.layout;
-        let compare = requests.iter().map(|request| {
-            let folder = layout.folder(&request.key);
-            let end = end_of(&folder);
-            Compare::created(folder, end, LESS, seen + 1)
-        });
+        let unchanged = |seen: i64| {
+            requests.iter().map(move |request| {
+                let folder = layout.folder(&request.key);
+                let end = end_of(&folder);
+                Compare::created(folder, end, LESS, seen + 1)
+            })
+        };
         let put = requests.iter().map(|request| {
             let id = LeaseId::of(&request.token, &request.key);
             TxnOperation::put(PutRequest {
@@ -77,7 +88,11 @@ impl Etcd {
                 ignore_value: false,
             })
         });
-        let txn = TxnRequest { compare: compare.collect(), success: put.collect(), failure: Vec::new() };
+        let txn = TxnRequest {
+            compare: seen.map(unchanged).into_iter().flatten().collect(),
+            success: put.collect(),
+            failure: Vec::new(),
+        };
         let Some(done) = self.ledger.txn(txn, timeout)? else {
             // It took longer than the TTL.
             let (store, why) =
@@ -87,18 +102,18 @@ impl Etcd {
         Ok(done.succeeded.then(|| done.revision()))
     }
 
-    /// Looks at one of the locks: our place, where an earlier attempt was carried out; or whether it is free for us.
+    /// Looks at one of the locks: whether it is free for us, and our place, where an attempt was carried out.
     fn look(&mut self, request: &Request, timeout: &Timeout) -> Result<Look, StoreError> {
-        let queue = self.ledger.queue(&request.key, 0, timeout)?;
+        let Queue { mut entries, revision } = self.ledger.queue(&request.key, 0, timeout)?;
         let id = LeaseId::of(&request.token, &request.key);
-        if let Some(own) = queue.entries.iter().find(|entry| entry.id == id) {
-            return Ok(Look { own: Some(own.created), busy: None, revision: queue.revision });
-        }
-        if let Some(other) = queue.entries.iter().find(|entry| !entry.mode.goes_with(request.mode)) {
+        let place = entries.iter().position(|entry| entry.id == id);
+        let own = place.map(|place| entries[place].created);
+        entries.truncate(place.unwrap_or(entries.len()));
+        if let Some(other) = entries.iter().find(|entry| !entry.mode.goes_with(request.mode)) {
             return Err(StoreError::OtherMode { key: request.key.clone(), found: other.mode });
         }
-        let busy = (!has_room(&queue.entries, request.mode)).then_some(queue.entries);
-        Ok(Look { own: None, busy, revision: queue.revision })
+        let busy = (!has_room(&entries, request.mode)).then_some(entries);
+        Ok(Look { own, busy, revision })
     }
 
     fn busy(&mut self, key: &Key, entries: &[Entry], timeout: &Timeout) -> Busy {
@@ -122,8 +137,12 @@ impl Etcd {
         // Most locks are free, and have no keys at all.
         let mut seen = 0;
         let mut places = vec![None; requests.len()];
+        let mut attempts = 0;
         loop {
-            if let Some(revision) = self.put(requests, seen, timeout)? {
+            attempts += 1;
+            let condition = Some(seen).filter(|_| attempts <= CONDITIONAL);
+            let put = self.put(requests, condition, timeout)?;
+            if let Some(revision) = put.filter(|_| condition.is_some()) {
                 let fence = |own: &Option<i64>| FencingToken(own.unwrap_or(revision).unsigned_abs());
                 return Ok(AcquireOutcome::Granted(places.iter().map(fence).collect()));
             }
