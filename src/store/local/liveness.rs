@@ -45,18 +45,14 @@ impl Processes {
         pids.filter_map(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()).collect()
     }
 
-    /// These and those: dead when all are. Those of another namespace cannot be seen, and are left out.
-    pub fn and(mut self, other: &Processes) -> Processes {
-        if self.processes.is_empty() {
-            return other.clone();
-        }
-        if self.namespace == other.namespace {
-            self.processes.extend_from_slice(&other.processes);
-        }
-        self
+    /// All that can be seen from here: dead when each of them is. Those of another namespace are left out.
+    pub fn together<'a>(each: impl Iterator<Item = &'a Processes>) -> Processes {
+        let seen = each.filter(|one| one.namespace == *NAMESPACE);
+        let processes = seen.flat_map(|one| one.processes.iter().copied()).collect();
+        Processes { namespace: NAMESPACE.clone(), processes }
     }
 
-    /// `NAMESPACE PID:START…`, as in the column `pids`; the start is in clock ticks since boot.
+    /// `NAMESPACE PID:START…`, as in the column `processes`; the start is in clock ticks since boot.
     pub fn to_text(&self) -> String {
         let each = self.processes.iter().map(|(pid, start)| format!(" {pid}:{start}"));
         self.namespace.clone() + &each.collect::<String>()
@@ -122,3 +118,12 @@ static OFFSET: LazyLock<i64> = LazyLock::new(|| {
 static NAMESPACE: LazyLock<String> = LazyLock::new(|| {
     fs::read_link("/proc/self/ns/pid").map(|link| link.display().to_string()).unwrap_or_default()
 });
+
+#[test]
+fn a_foreign_reader_hides_none_of_ours() {
+    let ours = Processes::of(&[std::process::id()]);
+    let foreign = Processes::from_text("pid:[1] 1:1");
+    for each in [[&foreign, &ours], [&ours, &foreign]] {
+        assert_eq!(Processes::together(each.into_iter()), ours);
+    }
+}

@@ -76,7 +76,7 @@ impl<'a> LockState<'a> {
     pub fn processes(&self) -> Vec<Processes> {
         let each = self.holders.iter().map(|lease| &lease.processes);
         match self.held() {
-            Some(Mode::Shared) => vec![each.fold(Processes::default(), Processes::and)],
+            Some(Mode::Shared) => vec![Processes::together(each)],
             _ => each.cloned().collect(),
         }
     }
