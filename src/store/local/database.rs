@@ -316,3 +316,13 @@ fn plain(error: &io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or(&text).to_lowercase()
 }
+
+/// Where everyone may create files, a write-ahead log beside the file could be anybody's. The flags in .cargo/config.toml
+/// leave it out, so there is no need to refuse the file for one, with which anybody could stop everyone.
+#[test]
+fn no_write_ahead_log_is_read() {
+    let connection = Connection::open_in_memory().expect("a database");
+    let is_left_out =
+        connection.query_row("SELECT sqlite_compileoption_used('OMIT_WAL')", [], |row| row.get(0));
+    assert_eq!(is_left_out, Ok(true));
+}
