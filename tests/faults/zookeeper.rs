@@ -325,6 +325,28 @@ fn answers_without_sense() {
     }
 }
 
+/// A queue of twenty, each with 4 MiB about itself: no server fills the memory.
+#[test]
+fn answers_that_are_too_long_together() {
+    const STAT: [i32; 17] = [0; 17];
+    let name = |number: i32| format!("alock-{number:010}");
+    let number = |quarter: &[u8]| i32::from_be_bytes(quarter.try_into().expect("four bytes"));
+    let children = (0..20).flat_map(|child| {
+        let name = name(child).into_bytes();
+        [&[16][..], &name.chunks(4).map(number).collect::<Vec<_>>()].concat()
+    });
+    let children: Vec<i32> = [1, 0, 1, 0, 20].into_iter().chain(children).chain(STAT).collect();
+    let mut answers = packet(&[0, 30_000, 0, 7, 16, 1, 2, 3, 4]);
+    answers.extend(packet(&children));
+    let data = vec![0; 1 << 20];
+    for request in 2..22 {
+        answers.extend(packet(&[&[request, 0, 1, 0, 4 << 20][..], &data, &STAT].concat()));
+    }
+    let url = format!("zk://127.0.0.1:{}", that_says(answers, vec![]));
+    let status = Redlock::new(&["status", "X"]).server(&url).run().expect(69);
+    assert!(status.line().contains("too long"), "{status:?}");
+}
+
 fn run_at(url: &str) -> Call {
     let limit = crate::harness::in_ms(crate::harness::slowed(1000));
     let redlock =

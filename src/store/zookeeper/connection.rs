@@ -55,6 +55,8 @@ pub struct TransactionReply {
 
 /// For an answer that lists all waiters of a lock.
 const LONGEST: usize = 16 << 20;
+/// For the answers to all requests of an exchange: no server fills the memory.
+const LONGEST_EXCHANGE: usize = 64 << 20;
 /// The answer to a greeting is much shorter.
 const LONGEST_WELCOME: usize = 1 << 10;
 const CHUNK: usize = 8 << 10;
@@ -125,7 +127,7 @@ impl SessionConnection {
             self.number = self.number.checked_add(1).unwrap_or(1);
         }
         self.send(&packets, timeout)?;
-        let mut expected = first;
+        let (mut expected, mut left) = (first, LONGEST_EXCHANGE);
         let mut replies = Vec::with_capacity(operations.len());
         for operation in operations {
             loop {
@@ -145,6 +147,11 @@ impl SessionConnection {
                     self.is_broken = true;
                     return Err(code.into());
                 }
+                let Some(now_left) = left.checked_sub(packet.len()) else {
+                    self.is_broken = true;
+                    return Err(ZooKeeperError::no_answer("its answers are too long"));
+                };
+                left = now_left;
                 replies.push(TransactionReply { number: transaction, answer });
                 break;
             }
