@@ -177,7 +177,8 @@ pub trait Store: Send {
     fn release(&mut self, keys: &[Key], token: &OwnerToken, timeout: &Timeout) -> Result<Vec<bool>>;
 
     /// Leaves the queue and gives back at once what was acquired, or may have been by a request whose answer is
-    /// still out: that is cancelled behind it, so that a server that hangs does not grant it later.
+    /// still out: that is cancelled behind it, so that a server that hangs does not grant it later. A store that has
+    /// reached nothing since it was made need not do anything: a server that could not be reached has granted nothing.
     fn cancel(&mut self, requests: &[Request], timeout: &Timeout) -> Result<()>;
 
     /// What is left of the lease of this token: `None` when it does not hold the lock, `Duration::MAX` when the lock

@@ -277,7 +277,7 @@ const RELEASE: Duration = Duration::from_secs(2);
 
 /// Nobody got the owner token: what was acquired is cancelled, and does not wait for its min-hold.
 fn cancel(store: &mut dyn Store, requests: &[Request]) {
-    // A store cancels only what it has asked for itself.
+    // A store that has reached nothing need not cancel what another process asked for: see `Store::cancel`.
     let asked = requests.iter().all(|request| store.renew(request, None, &Timeout::of(RELEASE)).is_ok());
     if asked {
         let _ = store.cancel(requests, &Timeout::of(RELEASE));

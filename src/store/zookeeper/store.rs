@@ -49,7 +49,6 @@ pub struct ZooKeeper {
     place: Option<ZooKeeperWaiter>,
     /// For looks at what others have.
     visitor: SessionClient,
-    was_asked: bool,
 }
 
 impl ZooKeeper {
@@ -61,7 +60,6 @@ impl ZooKeeper {
             address,
             owners: Vec::new(),
             place: None,
-            was_asked: false,
         }
     }
 
@@ -70,7 +68,6 @@ impl ZooKeeper {
         &mut self,
         work: impl Fn(&ZooKeeperLedger, &mut SessionClient) -> ZooKeeperResult<T>,
     ) -> Result<T, StoreError> {
-        self.was_asked = true;
         let done = work(&self.ledger, &mut self.visitor);
         self.visitor.dismiss();
         done.map_err(|error| error.of(&self.name))
@@ -78,7 +75,6 @@ impl ZooKeeper {
 
     /// The owner with the token of this request, from now on.
     fn owner(&mut self, request: &Request) -> usize {
-        self.was_asked = true;
         let known = self.owners.iter().position(|owner| owner.token == request.token);
         known.unwrap_or_else(|| {
             self.owners.push(Owner::new(request.token.clone(), &self.address, request.ttl.duration()));
@@ -288,8 +284,8 @@ impl Store for ZooKeeper {
         let known = self.owners.iter().position(|owner| Some(&owner.token) == token);
         let ended = known.map(|index| self.owners.swap_remove(index).end(timeout));
         place.unwrap_or(Ok(())).and(ended.clone().unwrap_or(Ok(()))).map_err(|error| self.error(error))?;
-        // Who asks for another process.
-        if ended.is_none() && self.was_asked {
+        // The caller cancels for another process.
+        if ended.is_none() {
             for request in requests {
                 let Some(Found { contender, .. }) = self.find(&request.key, &request.token, timeout)? else {
                     continue;
