@@ -61,6 +61,14 @@ pub struct RenewalRequest {
     pub until: Deadline,
 }
 
+impl RenewalRequest {
+    /// For one of `several` renewals in the time of one attempt.
+    pub fn timeout<'a>(&self, several: u32, interrupt: Option<BorrowedFd<'a>>) -> Timeout<'a> {
+        let attempt = (self.attempt / several).max(SHORTEST_ATTEMPT);
+        Timeout { until: Deadline::after(attempt).min(self.until), interrupt }
+    }
+}
+
 /// Takes the answers of [`Store::renew_all`]: the index of the lease, from when its TTL counts, and what became of it.
 pub type OnRenewal<'a> = &'a mut dyn FnMut(usize, BootTime, Result<Renewal>);
 
@@ -148,14 +156,13 @@ pub trait Store: Send {
     /// readable, with [`StoreError::Interrupted`] for the one that was being renewed.
     ///
     /// A store that cannot renew several with one request renews one after the other, as here: when one attempt was in
-    /// vain, the others share the time of a second one.
+    /// vain, the others share the time of a second one. ZooKeeper: the locks of one owner are in one session, which is continued
+    /// once for all of them.
     fn renew_all(&mut self, leases: &[RenewalRequest], interrupt: Option<BorrowedFd>, on_renewal: OnRenewal) {
         let mut share = 1;
         for (index, lease) in leases.iter().enumerate() {
-            let attempt = (lease.attempt / share).max(SHORTEST_ATTEMPT);
-            let timeout = Timeout { until: Deadline::after(attempt).min(lease.until), interrupt };
             let sent = BootTime::now();
-            let renewal = self.renew(&lease.request, lease.fence, &timeout);
+            let renewal = self.renew(&lease.request, lease.fence, &lease.timeout(share, interrupt));
             match &renewal {
                 Err(error) if error.is_unknown() => share = leases.len() as u32,
                 _ => {}

@@ -171,6 +171,27 @@ fn the_server_that_grants_the_lock_hangs() {
     assert_eq!(store.order(), ["first", "second"]);
 }
 
+/// They are in one session: a renewal of one takes as many round trips.
+#[test]
+fn ten_locks_are_renewed_on_one_connection() {
+    let mut store = Store::own_zookeeper(ZooKeeper::start());
+    let proxy = Proxy::to(store.zookeeper_servers().servers[0].port);
+    let (_, chroot) = store.url.rsplit_once('/').expect("a chroot");
+    let url = format!("zk://127.0.0.1:{}/{chroot}", proxy.port);
+    let log = store.folder.path("log").display().to_string();
+    let keys = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"].map(|key| ["-k", key]).concat();
+    let ttl = store.ttl(3000);
+    let args = [&["run", "--ttl", &ttl, "-v", "--log-file", &log][..], &keys, &["--", "cat"]].concat();
+    let mut run = store.redlock(&args).server(&url).open_stdin().spawn();
+    let said = |what: &str| std::fs::read_to_string(&log).unwrap_or_default().matches(what).count();
+    run.lives_until("its job runs", || said("run_started") == 1);
+    let before = proxy.round_trips();
+    run.lives_until("two renewals", || said("lock_renewed") == 2);
+    let took = proxy.round_trips() - before;
+    assert!(took < 15, "{took} round trips");
+    run.let_go().expect(0);
+}
+
 fn undisturbed(zookeeper: ZooKeeper) -> Undisturbed {
     Undisturbed::new(Store::own_zookeeper(zookeeper), "15", &["--ttl", "30s", "--kill-after", "1s"])
 }

@@ -114,48 +114,58 @@ impl Owner {
         }
     }
 
-    /// Extends the session, and says what became of a lock in it.
+    /// Extends the session, and says what became of locks in it.
     pub fn renew(
         &mut self,
-        key: &Key,
+        keys: &[&Key],
         ledger: &ZooKeeperLedger,
         timeout: &Timeout,
-    ) -> ZooKeeperResult<State> {
-        let Some(held) = self.held(key) else { return Ok(State::Gone) };
-        let check = [ledger.check(key, &held.contender)];
-        let extended = self.extend(&check, timeout);
-        let state = match extended.map(|replies| replies.into_iter().next().map(|reply| reply.answer)) {
-            Ok(Some(Ok(_))) => State::Held,
-            Ok(Some(Err(Code::BAD_VERSION))) => State::Broken,
-            Ok(Some(Err(Code::NO_NODE)) | None) => State::Gone,
-            Ok(Some(Err(code))) => return Err(code.into()),
+    ) -> ZooKeeperResult<Vec<State>> {
+        let held = keys.iter().filter_map(|key| self.held(key));
+        let checks: Vec<Operation> = held.map(|held| ledger.check(&held.key, &held.contender)).collect();
+        if checks.is_empty() {
+            return Ok(vec![State::Gone; keys.len()]);
+        }
+        let mut replies = match self.extend(&checks, timeout) {
+            Ok(replies) => replies.into_iter(),
             Err(ZooKeeperError::SessionExpired) => {
                 self.held.clear();
-                State::Expired
+                return Ok(vec![State::Expired; keys.len()]);
             }
             Err(error) => return Err(error),
         };
-        match state {
-            State::Gone => self.held.retain(|held| held.key != *key),
-            State::Broken => {
-                let end = self.client.session().map(|session| Deadline::after(session.timeout));
-                let broken = self.held.iter_mut().find(|held| held.key == *key);
-                broken.into_iter().for_each(|held| held.ends = held.ends.or(end));
-            }
-            State::Held => self.end_broken(ledger, timeout),
-            State::Expired => {}
+        let mut states = Vec::with_capacity(keys.len());
+        for &key in keys {
+            let reply = if self.has(key) { replies.next() } else { None };
+            states.push(match reply.map(|reply| reply.answer) {
+                Some(Ok(_)) => State::Held,
+                Some(Err(Code::BAD_VERSION)) => {
+                    let end = self.client.session().map(|session| Deadline::after(session.timeout));
+                    let broken = self.held.iter_mut().find(|held| held.key == *key);
+                    broken.into_iter().for_each(|held| held.ends = held.ends.or(end));
+                    State::Broken
+                }
+                Some(Err(Code::NO_NODE)) | None => {
+                    self.held.retain(|held| held.key != *key);
+                    State::Gone
+                }
+                Some(Err(code)) => return Err(code.into()),
+            });
         }
-        Ok(state)
+        if states.contains(&State::Held) {
+            self.end_broken(ledger, timeout);
+        }
+        Ok(states)
     }
 
-    /// Continues the session and looks at a lock, on one connection. Another process with the token that does the same ends
+    /// Continues the session and looks at its locks, on one connection. Another process with the token that does the same ends
     /// that connection: then both are done again.
-    fn extend(&mut self, check: &[Operation], timeout: &Timeout) -> ZooKeeperResult<Vec<TransactionReply>> {
+    fn extend(&mut self, checks: &[Operation], timeout: &Timeout) -> ZooKeeperResult<Vec<TransactionReply>> {
         let mut backoff = Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE);
         // What is left of a long time is for another server.
         let last_attempt = timeout.at_most((timeout.until.left() / 2).max(PATIENCE)).until;
         loop {
-            match self.client.attach(timeout).and_then(|_| self.client.call(check, timeout)) {
+            match self.client.attach(timeout).and_then(|_| self.client.call(checks, timeout)) {
                 Err(error) if error.is_transient() && !last_attempt.has_passed() => {
                     timeout.pause(backoff.pause()).map_err(|_| ZooKeeperError::Interrupted)?;
                 }

@@ -1,5 +1,6 @@
 //! The store: what each call of the contract is in ZooKeeper.
 
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use super::client::SessionClient;
@@ -14,8 +15,8 @@ use super::url::ZooKeeperAddress;
 use super::waiter::ZooKeeperWaiter;
 use crate::clock::BootTime;
 use crate::lock::{
-    AcquireOutcome, Capabilities, FencingToken, Key, LockStatus, OwnerToken, Renewal, Request, Store,
-    StoreAdmin, StoreError, Timeout,
+    AcquireOutcome, Capabilities, FencingToken, Key, LockStatus, OnRenewal, OwnerToken, Renewal,
+    RenewalRequest, Request, Store, StoreAdmin, StoreError, Timeout,
 };
 use crate::store::attempts::one_after_the_other;
 
@@ -45,7 +46,7 @@ pub struct ZooKeeper {
     pub(super) name: String,
     pub(super) ledger: ZooKeeperLedger,
     /// One for each owner token that was used.
-    owners: Vec<Owner>,
+    pub(super) owners: Vec<Owner>,
     place: Option<ZooKeeperWaiter>,
     /// For looks at what others have.
     visitor: SessionClient,
@@ -84,7 +85,7 @@ impl ZooKeeper {
 
     /// The one who holds this lock: of an earlier call, or another process that was granted it. `None` when the token holds
     /// nothing.
-    fn holder(
+    pub(super) fn holder(
         &mut self,
         key: &Key,
         token: &OwnerToken,
@@ -130,30 +131,6 @@ impl ZooKeeper {
                 Found { contender, node, stage }
             }))
         })
-    }
-
-    /// Who broke the lock of this token, or who has it now. Nothing tells a release from a deletion: both delete the nodes.
-    fn lost(
-        &mut self,
-        key: &Key,
-        token: &OwnerToken,
-        state: State,
-        timeout: &Timeout,
-    ) -> Result<Renewal, StoreError> {
-        let id = id(token);
-        let holder = self.visit(|ledger, client| {
-            let queue = ledger.queue(key, true, client, timeout)?;
-            let is_own = |contender: &&Contender| contender.id == Some(id);
-            let shown = match state {
-                State::Broken => queue.iter().find(is_own),
-                _ => queue.first().filter(|first| !is_own(first)),
-            };
-            let Some(shown) = shown else { return Ok(None) };
-            let node = ledger.node(key, shown, client, timeout)?.filter(Node::has_lock);
-            let holder = node.map(|node| node.holder());
-            Ok(holder.filter(|holder| state != State::Broken || holder.broken.is_some()))
-        })?;
-        Ok(Renewal::Lost(holder))
     }
 
     fn error(&self, error: ZooKeeperError) -> StoreError {
@@ -236,22 +213,30 @@ impl Store for ZooKeeper {
         _fence: Option<FencingToken>,
         timeout: &Timeout,
     ) -> Result<Renewal, StoreError> {
-        let Request { key, token, ttl, .. } = request;
-        let Some(index) = self.holder(key, token, timeout)? else {
-            return self.lost(key, token, State::Gone, timeout);
-        };
-        let owner = &mut self.owners[index];
-        if let Some(session) = owner.session().filter(|session| session.timeout < ttl.duration()) {
-            let (store, made) = (self.name.clone(), session.timeout.as_millis());
-            let why = format!(
-                "the session of '{key}' was made for {made} ms, which cannot be changed; use --ttl {made}ms"
-            );
-            return Err(StoreError::Unusable { store, why });
-        }
-        let state = owner.renew(key, &self.ledger, timeout);
-        match state.map_err(|error| error.of(&self.name))? {
-            State::Held => Ok(Renewal::Extended),
-            state => self.lost(key, token, state, timeout),
+        let renewed = self.renew_together(&[request], timeout)?.pop();
+        renewed.unwrap_or(Ok(Renewal::Lost(None)))
+    }
+
+    fn renew_all(&mut self, leases: &[RenewalRequest], interrupt: Option<BorrowedFd>, on_renewal: OnRenewal) {
+        let mut left: Vec<usize> = (0..leases.len()).collect();
+        let mut share = 1;
+        while let Some(lease) = left.first().map(|&first| &leases[first]) {
+            let is_of_owner = |index: &mut usize| leases[*index].request.token == lease.request.token;
+            let together: Vec<usize> = left.extract_if(.., is_of_owner).collect();
+            let requests: Vec<&Request> = together.iter().map(|&index| &leases[index].request).collect();
+            let sent = BootTime::now();
+            match self.renew_together(&requests, &lease.timeout(share, interrupt)) {
+                Ok(renewals) => {
+                    together.into_iter().zip(renewals).for_each(|(index, one)| on_renewal(index, sent, one));
+                }
+                Err(StoreError::Interrupted) => {
+                    return on_renewal(together[0], sent, Err(StoreError::Interrupted));
+                }
+                Err(error) => {
+                    share = leases.len() as u32;
+                    together.into_iter().for_each(|index| on_renewal(index, sent, Err(error.clone())));
+                }
+            }
         }
     }
 
@@ -304,9 +289,9 @@ impl Store for ZooKeeper {
     ) -> Result<Option<Duration>, StoreError> {
         let Some(index) = self.holder(key, token, timeout)? else { return Ok(None) };
         let (owner, ledger) = (&mut self.owners[index], &self.ledger);
-        let state = owner.renew(key, ledger, timeout).map_err(|error| error.of(&self.name))?;
+        let states = owner.renew(&[key], ledger, timeout).map_err(|error| error.of(&self.name))?;
         let left = owner.session().map(|session| session.timeout);
-        Ok(left.filter(|_| state == State::Held))
+        Ok(left.filter(|_| states == [State::Held]))
     }
 
     fn status(&mut self, keys: &[Key], timeout: &Timeout) -> Result<Vec<LockStatus>, StoreError> {
