@@ -31,7 +31,7 @@ pub struct Entry {
 
 const BROKEN: &str = "broken";
 /// How many keys are asked for at once.
-pub const PAGE: i64 = 1000;
+const PAGE: i64 = 1000;
 
 impl KeyLayout {
     /// What the keys of a lock begin with.
@@ -75,9 +75,16 @@ impl KeyLayout {
         entry(kv, std::str::from_utf8(rest).ok()?)
     }
 
+    /// Who has this key, whatever it says.
+    pub fn owner(&self, key: &Key, kv: &KeyValue) -> Option<LeaseId> {
+        let rest = kv.key.strip_prefix(&self.folder(key)[..])?;
+        LeaseId::parse(std::str::from_utf8(rest).ok()?.split(':').next()?)
+    }
+
     /// Who broke a lock, if this is the mark of a holder that is to stop.
     pub fn breaker(&self, kv: &KeyValue) -> Option<Breaker> {
-        let by = kv.key.ends_with(b":broken").then(|| String::from_utf8_lossy(&kv.value))?;
+        let is_mark = kv.key.strip_suffix(BROKEN.as_bytes()).is_some_and(|own| own.ends_with(b":"));
+        let by = is_mark.then(|| String::from_utf8_lossy(&kv.value))?;
         Breaker::from_untrusted(if by.is_empty() { "?" } else { &by })
     }
 

@@ -6,11 +6,11 @@ use tonic::{Code, Status};
 
 use super::client::EtcdClient;
 use super::key_data::KeyData;
-use super::layout::{Entry, KeyLayout, page};
+use super::layout::{Entry, KeyLayout, holders, page};
 use super::lease_id::{LeaseId, LeaseStage};
 use super::members::EtcdMembers;
-use super::message::{RangeRequest, RangeResponse, TxnRequest, TxnResponse};
-use crate::lock::{Breaker, FencingToken, Holder, Key, StoreError, Timeout};
+use super::message::{KeyValue, RangeRequest, RangeResponse, TxnRequest, TxnResponse};
+use crate::lock::{Breaker, Busy, FencingToken, Holder, Key, StoreError, Timeout};
 
 /// The locks in a cluster.
 pub struct EtcdLedger {
@@ -103,7 +103,7 @@ impl EtcdLedger {
     pub fn own(&mut self, key: &Key, id: LeaseId, timeout: &Timeout) -> Result<Own, StoreError> {
         let request = self.own_request(key, id);
         let answer = self.range(request, timeout)?;
-        Ok(self.read_own(key, id, &answer))
+        Ok(self.read_own(key, id, &answer.kvs))
     }
 
     pub fn own_request(&self, key: &Key, id: LeaseId) -> RangeRequest {
@@ -111,9 +111,10 @@ impl EtcdLedger {
         RangeRequest { key: name, range_end: end, ..RangeRequest::default() }
     }
 
-    pub fn read_own(&self, key: &Key, id: LeaseId, answer: &RangeResponse) -> Own {
+    /// The same from some keys, of which those of others are left out.
+    pub fn read_own<'a>(&self, key: &Key, id: LeaseId, kvs: impl IntoIterator<Item = &'a KeyValue>) -> Own {
         let mut own = Own::default();
-        for kv in &answer.kvs {
+        for kv in kvs {
             own.broken = own.broken.or_else(|| self.layout.breaker(kv));
             if let Some(entry) = self.layout.entry(key, kv).filter(|entry| entry.id == id) {
                 own.value = KeyData::from_untrusted(&kv.value);
@@ -145,8 +146,17 @@ impl EtcdLedger {
             let request = request.clone();
             async move { tokio::try_join!(client.range(request), client.time_to_live(lease)) }
         })?;
-        let own = self.read_own(key, entry.id, &own);
+        let own = self.read_own(key, entry.id, &own.kvs);
         Ok(holder(entry, own.value, own.broken, left))
+    }
+
+    /// What a newcomer behind these is told. Who has the lock is unknown, if etcd does not answer now.
+    pub fn busy(&mut self, key: &Key, before: &[Entry], timeout: &Timeout) -> Busy {
+        let holding = holders(before);
+        let first = before.first().filter(|first| !first.is_waiting());
+        let holder = first.and_then(|first| self.holder(key, first, timeout).ok());
+        let (others, ahead) = (holding.saturating_sub(1), Some(before.len() - holding));
+        Busy { key: key.clone(), holder, others, ahead }
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 
-use super::key_data::KeyData;
 use super::layout::{Entry, everything, holders};
 use super::lease_id::{LeaseId, LeaseStage};
 use super::ledger::{Own, holder};
@@ -42,7 +41,7 @@ impl StoreAdmin for Etcd {
         by: &Breaker,
         timeout: &Timeout,
     ) -> Result<Broken, StoreError> {
-        let mut queue = self.ledger().queue(key, 0, timeout)?.entries;
+        let mut queue = self.ledger.queue(key, 0, timeout)?.entries;
         queue.truncate(holders(&queue));
         queue.retain(|entry| !entry.is_waiting());
         if let Some(token) = token {
@@ -50,15 +49,15 @@ impl StoreAdmin for Etcd {
             match queue.iter().find(|entry| entry.id == id) {
                 Some(own) => queue = vec![own.clone()],
                 None => {
-                    let first = queue.first().map(|first| self.ledger().holder(key, first, timeout));
+                    let first = queue.first().map(|first| self.ledger.holder(key, first, timeout));
                     return Ok(first.transpose()?.map_or(Broken::Free, Broken::Other));
                 }
             }
         }
         let (mut told, mut freed) = (None, None);
         for entry in &queue {
-            let own = self.ledger().own(key, entry.id, timeout)?;
-            let holder = self.ledger().holder(key, entry, timeout)?;
+            let own = self.ledger.own(key, entry.id, timeout)?;
+            let holder = self.ledger.holder(key, entry, timeout)?;
             // Others than redlock are not told, and who was told before had the time to stop.
             let is_told =
                 entry.stage() == Some(LeaseStage::Holding) && own.value.is_some() && own.broken.is_none();
@@ -89,7 +88,7 @@ impl Etcd {
         told_by: Option<&Breaker>,
         timeout: &Timeout,
     ) -> Result<bool, StoreError> {
-        let layout = &self.ledger().layout;
+        let layout = &self.ledger.layout;
         let work = if let Some(by) = told_by {
             let mark = layout.broken(key, entry.id);
             TxnOperation::put(PutRequest {
@@ -107,42 +106,34 @@ impl Etcd {
             Compare::leased(entry.name.clone(), entry.lease),
         ];
         let txn = TxnRequest { compare, success: vec![work], failure: Vec::new() };
-        Ok(self.ledger().txn(txn, timeout)?.is_some_and(|done| done.succeeded))
+        Ok(self.ledger.txn(txn, timeout)?.is_some_and(|done| done.succeeded))
     }
 
     fn look_at(&mut self, key: Key, survey: &mut Survey, timeout: &Timeout) -> Result<(), StoreError> {
-        let folder = self.ledger().layout.folder(&key);
-        let answer = self.ledger().range(everything(&folder, LONGEST_QUEUE), timeout)?;
+        let folder = self.ledger.layout.folder(&key);
+        let answer = self.ledger.range(everything(&folder, LONGEST_QUEUE), timeout)?;
         if answer.more {
             let store = self.ledger.members.name();
             let why = format!("{store} has more than {LONGEST_QUEUE} keys below that of '{key}'");
             survey.hidden.push(StoreError::Unconfirmed(why));
         }
-        let entries: Vec<Entry> =
-            answer.kvs.iter().filter_map(|kv| self.ledger().layout.entry(&key, kv)).collect();
-        let mut owned: HashMap<Vec<u8>, Own> = HashMap::new();
-        for entry in &entries {
-            let [from, to] = self.ledger().layout.own_range(&key, entry.id);
-            let is_own = |kv: &&KeyValue| kv.key >= from && kv.key < to;
-            let mut own = Own::default();
-            for kv in answer.kvs.iter().filter(is_own) {
-                own.broken = own.broken.or_else(|| self.ledger.layout.breaker(kv));
-                if kv.key == entry.name {
-                    own.value = KeyData::from_untrusted(&kv.value);
-                }
-            }
-            owned.insert(entry.name.clone(), own);
+        let layout = &self.ledger.layout;
+        let entries: Vec<Entry> = answer.kvs.iter().filter_map(|kv| layout.entry(&key, kv)).collect();
+        let mut owned: HashMap<LeaseId, Vec<&KeyValue>> = HashMap::new();
+        for kv in &answer.kvs {
+            layout.owner(&key, kv).into_iter().for_each(|id| owned.entry(id).or_default().push(kv));
         }
         let mode = entries.first().map(|first| first.mode).unwrap_or_default();
         let (mut status, held) =
             (LockStatus { key, mode, holders: Vec::new(), waiters: Vec::new() }, holders(&entries));
         for (place, entry) in entries.iter().enumerate() {
-            let Own { value, broken, .. } = owned.remove(&entry.name).unwrap_or_default();
+            let own = owned.get(&entry.id).into_iter().flatten().copied();
+            let Own { value, broken, .. } = self.ledger.read_own(&status.key, entry.id, own);
             // The first one in line counts as a waiter until it has seen its grant.
             if place < held && !entry.is_waiting() {
                 let lease = entry.lease;
                 let left = self
-                    .ledger()
+                    .ledger
                     .members
                     .call(timeout, |client| async move { client.time_to_live(lease).await })?;
                 status.holders.push(holder(entry, value, broken, left));
@@ -157,7 +148,7 @@ impl Etcd {
 
     /// The keys of all locks below the prefix.
     fn known_keys(&mut self, timeout: &Timeout) -> Result<Vec<Key>, StoreError> {
-        let prefix = self.ledger().layout.prefix.clone().into_bytes();
+        let prefix = self.ledger.layout.prefix.clone().into_bytes();
         let range_end = if prefix.is_empty() { vec![0] } else { super::layout::end_of(&prefix) };
         let mut from = if prefix.is_empty() { vec![0] } else { prefix };
         let mut known = Vec::new();
@@ -169,7 +160,7 @@ impl Etcd {
                 keys_only: true,
                 ..RangeRequest::default()
             };
-            let answer = self.ledger().range(request, timeout)?;
+            let answer = self.ledger.range(request, timeout)?;
             known.extend(answer.kvs.iter().filter_map(|kv| self.ledger.layout.lock_of(kv)));
             match answer.kvs.last() {
                 Some(last) if answer.more => from = [&last.key[..], &[0]].concat(),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::key_data::KeyData;
-use super::layout::{Entry, end_of, has_room, holders};
+use super::layout::{Entry, end_of, has_room};
 use super::lease_id::LeaseId;
 use super::ledger::{EtcdLedger, Queue};
 use super::members::EtcdMembers;
@@ -12,7 +12,7 @@ use super::url::EtcdAddress;
 use super::waiter::EtcdWaiter;
 use crate::clock::BootTime;
 use crate::lock::{
-    AcquireOutcome, Busy, Capabilities, FencingToken, Key, LockStatus, OwnerToken, Renewal, Request, Store,
+    AcquireOutcome, Capabilities, FencingToken, Key, LockStatus, OwnerToken, Renewal, Request, Store,
     StoreAdmin, StoreError, Timeout,
 };
 
@@ -57,10 +57,6 @@ impl Etcd {
         let layout = address.layout.clone();
         let ledger = EtcdLedger { members: EtcdMembers::new(address), layout };
         Etcd { ledger, place: None, has_queued: false, without_min_hold: Vec::new() }
-    }
-
-    pub(super) fn ledger(&mut self) -> &mut EtcdLedger {
-        &mut self.ledger
     }
 
     /// Puts the keys of all these locks, if nothing was created in them after the revision `seen` where there is one. Returns
@@ -116,18 +112,6 @@ impl Etcd {
         Ok(Look { own, busy, revision })
     }
 
-    fn busy(&mut self, key: &Key, entries: &[Entry], timeout: &Timeout) -> Busy {
-        let first = entries.first().filter(|first| !first.is_waiting());
-        let holder = first.and_then(|first| self.ledger.holder(key, first, timeout).ok());
-        let holding = holders(entries);
-        Busy {
-            key: key.clone(),
-            holder,
-            others: holding.saturating_sub(1),
-            ahead: Some(entries.len() - holding),
-        }
-    }
-
     /// Takes all of the locks, or says which one is not free.
     fn take(&mut self, requests: &[Request], timeout: &Timeout) -> Result<AcquireOutcome, StoreError> {
         for request in requests {
@@ -151,7 +135,9 @@ impl Etcd {
             for (place, request) in places.iter_mut().zip(requests) {
                 let look = self.look(request, timeout)?;
                 if let Some(entries) = look.busy {
-                    return Ok(AcquireOutcome::Busy(self.busy(&request.key, &entries, timeout).into()));
+                    return Ok(AcquireOutcome::Busy(
+                        self.ledger.busy(&request.key, &entries, timeout).into(),
+                    ));
                 }
                 *place = look.own;
                 first_look = first_look.min(look.revision);
@@ -252,7 +238,7 @@ impl Store for Etcd {
             let look = look.clone();
             async move { tokio::try_join!(client.keep_alive(lease), client.range(look)) }
         })?;
-        let own = self.ledger.read_own(key, id, &own);
+        let own = self.ledger.read_own(key, id, &own.kvs);
         let wanted = request.ttl.duration().as_secs() as i64;
         match own.held().filter(|_| ttl > 0) {
             Some(held) if own.broken.is_some() => {
@@ -311,7 +297,7 @@ impl Store for Etcd {
             let look = look.clone();
             async move { tokio::try_join!(client.time_to_live(lease), client.range(look)) }
         })?;
-        let own = self.ledger.read_own(key, id, &own);
+        let own = self.ledger.read_own(key, id, &own.kvs);
         let is_held = own.held().is_some() && own.broken.is_none() && left >= 0;
         Ok(is_held.then(|| Duration::from_secs(left.unsigned_abs())))
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tonic::Streaming;
 
 use super::key_data::KeyData;
-use super::layout::{Entry, end_of, holders};
+use super::layout::{end_of, holders};
 use super::lease_id::{LeaseId, LeaseStage};
 use super::ledger::{EtcdLedger, Queue, txn};
 use super::message::{
@@ -13,7 +13,7 @@ use super::message::{
 };
 use super::predecessors::Predecessors;
 use crate::clock::{BootTime, Deadline};
-use crate::lock::{AcquireOutcome, Busy, FencingToken, Request, StoreError, Timeout};
+use crate::lock::{AcquireOutcome, FencingToken, Request, StoreError, Timeout};
 use crate::store::net::check;
 
 /// How long a place lives when the waiter died: the others wait no longer for it.
@@ -120,7 +120,7 @@ impl EtcdWaiter {
             } else {
                 self.awaited = Predecessors::before(&self.request, ledger, &entries, revision);
                 self.watch = None;
-                return Ok(AcquireOutcome::Busy(busy(&self.request, &entries, ledger, timeout).into()));
+                return Ok(AcquireOutcome::Busy(ledger.busy(&self.request.key, &entries, timeout).into()));
             }
         }
     }
@@ -308,14 +308,4 @@ impl EtcdWaiter {
             (self.lease_at, self.is_extended) = (is_new.map(|_| sent), is_new == Some(false));
         }
     }
-}
-
-/// Who has the lock: unknown, if etcd does not answer now.
-fn busy(request: &Request, before: &[Entry], ledger: &mut EtcdLedger, timeout: &Timeout) -> Busy {
-    let key = request.key.clone();
-    let holding = holders(before).min(before.len());
-    let (others, ahead) = (holding.saturating_sub(1), Some(before.len() - holding));
-    let holder = before.first().filter(|first| !first.is_waiting());
-    let holder = holder.and_then(|first| ledger.holder(&key, first, timeout).ok());
-    Busy { key, holder, others, ahead }
 }

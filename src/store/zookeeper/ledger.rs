@@ -280,7 +280,7 @@ impl ZooKeeperLedger {
         client: &mut SessionClient,
         timeout: &Timeout,
     ) -> ZooKeeperResult<Busy> {
-        let holding = holders(before).min(before.len());
+        let holding = holders(before);
         let first = before.first().map(|first| self.node(key, first, client, timeout)).transpose()?.flatten();
         let holder = first.filter(Node::has_lock).map(|node| node.holder());
         let (others, ahead) = (holding.saturating_sub(1), Some(before.len() - holding));
