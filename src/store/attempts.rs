@@ -1,28 +1,20 @@
 //! One server of a cluster after the other, until one of them answers.
 
+use super::call_error::CallError;
 use crate::lock::Timeout;
-
-/// Why a server did not do what it was asked.
-pub trait ServerError {
-    /// Another server may answer.
-    fn is_no_answer(&self) -> bool;
-
-    /// There was no answer, and asking again within seconds makes sense.
-    fn is_transient(&self) -> bool;
-}
 
 /// Makes as many attempts as there is time for, until one has an answer, and returns that. Each has half of the time that is
 /// left, as the first one has an answer most of the time, and the last one has all of it.
-pub fn one_after_the_other<T, E: ServerError>(
+pub fn one_after_the_other<T>(
     attempts: usize,
     timeout: &Timeout,
-    mut attempt: impl FnMut(&Timeout) -> Result<T, E>,
-) -> Result<T, E> {
+    mut attempt: impl FnMut(&Timeout) -> Result<T, CallError>,
+) -> Result<T, CallError> {
     let mut left = attempts.max(1);
-    let mut failure: Option<E> = None;
+    let mut failure: Option<CallError> = None;
     loop {
         let error = match attempt(&timeout.share(left.min(2))) {
-            Err(error) if error.is_no_answer() => error,
+            Err(error @ CallError::NoAnswer { .. }) => error,
             answer => return answer,
         };
         left -= 1;
@@ -45,48 +37,42 @@ mod tests {
     use super::*;
     use crate::clock::fake;
 
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    enum Failure {
-        Down,
-        Starting,
-        Refused,
+    type End = Result<(), CallError>;
+
+    fn down() -> End {
+        Err(CallError::no_answer("down"))
     }
-    use Failure::*;
 
-    impl ServerError for Failure {
-        fn is_no_answer(&self) -> bool {
-            *self != Refused
-        }
-
-        fn is_transient(&self) -> bool {
-            *self == Starting
-        }
+    fn starting() -> End {
+        Err(CallError::transient("starting"))
     }
 
     /// What comes of attempts with these ends, after all of the time that each had, and how many milliseconds that was.
-    fn tried(ends: &[Result<(), Failure>]) -> (Result<(), Failure>, Vec<u128>) {
+    fn tried<const N: usize>(ends: [End; N]) -> (End, Vec<u128>) {
         fake::start();
-        let (mut times, mut ends) = (Vec::new(), ends.iter());
-        let outcome = one_after_the_other(ends.len(), &Timeout::of(Duration::from_secs(1)), |timeout| {
+        let (mut times, mut ends) = (Vec::new(), ends.into_iter());
+        let outcome = one_after_the_other(N, &Timeout::of(Duration::from_secs(1)), |timeout| {
             times.push(timeout.until.left().as_millis());
             fake::move_to(timeout.until);
-            *ends.next().expect("no more attempts than that")
+            ends.next().expect("no more attempts than that")
         });
         (outcome, times)
     }
 
     #[test]
     fn each_has_half_of_the_time_that_is_left() {
-        assert_eq!(tried(&[Ok(())]), (Ok(()), vec![1000]));
-        assert_eq!(tried(&[Err(Down), Err(Down), Err(Down), Ok(())]), (Ok(()), vec![500, 250, 125, 125]));
-        assert_eq!(tried(&[Err(Down), Err(Refused), Ok(())]), (Err(Refused), vec![500, 250]));
+        assert_eq!(tried([Ok(())]), (Ok(()), vec![1000]));
+        assert_eq!(tried([down(), down(), down(), Ok(())]), (Ok(()), vec![500, 250, 125, 125]));
+        let refused = || Err(CallError::Denied("refused".to_owned()));
+        assert_eq!(tried([down(), refused(), Ok(())]), (refused(), vec![500, 250]));
     }
 
     #[test]
     fn who_may_answer_soon_says_most() {
-        for ends in [[Down, Starting, Down], [Starting, Down, Down], [Down, Down, Starting]] {
-            assert_eq!(tried(&ends.map(Err)).0, Err(Starting));
+        for ends in [[down(), starting(), down()], [starting(), down(), down()], [down(), down(), starting()]]
+        {
+            assert_eq!(tried(ends).0, starting());
         }
-        assert_eq!(tried(&[Err(Down); 2]).0, Err(Down));
+        assert_eq!(tried([down(), down()]).0, down());
     }
 }

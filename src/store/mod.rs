@@ -3,6 +3,8 @@
 mod address;
 #[cfg(any(feature = "etcd", feature = "zookeeper"))]
 mod attempts;
+#[cfg(any(feature = "etcd", feature = "zookeeper"))]
+mod call_error;
 pub mod credentials;
 #[cfg(feature = "etcd")]
 mod etcd;

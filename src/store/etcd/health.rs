@@ -1,12 +1,12 @@
 //! Whether an etcd is fit to hold locks.
 
-use super::error::EtcdError;
 use super::ledger::EtcdLedger;
 use super::members::EtcdMembers;
 use super::store::Etcd;
 use super::url::EtcdAddress;
 use crate::doctor::{Check, Finding, Findings, Requirements, Trial, judge};
 use crate::lock::{Key, StoreError, Timeout};
+use crate::store::call_error::CallError;
 
 /// Of a call that failed, and of an answer that makes no sense.
 const ADVICE: [&str; 2] =
@@ -61,7 +61,7 @@ fn examine_member(address: EtcdAddress, terms: &Requirements) -> Findings {
         }
     };
     report.ok(Check::Reachable, "it answers");
-    match status.map_err(EtcdError::from) {
+    match status.map_err(CallError::from) {
         Ok(status) => {
             judge_version(&status.version, &mut report);
             if status.leader == 0 {

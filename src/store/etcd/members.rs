@@ -9,12 +9,12 @@ use tonic::Status;
 use tonic::metadata::{Ascii, MetadataValue};
 
 use super::client::EtcdClient;
-use super::error::EtcdError;
 use super::runtime::Runtime;
 use super::socket::{InRuntime, Refusal, Socket};
 use super::url::EtcdAddress;
 use crate::lock::{StoreError, Timeout};
 use crate::store::attempts::one_after_the_other;
+use crate::store::call_error::CallError;
 use crate::store::net::Endpoint;
 use crate::store::net::RequestError;
 use crate::store::net::stream::Stream;
@@ -94,20 +94,24 @@ impl EtcdMembers {
         let attempts = self.address.members.servers.len() + usize::from(self.client.is_some());
         let answer = one_after_the_other(attempts, timeout, |timeout| {
             let mut answer = self.attempt(timeout, &work);
-            if let Err(EtcdError::LoginExpired) = answer {
+            if let Err(CallError::Expired) = answer {
                 self.token = None;
                 answer = self.attempt(timeout, &work);
             }
-            if let Err(EtcdError::NoAnswer { .. }) = answer {
+            if let Err(CallError::NoAnswer { .. }) = answer {
                 self.leave();
             }
             answer
+        });
+        let answer = answer.map_err(|error| match error {
+            CallError::Expired => CallError::Denied("its login ended".to_owned()),
+            other => other,
         });
         answer.map_err(|error| error.of(&self.name))
     }
 
     /// Waits for something that goes on at the member that was asked last.
-    pub fn wait<T>(&self, timeout: &Timeout, work: impl Future<Output = T>) -> Result<T, EtcdError> {
+    pub fn wait<T>(&self, timeout: &Timeout, work: impl Future<Output = T>) -> Result<T, CallError> {
         match &self.runtime {
             Some(runtime) => Ok(runtime.run(timeout, work)?),
             None => Err(RequestError::TimedOut.into()),
@@ -124,20 +128,20 @@ impl EtcdMembers {
         &mut self,
         timeout: &Timeout,
         work: impl Fn(EtcdClient) -> F,
-    ) -> Result<T, EtcdError> {
+    ) -> Result<T, CallError> {
         let client = self.client(timeout)?;
         let token = self.login(&client, timeout)?;
         let answer = self.wait(timeout, work(client.logged_in(token))).and_then(|answer| self.judge(answer));
-        self.unanswered += u32::from(matches!(answer, Err(EtcdError::NoAnswer { .. })));
+        self.unanswered += u32::from(matches!(answer, Err(CallError::NoAnswer { .. })));
         answer
     }
 
     /// Whether this is an answer.
-    fn judge<T>(&mut self, answer: Result<T, Status>) -> Result<T, EtcdError> {
+    fn judge<T>(&mut self, answer: Result<T, Status>) -> Result<T, CallError> {
         self.has_answered |= answer.as_ref().err().is_none_or(|status| status.source().is_none());
         answer.map_err(|status| match self.refusal.take() {
             Some(why) => why.into(),
-            None if !self.has_answered => EtcdError::NoAnswer { why: NO_ETCD.to_owned(), transient: false },
+            None if !self.has_answered => CallError::no_answer(NO_ETCD),
             None => status.into(),
         })
     }
@@ -147,7 +151,7 @@ impl EtcdMembers {
         &mut self,
         client: &EtcdClient,
         timeout: &Timeout,
-    ) -> Result<Option<MetadataValue<Ascii>>, EtcdError> {
+    ) -> Result<Option<MetadataValue<Ascii>>, CallError> {
         let (Some(user), None, false) = (&self.address.members.user, &self.token, self.needs_no_login) else {
             return Ok(self.token.clone());
         };
@@ -163,25 +167,19 @@ impl EtcdMembers {
         Ok(self.token.clone())
     }
 
-    fn client(&mut self, timeout: &Timeout) -> Result<EtcdClient, EtcdError> {
+    fn client(&mut self, timeout: &Timeout) -> Result<EtcdClient, CallError> {
         if let Some(client) = self.client.as_ref().filter(|client| !client.is_closed()) {
             return Ok(client.clone());
         }
         let endpoint = self.address.members.servers[self.current].clone();
-        let is_one_of_several = self.address.members.servers.len() > 1;
-        let named = |error: EtcdError| match error {
-            EtcdError::NoAnswer { why, transient } if is_one_of_several => {
-                EtcdError::NoAnswer { why: format!("{endpoint}: {why}"), transient }
-            }
-            other => other,
-        };
-        let client = self.connect(&endpoint, timeout).map_err(named)?;
+        let servers = self.address.members.servers.len();
+        let client = self.connect(&endpoint, timeout).map_err(|error| error.at(&endpoint, servers))?;
         self.connections += 1;
         self.has_answered = false;
         Ok(self.client.insert(client).clone())
     }
 
-    fn connect(&mut self, endpoint: &Endpoint, timeout: &Timeout) -> Result<EtcdClient, EtcdError> {
+    fn connect(&mut self, endpoint: &Endpoint, timeout: &Timeout) -> Result<EtcdClient, CallError> {
         let tls = self.address.members.tls();
         let stream = Stream::connect(endpoint, tls, Some("h2"), timeout)?;
         let runtime = match self.runtime.take() {

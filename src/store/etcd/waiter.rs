@@ -14,6 +14,7 @@ use super::message::{
 use super::predecessors::Predecessors;
 use crate::clock::{BootTime, Deadline};
 use crate::lock::{AcquireOutcome, FencingToken, Request, StoreError, Timeout};
+use crate::store::call_error::CallError;
 use crate::store::net::check;
 
 /// How long a place lives when the waiter died: the others wait no longer for it.
@@ -89,7 +90,7 @@ impl EtcdWaiter {
             return Ok(self.granted(created));
         }
         loop {
-            check(timeout).map_err(|error| super::error::EtcdError::from(error).of(ledger.members.name()))?;
+            check(timeout).map_err(|error| CallError::from(error).of(ledger.members.name()))?;
             let created = match self.created {
                 Some(created) => created,
                 None => self.join(ledger, timeout)?,

@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use super::connection::{Greeting, SessionConnection, TransactionReply};
-use super::error::{ZooKeeperError, ZooKeeperResult};
+use super::error::ZooKeeperResult;
 use super::message::{Answer, Code, Operation};
 use super::session::Session;
 use super::url::ZooKeeperAddress;
 use crate::clock::BootTime;
 use crate::lock::Timeout;
 use crate::store::attempts::one_after_the_other;
+use crate::store::call_error::CallError;
 
 /// A session, from its first call on.
 pub struct SessionClient {
@@ -83,7 +84,7 @@ impl SessionClient {
         self.connection = None;
         one_after_the_other(self.address.ensemble.servers.len(), timeout, |timeout| {
             let connected = self.connect_once(timeout);
-            if let Err(ZooKeeperError::NoAnswer { .. }) = connected {
+            if let Err(CallError::NoAnswer { .. }) = connected {
                 self.leave();
             }
             connected
@@ -104,12 +105,12 @@ impl SessionClient {
         let opened = SessionConnection::open(endpoint, tls, &greeting, timeout);
         let Some((connection, session)) = opened.map_err(|error| self.named(error))? else {
             self.session = None;
-            return Err(ZooKeeperError::SessionExpired);
+            return Err(CallError::Expired);
         };
         if let Some(known) = self.session.as_ref().filter(|known| session.timeout < known.timeout) {
             let (known, now) = (known.timeout.as_millis(), session.timeout.as_millis());
             // Another server may grant what this one does not.
-            return Err(self.named(ZooKeeperError::no_answer(format!(
+            return Err(self.named(CallError::no_answer(format!(
                 "it grants {now} ms for a session, and another server granted {known} ms; see maxSessionTimeout"
             ))));
         }
@@ -119,15 +120,10 @@ impl SessionClient {
         Ok(self.session.get_or_insert(session).clone())
     }
 
-    /// Which of several servers it is.
-    fn named(&self, error: ZooKeeperError) -> ZooKeeperError {
-        match error {
-            ZooKeeperError::NoAnswer { why, transient } if self.address.ensemble.servers.len() > 1 => {
-                let endpoint = &self.address.ensemble.servers[self.current];
-                ZooKeeperError::NoAnswer { why: format!("{endpoint}: {why}"), transient }
-            }
-            other => other,
-        }
+    /// Says which of several servers it is.
+    fn named(&self, error: CallError) -> CallError {
+        let servers = &self.address.ensemble.servers;
+        error.at(&servers[self.current], servers.len())
     }
 
     /// The next call goes to the next server.
@@ -144,7 +140,7 @@ impl SessionClient {
     ) -> ZooKeeperResult<Vec<TransactionReply>> {
         self.connect(timeout)?;
         let Some(connection) = &mut self.connection else {
-            return Err(ZooKeeperError::no_answer("there is no connection"));
+            return Err(CallError::no_answer("there is no connection"));
         };
         let replies = connection.exchange(operations, timeout);
         self.seen = self.seen.max(connection.seen);
@@ -154,11 +150,9 @@ impl SessionClient {
         };
         let error = self.named(error);
         match error {
-            ZooKeeperError::SessionExpired => (self.session, self.connection) = (None, None),
+            CallError::Expired => (self.session, self.connection) = (None, None),
             // What is out on the connection to the only server may be followed by the end of the session.
-            ZooKeeperError::NoAnswer { .. }
-                if self.is_broken() || self.address.ensemble.servers.len() > 1 =>
-            {
+            CallError::NoAnswer { .. } if self.is_broken() || self.address.ensemble.servers.len() > 1 => {
                 self.leave()
             }
             _ => {}
@@ -192,7 +186,7 @@ impl SessionClient {
             return Ok(());
         }
         match self.ask(&[Operation::Close], timeout) {
-            Ok(_) | Err(ZooKeeperError::SessionExpired) => {
+            Ok(_) | Err(CallError::Expired) => {
                 (self.session, self.connection) = (None, None);
                 Ok(())
             }
@@ -225,7 +219,7 @@ impl SessionClient {
             self.seen = self.seen.max(connection.seen);
             match has_news {
                 Ok(true) => return Ok(true),
-                Err(ZooKeeperError::Interrupted) => return Err(ZooKeeperError::Interrupted),
+                Err(CallError::Interrupted) => return Err(CallError::Interrupted),
                 // A server that hangs, or is cut off, is left while there is time to continue the session on another.
                 Ok(false) if connection.heard.plus(lifetime * 2 / 3).has_passed() => self.leave(),
                 Ok(false) if timeout.until.has_passed() => return Ok(false),

@@ -4,13 +4,14 @@ use std::io::{Read, Write};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use super::error::{ZooKeeperError, ZooKeeperResult};
+use super::error::ZooKeeperResult;
 use super::jute::{Malformed, Reader, Writer};
 use super::message::{Answer, Code, Operation};
 use super::session::{PASSWORD, Session};
 use crate::clock::BootTime;
 use crate::lock::Timeout;
 use crate::poll::is_readable;
+use crate::store::call_error::CallError;
 use crate::store::credentials::TlsFiles;
 use crate::store::net::stream::{Stream, TimedStream};
 use crate::store::net::{Endpoint, RequestError, check};
@@ -95,10 +96,8 @@ impl SessionConnection {
         };
         connection.send(&greeting.packets(), timeout)?;
         let welcome = connection.packet(LONGEST_WELCOME, timeout).map_err(|error| match error {
-            ZooKeeperError::NoAnswer { .. } if !connection.is_broken => ZooKeeperError::no_answer(SILENT),
-            ZooKeeperError::NoAnswer { .. } if connection.inbox.is_empty() => {
-                ZooKeeperError::transient(TURNED_AWAY)
-            }
+            CallError::NoAnswer { .. } if !connection.is_broken => CallError::no_answer(SILENT),
+            CallError::NoAnswer { .. } if connection.inbox.is_empty() => CallError::transient(TURNED_AWAY),
             other => other,
         })?;
         let mut reader = Reader::new(&welcome);
@@ -112,7 +111,7 @@ impl SessionConnection {
         Ok(Some((connection, session)))
     }
 
-    /// Sends these requests at once, and returns their answers. After [`ZooKeeperError::Interrupted`] and a timeout the connection
+    /// Sends these requests at once, and returns their answers. After [`CallError::Interrupted`] and a timeout the connection
     /// can still be used: late answers are skipped.
     pub fn exchange(
         &mut self,
@@ -149,7 +148,7 @@ impl SessionConnection {
                 }
                 let Some(now_left) = left.checked_sub(packet.len()) else {
                     self.is_broken = true;
-                    return Err(ZooKeeperError::no_answer("its answers are too long"));
+                    return Err(CallError::no_answer("its answers are too long"));
                 };
                 left = now_left;
                 replies.push(TransactionReply { number: transaction, answer });
@@ -173,7 +172,7 @@ impl SessionConnection {
         while !std::mem::take(&mut self.has_news) {
             match self.packet(LONGEST, timeout) {
                 Ok(packet) => drop(self.read_header(&mut Reader::new(&packet))?),
-                Err(ZooKeeperError::Interrupted) => return Err(ZooKeeperError::Interrupted),
+                Err(CallError::Interrupted) => return Err(CallError::Interrupted),
                 Err(_) if !self.is_broken => return Ok(false),
                 Err(error) => return Err(error),
             }
@@ -227,21 +226,21 @@ impl SessionConnection {
     }
 
     /// What follows cannot be told apart.
-    fn give_up(&mut self, malformed: Malformed) -> ZooKeeperError {
+    fn give_up(&mut self, malformed: Malformed) -> CallError {
         self.is_broken = true;
         malformed.into()
     }
 
     fn send(&mut self, packets: &[u8], timeout: &Timeout) -> ZooKeeperResult<()> {
         if self.is_broken {
-            return Err(ZooKeeperError::no_answer("a request was not sent to its end"));
+            return Err(CallError::no_answer("a request was not sent to its end"));
         }
         self.sent = BootTime::now();
         let mut timed = TimedStream::new(&mut self.stream, timeout);
         let sent = timed.write_all(packets).and_then(|()| timed.flush());
         sent.map_err(|error| {
             self.is_broken = true;
-            timed.cause.map_or_else(|| ZooKeeperError::no_answer(error.to_string()), ZooKeeperError::from)
+            timed.cause.map_or_else(|| CallError::no_answer(error.to_string()), CallError::from)
         })
     }
 
@@ -265,15 +264,16 @@ impl SessionConnection {
             match timed.read(&mut chunk) {
                 Ok(0) => {
                     self.is_broken = true;
-                    return Err(ZooKeeperError::transient("it ended the connection"));
+                    return Err(CallError::transient("it ended the connection"));
                 }
                 Ok(length) => self.inbox.extend(&chunk[..length]),
                 Err(error) => {
                     let cause = timed.cause.take();
                     self.is_broken =
                         !matches!(cause, Some(RequestError::TimedOut | RequestError::Interrupted));
-                    return Err(cause
-                        .map_or_else(|| ZooKeeperError::transient(error.to_string()), ZooKeeperError::from));
+                    return Err(
+                        cause.map_or_else(|| CallError::transient(error.to_string()), CallError::from)
+                    );
                 }
             }
         }

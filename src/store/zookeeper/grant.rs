@@ -2,7 +2,7 @@
 
 use super::client::SessionClient;
 use super::contender::{Contender, has_room, id};
-use super::error::{ZooKeeperError, ZooKeeperResult};
+use super::error::ZooKeeperResult;
 use super::ledger::{Condition, Placed, Queue, ZooKeeperLedger};
 use super::node_data::NodeData;
 use super::owner::Owner;
@@ -10,6 +10,7 @@ use super::session::Session;
 use super::url::ZooKeeperAddress;
 use crate::clock::BootTime;
 use crate::lock::{Busy, FencingToken, Key, Mode, Request, Timeout};
+use crate::store::call_error::CallError;
 
 /// What became of a request for locks.
 pub enum Taken {
@@ -28,7 +29,7 @@ impl Owner {
         timeout: &Timeout,
     ) -> ZooKeeperResult<Session> {
         let session = match self.client.attach(timeout) {
-            Err(ZooKeeperError::SessionExpired) => {
+            Err(CallError::Expired) => {
                 self.held.clear();
                 self.client.attach(timeout)?
             }
@@ -40,7 +41,7 @@ impl Owner {
                 self.client.dismiss();
             }
             let longest = session.timeout.as_millis();
-            return Err(ZooKeeperError::Unusable(format!(
+            return Err(CallError::Unusable(format!(
                 "its sessions live for {longest} ms at most, not for --ttl {ttl}; use a shorter one, or raise maxSessionTimeout there"
             )));
         }
@@ -52,7 +53,7 @@ impl Owner {
             if longest < request.min_hold {
                 self.client.dismiss();
                 let longest = longest.as_millis();
-                return Err(ZooKeeperError::Unusable(format!(
+                return Err(CallError::Unusable(format!(
                     "its sessions live for {longest} ms at most, so it cannot keep a lock for a longer --min-hold; raise maxSessionTimeout there"
                 )));
             }
@@ -125,7 +126,7 @@ impl Owner {
             };
             let Some(fence) = fence else {
                 self.give_back(requests, &queues, ledger, timeout)?;
-                return Err(ZooKeeperError::transient("the lock was taken away meanwhile"));
+                return Err(CallError::transient("the lock was taken away meanwhile"));
             };
             fences.push(FencingToken(fence.unsigned_abs()));
         }
@@ -174,9 +175,7 @@ impl Owner {
 
     /// What was refused was not carried out.
     fn unless_denied<T>(&mut self, done: ZooKeeperResult<T>) -> ZooKeeperResult<T> {
-        if let Err(ZooKeeperError::Denied(_) | ZooKeeperError::Unusable(_) | ZooKeeperError::SessionExpired) =
-            done
-        {
+        if let Err(CallError::Denied(_) | CallError::Unusable(_) | CallError::Expired) = done {
             self.is_unsure = false;
         }
         done
@@ -232,7 +231,7 @@ impl Owner {
             let (key, client) = (&request.key, &mut self.client);
             let condition = predecessor.map_or(Condition::None, Condition::Gone);
             let moved = ledger.move_to(client, key, contender, &condition, &value, timeout);
-            if self.counted_from.is_some() && matches!(moved, Err(ZooKeeperError::SessionExpired)) {
+            if self.counted_from.is_some() && matches!(moved, Err(CallError::Expired)) {
                 // That of the waiter goes on: another session is begun.
                 self.is_unsure = false;
                 return Ok(None);

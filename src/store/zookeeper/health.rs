@@ -4,12 +4,13 @@ use std::io::{Read, Write};
 use std::time::Duration;
 
 use super::client::SessionClient;
-use super::error::{ZooKeeperError, ZooKeeperResult};
+use super::error::ZooKeeperResult;
 use super::store::ZooKeeper;
 use super::url::ZooKeeperAddress;
 use crate::doctor::{Check, Finding, Findings, Requirements, Trial, judge};
 use crate::lock::{DurationText, Key, StoreAdmin, Timeout};
 use crate::sanitize::sanitize;
+use crate::store::call_error::CallError;
 use crate::store::net::stream::{Stream, TimedStream};
 
 /// Of a call that failed, and of an answer that makes no sense.
@@ -87,15 +88,15 @@ fn examine_server(address: &ZooKeeperAddress, terms: &Requirements) -> Findings 
     report
 }
 
-fn refused(error: ZooKeeperError, report: &mut Findings) {
+fn refused(error: CallError, report: &mut Findings) {
     match error {
-        ZooKeeperError::Denied(why) => report.bad(Check::Login, why, "name another user and password"),
-        ZooKeeperError::NoAnswer { why, .. } | ZooKeeperError::Unusable(why) => report.bad(
+        CallError::Denied(why) => report.bad(Check::Login, why, "name another user and password"),
+        CallError::NoAnswer { why, .. } | CallError::Unusable(why) => report.bad(
             Check::Reachable,
             why,
             "is ZooKeeper running there with a majority of its servers, and is this its port for clients?",
         ),
-        ZooKeeperError::SessionExpired | ZooKeeperError::Interrupted => {
+        CallError::Expired | CallError::Interrupted => {
             report.bad(Check::Reachable, "it did not grant a session", ADVICE[0]);
         }
     }
@@ -133,7 +134,7 @@ fn about_itself(address: &ZooKeeperAddress, timeout: &Timeout) -> ZooKeeperResul
     let mut text = Vec::new();
     let asked = timed.write_all(b"srvr").and_then(|()| timed.flush());
     let read = asked.and_then(|()| (&mut timed).take(LONGEST).read_to_end(&mut text));
-    read.map_err(|error| ZooKeeperError::no_answer(error.to_string()))?;
+    read.map_err(|error| CallError::no_answer(error.to_string()))?;
     Ok(sanitize(&String::from_utf8_lossy(&text).replace('\n', ", ")))
 }
 

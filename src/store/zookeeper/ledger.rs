@@ -5,12 +5,13 @@ use std::time::Duration;
 use super::client::SessionClient;
 use super::connection::TransactionReply;
 use super::contender::{Contender, holders, names, queue};
-use super::error::{ZooKeeperError, ZooKeeperResult};
+use super::error::ZooKeeperResult;
 use super::layout::NodeLayout;
 use super::message::{ANY_VERSION, Access, Answer, Code, Kind, Operation, Stat};
 use super::node_data::{NodeData, NodeStage};
 use super::url::ZooKeeperAddress;
 use crate::lock::{Busy, FencingToken, Holder, Key, Request, Timeout, unix_millis};
+use crate::store::call_error::CallError;
 
 /// Where the locks are, and who may use them.
 pub struct ZooKeeperLedger {
@@ -123,7 +124,7 @@ impl ZooKeeperLedger {
                 Ok(_) => break,
             }
         }
-        Err(ZooKeeperError::transient("somebody deletes the nodes of this lock all the time"))
+        Err(CallError::transient("somebody deletes the nodes of this lock all the time"))
     }
 
     fn create(&self, path: String, data: Vec<u8>, kind: Kind) -> Operation {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::client::SessionClient;
 use super::connection::TransactionReply;
 use super::contender::Contender;
-use super::error::{ZooKeeperError, ZooKeeperResult};
+use super::error::ZooKeeperResult;
 use super::ledger::{Condition, ZooKeeperLedger};
 use super::message::{Code, Operation};
 use super::session::Session;
@@ -13,7 +13,7 @@ use super::url::ZooKeeperAddress;
 use crate::clock::{BootTime, Deadline};
 use crate::lock::{Key, OwnerToken, Timeout};
 use crate::poll::Backoff;
-use crate::store::attempts::ServerError;
+use crate::store::call_error::CallError;
 
 /// Between two attempts to extend a session that another process extends, too.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(2);
@@ -128,7 +128,7 @@ impl Owner {
         }
         let mut replies = match self.extend(&checks, timeout) {
             Ok(replies) => replies.into_iter(),
-            Err(ZooKeeperError::SessionExpired) => {
+            Err(CallError::Expired) => {
                 self.held.clear();
                 return Ok(vec![State::Expired; keys.len()]);
             }
@@ -167,7 +167,7 @@ impl Owner {
         loop {
             match self.client.attach(timeout).and_then(|_| self.client.call(checks, timeout)) {
                 Err(error) if error.is_transient() && !last_attempt.has_passed() => {
-                    timeout.pause(backoff.pause()).map_err(|_| ZooKeeperError::Interrupted)?;
+                    timeout.pause(backoff.pause()).map_err(|_| CallError::Interrupted)?;
                 }
                 extended => return extended,
             }
@@ -204,7 +204,7 @@ impl Owner {
                 false => keep(key, &contender, left, ledger, address, timeout),
             };
             released.push(match was_held {
-                Err(ZooKeeperError::SessionExpired) => false,
+                Err(CallError::Expired) => false,
                 was_held => was_held?,
             });
             self.held.retain(|held| held.key != *key);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::client::SessionClient;
 use super::contender::{Contender, id};
-use super::error::{ZooKeeperError, ZooKeeperResult};
+use super::error::ZooKeeperResult;
 use super::grant::Taken;
 use super::ledger::{Node, ZooKeeperLedger};
 use super::node_data::NodeStage;
@@ -19,6 +19,7 @@ use crate::lock::{
     RenewalRequest, Request, Store, StoreAdmin, StoreError, Timeout,
 };
 use crate::store::attempts::one_after_the_other;
+use crate::store::call_error::CallError;
 
 /// Of ZooKeeper. A lease outlives its process: a session without a connection goes on until its timeout, and who has the
 /// owner token can continue it.
@@ -133,7 +134,7 @@ impl ZooKeeper {
         })
     }
 
-    fn error(&self, error: ZooKeeperError) -> StoreError {
+    fn error(&self, error: CallError) -> StoreError {
         error.of(&self.name)
     }
 }

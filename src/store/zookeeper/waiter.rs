@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::client::SessionClient;
 use super::contender::{Contender, holders, id};
-use super::error::{ZooKeeperError, ZooKeeperResult};
+use super::error::ZooKeeperResult;
 use super::ledger::ZooKeeperLedger;
 use super::message::{Answer, Code, Operation};
 use super::node_data::NodeData;
@@ -12,6 +12,7 @@ use super::owner::Owner;
 use super::url::ZooKeeperAddress;
 use crate::clock::{BootTime, Deadline};
 use crate::lock::{AcquireOutcome, FencingToken, Mode, OwnerToken, Request, Timeout};
+use crate::store::call_error::CallError;
 use crate::store::net::check;
 
 /// How long a place lives when the waiter died: the others wait no longer for it. A server may grant more, by default two
@@ -92,7 +93,7 @@ impl ZooKeeperWaiter {
                 Ok(Step::Outcome(outcome)) => return Ok(Ok(*outcome)),
                 Ok(Step::OtherMode(mode)) => return Ok(Err(mode)),
                 Ok(Step::Again) => {}
-                Err(ZooKeeperError::SessionExpired) => (self.place, self.is_unsure) = (None, false),
+                Err(CallError::Expired) => (self.place, self.is_unsure) = (None, false),
                 Err(error) => return Err(error),
             }
         }
@@ -117,7 +118,7 @@ impl ZooKeeperWaiter {
         if self.place.is_none() && !std::mem::replace(&mut self.is_unsure, true) {
             let one = std::slice::from_ref(&self.request);
             let placed = ledger.place(one, NodeData::waiting, &mut self.client, timeout);
-            if let Err(ZooKeeperError::Denied(_) | ZooKeeperError::Unusable(_)) = placed {
+            if let Err(CallError::Denied(_) | CallError::Unusable(_)) = placed {
                 self.is_unsure = false;
             }
             self.place = placed?.contenders.pop();
@@ -188,7 +189,7 @@ impl ZooKeeperWaiter {
     fn pause(&self, timeout: &Timeout) -> ZooKeeperResult<bool> {
         let until = Deadline::after(PAUSE).min(timeout.until);
         while !until.has_passed() {
-            timeout.pause(until.left()).map_err(|_| ZooKeeperError::Interrupted)?;
+            timeout.pause(until.left()).map_err(|_| CallError::Interrupted)?;
         }
         Ok(true)
     }
