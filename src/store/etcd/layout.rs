@@ -136,7 +136,7 @@ pub fn has_room(queue: &[Entry], mode: Mode) -> bool {
     mode.has_room(queue.iter().map(|one| one.mode))
 }
 
-/// Keys of a lock without their values, those created last first, no later than `latest` (0 for all).
+/// The keys of a lock without values, newest first, up to the one created at `latest` (0 for all).
 pub fn page(folder: &[u8], latest: i64) -> RangeRequest {
     RangeRequest {
         key: folder.to_vec(),
@@ -149,7 +149,7 @@ pub fn page(folder: &[u8], latest: i64) -> RangeRequest {
     }
 }
 
-/// All keys of a lock with their values, those created first first.
+/// All keys of a lock with their values, oldest first.
 pub fn everything(folder: &[u8], limit: i64) -> RangeRequest {
     RangeRequest {
         key: folder.to_vec(),

@@ -99,15 +99,14 @@ impl EtcdMembers {
                 answer = self.attempt(timeout, &work);
             }
             if let Err(CallError::NoAnswer { .. }) = answer {
-                self.leave();
+                self.next_server();
             }
             answer
         });
-        let answer = answer.map_err(|error| match error {
-            CallError::Expired => CallError::Denied("its login ended".to_owned()),
-            other => other,
-        });
-        answer.map_err(|error| error.of(&self.name))
+        answer.map_err(|error| match error {
+            CallError::Expired => CallError::Denied("its login ended".to_owned()).of(&self.name),
+            other => other.of(&self.name),
+        })
     }
 
     /// Waits for something that goes on at the member that was asked last.
@@ -119,7 +118,7 @@ impl EtcdMembers {
     }
 
     /// The next call goes to the next member.
-    pub fn leave(&mut self) {
+    pub fn next_server(&mut self) {
         self.client = None;
         self.current = (self.current + 1) % self.address.members.servers.len().max(1);
     }

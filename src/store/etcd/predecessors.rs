@@ -17,7 +17,7 @@ pub struct Predecessors {
     pub names: HashSet<Vec<u8>>,
     /// As many of them may be left.
     pub room: usize,
-    /// It holds the lock, so there is nobody else before us, as far as is known.
+    /// Nobody else stands before us.
     pub is_last: bool,
 }
 

@@ -10,8 +10,8 @@ use super::message::{Compare, DeleteRequest, PutRequest, RangeRequest, TxnOperat
 use super::store::{Etcd, IDLE_TIMEOUT};
 use crate::lock::{Key, OwnerToken, StoreError, Timeout};
 
-/// For the next in line, who asks for the lock now. Members write one thing after the other to their disks, and the end of
-/// our lease would be in front: that took the fifth part of a handover.
+/// Leaves the disks to the next holder: a member writes one entry after the other, and our revocation in front took a fifth
+/// of a handover.
 const HANDOVER: Duration = Duration::from_millis(3);
 
 /// How far a lock is released.

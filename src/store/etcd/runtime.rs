@@ -14,7 +14,7 @@ use crate::store::net::RequestError;
 /// A runtime without threads.
 pub struct Runtime(tokio::runtime::Runtime);
 
-/// The boot clock goes on while the machine sleeps, the one of the runtime does not: it is looked at as often as this.
+/// Tokio's clock stops while the machine sleeps, so the boot clock is read at least this often.
 const LOOK_AT_CLOCK: Duration = Duration::from_secs(60);
 
 impl Runtime {

@@ -43,7 +43,8 @@ pub struct EtcdWaiter {
     lease_at: Option<BootTime>,
     /// Its making was not tried since the last look at the queue.
     may_prepare: bool,
-    /// It was extended since. A leader that is none any more may have said so, and the next one counts from its election.
+    /// The lease was extended since it was made. A leader that was replaced may have answered, and its successor counts from
+    /// its own election.
     is_extended: bool,
     /// Where it was made so shortly before the grant that it was not extended: a majority had it then.
     counted_from: Option<BootTime>,
@@ -234,7 +235,7 @@ impl EtcdWaiter {
                 }
                 Ok(_) => {
                     // A member without a leader ends its watches.
-                    ledger.members.leave();
+                    ledger.members.next_server();
                     self.watch = None;
                     return self.pause(timeout);
                 }
@@ -277,7 +278,8 @@ impl EtcdWaiter {
             key: key.clone(),
             range_end: range_end.clone(),
             start_revision: revision + 1,
-            // Of one that is waited for it is told that it holds the lock; of a semaphore's many it would be too much.
+            // An exclusive or shared waiter also hears of puts: one says that the owner was granted the lock. A semaphore
+            // would send one for every permit, so its waiters hear of deletions only.
             filters: if range_end.is_empty() { Vec::new() } else { vec![NO_PUT] },
         };
         let watch = ledger.members.call(timeout, move |client| {

@@ -100,15 +100,15 @@ pub fn find(path: &Path) -> Result<Metadata, FileError> {
         let path = path.display();
         return unfit(&format!("others may open the file, and could stop everyone: chmod o= {path}"));
     }
-    let around = fs::metadata(folder)?;
-    if !is_trusted(found.uid()) && !is_shared_with_us(&found, &around) {
+    let folder_metadata = fs::metadata(folder)?;
+    if !is_trusted(found.uid()) && !is_shared_with_us(&found, &folder_metadata) {
         return unfit(&format!(
             "the file belongs to user {}; name one of your own, or share it with a group: see SHARING A FILE in redlock(1)",
             found.uid()
         ));
     }
-    check_folder(folder, &around)?;
-    check_journal(path, &found, &around)?;
+    check_folder(folder, &folder_metadata)?;
+    check_journal(path, &found, &folder_metadata)?;
     if is_mounted(path) {
         return unfit("it is mounted as a single file, without its journal; mount its folder");
     }

@@ -80,18 +80,19 @@ fn file_system(folder: &Path, report: &mut Findings) {
 /// Who else can use the file: nobody, or a group on purpose. Opening it has refused the rest.
 fn sharing(path: &Path, report: &mut Findings) {
     let (folder, journal) = (folder_of(path), journal_of(path));
-    let (Ok(file), Ok(around)) = (fs::metadata(path), fs::metadata(folder)) else { return };
+    let (Ok(file), Ok(folder_metadata)) = (fs::metadata(path), fs::metadata(folder)) else { return };
     let (mode, group) = (file.mode() & GROUP, file.gid());
     let is_of_group = |found: &fs::Metadata, mode: u32| found.mode() & mode == mode && found.gid() == group;
-    let may_replace = around.mode() & 0o1020 == 0o020;
+    let may_replace = folder_metadata.mode() & 0o1020 == 0o020;
     if mode == 0 && may_replace {
-        let finding = format!("group {} can replace it, as it may write to its folder", around.gid());
+        let finding =
+            format!("group {} can replace it, as it may write to its folder", folder_metadata.gid());
         let advice = format!("chmod g-w {}, or share it with the group: redlock(1)", folder.display());
         report.warning(Check::Sharing, finding, &advice);
     } else if mode == 0 {
         report.ok(Check::Sharing, format!("nobody but user {} can use it", file.uid()));
     } else if is_of_group(&file, GROUP)
-        && is_of_group(&around, SET_GROUP_ID | 0o030)
+        && is_of_group(&folder_metadata, SET_GROUP_ID | 0o030)
         && fs::metadata(&journal).map_or(true, |journal| is_of_group(&journal, GROUP))
     {
         report.ok(Check::Sharing, format!("group {group} shares it"));

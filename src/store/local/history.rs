@@ -11,7 +11,7 @@ const ADD: &str = "INSERT INTO history (key, number, ended, skipped, run) VALUES
 const REMOVE: &str = "DELETE FROM history WHERE key = ?1 AND number <= ?2";
 
 /// What [`record`] carries out: see the one of the holders.
-pub const AHEAD: [&str; 3] = [LATEST, ADD, REMOVE];
+pub const COMPILED_AHEAD: [&str; 3] = [LATEST, ADD, REMOVE];
 
 /// Adds a run, or counts a call that did not get the lock. Their number since the latest run has a row without one.
 pub fn record(tx: &Transaction, key: &Key, run: Option<&RunRecord>, keep: u8) -> rusqlite::Result<()> {

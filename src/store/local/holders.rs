@@ -21,7 +21,7 @@ pub const CLAIM: Duration = Duration::from_secs(3);
 pub struct LockRow {
     /// Of the last grant.
     pub mode: Mode,
-    /// Of the last grant. It is one higher where that was broken: then nobody takes it for released.
+    /// Of the last grant. One higher after a break, so that the owner sees a loss and no release.
     pub fence: u64,
 }
 
@@ -149,7 +149,7 @@ const FREE_IF_ALONE: &str = "DELETE FROM holder
          AND broken = '' AND NOT EXISTS (SELECT 1 FROM waiter WHERE key = ?1)";
 
 /// What confirming a grant and giving it back begin with: compiling them takes longer than carrying them out.
-pub const AHEAD: [&str; 8] = [
+pub const COMPILED_AHEAD: [&str; 8] = [
     FREE_IF_ALONE,
     READ_LOCK,
     READ_HOLDERS,

@@ -61,7 +61,7 @@ impl<'a> LockState<'a> {
     }
 
     /// Whose lease decides how long the lock is held: of readers the last to end, of permits the first.
-    pub fn deciding(&self) -> Option<&HolderRow> {
+    pub fn deciding_holder(&self) -> Option<&HolderRow> {
         match self.held() {
             Some(Mode::Shared) => self.holders.iter().max_by_key(|lease| lease.until),
             _ => self.holders.iter().min_by_key(|lease| lease.until),
@@ -69,7 +69,7 @@ impl<'a> LockState<'a> {
     }
 
     fn holder(&self) -> Option<Holder> {
-        self.deciding().map(HolderRow::holder)
+        self.deciding_holder().map(HolderRow::holder)
     }
 
     /// The processes with whose death there may be room: those of the holder, of all readers together, of each permit.

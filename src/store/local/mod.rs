@@ -44,10 +44,10 @@ pub const CAPABILITIES: Capabilities = Capabilities {
 /// How many runs of a key are kept: in a file they cost nobody else anything.
 const HISTORY: u8 = 20;
 
-/// One in so many grants, of 256, looks for keys that can be forgotten: then the others need not.
-const FORGETFUL: u8 = 4;
-/// It looks no longer than this.
-const FORGETTING: Duration = Duration::from_millis(50);
+/// Out of 256 grants, this many also delete what nobody has used for long.
+const CLEANUPS: u8 = 4;
+/// For one of these.
+const CLEANUP_TIMEOUT: Duration = Duration::from_millis(50);
 
 /// A [`Store`] in a file of this host.
 pub struct Local {
@@ -149,7 +149,7 @@ impl Store for Local {
                         Some(ahead) => awaited.ahead = ahead,
                         None => {
                             // There will be room then even if nobody gives anything back.
-                            ask_at = state.deciding().map_or(ask_at, |lease| ask_at.min(lease.until));
+                            ask_at = state.deciding_holder().map_or(ask_at, |lease| ask_at.min(lease.until));
                             awaited.holders = state.processes();
                         }
                     }
@@ -190,18 +190,19 @@ impl Store for Local {
             self.leave_queue();
             let next = std::mem::take(&mut self.next);
             self.wake(next);
-            if fastrand::u8(..) < FORGETFUL {
+            if fastrand::u8(..) < CLEANUPS {
                 // Another one does it when this one cannot.
-                let _ = self.database.transact(&Timeout::of(FORGETTING), |tx, host| {
+                let _ = self.database.transact(&Timeout::of(CLEANUP_TIMEOUT), |tx, host| {
                     holders::forget(tx, host)?;
                     history::forget(tx)
                 });
             }
         }
         // Most of the time nobody waits for a lock that was free.
-        let likely = if self.has_waited { &holders::AHEAD[..] } else { &holders::AHEAD[..1] };
+        let likely =
+            if self.has_waited { &holders::COMPILED_AHEAD[..] } else { &holders::COMPILED_AHEAD[..1] };
         self.database.prepare(likely);
-        self.database.prepare(&history::AHEAD);
+        self.database.prepare(&history::COMPILED_AHEAD);
     }
 
     fn renew(

@@ -28,7 +28,7 @@ pub struct QueueEntry {
     /// Of the grant that it waits for.
     pub owner: OwnerHash,
     pub mode: Mode,
-    /// When the waiter asked, to half of its interval.
+    /// When the waiter last asked, or up to half an interval before that.
     asked: BootTime,
     /// The name of the FIFO that wakes this waiter.
     pub fifo: Uuid,

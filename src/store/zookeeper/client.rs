@@ -32,7 +32,7 @@ pub struct SessionClient {
 impl SessionClient {
     /// A new session, with this timeout if the server grants it.
     pub fn new(address: &ZooKeeperAddress, asked: Duration) -> SessionClient {
-        // All clients of a program begin with another server.
+        // Each client begins with a random server.
         let current = fastrand::usize(..address.ensemble.servers.len().max(1));
         SessionClient {
             address: address.clone(),
@@ -85,7 +85,7 @@ impl SessionClient {
         one_after_the_other(self.address.ensemble.servers.len(), timeout, |timeout| {
             let connected = self.connect_once(timeout);
             if let Err(CallError::NoAnswer { .. }) = connected {
-                self.leave();
+                self.next_server();
             }
             connected
         })
@@ -127,7 +127,7 @@ impl SessionClient {
     }
 
     /// The next call goes to the next server.
-    pub fn leave(&mut self) {
+    pub fn next_server(&mut self) {
         self.connection = None;
         self.current = (self.current + 1) % self.address.ensemble.servers.len().max(1);
     }
@@ -153,7 +153,7 @@ impl SessionClient {
             CallError::Expired => (self.session, self.connection) = (None, None),
             // What is out on the connection to the only server may be followed by the end of the session.
             CallError::NoAnswer { .. } if self.is_broken() || self.address.ensemble.servers.len() > 1 => {
-                self.leave()
+                self.next_server()
             }
             _ => {}
         }
@@ -197,7 +197,7 @@ impl SessionClient {
     /// Ends a session that holds nothing, as far as that takes no time.
     pub fn dismiss(&mut self) {
         if let Some(mut connection) = self.connection.take() {
-            connection.leave(&Timeout::of(Duration::ZERO));
+            connection.send_close(&Timeout::of(Duration::ZERO));
         }
         self.session = None;
     }
@@ -221,10 +221,10 @@ impl SessionClient {
                 Ok(true) => return Ok(true),
                 Err(CallError::Interrupted) => return Err(CallError::Interrupted),
                 // A server that hangs, or is cut off, is left while there is time to continue the session on another.
-                Ok(false) if connection.heard.plus(lifetime * 2 / 3).has_passed() => self.leave(),
+                Ok(false) if connection.heard.plus(lifetime * 2 / 3).has_passed() => self.next_server(),
                 Ok(false) if timeout.until.has_passed() => return Ok(false),
                 Ok(false) => {}
-                Err(_) => self.leave(),
+                Err(_) => self.next_server(),
             }
         }
     }

@@ -185,7 +185,7 @@ impl SessionConnection {
     }
 
     /// Sends the end of the session, and does not wait for an answer.
-    pub fn leave(&mut self, timeout: &Timeout) {
+    pub fn send_close(&mut self, timeout: &Timeout) {
         let packet = Operation::Close.packet(self.number);
         let _ = self.send(&packet, timeout);
         self.is_broken = true;

@@ -18,8 +18,8 @@ use crate::store::call_error::CallError;
 /// Between two attempts to extend a session that another process extends, too.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(2);
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
-/// How long there are more of them at least, if there is as much time.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// Attempts go on for at least this long, if the timeout allows.
+const LEAST_TIME: Duration = Duration::from_secs(1);
 
 /// A session, and the locks that are held in it.
 ///
@@ -163,7 +163,7 @@ impl Owner {
     fn extend(&mut self, checks: &[Operation], timeout: &Timeout) -> ZooKeeperResult<Vec<TransactionReply>> {
         let mut backoff = Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE);
         // What is left of a long time is for another server.
-        let last_attempt = timeout.at_most((timeout.until.left() / 2).max(PATIENCE)).until;
+        let last_attempt = timeout.at_most((timeout.until.left() / 2).max(LEAST_TIME)).until;
         loop {
             match self.client.attach(timeout).and_then(|_| self.client.call(checks, timeout)) {
                 Err(error) if error.is_transient() && !last_attempt.has_passed() => {
@@ -216,7 +216,7 @@ impl Owner {
     }
 
     /// Ends the session, with all locks in it, and whatever is in flight for it.
-    pub fn end(&mut self, timeout: &Timeout) -> ZooKeeperResult<()> {
+    pub fn close(&mut self, timeout: &Timeout) -> ZooKeeperResult<()> {
         self.client.close(timeout)?;
         (self.held, self.is_unsure) = (Vec::new(), false);
         Ok(())

@@ -37,8 +37,8 @@ pub const CAPABILITIES: Capabilities = Capabilities {
 
 /// The time for what may as well be done later.
 const IDLE_TIMEOUT: Duration = Duration::from_millis(100);
-/// Of a session that holds nothing. A server may grant more.
-const VISIT: Duration = Duration::from_secs(2);
+/// Of the session of the visitor, which holds nothing. A server may grant more.
+const VISITOR_TTL: Duration = Duration::from_secs(2);
 
 /// The store at one address. It connects with the first call.
 pub struct ZooKeeper {
@@ -58,7 +58,7 @@ impl ZooKeeper {
         ZooKeeper {
             name: address.to_string(),
             ledger: ZooKeeperLedger::new(&address),
-            visitor: SessionClient::new(&address, VISIT),
+            visitor: SessionClient::new(&address, VISITOR_TTL),
             address,
             owners: Vec::new(),
             place: None,
@@ -265,10 +265,10 @@ impl Store for ZooKeeper {
     }
 
     fn cancel(&mut self, requests: &[Request], timeout: &Timeout) -> Result<(), StoreError> {
-        let place = self.place.take().map(|mut place| place.leave(timeout));
+        let place = self.place.take().map(|mut place| place.leave_queue(timeout));
         let token = requests.first().map(|request| &request.token);
         let known = self.owners.iter().position(|owner| Some(&owner.token) == token);
-        let ended = known.map(|index| self.owners.swap_remove(index).end(timeout));
+        let ended = known.map(|index| self.owners.swap_remove(index).close(timeout));
         place.unwrap_or(Ok(())).and(ended.clone().unwrap_or(Ok(()))).map_err(|error| self.error(error))?;
         // The caller cancels for another process.
         if ended.is_none() {

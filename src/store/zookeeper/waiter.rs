@@ -22,7 +22,7 @@ const TTL: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// From one look at the queue to the next, in case that a change was not told.
-const LOOK: Duration = Duration::from_secs(10);
+const LOOK_INTERVAL: Duration = Duration::from_secs(10);
 
 /// A request that stands in the queue.
 ///
@@ -173,7 +173,7 @@ impl ZooKeeperWaiter {
         let Some((connection, at)) = self.watched.filter(|_| self.place.is_some()) else {
             return self.pause(timeout);
         };
-        let due = at.plus(LOOK);
+        let due = at.plus(LOOK_INTERVAL);
         if connection != self.client.connections() || due.has_passed() {
             self.predecessor = None;
             return Ok(true);
@@ -200,7 +200,7 @@ impl ZooKeeperWaiter {
     }
 
     /// Leaves the queue.
-    pub fn leave(&mut self, timeout: &Timeout) -> ZooKeeperResult<()> {
+    pub fn leave_queue(&mut self, timeout: &Timeout) -> ZooKeeperResult<()> {
         self.client.close(timeout)
     }
 
