@@ -6,7 +6,8 @@ use nix::sys::signal::Signal;
 
 use crate::failing_call::Call;
 use crate::harness::{
-    Authority, Etcd, Fault, Proxy, Redis, Redlock, Store, Valid, eventually, free_port, namespaces, python,
+    Authority, Etcd, Fault, Proxy, Redis, Redlock, Store, Valid, eventually, free_port, hold_one, namespaces,
+    python,
 };
 use crate::takeover::Takeover;
 use crate::undisturbed::Undisturbed;
@@ -146,16 +147,14 @@ fn one_member_of_three_is_enough_to_be_named_first() {
 fn the_member_that_grants_the_lock_hangs() {
     let mut store = Store::own_etcd(Etcd::start());
     let port = store.etcd_members().members[0].port;
-    let proxy = Proxy::to(port);
+    let proxies = [Proxy::to(port), Proxy::to(port)];
     let holder = store.hold("X", &[]);
-    let url = format!("etcd://127.0.0.1:{},127.0.0.1:{port}", proxy.port);
+    let url = format!("etcd://127.0.0.1:{},127.0.0.1:{}", proxies[0].port, proxies[1].port);
     let first = store.wait_in_line_at(&url, "X", "first", &["--connect-timeout", "1m"]);
     store.await_waiters("X", 1);
     let second = store.wait_in_line("X", "second", &[]);
     store.await_waiters("X", 2);
-    proxy.set(Fault::Hold("granted"));
-    holder.let_go().expect(0);
-    eventually(Duration::from_secs(20), "the first one asks for its grant", || proxy.late() == 1);
+    hold_one(&proxies, "granted", || drop(holder.let_go().expect(0)));
     first.finish().expect(0);
     second.finish().expect(0);
     assert_eq!(store.order(), ["first", "second"]);

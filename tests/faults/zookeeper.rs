@@ -12,7 +12,7 @@ use nix::sys::signal::Signal;
 use crate::failing_call::Call;
 use crate::harness::{
     Authority, Fault, Proxy, Redis, Redlock, Running, Settings, Store, Valid, ZooKeeper, eventually,
-    free_port, namespaces, python,
+    free_port, hold_one, namespaces, python,
 };
 use crate::takeover::Takeover;
 use crate::undisturbed::Undisturbed;
@@ -157,15 +157,7 @@ fn the_server_that_grants_the_lock_hangs() {
     store.await_waiters("X", 1);
     let second = store.wait_in_line("X", "second", &[]);
     store.await_waiters("X", 2);
-    proxies.iter().for_each(|proxy| proxy.set(Fault::Hold("granted")));
-    holder.let_go().expect(0);
-    let mut hanging = None;
-    eventually(Duration::from_secs(20), "the first one asks for its grant", || {
-        hanging = proxies.iter().position(|proxy| proxy.late() > 0);
-        hanging.is_some()
-    });
-    let other = 1 - hanging.expect("just seen");
-    proxies[other].set(Fault::None);
+    hold_one(&proxies, "granted", || drop(holder.let_go().expect(0)));
     first.finish().expect(0);
     second.finish().expect(0);
     assert_eq!(store.order(), ["first", "second"]);

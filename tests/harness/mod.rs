@@ -35,7 +35,7 @@ pub use port::free_port;
 pub use program::{
     Finished, Redlock, Running, await_file, children, is_alive, pause, pid_in, with_default_signals,
 };
-pub use proxy::{Fault, Proxy};
+pub use proxy::{Fault, Proxy, hold_one};
 pub use pty::Pty;
 pub use quorum::urls;
 pub use redis::Redis;

@@ -7,6 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use super::eventually;
+
 /// What the proxy does to the traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
@@ -101,6 +103,19 @@ impl Proxy {
     pub fn injected(&self) -> usize {
         self.shared.lock().expect("the proxy").injected
     }
+}
+
+/// The first request with this in it that comes after `event`, at whichever of two proxies, is held up for good. The other
+/// proxy forwards everything.
+pub fn hold_one(proxies: &[Proxy; 2], text: &'static str, event: impl FnOnce()) {
+    proxies.iter().for_each(|proxy| proxy.set(Fault::Hold(text)));
+    event();
+    let mut holding = None;
+    eventually(Duration::from_secs(20), &format!("a request with {text}"), || {
+        holding = proxies.iter().position(|proxy| proxy.late() > 0);
+        holding.is_some()
+    });
+    proxies[1 - holding.expect("just seen")].set(Fault::None);
 }
 
 fn carry(client: TcpStream, upstream: TcpStream, shared: &Arc<Mutex<Shared>>) {
