@@ -1,18 +1,19 @@
 //! Servers of ZooKeeper die, hang, start anew, lose their leader or are cut off from it; users and certificates that are
 //! not the right ones.
 
-use std::io::{Read, Write};
-use std::net::{Shutdown, TcpListener};
+mod answers;
+mod proxied;
+
+use std::io::Read;
 use std::process::Stdio;
-use std::thread;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
 use crate::failing_call::Call;
 use crate::harness::{
-    Authority, Fault, Proxy, Redis, Redlock, Running, Settings, Store, Valid, ZooKeeper, eventually,
-    free_port, hold_one, namespaces, python,
+    Authority, Fault, Redis, Redlock, Settings, Store, Valid, ZooKeeper, eventually, free_port, namespaces,
+    python,
 };
 use crate::takeover::Takeover;
 use crate::undisturbed::Undisturbed;
@@ -110,78 +111,6 @@ fn a_follower_is_cut_off_from_its_leader() {
     scene.await_death(scene.ttl + Duration::from_secs(1));
     let first = scene.second_is_alone();
     assert_eq!(first.code(), 79, "{first:?}");
-}
-
-/// The first one finds the lock free, and is behind two others when its nodes are there. When it looks again, both have come
-/// and gone.
-#[test]
-fn a_fence_is_higher_than_those_of_who_came_between() {
-    let mut store = Store::own_zookeeper(ZooKeeper::start());
-    let proxy = Proxy::to(store.zookeeper_servers().servers[0].port);
-    let (_, chroot) = store.url.rsplit_once('/').expect("a chroot");
-    let through = format!("zk://127.0.0.1:{}/{chroot}", proxy.port);
-    let fence = |wait: &[&str]| {
-        let args = [&["run", "-k", "X", "--ttl", "5m"][..], wait, &["--", "sh", "-c", "echo $REDLOCK_FENCE"]]
-            .concat();
-        store.redlock(&args).env("REDLOCK_CONNECT_TIMEOUT", "5m")
-    };
-    let number = |run: Running| run.finish().expect(0).stdout.trim().parse::<u64>().expect("a number");
-    let is_held_up = || eventually(Duration::from_secs(20), "a request", || proxy.late() == 1);
-
-    proxy.set(Fault::Hold("__lock__"));
-    let late = fence(&[]).server(&through).spawn();
-    is_held_up();
-    let holder = store.hold("X", &[]);
-    let waiter = fence(&["--wait", "-q"]).spawn();
-    store.await_waiters("X", 1);
-    proxy.set(Fault::Hold("/X"));
-    store.await_waiters("X", 2);
-    is_held_up();
-    holder.let_go().expect(0);
-    let earlier = number(waiter);
-    proxy.set(Fault::None);
-    let later = number(late);
-    assert!(later > earlier, "{later} after {earlier}");
-}
-
-/// With all that time for an attempt the waiter asks another server before its place in the queue has ended.
-#[test]
-fn the_server_that_grants_the_lock_hangs() {
-    let mut store = Store::own_zookeeper(ZooKeeper::start());
-    let port = store.zookeeper_servers().servers[0].port;
-    let proxies = [Proxy::to(port), Proxy::to(port)];
-    let (_, chroot) = store.url.rsplit_once('/').expect("a chroot");
-    let url = format!("zk://127.0.0.1:{},127.0.0.1:{}/{chroot}", proxies[0].port, proxies[1].port);
-    let holder = store.hold("X", &[]);
-    let first = store.wait_in_line_at(&url, "X", "first", &["--connect-timeout", "1m"]);
-    store.await_waiters("X", 1);
-    let second = store.wait_in_line("X", "second", &[]);
-    store.await_waiters("X", 2);
-    hold_one(&proxies, "granted", || drop(holder.let_go().expect(0)));
-    first.finish().expect(0);
-    second.finish().expect(0);
-    assert_eq!(store.order(), ["first", "second"]);
-}
-
-/// They are in one session: a renewal of one takes as many round trips.
-#[test]
-fn ten_locks_are_renewed_on_one_connection() {
-    let mut store = Store::own_zookeeper(ZooKeeper::start());
-    let proxy = Proxy::to(store.zookeeper_servers().servers[0].port);
-    let (_, chroot) = store.url.rsplit_once('/').expect("a chroot");
-    let url = format!("zk://127.0.0.1:{}/{chroot}", proxy.port);
-    let log = store.folder.path("log").display().to_string();
-    let keys = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"].map(|key| ["-k", key]).concat();
-    let ttl = store.ttl(3000);
-    let args = [&["run", "--ttl", &ttl, "-v", "--log-file", &log][..], &keys, &["--", "cat"]].concat();
-    let mut run = store.redlock(&args).server(&url).open_stdin().spawn();
-    let said = |what: &str| std::fs::read_to_string(&log).unwrap_or_default().matches(what).count();
-    run.lives_until("its job runs", || said("run_started") == 1);
-    let before = proxy.round_trips();
-    run.lives_until("two renewals", || said("lock_renewed") == 2);
-    let took = proxy.round_trips() - before;
-    assert!(took < 15, "{took} round trips");
-    run.let_go().expect(0);
 }
 
 fn undisturbed(zookeeper: ZooKeeper) -> Undisturbed {
@@ -286,78 +215,6 @@ fn something_else_is_there() {
     run_at(&encrypted.url().replace("zks:", "zk:")).fails(69, "zks://");
     let plain = ZooKeeper::start();
     run_at(&plain.url().replace("zk:", "zks:")).trusting(&authority).fails(69, "TLS");
-}
-
-/// A server that sends this to everybody, and then the second again and again.
-fn that_says(first: Vec<u8>, then: Vec<u8>) -> u16 {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
-    let port = listener.local_addr().expect("its number").port();
-    thread::spawn(move || {
-        for mut client in listener.incoming().flatten() {
-            let (first, then) = (first.clone(), then.clone());
-            thread::spawn(move || {
-                let _ = client.write_all(&first);
-                while !then.is_empty() && client.write_all(&then).is_ok() {}
-                // The end of the request, so that the end of the connection is no reset.
-                let _ = client.shutdown(Shutdown::Write).and_then(|()| client.read_to_end(&mut Vec::new()));
-            });
-        }
-    });
-    port
-}
-
-/// A packet with these numbers in it.
-fn packet(numbers: &[i32]) -> Vec<u8> {
-    let length = 4 * numbers.len() as i32;
-    [&[length], numbers].concat().iter().flat_map(|number| number.to_be_bytes()).collect()
-}
-
-/// No answer is too odd: one line, in time.
-#[test]
-fn answers_without_sense() {
-    let welcome = packet(&[0, 30_000, 0, 7, 16, 1, 2, 3, 4]);
-    // A change of what nobody watches: number -1, transaction, no error, type, state, no path.
-    let event = packet(&[-1, 0, 1, 0, 1, 3, 0]);
-    // A list of 2^31 names, and an answer to a request that was never made.
-    let children = packet(&[1, 0, 1, 0, i32::MAX]);
-    let other = packet(&[77, 0, 1, 0]);
-    for (first, then, words) in [
-        (b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec(), vec![], "is this the right port?"),
-        (vec![0x7f, 0xff, 0xff, 0xff], vec![], "is this the right port?"),
-        (vec![], vec![], "it ended the connection"),
-        (vec![0, 0, 0, 37, 0], vec![], "it ended the connection"),
-        (packet(&[0, 30_000, 0, 7, 4, 1]), vec![], "is this the right port?"),
-        (packet(&[0]), vec![], "is this the right port?"),
-        (welcome.clone(), vec![], "it ended the connection"),
-        (welcome.clone(), event, "in time"),
-        (welcome.clone(), other, "in time"),
-        (welcome, children, "is this the right port?"),
-    ] {
-        let port = that_says(first, then);
-        run_at(&format!("zk://127.0.0.1:{port}")).fails(69, words);
-    }
-}
-
-/// A queue of twenty, each with 4 MiB about itself: no server fills the memory.
-#[test]
-fn answers_that_are_too_long_together() {
-    const STAT: [i32; 17] = [0; 17];
-    let name = |number: i32| format!("alock-{number:010}");
-    let number = |quarter: &[u8]| i32::from_be_bytes(quarter.try_into().expect("four bytes"));
-    let children = (0..20).flat_map(|child| {
-        let name = name(child).into_bytes();
-        [&[16][..], &name.chunks(4).map(number).collect::<Vec<_>>()].concat()
-    });
-    let children: Vec<i32> = [1, 0, 1, 0, 20].into_iter().chain(children).chain(STAT).collect();
-    let mut answers = packet(&[0, 30_000, 0, 7, 16, 1, 2, 3, 4]);
-    answers.extend(packet(&children));
-    let data = vec![0; 1 << 20];
-    for request in 2..22 {
-        answers.extend(packet(&[&[request, 0, 1, 0, 4 << 20][..], &data, &STAT].concat()));
-    }
-    let url = format!("zk://127.0.0.1:{}", that_says(answers, vec![]));
-    let status = Redlock::new(&["status", "X"]).server(&url).run().expect(69);
-    assert!(status.line().contains("too long"), "{status:?}");
 }
 
 fn run_at(url: &str) -> Call {
