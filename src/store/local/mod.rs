@@ -49,6 +49,9 @@ const CLEANUPS: u8 = 4;
 /// For one of these.
 const CLEANUP_TIMEOUT: Duration = Duration::from_millis(50);
 
+/// Before a run is added to the history: a waiter that was handed the lock takes it meanwhile, and finds the file free.
+const HEAD_START: Duration = Duration::from_millis(1);
+
 /// A [`Store`] in a file of this host.
 pub struct Local {
     database: Database,
@@ -66,6 +69,8 @@ pub struct Local {
     asked: bool,
     /// The last request was granted, and there was no time since: see [`Store::on_idle`].
     is_granted: bool,
+    /// A waiter was handed the lock just now.
+    has_handed_over: bool,
 }
 
 impl Local {
@@ -83,6 +88,7 @@ impl Local {
             next: Vec::new(),
             asked: false,
             is_granted: false,
+            has_handed_over: false,
         }
     }
 }
@@ -238,6 +244,7 @@ impl Store for Local {
             }
             Ok((released, wake))
         })?;
+        self.has_handed_over = !wake.is_empty();
         self.wake(wake);
         Ok(released)
     }
@@ -268,6 +275,9 @@ impl Store for Local {
     }
 
     fn record(&mut self, key: &Key, run: Option<&RunRecord>, keep: u8, timeout: &Timeout) -> Result<()> {
+        if std::mem::take(&mut self.has_handed_over) {
+            timeout.pause(HEAD_START)?;
+        }
         self.database.transact(timeout, |tx, _| history::record(tx, key, run, keep))
     }
 
