@@ -261,7 +261,11 @@ fn interrupted_while_taking() {
     let own = format!(":{:04X}", redis.port);
     let has_come = |line: &str| {
         let fields: Vec<&str> = line.split_whitespace().take(5).collect();
-        fields.len() == 5 && fields[1].ends_with(&own) && !fields[4].ends_with(":00000000")
+        // Of a socket that listens, the last is the number of connections that were not accepted.
+        fields.len() == 5
+            && fields[1].ends_with(&own)
+            && fields[3] == "01"
+            && !fields[4].ends_with(":00000000")
     };
     eventually(Duration::from_secs(20), "the request has come", || {
         std::fs::read_to_string("/proc/net/tcp").is_ok_and(|table| table.lines().any(has_come))
