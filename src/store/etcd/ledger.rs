@@ -35,7 +35,7 @@ impl Own {
 }
 
 /// The places in the queue of a lock, in order, and the revision of the store at which they were all.
-pub struct Queue {
+pub struct EtcdQueue {
     pub entries: Vec<Entry>,
     pub revision: i64,
 }
@@ -74,9 +74,9 @@ impl EtcdLedger {
     }
 
     /// The queue of a lock, up to the place that was created at `latest` (0 for all of it).
-    pub fn queue(&mut self, key: &Key, latest: i64, timeout: &Timeout) -> Result<Queue, StoreError> {
+    pub fn queue(&mut self, key: &Key, latest: i64, timeout: &Timeout) -> Result<EtcdQueue, StoreError> {
         let (folder, mut latest) = (self.layout.folder(key), latest);
-        let mut queue = Queue { entries: Vec::new(), revision: 0 };
+        let mut queue = EtcdQueue { entries: Vec::new(), revision: 0 };
         loop {
             let request = page(&folder, latest);
             let answer = self.range(request, timeout)?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::key_data::KeyData;
 use super::layout::{Entry, end_of, has_room};
 use super::lease_id::LeaseId;
-use super::ledger::{EtcdLedger, Queue};
+use super::ledger::{EtcdLedger, EtcdQueue};
 use super::members::EtcdMembers;
 use super::message::{Compare, LESS, PutRequest, TxnOperation, TxnRequest};
 use super::url::EtcdAddress;
@@ -100,7 +100,7 @@ impl Etcd {
 
     /// Looks at one of the locks: whether it is free for us, and our place, where an attempt was carried out.
     fn look(&mut self, request: &Request, timeout: &Timeout) -> Result<Look, StoreError> {
-        let Queue { mut entries, revision } = self.ledger.queue(&request.key, 0, timeout)?;
+        let EtcdQueue { mut entries, revision } = self.ledger.queue(&request.key, 0, timeout)?;
         let id = LeaseId::of(&request.token, &request.key);
         let place = entries.iter().position(|entry| entry.id == id);
         let own = place.map(|place| entries[place].created);

@@ -7,7 +7,7 @@ use tonic::Streaming;
 use super::key_data::KeyData;
 use super::layout::{end_of, holders};
 use super::lease_id::{LeaseId, LeaseStage};
-use super::ledger::{EtcdLedger, Queue, txn};
+use super::ledger::{EtcdLedger, EtcdQueue, txn};
 use super::message::{
     Compare, EQUAL, GREATER, NO_PUT, PutRequest, TxnOperation, TxnRequest, WatchCreateRequest, WatchResponse,
 };
@@ -96,7 +96,7 @@ impl EtcdWaiter {
                 Some(created) => created,
                 None => self.join(ledger, timeout)?,
             };
-            let Queue { mut entries, revision } = ledger.queue(&self.request.key, created, timeout)?;
+            let EtcdQueue { mut entries, revision } = ledger.queue(&self.request.key, created, timeout)?;
             let Some(place) = entries.iter().position(|entry| entry.id == self.id) else {
                 // It ended while we could not keep it: the next one is at the end of the queue.
                 self.created = None;

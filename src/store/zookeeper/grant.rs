@@ -3,7 +3,7 @@
 use super::client::SessionClient;
 use super::contender::{Contender, has_room, id};
 use super::error::ZooKeeperResult;
-use super::ledger::{Condition, Placed, Queue, ZooKeeperLedger};
+use super::ledger::{Condition, Placed, ZooKeeperLedger, ZooKeeperQueue};
 use super::node_data::NodeData;
 use super::owner::Owner;
 use super::session::Session;
@@ -75,7 +75,8 @@ impl Owner {
         let keys = || requests.iter().map(|request| &request.key);
         let mut queues = ledger.queues(keys(), self.is_unsure, &mut self.client, timeout)?;
         let id = id(&self.token);
-        let own = |queue: &Queue| queue.contenders.iter().position(|contender| contender.id == Some(id));
+        let own =
+            |queue: &ZooKeeperQueue| queue.contenders.iter().position(|contender| contender.id == Some(id));
         let is_repeated = self.is_unsure && queues.iter().all(|queue| own(queue).is_some());
         if self.is_unsure && !is_repeated {
             // Nothing of it is there, unless somebody deleted a part.
@@ -141,7 +142,7 @@ impl Owner {
     fn give_back(
         &mut self,
         requests: &[Request],
-        queues: &[Queue],
+        queues: &[ZooKeeperQueue],
         ledger: &ZooKeeperLedger,
         timeout: &Timeout,
     ) -> ZooKeeperResult<()> {

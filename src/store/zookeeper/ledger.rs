@@ -27,7 +27,7 @@ pub struct Node {
 
 /// Who stands in line for a lock, and the transaction that changed that last.
 #[derive(Default)]
-pub struct Queue {
+pub struct ZooKeeperQueue {
     pub contenders: Vec<Contender>,
     pub changed: i64,
 }
@@ -67,7 +67,7 @@ impl ZooKeeperLedger {
         catch_up: bool,
         client: &mut SessionClient,
         timeout: &Timeout,
-    ) -> ZooKeeperResult<Vec<Queue>> {
+    ) -> ZooKeeperResult<Vec<ZooKeeperQueue>> {
         let folders: Vec<String> = keys.into_iter().map(|key| self.layout.folder(key)).collect();
         let sync = folders.first().filter(|_| catch_up).map(|path| Operation::Sync { path: path.clone() });
         let skipped = usize::from(sync.is_some());
@@ -76,9 +76,9 @@ impl ZooKeeperLedger {
         let replies = client.ask(&operations, timeout)?.into_iter().skip(skipped);
         let queues = replies.map(|reply| match reply.found()? {
             Some(Answer::Children(children, stat)) => {
-                Ok(Queue { contenders: queue(&children), changed: stat.children_changed })
+                Ok(ZooKeeperQueue { contenders: queue(&children), changed: stat.children_changed })
             }
-            _ => Ok(Queue::default()),
+            _ => Ok(ZooKeeperQueue::default()),
         });
         queues.collect()
     }

@@ -1,6 +1,7 @@
 //! The server that has a lock: the only one, the primary that Sentinels name, or the primary of the key's slot.
 
 pub mod cluster;
+mod discovery;
 mod redirect;
 mod retry;
 mod sentinel;
@@ -11,6 +12,7 @@ use std::time::Duration;
 use redis::{Cmd, Pipeline, Value};
 
 use self::cluster::Cluster;
+use self::discovery::Discovery;
 use self::redirect::Redirect;
 use self::retry::{attempt_of, retry};
 use self::sentinel::Sentinels;
@@ -37,14 +39,6 @@ pub struct Topology {
     pub has_repeated: bool,
     /// Why a server failed that the current request was sent to.
     failure: Option<StoreError>,
-}
-
-/// Who knows the primary.
-enum Discovery {
-    /// There is one server, which is always the primary.
-    Single(Endpoint),
-    Sentinels(Box<Sentinels>),
-    Cluster(Cluster),
 }
 
 #[derive(Clone, Copy)]
@@ -114,7 +108,7 @@ impl Topology {
         };
         let reply = self.servers.get(&answered)?.follow_up(command, timeout);
         if reply.is_err() {
-            self.suspect(&answered);
+            self.discovery.suspect(&answered);
         }
         reply
     }
@@ -147,7 +141,7 @@ impl Topology {
     /// The last reply made no sense: its connection is not used again.
     pub fn reject_reply(&mut self) {
         if let Some((answered, _)) = self.answered.clone() {
-            self.suspect(&answered);
+            self.discovery.suspect(&answered);
             if let Ok(server) = self.servers.get(&answered) {
                 server.connection = None;
             }
@@ -174,25 +168,12 @@ impl Topology {
 
     pub fn primaries(&mut self, timeout: &Timeout) -> Result<Vec<Endpoint>> {
         let store = self.name().to_owned();
-        retry(&store, timeout, || match &mut self.discovery {
-            Discovery::Single(endpoint) => Ok(Some(vec![endpoint.clone()])),
-            Discovery::Sentinels(sentinels) => sentinels.refresh(timeout).map(|primary| Some(vec![primary])),
-            Discovery::Cluster(cluster) => {
-                cluster.refresh_slots(&mut self.servers, &attempt_of(timeout))?;
-                Ok(Some(cluster.primaries()))
-            }
-        })
+        retry(&store, timeout, || self.discovery.primaries(&mut self.servers, timeout).map(Some))
     }
 
     /// The primary of this target, as far as that is known.
     pub fn known(&self, target: Target) -> Option<Endpoint> {
-        match (&self.discovery, target) {
-            (Discovery::Single(endpoint), _) => Some(endpoint.clone()),
-            (_, Target::Server(server)) => Some(server.clone()),
-            (Discovery::Sentinels(sentinels), _) => sentinels.primary.clone(),
-            (Discovery::Cluster(cluster), Target::Key(key)) => cluster.primary_of(key).cloned(),
-            (Discovery::Cluster(_), Target::Any) => None,
-        }
+        self.discovery.known(target)
     }
 
     pub fn is_single(&self) -> bool {
@@ -244,7 +225,7 @@ impl Topology {
     /// The connection to listen on was of no use.
     pub fn suspect_listener(&mut self) {
         if let Some(server) = self.listening.clone() {
-            self.suspect(&server);
+            self.discovery.suspect(&server);
         }
     }
 
@@ -295,14 +276,11 @@ impl Topology {
     }
 
     fn refresh(&mut self, timeout: &Timeout) -> Result<()> {
-        match &mut self.discovery {
-            Discovery::Single(_) => Ok(()),
-            Discovery::Sentinels(sentinels) => sentinels.refresh(timeout).map(drop),
-            // Where nobody says what takes the place of a server, its failure is the news.
-            Discovery::Cluster(cluster) => cluster
-                .refresh_slots(&mut self.servers, timeout)
-                .map_err(|error| self.failure.clone().filter(|_| error.is_unknown()).unwrap_or(error)),
-        }
+        self.discovery.refresh(&mut self.servers, timeout).map_err(|error| match &self.failure {
+            // Where no node says what takes the place of a server, its failure is the news.
+            Some(failure) if self.is_cluster() && error.is_unknown() => failure.clone(),
+            _ => error,
+        })
     }
 
     /// Whether nothing says that this server is not the primary.
@@ -310,18 +288,9 @@ impl Topology {
         self.known(target).is_none_or(|primary| primary == *server)
     }
 
-    /// The server failed: before the next request its primary is asked for again.
-    fn suspect(&mut self, server: &Endpoint) {
-        match &mut self.discovery {
-            Discovery::Single(_) => {}
-            Discovery::Sentinels(sentinels) => sentinels.suspect(),
-            Discovery::Cluster(cluster) => cluster.suspect(server),
-        }
-    }
-
     /// The server failed; soon there may be another one.
     fn failed(&mut self, server: &Endpoint, error: StoreError) -> StoreError {
-        self.suspect(server);
+        self.discovery.suspect(server);
         self.failure = Some(transient(error.clone()));
         transient(error)
     }
@@ -350,7 +319,7 @@ impl Topology {
             _ => {}
         }
         match classify(error) {
-            ErrorClass::Transient => self.suspect(&endpoint),
+            ErrorClass::Transient => self.discovery.suspect(&endpoint),
             ErrorClass::NotPrimary => self.reject_reply(),
             _ => return Ok(Some(reply)),
         }
@@ -374,7 +343,7 @@ impl Topology {
         if answer.is_err() {
             self.has_repeated = true;
         } else if self.is_cluster() && sent.plus(SUSPICIOUS).has_passed() {
-            self.suspect(endpoint);
+            self.discovery.suspect(endpoint);
         }
         answer.map_err(|error| self.failed(endpoint, error.of(&name)))
     }
