@@ -4,6 +4,7 @@ use std::slice;
 
 use crate::error::{Failure, NOT_HELD, Outcome};
 use crate::event::Event;
+use crate::lock::ReleaseOutcome;
 use crate::options::OwnerOptions;
 use crate::report::{names, not_held};
 use crate::session::Context;
@@ -15,7 +16,8 @@ pub fn release(owner: &OwnerOptions, context: &Context) -> anyhow::Result<Outcom
     let released = context.open_store().release(keys, token, &context.timeout());
     keys.iter().for_each(|key| Notice::Released.send(key, token));
     let released = released.map_err(|error| context.explain(error))?;
-    let (released, others): (Vec<_>, Vec<_>) = keys.iter().zip(released).partition(|(_, released)| *released);
+    let (released, others): (Vec<_>, Vec<_>) =
+        keys.iter().zip(released).partition(|(_, outcome)| *outcome == ReleaseOutcome::Released);
     for (key, _) in released {
         context.reporter.report(&Event::Released { keys: slice::from_ref(key), leftovers: None });
     }

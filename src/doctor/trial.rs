@@ -7,8 +7,8 @@ use std::time::Duration;
 use super::{Check, Findings, millis};
 use crate::clock::{BootTime, Deadline};
 use crate::lock::{
-    AcquireOutcome, Breaker, Broken, FencingToken, Key, LockStatus, Metadata, Mode, OwnerToken, Renewal,
-    Request, Result, StoreAdmin, StoreError, Timeout, Ttl,
+    AcquireOutcome, Breaker, Broken, FencingToken, Key, LockStatus, Metadata, Mode, OwnerToken,
+    ReleaseOutcome, Renewal, Request, Result, StoreAdmin, StoreError, Timeout, Ttl,
 };
 
 /// Acquires a lock that nobody else uses, waits for it with another owner token, hands it over, breaks it, and releases
@@ -72,7 +72,7 @@ impl Trial<'_> {
         let lost = self.waiter.renew(second, Some(next), &self.timeout());
         expect("renew a broken lock", lost, |lost| matches!(lost, Renewal::Lost(_)))?;
         let released = self.waiter.release(from_ref(key), &second.token, &self.timeout());
-        expect("release a broken lock", released, is_true)?;
+        expect("release a broken lock", released, is_released)?;
         self.share()?;
         Ok(Measured { round_trip, handover })
     }
@@ -100,7 +100,7 @@ impl Trial<'_> {
             (releasing.join(), next)
         });
         let handover = BootTime::now().since(begin);
-        expect("release", released.map_err(|_| Trouble::Wrong("release"))?, is_true)?;
+        expect("release", released.map_err(|_| Trouble::Wrong("release"))?, is_released)?;
         Ok((next?, handover))
     }
 
@@ -112,7 +112,7 @@ impl Trial<'_> {
         let reader = self.request(Mode::Shared);
         granted("take shared", self.holder.acquire(from_ref(&reader), &self.timeout()))?;
         let released = self.holder.release(from_ref(self.key), &reader.token, &self.timeout());
-        expect("release shared", released, is_true).map(drop)
+        expect("release shared", released, is_released).map(drop)
     }
 
     fn request(&self, mode: Mode) -> Request {
@@ -157,8 +157,8 @@ fn expect<T>(step: &'static str, answer: Result<T>, is_sound: impl Fn(&T) -> boo
     if is_sound(&answer) { Ok(answer) } else { Err(Trouble::Wrong(step)) }
 }
 
-fn is_true(released: &Vec<bool>) -> bool {
-    *released == [true]
+fn is_released(outcomes: &Vec<ReleaseOutcome>) -> bool {
+    *outcomes == [ReleaseOutcome::Released]
 }
 
 fn granted(step: &'static str, answer: Result<AcquireOutcome>) -> Result<FencingToken, Trouble> {

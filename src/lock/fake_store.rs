@@ -18,7 +18,7 @@ pub struct FakeStore {
     pub enqueue: VecDeque<ScriptedReply<AcquireOutcome>>,
     pub wait: VecDeque<ScriptedReply<bool>>,
     pub renew: VecDeque<ScriptedReply<Renewal>>,
-    pub release: VecDeque<ScriptedReply<Vec<bool>>>,
+    pub release: VecDeque<ScriptedReply<Vec<ReleaseOutcome>>>,
     pub cancel: VecDeque<ScriptedReply<()>>,
     /// Of every grant.
     pub counted_from: Option<BootTime>,
@@ -108,9 +108,9 @@ impl Store for FakeStore {
         after(self.renew.pop_front(), timeout, Renewal::Extended)
     }
 
-    fn release(&mut self, keys: &[Key], _: &OwnerToken, timeout: &Timeout) -> Result<Vec<bool>> {
+    fn release(&mut self, keys: &[Key], _: &OwnerToken, timeout: &Timeout) -> Result<Vec<ReleaseOutcome>> {
         self.log.note(format!("release {}", names(keys)));
-        after(self.release.pop_front(), timeout, vec![true; keys.len()])
+        after(self.release.pop_front(), timeout, vec![ReleaseOutcome::Released; keys.len()])
     }
 
     fn cancel(&mut self, requests: &[Request], timeout: &Timeout) -> Result<()> {

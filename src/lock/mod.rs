@@ -39,7 +39,9 @@ pub use mode::Mode;
 pub use renewal::{Cancellation, LeaseEnd, Progress, ReportProgress};
 pub use request::Request;
 pub use status::{Broken, Holder, LockStatus, Survey, Waiter};
-pub use store::{AcquireOutcome, Busy, OnRenewal, Renewal, RenewalRequest, Store, StoreAdmin};
+pub use store::{
+    AcquireOutcome, Busy, OnRenewal, ReleaseOutcome, Renewal, RenewalRequest, Store, StoreAdmin,
+};
 pub use store_error::{Result, StoreError};
 pub use timeout::Timeout;
 pub use token::{FencingToken, OwnerToken};

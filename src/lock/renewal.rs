@@ -5,7 +5,8 @@ use std::slice::from_ref;
 use std::time::Duration;
 
 use super::{
-    Key, Lease, LossCause, Mode, Renewal, RenewalRequest, Request, Result, Store, StoreError, Timeout,
+    Key, Lease, LossCause, ReleaseOutcome, Renewal, RenewalRequest, Request, Result, Store, StoreError,
+    Timeout,
 };
 use crate::clock::{BootTime, Deadline};
 use crate::mailbox::Mailbox;
@@ -235,11 +236,11 @@ impl Renewals {
             let interrupt = cancellation.as_ref().map(|cancellation| cancellation.as_fd());
             match self.store.release(&keys, &requests[0].token, &Timeout { until, interrupt }) {
                 Ok(released) => {
-                    let missing = released.iter().zip(requests).filter(|(released, _)| !**released);
-                    if !is_repeated {
-                        missing.for_each(|(_, request)| self.was_missing(request));
-                    }
-                    return LeaseEnd::Released;
+                    let missing = released.iter().zip(requests);
+                    let missing = missing.filter(|(one, _)| **one == ReleaseOutcome::NotHeld && !is_repeated);
+                    let is_left =
+                        missing.fold(false, |is_left, (_, request)| is_left | self.is_left(request));
+                    return if is_left { LeaseEnd::Unreleased } else { LeaseEnd::Released };
                 }
                 Err(_) if self.kept().next().is_none() => return LeaseEnd::Unreleased,
                 Err(StoreError::Unreachable { .. }) if !until.has_passed() => {
@@ -253,27 +254,26 @@ impl Renewals {
         }
     }
 
-    /// The lock was not ours any more at the end. A renewal tells whether it was lost before.
-    fn was_missing(&mut self, request: &Request) {
+    /// The lock was not ours any more at the end. A renewal tells whether it was lost before. That may take it again, on some
+    /// of the servers or later, so another release goes behind it: whether that failed.
+    fn is_left(&mut self, request: &Request) -> bool {
         let is_kept =
             |held: &&mut HeldLease| held.lease.request.key == request.key && held.state != LeaseState::Lost;
-        let Some(held) = self.leases.iter_mut().find(is_kept) else { return };
-        // A release that came late found others in the place of one whose job had ended in time.
-        if request.mode != Mode::Exclusive && held.lease.deadline().has_passed() {
-            return;
+        let Some(held) = self.leases.iter_mut().find(is_kept) else { return false };
+        // A release that came late found nothing, or others, in the place of one whose job had ended in time.
+        if held.lease.deadline().has_passed() {
+            return false;
         }
-        let timeout = Timeout::of(RELEASE);
-        let cause = match self.store.renew(request, Some(held.lease.fence), &timeout) {
+        let renewal = self.store.renew(request, Some(held.lease.fence), &Timeout::of(RELEASE));
+        let released = self.store.release(from_ref(&request.key), &request.token, &Timeout::of(RELEASE));
+        let cause = match renewal {
             Ok(Renewal::Lost(holder)) => held.lease.lost_to(holder),
             Ok(Renewal::Released) => LossCause::Released,
-            Ok(Renewal::Extended | Renewal::Healed) => {
-                let _ = self.store.release(from_ref(&request.key), &request.token, &timeout);
-                return;
-            }
-            Err(_) => return,
+            Ok(Renewal::Extended | Renewal::Healed) | Err(_) => return released.is_err(),
         };
         held.state = LeaseState::Lost;
         (self.report)(Progress::Lost { lease: &held.lease, cause, at_release: true });
+        released.is_err()
     }
 }
 

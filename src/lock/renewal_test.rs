@@ -135,27 +135,43 @@ fn a_lost_lease_is_not_renewed_again_and_the_others_are() {
 /// A renewal tells what became of a lock that is not ours any more. A release that was repeated may have been the first one.
 #[test]
 fn not_held_at_the_end_is_looked_into() {
-    let not_held = || (0, Ok(vec![false]));
+    let answer = |outcome| (0, Ok(vec![outcome]));
+    let not_held = || answer(ReleaseOutcome::NotHeld);
+    let failed = || (0, Err(unreachable()));
     let (asked, released) = ("renew a", "release a");
+    let looked_into = [released, asked, released];
     for (release, renewal, end, requests) in [
-        (vec![not_held()], Renewal::Lost(None), LeaseEnd::Lost, &[released, asked][..]),
-        (vec![not_held()], Renewal::Released, LeaseEnd::Lost, &[released, asked]),
-        (vec![not_held()], Renewal::Healed, LeaseEnd::Released, &[released, asked, released]),
-        (
-            vec![(0, Err(unreachable())), not_held()],
-            Renewal::Lost(None),
-            LeaseEnd::Released,
-            &[released, released],
-        ),
+        (vec![not_held()], Ok(Renewal::Lost(None)), LeaseEnd::Lost, &looked_into[..]),
+        (vec![not_held()], Ok(Renewal::Released), LeaseEnd::Lost, &looked_into),
+        (vec![not_held()], Ok(Renewal::Healed), LeaseEnd::Released, &looked_into),
+        (vec![not_held(), failed()], Ok(Renewal::Healed), LeaseEnd::Unreleased, &looked_into),
+        (vec![not_held(), not_held()], Err(unreachable()), LeaseEnd::Released, &looked_into),
+        (vec![not_held(), failed()], Err(unreachable()), LeaseEnd::Unreleased, &looked_into),
+        (vec![answer(ReleaseOutcome::Vacant)], Ok(Renewal::Released), LeaseEnd::Released, &[released]),
+        (vec![failed(), not_held()], Ok(Renewal::Lost(None)), LeaseEnd::Released, &[released, released]),
     ] {
         fake::start();
-        let renew = [(0, Ok(renewal))].into();
+        let renew = [(0, renewal)].into();
         let store = FakeStore { release: release.into(), renew, ..FakeStore::default() };
         let log = store.log.clone();
         let mut renewals = Renewals::new(Box::new(store), vec![lease("a")], RESERVE, Box::new(|_| {}));
         assert_eq!(renewals.finish(None).end, end);
         assert_eq!(log.lines(), requests);
     }
+}
+
+/// The job ended in time, and nothing tells what came before the end of the lease.
+#[test]
+fn not_held_after_the_end_of_the_lease_is_no_loss() {
+    fake::start();
+    let lease = lease("a");
+    fake::move_to(lease.deadline().minus(Duration::from_secs(1)));
+    let late = (1500, Ok(vec![ReleaseOutcome::NotHeld]));
+    let store = FakeStore { release: [late].into(), ..FakeStore::default() };
+    let log = store.log.clone();
+    let mut renewals = Renewals::new(Box::new(store), vec![lease], Duration::ZERO, Box::new(|_| {}));
+    assert_eq!(renewals.finish(None).end, LeaseEnd::Released);
+    assert_eq!(log.lines(), ["release a"]);
 }
 
 #[test]

@@ -50,6 +50,22 @@ pub enum Renewal {
     Lost(Option<Holder>),
 }
 
+/// What became of a lock that was to be released.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReleaseOutcome {
+    /// This token held it.
+    Released,
+    /// It was gone, and this token was the last that held it. Only Redis can tell.
+    Vacant,
+    NotHeld,
+}
+
+impl From<bool> for ReleaseOutcome {
+    fn from(was_held: bool) -> ReleaseOutcome {
+        if was_held { ReleaseOutcome::Released } else { ReleaseOutcome::NotHeld }
+    }
+}
+
 /// One of several leases to renew.
 pub struct RenewalRequest {
     pub request: Request,
@@ -176,12 +192,12 @@ pub trait Store: Send {
     }
 
     /// Hands each lock to its first live waiter, or frees it. Before the end of its `min_hold` it stays, held by
-    /// nobody. `false` for a lock that this token did not hold; where an answer was lost, this may be since the first
-    /// attempt released it.
+    /// nobody. Where an answer was lost, a lock may be [`ReleaseOutcome::NotHeld`] since the first attempt released it.
     ///
     /// etcd: the key is deleted, behind a look at it where there may be a min-hold, and the lease is revoked.
     /// ZooKeeper: the nodes are deleted, and the session ends with the last of its locks.
-    fn release(&mut self, keys: &[Key], token: &OwnerToken, timeout: &Timeout) -> Result<Vec<bool>>;
+    fn release(&mut self, keys: &[Key], token: &OwnerToken, timeout: &Timeout)
+    -> Result<Vec<ReleaseOutcome>>;
 
     /// Leaves the queue and gives back at once what was acquired, or may have been by a request whose answer is
     /// still out: that is cancelled behind it, so that a server that hangs does not grant it later. A store that has

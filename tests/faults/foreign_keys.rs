@@ -27,6 +27,40 @@ fn a_removed_lock_is_broken_as_any_other() {
     store.redlock(&["run", "-k", "X", "--", "true"]).run().expect(0);
 }
 
+/// The release finds out, as the job ended before a renewal was due. Nobody else got in.
+#[test]
+fn a_removed_lock_that_nobody_was_granted_is_no_loss() {
+    let quorum = Store::quorum3();
+    let single = Store::redis();
+    for options in [&[][..], &["--shared"], &["--permits", "2"]] {
+        let majority = (&quorum, quorum.members.iter().take(2).collect());
+        let removed: [(&Store, Vec<&Redis>); 2] = [(&single, vec![server(&single)]), majority];
+        // A quorum has exclusive locks only.
+        for (store, servers) in removed.into_iter().take(if options.is_empty() { 2 } else { 1 }) {
+            let holder = store.hold("X", &[&["--ttl", "10m"], options].concat());
+            for server in servers {
+                server.cli(&["del", "X"]);
+            }
+            holder.let_go().expect(0);
+            store.redlock(&["run", "-k", "X", "--", "true"]).run().expect(0);
+        }
+    }
+    // Whoever releases by hand hears that the lock was gone.
+    let token = single.redlock(&["acquire", "-k", "X"]).run().expect(0).stdout;
+    server(&single).cli(&["del", "X"]);
+    single.redlock(&["release", "-k", "X", "--token", token.trim()]).run().expect(1);
+}
+
+#[test]
+fn a_removed_lock_of_readers_has_a_name_still() {
+    let store = Store::redis();
+    let holder = reader(&store, &[]);
+    server(&store).cli(&["del", "X"]);
+    let refused = store.redlock(&["break", "-k", "X", "--token", "other", "--yes"]).run().expect(1);
+    assert!(refused.line().contains(&format!("pid {}", holder.pid())), "{refused:?}");
+    holder.let_go().expect(0);
+}
+
 fn fences(store: &Store) -> Vec<u64> {
     let status = store.status("X");
     let holders = status["holders"].as_array().map_or(&[][..], Vec::as_slice);

@@ -344,7 +344,7 @@ impl Store {
     /// The shortest lease that this store can have and that is as long as that.
     pub fn lease(&self, wanted: Duration) -> Duration {
         match self.counts_in_seconds() {
-            true => Duration::from_secs(wanted.as_millis().div_ceil(1000).max(4) as u64),
+            true => Duration::from_secs(wanted.max(slowed(1500)).as_millis().div_ceil(1000).max(4) as u64),
             false => wanted,
         }
     }

@@ -8,7 +8,7 @@ use super::layout::end_of;
 use super::lease_id::LeaseId;
 use super::message::{Compare, DeleteRequest, PutRequest, RangeRequest, TxnOperation, TxnRequest};
 use super::store::{Etcd, IDLE_TIMEOUT};
-use crate::lock::{Key, OwnerToken, StoreError, Timeout};
+use crate::lock::{Key, OwnerToken, ReleaseOutcome, StoreError, Timeout};
 
 /// Leaves the disks to the next holder: a member writes one entry after the other, and our revocation in front took a fifth
 /// of a handover.
@@ -30,7 +30,7 @@ impl Etcd {
         keys: &[Key],
         token: &OwnerToken,
         timeout: &Timeout,
-    ) -> Result<Vec<bool>, StoreError> {
+    ) -> Result<Vec<ReleaseOutcome>, StoreError> {
         let (mut released, mut failed) = (Vec::new(), None);
         let (mut leases, mut is_awaited) = (Vec::new(), false);
         for (done, key) in keys.iter().enumerate() {
@@ -40,9 +40,9 @@ impl Etcd {
                 Ok(ReleaseProgress::KeyDeleted { is_awaited: this }) => {
                     leases.push(id.holding());
                     is_awaited |= this;
-                    released.push(true);
+                    released.push(ReleaseOutcome::Released);
                 }
-                Ok(one) => released.push(matches!(one, ReleaseProgress::Done)),
+                Ok(one) => released.push(matches!(one, ReleaseProgress::Done).into()),
                 Err(error) => failed = failed.or(Some(error)),
             }
         }

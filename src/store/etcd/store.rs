@@ -12,8 +12,8 @@ use super::url::EtcdAddress;
 use super::waiter::EtcdWaiter;
 use crate::clock::BootTime;
 use crate::lock::{
-    AcquireOutcome, Capabilities, FencingToken, Key, LockStatus, OwnerToken, Renewal, Request, Store,
-    StoreAdmin, StoreError, Timeout,
+    AcquireOutcome, Capabilities, FencingToken, Key, LockStatus, OwnerToken, ReleaseOutcome, Renewal,
+    Request, Store, StoreAdmin, StoreError, Timeout,
 };
 
 /// Of etcd.
@@ -272,7 +272,7 @@ impl Store for Etcd {
         keys: &[Key],
         token: &OwnerToken,
         timeout: &Timeout,
-    ) -> Result<Vec<bool>, StoreError> {
+    ) -> Result<Vec<ReleaseOutcome>, StoreError> {
         self.release_all(keys, token, timeout)
     }
 

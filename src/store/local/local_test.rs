@@ -54,7 +54,7 @@ fn a_claim_that_was_broken_stays_broken() {
     assert!(granted(holder.acquire(from_ref(&first), &timeout())).is_some());
     assert_eq!(granted(waiter.enqueue(&second, &timeout())), None);
     let released = holder.release(from_ref(&first.key), &first.token, &timeout());
-    assert_eq!(released.expect("a release"), [true]);
+    assert_eq!(released.expect("a release"), [ReleaseOutcome::Released]);
     let by = Breaker::new("anna", "web3", None);
     let broken = holder.break_lock(&first.key, None, &by, &timeout());
     assert!(matches!(broken, Ok(Broken::Told(_))));

@@ -31,7 +31,8 @@ use self::wakeup::{Awaited, WakeFifo};
 use crate::clock::{BootTime, Deadline};
 use crate::lock::{
     AcquireOutcome, Breaker, Broken, Capabilities, FencingToken, History, Key, LockStatus, Mode, OwnerToken,
-    Renewal, Request, Result, RunRecord, Store, StoreAdmin, StoreError, Survey, Timeout, Waiter,
+    ReleaseOutcome, Renewal, Request, Result, RunRecord, Store, StoreAdmin, StoreError, Survey, Timeout,
+    Waiter,
 };
 
 /// Of a file on this host.
@@ -48,7 +49,6 @@ const HISTORY: u8 = 20;
 const CLEANUPS: u8 = 4;
 /// For one of these.
 const CLEANUP_TIMEOUT: Duration = Duration::from_millis(50);
-
 /// Before a run is added to the history: a waiter that was handed the lock takes it meanwhile, and finds the file free.
 const HEAD_START: Duration = Duration::from_millis(1);
 
@@ -228,17 +228,22 @@ impl Store for Local {
         Ok(renewal)
     }
 
-    fn release(&mut self, keys: &[Key], token: &OwnerToken, timeout: &Timeout) -> Result<Vec<bool>> {
+    fn release(
+        &mut self,
+        keys: &[Key],
+        token: &OwnerToken,
+        timeout: &Timeout,
+    ) -> Result<Vec<ReleaseOutcome>> {
         let waited = self.has_waited;
         let (released, wake) = self.database.transact(timeout, |tx, host| {
             let (mut released, mut wake) = (Vec::new(), Vec::new());
             for key in keys {
                 // A process that waited is likely to have others behind it.
                 if !waited && free_if_alone(tx, key, token, host)? {
-                    released.push(true);
+                    released.push(ReleaseOutcome::Released);
                 } else {
                     let (held, woken) = LockState::look(tx, key, host)?.give_back(token, false)?;
-                    released.push(held);
+                    released.push(held.into());
                     wake.extend(woken);
                 }
             }

@@ -33,7 +33,7 @@ use self::topology::Topology;
 pub use self::url::RedisAddress;
 use crate::lock::{
     AcquireOutcome, Breaker, Broken, Capabilities, FencingToken, History, Key, LockStatus, OwnerToken,
-    Renewal, Request, Result, RunRecord, Store, StoreAdmin, Survey, Timeout,
+    ReleaseOutcome, Renewal, Request, Result, RunRecord, Store, StoreAdmin, Survey, Timeout,
 };
 
 /// The store at one address. It connects with the first call.
@@ -94,15 +94,15 @@ impl Redis {
         is_behind
     }
 
-    /// Runs a release. Returns for each lock whether it was held.
-    fn release_now(&mut self, call: &ReleaseCall, timeout: &Timeout) -> Result<Vec<bool>> {
+    /// Runs a release, which says for each lock what became of it.
+    fn release_now(&mut self, call: &ReleaseCall, timeout: &Timeout) -> Result<Vec<ReleaseOutcome>> {
         let released = call.run_on_primary(&mut self.topology, timeout);
         self.topology.mark_awaited();
         let released = released?;
         for (key, _) in call.keys().iter().zip(&released).filter(|(_, one)| **one == Release::HandedOver) {
             script::confirm_handover(&mut self.topology, key, timeout);
         }
-        Ok(released.into_iter().map(|one| one != Release::NotHeld).collect())
+        Ok(released.into_iter().map(ReleaseOutcome::from).collect())
     }
 }
 
@@ -157,24 +157,35 @@ impl Store for Redis {
         self.replicated(renewal, request, timeout)
     }
 
-    fn release(&mut self, keys: &[Key], token: &OwnerToken, timeout: &Timeout) -> Result<Vec<bool>> {
+    fn release(
+        &mut self,
+        keys: &[Key],
+        token: &OwnerToken,
+        timeout: &Timeout,
+    ) -> Result<Vec<ReleaseOutcome>> {
         let groups = self.by_slot(keys, |key| key);
         let calls: Vec<ReleaseCall> = groups.iter().map(|keys| script::release(keys, token)).collect();
         let was_behind = self.release_behind(&calls, timeout);
         let (mut released, mut failed) = (Vec::new(), None);
         for (done, call) in calls.iter().enumerate() {
             match self.release_now(call, &timeout.share(calls.len() - done)) {
-                Ok(held) => {
+                Ok(outcomes) => {
                     // Released twice, "not held" means that the first release was carried out.
                     let is_unsure = was_behind || self.topology.has_repeated;
-                    released.extend(call.keys().iter().zip(held.into_iter().map(|held| held || is_unsure)));
+                    let outcomes = outcomes
+                        .into_iter()
+                        .map(|one| if is_unsure { ReleaseOutcome::Released } else { one });
+                    released.extend(call.keys().iter().zip(outcomes));
                 }
                 // A lock that cannot be released does not keep the others.
                 Err(error) => failed = failed.or(Some(error)),
             }
         }
-        let was_held = |key: &Key| released.iter().any(|(of, held)| *of == key && *held);
-        failed.map_or_else(|| Ok(keys.iter().map(was_held).collect()), Err)
+        let outcome = |key: &Key| {
+            let found = released.iter().find(|(of, _)| *of == key);
+            found.map_or(ReleaseOutcome::NotHeld, |(_, outcome)| *outcome)
+        };
+        failed.map_or_else(|| Ok(keys.iter().map(outcome).collect()), Err)
     }
 
     fn cancel(&mut self, requests: &[Request], timeout: &Timeout) -> Result<()> {

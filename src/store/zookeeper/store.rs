@@ -15,8 +15,8 @@ use super::url::ZooKeeperAddress;
 use super::waiter::ZooKeeperWaiter;
 use crate::clock::BootTime;
 use crate::lock::{
-    AcquireOutcome, Capabilities, FencingToken, Key, LockStatus, OnRenewal, OwnerToken, Renewal,
-    RenewalRequest, Request, Store, StoreAdmin, StoreError, Timeout,
+    AcquireOutcome, Capabilities, FencingToken, Key, LockStatus, OnRenewal, OwnerToken, ReleaseOutcome,
+    Renewal, RenewalRequest, Request, Store, StoreAdmin, StoreError, Timeout,
 };
 use crate::store::attempts::one_after_the_other;
 use crate::store::call_error::CallError;
@@ -246,18 +246,19 @@ impl Store for ZooKeeper {
         keys: &[Key],
         token: &OwnerToken,
         timeout: &Timeout,
-    ) -> Result<Vec<bool>, StoreError> {
+    ) -> Result<Vec<ReleaseOutcome>, StoreError> {
         let known = self.owners.iter().position(|owner| owner.token == *token);
         if let Some(index) = known.filter(|index| keys.iter().all(|key| self.owners[*index].has(key))) {
             let ZooKeeper { owners, ledger, address, .. } = self;
             let released = owners[index].release(keys, ledger, address, timeout);
-            return released.map_err(|error| self.error(error));
+            let outcomes = released.map(|all| all.into_iter().map(ReleaseOutcome::from).collect());
+            return outcomes.map_err(|error| self.error(error));
         }
         let (mut released, mut failed) = (Vec::new(), None);
         for (done, key) in keys.iter().enumerate() {
             // A lock that cannot be released does not keep the others.
             match self.release_found(key, token, &timeout.share(keys.len() - done)) {
-                Ok(was_held) => released.push(was_held),
+                Ok(was_held) => released.push(was_held.into()),
                 Err(error) => failed = failed.or(Some(error)),
             }
         }

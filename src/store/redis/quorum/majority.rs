@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::member::{Released, Vote};
-use crate::lock::{Busy, FencingToken, Renewal, StoreError};
+use crate::lock::{Busy, FencingToken, ReleaseOutcome, Renewal, StoreError};
 
 /// What became of a question to one member.
 #[derive(Debug)]
@@ -156,22 +156,25 @@ pub fn is_renewed(replies: &[Reply<Renewal>]) -> bool {
         && (is_settled(replies, is) || count(replies, is_held) < majority(replies.len()))
 }
 
-/// Whether each of so many locks was released; `None` without a majority of answers.
-pub fn released(replies: &[Reply<Released>], locks: usize) -> Option<Vec<bool>> {
+/// What became of each of so many locks that were to be released; `None` without a majority of answers.
+pub fn released(replies: &[Reply<Released>], locks: usize) -> Option<Vec<ReleaseOutcome>> {
     (0..locks).map(|lock| one_released(replies, lock)).collect()
 }
 
-fn one_released(replies: &[Reply<Released>], lock: usize) -> Option<bool> {
-    let held =
-        |returned: &Released| matches!(returned, Released::Confirmed(held) if held.get(lock) == Some(&true));
-    let (needed, returned) = (majority(replies.len()), count(replies, held));
-    let answered = count(replies, |returned| *returned != Released::Sent);
-    if returned >= needed {
-        Some(true)
-    } else if answered - returned > replies.len() - needed {
-        Some(false)
+fn one_released(replies: &[Reply<Released>], lock: usize) -> Option<ReleaseOutcome> {
+    let is = |reply: &Released, outcome| matches!(reply, Released::Confirmed(all) if all.get(lock) == Some(&outcome));
+    let needed = majority(replies.len());
+    let held = count(replies, |reply| is(reply, ReleaseOutcome::Released));
+    let vacant = count(replies, |reply| is(reply, ReleaseOutcome::Vacant));
+    let answered = count(replies, |reply| *reply != Released::Sent);
+    if held >= needed {
+        Some(ReleaseOutcome::Released)
+    } else if held + vacant >= needed {
+        Some(ReleaseOutcome::Vacant)
+    } else if answered - held > replies.len() - needed {
+        Some(ReleaseOutcome::NotHeld)
     } else {
-        (answered >= needed).then_some(returned > 0)
+        (answered >= needed).then_some(ReleaseOutcome::from(held > 0))
     }
 }
 
@@ -298,11 +301,18 @@ mod tests {
         let answer = |letter| match letter {
             '-' => Released::NeverAsked,
             's' => Released::Sent,
-            letter => Released::Confirmed(vec![letter == 'y']),
+            'v' => Released::Confirmed(vec![ReleaseOutcome::Vacant]),
+            letter => Released::Confirmed(vec![(letter == 'y').into()]),
         };
-        for (letters, expected) in
-            [("yyyss", Some(true)), ("yy--d", Some(true)), ("ynnnd", Some(false)), ("yysss", None)]
-        {
+        for (letters, expected) in [
+            ("yyyss", Some(ReleaseOutcome::Released)),
+            ("yy--d", Some(ReleaseOutcome::Released)),
+            ("ynnnd", Some(ReleaseOutcome::NotHeld)),
+            ("yvvss", Some(ReleaseOutcome::Vacant)),
+            ("vnnpp", Some(ReleaseOutcome::NotHeld)),
+            ("vnnvv", Some(ReleaseOutcome::Vacant)),
+            ("yysss", None),
+        ] {
             assert_eq!(one_released(&replies(letters, answer), 0), expected, "{letters}");
         }
     }

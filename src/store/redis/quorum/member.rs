@@ -9,7 +9,9 @@ use std::thread;
 
 use super::identity::{Identity, questions};
 use crate::clock::Deadline;
-use crate::lock::{Breaker, Broken, Busy, FencingToken, Key, OwnerToken, Renewal, Request, Result, Timeout};
+use crate::lock::{
+    Breaker, Broken, Busy, FencingToken, Key, OwnerToken, ReleaseOutcome, Renewal, Request, Result, Timeout,
+};
 use crate::mailbox::{MailboxSender, mailbox};
 use crate::poll::wait_readable;
 use crate::store::redis::connection::Connection;
@@ -55,8 +57,8 @@ pub enum Vote {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Released {
-    /// Whether each of the locks was held.
-    Confirmed(Vec<bool>),
+    /// For each of the locks.
+    Confirmed(Vec<ReleaseOutcome>),
     /// The server hangs, or has an answer to come; it carries this out behind everything else.
     Sent,
     /// The server was never asked for anything.
@@ -150,8 +152,8 @@ impl Member {
         let is_unsure = server.has_repeated;
         let reply = accepted(reply?, self.topology.name())?;
         let released = understood(&mut self.topology, call.decode(reply))?;
-        let was_held = |one: Release| one != Release::NotHeld || is_unsure;
-        Ok(Released::Confirmed(released.into_iter().map(was_held).collect()))
+        let outcome = |one: Release| if is_unsure { ReleaseOutcome::Released } else { one.into() };
+        Ok(Released::Confirmed(released.into_iter().map(outcome).collect()))
     }
 
     /// Waits for a release that was sent while other answers were to come, and releases once more: what was sent on a
@@ -160,9 +162,10 @@ impl Member {
         let answers = self.topology.single()?.settle(timeout)?;
         let earlier: Vec<_> = answers.into_iter().filter_map(|answer| call.decode(answer)).collect();
         let mut released = self.release(call, timeout)?;
-        if let Released::Confirmed(held) = &mut released {
-            for (lock, held) in held.iter_mut().enumerate() {
-                *held |= earlier.iter().any(|earlier| earlier[lock] != Release::NotHeld);
+        if let Released::Confirmed(outcomes) = &mut released {
+            for (lock, outcome) in outcomes.iter_mut().enumerate() {
+                let first = earlier.iter().map(|earlier| earlier[lock]).find(|one| *one != Release::NotHeld);
+                *outcome = first.map_or(*outcome, ReleaseOutcome::from);
             }
         }
         Ok(released)

@@ -28,7 +28,7 @@ use super::topology::Target;
 use crate::clock::{BootTime, Deadline};
 use crate::lock::{
     AcquireOutcome, Breaker, Broken, Busy, Capabilities, FencingToken, History, Key, LockStatus, OwnerToken,
-    Renewal, Request, Result, RunRecord, Store, StoreAdmin, Survey, Timeout, Ttl,
+    ReleaseOutcome, Renewal, Request, Result, RunRecord, Store, StoreAdmin, Survey, Timeout, Ttl,
 };
 
 /// The store on several servers. Its threads start with the first call.
@@ -198,7 +198,12 @@ impl Store for Quorum {
         round.judge(|_| renewal)
     }
 
-    fn release(&mut self, keys: &[Key], token: &OwnerToken, timeout: &Timeout) -> Result<Vec<bool>> {
+    fn release(
+        &mut self,
+        keys: &[Key],
+        token: &OwnerToken,
+        timeout: &Timeout,
+    ) -> Result<Vec<ReleaseOutcome>> {
         let call = script::release(keys, token).arg(new_hint());
         let released = |replies: &[Reply<Released>]| majority::released(replies, keys.len());
         let round = self.release_everywhere(call, timeout, |replies| released(replies).is_some())?;

@@ -138,8 +138,10 @@ impl<T> ScriptCall<T> {
     /// Runs the script on the primary. When the server turns out to be none, the script runs again on the one that is: the
     /// owner token makes that safe.
     pub fn run_on_primary(&self, on: &mut Topology, timeout: &Timeout) -> Result<T> {
+        let mut is_repeated = false;
         loop {
             let reply = self.reply(on, timeout)?;
+            on.has_repeated |= std::mem::replace(&mut is_repeated, true);
             if on.verify_primary(self.target(), timeout)? {
                 return understood(on, self.decode(reply));
             }

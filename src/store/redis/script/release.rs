@@ -6,7 +6,7 @@ use redis::Value;
 
 use super::holder::mode_name;
 use super::{Script, ScriptCall, script};
-use crate::lock::{Key, OwnerToken, Request};
+use crate::lock::{Key, OwnerToken, ReleaseOutcome, Request};
 use crate::store::redis::reply::{items, number};
 
 static SCRIPT: Script = script!("release.lua", behind "release_unqueued.lua");
@@ -18,6 +18,18 @@ pub enum Release {
     Freed,
     /// The next waiter has it, and has to confirm that.
     HandedOver,
+    /// It was gone, and this token was the last that held it.
+    Vacant,
+}
+
+impl From<Release> for ReleaseOutcome {
+    fn from(release: Release) -> ReleaseOutcome {
+        match release {
+            Release::NotHeld => ReleaseOutcome::NotHeld,
+            Release::Freed | Release::HandedOver => ReleaseOutcome::Released,
+            Release::Vacant => ReleaseOutcome::Vacant,
+        }
+    }
 }
 
 /// Releases what this token holds. A quorum adds a hint for those who wait.
@@ -43,6 +55,7 @@ fn decode(reply: Value, keys: &[Key]) -> Option<Vec<Release>> {
     let one = |answer: &Value| match number(Some(answer)) {
         ..=0 => Release::NotHeld,
         2 => Release::HandedOver,
+        3 => Release::Vacant,
         _ => Release::Freed,
     };
     let all: Vec<Release> = items(reply).iter().map(one).collect();
@@ -56,9 +69,9 @@ mod tests {
 
     #[test]
     fn each_lock_that_is_released_has_its_own_answer() {
-        let reply = array([0, 1, 2].map(Value::Int));
-        let all = Some(vec![Release::NotHeld, Release::Freed, Release::HandedOver]);
-        assert_eq!(decode(reply.clone(), &keys(&["a", "b", "c"])), all);
+        let reply = array([0, 1, 2, 3].map(Value::Int));
+        let all = Some(vec![Release::NotHeld, Release::Freed, Release::HandedOver, Release::Vacant]);
+        assert_eq!(decode(reply.clone(), &keys(&["a", "b", "c", "d"])), all);
         assert_eq!(decode(reply, &keys(&["a", "b"])), None);
         assert_eq!(decode(bulk("1"), &keys(&["a"])), None);
         for reply in garbage() {

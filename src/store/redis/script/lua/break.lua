@@ -7,7 +7,7 @@ local known = remembered_lease(last_kind)
 if known['until'] > now() then
   owner, held = known.owner, 'exclusive'
 end
-local before = owner and describe() or {}
+local before = (owner or held) and describe() or {}
 
 -- Breaking a lock that is broken frees it, which this call was not meant to do: the answer to it was lost, and it came again.
 local earlier, outcome = string.match(last_call or '', '^(%S+) (%S+)$')

@@ -1,6 +1,7 @@
 -- Releases the locks. ARGV 4: the member of their queues to remove, which also cancels the grants, so that their min-hold
 -- does not count; or ''. ARGV 5, of a quorum only: the hint for those who wait for a lock that is released. Returns for
--- each lock 0 when this token did not hold it, 1 when it did, 2 when it was handed over to another.
+-- each lock 0 when this token did not hold it, 1 when it did, 2 when it was handed over to another, 3 when it was gone and this
+-- token was the last that held it.
 local member, hint = ARGV[4], ARGV[5]
 
 local function release()
@@ -46,6 +47,7 @@ local function release()
   if not owner and read_lease().owner == me then
     -- Another program removed the lock: the waiters need not wait for the end of the lease.
     free()
+    return 3
   elseif was_first then
     -- The next waiter may be let in, or has to watch the holder.
     if held and held ~= 'exclusive' then
