@@ -9,8 +9,11 @@ use crate::lock::{Key, OwnerToken};
 /// It is a hash of the owner token and the key. So every process that has the token finds the lease, without anything
 /// that is kept beside it; a request whose answer was lost can be repeated, or cancelled by revoking a lease that may
 /// not be there yet. A late transaction finds no lease, unless a late grant makes that lease again; then the key lasts
-/// for one TTL at most. The token itself is nowhere in etcd, where everybody may read it. Several locks of one request have a lease each, as they can be released
-/// and broken one by one.
+/// for one TTL at most. A late revocation would end the lease of a later grant with the same token: leases are revoked only
+/// at the end of a lock, or before everything is begun anew.
+///
+/// The token itself is nowhere in etcd, where everybody may read it. Several locks of one request have a lease each, as they
+/// can be released and broken one by one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LeaseId(i64);
 

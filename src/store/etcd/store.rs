@@ -7,7 +7,7 @@ use super::layout::{Entry, end_of, has_room};
 use super::lease_id::LeaseId;
 use super::ledger::{EtcdLedger, EtcdQueue};
 use super::members::EtcdMembers;
-use super::message::{Compare, LESS, PutRequest, TxnOperation, TxnRequest};
+use super::message::{Compare, DeleteRequest, LESS, PutRequest, TxnOperation, TxnRequest};
 use super::url::EtcdAddress;
 use super::waiter::EtcdWaiter;
 use crate::clock::BootTime;
@@ -122,6 +122,8 @@ impl Etcd {
         let mut seen = 0;
         let mut places = vec![None; requests.len()];
         let mut attempts = 0;
+        // When the keys were put in any case.
+        let mut put_at = None;
         loop {
             attempts += 1;
             let condition = Some(seen).filter(|_| attempts <= CONDITIONAL);
@@ -130,10 +132,19 @@ impl Etcd {
                 let fence = |own: &Option<i64>| FencingToken(own.unwrap_or(revision).unsigned_abs());
                 return Ok(AcquireOutcome::Granted(places.iter().map(fence).collect()));
             }
+            put_at = put.or(put_at);
             // What is there may be another lock's, as X/a of X; or there is room beside it.
             let mut first_look = i64::MAX;
             for (place, request) in places.iter_mut().zip(requests) {
-                let look = self.look(request, timeout)?;
+                let look = self.look(request, timeout);
+                let is_refused = match &look {
+                    Ok(look) => look.busy.is_some(),
+                    Err(error) => matches!(error, StoreError::OtherMode { .. }),
+                };
+                if let Some(put_at) = put_at.filter(|_| is_refused) {
+                    self.take_back(requests, put_at, timeout)?;
+                }
+                let look = look?;
                 if let Some(entries) = look.busy {
                     return Ok(AcquireOutcome::Busy(
                         self.ledger.busy(&request.key, &entries, timeout).into(),
@@ -148,6 +159,19 @@ impl Etcd {
                 return Ok(AcquireOutcome::Granted(fences.collect()));
             }
         }
+    }
+
+    /// Deletes keys that were put at this revision or before. The leases are left to themselves: a revocation that somebody
+    /// holds up on its way would end that of a later grant, as it has the same id.
+    fn take_back(&mut self, requests: &[Request], put_at: i64, timeout: &Timeout) -> Result<(), StoreError> {
+        for request in requests {
+            let id = LeaseId::of(&request.token, &request.key);
+            let key = self.ledger.layout.name(&request.key, id, request.mode);
+            let compare = vec![Compare::created(key.clone(), Vec::new(), LESS, put_at + 1)];
+            let delete = TxnOperation::delete(DeleteRequest { key, range_end: Vec::new() });
+            self.ledger.txn(TxnRequest { compare, success: vec![delete], failure: Vec::new() }, timeout)?;
+        }
+        Ok(())
     }
 
     fn revoke_all(&mut self, requests: &[Request], timeout: &Timeout) -> Result<(), StoreError> {
@@ -189,10 +213,6 @@ impl Store for Etcd {
         let answer = self.take(requests, timeout);
         if matches!(answer, Ok(AcquireOutcome::Granted(_))) {
             self.note(requests);
-        }
-        if matches!(answer, Ok(AcquireOutcome::Busy(_)) | Err(StoreError::OtherMode { .. })) {
-            // Leases without keys; a transaction whose answer was lost cannot use them any more.
-            let _ = self.revoke_all(requests, timeout);
         }
         answer
     }
