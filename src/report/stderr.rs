@@ -1,10 +1,16 @@
 //! Standard error. A reader that stands still gets its lines later, and holds nothing up.
 
-use std::io::{ErrorKind, Write, stderr};
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, IsTerminal, Write, stderr};
 use std::os::fd::AsFd;
-use std::sync::{Mutex, PoisonError};
+use std::os::unix::fs::OpenOptionsExt;
+use std::sync::{LazyLock, Mutex, PoisonError};
+use std::thread::sleep;
 use std::time::Duration;
 
+use nix::sys::stat::{SFlag, fstat};
+
+use crate::clock::Deadline;
 use crate::poll::is_writable;
 use crate::sanitize::sanitize;
 
@@ -20,6 +26,9 @@ const MOST: usize = 64 << 10;
 
 /// What found no room so far.
 static WAITING: Mutex<Vec<u8>> = Mutex::new(Vec::new());
+
+/// Standard error where writing never blocks.
+static UNBLOCKED: LazyLock<Option<File>> = LazyLock::new(open_unblocked);
 
 /// Prints one line of a message. A part of it may come from a server or a file.
 pub fn print_message(text: &str) {
@@ -43,13 +52,30 @@ pub fn flush() {
 }
 
 fn write_out(waiting: &mut Vec<u8>, patience: Duration) {
-    while !waiting.is_empty() && is_writable(stderr().as_fd(), patience) {
-        // poll(2) promises room for that much in a pipe.
-        let piece = waiting.len().min(libc::PIPE_BUF);
-        match stderr().write(&waiting[..piece]) {
+    let until = Deadline::after(patience);
+    while !waiting.is_empty() && is_writable(stderr().as_fd(), until.left()) {
+        // poll(2) promises room for that much in a pipe, and for less in a terminal.
+        let piece = &waiting[..waiting.len().min(libc::PIPE_BUF)];
+        let written = match &*UNBLOCKED {
+            Some(own) => (&mut &*own).write(piece),
+            None => stderr().write(piece),
+        };
+        match written {
             Ok(written) => drop(waiting.drain(..written)),
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => sleep(SHORTEST.min(until.left())),
             Err(_) => waiting.clear(),
         }
     }
+}
+
+/// A pipe or a terminal once more, with O_NONBLOCK: the job shares the descriptor 2 with all of its flags. Where it cannot be
+/// opened, as a terminal behind su(1), a write may have to wait for its reader.
+fn open_unblocked() -> Option<File> {
+    let mode = SFlag::from_bits_truncate(fstat(stderr()).ok()?.st_mode) & SFlag::S_IFMT;
+    if mode != SFlag::S_IFIFO && !stderr().is_terminal() {
+        return None;
+    }
+    let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
+    OpenOptions::new().write(true).custom_flags(flags).open("/proc/self/fd/2").ok()
 }

@@ -2,9 +2,13 @@
 
 use std::fs;
 use std::io::{PipeReader, PipeWriter, Read, Write};
+use std::os::fd::AsFd;
 use std::os::unix::fs::symlink;
+use std::process::Stdio;
 use std::time::Duration;
 
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::pty::openpty;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
@@ -235,18 +239,35 @@ fn a_stream_is_no_log_file() {
 /// Nobody reads what redlock says: the lease goes on all the same.
 #[test]
 fn a_reader_that_stands_still_holds_up_no_renewal() {
-    stands_still("--log-format=json", 0);
+    let (_reader, writer) = full_pipe(0);
+    stands_still("--log-format=json", 0, writer);
 }
 
 #[test]
 fn a_reader_of_messages_that_stands_still_holds_up_no_renewal() {
-    stands_still("--verbose", 0);
+    let (_reader, writer) = full_pipe(0);
+    stands_still("--verbose", 0, writer);
 }
 
 /// The pipe has room for a part of a line only.
 #[test]
 fn a_reader_that_takes_half_a_line_holds_up_no_renewal() {
-    stands_still("--log-format=json", 8192);
+    let (_reader, writer) = full_pipe(8192);
+    stands_still("--log-format=json", 20, writer);
+}
+
+/// poll(2) says that there is room in it for one byte, too.
+#[test]
+fn a_terminal_that_nobody_reads_holds_up_no_renewal() {
+    let terminal = openpty(None, None).expect("a terminal");
+    let filler = std::fs::File::from(terminal.slave.try_clone().expect("a descriptor"));
+    set_flags(&filler, OFlag::O_NONBLOCK);
+    while (&filler).write(&[b'x'; 1000]).is_ok() {}
+    set_flags(&filler, OFlag::empty());
+    (&std::fs::File::from(terminal.master.try_clone().expect("a descriptor")))
+        .read_exact(&mut [0; 300])
+        .expect("some room");
+    stands_still("--log-format=json", 20, terminal.slave);
 }
 
 /// The command is told to end before anybody reads of it.
@@ -259,16 +280,15 @@ fn a_reader_that_stands_still_holds_up_no_timeout() {
     drop(reader);
 }
 
-fn stands_still(says: &str, room: usize) {
+/// With so many keys more, an event is longer than the room that there may be.
+fn stands_still(says: &str, others: usize, stderr: impl Into<Stdio>) {
     let store = Store::redis();
-    // An event is longer than the room that there may be.
-    let others: Vec<String> = (0..20).map(|number| format!("--key={number:0500}")).collect();
-    let others: Vec<&str> = others.iter().filter(|_| room > 0).map(String::as_str).collect();
+    let others: Vec<String> = (0..others).map(|number| format!("--key={number:0500}")).collect();
+    let others: Vec<&str> = others.iter().map(String::as_str).collect();
     let run = ["run", says, "-t", &ttl(900), "-k", "X", "--", "sh", "-c", "read -r line || true"];
     let (before, command) = run.split_at(6);
     let mut holder = store.redlock(&[before, &others, command].concat()).open_stdin();
-    let (reader, writer) = full_pipe(room);
-    holder.command.stderr(writer);
+    holder.command.stderr(stderr);
     let holder = holder.spawn();
     store.await_holder("X");
     let renewed_at = || store.status("X")["holders"][0]["left_ms"].as_u64();
@@ -282,17 +302,19 @@ fn stands_still(says: &str, room: usize) {
         renewals >= 6
     });
     holder.let_go().expect(0);
-    drop(reader);
+}
+
+fn set_flags(of: impl AsFd, flags: OFlag) {
+    fcntl(of, FcntlArg::F_SETFL(flags)).expect("a flag");
 }
 
 /// Full to the last byte, but for some room.
 fn full_pipe(room: usize) -> (PipeReader, PipeWriter) {
     let (mut reader, writer) = std::io::pipe().expect("a pipe");
-    let set = |flags| nix::fcntl::fcntl(&writer, nix::fcntl::FcntlArg::F_SETFL(flags)).expect("a flag");
-    set(nix::fcntl::OFlag::O_NONBLOCK);
+    set_flags(&writer, OFlag::O_NONBLOCK);
     while (&writer).write(&[b'x'; 4096]).is_ok() {}
     while (&writer).write(b"x").is_ok() {}
-    set(nix::fcntl::OFlag::empty());
+    set_flags(&writer, OFlag::empty());
     reader.read_exact(&mut vec![0; room]).expect("some room");
     (reader, writer)
 }
