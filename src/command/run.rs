@@ -116,9 +116,8 @@ impl<'a> Run<'a> {
         let leases = acquisition.acquire(store, signals, aborts, context)?;
         let until = Lease::first_deadline(&leases).minus(acquisition.reserve);
         if let Err(lost) = nesting.confirm(until, store, signals.as_fd(), context) {
-            let lost = acquisition.withdraw_after(lost, store, &context.reporter);
-            self.stop_if_signalled()?;
-            return Err(lost);
+            let why = signals.take().map_or(lost, |arrived| Failure::Signal(arrived.signal).into());
+            return Err(acquisition.withdraw_after(why, store, &context.reporter));
         }
         Ok(leases)
     }

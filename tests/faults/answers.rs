@@ -278,6 +278,25 @@ fn interrupted_while_taking() {
     assert!(ended.line().contains("could not release 'X'; the lease ends within 30s"), "{ended:?}");
 }
 
+/// Its lock is granted, and the server hangs as it looks whether the one taken by hand is held still.
+#[test]
+fn interrupted_behind_the_grant() {
+    let store = Store::redis();
+    let redis = store.redis.as_ref().expect("a Redis");
+    let token = store.redlock(&["acquire", "-k", "by-hand", "-t", "10m"]).run().expect(0).stdout;
+    let proxy = Proxy::to(redis.port);
+    proxy.set(Fault::Delay(Duration::from_secs(2)));
+    let args = ["run", "-k", "by-hand", "-k", "X", "-t", "1m", "--connect-timeout", "30s", "--", "true"];
+    let run = Redlock::new(&args).server(&proxy.url()).env("REDLOCK_KEY", "by-hand");
+    let run = run.env("REDLOCK_TOKEN", token.trim()).spawn();
+    eventually(Duration::from_secs(20), "the grant", || redis.cli(&["exists", "X"]) == "1");
+    proxy.set(Fault::Hold("EVALSHA"));
+    eventually(Duration::from_secs(20), "the look", || proxy.late() > 0);
+    run.signal(Signal::SIGINT);
+    let ended = run.finish().expect(-2);
+    assert!(ended.line().contains("could not release 'X'"), "{ended:?}");
+}
+
 /// What servers say no with: exit status, and a word of the line.
 #[test]
 fn refusals() {
