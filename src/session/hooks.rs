@@ -179,6 +179,11 @@ impl HookControl {
         self.0.request(HookPoint::is_under_lease, &request);
     }
 
+    /// It ended under its locks, as far as was known then.
+    pub fn has_job_ended(&self) -> bool {
+        self.0.state().job_end.is_some()
+    }
+
     /// Whether the locks were held when the job had ended. One that is lost later was held up by a hook only.
     pub fn did_locks_outlive_job(&self) -> bool {
         self.0.state().locks_outlived_job

@@ -33,9 +33,10 @@ impl RenewalEvents {
         report_renewal(&self.reporter, &self.keys, &progress);
         if let Progress::Lost { lease, cause, at_release } = progress {
             let outlived_job = self.hooks.as_ref().is_some_and(HookControl::did_locks_outlive_job);
+            let has_job_ended = at_release || self.hooks.as_ref().is_some_and(HookControl::has_job_ended);
             let consequence = match self.on_lost {
                 _ if outlived_job => LossConsequence::JobHadEnded,
-                _ if at_release => LossConsequence::JobRanOn,
+                _ if has_job_ended => LossConsequence::JobRanOn,
                 OnLost::Continue => LossConsequence::JobContinues,
                 OnLost::Terminate => {
                     // The guard sees the deadline itself.

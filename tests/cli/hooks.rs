@@ -322,6 +322,26 @@ fn a_command_that_cannot_start_has_no_hooks() {
     assert!(is_free(&store));
 }
 
+/// A renewal finds the loss, as a hook still runs.
+#[test]
+fn a_loss_behind_the_end_of_the_job_stops_nothing() {
+    let store = Store::local();
+    let folder = Folder::new();
+    let (hook, [ready, done], _) = beating(&folder);
+    let job = format!(
+        "until [ -e {} ]; do sleep 0.01; done; {} release",
+        ready.display(),
+        env!("CARGO_BIN_EXE_redlock")
+    );
+    for on_lost in ["terminate", "continue"] {
+        let lost_run = format!("touch {}", done.display());
+        let options = ["--on-acquire", &hook, "--on-lost", on_lost, "--on-lost-run", &lost_run];
+        let ended = run(&store, &options, &job).run().expect(79);
+        assert!(ended.stderr.contains("; the job ran on, and has ended\n"), "{ended:?}");
+        fs::remove_file(&done).expect("the file");
+    }
+}
+
 /// Somebody released the lock of a job that ran on.
 #[test]
 fn a_loss_that_the_release_finds_is_one() {
