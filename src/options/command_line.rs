@@ -94,6 +94,12 @@ fn parse_usual(typed: &[OsString]) -> Option<ArgMatches> {
         }
         _ => command.try_get_matches_from_mut(typed).ok()?,
     };
+    // `--wait true`: see `Line::read`, which takes that for the key or the command.
+    let waits = matches.subcommand()?.1.try_get_raw("wait").ok().flatten();
+    let is_word = waits.is_some_and(|mut values| values.any(|value| value == "true" || value == "false"));
+    if is_word && Sources::of(&matches).is_flag("wait") {
+        return None;
+    }
     let mut options = words.iter().take_while(|word| *word != "--").filter_map(|word| word.to_str());
     // With `-key=X` the parser has a key that nobody meant.
     let is_misread =

@@ -55,12 +55,12 @@ impl Line {
         Line { command: vec![words.join(OsStr::new(" "))], ..self.clone() }
     }
 
-    /// With another name for an option. What was typed for a file with a password may be the password.
+    /// With another name for an option. What was typed for a file with a secret may be the secret.
     pub fn with_option(&self, typed: &str, ours: &str) -> Line {
         let mut line = self.clone();
         for option in line.options.iter_mut().filter(|option| option.name == typed) {
             option.name = ours.to_owned();
-            if ours.ends_with("password-file") {
+            if ours.ends_with("password-file") || ours == "--token-file" {
                 option.value = Some(OsString::from("FILE"));
             }
         }

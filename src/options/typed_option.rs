@@ -44,8 +44,11 @@ impl TypedOption {
     /// The same without what nobody is to read.
     pub fn shown(&self) -> TypedOption {
         let is_url = matches!(&self.name[..], "-S" | "--server");
+        // Also misspelt: `--tokn`, `--passwort=`.
+        let names = |secret: &str| self.name.starts_with(secret) && !self.name.ends_with("-file");
         let value = self.value.as_ref().map(|value| match value.as_bytes() {
-            _ if self.name == "--token" => OsString::from("TOKEN"),
+            _ if names("--tok") => OsString::from("TOKEN"),
+            _ if names("--pass") => OsString::from("PASSWORD"),
             bytes if has_login(value) || is_url && bytes.contains(&b'@') => OsString::from("URL"),
             _ => value.clone(),
         });

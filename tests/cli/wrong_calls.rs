@@ -8,7 +8,7 @@ use crate::harness::{Finished, Redlock, Store};
 const PROGRAM: &str = env!("CARGO_BIN_EXE_redlock");
 
 /// The line as typed, the answer behind `redlock: `, the exit status. `…` stands for any text.
-const CALLS: [(&str, &str, i32); 133] = [
+const CALLS: [(&str, &str, i32); 139] = [
     // No subcommand, or the name that another program has for it.
     ("redlock", "there is no subcommand; try: redlock run -k KEY -- COMMAND, or redlock --help", 64),
     ("redlock -k x -- true", "there is no subcommand; try: redlock run -k x -- true", 64),
@@ -168,6 +168,21 @@ const CALLS: [(&str, &str, i32); 133] = [
         64,
     ),
     ("redlock run -k x -w 5M -- true", "--wait 5M: … m is minutes, d is days; see: redlock run --help", 64),
+    (
+        "redlock run -k x -t 'redis://u:canary@h?x=y' -- true",
+        "--ttl URL: months and years are no units here: …",
+        64,
+    ),
+    (
+        "redlock acquire --token canary -k x",
+        "there is no option --token; try: redlock acquire --token-file FILE -k x",
+        64,
+    ),
+    ("redlock release -k x --tokn canary", "…", 64),
+    ("redlock run -k x --passwort=canary -- true", "…", 64),
+    // One line has one meaning, whatever the variables.
+    ("redlock run x -w true -- true", "true is a second key or the command; …", 64),
+    ("REDLOCK_LABEL= redlock run x -w true -- true", "true is a second key or the command; …", 64),
     (
         "REDLOCK_WAIT=soon redlock run x true",
         "REDLOCK_WAIT=soon: a duration looks like …; see: redlock run --help",
@@ -414,6 +429,9 @@ fn wrong_calls_are_answered_with_the_line_that_was_meant() {
         let foreign =
             ["<", "tip:", "unexpected argument", "invalid digit", "unknown field", "unknown variant"];
         let foreign = foreign.iter().find(|word| said.stderr.contains(**word));
+        if said.stderr.contains("canary") {
+            wrong.push(format!("{line}: the secret in {text}"));
+        }
         if let Some(word) = foreign {
             wrong.push(format!("{line}: {word:?} in {text}"));
         }
