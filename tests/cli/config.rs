@@ -278,6 +278,25 @@ fn a_file_of_the_system_that_cannot_be_read() {
     }
 }
 
+/// As to a share that is not mounted.
+#[test]
+fn a_file_of_the_system_that_is_a_link_to_nothing() {
+    if !namespaces() {
+        return;
+    }
+    let folder = Folder::new();
+    fs::create_dir_all(folder.path("redlock/conf.d")).expect("a folder");
+    for name in ["config.toml", "conf.d/10-share.toml"] {
+        let line = format!("ln -s /nowhere/x.toml /etc/redlock/{name} && exec \"$2\" config");
+        let refused = with_etc(&folder, &line).expect(78);
+        assert!(
+            refused.line().starts_with(&format!("redlock: /etc/redlock/{name}: cannot be read")),
+            "{refused:?}"
+        );
+        fs::remove_file(folder.path(&format!("redlock/{name}"))).expect("the link");
+    }
+}
+
 /// The last of the folder is the strongest, the user's file is stronger than all of them.
 #[test]
 fn files_of_the_system() {

@@ -28,7 +28,11 @@ pub fn read(path: &Path) -> Result<Option<Vec<Section>>, Failure> {
     let unreadable = |error| refused(&format!("cannot be read: {error}"));
     let mut file = match File::open(path) {
         Ok(file) => file,
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+        // A link to what is not there, as to a share that is not mounted, may name another server.
+        Err(error)
+            if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+                && path.symlink_metadata().is_err() =>
+        {
             return Ok(None);
         }
         Err(error) => return Err(unreadable(error)),
