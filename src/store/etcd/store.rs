@@ -46,6 +46,8 @@ pub(super) const IDLE_TIMEOUT: Duration = Duration::from_millis(100);
 pub struct Etcd {
     pub(super) ledger: EtcdLedger,
     place: Option<EtcdWaiter>,
+    /// When the leases of attempts were made, by requests that were sent then.
+    made: Vec<(LeaseId, BootTime)>,
     /// There may be a lease of a waiter to be ended.
     has_queued: bool,
     /// The keys of locks that were granted here, where no look is needed before the release.
@@ -56,7 +58,7 @@ impl Etcd {
     pub fn new(address: EtcdAddress) -> Etcd {
         let layout = address.layout.clone();
         let ledger = EtcdLedger { members: EtcdMembers::new(address), layout };
-        Etcd { ledger, place: None, has_queued: false, without_min_hold: Vec::new() }
+        Etcd { ledger, place: None, made: Vec::new(), has_queued: false, without_min_hold: Vec::new() }
     }
 
     /// Puts the keys of all these locks, if nothing was created in them after the revision `seen` where there is one. Returns
@@ -115,8 +117,11 @@ impl Etcd {
     /// Takes all of the locks, or says which one is not free.
     fn take(&mut self, requests: &[Request], timeout: &Timeout) -> Result<AcquireOutcome, StoreError> {
         for request in requests {
-            let id = LeaseId::of(&request.token, &request.key);
-            self.ledger.grant(id.holding(), request.ttl.duration().as_secs() as i64, timeout)?;
+            let (id, sent) = (LeaseId::of(&request.token, &request.key), BootTime::now());
+            if self.ledger.grant(id.holding(), request.ttl.duration().as_secs() as i64, timeout)? {
+                self.made.retain(|(known, _)| *known != id);
+                self.made.push((id, sent));
+            }
         }
         // Most locks are free, and have no keys at all.
         let mut seen = 0;
@@ -219,7 +224,9 @@ impl Store for Etcd {
 
     fn enqueue(&mut self, request: &Request, timeout: &Timeout) -> Result<AcquireOutcome, StoreError> {
         self.has_queued = true;
-        let place = self.place.get_or_insert_with(|| EtcdWaiter::new(request.clone()));
+        let id = LeaseId::of(&request.token, &request.key);
+        let made_at = self.made.iter().find(|(known, _)| *known == id).map(|(_, at)| *at);
+        let place = self.place.get_or_insert_with(|| EtcdWaiter::new(request.clone(), made_at));
         let answer = place.ask(&mut self.ledger, timeout);
         if matches!(answer, Ok(AcquireOutcome::Granted(_))) {
             self.note([request]);

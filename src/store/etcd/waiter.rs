@@ -39,7 +39,7 @@ pub struct EtcdWaiter {
     created: Option<i64>,
     /// When the last sign of life was sent.
     alive_at: BootTime,
-    /// When the lease of the holder was made, while we wait, or extended.
+    /// When the lease of the holder was made or extended.
     lease_at: Option<BootTime>,
     /// Its making was not tried since the last look at the queue.
     may_prepare: bool,
@@ -54,13 +54,14 @@ pub struct EtcdWaiter {
 }
 
 impl EtcdWaiter {
-    pub fn new(request: Request) -> EtcdWaiter {
+    /// The lease of the holder may have been made by an attempt that found the lock busy.
+    pub fn new(request: Request, made_at: Option<BootTime>) -> EtcdWaiter {
         EtcdWaiter {
             id: LeaseId::of(&request.token, &request.key),
             request,
             created: None,
             alive_at: BootTime::now(),
-            lease_at: None,
+            lease_at: made_at,
             may_prepare: true,
             is_extended: false,
             counted_from: None,
