@@ -238,9 +238,9 @@ impl Renewals {
                 Ok(released) => {
                     let missing = released.iter().zip(requests);
                     let missing = missing.filter(|(one, _)| **one == ReleaseOutcome::NotHeld && !is_repeated);
-                    let is_left =
-                        missing.fold(false, |is_left, (_, request)| is_left | self.is_left(request));
-                    return if is_left { LeaseEnd::Unreleased } else { LeaseEnd::Released };
+                    let stays =
+                        missing.fold(false, |stays, (_, request)| stays | self.may_stay_locked(request));
+                    return if stays { LeaseEnd::Unreleased } else { LeaseEnd::Released };
                 }
                 Err(_) if self.kept().next().is_none() => return LeaseEnd::Unreleased,
                 Err(StoreError::Unreachable { .. }) if !until.has_passed() => {
@@ -255,8 +255,8 @@ impl Renewals {
     }
 
     /// The lock was not ours any more at the end. A renewal tells whether it was lost before. That may take it again, on some
-    /// of the servers or later, so another release goes behind it: whether that failed.
-    fn is_left(&mut self, request: &Request) -> bool {
+    /// of the servers or later, so another release goes behind it: `true` where that failed.
+    fn may_stay_locked(&mut self, request: &Request) -> bool {
         let is_kept =
             |held: &&mut HeldLease| held.lease.request.key == request.key && held.state != LeaseState::Lost;
         let Some(held) = self.leases.iter_mut().find(is_kept) else { return false };

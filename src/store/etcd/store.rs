@@ -306,6 +306,7 @@ impl Store for Etcd {
     /// What is in flight needs these leases, whenever it is carried out.
     fn cancel(&mut self, requests: &[Request], timeout: &Timeout) -> Result<(), StoreError> {
         self.place = None;
+        self.made.clear();
         if !self.ledger.members.was_asked() {
             return Ok(());
         }
