@@ -115,6 +115,9 @@ fn connect_to(host: &str, port: u16, timeout: &Timeout) -> RequestResult<TcpStre
             Err(RequestError::Interrupted) => return Err(RequestError::Interrupted),
             Err(other) => failure = other,
         }
+        if timeout.until.has_passed() {
+            break;
+        }
     }
     Err(failure)
 }
