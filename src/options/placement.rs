@@ -20,16 +20,17 @@ impl Line {
             _ if is_version => Ok(self.typed.clone()),
             Some("run") => self.canonical_run(),
             Some(name) if WITH_KEY.contains(&name) => self.canonical_owner(name),
-            Some(name) if subcommands().any(|known| known == name) => Ok(self.with_options_behind(name)),
+            Some(name) if subcommands().any(|known| known == name) => Ok(self.with_words_in_front(name)),
             _ => Ok(self.typed.clone()),
         }
     }
 
-    fn with_options_behind(&self, name: &str) -> Vec<OsString> {
+    /// A word behind an option that lacks its value would become that.
+    fn with_words_in_front(&self, name: &str) -> Vec<OsString> {
+        let words = std::iter::once(OsString::from(name)).chain(self.words.iter().cloned());
         let options = self.options.iter().flat_map(TypedOption::words);
         let dashes = self.has_dashes.then(|| OsString::from("--"));
-        let words = self.words.iter().cloned().chain(dashes).chain(self.command.iter().cloned());
-        std::iter::once(OsString::from(name)).chain(options).chain(words).collect()
+        words.chain(options).chain(dashes).chain(self.command.iter().cloned()).collect()
     }
 
     fn canonical_run(&self) -> Result<Vec<OsString>, Failure> {
@@ -182,7 +183,8 @@ mod tests {
             ("break -- -x", "break -k-x"),
             ("release", "release"),
             ("status x y", "status x y"),
-            ("-S a status -S b x", "status -S a -S b x"),
+            ("-S a status -S b x", "status x -S a -S b"),
+            ("status x -S", "status x -S"),
             ("status --json -- -x y", "status --json -- -x y"),
             ("-V status", "-V status"),
             ("help run", "help run"),

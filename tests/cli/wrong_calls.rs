@@ -8,7 +8,7 @@ use crate::harness::{Finished, Redlock, Store};
 const PROGRAM: &str = env!("CARGO_BIN_EXE_redlock");
 
 /// The line as typed, the answer behind `redlock: `, the exit status. `…` stands for any text.
-const CALLS: [(&str, &str, i32); 139] = [
+const CALLS: [(&str, &str, i32); 140] = [
     // No subcommand, or the name that another program has for it.
     ("redlock", "there is no subcommand; try: redlock run -k KEY -- COMMAND, or redlock --help", 64),
     ("redlock -k x -- true", "there is no subcommand; try: redlock run -k x -- true", 64),
@@ -180,6 +180,7 @@ const CALLS: [(&str, &str, i32); 139] = [
     ),
     ("redlock release -k x --tokn canary", "…", 64),
     ("redlock run -k x --passwort=canary -- true", "…", 64),
+    ("redlock status x -S", "--server needs a value; see: redlock status --help", 64),
     // One line has one meaning, whatever the variables.
     ("redlock run x -w true -- true", "true is a second key or the command; …", 64),
     ("REDLOCK_LABEL= redlock run x -w true -- true", "true is a second key or the command; …", 64),
