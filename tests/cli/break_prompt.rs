@@ -125,7 +125,7 @@ fn who_shares_a_lock_with_one_that_has_ended_is_told() {
         holder.await_file(&pid);
         let job = pid_in(&pid);
         store.redlock(&["break", "-k", "X", "--yes"]).run().expect(0);
-        let next = "cd \"$0\"; read -r pid < pid; ! kill -0 $pid 2>/dev/null";
+        let next = "cd \"$0\"; read -r pid < pid; ! [ /proc/$pid/cwd -ef . ]";
         store.redlock(&["run", "-k", "X", "--wait", "--", "sh", "-c", next, &folder]).run().expect(0);
         assert!(!is_alive(job));
         holder.finish().expect(79);

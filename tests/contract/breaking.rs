@@ -23,7 +23,7 @@ pub fn breaking_stops_the_job_first(store: &Store) {
         store.redlock(&["run", "--key", "X", "--ttl", &ttl, "--", "sh", "-c", job, &folder]).spawn();
     holder.await_file(&pid);
     let job = pid_in(&pid);
-    let next = "cd \"$0\"; read -r pid < pid; ! kill -0 $pid 2>/dev/null";
+    let next = "cd \"$0\"; read -r pid < pid; ! [ /proc/$pid/cwd -ef . ]";
     let waiter = store.redlock(&["run", "--key", "X", "--wait", "--", "sh", "-c", next, &folder]).spawn();
     store.await_waiters("X", 1);
     store.redlock(&["break", "--key", "X", "--yes", "--reason", "stuck since 02:00"]).run().expect(0);

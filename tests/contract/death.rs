@@ -100,7 +100,7 @@ pub fn a_dead_holder_is_followed(store: &Store) {
         store.redlock(&["run", "--key", "X", "--ttl", &in_ms(lease), "--", "sh", "-c", job, &folder]).spawn();
     holder.await_file(&pid);
     pid_in(&pid);
-    let next = "cd \"$0\"; read -r pid < pid; ! kill -0 $pid 2>/dev/null";
+    let next = "cd \"$0\"; read -r pid < pid; ! [ /proc/$pid/cwd -ef . ]";
     let waiter = store.redlock(&["run", "--key", "X", "--wait", "--", "sh", "-c", next, &folder]).spawn();
     store.await_waiters("X", 1);
     let start = Instant::now();

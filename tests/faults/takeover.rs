@@ -30,12 +30,12 @@ setsid sh -c 'trap "" TERM; setsid sh -c "echo \$\$ > daemon; while :; do sleep 
 while :; do sleep 0.05; done
 "#;
 
-/// The second job checks that nobody of the first is alive.
+/// The second job checks that nobody of the first is alive, who would be in this folder.
 const SECOND: &str = r#"
 cd "$0" || exit 9
 for name in owner child daemon; do
     pid=$(cat $name 2>/dev/null) || continue
-    if [ -r /proc/$pid/stat ] && ! grep -q ') [ZX] ' /proc/$pid/stat; then echo "$name $pid is alive" >> overlaps; fi
+    if [ "/proc/$pid/cwd" -ef . ]; then echo "$name $pid is alive" >> overlaps; fi
 done
 echo start >> log
 "#;

@@ -95,7 +95,7 @@ fn names_below_a_name_are_other_locks() {
 const FIRST: &str = "cd \"$0\" || exit 9; trap '' TERM; echo $$ > pid; while :; do sleep 0.05; done";
 /// It says whether the first one is alive.
 const SECOND: &str =
-    "cd \"$0\"; read -r pid < pid; if kill -0 $pid 2>&-; then echo both; else echo alone; fi > order";
+    "cd \"$0\"; read -r pid < pid; if [ /proc/$pid/cwd -ef . ]; then echo both; else echo alone; fi > order";
 
 /// The job of `redlock` is dead when that of etcdctl begins, whatever happened to redlock.
 fn follows(mut store: Store, prefix: &[String], fault: impl FnOnce(&mut Store, &Running)) {

@@ -71,10 +71,7 @@ impl Peer {
     fn start(kind: Kind, lock: &str, store: &Store, line: &str) -> Peer {
         let folder = store.folder.path("").display().to_string();
         // Whether somebody is alive who should not be.
-        // Another process may have its pid by now: such a one was born later.
-        let job = "cd \"$1\"; read -r pid < pid && kill -0 $pid && read -r born < born &&
-{ now=$(cut -d' ' -f22 /proc/$pid/stat); [ \"${now:-$born}\" = $born ]; } && echo alive >> order
-echo \"$0\" >> order; until [ -e \"$0\" ]; do sleep 0.05; done";
+        let job = "cd \"$1\"; read -r pid < pid && [ /proc/$pid/cwd -ef . ] && echo alive >> order; echo \"$0\" >> order; until [ -e \"$0\" ]; do sleep 0.05; done";
         let (hosts, chroot) = store.url.trim_start_matches("zk://").split_once('/').expect("a chroot");
         let path = format!("/{chroot}/X");
         let mut command = kind.command();
@@ -172,7 +169,7 @@ fn a_lock_of_curator_is_shown() {
 fn follows(kind: Kind, mut store: Store, prefix: &[String], fault: impl FnOnce(&mut Store, &Running)) {
     let folder = store.folder.path("").display().to_string();
     let ttl = in_ms(store.lease(slowed(3000)));
-    let job = "cd \"$0\"; trap '' TERM; cut -d' ' -f22 /proc/$$/stat > born; echo $$ > pid; while :; do sleep 0.05; done";
+    let job = "cd \"$0\"; trap '' TERM; echo $$ > pid; while :; do sleep 0.05; done";
     let prefix: Vec<&str> = prefix.iter().map(String::as_str).collect();
     let run =
         [env!("CARGO_BIN_EXE_redlock"), "run", "-k", "X", "--ttl", &ttl, "--", "sh", "-c", job, &folder];
