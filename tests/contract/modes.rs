@@ -1,5 +1,6 @@
 //! Shared locks and semaphores.
 
+use std::fs;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
@@ -53,25 +54,29 @@ pub fn a_reader_does_not_overtake_a_writer(store: &Store) {
     assert_eq!(store.order(), ["writer", "reader"]);
 }
 
-/// Two readers behind a writer, a writer behind them: each of the readers waits for the other.
+/// Two readers behind a writer, a writer behind them. The reader right before that one leaves first.
 pub fn readers_in_a_row_are_let_in_together(store: &Store) {
     let folder = store.folder.path("").display().to_string();
-    let meet = "cd \"$0\"; touch $1; until [ -e $2 ]; do sleep 0.01; done; echo $1 >> order";
+    let stay = "cd \"$0\"; touch $1.in; until [ -e $1.out ]; do sleep 0.01; done; echo $1 >> order";
     let writer = hold(store, &[]);
     let mut readers = Vec::new();
-    for (place, (me, other)) in [("one", "two"), ("two", "one")].into_iter().enumerate() {
-        let job = ["run", "--key", "X", "--shared", "--wait", "--", "sh", "-c", meet, &folder, me, other];
+    for (place, reader) in ["one", "two"].into_iter().enumerate() {
+        let job = ["run", "--key", "X", "--shared", "--wait", "--", "sh", "-c", stay, &folder, reader];
         readers.push(store.redlock(&job).spawn());
         store.await_waiters("X", place + 1);
     }
     let last = store.wait_in_line("X", "writer", &[]);
     store.await_waiters("X", 3);
     writer.let_go().expect(0);
-    for reader in readers {
+    let marked = |name: &str| store.folder.path(name).exists();
+    eventually(Duration::from_secs(20), "both read", || marked("one.in") && marked("two.in"));
+    for (reader, name) in readers.into_iter().zip(["one", "two"]).rev() {
+        refused(store, &[], 75);
+        fs::write(store.folder.path(name).with_extension("out"), "").expect("a mark");
         reader.finish().expect(0);
     }
     last.finish().expect(0);
-    assert_eq!(store.order()[2], "writer");
+    assert_eq!(store.order(), ["two", "one", "writer"]);
 }
 
 /// One gives it back, one dies: then nobody reads.

@@ -79,7 +79,7 @@ pub struct DeleteRequest {
 
 #[derive(Clone, PartialEq, Message)]
 pub struct Compare {
-    /// See [`EQUAL`], [`GREATER`] and [`LESS`].
+    /// See [`EQUAL`] and [`LESS`].
     #[prost(int32, tag = 1)]
     pub result: i32,
     /// See [`CREATE_REVISION`].
@@ -104,7 +104,6 @@ pub enum CompareWith {
 }
 
 pub const EQUAL: i32 = 0;
-pub const GREATER: i32 = 1;
 pub const LESS: i32 = 2;
 pub const CREATE_REVISION: i32 = 1;
 pub const LEASE: i32 = 4;

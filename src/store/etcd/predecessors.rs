@@ -17,8 +17,10 @@ pub struct Predecessors {
     pub names: HashSet<Vec<u8>>,
     /// As many of them may be left.
     pub room: usize,
-    /// Nobody else stands before us.
+    /// Nobody else stands before us, nor ever will: who comes later stands behind us.
     pub is_last: bool,
+    /// It was put anew, as when it is granted the lock: perhaps nobody else stands before us any more.
+    pub may_be_last: bool,
 }
 
 impl Predecessors {
@@ -38,7 +40,7 @@ impl Predecessors {
                 let folder = ledger.layout.folder(&request.key);
                 let names = before.iter().map(|entry| entry.name.clone()).collect();
                 let (range_end, room) = (end_of(&folder), permits.get() as usize - 1);
-                Predecessors { key: folder, range_end, revision, names, room, is_last: false }
+                Predecessors { key: folder, range_end, revision, names, room, ..Predecessors::default() }
             }
             Mode::Exclusive => before.last().map(|last| one(last, is_last)).unwrap_or_default(),
             Mode::Shared => {
@@ -53,10 +55,14 @@ impl Predecessors {
             if kind == DELETE {
                 self.names.remove(&kv.key);
             } else {
-                // It was put anew when it was granted the lock.
-                self.is_last = true;
+                self.may_be_last = true;
             }
         }
+    }
+
+    /// Looks whether anybody else is among the entries that stand before us now.
+    pub fn confirm_last(&mut self, mut before: impl Iterator<Item = Entry>) {
+        self.is_last = before.all(|entry| self.names.contains(&entry.name));
     }
 
     pub fn is_over(&self) -> bool {

@@ -5,11 +5,11 @@ use std::time::Duration;
 use tonic::Streaming;
 
 use super::key_data::KeyData;
-use super::layout::{end_of, holders};
+use super::layout::holders;
 use super::lease_id::{LeaseId, LeaseStage};
 use super::ledger::{EtcdLedger, EtcdQueue, txn};
 use super::message::{
-    Compare, EQUAL, GREATER, NO_PUT, PutRequest, TxnOperation, TxnRequest, WatchCreateRequest, WatchResponse,
+    Compare, EQUAL, NO_PUT, PutRequest, TxnOperation, TxnRequest, WatchCreateRequest, WatchResponse,
 };
 use super::predecessors::Predecessors;
 use crate::clock::{BootTime, Deadline};
@@ -83,11 +83,11 @@ impl EtcdWaiter {
     pub fn ask(&mut self, ledger: &mut EtcdLedger, timeout: &Timeout) -> Result<AcquireOutcome, StoreError> {
         self.may_prepare = true;
         let timeout = &self.created.map_or(*timeout, |_| timeout.at_most(LONGEST_ATTEMPT));
-        // The only one before us is gone: no look is needed when the transaction sees that, too.
+        // The only one before us is gone: no look is needed.
         if let Some(created) = self.created
             && self.awaited.is_last
             && self.awaited.names.is_empty()
-            && self.take(created, true, ledger, timeout)?
+            && self.take(created, ledger, timeout)?
         {
             return Ok(self.granted(created));
         }
@@ -117,7 +117,7 @@ impl EtcdWaiter {
                 }
                 self.created = None;
             } else if is_first {
-                if self.take(created, false, ledger, timeout)? {
+                if self.take(created, ledger, timeout)? {
                     return Ok(self.granted(created));
                 }
             } else {
@@ -163,24 +163,13 @@ impl EtcdWaiter {
         }
     }
 
-    /// Gives our key the lease of the holder. With `if_first` only when no other key of the lock is older.
+    /// Gives our key the lease of the holder.
     ///
     /// Unless the lease is fresh it is extended at the same time, so it counts from this call on.
-    fn take(
-        &mut self,
-        created: i64,
-        if_first: bool,
-        ledger: &mut EtcdLedger,
-        timeout: &Timeout,
-    ) -> Result<bool, StoreError> {
+    fn take(&mut self, created: i64, ledger: &mut EtcdLedger, timeout: &Timeout) -> Result<bool, StoreError> {
         let Request { key, mode, ttl, .. } = &self.request;
-        let (name, folder) = (ledger.layout.name(key, self.id, *mode), ledger.layout.folder(key));
-        let lease = self.id.holding();
-        let mut compare = vec![Compare::created(name.clone(), Vec::new(), EQUAL, created)];
-        if if_first {
-            let end = end_of(&folder);
-            compare.push(Compare::created(folder, end, GREATER, created - 1));
-        }
+        let (name, lease) = (ledger.layout.name(key, self.id, *mode), self.id.holding());
+        let compare = vec![Compare::created(name.clone(), Vec::new(), EQUAL, created)];
         let value = KeyData::granted(&self.request).to_bytes();
         let put = PutRequest { key: name, value, lease, ignore_value: false };
         let request = TxnRequest { compare, success: vec![TxnOperation::put(put)], failure: Vec::new() };
@@ -303,8 +292,14 @@ impl EtcdWaiter {
         Ok(true)
     }
 
-    /// There is time to prepare the grant: the lease of the holder, which takes a write to the disks of a majority.
+    /// There is time to prepare the grant: with a look at who is before us, which takes longer the more wait, and with the lease
+    /// of the holder, which takes a write to the disks of a majority.
     pub fn prepare(&mut self, ledger: &mut EtcdLedger, timeout: &Timeout) {
+        if let Some(created) = self.created.filter(|_| std::mem::take(&mut self.awaited.may_be_last))
+            && let Ok(queue) = ledger.queue(&self.request.key, created, timeout)
+        {
+            self.awaited.confirm_last(queue.entries.into_iter().take_while(|entry| entry.id != self.id));
+        }
         let may_prepare = std::mem::replace(&mut self.may_prepare, false);
         if may_prepare && self.lease_at.is_none() && self.created.is_some() {
             let (sent, seconds) = (BootTime::now(), self.request.ttl.duration().as_secs() as i64);
