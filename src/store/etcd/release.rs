@@ -9,10 +9,7 @@ use super::lease_id::LeaseId;
 use super::message::{Compare, DeleteRequest, PutRequest, RangeRequest, TxnOperation, TxnRequest};
 use super::store::{Etcd, IDLE_TIMEOUT};
 use crate::lock::{Key, OwnerToken, ReleaseOutcome, StoreError, Timeout};
-
-/// Leaves the disks to the next holder: a member writes one entry after the other, and our revocation in front took a fifth
-/// of a handover.
-const HANDOVER: Duration = Duration::from_millis(3);
+use crate::store::HANDOVER;
 
 /// How far a lock is released.
 enum ReleaseProgress {

@@ -223,17 +223,31 @@ impl ZooKeeperLedger {
         client: &mut SessionClient,
         timeout: &Timeout,
     ) -> ZooKeeperResult<bool> {
+        Ok(self.release(key, contender, client, timeout)?.is_some())
+    }
+
+    /// Deletes the nodes of a holder, and says whether others want the lock. `None` when the first of them was gone before.
+    pub fn release(
+        &self,
+        key: &Key,
+        contender: &Contender,
+        client: &mut SessionClient,
+        timeout: &Timeout,
+    ) -> ZooKeeperResult<Option<bool>> {
         let delete: Vec<Operation> =
             contender.nodes.iter().map(|node| Operation::Delete { path: self.path(key, node) }).collect();
-        let whole = client.call(&[Operation::Multi(delete.clone())], timeout)?.pop();
-        if whole.map(|reply| reply.found()).transpose()?.flatten().is_some() {
-            return Ok(true);
+        let look = Operation::Exists { path: self.layout.folder(key), watch: false };
+        let mut replies = client.call(&[Operation::Multi(delete.clone()), look], timeout)?.into_iter();
+        let whole = replies.next().map(|reply| reply.found()).transpose()?.flatten();
+        if whole.is_some() {
+            let left = replies.next().map(|reply| reply.answer);
+            return Ok(Some(matches!(left, Some(Ok(Answer::Stat(stat))) if stat.children > 0)));
         }
         let mut was_there = None;
         for reply in client.call(&delete, timeout)? {
             was_there = was_there.or(Some(reply.found()?.is_some()));
         }
-        Ok(was_there.unwrap_or(false))
+        Ok(was_there.filter(|was_there| *was_there).map(|_| false))
     }
 
     /// The data of these contenders; `None` for one that is gone.

@@ -108,6 +108,7 @@ pub struct Stat {
     pub created: i64,
     /// Of its data.
     pub version: i32,
+    pub children: i32,
     /// The transaction that created or deleted a child last.
     pub children_changed: i64,
 }
@@ -248,8 +249,8 @@ fn stat(reader: &mut Reader) -> Result<Stat, Malformed> {
     let (_modified, _created_at, _modified_at) = (reader.long()?, reader.long()?, reader.long()?);
     let version = reader.int()?;
     let (_children_version, _access_version, _owner) = (reader.int()?, reader.int()?, reader.long()?);
-    let (_length, _children, children_changed) = (reader.int()?, reader.int()?, reader.long()?);
-    Ok(Stat { created, version, children_changed })
+    let (_length, children, children_changed) = (reader.int()?, reader.int()?, reader.long()?);
+    Ok(Stat { created, version, children, children_changed })
 }
 
 impl Kind {

@@ -1,5 +1,6 @@
 //! What has an owner token: a session, and the locks that are held in it.
 
+use std::thread::sleep;
 use std::time::Duration;
 
 use super::client::SessionClient;
@@ -13,6 +14,7 @@ use super::url::ZooKeeperAddress;
 use crate::clock::{BootTime, Deadline};
 use crate::lock::{Key, OwnerToken, Timeout};
 use crate::poll::Backoff;
+use crate::store::HANDOVER;
 use crate::store::call_error::CallError;
 
 /// Between two attempts to extend a session that another process extends, too.
@@ -191,7 +193,7 @@ impl Owner {
         address: &ZooKeeperAddress,
         timeout: &Timeout,
     ) -> ZooKeeperResult<Vec<bool>> {
-        let mut released = Vec::with_capacity(keys.len());
+        let (mut released, mut is_awaited) = (Vec::with_capacity(keys.len()), false);
         for key in keys {
             let Some(held) = self.held(key) else {
                 released.push(false);
@@ -200,7 +202,10 @@ impl Owner {
             let (contender, left) =
                 (held.contender.clone(), held.min_hold.saturating_sub(held.granted_for()));
             let was_held = match left.is_zero() {
-                true => ledger.delete(key, &contender, &mut self.client, timeout),
+                true => ledger.release(key, &contender, &mut self.client, timeout).map(|freed| {
+                    is_awaited |= freed == Some(true);
+                    freed.is_some()
+                }),
                 false => keep(key, &contender, left, ledger, address, timeout),
             };
             released.push(match was_held {
@@ -210,6 +215,9 @@ impl Owner {
             self.held.retain(|held| held.key != *key);
         }
         if self.held.is_empty() {
+            if is_awaited {
+                sleep(HANDOVER);
+            }
             self.client.dismiss();
         }
         Ok(released)
