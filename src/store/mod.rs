@@ -41,8 +41,8 @@ pub struct ServerUrl {
     name: Arc<str>,
 }
 
-/// The end of a lease or session that holds nothing any more leaves the disks to the next holder for so long, where there is
-/// one: servers write one entry after the other, and etcd's revocation in front of the grant took a fifth of a handover.
+/// After a release the lease, or the session, is ended so much later where others want the lock: servers write one entry after
+/// the other, and etcd's revocation in front of the next grant took a fifth of a handover.
 #[cfg(any(feature = "etcd", feature = "zookeeper"))]
 const HANDOVER: Duration = Duration::from_millis(3);
 

@@ -30,7 +30,7 @@ setsid sh -c 'trap "" TERM; setsid sh -c "echo \$\$ > daemon; while :; do sleep 
 while :; do sleep 0.05; done
 "#;
 
-/// The second job checks that nobody of the first is alive, who would be in this folder.
+/// The second job checks that no process of the first is alive. All of them are in this folder.
 const SECOND: &str = r#"
 cd "$0" || exit 9
 for name in owner child daemon; do

@@ -73,11 +73,11 @@ pub fn write(store: &Store, running: &mut Running, name: &str) -> i32 {
 pub fn late_write(example: &dyn Example, late: Late) -> Outcome {
     let store = Store::redis();
     let mut first = start(&store, example, "first", "1");
-    pid_in(&store.folder.path("first"));
+    first.await_file(&store.folder.path("first"));
     let frozen = Frozen::with_all_of(&first);
 
     let mut second = start(&store, example, "second", "10");
-    pid_in(&store.folder.path("second"));
+    second.await_file(&store.folder.path("second"));
     let mut statuses = [0, 0];
     if late == Late::AfterTheSecond {
         statuses[1] = write(&store, &mut second, "second");

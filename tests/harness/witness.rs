@@ -9,8 +9,8 @@ use super::{Folder, is_alive};
 ///
 /// Each job makes an owner file with O_EXCL, checks that its fencing token is greater than every one before,
 /// works for a moment, and removes the file. A job that was killed leaves its file behind: then its process
-/// is looked for, and only one that lives is an overlap. It is in this folder: another process has its pid when all pids
-/// were given out once, which the whole suite does in less than a minute.
+/// is looked for, and only one that lives is an overlap. The folder that it is in tells it from another process with its
+/// pid: the whole suite gives out all pids in less than a minute.
 pub struct Witness {
     folder: Folder,
 }

@@ -292,8 +292,8 @@ impl EtcdWaiter {
         Ok(true)
     }
 
-    /// There is time to prepare the grant: with a look at who is before us, which takes longer the more wait, and with the lease
-    /// of the holder, which takes a write to the disks of a majority.
+    /// There is time to prepare the grant: to look at who is before us, which takes longer in a longer queue, and to make the
+    /// lease of the holder, which takes a write to the disks of a majority.
     pub fn prepare(&mut self, ledger: &mut EtcdLedger, timeout: &Timeout) {
         if let Some(created) = self.created.filter(|_| std::mem::take(&mut self.awaited.may_be_last))
             && let Ok(queue) = ledger.queue(&self.request.key, created, timeout)

@@ -247,7 +247,7 @@ impl ZooKeeperLedger {
         for reply in client.call(&delete, timeout)? {
             was_there = was_there.or(Some(reply.found()?.is_some()));
         }
-        Ok(was_there.filter(|was_there| *was_there).map(|_| false))
+        Ok((was_there == Some(true)).then_some(false))
     }
 
     /// The data of these contenders; `None` for one that is gone.
