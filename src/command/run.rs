@@ -9,7 +9,7 @@ use crate::clock::Deadline;
 use crate::error::{Failure, LOST, NOT_EXECUTABLE, NOT_FOUND, Outcome, TIMED_OUT, UNREACHABLE};
 use crate::event::{Event, LeftBehind, LeftoversFate};
 use crate::job::{ExitStatus, Job, JobControl, LeftoverPolicy, NotStarted, Signals};
-use crate::lock::{Keeper, Key, Lease, LeaseEnd, Progress, Store};
+use crate::lock::{Keeper, KeeperEnd, Key, Lease, LeaseEnd, Progress, Store};
 use crate::options::RunOptions;
 use crate::options::command_line::command_hint;
 use crate::report::names;
@@ -30,7 +30,7 @@ pub fn run(options: &RunOptions, context: &Context) -> anyhow::Result<Outcome> {
     }
     let finished = keeper.map(|keeper| supervisor.release(keeper, &mut end, &mut run.signals));
     let lease_end = finished.as_ref().map(|finished| finished.end);
-    run.report_end(&end, lease_end);
+    run.report_end(&end, finished.as_ref());
     if let Some(store) = finished.and_then(|finished| finished.store) {
         history::record(outcome(&end, lease_end), options.history, store, context);
     }
@@ -173,7 +173,7 @@ impl<'a> Run<'a> {
     }
 
     /// Reports what was out of the ordinary, and the release.
-    fn report_end(&self, end: &RunEnd, lease_end: Option<LeaseEnd>) {
+    fn report_end(&self, end: &RunEnd, finished: Option<&KeeperEnd>) {
         let keys = &self.keys[..];
         let report = |event: &Event| self.context.reporter.report(event);
         if let Some(how) = end.guard_lost {
@@ -183,10 +183,12 @@ impl<'a> Run<'a> {
         let leftovers = end.job.leftovers.then(left_behind);
         let leftovers = leftovers.as_ref();
         let own = &self.acquisition.keys()[..];
+        let lease_end = finished.map(|finished| finished.end);
         match lease_end {
             Some(LeaseEnd::Released) => report(&Event::Released { keys: own, leftovers }),
             Some(LeaseEnd::Unreleased) => {
-                report(&Event::NotReleased { keys: own, ttl: self.acquisition.ttl, leftovers });
+                let error = finished.and_then(|finished| finished.failure.as_ref());
+                report(&Event::NotReleased { keys: own, ttl: self.acquisition.ttl, error, leftovers });
             }
             // An enclosing run has the leftovers in its job.
             None => {}

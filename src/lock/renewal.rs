@@ -48,7 +48,7 @@ pub enum LeaseEnd {
 /// What became of the leases at last.
 pub struct Finish {
     pub end: LeaseEnd,
-    /// Why the last renewal of one failed that was not lost by then.
+    /// Why they were not released, or why the last renewal of one failed that was not lost by then.
     pub failure: Option<StoreError>,
 }
 
@@ -216,18 +216,23 @@ impl Renewals {
     pub fn finish(&mut self, cancellation: Option<&mut dyn Cancellation>) -> Finish {
         self.expire();
         let failure = self.leases.iter_mut().find_map(|held| held.failure.take());
-        Finish { end: self.end(cancellation), failure }
-    }
-
-    fn end(&mut self, cancellation: Option<&mut dyn Cancellation>) -> LeaseEnd {
         let own = self.leases.iter().filter(|held| !held.lease.is_borrowed);
         let own: Vec<Request> = own.map(|held| held.lease.request.clone()).collect();
-        let end = if own.is_empty() { LeaseEnd::Borrowed } else { self.release(&own, cancellation) };
-        if self.leases.iter().any(|held| held.state == LeaseState::Lost) { LeaseEnd::Lost } else { end }
+        let released = match own.is_empty() {
+            true => Ok(LeaseEnd::Borrowed),
+            false => self.release(&own, cancellation).map(|()| LeaseEnd::Released),
+        };
+        let is_lost = self.leases.iter().any(|held| held.state == LeaseState::Lost);
+        let end = released.as_ref().map_or(LeaseEnd::Unreleased, |end| *end);
+        Finish { end: if is_lost { LeaseEnd::Lost } else { end }, failure: released.err().or(failure) }
     }
 
     /// Releases what was acquired together. Tries again while there is time; once, if all of it is lost.
-    fn release(&mut self, requests: &[Request], mut cancellation: Option<&mut dyn Cancellation>) -> LeaseEnd {
+    fn release(
+        &mut self,
+        requests: &[Request],
+        mut cancellation: Option<&mut dyn Cancellation>,
+    ) -> Result<(), StoreError> {
         let keys: Vec<Key> = requests.iter().map(|request| request.key.clone()).collect();
         let until = Deadline::after(RELEASE);
         // After a first request without an answer, "not held" may mean that it was carried out.
@@ -238,42 +243,45 @@ impl Renewals {
                 Ok(released) => {
                     let missing = released.iter().zip(requests);
                     let missing = missing.filter(|(one, _)| **one == ReleaseOutcome::NotHeld && !is_repeated);
-                    let stays =
-                        missing.fold(false, |stays, (_, request)| stays | self.may_stay_locked(request));
-                    return if stays { LeaseEnd::Unreleased } else { LeaseEnd::Released };
+                    let mut outcome = Ok(());
+                    for (_, request) in missing {
+                        outcome = outcome.and(self.look_into(request));
+                    }
+                    return outcome;
                 }
-                Err(_) if self.kept().next().is_none() => return LeaseEnd::Unreleased,
+                Err(error) if self.kept().next().is_none() => return Err(error),
                 Err(StoreError::Unreachable { .. }) if !until.has_passed() => {
                     let _ = Timeout::of(RETRY).pause(RETRY);
                 }
                 Err(StoreError::Interrupted)
                     if cancellation.as_mut().is_some_and(|cancellation| !cancellation.should_abandon()) => {}
-                Err(_) => return LeaseEnd::Unreleased,
+                Err(error) => return Err(error),
             }
             is_repeated = true;
         }
     }
 
     /// The lock was not ours any more at the end. A renewal tells whether it was lost before. That may take it again, on some
-    /// of the servers or later, so another release goes behind it: `true` where that failed.
-    fn may_stay_locked(&mut self, request: &Request) -> bool {
+    /// of the servers or later, so another release goes behind it: an error where that failed.
+    fn look_into(&mut self, request: &Request) -> Result<(), StoreError> {
         let is_kept =
             |held: &&mut HeldLease| held.lease.request.key == request.key && held.state != LeaseState::Lost;
-        let Some(held) = self.leases.iter_mut().find(is_kept) else { return false };
+        let Some(held) = self.leases.iter_mut().find(is_kept) else { return Ok(()) };
         // A release that came late found nothing, or others, in the place of one whose job had ended in time.
         if held.lease.deadline().has_passed() {
-            return false;
+            return Ok(());
         }
         let renewal = self.store.renew(request, Some(held.lease.fence), &Timeout::of(RELEASE));
-        let released = self.store.release(from_ref(&request.key), &request.token, &Timeout::of(RELEASE));
+        let released =
+            self.store.release(from_ref(&request.key), &request.token, &Timeout::of(RELEASE)).map(drop);
         let cause = match renewal {
             Ok(Renewal::Lost(holder)) => held.lease.lost_to(holder),
             Ok(Renewal::Released) => LossCause::Released,
-            Ok(Renewal::Extended | Renewal::Healed) | Err(_) => return released.is_err(),
+            Ok(Renewal::Extended | Renewal::Healed) | Err(_) => return released,
         };
         held.state = LeaseState::Lost;
         (self.report)(Progress::Lost { lease: &held.lease, cause, at_release: true });
-        released.is_err()
+        released
     }
 }
 

@@ -93,9 +93,10 @@ pub fn text(event: &Event) -> String {
             let (left, locks) = (left_behind(of), names(*keys));
             format!("{left}; redlock released {locks} while they run, see --leftovers")
         }
-        Event::NotReleased { keys, ttl, leftovers } => {
+        Event::NotReleased { keys, ttl, error, leftovers } => {
             let before = leftovers.map_or(String::new(), |of| left_behind(of) + ", and redlock ");
-            format!("{before}could not release {}; the lease ends within {ttl}", names(*keys))
+            let why = error.map_or(String::new(), |error| format!(": {error}"));
+            format!("{before}could not release {}{why}; the lease ends within {ttl}", names(*keys))
         }
         Event::TimedOut { command, has_ended, limit } => {
             let whom = if *has_ended { "what it left behind" } else { "it" };

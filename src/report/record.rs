@@ -133,9 +133,14 @@ fn fields(event: &Event) -> Option<(&'static str, Value)> {
         Event::Released { keys, leftovers } => {
             ("lock_released", json!({ "keys": names(keys), "leftovers": leftovers.map(left_behind) }))
         }
-        Event::NotReleased { keys, ttl, leftovers } => (
+        Event::NotReleased { keys, ttl, error, leftovers } => (
             "lock_release_failed",
-            json!({ "keys": names(keys), "ttl_ms": ttl.as_millis(), "leftovers": leftovers.map(left_behind) }),
+            json!({
+                "keys": names(keys),
+                "ttl_ms": ttl.as_millis(),
+                "error": error.map(ToString::to_string),
+                "leftovers": leftovers.map(left_behind),
+            }),
         ),
         Event::TimedOut { limit, .. } => ("run_timed_out", json!({ "limit_ms": millis(limit) })),
         Event::Leftovers { of, fate } => {

@@ -169,7 +169,8 @@ impl Acquisition {
                 &format!("{} may stay locked for up to {}", self.names(), self.ttl),
             );
         }
-        reporter.report(&Event::NotReleased { keys: &self.keys(), ttl: self.ttl, leftovers: None });
+        let keys = &self.keys();
+        reporter.report(&Event::NotReleased { keys, ttl: self.ttl, error: None, leftovers: None });
         error
     }
 }

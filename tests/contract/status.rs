@@ -120,8 +120,9 @@ pub fn hostile_labels_are_harmless(store: &Store) {
         refused.line();
         let told = holder.let_go().expect(0);
         let waited = waiter.finish().expect(0);
-        // It says so again every 30 s.
-        let is_whole = |line: &str| line.starts_with("redlock: 'X' is held by ");
+        // It says so again every 30 s. A busy store may confirm the release too late.
+        let whole = ["redlock: 'X' is held by ", "redlock: could not release 'X': "];
+        let is_whole = |line: &str| whole.iter().any(|start| line.starts_with(start));
         assert!(!waited.stderr.is_empty() && waited.stderr.lines().all(is_whole), "{waited:?}");
         for text in [table.stdout, in_full.stdout, json.stdout, refused.stderr, told.stderr, waited.stderr] {
             assert!(text.len() < 2_000, "{} bytes", text.len());
@@ -130,8 +131,6 @@ pub fn hostile_labels_are_harmless(store: &Store) {
                 .find(|c| (c.is_control() && *c != '\n') || ('\u{202a}'..='\u{2069}').contains(c));
             assert_eq!((harmful, log_command(&text)), (None, None), "{text:?}");
         }
-        eventually(std::time::Duration::from_secs(5), "the end", || {
-            store.status("X")["holders"][0].is_null()
-        });
+        eventually(SOON, "the end", || store.status("X")["holders"][0].is_null());
     }
 }
