@@ -48,7 +48,7 @@ pub fn acquire(options: &AcquireOptions, context: &Context) -> anyhow::Result<Ou
     // Nobody has the token, so nobody else could release the locks.
     Err(match acquisition.withdraw(store.as_mut()) {
         Ok(()) => Failure::with_more(error, &format!("released {}", acquisition.names())),
-        Err(_) => acquisition.may_stay_after(error, &context.reporter),
+        Err(why) => acquisition.may_stay_after(error, &why, &context.reporter),
     })
 }
 

@@ -9,7 +9,7 @@ use crate::clock::Deadline;
 use crate::error::{Failure, LOST, NOT_EXECUTABLE, NOT_FOUND, Outcome, TIMED_OUT, UNREACHABLE};
 use crate::event::{Event, LeftBehind, LeftoversFate};
 use crate::job::{ExitStatus, Job, JobControl, LeftoverPolicy, NotStarted, Signals};
-use crate::lock::{Keeper, KeeperEnd, Key, Lease, LeaseEnd, Progress, Store};
+use crate::lock::{Keeper, Key, Lease, LeaseEnd, Progress, Store};
 use crate::options::RunOptions;
 use crate::options::command_line::command_hint;
 use crate::report::names;
@@ -29,9 +29,10 @@ pub fn run(options: &RunOptions, context: &Context) -> anyhow::Result<Outcome> {
         keeper = hooks.end_under_lease(keeper, &mut end, &mut run.signals);
     }
     let finished = keeper.map(|keeper| supervisor.release(keeper, &mut end, &mut run.signals));
-    let lease_end = finished.as_ref().map(|finished| finished.end);
-    run.report_end(&end, finished.as_ref());
-    if let Some(store) = finished.and_then(|finished| finished.store) {
+    let (lease_end, store) = finished.map(|finished| (finished.end, finished.store)).unzip();
+    let lease_end = lease_end.as_ref();
+    run.report_end(&end, lease_end);
+    if let Some(store) = store.flatten() {
         history::record(outcome(&end, lease_end), options.history, store, context);
     }
     if let Some(arrived) = run.hooks.as_ref().and_then(|hooks| hooks.await_last(&mut run.signals)) {
@@ -173,7 +174,7 @@ impl<'a> Run<'a> {
     }
 
     /// Reports what was out of the ordinary, and the release.
-    fn report_end(&self, end: &RunEnd, finished: Option<&KeeperEnd>) {
+    fn report_end(&self, end: &RunEnd, lease_end: Option<&LeaseEnd>) {
         let keys = &self.keys[..];
         let report = |event: &Event| self.context.reporter.report(event);
         if let Some(how) = end.guard_lost {
@@ -183,11 +184,9 @@ impl<'a> Run<'a> {
         let leftovers = end.job.leftovers.then(left_behind);
         let leftovers = leftovers.as_ref();
         let own = &self.acquisition.keys()[..];
-        let lease_end = finished.map(|finished| finished.end);
         match lease_end {
             Some(LeaseEnd::Released) => report(&Event::Released { keys: own, leftovers }),
-            Some(LeaseEnd::Unreleased) => {
-                let error = finished.and_then(|finished| finished.failure.as_ref());
+            Some(LeaseEnd::Unreleased(error)) => {
                 report(&Event::NotReleased { keys: own, ttl: self.acquisition.ttl, error, leftovers });
             }
             // An enclosing run has the leftovers in its job.
@@ -218,9 +217,9 @@ fn splay(splay: Duration, signals: &mut Signals, context: &Context) -> Result<()
     Ok(())
 }
 
-fn outcome(end: &RunEnd, lease_end: Option<LeaseEnd>) -> Outcome {
+fn outcome(end: &RunEnd, lease_end: Option<&LeaseEnd>) -> Outcome {
     match (end.job.status, end.pressed) {
-        _ if lease_end == Some(LeaseEnd::Lost) && !end.locks_outlived_it => Outcome::Exit(LOST),
+        _ if lease_end == Some(&LeaseEnd::Lost) && !end.locks_outlived_it => Outcome::Exit(LOST),
         _ if end.timed_out => Outcome::Exit(TIMED_OUT),
         (ExitStatus::Signaled(signal), _) | (_, Some(signal)) => Outcome::Signal(signal),
         (ExitStatus::Exited(code), None) => Outcome::Exit(code as u8),

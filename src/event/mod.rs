@@ -47,13 +47,7 @@ pub enum Event<'a> {
     /// The locks were given back.
     Released { keys: &'a [Key], leftovers: Option<&'a LeftBehind<'a>> },
     /// The release may not have reached the store: the lock is free when its lease ends.
-    NotReleased {
-        keys: &'a [Key],
-        ttl: Ttl,
-        /// `None` for a lock that was granted and not used: what went wrong is reported for itself.
-        error: Option<&'a StoreError>,
-        leftovers: Option<&'a LeftBehind<'a>>,
-    },
+    NotReleased { keys: &'a [Key], ttl: Ttl, error: &'a StoreError, leftovers: Option<&'a LeftBehind<'a>> },
     /// The command, or what it left behind, is stopped: it ran for longer than `--timeout`.
     TimedOut { command: &'a str, has_ended: bool, limit: Duration },
     /// The command ended and left processes behind.

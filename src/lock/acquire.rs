@@ -20,8 +20,8 @@ pub enum Wait {
 #[derive(Debug)]
 pub struct NotAcquired {
     pub why: AcquireFailure,
-    /// What was granted, or may be later, could not be cancelled: the locks are free when their leases end.
-    pub is_unresolved: bool,
+    /// Why what was granted, or may be later, could not be cancelled: the locks are free when their leases end.
+    pub failed_release: Option<Box<StoreError>>,
 }
 
 #[derive(Debug)]
@@ -110,13 +110,14 @@ pub fn acquire(
         }
         Ok(()) => return Ok(acquiring.held),
         // There is nothing to cancel.
-        Err(busy @ AcquireFailure::Busy(_)) => return Err(NotAcquired { why: busy, is_unresolved: false }),
+        Err(busy @ AcquireFailure::Busy(_)) => return Err(NotAcquired { why: busy, failed_release: None }),
         Err(other) => other,
     };
     let has_locks = !acquiring.held.is_empty();
     // A store that refuses to cancel has refused the request, too.
-    let is_unresolved = acquiring.cancel().is_err_and(|error| has_locks || error.is_unknown());
-    Err(NotAcquired { why, is_unresolved })
+    let failed_release =
+        acquiring.cancel().err().filter(|error| has_locks || error.is_unknown()).map(Box::new);
+    Err(NotAcquired { why, failed_release })
 }
 
 struct Acquiring<'a> {

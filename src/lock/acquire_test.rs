@@ -105,7 +105,7 @@ fn an_unknown_outcome_is_cancelled_and_said_when_that_fails() {
             FakeStore { acquire: [hung()].into(), cancel: [(0, cancel)].into(), ..FakeStore::default() };
         let failed = acquired(&mut store, &["a"], 30, Wait::No);
         assert!(matches!(why(&failed), AcquireFailure::Store(_)), "{failed:?}");
-        assert_eq!(failed.is_err_and(|failed| failed.is_unresolved), !is_resolved);
+        assert_eq!(failed.is_err_and(|failed| failed.failed_release.is_some()), !is_resolved);
         assert_eq!(store.log.lines(), ["acquire a", "cancel a"]);
     }
 }
@@ -119,7 +119,7 @@ fn a_grant_that_cannot_be_cancelled_is_said() {
     let mut store = FakeStore { acquire: [late].into(), cancel: [cancel()].into(), ..FakeStore::default() };
     let failed = acquired(&mut store, &["a"], 6, Wait::No);
     assert!(matches!(why(&failed), AcquireFailure::TooSlow { .. }), "{failed:?}");
-    assert!(failed.is_err_and(|failed| failed.is_unresolved));
+    assert!(failed.is_err_and(|failed| failed.failed_release.is_some()));
     let mut store = FakeStore {
         acquire: [busy("b")].into(),
         enqueue: [busy("b")].into(),
@@ -128,7 +128,7 @@ fn a_grant_that_cannot_be_cancelled_is_said() {
     };
     let failed = acquired(&mut store, &["a", "b"], 30, Wait::AtMost(Duration::from_secs(5)));
     assert!(matches!(why(&failed), AcquireFailure::TimedOut(..)), "{failed:?}");
-    assert!(failed.is_err_and(|failed| failed.is_unresolved));
+    assert!(failed.is_err_and(|failed| failed.failed_release.is_some()));
 }
 
 #[test]

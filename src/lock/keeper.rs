@@ -23,7 +23,7 @@ pub enum Keeper {
 /// What became of the leases at last, and their store, which is free for other requests.
 pub struct KeeperEnd {
     pub end: LeaseEnd,
-    /// As in [`Finish`].
+    /// Why the last renewal of one failed that was not lost by then.
     pub failure: Option<StoreError>,
     /// `None` while the keeper still talks to it.
     pub store: Option<&'static mut dyn Store>,
@@ -82,8 +82,8 @@ impl Keeper {
                         Ok(Some(ended)) => break ended,
                         Ok(None) if !cancellation.should_abandon() => {}
                         Ok(None) | Err(_) => {
-                            let failure = Some(StoreError::Interrupted);
-                            return KeeperEnd { end: LeaseEnd::Unreleased, failure, store: None };
+                            let end = LeaseEnd::Unreleased(StoreError::Interrupted);
+                            return KeeperEnd { end, failure: None, store: None };
                         }
                     }
                 }

@@ -34,21 +34,22 @@ pub enum Progress<'a> {
 pub type ReportProgress = Box<dyn FnMut(Progress) + Send>;
 
 /// How the leases ended, from the best to the worst.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LeaseEnd {
     /// They were valid to the end, and go on: they were borrowed.
     Borrowed,
     /// They were valid to the end, and the locks were released, except for borrowed ones.
     Released,
-    /// They were valid to the end. Whether the locks were released is unknown: they are free when the leases end.
-    Unreleased,
+    /// They were valid to the end. Whether the locks were released is unknown, because of this: they are free when the leases
+    /// end.
+    Unreleased(StoreError),
     Lost,
 }
 
 /// What became of the leases at last.
 pub struct Finish {
     pub end: LeaseEnd,
-    /// Why they were not released, or why the last renewal of one failed that was not lost by then.
+    /// Why the last renewal of one failed that was not lost by then.
     pub failure: Option<StoreError>,
 }
 
@@ -216,15 +217,19 @@ impl Renewals {
     pub fn finish(&mut self, cancellation: Option<&mut dyn Cancellation>) -> Finish {
         self.expire();
         let failure = self.leases.iter_mut().find_map(|held| held.failure.take());
+        Finish { end: self.end(cancellation), failure }
+    }
+
+    fn end(&mut self, cancellation: Option<&mut dyn Cancellation>) -> LeaseEnd {
         let own = self.leases.iter().filter(|held| !held.lease.is_borrowed);
         let own: Vec<Request> = own.map(|held| held.lease.request.clone()).collect();
-        let released = match own.is_empty() {
-            true => Ok(LeaseEnd::Borrowed),
-            false => self.release(&own, cancellation).map(|()| LeaseEnd::Released),
+        let end = match own.is_empty() {
+            true => LeaseEnd::Borrowed,
+            false => {
+                self.release(&own, cancellation).map_or_else(LeaseEnd::Unreleased, |()| LeaseEnd::Released)
+            }
         };
-        let is_lost = self.leases.iter().any(|held| held.state == LeaseState::Lost);
-        let end = released.as_ref().map_or(LeaseEnd::Unreleased, |end| *end);
-        Finish { end: if is_lost { LeaseEnd::Lost } else { end }, failure: released.err().or(failure) }
+        if self.leases.iter().any(|held| held.state == LeaseState::Lost) { LeaseEnd::Lost } else { end }
     }
 
     /// Releases what was acquired together. Tries again while there is time; once, if all of it is lost.

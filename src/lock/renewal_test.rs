@@ -144,9 +144,9 @@ fn not_held_at_the_end_is_looked_into() {
         (vec![not_held()], Ok(Renewal::Lost(None)), LeaseEnd::Lost, &looked_into[..]),
         (vec![not_held()], Ok(Renewal::Released), LeaseEnd::Lost, &looked_into),
         (vec![not_held()], Ok(Renewal::Healed), LeaseEnd::Released, &looked_into),
-        (vec![not_held(), failed()], Ok(Renewal::Healed), LeaseEnd::Unreleased, &looked_into),
+        (vec![not_held(), failed()], Ok(Renewal::Healed), LeaseEnd::Unreleased(unreachable()), &looked_into),
         (vec![not_held(), not_held()], Err(unreachable()), LeaseEnd::Released, &looked_into),
-        (vec![not_held(), failed()], Err(unreachable()), LeaseEnd::Unreleased, &looked_into),
+        (vec![not_held(), failed()], Err(unreachable()), LeaseEnd::Unreleased(unreachable()), &looked_into),
         (vec![answer(ReleaseOutcome::Vacant)], Ok(Renewal::Released), LeaseEnd::Released, &[released]),
         (vec![failed(), not_held()], Ok(Renewal::Lost(None)), LeaseEnd::Released, &[released, released]),
     ] {

@@ -8,7 +8,7 @@ use super::{Key, Mode};
 pub type Result<T, E = StoreError> = std::result::Result<T, E>;
 
 /// Why a store did not do what it was asked. [`StoreError::is_unknown`] tells the errors that leave the outcome open.
-#[derive(Clone, Debug, Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum StoreError {
     /// No answer, so the outcome is unknown.
     #[error("cannot reach {store}: {why}")]

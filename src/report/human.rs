@@ -95,8 +95,7 @@ pub fn text(event: &Event) -> String {
         }
         Event::NotReleased { keys, ttl, error, leftovers } => {
             let before = leftovers.map_or(String::new(), |of| left_behind(of) + ", and redlock ");
-            let why = error.map_or(String::new(), |error| format!(": {error}"));
-            format!("{before}could not release {}{why}; the lease ends within {ttl}", names(*keys))
+            format!("{before}could not release {}: {error}; the lease ends within {ttl}", names(*keys))
         }
         Event::TimedOut { command, has_ended, limit } => {
             let whom = if *has_ended { "what it left behind" } else { "it" };

@@ -138,7 +138,7 @@ fn fields(event: &Event) -> Option<(&'static str, Value)> {
             json!({
                 "keys": names(keys),
                 "ttl_ms": ttl.as_millis(),
-                "error": error.map(ToString::to_string),
+                "error": error.to_string(),
                 "leftovers": leftovers.map(left_behind),
             }),
         ),

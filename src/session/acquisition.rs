@@ -10,7 +10,7 @@ use crate::event::{Event, Waited};
 use crate::job::{Signals, own_pid_namespace};
 use crate::lock::{
     AcquireFailure, Busy, DurationText, Key, Lease, Metadata, NotAcquired, OwnerToken, Request, Result,
-    Store, Timeout, Ttl, Wait, WaitProgress, acquire,
+    Store, StoreError, Timeout, Ttl, Wait, WaitProgress, acquire,
 };
 use crate::options::{LockOptions, Shown};
 use crate::report::{Reporter, names};
@@ -100,7 +100,7 @@ impl Acquisition {
         let attempt = context.options.connect_timeout;
         let Acquisition { requests, wait, reserve, .. } = self;
         let acquired = acquire(store, requests, *wait, attempt, *reserve, interrupt, &mut report);
-        let NotAcquired { why, is_unresolved } = match acquired {
+        let NotAcquired { why, failed_release } = match acquired {
             Ok(leases) => {
                 let waited = BootTime::now().since(start);
                 if has_waited {
@@ -135,7 +135,10 @@ impl Acquisition {
             .into(),
             AcquireFailure::Store(error) => context.explain(error).into(),
         };
-        Err(if is_unresolved { self.may_stay_after(failure, reporter) } else { failure })
+        Err(match failed_release {
+            Some(why) => self.may_stay_after(failure, &why, reporter),
+            None => failure,
+        })
     }
 
     fn busy(&self, busy: &Busy, gave_up_after: Option<Duration>, reporter: &Reporter) -> Failure {
@@ -152,7 +155,7 @@ impl Acquisition {
     ) -> anyhow::Error {
         match self.withdraw(store) {
             Ok(()) => error,
-            Err(_) => self.may_stay_after(error, reporter),
+            Err(why) => self.may_stay_after(error, &why, reporter),
         }
     }
 
@@ -161,8 +164,14 @@ impl Acquisition {
         store.cancel(&self.requests, &Timeout::of(WITHDRAWAL))
     }
 
-    /// Says, beside `error`, that the store could not be told to release the locks: they are free when their leases end.
-    pub fn may_stay_after(&self, error: anyhow::Error, reporter: &Reporter) -> anyhow::Error {
+    /// Says, beside `error`, that the store could not be told to release the locks, and `why`: they are free when their
+    /// leases end.
+    pub fn may_stay_after(
+        &self,
+        error: anyhow::Error,
+        why: &StoreError,
+        reporter: &Reporter,
+    ) -> anyhow::Error {
         if Failure::is_unreported(&error) {
             return Failure::with_more(
                 error,
@@ -170,7 +179,7 @@ impl Acquisition {
             );
         }
         let keys = &self.keys();
-        reporter.report(&Event::NotReleased { keys, ttl: self.ttl, error: None, leftovers: None });
+        reporter.report(&Event::NotReleased { keys, ttl: self.ttl, error: why, leftovers: None });
         error
     }
 }

@@ -85,6 +85,13 @@ fn events() {
     holder.finish().expect(79);
     logged(&["run", "--timeout", "100ms", "Y", "--", "sleep", "60"], 124);
     logged(&["run", "Y", "--", "sh", "-c", "sleep 3 & exit 0"], 0);
+    let redis = store.redis.as_ref().expect("Redis");
+    let unreleased = store.redlock(&["run", "-k", "W", "--", "cat"]).env("REDLOCK_LOG_FILE", &log);
+    let unreleased = unreleased.open_stdin().spawn();
+    store.await_holder("W");
+    redis.pause();
+    unreleased.let_go().expect(0);
+    redis.resume();
     logged(&["run", "--min-hold", "1m", "--splay", "10ms", "Z", "--", "true"], 0);
     logged(&["run", "-S", "redis://127.0.0.1:1", "Y", "--", "true"], 69);
     logged(&["release", "-k", "Y", "--token", "68413f2f-8e0b-49a8-8a46-e268c50c52f7"], 1);
@@ -98,5 +105,5 @@ fn events() {
         lines.split("\"event\":\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
     names.sort_unstable();
     names.dedup();
-    assert!(names.len() >= 15, "{names:?}");
+    assert!(names.len() >= 16 && names.contains(&"lock_release_failed"), "{names:?}");
 }
