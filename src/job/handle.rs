@@ -328,7 +328,8 @@ impl JobControl {
             }
             _ => {}
         }
-        self.channel.offer(request);
+        // Before the request: whoever sees what that does, and stops the guard then, finds it stopped.
         self.guard.send(libc::SIGCONT);
+        self.channel.offer(request);
     }
 }
