@@ -6,8 +6,8 @@ use nix::sys::signal::Signal;
 
 use crate::failing_call::Call;
 use crate::harness::{
-    Authority, Etcd, Fault, Proxy, Redis, Redlock, Store, Valid, eventually, free_port, hold_one, namespaces,
-    python,
+    Authority, Etcd, Fault, Proxy, Redis, Redlock, Running, Store, Valid, eventually, free_port, hold_one,
+    namespaces, python,
 };
 use crate::takeover::Takeover;
 use crate::undisturbed::Undisturbed;
@@ -176,6 +176,40 @@ fn the_member_that_grants_the_lock_hangs() {
     first.finish().expect(0);
     second.finish().expect(0);
     assert_eq!(store.order(), ["first", "second"]);
+}
+
+/// The waiter has lost its place and taken another one, and cannot look at who stands before it there.
+#[test]
+fn a_new_place_is_behind_those_that_came_meanwhile() {
+    let mut store = Store::own_etcd(Etcd::start());
+    let proxy = Proxy::to(store.etcd_members().members[0].port);
+    let held_up = |after: usize, waiter: &mut Running| {
+        eventually(Duration::from_secs(20), "a request is held up", || {
+            proxy.injected() > after || waiter.has_ended()
+        });
+        assert!(!waiter.has_ended(), "it did not wait");
+        proxy.injected()
+    };
+    let holder = store.hold("X", &[]);
+    let mut waiter = store.wait_in_line_at(&format!("etcd://127.0.0.1:{}", proxy.port), "X", "waiter", &[]);
+    store.await_waiters("X", 1);
+    proxy.set(Fault::Hold("granted"));
+    holder.let_go().expect(0);
+    held_up(0, &mut waiter);
+    let other = store.hold("X", &["--wait"]);
+    let grants = proxy.injected();
+    // It asks for its new place with this character in the end of a range, and for the queue with this end of one.
+    proxy.set(Fault::Hold(";"));
+    let mut looks = held_up(grants, &mut waiter);
+    proxy.set(Fault::Hold("X0"));
+    for _ in 0..3 {
+        looks = held_up(looks, &mut waiter);
+    }
+    assert!(store.order().is_empty());
+    proxy.set(Fault::None);
+    other.let_go().expect(0);
+    waiter.finish().expect(0);
+    assert_eq!(store.order(), ["waiter"]);
 }
 
 /// Before each of its transactions somebody else makes a key below that of the lock: that of a lock X/a.

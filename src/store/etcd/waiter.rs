@@ -135,6 +135,8 @@ impl EtcdWaiter {
 
     /// Takes a place at the end of the queue, or finds the one of an earlier attempt.
     fn join(&mut self, ledger: &mut EtcdLedger, timeout: &Timeout) -> Result<i64, StoreError> {
+        // Who stood before the place that it had says nothing about this one.
+        self.awaited = Predecessors::default();
         let Request { key, mode, .. } = &self.request;
         let name = ledger.layout.name(key, self.id, *mode);
         loop {
