@@ -1,4 +1,4 @@
-//! What redlock costs a Redis server.
+//! What redlock costs a server.
 
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::harness::{Redis, Running, Store, eventually};
+use crate::harness::{Etcd, Redis, Running, Store, eventually};
 
 #[test]
 fn a_handover_costs_the_same_in_any_queue() {
@@ -35,6 +35,28 @@ fn a_handover_of_two_locks_costs_the_same() {
     });
     // One more to take the second one.
     assert_eq!(one.sent, ["blpop", "evalsha", "evalsha", "evalsha", "evalsha"]);
+}
+
+/// For a look etcd goes through all keys that the lock has had since the last compaction. A holder that waited in the queue
+/// says that nobody stands before it.
+#[test]
+fn a_handover_on_etcd_looks_at_no_queue() {
+    let mut store = Store::own_etcd(Etcd::start());
+    let options = ["--ttl", "10m"];
+    let holder = store.hold("X", &options);
+    let waiters = ["1", "2", "3"].map(|line| {
+        let waiter = store.wait_in_line("X", line, &options);
+        store.await_waiters("X", line.parse().expect("a number"));
+        waiter
+    });
+    let mut requests = |kind: &str| store.etcd_members().members[0].requests(kind);
+    // Each has looked at the queue by then.
+    eventually(Duration::from_secs(20), "all are told of those before them", || requests("Watch") == 3);
+    let looks = requests("Range");
+    holder.let_go().expect(0);
+    waiters.into_iter().for_each(|waiter| drop(waiter.finish().expect(0)));
+    assert_eq!(requests("Range"), looks);
+    assert_eq!(store.order(), ["1", "2", "3"]);
 }
 
 /// What each in line asks for.

@@ -11,7 +11,7 @@ use nix::unistd::Pid;
 use super::certificates::Papers;
 use super::network::Network;
 use super::port::free_port;
-use super::{Folder, eventually};
+use super::{Folder, eventually, python};
 
 /// The members of a cluster, of a test's own.
 pub struct Etcd {
@@ -194,6 +194,16 @@ impl Member {
     /// Starts it anew with its data.
     pub fn restart(&mut self) {
         self.child = serve(&self.args, &self.log);
+    }
+
+    /// How many requests of this kind it has had.
+    pub fn requests(&self, method: &str) -> u32 {
+        const COUNT: &str = r#"import sys, urllib.request
+lines = urllib.request.urlopen(f"http://{sys.argv[1]}/metrics").read().decode().splitlines()
+kind = f'grpc_server_started_total{{grpc_method="{sys.argv[2]}",grpc_service="etcdserverpb.'
+print(*(line.split()[-1] for line in lines if line.startswith(kind)))"#;
+        let counted = python(COUNT).args([&self.address, method]).output().expect("Python");
+        String::from_utf8_lossy(&counted.stdout).trim().parse().expect("a number")
     }
 
     fn signal(&self, signal: Signal) {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::lock::{Metadata, Request, unix_millis};
+use crate::lock::{Metadata, Mode, Request, unix_millis};
 
 /// What an owner says about itself. `etcdctl lock` leaves an empty value.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -18,6 +18,13 @@ pub struct KeyData {
     /// In milliseconds. Another process may release the lock.
     #[serde(skip_serializing_if = "is_zero")]
     pub min_hold: u64,
+    /// An exclusive lock that was granted in its turn: nobody stands before this key any more.
+    #[serde(skip_serializing_if = "is_false")]
+    pub alone: bool,
+}
+
+fn is_false(flag: &bool) -> bool {
+    !flag
 }
 
 fn is_zero(number: &u64) -> bool {
@@ -28,12 +35,17 @@ impl KeyData {
     /// In the queue.
     pub fn waiting(request: &Request) -> KeyData {
         let min_hold = request.min_hold.as_millis() as u64;
-        KeyData { metadata: request.metadata.clone(), granted: None, min_hold }
+        KeyData { metadata: request.metadata.clone(), min_hold, ..KeyData::default() }
     }
 
     /// From now on.
     pub fn granted(request: &Request) -> KeyData {
         KeyData { granted: Some(unix_millis()), ..KeyData::waiting(request) }
+    }
+
+    /// From now on, after a wait in the queue.
+    pub fn granted_in_turn(request: &Request) -> KeyData {
+        KeyData { alone: request.mode == Mode::Exclusive, ..KeyData::granted(request) }
     }
 
     pub fn to_bytes(&self) -> Vec<u8> {

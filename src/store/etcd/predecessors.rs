@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use super::key_data::KeyData;
 use super::layout::{Entry, end_of};
 use super::ledger::EtcdLedger;
 use super::message::{DELETE, WatchResponse};
@@ -17,7 +18,7 @@ pub struct Predecessors {
     pub names: HashSet<Vec<u8>>,
     /// As many of them may be left.
     pub room: usize,
-    /// Nobody else stands before us, nor ever will: who comes later stands behind us.
+    /// We wait for nobody else, nor ever will: who comes later stands behind us.
     pub is_last: bool,
     /// It was put anew, as when it is granted the lock: perhaps nobody else stands before us any more.
     pub may_be_last: bool,
@@ -54,6 +55,8 @@ impl Predecessors {
         for (kind, kv) in answer.events.iter().filter_map(|event| Some((event.kind, event.kv.as_ref()?))) {
             if kind == DELETE {
                 self.names.remove(&kv.key);
+            } else if KeyData::from_untrusted(&kv.value).is_some_and(|value| value.alone) {
+                self.is_last = true;
             } else {
                 self.may_be_last = true;
             }

@@ -97,13 +97,19 @@ impl Etcd {
         else {
             return Ok(None);
         };
-        let folder = self.ledger.layout.folder(key);
-        let range_end = end_of(&folder);
-        let others = RangeRequest { key: folder, range_end, limit: 1, keys_only: true, ..Default::default() };
         let compare = vec![Compare::leased(name.clone(), id.holding())];
-        let delete = TxnOperation::delete(DeleteRequest { key: name, range_end: Vec::new() });
-        let success = vec![delete, TxnOperation::range(others)];
+        let mut success = vec![TxnOperation::delete(DeleteRequest { key: name, range_end: Vec::new() })];
+        // Others are assumed to wait for a lock that we waited for. To look at them is to go through all keys that the lock
+        // has had since the last compaction.
+        if !self.has_queued {
+            let folder = self.ledger.layout.folder(key);
+            let range_end = end_of(&folder);
+            let others =
+                RangeRequest { key: folder, range_end, limit: 1, keys_only: true, ..Default::default() };
+            success.push(TxnOperation::range(others));
+        }
         let done = self.ledger.txn(TxnRequest { compare, success, failure: Vec::new() }, timeout)?;
-        Ok(done.filter(|done| done.succeeded).map(|done| done.into_keys().next().is_some()))
+        let done = done.filter(|done| done.succeeded);
+        Ok(done.map(|done| self.has_queued || done.into_keys().next().is_some()))
     }
 }

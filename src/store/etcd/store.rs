@@ -48,8 +48,8 @@ pub struct Etcd {
     place: Option<EtcdWaiter>,
     /// When the leases of attempts were made, by requests that were sent then.
     made: Vec<(LeaseId, BootTime)>,
-    /// There may be a lease of a waiter to be ended.
-    has_queued: bool,
+    /// One of the locks was waited for: there may be a lease of a waiter to be ended, and others in the queue.
+    pub(super) has_queued: bool,
     /// The keys of locks that were granted here, where no look is needed before the release.
     pub(super) without_min_hold: Vec<Vec<u8>>,
 }

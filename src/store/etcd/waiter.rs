@@ -172,7 +172,7 @@ impl EtcdWaiter {
         let Request { key, mode, ttl, .. } = &self.request;
         let (name, lease) = (ledger.layout.name(key, self.id, *mode), self.id.holding());
         let compare = vec![Compare::created(name.clone(), Vec::new(), EQUAL, created)];
-        let value = KeyData::granted(&self.request).to_bytes();
+        let value = KeyData::granted_in_turn(&self.request).to_bytes();
         let put = PutRequest { key: name, value, lease, ignore_value: false };
         let request = TxnRequest { compare, success: vec![TxnOperation::put(put)], failure: Vec::new() };
         loop {
