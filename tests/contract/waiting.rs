@@ -95,17 +95,24 @@ fn is_not_overtaken(store: &Store, key: &str) -> bool {
     thread::sleep((latest_end - last_second).saturating_duration_since(Instant::now()));
     waiter.signal(Signal::SIGSTOP);
     thread::sleep(latest_end.saturating_duration_since(Instant::now()));
-    let newcomers = [&["run", "--key", key, "--", "true"][..], &["acquire", "--key", key]]
-        .map(|args| store.redlock(args).spawn())
-        .map(Running::finish);
-    let is_late = earliest_end.elapsed() > claim;
-    let codes = newcomers.each_ref().map(Finished::code);
-    // One that had too little of the processor for its last sign of life has lost its place there.
-    let has_no_place = || store.counts_in_seconds() && store.waiters(key) == 0;
-    if codes != [75, 75] && (is_late || has_no_place()) {
-        return false;
+    loop {
+        // Some stores end a lease some time after its TTL.
+        let has_ended = store.status(key)["holders"].as_array().is_none_or(Vec::is_empty);
+        let newcomers = [&["run", "--key", key, "--", "true"][..], &["acquire", "--key", key]]
+            .map(|args| store.redlock(args).spawn())
+            .map(Running::finish);
+        let is_late = earliest_end.elapsed() > claim;
+        let codes = newcomers.each_ref().map(Finished::code);
+        // One that had too little of the processor for its last sign of life has lost its place there.
+        let has_no_place = || store.counts_in_seconds() && store.waiters(key) == 0;
+        if codes != [75, 75] && (is_late || has_no_place()) {
+            return false;
+        }
+        assert_eq!(codes, [75, 75], "{newcomers:?}");
+        if has_ended || is_late {
+            break;
+        }
     }
-    assert_eq!(codes, [75, 75], "{newcomers:?}");
     waiter.signal(Signal::SIGCONT);
     waiter.finish().expect(0);
     assert_eq!(store.order().last().map(String::as_str), Some(key));
