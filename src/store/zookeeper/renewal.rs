@@ -50,7 +50,7 @@ impl ZooKeeper {
         timeout: &Timeout,
     ) -> Result<Renewal, StoreError> {
         let id = id(token);
-        let holder = self.visit(|ledger, client| {
+        let holder = self.look(|ledger, client| {
             let queue = ledger.queue(key, true, client, timeout)?;
             let is_own = |contender: &&Contender| contender.id == Some(id);
             let shown = match state {

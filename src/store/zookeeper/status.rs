@@ -24,7 +24,7 @@ fn another_program() -> Metadata {
 
 impl StoreAdmin for ZooKeeper {
     fn survey(&mut self, keys: &[Key], timeout: &Timeout) -> Result<Survey, StoreError> {
-        let (locks, is_all) = self.visit(|ledger, client| {
+        let (locks, is_all) = self.look(|ledger, client| {
             let (known, is_all) = match keys {
                 [] => known_keys(ledger, client, timeout)?,
                 keys => (keys.to_vec(), true),

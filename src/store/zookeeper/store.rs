@@ -75,6 +75,18 @@ impl ZooKeeper {
         done.map_err(|error| error.of(&self.name))
     }
 
+    /// Looks at something in a session of a moment. On a machine that is too busy the session may end meanwhile. It held
+    /// nothing, so we look again in another one.
+    pub(super) fn look<T>(
+        &mut self,
+        work: impl Fn(&ZooKeeperLedger, &mut SessionClient) -> ZooKeeperResult<T>,
+    ) -> Result<T, StoreError> {
+        self.visit(|ledger, client| match work(ledger, client) {
+            Err(CallError::Expired) => work(ledger, client),
+            seen => seen,
+        })
+    }
+
     /// The owner with the token of this request, from now on.
     fn owner(&mut self, request: &Request) -> usize {
         let known = self.owners.iter().position(|owner| owner.token == request.token);
@@ -121,7 +133,7 @@ impl ZooKeeper {
         timeout: &Timeout,
     ) -> Result<Option<Found>, StoreError> {
         let id = id(token);
-        self.visit(|ledger, client| {
+        self.look(|ledger, client| {
             let queue = ledger.queue(key, true, client, timeout)?;
             let Some(contender) = queue.into_iter().find(|contender| contender.id == Some(id)) else {
                 return Ok(None);

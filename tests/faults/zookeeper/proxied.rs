@@ -55,6 +55,22 @@ fn the_server_that_grants_the_lock_hangs() {
     assert_eq!(store.order(), ["first", "second"]);
 }
 
+/// Its request is held up until its session has ended.
+#[test]
+fn status_looks_again_when_its_session_has_ended() {
+    let mut store = Store::own_zookeeper(ZooKeeper::start());
+    let proxy = Proxy::to(store.zookeeper_servers().servers[0].port);
+    let (_, chroot) = store.url.rsplit_once('/').expect("a chroot");
+    let through = format!("zk://127.0.0.1:{}/{chroot}", proxy.port);
+    let _holder = store.hold("X", &[]);
+    proxy.set(Fault::Hold("/X"));
+    let status = store.redlock(&["status", "--json", "X", "--connect-timeout", "1m"]);
+    let mut status = status.server(&through).spawn();
+    eventually(Duration::from_secs(30), "it looks again", || proxy.injected() == 2 || status.has_ended());
+    proxy.set(Fault::None);
+    assert!(status.finish().expect(0).stdout.contains("\"X\""));
+}
+
 /// They are in one session: a renewal of one takes as many round trips.
 #[test]
 fn ten_locks_are_renewed_on_one_connection() {
