@@ -101,11 +101,15 @@ for file in reader.* writer.* permit.*; do
     fi
     case $1,$file in
         reader,reader.*) ;;
-        permit,permit.*) together=$((together + 1)) ;;
+        permit,permit.*) together=$((together + 1)) inside="$inside $pid" ;;
         *) echo "$1 $$ met $file" >> broken ;;
     esac
 done
-[ $together -le "$2" ] || echo "$together at once" >> broken
+[ $together -le "$2" ] || {
+    echo "$together at once"
+    # One that was killed and has not yet got a processor to die has the bit 100 in ShdPnd.
+    for pid in $$ $inside; do grep -E '^(Pid|State|ShdPnd):' "/proc/$pid/status"; done
+} >> broken 2>&1
 [ "$3" = 0 ] || sleep "$3"
 rm -f "$1.$$"
 "#;
