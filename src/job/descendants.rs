@@ -258,23 +258,27 @@ fn wait(pid: i32) -> Result<Option<(i32, ExitStatus)>, Errno> {
 /// descriptor: those become children of this process when theirs is killed.
 pub fn children_of(pid: i32) -> Vec<i32> {
     let mut pids = Vec::new();
-    let tasks = format!("/proc/{pid}/task");
-    let mut read = |thread: i32| {
-        if let Ok(file) = File::open(format!("{tasks}/{thread}/children")) {
+    for_each_thread(pid, |thread| {
+        if let Ok(file) = File::open(format!("/proc/{pid}/task/{thread}/children")) {
             read_children(&file, &mut pids);
         }
-    };
+    });
+    pids
+}
+
+/// Visits the threads of a process; none of one that is gone.
+pub fn for_each_thread(pid: i32, mut visit: impl FnMut(i32)) {
+    let tasks = format!("/proc/{pid}/task");
     // Two links of the folder itself, and one for each thread: most processes have one, which is not worth a list.
     match fs::metadata(&tasks) {
-        Ok(folder) if folder.nlink() == 3 => read(pid),
+        Ok(folder) if folder.nlink() == 3 => visit(pid),
         Ok(_) => {
             let threads = fs::read_dir(&tasks).into_iter().flatten().flatten();
             let threads = threads.filter_map(|thread| thread.file_name().to_str()?.parse().ok());
-            threads.for_each(read);
+            threads.for_each(visit);
         }
         Err(_) => {}
     }
-    pids
 }
 
 /// Reads a `/proc/PID/task/TID/children` from its beginning, see proc_pid_task_children(5).

@@ -224,6 +224,7 @@ impl Guard {
                 self.not_started(&GuardReport::NotStarted { errno, message: error.to_string() });
             }
         }
+        priority::lower();
     }
 
     fn not_started(&mut self, why: &GuardReport) {

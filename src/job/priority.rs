@@ -31,11 +31,23 @@ static IS_RAISED: AtomicBool = AtomicBool::new(false);
 
 static MAY_BE_KEPT_WAITING: AtomicBool = AtomicBool::new(false);
 
+/// The real-time priorities of [`raise`] and of [`let_die`].
+const AHEAD: i32 = 2;
+const DYING: i32 = 1;
+
 /// Puts this process ahead of the job, as far as it may. A real-time process is ahead of all others; that takes
 /// CAP_SYS_NICE, see sched(7). What the caller made a real-time process stays as it is.
 pub fn raise() {
-    if !is_real_time(policy()) && set_policy(libc::SCHED_FIFO, 1) {
+    if !is_real_time(policy()) && set_policy(0, libc::SCHED_FIFO, AHEAD) {
         IS_RAISED.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Puts a thread that was killed behind this process only, if that was raised: it takes a processor to die, and on a busy
+/// machine it was seen to wait for one for half a second.
+pub fn let_die(thread: i32) {
+    if IS_RAISED.load(Ordering::Relaxed) {
+        set_policy(thread, libc::SCHED_FIFO, DYING);
     }
 }
 
@@ -91,7 +103,7 @@ pub fn put_session_first() {
 /// Takes back what [`raise`] did: the policy is the usual one then, whatever the caller had.
 pub fn lower() {
     if IS_RAISED.swap(false, Ordering::Relaxed) {
-        set_policy(libc::SCHED_OTHER, 0);
+        set_policy(0, libc::SCHED_OTHER, 0);
     }
 }
 
@@ -119,12 +131,13 @@ fn is_real_time(policy: i32) -> bool {
     policy == libc::SCHED_FIFO || policy == libc::SCHED_RR
 }
 
-fn set_policy(policy: i32, priority: i32) -> bool {
-    // SAFETY: sched_param is plain data that lives through the call; 0 is this thread. Nothing is forked from here on.
+/// Of this thread where it is 0.
+fn set_policy(thread: i32, policy: i32, priority: i32) -> bool {
+    // SAFETY: sched_param is plain data that lives through the call.
     unsafe {
         let mut param: libc::sched_param = std::mem::zeroed();
         param.sched_priority = priority;
-        libc::sched_setscheduler(0, policy | libc::SCHED_RESET_ON_FORK, &param) == 0
+        libc::sched_setscheduler(thread, policy | libc::SCHED_RESET_ON_FORK, &param) == 0
     }
 }
 

@@ -117,6 +117,16 @@ impl Running {
         found.expect("just seen")
     }
 
+    /// The pid of its command.
+    pub fn command(&self) -> i32 {
+        let (guard, mut found) = (self.guard(), None);
+        eventually(Duration::from_secs(10), "the command", || {
+            found = children(guard).into_iter().find_map(|parent| children(parent).first().copied());
+            found.is_some()
+        });
+        found.expect("just seen")
+    }
+
     /// Waits until a file exists that its job makes.
     #[track_caller]
     pub fn await_file(&mut self, path: &Path) {

@@ -55,7 +55,7 @@ fn outlives_by(crowd: Crowd, user: User, busy: usize, stopped: Stopped, prefix: 
     fs::set_permissions(folder.path(""), Permissions::from_mode(0o1777)).expect("chmod");
     let (work, start) = (folder.path("work"), folder.path("start"));
     let store = format!("local:{}", folder.path("locks.db").display());
-    let _busy: Vec<Busy> = (0..busy).map(|_| Busy::start(user)).collect();
+    let _busy: Vec<Beside> = (0..busy).map(|_| Beside::busy(user)).collect();
     let (kind, count) = match crowd {
         Crowd::Sleepers(count) => ("sleepers", count),
         Crowd::Chains(count) => ("chains", count),
@@ -151,17 +151,30 @@ fn as_user(user: User, program: &str, args: &[&str]) -> Redlock {
     }
 }
 
-/// A process that is always busy, for as long as a test lasts.
-struct Busy(Child);
+/// A process beside the job, for as long as a test lasts.
+struct Beside(Child);
 
-impl Busy {
-    fn start(user: User) -> Busy {
+impl Beside {
+    fn busy(user: User) -> Beside {
         let spin = ["-c", "import time\nend = time.time() + 60\nwhile time.time() < end: pass"];
-        Busy(as_user(user, "python3", &spin).command.spawn().expect("python3 is installed"))
+        Beside(as_user(user, "python3", &spin).command.spawn().expect("python3 is installed"))
+    }
+
+    /// Traces `command`, and is stopped: the command's death is not seen until this is dropped.
+    fn stopped_tracer(command: i32) -> Beside {
+        let args = ["-qqo/dev/null", "-p", &command.to_string()];
+        let tracer = Beside(Command::new("strace").args(args).spawn().expect("strace is installed"));
+        let pid = tracer.0.id();
+        eventually(Duration::from_secs(20), "traced", || {
+            let status = fs::read_to_string(format!("/proc/{command}/status")).expect("the command");
+            status.contains(&format!("TracerPid:\t{pid}\n"))
+        });
+        kill(Pid::from_raw(pid as i32), Signal::SIGSTOP).expect("a signal");
+        tracer
     }
 }
 
-impl Drop for Busy {
+impl Drop for Beside {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -241,11 +254,9 @@ fn what_a_watchdog_killed_was_lost() {
     let args = ["run", "-k", "X", "--ttl", "3s", "--", &crowd, &file, "chains", "64", "20"];
     let run = as_user(User::Nobody, PROGRAM, &args).server(&store).spawn();
     eventually(Duration::from_secs(20), "all at work", || times(&work).first().is_some_and(|time| *time > 0));
-    let guard = run.guard();
-    let command = children(guard).into_iter().find_map(|parent| children(parent).first().copied());
+    let (guard, command) = (run.guard(), run.command());
     run.signal(Signal::SIGSTOP);
     kill(Pid::from_raw(guard), Signal::SIGSTOP).expect("a signal");
-    let command = command.expect("the command");
     eventually(Duration::from_secs(20), "the watchdog has killed", || !is_alive(command));
     let stderr = run.finish().expect(79).stderr;
     assert!(stderr.contains("lost 'X'"), "{stderr}");
@@ -271,6 +282,28 @@ fn the_session_of_a_root_guard_is_first() {
     });
     run.signal(Signal::SIGTERM);
     run.finish().expect(-15);
+}
+
+/// What was killed takes a processor to die. On a busy machine it was seen to wait for one for half a second.
+#[test]
+fn what_a_root_guard_killed_dies_first() {
+    if !may_come_first() {
+        return;
+    }
+    let store = Store::local();
+    let run = store.redlock(&["run", "-k", "X", "--", "sleep", "60"]).spawn();
+    let command = run.command();
+    let tracer = Beside::stopped_tracer(command);
+    run.signal(Signal::SIGKILL);
+    eventually(Duration::from_secs(20), "it is put first", || {
+        let stat = fs::read_to_string(format!("/proc/{command}/stat")).expect("the command");
+        let mut fields = stat.rsplit(") ").next().expect("the fields").split(' ');
+        fields.nth(38) == Some("1")
+    });
+    let next = ["run", "-k", "X", "--", "true"];
+    store.redlock(&next).run().expect(75);
+    drop(tracer);
+    store.redlock(&[&next[..1], &["--wait"], &next[1..]].concat()).run().expect(0);
 }
 
 /// What is not promised: nobody but root may kill what became root in earnest, as by sudo. It works on.
