@@ -77,8 +77,8 @@ struct Work<'a> {
 impl CommandParent {
     /// Makes the process, in which `start` starts the command, see [`Executable::start`](super::spawn::Executable::start).
     /// To be called with all signals blocked and one thread. `start` takes no memory and gives none back: this process
-    /// goes on meanwhile. After an error nothing of the command is alive. This process comes back
-    /// [raised](priority::raise): on a busy machine it might see too late that the time is over.
+    /// goes on meanwhile. After an error nothing of the command is alive. Otherwise this process comes
+    /// back [raised](priority::raise): on a busy machine it might see too late that the time is over.
     pub fn fork(
         start: &mut dyn FnMut() -> io::Result<(i32, OwnedFd)>,
         channel: &Channel,
@@ -112,6 +112,7 @@ impl CommandParent {
         }
         // SAFETY: the kernel has just made it, and it is nobody else's.
         let descriptor = unsafe { OwnedFd::from_raw_fd(descriptor) };
+        // The new process has our `errno`: no system call that fails until it has answered.
         priority::raise();
         let mut fds = [
             PollFd::new(work.is_started.as_fd(), PollFlags::POLLIN),

@@ -217,11 +217,11 @@ fn stat(pid: i32) -> Option<String> {
     stat.rsplit_once(") ").map(|(_, fields)| fields.to_owned())
 }
 
-/// Sends `signal` to one process; that it is gone already is no error.
-pub fn send(pid: i32, signal: c_int) {
+/// Sends `signal` to one process, and says whether it came; that the process is gone already is no error.
+pub fn send(pid: i32, signal: c_int) -> bool {
     // SAFETY: kill takes any numbers. The pid is a child's or was just read from /proc, and a
     // child that was not waited for keeps its pid.
-    unsafe { libc::kill(pid, signal) };
+    unsafe { libc::kill(pid, signal) == 0 }
 }
 
 /// What [`OwnChildren::reap`] left.
@@ -258,26 +258,25 @@ fn wait(pid: i32) -> Result<Option<(i32, ExitStatus)>, Errno> {
 /// descriptor: those become children of this process when theirs is killed.
 pub fn children_of(pid: i32) -> Vec<i32> {
     let mut pids = Vec::new();
-    for_each_thread(pid, |thread| {
+    for thread in threads_of(pid) {
         if let Ok(file) = File::open(format!("/proc/{pid}/task/{thread}/children")) {
             read_children(&file, &mut pids);
         }
-    });
+    }
     pids
 }
 
-/// Visits the threads of a process; none of one that is gone.
-pub fn for_each_thread(pid: i32, mut visit: impl FnMut(i32)) {
+/// The threads of a process; none of one that is gone.
+pub fn threads_of(pid: i32) -> Vec<i32> {
     let tasks = format!("/proc/{pid}/task");
-    // Two links of the folder itself, and one for each thread: most processes have one, which is not worth a list.
+    // Two links of the folder itself, and one for each thread: most processes have one, which is not worth a look inside.
     match fs::metadata(&tasks) {
-        Ok(folder) if folder.nlink() == 3 => visit(pid),
+        Ok(folder) if folder.nlink() == 3 => vec![pid],
         Ok(_) => {
             let threads = fs::read_dir(&tasks).into_iter().flatten().flatten();
-            let threads = threads.filter_map(|thread| thread.file_name().to_str()?.parse().ok());
-            threads.for_each(visit);
+            threads.filter_map(|thread| thread.file_name().to_str()?.parse().ok()).collect()
         }
-        Err(_) => {}
+        Err(_) => Vec::new(),
     }
 }
 

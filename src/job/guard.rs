@@ -209,11 +209,12 @@ impl Guard {
             Ok(parent) => {
                 let pid = parent.command;
                 self.parent = Some(parent);
-                priority::shorten_slice();
                 self.watchdog = Watchdog::where_needed(&self.children, self.times.schedule);
                 // After the start: the command belongs in the caller's session.
                 leave_session();
                 priority::put_session_first();
+                priority::lower();
+                priority::shorten_slice();
                 self.channel
                     .send(&GuardReport::Started { pid, watchdog: self.watchdog.as_ref().map(Watchdog::pid) });
                 dispositions::detach_streams(false);
@@ -224,7 +225,6 @@ impl Guard {
                 self.not_started(&GuardReport::NotStarted { errno, message: error.to_string() });
             }
         }
-        priority::lower();
     }
 
     fn not_started(&mut self, why: &GuardReport) {

@@ -4,7 +4,7 @@ use std::collections::{HashSet, VecDeque};
 use std::thread;
 use std::time::Duration;
 
-use super::descendants::{OwnChildren, Reaped, children_of, for_each_thread, send};
+use super::descendants::{OwnChildren, Reaped, children_of, send, threads_of};
 use super::priority::{self, Apart};
 
 /// Between two looks that find nothing new: at first and at most.
@@ -25,7 +25,7 @@ const MANY: usize = 256;
 pub fn kill_all(children: &OwnChildren) {
     let mut killed = HashSet::new();
     let mut parents = VecDeque::new();
-    let mut dying = HashSet::new();
+    let mut helped = HashSet::new();
     let (mut batch, mut pause) = (BATCH, PAUSE.0);
     priority::raise();
     loop {
@@ -41,9 +41,13 @@ pub fn kill_all(children: &OwnChildren) {
         // Nothing new: what is left is dying, or not ours to kill (a set-user-ID program). Each is killed again, as pids are
         // used again: one of them may be a process that was never killed. Only what did not die at once is helped.
         for &pid in &ours {
-            send(pid, libc::SIGKILL);
-            if dying.insert(pid) {
-                for_each_thread(pid, priority::let_die);
+            if send(pid, libc::SIGKILL) && priority::is_raised() && !helped.contains(&pid) {
+                let threads = threads_of(pid);
+                threads.iter().for_each(|thread| priority::let_die(*thread));
+                // Of many that die meanwhile, some may be missing in the list.
+                if threads.len() == 1 {
+                    helped.insert(pid);
+                }
             }
         }
         (killed, batch) = (ours.into_iter().collect(), BATCH);

@@ -1,4 +1,4 @@
-//! The place of this process at the processor while a job has to be killed.
+//! The place at the processor of this process, and of those that it killed.
 
 use std::fs;
 use std::mem::size_of;
@@ -26,44 +26,57 @@ struct SchedAttr {
     period: u64,
 }
 
-/// Whether [`raise`] made this process a real-time one.
-static IS_RAISED: AtomicBool = AtomicBool::new(false);
-
-static MAY_BE_KEPT_WAITING: AtomicBool = AtomicBool::new(false);
-
 /// The real-time priorities of [`raise`] and of [`let_die`].
 const AHEAD: i32 = 2;
 const DYING: i32 = 1;
 
-/// Puts this process ahead of the job, as far as it may. A real-time process is ahead of all others; that takes
-/// CAP_SYS_NICE, see sched(7). What the caller made a real-time process stays as it is.
+/// Whether [`raise`] made this process a real-time one.
+static IS_RAISED: AtomicBool = AtomicBool::new(false);
+
+/// Whether [`raise`] has a chance; until [`probe`] has found out it tries.
+static MAY_RAISE: AtomicBool = AtomicBool::new(true);
+
+static MAY_BE_KEPT_WAITING: AtomicBool = AtomicBool::new(false);
+
+/// Puts this process ahead of all that are not real-time processes, if it may: that takes CAP_SYS_NICE, see sched(7). What
+/// the caller made a real-time process stays as it is. After [`probe`] no system call of this fails, so `errno` is left
+/// as it is.
 pub fn raise() {
-    if !is_real_time(policy()) && set_policy(0, libc::SCHED_FIFO, AHEAD) {
+    if MAY_RAISE.load(Ordering::Relaxed)
+        && !is_real_time(policy(0))
+        && set_policy(libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, AHEAD)
+    {
         IS_RAISED.store(true, Ordering::Relaxed);
     }
 }
 
-/// Puts a thread that was killed behind this process only, if that was raised: it takes a processor to die, and on a busy
-/// machine it was seen to wait for one for half a second.
+pub fn is_raised() -> bool {
+    IS_RAISED.load(Ordering::Relaxed)
+}
+
+/// Puts a killed thread right behind this process, which is [raised](raise). A thread needs processor time to die, and on
+/// a busy machine it was seen to wait for that for half a second.
 pub fn let_die(thread: i32) {
-    if IS_RAISED.load(Ordering::Relaxed) {
-        set_policy(thread, libc::SCHED_FIFO, DYING);
+    if !is_real_time(policy(thread)) {
+        set_policy_of(thread, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, DYING);
     }
 }
 
 /// Asks for a short time slice, with which the scheduler picks this process sooner at an equal share; that takes Linux
 /// 6.12. A child gets it, too.
 pub fn shorten_slice() {
-    let policy = policy();
+    let policy = policy(0);
     if is_real_time(policy) {
         return;
     }
+    // To take the flag away takes CAP_SYS_NICE.
+    let is_reset = policy & libc::SCHED_RESET_ON_FORK != 0;
     // SAFETY: getpriority takes any numbers.
     let nice = unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) };
     let attr = SchedAttr {
         size: size_of::<SchedAttr>() as u32,
-        policy: policy as u32,
-        flags: 0,
+        policy: (policy & !libc::SCHED_RESET_ON_FORK) as u32,
+        flags: if is_reset { libc::SCHED_FLAG_RESET_ON_FORK as u64 } else { 0 },
         nice,
         priority: 0,
         runtime: SLICE,
@@ -103,14 +116,29 @@ pub fn put_session_first() {
 /// Takes back what [`raise`] did: the policy is the usual one then, whatever the caller had.
 pub fn lower() {
     if IS_RAISED.swap(false, Ordering::Relaxed) {
-        set_policy(0, libc::SCHED_OTHER, 0);
+        set_policy(libc::SCHED_OTHER | libc::SCHED_RESET_ON_FORK, 0);
     }
 }
 
-/// Finds out what [`may_be_kept_waiting`] tells. Makes the system calls of what follows, too, with arguments that the
-/// kernel refuses or that change nothing: a seccomp(2) filter may kill the process that makes them, and had better do so
-/// before anything has started.
+fn finds_itself_raised() -> bool {
+    let before = policy(0);
+    if is_real_time(before) {
+        return false;
+    }
+    // A child is to have what the caller had.
+    let kept = before & libc::SCHED_RESET_ON_FORK;
+    let may = set_policy(libc::SCHED_FIFO | kept, AHEAD);
+    if may {
+        set_policy(before, 0);
+    }
+    may
+}
+
+/// Finds out what [`may_be_kept_waiting`] tells, and whether [`raise`] has a chance. Makes the system calls of what
+/// follows, too, with arguments that the kernel refuses or that change nothing: a seccomp(2) filter may kill the process
+/// that makes them, and had better do so before anything has started.
 pub fn probe() {
+    MAY_RAISE.store(finds_itself_raised(), Ordering::Relaxed);
     MAY_BE_KEPT_WAITING.store(finds_a_session_in_its_way(), Ordering::Relaxed);
     let nothing = std::ptr::null::<u8>();
     // SAFETY: the kernel refuses a policy, a size and a descriptor that are none, and an attribute that is not there.
@@ -122,22 +150,27 @@ pub fn probe() {
     }
 }
 
-fn policy() -> i32 {
-    // SAFETY: takes a number; 0 is this thread.
-    unsafe { libc::sched_getscheduler(0) & !libc::SCHED_RESET_ON_FORK }
+/// With the flag SCHED_RESET_ON_FORK; `thread` 0 is the calling one.
+fn policy(thread: i32) -> i32 {
+    // SAFETY: takes a number.
+    unsafe { libc::sched_getscheduler(thread) }
 }
 
 fn is_real_time(policy: i32) -> bool {
-    policy == libc::SCHED_FIFO || policy == libc::SCHED_RR
+    let policy = policy & !libc::SCHED_RESET_ON_FORK;
+    [libc::SCHED_FIFO, libc::SCHED_RR, libc::SCHED_DEADLINE].contains(&policy)
 }
 
-/// Of this thread where it is 0.
-fn set_policy(thread: i32, policy: i32, priority: i32) -> bool {
+fn set_policy(policy: i32, priority: i32) -> bool {
+    set_policy_of(0, policy, priority)
+}
+
+fn set_policy_of(thread: i32, policy: i32, priority: i32) -> bool {
     // SAFETY: sched_param is plain data that lives through the call.
     unsafe {
         let mut param: libc::sched_param = std::mem::zeroed();
         param.sched_priority = priority;
-        libc::sched_setscheduler(thread, policy | libc::SCHED_RESET_ON_FORK, &param) == 0
+        libc::sched_setscheduler(thread, policy, &param) == 0
     }
 }
 

@@ -65,7 +65,9 @@ impl Strays {
         let mut strays = children.list();
         // What is in the caller's session is no hook's: the parent of a hook has left it before anything else.
         strays.retain(|pid| getsid(Some(Pid::from_raw(*pid))) != own);
-        strays.iter().for_each(|pid| send(*pid, libc::SIGKILL));
+        for pid in &strays {
+            send(*pid, libc::SIGKILL);
+        }
         for pid in &strays {
             let _ = reap_one(*pid);
         }

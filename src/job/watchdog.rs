@@ -21,7 +21,7 @@ use super::dispositions;
 use super::fork::{close_all_but, fork_silently};
 use super::kill::kill_all;
 use super::kill_schedule::{KillSchedule, Load};
-use super::priority::may_be_kept_waiting;
+use super::priority::{may_be_kept_waiting, shorten_slice};
 use crate::clock::{BootTimer, Deadline};
 use crate::poll::{is_readable, wait_readable};
 
@@ -139,6 +139,7 @@ pub fn is_watchdog(pid: i32) -> bool {
 
 fn watch(guard: Pid, children: &OwnChildren, shared: &Shared) {
     let _ = set_name(NAME);
+    shorten_slice();
     // What is sent to the job's group is not meant for it.
     let _ = setpgid(Pid::from_raw(0), Pid::from_raw(0));
     if set_pdeathsig(Signal::SIGKILL).is_err() || getppid() != guard {
