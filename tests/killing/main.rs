@@ -3,6 +3,7 @@
 
 #[path = "../harness/mod.rs"]
 mod harness;
+mod priority;
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -14,7 +15,7 @@ use std::time::Duration;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use harness::{Folder, Redlock, Store, children, eventually, is_alive, other_users};
+use harness::{Folder, Redlock, children, eventually, is_alive, other_users};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_redlock");
 
@@ -159,19 +160,6 @@ impl Beside {
         let spin = ["-c", "import time\nend = time.time() + 60\nwhile time.time() < end: pass"];
         Beside(as_user(user, "python3", &spin).command.spawn().expect("python3 is installed"))
     }
-
-    /// Traces `command`, and is stopped: the command's death is not seen until this is dropped.
-    fn stopped_tracer(command: i32) -> Beside {
-        let args = ["-qqo/dev/null", "-p", &command.to_string()];
-        let tracer = Beside(Command::new("strace").args(args).spawn().expect("strace is installed"));
-        let pid = tracer.0.id();
-        eventually(Duration::from_secs(20), "traced", || {
-            let status = fs::read_to_string(format!("/proc/{command}/status")).expect("the command");
-            status.contains(&format!("TracerPid:\t{pid}\n"))
-        });
-        kill(Pid::from_raw(pid as i32), Signal::SIGSTOP).expect("a signal");
-        tracer
-    }
 }
 
 impl Drop for Beside {
@@ -260,51 +248,6 @@ fn what_a_watchdog_killed_was_lost() {
     eventually(Duration::from_secs(20), "the watchdog has killed", || !is_alive(command));
     let stderr = run.finish().expect(79).stderr;
     assert!(stderr.contains("lost 'X'"), "{stderr}");
-}
-
-/// Whether our processes may have a nice value of -20; a container's root may lack the capability.
-fn may_come_first() -> bool {
-    let nice = Command::new("nice").args(["-n", "-20", "nice"]).output().expect("nice(1)");
-    nice.stdout == b"-20\n"
-}
-
-/// The guard of root puts its session first.
-#[test]
-fn the_session_of_a_root_guard_is_first() {
-    if !has_autogroups() || !may_come_first() {
-        return;
-    }
-    let store = Store::local();
-    let run = store.redlock(&["run", "-k", "X", "--", "sleep", "60"]).spawn();
-    let autogroup = format!("/proc/{}/autogroup", run.guard());
-    eventually(Duration::from_secs(10), "the guard's session is first", || {
-        fs::read_to_string(&autogroup).is_ok_and(|autogroup| autogroup.trim_end().ends_with("nice -20"))
-    });
-    run.signal(Signal::SIGTERM);
-    run.finish().expect(-15);
-}
-
-/// What was killed needs processor time to die. On a busy machine it was seen to wait for that for half a second.
-#[test]
-fn what_a_root_guard_killed_dies_first() {
-    let real_time = Command::new("chrt").args(["-f", "2", "true"]).output().expect("chrt(1)");
-    if !real_time.status.success() {
-        return;
-    }
-    let store = Store::local();
-    let run = store.redlock(&["run", "-k", "X", "--", "sleep", "60"]).spawn();
-    let command = run.command();
-    let tracer = Beside::stopped_tracer(command);
-    run.signal(Signal::SIGKILL);
-    eventually(Duration::from_secs(20), "it is put first", || {
-        let stat = fs::read_to_string(format!("/proc/{command}/stat")).expect("the command");
-        let mut fields = stat.rsplit(") ").next().expect("the fields").split(' ');
-        fields.nth(38) == Some("1")
-    });
-    let next = ["run", "-k", "X", "--", "true"];
-    store.redlock(&next).run().expect(75);
-    drop(tracer);
-    store.redlock(&[&next[..1], &["--wait"], &next[1..]].concat()).run().expect(0);
 }
 
 /// What is not promised: nobody but root may kill what became root in earnest, as by sudo. It works on.
