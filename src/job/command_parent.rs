@@ -77,8 +77,8 @@ struct Work<'a> {
 impl CommandParent {
     /// Makes the process, in which `start` starts the command, see [`Executable::start`](super::spawn::Executable::start).
     /// To be called with all signals blocked and one thread. `start` takes no memory and gives none back: this process
-    /// goes on meanwhile. After an error nothing of the command is alive. Once it has made a process, this one is
-    /// [raised](priority::raise): on a busy machine it might see too late that the time is over.
+    /// goes on meanwhile. After an error nothing of the command is alive. It [raises](priority::raise) this
+    /// process, which might see too late on a busy machine that the time is over. The caller lowers it again.
     pub fn fork(
         start: &mut dyn FnMut() -> io::Result<(i32, OwnedFd)>,
         channel: &Channel,
