@@ -55,7 +55,7 @@ fn a_lock_that_another_program_took() {
         [("", -15, "SIGTERM was sent to process"), ("--on-lost continue", 7, "goes on without it")]
     {
         let store = Store::redis();
-        let script = script(&store, &format!("--ttl {} {options}", ttl(900)));
+        let script = script(&store, &format!("--ttl {} {options}", ttl(1500)));
         let redis = store.redis.as_ref().expect("Redis");
         let keeper = store.status("X")["holders"][0]["pid"].as_i64().expect("its pid") as i32;
         redis.cli(&["set", "X", "somebody", "PX", "60000"]);
@@ -83,7 +83,7 @@ fn a_store_that_does_not_answer() {
 fn a_store_in_the_folder_of_the_caller() {
     let store = Store::local();
     let folder = store.folder.path("");
-    let (ttl, longer) = (ttl(600), slowed(1500).as_secs_f64());
+    let (ttl, longer) = (ttl(1500), slowed(3000).as_secs_f64());
     let script = format!(
         r#"eval "$("$0" acquire -k X --ttl {ttl} --while-pid $$ --format env)"; sleep {longer}; "$0" check"#
     );

@@ -128,7 +128,7 @@ fn a_lock_stays_in_it_as_long_as_it_is_held() {
     assert_eq!(indexed(&store), ["shared"]);
     reader.let_go().expect(0);
     assert_eq!(indexed(&store), [""; 0]);
-    let kept = ["run", "-k", "kept", "--min-hold", "1000s", "--ttl", "1s", "-q", "--", "true"];
+    let kept = ["run", "-k", "kept", "--min-hold", "1000s", "--ttl", &ttl(900), "-q", "--", "true"];
     store.redlock(&kept).run().expect(0);
     let now: f64 = cli(&store, &["time"]).lines().next().and_then(|now| now.parse().ok()).expect("a time");
     let until: f64 = cli(&store, &["zscore", INDEX, "kept"]).parse().expect("a time");

@@ -97,7 +97,7 @@ pub fn what_is_held_is_kept_while_waiting(store: &Store) {
 /// What was held is taken away: it starts over, and runs in the end.
 pub fn what_is_lost_while_waiting_is_taken_again(store: &Store) {
     let holder = store.hold("b", &[]);
-    let waiter = half_way(store, &["--ttl", &store.ttl(600)]);
+    let waiter = half_way(store, &["--ttl", &store.ttl(900)]);
     let fence = |key: &str| store.status(key)["holders"][0]["fence"].as_u64();
     let before = fence("a");
     // A lease as short as this may be lost without our doing, and is taken again then.

@@ -37,7 +37,7 @@ fn no_answer_to_the_handshake() {
 fn a_keeper_finds_the_files() {
     let authority = Authority::new();
     let redis = tls(&authority.sign(&["127.0.0.1"], Valid::Now));
-    let (ttl, longer) = (ttl(900), slowed(2000).as_secs_f64());
+    let (ttl, longer) = (ttl(1500), slowed(3000).as_secs_f64());
     let script = format!(
         r#"eval "$("$0" acquire -k X --ttl {ttl} --while-pid $$ --format env)"; sleep {longer}; "$0" check"#
     );

@@ -377,7 +377,7 @@ fn removed() {
     let store = Store::local();
     let path = store.url.trim_start_matches("local:").to_owned();
     let first = store
-        .redlock(&["run", "-k", "X", "--ttl", &ttl(1000), "--", "sleep", &slowed(3000).as_secs().to_string()])
+        .redlock(&["run", "-k", "X", "--ttl", &ttl(1500), "--", "sleep", &slowed(4000).as_secs().to_string()])
         .spawn();
     store.await_holder("X");
     for suffix in ["", "-wal", "-shm"] {

@@ -1,17 +1,14 @@
 //! Redlock or its guard is killed or stopped.
 
 use std::fs;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
 
-use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, getsid};
 
 use crate::harness::{
-    Store, await_file, children, eventually, in_ms, is_alive, pause, pid_in, slowed, throughout, within,
+    Store, await_death, await_file, children, eventually, freeze, in_ms, is_alive, pause, pid_in, slowed,
+    throughout, within,
 };
 use crate::takeover::Takeover;
 
@@ -119,62 +116,45 @@ fn broken() {
     }
 }
 
-/// Runs this thread on the processor of the guard, and before it where that is allowed: a guard that is awake for long, as
-/// when this thread has to wait for another processor, does its work.
-fn ahead_of(guard: Pid) {
-    let allowed = sched_getaffinity(guard).expect("the processors of the guard");
-    let mut one = CpuSet::new();
-    let first = (0..CpuSet::count()).find(|cpu| allowed.is_set(*cpu) == Ok(true)).expect("a processor");
-    one.set(first).expect("a processor");
-    [guard, Pid::from_raw(0)]
-        .into_iter()
-        .for_each(|who| sched_setaffinity(who, &one).expect("a processor for both"));
-    let priority = libc::sched_param { sched_priority: 1 };
-    // SAFETY: reads the struct, which lives through the call; 0 is this thread.
-    unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &priority) };
-}
-
-/// Another takes the lock away, while somebody stops the guard.
-fn guard_stopped(again_and_again: bool) {
+/// Another takes the lock away, while somebody stops the guard. Whether redlock gave it up.
+fn guard_is_given_up(stop: impl FnOnce(&Takeover, i32)) -> bool {
     let mut scene = Takeover::new(Store::redis());
-    let guard = Pid::from_raw(scene.first.guard());
-    let stop = move || kill(guard, Signal::SIGSTOP);
-    let ended = Arc::new(AtomicBool::new(false));
-    let end = Arc::clone(&ended);
-    scene.fault(|_| stop().expect("a signal to the guard"));
-    let stopper = again_and_again.then(|| {
-        thread::spawn(move || {
-            ahead_of(guard);
-            while !end.load(Ordering::Relaxed) && stop().is_ok() {
-                thread::sleep(Duration::from_micros(10));
-            }
-        })
-    });
-    let redis = scene.store.redis.as_ref().expect("a server");
-    redis.cli(&["set", "X", "another", "PX", &(scene.ttl * 4 / 3).as_millis().to_string()]);
+    let guard = scene.first.guard();
+    scene.fault(|scene| stop(scene, guard));
     let first = scene.second_is_alone();
-    ended.store(true, Ordering::Relaxed);
-    stopper.map(|stopper| stopper.join());
     assert_eq!(first.code(), 79, "{first:?}");
     assert!(first.stderr.contains("lost 'X'"), "{first:?}");
-    assert_eq!(first.stderr.contains("the guard of 'X' was stopped"), again_and_again, "{first:?}");
+    first.stderr.contains("the guard of 'X' was stopped")
+}
+
+fn take_away(scene: &Takeover) {
+    let redis = scene.store.redis.as_ref().expect("a server");
+    redis.cli(&["set", "X", "another", "PX", &(scene.ttl * 4 / 3).as_millis().to_string()]);
 }
 
 #[test]
 fn a_guard_that_is_stopped_is_woken() {
-    guard_stopped(false);
+    assert!(!guard_is_given_up(|scene, guard| {
+        pause(guard);
+        take_away(scene);
+    }));
 }
 
+/// Held as by a debugger: it stays stopped when somebody wakes it.
 #[test]
-fn a_guard_that_is_stopped_again_and_again_is_given_up() {
-    guard_stopped(true);
+fn a_guard_that_stays_stopped_is_given_up() {
+    assert!(guard_is_given_up(|scene, guard| {
+        freeze(guard);
+        take_away(scene);
+        await_death(guard);
+    }));
 }
 
 /// A job that may go on without its lock has no time to be stopped at: nobody looks at its guard.
 #[test]
 fn a_guard_that_has_nothing_to_stop_is_left_alone() {
     let store = Store::redis();
-    let (lease, limit) = (slowed(900), Duration::from_secs(20));
+    let (lease, limit) = (slowed(1500), Duration::from_secs(20));
     let [log, woken] = ["log", "woken"].map(|name| store.folder.path(name));
     let job = format!("trap 'touch {}' USR1; until [ -e go ]; do sleep 0.05; done", woken.display());
     let log_file = format!("--log-file={}", log.display());

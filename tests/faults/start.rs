@@ -1,19 +1,18 @@
 //! Between the grant and the start of the command.
 
 use std::fs::{self, File, Permissions};
-use std::io;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
-use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
 use crate::harness::{
-    Fault, Finished, HeldUp, Proxy, Redlock, Running, Store, await_file, children, eventually,
-    held_up_executions, is_alive, namespaces, other_users, slowed, throughout, ttl, within,
+    Fault, Finished, HeldUp, Proxy, Redlock, Running, Store, await_death, await_file, await_freeze, children,
+    eventually, freeze, held_up_executions, interrupt, is_alive, namespaces, other_users, slowed, throughout,
+    ttl, within,
 };
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_redlock");
@@ -53,14 +52,14 @@ fn too_late_to_start_a_job_that_goes_on_without_the_lock() {
 /// What was taken by hand is renewed while the rest is waited for.
 fn lasts_through_the_wait(store: &Store) {
     let other = store.hold("B", &[]);
-    let ttl = ttl(1000);
+    let ttl = ttl(1500);
     let script = format!(
         r#"eval "$("$0" acquire -k A --ttl {ttl} --format env)"
         "$0" run -k A -k B --ttl {ttl} --wait -q -- "$0" run -k A -- echo ran && "$0" release"#
     );
     let run = store.reached_by(Redlock::under("sh", &["-c", &script, PROGRAM])).spawn();
     store.await_waiters("B", 1);
-    throughout(slowed(3000), || assert!(store.status("A")["holders"][0].is_object()));
+    throughout(slowed(4000), || assert!(store.status("A")["holders"][0].is_object()));
     other.let_go().expect(0);
     let run = run.finish().expect(0);
     assert_eq!((run.stdout.as_str(), run.stderr.as_str()), ("ran\n", ""));
@@ -74,7 +73,7 @@ fn a_lease_taken_by_hand_lasts_through_the_wait() {
 
 /// Another one has it now: the wait has lost its sense, and nothing may start.
 fn lost_in_the_wait(store: &Store, options: &[&str]) {
-    let ttl = ttl(1000);
+    let ttl = ttl(1500);
     let acquired = store.redlock(&["acquire", "-k", "A", "--ttl", &ttl]).run().expect(0);
     let token = acquired.stdout.trim();
     let other = store.hold("B", &[]);
@@ -156,27 +155,6 @@ fn a_guard_that_does_not_listen() {
     };
     // On a busy machine a renewal may be late, or the grant.
     assert!([1, 2, 4].into_iter().any(renewed));
-}
-
-/// Stops a process until the end of this thread; SIGCONT does not wake it.
-fn freeze(pid: i32) {
-    interrupt(pid);
-    await_freeze(pid);
-}
-
-/// Stops it when it comes out of the system call in which it is.
-fn interrupt(pid: i32) {
-    for request in [libc::PTRACE_SEIZE, libc::PTRACE_INTERRUPT] {
-        // SAFETY: these requests read and write no memory.
-        let done = unsafe { libc::ptrace(request, pid, 0, 0) };
-        assert_eq!(done, 0, "{}", io::Error::last_os_error());
-    }
-}
-
-fn await_freeze(pid: i32) {
-    eventually(Duration::from_secs(10), "it stops", || {
-        fs::read_to_string(format!("/proc/{pid}/status")).is_ok_and(|status| status.contains("State:\tt"))
-    });
 }
 
 /// What the system lacks is no bug of redlock's.
@@ -326,9 +304,7 @@ fn a_command_that_has_begun_is_no_command_that_never_started() {
     held.let_go();
     await_freeze(parent);
     await_file(&hanging.started);
-    // Its death is ours to see first.
-    let death = || waitpid(Pid::from_raw(parent), Some(WaitPidFlag::__WALL));
-    while !matches!(death(), Ok(WaitStatus::Signaled(..)) | Err(_)) {}
+    await_death(parent);
     let late = run.finish().expect(79);
     assert!(late.line().contains("was over as"), "{late:?}");
 }
@@ -341,7 +317,7 @@ fn an_execution_that_hangs_longer_than_the_lease() {
     for options in [&["--on-lost", "terminate"], &["--on-lost", "continue"]] {
         for store in [Store::redis(), Store::local()] {
             let hanging = Hanging::new(store);
-            let run = hanging.run(&[&["--ttl", &ttl(1000)], &options[..]].concat());
+            let run = hanging.run(&[&["--ttl", &ttl(1500)], &options[..]].concat());
             let (child, held) = hanging.held_up.next();
             let late = run.finish().expect(69);
             assert!(
@@ -361,7 +337,7 @@ fn an_execution_that_hangs_while_redlock_is_stopped() {
         return;
     }
     let hanging = Hanging::new(Store::redis());
-    let run = hanging.run(&["--ttl", &ttl(1000)]);
+    let run = hanging.run(&["--ttl", &ttl(1500)]);
     let (child, held) = hanging.held_up.next();
     run.signal(Signal::SIGSTOP);
     let next = hanging.store.redlock(&["run", "-k", "X", "--wait", "-q", "--", "sleep", "0.1"]).spawn();

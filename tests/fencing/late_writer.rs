@@ -50,7 +50,7 @@ const ADD: &str = r#"read number; echo $$ > "$0"; cat <&3 > /dev/null; echo $((n
 pub fn start(store: &Store, example: &dyn Example, name: &str, amount: &str) -> Running {
     let path = |name: String| store.folder.path(&name).display().to_string();
     let (status, mark) = (path(format!("{name}.status")), path(name.to_owned()));
-    let ttl = store.ttl(1000);
+    let ttl = store.ttl(1500);
     let mut args = vec!["run", "--key", "X", "--ttl", &ttl, "--wait", "--", "sh", "-c", JOB, &status, "sh"];
     let command = example.command();
     args.extend(command.iter().map(|arg| arg.to_str().expect("UTF-8")));

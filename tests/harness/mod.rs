@@ -4,6 +4,7 @@
 mod certificates;
 mod clock;
 mod cluster;
+mod debugger;
 mod etcd;
 mod network;
 mod pace;
@@ -28,6 +29,7 @@ use std::{fs, io, process, thread};
 
 pub use certificates::{Authority, Papers, Valid};
 pub use cluster::{Cluster, in_cluster};
+pub use debugger::{await_death, await_freeze, freeze, interrupt};
 pub use etcd::Etcd;
 pub use network::Network;
 pub use pace::{fits, in_ms, is_within, slowed, ttl, within};

@@ -18,7 +18,8 @@ const LATELY: Duration = Duration::from_secs(60);
 /// A machine that stood still for a while is not slow for ever: no test waits for minutes because of that.
 const SLOWEST: f64 = 20.0;
 
-/// An idle machine may stand still as well, for most of a second where it is a virtual one: leases are longer than that.
+/// An idle machine may stand still as well, for most of a second where it is a virtual one. A lease bears that for a third
+/// of its time, so none that a test wants renewed is shorter than 900 ms.
 const FASTEST: f64 = 2.0;
 
 /// When a short run ended, and how long it took.

@@ -184,7 +184,7 @@ fn behind_the_job(taken_away: &str) {
 #[test]
 fn its_lock_is_renewed_while_it_is_awaited() {
     let store = Store::local();
-    let (folder, time) = (Folder::new(), ttl(400));
+    let (folder, time) = (Folder::new(), ttl(1500));
     let (hook, pid) = endless(&folder, "TERM");
     let job = run(&store, &["--ttl", &time, "--on-acquire", &hook], "cat").open_stdin().spawn();
     pid();
