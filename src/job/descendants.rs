@@ -304,3 +304,16 @@ pub fn name_of(pid: i32) -> Option<String> {
     let comm = fs::read(format!("/proc/{pid}/comm")).ok()?;
     Some(String::from_utf8_lossy(&comm).trim_end().to_owned())
 }
+
+/// Also by a signal. The test of a guard that is given up holds it as a debugger does: awake for a moment, it would do its work.
+#[test]
+fn a_signal_stops_a_process() {
+    let mut child = std::process::Command::new("sleep").arg("60").spawn().expect("a process");
+    let pid = child.id() as i32;
+    assert!(!is_stopped(pid));
+    send(pid, libc::SIGSTOP);
+    let stopped = nix::sys::wait::waitpid(Pid::from_raw(pid), Some(nix::sys::wait::WaitPidFlag::WUNTRACED));
+    let was_seen = is_stopped(pid);
+    child.kill().and_then(|()| child.wait()).expect("its end");
+    assert!(matches!(stopped, Ok(nix::sys::wait::WaitStatus::Stopped(..))) && was_seen, "{stopped:?}");
+}
