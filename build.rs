@@ -2,6 +2,7 @@
 //! around each page that is touched, so code that is never run counts, too, where it lies between other code.
 
 use std::error::Error;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 use std::{env, fs};
@@ -54,6 +55,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let is_static = has("CARGO_CFG_TARGET_ENV", "gnu") && has("CARGO_CFG_TARGET_FEATURE", "crt-static");
     // The C library of another machine is unknown here.
     let is_for_this_machine = env::var("HOST").is_ok_and(|host| has("TARGET", &host));
+    if is_for_this_machine {
+        link_from_the_usual_place()?;
+    }
     if !is_static || !is_for_this_machine {
         return Ok(());
     }
@@ -62,6 +66,24 @@ fn main() -> Result<(), Box<dyn Error>> {
     // 3 KB when it is packed.
     if glibc_version().is_some_and(|version| version >= FIRST) {
         println!("cargo::rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
+    }
+    Ok(())
+}
+
+/// A build that names its target puts the program in `target/TARGET/release`. People look for it in `target/release`.
+fn link_from_the_usual_place() -> Result<(), Box<dyn Error>> {
+    let (target, profile) = (env::var("TARGET")?, env::var("PROFILE")?);
+    // target/TARGET/PROFILE/build/redlock-cli-HASH/out
+    let out = env::var("OUT_DIR")?;
+    let Some(root) = Path::new(&out).ancestors().nth(5).filter(|_| out.contains(&target)) else {
+        return Ok(());
+    };
+    let link = root.join(&profile).join("redlock");
+    // Cargo puts the program there itself when no target is named.
+    if link.is_symlink() || !link.exists() {
+        fs::create_dir_all(root.join(&profile))?;
+        let _ = fs::remove_file(&link);
+        symlink(Path::new("..").join(target).join(profile).join("redlock"), link)?;
     }
     Ok(())
 }

@@ -165,7 +165,7 @@ impl TlsStream {
                                 "its certificate is signed by nobody in --tls-ca {ca}"
                             ))
                         }
-                        (Some(error), _) => explain(error),
+                        (Some(error), _) => explain(error, stream.session.protocol_version().is_some()),
                         (None, _) => RequestError::Broken(format!(
                             "the connection broke during the TLS handshake; is this its TLS port? ({error})"
                         )),
@@ -248,27 +248,26 @@ fn tls_error(error: &io::Error) -> Option<&Error> {
 }
 
 pub fn error_in(error: &io::Error) -> Option<RequestError> {
-    tls_error(error).map(explain)
+    tls_error(error).map(|error| explain(error, true))
 }
 
-fn explain(error: &Error) -> RequestError {
+/// The error in plain words. `has_version`: both sides had agreed on a version of TLS before it.
+fn explain(error: &Error, has_version: bool) -> RequestError {
     use AlertDescription as Alert;
     let why = match error {
         Error::InvalidCertificate(error) => return RequestError::Broken(of_certificate(error)),
         Error::InvalidMessage(InvalidMessage::InvalidContentType) => {
             "it does not speak TLS here; is this its TLS port, or should the URL be one without TLS?"
         }
-        // OpenSSL answers so in TLS 1.2 when a certificate is missing, too.
+        // The general alert, where a certificate is missing: OpenSSL in TLS 1.2, Java since 17.0.19.
+        Error::AlertReceived(Alert::HandshakeFailure) if has_version => return no_certificate(),
         Error::AlertReceived(
             Alert::HandshakeFailure | Alert::ProtocolVersion | Alert::InsufficientSecurity,
         )
         | Error::PeerIncompatible(_) => {
-            "it has no version of TLS in common with redlock (1.2 or 1.3), or wants a certificate: --tls-cert"
+            "it has no version of TLS in common with redlock, which knows 1.2 and 1.3"
         }
-        Error::AlertReceived(Alert::CertificateRequired) => {
-            let why = "it wants a certificate: --tls-cert FILE and --tls-key FILE";
-            return RequestError::Denied(why.to_owned());
-        }
+        Error::AlertReceived(Alert::CertificateRequired) => return no_certificate(),
         Error::AlertReceived(Alert::UnknownCA) => return refused("it does not know who signed it"),
         Error::AlertReceived(Alert::CertificateExpired) => return refused("it has expired"),
         Error::AlertReceived(Alert::CertificateRevoked) => return refused("it was revoked"),
@@ -283,6 +282,10 @@ fn explain(error: &Error) -> RequestError {
         other => return RequestError::Broken(format!("TLS failed: {other}")),
     };
     RequestError::broken(why)
+}
+
+fn no_certificate() -> RequestError {
+    RequestError::Denied("it wants a certificate: --tls-cert FILE and --tls-key FILE".to_owned())
 }
 
 fn refused(why: &str) -> RequestError {
