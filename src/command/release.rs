@@ -4,14 +4,15 @@ use std::slice;
 
 use crate::error::{Failure, NOT_HELD, Outcome};
 use crate::event::Event;
-use crate::lock::ReleaseOutcome;
+use crate::lock::{Key, OwnerToken, ReleaseOutcome};
 use crate::options::OwnerOptions;
 use crate::report::{names, not_held};
-use crate::session::Context;
 use crate::session::release_notice::Notice;
+use crate::session::{Context, InheritedLock};
 
 pub fn release(owner: &OwnerOptions, context: &Context) -> anyhow::Result<Outcome> {
     let OwnerOptions { keys, token } = owner;
+    keys.iter().try_for_each(|key| refuse_in_job(key, token))?;
     keys.iter().for_each(|key| Notice::Releasing.send(key, token));
     let released = context.open_store().release(keys, token, &context.timeout());
     keys.iter().for_each(|key| Notice::Released.send(key, token));
@@ -26,4 +27,15 @@ pub fn release(owner: &OwnerOptions, context: &Context) -> anyhow::Result<Outcom
     }
     let names = names(others.into_iter().map(|(key, _)| key));
     Err(Failure::new(NOT_HELD, not_held(&names)).into())
+}
+
+/// The lock of a running job stays: the job would work on beside the next holder until the next renewal.
+fn refuse_in_job(key: &Key, token: &OwnerToken) -> Result<(), Failure> {
+    let inherited = InheritedLock::on(key).filter(|lock| lock.is_held_by(token) && lock.is_supervised());
+    match inherited {
+        None => Ok(()),
+        Some(_) => Err(Failure::usage(format!(
+            "this command runs under '{key}': redlock releases the lock when the command ends"
+        ))),
+    }
 }

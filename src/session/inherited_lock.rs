@@ -9,7 +9,7 @@ use super::Context;
 use crate::clock::BootTime;
 use crate::error::Failure;
 use crate::job::{is_below, own_pid_namespace};
-use crate::lock::{FencingToken, Key, Lease, Renewal, Request, Store, Timeout};
+use crate::lock::{FencingToken, Key, Lease, OwnerToken, Renewal, Request, Store, Timeout};
 use crate::report::acquired::{FENCE, KEY, TOKEN, lines};
 
 /// All inherited locks as JSON; [`KEY`], [`TOKEN`] and [`FENCE`] have the innermost ones.
@@ -31,6 +31,10 @@ impl InheritedLock {
     /// The innermost one on `key`.
     pub fn on(key: &Key) -> Option<InheritedLock> {
         all().into_iter().rfind(|lock| lock.key == key.as_str())
+    }
+
+    pub fn is_held_by(&self, token: &OwnerToken) -> bool {
+        self.token == token.expose()
     }
 
     /// A `redlock run` holds it, and this process belongs to its job, so it ends with the lease.

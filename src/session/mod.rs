@@ -19,6 +19,6 @@ pub use acquisition::{Abort, Acquisition};
 pub use breaking::{AskedAbout, break_lock};
 pub use context::{Context, report_failure};
 pub use hooks::{HookControl, Hooks};
-pub use inherited_lock::environment;
+pub use inherited_lock::{InheritedLock, environment};
 pub use nesting::{InterimKeeper, Nesting};
 pub use survey::survey;
