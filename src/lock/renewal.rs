@@ -249,8 +249,9 @@ impl Renewals {
                     let missing = released.iter().zip(requests);
                     let missing = missing.filter(|(one, _)| **one == ReleaseOutcome::NotHeld && !is_repeated);
                     let mut outcome = Ok(());
+                    let timeout = Timeout::of(RELEASE);
                     for (_, request) in missing {
-                        outcome = outcome.and(self.look_into(request));
+                        outcome = outcome.and(self.look_into(request, &timeout));
                     }
                     return outcome;
                 }
@@ -268,7 +269,7 @@ impl Renewals {
 
     /// The lock was not ours any more at the end. A renewal tells whether it was lost before. That may take it again, on some
     /// of the servers or later, so another release goes behind it: an error where that failed.
-    fn look_into(&mut self, request: &Request) -> Result<(), StoreError> {
+    fn look_into(&mut self, request: &Request, timeout: &Timeout) -> Result<(), StoreError> {
         let is_kept =
             |held: &&mut HeldLease| held.lease.request.key == request.key && held.state != LeaseState::Lost;
         let Some(held) = self.leases.iter_mut().find(is_kept) else { return Ok(()) };
@@ -276,9 +277,8 @@ impl Renewals {
         if held.lease.deadline().has_passed() {
             return Ok(());
         }
-        let renewal = self.store.renew(request, Some(held.lease.fence), &Timeout::of(RELEASE));
-        let released =
-            self.store.release(from_ref(&request.key), &request.token, &Timeout::of(RELEASE)).map(drop);
+        let renewal = self.store.renew(request, Some(held.lease.fence), timeout);
+        let released = self.store.release(from_ref(&request.key), &request.token, timeout).map(drop);
         let cause = match renewal {
             Ok(Renewal::Lost(holder)) => held.lease.lost_to(holder),
             Ok(Renewal::Released) => LossCause::Released,

@@ -1,10 +1,10 @@
 //! The Redis server dies, hangs, forgets, or is cut off, while a job runs and another waits.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
-use crate::harness::{Fault, Proxy, Redis, Store, eventually, in_ms, slowed, throughout, ttl};
+use crate::harness::{Fault, Proxy, Redis, Store, eventually, in_ms, slowed, throughout, ttl, within};
 use crate::takeover::Takeover;
 use crate::undisturbed::Undisturbed;
 
@@ -22,6 +22,18 @@ fn hung() {
     let first = scene.second_is_alone();
     assert_eq!(first.code(), 79, "{first:?}");
     assert!(first.stderr.contains("lost 'X'"), "{first:?}");
+}
+
+/// However long one may try to reach it.
+#[test]
+fn a_hung_server_holds_up_nobody_past_the_wait() {
+    let store = Store::redis();
+    store.redis.as_ref().expect("a Redis").pause();
+    let start = Instant::now();
+    let wait = ["run", "-k", "X", "--wait", "1s", "--connect-timeout", "60s", "--", "echo", "ran"];
+    let gave_up = store.redlock(&wait).run().expect(69);
+    within(Duration::from_secs(10), start);
+    assert!(gave_up.stdout.is_empty(), "{gave_up:?}");
 }
 
 #[test]
