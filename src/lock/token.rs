@@ -52,8 +52,8 @@ impl FromStr for OwnerToken {
 pub struct FencingToken(pub u64);
 
 impl FencingToken {
-    /// The least fencing token that a grant may get now: the wall clock in microseconds, so that
-    /// the tokens go on growing when the store lost its data.
+    /// The least fencing token that a grant may get now, by the wall clock of this host in microseconds: the tokens go on
+    /// growing when the store lost its data. A store with a clock of its own, for all hosts, uses that one.
     pub fn floor() -> Self {
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         FencingToken(since_epoch.as_micros() as u64)

@@ -46,7 +46,7 @@ impl Quorum {
         let listen: Vec<bool> =
             (0..members.subscriptions.len()).map(|index| members.is_deaf(index)).collect();
         // One call for all members, so that their fencing tokens come from one clock.
-        let call = script::acquire(first, requests, Queueing::No, "");
+        let call = script::acquire(first, requests, Queueing::No, "").in_quorum();
         let acquire = move |member: &mut Member, timeout: &Timeout| {
             member.acquire(&call, listen[member.index], timeout)
         };

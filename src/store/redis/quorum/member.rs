@@ -115,7 +115,7 @@ impl Member {
     /// Acquires a lock here that is held on a majority.
     pub fn acquire_again(&mut self, request: &Request, timeout: &Timeout) -> Result<()> {
         self.topology.single()?.settle(timeout)?;
-        let call = script::acquire(request, from_ref(request), Queueing::No, "");
+        let call = script::acquire(request, from_ref(request), Queueing::No, "").in_quorum();
         call.reply(&mut self.topology, timeout).map(drop)
     }
 

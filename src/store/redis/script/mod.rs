@@ -56,8 +56,8 @@ use script;
 pub struct ScriptCall<T> {
     script: &'static Script,
     keys: Vec<Key>,
-    /// The same for all members of a quorum, which grant the same fencing token then.
-    floor: FencingToken,
+    /// The least fencing token that the members of a quorum grant: the same one then. A single server asks its own clock.
+    floor: Option<FencingToken>,
     token: String,
     /// Those of this script alone.
     arguments: Vec<String>,
@@ -73,8 +73,13 @@ impl<T> ScriptCall<T> {
         decode: fn(Value, &[Key]) -> Option<T>,
     ) -> Self {
         let keys = keys.into_iter().cloned().collect();
-        let (floor, token) = (FencingToken::floor(), token.map_or("", OwnerToken::expose).to_owned());
-        ScriptCall { script, keys, floor, token, arguments: Vec::new(), decode }
+        let token = token.map_or("", OwnerToken::expose).to_owned();
+        ScriptCall { script, keys, floor: None, token, arguments: Vec::new(), decode }
+    }
+
+    /// The same call for each member of a quorum.
+    pub fn in_quorum(self) -> Self {
+        ScriptCall { floor: Some(FencingToken::floor()), ..self }
     }
 
     /// One more argument behind those that all scripts share.
@@ -105,7 +110,11 @@ impl<T> ScriptCall<T> {
     fn command(&self, name: &str, script: &str, index: &str) -> Cmd {
         let names: Vec<String> = self.keys.iter().map(KeyNames::of).flat_map(KeyNames::into_all).collect();
         let mut command = redis::cmd(name);
-        command.arg(script).arg(names.len()).arg(names).arg(self.floor.to_string());
+        command
+            .arg(script)
+            .arg(names.len())
+            .arg(names)
+            .arg(self.floor.map(|floor| floor.to_string()).unwrap_or_default());
         command.arg(&self.token).arg(index).arg(&self.arguments).take()
     }
 

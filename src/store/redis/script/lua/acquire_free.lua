@@ -7,7 +7,7 @@ if #KEYS == KEYS_OF_A_LOCK and ARGV[7] == '' and ARGV[8] == '0' and ARGV[9] == '
   if (not last[2] or last[2] == '') and not last[3] and not last[4] and redis.call('ZCARD', queue) == 0 then
     local time = redis.call('TIME')
     local now = time[1] * 1000 + math.floor(time[2] / 1000)
-    local number = math.max((tonumber(last[1]) or 0) + 1, tonumber(ARGV[1]), (now - RETENTION / 2) * 1000)
+    local number = math.max((tonumber(last[1]) or 0) + 1, least_fence(time))
     if number <= HIGHEST_FENCE and redis.call('SET', lock, token, 'PX', ARGV[4], 'NX') then
       local fence = string.format('%.0f', number)
       redis.call('HSET', state, 'fence', fence, 'kind', 'exclusive', 'exclusive', 1)

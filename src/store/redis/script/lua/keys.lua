@@ -1,5 +1,5 @@
--- Every script begins with this file. KEYS: KEYS_OF_A_LOCK for each lock, in the order of this list. ARGV 1 to 3: the wall clock
--- of the caller in microseconds, the owner token, the name of the index or ''.
+-- Every script begins with this file. KEYS: KEYS_OF_A_LOCK for each lock, in the order of this list. ARGV 1 to 3: the least
+-- fencing token of a grant in a quorum, or '' on a single server; the owner token; the name of the index or ''.
 --
 -- lock     string with a PX expiry. Of an exclusive lock the owner token: the format of the Redis documentation,
 --          which other libraries share. "broken:" before the token: broken, and its owner has not stopped yet;
@@ -25,7 +25,8 @@
 --          script.
 
 -- The fencing counter is kept for a day behind its lease, and until the clock of the server has come to it. After
--- that the clocks make the tokens grow: the server's less half a day, should the requester's be far behind.
+-- that the clock makes the tokens grow, also when the server lost its data: that of the server, in microseconds. In a quorum
+-- it is that of the requester, so that all servers grant the same token, or the server's less half a day.
 local RETENTION = 86400000
 -- A lease is remembered this long after its end.
 local AFTERWARDS = 10000
@@ -39,6 +40,11 @@ local MISSED = 12500
 local QUEUE_RETENTION = 60000
 -- Numbers in Lua are exact up to here.
 local HIGHEST_FENCE = 9007199254740991
+
+local function least_fence(time)
+  if ARGV[1] == '' then return time[1] * 1000000 + time[2] end
+  return math.max(tonumber(ARGV[1]), time[1] * 1000000 - RETENTION * 500)
+end
 
 local KEYS_OF_A_LOCK = 7
 local INDEX = ARGV[3]

@@ -1,7 +1,7 @@
 -- The functions that the scripts share. Making them costs the server more than the commands of a simple script, so
 -- acquire_free.lua and release_unqueued.lua do the usual cases before.
 
-local clock, me = tonumber(ARGV[1]), ARGV[2]
+local me = ARGV[2]
 
 -- The names of the keys of the selected lock.
 local lock, state, lease, queue, holders, asked, claimed
@@ -34,10 +34,10 @@ local function channel(name)
 end
 
 -- In milliseconds; the same throughout a script.
-local moment
+local time, moment
 local function now()
-  if not moment then
-    local time = redis.call('TIME')
+  if not time then
+    time = redis.call('TIME')
     moment = time[1] * 1000 + math.floor(time[2] / 1000)
   end
   return moment
@@ -124,7 +124,8 @@ local function last_grant()
 end
 
 local function next_fence(last)
-  return math.max(last.fence + 1, clock, (now() - RETENTION / 2) * 1000)
+  now()
+  return math.max(last.fence + 1, least_fence(time))
 end
 
 -- Keeps the state for as long as it counts behind a lease of this length, which begins now.
