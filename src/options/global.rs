@@ -9,8 +9,7 @@ use super::sources::Sources;
 use crate::cli::{Color, GlobalArgs};
 use crate::error::Failure;
 use crate::report::{ReportOptions, Verbosity};
-use crate::secret::read_password;
-use crate::store::{Credentials, Roots, ServerUrl, TlsFiles};
+use crate::store::{Credentials, Password, Roots, ServerUrl, TlsFiles};
 
 const DEFAULT_SERVER: &str = "redis://127.0.0.1:6379";
 const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -81,14 +80,17 @@ fn server(args: &GlobalArgs, files: &Config, sources: Sources) -> Result<(Server
 fn credentials(args: &GlobalArgs, files: &Config) -> Result<Credentials, Failure> {
     let or = |flag: &Option<PathBuf>, file: &Option<PathBuf>| flag.clone().or_else(|| file.clone());
     let password = match or(&args.password_file, &files.password_file) {
-        Some(path) => Some(read_password(&path)?),
-        None => std::env::var("REDISCLI_AUTH").ok().filter(|password| !password.is_empty()),
+        Some(path) => Some(Password::in_file(path)?),
+        None => {
+            let password = std::env::var("REDISCLI_AUTH").ok().filter(|password| !password.is_empty());
+            password.map(Password::Fixed)
+        }
     };
     let sentinel_file = or(&args.sentinel_password_file, &files.sentinel_password_file);
     let credentials = Credentials {
         user: args.user.clone().or_else(|| files.user.clone()),
         password,
-        sentinel_password: sentinel_file.map(|path| read_password(&path)).transpose()?,
+        sentinel_password: sentinel_file.map(Password::in_file).transpose()?,
         tls_files: TlsFiles {
             ca: or(&args.tls_ca, &files.tls_ca),
             cert: or(&args.tls_cert, &files.tls_cert),

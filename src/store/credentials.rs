@@ -1,28 +1,73 @@
 //! How to log in to a store, and the files of TLS.
 
 use std::env;
+use std::fmt;
 use std::io;
 use std::path::{self, PathBuf};
+
+use crate::error::Failure;
+use crate::secret::read_password;
 
 /// How to log in where the URL does not say.
 #[derive(Clone, Default)]
 pub struct Credentials {
     pub user: Option<String>,
-    pub password: Option<String>,
-    /// Of the Sentinels, which have a login of their own.
-    pub sentinel_password: Option<String>,
+    pub password: Option<Password>,
+    /// The Sentinels have a login of their own.
+    pub sentinel_password: Option<Password>,
     pub tls_files: TlsFiles,
 }
 
 impl Credentials {
     /// The same files, for a process that leaves this folder.
     pub fn absolute(mut self) -> io::Result<Credentials> {
+        for password in [&mut self.password, &mut self.sentinel_password].into_iter().flatten() {
+            if let Password::InFile { path, .. } = password {
+                *path = path::absolute(&path)?;
+            }
+        }
         let files = &mut self.tls_files;
         let named = [&mut files.ca, &mut files.cert, &mut files.key, &mut files.roots.file];
         for file in named.into_iter().flatten().chain(&mut files.roots.folders) {
             *file = path::absolute(&file)?;
         }
         Ok(self)
+    }
+}
+
+/// A password, which may be rotated while a job runs where it is in a file.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Password {
+    Fixed(String),
+    InFile { path: PathBuf, at_start: String },
+}
+
+impl Password {
+    /// Reads the file, which has to be there now.
+    pub fn in_file(path: PathBuf) -> Result<Password, Failure> {
+        let at_start = read_password(&path)?;
+        // A pipe, as of `<(…)`, can be read once.
+        Ok(if path.is_file() { Password::InFile { path, at_start } } else { Password::Fixed(at_start) })
+    }
+
+    /// The password for the next login. A file that cannot be read now, as one that is being replaced, leaves the old one.
+    pub fn current(&self) -> String {
+        match self {
+            Password::Fixed(password) => password.clone(),
+            Password::InFile { path, at_start } => read_password(path).unwrap_or_else(|_| at_start.clone()),
+        }
+    }
+
+    /// The password that was there at the start.
+    pub fn at_start(&self) -> &str {
+        let (Password::Fixed(password) | Password::InFile { at_start: password, .. }) = self;
+        password
+    }
+}
+
+impl fmt::Debug for Password {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Password(…)")
     }
 }
 

@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use self::address::{OpenOptions, StoreAddress};
-pub use self::credentials::{Credentials, Roots, TlsFiles};
+pub use self::credentials::{Credentials, Password, Roots, TlsFiles};
 use self::misspelt_url::Intended;
 pub use self::scheme::{SCHEMES, Scheme};
 use crate::doctor::{Check, Finding, Findings, Requirements};

@@ -4,7 +4,7 @@ use std::fmt;
 
 use url::{Host, Url};
 
-use super::credentials::{Credentials, TlsFiles};
+use super::credentials::{Credentials, Password, TlsFiles};
 use super::net::Endpoint;
 
 /// The servers of one cluster, any of which will do, and how to log in there.
@@ -12,7 +12,7 @@ use super::net::Endpoint;
 pub struct ServerList {
     pub servers: Vec<Endpoint>,
     pub user: Option<String>,
-    pub password: Option<String>,
+    pub password: Option<Password>,
     /// The connection is encrypted, and the server has to show a certificate.
     pub is_encrypted: bool,
     tls_files: Box<TlsFiles>,
@@ -36,7 +36,7 @@ impl ServerList {
         let servers = servers.ok_or_else(|| format!("one of the hosts cannot be read; {form}"))?;
         let (user, password) = login.split_once(':').map_or((login, None), |(user, word)| (user, Some(word)));
         let user = Some(percent_decode(user)?).filter(|user| !user.is_empty());
-        let password = password.map(percent_decode).transpose()?;
+        let password = password.map(percent_decode).transpose()?.map(Password::Fixed);
         if user.is_none() && password.is_some() {
             return Err(format!("a password needs its user; {form}"));
         }

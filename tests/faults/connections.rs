@@ -1,6 +1,7 @@
 //! Servers that cannot be reached, are others than they should be, or do not let us in; and the ways to log in.
 
 use std::fs;
+use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
@@ -10,7 +11,7 @@ use std::time::Duration;
 use crate::failing_call::{CANARY, Call, logged_in, run, tls, with_user};
 use crate::harness::{
     Authority, Fault, Folder, Proxy, Redis, Redlock, Store, Valid, eventually, free_port, least_acl,
-    namespaces,
+    namespaces, ttl,
 };
 
 #[test]
@@ -105,7 +106,6 @@ fn another_protocol() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("its number");
     std::thread::spawn(move || {
-        use std::io::{Read, Write};
         for mut stream in listener.incoming().flatten() {
             let _ = stream.read(&mut [0; 4096]);
             let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n");
@@ -159,6 +159,54 @@ fn logins() {
     // Such a server, or a proxy, repeats the command that it does not know.
     let without_login = Redis::with(&["--rename-command", "AUTH", ""]);
     run(&without_login.url()).fails(69, "unknown command 'AUTH'");
+}
+
+/// The password is rotated on the server and in its file while a job runs.
+#[test]
+fn a_rotated_password_is_read_again() {
+    let store = Store::redis();
+    let redis = store.redis.as_ref().expect("a Redis");
+    let rotate = |password: &str| {
+        let file = store.folder.path("password");
+        fs::write(&file, format!("{password}\n")).expect("a password file");
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).expect("its mode");
+        redis.cli(&["ACL", "SETUSER", "u", "reset", "on", &format!(">{password}"), "~*", "&*", "+@all"]);
+        file
+    };
+    let file = rotate("first");
+    let args = ["run", "-k", "X", "--ttl", &ttl(1500), "--user", "u", "--", "cat"];
+    let args = [&args[..7], &["--password-file", file.to_str().expect("a path")], &args[7..]].concat();
+    let mut running = store.redlock(&args).open_stdin().spawn();
+    running.lives_until("it holds X", || store.status("X")["holders"][0].is_object());
+    rotate("second");
+    redis.cli(&["CLIENT", "KILL", "USER", "u"]);
+    let renewals = || redis.commandstats()["evalsha"];
+    let before = renewals();
+    running.lives_until("it is renewed", || renewals() > before + 2);
+    let ended = running.let_go().expect(0);
+    assert!(!ended.stderr.contains("lost"), "{ended:?}");
+}
+
+/// Nobody waits for a server that cannot hold locks, as a Sentinel, or does not let this host in.
+#[test]
+fn what_no_wait_mends_ends_at_once() {
+    let waits = |url: &str| Call {
+        redlock: Redlock::new(&["run", "-k", "X", "--wait", "--", "echo", "started"]).server(url),
+        shown: url.to_owned(),
+    };
+    let without_scripts = Redis::with(&["--rename-command", "EVALSHA", "", "--rename-command", "EVAL", ""]);
+    waits(&without_scripts.url()).fails(78, "redis+sentinel://HOST:PORT/MASTER");
+
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("redis://{}", listener.local_addr().expect("its number"));
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.expect("a connection");
+            let _ = stream.write_all(b"-DENIED Redis is running in protected mode because it is.\r\n");
+            let _ = stream.read(&mut [0; 4096]);
+        }
+    });
+    waits(&url).fails(77, "set a password for its default user");
 }
 
 /// Who needs no password and gives one is refused. Redis carries out what came behind it all the same, as the user that

@@ -15,6 +15,7 @@ use super::url::EtcdAddress;
 use crate::lock::{StoreError, Timeout};
 use crate::store::attempts::one_after_the_other;
 use crate::store::call_error::CallError;
+use crate::store::credentials::Password;
 use crate::store::net::Endpoint;
 use crate::store::net::RequestError;
 use crate::store::net::stream::Stream;
@@ -154,8 +155,8 @@ impl EtcdMembers {
         let (Some(user), None, false) = (&self.address.members.user, &self.token, self.needs_no_login) else {
             return Ok(self.token.clone());
         };
-        let password = self.address.members.password.as_deref().unwrap_or_default();
-        match self.wait(timeout, client.authenticate(user, password))? {
+        let password = self.address.members.password.as_ref().map(Password::current).unwrap_or_default();
+        match self.wait(timeout, client.authenticate(user, &password))? {
             Ok(token) => self.token = MetadataValue::try_from(token).ok(),
             // etcdctl does not mind either.
             Err(status) if status.message().contains("authentication is not enabled") => {

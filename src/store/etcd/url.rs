@@ -4,6 +4,8 @@ use std::fmt;
 
 use super::layout::KeyLayout;
 use crate::store::credentials::Credentials;
+#[cfg(test)]
+use crate::store::credentials::Password;
 use crate::store::server_list::ServerList;
 
 /// Where etcd is, and how to log in there.
@@ -62,7 +64,7 @@ fn urls_are_read_and_shown_without_the_password() {
     let address = EtcdAddress::parse("etcd://u:p%40w@h/x");
     let login =
         address.map(|EtcdAddress { members, layout }| (members.user, members.password, layout.prefix));
-    assert_eq!(login, Ok((Some("u".to_owned()), Some("p@w".to_owned()), "x/".to_owned())));
+    assert_eq!(login, Ok((Some("u".to_owned()), Some(Password::Fixed("p@w".to_owned())), "x/".to_owned())));
     for text in
         ["etcd://", "etcd://a,,b", "etcd://h:0", "etcd://:canary@h", "etcd://u:can/ary@h", "etcd://h?canary"]
     {

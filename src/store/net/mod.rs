@@ -56,6 +56,8 @@ pub enum RequestError {
 #[derive(Clone, Debug)]
 pub enum ErrorReply {
     Denied(String),
+    /// The server cannot hold locks, however long one waits.
+    Unusable(String),
     /// `transient`: whether asking again within seconds makes sense.
     Failed {
         why: String,
@@ -69,6 +71,7 @@ impl ErrorReply {
         let store = name.to_owned();
         match self {
             ErrorReply::Denied(why) => StoreError::Denied { store, why },
+            ErrorReply::Unusable(why) => StoreError::Unusable { store, why },
             ErrorReply::Failed { why, transient } => StoreError::Unreachable { store, why, transient },
         }
     }

@@ -3,19 +3,19 @@
 use super::connection::Connection;
 use super::reply::accepted;
 use crate::lock::{Result, StoreError, Timeout};
-use crate::store::credentials::TlsFiles;
+use crate::store::credentials::{Password, TlsFiles};
 use crate::store::net::{Endpoint, RequestError};
 
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Login {
     pub user: Option<String>,
-    pub password: Option<String>,
+    pub password: Option<Password>,
     pub database: u32,
     /// The connection is encrypted, and the server has to show a certificate.
     pub tls: bool,
     pub tls_files: Box<TlsFiles>,
     /// The password of the Sentinels.
-    pub sentinel_password: Option<String>,
+    pub sentinel_password: Option<Password>,
 }
 
 impl Login {
@@ -31,7 +31,7 @@ impl Login {
         let tls = self.tls.then_some(&*self.tls_files);
         let mut connection = Connection::open(endpoint, tls, timeout).map_err(unreachable)?;
         if let Some(password) = &self.password {
-            let auth = redis::cmd("AUTH").arg(self.user.as_deref()).arg(password).take();
+            let auth = redis::cmd("AUTH").arg(self.user.as_deref()).arg(password.current()).take();
             connection.login = auth.get_packed_command();
         }
         if self.database != 0 {

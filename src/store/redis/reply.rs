@@ -46,6 +46,8 @@ pub enum ErrorClass {
     Denied,
     /// The key holds a value of another type.
     WrongType,
+    /// It has no Lua scripts: a Sentinel, or a server built without them.
+    NoScripts,
     /// Passes within seconds.
     Transient,
     /// The server is a replica, or a primary that lost its replicas: another server is the primary, if there is one.
@@ -59,9 +61,10 @@ pub enum ErrorClass {
 /// A script's errors keep their code from Redis 7 on; 6.2 wraps them into a plain `ERR`, and so does
 /// every version with a permission that is missing inside a script. So the text is looked at as well.
 pub fn classify(error: &ServerError) -> ErrorClass {
-    const SIGNS: [(ErrorClass, &[&str]); 5] = [
+    const SIGNS: [(ErrorClass, &[&str]); 6] = [
         (ErrorClass::WrongType, &["WRONGTYPE"]),
-        (ErrorClass::Denied, &["NOAUTH", "unauthenticated", "WRONGPASS", "NOPERM", "AUTH failed"]),
+        (ErrorClass::NoScripts, &["unknown command 'EVAL", "unknown command `EVAL"]),
+        (ErrorClass::Denied, &["NOAUTH", "unauthenticated", "WRONGPASS", "NOPERM", "DENIED", "AUTH failed"]),
         (ErrorClass::Denied, &["AUTH <password>", "can't run this command", "No permissions"]),
         (
             ErrorClass::Transient,
@@ -90,6 +93,7 @@ pub fn accepted(reply: Value, name: &str) -> Result<Value> {
 pub fn error_reply(error: &ServerError) -> ErrorReply {
     match classify(error) {
         ErrorClass::Denied => ErrorReply::Denied(explain(error)),
+        ErrorClass::NoScripts => ErrorReply::Unusable(NO_SCRIPTS.to_owned()),
         class => ErrorReply::Failed { why: explain(error), transient: class == ErrorClass::Transient },
     }
 }
@@ -124,6 +128,9 @@ pub fn in_short(text: &str) -> &str {
     text.char_indices().nth(MOST).map_or(text, |(end, _)| &text[..end])
 }
 
+const NO_SCRIPTS: &str = "it runs no Lua scripts; if this is the port of a Sentinel, name it with redis+sentinel://HOST:PORT/MASTER";
+const PROTECTED: &str = "DENIED it is in protected mode, and admits its own host only: \
+                         set a password for its default user, or `protected-mode no`";
 const LOGIN: &str =
     "it wants a password: --password-file, REDISCLI_AUTH, or the URL in the configuration file";
 
@@ -137,6 +144,7 @@ pub fn explain(error: &ServerError) -> String {
     let hint = match code {
         // Before the login Redis reads no command as long as ours.
         "ERR" if details.contains("unauthenticated") => return format!("NOAUTH {LOGIN}"),
+        "DENIED" if details.contains("protected mode") => return PROTECTED.to_owned(),
         "NOAUTH" => LOGIN,
         "WRONGPASS" => "check --user and the password",
         "NOPERM" => "give the user this permission; the least ACL is in redlock(1)",

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use url::{Host, ParseError, Url};
 
 use super::login::Login;
-use crate::store::credentials::Credentials;
+use crate::store::credentials::{Credentials, Password};
 use crate::store::net::Endpoint;
 
 #[derive(Clone, PartialEq, Eq)]
@@ -154,7 +154,12 @@ impl RedisAddress {
 
 fn login(user: &str, password: Option<&str>, tls: bool) -> Result<Login, String> {
     let user = Some(percent_decode(user)?).filter(|user| !user.is_empty());
-    Ok(Login { user, password: password.map(percent_decode).transpose()?, tls, ..Login::default() })
+    Ok(Login {
+        user,
+        password: password.map(percent_decode).transpose()?.map(Password::Fixed),
+        tls,
+        ..Login::default()
+    })
 }
 
 fn database(number: &str, behind: &str, form: &str) -> Result<u32, String> {
@@ -210,7 +215,7 @@ mod tests {
         }
         let address = RedisAddress::parse("redis://u:p%40w@h")
             .map(|address| (address.login.user, address.login.password));
-        assert_eq!(address, Ok((Some("u".to_owned()), Some("p@w".to_owned()))));
+        assert_eq!(address, Ok((Some("u".to_owned()), Some(Password::Fixed("p@w".to_owned())))));
         for text in [
             "redis://",
             "redis://h:99999",

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::layout::NodeLayout;
-use crate::store::credentials::Credentials;
+use crate::store::credentials::{Credentials, Password};
 use crate::store::server_list::ServerList;
 
 /// Where ZooKeeper is, and how to log in there.
@@ -36,9 +36,9 @@ impl ZooKeeperAddress {
         ZooKeeperAddress { ensemble: self.ensemble.with(credentials), ..self }
     }
 
-    /// As the scheme "digest" has it.
+    /// As the scheme "digest" has it. Another password would be another user, who may not use the nodes of this one.
     pub fn login(&self) -> Option<String> {
-        let password = self.ensemble.password.as_deref().unwrap_or_default();
+        let password = self.ensemble.password.as_ref().map(Password::at_start).unwrap_or_default();
         self.ensemble.user.as_ref().map(|user| format!("{user}:{password}"))
     }
 }
