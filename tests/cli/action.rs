@@ -37,3 +37,19 @@ sys.stdin.read()
     assert!(job.stdout.starts_with("::add-mask::") && job.stdout.ends_with("0\n"), "{job:?}");
     eventually(Duration::from_secs(20), "a free lock", || store.status("deploy")["holders"][0].is_null());
 }
+
+/// A line feed would begin another variable in the files that the runner reads.
+#[test]
+fn an_input_of_two_lines_is_refused() {
+    let store = Store::local();
+    let action = concat!(env!("CARGO_MANIFEST_DIR"), "/dist/action");
+    let step = |server: &str, wait: &str| {
+        let step = Redlock::under("bash", &[action]).env("INPUT_KEY", "deploy").env("INPUT_WAIT", wait);
+        step.env("GITHUB_ENV", store.folder.path("env")).server(server).run().expect(64)
+    };
+    for (server, wait) in [(&*format!("{}\nPATH=/tmp", store.url), "5m"), (&store.url, "5m\n--key=other")] {
+        let refused = step(server, wait);
+        assert!(refused.stdout.starts_with("::error::redlock: an input has a line feed"), "{refused:?}");
+    }
+    assert!(!store.folder.path("env").exists());
+}
