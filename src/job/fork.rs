@@ -11,7 +11,6 @@ use nix::unistd::{ForkResult, Pid, chdir, fork, setsid};
 
 use super::dispositions;
 use super::protocol::Channel;
-use super::signals::Signals;
 
 /// Forks a process that does `work`, with all signals blocked, and ends. Returns its pid and the line to it.
 ///
@@ -67,37 +66,31 @@ pub fn end() -> ! {
     unsafe { libc::_exit(0) }
 }
 
-/// Signals from a terminal or a session manager. The detached process belongs to neither.
-const IGNORED: [i32; 5] = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGUSR1, libc::SIGUSR2];
-
 /// Forks a process of its own session that does `work` and ends, with nothing of the caller's: of the descriptors it
 /// keeps `kept` only. To be called before any thread is started: see `fork_off`.
-pub fn detach(
-    name: &CStr,
-    kept: &[BorrowedFd],
-    work: impl FnOnce(Channel, Signals),
-) -> io::Result<(u32, Channel)> {
+pub fn detach(name: &CStr, kept: &[BorrowedFd], work: impl FnOnce(Channel)) -> io::Result<(u32, Channel)> {
     let (child, channel) = fork_off(|channel| {
         let kept: Vec<i32> = kept.iter().chain([&channel.as_fd()]).map(AsRawFd::as_raw_fd).collect();
-        if let Ok(signals) = settle(name, &kept) {
-            work(channel, signals);
+        if settle(name, &kept).is_ok() {
+            work(channel);
         }
     })?;
     Ok((child.as_raw() as u32, channel))
 }
 
-/// Leaves all that is the caller's. Of the signals that ask a process to end, SIGTERM is left.
-fn settle(name: &CStr, kept: &[i32]) -> io::Result<Signals> {
+/// Leaves all that is the caller's, and ignores every signal that can be ignored. Whoever stops a service or a machine
+/// signals all of its processes, also those that only the others need: this one ends when its work does.
+fn settle(name: &CStr, kept: &[i32]) -> io::Result<()> {
     setsid()?;
     prctl::set_name(name)?;
     chdir("/")?;
     dispositions::detach_streams(false);
     close_all_but(kept)?;
-    IGNORED.into_iter().for_each(|signal| dispositions::set_ignored(signal, true));
-    dispositions::set_ignored(libc::SIGTERM, false);
-    let signals = Signals::listen()?;
-    SigSet::empty().thread_set_mask()?;
-    Ok(signals)
+    // A child could not be waited for with SIGCHLD ignored, and that ends nobody anyway.
+    let ignored =
+        (1..32).chain(libc::SIGRTMIN()..=libc::SIGRTMAX()).filter(|signal| *signal != libc::SIGCHLD);
+    ignored.for_each(|signal| dispositions::set_ignored(signal, true));
+    Ok(SigSet::empty().thread_set_mask()?)
 }
 
 /// Closes what the caller had open: a pipe of which somebody waits for the end, a file with a lock on it. This process may

@@ -4,18 +4,20 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process;
 use std::time::Duration;
 
+use nix::sys::eventfd::EventFd;
 use serde::{Deserialize, Serialize};
 
 use super::release_notice::{Notice, Notices};
 use super::renewal_events::{report_loss, report_renewal};
-use super::supervise::SecondSignal;
 use super::{Abort, Acquisition, Context};
 use crate::cli::OnLost;
 use crate::clock::{BootTime, Deadline};
 use crate::error::{BUSY, Failure, UNREACHABLE};
 use crate::event::{Event, LossConsequence};
-use crate::job::{Channel, Pidfd, Signals, detach};
-use crate::lock::{FencingToken, Keeper, Key, Lease, LeaseEnd, LossCause, Progress, Request, Store, Timeout};
+use crate::job::{Channel, Pidfd, detach};
+use crate::lock::{
+    Cancellation, FencingToken, Keeper, Key, Lease, LeaseEnd, LossCause, Progress, Request, Store, Timeout,
+};
 use crate::mailbox::{Mailbox, mailbox};
 use crate::poll::{is_readable, is_writable, wait_any};
 use crate::report::{Reporter, names};
@@ -67,13 +69,12 @@ impl KeeperProcess {
         let stderr = watched.shared_stderr();
         let kept: Vec<BorrowedFd> =
             [Some(watched.as_fd()), stderr.as_ref().map(AsFd::as_fd)].into_iter().flatten().collect();
-        let keeper = detach(NAME, &kept, |line, signals| {
+        let keeper = detach(NAME, &kept, |line| {
             let kept_by_us = |request: &Request| request.clone().kept_by(process::id(), pid as u32);
             let requests = acquisition.requests.iter().map(kept_by_us).collect();
             let store = context.open_store_for(replicas, vec![process::id(), pid as u32]);
             let (watched, stderr, reporter) = (&watched, stderr.as_ref(), &context.reporter);
-            BackgroundKeeper { line, signals, watched, stderr, reporter, on_lost, reserve }
-                .serve(requests, store);
+            BackgroundKeeper { line, watched, stderr, reporter, on_lost, reserve }.serve(requests, store);
         });
         let (keeper_pid, line) = keeper.map_err(Failure::cannot("start the keeper"))?;
         let requests = std::mem::take(&mut acquisition.requests).into_iter();
@@ -121,7 +122,6 @@ impl Drop for KeeperProcess {
 
 struct BackgroundKeeper<'a> {
     line: Channel,
-    signals: Signals,
     watched: &'a Pidfd,
     /// Where a loss is reported.
     stderr: Option<&'a OwnedFd>,
@@ -140,6 +140,22 @@ enum LeaseNews {
     },
     /// All leases were extended, by requests that were sent then.
     Renewed { sent: BootTime },
+}
+
+/// Nothing cuts the release short: the keeper ignores signals.
+struct Uncancelled(EventFd);
+
+impl AsFd for Uncancelled {
+    /// A descriptor that never becomes readable.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl Cancellation for Uncancelled {
+    fn should_abandon(&mut self) -> bool {
+        false
+    }
 }
 
 struct KeptLock {
@@ -166,7 +182,8 @@ impl BackgroundKeeper<'_> {
         let locks = requests.iter().map(kept).collect();
         let leases = requests.into_iter().zip(fences);
         let leases = leases.map(|(request, fence)| Lease::new(request, FencingToken(fence), sent)).collect();
-        let Ok((sender, news)) = mailbox() else { return };
+        let (Ok((sender, news)), Ok(never)) = (mailbox(), EventFd::new()) else { return };
+        let mut uncancelled = Uncancelled(never);
         let (reporter, all_keys) = (self.reporter.clone(), keys.clone());
         let report = move |progress: Progress| {
             report_renewal(&reporter, &all_keys, &progress);
@@ -179,9 +196,7 @@ impl BackgroundKeeper<'_> {
         }
         self.line.send(&KeeperReply::Renewals);
         if self.keep(&mut keeper, locks, &news) {
-            let cancellation =
-                &mut SecondSignal { signals: &mut self.signals, was_signalled: true, pressed: None };
-            if keeper.finish(cancellation).end == LeaseEnd::Released {
+            if keeper.finish(&mut uncancelled).end == LeaseEnd::Released {
                 self.reporter.report(&Event::Released { keys: &keys, leftovers: None });
             }
         }
@@ -220,16 +235,16 @@ impl BackgroundKeeper<'_> {
                     None => return true,
                 }
             }
-            if self.watched.has_ended() || self.signals.take().is_some() {
+            if self.watched.has_ended() {
                 return true;
             }
         }
         true
     }
 
-    /// Waits for news of a lock, an order, a signal, or the end of the process.
+    /// Waits for news of a lock, an order, or the end of the process.
     fn wait(&self, locks: &[KeptLock], news: &Mailbox<LeaseNews>, gone_on: bool, until: Deadline) {
-        let mut fds = vec![self.signals.as_fd(), self.watched.as_fd(), news.as_fd()];
+        let mut fds = vec![self.watched.as_fd(), news.as_fd()];
         fds.extend((!gone_on).then(|| self.line.as_fd()));
         fds.extend(locks.iter().filter_map(|lock| lock.notices.as_ref()).map(AsFd::as_fd));
         wait_any(&fds, until);

@@ -6,7 +6,12 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use crate::harness::{Pty, Redlock, Running, Store, eventually, is_alive, other_users, pid_in, slowed, ttl};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::harness::{
+    Pty, Redlock, Running, Store, await_file, eventually, is_alive, other_users, pid_in, slowed, ttl,
+};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_redlock");
 
@@ -46,6 +51,37 @@ fn a_session_of_its_own() {
     pty.expect("done");
     assert_eq!(pty.finish(), 0);
     eventually(Duration::from_secs(1), "the end of the keeper", || !is_alive(keeper));
+}
+
+/// A service manager, a shutdown or `kill -TERM -1` signals the keeper together with the script, which cleans up under its lock.
+#[test]
+fn no_signal_ends_the_keeper_while_its_process_lives() {
+    let store = Store::local();
+    let [pid, order, cleaning] = ["pid", "order", "cleaning"].map(|name| store.folder.path(name));
+    let script = r#"trap ': > "$3"; sleep 1; echo cleaned >> "$2"; exit 7' TERM
+        eval "$("$0" acquire -k X --while-pid $$ --format env)" && echo $$ > "$1"; while :; do sleep 0.05; done"#;
+    let [pid_path, order, cleaning_path] =
+        [&pid, &order, &cleaning].map(|path| path.to_str().expect("a path"));
+    let args = ["-c", script, PROGRAM, pid_path, order, cleaning_path];
+    let running = Redlock::under("bash", &args).server(&store.url).spawn();
+    let script = pid_in(&pid);
+    let keeper = store.status("X")["holders"][0]["pid"].as_i64().expect("its pid") as i32;
+    let waiter = store.wait_in_line("X", "entered", &[]);
+    store.await_waiters("X", 1);
+
+    // Those between them are the C library's own.
+    let all = (1..32).chain(libc::SIGRTMIN()..=libc::SIGRTMAX());
+    for signal in all.filter(|signal| ![libc::SIGKILL, libc::SIGSTOP].contains(signal)) {
+        // SAFETY: kill takes any numbers; the keeper is alive as long as the script is.
+        unsafe { libc::kill(keeper, signal) };
+    }
+    kill(Pid::from_raw(script), Signal::SIGTERM).expect("a signal to the script");
+    await_file(&cleaning);
+    assert!(is_alive(keeper));
+    running.finish().expect(7);
+    waiter.finish().expect(0);
+    assert_eq!(store.order(), ["cleaned", "entered"]);
+    eventually(Duration::from_secs(5), "the end of the keeper", || !is_alive(keeper));
 }
 
 /// Another program took the key: nobody asked the holder.
