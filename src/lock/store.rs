@@ -43,8 +43,8 @@ pub enum Renewal {
     Extended,
     /// Nobody held the lock and nobody else was granted it since: it is held again.
     Healed,
-    /// Somebody released it with this token, and nobody else was granted it since, or holds it now. ZooKeeper never says so:
-    /// what was deleted counts as lost.
+    /// Somebody released it with this token, and nobody else was granted it since, or holds it now. ZooKeeper never says so,
+    /// and etcd only until the end of a min-hold: what is gone counts as lost.
     Released,
     /// It was broken or deleted, or another holds it, or was granted it since.
     Lost(Option<Holder>),

@@ -66,11 +66,13 @@ macro_rules! promises {
                 a_lock_broken_twice_ends_the_script
                 a_script_may_outlive_its_lock
                 a_dead_keeper_leaves_the_lease
-                a_keeper_that_is_told_to_end_gives_back
+                a_keeper_ends_with_its_script_alone
                 nobody_waits_for_a_script_that_has_ended
                 a_dead_acquire_leaves_no_lock
                 no_stream_is_held_open
                 a_job_without_its_lock_is_stopped
+                a_job_does_not_outlive_a_lock_that_is_gone
+                a_script_does_not_outlive_a_lock_that_is_gone
             }
             breaking {
                 breaking_needs_a_yes
@@ -188,11 +190,13 @@ macro_rules! promises_of_a_quorum {
                 a_lock_broken_twice_ends_the_script
                 a_script_may_outlive_its_lock
                 a_dead_keeper_leaves_the_lease
-                a_keeper_that_is_told_to_end_gives_back
+                a_keeper_ends_with_its_script_alone
                 nobody_waits_for_a_script_that_has_ended
                 a_dead_acquire_leaves_no_lock
                 no_stream_is_held_open
                 a_job_without_its_lock_is_stopped
+                a_job_does_not_outlive_a_lock_that_is_gone
+                a_script_does_not_outlive_a_lock_that_is_gone
             }
             breaking {
                 breaking_needs_a_yes

@@ -164,16 +164,15 @@ pub fn a_dead_keeper_leaves_the_lease(store: &Store) {
     script.running.let_go().expect(7);
 }
 
-/// As on a shutdown: it gives the lock back, although the script runs on.
-pub fn a_keeper_that_is_told_to_end_gives_back(store: &Store) {
+/// As at a shutdown, which signals all processes at once: the script may clean up under its lock.
+pub fn a_keeper_ends_with_its_script_alone(store: &Store) {
     let script = Script::start(store, "--ttl 60s", "read -r _; exit 7");
-    for ignored in [Signal::SIGHUP, Signal::SIGINT] {
+    for ignored in [Signal::SIGHUP, Signal::SIGINT, Signal::SIGALRM, Signal::SIGTERM] {
         kill(Pid::from_raw(script.keeper.0), ignored).expect("a signal to the keeper");
     }
-    assert!(store.status("X")["holders"][0].is_object());
-    kill(Pid::from_raw(script.keeper.0), Signal::SIGTERM).expect("a signal to the keeper");
-    script.keeper.is_gone_soon(store);
+    assert!(store.status("X")["holders"][0].is_object() && is_alive(script.keeper.0));
     script.running.let_go().expect(7);
+    script.keeper.is_gone_soon(store);
 }
 
 pub fn nobody_waits_for_a_script_that_has_ended(store: &Store) {
@@ -241,9 +240,42 @@ pub fn a_job_without_its_lock_is_stopped(store: &Store) {
     assert!(read("refused").contains("redlock releases the lock when the command ends"));
     store.redlock(&["release", "-k", "X", "--token", read("token").trim()]).run().expect(0);
     let lost = running.finish().expect(79);
-    // In ZooKeeper nothing is left that tells a release from a deletion.
-    let why = if store.is_zookeeper() { "deleted" } else { "it was released with its owner token" };
+    // In etcd and ZooKeeper nothing is left that tells a release from a deletion.
+    let why = if store.counts_in_seconds() { "deleted" } else { "it was released with its owner token" };
     assert!(lost.line().contains(why), "{lost:?}");
+}
+
+/// A store that knows that nobody else had the lock takes it again. Every other one counts it as lost, also when its lease
+/// was ended from outside.
+pub fn a_job_does_not_outlive_a_lock_that_is_gone(store: &Store) {
+    let ttl = store.ttl(900);
+    let job = store.hold("X", &["--ttl", &ttl]);
+    store.lose_everything();
+    if store.counts_in_seconds() {
+        let lost = job.finish().expect(79);
+        assert!(lost.line().starts_with("redlock: lost 'X': it was broken or deleted"), "{lost:?}");
+    } else {
+        store.await_holder("X");
+        let healed = job.let_go().expect(0);
+        assert!(healed.stderr.contains("'X'"), "{healed:?}");
+    }
+}
+
+pub fn a_script_does_not_outlive_a_lock_that_is_gone(store: &Store) {
+    let options = format!("--ttl {}", store.ttl(900));
+    let script = Script::start(store, &options, "trap 'exit 9' TERM; until [ -e end ]; do sleep 0.05; done");
+    store.lose_everything();
+    if store.counts_in_seconds() {
+        let lost = script.running.finish().expect(9);
+        let line = lost.line();
+        assert!(line.starts_with("redlock: lost 'X': "), "{line}");
+        assert!(line.ends_with(&format!("; SIGTERM was sent to process {}", script.keeper.1)), "{line}");
+    } else {
+        store.await_holder("X");
+        std::fs::write(store.folder.path("end"), "").expect("a file");
+        script.running.finish().expect(0);
+    }
+    eventually(SOON, "the end of the keeper", || !is_alive(script.keeper.0));
 }
 
 /// A script that has the lock X.

@@ -280,14 +280,14 @@ impl Store for Etcd {
                 ),
             }),
             Some(_) => Ok(Renewal::Extended),
-            // etcd loses nothing, so somebody deleted the key or ended its lease: it is not taken again. To end the lease, or
-            // to leave the key to its min-hold, takes the owner token; to break a lock is to delete its key.
+            // etcd loses nothing, so somebody deleted the key or ended its lease: it is not taken again. Only a key that was
+            // left to its min-hold says that it was released: a lease may have been revoked by anybody, or have ended.
             None => {
                 let queue = self.ledger.queue(key, 0, timeout)?.entries;
                 let other = queue.first().filter(|first| first.id != id && !first.is_waiting());
                 match other {
                     Some(other) => Ok(Renewal::Lost(Some(self.ledger.holder(key, other, timeout)?))),
-                    None if ttl <= 0 || own.entry.is_some() => Ok(Renewal::Released),
+                    None if own.entry.is_some() => Ok(Renewal::Released),
                     None => Ok(Renewal::Lost(None)),
                 }
             }
