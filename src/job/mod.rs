@@ -12,6 +12,7 @@ mod guard_times;
 mod handle;
 mod kill;
 mod kill_schedule;
+mod passed_on;
 mod pidfd;
 mod priority;
 mod protocol;

@@ -20,6 +20,7 @@ use signal_hook::low_level::register;
 use signal_hook::low_level::siginfo::{Cause, Origin};
 
 use super::dispositions::is_ignored;
+use super::passed_on;
 use crate::clock::{BootTime, Deadline};
 use crate::poll::wait_readable;
 
@@ -83,6 +84,7 @@ impl Signals {
 
     fn install() -> io::Result<Signals> {
         let (read, write) = UnixStream::pair()?;
+        passed_on::note_ending(write.try_clone()?.into())?;
         let handled = HANDLED.into_iter().zip(&ARRIVED).filter(|(signal, _)| !is_ignored(*signal));
         for (signal, at) in handled.clone() {
             // SAFETY: clock_gettime(2) and an atomic are safe in a signal handler: signal-safety(7).
@@ -92,6 +94,11 @@ impl Signals {
             SignalDelivery::with_pipe(read, write, WithOrigin::default(), handled.map(|(signal, _)| signal))?;
         let leads_session = getsid(None) == Ok(getpid());
         Ok(Signals { delivery, arrived: VecDeque::new(), last: None, hung_up: None, leads_session })
+    }
+
+    /// There is a command, which may want to know of signals that end nothing.
+    pub fn pass_on_all(&self) {
+        let _ = passed_on::note_harmless();
     }
 
     /// A descriptor that is readable when a signal has come or one of the `others` is readable.
@@ -120,7 +127,9 @@ impl Signals {
             self.arrived.extend(self.delivery.pending());
         }
         loop {
-            let origin = self.arrived.pop_front()?;
+            let Some(origin) = self.arrived.pop_front() else {
+                return passed_on::take().map(Arrived::for_the_command);
+            };
             let at = arrival_of(origin.signal);
             let waited = waited();
             let before = self.last.filter(|last| {
@@ -166,6 +175,10 @@ fn arrival_of(signal: c_int) -> BootTime {
 }
 
 impl Arrived {
+    fn for_the_command(signal: c_int) -> Arrived {
+        Arrived { signal, from_terminal: false, is_repeat: false, is_second_hangup: false }
+    }
+
     /// A key at the terminal, such as Ctrl-C. The end of the terminal is none, and comes more than once: from the
     /// kernel, and from the shell.
     pub fn is_key_press(self) -> bool {
@@ -177,6 +190,11 @@ impl Arrived {
         !self.is_for_the_command() && !self.is_repeat && !self.is_second_hangup
     }
 
+    /// A second one soon after it is urgent. Others may come again and again: SIGHUP to reload, SIGQUIT for a dump.
+    pub fn may_become_urgent(self) -> bool {
+        self.from_terminal || matches!(self.signal, SIGINT | SIGTERM)
+    }
+
     /// A signal that has no meaning but the one that the command gives it.
     pub fn is_for_the_command(self) -> bool {
         is_for_the_command(self.signal)
@@ -184,7 +202,7 @@ impl Arrived {
 }
 
 fn is_for_the_command(signal: c_int) -> bool {
-    matches!(signal, SIGUSR1 | SIGUSR2)
+    !matches!(signal, SIGALRM | SIGHUP | SIGINT | SIGQUIT | SIGTERM | SIGXCPU)
 }
 
 impl AsFd for Signals {

@@ -1,10 +1,11 @@
 //! Supervising the job from its start to the release of its locks.
 
 use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
 
 use super::Context;
 use crate::cli::Leftovers;
-use crate::clock::Deadline;
+use crate::clock::{BootTime, Deadline};
 use crate::event::{Event, LeftBehind, LeftoversFate, LossConsequence};
 use crate::job::{Arrived, ExitStatus, GuardLoss, GuardRequest, Job, JobControl, JobEnd, JobEvent, Signals};
 use crate::lock::{Cancellation, Keeper, KeeperEnd, Key, LeaseEnd, LossCause};
@@ -45,10 +46,19 @@ pub struct Supervisor<'a> {
 struct JobProgress {
     timed_out: bool,
     was_signalled: bool,
-    /// A signal was passed on to the job.
-    passed_on: bool,
+    /// When a signal last asked the job to end.
+    asked_at: Option<BootTime>,
     command_ended: bool,
 }
+
+impl JobProgress {
+    fn is_urgent(&self) -> bool {
+        self.asked_at.is_some_and(|at| BootTime::now().since(at) < URGENT)
+    }
+}
+
+/// A second request to end the job within this time kills it. A later one is passed on like the first.
+const URGENT: Duration = Duration::from_secs(10);
 
 impl Supervisor<'_> {
     /// Waits for the end of the job, starts its renewals when the first is due, and passes on the signals that only
@@ -60,6 +70,7 @@ impl Supervisor<'_> {
         mut keeper: Option<Keeper>,
     ) -> (RunEnd, Option<Keeper>) {
         let mut progress = JobProgress::default();
+        signals.pass_on_all();
         // The end of --timeout.
         let mut stop_at = self.options.timeout.map(Deadline::after);
         loop {
@@ -111,10 +122,12 @@ impl Supervisor<'_> {
         // The terminal has signalled the job too: the command decides what follows, and redlock once that has ended.
         if from_terminal && !(progress.command_ended && arrived.is_key_press()) {
             progress.was_signalled = true;
-        } else if progress.passed_on && !arrived.is_repeat {
+        } else if !arrived.may_become_urgent() {
+            self.control.request(&GuardRequest::Signal(signal));
+        } else if progress.is_urgent() && !arrived.is_repeat {
             self.control.request(&GuardRequest::Kill);
         } else {
-            (progress.was_signalled, progress.passed_on) = (true, true);
+            (progress.was_signalled, progress.asked_at) = (true, Some(BootTime::now()));
             if from_terminal {
                 self.control.request(&GuardRequest::SignalOutside(signal));
                 self.report_leftovers(None, LeftoversFate::Signalled);

@@ -101,15 +101,56 @@ fn sigterm_reaches_every_process_once() {
     assert_eq!(lines("got"), 2);
 }
 
+/// A signal that means nothing to redlock goes to the command each time, and neither ends redlock nor leaves the lock.
 #[test]
-fn sigusr1_is_for_the_command() {
+fn other_signals_are_for_the_command() {
     let store = Store::local();
-    let file = store.folder.path("pid");
-    let script = format!("trap 'echo got; exit 5' USR1; echo $$ > {file:?}; while :; do sleep 0.05; done");
-    let run = store.redlock(&["run", "-k", "X", "--", "sh", "-c", &script]).spawn();
-    pid_in(&file);
-    run.signal(Signal::SIGUSR1);
-    assert_eq!(run.finish().expect(5).stdout, "got\n");
+    let (ready, got) = (store.folder.path("ready"), store.folder.path("got"));
+    let script = format!(
+        "trap 'echo >> {got:?}' USR1 ABRT PWR IO VTALRM WINCH CONT RTMIN+3; trap 'exit 5' TERM; touch {ready:?}; while :; do sleep 0.05; done"
+    );
+    let mut run = store.redlock(&["run", "-k", "X", "--", "bash", "-c", &script]).spawn();
+    run.await_file(&ready);
+    let lines = || std::fs::read_to_string(&got).unwrap_or_default().lines().count();
+    let signals = [
+        libc::SIGUSR1,
+        libc::SIGABRT,
+        libc::SIGPWR,
+        libc::SIGIO,
+        libc::SIGVTALRM,
+        libc::SIGWINCH,
+        libc::SIGCONT,
+        libc::SIGRTMIN() + 3,
+    ];
+    for (number, signal) in signals.into_iter().chain(signals).enumerate() {
+        // SAFETY: kill(2) takes any numbers.
+        assert_eq!(unsafe { libc::kill(run.pid(), signal) }, 0);
+        run.lives_until(&format!("signal {signal} reaches the command"), || lines() > number);
+    }
+    run.signal(Signal::SIGTERM);
+    run.finish().expect(5);
+    store.redlock(&["run", "-k", "X", "--", "true"]).run().expect(0);
+}
+
+/// SIGHUP asks a service to read its configuration again, however often.
+#[test]
+fn every_reload_is_one() {
+    let store = Store::local();
+    let (ready, got) = (store.folder.path("ready"), store.folder.path("got"));
+    let script = format!(
+        "trap 'echo >> {got:?}' HUP; trap 'exit 5' TERM; touch {ready:?}; while :; do sleep 0.05; done"
+    );
+    let mut run = store.redlock(&["run", "-k", "X", "--", "sh", "-c", &script]).spawn();
+    run.await_file(&ready);
+    let lines = || std::fs::read_to_string(&got).unwrap_or_default().lines().count();
+    for number in 0..3 {
+        run.signal(Signal::SIGHUP);
+        run.lives_until("it reloads", || lines() > number);
+        // Two within 20 ms are one.
+        std::thread::sleep(Duration::from_millis(300));
+    }
+    run.signal(Signal::SIGTERM);
+    run.finish().expect(5);
 }
 
 #[test]
