@@ -91,6 +91,56 @@ fn names_below_a_name_are_other_locks() {
     below.let_go().expect(0);
 }
 
+/// A lease of another program: its id, in hexadecimal and in decimal digits.
+fn lease(store: &mut Store) -> (String, i64) {
+    let (_, granted) = store.etcd_members().ctl(&["lease", "grant", "300"]);
+    let hex = granted.split_whitespace().nth(1).expect("an id").to_owned();
+    let decimal = i64::from_str_radix(&hex, 16).expect("a number");
+    (hex, decimal)
+}
+
+/// The key with the name of the lock, or one below it, is how other recipes hold a lock. redlock starts nothing beside it.
+#[test]
+fn a_lock_of_another_recipe_is_refused() {
+    let mut store = Store::own_etcd(Etcd::start());
+    let (hex, decimal) = lease(&mut store);
+    let run = |store: &Store, options: &[&str]| {
+        let args = [&["run", "-k", "X"][..], options, &["--", "true"]].concat();
+        store.redlock(&args).run()
+    };
+    for name in ["X".to_owned(), "X/some-name".to_owned(), format!("X/write/{decimal}")] {
+        store.etcd_members().ctl(&["put", &format!("--lease={hex}"), &name, "theirs"]);
+        let refused = run(&store, &[]).expect(78);
+        let found = format!("a key '{name}' with a lease of another program there");
+        assert!(refused.line().contains(&found), "{refused:?}");
+        run(&store, &["--wait", "--shared"]).expect(78);
+        let shown = store.redlock(&["status", "X"]).run().expect(78);
+        assert!(shown.stderr.contains(&found), "{shown:?}");
+        store.etcd_members().ctl(&["del", &name]);
+        run(&store, &[]).expect(0);
+    }
+    // A key that stays is no lock, and neither is a lock of redlock below.
+    store.etcd_members().ctl(&["put", "X/some-name", "data"]);
+    let below = store.hold("X/write", &[]);
+    run(&store, &[]).expect(0);
+    below.let_go().expect(0);
+}
+
+/// Such a place is that of a lease in hexadecimal digits, written otherwise.
+#[test]
+fn a_place_with_a_lease_in_decimal_digits_is_waited_for() {
+    let mut store = Store::own_etcd(Etcd::start());
+    let (hex, decimal) = lease(&mut store);
+    let name = format!("X/{decimal}");
+    store.etcd_members().ctl(&["put", &format!("--lease={hex}"), &name, ""]);
+    let busy = store.redlock(&["run", "-k", "X", "--", "true"]).run().expect(75);
+    assert!(busy.line().contains("'X' is held by another program"), "{busy:?}");
+    let waiter = store.wait_in_line("X", "waited", &[]);
+    store.await_waiters("X", 1);
+    store.redlock(&["break", "-k", "X", "--yes"]).run().expect(0);
+    waiter.finish().expect(0);
+}
+
 /// It ignores SIGTERM. "$0" is the folder.
 const FIRST: &str = "cd \"$0\" || exit 9; trap '' TERM; echo $$ > pid; while :; do sleep 0.05; done";
 /// It says whether the first one is alive.

@@ -262,3 +262,33 @@ fn readers_and_writers_of_kazoo() {
 fn readers_and_writers_of_curator() {
     share(Kind::Curator);
 }
+
+/// A node that ends with a session is how other recipes hold a lock. redlock starts nothing beside it.
+#[test]
+fn a_lock_of_another_recipe_is_refused() {
+    const NODE: &str = "import sys; from kazoo.client import KazooClient; zk = KazooClient(sys.argv[1]); zk.start(30); zk.create(sys.argv[2], b'', ephemeral=True, sequence=sys.argv[3] == 'numbered', makepath=True); open(sys.argv[4], 'w').close(); sys.stdin.read(); zk.stop()";
+    let store = Store::zookeeper();
+    let (hosts, chroot) = store.url.trim_start_matches("zk://").split_once('/').expect("a chroot");
+    let uuid = "6f1d1c9e-9c43-4f3c-8f57-0f5d3f8b8a11";
+    for (name, kind) in [
+        (format!("_c_{uuid}-latch-"), "numbered"),
+        ("x-72057594037927936-".to_owned(), "numbered"),
+        ("n_".to_owned(), "numbered"),
+        (uuid.replace('-', ""), "named"),
+        (format!("leases/_c_{uuid}-lease-"), "numbered"),
+        (format!("locks/_c_{uuid}-lock-"), "numbered"),
+    ] {
+        let path = format!("/{chroot}/X/{name}");
+        let there = store.folder.path(&name.replace('/', "-"));
+        let args = ["-c", NODE, hosts, &path, kind, there.to_str().expect("a path")];
+        let mut peer = Redlock::under("/usr/bin/python3", &args).open_stdin().spawn();
+        peer.await_file(&there);
+        let refused = store.redlock(&["run", "-k", "X", "--", "true"]).run().expect(78);
+        assert!(refused.line().contains(" of another recipe there"), "{name}: {refused:?}");
+        store.redlock(&["run", "-k", "X", "--wait", "--shared", "--", "true"]).run().expect(78);
+        let shown = store.redlock(&["status", "X"]).run().expect(78);
+        assert!(shown.stderr.contains(" of another recipe there"), "{name}: {shown:?}");
+        peer.let_go().expect(0);
+        store.redlock(&["run", "-k", "X", "--", "true"]).run().expect(0);
+    }
+}

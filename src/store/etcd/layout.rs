@@ -9,7 +9,7 @@ use crate::lock::{Breaker, Key, Mode};
 /// The lock X is the keys `X/<lease>`, in hexadecimal digits; the one that was created first holds the lock. What others
 /// than exclusive holders and waiters add is behind a colon: `X/<lease>:shared`, `X/<lease>:permits:3`, and
 /// `X/<lease>:broken` of a holder that is to stop. So they stand in one line with `etcdctl lock X`, which looks at
-/// nothing but the beginning of a key.
+/// nothing but the beginning of a key. Recipes that write the lease in decimal digits stand in that line, too.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyLayout {
     /// What stands before the name of a lock: empty, or it ends with a slash.
@@ -34,6 +34,11 @@ const BROKEN: &str = "broken";
 const PAGE: i64 = 1000;
 
 impl KeyLayout {
+    /// The key with the name of a lock, which redlock does not use.
+    pub fn itself(&self, key: &Key) -> Vec<u8> {
+        format!("{}{key}", self.prefix).into_bytes()
+    }
+
     /// What the keys of a lock begin with.
     pub fn folder(&self, key: &Key) -> Vec<u8> {
         format!("{}{key}/", self.prefix).into_bytes()
@@ -102,7 +107,8 @@ fn entry(kv: &KeyValue, rest: &str) -> Option<Entry> {
     let (hex, mode) = rest.split_once(':').map_or((rest, Some(Mode::Exclusive)), |(hex, mode)| {
         (hex, mode.parse().ok().filter(|mode| *mode != Mode::Exclusive))
     });
-    let (id, mode) = (LeaseId::parse(hex)?, mode?);
+    let id = LeaseId::parse(hex).or_else(|| LeaseId::parse_decimal(rest, kv.lease))?;
+    let mode = mode?;
     Some(Entry { name: kv.key.clone(), id, mode, created: kv.create_revision, lease: kv.lease })
 }
 

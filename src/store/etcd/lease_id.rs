@@ -50,6 +50,11 @@ impl LeaseId {
         hex.bytes().all(is_hex).then(|| i64::from_str_radix(hex, 16).ok().map(LeaseId)).flatten()
     }
 
+    /// The one that other recipes write in decimal digits. These say something only where it is the lease of the key.
+    pub fn parse_decimal(digits: &str, lease: i64) -> Option<LeaseId> {
+        (lease > 0 && digits == lease.to_string()).then_some(LeaseId(lease))
+    }
+
     /// The id of the holder's lease.
     pub fn holding(self) -> i64 {
         self.0

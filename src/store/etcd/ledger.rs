@@ -10,6 +10,7 @@ use super::layout::{Entry, KeyLayout, holders, page};
 use super::lease_id::{LeaseId, LeaseStage};
 use super::members::EtcdMembers;
 use super::message::{KeyValue, RangeRequest, RangeResponse, TxnRequest, TxnResponse};
+use super::recipe::OtherRecipe;
 use crate::lock::{Breaker, Busy, FencingToken, Holder, Key, StoreError, Timeout};
 
 /// The locks in a cluster.
@@ -37,6 +38,8 @@ impl Own {
 /// The places in the queue of a lock, in order, and the revision of the store at which they were all.
 pub struct EtcdQueue {
     pub entries: Vec<Entry>,
+    /// What stands there beside them, newest first.
+    pub others: Vec<OtherRecipe>,
     pub revision: i64,
 }
 
@@ -76,7 +79,7 @@ impl EtcdLedger {
     /// The queue of a lock, up to the place that was created at `latest` (0 for all of it).
     pub fn queue(&mut self, key: &Key, latest: i64, timeout: &Timeout) -> Result<EtcdQueue, StoreError> {
         let (folder, mut latest) = (self.layout.folder(key), latest);
-        let mut queue = EtcdQueue { entries: Vec::new(), revision: 0 };
+        let mut queue = EtcdQueue { entries: Vec::new(), others: Vec::new(), revision: 0 };
         loop {
             let request = page(&folder, latest);
             let answer = self.range(request, timeout)?;
@@ -88,6 +91,7 @@ impl EtcdLedger {
                 let last = queue.entries.iter().rev().take_while(|known| known.created == kv.create_revision);
                 let is_known = last.into_iter().any(|known| known.name == kv.key);
                 queue.entries.extend(self.layout.entry(key, kv).filter(|_| !is_known));
+                queue.others.extend(OtherRecipe::find(&self.layout, key, kv));
             }
             let last = answer.kvs.last().map_or(0, |kv| kv.create_revision);
             if !answer.more || last == latest || last == 0 {

@@ -14,6 +14,7 @@ mod ledger;
 mod members;
 mod message;
 mod predecessors;
+mod recipe;
 mod release;
 mod runtime;
 mod socket;

@@ -8,6 +8,7 @@ use super::ledger::{Own, holder};
 use super::message::{
     Compare, DeleteRequest, EQUAL, KeyValue, PutRequest, RangeRequest, TxnOperation, TxnRequest,
 };
+use super::recipe::{OtherRecipe, itself};
 use super::store::Etcd;
 use crate::lock::{
     Breaker, Broken, Key, LockStatus, Metadata, OwnerToken, StoreAdmin, StoreError, Survey, Timeout, Waiter,
@@ -98,7 +99,10 @@ impl Etcd {
                 ignore_value: false,
             })
         } else {
-            let [key, range_end] = layout.own_range(key, entry.id);
+            let [own, end] = layout.own_range(key, entry.id);
+            // Another program's may be written otherwise.
+            let is_own = (&own..&end).contains(&&entry.name);
+            let (key, range_end) = if is_own { (own, end) } else { (entry.name.clone(), Vec::new()) };
             TxnOperation::delete(DeleteRequest { key, range_end })
         };
         let compare = vec![
@@ -111,14 +115,32 @@ impl Etcd {
 
     fn look_at(&mut self, key: Key, survey: &mut Survey, timeout: &Timeout) -> Result<(), StoreError> {
         let folder = self.ledger.layout.folder(&key);
-        let answer = self.ledger.range(everything(&folder, LONGEST_QUEUE), timeout)?;
+        let (all, itself) = (everything(&folder, LONGEST_QUEUE), itself(&self.ledger.layout, &key));
+        let (answer, itself) = self.ledger.members.call(timeout, |client| {
+            let (all, itself) = (all.clone(), itself.clone());
+            async move { tokio::try_join!(client.range(all), client.range(itself)) }
+        })?;
+        let entries: Vec<Entry> =
+            answer.kvs.iter().filter_map(|kv| self.ledger.layout.entry(&key, kv)).collect();
+        let others = answer.kvs.iter().filter_map(|kv| OtherRecipe::find(&self.ledger.layout, &key, kv));
+        // Oldest first, here.
+        let others: Vec<OtherRecipe> = others.collect::<Vec<_>>().into_iter().rev().collect();
+        let refused = self.ledger.refuse_itself(&key, &itself.kvs);
+        match refused.and_then(|()| self.ledger.refuse_others(&key, &others, timeout)) {
+            Err(error @ StoreError::NotALock { .. }) => {
+                survey.hidden.push(error);
+                if entries.is_empty() {
+                    return Ok(());
+                }
+            }
+            looked => looked?,
+        }
         if answer.more {
             let store = self.ledger.members.name();
             let why = format!("{store} has more than {LONGEST_QUEUE} keys below that of '{key}'");
             survey.hidden.push(StoreError::Unconfirmed(why));
         }
         let layout = &self.ledger.layout;
-        let entries: Vec<Entry> = answer.kvs.iter().filter_map(|kv| layout.entry(&key, kv)).collect();
         let mut owned: HashMap<LeaseId, Vec<&KeyValue>> = HashMap::new();
         for kv in &answer.kvs {
             layout.owner(&key, kv).into_iter().for_each(|id| owned.entry(id).or_default().push(kv));

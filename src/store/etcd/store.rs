@@ -8,6 +8,7 @@ use super::lease_id::LeaseId;
 use super::ledger::{EtcdLedger, EtcdQueue};
 use super::members::EtcdMembers;
 use super::message::{Compare, DeleteRequest, LESS, PutRequest, TxnOperation, TxnRequest};
+use super::recipe::{has_no_lease, read_itself};
 use super::url::EtcdAddress;
 use super::waiter::EtcdWaiter;
 use crate::clock::BootTime;
@@ -86,10 +87,11 @@ impl Etcd {
                 ignore_value: false,
             })
         });
+        let not_another = requests.iter().map(|request| has_no_lease(layout, &request.key));
         let txn = TxnRequest {
-            compare: seen.map(unchanged).into_iter().flatten().collect(),
+            compare: not_another.chain(seen.map(unchanged).into_iter().flatten()).collect(),
             success: put.collect(),
-            failure: Vec::new(),
+            failure: requests.iter().map(|request| read_itself(layout, &request.key)).collect(),
         };
         let Some(done) = self.ledger.txn(txn, timeout)? else {
             // It took longer than the TTL.
@@ -97,12 +99,16 @@ impl Etcd {
                 (self.ledger.members.name().to_owned(), "the lease ended meanwhile".to_owned());
             return Err(StoreError::Unreachable { store, why, transient: true });
         };
-        Ok(done.succeeded.then(|| done.revision()))
+        let put_at = done.succeeded.then(|| done.revision());
+        let read: Vec<_> = done.into_keys().collect();
+        requests.iter().try_for_each(|request| self.ledger.refuse_itself(&request.key, &read))?;
+        Ok(put_at)
     }
 
     /// Looks at one of the locks: whether it is free for us, and our place, where an attempt was carried out.
     fn look(&mut self, request: &Request, timeout: &Timeout) -> Result<Look, StoreError> {
-        let EtcdQueue { mut entries, revision } = self.ledger.queue(&request.key, 0, timeout)?;
+        let EtcdQueue { mut entries, others, revision } = self.ledger.queue(&request.key, 0, timeout)?;
+        self.ledger.refuse_others(&request.key, &others, timeout)?;
         let id = LeaseId::of(&request.token, &request.key);
         let place = entries.iter().position(|entry| entry.id == id);
         let own = place.map(|place| entries[place].created);
@@ -144,7 +150,7 @@ impl Etcd {
                 let look = self.look(request, timeout);
                 let is_refused = match &look {
                     Ok(look) => look.busy.is_some(),
-                    Err(error) => matches!(error, StoreError::OtherMode { .. }),
+                    Err(error) => matches!(error, StoreError::OtherMode { .. } | StoreError::NotALock { .. }),
                 };
                 if let Some(put_at) = put_at.filter(|_| is_refused) {
                     self.take_back(requests, put_at, timeout)?;

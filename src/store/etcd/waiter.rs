@@ -12,6 +12,7 @@ use super::message::{
     Compare, EQUAL, NO_PUT, PutRequest, TxnOperation, TxnRequest, WatchCreateRequest, WatchResponse,
 };
 use super::predecessors::Predecessors;
+use super::recipe::{has_no_lease, read_itself};
 use crate::clock::{BootTime, Deadline};
 use crate::lock::{AcquireOutcome, FencingToken, Request, StoreError, Timeout};
 use crate::store::call_error::CallError;
@@ -97,7 +98,9 @@ impl EtcdWaiter {
                 Some(created) => created,
                 None => self.join(ledger, timeout)?,
             };
-            let EtcdQueue { mut entries, revision } = ledger.queue(&self.request.key, created, timeout)?;
+            let EtcdQueue { mut entries, others, revision } =
+                ledger.queue(&self.request.key, created, timeout)?;
+            ledger.refuse_others(&self.request.key, &others, timeout)?;
             let Some(place) = entries.iter().position(|entry| entry.id == self.id) else {
                 // It ended while we could not keep it: the next one is at the end of the queue.
                 self.created = None;
@@ -171,10 +174,12 @@ impl EtcdWaiter {
     fn take(&mut self, created: i64, ledger: &mut EtcdLedger, timeout: &Timeout) -> Result<bool, StoreError> {
         let Request { key, mode, ttl, .. } = &self.request;
         let (name, lease) = (ledger.layout.name(key, self.id, *mode), self.id.holding());
-        let compare = vec![Compare::created(name.clone(), Vec::new(), EQUAL, created)];
+        let ours = Compare::created(name.clone(), Vec::new(), EQUAL, created);
+        let compare = vec![ours, has_no_lease(&ledger.layout, key)];
         let value = KeyData::granted_in_turn(&self.request).to_bytes();
         let put = PutRequest { key: name, value, lease, ignore_value: false };
-        let request = TxnRequest { compare, success: vec![TxnOperation::put(put)], failure: Vec::new() };
+        let failure = vec![read_itself(&ledger.layout, key)];
+        let request = TxnRequest { compare, success: vec![TxnOperation::put(put)], failure };
         loop {
             if self.lease_at.is_none() {
                 let sent = BootTime::now();
@@ -196,7 +201,10 @@ impl EtcdWaiter {
             match done {
                 // It ended while we waited.
                 None => self.lease_at = None,
-                Some(done) if !done.succeeded => return Ok(false),
+                Some(done) if !done.succeeded => {
+                    ledger.refuse_itself(key, &done.into_keys().collect::<Vec<_>>())?;
+                    return Ok(false);
+                }
                 Some(_) if left > 0 => return Ok(true),
                 Some(_) => {
                     (self.lease_at, self.created) = (None, None);

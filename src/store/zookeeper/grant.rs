@@ -6,10 +6,11 @@ use super::error::ZooKeeperResult;
 use super::ledger::{Condition, Placed, ZooKeeperLedger, ZooKeeperQueue};
 use super::node_data::NodeData;
 use super::owner::Owner;
+use super::recipe::Refusal;
 use super::session::Session;
 use super::url::ZooKeeperAddress;
 use crate::clock::BootTime;
-use crate::lock::{Busy, FencingToken, Key, Mode, Request, Timeout};
+use crate::lock::{Busy, FencingToken, Key, Request, Timeout};
 use crate::store::call_error::CallError;
 
 /// What became of a request for locks.
@@ -17,7 +18,7 @@ pub enum Taken {
     /// A fencing token for each of them.
     All(Vec<FencingToken>),
     Busy(Box<Busy>),
-    OtherMode(Key, Mode),
+    Refused(Key, Refusal),
 }
 
 impl Owner {
@@ -85,7 +86,7 @@ impl Owner {
         }
         if !is_repeated {
             for (request, queue) in requests.iter().zip(&queues) {
-                if let Some(refused) = self.refuse(request, &queue.contenders, ledger, timeout)? {
+                if let Some(refused) = self.refuse(request, queue, ledger, timeout)? {
                     return Ok(refused);
                 }
             }
@@ -103,6 +104,12 @@ impl Owner {
         // Another one may have come between.
         let mut granted = Vec::with_capacity(requests.len());
         for (request, queue) in requests.iter().zip(&queues) {
+            if let Some(refusal) =
+                ledger.refuse_others(&request.key, &queue.suspects, &mut self.client, timeout)?
+            {
+                self.give_back(requests, &queues, ledger, timeout)?;
+                return Ok(Taken::Refused(request.key.clone(), refusal));
+            }
             let place = own(queue).unwrap_or(queue.contenders.len());
             let (before, from_here) = queue.contenders.split_at(place);
             match from_here.first().filter(|_| has_room(before, request.mode)) {
@@ -160,18 +167,21 @@ impl Owner {
     fn refuse(
         &mut self,
         request: &Request,
-        queue: &[Contender],
+        queue: &ZooKeeperQueue,
         ledger: &ZooKeeperLedger,
         timeout: &Timeout,
     ) -> ZooKeeperResult<Option<Taken>> {
-        let key = &request.key;
-        if let Some(other) = queue.iter().find(|contender| !contender.mode.goes_with(request.mode)) {
-            return Ok(Some(Taken::OtherMode(key.clone(), other.mode)));
+        let (key, contenders) = (&request.key, &queue.contenders);
+        if let Some(refusal) = ledger.refuse_others(key, &queue.suspects, &mut self.client, timeout)? {
+            return Ok(Some(Taken::Refused(key.clone(), refusal)));
         }
-        if has_room(queue, request.mode) {
+        if let Some(other) = contenders.iter().find(|contender| !contender.mode.goes_with(request.mode)) {
+            return Ok(Some(Taken::Refused(key.clone(), Refusal::OtherMode(other.mode))));
+        }
+        if has_room(contenders, request.mode) {
             return Ok(None);
         }
-        ledger.busy(key, queue, &mut self.client, timeout).map(|busy| Some(Taken::Busy(busy.into())))
+        ledger.busy(key, contenders, &mut self.client, timeout).map(|busy| Some(Taken::Busy(busy.into())))
     }
 
     /// What was refused was not carried out.

@@ -9,6 +9,7 @@ use super::error::ZooKeeperResult;
 use super::layout::NodeLayout;
 use super::message::{ANY_VERSION, Access, Answer, Code, Kind, Operation, Stat};
 use super::node_data::{NodeData, NodeStage};
+use super::recipe::suspects;
 use super::url::ZooKeeperAddress;
 use crate::lock::{Busy, FencingToken, Holder, Key, Request, Timeout, unix_millis};
 use crate::store::call_error::CallError;
@@ -29,6 +30,8 @@ pub struct Node {
 #[derive(Default)]
 pub struct ZooKeeperQueue {
     pub contenders: Vec<Contender>,
+    /// The children beside them that another recipe may have made.
+    pub suspects: Vec<String>,
     pub changed: i64,
 }
 
@@ -76,7 +79,8 @@ impl ZooKeeperLedger {
         let replies = client.ask(&operations, timeout)?.into_iter().skip(skipped);
         let queues = replies.map(|reply| match reply.found()? {
             Some(Answer::Children(children, stat)) => {
-                Ok(ZooKeeperQueue { contenders: queue(&children), changed: stat.children_changed })
+                let (contenders, changed) = (queue(&children), stat.children_changed);
+                Ok(ZooKeeperQueue { contenders, suspects: suspects(children), changed })
             }
             _ => Ok(ZooKeeperQueue::default()),
         });

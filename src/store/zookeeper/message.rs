@@ -111,6 +111,8 @@ pub struct Stat {
     pub children: i32,
     /// The transaction that created or deleted a child last.
     pub children_changed: i64,
+    /// It ends with a session.
+    pub is_ephemeral: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -244,13 +246,18 @@ fn multi(operations: &[Operation], reader: &mut Reader) -> Result<Result<Answer,
     })
 }
 
+/// Whether this owner of a node is a session: containers and nodes with a TTL have one that is none (EphemeralType.java).
+fn is_of_a_session(owner: i64) -> bool {
+    owner != 0 && owner != i64::MIN && owner as u64 >> 56 != 0xff
+}
+
 fn stat(reader: &mut Reader) -> Result<Stat, Malformed> {
     let created = reader.long()?;
     let (_modified, _created_at, _modified_at) = (reader.long()?, reader.long()?, reader.long()?);
     let version = reader.int()?;
-    let (_children_version, _access_version, _owner) = (reader.int()?, reader.int()?, reader.long()?);
+    let (_children_version, _access_version, owner) = (reader.int()?, reader.int()?, reader.long()?);
     let (_length, children, children_changed) = (reader.int()?, reader.int()?, reader.long()?);
-    Ok(Stat { created, version, children, children_changed })
+    Ok(Stat { created, version, children, children_changed, is_ephemeral: is_of_a_session(owner) })
 }
 
 impl Kind {

@@ -18,6 +18,7 @@ mod ledger;
 mod message;
 mod node_data;
 mod owner;
+mod recipe;
 mod renewal;
 mod session;
 mod status;

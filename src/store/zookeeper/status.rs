@@ -24,22 +24,31 @@ fn another_program() -> Metadata {
 
 impl StoreAdmin for ZooKeeper {
     fn survey(&mut self, keys: &[Key], timeout: &Timeout) -> Result<Survey, StoreError> {
-        let (locks, is_all) = self.look(|ledger, client| {
+        let (locks, refused, is_all) = self.look(|ledger, client| {
             let (known, is_all) = match keys {
                 [] => known_keys(ledger, client, timeout)?,
                 keys => (keys.to_vec(), true),
             };
-            let mut locks = Vec::with_capacity(known.len());
+            let (mut locks, mut refused) = (Vec::with_capacity(known.len()), Vec::new());
             for page in known.chunks(PAGE) {
                 let queues = ledger.queues(page, false, client, timeout)?;
                 for (key, queue) in page.iter().zip(queues) {
+                    if let Some(refusal) = ledger.refuse_others(key, &queue.suspects, client, timeout)? {
+                        refused.push((key.clone(), refusal));
+                        if queue.contenders.is_empty() {
+                            continue;
+                        }
+                    }
                     locks.push(status_of(key.clone(), &queue.contenders, ledger, client, timeout)?);
                 }
             }
-            Ok((locks, is_all))
+            Ok((locks, refused, is_all))
         })?;
         let cut = || StoreError::Unconfirmed(format!("{} has more than {MOST_NODES} nodes", self.name));
-        Ok(Survey { locks, hidden: if is_all { Vec::new() } else { vec![cut()] } })
+        let mut hidden: Vec<StoreError> =
+            refused.into_iter().map(|(key, refusal)| refusal.of(&self.name, key)).collect();
+        hidden.extend((!is_all).then(cut));
+        Ok(Survey { locks, hidden })
     }
 
     fn break_lock(

@@ -5,10 +5,11 @@ use std::time::Duration;
 use super::client::SessionClient;
 use super::contender::{Contender, holders, id};
 use super::error::ZooKeeperResult;
-use super::ledger::ZooKeeperLedger;
+use super::ledger::{ZooKeeperLedger, ZooKeeperQueue};
 use super::message::{Answer, Code, Operation};
 use super::node_data::NodeData;
 use super::owner::Owner;
+use super::recipe::Refusal;
 use super::url::ZooKeeperAddress;
 use crate::clock::{BootTime, Deadline};
 use crate::lock::{AcquireOutcome, FencingToken, Mode, OwnerToken, Request, Timeout};
@@ -46,7 +47,7 @@ pub struct ZooKeeperWaiter {
 /// What an attempt found.
 enum Step {
     Outcome(Box<AcquireOutcome>),
-    OtherMode(Mode),
+    Refused(Refusal),
     /// The place is gone, or those before it have changed.
     Again,
 }
@@ -79,19 +80,19 @@ impl ZooKeeperWaiter {
         self.place.as_ref().and(self.client.session()).map(|session| session.timeout)
     }
 
-    /// Takes the place, or looks what became of it. The other mode in which the lock is in use, if it is.
+    /// Takes the place, or looks what became of it, or says why the lock is not for this request.
     pub fn ask(
         &mut self,
         owner: &mut Owner,
         ledger: &ZooKeeperLedger,
         address: &ZooKeeperAddress,
         timeout: &Timeout,
-    ) -> ZooKeeperResult<Result<AcquireOutcome, Mode>> {
+    ) -> ZooKeeperResult<Result<AcquireOutcome, Refusal>> {
         loop {
             check(timeout)?;
             match self.step(owner, ledger, address, timeout) {
                 Ok(Step::Outcome(outcome)) => return Ok(Ok(*outcome)),
-                Ok(Step::OtherMode(mode)) => return Ok(Err(mode)),
+                Ok(Step::Refused(refusal)) => return Ok(Err(refusal)),
                 Ok(Step::Again) => {}
                 Err(CallError::Expired) => (self.place, self.is_unsure) = (None, false),
                 Err(error) => return Err(error),
@@ -124,7 +125,8 @@ impl ZooKeeperWaiter {
             self.place = placed?.contenders.pop();
             self.is_unsure = self.place.is_none();
         }
-        let queue = ledger.queue(key, self.is_unsure, &mut self.client, timeout)?;
+        let look = ledger.queues([key], self.is_unsure, &mut self.client, timeout)?.pop();
+        let ZooKeeperQueue { contenders: queue, suspects, .. } = look.unwrap_or_default();
         let id = id(&self.request.token);
         let Some(place) = queue.iter().position(|contender| contender.id == Some(id)) else {
             // It ended while we could not keep it: the next one is at the end of the queue.
@@ -134,8 +136,11 @@ impl ZooKeeperWaiter {
         self.is_unsure = false;
         let own = self.place.insert(queue[place].clone());
         let before = &queue[..place];
+        if let Some(refusal) = ledger.refuse_others(key, &suspects, &mut self.client, timeout)? {
+            return Ok(Step::Refused(refusal));
+        }
         if let Some(other) = before.iter().find(|contender| !contender.mode.goes_with(self.request.mode)) {
-            return Ok(Step::OtherMode(other.mode));
+            return Ok(Step::Refused(Refusal::OtherMode(other.mode)));
         }
         if holders(&queue) > place {
             return match owner.move_in(&self.request, own, None, ledger, address, timeout)? {
