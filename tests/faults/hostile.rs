@@ -173,6 +173,28 @@ fn lists_without_end() {
     given_up(&format!("redis://{}", Answer::endless("", page).server()), &["status"], LIST);
 }
 
+/// Frames of HTTP/2 that ask for nothing, one behind the other: a type, flags, and what they carry on the first stream or none.
+#[test]
+fn frames_without_end() {
+    const SETTINGS: &str = "\0\0\0\x04\0\0\0\0\0";
+    let ping_ack = "\0\0\x08\x06\x01\0\0\0\0\0\0\0\0\0\0\0\0";
+    let window_update = "\0\0\x04\x08\0\0\0\0\0\0\0\0\x01";
+    let priority = "\0\0\x05\x02\0\0\0\0\x01\0\0\0\0\x0f";
+    let unknown = "\0\0\0\x6e\0\0\0\0\0";
+    for frame in [ping_ack, window_update, priority, unknown] {
+        let url = format!("etcd://{}", Answer::endless(SETTINGS, frame).server());
+        given_up(&url, &RUN, USUAL);
+        // A signal is heard as well, with all the time in the world.
+        let (address, asked) = Answer::endless(SETTINGS, frame).watched_server();
+        let args = ["run", "--connect-timeout", "60s", "--wait", "-k", "X", "--", "true"];
+        let running = Redlock::new(&args).server(&format!("etcd://{address}")).spawn();
+        asked.recv_timeout(Duration::from_secs(20)).expect("a request");
+        running.signal(Signal::SIGTERM);
+        let (ended, took, _) = watched(running);
+        assert!(ended.code() == -15 && took < LATEST, "{took:?}: {ended:?}");
+    }
+}
+
 #[test]
 fn clusters_that_are_too_large() {
     for servers in [10_000, 100_000] {

@@ -10,7 +10,7 @@ use tonic::metadata::{Ascii, MetadataValue};
 
 use super::client::EtcdClient;
 use super::runtime::Runtime;
-use super::socket::{InRuntime, Refusal, Socket};
+use super::socket::{Allowance, InRuntime, Refusal, Socket};
 use super::url::EtcdAddress;
 use crate::lock::{StoreError, Timeout};
 use crate::store::attempts::one_after_the_other;
@@ -31,6 +31,7 @@ pub struct EtcdMembers {
     has_answered: bool,
     /// What the member said when it ended the connection.
     refusal: Refusal,
+    allowance: Allowance,
     /// How many connections there were.
     connections: u32,
     /// How many requests were sent and had no answer, and were made again or given up.
@@ -56,6 +57,7 @@ impl EtcdMembers {
             client: None,
             has_answered: false,
             refusal: Refusal::default(),
+            allowance: Allowance::default(),
             connections: 0,
             unanswered: 0,
             token: None,
@@ -112,6 +114,7 @@ impl EtcdMembers {
 
     /// Waits for something that goes on at the member that was asked last.
     pub fn wait<T>(&self, timeout: &Timeout, work: impl Future<Output = T>) -> Result<T, CallError> {
+        self.allowance.renew();
         match &self.runtime {
             Some(runtime) => Ok(runtime.run(timeout, work)?),
             None => Err(RequestError::TimedOut.into()),
@@ -186,10 +189,11 @@ impl EtcdMembers {
             Some(runtime) => runtime,
             None => Runtime::start()?,
         };
-        let refusal = self.refusal.clone();
+        let (refusal, allowance) = (self.refusal.clone(), self.allowance.clone());
+        allowance.renew();
         let connecting = async {
-            let socket =
-                Socket::new(stream, refusal).map_err(|error| RequestError::Broken(error.to_string()))?;
+            let socket = Socket::new(stream, refusal, allowance)
+                .map_err(|error| RequestError::Broken(error.to_string()))?;
             let shaken = http2::handshake(InRuntime, socket).await;
             let (requests, connection) = shaken.map_err(|error| RequestError::Broken(error.to_string()))?;
             drop(tokio::spawn(connection));

@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::io::{self, ErrorKind, Read, Write};
 use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, ready};
 
@@ -16,10 +17,35 @@ use crate::store::net::tls::error_in;
 /// What is read at once: an answer is shorter, most of the time.
 const CHUNK: usize = 8 << 10;
 
+/// After so many reads other tasks have their turn: a server may send without end, and hyper reads as long as it can.
+const READS_IN_A_ROW: u32 = 4;
+/// A call reads no more bytes than this: the longest answer, and what HTTP/2 adds.
+const MOST_BYTES: usize = 20 << 20;
+
 /// A connected socket, encrypted or not, within the runtime.
 pub struct Socket {
     stream: AsyncFd<Stream>,
     refusal: Refusal,
+    allowance: Allowance,
+    reads: u32,
+}
+
+/// How many bytes the server may still send in answer to the call that is made now.
+#[derive(Clone, Default)]
+pub struct Allowance(Arc<AtomicUsize>);
+
+impl Allowance {
+    /// For the next call.
+    pub fn renew(&self) {
+        self.0.store(MOST_BYTES, Ordering::Relaxed);
+    }
+
+    fn spend(&self, bytes: usize) -> Result<(), RequestError> {
+        let left = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(bytes));
+        let too_much =
+            || format!("it sends more than {} MiB for one answer; is it an etcd?", MOST_BYTES >> 20);
+        left.map(drop).map_err(|_| RequestError::Broken(too_much()))
+    }
 }
 
 /// Why the server ended an encrypted connection, as it said itself: HTTP/2 above does not pass that on.
@@ -32,7 +58,11 @@ impl Refusal {
     }
 
     fn note(&self, error: &io::Error) {
-        if let (Some(why), Ok(mut refusal)) = (error_in(error), self.0.lock()) {
+        error_in(error).into_iter().for_each(|why| self.set(why));
+    }
+
+    fn set(&self, why: RequestError) {
+        if let Ok(mut refusal) = self.0.lock() {
             *refusal = Some(why);
         }
     }
@@ -41,8 +71,8 @@ impl Refusal {
 impl Socket {
     /// To be called within the runtime.
     #[expect(deprecated, reason = "its successor is unsafe; the stream owns its descriptor and keeps it")]
-    pub fn new(stream: Stream, refusal: Refusal) -> io::Result<Socket> {
-        Ok(Socket { stream: AsyncFd::new(stream)?, refusal })
+    pub fn new(stream: Stream, refusal: Refusal, allowance: Allowance) -> io::Result<Socket> {
+        Ok(Socket { stream: AsyncFd::new(stream)?, refusal, allowance, reads: 0 })
     }
 
     fn poll_write_with<T>(
@@ -74,6 +104,13 @@ impl rt::Read for Socket {
         let length = buffer.remaining().min(CHUNK);
         let chunk = &mut chunk[..length];
         loop {
+            // Also behind TLS records without data, which end in no read here.
+            if self.reads == READS_IN_A_ROW {
+                self.reads = 0;
+                context.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            self.reads += 1;
             // First without waiting: TLS may hold bytes, read and decrypted, of which the socket knows nothing.
             let read = match self.stream.get_mut().read(chunk) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
@@ -87,6 +124,10 @@ impl rt::Read for Socket {
             };
             match read {
                 Ok(length) => {
+                    if let Err(why) = self.allowance.spend(length) {
+                        self.refusal.set(why);
+                        return Poll::Ready(Err(ErrorKind::InvalidData.into()));
+                    }
                     buffer.put_slice(&chunk[..length]);
                     return Poll::Ready(Ok(()));
                 }
