@@ -97,9 +97,15 @@ impl EtcdMembers {
         let attempts = self.address.members.servers.len() + usize::from(self.client.is_some());
         let answer = one_after_the_other(attempts, timeout, |timeout| {
             let mut answer = self.attempt(timeout, &work);
-            if let Err(CallError::Expired) = answer {
+            // A login has ended, or users were switched on when there was none.
+            let was_needless = std::mem::take(&mut self.needs_no_login);
+            if matches!(&answer, Err(CallError::Expired))
+                || was_needless && matches!(&answer, Err(CallError::Denied(_)))
+            {
                 self.token = None;
                 answer = self.attempt(timeout, &work);
+            } else {
+                self.needs_no_login = was_needless;
             }
             if let Err(CallError::NoAnswer { .. }) = answer {
                 self.next_server();
