@@ -21,9 +21,10 @@ pub enum Notice {
 impl Notice {
     const ALL: [Notice; 2] = [Notice::Releasing, Notice::Released];
 
-    /// The owner token in it proves that the sender may release the lock.
+    /// A hash of the owner token in it proves that the sender may release the lock. Once the holder is dead, every user may
+    /// bind its name and read this, so the token itself is not in it.
     fn text(self, token: &OwnerToken) -> String {
-        format!("{self:?} {}", token.expose())
+        format!("{self:?} {}", Uuid::new_v5(&NAMESPACE, token.expose().as_bytes()))
     }
 
     /// Sends the notice. Usually there is no background holder on this host.
@@ -81,6 +82,12 @@ fn name(key: &Key, token: &OwnerToken) -> String {
     // A key has no line feed in it.
     let hashed = format!("{key}\n{}", token.expose());
     format!("redlock-keeper-{}", Uuid::new_v5(&NAMESPACE, hashed.as_bytes()))
+}
+
+#[test]
+fn a_notice_does_not_show_the_token() {
+    let token = OwnerToken::random();
+    assert!(Notice::ALL.iter().all(|notice| !notice.text(&token).contains(token.expose())));
 }
 
 #[test]
