@@ -31,6 +31,7 @@ mod sanitize;
 mod secret;
 mod session;
 pub mod store;
+mod trusted_file;
 mod user;
 #[cfg(feature = "watch")]
 mod watch;

@@ -10,37 +10,35 @@ use uuid::Uuid;
 
 use crate::error::Failure;
 use crate::lock::OwnerToken;
+use crate::trusted_file::refuse_shared;
 
-/// Refuses a file that others can read or change, and says what to do. What was opened is looked at: at its path may be
-/// another one by now.
-///
-/// A pipe, as of `<(…)`, is seen by those only to whom it was given.
-pub fn refuse_shared(file: &File) -> Result<(), String> {
-    let metadata = file.metadata().map_err(|error| format!("cannot be looked at: {error}"))?;
-    if !metadata.is_file() {
-        return Ok(());
-    }
-    if ![0, geteuid().as_raw()].contains(&metadata.uid()) {
-        return Err(format!("it belongs to user {}, neither to you nor to root; chown it", metadata.uid()));
-    }
-    match metadata.mode() & 0o066 {
-        0 => Ok(()),
-        _ => Err("others can read or change it; chmod 600 it".to_owned()),
-    }
+/// No password is longer; a device that never ends is given up here.
+const LONGEST: u64 = 64 << 10;
+
+/// The first line of a file that nobody else can read. A byte order mark and empty lines before it do not count: editors and
+/// templates put them there.
+pub fn read_password(path: &Path) -> Result<String, Failure> {
+    let file = File::open(path).map_err(|error| format!("cannot be read: {error}"));
+    file.and_then(password_in)
+        .map_err(|why| Failure::configuration(format!("password file {}: {why}", path.display())))
 }
 
-/// The first line of a file that nobody else can read.
-pub fn read_password(path: &Path) -> Result<String, Failure> {
-    let refused = |why: String| Failure::configuration(format!("password file {}: {why}", path.display()));
-    let unreadable = |error| refused(format!("cannot be read: {error}"));
-    let mut file = File::open(path).map_err(unreadable)?;
-    refuse_shared(&file).map_err(refused)?;
-    let mut text = String::new();
-    file.read_to_string(&mut text).map_err(unreadable)?;
-    match text.lines().next() {
-        Some(line) if !line.is_empty() => Ok(line.to_owned()),
-        _ => Err(refused("its first line is empty; it should be the password".to_owned())),
+/// The password that is in the file now; `None` for a pipe, which can be read once, and for a file that is being replaced.
+pub fn read_password_again(path: &Path) -> Option<String> {
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path).ok()?;
+    if !file.metadata().ok()?.is_file() {
+        return None;
     }
+    password_in(file).ok()
+}
+
+fn password_in(file: File) -> Result<String, String> {
+    refuse_shared(&file).map_err(|why| why.to_string())?;
+    let mut text = String::new();
+    file.take(LONGEST).read_to_string(&mut text).map_err(|error| format!("cannot be read: {error}"))?;
+    let mut lines = text.trim_start_matches('\u{feff}').lines();
+    let first = lines.find(|line| !line.is_empty());
+    first.map(str::to_owned).ok_or_else(|| "it is empty; its first line should be the password".to_owned())
 }
 
 /// The owner token in the first line of a file that nobody else can read.
@@ -48,7 +46,7 @@ pub fn read_token(path: &Path) -> Result<OwnerToken, Failure> {
     let read = || {
         let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
         let mut file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(cause)?;
-        refuse_shared(&file)?;
+        refuse_shared(&file).map_err(|why| why.to_string())?;
         let mut text = String::new();
         (&mut file).take(4096).read_to_string(&mut text).map_err(cause)?;
         text.lines().next().unwrap_or_default().parse()

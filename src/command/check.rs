@@ -38,12 +38,18 @@ pub fn check(owner: &OwnerOptions, at_least: Duration, context: &Context) -> any
     Ok(Outcome::SUCCESS)
 }
 
+/// A run that ended further in the future says nothing: a clock was wrong. In milliseconds.
+const CLOCK_SKEW: u64 = 60_000;
+
 /// The last run of each lock that was a success has to have ended so long ago at most.
 pub fn ran_within(keys: &[Key], within: Duration, context: &Context) -> anyhow::Result<Outcome> {
     for History { key, runs, .. } in history::read(keys, context)? {
         let success = runs.iter().find(|run| run.outcome == RunOutcome::Success.name());
-        let age_of = |run: &RunRecord| Duration::from_millis(unix_millis().saturating_sub(run.ended));
-        if success.is_some_and(|run| age_of(run) <= within) {
+        let age_of = |run: &RunRecord| {
+            let now = unix_millis();
+            (run.ended <= now + CLOCK_SKEW).then(|| Duration::from_millis(now.saturating_sub(run.ended)))
+        };
+        if success.and_then(age_of).is_some_and(|age| age <= within) {
             continue;
         }
         let limit = DurationText(within);

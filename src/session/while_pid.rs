@@ -195,10 +195,8 @@ impl BackgroundKeeper<'_> {
             return;
         }
         self.line.send(&KeeperReply::Renewals);
-        if self.keep(&mut keeper, locks, &news) {
-            if keeper.finish(&mut uncancelled).end == LeaseEnd::Released {
-                self.reporter.report(&Event::Released { keys: &keys, leftovers: None });
-            }
+        if self.keep(&mut keeper, locks, &news) && keeper.finish(&mut uncancelled).end == LeaseEnd::Released {
+            self.reporter.report(&Event::Released { keys: &keys, leftovers: None });
         }
     }
 

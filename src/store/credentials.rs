@@ -4,9 +4,11 @@ use std::env;
 use std::fmt;
 use std::io;
 use std::path::{self, PathBuf};
+use std::time::Duration;
 
+use crate::clock::BootTime;
 use crate::error::Failure;
-use crate::secret::read_password;
+use crate::secret::{read_password, read_password_again};
 
 /// How to log in where the URL does not say.
 #[derive(Clone, Default)]
@@ -39,22 +41,29 @@ impl Credentials {
 #[derive(Clone, PartialEq, Eq)]
 pub enum Password {
     Fixed(String),
-    InFile { path: PathBuf, at_start: String },
+    InFile { path: PathBuf, at_start: String, read: BootTime },
 }
+
+/// The first login takes what was read just before.
+const FRESH: Duration = Duration::from_secs(1);
 
 impl Password {
     /// Reads the file, which has to be there now.
     pub fn in_file(path: PathBuf) -> Result<Password, Failure> {
         let at_start = read_password(&path)?;
-        // A pipe, as of `<(…)`, can be read once.
-        Ok(if path.is_file() { Password::InFile { path, at_start } } else { Password::Fixed(at_start) })
+        Ok(Password::InFile { path, at_start, read: BootTime::now() })
     }
 
     /// The password for the next login. A file that cannot be read now, as one that is being replaced, leaves the old one.
     pub fn current(&self) -> String {
         match self {
             Password::Fixed(password) => password.clone(),
-            Password::InFile { path, at_start } => read_password(path).unwrap_or_else(|_| at_start.clone()),
+            Password::InFile { at_start, read, .. } if BootTime::now().since(*read) < FRESH => {
+                at_start.clone()
+            }
+            Password::InFile { path, at_start, .. } => {
+                read_password_again(path).unwrap_or_else(|| at_start.clone())
+            }
         }
     }
 

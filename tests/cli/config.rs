@@ -326,3 +326,26 @@ fn files_of_the_system() {
         assert!(shown.lines().any(is_it), "{setting}: {shown}");
     }
 }
+
+/// A configuration names hooks, which are commands: nobody else may have written it.
+#[test]
+fn a_file_that_others_can_change_is_refused() {
+    let store = Store::local();
+    let (file, proof) = (store.folder.path("config.toml"), store.folder.path("proof"));
+    fs::write(&file, format!("on-acquire = \"touch {}\"\n", proof.display())).expect("a file");
+    let run = || store.redlock(&["--config", file.to_str().expect("a path"), "run", "-k", "X", "--", "true"]);
+    for mode in [0o666, 0o664, 0o646] {
+        fs::set_permissions(&file, PermissionsExt::from_mode(mode)).expect("its mode");
+        let refused = run().run().expect(78);
+        assert!(refused.line().ends_with("config.toml: others can change it; chmod go-w it"), "{refused:?}");
+    }
+    fs::set_permissions(&file, PermissionsExt::from_mode(0o644)).expect("its mode");
+    if nix::unistd::geteuid().is_root() {
+        std::os::unix::fs::chown(&file, Some(65534), None).expect("its owner");
+        assert!(run().run().expect(78).line().contains("it belongs to user 65534"));
+        std::os::unix::fs::chown(&file, Some(0), None).expect("its owner");
+    }
+    assert!(!proof.exists());
+    run().run().expect(0);
+    assert!(proof.exists());
+}

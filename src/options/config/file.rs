@@ -16,11 +16,14 @@ use crate::lock::Key;
 use crate::options::key_pattern::KeyPattern;
 use crate::options::server_urls::{has_password, split_urls};
 use crate::options::suggestion::nearest;
-use crate::secret::refuse_shared;
 use crate::store::ServerUrl;
+use crate::trusted_file::{refuse_shared, refuse_writable};
 
 /// The tables of a file that hold sections.
 const TABLES: [&str; 3] = ["servers", "keys", "profiles"];
+
+/// The most bytes that are read of a file; a device may have no end.
+const LONGEST: u64 = 1 << 20;
 
 /// Reads the sections of a file; `None` when there is no such file. One with a password is for its owner only.
 pub fn read(path: &Path) -> Result<Option<Vec<Section>>, Failure> {
@@ -38,7 +41,7 @@ pub fn read(path: &Path) -> Result<Option<Vec<Section>>, Failure> {
         Err(error) => return Err(unreadable(error)),
     };
     let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes).map_err(unreadable)?;
+    (&mut file).take(LONGEST).read_to_end(&mut bytes).map_err(unreadable)?;
     let text = String::from_utf8(bytes).map_err(|_| refused("this is not UTF-8"))?;
     let wrong =
         |error: Error| Failure::configuration(format!("{} {}", path.display(), one_line(&error, &text)));
@@ -53,6 +56,8 @@ pub fn read(path: &Path) -> Result<Option<Vec<Section>>, Failure> {
             refuse_shared(&file).map_err(|why| refused(&format!("it contains a password, and {why}")))?;
         }
     }
+    // It may name hooks, which are commands.
+    refuse_writable(&file).map_err(|why| refused(&why.to_string()))?;
     let sections = sections(&text, path).map_err(wrong)?;
     sections.iter().find_map(contradiction).map_or(Ok(Some(sections)), |why| Err(Failure::configuration(why)))
 }
