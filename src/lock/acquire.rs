@@ -58,8 +58,8 @@ const TICK: Duration = Duration::from_secs(1);
 /// Between two attempts to reach a store that does not answer.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
-/// The least time for a call to the store, where the wait ends sooner: an answer of a store that is well takes less.
-const SHORTEST_CALL: Duration = Duration::from_millis(100);
+/// The least time for a call to the store, where the wait ends sooner: connecting over TLS to a store far away takes less.
+const SHORTEST_CALL: Duration = Duration::from_millis(500);
 /// For leaving the queue and cancelling a request, while a person who pressed Ctrl-C waits.
 const CANCEL: Duration = Duration::from_secs(1);
 

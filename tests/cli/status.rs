@@ -185,7 +185,7 @@ fn little_to_work_with() {
             let run = Redlock::under("prlimit", &run).server(&store.url).run();
             assert_eq!(started.exists(), run.code() == 0, "{files}: {run:?}");
             assert_eq!(run.stdout, if started.exists() { "done\n" } else { "" }, "{files}: {run:?}");
-            store.redlock(&["run", "-k", "X", "--wait", "1s", "--", "true"]).run().expect(0);
+            store.redlock(&["run", "-k", "X", "--wait", "1m", "--", "true"]).run().expect(0);
         }
     }
 }

@@ -4,7 +4,9 @@ use std::time::{Duration, Instant, SystemTime};
 
 use nix::sys::signal::Signal;
 
-use crate::harness::{Finished, Redis, Redlock, Running, Store, eventually, least_acl, log_command, within};
+use crate::harness::{
+    Finished, Redis, Redlock, Running, Store, eventually, in_ms, least_acl, log_command, slowed, within,
+};
 
 /// What a free lock leaves in Redis, in bytes, beside its name.
 const LEFT_BESIDE_THE_NAME: u64 = 200;
@@ -99,7 +101,8 @@ fn a_foreign_holder_without_an_end_is_waited_for() {
     let store = Store::redis();
     let redis = server(&store);
     redis.cli(&["set", "X", "somebody"]);
-    store.redlock(&["run", "--key", "X", "--wait", "1s", "--", "true"]).run().expect(75);
+    let limit = in_ms(slowed(2000));
+    store.redlock(&["run", "--key", "X", "--wait", &limit, "--", "true"]).run().expect(75);
     assert_eq!(redis.cli(&["get", "X"]), "somebody");
     assert!(store.status("X")["holders"][0]["left_ms"].is_null());
     store.redlock(&["break", "--key", "X", "--yes"]).run().expect(0);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::harness::{Redlock, Running, Store, eventually, pid_in, slowed};
+use crate::harness::{Redlock, Running, Store, eventually, in_ms, pid_in, slowed};
 
 const BOTH: [&str; 4] = ["-k", "b", "-k", "a"];
 
@@ -112,7 +112,7 @@ pub fn what_is_lost_while_waiting_is_taken_again(store: &Store) {
 
 pub fn giving_up_gives_all_back(store: &Store) {
     let holder = store.hold("b", &[]);
-    let gave_up = run(store, &["--wait", "300ms"], &["echo", "ran"]).run().expect(75);
+    let gave_up = run(store, &["--wait", &in_ms(slowed(2000))], &["echo", "ran"]).run().expect(75);
     let said = &gave_up.stderr;
     assert!(said.contains("gave up after ") && said.contains(": 'b' is held by"), "{gave_up:?}");
     assert!(store.status("a")["holders"][0].is_null());

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
-use crate::harness::{End, Finished, Running, Store, eventually, fits, within};
+use crate::harness::{End, Finished, Running, Store, eventually, fits, in_ms, slowed, within};
 
 pub fn first_come_first_served(store: &Store) {
     // In etcd and ZooKeeper a place is over after three seconds without a sign of life, and a machine may keep a waiter from
@@ -122,9 +122,11 @@ fn is_not_overtaken(store: &Store, key: &str) -> bool {
 pub fn giving_up_leaves_nothing(store: &Store) {
     let holder = store.hold("X", &[]);
     let start = Instant::now();
-    store.redlock(&["run", "--key", "X", "--wait", "1s", "--", "echo", "ran"]).run().expect(75);
+    // Long enough for a place in the queue on a busy machine.
+    let limit = slowed(2000);
+    store.redlock(&["run", "--key", "X", "--wait", &in_ms(limit), "--", "echo", "ran"]).run().expect(75);
     let waited = start.elapsed();
-    let (least, most) = (Duration::from_secs(1), Duration::from_secs(5));
+    let (least, most) = (limit, limit + Duration::from_secs(4));
     assert!(waited >= least && fits(waited, most), "waited {waited:?}");
     assert_eq!(store.waiters("X"), 0);
     holder.let_go().expect(0);

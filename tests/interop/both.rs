@@ -86,7 +86,7 @@ pub fn they_never_meet(kind: &Kind) {
         for _ in 0..EACH {
             scope.spawn(|| {
                 let job: Vec<&str> = job.iter().map(String::as_str).collect();
-                let args = [&["run", "--key", kind.key, "--wait", "2s", "--quiet", "--"][..], &job].concat();
+                let args = [&["run", "--key", kind.key, "--wait", "5s", "--quiet", "--"][..], &job].concat();
                 while !is_over() {
                     let start = Instant::now();
                     let ended = store.redlock(&args).run();
