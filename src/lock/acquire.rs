@@ -173,7 +173,10 @@ impl<'a> Acquiring<'a> {
     }
 
     fn acquire_in_order(&mut self) -> Result<(), AcquireFailure> {
+        // What the store answered last; none once it did not answer although it had time.
+        let mut last_busy = None;
         while !self.rest().is_empty() {
+            let is_cut_short = self.end < Deadline::after(self.attempt);
             match self.ask() {
                 Ok(AcquireOutcome::Granted(_)) => {}
                 Ok(AcquireOutcome::Busy(busy)) => {
@@ -187,12 +190,16 @@ impl<'a> Acquiring<'a> {
                     if self.end.has_passed() {
                         return Err(AcquireFailure::TimedOut(busy, BootTime::now().since(self.start)));
                     }
+                    last_busy = Some(busy);
                 }
                 Err(error) if error.is_unknown() => {
+                    last_busy = last_busy.filter(|_| is_cut_short);
                     (self.report)(WaitProgress::Unreachable(&error));
                     self.pause()?;
                     if self.end.has_passed() {
-                        return Err(error.into());
+                        let waited = BootTime::now().since(self.start);
+                        return Err(last_busy
+                            .map_or_else(|| error.into(), |busy| AcquireFailure::TimedOut(busy, waited)));
                     }
                     self.renew_if_due()?;
                 }
