@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use crate::error::Failure;
 use crate::lock::OwnerToken;
-use crate::trusted_file::refuse_shared;
+use crate::trusted_file::{refuse_shared, without_link};
 
 /// No password is longer; a device that never ends is given up here.
 const LONGEST: u64 = 64 << 10;
@@ -84,8 +84,5 @@ fn refused(path: &Path, why: &str) -> Failure {
 }
 
 fn cause(error: io::Error) -> String {
-    match error.raw_os_error() {
-        Some(libc::ELOOP) => "it is a symbolic link".to_owned(),
-        _ => error.to_string(),
-    }
+    without_link(error).to_string()
 }

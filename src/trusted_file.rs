@@ -31,6 +31,19 @@ pub fn refuse_shared(file: &File) -> Result<(), Untrusted> {
     refuse(file, 0o066, Untrusted::Shared)
 }
 
+/// Refuses a file of another user, other than root.
+pub fn refuse_foreign(file: &File) -> Result<(), Untrusted> {
+    refuse(file, 0, Untrusted::Writable)
+}
+
+/// The error of an open with O_NOFOLLOW, in plain words.
+pub fn without_link(error: io::Error) -> io::Error {
+    match error.raw_os_error() {
+        Some(libc::ELOOP) => io::Error::other("it is a symbolic link; name the file itself"),
+        _ => error,
+    }
+}
+
 fn refuse(file: &File, others: u32, why: Untrusted) -> Result<(), Untrusted> {
     let metadata = file.metadata()?;
     // A pipe, as of `<(…)`, is seen by those only to whom it was given.
@@ -40,5 +53,5 @@ fn refuse(file: &File, others: u32, why: Untrusted) -> Result<(), Untrusted> {
     if ![0, geteuid().as_raw()].contains(&metadata.uid()) {
         return Err(Untrusted::Foreign(metadata.uid()));
     }
-    if metadata.mode() & others != 0 { Err(why) } else { Ok(()) }
+    if metadata.mode() & others == 0 { Ok(()) } else { Err(why) }
 }

@@ -173,7 +173,7 @@ impl<'a> Acquiring<'a> {
     }
 
     fn acquire_in_order(&mut self) -> Result<(), AcquireFailure> {
-        // What the store answered last; none once it did not answer although it had time.
+        // The last answer of the store; none once it did not answer although it had time.
         let mut last_busy = None;
         while !self.rest().is_empty() {
             let is_cut_short = self.end < Deadline::after(self.attempt);

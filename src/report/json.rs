@@ -2,13 +2,12 @@
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use nix::unistd::geteuid;
 use serde_json::{Map, Value};
 
 use super::human::standing;
@@ -19,6 +18,7 @@ use super::renderer::Renderer;
 use super::stderr;
 use super::verbosity::{Verbosity, least_verbosity};
 use crate::event::Event;
+use crate::trusted_file::{refuse_foreign, without_link};
 use crate::user::UserAtHost;
 
 /// Of the names and the fields. One that goes or changes its meaning raises it; a new one does not.
@@ -71,12 +71,12 @@ impl Renderer for JsonRenderer {
 fn append(line: String, path: &Path) -> io::Result<()> {
     let mut options = OpenOptions::new();
     options.append(true).create(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_NOFOLLOW);
-    let mut file = options.open(path).map_err(cause)?;
-    let metadata = file.metadata()?;
+    let mut file = options.open(path).map_err(without_link)?;
     // In a folder where others may write, one of them may have put another thing there.
-    if !metadata.is_file() || ![0, geteuid().as_raw()].contains(&metadata.uid()) {
-        return Err(io::Error::other("it is not a regular file of yours; name another one"));
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("it is not a regular file; name another one"));
     }
+    refuse_foreign(&file).map_err(io::Error::other)?;
     // The last writer may have met a full disk in the middle of a line. One that is still writing ends it soon, and the next
     // one may be writing then: the file grows.
     let torn = torn_at(path).unwrap_or(None);
@@ -87,13 +87,6 @@ fn append(line: String, path: &Path) -> io::Result<()> {
     let is_torn = torn.is_some() && (1..LOOKS).all(stays_torn);
     let line = if is_torn { format!("\n{line}") } else { line };
     file.write_all(line.as_bytes())
-}
-
-fn cause(error: io::Error) -> io::Error {
-    match error.raw_os_error() {
-        Some(libc::ELOOP) => io::Error::other("it is a symbolic link; name the file itself"),
-        _ => error,
-    }
 }
 
 /// Where a file ends, if that is in the middle of a line.

@@ -69,7 +69,7 @@ fn no_signal_ends_the_keeper_while_its_process_lives() {
     let waiter = store.wait_in_line("X", "entered", &[]);
     store.await_waiters("X", 1);
 
-    // Those between them are the C library's own.
+    // The C library keeps the signals between these two ranges for itself.
     let all = (1..32).chain(libc::SIGRTMIN()..=libc::SIGRTMAX());
     for signal in all.filter(|signal| ![libc::SIGKILL, libc::SIGSTOP].contains(signal)) {
         // SAFETY: kill takes any numbers; the keeper is alive as long as the script is.

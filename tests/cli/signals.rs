@@ -101,17 +101,43 @@ fn sigterm_reaches_every_process_once() {
     assert_eq!(lines("got"), 2);
 }
 
+/// A job that adds a line to a file at each of these signals, and exits with 5 at SIGTERM.
+struct Counting<'a> {
+    run: Running,
+    store: &'a Store,
+}
+
+impl Counting<'_> {
+    fn start<'a>(store: &'a Store, signals: &str) -> Counting<'a> {
+        let (ready, got) = (store.folder.path("ready"), store.folder.path("got"));
+        let script = format!(
+            "trap 'echo >> {got:?}' {signals}; trap 'exit 5' TERM; touch {ready:?}; while :; do sleep 0.05; done"
+        );
+        let mut run = store.redlock(&["run", "-k", "X", "--", "bash", "-c", &script]).spawn();
+        run.await_file(&ready);
+        Counting { run, store }
+    }
+
+    /// Sends the signal to redlock, and waits until the command has had so many.
+    fn gets(&mut self, signal: libc::c_int, number: usize) {
+        // SAFETY: kill(2) takes any numbers.
+        assert_eq!(unsafe { libc::kill(self.run.pid(), signal) }, 0);
+        let got = self.store.folder.path("got");
+        let lines = || std::fs::read_to_string(&got).unwrap_or_default().lines().count();
+        self.run.lives_until(&format!("signal {signal} reaches the command"), || lines() >= number);
+    }
+
+    fn ends(self) {
+        self.run.signal(Signal::SIGTERM);
+        self.run.finish().expect(5);
+    }
+}
+
 /// A signal that means nothing to redlock goes to the command each time, and neither ends redlock nor leaves the lock.
 #[test]
 fn other_signals_are_for_the_command() {
     let store = Store::local();
-    let (ready, got) = (store.folder.path("ready"), store.folder.path("got"));
-    let script = format!(
-        "trap 'echo >> {got:?}' USR1 ABRT PWR IO VTALRM WINCH CONT RTMIN+3; trap 'exit 5' TERM; touch {ready:?}; while :; do sleep 0.05; done"
-    );
-    let mut run = store.redlock(&["run", "-k", "X", "--", "bash", "-c", &script]).spawn();
-    run.await_file(&ready);
-    let lines = || std::fs::read_to_string(&got).unwrap_or_default().lines().count();
+    let mut job = Counting::start(&store, "USR1 ABRT PWR IO VTALRM WINCH CONT RTMIN+3");
     let signals = [
         libc::SIGUSR1,
         libc::SIGABRT,
@@ -122,13 +148,10 @@ fn other_signals_are_for_the_command() {
         libc::SIGCONT,
         libc::SIGRTMIN() + 3,
     ];
-    for (number, signal) in signals.into_iter().chain(signals).enumerate() {
-        // SAFETY: kill(2) takes any numbers.
-        assert_eq!(unsafe { libc::kill(run.pid(), signal) }, 0);
-        run.lives_until(&format!("signal {signal} reaches the command"), || lines() > number);
+    for (index, signal) in signals.into_iter().chain(signals).enumerate() {
+        job.gets(signal, index + 1);
     }
-    run.signal(Signal::SIGTERM);
-    run.finish().expect(5);
+    job.ends();
     store.redlock(&["run", "-k", "X", "--", "true"]).run().expect(0);
 }
 
@@ -136,21 +159,13 @@ fn other_signals_are_for_the_command() {
 #[test]
 fn every_reload_is_one() {
     let store = Store::local();
-    let (ready, got) = (store.folder.path("ready"), store.folder.path("got"));
-    let script = format!(
-        "trap 'echo >> {got:?}' HUP; trap 'exit 5' TERM; touch {ready:?}; while :; do sleep 0.05; done"
-    );
-    let mut run = store.redlock(&["run", "-k", "X", "--", "sh", "-c", &script]).spawn();
-    run.await_file(&ready);
-    let lines = || std::fs::read_to_string(&got).unwrap_or_default().lines().count();
-    for number in 0..3 {
-        run.signal(Signal::SIGHUP);
-        run.lives_until("it reloads", || lines() > number);
+    let mut job = Counting::start(&store, "HUP");
+    for number in 1..=3 {
+        job.gets(libc::SIGHUP, number);
         // Two within 20 ms are one.
         std::thread::sleep(Duration::from_millis(300));
     }
-    run.signal(Signal::SIGTERM);
-    run.finish().expect(5);
+    job.ends();
 }
 
 #[test]
@@ -444,6 +459,11 @@ fn a_waiter_that_is_told_to_end_leaves_the_queue() {
         store.await_waiters("X", 1);
         let second = store.wait_in_line("X", "second", &[]);
         store.await_waiters("X", 2);
+        // One that redlock would pass on to a command.
+        let third = store.wait_in_line("X", "third", &[]);
+        store.await_waiters("X", 3);
+        third.signal(Signal::SIGABRT);
+        assert_eq!(third.finish().code(), -6);
         first.signal(Signal::SIGTERM);
         let first = first.finish();
         assert_eq!((first.code(), first.line().contains("next in line")), (-15, true), "{first:?}");

@@ -133,7 +133,8 @@ fn logins() {
     let redis = store.redis.as_ref().expect("a Redis");
     redis.cli(&["ACL", "SETUSER", "default", "resetpass", ">another"]);
     let file = store.folder.path("password");
-    fs::write(&file, format!("{CANARY}\n")).expect("a password file");
+    // As some editors and templates write it.
+    fs::write(&file, format!("\u{feff}\r\n{CANARY}\r\n")).expect("a password file");
     fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).expect("its mode");
     let call = |url: &str| {
         let redlock = Redlock::new(&["run", "-v", "-k", "X", "--", "echo", "started"]).server(url);

@@ -119,7 +119,7 @@ fn a_lock_of_another_recipe_is_refused() {
         store.etcd_members().ctl(&["del", &name]);
         run(&store, &[]).expect(0);
     }
-    // A key that stays is no lock, and neither is a lock of redlock below.
+    // A key without a lease is not a lock, and a lock of redlock below is another one.
     store.etcd_members().ctl(&["put", "X/some-name", "data"]);
     let below = store.hold("X/write", &[]);
     run(&store, &[]).expect(0);

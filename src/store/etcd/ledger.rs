@@ -38,7 +38,7 @@ impl Own {
 /// The places in the queue of a lock, in order, and the revision of the store at which they were all.
 pub struct EtcdQueue {
     pub entries: Vec<Entry>,
-    /// What stands there beside them, newest first.
+    /// The keys of other recipes beside them, newest first.
     pub others: Vec<OtherRecipe>,
     pub revision: i64,
 }

@@ -97,15 +97,15 @@ impl EtcdMembers {
         let attempts = self.address.members.servers.len() + usize::from(self.client.is_some());
         let answer = one_after_the_other(attempts, timeout, |timeout| {
             let mut answer = self.attempt(timeout, &work);
-            // A login has ended, or users were switched on when there was none.
-            let was_needless = std::mem::take(&mut self.needs_no_login);
-            if matches!(&answer, Err(CallError::Expired))
-                || was_needless && matches!(&answer, Err(CallError::Denied(_)))
-            {
-                self.token = None;
+            let wants_login = match &answer {
+                Err(CallError::Expired) => true,
+                // Users were switched on since.
+                Err(CallError::Denied(_)) => self.needs_no_login,
+                _ => false,
+            };
+            if wants_login {
+                (self.token, self.needs_no_login) = (None, false);
                 answer = self.attempt(timeout, &work);
-            } else {
-                self.needs_no_login = was_needless;
             }
             if let Err(CallError::NoAnswer { .. }) = answer {
                 self.next_server();

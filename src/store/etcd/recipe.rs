@@ -10,7 +10,7 @@ use crate::sanitize::sanitize;
 /// A key with a lease below the one of a lock that is not a place in its queue.
 pub struct OtherRecipe {
     name: Vec<u8>,
-    /// It stands one level deeper, where a lock of redlock with a longer name has its places, too. Its value tells.
+    /// It is one level deeper, where a lock of redlock with a longer name has its places, too. Its value tells them apart.
     may_be_a_lock: bool,
 }
 
@@ -18,7 +18,7 @@ pub struct OtherRecipe {
 const FOLDERS: [&str; 3] = ["read", "write", "waiters"];
 
 impl OtherRecipe {
-    /// What this key is to the lock; `None` for a place in its queue, for another lock, and for a key that stays.
+    /// Another recipe has this key; `None` for a place in the queue of the lock, for another lock, and for a key without a lease.
     pub fn find(layout: &KeyLayout, key: &Key, kv: &KeyValue) -> Option<OtherRecipe> {
         let rest = kv.key.strip_prefix(&layout.folder(key)[..]).filter(|_| kv.lease != 0)?;
         let may_be_a_lock = rest.contains(&b'/');
@@ -71,7 +71,7 @@ impl EtcdLedger {
         if let Some(other) = others.iter().find(|other| !other.may_be_a_lock) {
             return Err(self.not_a_lock(key, &other.name));
         }
-        // What is in one folder is of one recipe.
+        // The keys in one folder belong to one recipe.
         let Some(other) = others.last() else { return Ok(()) };
         let request = RangeRequest { key: other.name.clone(), ..RangeRequest::default() };
         let RangeResponse { kvs, .. } = self.range(request, timeout)?;

@@ -6,7 +6,7 @@ use super::error::ZooKeeperResult;
 use super::ledger::{Condition, Placed, ZooKeeperLedger, ZooKeeperQueue};
 use super::node_data::NodeData;
 use super::owner::Owner;
-use super::recipe::Refusal;
+use super::recipe::KeyConflict;
 use super::session::Session;
 use super::url::ZooKeeperAddress;
 use crate::clock::BootTime;
@@ -18,7 +18,7 @@ pub enum Taken {
     /// A fencing token for each of them.
     All(Vec<FencingToken>),
     Busy(Box<Busy>),
-    Refused(Key, Refusal),
+    Refused(Key, KeyConflict),
 }
 
 impl Owner {
@@ -104,11 +104,11 @@ impl Owner {
         // Another one may have come between.
         let mut granted = Vec::with_capacity(requests.len());
         for (request, queue) in requests.iter().zip(&queues) {
-            if let Some(refusal) =
+            if let Some(conflict) =
                 ledger.refuse_others(&request.key, &queue.suspects, &mut self.client, timeout)?
             {
                 self.give_back(requests, &queues, ledger, timeout)?;
-                return Ok(Taken::Refused(request.key.clone(), refusal));
+                return Ok(Taken::Refused(request.key.clone(), conflict));
             }
             let place = own(queue).unwrap_or(queue.contenders.len());
             let (before, from_here) = queue.contenders.split_at(place);
@@ -172,11 +172,11 @@ impl Owner {
         timeout: &Timeout,
     ) -> ZooKeeperResult<Option<Taken>> {
         let (key, contenders) = (&request.key, &queue.contenders);
-        if let Some(refusal) = ledger.refuse_others(key, &queue.suspects, &mut self.client, timeout)? {
-            return Ok(Some(Taken::Refused(key.clone(), refusal)));
+        if let Some(conflict) = ledger.refuse_others(key, &queue.suspects, &mut self.client, timeout)? {
+            return Ok(Some(Taken::Refused(key.clone(), conflict)));
         }
         if let Some(other) = contenders.iter().find(|contender| !contender.mode.goes_with(request.mode)) {
-            return Ok(Some(Taken::Refused(key.clone(), Refusal::OtherMode(other.mode))));
+            return Ok(Some(Taken::Refused(key.clone(), KeyConflict::OtherMode(other.mode))));
         }
         if has_room(contenders, request.mode) {
             return Ok(None);

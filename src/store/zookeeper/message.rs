@@ -246,7 +246,7 @@ fn multi(operations: &[Operation], reader: &mut Reader) -> Result<Result<Answer,
     })
 }
 
-/// Whether this owner of a node is a session: containers and nodes with a TTL have one that is none (EphemeralType.java).
+/// A session owns the node. Containers and nodes with a TTL have a number that does not name one (EphemeralType.java).
 fn is_of_a_session(owner: i64) -> bool {
     owner != 0 && owner != i64::MIN && owner as u64 >> 56 != 0xff
 }

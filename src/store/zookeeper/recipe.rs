@@ -11,17 +11,17 @@ use crate::lock::{Key, Mode, StoreError, Timeout};
 use crate::sanitize::sanitize;
 
 /// Why a lock is not for this request, whoever holds it.
-pub enum Refusal {
+pub enum KeyConflict {
     OtherMode(Mode),
     /// Another recipe has this node there.
-    NotALock(String),
+    OtherRecipe(String),
 }
 
-impl Refusal {
+impl KeyConflict {
     pub fn of(self, store: &str, key: Key) -> StoreError {
         match self {
-            Refusal::OtherMode(found) => StoreError::OtherMode { key, found },
-            Refusal::NotALock(node) => {
+            KeyConflict::OtherMode(found) => StoreError::OtherMode { key, found },
+            KeyConflict::OtherRecipe(node) => {
                 let found = format!("a node '{}' of another recipe there", sanitize(&node));
                 StoreError::NotALock { store: store.to_owned(), key, found }
             }
@@ -62,7 +62,7 @@ impl ZooKeeperLedger {
         suspects: &[String],
         client: &mut SessionClient,
         timeout: &Timeout,
-    ) -> ZooKeeperResult<Option<Refusal>> {
+    ) -> ZooKeeperResult<Option<KeyConflict>> {
         if suspects.is_empty() {
             return Ok(None);
         }
@@ -85,7 +85,7 @@ impl ZooKeeperLedger {
             .into_iter()
             .zip(replies)
             .find(|(_, reply)| matches!(&reply.answer, Ok(Answer::Stat(stat)) if stat.is_ephemeral));
-        Ok(found.map(|(name, _)| Refusal::NotALock(self.path(key, &name))))
+        Ok(found.map(|(name, _)| KeyConflict::OtherRecipe(self.path(key, &name))))
     }
 }
 

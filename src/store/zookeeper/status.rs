@@ -33,8 +33,8 @@ impl StoreAdmin for ZooKeeper {
             for page in known.chunks(PAGE) {
                 let queues = ledger.queues(page, false, client, timeout)?;
                 for (key, queue) in page.iter().zip(queues) {
-                    if let Some(refusal) = ledger.refuse_others(key, &queue.suspects, client, timeout)? {
-                        refused.push((key.clone(), refusal));
+                    if let Some(conflict) = ledger.refuse_others(key, &queue.suspects, client, timeout)? {
+                        refused.push((key.clone(), conflict));
                         if queue.contenders.is_empty() {
                             continue;
                         }
@@ -46,7 +46,7 @@ impl StoreAdmin for ZooKeeper {
         })?;
         let cut = || StoreError::Unconfirmed(format!("{} has more than {MOST_NODES} nodes", self.name));
         let mut hidden: Vec<StoreError> =
-            refused.into_iter().map(|(key, refusal)| refusal.of(&self.name, key)).collect();
+            refused.into_iter().map(|(key, conflict)| conflict.of(&self.name, key)).collect();
         hidden.extend((!is_all).then(cut));
         Ok(Survey { locks, hidden })
     }

@@ -173,7 +173,7 @@ impl Store for ZooKeeper {
         let refused = match taken.map_err(|error| self.error(error))? {
             Taken::All(fences) => return Ok(AcquireOutcome::Granted(fences)),
             Taken::Busy(busy) => Ok(AcquireOutcome::Busy(busy)),
-            Taken::Refused(key, refusal) => Err(refusal.of(&self.name, key)),
+            Taken::Refused(key, conflict) => Err(conflict.of(&self.name, key)),
         };
         if self.owners[index].dismiss_if_idle() {
             self.owners.swap_remove(index);
@@ -192,7 +192,7 @@ impl Store for ZooKeeper {
         });
         match asked {
             Ok(Ok(outcome)) => Ok(outcome),
-            Ok(Err(refusal)) => Err(refusal.of(&self.name, request.key.clone())),
+            Ok(Err(conflict)) => Err(conflict.of(&self.name, request.key.clone())),
             Err(error) => Err(error.of(&self.name)),
         }
     }

@@ -9,7 +9,7 @@ use super::ledger::{ZooKeeperLedger, ZooKeeperQueue};
 use super::message::{Answer, Code, Operation};
 use super::node_data::NodeData;
 use super::owner::Owner;
-use super::recipe::Refusal;
+use super::recipe::KeyConflict;
 use super::url::ZooKeeperAddress;
 use crate::clock::{BootTime, Deadline};
 use crate::lock::{AcquireOutcome, FencingToken, Mode, OwnerToken, Request, Timeout};
@@ -47,7 +47,7 @@ pub struct ZooKeeperWaiter {
 /// What an attempt found.
 enum Step {
     Outcome(Box<AcquireOutcome>),
-    Refused(Refusal),
+    Refused(KeyConflict),
     /// The place is gone, or those before it have changed.
     Again,
 }
@@ -87,12 +87,12 @@ impl ZooKeeperWaiter {
         ledger: &ZooKeeperLedger,
         address: &ZooKeeperAddress,
         timeout: &Timeout,
-    ) -> ZooKeeperResult<Result<AcquireOutcome, Refusal>> {
+    ) -> ZooKeeperResult<Result<AcquireOutcome, KeyConflict>> {
         loop {
             check(timeout)?;
             match self.step(owner, ledger, address, timeout) {
                 Ok(Step::Outcome(outcome)) => return Ok(Ok(*outcome)),
-                Ok(Step::Refused(refusal)) => return Ok(Err(refusal)),
+                Ok(Step::Refused(conflict)) => return Ok(Err(conflict)),
                 Ok(Step::Again) => {}
                 Err(CallError::Expired) => (self.place, self.is_unsure) = (None, false),
                 Err(error) => return Err(error),
@@ -136,11 +136,11 @@ impl ZooKeeperWaiter {
         self.is_unsure = false;
         let own = self.place.insert(queue[place].clone());
         let before = &queue[..place];
-        if let Some(refusal) = ledger.refuse_others(key, &suspects, &mut self.client, timeout)? {
-            return Ok(Step::Refused(refusal));
+        if let Some(conflict) = ledger.refuse_others(key, &suspects, &mut self.client, timeout)? {
+            return Ok(Step::Refused(conflict));
         }
         if let Some(other) = before.iter().find(|contender| !contender.mode.goes_with(self.request.mode)) {
-            return Ok(Step::Refused(Refusal::OtherMode(other.mode)));
+            return Ok(Step::Refused(KeyConflict::OtherMode(other.mode)));
         }
         if holders(&queue) > place {
             return match owner.move_in(&self.request, own, None, ledger, address, timeout)? {
