@@ -61,7 +61,8 @@ pub struct CheckArgs {
 
 /// Release the lock
 ///
-/// Exits with 1 when the token does not hold the lock.
+/// Exits with 1 when the token does not hold the lock. In the job of a `redlock run` that holds it this is refused with 64: run
+/// releases the lock when the command ends.
 #[derive(Debug, Args)]
 #[command(override_usage = "redlock release [OPTIONS] [KEY]", after_help = RELEASE)]
 pub struct ReleaseArgs {
