@@ -1,4 +1,5 @@
 //! The parent of the command: a process between the guard and the command, which waits for the end of the command.
+//! It stays in the caller's process group with all signals blocked, so what is pending for it went to the whole group.
 //!
 //! So the guard can leave all other deaths to the kernel (SIGCHLD ignored, see wait(2)), and sleeps until it is needed.
 //! A job that forks all the time would otherwise use up the guard's share of the processor with zombies to wait for, and
@@ -6,21 +7,22 @@
 
 use std::ffi::{c_int, c_void};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use nix::poll::{PollFd, PollFlags, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::prctl::{set_name, set_pdeathsig};
-use nix::sys::signal::Signal;
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::{Pid, getppid};
+use rustix::event;
 use rustix::process::{WaitId, WaitIdOptions, waitid};
 use thiserror::Error;
 
-use super::descendants::{OwnChildren, children_of, name_of, send};
+use super::descendants::{OwnChildren, children_of, has_pending, name_of, send, wake_blocked};
 use super::dispositions;
-use super::fork::leave_session;
 use super::kill::kill_all;
 use super::priority;
 use super::protocol::{Channel, ExitStatus};
@@ -44,9 +46,17 @@ pub struct CommandParent {
     pid: i32,
     /// Readable when it has ended.
     descriptor: OwnedFd,
+    group_signals: GroupSignals,
     status: Box<AtomicI32>,
     /// It runs on this.
     _stack: Vec<u8>,
+}
+
+/// The signals that are pending for the process. It reads those that are chosen when it is woken.
+#[derive(Debug)]
+struct GroupSignals {
+    wake: EventFd,
+    chosen: OwnedFd,
 }
 
 /// Why there is none.
@@ -72,6 +82,9 @@ struct Work<'a> {
     command_end: AtomicI32,
     is_started: EventFd,
     status: *const AtomicI32,
+    /// What [`GroupSignals`] has.
+    wake: c_int,
+    chosen: c_int,
 }
 
 impl CommandParent {
@@ -86,6 +99,7 @@ impl CommandParent {
         children: &OwnChildren,
     ) -> Result<CommandParent, NoParent> {
         let status = Box::new(AtomicI32::new(RUNNING));
+        let group_signals = GroupSignals::new()?;
         // Most of it is never touched, and setting it to zero would take 50 us: whoever waited for the lock waits for that, too.
         let mut stack: Vec<u8> = Vec::with_capacity(STACK);
         let mut work = Work {
@@ -95,6 +109,8 @@ impl CommandParent {
             command_end: AtomicI32::new(-1),
             is_started: EventFd::from_flags(EfdFlags::EFD_CLOEXEC).map_err(io::Error::from)?,
             status: &*status,
+            wake: group_signals.wake.as_raw_fd(),
+            chosen: group_signals.chosen.as_raw_fd(),
         };
         // Without SIGCHLD at its end, so that we wait for it although we leave the others to the kernel: with it we
         // get the processor time of the command, for who asks how long it took.
@@ -134,6 +150,7 @@ impl CommandParent {
                 command_end,
                 pid,
                 descriptor,
+                group_signals,
                 status,
                 _stack: stack,
             });
@@ -177,7 +194,39 @@ impl CommandParent {
     }
 
     pub fn wake(&self) {
-        send(self.pid, libc::SIGCONT);
+        wake_blocked(self.pid);
+    }
+
+    /// Whether this signal was sent to the caller's process group since it was last taken.
+    pub fn has_reached_group(&self, signal: c_int) -> bool {
+        has_pending(self.pid, signal)
+    }
+
+    /// Takes it, so that the next one can be told from it.
+    pub fn take(&self, signal: c_int) {
+        self.group_signals.take(signal);
+        self.wake();
+    }
+}
+
+impl GroupSignals {
+    fn new() -> io::Result<GroupSignals> {
+        let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
+        Ok(GroupSignals {
+            wake: EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?,
+            chosen: SignalFd::with_flags(&SigSet::empty(), flags)?.into(),
+        })
+    }
+
+    fn take(&self, signal: c_int) {
+        // SAFETY: the set is initialised by sigemptyset before it is used; the descriptor is open.
+        unsafe {
+            let mut set: libc::sigset_t = std::mem::zeroed();
+            libc::sigemptyset(&mut set);
+            libc::sigaddset(&mut set, signal);
+            libc::signalfd(self.chosen.as_raw_fd(), &set, 0);
+        }
+        let _ = self.wake.write(1);
     }
 }
 
@@ -190,7 +239,7 @@ impl AsFd for CommandParent {
 
 extern "C" fn wait_for_command(work: *mut c_void) -> c_int {
     // SAFETY: the guard waits, and `work` is a `Work` that lives and that nobody else uses meanwhile.
-    let (command, status) = unsafe {
+    let (command, command_end, status, group_signals) = unsafe {
         let work = &mut *work.cast::<Work>();
         let _ = set_name(NAME);
         // It waits for its child; and it ends with the guard, as the command ends with it.
@@ -206,13 +255,16 @@ extern "C" fn wait_for_command(work: *mut c_void) -> c_int {
             Err(error) => -error.raw_os_error().unwrap_or(libc::EINVAL),
         };
         let status = &*work.status;
+        let command_end = work.command_end.load(Ordering::Relaxed);
+        let [wake, chosen] = [work.wake, work.chosen].map(|fd| BorrowedFd::borrow_raw(fd));
         work.outcome.store(outcome, Ordering::Release);
         let _ = work.is_started.write(1);
-        (outcome, status)
+        (outcome, command_end, status, [wake, chosen])
     };
     // From here on the guard runs, too. These calls of rustix use no memory that the two share: no `errno`.
     let Some(command) = rustix::process::Pid::from_raw(command.max(0)) else { return 0 };
-    leave_session();
+    // SAFETY: the guard closes its descriptors, which this process shares, when it ends.
+    take_signals_until(unsafe { BorrowedFd::borrow_raw(command_end) }, group_signals);
     // The command stays a zombie until its end is known, so that its pid is not used again while the guard may send
     // it a signal.
     let end = loop {
@@ -226,6 +278,24 @@ extern "C" fn wait_for_command(work: *mut c_void) -> c_int {
     status.store(signal.or(end.exit_status()).unwrap_or(RUNNING), Ordering::Release);
     while let Err(rustix::io::Errno::INTR) = waitid(WaitId::Pid(command), WaitIdOptions::EXITED) {}
     0
+}
+
+/// Takes the chosen signals whenever it is woken, until `end` is readable. Uses no `errno`.
+fn take_signals_until(end: BorrowedFd, [wake, chosen]: [BorrowedFd; 2]) {
+    let readable = event::PollFlags::IN;
+    loop {
+        let mut fds =
+            [event::PollFd::from_borrowed_fd(end, readable), event::PollFd::from_borrowed_fd(wake, readable)];
+        if event::poll(&mut fds, None).is_err() {
+            continue;
+        }
+        if !fds[0].revents().is_empty() {
+            return;
+        }
+        let _ = rustix::io::read(wake, &mut [0; 8]);
+        // A real-time signal may be pending several times.
+        while rustix::io::read(chosen, &mut [0; size_of::<libc::signalfd_siginfo>()]).is_ok() {}
+    }
 }
 
 fn reap(pid: i32) {

@@ -132,20 +132,10 @@ fn is_of_this_namespace(status: &str, pid: u32) -> bool {
     pids.split_whitespace().map(str::parse).eq([Ok(pid)])
 }
 
-/// Sends `signal` to the descendants of this process, as long as there is time until `end`, and wakes those that are
-/// stopped. Those below the guard of another redlock are left out: that one passes signals on itself, and its job
-/// would get them twice.
-pub fn signal_all(own: &OwnChildren, command: Option<i32>, signal: c_int, end: Deadline) {
-    signal_where(own, command, signal, end, |_| true);
-}
-
-/// The same for those that are in another process group than `group`.
-pub fn signal_outside(own: &OwnChildren, command: Option<i32>, group: Pid, signal: c_int, end: Deadline) {
-    let is_outside = |pid| getpgid(Some(Pid::from_raw(pid))).is_ok_and(|its| its != group);
-    signal_where(own, command, signal, end, is_outside);
-}
-
-fn signal_where(
+/// Sends `signal` to the descendants of this process that are meant, as long as there is time until `end`, and wakes
+/// those that are stopped. Those below the guard of another redlock are left out: that one passes signals on itself, and
+/// its job would get them twice.
+pub fn signal_where(
     own: &OwnChildren,
     command: Option<i32>,
     signal: c_int,
@@ -154,8 +144,7 @@ fn signal_where(
 ) {
     walk(own, command, |pid, children| {
         if is_meant(pid) {
-            send(pid, signal);
-            send(pid, libc::SIGCONT);
+            send_and_wake(pid, signal);
         }
         match children {
             _ if end.has_passed() => Onward::Nowhere,
@@ -164,6 +153,11 @@ fn signal_where(
             _ => Onward::Below,
         }
     });
+}
+
+/// Whether a process is in another process group than `group`.
+pub fn is_outside(group: Pid, pid: i32) -> bool {
+    getpgid(Some(Pid::from_raw(pid))).is_ok_and(|its| its != group)
 }
 
 /// Where a walk goes on after a process.
@@ -211,6 +205,22 @@ pub fn is_stopped(pid: i32) -> bool {
     stat(pid).is_some_and(|stat| stat.starts_with(['T', 't']))
 }
 
+/// Wakes a process that blocks all signals, if it is stopped: otherwise SIGCONT would stay pending for it.
+pub fn wake_blocked(pid: i32) {
+    if stat(pid).is_none_or(|stat| stat.starts_with('T')) {
+        send(pid, libc::SIGCONT);
+    }
+}
+
+/// Whether a signal that this process blocks has come to it.
+pub fn has_pending(pid: i32, signal: c_int) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let mut masks = status
+        .lines()
+        .filter_map(|line| line.strip_prefix("SigPnd:\t").or_else(|| line.strip_prefix("ShdPnd:\t")));
+    masks.any(|mask| u64::from_str_radix(mask, 16).is_ok_and(|mask| mask >> (signal - 1) & 1 == 1))
+}
+
 /// The fields of proc_pid_stat(5) from the third on; the second, in parentheses, may contain anything.
 fn stat(pid: i32) -> Option<String> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
@@ -222,6 +232,12 @@ pub fn send(pid: i32, signal: c_int) -> bool {
     // SAFETY: kill takes any numbers. The pid is a child's or was just read from /proc, and a
     // child that was not waited for keeps its pid.
     unsafe { libc::kill(pid, signal) == 0 }
+}
+
+/// Sends `signal` to a process that may be stopped.
+pub fn send_and_wake(pid: i32, signal: c_int) {
+    send(pid, signal);
+    send(pid, libc::SIGCONT);
 }
 
 /// What [`OwnChildren::reap`] left.

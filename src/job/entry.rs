@@ -9,7 +9,8 @@ macro_rules! start_with {
         // another one.
         #[cfg_attr(not(test), unsafe(export_name = "main"))]
         #[cfg_attr(test, allow(dead_code))]
-        extern "C" fn start() -> std::ffi::c_int {
+        extern "C" fn start(count: std::ffi::c_int, words: *mut *mut std::ffi::c_char) -> std::ffi::c_int {
+            $crate::job::title::note(count, words);
             $crate::job::normalise();
             $execute()
         }

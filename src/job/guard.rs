@@ -18,9 +18,10 @@ use super::guard_times::GuardTimes;
 use super::kill::kill_all;
 use super::kill_schedule::{KillSchedule, Load};
 use super::protocol::{Channel, ExitStatus, GuardReport, GuardRequest, JobEnd, LeftoverPolicy};
+use super::relay::{Relay, Reminder};
 use super::spawn::{Caller, Prepared};
 use super::watchdog::Watchdog;
-use super::{dispositions, priority};
+use super::{dispositions, priority, title};
 use crate::clock::{BootTime, BootTimer, Deadline};
 use crate::poll::wait_readable;
 
@@ -53,6 +54,7 @@ struct Guard {
     deaths: SignalFd,
     timer: BootTimer,
     times: GuardTimes,
+    relay: Relay,
     kill_after: Duration,
     leftovers: LeftoverPolicy,
     parent: Option<CommandParent>,
@@ -77,6 +79,7 @@ impl Guard {
         leftovers: LeftoverPolicy,
     ) -> io::Result<Guard> {
         prctl::set_name(descendants::GUARD_NAME)?;
+        title::replace(descendants::GUARD_NAME);
         prctl::set_child_subreaper(true)?;
         priority::probe();
         let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
@@ -88,6 +91,7 @@ impl Guard {
             deaths: SignalFd::with_flags(&SigSet::from(Signal::SIGCHLD), flags)?,
             timer: BootTimer::new()?,
             times: GuardTimes::default(),
+            relay: Relay::default(),
             kill_after,
             leftovers,
             parent: None,
@@ -119,6 +123,9 @@ impl Guard {
             if death || self.more_to_reap {
                 self.reap_ended();
             }
+            if self.is_running() {
+                self.pass_on();
+            }
             self.set_timers();
         }
     }
@@ -129,7 +136,7 @@ impl Guard {
 
     fn set_timers(&self) {
         let times = self.is_running().then_some(&self.times);
-        self.timer.set(times.and_then(GuardTimes::next));
+        self.timer.set(times.and_then(|times| times.next().into_iter().chain(self.relay.next()).min()));
         if let Some(watchdog) = &self.watchdog {
             watchdog.set(times.and_then(|times| times.schedule));
         }
@@ -147,7 +154,6 @@ impl Guard {
     }
 
     fn handle(&mut self, request: GuardRequest, command: &mut io::Result<Prepared>) {
-        let (children, next_kill) = (&self.children, self.times.next_kill());
         match request {
             // Redlock or the guard was stopped meanwhile: the command would run without a lease.
             GuardRequest::Start { start_by, .. } if start_by.has_passed() => {
@@ -164,16 +170,11 @@ impl Guard {
                     self.set_deadline(deadline);
                 }
             }
-            GuardRequest::Signal(signal) => {
-                descendants::signal_all(children, self.command(), signal, next_kill);
-            }
+            GuardRequest::Signal(signal) => self.relay.add(signal),
+            GuardRequest::SeenByGroup(signal) => self.forget(signal),
             GuardRequest::SignalOutside(signal) => {
-                descendants::signal_outside(children, self.command(), self.caller.group, signal, next_kill);
-            }
-            GuardRequest::SignalCommand(signal) => {
-                if let Some(command) = self.command() {
-                    descendants::send(command, signal);
-                }
+                self.forget(signal);
+                self.signal(signal, |_, is_outside| is_outside);
             }
             GuardRequest::Stop { kill_at } => self.stop(kill_at),
             GuardRequest::Kill => self.kill(),
@@ -279,7 +280,40 @@ impl Guard {
 
     fn stop(&mut self, kill_at: Deadline) {
         self.times.stop(kill_at);
-        descendants::signal_all(&self.children, self.command(), libc::SIGTERM, self.times.next_kill());
+        self.signal(libc::SIGTERM, |_, _| true);
+    }
+
+    /// Passes on the signals of which it is known whether they came to redlock alone.
+    fn pass_on(&mut self) {
+        let Some(parent) = &self.parent else { return };
+        let command = self.command();
+        while let Some((signal, reached_group)) = self.relay.take(|signal| parent.has_reached_group(signal)) {
+            parent.take(signal);
+            let asks_to_end = matches!(signal, libc::SIGINT | libc::SIGTERM);
+            match command {
+                Some(_) if reached_group => {}
+                Some(command) if asks_to_end => descendants::send_and_wake(command, signal),
+                Some(command) => _ = descendants::send(command, signal),
+                None => self.signal(signal, |_, is_outside| is_outside || !reached_group),
+            }
+            if asks_to_end {
+                self.relay.remind_after(self.kill_after, signal, reached_group);
+            }
+        }
+        if let Some(Reminder { signal, reached_group, .. }) = self.relay.take_reminder() {
+            self.signal(signal, |pid, is_outside| Some(pid) != command && (is_outside || !reached_group));
+        }
+    }
+
+    /// The caller's process group has had this signal.
+    fn forget(&self, signal: i32) {
+        self.parent.iter().for_each(|parent| parent.take(signal));
+    }
+
+    /// Sends a signal to the processes of the job that are meant, by their pid and whether they left the caller's process group.
+    fn signal(&self, signal: i32, is_meant: impl Fn(i32, bool) -> bool) {
+        let is_meant = |pid| is_meant(pid, descendants::is_outside(self.caller.group, pid));
+        descendants::signal_where(&self.children, self.command(), signal, self.times.next_kill(), is_meant);
     }
 
     fn command(&self) -> Option<i32> {

@@ -17,7 +17,7 @@ use super::kill::kill_all;
 use super::protocol::{Channel, ExitStatus, GuardReport, GuardRequest, JobEnd, LeftoverPolicy};
 use super::signals::{Arrived, Signals};
 use super::watchdog::is_watchdog;
-use super::{descendants, dispositions};
+use super::{descendants, dispositions, title};
 use crate::clock::{BootTime, Deadline};
 use crate::poll::{is_readable, wait_readable};
 
@@ -97,6 +97,7 @@ impl Job {
         kill_after: Duration,
         leftovers: LeftoverPolicy,
     ) -> io::Result<Job> {
+        title::hide(&command);
         let (guard, channel, children) = fork_guard(command, kill_after, leftovers)?;
         let guard = GuardProcess { pid: AtomicI32::new(guard.as_raw()), stop_at: AtomicU64::new(NEVER) };
         Ok(Job {

@@ -16,10 +16,12 @@ mod passed_on;
 mod pidfd;
 mod priority;
 mod protocol;
+mod relay;
 mod side_job;
 mod signals;
 mod spawn;
 mod strays;
+pub mod title;
 mod watchdog;
 
 pub use capture::capture;

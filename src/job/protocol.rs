@@ -30,12 +30,12 @@ pub enum GuardRequest {
     Start { env: Vec<(String, String)>, start_by: BootTime, deadline: Option<Deadline> },
     /// The deadline moved.
     Extend { deadline: Deadline },
-    /// Pass a signal to the whole job, and wake what is stopped.
+    /// Pass a signal to the command, or to what it left behind, unless the caller's process group has had it.
     Signal(i32),
-    /// Pass a signal to what left the caller's process group, and wake what is stopped of it.
+    /// The terminal has sent this signal to its foreground process group.
+    SeenByGroup(i32),
+    /// The same; and pass it to what left the group.
     SignalOutside(i32),
-    /// Pass a signal to the command alone.
-    SignalCommand(i32),
     /// End the whole job: SIGTERM now, SIGKILL at `kill_at`.
     Stop { kill_at: Deadline },
     /// Kill the whole job.

@@ -16,7 +16,7 @@ use super::handle::{Job, JobEvent, NotStarted};
 use super::pidfd::Pidfd;
 use super::protocol::{Channel, ExitStatus, GuardRequest, JobEnd, LeftoverPolicy};
 use super::strays::Strays;
-use super::{descendants, dispositions};
+use super::{descendants, dispositions, title};
 use crate::clock::Deadline;
 use crate::poll::{is_readable, wait_any, wait_readable};
 
@@ -123,6 +123,7 @@ impl SideJob {
 /// What the parent does. Redlock's death ends it, with the command.
 fn run(name: &CStr, line: &Channel, command: Vec<OsString>, kill_after: Duration) -> io::Result<SideJobEnd> {
     prctl::set_name(name)?;
+    title::replace(name);
     leave_session();
     dispositions::open_streams();
     dup2_stdout(io::stderr())?;

@@ -116,12 +116,10 @@ impl Supervisor<'_> {
 
     fn pass_on(&self, arrived: Arrived, progress: &mut JobProgress) {
         let Arrived { signal, from_terminal, .. } = arrived;
-        if arrived.is_for_the_command() {
-            return self.control.request(&GuardRequest::SignalCommand(signal));
-        }
         // The terminal has signalled the job too: the command decides what follows, and redlock once that has ended.
         if from_terminal && !(progress.command_ended && arrived.is_key_press()) {
             progress.was_signalled = true;
+            self.control.request(&GuardRequest::SeenByGroup(signal));
         } else if !arrived.may_become_urgent() {
             self.control.request(&GuardRequest::Signal(signal));
         } else if progress.is_urgent() && !arrived.is_repeat {

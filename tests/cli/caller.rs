@@ -1,5 +1,6 @@
 //! What the caller of redlock sees of its processes.
 
+use std::fs;
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
@@ -84,4 +85,29 @@ print(used.ru_utime + used.ru_stime > 0.25)
 "#;
     let ended = store.reached_by(Redlock::under("python3", &["-c", script, PROGRAM])).run().expect(0);
     assert_eq!(ended.stdout, "True\n");
+}
+
+/// `pkill -f NAME` is for the job. Another process of redlock that has its words would get the signal beside it.
+#[test]
+fn the_words_of_the_job_are_those_of_the_command() {
+    let store = Store::local();
+    let (name, pid) = (format!("job-of-{}", std::process::id()), store.folder.path("pid"));
+    let script = format!("echo $$ > {pid:?}; sleep 60; : {name}");
+    for words in [&["--", "sh", "-c", &script][..], &["-c", "--", &script]] {
+        let run = store.redlock(&[&["run", "-k", "X", "--on-acquire", "sleep 60"], words].concat()).spawn();
+        let command = pid_in(&pid);
+        fs::remove_file(&pid).expect("the file");
+        let has_words = |pid: &i32| {
+            let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            String::from_utf8_lossy(&line).contains(&name)
+        };
+        // The shell forks before it executes sleep.
+        eventually(Duration::from_secs(20), "the command alone has its words", || {
+            let processes = fs::read_dir("/proc").expect("/proc").flatten();
+            let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+            pids.filter(has_words).collect::<Vec<i32>>() == [command]
+        });
+        run.signal(Signal::SIGTERM);
+        run.finish();
+    }
 }

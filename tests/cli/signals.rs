@@ -59,7 +59,7 @@ fn a_blocked_signal_stays_blocked() {
     }
 }
 
-/// To the whole job, once to each process, also through other redlocks in it.
+/// The command first, the rest of the job after --kill-after; once to each process, also through other redlocks in it.
 #[test]
 fn sigterm_reaches_every_process_once() {
     let store = Store::local();
@@ -95,10 +95,80 @@ fn sigterm_reaches_every_process_once() {
     let lines = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap_or_default().lines().count();
     eventually(Duration::from_secs(20), "both are ready", || lines("ready") == 2);
     run.signal(Signal::SIGTERM);
-    eventually(Duration::from_secs(5), "both got it", || lines("got") >= 2);
+    eventually(Duration::from_secs(20), "both got it", || lines("got") >= 2);
     std::fs::write(folder.join("end"), "").expect("the end");
     run.finish().expect(0);
     assert_eq!(lines("got"), 2);
+}
+
+/// As `kill -- -PGID`, `docker stop` with `tini -g` and a service manager do. A command that cleans up at the first signal
+/// and dies of the second is let clean up.
+#[test]
+fn a_signal_to_the_group_reaches_the_command_once() {
+    let store = Store::local();
+    let ready = store.folder.path("ready");
+    for signal in [Signal::SIGTERM, Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT, Signal::SIGUSR1] {
+        let name = signal.as_str();
+        let script = format!(
+            "trap 'trap - {name}; sleep 0.3; echo cleaned; exit 7' {name}; touch {ready:?}; while :; do sleep 0.05; done"
+        );
+        // The next round tells a new signal from the one before.
+        for _ in 0..3 {
+            let mut run = in_a_group_of_its_own(&store, &script);
+            run.await_file(&ready);
+            fs::remove_file(&ready).expect("ready");
+            killpg(Pid::from_raw(run.pid()), signal).expect("a signal to the group");
+            let run = run.finish();
+            assert_eq!((run.code(), run.stdout.as_str()), (7, "cleaned\n"), "{name}: {run:?}");
+        }
+    }
+}
+
+/// A signal to the group is not taken for the one that follows, to redlock alone.
+#[test]
+fn a_signal_to_the_group_and_one_to_redlock_are_two() {
+    let store = Store::local();
+    let (ready, got) = (store.folder.path("ready"), store.folder.path("got"));
+    let script = format!(
+        "trap 'echo >> {got:?}' HUP; trap 'exit 5' TERM; touch {ready:?}; while :; do sleep 0.05; done"
+    );
+    let mut run = in_a_group_of_its_own(&store, &script);
+    run.await_file(&ready);
+    let lines = || fs::read_to_string(&got).unwrap_or_default().lines().count();
+    for number in [1, 3, 5] {
+        killpg(Pid::from_raw(run.pid()), Signal::SIGHUP).expect("a signal to the group");
+        run.lives_until("the command gets that of the group", || lines() >= number);
+        // Two within 20 ms are one.
+        std::thread::sleep(Duration::from_millis(300));
+        run.signal(Signal::SIGHUP);
+        run.lives_until("the command gets that of redlock", || lines() > number);
+        std::thread::sleep(Duration::from_millis(300));
+    }
+    run.signal(Signal::SIGTERM);
+    run.finish().expect(5);
+    assert_eq!(lines(), 6);
+}
+
+/// Servers end their workers themselves: those get a signal of their own only when --kill-after has passed.
+#[test]
+fn a_signal_to_redlock_is_for_the_command_first() {
+    let store = Store::local();
+    let [ready, order] = ["ready", "order"].map(|name| store.folder.path(name));
+    let script = format!(
+        "worker() {{ trap 'date +\"worker %s%3N\" >> {order:?}; exit' TERM; touch {ready:?}; while :; do sleep 0.05; done; }}
+         worker & trap 'date +\"command %s%3N\" >> {order:?}' TERM; wait; wait",
+    );
+    let mut run =
+        store.redlock(&["run", "-k", "X", "--kill-after", "4s", "--", "bash", "-c", &script]).spawn();
+    run.await_file(&ready);
+    run.signal(Signal::SIGTERM);
+    run.finish();
+    let order = fs::read_to_string(&order).expect("both got it");
+    let at = |name: &str| -> u64 {
+        let line = order.lines().find_map(|line| line.strip_prefix(name)).expect(name);
+        line.trim().parse().expect("a time in milliseconds")
+    };
+    assert!(at("worker") > at("command") + 1000 && order.lines().count() == 2, "{order}");
 }
 
 /// A job that adds a line to a file at each of these signals, and exits with 5 at SIGTERM.
