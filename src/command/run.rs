@@ -74,6 +74,7 @@ impl<'a> Run<'a> {
             Some(Leftovers::Wait) => LeftoverPolicy::Await,
             Some(Leftovers::Kill) => LeftoverPolicy::Stop,
         };
+        context.reporter.report(&Event::Requested { requests: &acquisition.requests });
         let job = Job::prepare(command.clone(), *kill_after, leftovers);
         let job = job.map_err(Failure::cannot("start the guard of the job"))?;
         let hooks = Hooks::prepare(options, &job, &context.reporter)?;
@@ -85,7 +86,6 @@ impl<'a> Run<'a> {
 
     fn acquire(&mut self, store: &mut dyn Store) -> anyhow::Result<Granted> {
         let requests = &self.acquisition.requests;
-        self.context.reporter.report(&Event::Requested { requests });
         let nesting = Nesting::find(requests, store, self.signals.as_fd(), self.context);
         self.stop_if_signalled()?;
         let mut nesting = nesting?;
@@ -240,6 +240,10 @@ fn not_started(reason: &NotStarted, command: &str, locks: &str) -> Failure {
         NotStarted::NotExecutable(why) => {
             Failure::new(NOT_EXECUTABLE, format!("'{command}' cannot be executed: {why}{}", command_hint()))
         }
+        NotStarted::NoRoom(why) => Failure::new(
+            UNREACHABLE,
+            format!("cannot start '{command}': {why}; see ulimit -u, and pids.max of its cgroup"),
+        ),
         NotStarted::Interrupted(signal) => Failure::Signal(*signal),
         NotStarted::TooLate { has_begun: true } => Failure::new(
             LOST,

@@ -40,7 +40,8 @@ pub fn fork_guard(
     dispositions::set_ignored(libc::SIGCHLD, false);
     let (guard, channel) = fork_off(|channel| {
         if let Ok(mut guard) = Guard::new(channel, caller, kill_after, leftovers) {
-            guard.run(Prepared::new(&command));
+            let command = Prepared::new(&command, guard.redlock);
+            guard.run(command);
         }
     })?;
     Ok((guard, channel, children))

@@ -80,6 +80,8 @@ pub enum NotStarted {
     NotFound,
     /// It cannot be executed, and why.
     NotExecutable(String),
+    /// The system, or a limit, has no room for another process, and why.
+    NoRoom(String),
     /// The lease was over. A command that had begun, or may have, was killed.
     TooLate {
         has_begun: bool,
@@ -153,6 +155,10 @@ impl Job {
                 Ok(())
             }
             Some(GuardReport::NotStarted { errno: libc::ENOENT, .. }) => Err(NotStarted::NotFound),
+            Some(GuardReport::NotStarted {
+                errno: libc::EAGAIN | libc::ENOMEM | libc::ENFILE | libc::EMFILE,
+                message,
+            }) => Err(NotStarted::NoRoom(message)),
             Some(GuardReport::NotStarted { message, .. }) => Err(NotStarted::NotExecutable(message)),
             Some(GuardReport::TooLate { has_begun }) => Err(NotStarted::TooLate { has_begun }),
             // The guard was killed, and may have started the command: its loss is seen as that of a job that runs.

@@ -136,7 +136,9 @@ fn run(name: &CStr, line: &Channel, command: Vec<OsString>, kill_after: Duration
     match job.start(env, start_by, deadline, None) {
         Ok(()) => {}
         Err(NotStarted::TooLate { .. } | NotStarted::Interrupted(_)) => return Ok(SideJobEnd::Expired),
-        Err(NotStarted::NotExecutable(why)) => return Ok(SideJobEnd::NotStarted(why)),
+        Err(NotStarted::NotExecutable(why) | NotStarted::NoRoom(why)) => {
+            return Ok(SideJobEnd::NotStarted(why));
+        }
         Err(NotStarted::NotFound) => return Ok(SideJobEnd::NotStarted("it is not found".to_owned())),
     }
     let control = job.control()?;

@@ -32,6 +32,8 @@ pub struct Prepared {
     words: Vec<CString>,
     /// Its environment but for what the start adds.
     inherited: Vec<CString>,
+    /// The variables that hold redlock's pid and mean the process that is started: the command's pid goes there.
+    own_pid: Vec<Vec<u8>>,
     stack: Vec<u8>,
 }
 
@@ -39,14 +41,29 @@ pub struct Prepared {
 /// of a script that names no interpreter.
 const STACK: usize = 256 << 10;
 
+/// systemd says with these for which process its sockets and its watchdog are: sd_listen_fds(3), sd_watchdog_enabled(3).
+const PID_VARIABLES: [&str; 2] = ["LISTEN_PID", "WATCHDOG_PID"];
+/// The digits of the largest pid, and a zero.
+const LONGEST_PID: usize = 11;
+
 impl Prepared {
-    pub fn new(command: &[OsString]) -> io::Result<Prepared> {
+    /// `caller` is the pid with which the caller knows the command.
+    pub fn new(command: &[OsString], caller: Pid) -> io::Result<Prepared> {
         let words = command.iter().map(|word| c_string(word.as_bytes())).collect::<io::Result<Vec<_>>>()?;
-        let inherited =
-            env::vars_os().map(|(name, value)| c_string(&[name.as_bytes(), b"=", value.as_bytes()].concat()));
+        let caller = caller.to_string();
+        let is_own_pid = |name: &OsString, value: &OsString| {
+            PID_VARIABLES.iter().any(|known| name == known) && *value == *caller
+        };
+        let (own, inherited): (Vec<_>, Vec<_>) =
+            env::vars_os().partition(|(name, value)| is_own_pid(name, value));
+        let own_pid =
+            own.iter().map(|(name, _)| [name.as_bytes(), b"=", &[0; LONGEST_PID]].concat()).collect();
+        let inherited = inherited
+            .iter()
+            .map(|(name, value)| c_string(&[name.as_bytes(), b"=", value.as_bytes()].concat()));
         let inherited = inherited.collect::<io::Result<_>>()?;
         let stack = vec![0; STACK + size_of::<usize>() * words.len()];
-        Ok(Prepared { words, inherited, stack })
+        Ok(Prepared { words, inherited, own_pid, stack })
     }
 
     /// The command with the variables added to its environment: from here on the start takes no memory.
@@ -58,8 +75,15 @@ impl Prepared {
         let inherited = self.inherited.iter().filter(|variable| !is_added(variable));
         let added = added.iter().map(|(name, value)| c_string(format!("{name}={value}").as_bytes()));
         let added = added.collect::<io::Result<Vec<_>>>()?;
-        let variables = pointers(inherited.chain(&added));
-        Ok(Executable { words: pointers(&self.words), variables, _added: added, stack: &mut self.stack })
+        let mut variables = pointers(inherited.chain(&added));
+        variables.splice(0..0, self.own_pid.iter().map(|variable| variable.as_ptr().cast()));
+        Ok(Executable {
+            words: pointers(&self.words),
+            variables,
+            _added: added,
+            own_pid: &mut self.own_pid,
+            stack: &mut self.stack,
+        })
     }
 }
 
@@ -67,12 +91,14 @@ pub struct Executable<'a> {
     words: Vec<*const c_char>,
     variables: Vec<*const c_char>,
     _added: Vec<CString>,
+    own_pid: &'a mut [Vec<u8>],
     stack: &'a mut [u8],
 }
 
 struct Execution<'a> {
     words: &'a [*const c_char],
     variables: &'a [*const c_char],
+    own_pid: &'a mut [Vec<u8>],
     caller: &'a Caller,
     parent: Pid,
     failure: AtomicI32,
@@ -85,9 +111,9 @@ impl Executable<'_> {
     /// As vfork(2) does: the child borrows our memory until it executes the command, which takes a tenth of the time in
     /// which fork(2) copies what exec throws away.
     pub fn start(&mut self, caller: &Caller) -> io::Result<(i32, OwnedFd)> {
-        let Executable { words, variables, stack, .. } = self;
+        let Executable { words, variables, own_pid, stack, .. } = self;
         let mut execution =
-            Execution { words, variables, caller, parent: Pid::this(), failure: AtomicI32::new(0) };
+            Execution { words, variables, own_pid, caller, parent: Pid::this(), failure: AtomicI32::new(0) };
         let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PIDFD | libc::SIGCHLD;
         let mut end: c_int = -1;
         let top = stack.as_mut_ptr_range().end;
@@ -116,7 +142,8 @@ impl Executable<'_> {
 
 extern "C" fn execute(execution: *mut c_void) -> c_int {
     // SAFETY: an `Execution` that lives until this process has another memory or none; its failure is atomic.
-    let execution = unsafe { &*execution.cast::<Execution>() };
+    let execution = unsafe { &mut *execution.cast::<Execution>() };
+    execution.own_pid.iter_mut().for_each(|variable| write_own_pid(variable));
     execution.failure.store(execution.execute() as i32, Ordering::Relaxed);
     127
 }
@@ -142,6 +169,17 @@ impl Execution<'_> {
         // SAFETY: both arrays end with a null pointer, and their strings live in the guard, which waits.
         unsafe { libc::execvpe(words[0], words.as_ptr(), variables.as_ptr()) };
         Errno::last()
+    }
+}
+
+/// Writes the pid of this process behind the name of the variable. Takes no memory.
+fn write_own_pid(variable: &mut [u8]) {
+    let digits = variable.len() - LONGEST_PID;
+    let mut left = std::process::id();
+    let count = left.ilog10() as usize + 1;
+    for digit in variable[digits..digits + count].iter_mut().rev() {
+        *digit = b'0' + (left % 10) as u8;
+        left /= 10;
     }
 }
 

@@ -4,8 +4,8 @@ use std::fmt;
 
 /// Other names of our schemes.
 const OTHER_SCHEMES: [(&str, &[&str]); 6] = [
-    ("redis", &["http", "tcp", "valkey", "redis+tcp"]),
-    ("rediss", &["https", "tls", "ssl", "valkeys", "redis+tls", "redis+ssl"]),
+    ("redis", &["http", "tcp", "redis+tcp"]),
+    ("rediss", &["https", "tls", "ssl", "redis+tls", "redis+ssl"]),
     ("etcd", &["etcd3", "etcdv3"]),
     ("etcds", &["etcd+tls", "etcd+ssl"]),
     ("zk", &["zookeeper"]),
@@ -135,7 +135,6 @@ fn a_host_is_recognised_and_a_login_is_not_shown() {
         ("redis:h", "did you mean redis://h?"),
         ("a,b:1", "did you mean --server redis://a --server redis://b:1?"),
         ("redsi://h:1", "did you mean redis://h:1?"),
-        ("Redis://h", "did you mean redis://h?"),
         ("redis:6379", "did you mean redis://redis:6379?"),
         ("etcd:h", "did you mean etcd://h?"),
         ("local://", "did you mean local:?"),

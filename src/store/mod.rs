@@ -51,6 +51,8 @@ const FORMS: &str = "redis://host[:port][/db], rediss:// for TLS, redis+unix:///
 impl ServerUrl {
     /// Reads server URLs: one, or those of a quorum. The error never shows a password.
     pub fn parse(texts: &[&str]) -> Result<ServerUrl, String> {
+        let texts: Vec<String> = texts.iter().map(|text| scheme::canonical(text)).collect();
+        let texts = &texts.iter().map(String::as_str).collect::<Vec<_>>();
         let urls = texts.iter().map(|text| ServerUrl::parse_one(text)).collect::<Result<Vec<_>, _>>()?;
         if let [one] = &urls[..] {
             return Ok(one.clone());

@@ -29,9 +29,35 @@ pub const SCHEMES: [Scheme; 12] = [
     scheme("zks://", "zookeeper", cfg!(feature = "zookeeper")),
 ];
 
+/// A URL with our name of its scheme: those of Valkey, which speaks Redis' protocol, and upper case mean the same.
+pub fn canonical(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once(':') else { return url.to_owned() };
+    let scheme = scheme.to_ascii_lowercase();
+    let ours = scheme.strip_prefix("valkey").map(|kind| match kind.strip_prefix('s') {
+        Some(kind) => format!("rediss{kind}"),
+        None => format!("redis{kind}"),
+    });
+    let known = [ours.unwrap_or_default(), scheme].into_iter().find(|name| Scheme::named(name).is_some());
+    known.map_or_else(|| url.to_owned(), |name| format!("{name}:{rest}"))
+}
+
 impl Scheme {
     /// The one with this name, such as `redis`.
     pub fn named(name: &str) -> Option<&'static Scheme> {
         SCHEMES.iter().find(|scheme| scheme.prefix.split_once(':').is_some_and(|(known, _)| known == name))
+    }
+}
+
+#[test]
+fn other_names_of_a_scheme() {
+    for (text, ours) in [
+        ("valkey://h", "redis://h"),
+        ("valkeys+sentinel://h/X", "rediss+sentinel://h/X"),
+        ("Redis://H", "redis://H"),
+        ("LOCAL:/A", "local:/A"),
+        ("valkeyx://h", "valkeyx://h"),
+        ("h:6379", "h:6379"),
+    ] {
+        assert_eq!(canonical(text), ours);
     }
 }

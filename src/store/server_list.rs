@@ -5,7 +5,7 @@ use std::fmt;
 use url::{Host, Url};
 
 use super::credentials::{Credentials, Password, TlsFiles};
-use super::net::Endpoint;
+use super::net::{self, Endpoint};
 
 /// The servers of one cluster, any of which will do, and how to log in there.
 #[derive(Clone, PartialEq, Eq)]
@@ -75,11 +75,12 @@ impl fmt::Display for ServerList {
 
 fn server(text: &str, port: u16) -> Option<Endpoint> {
     // The url crate reads no addresses in a scheme that it does not know.
+    let (text, zone) = net::split_zone(text);
     let url = Url::parse(&format!("server://{text}")).ok()?;
     let host = match url.host()? {
         Host::Domain(name) => percent_decode(name)?,
         Host::Ipv4(ip) => ip.to_string(),
-        Host::Ipv6(ip) => ip.to_string(),
+        Host::Ipv6(ip) => format!("{ip}{zone}"),
     };
     let is_host = !host.is_empty() && url.username().is_empty() && url.password().is_none();
     let port = url.port().unwrap_or(port);

@@ -111,3 +111,15 @@ fn the_words_of_the_job_are_those_of_the_command() {
         run.finish();
     }
 }
+
+/// systemd gives sockets, and asks for a sign of life, by the pid of the service. A variable for another process stays.
+#[test]
+fn variables_with_the_pid_of_redlock_name_the_command() {
+    let store = Store::local();
+    let show = "echo $$ $LISTEN_PID $WATCHDOG_PID";
+    let script = format!("LISTEN_PID=$$ exec \"$@\" -- sh -c '{show}'");
+    let line = ["-c", &script, "sh", env!("CARGO_BIN_EXE_redlock"), "run", "-k", "X"];
+    let run = Redlock::under("sh", &line).server(&store.url).env("WATCHDOG_PID", "1").run().expect(0);
+    let pids: Vec<&str> = run.stdout.split_whitespace().collect();
+    assert!(matches!(pids[..], [command, listener, "1"] if command == listener), "{run:?}");
+}

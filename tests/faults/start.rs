@@ -381,3 +381,34 @@ fn a_guard_that_is_killed_at_the_start_of_the_command() {
     assert!(!is_alive(child));
     assert!(fs::read_to_string(&stderr).expect("its words").contains("the guard of 'X' was killed"));
 }
+
+/// The limit on processes is reached: for the guard, and later for the command. Both are reported like other failures, with
+/// an end for whoever counts runs.
+#[test]
+fn no_room_for_another_process() {
+    let store = Store::local();
+    let log = store.folder.path("log");
+    let run = ["run", "-k", "X", "--log-file", log.to_str().expect("a path")];
+    let ends = |finished: &Finished| {
+        assert!(finished.line().contains("Resource temporarily unavailable"), "{finished:?}");
+        let events = fs::read_to_string(&log).expect("the log");
+        events.lines().filter(|line| line.contains(r#""event":"ended""#)).count()
+    };
+    let fails = ["-qq", "-o/dev/null", "-eclone", "-einject=clone:error=EAGAIN"];
+    let trace = [&fails[..], &[PROGRAM], &run, &["--", "true"]].concat();
+    let no_guard = Redlock::under("strace", &trace).server(&store.url).run().expect(69);
+    assert_eq!(ends(&no_guard), 1);
+
+    let holder = store.hold("X", &[]);
+    let waiter = store.redlock(&[&run[..], &["--wait", "-q", "--", "true"]].concat()).spawn();
+    store.await_waiters("X", 1);
+    let guard = waiter.guard();
+    let strace = Redlock::under("strace", &[&fails[..], &["-p", &guard.to_string()]].concat()).spawn();
+    eventually(Duration::from_secs(20), "the guard is traced", || {
+        fs::read_to_string(format!("/proc/{guard}/status"))
+            .is_ok_and(|status| !status.contains("TracerPid:\t0\n"))
+    });
+    holder.let_go().expect(0);
+    assert_eq!(ends(&waiter.finish().expect(69)), 2);
+    strace.finish();
+}

@@ -6,6 +6,7 @@ pub mod tls;
 mod wait;
 
 use std::fmt;
+use std::net::Ipv6Addr;
 use std::path::PathBuf;
 
 use crate::lock::StoreError;
@@ -29,6 +30,23 @@ impl fmt::Display for Endpoint {
             Endpoint::Unix(path) => write!(f, "{}", path.display()),
         }
     }
+}
+
+/// Takes the zone out of a text with an address such as `[fe80::1%25eth0]` (RFC 6874; the plain `%eth0` is common, too),
+/// which the url crate does not read. Returns the zone with its `%`, or nothing.
+pub fn split_zone(text: &str) -> (String, String) {
+    let zoned = || {
+        let begin = text.rfind('[')? + 1;
+        let end = begin + text[begin..].find(']')?;
+        let (address, zone) = text[begin..end].split_once('%')?;
+        let zone = zone.strip_prefix("25").unwrap_or(zone);
+        let is_name =
+            !zone.is_empty() && zone.chars().all(|c| c.is_ascii_alphanumeric() || "-._".contains(c));
+        let is_address = address.parse::<Ipv6Addr>().is_ok();
+        (is_name && is_address)
+            .then(|| (format!("{}{address}{}", &text[..begin], &text[end..]), format!("%{zone}")))
+    };
+    zoned().unwrap_or_else(|| (text.to_owned(), String::new()))
 }
 
 /// A reply, or why there is none.

@@ -33,6 +33,8 @@ pub struct TlsStream {
 /// renewed while a job runs. `protocol` is what the connection is for (ALPN).
 pub fn session(host: &str, files: &TlsFiles, protocol: Option<&str>) -> RequestResult<ClientConnection> {
     let no_name = |_| RequestError::Unusable(format!("'{host}' is no name that a certificate can have"));
+    // A certificate knows no zones.
+    let host = host.split_once('%').map_or(host, |(address, _)| address);
     let name = ServerName::try_from(host.to_owned()).map_err(no_name)?;
     let unusable = |error: &dyn Display| RequestError::Unusable(format!("TLS cannot be set up: {error}"));
     let provider = Arc::new(ring::default_provider());
@@ -317,6 +319,16 @@ fn of_certificate(error: &CertificateError) -> String {
         CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
             "is not for servers"
         }
+        // Errors of webpki that rustls has no names for.
+        CertificateError::Other(other) => match other.to_string() {
+            error if error.contains("UnsupportedCertVersion") => {
+                "is of version 1 of X.509; servers need version 3, with a subjectAltName"
+            }
+            error if error.contains("CaUsedAsEndEntity") => {
+                "is that of an authority (CA:TRUE); servers need one of their own, which the authority signs"
+            }
+            error => return format!("its certificate is not good: {error}"),
+        },
         other => return format!("its certificate is not good: {other}"),
     };
     format!("its certificate {why}")

@@ -7,7 +7,7 @@ use url::{Host, ParseError, Url};
 
 use super::login::Login;
 use crate::store::credentials::{Credentials, Password};
-use crate::store::net::Endpoint;
+use crate::store::net::{self, Endpoint};
 
 #[derive(Clone, PartialEq, Eq)]
 pub struct RedisAddress {
@@ -42,19 +42,24 @@ impl RedisAddress {
         }
     }
 
-    /// Reads `redis+unix://PATH`, the path of the server's socket.
+    /// Reads `redis+unix://PATH[?db=N]`, the path of the server's socket.
     fn unix(text: &str) -> Result<RedisAddress, String> {
+        const FORM: &str = "the URL of a socket looks like redis+unix:///run/redis/redis.sock[?db=N]";
         let path = text.strip_prefix("redis+unix://").unwrap_or_default();
-        if !path.starts_with('/') {
-            return Err("the URL of a socket looks like redis+unix:///run/redis/redis.sock".to_owned());
-        }
+        let (path, query) = path.split_once('?').unwrap_or((path, "db=0"));
+        let number = query.strip_prefix("db=").filter(|_| path.starts_with('/')).ok_or(FORM)?;
+        let database = database(number, "db=", FORM)?;
         let endpoint = Endpoint::Unix(PathBuf::from(percent_decode(path)?));
-        Ok(RedisAddress { servers: ServerAddress::One(endpoint), login: Login::default() })
+        Ok(RedisAddress {
+            servers: ServerAddress::One(endpoint),
+            login: Login { database, ..Login::default() },
+        })
     }
 
     /// Reads `redis://[user[:password]@]host[:port][/db]`, and `rediss://` for TLS.
     fn one(text: &str) -> Result<RedisAddress, String> {
-        let url = Url::parse(text).map_err(|error| match error {
+        let (text, zone) = net::split_zone(text);
+        let url = Url::parse(&text).map_err(|error| match error {
             ParseError::InvalidPort => format!("a port is a number up to 65535; {FORM}"),
             _ => FORM.to_owned(),
         })?;
@@ -62,7 +67,7 @@ impl RedisAddress {
             // The url crate reads no addresses in a scheme that it does not know.
             Some(Host::Domain(name)) => percent_decode(name)?,
             Some(Host::Ipv4(ip)) => ip.to_string(),
-            Some(Host::Ipv6(ip)) => ip.to_string(),
+            Some(Host::Ipv6(ip)) => format!("{ip}{zone}"),
             None => String::new(),
         };
         if host.is_empty() {
@@ -190,6 +195,7 @@ impl fmt::Display for RedisAddress {
         }
         match self.login.database {
             0 => Ok(()),
+            number if !self.is_remote() => write!(f, "?db={number}"),
             number => write!(f, "/{number}"),
         }
     }
@@ -210,6 +216,9 @@ mod tests {
             ("redis+sentinel://u:canary@a,b:1/mine/2", "redis+sentinel://a:26379,b:1/mine/2"),
             ("redis+cluster://:canary@a,[::1]:7000", "redis+cluster://a:6379,[::1]:7000"),
             ("rediss+cluster://a", "rediss+cluster://a:6379"),
+            ("redis+unix:///run/a%20b.sock?db=2", "redis+unix:///run/a b.sock?db=2"),
+            ("redis://:pw@[fe80::1%25eth0]:1/2", "redis://[fe80::1%eth0]:1/2"),
+            ("redis+cluster://a,[fe80::1%eth0]", "redis+cluster://a:6379,[fe80::1%eth0]:6379"),
         ] {
             assert_eq!(RedisAddress::parse(text).map(|address| address.to_string()), Ok(shown.to_owned()));
         }
@@ -225,6 +234,7 @@ mod tests {
             "redis://h?db=1",
             "redis://:canary@h:x",
             "redis://u:12/canary@h/0",
+            "redis://[canary%25eth0]:1",
         ] {
             let error = RedisAddress::parse(text).err().unwrap_or_default();
             assert!(error.contains("redis://[user") && !error.contains("canary"), "{text}");
