@@ -5,7 +5,7 @@ use std::time::{Duration, Instant, SystemTime};
 use nix::sys::signal::Signal;
 
 use crate::harness::{
-    Finished, Redis, Redlock, Running, Store, eventually, in_ms, least_acl, log_command, slowed, within,
+    Finished, Redis, Redlock, Running, Store, eventually, fits, in_ms, least_acl, log_command, slowed, within,
 };
 
 /// What a free lock leaves in Redis, in bytes, beside its name.
@@ -34,7 +34,10 @@ fn a_key_that_is_no_lock_is_left_alone() {
     let redis = server(&store);
     redis.cli(&["rpush", "list", "a", "b"]);
     redis.cli(&["hset", "hash", "field", "value"]);
-    for (key, kind) in [("list", "list"), ("hash", "hash")] {
+    redis.cli(&["zadd", "zset", "1", "member"]);
+    for (key, kind) in
+        [("list", "a list"), ("hash", "a hash (as Redisson's)"), ("zset", "a zset (as Symfony's)")]
+    {
         let calls = [
             &["run", "--key", key, "--", "echo", "ran"][..],
             &["run", "--key", key, "--wait", "5s", "--", "echo", "ran"],
@@ -55,7 +58,7 @@ fn a_key_that_is_no_lock_is_left_alone() {
     }
     assert_eq!(redis.cli(&["lrange", "list", "0", "-1"]), "a\nb");
     assert_eq!(redis.cli(&["hgetall", "hash"]), "field\nvalue");
-    assert_eq!(redis.cli(&["dbsize"]), "2");
+    assert_eq!(redis.cli(&["dbsize"]), "3");
 }
 
 /// One bad name does not take the overview, or another lock, from everybody.
@@ -215,6 +218,28 @@ fn a_foreign_lease_is_followed_at_once() {
     println!("{late:?}");
     // With the start of a process; what another one on this machine takes meets not most of them.
     assert!(late[2] < Duration::from_millis(150), "{late:?}");
+}
+
+/// A client of another library tells nobody that it released the lock: the first waiter asks, however long it has waited.
+#[test]
+fn a_foreign_release_is_noticed_soon() {
+    let store = Store::redis();
+    let keys = ["A", "B", "C", "D", "E"];
+    let waiters = keys.map(|key| {
+        server(&store).cli(&["set", key, "somebody", "PX", "600000"]);
+        store.redlock(&["run", "-k", key, "--wait", "--", "date", "+%s%N"]).spawn()
+    });
+    std::thread::sleep(Duration::from_secs(3));
+    let release = SystemTime::now();
+    server(&store).cli(&[&["del"], &keys[..]].concat());
+    let mut late = waiters.map(|waiter| {
+        let begun: u64 = waiter.finish().expect(0).stdout.trim().parse().expect("a time");
+        (SystemTime::UNIX_EPOCH + Duration::from_nanos(begun)).duration_since(release).unwrap_or_default()
+    });
+    late.sort();
+    println!("{late:?}");
+    // At intervals that grow to a second, the one in the middle took half a second.
+    assert!(fits(late[2], Duration::from_millis(300)), "{late:?}");
 }
 
 /// What stands where an owner token does is none, whoever says so.

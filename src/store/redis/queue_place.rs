@@ -21,7 +21,8 @@ const CLAIM_SPREAD: Duration = Duration::from_millis(150);
 /// A waiter that is told to watch a claim asks this long afterwards: later than the one who released the lock, see
 /// `CONFIRMATION` in script/calls.rs, and early enough for the waiters to show themselves before the claim ends.
 const WATCH: Duration = Duration::from_secs(1);
-const FOREIGN_POLLS: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(1)];
+/// Another program's release wakes nobody: the first waiter asks this often, 65 to 195 ms apart.
+const FOREIGN_POLL: Duration = Duration::from_millis(130);
 /// The time between two subscriptions while they break as soon as they begin.
 const RESUBSCRIBE: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(1)];
 
@@ -38,7 +39,6 @@ pub struct QueuePlace {
     ask_at: Deadline,
     /// When to ask in any case, which also keeps the place from being forgotten.
     fallback_at: Deadline,
-    foreign_poll: Duration,
     ttl: Duration,
     /// When a lease that was lost with the data of the server has ended for sure.
     data_lost_until: Option<Deadline>,
@@ -57,7 +57,6 @@ impl QueuePlace {
             ticket: String::new(),
             ask_at: BootTime::now(),
             fallback_at: BootTime::now(),
-            foreign_poll: Duration::ZERO,
             ttl: Duration::ZERO,
             data_lost_until: None,
             is_prepared: false,
@@ -105,7 +104,7 @@ impl QueuePlace {
                 let left = reply.busy.holder.as_ref().and_then(|holder| holder.left);
                 let pause = match left.map(just_after) {
                     left if is_first && reply.ttl.is_zero() => {
-                        next_foreign_poll(&mut self.foreign_poll).min(left.unwrap_or(Duration::MAX))
+                        jittered(FOREIGN_POLL).min(left.unwrap_or(Duration::MAX))
                     }
                     Some(left) if is_first => left.min(fallback()),
                     // The new holder may be dead, and so may those in between.
@@ -160,13 +159,6 @@ impl QueuePlace {
             Err(_) => Ok(false),
         }
     }
-}
-
-/// The next interval, longer than the last one, at which to ask for a lock of another program, which wakes nobody.
-pub fn next_foreign_poll(last: &mut Duration) -> Duration {
-    let [shortest, longest] = FOREIGN_POLLS;
-    *last = (*last * 3 / 2).clamp(shortest, longest);
-    jittered(*last)
 }
 
 /// `duration` and up to this part of it more, so that the waiters of a server do not ask in step.

@@ -166,12 +166,21 @@ impl<T> ScriptCall<T> {
                 let found = text(Some(&on.execute(self.target(), redis::cmd("TYPE").arg(name), timeout)?));
                 if ![expected, "none", ""].contains(&found.as_str()) {
                     let (store, key) = (on.name().to_owned(), key.clone());
-                    let found = format!("a {} under '{name}'", in_short(&found));
+                    let found = format!("a {}{} under '{name}'", in_short(&found), keeper_of(&found));
                     return Err(StoreError::NotALock { store, key, found });
                 }
             }
         }
         Ok(())
+    }
+}
+
+/// The library that keeps its locks in a key of this type.
+fn keeper_of(kind: &str) -> &'static str {
+    match kind {
+        "hash" => " (as Redisson's)",
+        "zset" => " (as Symfony's)",
+        _ => "",
     }
 }
 
