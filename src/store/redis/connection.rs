@@ -1,6 +1,6 @@
 //! A connection to one Redis server: requests and replies, each within its time.
 
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use redis::{Cmd, Parser, Pipeline, Value};
@@ -34,8 +34,9 @@ pub struct Connection {
     is_logging_in: bool,
     /// The error reply to the login.
     refused: Option<ErrorReply>,
-    /// The bytes of a reply that is not complete.
+    /// The bytes of a reply that is not complete, and its lines.
     received: u64,
+    lines: usize,
     /// A reply of more bytes than this is an error.
     pub longest: u64,
 }
@@ -44,6 +45,8 @@ pub struct Connection {
 pub const LONGEST_REPLY: u64 = 1 << 20;
 /// For a reply that lists all waiters of a lock or all slots of a cluster.
 pub const LONGEST_LIST: u64 = 16 << 20;
+/// A short value takes some thirty times the bytes in memory: each has a line of its own at least.
+const MOST_LINES: usize = 1_000_000;
 
 impl Connection {
     /// Connects, with `tls` encrypted, and sends nothing.
@@ -59,6 +62,7 @@ impl Connection {
             is_logging_in: false,
             refused: None,
             received: 0,
+            lines: 0,
             longest: LONGEST_REPLY,
         })
     }
@@ -145,13 +149,14 @@ impl Connection {
 
     fn read_one(&mut self, timeout: &Timeout) -> RequestResult<Value> {
         let mut timed = TimedStream::new(&mut self.stream, timeout);
-        let mut bounded = (&mut timed).take(self.longest.saturating_sub(self.received));
+        let counted = Lines { inner: &mut timed, count: &mut self.lines };
+        let mut bounded = counted.take(self.longest.saturating_sub(self.received));
         let parsed = self.parser.parse_value(&mut bounded);
         self.received = self.longest - bounded.limit();
         let error = match (timed.cause, parsed) {
             (Some(failure), _) => return Err(failure),
             (None, Ok(value)) => {
-                (self.has_replied, self.received) = (true, 0);
+                (self.has_replied, self.received, self.lines) = (true, 0, 0);
                 return Ok(value);
             }
             (None, Err(error)) => error,
@@ -160,6 +165,9 @@ impl Connection {
         Err(RequestError::Broken(match error.is_io_error() {
             true if self.received >= self.longest => {
                 format!("its answer is longer than {} MiB; is it a Redis server?", self.longest >> 20)
+            }
+            true if self.lines > MOST_LINES => {
+                format!("its answer has more than {MOST_LINES} lines; is it a Redis server?")
             }
             // A server that expects TLS closes the connection as well.
             true if may_be_tls => {
@@ -171,6 +179,23 @@ impl Connection {
             }
             false => error.to_string(),
         }))
+    }
+}
+
+/// Counts the lines that are read through it, and fails when there are too many.
+struct Lines<'a, R> {
+    inner: R,
+    count: &'a mut usize,
+}
+
+impl<R: Read> Read for Lines<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let length = self.inner.read(buffer)?;
+        *self.count += buffer[..length].iter().filter(|byte| **byte == b'\n').count();
+        match *self.count > MOST_LINES {
+            true => Err(io::ErrorKind::InvalidData.into()),
+            false => Ok(length),
+        }
     }
 }
 
