@@ -20,6 +20,7 @@ use crate::session::{self, Abort, Acquisition, Context, Hooks, InterimKeeper, Ne
 pub fn run(options: &RunOptions, context: &Context) -> anyhow::Result<Outcome> {
     let mut run = Run::prepare(options, context)?;
     let mut store = context.open_store_for(options.lock.replicas, run.holders());
+    context.reporter.start_threads();
     let granted = run.acquire(store.as_mut()).map_err(|error| run.fail(error, store.as_mut()))?;
     run.start(&granted, store.as_mut()).map_err(|error| run.fail(error, store.as_mut()))?;
     let keeper = run.keep(granted.own, store);

@@ -1,16 +1,12 @@
 //! Events as lines of JSON, for programs: on stderr, or added to a file.
 
-use std::fs::OpenOptions;
-use std::io::{self, Write};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
-use std::thread;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use serde_json::{Map, Value};
 
 use super::human::standing;
+use super::log_file::LogFile;
 use super::output::escaped;
 use super::progress::LogPace;
 use super::record::Record;
@@ -18,20 +14,14 @@ use super::renderer::Renderer;
 use super::stderr;
 use super::verbosity::{Verbosity, least_verbosity};
 use crate::event::Event;
-use crate::trusted_file::{refuse_foreign, without_link};
 use crate::user::UserAtHost;
 
 /// Of the names and the fields. One that goes or changes its meaning raises it; a new one does not.
 const VERSION: u32 = 1;
 
-/// A line without an end counts as torn after so many looks, with this pause between them.
-const LOOKS: u32 = 20;
-const RETRY: Duration = Duration::from_millis(5);
-
 pub enum LogDestination {
     Stderr,
-    /// Opened for each line, so that logrotate(8) can move it away.
-    File(PathBuf),
+    File(LogFile),
 }
 
 /// Writes the events that the verbosity allows. Those that are for programs only come with every other but [`Verbosity::Quiet`].
@@ -60,44 +50,23 @@ impl Renderer for JsonRenderer {
         let Some(line) = line(event) else { return Ok(()) };
         match &self.destination {
             LogDestination::Stderr => stderr::write(&line),
-            LogDestination::File(path) => append(line, path)
-                .map_err(|error| format!("cannot write to --log-file {}: {error}", path.display()))?,
+            LogDestination::File(file) => file.add(line)?,
         }
         Ok(())
     }
-}
 
-/// In one write, so that the lines of several processes do not mix (write(2), `O_APPEND`).
-fn append(line: String, path: &Path) -> io::Result<()> {
-    let mut options = OpenOptions::new();
-    options.append(true).create(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_NOFOLLOW);
-    let mut file = options.open(path).map_err(without_link)?;
-    // In a folder where others may write, one of them may have put another thing there.
-    if !file.metadata()?.is_file() {
-        return Err(io::Error::other("it is not a regular file; name another one"));
+    fn start_thread(&self) {
+        if let LogDestination::File(file) = &self.destination {
+            file.start_thread();
+        }
     }
-    refuse_foreign(&file).map_err(io::Error::other)?;
-    // The last writer may have met a full disk in the middle of a line. One that is still writing ends it soon, and the next
-    // one may be writing then: the file grows.
-    let torn = torn_at(path).unwrap_or(None);
-    let stays_torn = |_| {
-        thread::sleep(RETRY);
-        torn_at(path).unwrap_or(None) == torn
-    };
-    let is_torn = torn.is_some() && (1..LOOKS).all(stays_torn);
-    let line = if is_torn { format!("\n{line}") } else { line };
-    file.write_all(line.as_bytes())
-}
 
-/// Where a file ends, if that is in the middle of a line.
-fn torn_at(path: &Path) -> io::Result<Option<u64>> {
-    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
-    let metadata = file.metadata()?;
-    let mut last = [b'\n'];
-    if metadata.is_file() && metadata.len() > 0 {
-        file.read_exact_at(&mut last, metadata.len() - 1)?;
+    fn finish(&self) -> Result<(), String> {
+        match &self.destination {
+            LogDestination::Stderr => Ok(()),
+            LogDestination::File(file) => file.finish(),
+        }
     }
-    Ok((last != [b'\n']).then_some(metadata.len()))
 }
 
 /// One line; `None` for what is not logged.

@@ -9,6 +9,7 @@ mod history;
 mod human;
 mod json;
 mod lock_metrics;
+mod log_file;
 mod metrics;
 mod output;
 mod phrases;

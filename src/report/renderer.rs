@@ -6,4 +6,12 @@ use crate::event::Event;
 pub trait Renderer: Send + Sync {
     /// Fails with the reason why the event cannot be written where it belongs.
     fn render(&self, event: &Event) -> Result<(), String>;
+
+    /// This process makes no others from now on: a thread may do what takes long.
+    fn start_thread(&self) {}
+
+    /// Ends what a thread does. Fails with the reason why not all was written.
+    fn finish(&self) -> Result<(), String> {
+        Ok(())
+    }
 }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::human::HumanRenderer;
 use super::json::{JsonRenderer, LogDestination};
+use super::log_file::LogFile;
 use super::metrics::MetricsFile;
 use super::renderer::Renderer;
 use super::stderr;
@@ -45,7 +46,10 @@ impl Reporter {
         let ReportOptions { verbosity, color, log_format, log_file, syslog, metrics_file } = options;
         let mut logs: Vec<Box<dyn Renderer>> = Vec::new();
         if let Some(path) = log_file {
-            logs.push(Box::new(JsonRenderer::new(LogDestination::File(path), Verbosity::Verbose)));
+            logs.push(Box::new(JsonRenderer::new(
+                LogDestination::File(LogFile::new(path)),
+                Verbosity::Verbose,
+            )));
         }
         if syslog {
             logs.push(Box::new(SyslogRenderer::new()));
@@ -67,13 +71,7 @@ impl Reporter {
         if let Some(attached) = self.0.attached.get() {
             let _ = attached.render(event);
         }
-        for (log, has_failed) in &self.0.logs {
-            if let Err(reason) = log.render(event)
-                && !has_failed.swap(true, Ordering::Relaxed)
-            {
-                let _ = self.0.stderr.render(&Event::LogFailed { reason: &without_number(reason) });
-            }
-        }
+        self.with_logs(|log| log.render(event));
         let _ = self.0.stderr.render(event);
     }
 
@@ -82,12 +80,34 @@ impl Reporter {
         let _ = self.0.attached.set(renderer);
     }
 
+    /// From now on no log holds up who reports. To be called by a process that makes no others any more.
+    pub fn start_threads(&self) {
+        self.0.logs.iter().for_each(|(log, _)| log.start_thread());
+    }
+
+    /// Gives the logs some time to take what was reported.
+    pub fn finish(&self) {
+        self.with_logs(|log| log.finish());
+    }
+
+    /// What goes wrong with a log is reported once.
+    fn with_logs(&self, work: impl Fn(&dyn Renderer) -> Result<(), String>) {
+        for (log, has_failed) in &self.0.logs {
+            if let Err(reason) = work(log.as_ref())
+                && !has_failed.swap(true, Ordering::Relaxed)
+            {
+                let _ = self.0.stderr.render(&Event::LogFailed { reason: &without_number(reason) });
+            }
+        }
+    }
+
     /// Reports what the call came to, if it asked for a lock.
     pub fn end(&self, outcome: Outcome) {
         let summary = self.summary().end(outcome).cloned();
         if let Some(summary) = summary {
             self.report(&Event::Ended { summary: &summary });
         }
+        self.finish();
         stderr::flush();
     }
 

@@ -182,6 +182,7 @@ impl BackgroundKeeper<'_> {
         let locks = requests.iter().map(kept).collect();
         let leases = requests.into_iter().zip(fences);
         let leases = leases.map(|(request, fence)| Lease::new(request, FencingToken(fence), sent)).collect();
+        self.reporter.start_threads();
         let (Ok((sender, news)), Ok(never)) = (mailbox(), EventFd::new()) else { return };
         let mut uncancelled = Uncancelled(never);
         let (reporter, all_keys) = (self.reporter.clone(), keys.clone());
@@ -198,6 +199,7 @@ impl BackgroundKeeper<'_> {
         if self.keep(&mut keeper, locks, &news) && keeper.finish(&mut uncancelled).end == LeaseEnd::Released {
             self.reporter.report(&Event::Released { keys: &keys, leftovers: None });
         }
+        self.reporter.finish();
     }
 
     /// Waits until there is nothing left to keep. `false` when nothing is to be released.

@@ -10,7 +10,8 @@ use std::time::{Duration, Instant, SystemTime};
 use nix::sys::signal::Signal;
 
 use crate::harness::{
-    Finished, Folder, Redlock, Running, Store, eventually, namespaces, other_users, slowed, ttl, within,
+    Finished, Folder, Redlock, Running, Store, eventually, in_ms, namespaces, other_users, slowed, ttl,
+    within,
 };
 
 fn run_on(path: &std::path::Path) -> Finished {
@@ -386,4 +387,22 @@ fn removed() {
     eventually(Duration::from_secs(2), "the lock is back", || store.status("X")["holders"][0].is_object());
     store.redlock(&["run", "-k", "X", "--", "true"]).run().expect(75);
     first.finish().expect(0);
+}
+
+/// A file system that stands still under the log, as one on a server that does not answer, costs lines of the log only.
+#[test]
+fn a_log_that_hangs_costs_no_lease() {
+    let store = Store::local();
+    let log = store.folder.path("log").display().to_string();
+    let ttl = slowed(2000);
+    let job = ttl * 2;
+    // Each thread hangs when it opens the log for the third time, in its second line: longer than the job runs, which is
+    // longer than a lease.
+    let hang = format!("-einject=openat:delay_enter={}:when=3", (job + Duration::from_secs(6)).as_micros());
+    let trace = ["-f", "-qq", "-o/dev/null", "-P", &log, "-eopenat", &hang];
+    let job = format!("sleep {}; exit 5", job.as_secs_f64());
+    let run = [TAKE[0], "run", "-k", "X", "--ttl", &in_ms(ttl), "--log-file", &log, "--", "sh", "-c", &job];
+    let ended = Redlock::under("strace", &[&trace[..], &run].concat()).server(&store.url).run().expect(5);
+    assert!(ended.stderr.contains("events are missing in --log-file"), "{ended:?}");
+    store.redlock(&["run", "-k", "X", "--", "true"]).run().expect(0);
 }
