@@ -1,11 +1,12 @@
 //! Files that decide what redlock does: who may have written them. What was opened is judged, as its path may lead to another
 //! file by now.
 
-use std::fs::File;
+use std::fs::{self, File, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
-use nix::unistd::geteuid;
+use nix::unistd::{getegid, geteuid, getgroups};
 use thiserror::Error;
 
 /// Why a file is not trusted, and what to do about it.
@@ -17,7 +18,7 @@ pub enum Untrusted {
     Foreign(u32),
     #[error("others can change it; chmod go-w it")]
     Writable,
-    #[error("others can read or change it; chmod 600 it")]
+    #[error("others can read or change it; chmod 600 it, or give the secret of a container the mode 0400")]
     Shared,
 }
 
@@ -26,9 +27,14 @@ pub fn refuse_writable(file: &File) -> Result<(), Untrusted> {
     refuse(file, 0o022, Untrusted::Writable)
 }
 
-/// Refuses a file that others can read or change.
+/// Refuses a file that others can read or change. A group of this user may read one of root's: so Kubernetes hands a secret
+/// to a pod that has an fsGroup (0440).
 pub fn refuse_shared(file: &File) -> Result<(), Untrusted> {
-    refuse(file, 0o066, Untrusted::Shared)
+    let found = file.metadata()?;
+    let is_ours =
+        |group: u32| getgroups().is_ok_and(|all| all.contains(&group.into())) || getegid().as_raw() == group;
+    let is_handed_over = found.uid() == 0 && !geteuid().is_root() && is_ours(found.gid());
+    refuse(file, if is_handed_over { 0o026 } else { 0o066 }, Untrusted::Shared)
 }
 
 /// Refuses a file of another user, other than root.
@@ -44,13 +50,63 @@ pub fn without_link(error: io::Error) -> io::Error {
     }
 }
 
+/// Mode bit of a folder in which only the owner of a file, and that of the folder, can remove or rename it, such as /tmp.
+const STICKY: u32 = 0o1000;
+
+/// Somebody who is not trusted and may put something else in the place of what is in a folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Replacer {
+    Owner(u32),
+    Everyone,
+}
+
+/// Who may do that, where it is not a group: a folder is a group's on purpose.
+pub fn may_replace(folder: &Metadata) -> Option<Replacer> {
+    let (mode, owner) = (folder.mode(), folder.uid());
+    let is_root_outside = || owner == NOBODY && is_in_user_namespace();
+    if !is_trusted(owner) && !is_root_outside() {
+        Some(Replacer::Owner(owner))
+    } else if mode & (STICKY | 0o002) == 0o002 {
+        Some(Replacer::Everyone)
+    } else {
+        None
+    }
+}
+
+/// Refuses a folder below one that others can replace, as sshd(8) does for its keys.
+pub fn check_parents(folder: &Path) -> Result<(), String> {
+    let Ok(real) = fs::canonicalize(folder) else { return Ok(()) };
+    for parent in real.ancestors().skip(1) {
+        let found = fs::metadata(parent).ok().and_then(|found| may_replace(&found));
+        let who = match found {
+            None => continue,
+            Some(Replacer::Owner(owner)) => format!("user {owner}, who owns {}", parent.display()),
+            Some(Replacer::Everyone) => format!("everyone who may write to {}", parent.display()),
+        };
+        return Err(format!("its folder may be replaced by {who}; name a file in another one"));
+    }
+    Ok(())
+}
+
+/// The kernel shows this one for root, and others, whom a user namespace does not have: see user_namespaces(7).
+const NOBODY: u32 = 65534;
+
+fn is_in_user_namespace() -> bool {
+    let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    !map.split_whitespace().eq(["0", "0", "4294967295"])
+}
+
+pub fn is_trusted(user: u32) -> bool {
+    user == 0 || user == geteuid().as_raw()
+}
+
 fn refuse(file: &File, others: u32, why: Untrusted) -> Result<(), Untrusted> {
     let metadata = file.metadata()?;
     // A pipe, as of `<(…)`, is seen by those only to whom it was given.
     if !metadata.is_file() {
         return Ok(());
     }
-    if ![0, geteuid().as_raw()].contains(&metadata.uid()) {
+    if !is_trusted(metadata.uid()) {
         return Err(Untrusted::Foreign(metadata.uid()));
     }
     if metadata.mode() & others == 0 { Ok(()) } else { Err(why) }

@@ -54,11 +54,10 @@ impl MetricsFile {
     }
 
     fn add(&self, summary: &Summary) -> io::Result<()> {
-        if fs::metadata(&self.path).is_ok_and(|file| !file.is_file() || file.len() > LONGEST) {
-            return Err(foreign());
-        }
         // Beside the file, as that is replaced; it stays, as a lock that is removed locks nobody out.
         let turn = open(&beside(&self.path, ".lock"), OpenOptions::new().append(true))?;
+        // Whoever may read it could hold everyone up.
+        turn.set_permissions(Permissions::from_mode(0o600))?;
         take_turn(&turn)?;
         let mut metrics = Metrics::parse(&read(&self.path)?)?;
         metrics.add(summary);
@@ -111,7 +110,11 @@ fn take_turn(file: &File) -> io::Result<()> {
 fn read(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     match OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path) {
-        Ok(mut file) => file.read_to_string(&mut text).map(|_| text),
+        Ok(file) if file.metadata()?.is_file() => {
+            file.take(LONGEST).read_to_string(&mut text)?;
+            if text.len() as u64 == LONGEST { Err(foreign()) } else { Ok(text) }
+        }
+        Ok(_) => Err(foreign()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(text),
         Err(error) => Err(error),
     }

@@ -208,7 +208,7 @@ fn a_key_that_others_can_read() {
         let call = run(&redis.url()).trusting(&authority).showing(&papers);
         match is_refused {
             true => {
-                let line = call.fails(78, "others can read it; chmod 600 it").stderr;
+                let line = call.fails(78, "others can read or change it; chmod 600 it").stderr;
                 assert!(line.contains(&format!("--tls-key {}", papers.key.display())), "{line}");
             }
             false => call.works(),

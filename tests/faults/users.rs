@@ -12,7 +12,7 @@ use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 
 use super::files::{share, sql};
-use crate::harness::{Finished, Redlock, Store, eventually, other_users, ttl};
+use crate::harness::{Finished, Folder, Redlock, Store, eventually, other_users, ttl};
 
 /// Another user, and its group.
 const NOBODY: u32 = 65534;
@@ -104,6 +104,50 @@ fn a_folder_in_which_others_replace_files_is_refused() {
     set_mode(&store, "", 0o755);
     chown(store.folder.path(""), Some(NOBODY), None).expect("its owner");
     refuses(&store, "its folder belongs to user 65534");
+    // The sticky bit does not bind the owner of the folder.
+    set_mode(&store, "", 0o1755);
+    refuses(&store, "its folder belongs to user 65534");
+}
+
+/// Whoever owns a folder above it can put another in the place of the folder.
+#[test]
+fn a_parent_folder_of_another_user() {
+    if !other_users() {
+        return;
+    }
+    let folder = Folder::new();
+    let inner = folder.path("theirs/ours");
+    fs::create_dir_all(&inner).expect("folders");
+    chown(folder.path("theirs"), Some(NOBODY), None).expect("its owner");
+    let url = format!("local:{}/locks.db", inner.display());
+    let refused = Redlock::new(&["run", "-S", &url, "-k", "X", "--", "echo", "started"]).run().expect(78);
+    assert!(refused.line().contains("user 65534, who owns ") && refused.stdout.is_empty(), "{refused:?}");
+    chown(folder.path("theirs"), Some(0), None).expect("its owner");
+    Redlock::new(&["run", "-S", &url, "-k", "X", "--", "true"]).run().expect(0);
+}
+
+/// A group may write to the folder and cannot read the file: a journal that one of its members puts there would be played
+/// back, and the lock be free.
+#[test]
+fn a_forged_journal() {
+    if !other_users() {
+        return;
+    }
+    let store = Store::local();
+    chown(store.folder.path(""), None, Some(NOBODY)).expect("its group");
+    set_mode(&store, "", 0o2775);
+    let holder = store.hold("X", &[]);
+    let journal = store.folder.path("locks.db-journal");
+    let forge = format!("rm -f {journal:?}; echo forged > {journal:?}");
+    let forged = Command::new("sh").args(["-c", &forge]).uid(NOBODY).gid(NOBODY).status();
+    assert!(forged.expect("sh starts").success());
+    refuses(&store, "user 65534 has made ");
+    fs::remove_file(&journal).expect("the journal");
+    mkfifo(&journal, Mode::S_IRWXU).expect("a FIFO");
+    refuses(&store, "is not a regular file");
+    fs::remove_file(&journal).expect("the FIFO");
+    store.redlock(&["run", "-k", "X", "--", "true"]).run().expect(75);
+    holder.let_go().expect(0);
 }
 
 #[test]

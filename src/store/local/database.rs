@@ -29,6 +29,8 @@ pub struct Database {
 struct Open {
     connection: Connection,
     is_set_up: bool,
+    /// Others may put a journal beside it.
+    is_exposed: bool,
     /// Which file it is: one that was replaced holds no locks any more.
     file: (u64, u64),
     host: Host,
@@ -149,6 +151,9 @@ impl Database {
             Some(open) => open,
             none => none.insert(Open::at(path, &self.holders, timeout)?),
         };
+        if open.is_set_up && open.is_exposed {
+            file::check_journal(path)?;
+        }
         limit(&mut open.connection, timeout)?;
         let tx = open.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         // Somebody removed the file, or put another in its place, which others use now.
@@ -237,7 +242,8 @@ impl Open {
             set_up(&connection)?;
         }
         // As it was before the opening: the transaction sees whether it is another one by now.
-        Ok(Open { connection, is_set_up: false, file: identity(&found), host })
+        let (is_set_up, is_exposed) = (false, file::is_exposed(path, &found)?);
+        Ok(Open { connection, is_set_up, is_exposed, file: identity(&found), host })
     }
 }
 

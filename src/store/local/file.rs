@@ -13,13 +13,12 @@ use nix::sys::statfs::{NFS_SUPER_MAGIC, statfs};
 use nix::unistd::{getegid, geteuid, getgroups};
 use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};
 
+use crate::trusted_file::{Replacer, check_parents, is_trusted, may_replace};
 use crate::user;
 
 /// Marks a database as ours: "rlck".
 pub const APPLICATION: i32 = 0x726c_636b;
 
-/// Mode bit of a folder in which nobody can remove or rename the files of others, such as /tmp.
-const STICKY: u32 = 0o1000;
 /// Mode bit of a folder whose files get its group.
 pub const SET_GROUP_ID: u32 = 0o2000;
 /// Mode bits: the group may read and write.
@@ -77,7 +76,7 @@ pub fn find(path: &Path) -> Result<Metadata, FileError> {
     let found = match fs::symlink_metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
             DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-            check_folder(folder, &fs::metadata(folder)?)?;
+            check_folder(folder, &fs::metadata(folder)?, None)?;
             create(path, 0o600)?;
             fs::symlink_metadata(path)?
         }
@@ -107,8 +106,8 @@ pub fn find(path: &Path) -> Result<Metadata, FileError> {
             found.uid()
         ));
     }
-    check_folder(folder, &folder_metadata)?;
-    check_journal(path, &found, &folder_metadata)?;
+    check_folder(folder, &folder_metadata, Some(&found))?;
+    check_journal(path)?;
     if is_mounted(path) {
         return unfit("it is mounted as a single file, without its journal; mount its folder");
     }
@@ -128,52 +127,63 @@ pub fn create(path: &Path, mode: u32) -> io::Result<()> {
     }
 }
 
-fn is_trusted(user: u32) -> bool {
-    user == 0 || user == geteuid().as_raw()
+/// Its owner gave it to a group on purpose.
+fn is_shared(file: &Metadata, folder: &Metadata) -> bool {
+    let folder_is_shared = folder.mode() & SET_GROUP_ID != 0 && folder.gid() == file.gid();
+    file.mode() & GROUP == GROUP && folder_is_shared
 }
 
-/// Its owner gave it to a group on purpose, and we are in that group.
+/// The same, and we are in that group.
 fn is_shared_with_us(file: &Metadata, folder: &Metadata) -> bool {
-    file.mode() & GROUP == GROUP && is_of_our_group(folder) && folder.gid() == file.gid()
-}
-
-fn is_of_our_group(folder: &Metadata) -> bool {
     let group = folder.gid();
     let is_ours = || getegid().as_raw() == group || getgroups().is_ok_and(|all| all.contains(&group.into()));
-    folder.mode() & SET_GROUP_ID != 0 && is_ours()
+    is_shared(file, folder) && is_ours()
 }
 
-/// Whoever can write to the folder can replace the file.
-fn check_folder(folder: &Path, found: &Metadata) -> Result<(), FileError> {
-    let mode = found.mode();
-    if mode & STICKY != 0 {
-        return Ok(());
+/// Whoever can write to the folder, or owns it, can replace the file.
+fn check_folder(folder: &Path, found: &Metadata, file: Option<&Metadata>) -> Result<(), FileError> {
+    match may_replace(found) {
+        None => {}
+        Some(Replacer::Owner(_)) if file.is_some_and(|file| is_shared_with_us(file, found)) => {}
+        Some(Replacer::Owner(uid)) => {
+            return Err(FileError::Unfit(format!(
+                "its folder belongs to user {uid}, who may replace it; name a file in a folder of your own"
+            )));
+        }
+        Some(Replacer::Everyone) => {
+            let name = folder.display();
+            let why = format!("everyone may write to its folder, and so replace it: chmod o-w {name}");
+            return Err(FileError::Unfit(why));
+        }
     }
-    let name = folder.display();
-    if mode & 0o002 != 0 {
-        let why = format!("everyone may write to its folder, and so replace it: chmod o-w {name}");
-        return Err(FileError::Unfit(why));
-    }
-    match found.uid() {
-        uid if is_trusted(uid) || is_of_our_group(found) => Ok(()),
-        uid => Err(FileError::Unfit(format!(
-            "its folder belongs to user {uid}, who may replace it; name a file in a folder of your own"
-        ))),
-    }
+    check_parents(folder).map_err(FileError::Unfit)
 }
 
-/// SQLite trusts any journal that it finds. Where everyone may create files, we keep one of our own there.
-fn check_journal(path: &Path, file: &Metadata, folder: &Metadata) -> Result<(), FileError> {
-    if folder.mode() & 0o002 == 0 {
+/// Whether others may create files beside it, but not use it.
+pub fn is_exposed(path: &Path, file: &Metadata) -> io::Result<bool> {
+    let folder = fs::metadata(folder_of(path))?;
+    Ok(folder.mode() & 0o022 != 0 && !is_shared(file, &folder))
+}
+
+/// SQLite trusts any journal that it finds: an exposed file has one of its owner's.
+pub fn check_journal(path: &Path) -> Result<(), FileError> {
+    let (file, journal) = (fs::symlink_metadata(path)?, journal_of(path));
+    let is_exposed = is_exposed(path, &file)?;
+    if is_exposed {
+        create(&journal, file.mode() & 0o777)?;
+    }
+    let found = match fs::symlink_metadata(&journal) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        found => found?,
+    };
+    let name = journal.display();
+    if !found.is_file() {
+        return Err(FileError::Unfit(format!("{name} is not a regular file; remove it")));
+    }
+    if !is_exposed || is_trusted(found.uid()) || found.uid() == file.uid() {
         return Ok(());
     }
-    let journal = journal_of(path);
-    create(&journal, file.mode() & 0o777)?;
-    let found = fs::symlink_metadata(&journal)?;
-    if found.is_file() && (is_trusted(found.uid()) || found.uid() == file.uid()) {
-        return Ok(());
-    }
-    Err(FileError::Unfit(format!("user {} has made {}; remove it", found.uid(), journal.display())))
+    Err(FileError::Unfit(format!("user {} has made {name}; remove it", found.uid())))
 }
 
 /// A container got the file, and not what is beside it.

@@ -3,7 +3,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use libc::{ENOENT, ENXIO, O_NOFOLLOW, O_NONBLOCK};
@@ -38,12 +38,21 @@ impl WakeFifo {
         let path = fifo_path(file, &name);
         mkfifo(&path, Mode::S_IRUSR | Mode::S_IWUSR)?;
         let open = || {
-            let group = fs::metadata(file)?.permissions().mode() & 0o060;
-            if group != 0 {
-                fs::set_permissions(&path, fs::Permissions::from_mode(0o600 | group))?;
-            }
             // For writing as well: so the last writer does not leave an end of file.
-            OpenOptions::new().read(true).write(true).custom_flags(O_NONBLOCK | O_NOFOLLOW).open(&path)
+            let fifo = OpenOptions::new()
+                .read(true)
+                .write(true)
+                .custom_flags(O_NONBLOCK | O_NOFOLLOW)
+                .open(&path)?;
+            let group = fs::metadata(file)?.permissions().mode() & 0o060;
+            // In a folder that is shared, another may have put something else there.
+            if !fifo.metadata()?.file_type().is_fifo() {
+                return Err(io::Error::other("somebody has replaced it"));
+            }
+            if group != 0 {
+                fifo.set_permissions(fs::Permissions::from_mode(0o600 | group))?;
+            }
+            Ok(fifo)
         };
         match open() {
             Ok(fifo) => Ok(WakeFifo { fifo, name, path }),

@@ -5,7 +5,6 @@ use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -22,6 +21,7 @@ use rustls_native_certs::{load_certs_from_paths, load_native_certs};
 use super::{RequestError, RequestResult, check, wait_ready};
 use crate::lock::Timeout;
 use crate::store::credentials::{Roots, TlsFiles};
+use crate::trusted_file::refuse_shared;
 
 /// An encrypted connection over a socket that does not block.
 pub struct TlsStream {
@@ -105,10 +105,7 @@ fn private_key(path: &Path) -> RequestResult<PrivateKeyDer<'static>> {
     let option = "--tls-key";
     let broken = |error| unreadable(option, path, &pem::Error::Io(error));
     let file = File::open(path).map_err(broken)?;
-    let metadata = file.metadata().map_err(broken)?;
-    if metadata.is_file() && metadata.permissions().mode() & 0o044 != 0 {
-        return Err(bad_file(option, path, "others can read it; chmod 600 it"));
-    }
+    refuse_shared(&file).map_err(|why| bad_file(option, path, why))?;
     PrivateKeyDer::from_pem_reader(file).map_err(|error| match error {
         pem::Error::NoItemsFound => bad_file(option, path, "there is no key in it, or one with a passphrase"),
         error => unreadable(option, path, &error),
