@@ -1,11 +1,10 @@
 //! When to stop and to kill a job, so that all of it is dead at its deadline.
 
 use std::fs;
-use std::num::NonZero;
-use std::thread;
 use std::time::Duration;
 
 use nix::sys::sysinfo::sysinfo;
+use nix::unistd::{SysconfVar, sysconf};
 
 use crate::clock::{BootTime, Deadline};
 
@@ -18,9 +17,11 @@ const MOST_OF_SHORT: u32 = 15;
 /// end get ahead of the guard again and again.
 const QUEUED: Duration = Duration::from_millis(10);
 /// Added for each process of the job, and as often for each process that shares the guard's processor. The threads of the
-/// whole system are the upper bound: counting the job's own would take as long as killing them. Measured: about 10 us
+/// cgroup, or of the whole system, are the upper bound: counting the job's own would take as long as killing them. Measured: about 10 us
 /// beside two busy processes on two processors.
 const EACH: Duration = Duration::from_micros(20);
+/// The part of the job's time that lies between SIGTERM and SIGKILL at least, unless --kill-after is less.
+const LEAST_GRACE: u32 = 10;
 /// The guard rests so long before it kills: the scheduler makes a process wait that has used more than its share.
 pub const REST: Duration = Duration::from_millis(150);
 
@@ -55,7 +56,9 @@ impl KillSchedule {
     /// Sets the margin by the load of the system, which may still grow.
     pub fn note(&mut self, load: Load) {
         let total = self.deadline.since(self.granted);
-        self.margin = (margin_of_small(total) + load.margin()).min(total / 2);
+        // The load of others leaves the time in which a renewal that failed once is tried again.
+        let until_first = (margin_of_small(total) + load.until_first()).min(total / 3);
+        self.margin = (until_first + load.for_all()).min(total / 2);
         let left = self.kill_at().left();
         self.look_at = if left > REST * 2 { BootTime::after(left / 2) } else { BootTime::NEVER };
     }
@@ -65,9 +68,11 @@ impl KillSchedule {
         self.look_at != self.soonest()
     }
 
-    /// When SIGTERM goes out: `kill_after` before the deadline. A large job is killed earlier than that.
+    /// When SIGTERM goes out: `kill_after` before the deadline. A large job is killed earlier than that, but never without
+    /// some time to end by itself.
     pub fn stop_at(&self) -> BootTime {
-        self.deadline.minus(self.kill_after).min(self.kill_at())
+        let grace = self.kill_after.min(self.deadline.since(self.granted) / LEAST_GRACE);
+        self.deadline.minus(self.kill_after).min(self.kill_at().minus(grace))
     }
 
     /// When the guard begins to rest.
@@ -95,19 +100,31 @@ pub struct Load {
 }
 
 impl Load {
-    /// The load of the whole system; where /proc/loadavg is missing, that of a small one.
+    /// The load of the whole system; where /proc/loadavg is missing, that of a small one. In a container /proc/loadavg
+    /// counts the host's processes, which the processors of the host run.
     pub fn now() -> Load {
-        let processors = thread::available_parallelism().map_or(1, NonZero::get);
+        let processors =
+            sysconf(SysconfVar::_NPROCESSORS_ONLN).ok().flatten().map_or(1, |count| count.max(1) as usize);
         let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
-        Load::of(&text, processors)
+        let load = Load::of(&text, processors)
             .or_else(|| Load::of_the_last_minute(processors))
-            .unwrap_or(Load { threads: 1000, queued: 1 })
+            .unwrap_or(Load { threads: 1000, queued: 1 });
+        Load { threads: threads_of_cgroup().map_or(load.threads, |own| own.min(load.threads)), ..load }
     }
 
     /// How much longer killing takes than it does for a small job.
     pub fn margin(self) -> Duration {
-        let (queued, threads) = (self.queued as u32, self.threads as u32);
-        QUEUED * queued + EACH * threads * (1 + queued)
+        self.until_first() + self.for_all()
+    }
+
+    /// Until the guard has a processor.
+    fn until_first(self) -> Duration {
+        QUEUED * self.queued as u32
+    }
+
+    /// From the first process of the job to the last.
+    fn for_all(self) -> Duration {
+        EACH * self.threads as u32 * (1 + self.queued as u32)
     }
 
     /// By sysinfo(2): a /proc that shows processes only (`subset=pid`) has no loadavg.
@@ -122,6 +139,24 @@ impl Load {
         let (runnable, threads) = loadavg.split(' ').nth(3)?.split_once('/')?;
         Some(Load { threads: threads.parse().ok()?, queued: runnable.parse::<usize>().ok()? / processors })
     }
+}
+
+/// The threads of the cgroup of this process and those below it, where they are counted: see the controller "pids" in
+/// the kernel's documentation of cgroups.
+fn threads_of_cgroup() -> Option<usize> {
+    let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let path = |group: &str| {
+        let (controllers, path) = group.split_once(':')?.1.split_once(':')?;
+        match controllers {
+            "" => Some(format!("/sys/fs/cgroup{path}")),
+            _ if controllers.split(',').any(|one| one == "pids") => {
+                Some(format!("/sys/fs/cgroup/pids{path}"))
+            }
+            _ => None,
+        }
+    };
+    let counts = groups.lines().filter_map(path);
+    counts.filter_map(|path| fs::read_to_string(path + "/pids.current").ok()?.trim().parse().ok()).next()
 }
 
 #[cfg(test)]
@@ -151,7 +186,15 @@ mod tests {
     fn a_large_job_is_killed_earlier() {
         let mut schedule = schedule(1, 250);
         schedule.note(Load { threads: 7500, queued: 1 });
-        assert_eq!((millis(schedule.stop_at()), millis(schedule.kill_at())), (540, 540));
+        assert_eq!((millis(schedule.stop_at()), millis(schedule.kill_at())), (440, 540));
+    }
+
+    /// On a busy machine a lease of a second still has time for a renewal, which is due after a third of it.
+    #[test]
+    fn the_load_of_others_leaves_time_to_renew() {
+        let mut schedule = schedule(1, 250);
+        schedule.note(Load { threads: 50, queued: 33 });
+        assert_eq!((millis(schedule.stop_at()), millis(schedule.kill_at())), (532, 632));
     }
 
     #[test]
