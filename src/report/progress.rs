@@ -3,6 +3,8 @@
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 
+use nix::unistd::{getpgrp, tcgetpgrp};
+
 use super::stderr::{print_message, write};
 use super::width::{columns, cut};
 use crate::clock::{BootTime, Deadline};
@@ -26,6 +28,8 @@ pub struct WaitDisplay {
     live: Option<String>,
     /// There was one.
     was_live: bool,
+    /// Nothing was shown yet.
+    is_new: bool,
     log: LogPace,
 }
 
@@ -52,12 +56,20 @@ impl WaitDisplay {
                 && std::env::var_os("TERM").is_none_or(|term| term != "dumb"),
             live: None,
             was_live: false,
+            is_new: true,
             log: LogPace::new(),
         }
     }
 
     pub fn show(&mut self, status: &WaitStatus) {
-        if self.is_terminal {
+        if self.is_terminal && !is_in_foreground() {
+            // The terminal is somebody else's, as the shell's after `&`: it gets one line.
+            if self.live.take().is_some() || std::mem::take(&mut self.is_new) {
+                print_message(&status.long);
+            }
+            self.was_live = false;
+        } else if self.is_terminal {
+            self.is_new = false;
             let line = cut(
                 &sanitize(&format!("redlock: {}", status.short)),
                 columns(io::stderr()).saturating_sub(1),
@@ -66,9 +78,7 @@ impl WaitDisplay {
                 write(&format!("{BEGIN}{line}{END}"));
                 (self.live, self.was_live) = (Some(line), true);
             }
-            return;
-        }
-        if self.log.is_due(&status.standing) {
+        } else if self.log.is_due(&status.standing) {
             print_message(&status.long);
         }
     }
@@ -88,6 +98,11 @@ impl WaitDisplay {
             write(&format!("{dim}{line}{plain}\n"));
         }
     }
+}
+
+/// Whether this process is in the group to which the terminal belongs now.
+fn is_in_foreground() -> bool {
+    tcgetpgrp(io::stderr()).is_ok_and(|group| group == getpgrp())
 }
 
 impl LogPace {

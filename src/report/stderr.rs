@@ -8,6 +8,7 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 use std::thread::sleep;
 use std::time::Duration;
 
+use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use nix::sys::stat::{SFlag, fstat};
 
 use crate::clock::Deadline;
@@ -51,7 +52,15 @@ pub fn flush() {
     write_out(&mut WAITING.lock().unwrap_or_else(PoisonError::into_inner), LAST);
 }
 
+/// In the background of a terminal with `stty tostop` a write would stop redlock, unless it blocks SIGTTOU: see tty_ioctl(4).
 fn write_out(waiting: &mut Vec<u8>, patience: Duration) {
+    let stops = SigSet::from(Signal::SIGTTOU);
+    let mask = stderr().is_terminal().then(|| stops.thread_swap_mask(SigmaskHow::SIG_BLOCK).ok()).flatten();
+    write_unstopped(waiting, patience);
+    mask.iter().for_each(|mask| _ = mask.thread_set_mask());
+}
+
+fn write_unstopped(waiting: &mut Vec<u8>, patience: Duration) {
     let until = Deadline::after(patience);
     while !waiting.is_empty() && is_writable(stderr().as_fd(), until.left()) {
         // poll(2) promises room for that much in a pipe, and for less in a terminal.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::harness::{Pty, Store, eventually};
+use crate::harness::{Pty, Store, await_file, eventually, throughout};
 
 /// A shell at a terminal of its own, in which `$R` is `redlock run -k X --`.
 fn bash(store: &Store, args: &[&str]) -> Pty {
@@ -108,4 +108,29 @@ fn waiting() {
     let screen = pty.screen();
     assert!(!screen.contains("NOT REACHED") && !screen.contains("started"), "{screen:?}");
     assert!(!screen.contains("\x1b[2Jb") && !screen.contains('\u{202e}'), "{screen:?}");
+}
+
+/// A waiter in the background leaves the terminal to the shell: it writes one line, and does not stop where the terminal stops
+/// those who write from there.
+#[test]
+fn a_waiter_in_the_background() {
+    let store = Store::local();
+    let (holder, started) = (store.hold("X", &[]), store.folder.path("started"));
+    let mut pty = bash(&store, &["-i"]);
+    pty.expect("ready> ");
+    pty.send(&format!(
+        "stty tostop; {} run -k X --wait -- touch {started:?} &\n",
+        env!("CARGO_BIN_EXE_redlock")
+    ));
+    store.await_waiters("X", 1);
+    pty.expect("is held by");
+    let lines = || pty.screen().matches("is held by").count();
+    // In the foreground the line changes each second.
+    throughout(Duration::from_secs(3), || {
+        assert!(lines() == 1 && !pty.screen().contains("\x1b[K"), "{:?}", pty.screen());
+    });
+    holder.let_go().expect(0);
+    await_file(&started);
+    pty.send("exit 0\n");
+    pty.finish();
 }
