@@ -112,7 +112,10 @@ pub fn acquire(
         }
         Ok(()) => return Ok(acquiring.held),
         // There is nothing to cancel.
-        Err(busy @ AcquireFailure::Busy(_)) => return Err(NotAcquired { why: busy, failed_release: None }),
+        Err(busy @ AcquireFailure::Busy(_)) => {
+            acquiring.store.leave(&Timeout::of(CANCEL.min(attempt)));
+            return Err(NotAcquired { why: busy, failed_release: None });
+        }
         Err(other) => other,
     };
     let has_locks = !acquiring.held.is_empty();

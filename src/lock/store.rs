@@ -204,6 +204,11 @@ pub trait Store: Send {
     /// reached nothing since it was made need not do anything: a server that could not be reached has granted nothing.
     fn cancel(&mut self, requests: &[Request], timeout: &Timeout) -> Result<()>;
 
+    /// A lock was busy, and is not asked for again: removes what the store made for the request, if it made anything.
+    ///
+    /// etcd: revokes the leases, which exist before the keys.
+    fn leave(&mut self, _timeout: &Timeout) {}
+
     /// What is left of the lease of this token: `None` when it does not hold the lock, `Duration::MAX` when the lock
     /// never expires.
     ///

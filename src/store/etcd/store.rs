@@ -319,6 +319,13 @@ impl Store for Etcd {
         self.revoke_all(requests, timeout)
     }
 
+    fn leave(&mut self, timeout: &Timeout) {
+        for (id, _) in std::mem::take(&mut self.made) {
+            // It ends by itself, if this fails.
+            let _ = self.ledger.revoke(id.holding(), &timeout.at_most(IDLE_TIMEOUT));
+        }
+    }
+
     fn check(
         &mut self,
         key: &Key,
