@@ -22,6 +22,8 @@ pub struct OwnerArgs {
     )]
     pub keys: Vec<Key>,
     /// The owner token that `acquire` printed
+    ///
+    /// Every user of the host can read a command line: REDLOCK_TOKEN and --token-file keep the token to yourself.
     #[arg(long, value_name = "TOKEN", env = "REDLOCK_TOKEN", hide_env_values = true)]
     pub token: Option<OwnerToken>,
     /// The file that `acquire --token-file` wrote

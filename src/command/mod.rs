@@ -16,6 +16,7 @@ use clap::{ArgMatches, FromArgMatches};
 
 use crate::cli::{Cli, Command, ConfigArgs, GlobalArgs};
 use crate::error::{Failure, Outcome};
+use crate::event::Event;
 use crate::lock::Key;
 use crate::options::{
     self, AcquireOptions, Config, GlobalOptions, Inputs, OwnerOptions, RunOptions, SectionQuery, Sources,
@@ -54,6 +55,9 @@ fn dispatch(matches: &ArgMatches, reporter: &mut Reporter) -> anyhow::Result<Out
     let global = GlobalOptions::resolve(global, &files, sources)?;
     *reporter = Reporter::new(global.report.clone());
     let context = &Context::new(global, reporter.clone());
+    if sources.is_flag("token") && !matches!(command, Command::Break(_)) {
+        context.reporter.report(&Event::TokenShown);
+    }
     let inputs = &Inputs { sources, files, global: &context.options };
     match command {
         Command::Run(args) => run::run(&RunOptions::resolve(args, inputs)?, context),

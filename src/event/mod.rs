@@ -12,6 +12,8 @@ use crate::lock::{Busy, FencingToken, Holder, Key, LossCause, Request, StoreErro
 pub enum Event<'a> {
     /// The servers are an even number, of which a quorum gains nothing.
     EvenQuorum { servers: usize },
+    /// The owner token stands on the command line, where every user can read it.
+    TokenShown,
     /// After a crash nothing holds the lock for as long as `min_hold`.
     MinHoldExceedsTtl { min_hold: Duration, ttl: Ttl },
     /// `run` sleeps a part of `--splay` before it asks for the lock.

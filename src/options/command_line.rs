@@ -3,6 +3,7 @@
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
+use std::sync::LazyLock;
 
 use clap::error::ErrorKind;
 use clap::{Arg, ArgMatches, Args, Command, CommandFactory, Id, Subcommand};
@@ -14,11 +15,14 @@ use crate::cli::{self, Cli, GlobalArgs};
 use crate::error::{Failure, Outcome};
 use crate::lock::Key;
 
+/// The command line as it was typed: the system's copy loses the words of a job, see `job::title`.
+static TYPED: LazyLock<Vec<OsString>> = LazyLock::new(|| env::args_os().collect());
+
 /// Parses the command line. Of options that contradict each other a flag overrules a variable; a variable that is
 /// empty counts as not set. The error is one of the parser, see [`answer`], or a [`Failure`].
 pub fn parse() -> anyhow::Result<ArgMatches> {
-    let typed: Vec<OsString> = env::args_os().collect();
-    if let Some(matches) = parse_usual(&typed) {
+    let typed = &*TYPED;
+    if let Some(matches) = parse_usual(typed) {
         return Ok(matches);
     }
     let line = Line::read(typed.get(1..).unwrap_or_default(), &built());
@@ -115,8 +119,8 @@ fn is_key(subcommand: &OsStr, word: &OsStr) -> bool {
 
 /// The line that was typed.
 fn typed() -> (Line, Command) {
-    let (words, root): (Vec<OsString>, _) = (env::args_os().skip(1).collect(), built());
-    (Line::read(&words, &root), root)
+    let root = built();
+    (Line::read(TYPED.get(1..).unwrap_or_default(), &root), root)
 }
 
 /// The command line with all its subcommands.

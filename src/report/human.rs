@@ -51,6 +51,10 @@ pub fn text(event: &Event) -> String {
         Event::EvenQuorum { servers } => {
             format!("{servers} servers survive no more failures than {}", servers - 1)
         }
+        Event::TokenShown => {
+            "--token shows the owner token to all users of this host; use --token-file or REDLOCK_TOKEN"
+                .to_owned()
+        }
         Event::MinHoldExceedsTtl { min_hold, ttl } => {
             format!("--min-hold {} is longer than --ttl {ttl}", DurationText(*min_hold))
         }

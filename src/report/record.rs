@@ -74,6 +74,7 @@ fn fields(event: &Event) -> Option<(&'static str, Value)> {
         // The lock that was waited for has its own event.
         Event::WaitEnded | Event::WaitedFor { .. } => return None,
         Event::EvenQuorum { servers } => ("quorum_even", json!({ "servers": servers })),
+        Event::TokenShown => ("token_shown", json!({})),
         Event::MinHoldExceedsTtl { min_hold, ttl } => {
             ("min_hold_exceeds_ttl", json!({ "min_hold_ms": millis(min_hold), "ttl_ms": ttl.as_millis() }))
         }

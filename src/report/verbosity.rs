@@ -41,6 +41,7 @@ pub fn least_verbosity(event: &Event) -> Option<Verbosity> {
             Verbosity::Verbose
         }
         Event::EvenQuorum { .. }
+        | Event::TokenShown
         | Event::Waiting { .. }
         | Event::StoreUnreachable { .. }
         | Event::WaitedFor { .. }

@@ -424,3 +424,16 @@ fn options_of_flock() {
     }
     store.redlock(&["run", "-k", "X", "-x", "-s", "--", "true"]).run().expect(64);
 }
+
+/// All users of the host can read a command line.
+#[test]
+fn a_token_on_the_command_line_is_warned_of() {
+    let store = Store::local();
+    let token = store.redlock(&["acquire", "-k", "X"]).run().expect(0).stdout;
+    let shown = format!("--token={}", token.trim());
+    let warned = store.redlock(&["check", "-k", "X", &shown]).run().expect(0);
+    assert!(warned.line().contains("use --token-file or REDLOCK_TOKEN"), "{warned:?}");
+    assert_eq!(store.redlock(&["renew", "-q", "-k", "X", &shown]).run().expect(0).stderr, "");
+    let kept = store.redlock(&["release", "-k", "X"]).env("REDLOCK_TOKEN", token.trim()).run().expect(0);
+    assert_eq!(kept.stderr, "");
+}

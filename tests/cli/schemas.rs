@@ -94,7 +94,7 @@ fn events() {
     redis.resume();
     logged(&["run", "--min-hold", "1m", "--splay", "10ms", "Z", "--", "true"], 0);
     logged(&["run", "-S", "redis://127.0.0.1:1", "Y", "--", "true"], 69);
-    logged(&["release", "-k", "Y", "--token", "68413f2f-8e0b-49a8-8a46-e268c50c52f7"], 1);
+    logged(&["release", "-k", "Y", "--token=68413f2f-8e0b-49a8-8a46-e268c50c52f7"], 1);
     let token = logged(&["acquire", "by-hand"], 0).stdout;
     for command in ["check", "renew", "release"] {
         logged(&[command, "-k", "by-hand", "--token", token.trim()], 0);
@@ -106,4 +106,5 @@ fn events() {
     names.sort_unstable();
     names.dedup();
     assert!(names.len() >= 16 && names.contains(&"lock_release_failed"), "{names:?}");
+    assert!(names.contains(&"token_shown"), "{names:?}");
 }

@@ -475,11 +475,11 @@ fn a_line_needs_no_more_than_its_words() {
         ("redlock run x -c 'echo hi; echo there'", "hi\nthere\n"),
         ("redlock -S \"$REDLOCK_SERVER\" run x echo hi", "hi\n"),
         ("redlock acquire z >/dev/null; redlock --json status z | grep -c fence", "1\n"),
-        ("redlock --token \"$(redlock acquire y)\" release y; redlock -V status | grep -c stores", "1\n"),
+        ("redlock --token \"$(redlock acquire y)\" release -q y; redlock -V status | grep -c stores", "1\n"),
         ("REDLOCK_WAIT= redlock run x echo hi", "hi\n"),
         (
             "token=$(redlock acquire x); redlock status x --json | grep -c fence; redlock status -k x | grep -o held;
-             redlock check x --token $token && redlock renew x --token=$token && redlock release x --token $token",
+             redlock -q check x --token $token && redlock renew -q x --token=$token && redlock release x -q --token $token",
             "1\nheld\n",
         ),
         ("redlock acquire x >/dev/null; redlock break x --yes 2>/dev/null; redlock status x | grep -c broken", "1\n"),

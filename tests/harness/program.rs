@@ -21,7 +21,15 @@ pub struct Redlock {
 impl Redlock {
     pub fn new(args: &[&str]) -> Redlock {
         super::pace::watch();
-        Redlock::under(env!("CARGO_BIN_EXE_redlock"), args)
+        let program = env!("CARGO_BIN_EXE_redlock");
+        // Redlock warns of a token on the command line.
+        match args.iter().position(|arg| *arg == "--token") {
+            Some(flag) if matches!(args[0], "check" | "release" | "renew") => {
+                let others = [&args[..flag], &args[flag + 2..]].concat();
+                Redlock::under(program, &others).env("REDLOCK_TOKEN", args[flag + 1])
+            }
+            _ => Redlock::under(program, args),
+        }
     }
 
     /// Another program, which starts it.
