@@ -18,7 +18,7 @@ use super::guard_times::GuardTimes;
 use super::kill::kill_all;
 use super::kill_schedule::{KillSchedule, Load};
 use super::protocol::{Channel, ExitStatus, GuardReport, GuardRequest, JobEnd, LeftoverPolicy};
-use super::relay::{Relay, Reminder};
+use super::relay::{Receivers, Relay};
 use super::spawn::{Caller, Prepared};
 use super::watchdog::Watchdog;
 use super::{dispositions, priority, title};
@@ -125,7 +125,9 @@ impl Guard {
                 self.reap_ended();
             }
             if self.is_running() {
-                self.pass_on();
+                let mut relay = std::mem::take(&mut self.relay);
+                self.receivers().iter().for_each(|receivers| relay.pass_on(receivers, self.kill_after));
+                self.relay = relay;
             }
             self.set_timers();
         }
@@ -172,10 +174,11 @@ impl Guard {
                 }
             }
             GuardRequest::Signal(signal) => self.relay.add(signal),
-            GuardRequest::SeenByGroup(signal) => self.forget(signal),
+            GuardRequest::SeenByGroup(signal) => {
+                self.receivers().iter().for_each(|receivers| receivers.parent.take(signal));
+            }
             GuardRequest::SignalOutside(signal) => {
-                self.forget(signal);
-                self.signal(signal, |_, is_outside| is_outside);
+                self.receivers().iter().for_each(|receivers| receivers.signal_outside(signal));
             }
             GuardRequest::Stop { kill_at } => self.stop(kill_at),
             GuardRequest::Kill => self.kill(),
@@ -281,40 +284,13 @@ impl Guard {
 
     fn stop(&mut self, kill_at: Deadline) {
         self.times.stop(kill_at);
-        self.signal(libc::SIGTERM, |_, _| true);
+        self.receivers().iter().for_each(|receivers| receivers.signal(libc::SIGTERM, |_, _| true));
     }
 
-    /// Passes on the signals of which it is known whether they came to redlock alone.
-    fn pass_on(&mut self) {
-        let Some(parent) = &self.parent else { return };
-        let command = self.command();
-        while let Some((signal, reached_group)) = self.relay.take(|signal| parent.has_reached_group(signal)) {
-            parent.take(signal);
-            let asks_to_end = matches!(signal, libc::SIGINT | libc::SIGTERM);
-            match command {
-                Some(_) if reached_group => {}
-                Some(command) if asks_to_end => descendants::send_and_wake(command, signal),
-                Some(command) => _ = descendants::send(command, signal),
-                None => self.signal(signal, |_, is_outside| is_outside || !reached_group),
-            }
-            if asks_to_end {
-                self.relay.remind_after(self.kill_after, signal, reached_group);
-            }
-        }
-        if let Some(Reminder { signal, reached_group, .. }) = self.relay.take_reminder() {
-            self.signal(signal, |pid, is_outside| Some(pid) != command && (is_outside || !reached_group));
-        }
-    }
-
-    /// The caller's process group has had this signal.
-    fn forget(&self, signal: i32) {
-        self.parent.iter().for_each(|parent| parent.take(signal));
-    }
-
-    /// Sends a signal to the processes of the job that are meant, by their pid and whether they left the caller's process group.
-    fn signal(&self, signal: i32, is_meant: impl Fn(i32, bool) -> bool) {
-        let is_meant = |pid| is_meant(pid, descendants::is_outside(self.caller.group, pid));
-        descendants::signal_where(&self.children, self.command(), signal, self.times.next_kill(), is_meant);
+    /// Those whom signals are passed on to, once there is a job.
+    fn receivers(&self) -> Option<Receivers<'_>> {
+        let (parent, command, group) = (self.parent.as_ref()?, self.command(), self.caller.group);
+        Some(Receivers { parent, command, group, children: &self.children, until: self.times.next_kill() })
     }
 
     fn command(&self) -> Option<i32> {
