@@ -73,9 +73,10 @@ pub fn may_replace(folder: &Metadata) -> Option<Replacer> {
     }
 }
 
-/// Refuses a folder below one that others can replace, as sshd(8) does for its keys.
-pub fn check_parents(folder: &Path) -> Result<(), String> {
-    let Ok(real) = fs::canonicalize(folder) else { return Ok(()) };
+/// Refuses a file or a folder below a folder in which others can replace it, as sshd(8) does for its keys.
+pub fn check_parents(path: &Path) -> Result<(), String> {
+    // A pipe has no place among the folders.
+    let Ok(real) = fs::canonicalize(path) else { return Ok(()) };
     for parent in real.ancestors().skip(1) {
         let found = fs::metadata(parent).ok().and_then(|found| may_replace(&found));
         let who = match found {
@@ -83,7 +84,7 @@ pub fn check_parents(folder: &Path) -> Result<(), String> {
             Some(Replacer::Owner(owner)) => format!("user {owner}, who owns {}", parent.display()),
             Some(Replacer::Everyone) => format!("everyone who may write to {}", parent.display()),
         };
-        return Err(format!("its folder may be replaced by {who}; name a file in another one"));
+        return Err(format!("it may be replaced by {who}; choose another folder"));
     }
     Ok(())
 }

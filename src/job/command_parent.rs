@@ -8,7 +8,7 @@
 use std::ffi::{c_int, c_void};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
 use nix::poll::{PollFd, PollFlags, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
@@ -43,7 +43,7 @@ pub struct CommandParent {
     pub command: i32,
     /// Readable when that has ended.
     pub command_end: OwnedFd,
-    pid: i32,
+    pub pid: i32,
     /// Readable when it has ended.
     descriptor: OwnedFd,
     group_signals: GroupSignals,
@@ -52,11 +52,21 @@ pub struct CommandParent {
     _stack: Vec<u8>,
 }
 
-/// The signals that are pending for the process. It reads those that are chosen when it is woken.
+/// The signals that are pending for the process. When it is woken it takes those that are not wanted any more.
 #[derive(Debug)]
 struct GroupSignals {
     wake: EventFd,
-    chosen: OwnedFd,
+    /// A signalfd(2), with which the process takes them.
+    taken: OwnedFd,
+    /// Bit 0 is signal 1.
+    unwanted: Box<AtomicU64>,
+}
+
+/// The same as the process knows it.
+struct Unwanted<'a> {
+    wake: BorrowedFd<'a>,
+    taken: BorrowedFd<'a>,
+    signals: &'a AtomicU64,
 }
 
 /// Why there is none.
@@ -84,7 +94,8 @@ struct Work<'a> {
     status: *const AtomicI32,
     /// What [`GroupSignals`] has.
     wake: c_int,
-    chosen: c_int,
+    taken: c_int,
+    unwanted: *const AtomicU64,
 }
 
 impl CommandParent {
@@ -110,7 +121,8 @@ impl CommandParent {
             is_started: EventFd::from_flags(EfdFlags::EFD_CLOEXEC).map_err(io::Error::from)?,
             status: &*status,
             wake: group_signals.wake.as_raw_fd(),
-            chosen: group_signals.chosen.as_raw_fd(),
+            taken: group_signals.taken.as_raw_fd(),
+            unwanted: &*group_signals.unwanted,
         };
         // Without SIGCHLD at its end, so that we wait for it although we leave the others to the kernel: with it we
         // get the processor time of the command, for who asks how long it took.
@@ -139,6 +151,7 @@ impl CommandParent {
         while poll(&mut fds, until.poll_timeout().min(LOOK.into())) == Ok(0) && !until.has_passed() {
             // The first thing that the command does may be to stop its parent.
             send(pid, libc::SIGCONT);
+            group_signals.take(libc::SIGCONT);
         }
         let [has_answered, has_ended] = [0, 1].map(|fd: usize| fds[fd].any().unwrap_or(false));
         let outcome = work.outcome.load(Ordering::Acquire);
@@ -194,7 +207,9 @@ impl CommandParent {
     }
 
     pub fn wake(&self) {
-        wake_blocked(self.pid);
+        if wake_blocked(self.pid) {
+            self.group_signals.take(libc::SIGCONT);
+        }
     }
 
     /// Whether this signal was sent to the caller's process group since it was last taken.
@@ -214,18 +229,13 @@ impl GroupSignals {
         let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
         Ok(GroupSignals {
             wake: EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?,
-            chosen: SignalFd::with_flags(&SigSet::empty(), flags)?.into(),
+            taken: SignalFd::with_flags(&SigSet::empty(), flags)?.into(),
+            unwanted: Box::new(AtomicU64::new(0)),
         })
     }
 
     fn take(&self, signal: c_int) {
-        // SAFETY: the set is initialised by sigemptyset before it is used; the descriptor is open.
-        unsafe {
-            let mut set: libc::sigset_t = std::mem::zeroed();
-            libc::sigemptyset(&mut set);
-            libc::sigaddset(&mut set, signal);
-            libc::signalfd(self.chosen.as_raw_fd(), &set, 0);
-        }
+        self.unwanted.fetch_or(1 << (signal - 1), Ordering::AcqRel);
         let _ = self.wake.write(1);
     }
 }
@@ -239,7 +249,7 @@ impl AsFd for CommandParent {
 
 extern "C" fn wait_for_command(work: *mut c_void) -> c_int {
     // SAFETY: the guard waits, and `work` is a `Work` that lives and that nobody else uses meanwhile.
-    let (command, command_end, status, group_signals) = unsafe {
+    let (command, command_end, status, unwanted) = unsafe {
         let work = &mut *work.cast::<Work>();
         let _ = set_name(NAME);
         // It waits for its child; and it ends with the guard, as the command ends with it.
@@ -256,15 +266,16 @@ extern "C" fn wait_for_command(work: *mut c_void) -> c_int {
         };
         let status = &*work.status;
         let command_end = work.command_end.load(Ordering::Relaxed);
-        let [wake, chosen] = [work.wake, work.chosen].map(|fd| BorrowedFd::borrow_raw(fd));
+        let [wake, taken] = [work.wake, work.taken].map(|fd| BorrowedFd::borrow_raw(fd));
+        let unwanted = Unwanted { wake, taken, signals: &*work.unwanted };
         work.outcome.store(outcome, Ordering::Release);
         let _ = work.is_started.write(1);
-        (outcome, command_end, status, [wake, chosen])
+        (outcome, command_end, status, unwanted)
     };
     // From here on the guard runs, too. These calls of rustix use no memory that the two share: no `errno`.
     let Some(command) = rustix::process::Pid::from_raw(command.max(0)) else { return 0 };
     // SAFETY: the guard closes its descriptors, which this process shares, when it ends.
-    take_signals_until(unsafe { BorrowedFd::borrow_raw(command_end) }, group_signals);
+    take_signals_until(unsafe { BorrowedFd::borrow_raw(command_end) }, &unwanted);
     // The command stays a zombie until its end is known, so that its pid is not used again while the guard may send
     // it a signal.
     let end = loop {
@@ -280,8 +291,9 @@ extern "C" fn wait_for_command(work: *mut c_void) -> c_int {
     0
 }
 
-/// Takes the chosen signals whenever it is woken, until `end` is readable. Uses no `errno`.
-fn take_signals_until(end: BorrowedFd, [wake, chosen]: [BorrowedFd; 2]) {
+/// Takes the unwanted signals whenever it is woken, until `end` is readable. Uses no `errno`.
+fn take_signals_until(end: BorrowedFd, unwanted: &Unwanted) {
+    let Unwanted { wake, taken, signals } = *unwanted;
     let readable = event::PollFlags::IN;
     loop {
         let mut fds =
@@ -293,8 +305,17 @@ fn take_signals_until(end: BorrowedFd, [wake, chosen]: [BorrowedFd; 2]) {
             return;
         }
         let _ = rustix::io::read(wake, &mut [0; 8]);
+        let signals = signals.swap(0, Ordering::AcqRel);
+        // SAFETY: the set is initialised by sigemptyset before it is used; the descriptor is open. No call of these fails.
+        unsafe {
+            let mut set: libc::sigset_t = std::mem::zeroed();
+            libc::sigemptyset(&mut set);
+            let numbers = (1..=u64::BITS as c_int).filter(|signal| signals >> (signal - 1) & 1 == 1);
+            numbers.for_each(|signal| _ = libc::sigaddset(&mut set, signal));
+            libc::signalfd(taken.as_raw_fd(), &set, 0);
+        }
         // A real-time signal may be pending several times.
-        while rustix::io::read(chosen, &mut [0; size_of::<libc::signalfd_siginfo>()]).is_ok() {}
+        while rustix::io::read(taken, &mut [0; size_of::<libc::signalfd_siginfo>()]).is_ok() {}
     }
 }
 

@@ -205,11 +205,9 @@ pub fn is_stopped(pid: i32) -> bool {
     stat(pid).is_some_and(|stat| stat.starts_with(['T', 't']))
 }
 
-/// Wakes a process that blocks all signals, if it is stopped: otherwise SIGCONT would stay pending for it.
-pub fn wake_blocked(pid: i32) {
-    if stat(pid).is_none_or(|stat| stat.starts_with('T')) {
-        send(pid, libc::SIGCONT);
-    }
+/// Wakes a process that blocks all signals, if it is stopped or cannot be looked at. Whether SIGCONT is pending for it now.
+pub fn wake_blocked(pid: i32) -> bool {
+    stat(pid).is_none_or(|stat| stat.starts_with('T')) && send(pid, libc::SIGCONT)
 }
 
 /// Whether a signal that this process blocks has come to it.

@@ -301,6 +301,10 @@ impl Guard {
         self.times.kill_at = Some(BootTime::now());
         self.status = self.status.or(self.parent.as_ref().and_then(CommandParent::status));
         dispositions::set_ignored(libc::SIGCHLD, true);
+        // Its pid is known. In a memory cgroup at its limit the kernel may list no processes (ENOMEM), until one has died.
+        if let Some(command) = self.command() {
+            descendants::send(command, libc::SIGKILL);
+        }
         kill_all(&self.children);
         if let Some(parent) = &self.parent {
             parent.reap();

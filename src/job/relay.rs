@@ -99,9 +99,10 @@ impl Receivers<'_> {
         self.signal(signal, |_, is_outside| is_outside);
     }
 
-    /// Sends a signal to those that are meant, by their pid and whether they left the caller's process group.
+    /// Sends a signal to those that are meant, by their pid and whether they left the caller's process group. For the
+    /// command's parent it would count as one to the group.
     pub fn signal(&self, signal: c_int, is_meant: impl Fn(i32, bool) -> bool) {
-        let is_meant = |pid| is_meant(pid, is_outside(self.group, pid));
+        let is_meant = |pid| pid != self.parent.pid && is_meant(pid, is_outside(self.group, pid));
         signal_where(self.children, self.command, signal, self.until, is_meant);
     }
 }

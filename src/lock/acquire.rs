@@ -216,7 +216,7 @@ impl<'a> Acquiring<'a> {
     fn ask(&mut self) -> Result<AcquireOutcome> {
         let timeout = self.timeout();
         if self.starts_over {
-            self.cancel()?;
+            self.store.start_over(self.requests, &Timeout::of(CANCEL.min(self.attempt)))?;
             self.starts_over = false;
         }
         let sent = BootTime::now();

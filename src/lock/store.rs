@@ -204,6 +204,14 @@ pub trait Store: Send {
     /// reached nothing since it was made need not do anything: a server that could not be reached has granted nothing.
     fn cancel(&mut self, requests: &[Request], timeout: &Timeout) -> Result<()>;
 
+    /// The same before the same requests are made again, from the first one on.
+    ///
+    /// etcd: the keys that are there now are deleted, and no lease is revoked. A revocation that is held up on its way would end
+    /// the lease of a later grant, as it has the same id.
+    fn start_over(&mut self, requests: &[Request], timeout: &Timeout) -> Result<()> {
+        self.cancel(requests, timeout)
+    }
+
     /// A lock was busy, and is not asked for again: removes what the store made for the request, if it made anything.
     ///
     /// etcd: revokes the leases, which exist before the keys.

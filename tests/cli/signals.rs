@@ -171,6 +171,32 @@ fn a_signal_to_redlock_is_for_the_command_first() {
     assert!(at("worker") > at("command") + 1000 && order.lines().count() == 2, "{order}");
 }
 
+/// A second request kills within 10 s. A later one goes to the command again, also when the rest of the job had the first.
+#[test]
+fn a_later_request_is_passed_on_like_the_first() {
+    let store = Store::local();
+    let [ready, got] = ["ready", "got"].map(|name| store.folder.path(name));
+    let count = |who: &str| format!("trap 'echo {who} >> {got:?}' TERM");
+    let rest = format!("until [ -e {got:?}.end ]; do sleep 0.05; done");
+    let script = format!(
+        "({}; touch {ready:?}.worker; {rest}) & {}; until [ -e {ready:?}.worker ]; do sleep 0.05; done; touch {ready:?}; {rest}",
+        count("worker"),
+        count("command")
+    );
+    let mut run =
+        store.redlock(&["run", "-k", "X", "--kill-after", "1s", "--", "bash", "-c", &script]).spawn();
+    run.await_file(&ready);
+    let lines = || fs::read_to_string(&got).unwrap_or_default();
+    let asked = Instant::now();
+    run.signal(Signal::SIGTERM);
+    run.lives_until("both got the first", || lines() == "command\nworker\n");
+    std::thread::sleep(Duration::from_millis(10_500).saturating_sub(asked.elapsed()));
+    run.signal(Signal::SIGTERM);
+    run.lives_until("the command gets the second", || lines().matches("command").count() == 2);
+    fs::write(got.with_extension("end"), "").expect("the end");
+    run.finish();
+}
+
 /// A job that adds a line to a file at each of these signals, and exits with 5 at SIGTERM.
 struct Counting<'a> {
     run: Running,

@@ -388,3 +388,29 @@ fn a_busy_lock_leaves_no_lease() {
     assert_eq!(leases(&mut store), before);
     holder.let_go().expect(0);
 }
+
+/// One of several locks is lost while the others are waited for: all of them are asked for again, with the same leases. A
+/// revocation that is held up on its way would end the lease of the job that runs by then.
+#[test]
+fn starting_over_revokes_no_lease() {
+    let mut store = Store::own_etcd(Etcd::start());
+    let holder = store.hold("B", &[]);
+    let waiter =
+        store.redlock(&["run", "-k", "A", "-k", "B", "--ttl", "3s", "--wait", "--", "echo", "ran"]).spawn();
+    store.await_waiters("B", 1);
+    let created = |store: &mut Store| {
+        let seen = store.etcd_members().ctl(&["get", "A/", "--prefix", "--write-out=fields"]).1;
+        seen.lines().find(|line| line.contains("CreateRevision")).map(str::to_owned)
+    };
+    let first = created(&mut store);
+    assert!(first.is_some());
+    store.etcd_members().ctl(&["del", "A/", "--prefix"]);
+    eventually(Duration::from_secs(20), "it has A again", || {
+        let now = created(&mut store);
+        now.is_some() && now != first
+    });
+    store.await_waiters("B", 1);
+    assert_eq!(store.etcd_members().members[0].requests("LeaseRevoke"), 0);
+    holder.let_go().expect(0);
+    assert_eq!(waiter.finish().expect(0).stdout, "ran\n");
+}

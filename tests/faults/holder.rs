@@ -7,8 +7,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, getsid};
 
 use crate::harness::{
-    Store, await_death, await_file, children, eventually, freeze, in_ms, is_alive, pause, pid_in, slowed,
-    throughout, within,
+    Redlock, Store, await_death, await_file, children, eventually, freeze, in_ms, is_alive, pause, pid_in,
+    slowed, throughout, within,
 };
 use crate::takeover::Takeover;
 
@@ -239,4 +239,28 @@ fn without_descriptors_the_job_is_killed() {
         eventually(Duration::from_secs(10), "the end of the job", || !is_alive(job));
         eventually(Duration::from_secs(10), "the end of who killed it", || !is_alive(alone));
     }
+}
+
+/// The kernel has no memory for a list of processes, as in a memory cgroup at its limit: the command dies first, which gives
+/// some back, and then the rest.
+#[test]
+fn processes_that_cannot_be_listed() {
+    let store = Store::local();
+    let [command, child] = ["command", "child"].map(|name| store.folder.path(name));
+    let script = format!("sh -c 'echo $$ > {child:?}; sleep 100; true' & echo $$ > {command:?}; wait");
+    let run = store.redlock(&["run", "-k", "X", "--", "sh", "-c", &script]).spawn();
+    let pids = [pid_in(&command), pid_in(&child)];
+    let guard = run.guard();
+    let fail = ["-f", "-qq", "-o/dev/null", "-epread64", "-einject=pread64:error=ENOMEM", "-p"];
+    let strace = Redlock::under("strace", &[&fail[..], &[&guard.to_string()]].concat()).spawn();
+    eventually(Duration::from_secs(20), "the guard is traced", || {
+        let status = fs::read_to_string(format!("/proc/{guard}/status"));
+        status.is_ok_and(|status| !status.contains("TracerPid:\t0\n"))
+    });
+    run.signal(Signal::SIGKILL);
+    eventually(Duration::from_secs(10), "the end of the command", || !is_alive(pids[0]));
+    strace.signal(Signal::SIGTERM);
+    eventually(Duration::from_secs(10), "the end of the rest", || !pids.into_iter().any(is_alive));
+    run.finish().expect(-9);
+    strace.finish();
 }

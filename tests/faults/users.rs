@@ -122,8 +122,15 @@ fn a_parent_folder_of_another_user() {
     let url = format!("local:{}/locks.db", inner.display());
     let refused = Redlock::new(&["run", "-S", &url, "-k", "X", "--", "echo", "started"]).run().expect(78);
     assert!(refused.line().contains("user 65534, who owns ") && refused.stdout.is_empty(), "{refused:?}");
+    // A configuration may name hooks, which are commands.
+    let config = inner.join("config.toml");
+    fs::write(&config, format!("server = {url:?}\n")).expect("a configuration");
+    let configured = ["--config", config.to_str().expect("a path"), "run", "X", "--", "echo", "started"];
+    let refused = Redlock::new(&configured).run().expect(78);
+    assert!(refused.line().contains("user 65534, who owns ") && refused.stdout.is_empty(), "{refused:?}");
     chown(folder.path("theirs"), Some(0), None).expect("its owner");
     Redlock::new(&["run", "-S", &url, "-k", "X", "--", "true"]).run().expect(0);
+    Redlock::new(&configured).run().expect(0);
 }
 
 /// A group may write to the folder and cannot read the file: a journal that one of its members puts there would be played

@@ -9,7 +9,10 @@ use super::key_data::KeyData;
 use super::layout::{Entry, KeyLayout, holders, page};
 use super::lease_id::{LeaseId, LeaseStage};
 use super::members::EtcdMembers;
-use super::message::{KeyValue, RangeRequest, RangeResponse, TxnRequest, TxnResponse};
+use super::message::{
+    Compare, DeleteRequest, KeyValue, LESS, RangeRequest, RangeResponse, TxnOperation, TxnRequest,
+    TxnResponse,
+};
 use super::recipe::OtherRecipe;
 use crate::lock::{Breaker, Busy, FencingToken, Holder, Key, StoreError, Timeout};
 
@@ -108,6 +111,16 @@ impl EtcdLedger {
         let request = self.own_request(key, id);
         let answer = self.range(request, timeout)?;
         Ok(self.read_own(key, id, &answer.kvs))
+    }
+
+    /// Deletes what an owner has of a lock now. What it gets later stays, whenever this is carried out.
+    pub fn delete_own(&mut self, key: &Key, id: LeaseId, timeout: &Timeout) -> Result<(), StoreError> {
+        let own = self.range(self.own_request(key, id), timeout)?;
+        let Some(latest) = own.kvs.iter().map(|kv| kv.create_revision).max() else { return Ok(()) };
+        let [name, end] = self.layout.own_range(key, id);
+        let compare = vec![Compare::created(name.clone(), end.clone(), LESS, latest + 1)];
+        let delete = TxnOperation::delete(DeleteRequest { key: name, range_end: end });
+        self.txn(TxnRequest { compare, success: vec![delete], failure: Vec::new() }, timeout).map(drop)
     }
 
     pub fn own_request(&self, key: &Key, id: LeaseId) -> RangeRequest {

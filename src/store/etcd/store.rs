@@ -319,6 +319,15 @@ impl Store for Etcd {
         self.revoke_all(requests, timeout)
     }
 
+    fn start_over(&mut self, requests: &[Request], timeout: &Timeout) -> Result<(), StoreError> {
+        self.place = None;
+        for (done, request) in requests.iter().enumerate() {
+            let share = timeout.share(requests.len() - done);
+            self.ledger.delete_own(&request.key, LeaseId::of(&request.token, &request.key), &share)?;
+        }
+        Ok(())
+    }
+
     fn leave(&mut self, timeout: &Timeout) {
         for (id, _) in std::mem::take(&mut self.made) {
             // It ends by itself, if this fails.
