@@ -123,8 +123,8 @@ fn a_parent_folder_of_another_user() {
     let refused = Redlock::new(&["run", "-S", &url, "-k", "X", "--", "echo", "started"]).run().expect(78);
     assert!(refused.line().contains("user 65534, who owns ") && refused.stdout.is_empty(), "{refused:?}");
     // A configuration may name hooks, which are commands.
-    let config = inner.join("config.toml");
-    fs::write(&config, format!("server = {url:?}\n")).expect("a configuration");
+    let (config, store) = (inner.join("config.toml"), Store::local());
+    fs::write(&config, format!("server = {:?}\n", store.url)).expect("a configuration");
     let configured = ["--config", config.to_str().expect("a path"), "run", "X", "--", "echo", "started"];
     let refused = Redlock::new(&configured).run().expect(78);
     assert!(refused.line().contains("user 65534, who owns ") && refused.stdout.is_empty(), "{refused:?}");
