@@ -60,7 +60,7 @@ pub enum Replacer {
     Everyone,
 }
 
-/// Who may do that, where it is not a group: a folder is a group's on purpose.
+/// The stranger who may do that, unless it is a group: a folder is a group's on purpose.
 pub fn may_replace(folder: &Metadata) -> Option<Replacer> {
     let (mode, owner) = (folder.mode(), folder.uid());
     let is_root_outside = || owner == NOBODY && is_in_user_namespace();
@@ -73,11 +73,28 @@ pub fn may_replace(folder: &Metadata) -> Option<Replacer> {
     }
 }
 
-/// Refuses a file or a folder below a folder in which others can replace it, as sshd(8) does for its keys.
-pub fn check_parents(path: &Path) -> Result<(), String> {
-    // A pipe has no place among the folders.
-    let Ok(real) = fs::canonicalize(path) else { return Ok(()) };
-    for parent in real.ancestors().skip(1) {
+/// Refuses a folder below one in which others can replace it, as sshd(8) does for its keys.
+pub fn check_parents(folder: &Path) -> Result<(), String> {
+    match fs::canonicalize(folder) {
+        Ok(real) => check_folders(real.ancestors().skip(1)),
+        Err(_) => Ok(()),
+    }
+}
+
+/// Refuses a file in such a folder. The file is not looked at: it is open.
+pub fn check_folders_of(file: &Path) -> Result<(), String> {
+    match fs::canonicalize(folder_of(file)) {
+        Ok(real) => check_folders(real.ancestors()),
+        Err(_) => Ok(()),
+    }
+}
+
+pub fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+fn check_folders<'a>(folders: impl Iterator<Item = &'a Path>) -> Result<(), String> {
+    for parent in folders {
         let found = fs::metadata(parent).ok().and_then(|found| may_replace(&found));
         let who = match found {
             None => continue,

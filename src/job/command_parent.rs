@@ -92,7 +92,7 @@ struct Work<'a> {
     command_end: AtomicI32,
     is_started: EventFd,
     status: *const AtomicI32,
-    /// What [`GroupSignals`] has.
+    /// The parts of [`GroupSignals`].
     wake: c_int,
     taken: c_int,
     unwanted: *const AtomicU64,
@@ -212,7 +212,7 @@ impl CommandParent {
         }
     }
 
-    /// Whether this signal was sent to the caller's process group since it was last taken.
+    /// True if this signal was sent to the caller's process group since it was last taken.
     pub fn has_reached_group(&self, signal: c_int) -> bool {
         has_pending(self.pid, signal)
     }

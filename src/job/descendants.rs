@@ -155,7 +155,7 @@ pub fn signal_where(
     });
 }
 
-/// Whether a process is in another process group than `group`.
+/// True for a process in another process group than `group`.
 pub fn is_outside(group: Pid, pid: i32) -> bool {
     getpgid(Some(Pid::from_raw(pid))).is_ok_and(|its| its != group)
 }
@@ -210,7 +210,7 @@ pub fn wake_blocked(pid: i32) -> bool {
     stat(pid).is_none_or(|stat| stat.starts_with('T')) && send(pid, libc::SIGCONT)
 }
 
-/// Whether a signal that this process blocks has come to it.
+/// True if this process blocks the signal and has got it.
 pub fn has_pending(pid: i32, signal: c_int) -> bool {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let mut masks = status

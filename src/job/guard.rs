@@ -287,7 +287,7 @@ impl Guard {
         self.receivers().iter().for_each(|receivers| receivers.signal(libc::SIGTERM, |_, _| true));
     }
 
-    /// Those whom signals are passed on to, once there is a job.
+    /// The processes that signals are passed on to, once there is a job.
     fn receivers(&self) -> Option<Receivers<'_>> {
         let (parent, command, group) = (self.parent.as_ref()?, self.command(), self.caller.group);
         Some(Receivers { parent, command, group, children: &self.children, until: self.times.next_kill() })

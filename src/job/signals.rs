@@ -48,7 +48,7 @@ pub struct Signals {
 const REPEAT: Duration = Duration::from_millis(20);
 
 /// On a busy machine the handler runs late: what this thread waited for a processor meanwhile does not count, up to here.
-const LONGEST_REPEAT: Duration = REPEAT.saturating_mul(10);
+const LONGEST_REPEAT: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Copy)]
 struct Last {

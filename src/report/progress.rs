@@ -100,7 +100,7 @@ impl WaitDisplay {
     }
 }
 
-/// Whether this process is in the group to which the terminal belongs now.
+/// True while the terminal belongs to the group of this process.
 fn is_in_foreground() -> bool {
     tcgetpgrp(io::stderr()).is_ok_and(|group| group == getpgrp())
 }

@@ -90,7 +90,7 @@ impl Reporter {
         self.with_logs(|log| log.finish());
     }
 
-    /// What goes wrong with a log is reported once.
+    /// Reports once for each log that it cannot be written.
     fn with_logs(&self, work: impl Fn(&dyn Renderer) -> Result<(), String>) {
         for (log, has_failed) in &self.0.logs {
             if let Err(reason) = work(log.as_ref())

@@ -17,7 +17,7 @@ use crate::options::key_pattern::KeyPattern;
 use crate::options::server_urls::{has_password, split_urls};
 use crate::options::suggestion::nearest;
 use crate::store::ServerUrl;
-use crate::trusted_file::{check_parents, refuse_shared, refuse_writable};
+use crate::trusted_file::{check_folders_of, refuse_shared, refuse_writable};
 
 /// The tables of a file that hold sections.
 const TABLES: [&str; 3] = ["servers", "keys", "profiles"];
@@ -58,7 +58,7 @@ pub fn read(path: &Path) -> Result<Option<Vec<Section>>, Failure> {
     }
     // It may name hooks, which are commands.
     refuse_writable(&file).map_err(|why| refused(&why.to_string()))?;
-    check_parents(path).map_err(|why| refused(&why))?;
+    check_folders_of(path).map_err(|why| refused(&why))?;
     let sections = sections(&text, path).map_err(wrong)?;
     sections.iter().find_map(contradiction).map_or(Ok(Some(sections)), |why| Err(Failure::configuration(why)))
 }

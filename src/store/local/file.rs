@@ -13,6 +13,7 @@ use nix::sys::statfs::{NFS_SUPER_MAGIC, statfs};
 use nix::unistd::{getegid, geteuid, getgroups};
 use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};
 
+pub use crate::trusted_file::folder_of;
 use crate::trusted_file::{Replacer, check_parents, is_trusted, may_replace};
 use crate::user;
 
@@ -57,10 +58,6 @@ pub fn default_path() -> Result<PathBuf, String> {
         Ok(None) => Err("this user has no home directory; name a file: local:PATH".to_owned()),
         Err(why) => Err(format!("{why}; name a file: local:PATH")),
     }
-}
-
-pub fn folder_of(path: &Path) -> &Path {
-    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// The rollback journal of SQLite.
@@ -159,7 +156,7 @@ fn check_folder(folder: &Path, found: &Metadata, file: Option<&Metadata>) -> Res
     check_parents(folder).map_err(FileError::Unfit)
 }
 
-/// Whether others may create files beside it, but not use it.
+/// True if others may create files beside it, but not use it.
 pub fn is_exposed(path: &Path, file: &Metadata) -> io::Result<bool> {
     let folder = fs::metadata(folder_of(path))?;
     Ok(folder.mode() & 0o022 != 0 && !is_shared(file, &folder))
