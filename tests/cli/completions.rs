@@ -67,6 +67,8 @@ impl Shell {
         let mut command = Command::new(shell[0]);
         command.args(&shell[1..]).current_dir(folder.path("")).env("HOME", folder.path(""));
         command.env("TERM", "dumb").env("PATH", path);
+        // `.config` is a file: without this, fish makes its folders at the root.
+        command.env("XDG_CONFIG_HOME", store.folder.path(""));
         command.env("REDLOCK_SERVER", &store.url).env("REDLOCK_CONFIG", folder.path(".config"));
         let mut pty = Pty::start(command);
         for line in setup {
