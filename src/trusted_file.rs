@@ -31,9 +31,7 @@ pub fn refuse_writable(file: &File) -> Result<(), Untrusted> {
 /// to a pod that has an fsGroup (0440).
 pub fn refuse_shared(file: &File) -> Result<(), Untrusted> {
     let found = file.metadata()?;
-    let is_ours =
-        |group: u32| getgroups().is_ok_and(|all| all.contains(&group.into())) || getegid().as_raw() == group;
-    let is_handed_over = found.uid() == 0 && !geteuid().is_root() && is_ours(found.gid());
+    let is_handed_over = found.uid() == 0 && !geteuid().is_root() && is_our_group(found.gid());
     refuse(file, if is_handed_over { 0o026 } else { 0o066 }, Untrusted::Shared)
 }
 
@@ -112,6 +110,10 @@ const NOBODY: u32 = 65534;
 fn is_in_user_namespace() -> bool {
     let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
     !map.split_whitespace().eq(["0", "0", "4294967295"])
+}
+
+pub fn is_our_group(group: u32) -> bool {
+    getegid().as_raw() == group || getgroups().is_ok_and(|all| all.contains(&group.into()))
 }
 
 pub fn is_trusted(user: u32) -> bool {

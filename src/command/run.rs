@@ -243,7 +243,7 @@ fn not_started(reason: &NotStarted, command: &str, locks: &str) -> Failure {
         }
         NotStarted::NoRoom(why) => Failure::new(
             UNREACHABLE,
-            format!("cannot start '{command}': {why}; see ulimit -u, and pids.max of its cgroup"),
+            format!("cannot start '{command}': {why}; see ulimit -u and -n, and pids.max of its cgroup"),
         ),
         NotStarted::Interrupted(signal) => Failure::Signal(*signal),
         NotStarted::TooLate { has_begun: true } => Failure::new(

@@ -205,7 +205,8 @@ pub fn is_stopped(pid: i32) -> bool {
     stat(pid).is_some_and(|stat| stat.starts_with(['T', 't']))
 }
 
-/// Wakes a process that blocks all signals, if it is stopped or cannot be looked at. Whether SIGCONT is pending for it now.
+/// Wakes a process that blocks all signals, if it is stopped or cannot be looked at. True if SIGCONT was sent,
+/// and is pending for it now.
 pub fn wake_blocked(pid: i32) -> bool {
     stat(pid).is_none_or(|stat| stat.starts_with('T')) && send(pid, libc::SIGCONT)
 }

@@ -126,7 +126,9 @@ impl Guard {
             }
             if self.is_running() {
                 let mut relay = std::mem::take(&mut self.relay);
-                self.receivers().iter().for_each(|receivers| relay.pass_on(receivers, self.kill_after));
+                if let Some(receivers) = self.receivers() {
+                    relay.pass_on(&receivers, self.kill_after);
+                }
                 self.relay = relay;
             }
             self.set_timers();
@@ -175,10 +177,14 @@ impl Guard {
             }
             GuardRequest::Signal(signal) => self.relay.add(signal),
             GuardRequest::SeenByGroup(signal) => {
-                self.receivers().iter().for_each(|receivers| receivers.parent.take(signal));
+                if let Some(parent) = &self.parent {
+                    parent.take(signal);
+                }
             }
             GuardRequest::SignalOutside(signal) => {
-                self.receivers().iter().for_each(|receivers| receivers.signal_outside(signal));
+                if let Some(receivers) = self.receivers() {
+                    receivers.signal_outside(signal);
+                }
             }
             GuardRequest::Stop { kill_at } => self.stop(kill_at),
             GuardRequest::Kill => self.kill(),
@@ -284,7 +290,9 @@ impl Guard {
 
     fn stop(&mut self, kill_at: Deadline) {
         self.times.stop(kill_at);
-        self.receivers().iter().for_each(|receivers| receivers.signal(libc::SIGTERM, |_, _| true));
+        if let Some(receivers) = self.receivers() {
+            receivers.signal(libc::SIGTERM, |_, _| true);
+        }
     }
 
     /// The processes that signals are passed on to, once there is a job.

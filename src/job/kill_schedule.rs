@@ -17,8 +17,8 @@ const MOST_OF_SHORT: u32 = 15;
 /// end get ahead of the guard again and again.
 const QUEUED: Duration = Duration::from_millis(10);
 /// Added for each process of the job, and as often for each process that shares the guard's processor. The threads of the
-/// cgroup, or of the whole system, are the upper bound: counting the job's own would take as long as killing them. Measured: about 10 us
-/// beside two busy processes on two processors.
+/// cgroup, or of the whole system, are the upper bound: counting the job's own would take as long as killing them.
+/// Measured: about 10 us beside two busy processes on two processors.
 const EACH: Duration = Duration::from_micros(20);
 /// The part of the job's time that lies between SIGTERM and SIGKILL at least, unless --kill-after is less.
 const LEAST_GRACE: u32 = 10;

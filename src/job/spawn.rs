@@ -47,12 +47,12 @@ const PID_VARIABLES: [&str; 2] = ["LISTEN_PID", "WATCHDOG_PID"];
 const LONGEST_PID: usize = 11;
 
 impl Prepared {
-    /// `caller` is the pid with which the caller knows the command.
-    pub fn new(command: &[OsString], caller: Pid) -> io::Result<Prepared> {
+    /// `redlock` is the pid under which the caller knows the command.
+    pub fn new(command: &[OsString], redlock: Pid) -> io::Result<Prepared> {
         let words = command.iter().map(|word| c_string(word.as_bytes())).collect::<io::Result<Vec<_>>>()?;
-        let caller = caller.to_string();
+        let redlock = redlock.to_string();
         let is_own_pid = |name: &OsString, value: &OsString| {
-            PID_VARIABLES.iter().any(|known| name == known) && *value == *caller
+            PID_VARIABLES.iter().any(|known| name == known) && *value == *redlock
         };
         let (own, inherited): (Vec<_>, Vec<_>) =
             env::vars_os().partition(|(name, value)| is_own_pid(name, value));

@@ -164,7 +164,7 @@ impl OwnerOptions {
             (Some(path), _) => read_token(&absolute(path)?)?,
             (None, Some(token)) => token,
             (None, None) => {
-                let reason = "there is no owner token; give --token or --token-file, or set REDLOCK_TOKEN";
+                let reason = "there is no owner token; set REDLOCK_TOKEN, or give --token-file";
                 return Err(Failure::usage(reason));
             }
         };

@@ -22,16 +22,17 @@ const LAST: Duration = Duration::from_secs(2);
 
 /// Opened for each line, so that logrotate(8) can move it away.
 #[derive(Clone)]
-pub struct LogFile(Arc<Shared>);
+pub struct LogFile(Arc<SharedLog>);
 
-struct Shared {
+struct SharedLog {
     path: PathBuf,
-    state: Mutex<State>,
+    backlog: Mutex<Backlog>,
     changed: Condvar,
 }
 
+/// The lines that are not in the file yet, and what went wrong.
 #[derive(Default)]
-struct State {
+struct Backlog {
     /// A thread writes the lines.
     has_thread: bool,
     waiting: Vec<String>,
@@ -43,44 +44,47 @@ struct State {
 
 impl LogFile {
     pub fn new(path: PathBuf) -> LogFile {
-        LogFile(Arc::new(Shared { path, state: Mutex::default(), changed: Condvar::new() }))
+        LogFile(Arc::new(SharedLog { path, backlog: Mutex::default(), changed: Condvar::new() }))
     }
 
-    /// From now on lines are written by a thread: this process makes no others from now on. Without one they are written
-    /// by those who report, as before.
+    /// From now on a thread writes the lines, if the system allows one; before, the caller of [`LogFile::add`] does. To be
+    /// called by a process that makes no others any more.
     pub fn start_thread(&self) {
         let file = self.clone();
         let writer = thread::Builder::new().name("log-file".to_owned());
-        self.state().has_thread = true;
+        self.backlog().has_thread = true;
         if writer.spawn(move || file.write_lines()).is_err() {
-            self.state().has_thread = false;
+            self.backlog().has_thread = false;
         }
     }
 
     /// Adds a line. Fails with why this one, or one before it, was not written.
     pub fn add(&self, line: String) -> Result<(), String> {
-        let mut state = self.state();
-        if !state.has_thread {
-            drop(state);
+        let mut backlog = self.backlog();
+        if !backlog.has_thread {
+            drop(backlog);
             return self.append(&line);
         }
-        if state.waiting.len() < MOST_WAITING {
-            state.waiting.push(line);
+        if backlog.waiting.len() < MOST_WAITING {
+            backlog.waiting.push(line);
             self.0.changed.notify_all();
         } else {
-            state.missing += 1;
-            state.failure.get_or_insert(format!("events are missing in {self}: its file system is too slow"));
+            backlog.missing += 1;
+            backlog
+                .failure
+                .get_or_insert(format!("events are missing in {self}: its file system is too slow"));
         }
-        state.failure.take().map_or(Ok(()), Err)
+        backlog.failure.take().map_or(Ok(()), Err)
     }
 
     /// Waits for the lines that were added. Fails with why some are missing.
     pub fn finish(&self) -> Result<(), String> {
-        let is_writing = |state: &mut State| state.has_thread && state.waiting.len() + state.in_hand > 0;
-        let waited = self.0.changed.wait_timeout_while(self.state(), LAST, is_writing);
-        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        match state.missing + state.waiting.len() + state.in_hand {
-            0 => state.failure.take().map_or(Ok(()), Err),
+        let is_writing =
+            |backlog: &mut Backlog| backlog.has_thread && backlog.waiting.len() + backlog.in_hand > 0;
+        let waited = self.0.changed.wait_timeout_while(self.backlog(), LAST, is_writing);
+        let (mut backlog, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        match backlog.missing + backlog.waiting.len() + backlog.in_hand {
+            0 => backlog.failure.take().map_or(Ok(()), Err),
             missing => Err(format!("{missing} events are missing in {self}: its file system is too slow")),
         }
     }
@@ -88,16 +92,16 @@ impl LogFile {
     /// The thread's work, without an end.
     fn write_lines(&self) {
         loop {
-            let state = self.0.changed.wait_while(self.state(), |state| state.waiting.is_empty());
-            let mut state = state.unwrap_or_else(PoisonError::into_inner);
-            let lines = std::mem::take(&mut state.waiting);
-            state.in_hand = lines.len();
-            drop(state);
+            let backlog = self.0.changed.wait_while(self.backlog(), |backlog| backlog.waiting.is_empty());
+            let mut backlog = backlog.unwrap_or_else(PoisonError::into_inner);
+            let lines = std::mem::take(&mut backlog.waiting);
+            backlog.in_hand = lines.len();
+            drop(backlog);
             for line in lines {
                 let written = self.append(&line);
-                let mut state = self.state();
-                state.in_hand -= 1;
-                state.failure = written.err().or_else(|| state.failure.take());
+                let mut backlog = self.backlog();
+                backlog.in_hand -= 1;
+                backlog.failure = written.err().or_else(|| backlog.failure.take());
                 self.0.changed.notify_all();
             }
         }
@@ -107,8 +111,8 @@ impl LogFile {
         append(line, &self.0.path).map_err(|error| format!("cannot write to {self}: {error}"))
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn backlog(&self) -> MutexGuard<'_, Backlog> {
+        self.0.backlog.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

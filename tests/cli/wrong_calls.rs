@@ -60,7 +60,7 @@ const CALLS: [(&str, &str, i32); 140] = [
     ("redlock acquire", "there is no key; try: redlock acquire -k KEY", 64),
     ("redlock break", "there is no key; try: redlock break -k KEY", 64),
     ("redlock release", "there is no key; try: redlock release -k KEY", 64),
-    ("redlock release x", "there is no owner token; give --token or --token-file, or set REDLOCK_TOKEN", 64),
+    ("redlock release x", "there is no owner token; set REDLOCK_TOKEN, or give --token-file", 64),
     ("redlock completions", "SHELL is missing; see: redlock completions --help", 64),
     ("redlock run -k", "--key needs a value; see: redlock run --help", 64),
     ("redlock run x --ttl", "--ttl needs a value; see: redlock run --help", 64),

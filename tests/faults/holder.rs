@@ -7,8 +7,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, getsid};
 
 use crate::harness::{
-    Redlock, Store, await_death, await_file, children, eventually, freeze, in_ms, is_alive, pause, pid_in,
-    slowed, throughout, within,
+    Redlock, Store, await_death, await_file, await_tracer, children, eventually, freeze, in_ms, is_alive,
+    pause, pid_in, slowed, throughout, within,
 };
 use crate::takeover::Takeover;
 
@@ -253,10 +253,7 @@ fn processes_that_cannot_be_listed() {
     let guard = run.guard();
     let fail = ["-f", "-qq", "-o/dev/null", "-epread64", "-einject=pread64:error=ENOMEM", "-p"];
     let strace = Redlock::under("strace", &[&fail[..], &[&guard.to_string()]].concat()).spawn();
-    eventually(Duration::from_secs(20), "the guard is traced", || {
-        let status = fs::read_to_string(format!("/proc/{guard}/status"));
-        status.is_ok_and(|status| !status.contains("TracerPid:\t0\n"))
-    });
+    await_tracer(guard);
     run.signal(Signal::SIGKILL);
     eventually(Duration::from_secs(10), "the end of the command", || !is_alive(pids[0]));
     strace.signal(Signal::SIGTERM);

@@ -10,9 +10,9 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::harness::{
-    Fault, Finished, HeldUp, Proxy, Redlock, Running, Store, await_death, await_file, await_freeze, children,
-    eventually, freeze, held_up_executions, interrupt, is_alive, namespaces, other_users, slowed, throughout,
-    ttl, within,
+    Fault, Finished, HeldUp, Proxy, Redlock, Running, Store, await_death, await_file, await_freeze,
+    await_tracer, children, eventually, freeze, held_up_executions, interrupt, is_alive, namespaces,
+    other_users, slowed, throughout, ttl, within,
 };
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_redlock");
@@ -404,10 +404,7 @@ fn no_room_for_another_process() {
     store.await_waiters("X", 1);
     let guard = waiter.guard();
     let strace = Redlock::under("strace", &[&fails[..], &["-p", &guard.to_string()]].concat()).spawn();
-    eventually(Duration::from_secs(20), "the guard is traced", || {
-        fs::read_to_string(format!("/proc/{guard}/status"))
-            .is_ok_and(|status| !status.contains("TracerPid:\t0\n"))
-    });
+    await_tracer(guard);
     holder.let_go().expect(0);
     assert_eq!(ends(&waiter.finish().expect(69)), 2);
     strace.finish();

@@ -31,6 +31,14 @@ pub fn await_freeze(pid: i32) {
     });
 }
 
+/// Waits until somebody traces it, as strace(1) does.
+pub fn await_tracer(pid: i32) {
+    eventually(LIMIT, "it is traced", || {
+        fs::read_to_string(format!("/proc/{pid}/status"))
+            .is_ok_and(|status| !status.contains("TracerPid:\t0\n"))
+    });
+}
+
 /// Its death is this thread's to see first: its parent waits for that.
 pub fn await_death(pid: i32) {
     let flags = WaitPidFlag::__WALL | WaitPidFlag::WNOHANG;

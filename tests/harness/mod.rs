@@ -29,7 +29,7 @@ use std::{fs, io, process, thread};
 
 pub use certificates::{Authority, Papers, Valid};
 pub use cluster::{Cluster, in_cluster};
-pub use debugger::{await_death, await_freeze, freeze, interrupt};
+pub use debugger::{await_death, await_freeze, await_tracer, freeze, interrupt};
 pub use etcd::Etcd;
 pub use network::Network;
 pub use pace::{fits, in_ms, is_within, slowed, ttl, within};

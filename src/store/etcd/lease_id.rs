@@ -10,7 +10,7 @@ use crate::lock::{Key, OwnerToken};
 /// that is kept beside it; a request whose answer was lost can be repeated, or cancelled by revoking a lease that may
 /// not be there yet. A late transaction finds no lease, unless a late grant makes that lease again; then the key lasts
 /// for one TTL at most. A late revocation would end the lease of a later grant with the same token: leases are revoked only
-/// at the end of a lock, or before everything is begun anew.
+/// at the end of a lock or of a call.
 ///
 /// The token itself is nowhere in etcd, where everybody may read it. Several locks of one request have a lease each, as they
 /// can be released and broken one by one.

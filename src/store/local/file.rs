@@ -10,11 +10,10 @@ use std::path::{Path, PathBuf};
 use nix::errno::Errno;
 use nix::sys::stat::{Mode, SFlag, mknod};
 use nix::sys::statfs::{NFS_SUPER_MAGIC, statfs};
-use nix::unistd::{getegid, geteuid, getgroups};
+use nix::unistd::geteuid;
 use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};
 
-pub use crate::trusted_file::folder_of;
-use crate::trusted_file::{Replacer, check_parents, is_trusted, may_replace};
+use crate::trusted_file::{Replacer, check_parents, folder_of, is_our_group, is_trusted, may_replace};
 use crate::user;
 
 /// Marks a database as ours: "rlck".
@@ -132,9 +131,7 @@ fn is_shared(file: &Metadata, folder: &Metadata) -> bool {
 
 /// The same, and we are in that group.
 fn is_shared_with_us(file: &Metadata, folder: &Metadata) -> bool {
-    let group = folder.gid();
-    let is_ours = || getegid().as_raw() == group || getgroups().is_ok_and(|all| all.contains(&group.into()));
-    is_shared(file, folder) && is_ours()
+    is_shared(file, folder) && is_our_group(folder.gid())
 }
 
 /// Whoever can write to the folder, or owns it, can replace the file.

@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use nix::sys::statfs::statfs;
 
 use super::Local;
-use super::file::{GROUP, SET_GROUP_ID, folder_of, journal_of};
+use super::file::{GROUP, SET_GROUP_ID, journal_of};
 use super::holders::remove_all;
 use crate::doctor::{Check, Finding, Findings, Requirements, Trial, Trouble, judge};
 use crate::lock::{Key, Timeout};
+use crate::trusted_file::folder_of;
 
 /// A few hundred locks need less than this.
 const SCARCE: u64 = 16 << 20;

@@ -26,7 +26,7 @@ impl TestFile {
 
 impl Drop for TestFile {
     fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(file::folder_of(&self.0));
+        let _ = std::fs::remove_dir_all(crate::trusted_file::folder_of(&self.0));
     }
 }
 
