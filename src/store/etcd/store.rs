@@ -10,7 +10,7 @@ use super::members::EtcdMembers;
 use super::message::{Compare, DeleteRequest, LESS, PutRequest, TxnOperation, TxnRequest};
 use super::recipe::{has_no_lease, read_itself};
 use super::url::EtcdAddress;
-use super::waiter::EtcdWaiter;
+use super::waiter::{EtcdWaiter, LONGEST_RENEWAL};
 use crate::clock::BootTime;
 use crate::lock::{
     AcquireOutcome, Capabilities, FencingToken, Key, LockStatus, OwnerToken, ReleaseOutcome, Renewal,
@@ -264,6 +264,8 @@ impl Store for Etcd {
         _fence: Option<FencingToken>,
         timeout: &Timeout,
     ) -> Result<Renewal, StoreError> {
+        let keeps_place = self.place.as_ref().is_some_and(|place| !place.is_granted());
+        let timeout = &if keeps_place { timeout.at_most(LONGEST_RENEWAL) } else { *timeout };
         let (key, id) = (&request.key, LeaseId::of(&request.token, &request.key));
         let (look, lease) = (self.ledger.own_request(key, id), id.holding());
         // A lease may outlive a key that somebody deleted.

@@ -26,6 +26,8 @@ const INTERVAL: Duration = Duration::from_secs(1);
 const SHORTEST_ATTEMPT: Duration = Duration::from_millis(200);
 /// The place gives no sign of life while the lock is asked for. A member that hangs has half of this time.
 const LONGEST_ATTEMPT: Duration = Duration::from_secs(2);
+/// The longest time for the renewal of another lock of this waiter: the place gives no sign of life then, either.
+pub const LONGEST_RENEWAL: Duration = Duration::from_secs(1);
 /// Before the queue is looked at again, where etcd could not be asked to tell.
 const PAUSE: Duration = Duration::from_millis(200);
 
