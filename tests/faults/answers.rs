@@ -250,6 +250,23 @@ fn hung_server_carries_out_the_take_of_many_in_the_end() {
     eventually(Duration::from_secs(1), "the keys are gone", || redis.cli(&["KEYS", "X*"]).is_empty());
 }
 
+/// The connection breaks, and the server reads the request after those of the next connection.
+#[test]
+fn a_request_on_a_connection_that_broke_takes_no_lock_later() {
+    let store = Store::redis();
+    store.redlock(&["run", "-k", "warm", "--", "true"]).run().expect(0);
+    let redis = store.redis.as_ref().expect("a Redis");
+    let proxy = Proxy::to(redis.port);
+    let holder = store.hold("X", &[]);
+    proxy.set(Fault::ReadLate("EVALSHA"));
+    Redlock::new(&["run", "-k", "X", "--", "true"]).server(&proxy.url()).run().expect(75);
+    assert!(proxy.injected() > 0, "no connection broke");
+    holder.let_go().expect(0);
+    proxy.set(Fault::None);
+    eventually(Duration::from_secs(5), "the request was read", || proxy.late() == 0);
+    assert_eq!(redis.cli(&["EXISTS", "X"]), "0");
+}
+
 /// Ctrl-C while the server hangs ends at once.
 #[test]
 fn interrupted_while_taking() {

@@ -25,6 +25,9 @@ pub enum Fault {
     Late(Duration),
     /// A request with this in it is held up until the fault is another one.
     Hold(&'static str),
+    /// The connection of the first request with this in it is closed to the client; the server reads the request behind a PING
+    /// on another connection, or when the fault is another one.
+    ReadLate(&'static str),
     /// Forwards requests, and closes the connection after this many bytes of the next reply. Once.
     CutReplyAt(usize),
     /// Forwards requests, and closes the connection instead of passing on the reply to one with this in it. Once.
@@ -138,16 +141,24 @@ fn carry(client: TcpStream, upstream: TcpStream, shared: &Arc<Mutex<Shared>>) {
                 requests.lock().expect("the proxy").round_trips += 1;
             }
             let fault = requests.lock().expect("the proxy").fault;
+            let contains = |text| String::from_utf8_lossy(&chunk[..length]).contains(text);
+            if matches!(fault, Fault::ReadLate(_)) && contains("PING") {
+                requests.lock().expect("the proxy").fault = Fault::None;
+            }
             if let Fault::LoseReplyTo(text) = fault
-                && String::from_utf8_lossy(&chunk[..length]).contains(text)
+                && contains(text)
             {
                 requests.lock().expect("the proxy").fault = Fault::CutReplyAt(0);
             }
             let is_late = match fault {
                 Fault::Late(_) => true,
-                Fault::Hold(text) => String::from_utf8_lossy(&chunk[..length]).contains(text),
+                Fault::Hold(text) => contains(text),
+                Fault::ReadLate(text) => contains(text) && requests.lock().expect("the proxy").late == 0,
                 _ => false,
             };
+            if matches!(fault, Fault::ReadLate(_)) && is_late {
+                let _ = from_client.shutdown(Shutdown::Both);
+            }
             if is_late {
                 requests.lock().expect("the proxy").late += 1;
                 match fault {
@@ -176,7 +187,8 @@ fn carry(client: TcpStream, upstream: TcpStream, shared: &Arc<Mutex<Shared>>) {
             let fault = {
                 let mut shared = replies.lock().expect("the proxy");
                 let fault = shared.fault;
-                if !matches!(fault, Fault::None | Fault::Hold(_) | Fault::LoseReplyTo(_)) {
+                if !matches!(fault, Fault::None | Fault::Hold(_) | Fault::ReadLate(_) | Fault::LoseReplyTo(_))
+                {
                     shared.injected += 1;
                 }
                 if matches!(fault, Fault::CutReplyAt(_) | Fault::Rubbish(_)) {
@@ -189,9 +201,12 @@ fn carry(client: TcpStream, upstream: TcpStream, shared: &Arc<Mutex<Shared>>) {
             }
             has_answered.store(true, Ordering::SeqCst);
             let written = match fault {
-                Fault::None | Fault::Late(_) | Fault::Hold(_) | Fault::Delay(_) | Fault::LoseReplyTo(_) => {
-                    to_client.write_all(&chunk[..length])
-                }
+                Fault::None
+                | Fault::Late(_)
+                | Fault::Hold(_)
+                | Fault::ReadLate(_)
+                | Fault::Delay(_)
+                | Fault::LoseReplyTo(_) => to_client.write_all(&chunk[..length]),
                 Fault::Stall | Fault::Silence | Fault::Mute => Ok(()),
                 Fault::Rubbish(text) => to_client.write_all(text.as_bytes()),
                 Fault::CutSubscriptionAt(_) if !chunk.starts_with(b"*3\r\n$9\r\nsubscribe\r\n") => {

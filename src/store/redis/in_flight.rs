@@ -16,8 +16,8 @@ use crate::store::net::{RequestError, RequestResult};
 ///   request in flight may acquire is released behind it, on the same connection.
 /// - That release goes out in full (EVAL): nobody is there to say that the server does not know the script.
 /// - The release is in flight then, and would undo what the same token acquires later. So its answer is awaited first.
-/// - What was sent on a connection that broke may still be carried out. This leaves a doubt: a store on one server reports
-///   it as an error, a quorum waits until the server has carried out everything, see [`super::server::Server::settle`].
+/// - What was sent on a connection that broke may still be carried out. This leaves a doubt until the server has carried
+///   out everything that it received, see [`super::server::Server::settle`].
 #[derive(Default)]
 pub struct InFlight {
     /// The newest first. Nothing was sent behind these requests.
@@ -39,13 +39,14 @@ impl InFlight {
         self.requests.insert(0, connection);
     }
 
-    /// Whether there are requests behind which nothing was sent.
+    /// Whether a request behind which nothing was sent may still be carried out.
     pub fn has_requests(&self) -> bool {
-        !self.requests.is_empty()
+        !self.requests.is_empty() || self.is_in_doubt
     }
 
+    /// Whether something has to be waited for before the next request.
     pub fn has_awaited(&self) -> bool {
-        !self.awaited.is_empty()
+        !self.awaited.is_empty() || self.is_in_doubt
     }
 
     /// From now on the answers to all requests in flight are awaited, as after a release.
@@ -62,7 +63,7 @@ impl InFlight {
             releases.clone().all(|command| connection.send(&command, timeout).is_ok())
         });
         self.is_in_doubt |= self.awaited.len() < all;
-        self.has_awaited()
+        !self.awaited.is_empty()
     }
 
     /// Closes the connections whose answers have come by now.
@@ -104,5 +105,6 @@ impl InFlight {
     /// The server is no longer the primary: what it carries out does not count.
     pub fn forget_awaited(&mut self) {
         self.awaited.clear();
+        self.is_in_doubt = false;
     }
 }

@@ -94,6 +94,15 @@ impl Redis {
         is_behind
     }
 
+    /// Runs all of these releases, also when one of them fails.
+    fn release_each(&mut self, calls: &[ReleaseCall], timeout: &Timeout) -> Result<()> {
+        let mut failed = None;
+        for (done, call) in calls.iter().enumerate() {
+            failed = failed.or(self.release_now(call, &timeout.share(calls.len() - done)).err());
+        }
+        failed.map_or(Ok(()), Err)
+    }
+
     /// Runs a release, which says for each lock what became of it.
     fn release_now(&mut self, call: &ReleaseCall, timeout: &Timeout) -> Result<Vec<ReleaseOutcome>> {
         let released = call.run_on_primary(&mut self.topology, timeout);
@@ -193,15 +202,16 @@ impl Store for Redis {
         let calls = self.cancel_calls(first, requests);
         let was_behind = self.release_behind(&calls, timeout);
         self.place = None;
-        let mut failed = None;
         // What hung may be carried out by a server that is not the primary any more.
-        if !was_behind || !self.topology.is_single() {
-            for (done, call) in calls.iter().enumerate() {
-                failed = failed.or(self.release_now(call, &timeout.share(calls.len() - done)).err());
-            }
+        let released = match was_behind && self.topology.is_single() {
+            true => Ok(()),
+            false => self.release_each(&calls, timeout),
+        };
+        if self.topology.await_releases(requests, timeout)? {
+            // The request may have been carried out behind its release.
+            return self.release_each(&calls, timeout);
         }
-        self.topology.await_releases(requests, timeout)?;
-        failed.map_or(Ok(()), Err)
+        released
     }
 
     fn check(&mut self, key: &Key, token: &OwnerToken, timeout: &Timeout) -> Result<Option<Duration>> {

@@ -92,6 +92,9 @@ impl Server {
                 | RequestError::Interrupted
                 | RequestError::LoginRefused { may_have_run: true, .. },
             ) if !connection.is_cut_off => self.in_flight.add(connection),
+            Err(RequestError::Broken(_) | RequestError::TimedOut | RequestError::Interrupted) => {
+                self.in_flight.is_in_doubt = true;
+            }
             Err(_) => {}
         }
         answer
@@ -146,14 +149,11 @@ impl Server {
         answers.map_err(|error| error.of(&self.name))
     }
 
-    /// Waits until the releases in flight are carried out; an error when a connection broke before that was known.
-    pub fn await_releases(&mut self, timeout: &Timeout) -> Result<()> {
-        self.in_flight.is_in_doubt = false;
+    /// Waits until the releases in flight are carried out, and what was sent on connections that broke. Whether there were
+    /// any: a release on one of these may never have come.
+    pub fn await_releases(&mut self, timeout: &Timeout) -> Result<bool> {
         self.await_answers(timeout)?;
-        match self.in_flight.is_in_doubt {
-            true => Err(RequestError::broken("the server closed the connection").of(&self.name)),
-            false => Ok(()),
-        }
+        self.drain_broken(timeout)
     }
 
     /// Waits until all that is in flight is carried out, also what was sent on connections that broke. Returns the last
@@ -161,15 +161,22 @@ impl Server {
     pub fn settle(&mut self, timeout: &Timeout) -> Result<Vec<Value>> {
         self.in_flight.mark_awaited();
         let answers = self.await_answers(timeout)?;
-        if self.in_flight.is_in_doubt {
-            // A server that hung carries out what came on all connections before it answers new ones a second time;
-            // three, as it reads long requests in pieces of 16 kB.
-            for _ in 0..3 {
-                self.query(&redis::cmd("PING"), timeout)?;
-            }
-            self.in_flight.is_in_doubt = false;
-        }
+        self.drain_broken(timeout)?;
         Ok(answers)
+    }
+
+    /// Waits until the server has carried out what it received on connections that broke. Whether there were any.
+    fn drain_broken(&mut self, timeout: &Timeout) -> Result<bool> {
+        if !self.in_flight.is_in_doubt {
+            return Ok(false);
+        }
+        // A server that hung carries out what came on all connections before it answers new ones a second time;
+        // three, as it reads long requests in pieces of 16 kB.
+        for _ in 0..3 {
+            self.query(&redis::cmd("PING"), timeout)?;
+        }
+        self.in_flight.is_in_doubt = false;
+        Ok(true)
     }
 
     /// Sends a command on the connection of the last one, or not at all.

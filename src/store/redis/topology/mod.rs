@@ -229,10 +229,10 @@ impl Topology {
         }
     }
 
-    /// Waits until all releases in flight are carried out. A server that is no longer the primary of any of these requests
-    /// does not count.
-    pub fn await_releases(&mut self, requests: &[Request], timeout: &Timeout) -> Result<()> {
-        let mut outcome = Ok(());
+    /// Waits until all releases in flight are carried out, see [`Server::await_releases`]. A server that is no longer the
+    /// primary of any of these requests does not count.
+    pub fn await_releases(&mut self, requests: &[Request], timeout: &Timeout) -> Result<bool> {
+        let mut outcome = Ok(false);
         let awaited = self.servers.iter_mut().filter(|server| server.in_flight.has_awaited());
         let awaited: Vec<Endpoint> = awaited.map(|server| server.endpoint.clone()).collect();
         for endpoint in awaited {
@@ -240,7 +240,8 @@ impl Topology {
             let is_primary = targets.any(|target| self.is_primary_for(&endpoint, target));
             let server = self.servers.get(&endpoint)?;
             if is_primary {
-                outcome = outcome.and(server.await_releases(timeout));
+                let broken = server.await_releases(timeout);
+                outcome = outcome.and_then(|others| Ok(broken? || others));
             } else {
                 server.in_flight.forget_awaited();
             }
