@@ -10,7 +10,9 @@ use hyper::http::Uri;
 use hyper::http::uri::PathAndQuery;
 use hyper::{Request, Response};
 use prost::Message;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio_stream::StreamExt;
+use tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::body::Body;
 use tonic::client::Grpc;
 use tonic::metadata::{Ascii, MetadataMap, MetadataValue};
@@ -94,6 +96,13 @@ impl EtcdClient {
         Ok(answer.ok_or_else(|| Status::unavailable("no answer to a renewal"))?.ttl)
     }
 
+    /// Extends each lease whose id is sent to it, until either end is dropped.
+    pub fn keep_alive_stream(&self) -> (UnboundedSender<i64>, UnboundedReceiver<LeaseKeepAliveResponse>) {
+        let (sender, ids) = unbounded_channel();
+        let requests = UnboundedReceiverStream::new(ids).map(|id| LeaseRequest { id });
+        (sender, self.in_background("/etcdserverpb.Lease/LeaseKeepAlive", requests))
+    }
+
     /// What is left of a lease in seconds, less than 0 when there is none.
     pub async fn time_to_live(&self, id: i64) -> Result<i64, Status> {
         let path = "/etcdserverpb.Lease/LeaseTimeToLive";
@@ -101,12 +110,12 @@ impl EtcdClient {
         Ok(left.ttl)
     }
 
-    /// Watches keys until the stream is dropped.
-    pub async fn watch(&self, request: WatchCreateRequest) -> Result<Streaming<WatchResponse>, Status> {
+    /// Watches keys until the receiver is dropped.
+    pub fn watch(&self, request: WatchCreateRequest) -> UnboundedReceiver<WatchResponse> {
         // The end of our side would end the watch.
         let requests =
             tokio_stream::once(WatchRequest { create: Some(request) }).chain(tokio_stream::pending());
-        self.streaming("/etcdserverpb.Watch/Watch", requests).await
+        self.in_background("/etcdserverpb.Watch/Watch", requests)
     }
 
     /// The token of a login.
@@ -152,6 +161,34 @@ impl EtcdClient {
         grpc.ready().await.map_err(|error| Status::from_error(error.into()))?;
         let path = PathAndQuery::from_static(path);
         Ok(grpc.streaming(self.request(requests), path, ProstCodec::default()).await?.into_inner())
+    }
+
+    /// Opens a stream and receives its answers while the runtime runs. The receiver ends with the stream.
+    fn in_background<Q, A>(
+        &self,
+        path: &'static str,
+        requests: impl tokio_stream::Stream<Item = Q> + Send + 'static,
+    ) -> UnboundedReceiver<A>
+    where
+        Q: Message + 'static,
+        A: Message + Default + 'static,
+    {
+        let (answers, receiver) = unbounded_channel();
+        let client = self.clone();
+        drop(tokio::spawn(async move {
+            let Ok(mut stream) = client.streaming(path, requests).await else { return };
+            loop {
+                let answer = tokio::select! {
+                    answer = stream.message() => answer,
+                    () = answers.closed() => return,
+                };
+                let Ok(Some(answer)) = answer else { return };
+                if answers.send(answer).is_err() {
+                    return;
+                }
+            }
+        }));
+        receiver
     }
 
     fn grpc(&self, longest: usize) -> Grpc<Http2> {

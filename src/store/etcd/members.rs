@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::future::Future;
+use std::time::Duration;
 
 use hyper::client::conn::http2;
 use hyper::http::Uri;
@@ -12,6 +13,7 @@ use super::client::EtcdClient;
 use super::runtime::Runtime;
 use super::socket::{Allowance, InRuntime, Refusal, Socket};
 use super::url::EtcdAddress;
+use crate::clock::BootTime;
 use crate::lock::{StoreError, Timeout};
 use crate::store::attempts::one_after_the_other;
 use crate::store::call_error::CallError;
@@ -36,6 +38,8 @@ pub struct EtcdMembers {
     connections: u32,
     /// How many requests were sent and had no answer, and were made again or given up.
     unanswered: u32,
+    /// No answer has come since a call that began then. Such a call says little about a member, as its time may have been short.
+    silent_since: Option<BootTime>,
     /// Of the login, which counts at every member.
     token: Option<MetadataValue<Ascii>>,
     /// The members know no users: a login would be refused.
@@ -44,6 +48,11 @@ pub struct EtcdMembers {
     runtime: Option<Runtime>,
 }
 
+/// A member is left for another one, or its connection for a new one, when it gave no answer for so long. A call may have
+/// had less time than a member that is well needs.
+const PATIENCE: Duration = Duration::from_millis(200);
+/// Likewise where there is no other member: a new connection does not make it quicker.
+const PATIENCE_ALONE: Duration = Duration::from_secs(2);
 /// Of a server that ends the connection at the first request.
 const NO_ETCD: &str = "it ended the connection without an answer; is this etcd's port for clients, and with TLS a URL of etcds://?";
 
@@ -60,6 +69,7 @@ impl EtcdMembers {
             allowance: Allowance::default(),
             connections: 0,
             unanswered: 0,
+            silent_since: None,
             token: None,
             needs_no_login: false,
             runtime: None,
@@ -107,7 +117,9 @@ impl EtcdMembers {
                 (self.token, self.needs_no_login) = (None, false);
                 answer = self.attempt(timeout, &work);
             }
-            if let Err(CallError::NoAnswer { .. }) = answer {
+            if let Err(CallError::NoAnswer { .. }) = answer
+                && !self.has_patience()
+            {
                 self.next_server();
             }
             answer
@@ -127,9 +139,20 @@ impl EtcdMembers {
         }
     }
 
+    /// The member may just be slow.
+    fn has_patience(&self) -> bool {
+        let patience = if self.is_alone() { PATIENCE_ALONE } else { PATIENCE };
+        self.client.as_ref().is_some_and(|client| !client.is_closed())
+            && self.silent_since.is_some_and(|since| !since.plus(patience).has_passed())
+    }
+
+    pub fn is_alone(&self) -> bool {
+        self.address.members.servers.len() == 1
+    }
+
     /// The next call goes to the next member.
     pub fn next_server(&mut self) {
-        self.client = None;
+        (self.client, self.silent_since) = (None, None);
         self.current = (self.current + 1) % self.address.members.servers.len().max(1);
     }
 
@@ -140,7 +163,10 @@ impl EtcdMembers {
     ) -> Result<T, CallError> {
         let client = self.client(timeout)?;
         let token = self.login(&client, timeout)?;
-        let answer = self.wait(timeout, work(client.logged_in(token))).and_then(|answer| self.judge(answer));
+        let begun = BootTime::now();
+        let answer = self.wait(timeout, work(client.logged_in(token)));
+        self.silent_since = answer.is_err().then(|| self.silent_since.unwrap_or(begun));
+        let answer = answer.and_then(|answer| self.judge(answer));
         self.unanswered += u32::from(matches!(answer, Err(CallError::NoAnswer { .. })));
         answer
     }

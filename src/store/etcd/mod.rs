@@ -7,6 +7,7 @@
 mod client;
 mod error;
 mod health;
+mod keep_alive;
 mod key_data;
 mod layout;
 mod lease_id;
@@ -20,6 +21,7 @@ mod runtime;
 mod socket;
 mod status;
 mod store;
+mod streams;
 mod url;
 mod waiter;
 

@@ -13,7 +13,7 @@ use super::url::EtcdAddress;
 use super::waiter::{EtcdWaiter, LONGEST_RENEWAL};
 use crate::clock::BootTime;
 use crate::lock::{
-    AcquireOutcome, Capabilities, FencingToken, Key, LockStatus, OwnerToken, ReleaseOutcome, Renewal,
+    AcquireOutcome, Busy, Capabilities, FencingToken, Key, LockStatus, OwnerToken, ReleaseOutcome, Renewal,
     Request, Store, StoreAdmin, StoreError, Timeout,
 };
 
@@ -47,6 +47,8 @@ pub(super) const IDLE_TIMEOUT: Duration = Duration::from_millis(100);
 pub struct Etcd {
     pub(super) ledger: EtcdLedger,
     place: Option<EtcdWaiter>,
+    /// What was said of the lock that was busy last.
+    busy: Option<Box<Busy>>,
     /// When the leases of attempts were made, by requests that were sent then.
     made: Vec<(LeaseId, BootTime)>,
     /// One of the locks was waited for: there may be a lease of a waiter to be ended, and others in the queue.
@@ -59,7 +61,14 @@ impl Etcd {
     pub fn new(address: EtcdAddress) -> Etcd {
         let layout = address.layout.clone();
         let ledger = EtcdLedger { members: EtcdMembers::new(address), layout };
-        Etcd { ledger, place: None, made: Vec::new(), has_queued: false, without_min_hold: Vec::new() }
+        Etcd {
+            ledger,
+            place: None,
+            busy: None,
+            made: Vec::new(),
+            has_queued: false,
+            without_min_hold: Vec::new(),
+        }
     }
 
     /// Puts the keys of all these locks, if nothing was created in them after the revision `seen` where there is one. Returns
@@ -157,9 +166,9 @@ impl Etcd {
                 }
                 let look = look?;
                 if let Some(entries) = look.busy {
-                    return Ok(AcquireOutcome::Busy(
-                        self.ledger.busy(&request.key, &entries, timeout).into(),
-                    ));
+                    let busy = Box::new(self.ledger.busy(&request.key, &entries, timeout));
+                    self.busy = Some(busy.clone());
+                    return Ok(AcquireOutcome::Busy(busy));
                 }
                 *place = look.own;
                 first_look = first_look.min(look.revision);
@@ -232,7 +241,8 @@ impl Store for Etcd {
         self.has_queued = true;
         let id = LeaseId::of(&request.token, &request.key);
         let made_at = self.made.iter().find(|(known, _)| *known == id).map(|(_, at)| *at);
-        let place = self.place.get_or_insert_with(|| EtcdWaiter::new(request.clone(), made_at));
+        let busy = self.busy.take().filter(|busy| busy.key == request.key);
+        let place = self.place.get_or_insert_with(|| EtcdWaiter::new(request.clone(), busy, made_at));
         let answer = place.ask(&mut self.ledger, timeout);
         if matches!(answer, Ok(AcquireOutcome::Granted(_))) {
             self.note([request]);

@@ -2,34 +2,33 @@
 
 use std::time::Duration;
 
-use tonic::Streaming;
-
+use super::keep_alive::Extension;
 use super::key_data::KeyData;
 use super::layout::holders;
 use super::lease_id::{LeaseId, LeaseStage};
 use super::ledger::{EtcdLedger, EtcdQueue, txn};
-use super::message::{
-    Compare, EQUAL, NO_PUT, PutRequest, TxnOperation, TxnRequest, WatchCreateRequest, WatchResponse,
-};
+use super::message::{Compare, EQUAL, PutRequest, TxnOperation, TxnRequest};
 use super::predecessors::Predecessors;
 use super::recipe::{has_no_lease, read_itself};
+use super::streams::{News, Streams};
 use crate::clock::{BootTime, Deadline};
-use crate::lock::{AcquireOutcome, FencingToken, Request, StoreError, Timeout};
+use crate::lock::{AcquireOutcome, Busy, FencingToken, Request, StoreError, Timeout};
+use crate::poll::{Backoff, jittered};
 use crate::store::call_error::CallError;
 use crate::store::net::check;
 
-/// How long a place lives when the waiter died: the others wait no longer for it.
+/// The number of seconds for which a place outlives its waiter: the others wait no longer for it.
 const TTL: i64 = 3;
-/// From one sign of life to the next.
-const INTERVAL: Duration = Duration::from_secs(1);
-/// A sign of life is not begun with less time than this, unless the place is about to end.
-const SHORTEST_ATTEMPT: Duration = Duration::from_millis(200);
-/// The place gives no sign of life while the lock is asked for. A member that hangs has half of this time.
-const LONGEST_ATTEMPT: Duration = Duration::from_secs(2);
+/// Behind so many others a place lives for a second more: their turns take about as long, and a thousand signs of life in
+/// each second are too much for etcd.
+const PLACES_PER_SECOND: usize = 100;
+/// The time that etcd needs for one place, when it is busy.
+const TIME_FOR_A_PLACE: Duration = Duration::from_millis(20);
 /// The longest time for the renewal of another lock of this waiter: the place gives no sign of life then, either.
 pub const LONGEST_RENEWAL: Duration = Duration::from_secs(1);
-/// Before the queue is looked at again, where etcd could not be asked to tell.
-const PAUSE: Duration = Duration::from_millis(200);
+/// Before the queue is looked at again, where etcd did not answer.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(200);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 /// A request that stands in the queue.
 ///
@@ -40,7 +39,9 @@ pub struct EtcdWaiter {
     id: LeaseId,
     /// Its place.
     created: Option<i64>,
-    /// When the last sign of life was sent.
+    /// How long it lives without a sign of life.
+    ttl: Duration,
+    /// When the last sign of life was sent that etcd received.
     alive_at: BootTime,
     /// When the lease of the holder was made or extended.
     lease_at: Option<BootTime>,
@@ -52,24 +53,33 @@ pub struct EtcdWaiter {
     /// Where it was made so shortly before the grant that it was not extended: a majority had it then.
     counted_from: Option<BootTime>,
     awaited: Predecessors,
-    watch: Option<(u32, Streaming<WatchResponse>)>,
+    streams: Streams,
+    backoff: Backoff,
+    /// The answer of the last look.
+    last: Option<Box<Busy>>,
+    /// No new place is taken before this.
+    rests_until: BootTime,
     is_granted: bool,
 }
 
 impl EtcdWaiter {
     /// The lease of the holder may have been made by an attempt that found the lock busy.
-    pub fn new(request: Request, made_at: Option<BootTime>) -> EtcdWaiter {
+    pub fn new(request: Request, last: Option<Box<Busy>>, made_at: Option<BootTime>) -> EtcdWaiter {
         EtcdWaiter {
             id: LeaseId::of(&request.token, &request.key),
             request,
             created: None,
+            ttl: Duration::ZERO,
             alive_at: BootTime::now(),
             lease_at: made_at,
             may_prepare: true,
             is_extended: false,
             counted_from: None,
             awaited: Predecessors::default(),
-            watch: None,
+            streams: Streams::default(),
+            backoff: Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE),
+            last,
+            rests_until: BootTime::now(),
             is_granted: false,
         }
     }
@@ -84,8 +94,34 @@ impl EtcdWaiter {
 
     /// Takes the place, or looks what became of it.
     pub fn ask(&mut self, ledger: &mut EtcdLedger, timeout: &Timeout) -> Result<AcquireOutcome, StoreError> {
+        if let (None, Some(last), false) = (self.created, &self.last, self.rests_until.has_passed()) {
+            return Ok(AcquireOutcome::Busy(last.clone()));
+        }
+        let answer = self.ask_etcd(ledger, timeout);
+        if answer.as_ref().is_err_and(StoreError::is_unknown) {
+            self.rest();
+        }
+        answer
+    }
+
+    /// How many places were before it in the last look.
+    fn ahead(&self) -> usize {
+        self.last.as_ref().and_then(|busy| busy.ahead).unwrap_or_default()
+    }
+
+    /// When etcd is too slow for so many waiters, those that have no place come back bit by bit.
+    fn rest(&mut self) {
+        let pause = TIME_FOR_A_PLACE * self.ahead() as u32;
+        self.rests_until = Deadline::after(jittered(pause));
+    }
+
+    fn ask_etcd(&mut self, ledger: &mut EtcdLedger, timeout: &Timeout) -> Result<AcquireOutcome, StoreError> {
         self.may_prepare = true;
-        let timeout = &self.created.map_or(*timeout, |_| timeout.at_most(LONGEST_ATTEMPT));
+        // A member that hangs has half of this time, and the place gives no sign of life there.
+        let timeout = &match self.created {
+            Some(_) if !ledger.members.is_alone() => timeout.at_most(self.longest_silence()),
+            _ => *timeout,
+        };
         // The only one before us is gone: no look is needed.
         if let Some(created) = self.created
             && self.awaited.is_last
@@ -127,8 +163,12 @@ impl EtcdWaiter {
                 }
             } else {
                 self.awaited = Predecessors::before(&self.request, ledger, &entries, revision);
-                self.watch = None;
-                return Ok(AcquireOutcome::Busy(ledger.busy(&self.request.key, &entries, timeout).into()));
+                self.streams.stop_listening();
+                // The place is there.
+                self.alive_at = self.alive_at.max(BootTime::now().minus(self.ttl / 3));
+                let busy = Box::new(ledger.busy(&self.request.key, &entries, timeout));
+                self.last = Some(busy.clone());
+                return Ok(AcquireOutcome::Busy(busy));
             }
         }
     }
@@ -141,13 +181,15 @@ impl EtcdWaiter {
     /// Takes a place at the end of the queue, or finds the one of an earlier attempt.
     fn join(&mut self, ledger: &mut EtcdLedger, timeout: &Timeout) -> Result<i64, StoreError> {
         // Who stood before the place that it had says nothing about this one.
-        self.awaited = Predecessors::default();
-        let Request { key, mode, .. } = &self.request;
-        let name = ledger.layout.name(key, self.id, *mode);
+        (self.awaited, self.streams) = (Predecessors::default(), Streams::default());
+        let name = ledger.layout.name(&self.request.key, self.id, self.request.mode);
+        let ttl = TTL + (self.ahead() / PLACES_PER_SECOND) as i64;
+        self.ttl = Duration::from_secs(ttl.unsigned_abs());
         loop {
             let sent = BootTime::now();
-            ledger.grant(self.id.waiting(), TTL, timeout)?;
+            ledger.grant(self.id.waiting(), ttl, timeout)?;
             self.alive_at = sent;
+            self.streams.keep(self.id.waiting(), self.alive_at, self.ttl / 3, ledger, timeout)?;
             let put = PutRequest {
                 key: name.clone(),
                 value: KeyData::waiting(&self.request).to_bytes(),
@@ -157,7 +199,7 @@ impl EtcdWaiter {
             let request = TxnRequest {
                 compare: vec![Compare::created(name.clone(), Vec::new(), EQUAL, 0)],
                 success: vec![TxnOperation::put(put)],
-                failure: vec![TxnOperation::range(ledger.own_request(key, self.id))],
+                failure: vec![TxnOperation::range(ledger.own_request(&self.request.key, self.id))],
             };
             // Without an answer the place may be there; without a lease it is not.
             let Some(done) = ledger.txn(request, timeout)? else { continue };
@@ -218,86 +260,91 @@ impl EtcdWaiter {
 
     /// Waits for a reason to ask again.
     pub fn wait(&mut self, ledger: &mut EtcdLedger, timeout: &Timeout) -> Result<bool, StoreError> {
-        if self.created.is_none() || self.awaited.is_over() {
+        if self.created.is_none() {
+            let until = self.rests_until.min(timeout.until);
+            while !until.has_passed() {
+                timeout.pause(until.left())?;
+            }
+            return Ok(self.rests_until.has_passed());
+        }
+        if self.awaited.is_over() {
             return Ok(true);
         }
         loop {
-            if !self.show_life(ledger, timeout)? || !self.listen(ledger, timeout)? {
+            if !self.show_life(ledger, timeout)? {
+                if self.created.is_none() {
+                    self.rest();
+                }
                 return self.pause(timeout);
             }
-            let Some((_, watch)) = &mut self.watch else { return self.pause(timeout) };
-            let news = ledger.members.wait(&timeout.before(self.alive_at.plus(INTERVAL)), watch.message());
-            match news.map_err(|error| error.of(ledger.members.name())) {
-                Ok(Ok(Some(answer))) if !answer.canceled => {
+            let due = self.alive_at.plus(self.longest_silence());
+            match self.streams.news(ledger, &timeout.before(due)) {
+                Ok(News::Queue(Some(answer))) if !answer.canceled => {
                     self.awaited.note(&answer);
                     if self.awaited.is_over() {
                         return Ok(true);
                     }
                     self.prepare(ledger, timeout);
                 }
-                Ok(_) => {
-                    // A member without a leader ends its watches.
-                    ledger.members.next_server();
-                    self.watch = None;
+                Ok(News::Place(Some(answer))) => self.note(answer),
+                Ok(News::Queue(_) | News::Place(None)) => {
+                    self.leave_member(ledger);
                     return self.pause(timeout);
                 }
-                Err(StoreError::Interrupted) => return Err(StoreError::Interrupted),
+                Err(CallError::Interrupted) => return Err(StoreError::Interrupted),
                 Err(_) if timeout.until.has_passed() => return Ok(false),
                 Err(_) => {}
             }
         }
     }
 
-    /// Keeps the place, if that is due. `false` when it is time to look at the queue again.
-    fn show_life(&mut self, ledger: &mut EtcdLedger, timeout: &Timeout) -> Result<bool, StoreError> {
-        let due = self.alive_at.plus(INTERVAL);
-        let is_urgent = due.plus(INTERVAL).has_passed();
-        if !due.has_passed() || (timeout.until.left() < SHORTEST_ATTEMPT && !is_urgent) {
-            return Ok(true);
+    /// A member that says nothing of the place for so long is left while another one can still keep it.
+    fn longest_silence(&self) -> Duration {
+        self.ttl * 2 / 3
+    }
+
+    fn leave_member(&mut self, ledger: &mut EtcdLedger) {
+        ledger.members.next_server();
+        self.streams = Streams::default();
+    }
+
+    fn note(&mut self, (sent, is_there): Extension) {
+        match is_there {
+            true => {
+                self.alive_at = sent;
+                self.backoff.reset();
+            }
+            false => self.created = None,
         }
-        let sent = BootTime::now();
-        match ledger.keep_alive(self.id.waiting(), timeout) {
-            Ok(1..) => self.alive_at = sent,
-            Ok(_) => self.created = None,
+    }
+
+    /// Keeps the place and the lease of the holder alive, and listens. `false` when it is time to look at the queue again.
+    fn show_life(&mut self, ledger: &mut EtcdLedger, timeout: &Timeout) -> Result<bool, StoreError> {
+        if let Some(answer) = self.streams.last_extension() {
+            self.note(answer);
+        }
+        if self.created.is_none() || self.alive_at.plus(self.ttl).has_passed() {
+            return Ok(false);
+        }
+        if self.alive_at.plus(self.longest_silence()).has_passed() {
+            self.leave_member(ledger);
+        }
+        let place = self.streams.keep(self.id.waiting(), self.alive_at, self.ttl / 3, ledger, timeout);
+        match place.and_then(|()| self.streams.listen(&self.awaited, ledger, timeout)) {
+            Ok(()) => {}
             Err(StoreError::Interrupted) => return Err(StoreError::Interrupted),
             Err(_) => return Ok(false),
         }
         if self.lease_at.is_some_and(|at| at.plus(self.request.ttl.duration() / 3).has_passed()) {
+            let sent = BootTime::now();
             let left = ledger.keep_alive(self.id.holding(), timeout);
             (self.lease_at, self.is_extended) = (left.is_ok_and(|left| left > 0).then_some(sent), true);
-        }
-        Ok(self.created.is_some())
-    }
-
-    /// Has etcd tell of those before us. `false` when it does not.
-    fn listen(&mut self, ledger: &mut EtcdLedger, timeout: &Timeout) -> Result<bool, StoreError> {
-        let connection = ledger.members.connections();
-        if self.watch.as_ref().is_some_and(|(on, _)| *on == connection) {
-            return Ok(true);
-        }
-        let Predecessors { key, range_end, revision, .. } = &self.awaited;
-        let request = WatchCreateRequest {
-            key: key.clone(),
-            range_end: range_end.clone(),
-            start_revision: revision + 1,
-            // An exclusive or shared waiter also hears of puts: one says that the owner was granted the lock. A semaphore
-            // would send one for every permit, so its waiters hear of deletions only.
-            filters: if range_end.is_empty() { Vec::new() } else { vec![NO_PUT] },
-        };
-        let watch = ledger.members.call(timeout, move |client| {
-            let request = request.clone();
-            async move { client.watch(request).await }
-        });
-        match watch {
-            Ok(watch) => self.watch = Some((ledger.members.connections(), watch)),
-            Err(StoreError::Interrupted) => return Err(StoreError::Interrupted),
-            Err(_) => return Ok(false),
         }
         Ok(true)
     }
 
-    fn pause(&self, timeout: &Timeout) -> Result<bool, StoreError> {
-        let until = Deadline::after(PAUSE).min(timeout.until);
+    fn pause(&mut self, timeout: &Timeout) -> Result<bool, StoreError> {
+        let until = Deadline::after(self.backoff.pause()).min(timeout.until);
         while !until.has_passed() {
             timeout.pause(until.left())?;
         }
