@@ -290,6 +290,7 @@ impl Guard {
 
     fn stop(&mut self, kill_at: Deadline) {
         self.times.stop(kill_at);
+        self.relay.forget_reminder();
         if let Some(receivers) = self.receivers() {
             receivers.signal(libc::SIGTERM, |_, _| true);
         }

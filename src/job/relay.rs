@@ -75,6 +75,11 @@ impl Relay {
         }
     }
 
+    /// All processes of the job have been asked to end.
+    pub fn forget_reminder(&mut self) {
+        self.reminder = None;
+    }
+
     fn take(&mut self, has_reached_group: impl Fn(c_int) -> bool) -> Option<(c_int, bool)> {
         let mut known = self.arrived.iter().enumerate().filter_map(|(index, (signal, at))| {
             let reached_group = has_reached_group(*signal);

@@ -171,6 +171,22 @@ fn a_signal_to_redlock_is_for_the_command_first() {
     assert!(at("worker") > at("command") + 1000 && order.lines().count() == 2, "{order}");
 }
 
+/// The time of --timeout runs out between a SIGTERM for the command and the one for the rest of the job, which has it by then.
+#[test]
+fn a_job_that_was_stopped_is_not_told_again() {
+    let store = Store::local();
+    let [ready, got] = ["ready", "got"].map(|name| store.folder.path(name));
+    let script = format!(
+        "(trap 'echo >> {got:?}' TERM; touch {ready:?}; while :; do sleep 0.05; done) & trap '' TERM; while :; do sleep 1; done",
+    );
+    let args = ["run", "-k", "X", "--timeout", "4s", "--kill-after", "5s", "--", "bash", "-c", &script];
+    let mut run = store.redlock(&args).spawn();
+    run.await_file(&ready);
+    run.signal(Signal::SIGTERM);
+    run.finish().expect(124);
+    assert_eq!(fs::read_to_string(&got).expect("it was told"), "\n");
+}
+
 /// A second request kills within 10 s. A later one goes to the command again, also when the rest of the job had the first.
 #[test]
 fn a_later_request_is_passed_on_like_the_first() {
