@@ -205,6 +205,20 @@ pub fn is_stopped(pid: i32) -> bool {
     stat(pid).is_some_and(|stat| stat.starts_with(['T', 't']))
 }
 
+/// Whether a process waits without a signal being able to wake it, or its cgroup is frozen. In a hierarchy of version 1 a
+/// frozen process shows the same state, and SIGKILL waits for the thaw; see the kernel's documentation of both versions.
+pub fn is_frozen(pid: i32) -> bool {
+    let group = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+    let group = group.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or_default();
+    let events = fs::read_to_string(format!("/sys/fs/cgroup{group}/cgroup.events")).unwrap_or_default();
+    stat(pid).is_some_and(|stat| stat.starts_with('D')) || events.lines().any(|event| event == "frozen 1")
+}
+
+/// Whether a process runs, or would when it is woken.
+pub fn is_alive(pid: i32) -> bool {
+    stat(pid).is_some_and(|stat| !stat.starts_with(['Z', 'X']))
+}
+
 /// Wakes a process that blocks all signals, if it is stopped or cannot be looked at. True if SIGCONT was sent,
 /// and is pending for it now.
 pub fn wake_blocked(pid: i32) -> bool {

@@ -13,7 +13,7 @@ use nix::unistd::Pid;
 
 use super::descendants::OwnChildren;
 use super::guard::fork_guard;
-use super::kill::kill_all;
+use super::kill::{kill_all, kill_below};
 use super::protocol::{Channel, ExitStatus, GuardReport, GuardRequest, JobEnd, LeftoverPolicy};
 use super::signals::{Arrived, Signals};
 use super::watchdog::is_watchdog;
@@ -34,6 +34,7 @@ pub struct Job {
     /// When the guard is due to stop the job: when to look at it, and whether it was found stopped before.
     look_at: BootTime,
     was_stopped: bool,
+    was_frozen: bool,
 }
 
 /// The guard as each thread knows it.
@@ -65,12 +66,14 @@ pub enum JobEvent {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GuardLoss {
     Killed,
-    /// Somebody stopped it, again and again.
+    /// Somebody stopped it, again and again, or froze its cgroup.
     Stopped,
 }
 
 /// Between two looks at a guard that is due to stop the job.
 const LOOK: Duration = Duration::from_millis(10);
+/// Before the deadline, and after the guard was due to kill the job: there is no more time to wait for a thaw.
+const LAST_LOOK: Duration = Duration::from_millis(100);
 /// For a command whose execution hangs, as on a file server that does not answer, when a signal has come. Another one starts
 /// in this time, and gets the signal.
 const START: Duration = Duration::from_secs(1);
@@ -112,6 +115,7 @@ impl Job {
             command_end: None,
             look_at: BootTime::from_nanos(0),
             was_stopped: false,
+            was_frozen: false,
         })
     }
 
@@ -252,6 +256,14 @@ impl Job {
             return None;
         }
         self.look_at = BootTime::after(LOOK);
+        let stop_at = BootTime::from_nanos(self.guard.stop_at.load(Ordering::Relaxed));
+        let is_frozen = stop_at.plus(self.kill_after).minus(LAST_LOOK).has_passed()
+            && descendants::is_frozen(self.guard.pid());
+        if is_frozen && self.was_frozen {
+            self.kill_below_guard();
+            return Some(GuardLoss::Stopped);
+        }
+        self.was_frozen = is_frozen;
         let is_stopped = descendants::is_stopped(self.guard.pid());
         if is_stopped && self.was_stopped {
             return Some(GuardLoss::Stopped);
@@ -261,6 +273,20 @@ impl Job {
         }
         self.was_stopped |= is_stopped;
         None
+    }
+
+    /// The guard is frozen, and stays the parent of the job.
+    fn kill_below_guard(&self) {
+        // Its pid is known.
+        if let Some(command) = self.command {
+            descendants::send(command, libc::SIGKILL);
+        }
+        let guard = self.guard.pid();
+        kill_below(guard);
+        // It dies when it is thawed, and nobody waits for that.
+        self.guard.send(libc::SIGKILL);
+        self.children.leave_out(guard);
+        self.guard.pid.store(REAPED, Ordering::Relaxed);
     }
 
     /// The guard is dead, or dies with the job. Its orphans are redlock's children now; none may live on unguarded.

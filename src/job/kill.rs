@@ -4,7 +4,7 @@ use std::collections::{HashSet, VecDeque};
 use std::thread;
 use std::time::Duration;
 
-use super::descendants::{OwnChildren, Reaped, children_of, send, threads_of};
+use super::descendants::{OwnChildren, Reaped, children_of, is_alive, send, threads_of};
 use super::priority::{self, Apart};
 
 /// Between two looks that find nothing new: at first and at most.
@@ -60,6 +60,25 @@ pub fn kill_all(children: &OwnChildren) {
                 pause = (pause * 2).min(PAUSE.1);
             }
         }
+    }
+    priority::lower();
+}
+
+/// Kills every descendant of a process that may not die itself, and reaps none of them: the dead are left as zombies.
+pub fn kill_below(ancestor: i32) {
+    priority::raise();
+    loop {
+        let (mut parents, mut alive) = (vec![ancestor], 0);
+        while let Some(parent) = parents.pop() {
+            let children: Vec<i32> = children_of(parent).into_iter().filter(|pid| is_alive(*pid)).collect();
+            alive += children.len();
+            children.iter().for_each(|pid| _ = send(*pid, libc::SIGKILL));
+            parents.extend(children);
+        }
+        if alive == 0 {
+            break;
+        }
+        thread::sleep(PAUSE.0);
     }
     priority::lower();
 }

@@ -7,8 +7,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, getsid};
 
 use crate::harness::{
-    Redlock, Store, await_death, await_file, await_tracer, children, eventually, freeze, in_ms, is_alive,
-    pause, pid_in, slowed, throughout, within,
+    Redlock, Store, await_death, await_file, await_tracer, children, eventually, freeze, freezer, in_ms,
+    is_alive, pause, pid_in, slowed, throughout, within,
 };
 use crate::takeover::Takeover;
 
@@ -147,6 +147,16 @@ fn a_guard_that_stays_stopped_is_given_up() {
         freeze(guard);
         take_away(scene);
         await_death(guard);
+    }));
+}
+
+/// Its cgroup is frozen: nothing wakes it, and in version 1 of cgroups nothing kills it.
+#[test]
+fn a_guard_in_a_frozen_cgroup_is_given_up() {
+    let Some(freezer) = freezer() else { return };
+    assert!(guard_is_given_up(|scene, guard| {
+        freezer.freeze(guard);
+        take_away(scene);
     }));
 }
 

@@ -6,6 +6,8 @@ use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use std::{env, thread};
 
+use super::Freezer;
+
 /// Whether namespaces may be made here. Without them a test returns, and tests/run says that it did not run.
 pub fn namespaces() -> bool {
     static ALLOWED: OnceLock<bool> = OnceLock::new();
@@ -28,6 +30,15 @@ pub fn held_up_executions() -> bool {
     super::stalled_exec::is_allowed() || not_run("fanotify(7) with permission events")
 }
 
+/// A cgroup to freeze. Containers have none that may be written to: without one a test returns, and no run fails for it.
+pub fn freezer() -> Option<Freezer> {
+    let freezer = Freezer::make();
+    if freezer.is_none() {
+        note("a cgroup to freeze");
+    }
+    freezer
+}
+
 fn succeeds(command: &[&str]) -> bool {
     let (program, args) = command.split_first().expect("a program");
     let mut command = Command::new(program);
@@ -39,15 +50,21 @@ fn succeeds(command: &[&str]) -> bool {
         .is_ok_and(|status| status.success())
 }
 
-/// Notes the test in the file that `TESTS_NOT_RUN` names. With `TESTS_ALL_REQUIRED` it fails.
+/// Notes the test as one that did not run. With `TESTS_ALL_REQUIRED` it fails.
 fn not_run(lack: &str) -> bool {
+    let line = note(lack);
+    assert!(env::var_os("TESTS_ALL_REQUIRED").is_none(), "{line}");
+    false
+}
+
+/// Notes the test in the file that `TESTS_NOT_RUN` names. Returns the note.
+fn note(lack: &str) -> String {
     let thread = thread::current();
     let line = format!("{}: {} (needs {lack})", env!("CARGO_CRATE_NAME"), thread.name().unwrap_or_default());
-    assert!(env::var_os("TESTS_ALL_REQUIRED").is_none(), "{line}");
     println!("not run: {line}");
     if let Some(path) = env::var_os("TESTS_NOT_RUN") {
         let file = File::options().create(true).append(true).open(path);
         file.and_then(|mut file| file.write_all(format!("{line}\n").as_bytes())).expect("a note");
     }
-    false
+    line
 }
