@@ -155,43 +155,40 @@ fn one_member_of_three_is_enough_to_be_named_first() {
     assert_eq!(run.run().expect(0).stdout, "ran\n");
 }
 
-/// With all that time for an attempt the waiter asks another member before its place in the queue has ended.
-#[test]
-fn the_member_that_grants_the_lock_hangs() {
+/// Of two waiters the first one meets a member that hangs, and is served first all the same.
+fn keeps_its_place(options: &[&str], hang_and_let_go: impl FnOnce(&[Proxy; 2], Running)) {
     let mut store = Store::own_etcd(Etcd::start());
     let port = store.etcd_members().members[0].port;
     let proxies = [Proxy::to(port), Proxy::to(port)];
     let holder = store.hold("X", &[]);
     let url = format!("etcd://127.0.0.1:{},127.0.0.1:{}", proxies[0].port, proxies[1].port);
-    let first = store.wait_in_line_at(&url, "X", "first", &["--connect-timeout", "1m"]);
+    let options = [&["--connect-timeout", "1m"], options].concat();
+    let first = store.wait_in_line_at(&url, "X", "first", &options);
     store.await_waiters("X", 1);
     let second = store.wait_in_line("X", "second", &[]);
     store.await_waiters("X", 2);
-    hold_one(&proxies, "granted", || drop(holder.let_go().expect(0)));
+    hang_and_let_go(&proxies, holder);
     first.finish().expect(0);
     second.finish().expect(0);
     assert_eq!(store.order(), ["first", "second"]);
 }
 
-/// The waiter renews the lock that it has at another member before its place in the queue of the second lock has ended.
+/// With all that time for an attempt the waiter asks another member before its place in the queue has ended.
+#[test]
+fn the_member_that_grants_the_lock_hangs() {
+    keeps_its_place(&[], |proxies, holder| {
+        hold_one(proxies, "granted", || drop(holder.let_go().expect(0)));
+    });
+}
+
+/// Likewise while it renews the lock that it has already.
 #[test]
 fn the_member_that_renews_the_first_lock_of_a_waiter_hangs() {
-    let mut store = Store::own_etcd(Etcd::start());
-    let port = store.etcd_members().members[0].port;
-    let proxies = [Proxy::to(port), Proxy::to(port)];
-    let holder = store.hold("X", &[]);
-    let url = format!("etcd://127.0.0.1:{},127.0.0.1:{}", proxies[0].port, proxies[1].port);
-    let options = ["--key", "A", "--ttl", "6s", "--connect-timeout", "1m"];
-    let first = store.wait_in_line_at(&url, "X", "first", &options);
-    store.await_waiters("X", 1);
-    let second = store.wait_in_line("X", "second", &[]);
-    store.await_waiters("X", 2);
-    // A renewal looks at the keys of the owner, with this character in the end of the range.
-    hold_one(&proxies, ";", || {});
-    holder.let_go().expect(0);
-    first.finish().expect(0);
-    second.finish().expect(0);
-    assert_eq!(store.order(), ["first", "second"]);
+    keeps_its_place(&["--key", "A", "--ttl", "6s"], |proxies, holder| {
+        // A renewal looks at the keys of the owner, with this character in the end of the range.
+        hold_one(proxies, ";", || {});
+        holder.let_go().expect(0);
+    });
 }
 
 /// The waiter has lost its place and taken another one, and cannot look at who stands before it there.
