@@ -205,7 +205,7 @@ pub fn is_stopped(pid: i32) -> bool {
     stat(pid).is_some_and(|stat| stat.starts_with(['T', 't']))
 }
 
-/// Whether a process waits without a signal being able to wake it, or its cgroup is frozen. In a hierarchy of version 1 a
+/// True if no signal can wake a process now, or its cgroup is frozen. In a hierarchy of version 1 a
 /// frozen process shows the same state, and SIGKILL waits for the thaw; see the kernel's documentation of both versions.
 pub fn is_frozen(pid: i32) -> bool {
     let group = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
@@ -214,7 +214,7 @@ pub fn is_frozen(pid: i32) -> bool {
     stat(pid).is_some_and(|stat| stat.starts_with('D')) || events.lines().any(|event| event == "frozen 1")
 }
 
-/// Whether a process runs, or would when it is woken.
+/// True unless a process is dead.
 pub fn is_alive(pid: i32) -> bool {
     stat(pid).is_some_and(|stat| !stat.starts_with(['Z', 'X']))
 }

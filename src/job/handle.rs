@@ -277,10 +277,6 @@ impl Job {
 
     /// The guard is frozen, and stays the parent of the job.
     fn kill_below_guard(&self) {
-        // Its pid is known.
-        if let Some(command) = self.command {
-            descendants::send(command, libc::SIGKILL);
-        }
         let guard = self.guard.pid();
         kill_below(guard);
         // It dies when it is thawed, and nobody waits for that.

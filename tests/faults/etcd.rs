@@ -155,7 +155,7 @@ fn one_member_of_three_is_enough_to_be_named_first() {
     assert_eq!(run.run().expect(0).stdout, "ran\n");
 }
 
-/// Of two waiters the first one meets a member that hangs, and is served first all the same.
+/// The first of two waiters meets a member that hangs, and is served first all the same.
 fn keeps_its_place(options: &[&str], hang_and_let_go: impl FnOnce(&[Proxy; 2], Running)) {
     let mut store = Store::own_etcd(Etcd::start());
     let port = store.etcd_members().members[0].port;
@@ -181,7 +181,7 @@ fn the_member_that_grants_the_lock_hangs() {
     });
 }
 
-/// Likewise while it renews the lock that it has already.
+/// The same while the waiter renews the lock that it has already.
 #[test]
 fn the_member_that_renews_the_first_lock_of_a_waiter_hangs() {
     keeps_its_place(&["--key", "A", "--ttl", "6s"], |proxies, holder| {

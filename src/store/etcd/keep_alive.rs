@@ -10,7 +10,7 @@ use super::ledger::EtcdLedger;
 use crate::clock::BootTime;
 use crate::lock::{StoreError, Timeout};
 
-/// What etcd answered to an extension: when that was sent, and whether the lease is there.
+/// The answer to an extension: the time at which that was sent, and true if the lease is there.
 pub type Extension = (BootTime, bool);
 
 /// Extends a lease again and again, over one stream. It ends with the connection to the member, and when it is dropped.
@@ -37,7 +37,7 @@ impl KeepAlive {
         Ok(KeepAlive { answers, connection: ledger.members.connections() })
     }
 
-    /// Whether its connection is the one in use.
+    /// True while its connection is the one in use.
     pub fn is_current(&self, ledger: &EtcdLedger) -> bool {
         self.connection == ledger.members.connections()
     }

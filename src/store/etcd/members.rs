@@ -51,7 +51,7 @@ pub struct EtcdMembers {
 /// A member is left for another one, or its connection for a new one, when it gave no answer for so long. A call may have
 /// had less time than a member that is well needs.
 const PATIENCE: Duration = Duration::from_millis(200);
-/// Likewise where there is no other member: a new connection does not make it quicker.
+/// The same for a member that is alone: a new connection does not make it quicker.
 const PATIENCE_ALONE: Duration = Duration::from_secs(2);
 /// Of a server that ends the connection at the first request.
 const NO_ETCD: &str = "it ended the connection without an answer; is this etcd's port for clients, and with TLS a URL of etcds://?";

@@ -47,7 +47,7 @@ pub(super) const IDLE_TIMEOUT: Duration = Duration::from_millis(100);
 pub struct Etcd {
     pub(super) ledger: EtcdLedger,
     place: Option<EtcdWaiter>,
-    /// What was said of the lock that was busy last.
+    /// The answer for the lock that was busy last.
     busy: Option<Box<Busy>>,
     /// When the leases of attempts were made, by requests that were sent then.
     made: Vec<(LeaseId, BootTime)>,

@@ -12,8 +12,8 @@ use crate::clock::BootTime;
 use crate::lock::{StoreError, Timeout};
 use crate::store::call_error::CallError;
 
-/// What comes from etcd while a waiter waits; `None` when the stream ended, as on a member that lost its leader.
-pub enum News {
+/// An answer on one of the streams; `None` when the stream ended, as on a member that lost its leader.
+pub enum StreamMessage {
     Queue(Option<WatchResponse>),
     Place(Option<Extension>),
 }
@@ -79,15 +79,15 @@ impl Streams {
         self.place.as_mut().and_then(KeepAlive::last_answer)
     }
 
-    /// Waits for news from both streams, which are open.
-    pub fn news(&mut self, ledger: &EtcdLedger, timeout: &Timeout) -> Result<News, CallError> {
+    /// Waits for the next message on either stream. Both are open.
+    pub fn next(&mut self, ledger: &EtcdLedger, timeout: &Timeout) -> Result<StreamMessage, CallError> {
         let (Some(place), Some((_, queue))) = (&mut self.place, &mut self.queue) else {
-            return Ok(News::Queue(None));
+            return Ok(StreamMessage::Queue(None));
         };
         ledger.members.wait(timeout, async {
             tokio::select! {
-                news = queue.recv() => News::Queue(news),
-                answer = place.answer() => News::Place(answer),
+                answer = queue.recv() => StreamMessage::Queue(answer),
+                answer = place.answer() => StreamMessage::Place(answer),
             }
         })
     }

@@ -10,7 +10,7 @@ use super::ledger::{EtcdLedger, EtcdQueue, txn};
 use super::message::{Compare, EQUAL, PutRequest, TxnOperation, TxnRequest};
 use super::predecessors::Predecessors;
 use super::recipe::{has_no_lease, read_itself};
-use super::streams::{News, Streams};
+use super::streams::{StreamMessage, Streams};
 use crate::clock::{BootTime, Deadline};
 use crate::lock::{AcquireOutcome, Busy, FencingToken, Request, StoreError, Timeout};
 use crate::poll::{Backoff, jittered};
@@ -278,16 +278,16 @@ impl EtcdWaiter {
                 return self.pause(timeout);
             }
             let due = self.alive_at.plus(self.longest_silence());
-            match self.streams.news(ledger, &timeout.before(due)) {
-                Ok(News::Queue(Some(answer))) if !answer.canceled => {
+            match self.streams.next(ledger, &timeout.before(due)) {
+                Ok(StreamMessage::Queue(Some(answer))) if !answer.canceled => {
                     self.awaited.note(&answer);
                     if self.awaited.is_over() {
                         return Ok(true);
                     }
                     self.prepare(ledger, timeout);
                 }
-                Ok(News::Place(Some(answer))) => self.note(answer),
-                Ok(News::Queue(_) | News::Place(None)) => {
+                Ok(StreamMessage::Place(Some(answer))) => self.note(answer),
+                Ok(StreamMessage::Queue(_) | StreamMessage::Place(None)) => {
                     self.leave_member(ledger);
                     return self.pause(timeout);
                 }

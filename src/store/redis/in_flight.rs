@@ -39,12 +39,12 @@ impl InFlight {
         self.requests.insert(0, connection);
     }
 
-    /// Whether a request behind which nothing was sent may still be carried out.
+    /// True if a request behind which nothing was sent may still be carried out.
     pub fn has_requests(&self) -> bool {
         !self.requests.is_empty() || self.is_in_doubt
     }
 
-    /// Whether something has to be waited for before the next request.
+    /// True if the next request has to wait for something.
     pub fn has_awaited(&self) -> bool {
         !self.awaited.is_empty() || self.is_in_doubt
     }

@@ -149,8 +149,8 @@ impl Server {
         answers.map_err(|error| error.of(&self.name))
     }
 
-    /// Waits until the releases in flight are carried out, and what was sent on connections that broke. Whether there were
-    /// any: a release on one of these may never have come.
+    /// Waits until the releases in flight are carried out, and what was sent on connections that broke. Returns true if
+    /// there were any: a release on one of these may never have come.
     pub fn await_releases(&mut self, timeout: &Timeout) -> Result<bool> {
         self.await_answers(timeout)?;
         self.drain_broken(timeout)
@@ -165,7 +165,8 @@ impl Server {
         Ok(answers)
     }
 
-    /// Waits until the server has carried out what it received on connections that broke. Whether there were any.
+    /// Waits until the server has carried out what it received on connections that broke. Returns true if there
+    /// were any.
     fn drain_broken(&mut self, timeout: &Timeout) -> Result<bool> {
         if !self.in_flight.is_in_doubt {
             return Ok(false);
