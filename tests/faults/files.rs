@@ -389,6 +389,34 @@ fn removed() {
     first.finish().expect(0);
 }
 
+/// An older copy takes the place of the file while a job runs: without its key, from before its grant, or with a holder
+/// that has died since. The job takes its lock again.
+#[test]
+fn an_older_copy() {
+    for (key, had_holder) in [("Y", false), ("X", false), ("X", true)] {
+        let store = Store::local();
+        let path = store.url.trim_start_matches("local:").to_owned();
+        let older = format!("{path}.old");
+        let copy = || fs::copy(&path, &older).expect("a copy");
+        let earlier = store.hold(key, &[]);
+        if had_holder {
+            copy();
+        }
+        earlier.let_go().expect(0);
+        if !had_holder {
+            copy();
+        }
+        let job = store.hold("X", &["--ttl", &ttl(1500)]);
+        fs::rename(&older, &path).expect("the older file");
+        eventually(slowed(2000), "the lock is back", || {
+            store.status("X")["holders"][0]["pid"].as_i64() == Some(job.pid().into())
+        });
+        store.redlock(&["run", "-k", "X", "--", "true"]).run().expect(75);
+        let ended = job.let_go().expect(0);
+        assert!(ended.stderr.contains("it is held again"), "{ended:?}");
+    }
+}
+
 /// A file system that stands still under the log, as one on a server that does not answer, costs lines of the log only.
 #[test]
 fn a_log_that_hangs_costs_no_lease() {

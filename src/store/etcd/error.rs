@@ -38,6 +38,9 @@ impl From<Status> for CallError {
             Code::Unimplemented => {
                 CallError::no_answer("it does not know etcd's v3 API; is this the right port?")
             }
+            Code::FailedPrecondition if says("not supported for learner") => CallError::no_answer(
+                "it is a learner, which holds no locks yet; name the voting members of the cluster",
+            ),
             Code::Unavailable if says("no leader") => CallError::transient("it has no leader"),
             Code::Unavailable | Code::ResourceExhausted | Code::Aborted | Code::DeadlineExceeded => {
                 CallError::transient(in_short(status.message()))
