@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use super::examples::{ACQUIRE, with_exit_status};
-use super::{LockArgs, OnLost};
+use super::{KeyWordArgs, LockArgs, OnLost};
 
 /// Acquire the lock and print its owner token
 ///
@@ -24,6 +24,8 @@ use super::{LockArgs, OnLost};
 pub struct AcquireArgs {
     #[command(flatten)]
     pub lock: LockArgs,
+    #[command(flatten)]
+    pub key_word: KeyWordArgs,
     /// Hold the lock until process PID ends ($$ in a script)
     ///
     /// A keeper in the background renews the lease until the process PID ends, or until `release`.

@@ -19,31 +19,31 @@ Examples:
 
 pub const RENEW: &str = "\
 Examples:
-  redlock renew --ttl 10m          # the lock of REDLOCK_KEY and REDLOCK_TOKEN
-  redlock renew -k deploy --token-file deploy.token --ttl 10m";
+  redlock renew -k deploy --token-file deploy.token --ttl 10m
+  redlock renew --ttl 10m          # the lock of REDLOCK_KEY and REDLOCK_TOKEN";
 
 pub const CHECK: &str = "\
 Examples:
-  redlock check --for 2m && ./switch-over    # only with 2 minutes left
   redlock check -k deploy --token-file deploy.token
+  redlock check --for 2m && ./switch-over    # only with 2 minutes left
   redlock check --ran-within 25h nightly     # for a monitoring system";
 
 pub const RELEASE: &str = "\
 Examples:
-  redlock release                  # the lock of REDLOCK_KEY and REDLOCK_TOKEN
-  redlock release -k deploy --token-file deploy.token";
+  redlock release -k deploy --token-file deploy.token
+  redlock release                  # the lock of REDLOCK_KEY and REDLOCK_TOKEN";
 
 pub const STATUS: &str = "\
 Examples:
-  redlock status                   # every lock that redlock knows
   redlock status deploy            # one in full, with what to do next
+  redlock status                   # every lock that redlock knows
   redlock status 'deploy/*' nightly
   redlock status deploy --json | jq '.[0].holders'";
 
 pub const HISTORY: &str = "\
 Examples:
-  redlock history                  # when did each of them run last
   redlock history nightly          # all that is known of one
+  redlock history                  # when did each of them run last
   redlock history 'deploy/*' --json | jq '.[].runs[0].outcome'";
 
 pub const BREAK: &str = "\

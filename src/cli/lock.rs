@@ -12,7 +12,7 @@ pub struct LockArgs {
     ///
     /// 1 to 512 bytes of UTF-8 without control characters; the first word is the same. Of several keys all are acquired,
     /// in one fixed order, or none is kept.
-    #[arg(short, long = "key", value_name = "KEY", required = true)]
+    #[arg(short, long = "key", value_name = "KEY")]
     pub keys: Vec<Key>,
     /// Lease duration without renewal [default: 30s]
     ///
@@ -22,9 +22,10 @@ pub struct LockArgs {
     pub ttl: Option<Ttl>,
     /// Wait in line; without it, fails at once with 75
     ///
-    /// Without a value the wait has no end; with one it ends after that time, with 75. A store that cannot be reached
+    /// Without a value the wait has no end; with one (--wait=5m, --wait 5m, -w 5m) it ends after that time, with 75. A word
+    /// after --wait is its value when it is a duration. A store that cannot be reached
     /// is tried again as well, until then (69). In a file, and in the variable: true, false, or a duration.
-    #[arg(short, long, value_name = "DURATION", num_args = 0..=1, env = "REDLOCK_WAIT", value_parser = wait)]
+    #[arg(short, long, value_name = "DURATION", num_args = 0..=1, require_equals = true, env = "REDLOCK_WAIT", value_parser = wait)]
     pub wait: Option<Option<Wait>>,
     /// Do not wait; undoes a configured wait
     #[arg(short, long, hide_short_help = true, conflicts_with = "wait", overrides_with = "no_wait", aliases = ["nonblock", "nb"])]

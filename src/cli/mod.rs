@@ -10,6 +10,7 @@ mod run;
 mod status;
 mod version;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::builder::{PathBufValueParser, TypedValueParser};
@@ -205,8 +206,10 @@ pub enum Color {
 #[command(override_usage = "redlock break [OPTIONS] KEY", after_help = BREAK)]
 pub struct BreakArgs {
     /// The lock's name; the first word is the same
-    #[arg(short, long, value_name = "KEY")]
+    #[arg(id = "keys", short, long = "key", value_name = "KEY", required = false)]
     pub key: Key,
+    #[command(flatten)]
+    pub key_word: KeyWordArgs,
     /// Break the lock only if this owner token holds it
     #[arg(long, value_name = "TOKEN")]
     pub token: Option<OwnerToken>,
@@ -247,11 +250,20 @@ pub struct DoctorArgs {
 #[command(override_usage = "redlock config [OPTIONS] [KEY]", after_help = CONFIG)]
 pub struct ConfigArgs {
     /// Show the settings for this key; the first word is the same
-    #[arg(short, long, value_name = "KEY")]
+    #[arg(id = "keys", short, long = "key", value_name = "KEY")]
     pub key: Option<Key>,
+    #[command(flatten)]
+    pub key_word: KeyWordArgs,
     /// Check this file, and nothing else
-    #[arg(long, value_name = "FILE", conflicts_with = "key")]
+    #[arg(long, value_name = "FILE", conflicts_with = "keys")]
     pub check: Option<PathBuf>,
+}
+
+/// The key as a word: `options::command_line` moves it to `--key`.
+#[derive(Debug, Args)]
+pub struct KeyWordArgs {
+    #[arg(id = "rest", hide = true, trailing_var_arg = true)]
+    words: Vec<OsString>,
 }
 
 /// Print a completion script for a shell

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::KeyWordArgs;
 use super::examples::{CHECK, RELEASE, RENEW};
 use crate::lock::{DurationText, Key, OwnerToken, Ttl};
 
@@ -12,15 +13,10 @@ pub struct OwnerArgs {
     /// The lock's name; the first word is the same
     ///
     /// Given more than once, of locks that have one owner token.
-    #[arg(
-        short,
-        long = "key",
-        value_name = "KEY",
-        env = "REDLOCK_KEY",
-        required = true,
-        value_delimiter = '\n'
-    )]
+    #[arg(short, long = "key", value_name = "KEY", env = "REDLOCK_KEY", value_delimiter = '\n')]
     pub keys: Vec<Key>,
+    #[command(flatten)]
+    pub key_word: KeyWordArgs,
     /// The owner token that `acquire` printed
     ///
     /// Every user of the host can read a command line: REDLOCK_TOKEN and --token-file keep the token to yourself.

@@ -18,8 +18,8 @@ use crate::lock::DurationText;
 /// COMMAND finds REDLOCK_KEY, REDLOCK_TOKEN (the owner token) and REDLOCK_FENCE (the fencing token) in its
 /// environment; of several locks the key and the fencing token have a line for each.
 ///
-/// The key is the first word, or stands behind -k. Then `--` may be left out: what follows the first word of COMMAND
-/// is COMMAND's, its options too.
+/// Options come before COMMAND. The first word is the key, unless -k gave it; `--` may stand before COMMAND. What follows
+/// the first word of COMMAND is COMMAND's, its options too.
 #[derive(Debug, Args)]
 #[command(
     override_usage = "redlock run [OPTIONS] KEY [--] COMMAND [ARG]...",
@@ -63,7 +63,7 @@ pub struct RunArgs {
     #[command(flatten)]
     pub hooks: HookArgs,
     /// What to run
-    #[arg(last = true, required = true, hide_short_help = true, num_args = 1.., value_name = "COMMAND", value_hint = ValueHint::CommandWithArguments)]
+    #[arg(id = "rest", trailing_var_arg = true, hide_short_help = true, value_name = "COMMAND", value_hint = ValueHint::CommandWithArguments)]
     pub command: Vec<OsString>,
 }
 

@@ -11,7 +11,6 @@ use crate::event::{Event, LeftBehind, LeftoversFate};
 use crate::job::{ExitStatus, Job, JobControl, LeftoverPolicy, NotStarted, Signals};
 use crate::lock::{Keeper, Key, Lease, LeaseEnd, Progress, Store};
 use crate::options::RunOptions;
-use crate::options::command_line::command_hint;
 use crate::report::names;
 use crate::session::renewal_events::RenewalEvents;
 use crate::session::supervise::{RunEnd, Supervisor};
@@ -236,11 +235,12 @@ fn not_started(reason: &NotStarted, command: &str, locks: &str) -> Failure {
             ),
         ),
         NotStarted::NotFound => {
-            Failure::new(NOT_FOUND, format!("'{command}' is not found{}", command_hint()))
+            Failure::new(NOT_FOUND, format!("'{command}' is not found{}", hint(command, locks)))
         }
-        NotStarted::NotExecutable(why) => {
-            Failure::new(NOT_EXECUTABLE, format!("'{command}' cannot be executed: {why}{}", command_hint()))
-        }
+        NotStarted::NotExecutable(why) => Failure::new(
+            NOT_EXECUTABLE,
+            format!("'{command}' cannot be executed: {why}{}", hint(command, locks)),
+        ),
         NotStarted::NoRoom(why) => Failure::new(
             UNREACHABLE,
             format!("cannot start '{command}': {why}; see ulimit -u and -n, and pids.max of its cgroup"),
@@ -258,5 +258,13 @@ fn not_started(reason: &NotStarted, command: &str, locks: &str) -> Failure {
                 "the lease of {locks} was over before '{command}' could start (redlock was stopped, the machine slept, or the store or a file system was slow); nothing was started, try again"
             ),
         ),
+    }
+}
+
+/// What a command that cannot be started may have been meant to be: a line for the shell, or the key's neighbour.
+fn hint(command: &str, locks: &str) -> String {
+    match command.contains([' ', ';', '|', '&', '<', '>', '$']) {
+        true => "; with -c a shell runs it".to_owned(),
+        false => format!("; the key is {locks}"),
     }
 }

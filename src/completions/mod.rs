@@ -4,7 +4,7 @@ mod bash;
 mod fish;
 mod zsh;
 
-use clap::{Arg, Command, CommandFactory, ValueHint};
+use clap::{Arg, ArgAction, Command, CommandFactory, ValueHint};
 
 use crate::cli::{Cli, Shell};
 use crate::store::SCHEMES;
@@ -99,7 +99,6 @@ impl Subcommand {
 impl CompletedOption {
     /// `None` for what is no option.
     fn of(arg: &Arg) -> Option<CompletedOption> {
-        let is_repeatable = ["keys", "server"].iter().any(|id| arg.get_id() == id);
         let about = arg.get_help().map(ToString::to_string).unwrap_or_default();
         // The default is of no use while the option is typed.
         let about = about.split(" [default").next().unwrap_or_default().to_owned();
@@ -108,7 +107,7 @@ impl CompletedOption {
             long: arg.get_long()?.to_owned(),
             about,
             value: OptionValue::of(arg),
-            is_repeatable,
+            is_repeatable: matches!(arg.get_action(), ArgAction::Append),
         })
     }
 

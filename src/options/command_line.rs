@@ -1,19 +1,25 @@
-//! Reading the command line and the variables of options, and one line about what is wrong there.
+//! Reading the command line and the variables of options.
+//!
+//! clap reads it by one rule, that of flock(1), env(1) and nice(1): options come before the first word of the command.
+//! Two words belong to an option without saying so: the first one is the key, unless -k gave it, and a duration behind
+//! `--wait` is its value. Each is joined to its option, and clap reads the line again.
 
 use std::env;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::io::{self, Write};
 use std::sync::LazyLock;
 
 use clap::error::ErrorKind;
-use clap::{Arg, ArgMatches, Args, Command, CommandFactory, Id, Subcommand};
+use clap::{Arg, ArgMatches, Args, Command, CommandFactory, Id, Subcommand, value_parser};
 
-use super::complaint::explain;
-use super::line::{Line, WITH_KEY, is_token, shown, with_one_dash};
+use super::complaint::{explain, is_token, refuse, shown};
 use super::sources::{Sources, is_off};
 use crate::cli::{self, Cli, GlobalArgs};
-use crate::error::{Failure, Outcome};
-use crate::lock::Key;
+use crate::error::{Failure, Outcome, USAGE};
+use crate::lock::{DurationText, Key};
+
+const TOKEN: &str = "an owner token is not a key; give it with --token-file, or in REDLOCK_TOKEN";
+const OWN: &str = "give each of several keys with its own -k";
 
 /// The command line as it was typed: the system's copy loses the words of a job, see `job::title`.
 static TYPED: LazyLock<Vec<OsString>> = LazyLock::new(|| env::args_os().collect());
@@ -21,43 +27,41 @@ static TYPED: LazyLock<Vec<OsString>> = LazyLock::new(|| env::args_os().collect(
 /// Parses the command line. Of options that contradict each other a flag overrules a variable; a variable that is
 /// empty counts as not set. The error is one of the parser, see [`answer`], or a [`Failure`].
 pub fn parse() -> anyhow::Result<ArgMatches> {
-    let typed = &*TYPED;
-    if let Some(matches) = parse_usual(typed) {
-        return Ok(matches);
-    }
-    let line = Line::read(typed.get(1..).unwrap_or_default(), &built());
-    Ok(parse_canonical(line.canonical()?)?)
+    Ok(Line::new(subcommand_first(&TYPED))?.read()?.1)
 }
 
 /// What the options of the line, and the variables, mean for another subcommand.
-pub fn parse_as(subcommand: &str) -> Result<ArgMatches, Failure> {
-    let (typed, root) = typed();
-    let key = (typed.words.is_empty() && !typed.gives_key()).then(|| OsString::from("KEY"));
-    let command = (subcommand == "run").then(|| OsString::from("true")).into_iter().collect();
-    let words = typed.words.iter().cloned().chain(key).collect();
-    let line = Line { subcommand: Some(subcommand.to_owned()), words, command, ..typed };
-    parse_canonical(line.canonical()?).map_err(|error| explain(&error, &line, &root))
+pub fn parse_as(subcommand: &str) -> anyhow::Result<ArgMatches> {
+    read_as(subcommand).map_err(|error| match error.downcast() {
+        Ok(error) => explain(error, &subcommand_first(&TYPED), &built()).into(),
+        Err(error) => error,
+    })
 }
 
-fn parse_canonical(mut words: Vec<OsString>) -> Result<ArgMatches, clap::Error> {
-    words.insert(0, OsString::from("redlock"));
-    // Help and tips name every subcommand.
-    let command = || without_variables(for_help(built()), &|arg| is_empty(arg) || is_switched_off(arg));
-    match command().try_get_matches_from(&words) {
-        Err(error) if error.kind() == ErrorKind::ArgumentConflict => {
-            let conflicts = conflicts(&built());
-            let may_conflict = |arg: &Arg| conflicts.iter().flatten().any(|option| arg.get_id() == option);
-            let flags = without_variables(command(), &may_conflict).try_get_matches_from(&words)?;
-            let is_flag = |option: &Id| Sources::of(&flags).is_flag(option.as_str());
-            let is_overruled = |arg: &Arg| {
-                conflicts.iter().any(|[one, other]| {
-                    (arg.get_id() == one && is_flag(other)) || (arg.get_id() == other && is_flag(one))
-                })
-            };
-            without_variables(command(), &is_overruled).try_get_matches_from(&words)
-        }
-        parsed => parsed,
+fn read_as(subcommand: &str) -> anyhow::Result<ArgMatches> {
+    let (mut words, matches) = Line::new(subcommand_first(&TYPED))?.read()?;
+    words[1] = subcommand.into();
+    if !Sources::of(&matches).is_flag("keys") {
+        words.push("--key=KEY".into());
     }
+    if subcommand == "run" {
+        words.extend(["--".into(), "true".into()]);
+    }
+    Ok(Line::new(words)?.read()?.1)
+}
+
+/// The names of the subcommands.
+pub fn subcommands() -> impl Iterator<Item = &'static str> {
+    static ROOT: LazyLock<Command> =
+        LazyLock::new(|| cli::Command::augment_subcommands(Command::new("redlock")));
+    ROOT.get_subcommands().map(Command::get_name)
+}
+
+/// The command line with all its subcommands.
+pub fn built() -> Command {
+    let mut command = Cli::command();
+    command.build();
+    command
 }
 
 /// Pairs of options that contradict each other.
@@ -71,63 +75,205 @@ pub fn conflicts(root: &Command) -> Vec<[Id; 2]> {
     root.get_subcommands().flat_map(of_command).collect()
 }
 
-/// The usual cases: the subcommand comes first, the key is an option or the word behind it, and the command stands behind
-/// `--`. Nothing is there but this subcommand, which saves time: the options of all are copied to each subcommand.
-fn parse_usual(typed: &[OsString]) -> Option<ArgMatches> {
-    let is_empty = |(name, value): (OsString, OsString)| {
-        value.is_empty() && name.as_encoded_bytes().starts_with(b"REDLOCK_")
-    };
-    if env::vars_os().any(is_empty) {
-        return None;
-    }
-    let [program, name, words @ ..] = typed else { return None };
-    let all = cli::Command::augment_subcommands(Command::new("redlock"));
-    let subcommand = all.find_subcommand(name)?;
-    let mut command = GlobalArgs::augment_args(Command::new("redlock")).subcommand(subcommand.clone());
-    let matches = match words {
-        [key, rest @ ..] if is_key(name, key) => {
-            let option = OsString::from("-k");
-            let words = [program, name, &option, key].into_iter().chain(rest);
-            let matches = command.try_get_matches_from_mut(words).ok()?;
-            // One more key: see what was meant.
-            let keys = matches.subcommand()?.1.try_get_occurrences::<Key>("keys").ok().flatten();
-            if keys.is_some_and(|keys| keys.count() > 1) {
-                return None;
-            }
-            matches
+/// Prints help or the version, or fails with what is wrong.
+pub fn answer(error: anyhow::Error) -> anyhow::Result<Outcome> {
+    let error = error.downcast::<clap::Error>()?;
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {}
+        ErrorKind::MissingSubcommand if TYPED.len() <= 1 => {
+            let _ = write!(io::stderr(), "{}", for_help(built()).render_help());
+            return Ok(Outcome::Exit(USAGE));
         }
-        _ => command.try_get_matches_from_mut(typed).ok()?,
-    };
-    // `--wait true`: see `Line::read`, which takes that for the key or the command.
-    let waits = matches.subcommand()?.1.try_get_raw("wait").ok().flatten();
-    let is_word = waits.is_some_and(|mut values| values.any(|value| value == "true" || value == "false"));
-    if is_word && Sources::of(&matches).is_flag("wait") {
-        return None;
+        _ => return Err(explain(error, &subcommand_first(&TYPED), &built()).into()),
     }
-    let mut options = words.iter().take_while(|word| *word != "--").filter_map(|word| word.to_str());
-    // With `-key=X` the parser has a key that nobody meant.
-    let is_misread =
-        |word: &str| word.starts_with('-') && with_one_dash(word, name.to_str(), &command).is_some();
-    if options.any(is_misread) { None } else { Some(matches) }
+    match error.print().and_then(|()| io::stdout().flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::not_printed(error).into()),
+        _ => Ok(Outcome::SUCCESS),
+    }
 }
 
-fn is_key(subcommand: &OsStr, word: &OsStr) -> bool {
-    WITH_KEY.iter().any(|name| subcommand == *name)
-        && !word.as_encoded_bytes().starts_with(b"-")
-        && !is_token(word)
+/// Moves options in front of the subcommand behind it. A line that cannot be read stays as it is.
+fn subcommand_first(typed: &[OsString]) -> Vec<OsString> {
+    let moved = || {
+        typed.get(1).filter(|first| first.as_encoded_bytes().starts_with(b"-"))?;
+        let matches = GlobalArgs::augment_args(Command::new("redlock"))
+            .mut_args(|arg| arg.env(None))
+            .external_subcommand_value_parser(value_parser!(OsString))
+            .allow_external_subcommands(true)
+            .try_get_matches_from(typed)
+            .ok()?;
+        let (_, rest) = matches.subcommand()?;
+        let place = typed.len() - 1 - rest.get_many::<OsString>("").map_or(0, Iterator::count);
+        let (options, subcommand) = (&typed[1..place], &typed[place..=place]);
+        Some([&typed[..1], subcommand, options, &typed[place + 1..]].concat())
+    };
+    moved().unwrap_or_else(|| typed.to_vec())
 }
 
-/// The line that was typed.
-fn typed() -> (Line, Command) {
-    let root = built();
-    (Line::read(TYPED.get(1..).unwrap_or_default(), &root), root)
+/// The words of a command line, with the subcommand that they name.
+struct Line {
+    words: Vec<OsString>,
+    /// Only this subcommand is built: the options of all are copied to each one.
+    root: Command,
+    /// The word that is the key.
+    key: Option<OsString>,
 }
 
-/// The command line with all its subcommands.
-pub fn built() -> Command {
-    let mut command = Cli::command();
-    command.build();
-    command
+impl Line {
+    /// Without a subcommand the line is a request for help, or wrong.
+    fn new(words: Vec<OsString>) -> Result<Line, clap::Error> {
+        let all = cli::Command::augment_subcommands(Command::new("redlock"));
+        let Some(subcommand) = words.get(1).and_then(|name| all.find_subcommand(name)) else {
+            return Err(for_help(built()).try_get_matches_from(&words).err().unwrap_or_else(|| {
+                clap::Error::new(ErrorKind::MissingSubcommand).with_cmd(&Cli::command())
+            }));
+        };
+        let mut root = GlobalArgs::augment_args(Command::new("redlock")).subcommand(subcommand.clone());
+        root.build();
+        let root = without_variables(root, &|arg| is_empty(arg) || is_switched_off(arg));
+        Ok(Line { words, root, key: None })
+    }
+
+    /// Reads the line until each word has its place. Returns the words as clap takes them, too.
+    fn read(mut self) -> anyhow::Result<(Vec<OsString>, ArgMatches)> {
+        loop {
+            // `-shell` would show the help.
+            let is_word = |word: &OsString| word == "--" || !word.as_encoded_bytes().starts_with(b"-");
+            self.refuse_one_dash(
+                self.words.iter().skip(2).position(is_word).map_or(self.words.len(), |at| at + 2),
+            )?;
+            let matches = match self.matches() {
+                Err(error) if error.kind() == ErrorKind::DisplayHelp => {
+                    for_help(built()).try_get_matches_from(&self.words)?
+                }
+                matches => matches?,
+            };
+            let (name, options) = matches.subcommand().unwrap_or(("", &matches));
+            let rest = options.try_get_raw("rest").ok().flatten().map_or(0, Iterator::count);
+            let place = self.words.len() - rest;
+            self.refuse_one_dash(place)?;
+            let is_behind_dashes = self.words[place - 1] == "--";
+            let starts_command = name == "run" && is_behind_dashes;
+            let Some(first) = self.words.get(place).filter(|_| !starts_command) else {
+                self.check(name, &matches, place)?;
+                return Ok((self.words, matches));
+            };
+            let is_duration = || first.to_str().is_some_and(|word| word.parse::<DurationText>().is_ok());
+            if !is_behind_dashes && self.waits_at(place - 1, options) && is_duration() {
+                let limit = self.words.remove(place);
+                self.words[place - 1].push("=");
+                self.words[place - 1].push(limit);
+                continue;
+            }
+            if Sources::of(&matches).is_flag("keys") {
+                self.check(name, &matches, place)?;
+                return Ok((self.words, matches));
+            }
+            if is_token(first) {
+                return Err(refuse(TOKEN, name).into());
+            }
+            let mut option = OsString::from("--key=");
+            option.push(first);
+            self.key = Some(std::mem::replace(&mut self.words[place], option));
+            if is_behind_dashes {
+                self.words.remove(place - 1);
+            }
+        }
+    }
+
+    fn matches(&mut self) -> Result<ArgMatches, clap::Error> {
+        match self.root.try_get_matches_from_mut(&self.words) {
+            Err(error) if error.kind() == ErrorKind::ArgumentConflict => {
+                let conflicts = conflicts(&self.root);
+                let may_conflict =
+                    |arg: &Arg| conflicts.iter().flatten().any(|option| arg.get_id() == option);
+                let flags =
+                    without_variables(self.root.clone(), &may_conflict).try_get_matches_from(&self.words)?;
+                let is_flag = |option: &Id| Sources::of(&flags).is_flag(option.as_str());
+                let is_overruled = |arg: &Arg| {
+                    conflicts.iter().any(|[one, other]| {
+                        (arg.get_id() == one && is_flag(other)) || (arg.get_id() == other && is_flag(one))
+                    })
+                };
+                self.root = without_variables(self.root.clone(), &is_overruled);
+                self.root.try_get_matches_from_mut(&self.words)
+            }
+            matches => matches,
+        }
+    }
+
+    fn options(&self) -> impl Iterator<Item = &Arg> {
+        self.root.get_subcommands().flat_map(Command::get_arguments)
+    }
+
+    /// `-key X`, as Go's flags have it, is `-k ey` for clap: a key that nobody meant.
+    fn refuse_one_dash(&self, end: usize) -> Result<(), Failure> {
+        let long = |word: &OsString| {
+            let word = word.to_str()?.strip_prefix('-')?.split('=').next()?.to_owned();
+            self.options().any(|arg| word.len() > 1 && arg.get_long() == Some(&word)).then_some(word)
+        };
+        match self.words[2..end].iter().find_map(long) {
+            Some(name) => Err(refuse(&format!("-{name} needs two dashes: --{name}"), &self.name())),
+            None => Ok(()),
+        }
+    }
+
+    fn name(&self) -> String {
+        self.words[1].to_string_lossy().into_owned()
+    }
+
+    /// Whether the word is a `--wait` without a value, or switches that end with `w`.
+    fn waits_at(&self, place: usize, options: &ArgMatches) -> bool {
+        let is_switch = |letter: char| {
+            self.options().any(|arg| arg.get_short() == Some(letter) && !arg.get_action().takes_values())
+        };
+        let waits = |word: &str| match word.strip_prefix('-').and_then(|word| word.strip_suffix('w')) {
+            Some(switches) => switches.chars().all(is_switch),
+            None => word == "--wait",
+        };
+        options.try_contains_id("wait").is_ok() && self.words[place].to_str().is_some_and(waits)
+    }
+
+    /// Refuses what is missing, and what could be read in two ways.
+    fn check(&self, name: &str, matches: &ArgMatches, place: usize) -> Result<(), Failure> {
+        let (rest, is_run) = (&self.words[place..], name == "run");
+        let options = matches.subcommand().map_or(matches, |(_, options)| options);
+        let takes_key = options.try_contains_id("rest").is_ok();
+        let keys = || options.try_get_occurrences::<Key>("keys").ok().flatten().map_or(0, Iterator::count);
+        let is_behind_dashes = self.words[place - 1] == "--";
+        match rest {
+            _ if self.key.is_some() && keys() > 1 => {
+                let key = self.key.as_deref().map(shown).unwrap_or_default();
+                Err(refuse(&format!("{key} is a second key beside that of -k, or the command; {OWN}"), name))
+            }
+            [word, dashes, ..] if is_run && dashes == "--" && !is_behind_dashes => {
+                let no_duration = word.to_str().and_then(|word| word.parse::<DurationText>().err());
+                match no_duration.filter(|_| self.waits_at(place - 1, options)) {
+                    Some(why) => Err(refuse(&format!("--wait {}: {why}", shown(word)), name)),
+                    None => {
+                        let word = shown(word);
+                        Err(refuse(&format!("{word} before -- is a second key, or the command; {OWN}"), name))
+                    }
+                }
+            }
+            [] if is_run && keys() == 0 => Err(refuse("there is no key and no command", name)),
+            [] if is_run => Err(match &self.key {
+                Some(key) => {
+                    refuse(&format!("there is no command: the first word, {}, is the key", shown(key)), name)
+                }
+                None => refuse("there is no command", name),
+            }),
+            _ if takes_key && name != "config" && keys() == 0 => Err(refuse("there is no key", name)),
+            [_, ..] if name == "acquire" && is_behind_dashes => {
+                Err(refuse("acquire starts no command; run does", "run"))
+            }
+            [word, ..] if !is_run && takes_key => Err(match is_token(word) {
+                true => refuse(TOKEN, name),
+                false => refuse(&format!("{} is a second key; {OWN}", shown(word)), name),
+            }),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// The help of the program itself is about its subcommands. What the variables contain is nobody's business.
@@ -154,32 +300,58 @@ fn without_variables(command: Command, ignored: &dyn Fn(&Arg) -> bool) -> Comman
     command.mut_subcommands(|subcommand| without_variables(subcommand, ignored))
 }
 
-/// Prints help or the version, or fails with what is wrong.
-pub fn answer(error: anyhow::Error) -> anyhow::Result<Outcome> {
-    let error = error.downcast::<clap::Error>()?;
-    if !matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
-        let (line, root) = typed();
-        return Err(explain(&error, &line, &root).into());
-    }
-    match error.print().and_then(|()| io::stdout().flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::not_printed(error).into()),
-        _ => Ok(Outcome::SUCCESS),
-    }
-}
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use proptest::sample::select;
 
-/// What a command that cannot be started may have been meant to be: a line for the shell, or, where the key is the first
-/// word, that word.
-pub fn command_hint() -> String {
-    let line = typed().0;
-    let is_for_shell = |word: &OsString| word.as_encoded_bytes().iter().any(|byte| b" ;|&<>$".contains(byte));
-    match (&line.command[..], line.words.first()) {
-        ([text], _) if is_for_shell(text) => format!("; try: {}", line.with_shell().show()),
-        (_, Some(key)) => format!("; the first word, {}, is the key", shown(key)),
-        (_, None) => String::new(),
-    }
-}
+    use super::*;
 
-/// `-c` with several words, where a file says it.
-pub fn refuse_several_strings(command: &[OsString]) -> Result<(), Failure> {
-    if command.len() == 1 { Ok(()) } else { Err(typed().0.refusal_of_several_strings()) }
+    fn read(text: &str) -> anyhow::Result<String> {
+        let words = std::iter::once("redlock").chain(text.split(' ')).map(OsString::from).collect::<Vec<_>>();
+        let words = Line::new(subcommand_first(&words))?.read()?.0;
+        Ok(words[1..].join(std::ffi::OsStr::new(" ")).to_string_lossy().into_owned())
+    }
+
+    #[test]
+    fn a_key_and_a_duration_belong_to_their_options() -> anyhow::Result<()> {
+        for (typed, clear) in [
+            ("run x -- true", "run --key=x -- true"),
+            ("run x sleep 5", "run --key=x sleep 5"),
+            ("run x timeout 5 sleep --help", "run --key=x timeout 5 sleep --help"),
+            ("run x --ttl 5s sleep -k 1", "run --key=x --ttl 5s sleep -k 1"),
+            ("run -w 5 F true", "run -w=5 --key=F true"),
+            ("run -w F true", "run -w --key=F true"),
+            ("run F --wait 5 true -w 5", "run --key=F --wait=5 true -w 5"),
+            ("run -k x --wait 5x true", "run -k x --wait 5x true"),
+            ("run -kw 5s true", "run -kw 5s true"),
+            ("-S local: run F true", "run -S local: --key=F true"),
+            ("run --ttl=5s x nice -n 5 -- true", "run --ttl=5s --key=x nice -n 5 -- true"),
+            ("acquire x --wait", "acquire --key=x --wait"),
+            ("break -- -x", "break --key=-x"),
+            ("check --ran-within 1d x", "check --ran-within 1d --key=x"),
+            ("-S a status -S b x", "status -S a -S b x"),
+            ("status --json -- -x y", "status --json -- -x y"),
+        ] {
+            assert_eq!(read(typed)?, clear, "{typed}");
+        }
+        Ok(())
+    }
+
+    proptest! {
+        /// A line that was read is read in the same way again, and no word of the command changes.
+        #[test]
+        fn a_line_that_was_read_is_clear(words in vec(select(&WORDS[..]), 0..8)) {
+            let typed = words.join(" ");
+            if let Ok(clear) = read(&typed) {
+                prop_assert_eq!(read(&clear).ok(), Some(clear.clone()), "{}", typed);
+            }
+        }
+    }
+
+    const WORDS: [&str; 22] = [
+        "run", "acquire", "break", "status", "lock", "x", "y", "5", "5m", "-k", "--key=x", "-kx", "--wait",
+        "-w5", "-vn", "-w", "-c", "--", "-", "--ttl", "-é", "-p",
+    ];
 }

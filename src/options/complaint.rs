@@ -1,247 +1,157 @@
-//! What is wrong with a command line, in words of our own, and the line that was meant.
+//! One line about what is wrong with a command line: clap's words, without secrets, and an example.
 
 use std::env;
-use std::error::Error as _;
+use std::ffi::{OsStr, OsString};
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Command};
+use uuid::Uuid;
 
-use super::line::{Line, find, is_called, shown, subcommands};
 use super::server_urls::has_login;
-use super::suggestion::nearest;
 use crate::error::Failure;
+use crate::sanitize::sanitize;
+
+/// Subcommands of other lock commands, and what redlock calls them.
+const SUBCOMMANDS: [(&str, &[&str]); 9] = [
+    ("run", &["lock", "exec", "with", "try"]),
+    ("release", &["unlock"]),
+    ("renew", &["extend", "refresh"]),
+    ("status", &["list", "ls", "show", "watch", "top", "ps"]),
+    ("history", &["log", "logs"]),
+    ("break", &["kill", "steal", "delete", "force-release"]),
+    ("doctor", &["info"]),
+    ("config", &["init"]),
+    ("--version", &["version"]),
+];
+
+/// Options of other lock commands, and what redlock calls them.
+const OPTIONS: [(&str, &[&str]); 5] = [
+    ("--key", &["--name", "--lock"]),
+    ("--ttl", &["--lease", "--expire", "--expiry"]),
+    ("--server", &["--host", "--url"]),
+    ("--wait", &["--block"]),
+    ("--permits", &["--limit", "--max", "--semaphore"]),
+];
 
 /// Long enough to recognise a value.
 const LONGEST_VALUE: usize = 60;
 
-/// What the parser found, and where.
-struct Complaint<'a> {
-    error: &'a clap::Error,
-    line: &'a Line,
-    root: &'a Command,
+/// What clap found wrong with the words. `root` is the command line with all subcommands.
+pub fn explain(mut error: clap::Error, words: &[OsString], root: &Command) -> Failure {
+    let subcommand = words.get(1).and_then(|name| root.find_subcommand(name));
+    let argument = text(&error, ContextKind::InvalidArg);
+    let word = argument.clone().or_else(|| text(&error, ContextKind::InvalidSubcommand)).unwrap_or_default();
+    let ours = match error.kind() {
+        ErrorKind::InvalidSubcommand => called(&SUBCOMMANDS, &word),
+        ErrorKind::UnknownArgument => called(&OPTIONS, &word),
+        _ => None,
+    };
+    let is_ours = |arg: &&Arg| Some(arg.to_string()) == argument;
+    let arg = root.get_subcommands().flat_map(Command::get_arguments).find(is_ours);
+    let variable = arg.and_then(Arg::get_env).filter(|name| {
+        let value = env::var_os(name).filter(|value| !value.is_empty());
+        value.is_some_and(|value| text(&error, ContextKind::InvalidValue).is_some_and(|text| *text == *value))
+    });
+    let is_secret = arg.is_some_and(|arg| arg.get_id() == "token");
+    for kind in [ContextKind::InvalidArg, ContextKind::InvalidSubcommand, ContextKind::InvalidValue] {
+        let Some(value) = text(&error, kind) else { continue };
+        let value = match kind {
+            _ if value.is_empty() => continue,
+            ContextKind::InvalidValue if is_secret => "…".to_owned(),
+            _ => shown(value.as_ref()),
+        };
+        error.insert(kind, ContextValue::String(value));
+    }
+    let rendered = error.render().to_string();
+    let mut what: Vec<String> = Vec::new();
+    for line in
+        rendered.lines().take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"))
+    {
+        let line = line.trim().trim_start_matches("error: ").trim_start_matches("tip: ");
+        // A value that begins with a dash is never meant.
+        let is_tip_about_dashes = line.contains("as a value, use");
+        if !line.is_empty() && !is_tip_about_dashes && (ours.is_none() || what.is_empty()) {
+            what.push(line.to_owned());
+        }
+    }
+    what.extend(variable.map(|name| format!("it is the value of {}", name.to_string_lossy())));
+    what.extend(ours.map(|ours| format!("redlock calls it {ours}")));
+    let is_key = |word: &&OsString| !word.as_encoded_bytes().starts_with(b"-");
+    if error.kind() == ErrorKind::UnknownArgument
+        && let (Some("run"), Some(key)) = (subcommand.map(Command::get_name), words.get(2).filter(is_key))
+    {
+        what.push(format!("the first word, {}, is the key", shown(key)));
+    }
+    let near = match error.get(ContextKind::SuggestedSubcommand) {
+        Some(ContextValue::Strings(names)) => names.first().map(String::as_str),
+        _ => None,
+    };
+    let meant = ours.filter(|ours| !ours.starts_with('-')).or(near);
+    let name = subcommand.map(Command::get_name).or(meant).unwrap_or("run");
+    refuse(&what.join("; ").replace(":; ", ": "), name)
 }
 
-/// One line that says what is wrong and what would be right.
-pub fn explain(error: &clap::Error, line: &Line, root: &Command) -> Failure {
-    let complaint = Complaint { error, line, root };
-    Failure::usage(match error.kind() {
-        ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            complaint.no_subcommand()
-        }
-        ErrorKind::InvalidSubcommand => complaint.unknown_subcommand(),
-        ErrorKind::UnknownArgument => complaint.unknown_argument(),
-        ErrorKind::MissingRequiredArgument => complaint.missing_argument(),
-        ErrorKind::ArgumentConflict => complaint.conflict(),
-        ErrorKind::InvalidUtf8 => complaint.not_utf8(),
-        ErrorKind::InvalidValue => complaint.no_such_value(),
-        ErrorKind::TooManyValues => {
-            complaint.with_help(&format!("{} takes no value", complaint.typed_name(&complaint.argument())))
-        }
-        _ => complaint.bad_value(),
+/// Says what is wrong, and shows a line that is right for this subcommand.
+pub fn refuse(what: &str, subcommand: &str) -> Failure {
+    Failure::usage(match example(subcommand) {
+        Some(line) => format!("{what}; for example: {line}"),
+        None => what.to_owned(),
     })
 }
 
-impl Complaint<'_> {
-    fn no_subcommand(&self) -> String {
-        if self.line.options.is_empty() && self.line.command.is_empty() {
-            return "there is no subcommand; try: redlock run -k KEY -- COMMAND, or redlock --help"
-                .to_owned();
-        }
-        format!("there is no subcommand; try: {}", self.line.show())
-    }
+/// Whether it has the form of an owner token of redlock's own.
+pub fn is_token(word: &OsStr) -> bool {
+    word.to_str().is_some_and(|word| word.len() == 36 && Uuid::try_parse(word).is_ok())
+}
 
-    fn unknown_subcommand(&self) -> String {
-        let word = self.text(ContextKind::InvalidSubcommand);
-        let what = format!("there is no subcommand {}", shown(word.as_ref()));
-        match self.line.subcommand.as_deref() {
-            Some("help") => format!("{what}; see: redlock --help"),
-            Some(_) => format!("{what}; try: {}", self.line.show()),
-            // A program, not a key.
-            None if self.line.command.is_empty() || word.contains('/') => {
-                format!("{what}; try: {}", self.line.with_whole_tail().show())
-            }
-            None => format!("{what}; try: {}", self.line.show()),
-        }
-    }
+/// The first example of the subcommand's help, without its remark.
+fn example(subcommand: &str) -> Option<String> {
+    let root = super::command_line::built();
+    let examples = root.find_subcommand(subcommand)?.get_after_help()?.to_string();
+    let first = examples.lines().find(|line| line.contains("redlock "))?;
+    Some(first.split("  #").next().unwrap_or(first).trim().to_owned())
+}
 
-    fn unknown_argument(&self) -> String {
-        let argument = self.argument();
-        if !argument.starts_with('-') {
-            let word = shown(argument.as_ref());
-            return match self.line.meant() {
-                name @ ("doctor" | "completions") => self.with_help(&format!("{name} takes no {word}")),
-                _ => format!("{word} is out of place; try: {}", self.line.show()),
-            };
-        }
-        let (subcommand, line) = (self.line.subcommand.as_deref(), self.line);
-        let is_ours = |command: &&Command| {
-            find(&argument, Some(command.get_name()), command).is_some_and(|arg| is_called(arg, &argument))
-        };
-        let what = format!("there is no option {}", shown(argument.as_ref()));
-        let Some(command) = subcommand.and_then(|name| self.root.find_subcommand(name)) else {
-            return match (subcommand, &line.words[..]) {
-                (None, []) if line.command.is_empty() && !line.gives_key() => self.with_help(&what),
-                _ => format!("there is no subcommand; try: {}", line.show()),
-            };
-        };
-        let longs = command.get_arguments().filter(|arg| !arg.is_hide_set()).filter_map(Arg::get_long);
-        if let Some(near) = argument.strip_prefix("--").and_then(|name| nearest(name, longs)) {
-            let ours = format!("--{near}");
-            return format!("{what}; try: {}", line.with_option(&argument, &ours).show());
-        }
-        if command.get_name() == "run"
-            && !line.tail.is_empty()
-            && !line.gives_key()
-            && !line.begins_with(&argument)
-        {
-            return format!("{what}; try: {}", line.with_whole_tail().show());
-        }
-        if let Some(other) = self.root.get_subcommands().find(|other| is_ours(other)) {
-            let (other, own) = (other.get_name(), command.get_name());
-            return format!("{argument} is an option of {other}, not of {own}; see: redlock {own} --help");
-        }
-        self.with_help(&what)
-    }
+fn called(table: &[(&'static str, &[&str])], word: &str) -> Option<&'static str> {
+    table.iter().find(|(_, others)| others.contains(&word)).map(|(ours, _)| *ours)
+}
 
-    fn missing_argument(&self) -> String {
-        let missing = match self.error.get(ContextKind::InvalidArg) {
-            Some(ContextValue::Strings(names)) => names.join(" "),
-            _ => String::new(),
-        };
-        let (key, command) = (missing.contains("--key"), missing.contains("COMMAND"));
-        // A program or a line for the shell, and no key.
-        let is_program = |line: &&Line| {
-            line.words.first().is_some_and(|word| line.is_shell() || word.as_encoded_bytes().contains(&b'/'))
-        };
-        match (key, command) {
-            (false, true) if Some(self.line).filter(is_program).is_some() => {
-                format!("there is no key; try: {}", self.line.with_whole_tail().show())
-            }
-            (true, true) => format!("there is no key and no command; try: {}", self.line.show()),
-            (true, false) => format!("there is no key; try: {}", self.line.show()),
-            (false, true) => format!("there is no command; try: {}", self.line.show()),
-            (false, false) => {
-                let name: String = missing.chars().filter(|c| c.is_alphanumeric()).collect();
-                self.with_help(&format!("{name} is missing"))
-            }
-        }
+fn text(error: &clap::Error, kind: ContextKind) -> Option<String> {
+    match error.get(kind)? {
+        ContextValue::String(text) => Some(text.clone()),
+        _ => None,
     }
+}
 
-    fn conflict(&self) -> String {
-        let (one, other) = (self.typed_name(&self.argument()), self.text(ContextKind::PriorArg));
-        let other = self.typed_name(&other);
-        if other.is_empty() || one == other {
-            return self.with_help(&format!("{one} is given twice"));
-        }
-        self.with_help(&format!("{one} cannot be used with {other}"))
+/// An owner token or a login in the wrong place is not shown. Nor is more of a word than a line has room for.
+pub fn shown(word: &OsStr) -> String {
+    let text = word.to_string_lossy();
+    match text.char_indices().nth(LONGEST_VALUE) {
+        _ if is_token(word) => "TOKEN".to_owned(),
+        _ if has_login(word) => "URL".to_owned(),
+        Some((end, _)) => sanitize(&format!("{}…", &text[..end])),
+        None => sanitize(&text),
     }
+}
 
-    /// The parser does not say which word it is.
-    fn not_utf8(&self) -> String {
-        let option = self
-            .line
-            .options
-            .iter()
-            .find(|option| option.value.as_ref().is_some_and(|value| value.to_str().is_none()));
-        let word = self.line.words.iter().find(|word| word.to_str().is_none());
-        let arguments = || self.root.get_subcommands().flat_map(Command::get_arguments);
-        let variable = || {
-            arguments()
-                .filter_map(Arg::get_env)
-                .find(|name| env::var_os(name).is_some_and(|value| value.to_str().is_none()))
-        };
-        let (whose, value) = match (option, word) {
-            (Some(option), _) => (self.long_name(&option.name), option.shown().value),
-            (None, Some(word)) => ("--key".to_owned(), Some(word.clone())),
-            (None, None) => (variable().unwrap_or_default().to_string_lossy().into_owned(), None),
-        };
-        let what = value.map_or(whose.clone(), |value| format!("{whose} {}", shown(&value)));
-        self.with_help(&format!("{what}: this is not UTF-8"))
+#[test]
+fn each_name_of_another_command_leads_to_one_of_ours() {
+    let root = super::command_line::built();
+    for (ours, others) in SUBCOMMANDS.iter().filter(|(ours, _)| !ours.starts_with('-')) {
+        assert!(root.find_subcommand(ours).is_some(), "{ours}");
+        assert!(others.iter().all(|other| root.find_subcommand(other).is_none()), "{others:?}");
     }
-
-    /// A value that is none of a list, or missing.
-    fn no_such_value(&self) -> String {
-        let values = match self.error.get(ContextKind::ValidValue) {
-            Some(ContextValue::Strings(values)) => values.join(", "),
-            _ => String::new(),
-        };
-        let argument = self.argument();
-        match self.text(ContextKind::InvalidValue).as_str() {
-            "" if values.is_empty() => {
-                self.with_help(&format!("{} needs a value", self.typed_name(&argument)))
-            }
-            "" => self.with_help(&format!("{} takes {values}", self.typed_name(&argument))),
-            _ => self.with_help(&format!("{}: it takes {values}", self.value(&argument))),
-        }
+    let longs: Vec<&str> =
+        root.get_subcommands().flat_map(Command::get_arguments).filter_map(Arg::get_long).collect();
+    for (ours, others) in OPTIONS {
+        assert!(longs.contains(&&ours[2..]), "{ours}");
+        assert!(others.iter().all(|other| !longs.contains(&&other[2..])), "{others:?}");
     }
+}
 
-    fn bad_value(&self) -> String {
-        let why = self.error.source().map_or_else(|| "this cannot be read".to_owned(), ToString::to_string);
-        self.with_help(&format!("{}: {why}", self.value(&self.argument())))
-    }
-
-    /// `--ttl soon`, or `REDLOCK_TTL=soon` where it comes from there.
-    fn value(&self, argument: &str) -> String {
-        let value = self.text(ContextKind::InvalidValue);
-        let is_secret = argument.starts_with("--token ");
-        let value = match value.char_indices().nth(LONGEST_VALUE) {
-            _ if is_secret => None,
-            Some((end, _)) if !has_login(value.as_ref()) => {
-                Some(shown(format!("{}…", &value[..end]).as_ref()))
-            }
-            _ => Some(shown(value.as_ref())),
-        };
-        let name = self.typed_name(argument);
-        match (self.variable(argument), value) {
-            (Some(variable), Some(value)) => format!("{variable}={value}"),
-            (Some(variable), None) => variable,
-            (None, Some(value)) => format!("{name} {value}"),
-            (None, None) => name,
-        }
-    }
-
-    /// The variable from which the value of an option comes that is not on the line.
-    fn variable(&self, argument: &str) -> Option<String> {
-        let name = argument.split([' ', '=']).next()?;
-        let arg = find(name, self.line.subcommand.as_deref(), self.root)?;
-        let is_typed = self.line.options.iter().any(|option| is_called(arg, &option.name));
-        let variable = arg.get_env().filter(|_| !is_typed)?;
-        env::var_os(variable).map(|_| variable.to_string_lossy().into_owned())
-    }
-
-    /// `--ttl` of the parser's `--ttl <DURATION>`, `KEY` of its `[KEY]...`, and the variable where the value comes from
-    /// there.
-    fn typed_name(&self, argument: &str) -> String {
-        if let Some(variable) = self.variable(argument) {
-            return variable;
-        }
-        let name = argument.split([' ', '=', '[']).find(|part| !part.is_empty()).unwrap_or_default();
-        name.trim_matches(|c| "[]<>.".contains(c)).to_owned()
-    }
-
-    fn long_name(&self, name: &str) -> String {
-        let arg = find(name, self.line.subcommand.as_deref(), self.root);
-        arg.and_then(Arg::get_long).map_or(name.to_owned(), |long| format!("--{long}"))
-    }
-
-    fn argument(&self) -> String {
-        self.text(ContextKind::InvalidArg)
-    }
-
-    fn text(&self, kind: ContextKind) -> String {
-        match self.error.get(kind) {
-            Some(ContextValue::String(text)) => text.clone(),
-            Some(ContextValue::Strings(texts)) => texts.first().cloned().unwrap_or_default(),
-            _ => String::new(),
-        }
-    }
-
-    /// With the help of the subcommand that was meant.
-    fn with_help(&self, what: &str) -> String {
-        let known = |name: &&str| subcommands().any(|known| known == *name);
-        match Some(self.line.meant()).filter(|_| self.line.subcommand.is_some()).filter(known) {
-            Some(name) => format!("{what}; see: redlock {name} --help"),
-            None => format!("{what}; see: redlock --help"),
-        }
+#[test]
+fn each_subcommand_has_an_example() {
+    for subcommand in super::command_line::subcommands() {
+        assert!(example(subcommand).is_some_and(|line| line.contains(subcommand)), "{subcommand}");
     }
 }

@@ -8,7 +8,6 @@ use super::config::{CONTRADICTIONS, Setting};
 use super::server_urls::without_login;
 use super::{Config, Sources};
 use crate::cli::switch;
-use crate::error::Failure;
 use crate::report::SettingInForce;
 
 /// What only some calls have, or what names the files themselves.
@@ -24,8 +23,8 @@ struct InForce<'a> {
 }
 
 /// The settings in force, in the order of the help texts; last those that have no variable.
-pub fn settings_in_force(files: &Config) -> Result<Vec<SettingInForce>, Failure> {
-    let parsed = SUBCOMMANDS.into_iter().map(parse_as).collect::<Result<_, _>>()?;
+pub fn settings_in_force(files: &Config) -> anyhow::Result<Vec<SettingInForce>> {
+    let parsed = SUBCOMMANDS.into_iter().map(parse_as).collect::<anyhow::Result<_>>()?;
     let in_force = InForce { parsed, files };
     let root = built();
     let mut options: Vec<&Arg> = Vec::new();

@@ -7,28 +7,24 @@ mod caller;
 pub mod command_line;
 mod complaint;
 mod config;
-mod correction;
 mod global;
 mod hook;
 mod in_force;
 mod inputs;
 mod key_pattern;
 mod label;
-mod line;
 mod lock;
 mod lock_selection;
-mod placement;
 mod server_urls;
 mod sources;
 mod suggestion;
-mod typed_option;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use self::caller::CallingProcess;
-use self::command_line::refuse_several_strings;
+use self::complaint::refuse;
 pub use self::config::{Config, SectionQuery, check_file};
 pub use self::global::GlobalOptions;
 use self::global::absolute;
@@ -70,7 +66,10 @@ impl RunOptions {
         let files = &inputs.files;
         let shell = inputs.sources.switch("shell", args.shell).or(files.shell).unwrap_or(false);
         let (command, label, name) = if shell {
-            refuse_several_strings(&args.command)?;
+            // As flock(1) has it: the words behind the string would be lost.
+            if args.command.len() > 1 {
+                return Err(refuse("with -c the command is one string: quote it", "run"));
+            }
             let command = ["/bin/sh", "-c"].map(OsString::from).into_iter().chain(args.command).collect();
             (command, "sh -c".to_owned(), "sh -c".to_owned())
         } else {

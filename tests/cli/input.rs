@@ -83,9 +83,9 @@ fn options() {
         (&["-k", "X", "--ttl", "4s", "--kill-after", "5s", "--", "true"], "for example 1s"),
         (&["-k", "X", "--wait", "soon", "--", "true"], "500ms, 30s"),
         (&["-k", "X", "-E", "256", "--", "true"], "256"),
-        (&["-k", "X", "--"], "redlock run -k X -- COMMAND"),
-        (&["-k", "X"], "redlock run -k X -- COMMAND"),
-        (&["--", "true"], "redlock run -k KEY -- true"),
+        (&["-k", "X", "--"], "there is no command"),
+        (&["-k", "X"], "there is no command"),
+        (&["--", "true"], "there is no key"),
         (&["-k", "X", "--tll", "3s", "--", "true"], "--ttl"),
         (&["-k", "X", "--on-lost", "panic", "--", "true"], "terminate, continue"),
         (&["-k", "X", "--leftovers", "forget", "--", "true"], "release, wait, kill"),
@@ -100,9 +100,9 @@ fn options() {
         process.id().to_string()
     };
     let cases: &[(&[&str], &str)] = &[
-        (&["--while-pid", "0"], "--while-pid 0: a pid is 1 or more"),
+        (&["--while-pid", "0"], "--while-pid <PID>': a pid is 1 or more"),
         (&["--while-pid=-1"], "a pid is 1 or more"),
-        (&["--while-pid", "me"], "--while-pid me: a pid is 1 or more"),
+        (&["--while-pid", "me"], "invalid value 'me' for '--while-pid"),
         (&["--while-pid", &gone], "in a script $$"),
         (&["--while-pid", "2147483647"], "there is no process 2147483647"),
         (&["--on-lost", "terminate"], "--while-pid"),
@@ -116,7 +116,8 @@ fn options() {
     let itself = Redlock::under("sh", &["-c", r#"exec "$0" acquire -k X --while-pid $$"#, PROGRAM]);
     server.refuses(itself.server(&server.url()), &[64], "redlock itself");
     server.refuses(Redlock::new(&["frobnicate"]).server(&server.url()), &[64], "frobnicate");
-    server.refuses(Redlock::new(&[]).server(&server.url()), &[64], "redlock run -k KEY");
+    let alone = Redlock::new(&[]).server(&server.url()).run().expect(64);
+    assert!(alone.stderr.contains("Usage:") && alone.stdout.is_empty(), "{alone:?}");
     server.refuses(Redlock::new(&["release", "-k", "X"]).server(&server.url()), &[64], "--token-file");
     let ttl =
         Redlock::new(&["run", "-k", "X", "--", "true"]).server(&server.url()).env("REDLOCK_TTL", "nonsense");
@@ -187,10 +188,14 @@ fn tokens() {
         let check = redlock(&[subcommand, "-k", "X", "--token", "canary\n"]);
         server.refuses(check, &[64], "what `redlock acquire` printed");
     }
-    server.refuses(redlock(&["break", "-k", "X", "--token=canary\n"]), &[64], "--token: an owner token is");
+    server.refuses(
+        redlock(&["break", "-k", "X", "--token=canary\n"]),
+        &[64],
+        "what `redlock acquire` printed",
+    );
     let token = "68413f2f-8e0b-49a8-8a46-e268c50c52f7";
     let refused =
-        server.refuses(redlock(&["release", "-k", "X", token]), &[64], "redlock release -k X --token TOKEN");
+        server.refuses(redlock(&["release", "-k", "X", token]), &[64], "an owner token is not a key");
     assert!(!refused.stderr.contains("e268c50c52f7"), "{refused:?}");
 }
 
@@ -390,10 +395,10 @@ fn help_and_version() {
 fn other_names_of_a_subcommand_are_answered_with_ours() {
     let server = Untouched::new();
     for (other, ours) in
-        [("lock", "acquire"), ("unlock", "release"), ("exec", "run"), ("list", "status"), ("ls", "status")]
+        [("lock", "run"), ("unlock", "release"), ("exec", "run"), ("list", "status"), ("ls", "status")]
     {
         let redlock = Redlock::new(&[other, "-k", "X"]).server(&server.url());
-        server.refuses(redlock, &[64], &format!("try: redlock {ours}"));
+        server.refuses(redlock, &[64], &format!("redlock calls it {ours}"));
     }
 }
 

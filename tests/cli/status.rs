@@ -31,7 +31,7 @@ fn a_command_that_cannot_be_executed() {
     // A folder that may not be searched is another matter.
     let run = |args: &[&str]| store.redlock(args).env("PATH", "/usr/bin:/bin").run();
     let missing = run(&["run", "-k", "X", "--", "no-such-command"]).expect(127);
-    assert_eq!(missing.line(), "redlock: 'no-such-command' is not found");
+    assert_eq!(missing.line(), "redlock: 'no-such-command' is not found; the key is 'X'");
     let data = store.redlock(&["run", "-k", "X", "--", "/etc/passwd"]).run().expect(126);
     assert!(data.line().contains("cannot be executed"), "{data:?}");
     // Given back at once, whatever --min-hold says.
