@@ -24,7 +24,7 @@ pub fn status(args: &StatusArgs, prefix: Option<&str>, context: &Context) -> any
     #[cfg(feature = "watch")]
     if args.watch {
         check_terminal()?;
-        return watch(&selection, context);
+        return watch(selection, context.clone());
     }
     let Survey { locks, hidden } = survey(&selection, context.open_store().as_mut(), context)?;
     let shows_some = !locks.is_empty();

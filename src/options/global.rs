@@ -14,6 +14,7 @@ use crate::store::{Credentials, Password, Roots, ServerUrl, TlsFiles};
 const DEFAULT_SERVER: &str = "redis://127.0.0.1:6379";
 const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
+#[derive(Clone)]
 pub struct GlobalOptions {
     pub server: ServerUrl,
     /// No server was named.

@@ -15,6 +15,7 @@ use crate::store::OpenOptions;
 const WAYS_OUT: &str =
     "name your Redis with --server redis://HOST, or use --server local: for a lock on this host only";
 
+#[derive(Clone)]
 pub struct Context {
     pub options: GlobalOptions,
     pub reporter: Reporter,

@@ -13,7 +13,8 @@ mod view;
 mod watch_test;
 
 use std::fs::OpenOptions;
-use std::io::{IsTerminal, stderr};
+use std::io::{self, IsTerminal, Write, stderr};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::mpsc;
 use std::thread;
 
@@ -24,52 +25,44 @@ use self::follow::Watching;
 use self::keyboard::read_keys;
 use self::screen::Screen;
 use self::surveyor::{keep_looking, look};
-use self::terminal::{WatchEnd, borrow};
+use self::terminal::TakenTerminal;
 use self::view::View;
 use crate::error::{Failure, Outcome};
 use crate::mailbox::mailbox;
 use crate::options::LockSelection;
+use crate::sanitize::sanitize;
 use crate::session::Context;
 
 /// Shows the locks until the user has seen enough. Standard output is a terminal, which stays as it is until the store has
 /// answered for the first time.
-pub fn watch(selection: &LockSelection, context: &Context) -> anyhow::Result<Outcome> {
-    borrow(|loan| {
-        let mut store = context.open_store();
-        let first = match look(selection, store.as_mut(), context) {
-            Ok(survey) => survey,
-            Err(failure) => loan.end(WatchEnd::of(&failure), Vec::new()),
-        };
-        let (orders, received) = mpsc::channel();
-        let (sender, news) = match mailbox() {
-            Ok(mailbox) => mailbox,
-            Err(error) => loan.end(WatchEnd::of(&Failure::cannot("open a descriptor")(error)), Vec::new()),
-        };
-        let keys = sender.clone();
-        thread::scope(|scope| {
-            scope.spawn(move || read_keys(&keys));
-            scope.spawn(move || keep_looking(selection, store.as_mut(), context, &received, &sender));
-            leave_stderr();
-            force_color_output(context.colour());
-            let screen = Screen {
-                colour: context.colour(),
-                server: context.options.server.to_string(),
-                words: selection.words(),
-            };
-            let view = View::new(first, selection.is_one());
-            let patience = context.options.connect_timeout;
-            let (end, last_words) = Watching::new(view, screen, loan, orders, patience).follow(&news);
-            // The threads may be waiting: they end with the process.
-            loan.end(end, last_words);
-        });
-    })
+pub fn watch(selection: LockSelection, context: Context) -> anyhow::Result<Outcome> {
+    let mut store = context.open_store();
+    let view = View::new(look(&selection, store.as_mut(), &context)?, selection.is_one());
+    let (colour, patience) = (context.colour(), context.options.connect_timeout);
+    let screen = Screen { colour, server: context.options.server.to_string(), words: selection.words() };
+    let terminal = TakenTerminal::take()?;
+    let (orders, received) = mpsc::channel();
+    let (sender, news) = mailbox().map_err(Failure::cannot("open a descriptor"))?;
+    let keys = sender.clone();
+    // The threads may be waiting at the end: they end with the process.
+    thread::spawn(move || read_keys(&keys));
+    thread::spawn(move || keep_looking(&selection, store.as_mut(), &context, &received, &sender));
+    let stderr_before = leave_stderr();
+    force_color_output(colour);
+    let (end, last_words) = Watching::new(view, screen, terminal, orders, patience).follow(&news);
+    if let Some(before) = stderr_before {
+        let _ = dup2_stderr(before);
+    }
+    for line in last_words {
+        let _ = writeln!(stderr(), "redlock: {}", sanitize(&line));
+    }
+    Ok(end?)
 }
 
-/// Events are for files and logs from here on: on the screen they would be in the way.
-fn leave_stderr() {
-    if stderr().is_terminal()
-        && let Ok(null) = OpenOptions::new().write(true).open("/dev/null")
-    {
-        let _ = dup2_stderr(&null);
-    }
+/// Events are for files and logs from here on: on the screen they would be in the way. Returns where stderr led.
+fn leave_stderr() -> Option<OwnedFd> {
+    let stderr = io::stderr();
+    let before = stderr.as_fd().try_clone_to_owned().ok().filter(|_| stderr.is_terminal())?;
+    let null = OpenOptions::new().write(true).open("/dev/null").ok()?;
+    dup2_stderr(&null).ok().map(|()| before)
 }

@@ -1,6 +1,6 @@
 //! Asks the store, in a thread of its own: a store that does not answer leaves the screen alive.
 
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
 use super::news::News;
@@ -23,8 +23,8 @@ const LONGEST: Duration = Duration::from_secs(10);
 
 pub enum Order {
     Break(BreakOrder),
-    /// Leave the store alone until the other end is dropped.
-    Rest(Receiver<()>),
+    /// Leave the store alone until the other end is dropped. The sender is dropped when nobody asks the store any more.
+    Rest(Sender<()>, Receiver<()>),
 }
 
 /// A lock that is to be taken away from its holders.
@@ -49,7 +49,10 @@ pub fn keep_looking(
                 let text = carry_out(&order, store, context);
                 news.send(News::Answer { key: order.key, text });
             }
-            Ok(Order::Rest(until)) => drop(until.recv()),
+            Ok(Order::Rest(resting, until)) => {
+                drop(resting);
+                let _ = until.recv();
+            }
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }
