@@ -97,6 +97,7 @@ fn man_pages_refer_to_pages_that_exist() {
         "crontab",
         "systemd.timer",
         "logrotate",
+        "env",
         "sched",
     ];
     let pages = pages();
