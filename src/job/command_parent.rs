@@ -8,6 +8,7 @@
 use std::ffi::{c_int, c_void};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
 use nix::poll::{PollFd, PollFlags, poll};
@@ -26,11 +27,13 @@ use super::dispositions;
 use super::kill::kill_all;
 use super::priority;
 use super::protocol::{Channel, ExitStatus};
+use super::spawn::Prepared;
 use crate::clock::Deadline;
+use crate::poll::is_readable;
 
 /// Its name in `ps`. It is not the guard's: signals are not passed on below another guard.
 const NAME: &std::ffi::CStr = c"lock-command";
-/// Enough for starting the command, which has another one.
+/// Enough for making the next process, which has another one.
 const STACK: usize = 64 << 10;
 /// Between two looks at a process that does not start the command or does not say how it ended, in milliseconds.
 const LOOK: u8 = 5;
@@ -39,15 +42,15 @@ const RUNNING: c_int = -1;
 const SIGNALED: c_int = 0x1000;
 
 pub struct CommandParent {
-    /// Of the command.
+    /// The pid of the command.
     pub command: i32,
-    /// Readable when that has ended.
+    /// Readable when the command has ended.
     pub command_end: OwnedFd,
     pub pid: i32,
-    /// Readable when it has ended.
+    /// Readable when the process has ended.
     descriptor: OwnedFd,
     group_signals: GroupSignals,
-    status: Box<AtomicI32>,
+    work: Box<Work>,
     /// It runs on this.
     _stack: Vec<u8>,
 }
@@ -59,14 +62,7 @@ struct GroupSignals {
     /// A signalfd(2), with which the process takes them.
     taken: OwnedFd,
     /// Bit 0 is signal 1.
-    unwanted: Box<AtomicU64>,
-}
-
-/// The same as the process knows it.
-struct Unwanted<'a> {
-    wake: BorrowedFd<'a>,
-    taken: BorrowedFd<'a>,
-    signals: &'a AtomicU64,
+    unwanted: Arc<AtomicU64>,
 }
 
 /// Why there is none.
@@ -83,57 +79,54 @@ pub enum NoParent {
     },
 }
 
-/// What the new process needs. But for the status it is there until the command has started only.
-struct Work<'a> {
-    start: &'a mut dyn FnMut() -> io::Result<(i32, OwnedFd)>,
+/// What the process and the guard share.
+struct Work {
+    command: Prepared,
     guard: Pid,
-    /// The pid of the command, or the negative `errno` of its start.
-    outcome: AtomicI32,
+    /// The pid of the process that becomes the command, or the negative `errno` with which it could not be made.
+    made: AtomicI32,
     command_end: AtomicI32,
-    is_started: EventFd,
-    status: *const AtomicI32,
+    /// The negative `errno` with which the command could not be executed; else a positive number.
+    outcome: AtomicI32,
+    status: AtomicI32,
+    /// Written when something above has changed.
+    bell: EventFd,
     /// The parts of [`GroupSignals`].
-    wake: c_int,
-    taken: c_int,
-    unwanted: *const AtomicU64,
+    wake: OwnedFd,
+    taken: OwnedFd,
+    unwanted: Arc<AtomicU64>,
 }
 
 impl CommandParent {
-    /// Makes the process, in which `start` starts the command, see [`Executable::start`](super::spawn::Executable::start).
-    /// To be called with all signals blocked and one thread. `start` takes no memory and gives none back: this process
-    /// goes on meanwhile. After an error nothing of the command is alive. It [raises](priority::raise) this
-    /// process, which might see too late on a busy machine that the time is over. The caller lowers it again.
-    pub fn fork(
-        start: &mut dyn FnMut() -> io::Result<(i32, OwnedFd)>,
-        channel: &Channel,
-        until: Deadline,
-        children: &OwnChildren,
-    ) -> Result<CommandParent, NoParent> {
-        let status = Box::new(AtomicI32::new(RUNNING));
+    /// Makes the process, and the one that becomes the command, which sleeps until [`CommandParent::start`]. To be called with
+    /// all signals blocked and one thread.
+    pub fn prepare(command: Prepared) -> Result<CommandParent, NoParent> {
         let group_signals = GroupSignals::new()?;
-        // Most of it is never touched, and setting it to zero would take 50 us: whoever waited for the lock waits for that, too.
-        let mut stack: Vec<u8> = Vec::with_capacity(STACK);
-        let mut work = Work {
-            start,
+        let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
+        let mut work = Box::new(Work {
+            command,
             guard: Pid::this(),
-            outcome: AtomicI32::new(-libc::ECHILD),
+            made: AtomicI32::new(0),
             command_end: AtomicI32::new(-1),
-            is_started: EventFd::from_flags(EfdFlags::EFD_CLOEXEC).map_err(io::Error::from)?,
-            status: &*status,
-            wake: group_signals.wake.as_raw_fd(),
-            taken: group_signals.taken.as_raw_fd(),
-            unwanted: &*group_signals.unwanted,
-        };
+            outcome: AtomicI32::new(0),
+            status: AtomicI32::new(RUNNING),
+            bell: EventFd::from_flags(flags).map_err(io::Error::from)?,
+            wake: group_signals.wake.as_fd().try_clone_to_owned()?,
+            taken: group_signals.taken.try_clone()?,
+            unwanted: Arc::clone(&group_signals.unwanted),
+        });
+        // Most of it is never touched, and setting it to zero would take 50 us.
+        let mut stack: Vec<u8> = Vec::with_capacity(STACK);
         // Without SIGCHLD at its end, so that we wait for it although we leave the others to the kernel: with it we
         // get the processor time of the command, for who asks how long it took.
         let flags = libc::CLONE_VM | libc::CLONE_FILES | libc::CLONE_FS | libc::CLONE_PIDFD;
         let mut descriptor: c_int = -1;
-        // SAFETY: the new process shares our memory, as a thread does. Until the command has started we wait, and
-        // `work` lives. After that it makes system calls that touch nothing of ours but the status, which lives as
-        // long as the process, like the stack: the guard ends without destructors, and with it this process.
+        // SAFETY: the new process shares our memory, as a thread does. Until it has made the next process we wait. After
+        // that it makes system calls that touch nothing of ours but the atomic parts of `Work`, which lives as long as the
+        // process, like the stack: the guard ends without destructors, and with it this process.
         let pid = unsafe {
             let top = stack.as_mut_ptr().add(STACK & !15).cast();
-            libc::clone(wait_for_command, top, flags, (&raw mut work).cast(), &raw mut descriptor)
+            libc::clone(wait_for_command, top, flags, (&raw mut *work).cast(), &raw mut descriptor)
         };
         if pid == -1 {
             return Err(io::Error::last_os_error().into());
@@ -141,51 +134,86 @@ impl CommandParent {
         // SAFETY: the kernel has just made it, and it is nobody else's.
         let descriptor = unsafe { OwnedFd::from_raw_fd(descriptor) };
         // The new process has our `errno`: no system call that fails until it has answered.
+        let mut fds = [work.bell.as_fd(), descriptor.as_fd()].map(|fd| PollFd::new(fd, PollFlags::POLLIN));
+        while poll(&mut fds, LOOK) == Ok(0) {
+            send(pid, libc::SIGCONT);
+        }
+        let made = work.made.load(Ordering::Acquire);
+        if made <= 0 {
+            send(pid, libc::SIGKILL);
+            reap(pid);
+            return Err(io::Error::from_raw_os_error(if made < 0 { -made } else { libc::ECHILD }).into());
+        }
+        let _ = work.bell.read();
+        // SAFETY: it was made for us.
+        let command_end = unsafe { OwnedFd::from_raw_fd(work.command_end.load(Ordering::Relaxed)) };
+        Ok(CommandParent { command: made, command_end, pid, descriptor, group_signals, work, _stack: stack })
+    }
+
+    /// Starts the command with these additions to its environment. After an error nothing of it is alive. It
+    /// [raises](priority::raise) this process, which might see too late on a busy machine that the time is over. The caller
+    /// lowers it again.
+    pub fn start(
+        &mut self,
+        added: &[(String, String)],
+        channel: &Channel,
+        until: Deadline,
+        children: &OwnChildren,
+    ) -> Result<(), NoParent> {
+        if let Err(error) = self.work.command.execute_with(added) {
+            self.give_up(children);
+            return Err(error.into());
+        }
+        // The process that executes the command has our `errno`: no system call that fails until that is known.
         priority::raise();
         let mut fds = [
-            PollFd::new(work.is_started.as_fd(), PollFlags::POLLIN),
-            PollFd::new(descriptor.as_fd(), PollFlags::POLLIN),
+            PollFd::new(self.work.bell.as_fd(), PollFlags::POLLIN),
+            PollFd::new(self.descriptor.as_fd(), PollFlags::POLLIN),
             // Its end is seen also without asking.
             PollFd::new(channel.as_fd(), PollFlags::empty()),
         ];
         while poll(&mut fds, until.poll_timeout().min(LOOK.into())) == Ok(0) && !until.has_passed() {
-            // The first thing that the command does may be to stop its parent.
-            send(pid, libc::SIGCONT);
-            group_signals.take(libc::SIGCONT);
+            // The first thing that the command does may be to stop its parent; and both may have been stopped before.
+            send(self.pid, libc::SIGCONT);
+            if name_of(self.command).is_some_and(|name| name.as_bytes() == NAME.to_bytes()) {
+                send(self.command, libc::SIGCONT);
+            }
+            self.group_signals.take(libc::SIGCONT);
         }
         let [has_answered, has_ended] = [0, 1].map(|fd: usize| fds[fd].any().unwrap_or(false));
-        let outcome = work.outcome.load(Ordering::Acquire);
+        let outcome = self.work.outcome.load(Ordering::Acquire);
         if outcome > 0 {
-            // SAFETY: it was made for us.
-            let command_end = unsafe { OwnedFd::from_raw_fd(work.command_end.load(Ordering::Relaxed)) };
-            return Ok(CommandParent {
-                command: outcome,
-                command_end,
-                pid,
-                descriptor,
-                group_signals,
-                status,
-                _stack: stack,
-            });
+            let _ = self.work.bell.read();
+            return Ok(());
         }
         let is_other = |name: String| name.as_bytes() != NAME.to_bytes();
-        let has_begun = !has_answered && children_of(pid).into_iter().filter_map(name_of).any(is_other);
-        send(pid, libc::SIGKILL);
-        reap(pid);
-        if !has_answered {
-            // What is to become the command may be there, in our memory: its parent does not wait for it any more.
-            dispositions::set_ignored(libc::SIGCHLD, true);
-            kill_all(children);
-        }
+        let has_begun = !has_answered && children_of(self.pid).into_iter().filter_map(name_of).any(is_other);
+        self.give_up(children);
         match has_answered || has_ended {
-            true => Err(io::Error::from_raw_os_error(-outcome).into()),
+            true => {
+                Err(io::Error::from_raw_os_error(if outcome < 0 { -outcome } else { libc::ECHILD }).into())
+            }
             false => Err(NoParent::GivenUp { has_begun }),
         }
     }
 
-    /// How the command ended, once this process has ended; `None` when that was killed before.
+    /// Kills both processes, and waits for their end.
+    pub fn give_up(&self, children: &OwnChildren) {
+        send(self.pid, libc::SIGKILL);
+        reap(self.pid);
+        // The one that was to become the command is our child now, or was waited for.
+        dispositions::set_ignored(libc::SIGCHLD, true);
+        kill_all(children);
+    }
+
+    /// True if one of the two processes was killed before the start.
+    pub fn was_killed(&self) -> bool {
+        [self.descriptor.as_fd(), self.command_end.as_fd()].into_iter().any(is_readable)
+    }
+
+    /// How the command ended; `None` until that is known, and when the process was killed before.
     pub fn status(&self) -> Option<ExitStatus> {
-        match self.status.load(Ordering::Acquire) {
+        match self.work.status.load(Ordering::Acquire) {
             RUNNING => None,
             status if status >= SIGNALED => Some(ExitStatus::Signaled(status - SIGNALED)),
             status => Some(ExitStatus::Exited(status)),
@@ -197,13 +225,15 @@ impl CommandParent {
         reap(self.pid);
     }
 
-    /// Waits for its end when the command has ended. Wakes it when that does not come at once: somebody stopped it.
-    pub fn await_end(&self) -> bool {
-        let has_ended = poll(&mut [PollFd::new(self.as_fd(), PollFlags::POLLIN)], LOOK) == Ok(1);
-        if !has_ended {
+    /// Waits until it is known how the command ended, which is dead. Wakes the process when that takes long: somebody stopped
+    /// it.
+    pub fn await_status(&self) -> bool {
+        let fds = [self.work.bell.as_fd(), self.descriptor.as_fd()];
+        let is_known = poll(&mut fds.map(|fd| PollFd::new(fd, PollFlags::POLLIN)), LOOK) != Ok(0);
+        if !is_known {
             self.wake();
         }
-        has_ended
+        is_known
     }
 
     pub fn wake(&self) {
@@ -230,7 +260,7 @@ impl GroupSignals {
         Ok(GroupSignals {
             wake: EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?,
             taken: SignalFd::with_flags(&SigSet::empty(), flags)?.into(),
-            unwanted: Box::new(AtomicU64::new(0)),
+            unwanted: Arc::default(),
         })
     }
 
@@ -241,81 +271,101 @@ impl GroupSignals {
 }
 
 impl AsFd for CommandParent {
-    /// Readable when the process has ended: the command's end is known, or it was killed.
+    /// Readable when the process has ended: it did its work, or was killed.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.descriptor.as_fd()
     }
 }
 
 extern "C" fn wait_for_command(work: *mut c_void) -> c_int {
-    // SAFETY: the guard waits, and `work` is a `Work` that lives and that nobody else uses meanwhile.
-    let (command, command_end, status, unwanted) = unsafe {
+    // SAFETY: the guard waits, and nobody else uses `work` until the bell rings.
+    let made = unsafe {
         let work = &mut *work.cast::<Work>();
         let _ = set_name(NAME);
         // It waits for its child; and it ends with the guard, as the command ends with it.
         dispositions::set_ignored(libc::SIGCHLD, false);
         let is_guarded = set_pdeathsig(Signal::SIGKILL).is_ok() && getppid() == work.guard;
-        let started =
-            if is_guarded { (work.start)() } else { Err(io::Error::from_raw_os_error(libc::ESRCH)) };
-        let outcome = match started {
+        let made =
+            if is_guarded { work.command.fork() } else { Err(io::Error::from_raw_os_error(libc::ESRCH)) };
+        match made {
             Ok((command, end)) => {
                 work.command_end.store(end.into_raw_fd(), Ordering::Relaxed);
                 command
             }
             Err(error) => -error.raw_os_error().unwrap_or(libc::EINVAL),
-        };
-        let status = &*work.status;
-        let command_end = work.command_end.load(Ordering::Relaxed);
-        let [wake, taken] = [work.wake, work.taken].map(|fd| BorrowedFd::borrow_raw(fd));
-        let unwanted = Unwanted { wake, taken, signals: &*work.unwanted };
-        work.outcome.store(outcome, Ordering::Release);
-        let _ = work.is_started.write(1);
-        (outcome, command_end, status, unwanted)
-    };
-    // From here on the guard runs, too. These calls of rustix use no memory that the two share: no `errno`.
-    let Some(command) = rustix::process::Pid::from_raw(command.max(0)) else { return 0 };
-    // SAFETY: the guard closes its descriptors, which this process shares, when it ends.
-    take_signals_until(unsafe { BorrowedFd::borrow_raw(command_end) }, &unwanted);
-    // The command stays a zombie until its end is known, so that its pid is not used again while the guard may send
-    // it a signal.
-    let end = loop {
-        match waitid(WaitId::Pid(command), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT) {
-            Ok(Some(end)) => break end,
-            Err(rustix::io::Errno::INTR) | Ok(None) => {}
-            Err(_) => return 0,
         }
     };
-    let signal = end.terminating_signal().map(|signal| SIGNALED + signal);
-    status.store(signal.or(end.exit_status()).unwrap_or(RUNNING), Ordering::Release);
-    while let Err(rustix::io::Errno::INTR) = waitid(WaitId::Pid(command), WaitIdOptions::EXITED) {}
+    // SAFETY: `work` lives as long as this process. From here on both use what is atomic in it, and its descriptors.
+    let work = unsafe { &*work.cast::<Work>() };
+    // From here on the guard runs, too. These calls of rustix use no memory that the two share: no `errno`.
+    work.made.store(made, Ordering::Release);
+    work.ring();
+    if made > 0 {
+        work.follow(made);
+    }
     0
 }
 
-/// Takes the unwanted signals whenever it is woken, until `end` is readable. Uses no `errno`.
-fn take_signals_until(end: BorrowedFd, unwanted: &Unwanted) {
-    let Unwanted { wake, taken, signals } = *unwanted;
-    let readable = event::PollFlags::IN;
-    loop {
-        let mut fds =
-            [event::PollFd::from_borrowed_fd(end, readable), event::PollFd::from_borrowed_fd(wake, readable)];
-        if event::poll(&mut fds, None).is_err() {
-            continue;
+impl Work {
+    fn ring(&self) {
+        let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
+    }
+
+    /// Says what becomes of the command. Uses no `errno`.
+    fn follow(&self, command: i32) {
+        // SAFETY: the guard closes its descriptors, which this process shares, when it ends.
+        let end = unsafe { BorrowedFd::borrow_raw(self.command_end.load(Ordering::Relaxed)) };
+        let Some(command) = rustix::process::Pid::from_raw(command) else { return };
+        let started = self.command.await_execution();
+        // They came while the lock was waited for, and say nothing of what comes now.
+        self.take_signals([libc::SIGCONT, libc::SIGWINCH].map(|signal| 1 << (signal - 1)).iter().sum());
+        self.outcome.store(started.map_or_else(|errno| -(errno as i32), |()| 1), Ordering::Release);
+        self.ring();
+        self.take_signals_until(end);
+        let end = loop {
+            match waitid(WaitId::Pid(command), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT) {
+                Ok(Some(end)) => break end,
+                Err(rustix::io::Errno::INTR) | Ok(None) => {}
+                Err(_) => return,
+            }
+        };
+        // The command stays a zombie until its end is known, so that its pid is not used again while the guard may send
+        // it a signal.
+        let signal = end.terminating_signal().map(|signal| SIGNALED + signal);
+        self.status.store(signal.or(end.exit_status()).unwrap_or(RUNNING), Ordering::Release);
+        while let Err(rustix::io::Errno::INTR) = waitid(WaitId::Pid(command), WaitIdOptions::EXITED) {}
+        self.ring();
+    }
+
+    /// Takes the unwanted signals whenever it is woken, until `end` is readable.
+    fn take_signals_until(&self, end: BorrowedFd) {
+        let readable = event::PollFlags::IN;
+        loop {
+            let mut fds =
+                [event::PollFd::from_borrowed_fd(end, readable), event::PollFd::new(&self.wake, readable)];
+            if event::poll(&mut fds, None).is_err() {
+                continue;
+            }
+            if !fds[0].revents().is_empty() {
+                return;
+            }
+            let _ = rustix::io::read(&self.wake, &mut [0; 8]);
+            self.take_signals(self.unwanted.swap(0, Ordering::AcqRel));
         }
-        if !fds[0].revents().is_empty() {
-            return;
-        }
-        let _ = rustix::io::read(wake, &mut [0; 8]);
-        let signals = signals.swap(0, Ordering::AcqRel);
+    }
+
+    /// Takes these signals where they are pending. Bit 0 is signal 1.
+    fn take_signals(&self, signals: u64) {
         // SAFETY: the set is initialised by sigemptyset before it is used; the descriptor is open. No call of these fails.
         unsafe {
             let mut set: libc::sigset_t = std::mem::zeroed();
             libc::sigemptyset(&mut set);
             let numbers = (1..=u64::BITS as c_int).filter(|signal| signals >> (signal - 1) & 1 == 1);
             numbers.for_each(|signal| _ = libc::sigaddset(&mut set, signal));
-            libc::signalfd(taken.as_raw_fd(), &set, 0);
+            libc::signalfd(self.taken.as_raw_fd(), &set, 0);
         }
         // A real-time signal may be pending several times.
-        while rustix::io::read(taken, &mut [0; size_of::<libc::signalfd_siginfo>()]).is_ok() {}
+        while rustix::io::read(&self.taken, &mut [0; size_of::<libc::signalfd_siginfo>()]).is_ok() {}
     }
 }
 

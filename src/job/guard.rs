@@ -39,9 +39,9 @@ pub fn fork_guard(
     // With SIGCHLD ignored, as some callers leave it, no child could be waited for.
     dispositions::set_ignored(libc::SIGCHLD, false);
     let (guard, channel) = fork_off(|channel| {
-        if let Ok(mut guard) = Guard::new(channel, caller, kill_after, leftovers) {
-            let command = Prepared::new(&command, guard.redlock);
-            guard.run(command);
+        if let Ok(mut guard) = Guard::new(channel, command, caller, kill_after, leftovers) {
+            guard.prepare();
+            guard.run();
         }
     })?;
     Ok((guard, channel, children))
@@ -50,6 +50,7 @@ pub fn fork_guard(
 struct Guard {
     redlock: Pid,
     channel: Channel,
+    command_line: Vec<OsString>,
     caller: Caller,
     children: OwnChildren,
     deaths: SignalFd,
@@ -58,6 +59,9 @@ struct Guard {
     relay: Relay,
     kill_after: Duration,
     leftovers: LeftoverPolicy,
+    /// The command, whose process sleeps, before the start; or why there is none.
+    prepared: Result<CommandParent, NoParent>,
+    /// From the start on.
     parent: Option<CommandParent>,
     watchdog: Option<Watchdog>,
     /// More children may be dead than one look reaped.
@@ -75,6 +79,7 @@ const LEFTOVER_GRACE: Duration = Duration::from_millis(50);
 impl Guard {
     fn new(
         channel: Channel,
+        command_line: Vec<OsString>,
         caller: Caller,
         kill_after: Duration,
         leftovers: LeftoverPolicy,
@@ -87,6 +92,7 @@ impl Guard {
         Ok(Guard {
             redlock: getppid(),
             channel,
+            command_line,
             caller,
             children: OwnChildren::open()?,
             deaths: SignalFd::with_flags(&SigSet::from(Signal::SIGCHLD), flags)?,
@@ -95,6 +101,7 @@ impl Guard {
             relay: Relay::default(),
             kill_after,
             leftovers,
+            prepared: Err(NoParent::GivenUp { has_begun: false }),
             parent: None,
             watchdog: None,
             more_to_reap: false,
@@ -104,8 +111,14 @@ impl Guard {
         })
     }
 
+    /// Makes the command's process ahead, while redlock asks for the lock.
+    fn prepare(&mut self) {
+        let command = Prepared::new(&self.command_line, self.redlock, &self.caller).map_err(NoParent::from);
+        self.prepared = command.and_then(CommandParent::prepare);
+    }
+
     /// Carries out redlock's requests. Never returns: it ends with the job, or when redlock is gone and the job killed.
-    fn run(&mut self, mut command: io::Result<Prepared>) -> ! {
+    fn run(&mut self) -> ! {
         loop {
             let [from_redlock, time, death] = self.wait();
             // Time first: an extension that arrives at the deadline is too late.
@@ -117,7 +130,7 @@ impl Guard {
             }
             if from_redlock {
                 match self.channel.receive() {
-                    Some(request) => self.handle(request, &mut command),
+                    Some(request) => self.handle(request),
                     None => self.redlock_is_gone(),
                 }
             }
@@ -155,10 +168,10 @@ impl Guard {
         let until = if self.more_to_reap { BootTime::from_nanos(0) } else { BootTime::NEVER };
         let fds = [self.channel.as_fd(), self.timer.as_fd(), death, end];
         let [from_redlock, time, death, end] = wait_readable(fds, until);
-        [from_redlock, time, death || end && parent.is_some_and(CommandParent::await_end)]
+        [from_redlock, time, death || end && parent.is_some_and(CommandParent::await_status)]
     }
 
-    fn handle(&mut self, request: GuardRequest, command: &mut io::Result<Prepared>) {
+    fn handle(&mut self, request: GuardRequest) {
         match request {
             // Redlock or the guard was stopped meanwhile: the command would run without a lease.
             GuardRequest::Start { start_by, .. } if start_by.has_passed() => {
@@ -168,7 +181,7 @@ impl Guard {
                 if let Some(deadline) = deadline {
                     self.set_deadline(deadline);
                 }
-                self.start(command, &env, start_by);
+                self.start(&env, start_by);
             }
             GuardRequest::Extend { deadline } => {
                 if self.times.schedule.is_some() && !self.times.expired {
@@ -206,15 +219,20 @@ impl Guard {
     }
 
     /// Starts the command, which has until `start_by` for that.
-    fn start(&mut self, command: &mut io::Result<Prepared>, env: &[(String, String)], start_by: Deadline) {
+    fn start(&mut self, env: &[(String, String)], start_by: Deadline) {
         let until = self.times.schedule.map_or(start_by, |schedule| start_by.min(schedule.stop_at()));
-        let command = command.as_mut().map_err(|error| io::Error::from(error.kind()));
-        let executable = command.and_then(|command| command.with(env)).map_err(NoParent::from);
         // The kernel reaps, as long as the command runs: one that forks at once leaves no zombies.
         dispositions::set_ignored(libc::SIGCHLD, true);
-        let started = executable.and_then(|mut executable| {
-            let start = &mut || executable.start(&self.caller);
-            CommandParent::fork(start, &self.channel, until, &self.children)
+        if let Ok(prepared) = &self.prepared
+            && prepared.was_killed()
+        {
+            prepared.give_up(&self.children);
+            self.prepare();
+        }
+        let prepared = std::mem::replace(&mut self.prepared, Err(NoParent::GivenUp { has_begun: false }));
+        let started = prepared.and_then(|mut parent| {
+            parent.start(env, &self.channel, until, &self.children)?;
+            Ok(parent)
         });
         match started {
             Ok(parent) => {
@@ -329,7 +347,8 @@ impl Guard {
             // Without a status somebody killed the command's parent; the kernel killed the command with it.
             let Some(status) = parent.status() else { return self.kill() };
             self.status = Some(status);
-            parent.reap();
+            // It ends now, and is waited for when that holds nobody up.
+            self.children.leave_out(parent.pid);
             // From here on the guard counts the deaths of leftovers.
             dispositions::set_ignored(libc::SIGCHLD, false);
         }
@@ -359,6 +378,7 @@ impl Guard {
             if !leftovers {
                 // Let redlock run first: it releases the lock now.
                 std::thread::yield_now();
+                self.parent.iter().for_each(CommandParent::reap);
                 end();
             }
         }
@@ -368,6 +388,10 @@ impl Guard {
     fn redlock_is_gone(&mut self) -> ! {
         if self.is_running() {
             self.kill();
+        }
+        // Nothing was started.
+        if let Ok(prepared) = &self.prepared {
+            prepared.give_up(&self.children);
         }
         end()
     }

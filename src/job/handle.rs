@@ -78,6 +78,9 @@ const LAST_LOOK: Duration = Duration::from_millis(100);
 /// in this time, and gets the signal.
 const START: Duration = Duration::from_secs(1);
 
+/// For a guard that ends the processes that it made for nothing.
+const LAST_WORK: Duration = Duration::from_secs(1);
+
 #[derive(Debug)]
 pub enum NotStarted {
     NotFound,
@@ -302,7 +305,17 @@ impl Drop for Job {
     /// Reaps the guard: where PID 1 reaps its own children only, as in many containers, it would stay a zombie. The
     /// watchdog ends with the guard, and becomes a child of this process.
     fn drop(&mut self) {
+        if self.command.is_none() && is_readable(self.as_fd()) {
+            // Somebody killed the guard. The processes that it made ahead are ours now.
+            self.kill_without_guard();
+        }
         if self.guard.pid() != REAPED {
+            if self.command.is_none() {
+                // It ends the processes that it made ahead, and itself.
+                self.channel.hang_up();
+                self.guard.send(libc::SIGCONT);
+                wait_readable([self.as_fd()], Deadline::after(LAST_WORK));
+            }
             self.guard.send(libc::SIGKILL);
             let _ = waitpid(Pid::from_raw(self.guard.pid()), None);
         }

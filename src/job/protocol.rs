@@ -4,7 +4,9 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use nix::errno::Errno;
-use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, recv, send, socketpair};
+use nix::sys::socket::{
+    AddressFamily, MsgFlags, Shutdown, SockFlag, SockType, recv, send, shutdown, socketpair,
+};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -96,6 +98,11 @@ impl Channel {
 
     pub fn try_clone(&self) -> io::Result<Channel> {
         Ok(Channel(self.0.try_clone()?))
+    }
+
+    /// Says nothing more: the other side reads an end of file.
+    pub fn hang_up(&self) {
+        let _ = shutdown(self.0.as_raw_fd(), Shutdown::Write);
     }
 
     /// Sends a message; to a dead peer it is lost, which the receiving side sees as end of file.

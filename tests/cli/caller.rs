@@ -6,7 +6,9 @@ use std::time::Duration;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::harness::{Redlock, Store, children, eventually, namespaces, pid_in, with_default_signals};
+use crate::harness::{
+    Redlock, Store, children, command_below, eventually, namespaces, pid_in, with_default_signals,
+};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_redlock");
 
@@ -65,7 +67,7 @@ fn children_of_the_caller() {
     store.await_holder("X");
     let guard = || children(run.pid()).into_iter().find(|pid| *pid != before);
     eventually(Duration::from_secs(20), "the job", || {
-        guard().is_some_and(|guard| !children(guard).is_empty())
+        guard().is_some_and(|guard| command_below(guard).is_some())
     });
     kill(Pid::from_raw(guard().expect("a guard")), Signal::SIGKILL).expect("a signal to the guard");
     run.finish().expect(-9);

@@ -496,7 +496,7 @@ fn a_first_signal_while_the_lock_is_given_back() {
     for ttl in [&ttl(1200), "10m"] {
         let run = Redlock::new(&["run", "-k", "X", "--ttl", ttl, "--", "cat"]).server(&proxy.url());
         let mut run = run.open_stdin().spawn();
-        let command = command_of(&run);
+        let command = parent_of_command(&run);
         if ttl != "10m" {
             let before = redis.commandstats();
             eventually(Duration::from_secs(10), "a renewal", || redis.commandstats() != before);
@@ -537,7 +537,7 @@ fn a_second_signal_while_the_lock_is_given_back() {
     let redis = Redis::start();
     let proxy = Proxy::to(redis.port);
     let mut run = Redlock::new(&["run", "-k", "X", "--", "cat"]).server(&proxy.url()).open_stdin().spawn();
-    let command = command_of(&run);
+    let command = parent_of_command(&run);
     proxy.set(Fault::Stall);
     drop(run.child.stdin.take());
     eventually(Duration::from_secs(5), "the end of the command", || !is_alive(command));
@@ -551,15 +551,10 @@ fn a_second_signal_while_the_lock_is_given_back() {
     assert!(run.code() == 0 && run.line().contains("could not release 'X': interrupted;"), "{run:?}");
 }
 
-/// The pid of the command that a redlock runs.
-fn command_of(run: &Running) -> i32 {
-    let guard = run.guard();
-    let mut command = None;
-    eventually(Duration::from_secs(10), "the command", || {
-        command = children(guard).into_iter().next();
-        command.is_some()
-    });
-    command.expect("just seen")
+/// The process that waits for the command, and ends right after it.
+fn parent_of_command(run: &Running) -> i32 {
+    run.command();
+    children(run.guard())[0]
 }
 
 /// Those behind it move up.
@@ -594,7 +589,7 @@ fn a_report_is_read_behind_an_order_that_was_not() {
     let place = ready.display().to_string();
     let run = store.redlock(&["run", "-k", "X", "--", "sh", "-c", job, &place]).spawn();
     await_file(&ready);
-    let (guard, command) = (run.guard(), command_of(&run));
+    let (guard, command) = (run.guard(), parent_of_command(&run));
     // An order wakes the guard, so it is stopped again and again; where the order comes late it may have ended.
     let send = |pid, signal| kill(Pid::from_raw(pid), signal).unwrap_or_default();
     send(guard, Signal::SIGSTOP);

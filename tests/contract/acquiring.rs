@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::harness::{Finished, Redlock, Store, await_file, children, eventually, in_ms, is_alive, slowed};
+use crate::harness::{Finished, Redlock, Store, await_file, command_below, eventually, in_ms, slowed};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_redlock");
 
@@ -148,7 +148,7 @@ pub fn a_job_does_not_outlive_the_lock_taken_by_hand(store: &Store) {
     let mut inner = store.redlock(&["run", "--key", "X", "--ttl", &ttl, "--", "sleep", "60"]);
     inner.command.env("REDLOCK_KEY", "X").env("REDLOCK_TOKEN", &token);
     let inner = inner.spawn();
-    let sleeps = || children(inner.guard()).first().is_some_and(|&command| is_alive(command));
+    let sleeps = || command_below(inner.guard()).is_some();
     eventually(Duration::from_secs(10), "the job", sleeps);
     by_hand(store, "release", &token).expect(0);
     let next = store.hold("X", &[]);
@@ -173,7 +173,7 @@ pub fn a_job_elsewhere_does_not_outlive_the_lock(store: &Store) {
         }
     }
     let elsewhere = elsewhere.spawn();
-    let runs = || children(elsewhere.guard()).first().is_some_and(|&command| is_alive(command));
+    let runs = || command_below(elsewhere.guard()).is_some();
     eventually(Duration::from_secs(10), "the job", runs);
     outer.let_go().expect(0);
     elsewhere.finish().expect(79);

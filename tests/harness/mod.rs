@@ -37,7 +37,8 @@ pub use network::Network;
 pub use pace::{fits, in_ms, is_within, slowed, ttl, within};
 pub use port::free_port;
 pub use program::{
-    Finished, Redlock, Running, await_file, children, is_alive, pause, pid_in, with_default_signals,
+    Finished, Redlock, Running, await_file, children, command_below, is_alive, pause, pid_in,
+    with_default_signals,
 };
 pub use proxy::{Fault, Proxy, hold_one};
 pub use pty::Pty;

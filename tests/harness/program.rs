@@ -129,7 +129,7 @@ impl Running {
     pub fn command(&self) -> i32 {
         let (guard, mut found) = (self.guard(), None);
         eventually(Duration::from_secs(10), "the command", || {
-            found = children(guard).into_iter().find_map(|parent| children(parent).first().copied());
+            found = command_below(guard);
             found.is_some()
         });
         found.expect("just seen")
@@ -220,6 +220,13 @@ impl Finished {
         assert_eq!(self.stderr.lines().count(), 1, "{self:?}");
         self.stderr.trim_end()
     }
+}
+
+/// The command that a guard has started. Before that its process sleeps, with the name of its parent.
+pub fn command_below(guard: i32) -> Option<i32> {
+    let name = |pid: &i32| std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    let mut below = children(guard).into_iter().flat_map(children);
+    below.find(|pid| name(pid).trim_end() != "lock-command")
 }
 
 /// The children of a process, of all its threads.
