@@ -14,7 +14,7 @@ mod status;
 
 use clap::{ArgMatches, FromArgMatches};
 
-use crate::cli::{Cli, Command, ConfigArgs, GlobalArgs};
+use crate::cli::{Command, ConfigArgs, GlobalArgs};
 use crate::error::{Failure, Outcome};
 use crate::event::Event;
 use crate::lock::Key;
@@ -42,7 +42,9 @@ pub fn execute() -> ! {
 
 /// Resolves the options of the subcommand and carries it out.
 fn dispatch(matches: &ArgMatches, reporter: &mut Reporter) -> anyhow::Result<Outcome> {
-    let Cli { global, mut command } = Cli::from_arg_matches(matches)?;
+    let mut command = Command::from_arg_matches(matches)?;
+    // Options of all subcommands stand behind the subcommand, too.
+    let global = GlobalArgs::from_arg_matches(matches.subcommand().map_or(matches, |(_, options)| options))?;
     match &command {
         Command::Completions(args) => {
             return completions::completions(args, global, Sources::of(matches));

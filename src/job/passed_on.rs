@@ -5,7 +5,6 @@ use std::io;
 use std::os::fd::{IntoRawFd, OwnedFd};
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
-use super::dispositions::is_ignored;
 
 /// These end a process that does not handle them: systemd's watchdog sends SIGABRT, an UPS daemon SIGPWR, and a container may be
 /// stopped with a real-time signal. Signals that report a fault of the program itself are left alone.
@@ -39,16 +38,18 @@ pub fn take() -> Option<c_int> {
 }
 
 fn handle(signal: c_int) -> io::Result<()> {
-    if is_ignored(signal) {
-        return Ok(());
-    }
     // SAFETY: zeroes are a valid sigaction, and the handler makes calls only that signal-safety(7) allows.
     let done = unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         let handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) = note;
         action.sa_sigaction = handler as usize;
         action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
-        libc::sigaction(signal, &action, std::ptr::null_mut())
+        let mut before: libc::sigaction = std::mem::zeroed();
+        match libc::sigaction(signal, &action, &mut before) {
+            // One that the caller ignores stays ignored: seldom, so most signals take one system call.
+            0 if before.sa_sigaction == libc::SIG_IGN => libc::sigaction(signal, &before, std::ptr::null_mut()),
+            done => done,
+        }
     };
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

@@ -113,8 +113,8 @@ fn subcommand_first(typed: &[OsString]) -> Vec<OsString> {
 /// The words of a command line, with the subcommand that they name.
 struct Line {
     words: Vec<OsString>,
-    /// Only this subcommand is built: the options of all are copied to each one.
-    root: Command,
+    /// Only this subcommand is built. It is never dropped, which would take longer than it is worth.
+    root: &'static mut Command,
     /// The word that is the key.
     key: Option<OsString>,
 }
@@ -128,10 +128,26 @@ impl Line {
                 clap::Error::new(ErrorKind::MissingSubcommand).with_cmd(&Cli::command())
             }));
         };
-        let mut root = GlobalArgs::augment_args(Command::new("redlock")).subcommand(subcommand.clone());
+        let subcommand = GlobalArgs::augment_args(subcommand.clone());
+        let mut root = Command::new("redlock").subcommand(subcommand);
         root.build();
-        let root = without_variables(root, &|arg| is_empty(arg) || is_switched_off(arg));
-        Ok(Line { words, root, key: None })
+        let is_ours = |(name, _): (OsString, _)| name.as_encoded_bytes().starts_with(b"REDLOCK_");
+        if env::vars_os().any(is_ours) {
+            root = without_variables(root, &|arg| is_empty(arg) || is_switched_off(arg));
+        }
+        let mut line = Line { words, root: Box::leak(Box::new(root)), key: None };
+        let is_key = |word: &OsString| !word.as_encoded_bytes().starts_with(b"-") && !is_token(word);
+        if line.words.get(2).is_some_and(is_key) && line.options().any(|arg| arg.get_id() == "rest") {
+            line.take_key(2);
+        }
+        Ok(line)
+    }
+
+    /// The word is the key.
+    fn take_key(&mut self, place: usize) {
+        let mut option = OsString::from("--key=");
+        option.push(&self.words[place]);
+        self.key = Some(std::mem::replace(&mut self.words[place], option));
     }
 
     /// Reads the line until each word has its place. Returns the words as clap takes them, too.
@@ -172,9 +188,7 @@ impl Line {
             if is_token(first) {
                 return Err(refuse(TOKEN, name).into());
             }
-            let mut option = OsString::from("--key=");
-            option.push(first);
-            self.key = Some(std::mem::replace(&mut self.words[place], option));
+            self.take_key(place);
             if is_behind_dashes {
                 self.words.remove(place - 1);
             }
@@ -195,7 +209,7 @@ impl Line {
                         (arg.get_id() == one && is_flag(other)) || (arg.get_id() == other && is_flag(one))
                     })
                 };
-                self.root = without_variables(self.root.clone(), &is_overruled);
+                *self.root = without_variables(self.root.clone(), &is_overruled);
                 self.root.try_get_matches_from_mut(&self.words)
             }
             matches => matches,

@@ -146,7 +146,6 @@ impl Store for Redis {
             let renewal = script::renew(&place.request, None).by_hash(self.topology.index());
             self.topology.send(&place.request.key, &renewal, &timeout);
         }
-        script::prepare_release();
         if let Some(place) = &mut self.place
             && !std::mem::replace(&mut place.is_prepared, true)
         {

@@ -164,7 +164,6 @@ impl Store for Quorum {
                 members.hear_about(None);
             }
         }
-        script::prepare_release();
     }
 
     fn renew(

@@ -1,7 +1,5 @@
 //! `release.lua`: releases locks, leaves their queues, and hands them over.
 
-use std::sync::LazyLock;
-
 use redis::Value;
 
 use super::holder::mode_name;
@@ -44,11 +42,6 @@ pub fn cancel(first: &Request, requests: &[Request]) -> ScriptCall<Vec<Release>>
     let member = format!("{} {} {}", token.expose(), mode_name(*mode), metadata.to_json());
     let keys = requests.iter().map(|request| &request.key);
     ScriptCall::new(&SCRIPT, keys, Some(token), decode).arg(member)
-}
-
-/// Computes the hash of the release script, while there is time.
-pub fn prepare_release() {
-    LazyLock::force(&SCRIPT.source);
 }
 
 fn decode(reply: Value, keys: &[Key]) -> Option<Vec<Release>> {
