@@ -5,7 +5,6 @@ use std::io;
 use std::os::fd::{IntoRawFd, OwnedFd};
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
-
 /// These end a process that does not handle them: systemd's watchdog sends SIGABRT, an UPS daemon SIGPWR, and a container may be
 /// stopped with a real-time signal. Signals that report a fault of the program itself are left alone.
 const ENDING: [c_int; 6] =
@@ -47,7 +46,9 @@ fn handle(signal: c_int) -> io::Result<()> {
         let mut before: libc::sigaction = std::mem::zeroed();
         match libc::sigaction(signal, &action, &mut before) {
             // One that the caller ignores stays ignored: seldom, so most signals take one system call.
-            0 if before.sa_sigaction == libc::SIG_IGN => libc::sigaction(signal, &before, std::ptr::null_mut()),
+            0 if before.sa_sigaction == libc::SIG_IGN => {
+                libc::sigaction(signal, &before, std::ptr::null_mut())
+            }
             done => done,
         }
     };
