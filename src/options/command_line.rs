@@ -198,7 +198,7 @@ impl Line {
     fn matches(&mut self) -> Result<ArgMatches, clap::Error> {
         match self.root.try_get_matches_from_mut(&self.words) {
             Err(error) if error.kind() == ErrorKind::ArgumentConflict => {
-                let conflicts = conflicts(&self.root);
+                let conflicts = conflicts(self.root);
                 let may_conflict =
                     |arg: &Arg| conflicts.iter().flatten().any(|option| arg.get_id() == option);
                 let flags =
