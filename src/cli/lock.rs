@@ -20,7 +20,7 @@ pub struct LockArgs {
     /// every third of that; when redlock dies, the lock is free after it.
     #[arg(short, long, value_name = "DURATION", env = "REDLOCK_TTL")]
     pub ttl: Option<Ttl>,
-    /// Wait in line; without it, fails at once with 75
+    /// Wait for the lock instead of failing with 75
     ///
     /// Without a value the wait has no end; with one (--wait=5m, --wait 5m, -w 5m) it ends after that time, with 75. A word
     /// after --wait is its value when it is a duration. A store that cannot be reached
@@ -33,7 +33,7 @@ pub struct LockArgs {
     /// Acquire the lock alone, as without this option; undoes a configured --shared or --permits
     #[arg(short = 'x', long, hide = true, conflicts_with_all = ["shared", "permits"], overrides_with = "exclusive")]
     pub exclusive: bool,
-    /// Acquire it as a reader: many, or one writer
+    /// Take a shared (reader) lock
     ///
     /// Any number of readers (--shared) hold the lock together; a writer (without --shared) holds it alone.
     #[arg(short, long, env = "REDLOCK_SHARED", value_parser = super::switch, conflicts_with = "permits")]
@@ -49,7 +49,7 @@ pub struct LockArgs {
     pub label: Option<String>,
     /// Keep the lock at least this long after it was acquired, even if it is released sooner
     ///
-    /// Two hosts whose clocks differ by less than that run a cron job once.
+    /// Set it above the clock skew between hosts, so that a cron job runs once.
     #[arg(long, hide_short_help = true, value_name = "DURATION", env = "REDLOCK_MIN_HOLD")]
     pub min_hold: Option<DurationText>,
     /// Count the lock as acquired only when N replicas of the Redis server have it, too [default: 0]

@@ -29,7 +29,7 @@ use crate::lock::DurationText;
 pub struct RunArgs {
     #[command(flatten)]
     pub lock: LockArgs,
-    /// COMMAND is one string, in one word, for `sh -c`
+    /// Run COMMAND, one quoted argument, with `sh -c`
     #[arg(short = 'c', long)]
     pub shell: bool,
     /// Exit status when the lock is busy [default: 75]
@@ -46,7 +46,7 @@ pub struct RunArgs {
     /// terminate stops the whole job before another can hold the lock. Either way the exit status is 79.
     #[arg(long, hide_short_help = true, value_name = "WHAT", env = "REDLOCK_ON_LOST")]
     pub on_lost: Option<OnLost>,
-    /// From SIGTERM to SIGKILL [default: a quarter of the TTL, at most 5s]
+    /// Time between SIGTERM and SIGKILL [default: a quarter of the TTL, at most 5s]
     #[arg(long, hide_short_help = true, value_name = "DURATION", env = "REDLOCK_KILL_AFTER")]
     pub kill_after: Option<DurationText>,
     /// Sleep a random part of this before acquiring the lock

@@ -70,7 +70,7 @@ pub fn wrapped(text: &str, columns: usize) -> Vec<String> {
 fn heading(lock: &LockStatus) -> String {
     match (lock.mode, lock.holders.len()) {
         (_, 0) if lock.waiters.is_empty() => "free".to_owned(),
-        (_, 0) => "free, and about to be granted".to_owned(),
+        (_, 0) => "free; a waiter is being granted it".to_owned(),
         _ if lock.holders.iter().all(|holder| holder.is_kept) => "kept".to_owned(),
         (Mode::Exclusive, _) => "held".to_owned(),
         (Mode::Shared, 1) => "shared by one".to_owned(),
@@ -82,7 +82,7 @@ fn heading(lock: &LockStatus) -> String {
 /// `web1 (pid 5009, "deploy.sh"), user anna`.
 fn who(metadata: Option<&Metadata>) -> String {
     let Some(metadata) = metadata else {
-        return "another program, which left nothing but its token".to_owned();
+        return "another program (no details recorded)".to_owned();
     };
     let label = Some(&metadata.label).filter(|label| !label.is_empty());
     let label = label.map_or(String::new(), |label| format!(", \"{label}\""));

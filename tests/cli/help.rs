@@ -67,5 +67,5 @@ fn the_exit_statuses_are_a_table() {
             assert!(text.lines().any(|shown| shown == line), "{text}");
         }
     }
-    assert!(help("run", "-h").contains("Wait in line; without it, fails at once with 75"));
+    assert!(help("run", "-h").contains("Wait for the lock instead of failing with 75"));
 }

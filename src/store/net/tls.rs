@@ -277,7 +277,7 @@ fn explain(error: &Error, has_version: bool) -> RequestError {
             | Alert::AccessDenied
             | Alert::DecryptError,
         ) => return refused("it is not good for the server"),
-        Error::AlertReceived(Alert::UnrecognisedName) => "it does not know itself by this name",
+        Error::AlertReceived(Alert::UnrecognisedName) => "the server's certificate is for another host name",
         other => return RequestError::Broken(format!("TLS failed: {other}")),
     };
     RequestError::broken(why)
@@ -303,7 +303,7 @@ fn of_certificate(error: &CertificateError) -> String {
             "is not valid yet; is the clock of this host right?"
         }
         error if is_unknown_issuer(error) => {
-            "is signed by nobody known here; --tls-ca FILE names those to trust"
+            "is signed by an unknown authority; --tls-ca FILE names those to trust"
         }
         CertificateError::NotValidForNameContext { presented, .. } if presented.is_empty() => {
             "is for no name at all (it has no subjectAltName)"

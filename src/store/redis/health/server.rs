@@ -148,7 +148,7 @@ fn role(facts: &Facts, report: &mut Findings) -> bool {
         Some("slave") => {
             let host = facts.info("master_host").unwrap_or("its master");
             let port = facts.info("master_port").unwrap_or("?");
-            let finding = "it is a replica, which takes no locks, and what it is told it forgets for what its master says";
+            let finding = "it is a replica: writes to it are discarded";
             report.bad(Check::Role, finding, format!("name its master, {host}:{port}, instead"));
         }
         _ => {
