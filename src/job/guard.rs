@@ -223,10 +223,8 @@ impl Guard {
         let until = self.times.schedule.map_or(start_by, |schedule| start_by.min(schedule.stop_at()));
         // The kernel reaps, as long as the command runs: one that forks at once leaves no zombies.
         dispositions::set_ignored(libc::SIGCHLD, true);
-        if let Ok(prepared) = &self.prepared
-            && prepared.was_killed()
-        {
-            prepared.give_up(&self.children);
+        if let Some(killed) = self.prepared.as_ref().ok().filter(|prepared| prepared.was_killed()) {
+            killed.give_up(&self.children);
             self.prepare();
         }
         let prepared = std::mem::replace(&mut self.prepared, Err(NoParent::GivenUp { has_begun: false }));
@@ -370,6 +368,8 @@ impl Guard {
             self.reported = true;
             let watchdog_killed = self.watchdog.take().is_some_and(|watchdog| watchdog.end(&self.children));
             let expired = self.times.expired || watchdog_killed;
+            // It ended some time ago. Redlock may kill this process when it has the report.
+            self.parent.iter().filter(|_| leftovers).for_each(CommandParent::reap);
             self.channel.send(&GuardReport::JobEnd(JobEnd { status, expired, leftovers }));
             // A redlock that was stopped may hold the store up: it gives its lock back, and ends as its job did.
             if expired && getppid() == self.redlock {

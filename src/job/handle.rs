@@ -35,6 +35,8 @@ pub struct Job {
     look_at: BootTime,
     was_stopped: bool,
     was_frozen: bool,
+    /// The guard ends by itself: it has said all, and waits for the command's parent.
+    is_over: bool,
 }
 
 /// The guard as each thread knows it.
@@ -78,7 +80,7 @@ const LAST_LOOK: Duration = Duration::from_millis(100);
 /// in this time, and gets the signal.
 const START: Duration = Duration::from_secs(1);
 
-/// For a guard that ends the processes that it made for nothing.
+/// For a guard that ends by itself.
 const LAST_WORK: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
@@ -119,6 +121,7 @@ impl Job {
             look_at: BootTime::from_nanos(0),
             was_stopped: false,
             was_frozen: false,
+            is_over: false,
         })
     }
 
@@ -226,6 +229,7 @@ impl Job {
             None if !is_readable(self.as_fd()) => return None,
             None => match self.channel.receive() {
                 Some(GuardReport::JobEnd(ended)) => {
+                    self.is_over = !ended.leftovers;
                     return Some(JobEvent::JobEnd { ended, guard_lost: None });
                 }
                 Some(GuardReport::CommandEnded(status)) => {
@@ -310,8 +314,9 @@ impl Drop for Job {
             self.kill_without_guard();
         }
         if self.guard.pid() != REAPED {
-            if self.command.is_none() {
-                // It ends the processes that it made ahead, and itself.
+            if self.command.is_none() || self.is_over {
+                // It ends the processes that it made ahead, if nothing was started, and itself. What the command used of the
+                // processor counts for the caller when each process has waited for the next one.
                 self.channel.hang_up();
                 self.guard.send(libc::SIGCONT);
                 wait_readable([self.as_fd()], Deadline::after(LAST_WORK));
