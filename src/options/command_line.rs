@@ -159,6 +159,7 @@ impl Line {
                 self.words.iter().skip(2).position(is_word).map_or(self.words.len(), |at| at + 2),
             )?;
             let matches = match self.matches() {
+                Err(error) if error.kind() == ErrorKind::UnknownArgument && self.separate_limit() => continue,
                 Err(error) if error.kind() == ErrorKind::DisplayHelp => {
                     for_help(built()).try_get_matches_from(&self.words)?
                 }
@@ -236,13 +237,32 @@ impl Line {
         self.words[1].to_string_lossy().into_owned()
     }
 
+    /// Makes `-w=5s` of `-w5s`, as flock(1) has it. False if there is none.
+    fn separate_limit(&mut self) -> bool {
+        let place_of_limit = |word: &OsString| {
+            let (switches, limit) = word.to_str()?.strip_prefix('-')?.split_once('w')?;
+            let is_limit = limit.parse::<DurationText>().is_ok() && self.are_switches(switches);
+            is_limit.then_some(switches.len() + 2)
+        };
+        let mut places = self.words.iter().enumerate().skip(2);
+        let Some((at, place)) = places.find_map(|(at, word)| Some((at, place_of_limit(word)?))) else {
+            return false;
+        };
+        let word = self.words[at].to_string_lossy();
+        self.words[at] = format!("{}={}", &word[..place], &word[place..]).into();
+        true
+    }
+
+    fn are_switches(&self, letters: &str) -> bool {
+        letters.chars().all(|letter| {
+            self.options().any(|arg| arg.get_short() == Some(letter) && !arg.get_action().takes_values())
+        })
+    }
+
     /// Whether the word is a `--wait` without a value, or switches that end with `w`.
     fn waits_at(&self, place: usize, options: &ArgMatches) -> bool {
-        let is_switch = |letter: char| {
-            self.options().any(|arg| arg.get_short() == Some(letter) && !arg.get_action().takes_values())
-        };
         let waits = |word: &str| match word.strip_prefix('-').and_then(|word| word.strip_suffix('w')) {
-            Some(switches) => switches.chars().all(is_switch),
+            Some(switches) => self.are_switches(switches),
             None => word == "--wait",
         };
         options.try_contains_id("wait").is_ok() && self.words[place].to_str().is_some_and(waits)
@@ -337,6 +357,8 @@ mod tests {
             ("run x --ttl 5s sleep -k 1", "run --key=x --ttl 5s sleep -k 1"),
             ("run -w 5 F true", "run -w=5 --key=F true"),
             ("run -w F true", "run -w --key=F true"),
+            ("run -w5 F true -w5", "run -w=5 --key=F true -w5"),
+            ("run F --ttl 9s -qw5s true", "run --key=F --ttl 9s -qw=5s true"),
             ("run F --wait 5 true -w 5", "run --key=F --wait=5 true -w 5"),
             ("run -k x --wait 5x true", "run -k x --wait 5x true"),
             ("run -kw 5s true", "run -kw 5s true"),

@@ -394,6 +394,9 @@ fn a_process_made_ahead_that_is_killed_or_stopped() {
             let parent = children(waiter.guard())[0];
             let pid = if is_parent { parent } else { children(parent)[0] };
             kill(Pid::from_raw(pid), signal).expect("a signal");
+            if signal == Signal::SIGKILL {
+                eventually(Duration::from_secs(20), "its death", || !is_alive(pid));
+            }
             holder.let_go().expect(0);
             assert_eq!(waiter.finish().expect(0).stdout, "ran\n", "{signal} {is_parent}");
         }
