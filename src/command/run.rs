@@ -261,7 +261,7 @@ fn not_started(reason: &NotStarted, command: &str, locks: &str) -> Failure {
     }
 }
 
-/// What a command that cannot be started may have been meant to be: a line for the shell, or the key's neighbour.
+/// A guess at a command that cannot be started: it is a line for the shell, or its first word became the key.
 fn hint(command: &str, locks: &str) -> String {
     match command.contains([' ', ';', '|', '&', '<', '>', '$']) {
         true => "; with -c a shell runs it".to_owned(),

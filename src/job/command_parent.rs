@@ -79,7 +79,7 @@ pub enum NoParent {
     },
 }
 
-/// What the process and the guard share.
+/// The memory that the process and the guard share.
 struct Work {
     command: Prepared,
     guard: Pid,

@@ -39,7 +39,7 @@ pub struct Prepared {
     execution: Box<Execution>,
 }
 
-/// What the process that becomes the command reads of our memory, which it shares until then.
+/// The part of our memory that the process reads which becomes the command. It shares that memory until then.
 struct Execution {
     words: Vec<*const c_char>,
     variables: AtomicPtr<*const c_char>,

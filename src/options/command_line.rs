@@ -259,7 +259,7 @@ impl Line {
         })
     }
 
-    /// Whether the word is a `--wait` without a value, or switches that end with `w`.
+    /// True if the word is a `--wait` without a value, or switches that end with `w`.
     fn waits_at(&self, place: usize, options: &ArgMatches) -> bool {
         let waits = |word: &str| match word.strip_prefix('-').and_then(|word| word.strip_suffix('w')) {
             Some(switches) => self.are_switches(switches),

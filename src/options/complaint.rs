@@ -36,7 +36,7 @@ const OPTIONS: [(&str, &[&str]); 5] = [
 /// Long enough to recognise a value.
 const LONGEST_VALUE: usize = 60;
 
-/// What clap found wrong with the words. `root` is the command line with all subcommands.
+/// Says what clap found wrong with the words. `root` is the command line with all subcommands.
 pub fn explain(mut error: clap::Error, words: &[OsString], root: &Command) -> Failure {
     let subcommand = words.get(1).and_then(|name| root.find_subcommand(name));
     let argument = text(&error, ContextKind::InvalidArg);
@@ -99,7 +99,7 @@ pub fn refuse(what: &str, subcommand: &str) -> Failure {
     })
 }
 
-/// Whether it has the form of an owner token of redlock's own.
+/// True if it has the form of an owner token of redlock's own.
 pub fn is_token(word: &OsStr) -> bool {
     word.to_str().is_some_and(|word| word.len() == 36 && Uuid::try_parse(word).is_ok())
 }
