@@ -531,24 +531,36 @@ fn a_key_while_the_lock_is_given_back() {
     assert_eq!(redis.cli(&["EXISTS", "X"]), "0");
 }
 
-/// On a server that hangs the release would take two seconds.
+/// On a server that hangs the release would take two seconds. Where the machine is too busy for two signals in that time, the test
+/// tries again.
 #[test]
 fn a_second_signal_while_the_lock_is_given_back() {
-    let redis = Redis::start();
-    let proxy = Proxy::to(redis.port);
-    let mut run = Redlock::new(&["run", "-k", "X", "--", "cat"]).server(&proxy.url()).open_stdin().spawn();
-    let command = parent_of_command(&run);
-    proxy.set(Fault::Stall);
-    drop(run.child.stdin.take());
-    eventually(Duration::from_secs(5), "the end of the command", || !is_alive(command));
-    let start = Instant::now();
-    run.signal(Signal::SIGTERM);
-    std::thread::sleep(Duration::from_millis(100));
-    assert!(!run.has_ended());
-    run.signal(Signal::SIGTERM);
-    let run = run.finish();
-    within(Duration::from_secs(1), start);
-    assert!(run.code() == 0 && run.line().contains("could not release 'X': interrupted;"), "{run:?}");
+    for _ in 0..20 {
+        let redis = Redis::start();
+        let proxy = Proxy::to(redis.port);
+        let mut run =
+            Redlock::new(&["run", "-k", "X", "--", "cat"]).server(&proxy.url()).open_stdin().spawn();
+        let command = parent_of_command(&run);
+        proxy.set(Fault::Stall);
+        let end = Instant::now();
+        drop(run.child.stdin.take());
+        eventually(Duration::from_secs(20), "the end of the command", || !is_alive(command));
+        let start = Instant::now();
+        run.signal(Signal::SIGTERM);
+        std::thread::sleep(Duration::from_millis(100));
+        let has_ended = run.has_ended();
+        run.signal(Signal::SIGTERM);
+        let was_in_time = end.elapsed() < Duration::from_millis(1500);
+        let run = run.finish();
+        if !was_in_time {
+            continue;
+        }
+        assert!(!has_ended);
+        within(Duration::from_secs(1), start);
+        assert!(run.code() == 0 && run.line().contains("could not release 'X': interrupted;"), "{run:?}");
+        return;
+    }
+    panic!("the machine is too busy");
 }
 
 /// The process that waits for the command, and ends right after it.
