@@ -160,6 +160,10 @@ impl CommandParent {
         until: Deadline,
         children: &OwnChildren,
     ) -> Result<(), NoParent> {
+        if self.was_killed() {
+            self.give_up(children);
+            return Err(io::Error::from_raw_os_error(libc::EAGAIN).into());
+        }
         if let Err(error) = self.work.command.execute_with(added) {
             self.give_up(children);
             return Err(error.into());
@@ -191,7 +195,7 @@ impl CommandParent {
         self.give_up(children);
         match has_answered || has_ended {
             true => {
-                Err(io::Error::from_raw_os_error(if outcome < 0 { -outcome } else { libc::ECHILD }).into())
+                Err(io::Error::from_raw_os_error(if outcome < 0 { -outcome } else { libc::EAGAIN }).into())
             }
             false => Err(NoParent::GivenUp { has_begun }),
         }
@@ -207,7 +211,7 @@ impl CommandParent {
     }
 
     /// True if one of the two processes was killed before the start.
-    pub fn was_killed(&self) -> bool {
+    fn was_killed(&self) -> bool {
         [self.descriptor.as_fd(), self.command_end.as_fd()].into_iter().any(is_readable)
     }
 

@@ -163,12 +163,18 @@ impl Guard {
     /// Waits for a request, the timer, or the death of the command or of a leftover process. Returns which of them came.
     fn wait(&self) -> [bool; 3] {
         let parent = self.parent.as_ref().filter(|_| self.status.is_none());
-        let [death, end] =
-            parent.map_or([self.deaths.as_fd(); 2], |parent| [parent.as_fd(), parent.command_end.as_fd()]);
+        let [death, end] = match (parent, &self.parent) {
+            (Some(parent), _) => [parent.as_fd(), parent.command_end.as_fd()],
+            (None, Some(_)) => [self.deaths.as_fd(); 2],
+            // A process that was made ahead may be stopped, which is no death.
+            (None, None) => [self.timer.as_fd(); 2],
+        };
         let until = if self.more_to_reap { BootTime::from_nanos(0) } else { BootTime::NEVER };
         let fds = [self.channel.as_fd(), self.timer.as_fd(), death, end];
         let [from_redlock, time, death, end] = wait_readable(fds, until);
-        [from_redlock, time, death || end && parent.is_some_and(CommandParent::await_status)]
+        let is_death =
+            self.parent.is_some() && death || end && parent.is_some_and(CommandParent::await_status);
+        [from_redlock, time, is_death]
     }
 
     fn handle(&mut self, request: GuardRequest) {
@@ -223,10 +229,6 @@ impl Guard {
         let until = self.times.schedule.map_or(start_by, |schedule| start_by.min(schedule.stop_at()));
         // The kernel reaps, as long as the command runs: one that forks at once leaves no zombies.
         dispositions::set_ignored(libc::SIGCHLD, true);
-        if let Some(killed) = self.prepared.as_ref().ok().filter(|prepared| prepared.was_killed()) {
-            killed.give_up(&self.children);
-            self.prepare();
-        }
         let prepared = std::mem::replace(&mut self.prepared, Err(NoParent::GivenUp { has_begun: false }));
         let started = prepared.and_then(|mut parent| {
             parent.start(env, &self.channel, until, &self.children)?;
