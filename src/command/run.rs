@@ -245,6 +245,12 @@ fn not_started(reason: &NotStarted, command: &str, locks: &str) -> Failure {
             UNREACHABLE,
             format!("cannot start '{command}': {why}; see ulimit -u and -n, and pids.max of its cgroup"),
         ),
+        NotStarted::ProcessKilled => Failure::new(
+            UNREACHABLE,
+            format!(
+                "'{command}' was not started: somebody killed its process while redlock took the lock; try again"
+            ),
+        ),
         NotStarted::Interrupted(signal) => Failure::Signal(*signal),
         NotStarted::TooLate { has_begun: true } => Failure::new(
             LOST,

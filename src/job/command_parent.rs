@@ -8,7 +8,6 @@
 use std::ffi::{c_int, c_void};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
 use nix::poll::{PollFd, PollFlags, poll};
@@ -49,7 +48,6 @@ pub struct CommandParent {
     pub pid: i32,
     /// Readable when the process has ended.
     descriptor: OwnedFd,
-    group_signals: GroupSignals,
     work: Box<Work>,
     /// It runs on this.
     _stack: Vec<u8>,
@@ -62,15 +60,18 @@ struct GroupSignals {
     /// A signalfd(2), with which the process takes them.
     taken: OwnedFd,
     /// Bit 0 is signal 1.
-    unwanted: Arc<AtomicU64>,
+    unwanted: AtomicU64,
 }
 
 /// Why there is none.
 #[derive(Debug, Error)]
 pub enum NoParent {
-    /// The command could not be started, or the process could not be made or was killed.
+    /// The command could not be started, or the process could not be made.
     #[error(transparent)]
     Failed(#[from] io::Error),
+    /// Somebody killed the process, or its child, before it was known that the command runs.
+    #[error("killed")]
+    Killed,
     /// Redlock was gone, or the time was over, before it was known that the command runs.
     #[error("given up")]
     GivenUp {
@@ -91,17 +92,13 @@ struct Work {
     status: AtomicI32,
     /// Written when something above has changed.
     bell: EventFd,
-    /// The parts of [`GroupSignals`].
-    wake: OwnedFd,
-    taken: OwnedFd,
-    unwanted: Arc<AtomicU64>,
+    group_signals: GroupSignals,
 }
 
 impl CommandParent {
     /// Makes the process, and the one that becomes the command, which sleeps until [`CommandParent::start`]. To be called with
     /// all signals blocked and one thread.
     pub fn prepare(command: Prepared) -> Result<CommandParent, NoParent> {
-        let group_signals = GroupSignals::new()?;
         let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
         let mut work = Box::new(Work {
             command,
@@ -111,9 +108,7 @@ impl CommandParent {
             outcome: AtomicI32::new(0),
             status: AtomicI32::new(RUNNING),
             bell: EventFd::from_flags(flags).map_err(io::Error::from)?,
-            wake: group_signals.wake.as_fd().try_clone_to_owned()?,
-            taken: group_signals.taken.try_clone()?,
-            unwanted: Arc::clone(&group_signals.unwanted),
+            group_signals: GroupSignals::new()?,
         });
         // Most of it is never touched, and setting it to zero would take 50 us.
         let mut stack: Vec<u8> = Vec::with_capacity(STACK);
@@ -142,12 +137,12 @@ impl CommandParent {
         if made <= 0 {
             send(pid, libc::SIGKILL);
             reap(pid);
-            return Err(io::Error::from_raw_os_error(if made < 0 { -made } else { libc::ECHILD }).into());
+            return Err(if made < 0 { io::Error::from_raw_os_error(-made).into() } else { NoParent::Killed });
         }
         let _ = work.bell.read();
         // SAFETY: it was made for us.
         let command_end = unsafe { OwnedFd::from_raw_fd(work.command_end.load(Ordering::Relaxed)) };
-        Ok(CommandParent { command: made, command_end, pid, descriptor, group_signals, work, _stack: stack })
+        Ok(CommandParent { command: made, command_end, pid, descriptor, work, _stack: stack })
     }
 
     /// Starts the command with these additions to its environment. After an error nothing of it is alive. It
@@ -162,7 +157,7 @@ impl CommandParent {
     ) -> Result<(), NoParent> {
         if self.was_killed() {
             self.give_up(children);
-            return Err(io::Error::from_raw_os_error(libc::EAGAIN).into());
+            return Err(NoParent::Killed);
         }
         if let Err(error) = self.work.command.execute_with(added) {
             self.give_up(children);
@@ -182,7 +177,7 @@ impl CommandParent {
             if name_of(self.command).is_some_and(|name| name.as_bytes() == NAME.to_bytes()) {
                 send(self.command, libc::SIGCONT);
             }
-            self.group_signals.take(libc::SIGCONT);
+            self.work.group_signals.take(libc::SIGCONT);
         }
         let [has_answered, has_ended] = [0, 1].map(|fd: usize| fds[fd].any().unwrap_or(false));
         let outcome = self.work.outcome.load(Ordering::Acquire);
@@ -193,12 +188,11 @@ impl CommandParent {
         let is_other = |name: String| name.as_bytes() != NAME.to_bytes();
         let has_begun = !has_answered && children_of(self.pid).into_iter().filter_map(name_of).any(is_other);
         self.give_up(children);
-        match has_answered || has_ended {
-            true => {
-                Err(io::Error::from_raw_os_error(if outcome < 0 { -outcome } else { libc::EAGAIN }).into())
-            }
-            false => Err(NoParent::GivenUp { has_begun }),
-        }
+        Err(match (outcome, has_ended) {
+            (..0, _) => io::Error::from_raw_os_error(-outcome).into(),
+            (_, true) => NoParent::Killed,
+            (_, false) => NoParent::GivenUp { has_begun },
+        })
     }
 
     /// Kills both processes, and waits for their end.
@@ -242,7 +236,7 @@ impl CommandParent {
 
     pub fn wake(&self) {
         if wake_blocked(self.pid) {
-            self.group_signals.take(libc::SIGCONT);
+            self.work.group_signals.take(libc::SIGCONT);
         }
     }
 
@@ -253,7 +247,7 @@ impl CommandParent {
 
     /// Takes it, so that the next one can be told from it.
     pub fn take(&self, signal: c_int) {
-        self.group_signals.take(signal);
+        self.work.group_signals.take(signal);
         self.wake();
     }
 }
@@ -264,7 +258,7 @@ impl GroupSignals {
         Ok(GroupSignals {
             wake: EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?,
             taken: SignalFd::with_flags(&SigSet::empty(), flags)?.into(),
-            unwanted: Arc::default(),
+            unwanted: AtomicU64::new(0),
         })
     }
 
@@ -345,16 +339,18 @@ impl Work {
     fn take_signals_until(&self, end: BorrowedFd) {
         let readable = event::PollFlags::IN;
         loop {
-            let mut fds =
-                [event::PollFd::from_borrowed_fd(end, readable), event::PollFd::new(&self.wake, readable)];
+            let mut fds = [
+                event::PollFd::from_borrowed_fd(end, readable),
+                event::PollFd::new(&self.group_signals.wake, readable),
+            ];
             if event::poll(&mut fds, None).is_err() {
                 continue;
             }
             if !fds[0].revents().is_empty() {
                 return;
             }
-            let _ = rustix::io::read(&self.wake, &mut [0; 8]);
-            self.take_signals(self.unwanted.swap(0, Ordering::AcqRel));
+            let _ = rustix::io::read(&self.group_signals.wake, &mut [0; 8]);
+            self.take_signals(self.group_signals.unwanted.swap(0, Ordering::AcqRel));
         }
     }
 
@@ -366,10 +362,12 @@ impl Work {
             libc::sigemptyset(&mut set);
             let numbers = (1..=u64::BITS as c_int).filter(|signal| signals >> (signal - 1) & 1 == 1);
             numbers.for_each(|signal| _ = libc::sigaddset(&mut set, signal));
-            libc::signalfd(self.taken.as_raw_fd(), &set, 0);
+            libc::signalfd(self.group_signals.taken.as_raw_fd(), &set, 0);
         }
         // A real-time signal may be pending several times.
-        while rustix::io::read(&self.taken, &mut [0; size_of::<libc::signalfd_siginfo>()]).is_ok() {}
+        while rustix::io::read(&self.group_signals.taken, &mut [0; size_of::<libc::signalfd_siginfo>()])
+            .is_ok()
+        {}
     }
 }
 

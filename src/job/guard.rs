@@ -39,8 +39,8 @@ pub fn fork_guard(
     // With SIGCHLD ignored, as some callers leave it, no child could be waited for.
     dispositions::set_ignored(libc::SIGCHLD, false);
     let (guard, channel) = fork_off(|channel| {
-        if let Ok(mut guard) = Guard::new(channel, command, caller, kill_after, leftovers) {
-            guard.prepare();
+        if let Ok(mut guard) = Guard::new(channel, caller, kill_after, leftovers) {
+            guard.prepare(&command);
             guard.run();
         }
     })?;
@@ -50,7 +50,6 @@ pub fn fork_guard(
 struct Guard {
     redlock: Pid,
     channel: Channel,
-    command_line: Vec<OsString>,
     caller: Caller,
     children: OwnChildren,
     deaths: SignalFd,
@@ -60,7 +59,7 @@ struct Guard {
     kill_after: Duration,
     leftovers: LeftoverPolicy,
     /// The command, whose process sleeps, before the start; or why there is none.
-    prepared: Result<CommandParent, NoParent>,
+    prepared: Option<Result<CommandParent, NoParent>>,
     /// From the start on.
     parent: Option<CommandParent>,
     watchdog: Option<Watchdog>,
@@ -79,7 +78,6 @@ const LEFTOVER_GRACE: Duration = Duration::from_millis(50);
 impl Guard {
     fn new(
         channel: Channel,
-        command_line: Vec<OsString>,
         caller: Caller,
         kill_after: Duration,
         leftovers: LeftoverPolicy,
@@ -92,7 +90,6 @@ impl Guard {
         Ok(Guard {
             redlock: getppid(),
             channel,
-            command_line,
             caller,
             children: OwnChildren::open()?,
             deaths: SignalFd::with_flags(&SigSet::from(Signal::SIGCHLD), flags)?,
@@ -101,7 +98,7 @@ impl Guard {
             relay: Relay::default(),
             kill_after,
             leftovers,
-            prepared: Err(NoParent::GivenUp { has_begun: false }),
+            prepared: None,
             parent: None,
             watchdog: None,
             more_to_reap: false,
@@ -112,9 +109,9 @@ impl Guard {
     }
 
     /// Makes the command's process ahead, while redlock asks for the lock.
-    fn prepare(&mut self) {
-        let command = Prepared::new(&self.command_line, self.redlock, &self.caller).map_err(NoParent::from);
-        self.prepared = command.and_then(CommandParent::prepare);
+    fn prepare(&mut self, command: &[OsString]) {
+        let command = Prepared::new(command, self.redlock, &self.caller).map_err(NoParent::from);
+        self.prepared = Some(command.and_then(CommandParent::prepare));
     }
 
     /// Carries out redlock's requests. Never returns: it ends with the job, or when redlock is gone and the job killed.
@@ -166,7 +163,7 @@ impl Guard {
         let [death, end] = match (parent, &self.parent) {
             (Some(parent), _) => [parent.as_fd(), parent.command_end.as_fd()],
             (None, Some(_)) => [self.deaths.as_fd(); 2],
-            // A process that was made ahead may be stopped, which is no death.
+            // A process that was made ahead may be stopped: the signal of that says nothing of the job.
             (None, None) => [self.timer.as_fd(); 2],
         };
         let until = if self.more_to_reap { BootTime::from_nanos(0) } else { BootTime::NEVER };
@@ -229,7 +226,7 @@ impl Guard {
         let until = self.times.schedule.map_or(start_by, |schedule| start_by.min(schedule.stop_at()));
         // The kernel reaps, as long as the command runs: one that forks at once leaves no zombies.
         dispositions::set_ignored(libc::SIGCHLD, true);
-        let prepared = std::mem::replace(&mut self.prepared, Err(NoParent::GivenUp { has_begun: false }));
+        let Some(prepared) = self.prepared.take() else { return };
         let started = prepared.and_then(|mut parent| {
             parent.start(env, &self.channel, until, &self.children)?;
             Ok(parent)
@@ -248,6 +245,7 @@ impl Guard {
                     .send(&GuardReport::Started { pid, watchdog: self.watchdog.as_ref().map(Watchdog::pid) });
                 dispositions::detach_streams(false);
             }
+            Err(NoParent::Killed) => self.not_started(&GuardReport::ProcessKilled),
             Err(NoParent::GivenUp { has_begun }) => self.not_started(&GuardReport::TooLate { has_begun }),
             Err(NoParent::Failed(error)) => {
                 let errno = error.raw_os_error().unwrap_or(libc::EINVAL);
@@ -392,7 +390,7 @@ impl Guard {
             self.kill();
         }
         // Nothing was started.
-        if let Ok(prepared) = &self.prepared {
+        if let Some(Ok(prepared)) = &self.prepared {
             prepared.give_up(&self.children);
         }
         end()

@@ -90,6 +90,8 @@ pub enum NotStarted {
     NotExecutable(String),
     /// The system, or a limit, has no room for another process, and why.
     NoRoom(String),
+    /// Somebody killed the process that was to become the command.
+    ProcessKilled,
     /// The lease was over. A command that had begun, or may have, was killed.
     TooLate {
         has_begun: bool,
@@ -170,6 +172,7 @@ impl Job {
                 message,
             }) => Err(NotStarted::NoRoom(message)),
             Some(GuardReport::NotStarted { message, .. }) => Err(NotStarted::NotExecutable(message)),
+            Some(GuardReport::ProcessKilled) => Err(NotStarted::ProcessKilled),
             Some(GuardReport::TooLate { has_begun }) => Err(NotStarted::TooLate { has_begun }),
             // The guard was killed, and may have started the command: its loss is seen as that of a job that runs.
             Some(GuardReport::CommandEnded(_) | GuardReport::JobEnd(_)) | None => Ok(()),

@@ -51,6 +51,8 @@ pub enum GuardReport {
     Started { pid: i32, watchdog: Option<i32> },
     /// The command could not be executed: the `errno`, and what it means.
     NotStarted { errno: i32, message: String },
+    /// Somebody killed the process that was to become the command.
+    ProcessKilled,
     /// It was too late to start the command. If it had begun, it was killed.
     TooLate { has_begun: bool },
     /// The command ended before the job did: what it left behind is being awaited or stopped.

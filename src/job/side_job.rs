@@ -139,6 +139,7 @@ fn run(name: &CStr, line: &Channel, command: Vec<OsString>, kill_after: Duration
         Err(NotStarted::NotExecutable(why) | NotStarted::NoRoom(why)) => {
             return Ok(SideJobEnd::NotStarted(why));
         }
+        Err(NotStarted::ProcessKilled) => return Ok(SideJobEnd::GuardLost),
         Err(NotStarted::NotFound) => return Ok(SideJobEnd::NotStarted("it is not found".to_owned())),
     }
     let control = job.control()?;

@@ -10,7 +10,7 @@ use std::io::{self, Write};
 use std::sync::LazyLock;
 
 use clap::error::ErrorKind;
-use clap::{Arg, ArgMatches, Args, Command, CommandFactory, Id, Subcommand, value_parser};
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, CommandFactory, Id, Subcommand, value_parser};
 
 use super::complaint::{explain, is_token, refuse, shown};
 use super::sources::{Sources, is_off};
@@ -42,7 +42,7 @@ fn read_as(subcommand: &str) -> anyhow::Result<ArgMatches> {
     let (mut words, matches) = Line::new(subcommand_first(&TYPED))?.read()?;
     words[1] = subcommand.into();
     if !Sources::of(&matches).is_flag("keys") {
-        words.push("--key=KEY".into());
+        words.insert(2, "--key=KEY".into());
     }
     if subcommand == "run" {
         words.extend(["--".into(), "true".into()]);
@@ -290,21 +290,25 @@ impl Line {
                     }
                 }
             }
-            [] if is_run && keys() == 0 => Err(refuse("there is no key and no command", name)),
+            [] if is_run && keys() == 0 => Err(refuse("key and command are missing", name)),
             [] if is_run => Err(match &self.key {
-                Some(key) => {
-                    refuse(&format!("there is no command: the first word, {}, is the key", shown(key)), name)
-                }
-                None => refuse("there is no command", name),
+                Some(key) => refuse(
+                    &format!("the command is missing: the first word, {}, is the key", shown(key)),
+                    name,
+                ),
+                None => refuse("the command is missing", name),
             }),
-            _ if takes_key && name != "config" && keys() == 0 => Err(refuse("there is no key", name)),
+            _ if takes_key && name != "config" && keys() == 0 => Err(refuse("the key is missing", name)),
             [_, ..] if name == "acquire" && is_behind_dashes => {
                 Err(refuse("acquire starts no command; run does", "run"))
             }
-            [word, ..] if !is_run && takes_key => Err(match is_token(word) {
-                true => refuse(TOKEN, name),
-                false => refuse(&format!("{} is a second key; {OWN}", shown(word)), name),
-            }),
+            [word, ..] if is_token(word) && takes_key && !is_run => Err(refuse(TOKEN, name)),
+            [word, ..] if takes_key && !is_run => {
+                let is_list =
+                    |arg: &Arg| arg.get_id() == "keys" && matches!(arg.get_action(), ArgAction::Append);
+                let rule = if self.options().any(is_list) { OWN } else { "it takes one key" };
+                Err(refuse(&format!("{} is a second key; {rule}", shown(word)), name))
+            }
             _ => Ok(()),
         }
     }
@@ -376,7 +380,7 @@ mod tests {
     }
 
     proptest! {
-        /// A line that was read is read in the same way again, and no word of the command changes.
+        /// A line that was read is read in the same way again.
         #[test]
         fn a_line_that_was_read_is_clear(words in vec(select(&WORDS[..]), 0..8)) {
             let typed = words.join(" ");

@@ -113,7 +113,7 @@ impl Watching {
                 None => {}
                 Some(Action::Break(order)) => drop(self.orders.send(Order::Break(order))),
                 Some(Action::Quit) => return Ok(self.leave(Outcome::SUCCESS)),
-                // Ctrl-C is no signal while the terminal is ours.
+                // Ctrl-C sends no signal while the terminal is ours.
                 Some(Action::Interrupt) => return Ok(self.leave(Outcome::Signal(libc::SIGINT))),
                 Some(Action::Suspend) => self.rest(TakenTerminal::suspend)?,
                 Some(Action::Redraw) => self.area = None,

@@ -110,12 +110,12 @@ const CALLS: [(&str, &str, i32); 140] = [
         64,
     ),
     // Something is missing.
-    ("redlock run", "there is no key and no command; for example: redlock run -k nightly -- ./backup.sh", 64),
-    ("redlock run -- true", "there is no key; …", 64),
-    ("redlock run x", "there is no command: the first word, x, is the key; …", 64),
-    ("redlock run -k x", "there is no command; …", 64),
-    ("redlock run -k x --", "there is no command; …", 64),
-    ("redlock run ./deploy.sh", "there is no command: the first word, ./deploy.sh, is the key; …", 64),
+    ("redlock run", "key and command are missing; for example: redlock run -k nightly -- ./backup.sh", 64),
+    ("redlock run -- true", "the key is missing; …", 64),
+    ("redlock run x", "the command is missing: the first word, x, is the key; …", 64),
+    ("redlock run -k x", "the command is missing; …", 64),
+    ("redlock run -k x --", "the command is missing; …", 64),
+    ("redlock run ./deploy.sh", "the command is missing: the first word, ./deploy.sh, is the key; …", 64),
     (
         "redlock run ./deploy.sh --prod",
         "unexpected argument '--prod' found; a similar argument exists: '--profile'; the first word, ./deploy.sh, is the key; …",
@@ -128,13 +128,13 @@ const CALLS: [(&str, &str, i32); 140] = [
     ),
     (
         "redlock acquire",
-        "there is no key; for example: eval \"$(redlock acquire -k deploy --wait --format env || echo exit $?)\"",
+        "the key is missing; for example: eval \"$(redlock acquire -k deploy --wait --format env || echo exit $?)\"",
         64,
     ),
-    ("redlock break", "there is no key; for example: redlock break deploy", 64),
+    ("redlock break", "the key is missing; for example: redlock break deploy", 64),
     (
         "redlock release",
-        "there is no key; for example: redlock release -k deploy --token-file deploy.token",
+        "the key is missing; for example: redlock release -k deploy --token-file deploy.token",
         64,
     ),
     ("redlock release x", "there is no owner token; set REDLOCK_TOKEN, or give --token-file", 64),
@@ -169,7 +169,7 @@ const CALLS: [(&str, &str, i32); 140] = [
         "acquire starts no command; run does; for example: redlock run -k nightly -- ./backup.sh",
         64,
     ),
-    ("redlock break a b", "b is a second key; give each of several keys with its own -k; …", 64),
+    ("redlock break a b", "b is a second key; it takes one key; …", 64),
     (
         "redlock release x 68413f2f-8e0b-49a8-8a46-e268c50c52f7",
         "an owner token is not a key; give it with --token-file, or in REDLOCK_TOKEN; …",
@@ -402,7 +402,7 @@ const CALLS: [(&str, &str, i32); 140] = [
         "unexpected argument '--host' found; redlock calls it --server; …",
         64,
     ),
-    ("redlock run -c 'echo hi'", "there is no command: the first word, echo hi, is the key; …", 64),
+    ("redlock run -c 'echo hi'", "the command is missing: the first word, echo hi, is the key; …", 64),
     (
         "redlock run -k x ./bad.sh",
         "'./bad.sh' cannot be executed: its interpreter is not found, the one in its first line, …",
@@ -411,7 +411,7 @@ const CALLS: [(&str, &str, i32); 140] = [
     ("redlock status -S ''", "--server: it is empty; name a store, or leave it out", 78),
     ("REDLOCK_SERVER=' ' redlock status", "REDLOCK_SERVER: it is empty; name a store, or leave it out", 78),
     // A login is not shown.
-    ("redlock run redis://u:SECRET@h", "there is no command: the first word, URL, is the key; …", 64),
+    ("redlock run redis://u:SECRET@h", "the command is missing: the first word, URL, is the key; …", 64),
     (
         "redlock --url redis://u:SECRET@h",
         "unexpected argument '--url' found; redlock calls it --server; for example: redlock run -k nightly -- ./backup.sh",
