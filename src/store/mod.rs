@@ -15,6 +15,8 @@ mod misspelt_url;
 mod net;
 #[cfg(feature = "redis")]
 mod polling;
+#[cfg(any(feature = "etcd", feature = "zookeeper"))]
+mod queue;
 #[cfg(feature = "redis")]
 mod redis;
 mod scheme;
