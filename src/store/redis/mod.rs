@@ -32,8 +32,8 @@ use self::script::{AcquireReply, Release, ScriptCall};
 use self::topology::Topology;
 pub use self::url::RedisAddress;
 use crate::lock::{
-    AcquireOutcome, Breaker, Broken, Capabilities, FencingToken, History, Key, LockStatus, OwnerToken,
-    ReleaseOutcome, Renewal, Request, Result, RunRecord, Store, StoreAdmin, Survey, Timeout,
+    AcquireOutcome, Breaker, Broken, Capabilities, FencingToken, History, Key, OwnerToken, ReleaseOutcome,
+    Renewal, Request, Result, RunRecord, Store, StoreAdmin, Survey, Timeout,
 };
 
 /// The store at one address. It connects with the first call.
@@ -138,7 +138,7 @@ impl Store for Redis {
         }
     }
 
-    fn on_idle(&mut self) {
+    fn settle(&mut self) {
         let timeout = Timeout::of(IDLE_TIMEOUT);
         // Not at the end of the job, when the server has better to do than to end a subscription.
         if let Some(place) = self.place.take_if(|place| place.is_granted) {
@@ -146,12 +146,15 @@ impl Store for Redis {
             let renewal = script::renew(&place.request, None).by_hash(self.topology.index());
             self.topology.send(&place.request.key, &renewal, &timeout);
         }
+    }
+
+    fn prepare(&mut self) {
         if let Some(place) = &mut self.place
             && !std::mem::replace(&mut place.is_prepared, true)
         {
             // With a token that nobody has it changes nothing, and the server knows the script when we have the lock.
             let of_nobody = Request { token: OwnerToken::random(), ..place.request.clone() };
-            let _ = script::renew(&of_nobody, None).run(&mut self.topology, &timeout);
+            let _ = script::renew(&of_nobody, None).run(&mut self.topology, &Timeout::of(IDLE_TIMEOUT));
         }
     }
 
@@ -220,10 +223,6 @@ impl Store for Redis {
     fn record(&mut self, key: &Key, run: Option<&RunRecord>, keep: u8, timeout: &Timeout) -> Result<()> {
         self.topology.send(key, &history::record(key, run, keep), timeout);
         Ok(())
-    }
-
-    fn status(&mut self, keys: &[Key], timeout: &Timeout) -> Result<Vec<LockStatus>> {
-        self.survey(keys, timeout)?.complete()
     }
 }
 
