@@ -154,8 +154,7 @@ pub trait Store: Send {
     ///
     /// After a grant a store tells the next waiter that it is the first, and gives up what woke us; then, and while it
     /// is in the queue, it prepares what the next grant and its release begin with. The local store rings and compiles
-    /// statements; Redis sends a renewal whose answer is skipped, hashes the release script, and has the server
-    /// learn the renewal script; a quorum stops listening. What goes wrong here is made up for later.
+    /// statements; Redis ends its subscription, and has the server learn the renewal script; a quorum stops listening. What goes wrong here is made up for later.
     /// etcd: the lease of the holder is made. ZooKeeper: its session is begun for the next in line.
     fn on_idle(&mut self) {}
 
