@@ -9,7 +9,7 @@ use crate::clock::Deadline;
 use crate::error::{Failure, LOST, NOT_EXECUTABLE, NOT_FOUND, Outcome, TIMED_OUT, UNREACHABLE};
 use crate::event::{Event, LeftBehind, LeftoversFate};
 use crate::job::{ExitStatus, Job, JobControl, LeftoverPolicy, NotStarted, Signals};
-use crate::lock::{Keeper, Key, Lease, LeaseEnd, Progress, Store};
+use crate::lock::{Keeper, Key, Lease, LeaseEnd, Progress, Store, StoreAdmin};
 use crate::options::RunOptions;
 use crate::report::names;
 use crate::session::renewal_events::RenewalEvents;
@@ -84,7 +84,7 @@ impl<'a> Run<'a> {
         Ok(Run { options, context, acquisition, keys, hooks, job, control, signals })
     }
 
-    fn acquire(&mut self, store: &mut dyn Store) -> anyhow::Result<Granted> {
+    fn acquire(&mut self, store: &mut dyn StoreAdmin) -> anyhow::Result<Granted> {
         let requests = &self.acquisition.requests;
         let nesting = Nesting::find(requests, store, self.signals.as_fd(), self.context);
         self.stop_if_signalled()?;

@@ -9,7 +9,7 @@ use super::Context;
 use crate::clock::BootTime;
 use crate::error::Failure;
 use crate::job::{is_below, own_pid_namespace};
-use crate::lock::{FencingToken, Key, Lease, OwnerToken, Renewal, Request, Store, Timeout};
+use crate::lock::{FencingToken, Key, Lease, OwnerToken, Renewal, Request, StoreAdmin, Timeout};
 use crate::report::acquired::{FENCE, KEY, TOKEN, lines};
 
 /// All inherited locks as JSON; [`KEY`], [`TOKEN`] and [`FENCE`] have the innermost ones.
@@ -46,7 +46,7 @@ impl InheritedLock {
     pub fn lease(
         &self,
         request: &Request,
-        store: &mut dyn Store,
+        store: &mut dyn StoreAdmin,
         interrupt: BorrowedFd,
         context: &Context,
     ) -> anyhow::Result<Option<Lease>> {

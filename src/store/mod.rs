@@ -14,6 +14,8 @@ mod misspelt_url;
 #[cfg(any(feature = "etcd", feature = "redis", feature = "zookeeper"))]
 mod net;
 #[cfg(feature = "redis")]
+mod polling;
+#[cfg(feature = "redis")]
 mod redis;
 mod scheme;
 #[cfg(any(feature = "etcd", feature = "zookeeper"))]

@@ -13,8 +13,8 @@ use super::url::EtcdAddress;
 use super::waiter::{EtcdWaiter, LONGEST_RENEWAL};
 use crate::clock::BootTime;
 use crate::lock::{
-    AcquireOutcome, Busy, Capabilities, FencingToken, Key, LockStatus, OwnerToken, ReleaseOutcome, Renewal,
-    Request, Store, StoreAdmin, StoreError, Timeout,
+    AcquireOutcome, Busy, Capabilities, FencingToken, Key, OwnerToken, ReleaseOutcome, Renewal, Request,
+    Store, StoreError, Timeout,
 };
 
 /// Of etcd.
@@ -150,7 +150,7 @@ impl Etcd {
             let put = self.put(requests, condition, timeout)?;
             if let Some(revision) = put.filter(|_| condition.is_some()) {
                 let fence = |own: &Option<i64>| FencingToken(own.unwrap_or(revision).unsigned_abs());
-                return Ok(AcquireOutcome::Granted(places.iter().map(fence).collect()));
+                return Ok(AcquireOutcome::granted(places.iter().map(fence).collect()));
             }
             put_at = put.or(put_at);
             // What is there may be another lock's, as X/a of X; or there is room beside it.
@@ -176,7 +176,7 @@ impl Etcd {
             seen = first_look;
             if places.iter().all(Option::is_some) {
                 let fences = places.iter().flatten().map(|own| FencingToken(own.unsigned_abs()));
-                return Ok(AcquireOutcome::Granted(fences.collect()));
+                return Ok(AcquireOutcome::granted(fences.collect()));
             }
         }
     }
@@ -250,10 +250,6 @@ impl Store for Etcd {
         answer
     }
 
-    fn counted_from(&self) -> Option<BootTime> {
-        self.place.as_ref().and_then(EtcdWaiter::counted_from)
-    }
-
     fn wait(&mut self, timeout: &Timeout) -> Result<bool, StoreError> {
         match &mut self.place {
             Some(place) => place.wait(&mut self.ledger, timeout),
@@ -261,8 +257,11 @@ impl Store for Etcd {
         }
     }
 
-    fn on_idle(&mut self) {
+    fn settle(&mut self) {
         self.place.take_if(|place| place.is_granted());
+    }
+
+    fn prepare(&mut self) {
         if let Some(place) = &mut self.place {
             place.prepare(&mut self.ledger, &Timeout::of(IDLE_TIMEOUT));
         }
@@ -362,9 +361,5 @@ impl Store for Etcd {
         let own = self.ledger.read_own(key, id, &own.kvs);
         let is_held = own.held().is_some() && own.broken.is_none() && left >= 0;
         Ok(is_held.then(|| Duration::from_secs(left.unsigned_abs())))
-    }
-
-    fn status(&mut self, keys: &[Key], timeout: &Timeout) -> Result<Vec<LockStatus>, StoreError> {
-        self.survey(keys, timeout)?.complete()
     }
 }

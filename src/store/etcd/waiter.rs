@@ -12,7 +12,7 @@ use super::predecessors::Predecessors;
 use super::recipe::{has_no_lease, read_itself};
 use super::streams::{StreamMessage, Streams};
 use crate::clock::{BootTime, Deadline};
-use crate::lock::{AcquireOutcome, Busy, FencingToken, Request, StoreError, Timeout};
+use crate::lock::{AcquireOutcome, Busy, FencingToken, Grant, Request, StoreError, Timeout};
 use crate::poll::{Backoff, jittered};
 use crate::store::call_error::CallError;
 use crate::store::net::check;
@@ -86,10 +86,6 @@ impl EtcdWaiter {
 
     pub fn is_granted(&self) -> bool {
         self.is_granted
-    }
-
-    pub fn counted_from(&self) -> Option<BootTime> {
-        self.counted_from
     }
 
     /// Takes the place, or looks what became of it.
@@ -175,7 +171,8 @@ impl EtcdWaiter {
 
     fn granted(&mut self, created: i64) -> AcquireOutcome {
         self.is_granted = true;
-        AcquireOutcome::Granted(vec![FencingToken(created.unsigned_abs())])
+        let fences = vec![FencingToken(created.unsigned_abs())];
+        AcquireOutcome::Granted(Grant { fences, counted_from: self.counted_from })
     }
 
     /// Takes a place at the end of the queue, or finds the one of an earlier attempt.

@@ -15,8 +15,8 @@ use super::url::ZooKeeperAddress;
 use super::waiter::ZooKeeperWaiter;
 use crate::clock::BootTime;
 use crate::lock::{
-    AcquireOutcome, Capabilities, FencingToken, Key, LockStatus, OnRenewal, OwnerToken, ReleaseOutcome,
-    Renewal, RenewalRequest, Request, Store, StoreAdmin, StoreError, Timeout,
+    AcquireOutcome, Capabilities, FencingToken, Key, OnRenewal, OwnerToken, ReleaseOutcome, Renewal,
+    RenewalRequest, Request, Store, StoreError, Timeout,
 };
 use crate::store::attempts::one_after_the_other;
 use crate::store::call_error::CallError;
@@ -164,14 +164,14 @@ impl Store for ZooKeeper {
     }
 
     fn acquire(&mut self, requests: &[Request], timeout: &Timeout) -> Result<AcquireOutcome, StoreError> {
-        let Some(first) = requests.first() else { return Ok(AcquireOutcome::Granted(Vec::new())) };
+        let Some(first) = requests.first() else { return Ok(AcquireOutcome::granted(Vec::new())) };
         let index = self.owner(first);
         let ZooKeeper { owners, ledger, address, .. } = self;
         let taken = one_after_the_other(address.ensemble.servers.len(), timeout, |timeout| {
             owners[index].take(requests, ledger, address, timeout)
         });
         let refused = match taken.map_err(|error| self.error(error))? {
-            Taken::All(fences) => return Ok(AcquireOutcome::Granted(fences)),
+            Taken::All(fences) => return Ok(AcquireOutcome::granted(fences)),
             Taken::Busy(busy) => Ok(AcquireOutcome::Busy(busy)),
             Taken::Refused(key, conflict) => Err(conflict.of(&self.name, key)),
         };
@@ -197,11 +197,6 @@ impl Store for ZooKeeper {
         }
     }
 
-    fn counted_from(&self) -> Option<BootTime> {
-        let token = self.place.as_ref().map(ZooKeeperWaiter::token)?;
-        self.owners.iter().find(|owner| owner.token == *token)?.counted_from
-    }
-
     fn wait(&mut self, timeout: &Timeout) -> Result<bool, StoreError> {
         match &mut self.place {
             Some(place) => place.wait(timeout).map_err(|_| StoreError::Interrupted),
@@ -209,10 +204,13 @@ impl Store for ZooKeeper {
         }
     }
 
-    fn on_idle(&mut self) {
+    fn settle(&mut self) {
         if let Some(mut place) = self.place.take_if(|place| place.is_granted()) {
             place.dismiss();
         }
+    }
+
+    fn prepare(&mut self) {
         if let Some(place) = self.place.as_ref().filter(|place| place.is_next()) {
             let token = place.token();
             let owner = self.owners.iter_mut().find(|owner| owner.token == *token);
@@ -306,10 +304,6 @@ impl Store for ZooKeeper {
         let states = owner.renew(&[key], ledger, timeout).map_err(|error| error.of(&self.name))?;
         let left = owner.session().map(|session| session.timeout);
         Ok(left.filter(|_| states == [State::Held]))
-    }
-
-    fn status(&mut self, keys: &[Key], timeout: &Timeout) -> Result<Vec<LockStatus>, StoreError> {
-        self.survey(keys, timeout)?.complete()
     }
 }
 

@@ -12,7 +12,7 @@ use super::owner::Owner;
 use super::recipe::KeyConflict;
 use super::url::ZooKeeperAddress;
 use crate::clock::{BootTime, Deadline};
-use crate::lock::{AcquireOutcome, FencingToken, Mode, OwnerToken, Request, Timeout};
+use crate::lock::{AcquireOutcome, FencingToken, Grant, Mode, OwnerToken, Request, Timeout};
 use crate::store::call_error::CallError;
 use crate::store::net::check;
 
@@ -114,7 +114,7 @@ impl ZooKeeperWaiter {
             && let Some(fence) =
                 owner.move_in(&self.request, own, Some(&predecessor), ledger, address, timeout)?
         {
-            return Ok(Step::Outcome(Box::new(self.granted(fence))));
+            return Ok(Step::Outcome(Box::new(self.granted(fence, owner))));
         }
         if self.place.is_none() && !std::mem::replace(&mut self.is_unsure, true) {
             let one = std::slice::from_ref(&self.request);
@@ -144,7 +144,7 @@ impl ZooKeeperWaiter {
         }
         if holders(&queue) > place {
             return match owner.move_in(&self.request, own, None, ledger, address, timeout)? {
-                Some(fence) => Ok(Step::Outcome(Box::new(self.granted(fence)))),
+                Some(fence) => Ok(Step::Outcome(Box::new(self.granted(fence, owner)))),
                 None => Ok(Step::Again),
             };
         }
@@ -168,9 +168,9 @@ impl ZooKeeperWaiter {
         Ok(Step::Outcome(Box::new(AcquireOutcome::Busy(busy.into()))))
     }
 
-    fn granted(&mut self, fence: FencingToken) -> AcquireOutcome {
+    fn granted(&mut self, fence: FencingToken, owner: &Owner) -> AcquireOutcome {
         self.is_granted = true;
-        AcquireOutcome::Granted(vec![fence])
+        AcquireOutcome::Granted(Grant { fences: vec![fence], counted_from: owner.counted_from })
     }
 
     /// Waits for a reason to ask again.
