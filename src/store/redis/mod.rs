@@ -139,13 +139,8 @@ impl Store for Redis {
     }
 
     fn settle(&mut self) {
-        let timeout = Timeout::of(IDLE_TIMEOUT);
-        // Not at the end of the job, when the server has better to do than to end a subscription.
-        if let Some(place) = self.place.take_if(|place| place.is_granted) {
-            // A renewal tells the next waiter that it is the first. Its answer is skipped later.
-            let renewal = script::renew(&place.request, None).by_hash(self.topology.index());
-            self.topology.send(&place.request.key, &renewal, &timeout);
-        }
+        // The subscription ends now: at the end of the job the server has better to do.
+        self.place.take_if(|place| place.is_granted);
     }
 
     fn prepare(&mut self) {

@@ -9,7 +9,7 @@ use super::{Script, ScriptCall, script};
 use crate::lock::{Busy, FencingToken, Key, Request, Result, StoreError};
 use crate::store::redis::reply::{items, millis, number, text};
 
-static SCRIPT: Script = script!("acquire.lua", behind "acquire_free.lua");
+static SCRIPT: Script = script!("acquire.lua", behind "acquire_quick.lua");
 
 /// Whether a request takes a place in the queue when the lock is not free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

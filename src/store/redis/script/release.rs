@@ -7,7 +7,7 @@ use super::{Script, ScriptCall, script};
 use crate::lock::{Key, OwnerToken, ReleaseOutcome, Request};
 use crate::store::redis::reply::{items, number};
 
-static SCRIPT: Script = script!("release.lua", behind "release_unqueued.lua");
+static SCRIPT: Script = script!("release.lua", behind "release_quick.lua");
 
 /// What became of one lock that was to be released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
