@@ -3,6 +3,7 @@
 
 mod capture;
 mod command_parent;
+mod deadlines;
 mod descendants;
 mod dispositions;
 mod entry;
@@ -25,6 +26,7 @@ pub mod title;
 mod watchdog;
 
 pub use capture::capture;
+pub use deadlines::Reserve;
 pub use descendants::is_below;
 pub use dispositions::{forbid_core_dumps, normalise, stdout_was_closed};
 pub use fork::{detach, fork_off};
