@@ -32,6 +32,8 @@ pub use dispositions::{forbid_core_dumps, normalise, stdout_was_closed};
 pub use fork::{detach, fork_off};
 pub use handle::{GuardLoss, Job, JobControl, JobEvent, NotStarted};
 pub use pidfd::{Pidfd, is_gone, own_pid_namespace};
+#[cfg(any(test, fuzzing))]
+pub use protocol::read_packet;
 pub use protocol::{Channel, ExitStatus, GuardRequest, JobEnd, LeftoverPolicy};
 pub use side_job::{SideJob, SideJobEnd};
 pub use signals::{Arrived, Signals, die_of};

@@ -158,3 +158,9 @@ impl AsFd for Channel {
         self.0.as_fd()
     }
 }
+
+/// Reads a packet as both sides of the line do.
+#[cfg(any(test, fuzzing))]
+pub fn read_packet(packet: &[u8]) {
+    let _ = (postcard::from_bytes::<GuardRequest>(packet), postcard::from_bytes::<GuardReport>(packet));
+}

@@ -31,6 +31,13 @@ use super::{Credentials, OpenOptions, StoreAddress};
 use crate::doctor::{Finding, Requirements};
 use crate::lock::{Capabilities, StoreAdmin};
 
+/// Reads what a member may answer, and the values of the keys in it.
+#[cfg(any(test, fuzzing))]
+pub fn read_anything(bytes: &[u8]) {
+    let values = message::read_answer(bytes).into_iter().map(|kv| kv.value);
+    values.chain([bytes.to_vec()]).for_each(|value| _ = key_data::KeyData::from_untrusted(&value));
+}
+
 impl StoreAddress for EtcdAddress {
     fn capabilities(&self) -> Capabilities {
         CAPABILITIES

@@ -32,6 +32,14 @@ use super::{Credentials, OpenOptions, StoreAddress};
 use crate::doctor::{Finding, Requirements};
 use crate::lock::{Capabilities, StoreAdmin};
 
+/// Reads what a server may answer, and the data of a node.
+#[cfg(any(test, fuzzing))]
+pub fn read_anything(bytes: &[u8]) {
+    message::read_packet(bytes);
+    let data = node_data::NodeData::from_untrusted(bytes);
+    data.iter().for_each(|data| _ = (data.stage(), data.left_to_hold(), data.breaker()));
+}
+
 impl StoreAddress for ZooKeeperAddress {
     fn capabilities(&self) -> Capabilities {
         CAPABILITIES

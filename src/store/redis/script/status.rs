@@ -17,7 +17,7 @@ pub fn status<'a>(keys: impl IntoIterator<Item = &'a Key>) -> ScriptCall<Vec<Opt
     ScriptCall::new(&SCRIPT, keys, None, decode)
 }
 
-fn decode(reply: Value, keys: &[Key]) -> Option<Vec<Option<LockStatus>>> {
+pub fn decode(reply: Value, keys: &[Key]) -> Option<Vec<Option<LockStatus>>> {
     let replies = items(reply);
     if replies.len() != keys.len() {
         return None;
