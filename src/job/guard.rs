@@ -12,6 +12,7 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::{Pid, getppid};
 
 use super::command_parent::{CommandParent, NoParent};
+use super::deadlines::Deadlines;
 use super::descendants::{self, OwnChildren, Reaped};
 use super::fork::{end, fork_off, leave_session};
 use super::guard_times::GuardTimes;
@@ -177,18 +178,18 @@ impl Guard {
     fn handle(&mut self, request: GuardRequest) {
         match request {
             // Redlock or the guard was stopped meanwhile: the command would run without a lease.
-            GuardRequest::Start { start_by, .. } if start_by.has_passed() => {
+            GuardRequest::Start { deadlines, .. } if deadlines.stop.has_passed() => {
                 self.not_started(&GuardReport::TooLate { has_begun: false });
             }
-            GuardRequest::Start { env, start_by, deadline } => {
-                if let Some(deadline) = deadline {
-                    self.set_deadline(deadline);
+            GuardRequest::Start { env, deadlines, ends_in_time } => {
+                if ends_in_time {
+                    self.set_deadlines(deadlines);
                 }
-                self.start(&env, start_by);
+                self.start(&env, deadlines.stop);
             }
-            GuardRequest::Extend { deadline } => {
+            GuardRequest::Extend(deadlines) => {
                 if self.times.schedule.is_some() && !self.times.expired {
-                    self.set_deadline(deadline);
+                    self.set_deadlines(deadlines);
                 }
             }
             GuardRequest::Signal(signal) => self.relay.add(signal),
@@ -207,7 +208,7 @@ impl Guard {
         }
     }
 
-    fn set_deadline(&mut self, deadline: Deadline) {
+    fn set_deadlines(&mut self, deadlines: Deadlines) {
         if self.times.schedule.is_some_and(|schedule| schedule.is_load_known()) {
             priority::lower();
         }
@@ -218,12 +219,11 @@ impl Guard {
         if let Some(parent) = &self.parent {
             parent.wake();
         }
-        self.times.schedule = Some(KillSchedule::new(BootTime::now(), deadline, self.kill_after));
+        self.times.schedule = Some(KillSchedule::new(BootTime::now(), deadlines));
     }
 
-    /// Starts the command, which has until `start_by` for that.
-    fn start(&mut self, env: &[(String, String)], start_by: Deadline) {
-        let until = self.times.schedule.map_or(start_by, |schedule| start_by.min(schedule.stop_at()));
+    /// Starts the command, which has `until` then for that.
+    fn start(&mut self, env: &[(String, String)], until: Deadline) {
         // The kernel reaps, as long as the command runs: one that forks at once leaves no zombies.
         dispositions::set_ignored(libc::SIGCHLD, true);
         let Some(prepared) = self.prepared.take() else { return };

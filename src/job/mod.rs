@@ -3,9 +3,9 @@
 
 mod capture;
 mod command_parent;
+mod deadlines;
 mod descendants;
 mod dispositions;
-mod entry;
 mod fork;
 mod guard;
 mod guard_times;
@@ -20,16 +20,20 @@ mod relay;
 mod side_job;
 mod signals;
 mod spawn;
+mod start;
 mod strays;
 pub mod title;
 mod watchdog;
 
 pub use capture::capture;
+pub use deadlines::Reserve;
 pub use descendants::is_below;
 pub use dispositions::{forbid_core_dumps, normalise, stdout_was_closed};
 pub use fork::{detach, fork_off};
 pub use handle::{GuardLoss, Job, JobControl, JobEvent, NotStarted};
 pub use pidfd::{Pidfd, is_gone, own_pid_namespace};
+#[cfg(any(test, fuzzing))]
+pub use protocol::read_packet;
 pub use protocol::{Channel, ExitStatus, GuardRequest, JobEnd, LeftoverPolicy};
 pub use side_job::{SideJob, SideJobEnd};
 pub use signals::{Arrived, Signals, die_of};

@@ -82,8 +82,7 @@ impl Supervisor<'_> {
                 }
                 JobEvent::TimeUp => {
                     (progress.timed_out, stop_at) = (true, None);
-                    let kill_at = Deadline::after(self.options.kill_after);
-                    self.control.request(&GuardRequest::Stop { kill_at });
+                    self.control.stop();
                     self.report_timeout(progress.command_ended);
                 }
                 JobEvent::CommandEnded(status) => {

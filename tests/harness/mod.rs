@@ -44,7 +44,10 @@ pub use proxy::{Fault, Proxy, hold_one};
 pub use pty::Pty;
 pub use quorum::urls;
 pub use redis::Redis;
-pub use requirements::{freezer, held_up_executions, namespaces, other_users};
+pub use requirements::{
+    autogroups, first_nice_value, freezer, held_up_executions, namespaces, other_users, real_time,
+    time_slices,
+};
 pub use sentinel::Sentinel;
 use server_pool::{PooledServer, ServerPool};
 pub use stalled_exec::HeldUp;

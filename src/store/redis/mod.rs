@@ -54,6 +54,14 @@ pub const CAPABILITIES: Capabilities = Capabilities::ALL;
 /// The time for a request whose answer does not matter.
 const IDLE_TIMEOUT: Duration = Duration::from_millis(100);
 
+/// Reads what a server may send, as the reply to each operation.
+#[cfg(any(test, fuzzing))]
+pub fn read_anything(bytes: &[u8], keys: &[Key]) {
+    let Ok(reply) = ::redis::parse_redis_value(bytes) else { return };
+    script::read_reply(&reply, keys);
+    topology::read_slots(reply);
+}
+
 impl Redis {
     pub fn new(address: RedisAddress, replicas: u8) -> Redis {
         Redis { topology: Topology::open(address), place: None, healed: Vec::new(), replicas }

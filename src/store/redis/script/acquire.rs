@@ -66,7 +66,7 @@ pub fn acquire(
         .arg(mode_name(first.mode))
 }
 
-fn decode(reply: Value, keys: &[Key]) -> Option<Result<AcquireReply>> {
+pub fn decode(reply: Value, keys: &[Key]) -> Option<Result<AcquireReply>> {
     let reply = items(reply);
     let key = || {
         let index = usize::try_from(number(reply.get(1))).ok()?.checked_sub(1)?;

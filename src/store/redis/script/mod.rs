@@ -235,6 +235,15 @@ pub fn understood<T>(on: &mut Topology, meaning: Option<T>) -> Result<T> {
     })
 }
 
+/// Reads a reply as that to each script.
+#[cfg(any(test, fuzzing))]
+pub fn read_reply(reply: &Value, keys: &[Key]) {
+    let _ = acquire::decode(reply.clone(), keys);
+    let _ = (break_lock::decode(reply.clone(), keys), check::decode(reply.clone(), keys));
+    let _ = (release::decode(reply.clone(), keys), renew::decode(reply.clone(), keys));
+    let _ = (status::decode(reply.clone(), keys), read_simple_status(reply, keys));
+}
+
 #[cfg(test)]
 pub mod tests {
     use super::*;

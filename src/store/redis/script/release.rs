@@ -44,7 +44,7 @@ pub fn cancel(first: &Request, requests: &[Request]) -> ScriptCall<Vec<Release>>
     ScriptCall::new(&SCRIPT, keys, Some(token), decode).arg(member)
 }
 
-fn decode(reply: Value, keys: &[Key]) -> Option<Vec<Release>> {
+pub fn decode(reply: Value, keys: &[Key]) -> Option<Vec<Release>> {
     let one = |answer: &Value| match number(Some(answer)) {
         ..=0 => Release::NotHeld,
         2 => Release::HandedOver,

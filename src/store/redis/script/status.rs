@@ -16,7 +16,7 @@ pub fn status(key: &Key) -> ScriptCall<LockStatus> {
     ScriptCall::new(&SCRIPT, [key], None, decode)
 }
 
-fn decode(reply: Value, keys: &[Key]) -> Option<LockStatus> {
+pub fn decode(reply: Value, keys: &[Key]) -> Option<LockStatus> {
     let [held @ (Value::BulkString(_) | Value::SimpleString(_)), Value::Array(holders), Value::Array(queue)] =
         <[Value; 3]>::try_from(items(reply)).ok()?
     else {

@@ -11,6 +11,7 @@ use nix::errno::Errno;
 use nix::sys::wait::waitpid;
 use nix::unistd::Pid;
 
+use super::deadlines::Reserve;
 use super::descendants::OwnChildren;
 use super::guard::fork_guard;
 use super::kill::{kill_all, kill_below};
@@ -26,7 +27,7 @@ pub struct Job {
     channel: Channel,
     guard: Arc<GuardProcess>,
     children: OwnChildren,
-    kill_after: Duration,
+    reserve: Reserve,
     command: Option<i32>,
     watchdog: Option<i32>,
     /// How the command ended, when that was before the job's end.
@@ -103,20 +104,16 @@ pub enum NotStarted {
 impl Job {
     /// Makes the guard. To be called before any thread is started.
     ///
-    /// `kill_after` is the time between SIGTERM and SIGKILL when the deadline comes near, and for leftovers.
-    pub fn prepare(
-        command: Vec<OsString>,
-        kill_after: Duration,
-        leftovers: LeftoverPolicy,
-    ) -> io::Result<Job> {
+    /// The job is stopped and killed in the `reserve` of its lease. Leftovers have its `kill_after`, too.
+    pub fn prepare(command: Vec<OsString>, reserve: Reserve, leftovers: LeftoverPolicy) -> io::Result<Job> {
         title::hide(&command);
-        let (guard, channel, children) = fork_guard(command, kill_after, leftovers)?;
+        let (guard, channel, children) = fork_guard(command, reserve.kill_after, leftovers)?;
         let guard = GuardProcess { pid: AtomicI32::new(guard.as_raw()), stop_at: AtomicU64::new(NEVER) };
         Ok(Job {
             channel,
             guard: Arc::new(guard),
             children,
-            kill_after,
+            reserve,
             command: None,
             watchdog: None,
             command_end: None,
@@ -142,23 +139,26 @@ impl Job {
         self.children.leave_out(pid);
     }
 
-    /// Starts the command, or nothing after `start_by`; a signal may end a start that hangs. All of the job is dead at
-    /// `deadline`, unless that is extended in time.
+    /// Starts the command under a lease that ends then, or nothing when too little of that is left. A signal may end a start
+    /// that hangs. A job that `ends_in_time` is dead when the lease ends, unless that is extended.
     pub fn start(
         &mut self,
         env: Vec<(String, String)>,
-        start_by: Deadline,
-        deadline: Option<Deadline>,
+        lease_end: Deadline,
+        ends_in_time: bool,
         signals: Option<&mut Signals>,
     ) -> Result<(), NotStarted> {
-        self.guard.stop_at.store(start_by.as_nanos(), Ordering::Relaxed);
-        if self.channel.send_long(&GuardRequest::Start { env, start_by, deadline }) == Err(Errno::EMSGSIZE) {
+        let deadlines = self.reserve.before(lease_end);
+        self.guard.stop_at.store(deadlines.stop.as_nanos(), Ordering::Relaxed);
+        let request = GuardRequest::Start { env, deadlines, ends_in_time };
+        if self.channel.send_long(&request) == Err(Errno::EMSGSIZE) {
             // execve(2) takes less than the line to the guard.
             return Err(NotStarted::NotExecutable(io::Error::from(Errno::E2BIG).to_string()));
         }
         self.await_start(signals)?;
-        let stop_at = deadline.map_or(NEVER, |deadline| deadline.minus(self.kill_after).as_nanos());
-        self.guard.stop_at.store(stop_at, Ordering::Relaxed);
+        if !ends_in_time {
+            self.guard.stop_at.store(NEVER, Ordering::Relaxed);
+        }
         match self.channel.receive() {
             Some(GuardReport::Started { pid, watchdog }) => {
                 (self.command, self.watchdog) = (Some(pid), watchdog);
@@ -207,7 +207,7 @@ impl Job {
     /// A handle with which another thread sends requests to the guard.
     pub fn control(&self) -> io::Result<JobControl> {
         let (channel, guard) = (Arc::new(self.channel.try_clone()?), Arc::clone(&self.guard));
-        Ok(JobControl { channel, guard, kill_after: self.kill_after })
+        Ok(JobControl { channel, guard, reserve: self.reserve })
     }
 
     pub fn next(&mut self, signals: &mut Signals, until: Option<Deadline>) -> JobEvent {
@@ -267,7 +267,7 @@ impl Job {
         }
         self.look_at = BootTime::after(LOOK);
         let stop_at = BootTime::from_nanos(self.guard.stop_at.load(Ordering::Relaxed));
-        let is_frozen = stop_at.plus(self.kill_after).minus(LAST_LOOK).has_passed()
+        let is_frozen = stop_at.plus(self.reserve.length()).minus(LAST_LOOK).has_passed()
             && descendants::is_frozen(self.guard.pid());
         if is_frozen && self.was_frozen {
             self.kill_below_guard();
@@ -364,15 +364,25 @@ impl AsFd for Job {
 pub struct JobControl {
     channel: Arc<Channel>,
     guard: Arc<GuardProcess>,
-    kill_after: Duration,
+    reserve: Reserve,
 }
 
 impl JobControl {
+    /// The lease was extended, and ends then.
+    pub fn extend(&self, lease_end: Deadline) {
+        self.request(&GuardRequest::Extend(self.reserve.before(lease_end)));
+    }
+
+    /// Has the whole job stopped, and killed after the time that the options name.
+    pub fn stop(&self) {
+        self.request(&GuardRequest::Stop { kill_at: Deadline::after(self.reserve.kill_after) });
+    }
+
     /// A request is lost if the guard's buffer is full: then the guard has been stopped for long, and redlock ends the job itself
     /// when it is due.
     pub fn request(&self, request: &GuardRequest) {
         match request {
-            GuardRequest::Extend { deadline } => self.guard.extend(deadline.minus(self.kill_after)),
+            GuardRequest::Extend(deadlines) => self.guard.extend(deadlines.stop),
             GuardRequest::Stop { .. } | GuardRequest::Kill => {
                 self.guard.stop_at.store(BootTime::now().as_nanos(), Ordering::Relaxed);
             }
