@@ -26,9 +26,10 @@ pub fn run(options: &RunOptions, context: &Context) -> anyhow::Result<Outcome> {
     let supervisor = Supervisor { options, keys: &run.keys, control: &run.control, context };
     let (mut end, mut keeper) = supervisor.until_end(&mut run.job, &mut run.signals, keeper);
     if let Some(hooks) = &run.hooks {
+        run.job.confirm(&mut end.job);
         keeper = hooks.end_under_lease(keeper, &mut end, &mut run.signals);
     }
-    let finished = keeper.map(|keeper| supervisor.release(keeper, &mut end, &mut run.signals));
+    let finished = keeper.map(|keeper| supervisor.release(keeper, &mut end, &mut run.job, &mut run.signals));
     let (lease_end, store) = finished.map(|finished| (finished.end, finished.store)).unzip();
     let lease_end = lease_end.as_ref();
     run.report_end(&end, lease_end);

@@ -14,6 +14,7 @@ use nix::unistd::{Pid, getppid};
 use super::command_parent::{CommandParent, NoParent};
 use super::deadlines::Deadlines;
 use super::descendants::{self, OwnChildren, Reaped};
+use super::end_notice::EndNotice;
 use super::fork::{end, fork_off, leave_session};
 use super::guard_times::GuardTimes;
 use super::kill::kill_all;
@@ -31,7 +32,7 @@ pub fn fork_guard(
     command: Vec<OsString>,
     kill_after: Duration,
     leftovers: LeftoverPolicy,
-) -> io::Result<(Pid, Channel, OwnChildren)> {
+) -> io::Result<(Pid, Channel, OwnChildren, EndNotice)> {
     let children = descendants::check_visible()?;
     children.leave_out_all();
     // If the guard is killed, its orphans come to us, and we kill them.
@@ -39,13 +40,14 @@ pub fn fork_guard(
     let caller = Caller::note()?;
     // With SIGCHLD ignored, as some callers leave it, no child could be waited for.
     dispositions::set_ignored(libc::SIGCHLD, false);
+    let end_notice = EndNotice::new()?;
     let (guard, channel) = fork_off(|channel| {
         if let Ok(mut guard) = Guard::new(channel, caller, kill_after, leftovers) {
-            guard.prepare(&command);
+            guard.prepare(&command, end_notice.clone());
             guard.run();
         }
     })?;
-    Ok((guard, channel, children))
+    Ok((guard, channel, children, end_notice))
 }
 
 struct Guard {
@@ -110,9 +112,10 @@ impl Guard {
     }
 
     /// Makes the command's process ahead, while redlock asks for the lock.
-    fn prepare(&mut self, command: &[OsString]) {
+    fn prepare(&mut self, command: &[OsString], end_notice: EndNotice) {
         let command = Prepared::new(command, self.redlock, &self.caller).map_err(NoParent::from);
-        self.prepared = Some(command.and_then(CommandParent::prepare));
+        let prepare = |command| CommandParent::prepare(command, end_notice);
+        self.prepared = Some(command.and_then(prepare));
     }
 
     /// Carries out redlock's requests. Never returns: it ends with the job, or when redlock is gone and the job killed.
@@ -227,15 +230,14 @@ impl Guard {
         // The kernel reaps, as long as the command runs: one that forks at once leaves no zombies.
         dispositions::set_ignored(libc::SIGCHLD, true);
         let Some(prepared) = self.prepared.take() else { return };
-        let started = prepared.and_then(|mut parent| {
-            parent.start(env, &self.channel, until, &self.children)?;
-            Ok(parent)
-        });
+        let started = prepared
+            .and_then(|mut parent| parent.start(env, &self.channel, until, &self.children).map(|()| parent));
         match started {
             Ok(parent) => {
                 let pid = parent.command;
-                self.parent = Some(parent);
                 self.watchdog = Watchdog::where_needed(&self.children, self.times.schedule);
+                self.watchdog.iter().for_each(|watchdog| parent.leave_out(watchdog.pid()));
+                self.parent = Some(parent);
                 // After the start: the command belongs in the caller's session.
                 leave_session();
                 priority::put_session_first();
@@ -389,7 +391,6 @@ impl Guard {
         if self.is_running() {
             self.kill();
         }
-        // Nothing was started.
         if let Some(Ok(prepared)) = &self.prepared {
             prepared.give_up(&self.children);
         }

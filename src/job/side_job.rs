@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::deadlines::Reserve;
 use super::fork::{close_all_but, fork_off, leave_session};
-use super::handle::{Job, JobEvent, NotStarted};
+use super::guarded_job::{Job, JobEvent, NotStarted};
 use super::pidfd::Pidfd;
 use super::protocol::{Channel, ExitStatus, GuardRequest, JobEnd, LeftoverPolicy};
 use super::strays::Strays;
