@@ -18,6 +18,7 @@ mod input;
 mod keeper;
 mod label;
 mod leftovers;
+mod many_users;
 mod metrics;
 mod readme;
 mod schemas;
