@@ -223,8 +223,8 @@ pub trait Store: Send {
     /// ZooKeeper: continues the session, which extends it, so this is its timeout.
     fn check(&mut self, key: &Key, token: &OwnerToken, timeout: &Timeout) -> Result<Option<Duration>>;
 
-    /// Adds a run to the history of a lock, of which the last `keep` stay; without a run, counts a call that did not get
-    /// the lock. It may be lost: Redis is not asked what became of it.
+    /// Adds a run to the history of a lock, of which the last `keep` and the last success stay; without a run, counts a call
+    /// that did not get the lock. It may be lost: Redis is not asked what became of it.
     ///
     /// etcd, ZooKeeper: there is no history, see [`Capabilities`].
     fn record(&mut self, _key: &Key, _run: Option<&RunRecord>, _keep: u8, _timeout: &Timeout) -> Result<()> {

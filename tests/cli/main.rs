@@ -13,6 +13,7 @@ mod end_messages;
 mod events;
 mod github;
 mod help;
+mod history;
 mod hooks;
 mod input;
 mod keeper;
