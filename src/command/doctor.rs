@@ -1,9 +1,11 @@
 //! `redlock doctor`: says whether the store is fit to hold locks, and what to change.
 
+use std::io::{IsTerminal, stdout};
+
 use crate::cli::DoctorArgs;
 use crate::doctor::{Level, Requirements};
 use crate::error::{Failure, NOT_FIT, Outcome};
-use crate::report::{Verbosity, findings, findings_json, print};
+use crate::report::{Verbosity, columns, findings, findings_json, print, report};
 use crate::session::Context;
 
 pub fn doctor(args: &DoctorArgs, requirements: &Requirements, context: &Context) -> anyhow::Result<Outcome> {
@@ -13,12 +15,16 @@ pub fn doctor(args: &DoctorArgs, requirements: &Requirements, context: &Context)
     }
     let mut found = context.examine_store(requirements);
     let is_fit = found.iter().all(|finding| finding.level != Level::Bad);
-    let text = if args.json {
-        findings_json(&found)
-    } else {
-        let is_quiet = context.options.report.verbosity == Verbosity::Quiet;
-        found.retain(|finding| !is_quiet || finding.level == Level::Bad);
-        findings(&found, context.colour())
+    let text = match context.options.report.verbosity {
+        _ if args.json => findings_json(&found),
+        Verbosity::Quiet => {
+            found.retain(|finding| finding.level == Level::Bad);
+            findings(&found, context.colour())
+        }
+        verbosity if stdout().is_terminal() => {
+            report(&found, context.colour(), columns(stdout()), verbosity == Verbosity::Verbose)
+        }
+        _ => findings(&found, context.colour()),
     };
     print(text.as_bytes()).map_err(Failure::not_printed)?;
     Ok(if is_fit { Outcome::SUCCESS } else { Outcome::Exit(NOT_FIT) })
