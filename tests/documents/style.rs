@@ -160,7 +160,7 @@ fn faults(paragraphs: &Paragraphs) -> Vec<String> {
 fn style_of_the_documents() {
     let mut all = Vec::new();
     let mut documents = files(&root().join("docs"), &[".md"]);
-    for name in ["README.md", "CONTRIBUTING.md", "SECURITY.md"] {
+    for name in ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"] {
         documents.push(root().join(name));
     }
     for path in documents {
