@@ -39,13 +39,14 @@ impl LockOptions {
             false => mode(args.permits, sources.switch("shared", args.shared), files),
         };
         let ttl = ttl(args.ttl, files);
-        let wanted = Wanted { mode, ttl, replicas };
+        let keys = lock_order(args.keys)?;
+        let wanted = Wanted { keys: &keys, mode, ttl, replicas };
         let supported = global.server.capabilities().check(&wanted);
         supported.map_err(|unsupported| refusal(unsupported, &wanted, inputs))?;
         let label = args.label.or_else(|| files.label.clone());
         let label = label.or_else(|| label::of_ci_run(|name| env::var(name).ok()));
         Ok(LockOptions {
-            keys: lock_order(args.keys)?,
+            keys,
             mode,
             ttl,
             wait: wait(args.no_wait, args.wait, files.wait),
@@ -63,9 +64,14 @@ fn refusal(unsupported: Unsupported, wanted: &Wanted, inputs: &Inputs) -> Failur
         Unsupported::Replicas(why) => ("replicas", format!(" {replicas}: {why}")),
         Unsupported::Shared(why) => ("shared", format!(": {why}")),
         Unsupported::Semaphore(why) => ("permits", format!(": {why}")),
+        Unsupported::Key(key, why) => ("key", format!(" '{key}': {why}")),
         Unsupported::ShortTtl { shortest } => {
             let shortest = DurationText(shortest);
             ("ttl", format!(" {ttl} is too short for this store; use {shortest} or longer"))
+        }
+        Unsupported::LongTtl { longest } => {
+            let longest = DurationText(longest);
+            ("ttl", format!(" {ttl} is too long for this store; use {longest} or shorter"))
         }
         Unsupported::UnevenTtl { step } => {
             ("ttl", format!(" {ttl}: this store counts in steps of {}", DurationText(step)))
