@@ -3,6 +3,8 @@
 
 #[path = "documents/man_page.rs"]
 mod man_page;
+#[path = "documents/style.rs"]
+mod style;
 
 use std::fs;
 use std::path::Path;

@@ -12,7 +12,7 @@ const SUBCOMMANDS: [&str; 10] =
     ["run", "acquire", "renew", "check", "release", "status", "history", "break", "doctor", "completions"];
 
 /// What the lines run; each of these is a script that succeeds.
-const COMMANDS: [&str; 16] = [
+const COMMANDS: [&str; 17] = [
     "report",
     "backup",
     "backup.sh",
@@ -29,6 +29,7 @@ const COMMANDS: [&str; 16] = [
     "psql",
     "ledger.sh",
     "report.sh",
+    "add-line.sh",
 ];
 
 fn root() -> &'static Path {
@@ -50,19 +51,53 @@ fn path_with(folder: &Folder) -> String {
     format!("{}:{}", folder.path("").display(), std::env::var("PATH").unwrap_or_default())
 }
 
-/// The lines of code in a text.
-fn code(text: &str) -> Vec<&str> {
-    let (mut lines, mut is_fenced, mut is_session) = (Vec::new(), false, false);
+/// The documents that show lines to type, by their names.
+fn documents() -> Vec<(String, String)> {
+    let mut names = vec!["README.md".to_owned()];
+    for folder in ["docs", "docs/stores"] {
+        let files = fs::read_dir(root().join(folder)).expect("the folder").flatten();
+        let files = files.map(|file| file.file_name().to_string_lossy().into_owned());
+        names.extend(files.filter(|name| name.ends_with(".md")).map(|name| format!("{folder}/{name}")));
+    }
+    names.into_iter().map(|name| (name.clone(), read(&name))).collect()
+}
+
+/// The blocks of code in a text, each with its language; an indented block has none. A block of `text` is shown, not typed.
+fn blocks(text: &str) -> Vec<(String, Vec<&str>)> {
+    let (mut blocks, mut is_fenced, mut is_list) = (Vec::<(String, Vec<&str>)>::new(), false, false);
+    let mut is_open = false;
     for line in text.lines() {
-        is_session = is_session && !(is_fenced && line == "```") || line.contains("docs/session.sh");
-        if line.starts_with("```") {
+        if let Some(language) = line.strip_prefix("```") {
             is_fenced = !is_fenced;
-        } else if (is_fenced || line.starts_with("    ")) && !is_session {
-            lines.push(line.trim());
+            is_open = false;
+            if is_fenced {
+                blocks.push((language.to_owned(), Vec::new()));
+            }
+        } else if is_fenced {
+            blocks.last_mut().expect("its fence").1.push(line);
+        } else if line.starts_with("    ") && !is_list {
+            if !is_open {
+                blocks.push((String::new(), Vec::new()));
+            }
+            is_open = true;
+            blocks.last_mut().expect("its first line").1.push(line);
+        } else {
+            is_open = false;
+            is_list = line.starts_with(['*', '-']) || is_list && line.starts_with("  ");
         }
     }
-    lines
+    blocks.retain(|(language, _)| language != "text");
+    blocks
 }
+
+/// The lines of code in a text that a shell, a crontab or a configuration may have.
+fn code(text: &str) -> Vec<&str> {
+    let blocks = blocks(text).into_iter().filter(|(language, _)| language != "toml");
+    blocks.flat_map(|(_, lines)| lines).map(str::trim).collect()
+}
+
+/// Lines that are typed and are not redlock's: each is part of what a line of redlock needs, or is run by another test.
+const OTHERS: [&str; 7] = ["tests/run", "./", "touch ", "echo ", "mv ", "update ", "select "];
 
 /// What a shell is given of the lines, without the crontab, the YAML or the other program in front of it.
 fn commands(lines: &[&str]) -> Vec<String> {
@@ -71,6 +106,7 @@ fn commands(lines: &[&str]) -> Vec<String> {
     for line in lines {
         let list = line.strip_prefix("command: [").and_then(|list| list.strip_suffix(']'));
         let line = list.map_or((*line).to_owned(), |list| list.replace(", ", " "));
+        let line = line.replace("cargo run --release -- ", "redlock ");
         let begin = if line.starts_with("eval ") { Some(0) } else { line.find("redlock ") };
         let is_ours =
             |begin: &usize| !line[..*begin].ends_with(|c: char| c.is_alphanumeric() || "./#$".contains(c));
@@ -138,10 +174,7 @@ fn run(command: &str) -> Result<(), String> {
 
 #[test]
 fn every_command_of_the_documents_works() {
-    let mut texts = vec![read("README.md")];
-    let docs = fs::read_dir(root().join("docs")).expect("the folder").flatten().map(|file| file.path());
-    let docs = docs.filter(|path| path.extension().is_some_and(|extension| extension == "md"));
-    texts.extend(docs.map(|path| fs::read_to_string(path).expect("a document")));
+    let mut texts: Vec<String> = documents().into_iter().map(|(_, text)| text).collect();
     let examples = |name: &&str| {
         let help = Redlock::new(&[name, "--help"]).run().expect(0).stdout;
         let (_, examples) = help.split_once("\nExamples:").expect("examples");
@@ -154,6 +187,97 @@ fn every_command_of_the_documents_works() {
     assert!(commands.len() > 40, "{} commands: {commands:#?}", commands.len());
     let wrong: Vec<String> = commands.iter().filter_map(|command| run(command).err()).collect();
     assert!(wrong.is_empty(), "{} are wrong:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// No line is left out in silence: what the test above does not run is marked as `text`, or is not for a shell.
+#[test]
+fn every_line_of_the_documents_is_run_or_marked() {
+    let mut left = Vec::new();
+    for (name, text) in documents() {
+        for (language, lines) in blocks(&text) {
+            if !["", "sh"].contains(&&*language) || lines[0].starts_with("#!") {
+                continue;
+            }
+            let lines: Vec<&str> = lines.iter().map(|line| line.trim()).collect();
+            let alone = |line: &&&str| commands(&[line]).is_empty();
+            let mut unknown: Vec<&&str> = lines.iter().filter(alone).collect();
+            unknown.retain(|line| !line.is_empty() && !OTHERS.iter().any(|other| line.starts_with(other)));
+            left.extend(unknown.iter().map(|line| format!("{name}: {line}")));
+        }
+    }
+    assert!(left.is_empty(), "{}", left.join("\n"));
+}
+
+/// The configuration files that the documents show.
+#[test]
+fn every_file_of_the_documents_is_right() {
+    let mut count = 0;
+    for (name, text) in documents() {
+        for (_, lines) in blocks(&text).into_iter().filter(|(language, _)| language == "toml") {
+            let folder = with_program();
+            let file = folder.path("config.toml");
+            fs::write(&file, lines.join("\n")).expect("a file");
+            fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).expect("its mode");
+            let checked = Redlock::new(&["config", "--check", &file.display().to_string()]).run();
+            assert_eq!(checked.code(), 0, "{name}: {lines:?} {checked:?}");
+            count += 1;
+        }
+    }
+    assert!(count > 5, "{count}");
+}
+
+/// The script of docs/fencing.md changes its file once, and never under a later stamp.
+#[test]
+fn the_script_of_the_fencing_page() {
+    let text = read("docs/fencing.md");
+    let blocks = blocks(&text);
+    let place = blocks.iter().position(|(_, lines)| lines[0] == "#!/bin/sh").expect("the script");
+    let store = Store::local();
+    let folder = with_program();
+    fs::write(folder.path("add-line.sh"), blocks[place].1.join("\n")).expect("the script");
+    fs::set_permissions(folder.path("add-line.sh"), fs::Permissions::from_mode(0o755)).expect("its mode");
+    let mut reports = Vec::new();
+    for (_, lines) in &blocks[place + 1..place + 3] {
+        let lines: Vec<String> = lines.iter().map(|line| here(line.trim(), &store)).collect();
+        let mut script = Redlock::under("bash", &["-c", &lines.join("\n")]).env("PATH", path_with(&folder));
+        script.command.current_dir(folder.path(""));
+        assert_eq!(script.run().code(), 0, "{lines:?}");
+        reports.push(fs::read_to_string(folder.path("report")).expect("the report"));
+    }
+    assert_eq!(reports[0].lines().count(), 1, "{reports:?}");
+    assert_eq!(reports[0], reports[1]);
+}
+
+/// A link to a page or a heading of the documents leads there.
+#[test]
+fn every_link_of_the_documents_leads_somewhere() {
+    let mut names: Vec<(String, String)> = documents();
+    for name in ["CONTRIBUTING.md", "SECURITY.md", "ARCHITECTURE.md", "CHANGELOG.md"] {
+        names.push((name.to_owned(), read(name)));
+    }
+    let mut broken = Vec::new();
+    for (name, text) in &names {
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let (path, heading) = link.split_once('#').unwrap_or((link, ""));
+            if link.contains("://") {
+                continue;
+            }
+            let page = root().join(name).parent().expect("its folder").join(path);
+            let page = if path.is_empty() { root().join(name) } else { page };
+            let anchor = |line: &str| {
+                let title = line.trim_start_matches('#').trim().to_lowercase().replace(' ', "-");
+                title.chars().filter(|c| c.is_alphanumeric() || *c == '-').collect::<String>()
+            };
+            let has_heading = |page: &Path| {
+                let text = fs::read_to_string(page).unwrap_or_default();
+                text.lines().any(|line| line.starts_with('#') && anchor(line) == heading)
+            };
+            if !page.exists() || !heading.is_empty() && !has_heading(&page) {
+                broken.push(format!("{name}: {link}"));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
 }
 
 /// Numbers and the width of columns differ from run to run.
@@ -177,26 +301,50 @@ fn shape(text: &str) -> Vec<String> {
     shapes
 }
 
-/// The session at the top is one that the program had.
+/// What is written in an SVG, a line for each of its rows.
+fn written(picture: &str) -> String {
+    let mut text = String::new();
+    for row in picture.lines().filter(|row| row.starts_with("<text")) {
+        let words = row.split('>').skip(1).filter_map(|part| part.split('<').next());
+        text += &words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
+        text += "\n";
+    }
+    text.replace("&gt;", ">").replace("&lt;", "<").replace("&amp;", "&")
+}
+
+/// What is on a terminal, without its colors and empty lines.
+fn plain(screen: &str) -> String {
+    let mut text = String::new();
+    for (place, part) in screen.split('\x1b').enumerate() {
+        text += if place == 0 { part } else { part.split_once('m').map_or("", |(_, rest)| rest) };
+    }
+    text.lines().filter(|line| !line.is_empty()).map(|line| format!("{line}\n")).collect()
+}
+
+/// The picture at the top is of a session that the program had.
 #[test]
-fn the_session_of_the_readme() {
+fn the_picture_of_the_readme() {
     if !namespaces() {
         return;
     }
     let folder = with_program();
-    let session = Command::new(root().join("docs/session.sh"))
+    let pictures = root().join("docs/pictures");
+    let session = Command::new(pictures.join("session.sh"))
         .env("PATH", path_with(&folder))
         .output()
         .expect("a session");
     assert!(session.status.success(), "{session:?}");
-    let session = String::from_utf8(session.stdout).expect("text");
-    let readme = read("README.md");
-    let (before, rest) = readme.split_once("session.sh -->\n```\n").expect("its place");
-    let (shown, after) = rest.split_once("```\n").expect("its end");
-    if std::env::var_os("REDLOCK_WRITE_DOCUMENTS").is_some() {
-        let text = format!("{before}session.sh -->\n```\n{session}```\n{after}");
-        fs::write(root().join("README.md"), text).expect("the README");
-    } else {
-        assert_eq!(shape(shown), shape(&session), "REDLOCK_WRITE_DOCUMENTS=1 cargo test --test cli readme");
+    let screen = String::from_utf8(session.stdout).expect("text");
+    for background in ["light", "dark"] {
+        let file = pictures.join(format!("session-{background}.svg"));
+        if std::env::var_os("REDLOCK_WRITE_DOCUMENTS").is_some() {
+            fs::write(folder.path("screen"), &screen).expect("the screen");
+            let screen = fs::File::open(folder.path("screen")).expect("the screen");
+            let drawn = Command::new(pictures.join("svg.py")).arg(background).stdin(screen).output();
+            fs::write(&file, drawn.expect("python3").stdout).expect("a picture");
+        }
+        let picture = fs::read_to_string(&file).expect("a picture");
+        let advice = "REDLOCK_WRITE_DOCUMENTS=1 cargo test --test cli readme";
+        assert_eq!(shape(&written(&picture)), shape(&plain(&screen)), "{advice}");
     }
 }

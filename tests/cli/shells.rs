@@ -19,12 +19,12 @@ const FISH: &[&str] = &["fish", "-N"];
 /// What ends a script when redlock itself cannot.
 const LAST_WORDS: [&str; 2] = [" || echo exit $?", "; or command echo exit $status"];
 
-/// The lines for a format in the README, in the manual page and in the help.
+/// The lines for a format in docs/recipes.md, in the manual page and in the help.
 fn lines(format: &str) -> BTreeSet<String> {
     let help = Redlock::new(&["acquire", "--help"]).run().expect(0).stdout;
     let page = include_str!("../../man/redlock-acquire.1").replace(r"\-", "-");
     let mut all = BTreeSet::new();
-    for text in [include_str!("../../README.md"), &page, &help] {
+    for text in [include_str!("../../docs/recipes.md"), &page, &help] {
         let lines = text.lines().map(str::trim).filter(|line| line.starts_with("eval "));
         let own: Vec<&str> = lines.filter(|line| line.contains(&format!("--format {format}"))).collect();
         assert!(!own.is_empty() || format == "fish" && text == help, "{text}");

@@ -158,12 +158,13 @@ fn paragraphs(text: &str, between: &str) -> String {
     paragraphs.join(between)
 }
 
-/// With the lines of running text broken at 80 columns, as readers of the source want it.
+/// With the lines of running text broken at 80 columns, as readers of the source want it. A label is one line.
 fn folded(text: &str) -> String {
-    let (mut folded, mut is_filled) = (String::new(), true);
+    let (mut folded, mut is_filled, mut is_label) = (String::new(), true, false);
     for line in text.lines() {
         is_filled = if line == ".nf" { false } else { is_filled || line == ".fi" };
-        let is_text = is_filled && !line.starts_with('.');
+        let is_text = is_filled && !line.starts_with('.') && !is_label;
+        is_label = line == ".TP";
         let mut width = 0;
         for word in line.split(' ') {
             // A line may not begin with a request.
