@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Mode, Ttl};
+use super::{DurationText, Mode, Ttl};
 
 /// `Err` says why not.
 pub type Support = Result<(), &'static str>;
@@ -18,8 +18,12 @@ pub struct Capabilities {
     pub ttl_can_change: bool,
     /// Leases of less are refused.
     pub shortest_ttl: Duration,
+    /// Leases, and min-holds, of more are refused.
+    pub longest_ttl: Duration,
     /// A TTL is a multiple of this: 1 ms in Redis, 1 s in etcd.
     pub ttl_resolution: Duration,
+    /// Whether the store knows all its locks, so that `status` can show those that nobody named.
+    pub listing: Support,
     /// Whether a grant can wait for copies of it.
     pub replicas: Support,
     /// How many runs are kept in the history of a lock unless somebody says; or why none can be.
@@ -30,6 +34,7 @@ pub struct Capabilities {
 pub struct Wanted {
     pub mode: Mode,
     pub ttl: Ttl,
+    pub min_hold: Duration,
     pub replicas: u8,
 }
 
@@ -40,6 +45,8 @@ pub enum Unsupported {
     Shared(&'static str),
     Semaphore(&'static str),
     ShortTtl { shortest: Duration },
+    LongTtl { longest: Duration },
+    LongMinHold { longest: Duration },
     UnevenTtl { step: Duration },
 }
 
@@ -51,7 +58,9 @@ impl Capabilities {
         queue: true,
         ttl_can_change: true,
         shortest_ttl: Ttl::SHORTEST,
+        longest_ttl: DurationText::LONGEST,
         ttl_resolution: Duration::from_millis(1),
+        listing: Ok(()),
         replicas: Ok(()),
         history: Ok(0),
     };
@@ -68,6 +77,13 @@ impl Capabilities {
         }
         if wanted.ttl.duration() < self.shortest_ttl {
             return Err(Unsupported::ShortTtl { shortest: self.shortest_ttl });
+        }
+        let longest = self.longest_ttl;
+        if wanted.ttl.duration() > longest {
+            return Err(Unsupported::LongTtl { longest });
+        }
+        if wanted.min_hold > longest {
+            return Err(Unsupported::LongMinHold { longest });
         }
         if !wanted.ttl.as_millis().is_multiple_of(self.ttl_resolution.as_millis() as u64) {
             return Err(Unsupported::UnevenTtl { step: self.ttl_resolution });
@@ -86,6 +102,7 @@ mod tests {
         let store = Capabilities {
             semaphore: Err("no semaphores here"),
             shortest_ttl: second * 2,
+            longest_ttl: second * 60,
             ttl_resolution: second,
             replicas: Err("there are none"),
             ..Capabilities::ALL
@@ -99,7 +116,18 @@ mod tests {
             ("2500ms", Mode::Exclusive, 0, Some(Unsupported::UnevenTtl { step: second })),
         ] {
             let ttl = ttl.parse().unwrap_or(Ttl::DEFAULT);
-            assert_eq!(store.check(&Wanted { mode, ttl, replicas }).err(), refused);
+            let wanted = Wanted { mode, ttl, min_hold: second, replicas };
+            assert_eq!(store.check(&wanted).err(), refused);
+        }
+        let longest = second * 60;
+        for (ttl, min_hold, refused) in [
+            ("1m", longest, None),
+            ("61s", longest, Some(Unsupported::LongTtl { longest })),
+            ("1m", longest * 2, Some(Unsupported::LongMinHold { longest })),
+        ] {
+            let ttl = ttl.parse().unwrap_or(Ttl::DEFAULT);
+            let wanted = Wanted { mode: Mode::Exclusive, ttl, min_hold, replicas: 0 };
+            assert_eq!(store.check(&wanted).err(), refused);
         }
     }
 }

@@ -10,11 +10,13 @@ pub struct DurationText(pub Duration);
 
 const DAY: u64 = 24 * 60 * 60;
 
-/// No option takes more than this, so that no sum of durations overflows.
-const LONGEST: Duration = Duration::from_secs(366 * 24 * 60 * 60);
-
 /// Units of humantime that are taken for minutes, or that nobody means.
 const LONG_UNITS: [&str; 8] = ["M", "month", "months", "y", "yr", "yrs", "year", "years"];
+
+impl DurationText {
+    /// No option takes more than this, so that no sum of durations overflows.
+    pub const LONGEST: Duration = Duration::from_secs(366 * DAY);
+}
 
 impl FromStr for DurationText {
     type Err = String;
@@ -29,7 +31,7 @@ impl FromStr for DurationText {
             Ok(seconds) => Duration::try_from_secs_f64(seconds).map_err(|_| form)?,
             Err(_) => humantime::parse_duration(text).map_err(|_| form)?,
         };
-        if duration > LONGEST {
+        if duration > DurationText::LONGEST {
             return Err(form.to_owned());
         }
         Ok(DurationText(duration))

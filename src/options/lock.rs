@@ -39,7 +39,8 @@ impl LockOptions {
             false => mode(args.permits, sources.switch("shared", args.shared), files),
         };
         let ttl = ttl(args.ttl, files);
-        let wanted = Wanted { mode, ttl, replicas };
+        let min_hold = args.min_hold.or(files.min_hold).map_or(Duration::ZERO, |text| text.0);
+        let wanted = Wanted { mode, ttl, min_hold, replicas };
         let supported = global.server.capabilities().check(&wanted);
         supported.map_err(|unsupported| refusal(unsupported, &wanted, inputs))?;
         let label = args.label.or_else(|| files.label.clone());
@@ -50,7 +51,7 @@ impl LockOptions {
             ttl,
             wait: wait(args.no_wait, args.wait, files.wait),
             shown: Shown { label: label.unwrap_or(shown.label), ..shown },
-            min_hold: args.min_hold.or(files.min_hold).map_or(Duration::ZERO, |text| text.0),
+            min_hold,
             replicas,
         })
     }
@@ -58,7 +59,7 @@ impl LockOptions {
 
 /// What the store cannot do, with the source of the value.
 fn refusal(unsupported: Unsupported, wanted: &Wanted, inputs: &Inputs) -> Failure {
-    let Wanted { ttl, replicas, .. } = wanted;
+    let Wanted { ttl, replicas, min_hold, .. } = wanted;
     let (option, what) = match unsupported {
         Unsupported::Replicas(why) => ("replicas", format!(" {replicas}: {why}")),
         Unsupported::Shared(why) => ("shared", format!(": {why}")),
@@ -66,6 +67,14 @@ fn refusal(unsupported: Unsupported, wanted: &Wanted, inputs: &Inputs) -> Failur
         Unsupported::ShortTtl { shortest } => {
             let shortest = DurationText(shortest);
             ("ttl", format!(" {ttl} is too short for this store; use {shortest} or longer"))
+        }
+        Unsupported::LongTtl { longest } => {
+            let longest = DurationText(longest);
+            ("ttl", format!(" {ttl} is too long for this store; use {longest} or shorter"))
+        }
+        Unsupported::LongMinHold { longest } => {
+            let [min_hold, longest] = [*min_hold, longest].map(DurationText);
+            ("min_hold", format!(" {min_hold} is too long for this store; use {longest} or shorter"))
         }
         Unsupported::UnevenTtl { step } => {
             ("ttl", format!(" {ttl}: this store counts in steps of {}", DurationText(step)))
