@@ -3,20 +3,22 @@
 mod address;
 #[cfg(any(feature = "etcd", feature = "zookeeper"))]
 mod attempts;
-#[cfg(any(feature = "etcd", feature = "zookeeper"))]
+#[cfg(any(feature = "etcd", feature = "memcached", feature = "zookeeper"))]
 mod call_error;
 pub mod credentials;
 #[cfg(feature = "etcd")]
 mod etcd;
 #[cfg(feature = "local")]
 mod local;
+#[cfg(feature = "memcached")]
+mod memcached;
 mod misspelt_url;
-#[cfg(any(feature = "etcd", feature = "redis", feature = "zookeeper"))]
+#[cfg(any(feature = "etcd", feature = "memcached", feature = "redis", feature = "zookeeper"))]
 mod net;
 #[cfg(feature = "redis")]
 mod redis;
 mod scheme;
-#[cfg(any(feature = "etcd", feature = "zookeeper"))]
+#[cfg(any(feature = "etcd", feature = "memcached", feature = "zookeeper"))]
 mod server_list;
 #[cfg(feature = "zookeeper")]
 mod zookeeper;
@@ -46,7 +48,7 @@ pub struct ServerUrl {
 #[cfg(any(feature = "etcd", feature = "zookeeper"))]
 const HANDOVER: Duration = Duration::from_millis(3);
 
-const FORMS: &str = "redis://host[:port][/db], rediss:// for TLS, redis+unix:///path, redis+sentinel://, redis+cluster://, etcd://host[:port],host[:port], etcds:// for TLS, zk://host[:port],host[:port], zks:// for TLS, or local: for a lock on this host only";
+const FORMS: &str = "redis://host[:port][/db], rediss:// for TLS, redis+unix:///path, redis+sentinel://, redis+cluster://, etcd://host[:port],host[:port], etcds:// for TLS, zk://host[:port],host[:port], zks:// for TLS, memcached://host[:port], or local: for a lock on this host only";
 
 impl ServerUrl {
     /// Reads server URLs: one, or those of a quorum. The error never shows a password.
@@ -87,11 +89,14 @@ impl ServerUrl {
             Some("etcd") => ServerUrl::of(etcd::EtcdAddress::parse(text)?),
             #[cfg(feature = "zookeeper")]
             Some("zookeeper") => ServerUrl::of(zookeeper::ZooKeeperAddress::parse(text)?),
+            #[cfg(feature = "memcached")]
+            Some("memcached") => ServerUrl::of(memcached::MemcachedAddress::parse(text)?),
             Some(feature) => {
                 return Err(format!(
                     "{scheme}: is not in this build of redlock (cargo feature {feature}); a server is {FORMS}"
                 ));
             }
+            None if let Some(why) = misspelt_url::unsupported(scheme) => return Err(why.to_owned()),
             None if text.contains("://") && scheme.chars().all(|c| c.is_ascii_alphanumeric()) => {
                 return Err(format!("there is no store {scheme}://; a server is {FORMS}"));
             }
@@ -99,7 +104,13 @@ impl ServerUrl {
         })
     }
 
-    #[cfg(any(feature = "local", feature = "redis", feature = "etcd", feature = "zookeeper"))]
+    #[cfg(any(
+        feature = "etcd",
+        feature = "local",
+        feature = "memcached",
+        feature = "redis",
+        feature = "zookeeper"
+    ))]
     fn of(address: impl StoreAddress + fmt::Display + 'static) -> ServerUrl {
         ServerUrl { name: address.to_string().into(), address: Arc::new(address) }
     }

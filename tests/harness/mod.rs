@@ -446,12 +446,20 @@ impl Store {
 
     /// A lease that is soon over, when nobody renews it.
     pub fn short(&self) -> &'static str {
-        if self.counts_in_seconds() { "2s" } else { "500ms" }
+        match self {
+            store if store.is_memcached() => "3s",
+            store if store.counts_in_seconds() => "2s",
+            _ => "500ms",
+        }
     }
 
     /// The shortest lease with which many hold a lock on a busy machine.
     pub fn shortest(&self) -> &'static str {
-        if self.counts_in_seconds() { "2s" } else { "1s" }
+        match self {
+            store if store.is_memcached() => "3s",
+            store if store.counts_in_seconds() => "2s",
+            _ => "1s",
+        }
     }
 
     /// How long the death of a waiter may go unseen.
@@ -538,6 +546,9 @@ impl Store {
     pub fn waiters(&self, key: &str) -> usize {
         if !self.members.is_empty() {
             return self.listeners(key);
+        }
+        if let Fleet::Memcached(memcached) = &self.fleet {
+            return memcached.waiters(key);
         }
         self.status(key)["waiters"].as_array().map_or(0, Vec::len)
     }
