@@ -154,6 +154,8 @@ fn a_host_is_recognised_and_a_login_is_not_shown() {
         ("https://a:2379,b:2379", "did you mean etcds://a:2379,b:2379?"),
         ("zookeeper://a,b:2181", "did you mean zk://a,b:2181?"),
         ("h:2181", "did you mean zk://h:2181?"),
+        ("memcache://h", "did you mean memcached://h?"),
+        ("h:11211", "did you mean memcached://h:11211?"),
         ("local", "did you mean local:?"),
         ("/var/lib/x.db", "did you mean local:/var/lib/x.db?"),
         ("file:///var/lib/x.db", "did you mean local:/var/lib/x.db?"),
