@@ -125,7 +125,7 @@ _redlock() {
     if [[ $option == -* ]] && _redlock_takes_value "$option" "$cur"; then
         case $option in
             -S | --server)
-                COMPREPLY=($(compgen -W "local: redis:// rediss:// redis+unix:// redis+sentinel:// rediss+sentinel:// redis+cluster:// rediss+cluster:// etcd:// etcds:// zk:// zks://" -- "$cur"))
+                COMPREPLY=($(compgen -W "local: redis:// rediss:// redis+unix:// redis+sentinel:// rediss+sentinel:// redis+cluster:// rediss+cluster:// etcd:// etcds:// zk:// zks:// memcached://" -- "$cur"))
                 [[ -n ${COMPREPLY[*]} ]] && compopt -o nospace
                 _redlock_known servers
                 ;;

@@ -5,6 +5,7 @@
     not(all(
         feature = "etcd",
         feature = "local",
+        feature = "memcached",
         feature = "redis",
         feature = "watch",
         feature = "zookeeper"

@@ -22,6 +22,9 @@ use crate::watch::watch;
 /// the prefix, if there is one.
 pub fn status(args: &StatusArgs, prefix: Option<&str>, context: &Context) -> anyhow::Result<Outcome> {
     let selection = LockSelection::of(&args.selection, prefix);
+    if !selection.patterns.is_empty() {
+        context.options.server.capabilities().listing.map_err(Failure::configuration)?;
+    }
     #[cfg(feature = "watch")]
     if args.watch {
         check_terminal()?;

@@ -18,7 +18,7 @@ pub struct Capabilities {
     pub ttl_can_change: bool,
     /// A shorter TTL is refused.
     pub shortest_ttl: Duration,
-    /// A longer TTL is refused; `None` where every TTL is short enough.
+    /// A longer TTL or min-hold is refused; `None` where every TTL is short enough.
     pub longest_ttl: Option<Duration>,
     /// A TTL is a multiple of this.
     pub ttl_resolution: Duration,
@@ -38,6 +38,7 @@ pub struct Wanted<'a> {
     pub keys: &'a [Key],
     pub mode: Mode,
     pub ttl: Ttl,
+    pub min_hold: Duration,
     pub replicas: u8,
 }
 
@@ -50,6 +51,7 @@ pub enum Unsupported {
     Key(Key, &'static str),
     ShortTtl { shortest: Duration },
     LongTtl { longest: Duration },
+    LongMinHold { longest: Duration },
     UnevenTtl { step: Duration },
 }
 
@@ -90,6 +92,9 @@ impl Capabilities {
         if let Some(longest) = self.longest_ttl.filter(|longest| wanted.ttl.duration() > *longest) {
             return Err(Unsupported::LongTtl { longest });
         }
+        if let Some(longest) = self.longest_ttl.filter(|longest| wanted.min_hold > *longest) {
+            return Err(Unsupported::LongMinHold { longest });
+        }
         if !wanted.ttl.as_millis().is_multiple_of(self.ttl_resolution.as_millis() as u64) {
             return Err(Unsupported::UnevenTtl { step: self.ttl_resolution });
         }
@@ -123,10 +128,19 @@ mod tests {
             ("2500ms", Mode::Exclusive, 0, Some(Unsupported::UnevenTtl { step: second })),
         ] {
             let ttl = ttl.parse().unwrap_or(Ttl::DEFAULT);
-            assert_eq!(store.check(&Wanted { keys: &[], mode, ttl, replicas }).err(), refused);
+            let wanted = Wanted { keys: &[], mode, ttl, min_hold: second * 60, replicas };
+            assert_eq!(store.check(&wanted).err(), refused);
         }
         let keys = ["short", "longer"].map(|key| key.parse().expect("a key"));
-        let wanted = Wanted { keys: &keys, mode: Mode::Shared, ttl: Ttl::DEFAULT, replicas: 0 };
+        let wanted = Wanted {
+            keys: &keys,
+            mode: Mode::Shared,
+            ttl: Ttl::DEFAULT,
+            min_hold: Duration::ZERO,
+            replicas: 0,
+        };
         assert_eq!(store.check(&wanted), Err(Unsupported::Key(keys[1].clone(), "longer than 5 bytes")));
+        let long = Wanted { keys: &[], min_hold: second * 61, ..wanted };
+        assert_eq!(store.check(&long), Err(Unsupported::LongMinHold { longest: second * 60 }));
     }
 }

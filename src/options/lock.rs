@@ -40,7 +40,8 @@ impl LockOptions {
         };
         let ttl = ttl(args.ttl, files);
         let keys = lock_order(args.keys)?;
-        let wanted = Wanted { keys: &keys, mode, ttl, replicas };
+        let min_hold = args.min_hold.or(files.min_hold).map_or(Duration::ZERO, |text| text.0);
+        let wanted = Wanted { keys: &keys, mode, ttl, min_hold, replicas };
         let supported = global.server.capabilities().check(&wanted);
         supported.map_err(|unsupported| refusal(unsupported, &wanted, inputs))?;
         let label = args.label.or_else(|| files.label.clone());
@@ -51,7 +52,7 @@ impl LockOptions {
             ttl,
             wait: wait(args.no_wait, args.wait, files.wait),
             shown: Shown { label: label.unwrap_or(shown.label), ..shown },
-            min_hold: args.min_hold.or(files.min_hold).map_or(Duration::ZERO, |text| text.0),
+            min_hold,
             replicas,
         })
     }
@@ -59,7 +60,7 @@ impl LockOptions {
 
 /// What the store cannot do, with the source of the value.
 fn refusal(unsupported: Unsupported, wanted: &Wanted, inputs: &Inputs) -> Failure {
-    let Wanted { ttl, replicas, .. } = wanted;
+    let Wanted { ttl, min_hold, replicas, .. } = wanted;
     let (option, what) = match unsupported {
         Unsupported::Replicas(why) => ("replicas", format!(" {replicas}: {why}")),
         Unsupported::Shared(why) => ("shared", format!(": {why}")),
@@ -72,6 +73,10 @@ fn refusal(unsupported: Unsupported, wanted: &Wanted, inputs: &Inputs) -> Failur
         Unsupported::LongTtl { longest } => {
             let longest = DurationText(longest);
             ("ttl", format!(" {ttl} is too long for this store; use {longest} or shorter"))
+        }
+        Unsupported::LongMinHold { longest } => {
+            let [min_hold, longest] = [*min_hold, longest].map(DurationText);
+            ("min_hold", format!(" {min_hold} is too long for this store; use {longest} or shorter"))
         }
         Unsupported::UnevenTtl { step } => {
             ("ttl", format!(" {ttl}: this store counts in steps of {}", DurationText(step)))

@@ -3,14 +3,23 @@
 use std::fmt;
 
 /// Other names of our schemes.
-const OTHER_SCHEMES: [(&str, &[&str]); 6] = [
+const OTHER_SCHEMES: [(&str, &[&str]); 7] = [
     ("redis", &["http", "tcp", "redis+tcp"]),
     ("rediss", &["https", "tls", "ssl", "redis+tls", "redis+ssl"]),
     ("etcd", &["etcd3", "etcdv3"]),
     ("etcds", &["etcd+tls", "etcd+ssl"]),
     ("zk", &["zookeeper"]),
     ("zks", &["zookeepers", "zk+tls", "zk+ssl"]),
+    ("memcached", &["memcache"]),
 ];
+
+/// Why there is no store for a server whose URLs begin so, and what to use instead.
+pub fn unsupported(scheme: &str) -> Option<&'static str> {
+    let scheme = scheme.to_ascii_lowercase();
+    matches!(scheme.as_str(), "mysql" | "mysqls" | "mysqlx" | "mariadb").then_some(
+        "redlock keeps no locks in MySQL or MariaDB: they cannot wake a waiter, which would have to poll; use postgres://, redis://, or local: on one host",
+    )
+}
 
 /// Other names for a file or a socket on this host.
 const OTHER_PATHS: [(&str, &str); 4] =
@@ -108,6 +117,7 @@ impl TypedHost<'_> {
             (None | Some("redis"), "2379") => "etcd",
             (Some("rediss"), "2379") => "etcds",
             (None | Some("redis"), "2181") => "zk",
+            (None | Some("redis"), "11211") => "memcached",
             (meant, _) => meant.unwrap_or("redis"),
         }
     }
@@ -144,6 +154,8 @@ fn a_host_is_recognised_and_a_login_is_not_shown() {
         ("https://a:2379,b:2379", "did you mean etcds://a:2379,b:2379?"),
         ("zookeeper://a,b:2181", "did you mean zk://a,b:2181?"),
         ("h:2181", "did you mean zk://h:2181?"),
+        ("memcache://h", "did you mean memcached://h?"),
+        ("h:11211", "did you mean memcached://h:11211?"),
         ("local", "did you mean local:?"),
         ("/var/lib/x.db", "did you mean local:/var/lib/x.db?"),
         ("file:///var/lib/x.db", "did you mean local:/var/lib/x.db?"),

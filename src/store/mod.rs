@@ -3,24 +3,26 @@
 mod address;
 #[cfg(any(feature = "etcd", feature = "zookeeper"))]
 mod attempts;
-#[cfg(any(feature = "etcd", feature = "zookeeper"))]
+#[cfg(any(feature = "etcd", feature = "memcached", feature = "zookeeper"))]
 mod call_error;
 pub mod credentials;
 #[cfg(feature = "etcd")]
 mod etcd;
 #[cfg(feature = "local")]
 mod local;
+#[cfg(feature = "memcached")]
+mod memcached;
 mod misspelt_url;
-#[cfg(any(feature = "etcd", feature = "redis", feature = "zookeeper"))]
+#[cfg(any(feature = "etcd", feature = "memcached", feature = "redis", feature = "zookeeper"))]
 mod net;
-#[cfg(feature = "redis")]
+#[cfg(any(feature = "memcached", feature = "redis"))]
 mod polling;
 #[cfg(any(feature = "etcd", feature = "zookeeper"))]
 mod queue;
 #[cfg(feature = "redis")]
 mod redis;
 mod scheme;
-#[cfg(any(feature = "etcd", feature = "zookeeper"))]
+#[cfg(any(feature = "etcd", feature = "memcached", feature = "zookeeper"))]
 mod server_list;
 #[cfg(feature = "zookeeper")]
 mod zookeeper;
@@ -61,7 +63,7 @@ pub struct ServerUrl {
 #[cfg(any(feature = "etcd", feature = "zookeeper"))]
 const HANDOVER: Duration = Duration::from_millis(3);
 
-const FORMS: &str = "redis://host[:port][/db], rediss:// for TLS, redis+unix:///path, redis+sentinel://, redis+cluster://, etcd://host[:port],host[:port], etcds:// for TLS, zk://host[:port],host[:port], zks:// for TLS, or local: for a lock on this host only";
+const FORMS: &str = "redis://host[:port][/db], rediss:// for TLS, redis+unix:///path, redis+sentinel://, redis+cluster://, etcd://host[:port],host[:port], etcds:// for TLS, zk://host[:port],host[:port], zks:// for TLS, memcached://host[:port], or local: for a lock on this host only";
 
 impl ServerUrl {
     /// Reads server URLs: one, or those of a quorum. The error never shows a password.
@@ -93,6 +95,9 @@ impl ServerUrl {
         let Some((scheme, _)) = text.split_once(':') else {
             return Err(format!("a server is {FORMS}"));
         };
+        if let Some(why) = misspelt_url::unsupported(scheme) {
+            return Err(why.to_owned());
+        }
         Ok(match Scheme::named(scheme).map(|known| known.feature) {
             #[cfg(feature = "local")]
             Some("local") => ServerUrl::of(local::LocalAddress::parse(text)?),
@@ -102,6 +107,8 @@ impl ServerUrl {
             Some("etcd") => ServerUrl::of(etcd::EtcdAddress::parse(text)?),
             #[cfg(feature = "zookeeper")]
             Some("zookeeper") => ServerUrl::of(zookeeper::ZooKeeperAddress::parse(text)?),
+            #[cfg(feature = "memcached")]
+            Some("memcached") => ServerUrl::of(memcached::MemcachedAddress::parse(text)?),
             Some(feature) => {
                 return Err(format!(
                     "{scheme}: is not in this build of redlock (cargo feature {feature}); a server is {FORMS}"
@@ -114,7 +121,13 @@ impl ServerUrl {
         })
     }
 
-    #[cfg(any(feature = "local", feature = "redis", feature = "etcd", feature = "zookeeper"))]
+    #[cfg(any(
+        feature = "etcd",
+        feature = "local",
+        feature = "memcached",
+        feature = "redis",
+        feature = "zookeeper"
+    ))]
     fn of(address: impl StoreAddress + fmt::Display + 'static) -> ServerUrl {
         ServerUrl { name: address.to_string().into(), address: Arc::new(address) }
     }

@@ -9,7 +9,7 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_redlock");
 
 /// The line as typed, the answer behind `redlock: `, the exit status. `…` stands for any text. A subcommand's fixed example
 /// ends the answers about its options.
-const CALLS: [(&str, &str, i32); 140] = [
+const CALLS: [(&str, &str, i32); 147] = [
     // No subcommand, or the name that another program has for it.
     ("redlock", "Hold a distributed lock while a command runs…Usage: redlock …", 64),
     (
@@ -336,6 +336,12 @@ const CALLS: [(&str, &str, i32); 140] = [
     ("redlock status -S zookeeper://h", "--server: zookeeper://h: …; did you mean zk://h?", 78),
     ("redlock status -S http://a:2379,b:2379", "…; did you mean etcd://a:2379,b:2379?", 78),
     ("redlock status -S file:///tmp/x.db", "…; did you mean local:/tmp/x.db?", 78),
+    (
+        "redlock status -S mysql://u:canary@h/db",
+        "--server: redlock keeps no locks in MySQL or MariaDB: they cannot wake a waiter, which would have to poll; use postgres://, redis://, or local: on one host",
+        78,
+    ),
+    ("redlock status -S MariaDB://h", "--server: redlock keeps no locks in MySQL or MariaDB: …", 78),
     ("redlock status -S consul://h", "--server: there is no store consul://; a server is …", 78),
     ("redlock status -S redis://h:99999", "--server: a port is a number up to 65535; …", 78),
     (
@@ -454,6 +460,27 @@ const CALLS: [(&str, &str, i32); 140] = [
     // What the store cannot do.
     ("REDLOCK_REPLICAS=1 redlock run x true", "REDLOCK_REPLICAS 1: local: has no replicas; …", 78),
     ("redlock run x -S redis://a -S redis://b -p 2 true", "--permits: it needs one server; …", 78),
+    (
+        "redlock run x -S memcached://a --ttl 2s true",
+        "--ttl 2s is too short for this store; use 3s or longer",
+        78,
+    ),
+    (
+        "redlock run x -S memcached://a --ttl 30d true",
+        "--ttl 30d is too long for this store; use 29d or shorter",
+        78,
+    ),
+    (
+        "redlock run x -S memcached://a --min-hold 30d true",
+        "--min-hold 30d is too long for this store; use 29d or shorter",
+        78,
+    ),
+    (
+        "redlock run x -S memcached://a --shared true",
+        "--shared: Memcached holds exclusive locks only; use another store for shared ones",
+        78,
+    ),
+    ("redlock status -S memcached://a", "Memcached cannot list its locks; name them: redlock status KEY", 78),
     ("redlock run x -S etcd://a --ttl 1s true", "--ttl 1s is too short for this store; use 2s or longer", 78),
     (
         "REDLOCK_TTL=2500ms redlock run x -S etcd://a true",

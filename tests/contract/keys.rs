@@ -51,7 +51,10 @@ pub fn odd_keys_are_apart(store: &Store) {
     for key in odd() {
         store.redlock(&["acquire", &format!("--key={key}"), "--ttl", "5m"]).run().expect(0);
     }
-    let mut shown: Vec<String> = locks(store, &[])
+    // Memcached does not list its locks.
+    let named: Vec<String> = odd().iter().map(|key| format!("--key={key}")).collect();
+    let named: Vec<&str> = named.iter().map(String::as_str).filter(|_| store.is_memcached()).collect();
+    let mut shown: Vec<String> = locks(store, &named)
         .iter()
         .filter(|lock| lock["holders"][0]["pid"].is_u64())
         .map(|lock| lock["key"].as_str().expect("a key").to_owned())

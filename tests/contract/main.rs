@@ -155,8 +155,8 @@ macro_rules! crowd_of_twenty {
     };
 }
 
-/// A quorum keeps no queue, so there is no order and nobody in it to be shown, and counts no permits.
-macro_rules! promises_of_a_quorum {
+/// A store without a queue: there is no order, and nobody in it to be shown.
+macro_rules! promises_without_a_queue {
     ($store:ident) => {
         tests! { $store:
             acquiring {
@@ -205,16 +205,9 @@ macro_rules! promises_of_a_quorum {
                 breaking_what_nobody_keeps_takes_one_command
             }
             keys { odd_keys_are_apart }
-            modes {
-                readers_hold_it_together
-                a_writer_waits_for_the_last_reader
-                a_shared_lock_is_broken_for_all
-                one_of_two_readers_is_broken
-            }
             several_keys {
                 they_are_held_together
                 all_of_them_or_none
-                what_is_free_is_not_touched
                 what_is_held_is_kept_while_waiting
                 what_is_lost_while_waiting_is_taken_again
                 giving_up_gives_all_back
@@ -227,6 +220,28 @@ macro_rules! promises_of_a_quorum {
                 a_script_gives_them_back_one_by_one
             }
         }
+    };
+}
+
+/// A quorum counts no permits.
+macro_rules! promises_of_a_quorum {
+    ($store:ident) => {
+        tests! { $store:
+            modes {
+                readers_hold_it_together
+                a_writer_waits_for_the_last_reader
+                a_shared_lock_is_broken_for_all
+                one_of_two_readers_is_broken
+            }
+            several_keys { what_is_free_is_not_touched }
+        }
+    };
+}
+
+/// A Memcached has one item for each lock.
+macro_rules! promises_of_memcached {
+    ($store:ident) => {
+        tests! { $store: status { kept_by_min_hold } }
     };
 }
 
@@ -255,12 +270,13 @@ contract! {
     tls: promises runs;
     unix: promises;
     acl: promises runs;
-    quorum3: promises_of_a_quorum runs;
-    quorum5: promises_of_a_quorum;
+    quorum3: promises_without_a_queue promises_of_a_quorum runs;
+    quorum5: promises_without_a_queue promises_of_a_quorum;
     sentinel: promises runs;
     cluster: promises runs;
     etcd: promises crowd_of_twenty;
     etcd3: promises crowd_of_twenty;
     zookeeper: promises crowd_of_twenty;
     zookeeper3: promises crowd_of_twenty;
+    memcached: promises_without_a_queue promises_of_memcached crowd_of_twenty;
 }

@@ -211,7 +211,7 @@ pub fn an_acquire_killed_half_way_leaves_nothing(store: &Store) {
 
 pub fn some_of_them_may_be_held_around(store: &Store) {
     let program = env!("CARGO_BIN_EXE_redlock");
-    let inner = r#"echo "$REDLOCK_KEY" "$REDLOCK_FENCE"; "$0" status --json | grep -c '"fence"'"#;
+    let inner = r#"echo "$REDLOCK_KEY" "$REDLOCK_FENCE"; "$0" status --json a b | grep -c '"fence"'"#;
     let inner = [program, "run", "-k", "b", "-k", "a", "--", "sh", "-c", inner, program];
     let run = store.redlock(&[&["run", "-k", "a", "--"][..], &inner].concat()).run().expect(0);
     let lines: Vec<&str> = run.stdout.lines().collect();

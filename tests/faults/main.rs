@@ -15,6 +15,7 @@ mod files;
 mod foreign_keys;
 mod holder;
 mod hostile;
+mod memcached;
 mod night;
 mod partial_request;
 mod prepared;
