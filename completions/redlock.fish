@@ -15,7 +15,7 @@ function __redlock_read
                 echo begins
                 test "$subcommand" = run; and string join \n -- $words
                 return
-            case --check --color --config --conflict-exit-code --connect-timeout --for --format --history --key --kill-after --label --leftovers --log-file --log-format --metrics-file --min-hold --on-acquire --on-lost --on-lost-run --on-release --on-wait --password-file --permits --profile --ran-within --reason --replicas --sentinel-password-file --server --splay --timeout --tls-ca --tls-cert --tls-key --token --token-file --ttl --user --while-pid -E -S -k -p -t
+            case --check --color --config --conflict-exit-code --connect-timeout --for --format --history --key --kill-after --label --leftovers --log-file --log-format --metrics-file --min-hold --on-acquire --on-lost --on-lost-run --on-release --on-wait --password-file --permits --profile --ran-within --reason --replicas --sentinel-password-file --server --share --splay --timeout --tls-ca --tls-cert --tls-key --token --token-file --ttl --user --while-pid -E -S -k -p -t
                 contains -- $word -k --key; and set has_key yes
                 set -e words[1]
             case -w --wait
@@ -333,6 +333,7 @@ complete -c redlock -n '__redlock_at doctor' -l log-file -rF -d 'Add each event 
 complete -c redlock -n '__redlock_at doctor' -l syslog -d 'Send each event to the log of this host: journald or syslog'
 complete -c redlock -n '__redlock_at doctor' -l metrics-file -rF -d 'Add the outcome to the Prometheus metrics in this file'
 complete -c redlock -n '__redlock_at doctor' -l json -d 'Print JSON: see redlock-doctor(1) for the fields'
+complete -c redlock -n '__redlock_at doctor' -l share -x -d 'Let a group of users share the file of local: first'
 complete -c redlock -n '__redlock_at doctor' -s t -l ttl -x -d 'The TTL that is in use'
 complete -c redlock -n '__redlock_at doctor' -l kill-after -x -d 'The time from SIGTERM to SIGKILL that is in use'
 complete -c redlock -n '__redlock_at doctor' -l replicas -x -d 'How many replicas must have a lock'

@@ -1,7 +1,7 @@
 //! Files with a password or an owner token.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
@@ -18,7 +18,12 @@ const LONGEST: u64 = 64 << 10;
 /// The first line of a file that nobody else can read. A byte order mark and empty lines before it do not count: editors and
 /// templates put them there.
 pub fn read_password(path: &Path) -> Result<String, Failure> {
-    let file = File::open(path).map_err(|error| format!("cannot be read: {error}"));
+    let file = File::open(path).map_err(|error| match error.kind() {
+        ErrorKind::PermissionDenied => {
+            format!("cannot be read: {error}; root lets a group read it: chgrp GROUP and chmod 640 it")
+        }
+        _ => format!("cannot be read: {error}"),
+    });
     file.and_then(password_in)
         .map_err(|why| Failure::configuration(format!("password file {}: {why}", path.display())))
 }

@@ -27,11 +27,12 @@ pub fn refuse_writable(file: &File) -> Result<(), Untrusted> {
     refuse(file, 0o022, Untrusted::Writable)
 }
 
-/// Refuses a file that others can read or change. A group of this user may read one of root's: so Kubernetes hands a secret
-/// to a pod that has an fsGroup (0440).
+/// Refuses a file that others can read or change. Root may hand one to a group, which can read it: a fleet's password for
+/// the users of a group (0640), or the secret of a pod that has an fsGroup (0440).
 pub fn refuse_shared(file: &File) -> Result<(), Untrusted> {
     let found = file.metadata()?;
-    let is_handed_over = found.uid() == 0 && !geteuid().is_root() && is_our_group(found.gid());
+    let is_handed_over =
+        found.uid() == 0 && if geteuid().is_root() { found.gid() != 0 } else { is_our_group(found.gid()) };
     refuse(file, if is_handed_over { 0o026 } else { 0o066 }, Untrusted::Shared)
 }
 

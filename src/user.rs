@@ -21,6 +21,7 @@ pub struct User {
 }
 
 const PASSWD: &str = "/etc/passwd";
+const GROUPS: &str = "/etc/group";
 
 /// A directory of users may be on another machine.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -36,7 +37,7 @@ pub static USER: LazyLock<Result<Option<User>, String>> = LazyLock::new(|| {
     };
     match find(&passwd, uid) {
         Some(account) => Ok(Some(account)),
-        None => ask_directory(uid).map(|passwd| find(passwd.as_bytes(), uid)),
+        None => ask_directory("passwd", &uid.to_string()).map(|passwd| find(passwd.as_bytes(), uid)),
     }
 });
 
@@ -62,13 +63,35 @@ impl UserAtHost {
     }
 }
 
-/// The passwd entry of a user of LDAP or the like. Not by getpwuid(3): in a static program it loads the modules
+/// The number of a group, by its name or as it is.
+pub fn group_id(group: &str) -> Result<u32, String> {
+    if let Ok(id) = group.parse() {
+        return Ok(id);
+    }
+    let named = |groups: &str| {
+        let mut entries = groups.lines().map(|line| line.split(':').collect::<Vec<_>>());
+        entries.find(|fields| fields.len() == 4 && fields[0] == group)?[2].parse().ok()
+    };
+    let read = fs::read(GROUPS).unwrap_or_default();
+    match named(&String::from_utf8_lossy(&read)) {
+        Some(id) => Ok(id),
+        None => {
+            let entry = ask_directory("group", group)?;
+            named(&entry).ok_or_else(|| "there is no such group; see groups(1)".to_owned())
+        }
+    }
+}
+
+/// The entry of a user or a group of LDAP or the like. Not by getpwuid(3): in a static program it loads the modules
 /// of another glibc, and crashes.
-fn ask_directory(uid: u32) -> Result<String, String> {
-    match capture(Command::new("getent").arg("passwd").arg(uid.to_string()), PATIENCE) {
+fn ask_directory(database: &str, name: &str) -> Result<String, String> {
+    match capture(Command::new("getent").args([database, name]), PATIENCE) {
         // Then no program asks a directory here.
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(String::new()),
-        answer => answer.map_err(|error| format!("cannot look up user {uid} with getent: {error}")),
+        answer => answer.map_err(|error| {
+            let what = if database == "group" { "group" } else { "user" };
+            format!("cannot look up {what} {name} with getent: {error}")
+        }),
     }
 }
 

@@ -231,6 +231,9 @@ pub struct DoctorArgs {
     /// Print JSON: see redlock-doctor(1) for the fields
     #[arg(long)]
     pub json: bool,
+    /// Let a group of users share the file of local: first
+    #[arg(long, value_name = "GROUP")]
+    pub share: Option<String>,
     /// The TTL that is in use [default: 30s]
     #[arg(short, long, value_name = "DURATION", env = "REDLOCK_TTL")]
     pub ttl: Option<Ttl>,

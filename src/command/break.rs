@@ -22,7 +22,7 @@ pub fn break_lock(args: &BreakArgs, context: &Context) -> anyhow::Result<Outcome
         return not_held(format!("nobody holds '{key}'"));
     };
     if !args.yes && !confirmed(&break_question(key, now, others, args.token.is_some()))? {
-        return Ok(Outcome::Exit(NOT_HELD));
+        return not_held(format!("did not break '{key}': the answer was not y"));
     }
     let asked = (!args.yes).then(|| AskedAbout::these(held));
     let is_change = |now: &Holder| asked.as_ref().is_some_and(|asked| asked.change(from_ref(now)).is_some());

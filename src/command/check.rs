@@ -48,7 +48,10 @@ fn age_at(now: u64, ended: u64) -> Option<Duration> {
 
 /// The last run of each lock that was a success has to have ended so long ago at most.
 pub fn ran_within(keys: &[Key], within: Duration, context: &Context) -> anyhow::Result<Outcome> {
-    for History { key, runs, .. } in history::read(keys, context)? {
+    for History { key, runs, skipped } in history::read(keys, context)? {
+        if runs.is_empty() && skipped == 0 {
+            return Err(Failure::new(NOT_RUN, history::no_history(&[key], context)).into());
+        }
         let success = runs.iter().find(|run| run.outcome == RunOutcome::Success.name());
         if success.and_then(|run| age_at(unix_millis(), run.ended)).is_some_and(|age| age <= within) {
             continue;

@@ -1,19 +1,30 @@
 //! `redlock doctor`: says whether the store is fit to hold locks, and what to change.
 
+use std::io::{IsTerminal, stdout};
+
+use crate::cli::DoctorArgs;
 use crate::doctor::{Level, Requirements};
 use crate::error::{Failure, NOT_FIT, Outcome};
-use crate::report::{Verbosity, findings, findings_json, print};
+use crate::report::{Verbosity, columns, findings, findings_json, print, report};
 use crate::session::Context;
 
-pub fn doctor(json: bool, requirements: &Requirements, context: &Context) -> anyhow::Result<Outcome> {
+pub fn doctor(args: &DoctorArgs, requirements: &Requirements, context: &Context) -> anyhow::Result<Outcome> {
+    if let Some(group) = &args.share {
+        let shared = context.options.server.share(group, &context.timeout());
+        shared.map_err(|why| Failure::configuration(format!("--share {group}: {why}")))?;
+    }
     let mut found = context.examine_store(requirements);
     let is_fit = found.iter().all(|finding| finding.level != Level::Bad);
-    let text = if json {
-        findings_json(&found)
-    } else {
-        let is_quiet = context.options.report.verbosity == Verbosity::Quiet;
-        found.retain(|finding| !is_quiet || finding.level == Level::Bad);
-        findings(&found, context.colour())
+    let text = match context.options.report.verbosity {
+        _ if args.json => findings_json(&found),
+        Verbosity::Quiet => {
+            found.retain(|finding| finding.level == Level::Bad);
+            findings(&found, context.colour())
+        }
+        verbosity if stdout().is_terminal() => {
+            report(&found, context.colour(), columns(stdout()), verbosity == Verbosity::Verbose)
+        }
+        _ => findings(&found, context.colour()),
     };
     print(text.as_bytes()).map_err(Failure::not_printed)?;
     Ok(if is_fit { Outcome::SUCCESS } else { Outcome::Exit(NOT_FIT) })

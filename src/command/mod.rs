@@ -54,8 +54,14 @@ fn dispatch(matches: &ArgMatches, reporter: &mut Reporter) -> anyhow::Result<Out
     }
     let sources = Sources::of(matches);
     let files = load_files(&global, &mut command, sources)?;
-    let global = GlobalOptions::resolve(global, &files, sources)?;
-    *reporter = Reporter::new(global.report.clone());
+    let global = GlobalOptions::resolve(global, &files, sources);
+    if let Ok(global) = &global {
+        *reporter = Reporter::new(global.report.clone());
+    }
+    if let Command::Config(_) = command {
+        return config::config(&settings_in_force(&files)?, global.err());
+    }
+    let global = global?;
     let context = &Context::new(global, reporter.clone());
     if sources.is_flag("token") && !matches!(command, Command::Break(_)) {
         context.reporter.report(&Event::TokenShown);
@@ -79,9 +85,8 @@ fn dispatch(matches: &ArgMatches, reporter: &mut Reporter) -> anyhow::Result<Out
         Command::Status(args) => status::status(&args, inputs.files.key_prefix.as_deref(), context),
         Command::History(args) => history::history(&args, inputs.files.key_prefix.as_deref(), context),
         Command::Break(args) => r#break::break_lock(&args, context),
-        Command::Doctor(args) => doctor::doctor(args.json, &options::requirements(&args, inputs), context),
-        Command::Config(_) => config::config(&settings_in_force(&inputs.files)?),
-        Command::Completions(_) => Ok(Outcome::SUCCESS),
+        Command::Doctor(args) => doctor::doctor(&args, &options::requirements(&args, inputs), context),
+        Command::Config(_) | Command::Completions(_) => Ok(Outcome::SUCCESS),
     }
 }
 

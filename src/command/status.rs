@@ -13,6 +13,7 @@ use crate::error::{Failure, Outcome};
 use crate::lock::Survey;
 use crate::options::LockSelection;
 use crate::report::{columns, details, json, lock_metrics, print, table};
+use crate::sanitize::sanitize;
 use crate::session::{Context, report_failure, survey};
 #[cfg(feature = "watch")]
 use crate::watch::watch;
@@ -33,6 +34,11 @@ pub fn status(args: &StatusArgs, prefix: Option<&str>, context: &Context) -> any
         let text = match (args.format(), &locks[..]) {
             (StatusFormat::Json, _) => json(&locks),
             (StatusFormat::Prometheus, _) => lock_metrics(&locks),
+            (StatusFormat::Text, []) => {
+                let all = args.selection.words.is_empty() && args.selection.keys.is_empty();
+                let matching = if all { "" } else { " that match" };
+                sanitize(&format!("no locks{matching} are in use in {}", context.options.server)) + "\n"
+            }
             (StatusFormat::Text, [lock]) if selection.is_one() => details(lock, Duration::ZERO, columns),
             (StatusFormat::Text, _) => table(&locks, context.colour(), columns),
         };

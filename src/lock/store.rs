@@ -206,8 +206,8 @@ pub trait Store: Send {
     /// never expires. A store may extend the lease by this.
     fn check(&mut self, key: &Key, token: &OwnerToken, timeout: &Timeout) -> Result<Option<Duration>>;
 
-    /// Adds a run to the history of a lock, of which the last `keep` stay; without a run, counts a call that did not get
-    /// the lock. The entry may be lost. [`Capabilities::history`] says whether there is a history at all.
+    /// Adds a run to the history of a lock, of which the last `keep` and the last success stay; without a run, counts a call
+    /// that did not get the lock. The entry may be lost. [`Capabilities::history`] says whether there is a history at all.
     fn record(&mut self, _key: &Key, _run: Option<&RunRecord>, _keep: u8, _timeout: &Timeout) -> Result<()> {
         Ok(())
     }

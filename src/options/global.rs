@@ -29,7 +29,7 @@ pub struct GlobalOptions {
 impl GlobalOptions {
     pub fn resolve(args: GlobalArgs, files: &Config, sources: Sources) -> Result<GlobalOptions, Failure> {
         let (server, is_default_server) = server(&args, files, sources)?;
-        let credentials = credentials(&args, files)?;
+        let credentials = credentials(&args, files, &server)?;
         let connect_timeout =
             args.connect_timeout.or(files.connect_timeout).map_or(DEFAULT_CONNECT_TIMEOUT, |text| text.0);
         let quiet = sources.switch("quiet", args.quiet).or(files.quiet) == Some(true);
@@ -78,16 +78,19 @@ fn server(args: &GlobalArgs, files: &Config, sources: Sources) -> Result<(Server
 }
 
 /// User, passwords and TLS files. `REDISCLI_AUTH` is the weakest source, as it is meant for another program.
-fn credentials(args: &GlobalArgs, files: &Config) -> Result<Credentials, Failure> {
+///
+/// A store without a login leaves the password files closed: not everybody who uses `local:` may read those of a fleet.
+fn credentials(args: &GlobalArgs, files: &Config, server: &ServerUrl) -> Result<Credentials, Failure> {
     let or = |flag: &Option<PathBuf>, file: &Option<PathBuf>| flag.clone().or_else(|| file.clone());
-    let password = match or(&args.password_file, &files.password_file) {
+    let password_file = |flag, file| or(flag, file).filter(|_| server.takes_login());
+    let password = match password_file(&args.password_file, &files.password_file) {
         Some(path) => Some(Password::in_file(path)?),
         None => {
             let password = std::env::var("REDISCLI_AUTH").ok().filter(|password| !password.is_empty());
             password.map(Password::Fixed)
         }
     };
-    let sentinel_file = or(&args.sentinel_password_file, &files.sentinel_password_file);
+    let sentinel_file = password_file(&args.sentinel_password_file, &files.sentinel_password_file);
     let credentials = Credentials {
         user: args.user.clone().or_else(|| files.user.clone()),
         password,

@@ -109,6 +109,7 @@ fn lease(holder: &Holder, ago: Duration) -> String {
         }
         (None, None, _) if holder.hides_left => "it ends with the session of its holder".to_owned(),
         (None, None, _) => "never expires".to_owned(),
+        (None, Some(Duration::ZERO), _) => "it has ended: the next one who asks gets the lock".to_owned(),
         (None, Some(left), _) if is_by_hand => {
             let until = unix_millis().saturating_add(left.as_millis() as u64);
             format!("taken by hand until {}, in {}", clock(until), DurationText(left))

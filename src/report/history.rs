@@ -6,9 +6,9 @@ use clap::builder::styling::Style;
 use serde_json::{Value, json};
 
 use super::output::document;
-use super::phrases::{clock, time_json};
+use super::phrases::{clock, names, time_json};
 use super::width::table;
-use crate::lock::{DurationText, History, RunRecord};
+use crate::lock::{DurationText, History, Key, RunRecord};
 use crate::sanitize::sanitize;
 
 const HEADING: [&str; 10] =
@@ -32,11 +32,10 @@ pub fn histories(histories: &[History], colour: bool, columns: Option<usize>) ->
     table(&rows, if colour { Style::new().bold() } else { Style::new() }, columns.unwrap_or(usize::MAX))
 }
 
-/// The latest run of each key.
+/// What is known of each key since its latest run.
 pub fn latest_runs(of: &[History], colour: bool, columns: Option<usize>) -> String {
     let latest = |history: &History| History {
         runs: history.runs.iter().take(1).cloned().collect(),
-        skipped: 0,
         ..history.clone()
     };
     histories(&of.iter().map(latest).collect::<Vec<_>>(), colour, columns)
@@ -62,6 +61,13 @@ fn cells(run: &RunRecord) -> [String; 9] {
         run.user.clone(),
         run.label.clone(),
     ]
+}
+
+/// Says that nothing is recorded of these keys, and how to change that where a store keeps nothing by itself.
+pub fn no_history(keys: &[Key], server: &str, is_kept: bool) -> String {
+    let of = if keys.is_empty() { String::new() } else { format!(" of {}", names(keys)) };
+    let advice = if is_kept { "" } else { "; redlock run --history 20 records the last 20" };
+    sanitize(&format!("no runs{of} are recorded in {server}{advice}"))
 }
 
 /// What came of a run: `ok`, `exit 3`, `signal 9`, `lost`, `broken by anna@web3: stuck`.

@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use super::output::is_coloured;
-use super::phrases::{busy, how_to_break, left_behind, loss, names, one_of};
+use super::phrases::{busy, how_to_break, left_behind, left_on_lease, loss, names, one_of};
 use super::progress::{WaitDisplay, WaitStatus};
 use super::renderer::Renderer;
 use super::stderr::print_message;
@@ -170,8 +170,14 @@ fn in_line(held: &Busy, waited: Waited) -> WaitStatus {
     };
     let (busy, time) = (busy(held), time_waited(waited));
     let holder = held.holder.as_ref().map(|holder| (holder.fence, holder.since, holder.metadata.as_ref()));
+    let place = with_time(&short, ", ", &time);
+    let left = held.holder.as_ref().and_then(|holder| holder.left);
     WaitStatus {
-        short: format!("{}: {busy}", with_time(&short, ", ", &time)),
+        short: format!("{place}: {busy}"),
+        kept_end: left.and_then(|left| {
+            let (begin, _) = busy.split_once(&left_on_lease(left))?;
+            Some((format!("{place}: {begin}"), format!("; {} left", DurationText(left))))
+        }),
         long: with_time(&format!("{busy}{long}"), "; waiting for ", &time),
         standing: format!("{:?} {:?} {} {:?}", held.key, held.ahead, held.others, holder),
     }
@@ -182,6 +188,7 @@ fn without_answer(error: &StoreError, waited: Waited) -> WaitStatus {
     let long = with_time(&error.to_string(), "; waiting for ", &time);
     WaitStatus {
         short: format!("{}: {error}", with_time("waiting", ", ", &time)),
+        kept_end: None,
         long,
         standing: error.to_string(),
     }

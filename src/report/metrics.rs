@@ -53,16 +53,25 @@ impl MetricsFile {
         MetricsFile { path }
     }
 
+    /// The file whose lock is a writer's turn. It is beside the metrics, as those are replaced, and stays: a lock that is
+    /// removed locks nobody out.
+    fn open_turn(&self) -> io::Result<File> {
+        open(&beside(&self.path, ".lock"), OpenOptions::new().append(true))
+    }
+
+    fn failed(&self, error: io::Error) -> String {
+        format!("cannot update --metrics-file {}: {error}", self.path.display())
+    }
+
     fn add(&self, summary: &Summary) -> io::Result<()> {
-        // Beside the file, as that is replaced; it stays, as a lock that is removed locks nobody out.
-        let turn = open(&beside(&self.path, ".lock"), OpenOptions::new().append(true))?;
+        let turn = self.open_turn()?;
         // Whoever may read it could hold everyone up.
         turn.set_permissions(Permissions::from_mode(0o600))?;
         take_turn(&turn)?;
         let mut metrics = Metrics::parse(&read(&self.path)?)?;
         metrics.add(summary);
         let new = beside(&self.path, ".new");
-        // Of somebody who was killed.
+        // A writer that was killed left it.
         let _ = fs::remove_file(&new);
         let mut file = open(&new, OpenOptions::new().write(true).create_new(true))?;
         // Whatever the umask says: node_exporter runs as another user.
@@ -75,8 +84,11 @@ impl MetricsFile {
 impl Renderer for MetricsFile {
     fn render(&self, event: &Event) -> Result<(), String> {
         let Event::Ended { summary } = event else { return Ok(()) };
-        let failed = |error| format!("cannot update --metrics-file {}: {error}", self.path.display());
-        self.add(summary).map_err(failed)
+        self.add(summary).map_err(|error| self.failed(error))
+    }
+
+    fn probe(&self) -> Result<(), String> {
+        self.open_turn().map(drop).map_err(|error| self.failed(error))
     }
 }
 

@@ -27,8 +27,8 @@ mod width;
 
 pub use config::{SettingInForce, settings};
 pub use details::{details, is_late, wrapped};
-pub use doctor::{findings, findings_json};
-pub use history::{histories, histories_json, latest_runs, result};
+pub use doctor::{findings, findings_json, report};
+pub use history::{histories, histories_json, latest_runs, no_history, result};
 pub use human::text;
 pub use lock_metrics::lock_metrics;
 pub use output::{is_coloured, print, print_all};

@@ -80,7 +80,7 @@ pub fn one_of(holder: &Holder, others: usize) -> String {
         text += &format!(" for {}", age(since));
     }
     text += &match holder.left {
-        Some(left) => format!("; {} left on its lease", DurationText(left)),
+        Some(left) => left_on_lease(left),
         None if holder.hides_left => String::new(),
         None => "; its lease never expires".to_owned(),
     };
@@ -88,6 +88,11 @@ pub fn one_of(holder: &Holder, others: usize) -> String {
         text += &format!("; broken by {by}");
     }
     text
+}
+
+/// The end of such a phrase.
+pub fn left_on_lease(left: Duration) -> String {
+    format!("; {} left on its lease", DurationText(left))
 }
 
 /// `lost 'deploy': nobody holds it any more; stopping the job`.

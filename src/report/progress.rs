@@ -6,7 +6,7 @@ use std::time::Duration;
 use nix::unistd::{getpgrp, tcgetpgrp};
 
 use super::stderr::{print_message, write};
-use super::width::{columns, cut};
+use super::width::{columns, cut, widest};
 use crate::clock::{BootTime, Deadline};
 use crate::sanitize::sanitize;
 
@@ -14,6 +14,8 @@ use crate::sanitize::sanitize;
 pub struct WaitStatus {
     /// For one line of a terminal, which is cut at its end.
     pub short: String,
+    /// The same without what follows, and the end of it that is never cut: the time that is left.
+    pub kept_end: Option<(String, String)>,
     /// For a log.
     pub long: String,
     /// Holder and place in line: a change is worth a line in a log.
@@ -70,10 +72,7 @@ impl WaitDisplay {
             self.was_live = false;
         } else if self.is_terminal {
             self.is_new = false;
-            let line = cut(
-                &sanitize(&format!("redlock: {}", status.short)),
-                columns(io::stderr()).saturating_sub(1),
-            );
+            let line = status.fitted(columns(io::stderr()).saturating_sub(1));
             if self.live.as_ref() != Some(&line) {
                 write(&format!("{BEGIN}{line}{END}"));
                 (self.live, self.was_live) = (Some(line), true);
@@ -96,6 +95,25 @@ impl WaitDisplay {
             let (dim, plain) = if is_dim { ("\x1b[2m", "\x1b[0m") } else { ("", "") };
             let line = sanitize(&format!("redlock: {text}"));
             write(&format!("{dim}{line}{plain}\n"));
+        }
+    }
+}
+
+/// In columns: below this the end is cut rather than the place in line.
+const SHORTEST_BEGIN: usize = 50;
+
+impl WaitStatus {
+    /// One line of so many columns.
+    fn fitted(&self, columns: usize) -> String {
+        let whole = sanitize(&format!("redlock: {}", self.short));
+        let Some((begin, end)) =
+            self.kept_end.as_ref().filter(|_| widest([&whole[..]].into_iter()) > columns)
+        else {
+            return cut(&whole, columns);
+        };
+        match columns.checked_sub(widest([&end[..]].into_iter())) {
+            Some(room @ SHORTEST_BEGIN..) => cut(&sanitize(&format!("redlock: {begin}")), room) + end,
+            _ => cut(&whole, columns),
         }
     }
 }
@@ -146,4 +164,22 @@ fn a_log_is_never_silent_for_long_nor_flooded() {
         assert!(silence <= Duration::from_secs(60), "{silence:?}");
     }
     assert!(wait("last", 1000).1 < 150);
+}
+
+#[test]
+fn the_time_left_is_not_cut() {
+    let status = |label: &str| WaitStatus {
+        short: format!("next in line: 'X' is held by web1 ({label}) for 3m; 24s left on its lease"),
+        kept_end: Some((
+            format!("next in line: 'X' is held by web1 ({label}) for 3m"),
+            "; 24s left".to_owned(),
+        )),
+        long: String::new(),
+        standing: String::new(),
+    };
+    let short = "redlock: next in line: 'X' is held by web1 (a) for 3m; 24s left on its lease";
+    assert_eq!(status("a").fitted(79), short);
+    let cut = status(&"a".repeat(99)).fitted(79);
+    assert!(cut.ends_with("a…; 24s left") && cut.chars().count() == 79, "{cut}");
+    assert!(status(&"a".repeat(99)).fitted(39).ends_with('…'));
 }

@@ -10,6 +10,11 @@ pub trait Renderer: Send + Sync {
     /// This process makes no others from now on: a thread may do what takes long.
     fn start_thread(&self) {}
 
+    /// Finds out whether the next event can be written, so that what fails together is reported together.
+    fn probe(&self) -> Result<(), String> {
+        Ok(())
+    }
+
     /// Ends what a thread does. Fails with the reason why not all was written.
     fn finish(&self) -> Result<(), String> {
         Ok(())

@@ -36,6 +36,8 @@ pub struct Reporter(Arc<Report>);
 struct Report {
     /// Logs and metrics, each with whether it was reported that it cannot be written.
     logs: Vec<(Box<dyn Renderer>, AtomicBool)>,
+    /// People read one line about all logs that cannot be written.
+    joins_failures: bool,
     stderr: Box<dyn Renderer>,
     attached: OnceLock<Box<dyn Renderer>>,
     summary: Mutex<Summary>,
@@ -62,7 +64,13 @@ impl Reporter {
             LogFormat::Json => Box::new(JsonRenderer::new(LogDestination::Stderr, verbosity)),
         };
         let logs = logs.into_iter().map(|log| (log, AtomicBool::new(false))).collect();
-        Reporter(Arc::new(Report { logs, stderr, attached: OnceLock::new(), summary: Mutex::default() }))
+        Reporter(Arc::new(Report {
+            logs,
+            joins_failures: log_format == LogFormat::Text,
+            stderr,
+            attached: OnceLock::new(),
+            summary: Mutex::default(),
+        }))
     }
 
     /// Passes the event on to every renderer. A log that cannot be written is reported once, on stderr, before the event.
@@ -90,15 +98,27 @@ impl Reporter {
         self.with_logs(|log| log.finish());
     }
 
-    /// Reports once for each log that it cannot be written.
+    /// Reports once for each log that it cannot be written. Behind the first failure all others are looked for.
     fn with_logs(&self, work: impl Fn(&dyn Renderer) -> Result<(), String>) {
-        for (log, has_failed) in &self.0.logs {
-            if let Err(reason) = work(log.as_ref())
-                && !has_failed.swap(true, Ordering::Relaxed)
-            {
-                let _ = self.0.stderr.render(&Event::LogFailed { reason: &without_number(reason) });
-            }
+        let mut reasons = self.failures(work);
+        if !reasons.is_empty() {
+            reasons.extend(self.failures(|log| log.probe()));
         }
+        if self.0.joins_failures && reasons.len() > 1 {
+            reasons = vec![reasons.join("; ")];
+        }
+        for reason in &reasons {
+            let _ = self.0.stderr.render(&Event::LogFailed { reason });
+        }
+    }
+
+    /// The failures of logs that had none before.
+    fn failures(&self, work: impl Fn(&dyn Renderer) -> Result<(), String>) -> Vec<String> {
+        let failure = |(log, has_failed): &(Box<dyn Renderer>, AtomicBool)| {
+            let reason = work(log.as_ref()).err()?;
+            (!has_failed.swap(true, Ordering::Relaxed)).then(|| without_number(reason))
+        };
+        self.0.logs.iter().filter_map(failure).collect()
     }
 
     /// Reports what the call came to, if it asked for a lock.

@@ -3,6 +3,7 @@
 use clap::builder::styling::Style;
 use serde_json::{Value, json};
 
+use super::details::is_late;
 use super::output::document;
 use super::phrases::{age, pids, time_json};
 use crate::lock::{Breaker, DurationText, Holder, LockStatus, Metadata, Mode, Waiter};
@@ -43,12 +44,13 @@ pub fn rows_of(lock: &LockStatus, left: impl Fn(&Holder) -> String) -> Vec<Row> 
     }
     for (place, holder) in (1..).zip(&lock.holders) {
         let metadata = &with_breaker(holder);
+        let late = is_late(holder).then_some("late");
         let state = match lock.mode {
             _ if holder.broken.is_some() => "broken".to_owned(),
             _ if holder.is_kept => "kept".to_owned(),
-            Mode::Exclusive => "held".to_owned(),
-            Mode::Shared => "shared".to_owned(),
-            Mode::Semaphore(permits) => format!("held {place}/{permits}"),
+            Mode::Exclusive => late.unwrap_or("held").to_owned(),
+            Mode::Shared => late.unwrap_or("shared").to_owned(),
+            Mode::Semaphore(permits) => format!("{} {place}/{permits}", late.unwrap_or("held")),
         };
         add(state, metadata.as_ref(), holder.since, left(holder));
     }

@@ -26,9 +26,7 @@ pub fn least_verbosity(event: &Event) -> Option<Verbosity> {
         | Event::Started { .. }
         | Event::CommandEnded { .. }
         | Event::Ended { .. } => return None,
-        Event::Lost { .. } | Event::GuardLost { .. } | Event::LogFailed { .. } | Event::Failed { .. } => {
-            Verbosity::Quiet
-        }
+        Event::Lost { .. } | Event::GuardLost { .. } | Event::Failed { .. } => Verbosity::Quiet,
         Event::MinHoldExceedsTtl { .. }
         | Event::Splay { .. }
         | Event::Acquired { .. }
@@ -40,7 +38,8 @@ pub fn least_verbosity(event: &Event) -> Option<Verbosity> {
         | Event::Leftovers { fate: LeftoversFate::Awaited { .. } | LeftoversFate::Unwanted, .. } => {
             Verbosity::Verbose
         }
-        Event::EvenQuorum { .. }
+        Event::LogFailed { .. }
+        | Event::EvenQuorum { .. }
         | Event::TokenShown
         | Event::Waiting { .. }
         | Event::StoreUnreachable { .. }

@@ -6,6 +6,7 @@ use super::Context;
 use crate::error::{Failure, Outcome};
 use crate::event::{RunOutcome, Summary};
 use crate::lock::{History, Key, RunRecord, Store, Timeout, unix_millis};
+use crate::report;
 use crate::user::UserAtHost;
 
 /// The job has ended, and somebody waits for the prompt.
@@ -30,6 +31,13 @@ pub fn record(outcome: Outcome, keep: u8, store: &mut dyn Store, context: &Conte
 pub fn read(keys: &[Key], context: &Context) -> Result<Vec<History>, Failure> {
     context.options.server.capabilities().history.map_err(Failure::configuration)?;
     context.open_store().history(keys, &context.timeout()).map_err(|error| context.explain(error))
+}
+
+/// Says that nothing is recorded of these keys.
+pub fn no_history(keys: &[Key], context: &Context) -> String {
+    let server = &context.options.server;
+    let is_kept = server.capabilities().history.is_ok_and(|default| default > 0);
+    report::no_history(keys, &server.to_string(), is_kept)
 }
 
 /// The run under the lock that was granted at this place.

@@ -2,7 +2,7 @@
 
 use super::Credentials;
 use crate::doctor::{Finding, Requirements};
-use crate::lock::{Capabilities, StoreAdmin};
+use crate::lock::{Capabilities, StoreAdmin, Timeout};
 
 /// An address that was read and checked.
 pub trait StoreAddress: Send + Sync {
@@ -33,6 +33,11 @@ pub trait StoreAddress: Send + Sync {
 
     /// Whether the store is fit to be used so.
     fn examine(&self, login: &Credentials, terms: &Requirements) -> Vec<Finding>;
+
+    /// Sets the store up for a group of users, or says why it is not shared like that.
+    fn share(&self, _group: &str, _timeout: &Timeout) -> Result<(), String> {
+        Err("--share is for local: only; a server has users and permissions of its own".to_owned())
+    }
 
     /// The store. It contacts nothing before its first call.
     fn open(&self, options: OpenOptions) -> Box<dyn StoreAdmin>;

@@ -35,7 +35,7 @@ pub use self::credentials::{Credentials, Password, Roots, TlsFiles};
 use self::misspelt_url::Intended;
 pub use self::scheme::{SCHEMES, Scheme};
 use crate::doctor::{Check, Finding, Findings, Requirements};
-use crate::lock::{Capabilities, StoreAdmin};
+use crate::lock::{Capabilities, StoreAdmin, Timeout};
 
 /// Readers of what a server may send.
 #[cfg(any(test, fuzzing))]
@@ -138,7 +138,12 @@ impl ServerUrl {
     pub fn is_secret(&self, login: &Credentials) -> bool {
         let has_login =
             login.password.is_some() || login.sentinel_password.is_some() || login.tls_files.key.is_some();
-        self.has_password() || (has_login && self.address.takes_login())
+        self.has_password() || (has_login && self.takes_login())
+    }
+
+    /// Whether the store asks who we are.
+    pub fn takes_login(&self) -> bool {
+        self.address.takes_login()
     }
 
     /// A server that is spoken to in plain.
@@ -167,6 +172,11 @@ impl ServerUrl {
         }
         findings.extend(self.address.examine(login, terms));
         findings
+    }
+
+    /// Sets the store up for a group of users.
+    pub fn share(&self, group: &str, timeout: &Timeout) -> Result<(), String> {
+        self.address.share(group, timeout)
     }
 
     /// The store at this address. It contacts nothing before its first call.

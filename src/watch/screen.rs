@@ -207,11 +207,10 @@ fn lines_in_list(lock: &LockStatus) -> usize {
 /// The lines of a lock in the list: its first holders and waiters. Their leases have run on for as long `ago` as they were
 /// seen; whether one was late with a renewal is known of that moment only.
 fn listed(lock: &LockStatus, ago: Duration) -> Vec<Row> {
-    let late = |holder: &Holder| if is_late(holder) { " late" } else { "" };
     let mut rows = rows_of(lock, |holder| {
         let left = holder.left.map(|left| left.saturating_sub(ago));
         let now = Holder { left, ..holder.clone() };
-        bar(&now) + &time_left(&now) + late(holder)
+        bar(&now) + &time_left(&now)
     });
     let mut cut_off = |from: usize, all: usize, what: &str| {
         if all > LISTED {

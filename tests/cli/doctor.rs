@@ -1,10 +1,11 @@
 //! `doctor` on stores that are as they should be, or that show little of themselves.
 
 use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::harness::{Finished, Redis, Redlock, Store};
+use crate::harness::{Finished, Redis, Redlock, Store, Tmux, eventually};
 
 const PERSISTENT: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "always"];
 
@@ -162,4 +163,29 @@ fn the_default_server() {
         output.stdout.contains("--server redis://") && output.stdout.contains("--server local:"),
         "{output:?}"
     );
+}
+
+/// Each server once, what is wrong in whole words, and a verdict.
+#[test]
+fn a_screen_for_people() {
+    let servers = [(); 3].map(|()| Redis::with(&PERSISTENT));
+    servers[0].cli(&["config", "set", "maxmemory-policy", "volatile-lru"]);
+    let urls: Vec<String> = servers.iter().map(Redis::url).collect();
+    let program = env!("CARGO_BIN_EXE_redlock");
+    let line = format!("{program} doctor -S {}; sleep 60", urls.join(" -S "));
+    let store = Store::local();
+    for columns in [80, 120] {
+        let terminal = Tmux::start(&store, [columns, 40], &format!("doctor.{columns}"), &line);
+        let shown = || terminal.lines(&[]);
+        let is_whole = || shown().iter().any(|line| line.starts_with("fit to hold locks: "));
+        eventually(Duration::from_secs(30), "the verdict", is_whole);
+        let lines = shown();
+        assert!(lines.len() < 18, "{lines:#?}");
+        for url in &urls {
+            assert_eq!(lines.iter().filter(|line| *line == url).count(), 1, "{lines:#?}");
+        }
+        assert!(lines.iter().any(|line| line.starts_with("  warning  eviction: ")), "{lines:#?}");
+        let text = lines.join(" ").split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.contains("set maxmemory-policy noeviction"), "{text}");
+    }
 }

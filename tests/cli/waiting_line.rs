@@ -156,3 +156,16 @@ fn a_token_that_does_not_hold_the_lock() {
         assert!(line.starts_with("redlock: this token does not hold 'X'"), "{line}");
     }
 }
+
+/// Whoever waits wants to know for how long.
+#[test]
+fn the_time_left_is_never_cut() {
+    let store = Store::redis();
+    let holder = store.hold("X", &["--ttl", "1h", "--label", &"a long label ".repeat(4)]);
+    let line = format!("{} run -k X --wait 5m -- true; sleep 60", env!("CARGO_BIN_EXE_redlock"));
+    let terminal = Tmux::start(&store, [80, 24], "time-left", &line);
+    let is_shown =
+        || terminal.lines(&[]).iter().any(|line| line.ends_with("m left") || line.ends_with("s left"));
+    eventually(Duration::from_secs(30), "the time left", is_shown);
+    holder.let_go().expect(0);
+}

@@ -3,9 +3,11 @@
 use std::fmt;
 use std::path::{self, Path, PathBuf};
 
+use super::file::default_path;
+use super::share::share;
 use super::{CAPABILITIES, Local, health};
 use crate::doctor::{Finding, Requirements};
-use crate::lock::{Capabilities, StoreAdmin};
+use crate::lock::{Capabilities, StoreAdmin, Timeout};
 use crate::store::{Credentials, OpenOptions, StoreAddress};
 
 /// A file on this host; `None` is the default one.
@@ -45,6 +47,11 @@ impl StoreAddress for LocalAddress {
 
     fn examine(&self, _login: &Credentials, terms: &Requirements) -> Vec<Finding> {
         health::examine(self.0.clone(), terms)
+    }
+
+    fn share(&self, group: &str, timeout: &Timeout) -> Result<(), String> {
+        let path = self.0.clone().map_or_else(default_path, Ok)?;
+        share(&path, group, timeout)
     }
 
     fn open(&self, options: OpenOptions) -> Box<dyn StoreAdmin> {

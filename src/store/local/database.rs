@@ -21,6 +21,8 @@ use crate::poll::Backoff;
 /// The file, opened when it is first used.
 pub struct Database {
     path: Result<PathBuf, String>,
+    /// Nobody named a file.
+    is_default: bool,
     /// Of what we take: see [`Host::holders`].
     holders: Vec<u32>,
     open: Option<Open>,
@@ -91,7 +93,8 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(2);
 impl Database {
     /// At `path`, or at the default place for this user; touches nothing.
     pub fn new(path: Option<PathBuf>, holders: Vec<u32>) -> Database {
-        Database { path: path.map_or_else(file::default_path, Ok), holders, open: None }
+        let is_default = path.is_none();
+        Database { path: path.map_or_else(file::default_path, Ok), is_default, holders, open: None }
     }
 
     /// Runs one transaction, alone on the whole host; `work` may be run again. After an error nothing was changed.
@@ -199,6 +202,9 @@ impl Database {
             FileError::Unfit(why) => return StoreError::Unusable { store: self.name(), why },
             FileError::Replaced => {
                 return self.unreachable("the file is replaced again and again".to_owned());
+            }
+            FileError::Io(error) if self.is_default => {
+                return self.unreachable(format!("{}; name a file: local:PATH", plain(&error)));
             }
             FileError::Io(error) => return self.unreachable(plain(&error)),
             FileError::Sql(error) => error,

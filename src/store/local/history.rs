@@ -8,7 +8,9 @@ const LATEST: &str =
     "SELECT number, skipped, run = '' FROM history WHERE key = ?1 ORDER BY number DESC LIMIT 1";
 const ADD: &str = "INSERT INTO history (key, number, ended, skipped, run) VALUES (?1, ?2, ?3, ?4, ?5)
      ON CONFLICT (key, number) DO UPDATE SET ended = excluded.ended, skipped = excluded.skipped, run = excluded.run";
-const REMOVE: &str = "DELETE FROM history WHERE key = ?1 AND number <= ?2";
+/// The last success stays, however long ago it was: `check --ran-within` asks for it. A quote within a text has a backslash.
+const REMOVE: &str = "DELETE FROM history WHERE key = ?1 AND number <= ?2 AND number <>
+     (SELECT coalesce(max(number), 0) FROM history WHERE key = ?1 AND instr(run, '\"outcome\":\"success\"') > 0)";
 
 /// What [`record`] carries out: see the one of the holders.
 pub const COMPILED_AHEAD: [&str; 3] = [LATEST, ADD, REMOVE];

@@ -17,6 +17,7 @@ mod lock_state;
 mod owner_hash;
 mod queue;
 mod repair;
+mod share;
 mod wakeup;
 
 use std::path::PathBuf;
