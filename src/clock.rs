@@ -24,7 +24,7 @@ impl BootTime {
     /// Later than all others.
     pub const NEVER: BootTime = BootTime(Duration::MAX);
 
-    /// A reading of `CLOCK_BOOTTIME`; later than every deadline where there is no such clock.
+    /// A reading of `CLOCK_BOOTTIME`; later than every deadline on a system without that clock.
     pub fn now() -> Self {
         #[cfg(test)]
         if let Some(now) = fake::now() {
@@ -59,12 +59,12 @@ impl BootTime {
         self.0.saturating_sub(earlier.0)
     }
 
-    /// Also at this very point: a lease is over when its deadline is reached.
+    /// True also at this very point: a lease ends when its deadline is reached.
     pub fn has_passed(self) -> bool {
         Self::now() >= self
     }
 
-    /// For poll(2): until this point, but at most a minute, so that the caller looks at the clock again.
+    /// The timeout for poll(2): until this point, but at most a minute, so that the caller looks at the clock again.
     pub fn poll_timeout(self) -> PollTimeout {
         if self.has_passed() {
             return PollTimeout::ZERO;
@@ -137,12 +137,12 @@ pub mod fake {
     /// Some time after the boot.
     pub const START: BootTime = BootTime(Duration::from_secs(1000));
 
-    /// From now on this thread sees [`START`].
+    /// Shows [`START`] to this thread from now on.
     pub fn start() {
         NOW.set(Some(START));
     }
 
-    /// What the thread sees; `None` for the real clock.
+    /// The time that the thread sees; `None` for the real clock.
     pub fn now() -> Option<BootTime> {
         NOW.get()
     }

@@ -67,7 +67,7 @@ impl<T> Drop for MailboxSender<T> {
 }
 
 impl<T> Mailbox<T> {
-    /// The next message, without waiting; an error when there is none and never will be.
+    /// The next message, without waiting. Fails when no message is left and no sender.
     pub fn take(&self) -> Result<Option<T>, RecvError> {
         // The descriptor counts the messages, and the end.
         if self.bell.read().is_err() {

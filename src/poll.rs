@@ -10,12 +10,12 @@ use crate::clock::Deadline;
 #[cfg(test)]
 use crate::clock::fake;
 
-/// Whether `fd` has something to read now, an end of file included.
+/// True if `fd` has something to read now, an end of file included.
 pub fn is_readable(fd: BorrowedFd) -> bool {
     poll(&mut [PollFd::new(fd, PollFlags::POLLIN)], PollTimeout::ZERO) == Ok(1)
 }
 
-/// Whether a write to `fd` would not block: now, or `within` this time. A terminal is not writable while somebody else
+/// True if a write to `fd` would not block: now, or `within` this time. A terminal is not writable while somebody else
 /// writes to it (tty_is_writelocked() of Linux).
 pub fn is_writable(fd: BorrowedFd, within: Duration) -> bool {
     let deadline = Deadline::after(within);
@@ -41,13 +41,13 @@ pub fn wait_readable<const N: usize>(fds: [BorrowedFd; N], deadline: Deadline) -
     if fake::now().is_some() && poll(&mut fds, PollTimeout::ZERO) == Ok(0) {
         fake::move_to(deadline);
     }
-    // For ever needs no look at the clock from time to time.
+    // A wait without an end needs no look at the clock from time to time.
     let timeout = if deadline == Deadline::NEVER { PollTimeout::NONE } else { deadline.poll_timeout() };
     let _ = poll(&mut fds, timeout);
     fds.map(|fd| fd.any().unwrap_or(false))
 }
 
-/// `duration`, give or take a half at random, so that many who wait for the same do not act in step.
+/// `duration`, give or take a half at random, so that many waiters do not act in step.
 pub fn jittered(duration: Duration) -> Duration {
     duration.mul_f64(0.5 + fastrand::f64())
 }
@@ -72,7 +72,7 @@ impl Backoff {
         jittered(pause)
     }
 
-    /// An attempt was a success: the next pause is a short one.
+    /// Makes the next pause a short one, after an attempt that succeeded.
     pub fn reset(&mut self) {
         self.next = self.shortest;
     }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::{Check, Findings};
+use crate::job::Reserve;
 use crate::lock::{DurationText, Ttl};
 
 /// How locks are to be used, as far as a store has to be fit for it.
@@ -26,7 +27,8 @@ impl Requirements {
     pub fn judge_ttl(&self, round_trip: Duration, report: &mut Findings) {
         let Requirements { ttl, kill_after, .. } = *self;
         let third = ttl.duration() / 3;
-        let before_stop = ttl.validity().saturating_sub(kill_after).saturating_sub(third);
+        let reserve = Reserve::new(ttl.validity(), kill_after).length();
+        let before_stop = ttl.validity().saturating_sub(reserve).saturating_sub(third);
         let finding = format!(
             "--ttl {ttl} and --kill-after {} with an answer after {}",
             DurationText(kill_after),

@@ -20,7 +20,7 @@ pub fn capture(program: &mut Command, timeout: Duration) -> io::Result<String> {
     let program = program.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
     let answer = program.and_then(|mut child| {
         let answer = read(&mut child, Deadline::after(timeout));
-        // Done, or too late.
+        // It has printed everything, or is too late.
         child.kill()?;
         child.wait()?;
         answer

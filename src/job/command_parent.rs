@@ -35,7 +35,7 @@ use crate::poll::is_readable;
 const NAME: &std::ffi::CStr = c"lock-command";
 /// Enough for making the next process, which has another one.
 const STACK: usize = 64 << 10;
-/// Between two looks at a process that does not start the command or does not say how it ended, in milliseconds.
+/// The pause between two looks at a process that does not start the command or does not say how it ended, in milliseconds.
 const LOOK: u8 = 5;
 
 pub struct CommandParent {
@@ -61,7 +61,7 @@ struct GroupSignals {
     unwanted: AtomicU64,
 }
 
-/// Why there is none.
+/// The reason why there is no parent of the command.
 #[derive(Debug, Error)]
 pub enum NoParent {
     /// The command could not be started, or the process could not be made.
@@ -73,7 +73,7 @@ pub enum NoParent {
     /// Redlock was gone, or the time was over, before it was known that the command runs.
     #[error("given up")]
     GivenUp {
-        /// It did, and was killed.
+        /// The command had begun, and was killed.
         has_begun: bool,
     },
 }
@@ -96,8 +96,8 @@ struct Work {
 }
 
 impl CommandParent {
-    /// Makes the process, and the one that becomes the command, which sleeps until [`CommandParent::start`]. To be called with
-    /// all signals blocked and one thread.
+    /// Makes the process, and the one that becomes the command, which sleeps until [`CommandParent::start`]. To be called
+    /// with all signals blocked and one thread.
     pub fn prepare(command: Prepared, end_notice: EndNotice) -> Result<CommandParent, NoParent> {
         let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
         let mut work = Box::new(Work {
@@ -148,8 +148,8 @@ impl CommandParent {
     }
 
     /// Starts the command with these additions to its environment. After an error nothing of it is alive. It
-    /// [raises](priority::raise) this process, which might see too late on a busy machine that the time is over. The caller
-    /// lowers it again.
+    /// [raises](priority::raise) this process, which might see too late on a busy machine that the time has passed. The
+    /// caller lowers it again.
     pub fn start(
         &mut self,
         added: &[(String, String)],
@@ -211,12 +211,12 @@ impl CommandParent {
         [self.descriptor.as_fd(), self.command_end.as_fd()].into_iter().any(is_readable)
     }
 
-    /// How the command ended; `None` until that is known, and when the process was killed before.
+    /// The end of the command. `None` until it is known, and when the process was killed before.
     pub fn status(&self) -> Option<ExitStatus> {
         status_of(self.work.status.load(Ordering::Acquire))
     }
 
-    /// From now on the guard has this child, which is none of the job.
+    /// From now on the guard has this child, which does not belong to the job.
     pub fn leave_out(&self, watchdog: i32) {
         self.work.leftovers.leave_out(watchdog);
     }
@@ -226,8 +226,8 @@ impl CommandParent {
         reap(self.pid);
     }
 
-    /// Waits until it is known how the command ended, which is dead. Wakes the process when that takes long: somebody stopped
-    /// it.
+    /// Waits until it is known how the command ended, which is dead. Wakes the process when that takes long: somebody
+    /// stopped it.
     pub fn await_status(&self) -> bool {
         let fds = [self.work.bell.as_fd(), self.descriptor.as_fd()];
         let is_known = poll(&mut fds.map(|fd| PollFd::new(fd, PollFlags::POLLIN)), LOOK) != Ok(0);
@@ -379,6 +379,6 @@ impl Work {
 }
 
 fn reap(pid: i32) {
-    // Also a child without a signal at its end: see clone(2).
+    // The flag is for a child without a signal at its end: see clone(2).
     let _ = waitpid(Pid::from_raw(pid), Some(WaitPidFlag::__WALL));
 }

@@ -37,13 +37,12 @@ impl OwnChildren {
         Ok(OwnChildren { file: File::open("/proc/thread-self/children")?, left_out: RefCell::default() })
     }
 
-    /// From now on the list is without those that there are: they came with the program, which was executed in the place of
-    /// another.
+    /// Leaves out the children that exist now: they came with the program, which was executed in the place of another.
     pub fn leave_out_all(&self) {
         self.left_out.borrow_mut().extend(self.all());
     }
 
-    /// From now on the list is without this one, which is none of the job.
+    /// Leaves out this child, which does not belong to the job.
     pub fn leave_out(&self, pid: i32) {
         self.left_out.borrow_mut().push(pid);
     }
@@ -64,7 +63,7 @@ impl OwnChildren {
         pids
     }
 
-    /// A list that could not be read is no sign of death: it has to name one that is left out.
+    /// A list that could not be read proves no death: it has to name a child that is left out.
     fn has_left_out_only(&self) -> bool {
         if self.left_out.borrow().is_empty() {
             return false;
@@ -125,7 +124,7 @@ pub fn check_visible() -> io::Result<OwnChildren> {
     })
 }
 
-/// Whether a proc_pid_status(5) of the process `pid` comes from the /proc of its own PID namespace: one of an outer
+/// True if a proc_pid_status(5) of the process `pid` comes from the /proc of its own PID namespace: that of an outer
 /// namespace numbers the process there, too.
 fn is_of_this_namespace(status: &str, pid: u32) -> bool {
     let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
@@ -162,9 +161,9 @@ pub fn is_outside(group: Pid, pid: i32) -> bool {
     getpgid(Some(Pid::from_raw(pid))).is_ok_and(|its| its != group)
 }
 
-/// Where a walk goes on after a process.
+/// The next step of a walk after a process.
 enum Onward {
-    /// Also to its children.
+    /// To its children, too.
     Below,
     Beside,
     Nowhere,
@@ -173,8 +172,8 @@ enum Onward {
 /// Visits the descendants of this process, parents first, each with its children: when a visit kills it, they are
 /// known already.
 ///
-/// Also those of the `command`: its parent has the memory of the guard, of which a server's password is kept out of
-/// sight, and where /proc hides such processes (`hidepid`) it seems to have no children.
+/// The children of the `command` are visited, too: its parent has the memory of the guard, of which a server's password is
+/// kept out of sight, and where /proc hides such processes (`hidepid`) it seems to have no children.
 fn walk(own: &OwnChildren, command: Option<i32>, mut visit: impl FnMut(i32, &[i32]) -> Onward) {
     let mut seen = HashSet::new();
     let mut found = VecDeque::from(own.list());
@@ -192,7 +191,7 @@ fn walk(own: &OwnChildren, command: Option<i32>, mut visit: impl FnMut(i32, &[i3
     }
 }
 
-/// Whether the process with this pid is an ancestor of this one.
+/// True if the process with this pid is an ancestor of this one.
 pub fn is_below(ancestor: u32) -> bool {
     let mut pid = std::process::id();
     while pid > 1 && pid != ancestor {
@@ -202,7 +201,7 @@ pub fn is_below(ancestor: u32) -> bool {
     pid == ancestor
 }
 
-/// Whether a child of this process is stopped, by a signal or a debugger.
+/// True if a child of this process is stopped, by a signal or a debugger.
 pub fn is_stopped(pid: i32) -> bool {
     stat(pid).is_some_and(|stat| stat.starts_with(['T', 't']))
 }
@@ -242,7 +241,7 @@ fn stat(pid: i32) -> Option<String> {
     stat.rsplit_once(") ").map(|(_, fields)| fields.to_owned())
 }
 
-/// Sends `signal` to one process, and says whether it came; that the process is gone already is no error.
+/// Sends `signal` to one process. False if the process has gone.
 pub fn send(pid: i32, signal: c_int) -> bool {
     // SAFETY: kill takes any numbers. The pid is a child's or was just read from /proc, and a
     // child that was not waited for keeps its pid.
@@ -255,7 +254,7 @@ pub fn send_and_wake(pid: i32, signal: c_int) {
     send(pid, libc::SIGCONT);
 }
 
-/// What [`OwnChildren::reap`] left.
+/// The children that [`OwnChildren::reap`] left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reaped {
     /// There may be more deaths to see: the time was over.
@@ -285,8 +284,8 @@ fn wait(pid: i32) -> Result<Option<(i32, ExitStatus)>, Errno> {
     }
 }
 
-/// The children of all threads of a process, the oldest of each first; none of one that is gone, or for which there is no
-/// descriptor: those become children of this process when theirs is killed.
+/// The children of all threads of a process, the oldest of each first. The list is empty for a process that is gone, or
+/// where there is no descriptor: those become children of this process when theirs is killed.
 pub fn children_of(pid: i32) -> Vec<i32> {
     let mut pids = Vec::new();
     for thread in threads_of(pid) {
@@ -336,7 +335,8 @@ pub fn name_of(pid: i32) -> Option<String> {
     Some(String::from_utf8_lossy(&comm).trim_end().to_owned())
 }
 
-/// Also by a signal. The test of a guard that is given up holds it as a debugger does: awake for a moment, it would do its work.
+/// A signal stops it as a debugger does. The test of a guard that is given up uses a debugger: a guard that is awake for a
+/// moment does its work.
 #[test]
 fn a_signal_stops_a_process() {
     let mut child = std::process::Command::new("sleep").arg("60").spawn().expect("a process");

@@ -1,5 +1,5 @@
-//! What the command's parent tells redlock when the command ends, before the guard has looked itself. So the release of the lock
-//! is under way while the guard looks for leftovers.
+//! The notice of the command's end, from the command's parent to redlock. It comes before the guard has looked itself, so
+//! the release of the lock is under way while the guard looks for leftovers.
 
 use std::ffi::c_int;
 use std::fs::File;
@@ -19,7 +19,8 @@ pub const SIGNALED: c_int = 0x1000;
 /// More than the digits of three pids.
 const LONGEST_LIST: usize = 40;
 
-/// How the command ended, where nothing else of the job was alive then. redlock and the guard have the same one.
+/// Tells redlock that the command has ended and nothing else of the job was alive then. redlock and the guard have the same
+/// one.
 #[derive(Clone, Debug)]
 pub struct EndNotice(Arc<EventFd>);
 
@@ -28,7 +29,7 @@ impl EndNotice {
         Ok(EndNotice(Arc::new(EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?)))
     }
 
-    /// How the command ended, if that was told.
+    /// The end of the command, if that was told.
     pub fn take(&self) -> Option<ExitStatus> {
         let value = self.0.read().ok()?;
         status_of(c_int::try_from(value).ok()? - 1)
@@ -55,7 +56,7 @@ pub fn status_of(status: c_int) -> Option<ExitStatus> {
     }
 }
 
-/// The guard's list of its children as the command's parent reads it. What the command left behind is in it.
+/// The guard's list of its children as the command's parent reads it. It has each process that the command left behind.
 #[derive(Debug)]
 pub struct LeftoverLook {
     /// A file of its own: where two read the same one by turns, each may get halves of two numbers for one.
@@ -70,7 +71,7 @@ impl LeftoverLook {
         Ok(LeftoverLook { children, watchdog: AtomicU32::new(0) })
     }
 
-    /// The guard has this child, which is none of the job.
+    /// The guard has this child, which does not belong to the job.
     pub fn leave_out(&self, watchdog: i32) {
         self.watchdog.store(watchdog as u32, Ordering::Relaxed);
     }

@@ -9,8 +9,8 @@ use nix::sys::prctl;
 use nix::sys::signal::SigSet;
 use nix::unistd::{ForkResult, Pid, chdir, fork, setsid};
 
-use super::dispositions;
 use super::protocol::Channel;
+use super::{dispositions, streams};
 
 /// Forks a process that does `work`, with all signals blocked, and ends. Returns its pid and the line to it.
 ///
@@ -84,7 +84,7 @@ fn settle(name: &CStr, kept: &[i32]) -> io::Result<()> {
     setsid()?;
     prctl::set_name(name)?;
     chdir("/")?;
-    dispositions::detach_streams(false);
+    streams::detach(false);
     close_all_but(kept)?;
     // A child could not be waited for with SIGCHLD ignored, and that ends nobody anyway.
     let ignored =

@@ -23,7 +23,7 @@ use super::protocol::{Channel, ExitStatus, GuardReport, GuardRequest, JobEnd, Le
 use super::relay::{Receivers, Relay};
 use super::spawn::{Caller, Prepared};
 use super::watchdog::Watchdog;
-use super::{dispositions, priority, title};
+use super::{dispositions, priority, streams, title};
 use crate::clock::{BootTime, BootTimer, Deadline};
 use crate::poll::wait_readable;
 
@@ -61,15 +61,15 @@ struct Guard {
     relay: Relay,
     kill_after: Duration,
     leftovers: LeftoverPolicy,
-    /// The command, whose process sleeps, before the start; or why there is none.
+    /// Before the start: the command, whose process sleeps, or the reason why there is none.
     prepared: Option<Result<CommandParent, NoParent>>,
-    /// From the start on.
+    /// The same from the start on.
     parent: Option<CommandParent>,
     watchdog: Option<Watchdog>,
     /// More children may be dead than one look reaped.
     more_to_reap: bool,
     leftovers_decided: bool,
-    /// How the command ended. Its pid may be in use again while leftovers are awaited.
+    /// The end of the command. Its pid may be in use again while leftovers are awaited.
     status: Option<ExitStatus>,
     reported: bool,
 }
@@ -180,7 +180,7 @@ impl Guard {
 
     fn handle(&mut self, request: GuardRequest) {
         match request {
-            // Redlock or the guard was stopped meanwhile: the command would run without a lease.
+            // Redlock or the guard was stopped for a while: the command would run without a lease.
             GuardRequest::Start { deadlines, .. } if deadlines.stop.has_passed() => {
                 self.not_started(&GuardReport::TooLate { has_begun: false });
             }
@@ -238,14 +238,14 @@ impl Guard {
                 self.watchdog = Watchdog::where_needed(&self.children, self.times.schedule);
                 self.watchdog.iter().for_each(|watchdog| parent.leave_out(watchdog.pid()));
                 self.parent = Some(parent);
-                // After the start: the command belongs in the caller's session.
+                // Not before the start: the command belongs in the caller's session.
                 leave_session();
                 priority::put_session_first();
                 priority::lower();
                 priority::shorten_slice();
                 self.channel
                     .send(&GuardReport::Started { pid, watchdog: self.watchdog.as_ref().map(Watchdog::pid) });
-                dispositions::detach_streams(false);
+                streams::detach(false);
             }
             Err(NoParent::Killed) => self.not_started(&GuardReport::ProcessKilled),
             Err(NoParent::GivenUp { has_begun }) => self.not_started(&GuardReport::TooLate { has_begun }),
@@ -261,7 +261,7 @@ impl Guard {
         self.channel.send(why);
     }
 
-    /// What the time calls for while the job runs.
+    /// Looks, stops, rests and kills when it is time for that.
     fn check_time(&mut self) {
         let times = &mut self.times;
         if let Some(schedule) = &mut times.schedule {

@@ -11,7 +11,7 @@ use crate::clock::BootTime;
 pub struct GuardProcess {
     /// [`REAPED`] once it was reaped: the pid may be another's.
     pid: AtomicI32,
-    /// In nanoseconds on the boot clock, or [`NEVER`].
+    /// The time to stop the job, in nanoseconds on the boot clock, or [`NEVER`].
     stop_at: AtomicU64,
 }
 

@@ -1,21 +1,21 @@
-//! When the guard looks, rests, stops and kills.
+//! The times at which the guard looks, rests, stops and kills.
 
 use crate::clock::{BootTime, Deadline};
 
 use super::kill_schedule::{KillSchedule, REST};
 
-/// The times that a guard keeps. What it does then is its own.
+/// The times that a guard keeps.
 #[derive(Default)]
 pub struct GuardTimes {
     /// `None` for a job without a deadline.
     pub schedule: Option<KillSchedule>,
     /// The deadline came near: the job is being stopped.
     pub expired: bool,
-    /// When to kill the job, once SIGTERM went out.
+    /// The time of SIGKILL, once SIGTERM went out.
     pub kill_at: Option<Deadline>,
-    /// From then on the guard rests until `kill_at`.
+    /// The time from which on the guard rests, until `kill_at`.
     rest_at: Option<BootTime>,
-    /// When to decide about what outlived the command: until then it may be about to exit.
+    /// The time to decide about processes that outlived the command: until then they may be about to exit.
     pub leftovers_at: Option<Deadline>,
 }
 
@@ -27,7 +27,7 @@ impl GuardTimes {
         self.rest_at = self.rest_at.into_iter().chain([rest_at]).min();
     }
 
-    /// When the job will be killed, if its time is not extended.
+    /// The time of SIGKILL, if the lease is not extended.
     pub fn next_kill(&self) -> Deadline {
         let allowed = self.schedule.map(|schedule| schedule.kill_at());
         self.kill_at.into_iter().chain(allowed).min().unwrap_or(Deadline::NEVER)

@@ -20,7 +20,7 @@ use super::kill::{kill_all, kill_below};
 use super::protocol::{Channel, ExitStatus, GuardReport, GuardRequest, JobEnd, LeftoverPolicy};
 use super::signals::{Arrived, Signals};
 use super::watchdog::is_watchdog;
-use super::{descendants, dispositions, title};
+use super::{descendants, dispositions, streams, title};
 use crate::clock::{BootTime, Deadline};
 use crate::poll::{is_readable, wait_readable};
 
@@ -33,7 +33,7 @@ pub struct Job {
     reserve: Reserve,
     command: Option<i32>,
     watchdog: Option<i32>,
-    /// How the command ended, when that was before the job's end.
+    /// The end of the command, when that was before the job's end.
     command_end: Option<ExitStatus>,
     /// When the guard is due to stop the job: when to look at it, and whether it was found stopped before.
     look_at: BootTime,
@@ -48,15 +48,15 @@ pub struct Job {
 pub enum JobEvent {
     /// A signal came to redlock.
     Signal(Arrived),
-    /// The command ended so and left processes behind, which are being awaited or stopped.
+    /// The command ended and left processes behind, which are awaited or stopped.
     CommandEnded(ExitStatus),
     /// The job's end. Where the guard was lost, redlock killed the job.
     JobEnd { ended: JobEnd, guard_lost: Option<GuardLoss> },
-    /// It is the time until which to wait.
+    /// The time has come until which to wait.
     TimeUp,
 }
 
-/// What became of a guard that could not end the job.
+/// The fate of a guard that could not end the job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GuardLoss {
     Killed,
@@ -64,15 +64,16 @@ pub enum GuardLoss {
     Stopped,
 }
 
-/// Between two looks at a guard that is due to stop the job.
+/// The pause between two looks at a guard that is due to stop the job.
 const LOOK: Duration = Duration::from_millis(10);
-/// Before the deadline, and after the guard was due to kill the job: there is no more time to wait for a thaw.
+/// The time before the deadline at which a frozen guard is given up. It was due to kill the job before that, and no time is
+/// left for a thaw.
 const LAST_LOOK: Duration = Duration::from_millis(100);
-/// For a command whose execution hangs, as on a file server that does not answer, when a signal has come. Another one starts
-/// in this time, and gets the signal.
+/// The time for the start after a signal. A command that starts in this time gets the signal; one whose execution hangs, as
+/// on a file server that does not answer, is given up.
 const START: Duration = Duration::from_secs(1);
 
-/// For a guard that ends by itself.
+/// The time for a guard that ends by itself.
 const LAST_WORK: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
@@ -84,7 +85,7 @@ pub enum NotStarted {
     NoRoom(String),
     /// Somebody killed the process that was to become the command.
     ProcessKilled,
-    /// The lease was over. A command that had begun, or may have, was killed.
+    /// The lease had ended. A command that had begun, or may have, was killed.
     TooLate {
         has_begun: bool,
     },
@@ -117,17 +118,17 @@ impl Job {
         })
     }
 
-    /// Of a guard that is there.
+    /// The pid of the guard.
     pub fn guard_pid(&self) -> u32 {
         self.guard.pid() as u32
     }
 
-    /// Whether the guard was killed before the start of the command.
+    /// True if the guard was killed before the start of the command.
     pub fn has_lost_guard(&self) -> bool {
         is_readable(self.as_fd())
     }
 
-    /// A child of this process that is none of the job: it stays when the job is killed here.
+    /// Leaves out a child of this process that does not belong to the job: it stays when the job is killed here.
     pub(super) fn leave_out(&self, pid: i32) {
         self.children.leave_out(pid);
     }
@@ -156,7 +157,7 @@ impl Job {
             Some(GuardReport::Started { pid, watchdog }) => {
                 (self.command, self.watchdog) = (Some(pid), watchdog);
                 // Redlock's own messages go to stderr.
-                dispositions::detach_streams(true);
+                streams::detach(true);
                 Ok(())
             }
             Some(GuardReport::NotStarted { errno: libc::ENOENT, .. }) => Err(NotStarted::NotFound),
@@ -181,7 +182,7 @@ impl Job {
             if wait_readable([self.as_fd(), signal], until)[0] {
                 return Ok(());
             }
-            // A guard that somebody stopped may have started the command, whose time is over now.
+            // A guard that somebody stopped may have started the command, whose time has passed.
             if self.look_at_guard().is_some() {
                 self.kill_without_guard();
                 return Err(NotStarted::TooLate { has_begun: true });
@@ -232,7 +233,7 @@ impl Job {
     }
 
     /// Replaces an end of the job that the guard had not seen by what the guard says of it. A guard that somebody killed
-    /// meanwhile says nothing, and nothing of the job was alive.
+    /// since then says nothing, and nothing of the job was alive.
     pub fn confirm(&mut self, ended: &mut JobEnd) {
         if !std::mem::take(&mut self.is_unconfirmed) {
             return;
@@ -255,7 +256,7 @@ impl Job {
         }
     }
 
-    /// What has happened to the job meanwhile, if anything has.
+    /// The next event of the job that has come, if there is one.
     pub fn take(&mut self) -> Option<JobEvent> {
         let guard_lost = match self.look_at_guard() {
             None if !is_readable(self.as_fd()) => return None,

@@ -26,8 +26,8 @@ impl JobControl {
         self.request(&GuardRequest::Stop { kill_at: Deadline::after(self.reserve.kill_after) });
     }
 
-    /// A request is lost if the guard's buffer is full: then the guard has been stopped for long, and redlock ends the job itself
-    /// when it is due.
+    /// A request is lost if the guard's buffer is full: then the guard has been stopped for long, and redlock ends the job
+    /// itself when it is due.
     pub fn request(&self, request: &GuardRequest) {
         match request {
             GuardRequest::Extend(deadlines) => self.guard.extend(deadlines.stop),

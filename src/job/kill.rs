@@ -7,13 +7,13 @@ use std::time::Duration;
 use super::descendants::{OwnChildren, Reaped, children_of, is_alive, send, threads_of};
 use super::priority::{self, Apart};
 
-/// Between two looks that find nothing new: at first and at most.
+/// The pause between two looks that find nothing new: at first and at most.
 const PAUSE: (Duration, Duration) = (Duration::from_micros(100), Duration::from_millis(20));
-/// How many killed processes have their children looked up before our own children are listed again. It doubles each
+/// The number of killed processes whose children are looked up before our own children are listed again. It doubles each
 /// time.
 const BATCH: usize = 8;
-/// More than so many found at once would compete with us for the processor as they die. Fewer are not worth one more
-/// system call each: meanwhile a job that forks without end gets ahead.
+/// More processes than this, found at once, would compete with us for the processor as they die. Fewer are not worth one
+/// more system call each: a job that forks without end would get ahead in that time.
 const MANY: usize = 256;
 
 /// Kills every descendant of the process that has these children. That process itself waits for the death of all, too: the
@@ -44,7 +44,7 @@ pub fn kill_all(children: &OwnChildren) {
             if send(pid, libc::SIGKILL) && priority::is_raised() && !helped.contains(&pid) {
                 let threads = threads_of(pid);
                 threads.iter().for_each(|thread| priority::let_die(*thread));
-                // Of many that die meanwhile, some may be missing in the list.
+                // Threads that die at this moment may be missing in the list.
                 if threads.len() == 1 {
                     helped.insert(pid);
                 }
@@ -55,7 +55,7 @@ pub fn kill_all(children: &OwnChildren) {
             Reaped::Childless => break,
             Reaped::More => {}
             Reaped::Alive => {
-                // They have the processor meanwhile. At a lower priority we would get it back too late for those that fork.
+                // The dying have the processor now. At a lower priority we would get it back too late for those that fork.
                 thread::sleep(pause);
                 pause = (pause * 2).min(PAUSE.1);
             }
@@ -85,7 +85,7 @@ pub fn kill_below(ancestor: i32) {
 
 /// Kills those of the processes that were not killed before, and notes them as parents.
 fn kill_new(pids: &[i32], killed: &mut HashSet<i32>, parents: &mut VecDeque<i32>) {
-    // The youngest is the least likely to have exited meanwhile.
+    // The youngest is the least likely to have exited since.
     let new: Vec<i32> = pids.iter().rev().copied().filter(|pid| !killed.contains(pid)).collect();
     let apart = if new.len() > MANY { Apart::new() } else { None };
     for &pid in &new {

@@ -61,7 +61,8 @@ impl KillSchedule {
         self.look_at != self.soonest()
     }
 
-    /// The time of SIGTERM: as planned, or earlier for a job that is killed earlier. It always has some time to end by itself.
+    /// The time of SIGTERM: as planned, or earlier for a job that is killed earlier. It always has some time to end by
+    /// itself.
     pub fn stop_at(&self) -> BootTime {
         let grace = self.planned.kill.since(self.planned.stop).min(self.total / LEAST_GRACE);
         self.planned.stop.min(self.kill_at().minus(grace))
@@ -78,11 +79,11 @@ impl KillSchedule {
     }
 }
 
-/// What the system has to run.
+/// The processes that the system has to run.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
     pub threads: usize,
-    /// Those that run or want to run, for each processor.
+    /// The threads that run or want to run, for each processor.
     pub queued: usize,
 }
 
@@ -99,22 +100,22 @@ impl Load {
         Load { threads: threads_of_cgroup().map_or(load.threads, |own| own.min(load.threads)), ..load }
     }
 
-    /// How much longer killing takes than it does for a small job.
+    /// The time that killing takes beyond that for a small job.
     pub fn margin(self) -> Duration {
         self.until_first() + self.for_all()
     }
 
-    /// Until the guard has a processor.
+    /// The time until the guard has a processor.
     fn until_first(self) -> Duration {
         QUEUED * self.queued as u32
     }
 
-    /// From the first process of the job to the last.
+    /// The time from the first process of the job to the last.
     fn for_all(self) -> Duration {
         EACH * self.threads as u32 * (1 + self.queued as u32)
     }
 
-    /// By sysinfo(2): a /proc that shows processes only (`subset=pid`) has no loadavg.
+    /// The load by sysinfo(2): a /proc that shows processes only (`subset=pid`) has no loadavg.
     fn of_the_last_minute(processors: usize) -> Option<Load> {
         let info = sysinfo().ok()?;
         let queued = info.load_average().0.ceil() as usize / processors;

@@ -5,8 +5,8 @@ use std::io;
 use std::os::fd::{IntoRawFd, OwnedFd};
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
-/// These end a process that does not handle them: systemd's watchdog sends SIGABRT, an UPS daemon SIGPWR, and a container may be
-/// stopped with a real-time signal. Signals that report a fault of the program itself are left alone.
+/// These end a process that does not handle them: systemd's watchdog sends SIGABRT, an UPS daemon SIGPWR, and a container
+/// may be stopped with a real-time signal. Signals that report a fault of the program itself are left alone.
 const ENDING: [c_int; 6] =
     [libc::SIGABRT, libc::SIGIO, libc::SIGPROF, libc::SIGPWR, libc::SIGSTKFLT, libc::SIGVTALRM];
 /// These end nothing, so they matter only while there is a command.

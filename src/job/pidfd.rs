@@ -11,7 +11,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use crate::poll::is_readable;
 
-/// Whether no process has this pid in this PID namespace. Nobody sees that of a namespace other than its own.
+/// True if no process has this pid in this PID namespace. Nobody sees that in a namespace other than its own.
 pub fn is_gone(pid: u32, namespace: Option<u64>) -> bool {
     let gone = || kill(nix::unistd::Pid::from_raw(pid as i32), None) == Err(nix::errno::Errno::ESRCH);
     namespace.is_some() && namespace == own_pid_namespace() && gone()
@@ -54,7 +54,7 @@ impl Pidfd {
         is_readable(self.as_fd())
     }
 
-    /// Asks it to end, and wakes it when it is stopped; that it is gone already is no error.
+    /// Asks it to end, and wakes it when it is stopped. A process that is gone needs neither.
     pub fn terminate(&self) {
         let _ = pidfd_send_signal(&self.descriptor, Signal::TERM);
         self.wake();

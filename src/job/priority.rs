@@ -30,10 +30,10 @@ struct SchedAttr {
 const AHEAD: i32 = 2;
 const DYING: i32 = 1;
 
-/// Whether [`raise`] made this process a real-time one.
+/// True while [`raise`] has this process as a real-time one.
 static IS_RAISED: AtomicBool = AtomicBool::new(false);
 
-/// Whether [`raise`] has a chance; until [`probe`] has found out it tries.
+/// False if [`probe`] found that [`raise`] has no chance.
 static MAY_RAISE: AtomicBool = AtomicBool::new(true);
 
 static MAY_BE_KEPT_WAITING: AtomicBool = AtomicBool::new(false);
@@ -69,7 +69,7 @@ pub fn shorten_slice() {
     if is_real_time(policy) {
         return;
     }
-    // To take the flag away takes CAP_SYS_NICE.
+    // Only a process with CAP_SYS_NICE may take the flag away.
     let is_reset = policy & libc::SCHED_RESET_ON_FORK != 0;
     // SAFETY: getpriority takes any numbers.
     let nice = unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) };
@@ -87,7 +87,7 @@ pub fn shorten_slice() {
     unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &attr, 0) };
 }
 
-/// Whether a session of its own can keep this process waiting: Linux shares the processors between sessions first
+/// True if a session of its own can keep this process waiting: Linux shares the processors between sessions first
 /// (autogroups, see sched(7)), and this process may not put its own ahead of others.
 ///
 /// A session whose processes fork and exit all the time was seen to have a processor to itself for up to 2 s (6.18).
@@ -141,7 +141,7 @@ pub fn probe() {
     MAY_RAISE.store(finds_itself_raised(), Ordering::Relaxed);
     MAY_BE_KEPT_WAITING.store(finds_a_session_in_its_way(), Ordering::Relaxed);
     let nothing = std::ptr::null::<u8>();
-    // SAFETY: the kernel refuses a policy, a size and a descriptor that are none, and an attribute that is not there.
+    // SAFETY: the kernel refuses a wrong policy, size and descriptor, and an attribute that is missing.
     unsafe {
         libc::syscall(libc::SYS_sched_setscheduler, 0, -1, nothing);
         libc::syscall(libc::SYS_sched_setattr, 0, nothing, 0);
@@ -150,7 +150,7 @@ pub fn probe() {
     }
 }
 
-/// With the flag SCHED_RESET_ON_FORK; `thread` 0 is the calling one.
+/// The policy of a thread, with the flag SCHED_RESET_ON_FORK; 0 is the calling thread.
 fn policy(thread: i32) -> i32 {
     // SAFETY: takes a number.
     unsafe { libc::sched_getscheduler(thread) }
@@ -175,7 +175,7 @@ fn set_policy_of(thread: i32, policy: i32, priority: i32) -> bool {
 }
 
 /// A processor for this process, on which those that it kills do not run: each would get ahead of it to die, one after
-/// the other, and meanwhile the rest would live.
+/// the other, and the rest would live as long.
 pub struct Apart {
     before: CpuSet,
     others: CpuSet,

@@ -1,4 +1,4 @@
-//! What redlock and the processes that it forks say to each other: one packet, one message.
+//! The messages between redlock and the processes that it forks: one packet, one message.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::deadlines::Deadlines;
 use crate::clock::Deadline;
 
-/// What becomes of the processes that outlive the command.
+/// The fate of the processes that outlive the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeftoverPolicy {
     /// The job has ended; they run on, unguarded.
@@ -26,7 +26,7 @@ pub enum LeftoverPolicy {
     Stop,
 }
 
-/// From redlock to the guard.
+/// A message from redlock to the guard.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum GuardRequest {
     /// Start the command, unless it is too late for that. A job that `ends_in_time` does so as planned.
@@ -45,7 +45,7 @@ pub enum GuardRequest {
     Kill,
 }
 
-/// From the guard to redlock.
+/// A message from the guard to redlock.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum GuardReport {
     /// The command runs, and a watchdog where one is needed.
@@ -71,7 +71,7 @@ pub struct JobEnd {
     pub leftovers: bool,
 }
 
-/// How the command ended.
+/// The end of the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ExitStatus {
     Exited(i32),
@@ -79,7 +79,7 @@ pub enum ExitStatus {
 }
 
 impl ExitStatus {
-    /// What `$?` would be.
+    /// The value that `$?` would have.
     pub fn as_shells_say(self) -> i32 {
         match self {
             ExitStatus::Exited(code) => code,
@@ -125,7 +125,7 @@ impl Channel {
     fn pass(&self, message: &impl Serialize, flags: MsgFlags) -> nix::Result<()> {
         let packet = postcard::to_allocvec(message).map_err(|_| Errno::EMSGSIZE)?;
         loop {
-            // MSG_NOSIGNAL: the other side's death is no SIGPIPE here.
+            // MSG_NOSIGNAL: the other side's death sends no SIGPIPE.
             match send(self.0.as_raw_fd(), &packet, flags | MsgFlags::MSG_NOSIGNAL) {
                 Err(Errno::EINTR) => {}
                 sent => return sent.map(drop),

@@ -17,11 +17,11 @@ use super::guarded_job::{Job, JobEvent, NotStarted};
 use super::pidfd::Pidfd;
 use super::protocol::{Channel, ExitStatus, GuardRequest, JobEnd, LeftoverPolicy};
 use super::strays::Strays;
-use super::{descendants, dispositions, title};
+use super::{descendants, streams, title};
 use crate::clock::Deadline;
 use crate::poll::{is_readable, wait_any, wait_readable};
 
-/// How long redlock waits for a side job to end. What became root cannot be killed.
+/// The time that a side job has to end. A process that became root cannot be killed.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A command that may be started later, when this process has threads.
@@ -33,7 +33,7 @@ pub struct SideJob {
     strays: Arc<Strays>,
 }
 
-/// How it ended: the parent's one message to redlock.
+/// The end of a side job: the parent's one message to redlock.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum SideJobEnd {
     Ended(ExitStatus),
@@ -128,12 +128,12 @@ impl SideJob {
     }
 }
 
-/// What the parent does. Redlock's death ends it, with the command.
+/// The work of the parent. Redlock's death ends it, with the command.
 fn run(name: &CStr, line: &Channel, command: Vec<OsString>, reserve: Reserve) -> io::Result<SideJobEnd> {
     prctl::set_name(name)?;
     title::replace(name);
     leave_session();
-    dispositions::open_streams();
+    streams::open();
     dup2_stdout(io::stderr())?;
     // The line to the job's guard is one of them: its end says that redlock is dead.
     close_all_but(&[line.as_fd().as_raw_fd()])?;

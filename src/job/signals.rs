@@ -47,7 +47,7 @@ pub struct Signals {
 /// its job are; systemd sends SIGHUP right after SIGTERM.
 const REPEAT: Duration = Duration::from_millis(20);
 
-/// On a busy machine the handler runs late: what this thread waited for a processor meanwhile does not count, up to here.
+/// On a busy machine the handler runs late. Time that this thread waited for a processor does not count, up to this much.
 const LONGEST_REPEAT: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Copy)]
@@ -72,7 +72,8 @@ pub struct Arrived {
 
 impl Signals {
     /// Catches the handled signals, but for those that the caller ignored. To be called while this process has one
-    /// thread: signals are blocked meanwhile. Each has two handlers, and one that came between them would be lost.
+    /// thread. Signals are blocked until all are caught: each has two handlers, and one that came between them would be
+    /// lost.
     pub fn listen() -> io::Result<Signals> {
         let handled =
             SigSet::from_iter(HANDLED.into_iter().filter_map(|signal| Signal::try_from(signal).ok()));
@@ -161,7 +162,7 @@ impl Signals {
     }
 }
 
-/// How long this thread has waited for a processor so far: see "schedstat" in the kernel's documentation of scheduler
+/// The time that this thread has waited for a processor so far: see "schedstat" in the kernel's documentation of scheduler
 /// statistics. Zero where the kernel does not say so.
 fn waited() -> Duration {
     let statistics = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
@@ -179,13 +180,13 @@ impl Arrived {
         Arrived { signal, from_terminal: false, is_repeat: false, is_second_hangup: false }
     }
 
-    /// A key at the terminal, such as Ctrl-C. The end of the terminal is none, and comes more than once: from the
+    /// A key at the terminal, such as Ctrl-C. The end of the terminal is not a key, and comes more than once: from the
     /// kernel, and from the shell.
     pub fn is_key_press(self) -> bool {
         self.from_terminal && self.signal != SIGHUP
     }
 
-    /// It asks redlock to end, and is no echo of one that did.
+    /// It asks redlock to end, and does not repeat a signal that did.
     pub fn asks_to_end(self) -> bool {
         !self.is_for_the_command() && !self.is_repeat && !self.is_second_hangup
     }

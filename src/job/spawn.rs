@@ -50,7 +50,7 @@ struct Execution {
     order: AtomicU32,
     /// The `errno` of the execution.
     failure: AtomicI32,
-    /// Not zero as long as the process uses this memory: the kernel clears it when the process has executed the command or
+    /// One as long as the process uses this memory: the kernel clears it when the process has executed the command or
     /// ended, and wakes who waits for that (CLONE_CHILD_CLEARTID, see clone(2)).
     shares_memory: AtomicU32,
 }
@@ -59,8 +59,8 @@ struct Execution {
 const SLEEP: u32 = 0;
 const EXECUTE: u32 = 1;
 
-/// For exec(3), which alone needs more of it for a long PATH than the kernel's smallest stack; and which copies the words
-/// of a script that names no interpreter.
+/// The stack for exec(3), which alone needs more for a long PATH than the kernel's smallest stack, and which copies the
+/// words of a script that names no interpreter.
 const STACK: usize = 256 << 10;
 
 /// systemd says with these for which process its sockets and its watchdog are: sd_listen_fds(3), sd_watchdog_enabled(3).

@@ -1,4 +1,4 @@
-//! Where the program starts.
+//! The start of the program.
 
 /// Starts the program with a function that never returns, without the start of Rust's runtime: that start reads
 /// /proc/self/maps and prepares a message for a stack overflow, which takes longer than acquiring a lock.

@@ -10,21 +10,22 @@ use nix::unistd::{Pid, getsid};
 use super::descendants::{OwnChildren, is_guard, reap_one, send};
 use crate::clock::Deadline;
 
-/// Between two looks at those that were killed: at first and at most. What became root cannot be killed.
+/// The pause between two looks at processes that were killed: at first and at most. A process that became root cannot be
+/// killed.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(20));
 
 /// The children that this process did not start itself. It is the subreaper of all that it starts.
 pub struct Strays(Mutex<OwnChildren>);
 
 impl Strays {
-    /// Children that exist now are no strays. To be called by the thread that makes them.
+    /// Leaves out the children that exist now. To be called by the thread that makes them.
     pub fn watch() -> io::Result<Strays> {
         let children = OwnChildren::open()?;
         children.leave_out_all();
         Ok(Strays(Mutex::new(children)))
     }
 
-    /// A child that this process started is no stray.
+    /// Leaves out a child that this process started.
     pub fn leave_out(&self, pid: i32) {
         self.children().leave_out(pid);
     }
@@ -57,13 +58,13 @@ impl Strays {
         }
     }
 
-    /// Whether there were any.
+    /// Kills each stray once. True if there were any.
     fn kill_once(&self) -> bool {
         // Held to the end: the pid of one that another thread reaped may be another process's.
         let children = self.children();
         let own = getsid(None);
         let mut strays = children.list();
-        // What is in the caller's session is no hook's: the parent of a hook has left it before anything else.
+        // A process in the caller's session does not belong to a hook: the parent of a hook leaves that session first.
         strays.retain(|pid| getsid(Some(Pid::from_raw(*pid))) != own);
         for pid in &strays {
             send(*pid, libc::SIGKILL);

@@ -14,8 +14,8 @@ pub fn note(count: c_int, words: *mut *mut c_char) {
     COUNT.store(count as usize, Ordering::Relaxed);
 }
 
-/// The arguments of `main`, as far as they were neither replaced nor hidden. Only glibc hands them to Rust where `main` is not
-/// Rust's.
+/// The arguments of `main`, as far as they were neither replaced nor hidden. Only glibc hands them to Rust where `main` is
+/// not Rust's.
 pub fn words() -> Vec<OsString> {
     // SAFETY: the words lie where the kernel put them, and end with a zero.
     let word = |index| unsafe { CStr::from_ptr(*WORDS.load(Ordering::Relaxed).add(index)) };

@@ -1,7 +1,7 @@
 //! The watchdog: a process that kills the job when the guard got no processor in time.
 //!
 //! Linux shares the processors between sessions first (autogroups, see sched(7)), and a session whose processes fork and
-//! exit all the time may have one to itself for a second and more: with each of them the session's share is counted anew,
+//! exit all the time may have one to itself for a second and more: with each of them the session's share is counted again,
 //! and in its favour (Linux 6.13 to 6.19; mended by the revert of "sched/fair: Fix EEVDF entity placement bug causing
 //! scheduling lag"). The guard cannot stay in the caller's session. The watchdog can, as it has no children: there it
 //! shares a processor with the processes of the job one by one, and never waited for more than 40 ms at a time.
@@ -17,21 +17,21 @@ use nix::sys::signal::Signal;
 use nix::unistd::{Pid, getppid, setpgid};
 
 use super::descendants::{GUARD_NAME, OwnChildren, name_of, send};
-use super::dispositions;
 use super::fork::{close_all_but, fork_silently};
 use super::kill::kill_all;
 use super::kill_schedule::{KillSchedule, Load};
 use super::priority::{may_be_kept_waiting, shorten_slice};
+use super::streams;
 use crate::clock::{BootTimer, Deadline};
 use crate::poll::{is_readable, wait_readable};
 
-/// In `ps`.
+/// The name in `ps`.
 const NAME: &std::ffi::CStr = c"lock-watchdog";
 /// The guard comes first, if it comes.
 const LEAD: Duration = Duration::from_millis(20);
 /// The watchdog waits this long before it closes what the caller had open.
 const SETTLE: Duration = Duration::from_millis(20);
-/// Between two looks at a job that was killed, until the guard has seen it.
+/// The pause between two looks at a job that was killed, until the guard has seen it.
 const PAUSE: Duration = Duration::from_millis(5);
 
 pub struct Watchdog {
@@ -39,7 +39,7 @@ pub struct Watchdog {
     shared: Shared,
 }
 
-/// What both processes have. The guard sets the timers, and the watchdog waits for them.
+/// The descriptors that both processes have. The guard sets the timers, and the watchdog waits for them.
 struct Shared {
     /// When the guard should have looked at the load for the first time; off once it has.
     look: BootTimer,
@@ -131,7 +131,7 @@ impl Watchdog {
     }
 }
 
-/// Whether this is a watchdog, or was one until its death. At first it has the name of the guard.
+/// True if this is a watchdog, or was one until its death. At first it has the name of the guard.
 pub fn is_watchdog(pid: i32) -> bool {
     let name = name_of(pid).unwrap_or_default();
     [NAME, GUARD_NAME].into_iter().any(|its| name.as_bytes() == its.to_bytes())
@@ -140,14 +140,14 @@ pub fn is_watchdog(pid: i32) -> bool {
 fn watch(guard: Pid, children: &OwnChildren, shared: &Shared) {
     let _ = set_name(NAME);
     shorten_slice();
-    // What is sent to the job's group is not meant for it.
+    // Signals to the job's group are not meant for it.
     let _ = setpgid(Pid::from_raw(0), Pid::from_raw(0));
     if set_pdeathsig(Signal::SIGKILL).is_err() || getppid() != guard {
         return;
     }
     // Most jobs are shorter than this, and need no more.
     wait_readable([shared.kill.as_fd()], Deadline::after(SETTLE));
-    dispositions::detach_streams(false);
+    streams::detach(false);
     let [look, kill, has_begun] = shared.descriptors();
     if close_all_but(&[children.as_fd(), look, kill, has_begun].map(|kept| kept.as_raw_fd())).is_err() {
         return;
@@ -155,7 +155,7 @@ fn watch(guard: Pid, children: &OwnChildren, shared: &Shared) {
     shared.wait();
     let _ = shared.has_begun.write(1);
     loop {
-        // One pass over the guard's children: there are none of its own to wait for.
+        // One pass over the guard's children: this process has no children to wait for.
         kill_all(children);
         // A stopped guard goes on, and wakes its redlock. That may have been stopped in the middle of a write, for whose
         // end others wait.

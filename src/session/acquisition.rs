@@ -20,7 +20,7 @@ use crate::user::UserAtHost;
 const WITHDRAWAL: Duration = Duration::from_secs(1);
 
 pub struct Acquisition {
-    /// In lock order; they differ in nothing but their keys.
+    /// The requests in lock order. They differ in nothing but their keys.
     pub requests: Vec<Request>,
     pub token: OwnerToken,
     pub ttl: Ttl,
@@ -35,7 +35,7 @@ pub struct Acquisition {
 pub struct Abort<'a> {
     /// Readable then.
     pub fd: BorrowedFd<'a>,
-    /// Why the wait is over, if it is.
+    /// The reason why the wait has ended, if it has.
     pub reason: Box<dyn Fn() -> Option<anyhow::Error> + 'a>,
 }
 
@@ -66,7 +66,7 @@ impl Acquisition {
         self.requests.iter().map(|request| request.key.clone()).collect()
     }
 
-    /// What messages call the locks.
+    /// The names of the locks in messages.
     pub fn names(&self) -> String {
         names(&self.keys())
     }

@@ -8,7 +8,7 @@ use crate::lock::{Breaker, Broken, FencingToken, Holder, Key, Metadata, OwnerTok
 use crate::session::Context;
 use crate::user::UserAtHost;
 
-/// What the user was asked about: the grants, and whether each had been broken already. Breaking a lock again frees it while
+/// The grants that the user was asked about, and whether each had been broken already. Breaking a lock again frees it while
 /// its job may still run, so the user must have been asked about that.
 #[derive(PartialEq, Eq)]
 pub struct AskedAbout(Vec<(Option<FencingToken>, bool)>);
@@ -18,7 +18,7 @@ impl AskedAbout {
         AskedAbout(holders.iter().map(grant).collect())
     }
 
-    /// How many hold the lock beside the first one.
+    /// The number of holders beside the first one.
     pub fn others(&self) -> usize {
         self.0.len().saturating_sub(1)
     }
@@ -29,7 +29,7 @@ impl AskedAbout {
     }
 }
 
-/// What other programs hold has no fencing token: one of them is like another.
+/// A holder of another program has no fencing token: one of them is like another.
 fn grant(holder: &Holder) -> (Option<FencingToken>, bool) {
     (holder.fence, holder.broken.is_some())
 }
@@ -93,7 +93,7 @@ fn holders(store: &mut dyn StoreAdmin, key: &Key, context: &Context) -> Result<V
     Ok(status.into_iter().next().map_or(Vec::new(), |lock| lock.holders))
 }
 
-/// Whether the lock was acquired by hand, for a process of this host that has ended.
+/// True if the lock was acquired by hand, for a process of this host that has ended.
 fn has_gone(holder: &Holder, own: &UserAtHost) -> bool {
     let is_over = |one: &Metadata| one.by_hand && one.host == own.host && is_gone(one.pid, one.pid_namespace);
     holder.metadata.as_ref().is_some_and(is_over)

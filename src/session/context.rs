@@ -1,4 +1,4 @@
-//! What every subcommand works with: the store and the reporter.
+//! The store and the reporter, with which every subcommand works.
 
 use std::io::IsTerminal;
 
@@ -11,7 +11,7 @@ use crate::options::GlobalOptions;
 use crate::report::{Reporter, is_coloured};
 use crate::store::OpenOptions;
 
-/// For a default server that is not there.
+/// The advice for a default server that does not answer.
 const WAYS_OUT: &str =
     "name your Redis with --server redis://HOST, or use --server local: for a lock on this host only";
 
@@ -60,12 +60,12 @@ impl Context {
         }
     }
 
-    /// For one exchange with the store.
+    /// The timeout of one exchange with the store.
     pub fn timeout(&self) -> Timeout<'static> {
         Timeout::of(self.options.connect_timeout)
     }
 
-    /// Whether standard output is to be coloured.
+    /// True if standard output is to be colored.
     pub fn colour(&self) -> bool {
         is_coloured(self.options.color, std::io::stdout().is_terminal())
     }

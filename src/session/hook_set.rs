@@ -31,23 +31,23 @@ pub struct Hook {
     pub job: SideJob,
 }
 
-/// What the hooks have to know of the run.
+/// The state of the run that the hooks have to know.
 #[derive(Default)]
 pub struct HookState {
     granted: Vec<(Key, FencingToken)>,
     pub lease_end: Option<Deadline>,
     command_end: Option<ExitStatus>,
-    /// When the job had ended and was not stopped as its lease was over.
+    /// The time at which the job had ended, unless the end of its lease stopped it.
     pub job_end: Option<BootTime>,
     /// A renewal after that was a success.
     pub locks_outlived_job: bool,
     started: Vec<HookPoint>,
     running: Vec<HookPoint>,
-    /// Those that redlock ended.
+    /// The hooks that redlock ended.
     stopped: Vec<HookPoint>,
-    /// Those whose end is not reported yet. A reader may keep that waiting.
+    /// The hooks whose end is not reported yet. A reader may keep that waiting.
     unreported: Vec<HookPoint>,
-    /// Those for which there could be no thread, and why.
+    /// The hooks for which there could be no thread, and the reason.
     pub unwatched: Vec<(HookPoint, String)>,
 }
 
@@ -116,7 +116,7 @@ impl HookSet {
         vec![(KEY, lines(keys)), (FENCE, lines(fences))]
     }
 
-    /// Starts the hook for this, once. Where all locks are inherited there is none.
+    /// Starts the hook for this, once, and never where all locks are inherited.
     fn start(self: &Arc<HookSet>, point: HookPoint, variables: &[(&'static str, String)]) {
         let Some(index) = self.hooks.iter().position(|hook| hook.point == point) else { return };
         {
@@ -176,14 +176,14 @@ impl HookSet {
         self.ended.send(());
     }
 
-    /// Those that run.
+    /// The hooks that run.
     pub fn running(&self, which: impl Fn(HookPoint) -> bool) -> impl Iterator<Item = &SideJob> {
         let running = self.state().running.clone();
         let is_meant = move |hook: &&Hook| running.contains(&hook.point) && which(hook.point);
         self.hooks.iter().filter(is_meant).map(|hook| &hook.job)
     }
 
-    /// Has those that run stopped or killed.
+    /// Has the hooks that run stopped or killed.
     pub fn end(&self, which: impl Fn(HookPoint) -> bool, request: &GuardRequest) {
         {
             let HookState { running, stopped, .. } = &mut *self.state();

@@ -20,14 +20,14 @@ use crate::report::Reporter;
 /// The name of a hook's parent in `ps`. Not "redlock-…", so that `killall redlock` does not end it.
 const NAME: &std::ffi::CStr = c"lock-hook";
 
-/// For a hook that still runs when the command has ended: most send a message, and are about to end. Then from SIGTERM to
-/// SIGKILL.
+/// The time for a hook that still runs when the command has ended: most send a message, and are about to end. It is also the
+/// time from SIGTERM to SIGKILL that follows.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Between two attempts to end a hook: somebody may have stopped its parent.
+/// The pause between two attempts to end a hook: somebody may have stopped its parent.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// What ended a wait for hooks.
+/// The end of a wait for hooks.
 enum HookWait {
     Over,
     Signal(Arrived),
@@ -80,8 +80,8 @@ impl Hooks {
         under_lease.map(|hook| hook.job.parent_pid())
     }
 
-    /// Ends what runs under the leases, before they are released. They are renewed meanwhile: what cannot be killed keeps
-    /// the locks.
+    /// Ends the hooks that run under the leases, before those are released. Renewals go on until then: a hook that cannot be
+    /// killed keeps the locks.
     pub fn end_under_lease(
         &self,
         mut keeper: Option<Keeper>,
@@ -132,7 +132,7 @@ impl Hooks {
         }
     }
 
-    /// Waits until it is over, a signal asks redlock to end, or the time has come.
+    /// Waits until the hooks have ended, a signal asks redlock to end, or the time has come.
     fn await_until(&self, until: Deadline, is_over: &dyn Fn() -> bool, signals: &mut Signals) -> HookWait {
         while !is_over() {
             wait_any(&[self.ends.as_fd(), signals.as_fd()], until);
@@ -157,7 +157,7 @@ impl Drop for Hooks {
         self.set.hooks.iter().for_each(|hook| hook.job.end());
         let unwatched = mem::take(&mut self.set.state().unwatched);
         unwatched.into_iter().for_each(|(point, why)| self.set.note_end(point, &SideJobEnd::NotStarted(why)));
-        // What is said of them comes before the end of the run, unless a reader keeps that waiting.
+        // The messages about them come before the end of the run, unless a reader keeps those waiting.
         let until = Deadline::after(AGAIN);
         while !self.set.is_over() && !until.has_passed() {
             wait_any(&[self.ends.as_fd()], until);
@@ -187,7 +187,7 @@ impl HookControl {
         self.0.state().job_end.is_some()
     }
 
-    /// Whether the locks were held when the job had ended. One that is lost later was held up by a hook only.
+    /// True if the locks were held when the job had ended. A hook alone kept those that are lost later.
     pub fn did_locks_outlive_job(&self) -> bool {
         self.0.state().locks_outlived_job
     }

@@ -23,7 +23,7 @@ pub struct InheritedLock {
     fence: u64,
     /// The guard of the `redlock run` that holds and renews it; `None` when it was acquired by hand.
     guard: Option<u32>,
-    /// In which the guard has its pid: a process elsewhere may have the same one.
+    /// The namespace in which the guard has its pid: a process elsewhere may have the same one.
     pid_namespace: Option<u64>,
 }
 
@@ -90,7 +90,7 @@ pub fn read_outer(text: &str) {
     });
 }
 
-/// From the outermost to the innermost.
+/// The inherited locks, from the outermost to the innermost.
 fn all() -> Vec<InheritedLock> {
     let mut all = env::var(OUTER).map_or(Vec::new(), |outer| outer_locks(&outer));
     if let (Ok(keys), Ok(token)) = (env::var(KEY), env::var(TOKEN))
@@ -108,7 +108,7 @@ fn all() -> Vec<InheritedLock> {
     all
 }
 
-/// What the command of a job under this guard, which runs under `leases`, adds to its environment. [`KEY`], [`TOKEN`]
+/// The additions to the environment of a command under this guard and these `leases`. [`KEY`], [`TOKEN`]
 /// and [`FENCE`] name the locks that were acquired last.
 pub fn environment(leases: &[Lease], guard: u32) -> Vec<(String, String)> {
     let (mut all, pid_namespace) = (all(), own_pid_namespace());

@@ -1,4 +1,4 @@
-//! What the subcommands share: the store they use, acquisition, nesting, supervision, renewals.
+//! The parts that subcommands share: the store they use, acquisition, nesting, supervision, renewals.
 
 mod acquisition;
 mod breaking;

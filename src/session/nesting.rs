@@ -111,7 +111,7 @@ impl Nesting {
     }
 }
 
-/// Between two attempts to reach a store that does not answer.
+/// The pause between two attempts to reach a store that does not answer.
 const RETRY: Duration = Duration::from_millis(100);
 
 /// Renews leases until it is dropped.

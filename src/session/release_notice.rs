@@ -1,5 +1,5 @@
-//! What `redlock release` tells a background holder on this host: it learns of the release before its next renewal, and
-//! knows that nobody took the lock away.
+//! The notice of `redlock release` to a background holder on this host: it learns of the release before its next renewal,
+//! and knows that nobody took the lock away.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -27,7 +27,7 @@ impl Notice {
         format!("{self:?} {}", Uuid::new_v5(&NAMESPACE, token.expose().as_bytes()))
     }
 
-    /// Sends the notice. Usually there is no background holder on this host.
+    /// Sends the notice. Most often this host has no background holder, and nobody gets it.
     pub fn send(self, key: &Key, token: &OwnerToken) {
         let send = || -> io::Result<()> {
             let socket = UnixDatagram::unbound()?;

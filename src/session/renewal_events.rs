@@ -1,4 +1,4 @@
-//! What becomes of renewals: orders to the guard, and events.
+//! The results of renewals, as orders to the guard and as events.
 
 use std::slice;
 use std::time::Duration;
@@ -13,17 +13,17 @@ use crate::report::Reporter;
 /// Passes the progress of a job's renewals on.
 pub struct RenewalEvents {
     pub control: JobControl,
-    /// Of a run that has hooks.
+    /// The hooks of a run that has some.
     pub hooks: Option<HookControl>,
     pub reporter: Reporter,
-    /// Of all locks of the job.
+    /// The keys of all locks of the job.
     pub keys: Vec<Key>,
     pub on_lost: OnLost,
 }
 
 impl RenewalEvents {
     pub fn handle(&self, progress: Progress) {
-        // The guard is told before any reader, which may be slow.
+        // The guard hears of it before any reader, which may be slow.
         if let Progress::Renewed { deadline, .. } = progress {
             self.control.extend(deadline);
             self.hooks.iter().for_each(|hooks| hooks.extend(deadline));

@@ -11,7 +11,7 @@ use crate::job::{Arrived, ExitStatus, GuardLoss, GuardRequest, Job, JobControl, 
 use crate::lock::{Cancellation, Keeper, KeeperEnd, Key, LeaseEnd, LossCause};
 use crate::options::RunOptions;
 
-/// How the job ended.
+/// The end of a job.
 pub struct RunEnd {
     pub job: JobEnd,
     pub guard_lost: Option<GuardLoss>,
@@ -20,7 +20,7 @@ pub struct RunEnd {
     pub was_signalled: bool,
     /// The signal of a key that was pressed after the job: it is meant for redlock's caller, too.
     pub pressed: Option<i32>,
-    /// The locks were still held after it: a later loss is none of the job's.
+    /// The locks were still held after it: a later loss does not concern the job.
     pub locks_outlived_it: bool,
 }
 
@@ -35,18 +35,18 @@ impl RunEnd {
 /// Looks after a job until its locks are released.
 pub struct Supervisor<'a> {
     pub options: &'a RunOptions,
-    /// Of all locks of the job.
+    /// The keys of all locks of the job.
     pub keys: &'a [Key],
     pub control: &'a JobControl,
     pub context: &'a Context,
 }
 
-/// What has happened to the job so far.
+/// The events of the job so far.
 #[derive(Default)]
 struct JobProgress {
     timed_out: bool,
     was_signalled: bool,
-    /// When a signal last asked the job to end.
+    /// The time at which a signal last asked the job to end.
     asked_at: Option<BootTime>,
     command_ended: bool,
 }
@@ -155,7 +155,7 @@ impl Supervisor<'_> {
         let mut cancellation =
             SecondSignal { signals, was_signalled: end.was_signalled, pressed: end.pressed };
         let mut finished = keeper.finish(&mut cancellation);
-        // What came at the last moment.
+        // A signal may have come at the last moment.
         cancellation.should_abandon();
         end.pressed = cancellation.pressed;
         job.confirm(&mut end.job);

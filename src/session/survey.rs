@@ -1,4 +1,4 @@
-//! What a store knows of selected locks.
+//! The state of selected locks, as a store has it.
 
 use super::Context;
 use crate::error::Failure;

@@ -39,7 +39,7 @@ pub struct KeeperProcess {
     watched: Pidfd,
 }
 
-/// From `redlock acquire` to the keeper. The end of the line says that acquire was killed.
+/// A message from `redlock acquire` to the keeper. The end of the line says that acquire was killed.
 #[derive(Serialize, Deserialize)]
 enum KeeperMessage {
     /// Keep the leases that were granted: the fencing token of each, and when the first one was asked for.
@@ -123,19 +123,19 @@ impl Drop for KeeperProcess {
 struct BackgroundKeeper<'a> {
     line: Channel,
     watched: &'a Pidfd,
-    /// Where a loss is reported.
+    /// The stream on which a loss is reported.
     stderr: Option<&'a OwnedFd>,
     reporter: &'a Reporter,
     on_lost: OnLost,
     reserve: Duration,
 }
 
-/// What the thread that renews found.
+/// News from the thread that renews.
 enum LeaseNews {
     Lost {
         key: Key,
         cause: LossCause,
-        /// Until then nobody else can hold the lock, so the process may still run.
+        /// The time until which nobody else can hold the lock, so that the process may still run.
         deadline: BootTime,
     },
     /// All leases were extended, by requests that were sent then.
@@ -205,7 +205,7 @@ impl BackgroundKeeper<'_> {
     /// Waits until there is nothing left to keep. `false` when nothing is to be released.
     fn keep(&mut self, keeper: &mut Keeper, mut locks: Vec<KeptLock>, news: &Mailbox<LeaseNews>) -> bool {
         let mut gone_on = false;
-        // What may still run after the loss of the last lock has until then.
+        // A process that may still run after the loss of the last lock has until then.
         let mut until = BootTime::now();
         while !locks.is_empty() || !until.has_passed() {
             self.wait(&locks, news, gone_on, if locks.is_empty() { until } else { Deadline::NEVER });
@@ -287,7 +287,7 @@ impl KeptLock {
     }
 }
 
-/// For releasing what `redlock acquire` may have acquired before it was killed.
+/// The time for releasing what `redlock acquire` may have acquired before it was killed.
 const RELEASE: Duration = Duration::from_secs(2);
 
 /// Nobody got the owner token: what was acquired is cancelled, and does not wait for its min-hold.
@@ -299,7 +299,7 @@ fn cancel(store: &mut dyn Store, requests: &[Request]) {
     }
 }
 
-/// What the keeper has to know of the progress.
+/// The part of the progress that the keeper has to know.
 fn news_of(progress: Progress) -> Option<LeaseNews> {
     match progress {
         Progress::Renewed { took, .. } => Some(LeaseNews::Renewed { sent: BootTime::now().minus(took) }),

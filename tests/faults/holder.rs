@@ -189,6 +189,17 @@ fn a_guard_that_has_nothing_to_stop_is_left_alone() {
     run.finish().expect(79);
 }
 
+/// A command that left nothing behind is over when it ends: the release does not wait for the guard, and the verdict wakes it.
+#[test]
+fn a_guard_that_is_stopped_holds_up_no_release() {
+    let store = Store::redis();
+    let run = store.redlock(&["run", "-k", "X", "--ttl", "1h", "--", "cat"]).open_stdin().spawn();
+    run.command();
+    pause(run.guard());
+    run.let_go().expect(0);
+    store.redlock(&["run", "-k", "X", "--", "true"]).run().expect(0);
+}
+
 /// The parent of the command is not the guard, and is woken by it.
 #[test]
 fn a_command_that_stops_its_parent_ends_all_the_same() {
