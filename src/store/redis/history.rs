@@ -4,8 +4,8 @@ use redis::Cmd;
 
 use super::keys::{history_name, key_of_history};
 use super::reply::{accepted, items, text};
+use super::routing::{Routing, Target};
 use super::survey::scan;
-use super::topology::{Target, Topology};
 use crate::lock::{HISTORY_RETENTION, History, Key, Result, RunRecord, Timeout};
 
 const RECORD: &str = include_str!("record.lua");
@@ -18,12 +18,12 @@ pub fn record(key: &Key, run: Option<&RunRecord>, keep: u8) -> Cmd {
 }
 
 /// The histories of these locks, or of all that have one.
-pub fn histories(on: &mut Topology, keys: &[Key], timeout: &Timeout) -> Result<Vec<History>> {
+pub fn histories(on: &mut impl Routing, keys: &[Key], timeout: &Timeout) -> Result<Vec<History>> {
     let known = if keys.is_empty() { scan(on, key_of_history, timeout)? } else { keys.to_vec() };
     known.into_iter().map(|key| history(on, key, timeout)).collect()
 }
 
-fn history(on: &mut Topology, key: Key, timeout: &Timeout) -> Result<History> {
+fn history(on: &mut impl Routing, key: Key, timeout: &Timeout) -> Result<History> {
     let read = redis::cmd("LRANGE").arg(history_name(&key)).arg(0).arg(-1).take();
     let reply = on.execute(Target::Key(&key), &read, timeout)?;
     let entries = items(accepted(reply, on.name())?);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use redis::Value;
 
 use super::reply::{items, text};
-use super::topology::{Target, Topology};
+use super::routing::{Routing, Target};
 use crate::lock::{Key, LockStatus, Result, StoreError, Timeout};
 use crate::store::net::Endpoint;
 
@@ -28,7 +28,7 @@ pub struct Index {
 impl Index {
     /// What is in use according to the index of this server. It is incomplete where the user may not read it, and where it
     /// is something else.
-    pub fn read(on: &mut Topology, server: &Endpoint, timeout: &Timeout) -> Result<Index> {
+    pub fn read(on: &mut impl Routing, server: &Endpoint, timeout: &Timeout) -> Result<Index> {
         let mut index = Index::default();
         // Whatever somebody put there: the names of all keys need time, too.
         let timeout = &timeout.share(2);
@@ -57,7 +57,7 @@ impl Index {
 
     /// Enters these locks, which are all that are in use. Those who may not do that go on without.
     pub fn complete(
-        on: &mut Topology,
+        on: &mut impl Routing,
         server: &Endpoint,
         locks: &[LockStatus],
         timeout: &Timeout,
@@ -93,7 +93,7 @@ fn in_use_for(lock: &LockStatus) -> Duration {
 }
 
 /// Since the Unix epoch.
-fn server_time(on: &mut Topology, server: &Endpoint, timeout: &Timeout) -> Result<Option<Duration>> {
+fn server_time(on: &mut impl Routing, server: &Endpoint, timeout: &Timeout) -> Result<Option<Duration>> {
     let Some(reply) = ask(on, server, &redis::cmd("TIME"), timeout)? else { return Ok(None) };
     let numbers: Vec<u64> = items(reply).iter().filter_map(|word| text(Some(word)).parse().ok()).collect();
     let [seconds, micros] = numbers[..] else { return Ok(None) };
@@ -102,7 +102,7 @@ fn server_time(on: &mut Topology, server: &Endpoint, timeout: &Timeout) -> Resul
 
 /// The answer; `None` for a refusal and for none in time: no lock needs the index.
 fn ask(
-    on: &mut Topology,
+    on: &mut impl Routing,
     server: &Endpoint,
     command: &redis::Cmd,
     timeout: &Timeout,

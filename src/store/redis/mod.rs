@@ -1,8 +1,10 @@
 //! Redis or Valkey: one server, the primary that Sentinels name, or the servers of a cluster.
 //!
 //! From the bottom to the top: `connection`, `server` (one server, what is in flight there), `topology` (the
-//! server for a key), and the store. A `quorum` has a topology for each member. `script` has the operations.
+//! server for a key), and the store. A `quorum` has a server for each member. `script` has the operations, which run on
+//! whatever leads to the server of a key (`routing`).
 
+mod acquire;
 mod address;
 mod connection;
 mod health;
@@ -11,11 +13,11 @@ mod in_flight;
 mod index;
 mod keys;
 mod login;
-mod multi_key;
 mod queue_place;
 mod quorum;
 mod replicas;
 mod reply;
+mod routing;
 mod script;
 mod server;
 mod subscription;
@@ -28,6 +30,7 @@ use std::time::Duration;
 
 pub use self::address::QuorumAddress;
 use self::queue_place::QueuePlace;
+use self::routing::Routing;
 use self::script::{AcquireReply, Release, ScriptCall};
 use self::topology::Topology;
 pub use self::url::RedisAddress;
@@ -177,7 +180,7 @@ impl Store for Redis {
             match self.release_now(call, &timeout.share(calls.len() - done)) {
                 Ok(outcomes) => {
                     // Released twice, "not held" means that the first release was carried out.
-                    let is_unsure = was_behind || self.topology.has_repeated;
+                    let is_unsure = was_behind || *self.topology.has_repeated();
                     let outcomes = outcomes
                         .into_iter()
                         .map(|one| if is_unsure { ReleaseOutcome::Released } else { one });

@@ -160,3 +160,39 @@ pub fn explain(error: &ServerError) -> String {
     };
     format!("{code} {details}; {hint}")
 }
+
+/// Replies for tests.
+#[cfg(test)]
+pub mod samples {
+    use super::*;
+
+    pub fn bulk(text: &str) -> Value {
+        Value::BulkString(text.as_bytes().to_vec())
+    }
+
+    pub fn array(items: impl IntoIterator<Item = Value>) -> Value {
+        Value::Array(items.into_iter().collect())
+    }
+
+    /// Replies of a server that is none, or hostile.
+    pub fn garbage() -> Vec<Value> {
+        let words =
+            ["", "granted", "busy", "mode", "vanished", "exhausted", "extended", "lost", "told", "freed"];
+        let numbers = [0, 1, -1, i64::MAX, i64::MIN].map(Value::Int);
+        let deep = (0..50).fold(Value::Nil, |inner, _| array([inner]));
+        let mut replies = vec![Value::Nil, Value::Okay, Value::Boolean(true), Value::Double(f64::NAN), deep];
+        replies.extend(numbers.clone());
+        for word in words {
+            replies.push(bulk(word));
+            replies.push(array([bulk(word)]));
+            for number in &numbers {
+                replies.push(array([bulk(word), number.clone()]));
+                replies.push(array(std::iter::once(bulk(word)).chain(vec![number.clone(); 7])));
+            }
+            replies.push(array([bulk(word), array([bulk("{"), bulk("\u{1b}[2J")]), array([])]));
+            replies.push(array([bulk(word), Value::Int(1), array(vec![Value::Int(i64::MAX); 6]), bulk("x")]));
+        }
+        replies.push(Value::BulkString(vec![0xff; 1000]));
+        replies
+    }
+}

@@ -1,18 +1,18 @@
 //! Whether Redis servers are fit to hold locks.
 
+mod directory;
 mod durability;
+mod examination;
 mod info;
 mod latency;
 mod permissions;
 mod probe;
 mod quorum;
-mod server;
-mod topology;
 
 use std::thread;
 
-use self::server::{Examined, ServerUnderTest};
-use self::topology::Directory;
+use self::directory::Directory;
+use self::examination::{Examined, ServerUnderTest};
 use super::RedisAddress;
 use super::url::ServerAddress;
 use crate::doctor::{Finding, Findings, Requirements};

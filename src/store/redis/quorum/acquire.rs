@@ -77,7 +77,7 @@ impl Quorum {
         };
         let equal = count(&round.replies, |vote| matches!(vote, Vote::Granted(own) if own == fences));
         let call = script::raise(first, requests, fences);
-        let raise = move |member: &mut Member, timeout: &Timeout| call.run(&mut member.topology, timeout);
+        let raise = move |member: &mut Member, timeout: &Timeout| call.run(&mut member.server, timeout);
         let mut raised = self.members()?.ask(differs, round.until, true, raise);
         let is_enough =
             |replies: &[Reply<bool>]| equal + count(replies, |raised| *raised) >= majority(replies.len());

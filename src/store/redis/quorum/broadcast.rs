@@ -14,6 +14,8 @@ use crate::lock::{Key, Result, StoreError, Timeout};
 use crate::mailbox::{Bell, Mailbox, MailboxSender};
 use crate::store::net::{RequestError, wait_ready};
 use crate::store::redis::RedisAddress;
+use crate::store::redis::routing::Routing;
+use crate::store::redis::server::Server;
 use crate::store::redis::subscription::Subscription;
 
 /// The workers of all members, and what they found out.
@@ -42,8 +44,9 @@ pub struct Round<T> {
 impl Members {
     pub fn start(addresses: &[RedisAddress]) -> Result<Members> {
         let (sender, events) = mpsc::channel();
-        let each = addresses.iter().enumerate();
-        let workers = each.map(|(index, address)| member::start(index, address.clone(), sender.clone()));
+        let servers = addresses.iter().map(Server::at).collect::<Result<Vec<_>>>()?;
+        let each = servers.into_iter().enumerate();
+        let workers = each.map(|(index, server)| member::start(index, server, sender.clone()));
         Ok(Members {
             names: addresses.iter().map(RedisAddress::to_string).collect(),
             workers: workers.collect::<std::io::Result<_>>().map_err(no_resources)?,
@@ -76,7 +79,7 @@ impl Members {
             let run = move |member: &mut Member, timeout: &Timeout| {
                 // A question that waited behind a server that hangs is too late; a release goes out all the same.
                 let answer = match yields && timeout.until.has_passed() {
-                    true => Err(RequestError::TimedOut.of(member.topology.name())),
+                    true => Err(RequestError::TimedOut.of(member.server.name())),
                     false => question(member, timeout),
                 };
                 sender.send((index, answer));

@@ -24,7 +24,6 @@ use super::RedisAddress;
 use super::history::histories;
 use super::script;
 use super::survey::survey;
-use super::topology::Target;
 use crate::clock::{BootTime, Deadline};
 use crate::lock::{
     AcquireOutcome, Breaker, Broken, Busy, Capabilities, FencingToken, History, Key, OwnerToken,
@@ -223,7 +222,7 @@ impl Store for Quorum {
 
     fn check(&mut self, key: &Key, token: &OwnerToken, timeout: &Timeout) -> Result<Option<Duration>> {
         let call = script::check(key, token);
-        let check = move |member: &mut Member, timeout: &Timeout| call.run(&mut member.topology, timeout);
+        let check = move |member: &mut Member, timeout: &Timeout| call.run(&mut member.server, timeout);
         let mut round = self.members()?.ask(all, timeout.until, true, check);
         round.decide(timeout, |replies| majority::left(replies).is_some())?;
         round.judge(|replies| majority::left(replies))
@@ -231,9 +230,7 @@ impl Store for Quorum {
 
     fn record(&mut self, key: &Key, run: Option<&RunRecord>, keep: u8, timeout: &Timeout) -> Result<()> {
         let command = super::history::record(key, run, keep);
-        let record = move |member: &mut Member, timeout: &Timeout| {
-            member.topology.execute(Target::Any, &command, timeout)
-        };
+        let record = move |member: &mut Member, timeout: &Timeout| member.server.query(&command, timeout);
         let mut round = self.members()?.ask(all, timeout.until, false, record);
         round.decide(timeout, is_quorate)
     }
@@ -243,7 +240,7 @@ impl StoreAdmin for Quorum {
     fn survey(&mut self, keys: &[Key], timeout: &Timeout) -> Result<Survey> {
         let asked = keys.to_vec();
         let look = move |member: &mut Member, timeout: &Timeout| {
-            survey(&mut member.topology, &asked, timeout)?.complete()
+            survey(&mut member.server, &asked, timeout)?.complete()
         };
         let mut round = self.members()?.ask(all, timeout.until, true, look);
         round.decide(timeout, is_quorate)?;
@@ -255,7 +252,7 @@ impl StoreAdmin for Quorum {
     fn history(&mut self, keys: &[Key], timeout: &Timeout) -> Result<Vec<History>> {
         let asked = keys.to_vec();
         let look =
-            move |member: &mut Member, timeout: &Timeout| histories(&mut member.topology, &asked, timeout);
+            move |member: &mut Member, timeout: &Timeout| histories(&mut member.server, &asked, timeout);
         let mut round = self.members()?.ask(all, timeout.until, true, look);
         round.decide(timeout, is_quorate)?;
         // A run may be known to one that is slow.

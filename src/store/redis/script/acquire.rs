@@ -77,7 +77,7 @@ fn decode(reply: Value, keys: &[Key]) -> Option<Result<AcquireReply>> {
             let fence = |fence| positive(Some(fence)).map(FencingToken);
             AcquireReply::Granted(reply[1..].iter().map(fence).collect::<Option<_>>()?)
         }
-        "kind" => {
+        "mode" => {
             let (key, found) = (key()?, mode(&text(reply.get(2))));
             return Some(Err(StoreError::OtherMode { key, found }));
         }
@@ -107,7 +107,8 @@ fn decode(reply: Value, keys: &[Key]) -> Option<Result<AcquireReply>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::redis::script::tests::{array, bulk, described, garbage, keys};
+    use crate::store::redis::reply::samples::{array, bulk, garbage};
+    use crate::store::redis::script::tests::{described, keys};
 
     #[test]
     fn a_grant_has_a_fencing_token_for_each_lock() {

@@ -32,7 +32,8 @@ fn decode(reply: Value, _: &[Key]) -> Option<(Broken, bool)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::redis::script::tests::{array, bulk, described, garbage};
+    use crate::store::redis::reply::samples::{array, bulk, garbage};
+    use crate::store::redis::script::tests::described;
 
     #[test]
     fn a_broken_lock_names_who_held_it() {

@@ -47,7 +47,7 @@ pub fn mode(name: &str) -> Mode {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::redis::script::tests::{array, bulk};
+    use crate::store::redis::reply::samples::{array, bulk};
 
     #[test]
     fn a_holder_that_is_no_redlock_has_only_a_lease() {

@@ -24,7 +24,7 @@ pub use self::renew::renew;
 pub use self::status::{read_simple_status, simple_status, status};
 use super::keys::KeyNames;
 use super::reply::{ErrorClass, accepted, classify, in_short, text};
-use super::topology::{Target, Topology};
+use super::routing::{Routing, Target};
 use crate::lock::{FencingToken, Key, OwnerToken, Result, StoreError, Timeout};
 use crate::store::net::{self, RequestError};
 
@@ -161,14 +161,14 @@ impl<T> ScriptCall<T> {
     }
 
     /// Runs the script, in full where the server does not know it.
-    pub fn reply(&self, on: &mut Topology, timeout: &Timeout) -> Result<Value> {
+    pub fn reply(&self, on: &mut impl Routing, timeout: &Timeout) -> Result<Value> {
         let is =
             |reply: &Value, class| matches!(reply, Value::ServerError(error) if classify(error) == class);
         let mut reply = on.execute(self.target(), &self.by_hash(on.index()), timeout)?;
         if is(&reply, ErrorClass::NoScript) {
-            let was_repeated = on.has_repeated;
+            let was_repeated = *on.has_repeated();
             reply = on.execute(self.target(), &self.in_full(on.index()), timeout)?;
-            on.has_repeated |= was_repeated;
+            *on.has_repeated() |= was_repeated;
         }
         if is(&reply, ErrorClass::WrongType) {
             self.explain_wrong_type(on, timeout)?;
@@ -181,18 +181,18 @@ impl<T> ScriptCall<T> {
         (self.decode)(reply, &self.keys)
     }
 
-    pub fn run(&self, on: &mut Topology, timeout: &Timeout) -> Result<T> {
+    pub fn run(&self, on: &mut impl Routing, timeout: &Timeout) -> Result<T> {
         let reply = self.reply(on, timeout)?;
         understood(on, self.decode(reply))
     }
 
     /// Runs the script on the primary. When the server turns out to be none, the script runs again on the one that is: the
     /// owner token makes that safe.
-    pub fn run_on_primary(&self, on: &mut Topology, timeout: &Timeout) -> Result<T> {
+    pub fn run_on_primary(&self, on: &mut impl Routing, timeout: &Timeout) -> Result<T> {
         let mut is_repeated = false;
         loop {
             let reply = self.reply(on, timeout)?;
-            on.has_repeated |= std::mem::replace(&mut is_repeated, true);
+            *on.has_repeated() |= std::mem::replace(&mut is_repeated, true);
             if on.verify_primary(self.target(), timeout)? {
                 return understood(on, self.decode(reply));
             }
@@ -202,7 +202,7 @@ impl<T> ScriptCall<T> {
     }
 
     /// An error that names the key with the wrong type, if it is still there.
-    fn explain_wrong_type(&self, on: &mut Topology, timeout: &Timeout) -> Result<()> {
+    fn explain_wrong_type(&self, on: &mut impl Routing, timeout: &Timeout) -> Result<()> {
         for key in &self.keys {
             for (name, expected) in KeyNames::of(key).types() {
                 let found = text(Some(&on.execute(self.target(), redis::cmd("TYPE").arg(name), timeout)?));
@@ -227,7 +227,7 @@ fn keeper_of(kind: &str) -> &'static str {
 }
 
 /// What a reply means. One that makes no sense leaves the outcome unknown, and the connection is of no more use.
-pub fn understood<T>(on: &mut Topology, meaning: Option<T>) -> Result<T> {
+pub fn understood<T>(on: &mut impl Routing, meaning: Option<T>) -> Result<T> {
     meaning.ok_or_else(|| {
         on.reject_reply();
         let why = "its answer makes no sense; is it a Redis server?".to_owned();
@@ -238,36 +238,7 @@ pub fn understood<T>(on: &mut Topology, meaning: Option<T>) -> Result<T> {
 #[cfg(test)]
 pub mod tests {
     use super::*;
-
-    pub fn bulk(text: &str) -> Value {
-        Value::BulkString(text.as_bytes().to_vec())
-    }
-
-    pub fn array(items: impl IntoIterator<Item = Value>) -> Value {
-        Value::Array(items.into_iter().collect())
-    }
-
-    /// Replies of a server that is none, or hostile.
-    pub fn garbage() -> Vec<Value> {
-        let words =
-            ["", "granted", "busy", "kind", "vanished", "exhausted", "extended", "lost", "told", "freed"];
-        let numbers = [0, 1, -1, i64::MAX, i64::MIN].map(Value::Int);
-        let deep = (0..50).fold(Value::Nil, |inner, _| array([inner]));
-        let mut replies = vec![Value::Nil, Value::Okay, Value::Boolean(true), Value::Double(f64::NAN), deep];
-        replies.extend(numbers.clone());
-        for word in words {
-            replies.push(bulk(word));
-            replies.push(array([bulk(word)]));
-            for number in &numbers {
-                replies.push(array([bulk(word), number.clone()]));
-                replies.push(array(std::iter::once(bulk(word)).chain(vec![number.clone(); 7])));
-            }
-            replies.push(array([bulk(word), array([bulk("{"), bulk("\u{1b}[2J")]), array([])]));
-            replies.push(array([bulk(word), Value::Int(1), array(vec![Value::Int(i64::MAX); 6]), bulk("x")]));
-        }
-        replies.push(Value::BulkString(vec![0xff; 1000]));
-        replies
-    }
+    use crate::store::redis::reply::samples::{array, bulk};
 
     pub fn keys(names: &[&str]) -> Vec<Key> {
         names.iter().map(|name| name.parse().unwrap_or_else(|why| panic!("{why}"))).collect()

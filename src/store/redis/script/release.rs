@@ -58,7 +58,8 @@ fn decode(reply: Value, keys: &[Key]) -> Option<Vec<Release>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::redis::script::tests::{array, bulk, garbage, keys};
+    use crate::store::redis::reply::samples::{array, bulk, garbage};
+    use crate::store::redis::script::tests::keys;
 
     #[test]
     fn each_lock_that_is_released_has_its_own_answer() {

@@ -32,7 +32,8 @@ fn decode(reply: Value, _: &[Key]) -> Option<Renewal> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::redis::script::tests::{array, bulk, described, garbage};
+    use crate::store::redis::reply::samples::{array, bulk, garbage};
+    use crate::store::redis::script::tests::described;
 
     #[test]
     fn only_its_own_words_extend_a_lease() {

@@ -77,7 +77,8 @@ fn waiter(member: &str) -> Waiter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::redis::script::tests::{array, bulk, garbage, keys};
+    use crate::store::redis::reply::samples::{array, bulk, garbage};
+    use crate::store::redis::script::tests::keys;
 
     #[test]
     fn a_free_lock_is_told_from_a_reply_without_sense() {
