@@ -45,13 +45,13 @@ pub struct Redis {
     place: Option<QueuePlace>,
     /// Locks that were healed, which was not reported yet, as too few replicas had them.
     healed: Vec<Key>,
-    /// As many replicas have to have a lock before it counts as acquired, or as renewed.
+    /// A lock counts as acquired, or as renewed, when so many replicas have it.
     replicas: u8,
 }
 
 type ReleaseCall = ScriptCall<Vec<Release>>;
 
-/// What one server can do, and those behind Sentinel or in a cluster.
+/// The abilities of one server, and of those behind Sentinel or in a cluster.
 pub const CAPABILITIES: Capabilities = Capabilities::ALL;
 
 /// The time for a request whose answer does not matter.
@@ -202,7 +202,7 @@ impl Store for Redis {
         let calls = self.cancel_calls(first, requests);
         let was_behind = self.release_behind(&calls, timeout);
         self.place = None;
-        // What hung may be carried out by a server that is not the primary any more.
+        // A server that is not the primary any more may carry out what hung.
         let released = match was_behind && self.topology.is_single() {
             true => Ok(()),
             false => self.release_each(&calls, timeout),
@@ -219,7 +219,9 @@ impl Store for Redis {
     }
 
     fn record(&mut self, key: &Key, run: Option<&RunRecord>, keep: u8, timeout: &Timeout) -> Result<()> {
-        self.topology.send(key, &history::record(key, run, keep), timeout);
+        for command in history::record(key, run, keep) {
+            self.topology.send(key, &command, timeout);
+        }
         Ok(())
     }
 }

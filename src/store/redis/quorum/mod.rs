@@ -43,7 +43,7 @@ pub struct Quorum {
     is_granted: bool,
 }
 
-/// What several servers can do of which a majority decides.
+/// The abilities of several servers of which a majority decides.
 pub const CAPABILITIES: Capabilities = Capabilities {
     semaphore: Err("it needs one server; a majority of per-server counts does not bound the total"),
     queue: false,
@@ -148,7 +148,7 @@ impl Store for Quorum {
     fn wait(&mut self, timeout: &Timeout) -> Result<bool> {
         match (&mut self.schedule, &mut self.members) {
             (Some(schedule), Some(members)) => {
-                // Whether the members are independent is checked with the next attempt.
+                // The next attempt checks that the members are independent.
                 let _ = members.take_events();
                 schedule.wait(&mut members.subscriptions, timeout)
             }
@@ -229,8 +229,13 @@ impl Store for Quorum {
     }
 
     fn record(&mut self, key: &Key, run: Option<&RunRecord>, keep: u8, timeout: &Timeout) -> Result<()> {
-        let command = super::history::record(key, run, keep);
-        let record = move |member: &mut Member, timeout: &Timeout| member.server.query(&command, timeout);
+        let commands = super::history::record(key, run, keep);
+        if commands.is_empty() {
+            return Ok(());
+        }
+        let record = move |member: &mut Member, timeout: &Timeout| {
+            commands.iter().try_for_each(|command| member.server.query(command, timeout).map(drop))
+        };
         let mut round = self.members()?.ask(all, timeout.until, false, record);
         round.decide(timeout, is_quorate)
     }
