@@ -21,11 +21,11 @@ pub struct Trial<'a> {
     pub attempt: Duration,
 }
 
-/// What a trial that went well measured.
+/// The measurements of a trial that went well.
 pub struct Measured {
-    /// How long the store takes for a renewal.
+    /// The time of the store for a renewal.
     pub round_trip: Duration,
-    /// From the release to the grant of the next.
+    /// The time from the release to the grant of the next.
     handover: Duration,
 }
 
@@ -36,7 +36,7 @@ pub enum Trouble {
 }
 
 impl Trial<'_> {
-    /// What is kept for the key is to be removed afterwards.
+    /// Runs the trial. The caller removes what is kept for the key afterwards.
     pub fn run(mut self) -> Result<Measured, Trouble> {
         let requests = [self.request(Mode::Exclusive), self.request(Mode::Exclusive)];
         let lived = self.live(&requests);
@@ -127,7 +127,7 @@ impl Trial<'_> {
     }
 }
 
-/// What a trial means. `advice` is for a call that failed, and for an answer that makes no sense.
+/// Adds what the trial shows. `advice` is for a call that failed, and for an answer that makes no sense.
 pub fn judge(trial: &Result<Measured, Trouble>, [failed, wrong]: [&str; 2], report: &mut Findings) {
     match trial {
         Ok(Measured { handover, .. }) => {

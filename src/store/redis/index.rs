@@ -13,27 +13,27 @@ use crate::store::net::Endpoint;
 
 /// So many locks are read or entered with one request, which takes a server less than a millisecond.
 const PAGE: usize = 1000;
-/// As a queue is kept without a word from its waiters: `QUEUE_RETENTION` in `lua/keys.lua`.
+/// A queue is kept this long while none of its waiters asks: `QUEUE_RETENTION` in `lua/keys.lua`.
 const QUEUE_RETENTION: Duration = Duration::from_secs(60);
-/// As the index is kept, `RETENTION` in `lua/keys.lua`; also for a lock that never expires.
+/// The index is kept this long, `RETENTION` in `lua/keys.lua`; a lock that never expires stays in it as long.
 const RETENTION: Duration = Duration::from_secs(86_400);
 
 #[derive(Default)]
 pub struct Index {
     pub keys: BTreeSet<Key>,
-    /// Whether all locks in use are in it, but for those of users who may not write it.
+    /// The index has all locks in use, except those of users who may not write it.
     pub is_complete: bool,
 }
 
 impl Index {
-    /// What is in use according to the index of this server. It is incomplete where the user may not read it, and where it
+    /// Reads the locks in use from the index of this server. It is incomplete where the user may not read it, and where it
     /// is something else.
     pub fn read(on: &mut impl Routing, server: &Endpoint, timeout: &Timeout) -> Result<Index> {
         let mut index = Index::default();
         // Whatever somebody put there: the names of all keys need time, too.
         let timeout = &timeout.share(2);
         let Some(now) = server_time(on, server, timeout)? else { return Ok(index) };
-        // Times only grow, so what changes meanwhile comes in a later page.
+        // Times only grow, so a lock that changes comes again in a later page.
         let (mut from, mut skipped) = (now.as_millis().to_string(), 0);
         loop {
             let mut command = redis::cmd("ZRANGE");
@@ -85,7 +85,7 @@ impl Index {
     }
 }
 
-/// How long it stays in use, unless somebody enters it again.
+/// The time for which the lock stays in use, unless somebody enters it again.
 fn in_use_for(lock: &LockStatus) -> Duration {
     let waited_for = (!lock.waiters.is_empty()).then_some(QUEUE_RETENTION);
     let held_for = lock.holders.iter().map(|holder| holder.left.unwrap_or(RETENTION)).max();

@@ -28,7 +28,7 @@ const RESUBSCRIBE: [Duration; 2] = [Duration::from_millis(100), Duration::from_s
 
 pub struct QueuePlace {
     pub request: Request,
-    /// As far as is known: that it broke shows when it is read.
+    /// The subscription as far as is known: only a read shows that it broke.
     pub subscription: Option<Subscription>,
     subscribed_at: BootTime,
     resubscribe: Backoff,

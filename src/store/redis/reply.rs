@@ -89,7 +89,7 @@ pub fn accepted(reply: Value, name: &str) -> Result<Value> {
     }
 }
 
-/// What an error of the server means.
+/// The meaning of an error of the server.
 pub fn error_reply(error: &ServerError) -> ErrorReply {
     match classify(error) {
         ErrorClass::Denied => ErrorReply::Denied(explain(error)),
@@ -99,7 +99,7 @@ pub fn error_reply(error: &ServerError) -> ErrorReply {
 }
 
 impl RequestError {
-    /// What it means for a request to the server with this name.
+    /// The meaning of this failure for a request to the server with this name.
     pub fn of(self, name: &str) -> StoreError {
         let store = name.to_owned();
         let why = match self {
@@ -122,7 +122,7 @@ pub fn transient(error: StoreError) -> StoreError {
     }
 }
 
-/// As much as a line has room for of what a server says: it may be long, and anything.
+/// The beginning of what a server says, as much as a line has room for: it may be long, and anything.
 pub fn in_short(text: &str) -> &str {
     const MOST: usize = 200;
     text.char_indices().nth(MOST).map_or(text, |(end, _)| &text[..end])

@@ -17,7 +17,7 @@ pub enum Target<'a> {
 
 /// One server, or several that share the keys.
 pub trait Routing {
-    /// What messages call it.
+    /// The name in messages.
     fn name(&self) -> &str;
 
     /// Sends a command and reads its reply, which may be an error.
@@ -50,11 +50,11 @@ pub trait Routing {
     /// All primaries, as they are now.
     fn primaries(&mut self, timeout: &Timeout) -> Result<Vec<Endpoint>>;
 
-    /// Whether the server that answered last is the primary of this target: one that hung may have been replaced, and not
+    /// The server that answered last is the primary of this target. One that hung may have been replaced, and not
     /// know it yet. Only what a primary did counts.
     fn verify_primary(&mut self, target: Target, timeout: &Timeout) -> Result<bool>;
 
-    /// Whether keys may be on different servers.
+    /// Keys may be on different servers.
     fn is_cluster(&self) -> bool;
 
     /// The name of the index of the locks, empty where there is none: the servers of a cluster have no key in common.

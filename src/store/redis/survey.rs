@@ -183,7 +183,7 @@ struct UsedKeys {
     hidden: Option<StoreError>,
 }
 
-/// Where there are many names, the index has the keys. One that is not complete leaves the names of all keys.
+/// Reads the keys from the index where the server has many names, and reads all names where the index is not complete.
 fn used_keys(on: &mut impl Routing, server: &Endpoint, timeout: &Timeout) -> Result<UsedKeys> {
     let mut used = UsedKeys { keys: BTreeSet::new(), is_news: false, hidden: None };
     let (mut scan, mut until) = (Pages::of_locks(), *timeout);
@@ -195,7 +195,7 @@ fn used_keys(on: &mut impl Routing, server: &Endpoint, timeout: &Timeout) -> Res
             }
             used.keys.extend(index.keys);
             used.is_news = true;
-            // Of the locks that are found something is to be seen.
+            // The other half of the time is for a look at what is found.
             until = timeout.share(2);
         }
         match scan.next(on, server, &until) {
@@ -225,7 +225,7 @@ pub fn scan(on: &mut impl Routing, key_of: fn(&str) -> Option<Key>, timeout: &Ti
     Ok(keys)
 }
 
-/// Those on this server.
+/// The keys on this server.
 fn known_keys(
     on: &mut impl Routing,
     server: &Endpoint,

@@ -1,4 +1,4 @@
-//! Who has the locks behind Sentinel, or in a cluster. This is the one place where `doctor` finds that out.
+//! The servers that have the locks behind Sentinel, or in a cluster. Only here `doctor` finds that out.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::RangeInclusive;

@@ -17,17 +17,17 @@ use crate::store::redis::url::{RedisAddress, ServerAddress};
 
 /// A server that has locks, or would have.
 pub struct ServerUnderTest {
-    /// Of one server.
+    /// The address of one server.
     pub address: RedisAddress,
     pub is_in_quorum: bool,
-    /// Of a cluster: the slots whose keys it has.
+    /// The slots of a server of a cluster.
     pub slots: Option<Vec<RangeInclusive<u16>>>,
 }
 
 pub struct Examined {
     pub report: Findings,
     pub clock: Option<Clock>,
-    /// Of the running server: two that have the same one are the same.
+    /// The id of the running server: two that have the same one are the same.
     pub run_id: Option<String>,
     pub is_reached: bool,
 }
@@ -56,7 +56,7 @@ impl ServerUnderTest {
     /// A new connection, for what leaves it fit for nothing else.
     pub fn open(&self, terms: &Requirements) -> Result<Asking> {
         let ServerAddress::One(endpoint) = &self.address.servers else {
-            // Who has the locks there was found out before.
+            // The servers that have the locks there were found out before.
             return Err(RequestError::broken("it is not one server").of(""));
         };
         Asking::open(&self.address.login, endpoint, &self.address.to_string(), terms)
@@ -140,7 +140,7 @@ fn version(facts: &Facts, report: &mut Findings) {
     }
 }
 
-/// Whether it is a master, as far as can be seen.
+/// The server is a master, as far as can be seen.
 fn role(facts: &Facts, report: &mut Findings) -> bool {
     let role = facts.info("role");
     match role {

@@ -1,4 +1,4 @@
-//! Whether Redis servers are fit to hold locks.
+//! The checks of Redis servers: are they fit to hold locks?
 
 mod directory;
 mod durability;

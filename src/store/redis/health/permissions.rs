@@ -1,4 +1,4 @@
-//! Whether the user may do all that redlock does.
+//! A trial of all commands that redlock sends, as this user.
 
 use redis::{Cmd, ServerError, Value};
 
@@ -10,7 +10,7 @@ use crate::store::net::RequestError;
 use crate::store::redis::keys::{INDEX, KeyNames};
 use crate::store::redis::reply::{ErrorClass, classify, explain};
 
-/// What was refused, in the order in which it was met.
+/// The refusals, in the order in which they came.
 #[derive(Default)]
 struct Refused {
     /// ACL rules that are missing.

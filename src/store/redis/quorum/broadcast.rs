@@ -20,16 +20,16 @@ use crate::store::redis::subscription::Subscription;
 
 /// The workers of all members, and what they found out.
 pub struct Members {
-    /// What messages call them.
+    /// The names of the members in messages.
     names: Arc<[String]>,
     workers: Vec<MailboxSender<Task>>,
-    /// Of all rounds: a release has to go out when no more descriptors are left.
+    /// The bell of all rounds: a release has to go out even when no descriptors are left.
     bell: Bell,
     events: mpsc::Receiver<(usize, MemberEvent)>,
     identities: Vec<Option<Identity>>,
     /// The lock whose hints are heard.
     topic: Option<Key>,
-    /// Where they are heard, by member.
+    /// The subscriptions to the hints, by member.
     pub subscriptions: Vec<Option<Subscription>>,
 }
 
@@ -89,13 +89,13 @@ impl Members {
         Round { replies, names: Arc::clone(&self.names), answers, until }
     }
 
-    /// From now on only hints about this lock are heard.
+    /// Hears only hints about this lock from now on.
     pub fn hear_about(&mut self, topic: Option<Key>) {
         self.topic = topic;
         self.subscriptions.fill_with(|| None);
     }
 
-    /// Whether the hints of this member are wanted, and not heard.
+    /// The hints of this member are wanted, and not heard.
     pub fn is_deaf(&self, index: usize) -> bool {
         self.topic.is_some() && self.subscriptions[index].is_none()
     }
@@ -159,7 +159,7 @@ impl<T> Round<T> {
         let _ = self.gather(&Timeout::of(at_most), |_| false);
     }
 
-    /// What the replies mean; an error where they have no majority for anything.
+    /// Judges the replies; an error where they have no majority for anything.
     pub fn judge<R>(mut self, meaning: impl FnOnce(&mut [Reply<T>]) -> Option<R>) -> Result<R> {
         meaning(&mut self.replies).ok_or_else(|| failure(self.replies, &self.names))
     }

@@ -33,7 +33,7 @@ pub struct Task {
 type Question = dyn FnOnce(&mut Member, &Timeout) + Send;
 pub type AcquireCall = ScriptCall<Result<AcquireReply>>;
 
-/// What a member found out beside its answers.
+/// News of a member beside its answers.
 pub enum MemberEvent {
     Identified(Identity),
     /// The hints of this server about this lock are heard here.

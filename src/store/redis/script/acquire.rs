@@ -11,7 +11,7 @@ use crate::store::redis::reply::{items, millis, number, text};
 
 static SCRIPT: Script = script!("acquire.lua", behind "acquire_quick.lua");
 
-/// Whether a request takes a place in the queue when the lock is not free.
+/// A request takes a place in the queue, or not, when the lock is not free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Queueing {
     No,

@@ -101,7 +101,7 @@ pub struct ScriptCall<T> {
     /// The least fencing token that the members of a quorum grant: the same one then. A single server asks its own clock.
     floor: Option<FencingToken>,
     token: String,
-    /// Those of this script alone.
+    /// The arguments of this script alone.
     arguments: Vec<String>,
     decode: fn(Value, &[Key]) -> Option<T>,
 }
@@ -176,7 +176,7 @@ impl<T> ScriptCall<T> {
         accepted(reply, on.name())
     }
 
-    /// What a reply means; `None` for one that makes no sense.
+    /// Reads a reply; `None` for one that makes no sense.
     pub fn decode(&self, reply: Value) -> Option<T> {
         (self.decode)(reply, &self.keys)
     }
@@ -226,7 +226,7 @@ fn keeper_of(kind: &str) -> &'static str {
     }
 }
 
-/// What a reply means. One that makes no sense leaves the outcome unknown, and the connection is of no more use.
+/// The meaning of a reply. One that makes no sense leaves the outcome unknown, and the connection is of no more use.
 pub fn understood<T>(on: &mut impl Routing, meaning: Option<T>) -> Result<T> {
     meaning.ok_or_else(|| {
         on.reject_reply();

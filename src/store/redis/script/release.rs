@@ -9,7 +9,7 @@ use crate::store::redis::reply::{items, number};
 
 static SCRIPT: Script = script!("release.lua", behind "release_quick.lua");
 
-/// What became of one lock that was to be released.
+/// The outcome for one lock that was to be released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Release {
     NotHeld,
@@ -35,8 +35,8 @@ pub fn release(keys: &[Key], token: &OwnerToken) -> ScriptCall<Vec<Release>> {
     ScriptCall::new(&SCRIPT, keys, Some(token), decode).arg("")
 }
 
-/// Leaves the queue, and releases what these requests acquired, without their min-hold. The member of the queue that
-/// stands for a request is the owner token, the mode and the metadata, with spaces between.
+/// Leaves the queue, and releases what these requests acquired, without their min-hold. The member of the queue
+/// for a request is the owner token, the mode and the metadata, with spaces between.
 pub fn cancel(first: &Request, requests: &[Request]) -> ScriptCall<Vec<Release>> {
     let Request { token, mode, metadata, .. } = first;
     let member = format!("{} {} {}", token.expose(), mode_name(*mode), metadata.to_json());

@@ -39,7 +39,7 @@ pub fn simple_status(keys: &[Key]) -> Pipeline {
     transaction.atomic().clone()
 }
 
-/// What came of [`simple_status`]: the status of each of these locks, `None` for one that is not held, or not exclusively, or
+/// Reads the reply to [`simple_status`]: the status of each of these locks, `None` for one that is not held, or not exclusively, or
 /// that needs a second look for any other reason.
 pub fn read_simple_status(reply: &Value, keys: &[Key]) -> Vec<Option<LockStatus>> {
     let replies = if let Value::Array(replies) = reply { &replies[..] } else { &[] };
@@ -67,7 +67,7 @@ fn simply_held([lock, pttl, lease, fence, queue]: &[Value; 5], key: &Key) -> Opt
     Some(LockStatus { key: key.clone(), mode: Mode::Exclusive, holders: vec![holder], waiters })
 }
 
-/// The waiter that a member of the queue stands for: see [`super::release::cancel`].
+/// The waiter that a member of the queue means: see [`super::release::cancel`].
 fn waiter(member: &str) -> Waiter {
     let mut words = member.splitn(3, ' ').skip(1);
     let mode = mode(words.next().unwrap_or_default());

@@ -1,4 +1,4 @@
-//! Who knows the primary of a key: nobody needs to, the Sentinels, or the nodes of a cluster.
+//! The way to find the primary of a key: there is one server, or the Sentinels or the nodes of a cluster know it.
 
 use super::cluster::Cluster;
 use super::known_servers::KnownServers;
@@ -8,7 +8,7 @@ use crate::lock::{Result, Timeout};
 use crate::store::net::Endpoint;
 use crate::store::redis::routing::Target;
 
-/// Who knows the primary.
+/// The source that knows the primary.
 pub enum Discovery {
     /// There is one server, which is always the primary.
     Single(Endpoint),
@@ -28,7 +28,7 @@ impl Discovery {
         }
     }
 
-    /// Asks for the primaries anew.
+    /// Asks for the primaries again.
     pub fn refresh(&mut self, servers: &mut KnownServers, timeout: &Timeout) -> Result<()> {
         match self {
             Discovery::Single(_) => Ok(()),

@@ -12,7 +12,7 @@ use crate::store::redis::server::Server;
 pub struct KnownServers {
     login: Arc<Login>,
     store: String,
-    /// What the servers are to the store; `None` where the store is a server.
+    /// The part that the servers have in the store; `None` where the store is a server.
     role: Option<&'static str>,
     servers: BTreeMap<Endpoint, Server>,
 }
@@ -43,7 +43,7 @@ impl KnownServers {
         }
     }
 
-    /// What messages call a server.
+    /// The name of a server in messages.
     pub fn name_of(&self, endpoint: &Endpoint) -> String {
         match self.role {
             Some(role) => format!("{endpoint}{role} of {}", self.store),

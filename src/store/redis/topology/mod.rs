@@ -31,7 +31,7 @@ pub struct Topology {
     servers: KnownServers,
     /// The server that answered last; true if an ASK redirect led to it.
     answered: Option<(Endpoint, bool)>,
-    /// Where an ASK redirect leads: for the next attempt only.
+    /// The target of an ASK redirect: for the next attempt only.
     redirected: Option<Endpoint>,
     /// The server that the waiter listens to.
     listening: Option<Endpoint>,
@@ -115,7 +115,7 @@ impl Topology {
         })
     }
 
-    /// Whether the last answer came from the server that the waiter listens to.
+    /// The last answer came from the server that the waiter listens to.
     pub fn is_listening_to_primary(&self) -> bool {
         match &self.answered {
             Some((server, is_redirected)) => *is_redirected || self.listening.as_ref() == Some(server),
@@ -130,8 +130,8 @@ impl Topology {
         }
     }
 
-    /// Waits until all releases in flight are carried out, see [`Server::await_releases`]. A server that is no longer the
-    /// primary of any of these requests does not count.
+    /// Waits until all releases in flight are carried out, see [`Server::await_releases`]. A server that is not the
+    /// primary any more of any of these requests does not count.
     pub fn await_releases(&mut self, requests: &[Request], timeout: &Timeout) -> Result<bool> {
         let mut outcome = Ok(false);
         let awaited = self.servers.iter_mut().filter(|server| server.in_flight.has_awaited());
@@ -155,12 +155,12 @@ impl Topology {
         self.servers.iter_mut()
     }
 
-    /// Whether a request was or may have been carried out anywhere.
+    /// A request was or may have been carried out somewhere.
     pub fn was_asked(&mut self) -> bool {
         self.servers().any(|server| server.was_asked)
     }
 
-    /// From now on the answers to all requests in flight are awaited, as after a release.
+    /// Awaits the answers to all requests in flight from now on, as after a release.
     pub fn mark_awaited(&mut self) {
         self.servers().for_each(|server| server.in_flight.mark_awaited());
     }
@@ -179,13 +179,13 @@ impl Topology {
 
     fn refresh(&mut self, timeout: &Timeout) -> Result<()> {
         self.discovery.refresh(&mut self.servers, timeout).map_err(|error| match &self.failure {
-            // Where no node says what takes the place of a server, its failure is the news.
+            // The failure of a server is the news where no node says what takes its place.
             Some(failure) if self.is_cluster() && error.is_unknown() => failure.clone(),
             _ => error,
         })
     }
 
-    /// Whether nothing says that this server is not the primary.
+    /// Nothing says that this server is not the primary.
     fn is_primary_for(&self, server: &Endpoint, target: Target) -> bool {
         self.known(target).is_none_or(|primary| primary == *server)
     }

@@ -33,7 +33,7 @@ local RETENTION = 86400000
 local SLOT = 1200000
 -- A lease is remembered this long after its end.
 local AFTERWARDS = 10000
--- How long a lock waits for the waiters to which it is handed over, in all, and at least for the last of them.
+-- A lock waits this long for the waiters to which it is handed over, in all, and at least for the last of them.
 local CLAIM, LAST_CLAIM = 2500, 500
 -- A claim that is not confirmed sooner is doubted: all waiters are asked to show themselves, within ANSWER.
 local DOUBT, ANSWER = 300, 200

@@ -9,7 +9,7 @@ local lock, state, lease, queue, holders, asked, claimed
 -- a semaphore by their tokens, and their number.
 local owner, held, held_by, count
 
--- Whether the value of a lock is a mark, and no owner token.
+-- The value of a lock is a mark, not an owner token.
 local function is_mark(word)
   return word == 'shared:' or string.match(word, '^permits:%d+$') or string.match(word, '^broken:')
     or string.match(word, '^released:')
@@ -87,7 +87,7 @@ local function read_holders(last_mode)
   end
 end
 
--- What is left of the leases in `held_by`: until the last one ends for a shared lock, the first for a semaphore.
+-- The time left of the leases in `held_by`: until the last one ends for a shared lock, the first for a semaphore.
 local function left()
   local latest, first = 0, nil
   for _, holder in pairs(held_by) do
