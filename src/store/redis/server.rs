@@ -228,12 +228,4 @@ impl Routing for Server {
     fn primaries(&mut self, _: &Timeout) -> Result<Vec<Endpoint>> {
         Ok(vec![self.endpoint.clone()])
     }
-
-    fn verify_primary(&mut self, _: Target, _: &Timeout) -> Result<bool> {
-        Ok(true)
-    }
-
-    fn is_cluster(&self) -> bool {
-        false
-    }
 }

@@ -73,6 +73,12 @@ local function enter(name, now, ttl, is_quick)
   redis.pcall('PEXPIRE', INDEX, string.format('%.0f', RETENTION))
 end
 
+-- Writes an exclusive lease of this length from now on.
+local function write_lease(lease, now, ttl, since, token, metadata)
+  local words = string.format('%.0f %.0f %s %s %s', now + ttl, ttl, since, token, metadata)
+  redis.call('SET', lease, words, 'PX', string.format('%.0f', ttl + AFTERWARDS))
+end
+
 -- Writes down an exclusive grant, after the lock itself; with `claim` it is handed to a waiter, which has to confirm it.
 -- `before` is the fencing token of the grant before. Returns the token, and whether the index should be tidied.
 local function record(state, lease, before, number, token, metadata, now, ttl, claim)
@@ -82,8 +88,7 @@ local function record(state, lease, before, number, token, metadata, now, ttl, c
   else
     redis.call('HSET', state, 'fence', fence, 'kind', 'exclusive', 'exclusive', '1')
   end
-  local known = string.format('%.0f %.0f %.0f %s %s', now + ttl, ttl, now, token, metadata)
-  redis.call('SET', lease, known, 'PX', string.format('%.0f', ttl + AFTERWARDS))
+  write_lease(lease, now, ttl, string.format('%.0f', now), token, metadata)
   local is_due = ttl > SLOT or number / 1000 >= now + 1 or math.floor((tonumber(before) or 0) / 1000 / SLOT) ~= math.floor(now / SLOT)
   if is_due then
     redis.call('PEXPIRE', state, string.format('%.0f', RETENTION + 2 * SLOT + math.max(ttl, number / 1000 - now)))

@@ -153,16 +153,11 @@ local function remembered_lease(mode)
   return mode == 'exclusive' and not owner and not held and read_lease() or {['until'] = 0}
 end
 
--- Writes an exclusive lease of this length from now on.
-local function write_lease(ttl, since, holder, metadata)
-  local words = {integer(now() + ttl), integer(ttl), since, holder, metadata}
-  redis.call('SET', lease, table.concat(words, ' '), 'PX', integer(ttl + AFTERWARDS))
-end
-
-local function extend_lease(ttl)
+-- Extends the lease, which may have another owner from now on.
+local function extend_lease(ttl, holder)
   local known = read_lease()
   if known.owner then
-    write_lease(ttl, known.since, known.owner, known.metadata)
+    write_lease(lease, now(), ttl, known.since, holder or known.owner, known.metadata)
   end
 end
 
@@ -187,20 +182,18 @@ local function grant(token, mode, metadata, ttl, last, claim)
   local number = fence_after(last)
   local fence = integer(number)
   local since = now()
-  local mark = claim and {'claim', claim_of(last)} or {}
   -- The first write of the script is SET, which a server without memory refuses. After a write that it does not refuse,
   -- the server would accept the others as well.
   if mode == 'exclusive' then
     redis.call('SET', lock, token, 'PX', ttl)
-    redis.call('HSET', state, 'fence', fence, 'kind', mode, 'exclusive', 1, unpack(mark))
-    write_lease(ttl, integer(since), token, metadata)
+    record(state, lease, last.fence, number, token, metadata, since, ttl, claim and claim_of(last))
   else
     held_by[token] = {fence = fence, since = since, ['until'] = since + ttl, ttl = ttl, metadata = metadata,
       claim = claim}
     count = count + 1
     held = mode
     write_holder(token)
-    redis.call('HSET', state, 'fence', fence, 'kind', mode, unpack(mark))
+    redis.call('HSET', state, 'fence', fence, 'kind', mode, unpack(claim and {'claim', claim_of(last)} or {}))
     redis.call('DEL', lease)
   end
   held, last.fence = mode, number

@@ -40,7 +40,7 @@ if fence ~= '' and mode == 'exclusive' and not owner and not held then
   if is_last or not known[1] and ttl <= RETENTION then
     redis.call('SET', lock, me, 'PX', ttl)
     redis.call('HSET', state, 'fence', fence, 'kind', mode)
-    write_lease(ttl, read_lease().since or integer(now()), me, metadata)
+    write_lease(lease, now(), ttl, read_lease().since or integer(now()), me, metadata)
     remember(tonumber(fence), ttl)
     notify_first(ttl)
     return {'healed'}
