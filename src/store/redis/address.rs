@@ -2,14 +2,14 @@
 
 use super::quorum::{self, Quorum};
 use super::url::RedisAddress;
-use super::{CAPABILITIES, Redis, health};
+use super::{Redis, health};
 use crate::doctor::{Finding, Requirements};
 use crate::lock::{Capabilities, StoreAdmin};
 use crate::store::{Credentials, OpenOptions, StoreAddress};
 
 impl StoreAddress for RedisAddress {
     fn capabilities(&self) -> Capabilities {
-        CAPABILITIES
+        Capabilities::ALL
     }
 
     fn has_password(&self) -> bool {

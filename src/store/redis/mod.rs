@@ -31,7 +31,7 @@ use std::time::Duration;
 pub use self::address::QuorumAddress;
 use self::queue_place::QueuePlace;
 use self::routing::Routing;
-use self::script::{AcquireReply, Release, ScriptCall};
+use self::script::{AcquireReply, Release, ReleaseCall};
 use self::topology::Topology;
 pub use self::url::RedisAddress;
 use crate::lock::{
@@ -48,11 +48,6 @@ pub struct Redis {
     /// A lock counts as acquired, or as renewed, when so many replicas have it.
     replicas: u8,
 }
-
-type ReleaseCall = ScriptCall<Vec<Release>>;
-
-/// The abilities of one server, and of those behind Sentinel or in a cluster.
-pub const CAPABILITIES: Capabilities = Capabilities::ALL;
 
 /// The time for a request whose answer does not matter.
 const IDLE_TIMEOUT: Duration = Duration::from_millis(100);
@@ -120,7 +115,7 @@ impl Redis {
 
 impl Store for Redis {
     fn capabilities(&self) -> Capabilities {
-        CAPABILITIES
+        Capabilities::ALL
     }
 
     fn acquire(&mut self, requests: &[Request], timeout: &Timeout) -> Result<AcquireOutcome> {

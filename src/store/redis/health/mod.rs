@@ -13,8 +13,7 @@ use std::thread;
 
 use self::directory::Directory;
 use self::examination::{Examined, ServerUnderTest};
-use super::RedisAddress;
-use super::url::ServerAddress;
+use super::url::{RedisAddress, ServerAddress};
 use crate::doctor::{Finding, Findings, Requirements};
 
 /// Examines one address, or the members of a quorum. A server that cannot be reached is a finding.

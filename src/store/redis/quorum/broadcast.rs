@@ -13,10 +13,10 @@ use crate::clock::Deadline;
 use crate::lock::{Key, Result, StoreError, Timeout};
 use crate::mailbox::{Bell, Mailbox, MailboxSender};
 use crate::store::net::{RequestError, wait_ready};
-use crate::store::redis::RedisAddress;
 use crate::store::redis::routing::Routing;
 use crate::store::redis::server::Server;
 use crate::store::redis::subscription::Subscription;
+use crate::store::redis::url::RedisAddress;
 
 /// The workers of all members, and what they found out.
 pub struct Members {

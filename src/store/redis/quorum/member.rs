@@ -14,12 +14,13 @@ use crate::lock::{
 };
 use crate::mailbox::{MailboxSender, mailbox};
 use crate::poll::wait_readable;
-use crate::store::redis::ReleaseCall;
 use crate::store::redis::connection::Connection;
 use crate::store::redis::keys::KeyNames;
 use crate::store::redis::reply::accepted;
 use crate::store::redis::routing::Routing;
-use crate::store::redis::script::{self, AcquireReply, Queueing, Release, ScriptCall, understood};
+use crate::store::redis::script::{
+    self, AcquireReply, Queueing, Release, ReleaseCall, ScriptCall, understood,
+};
 use crate::store::redis::server::Server;
 use crate::store::redis::subscription::Subscription;
 

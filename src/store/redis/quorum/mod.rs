@@ -20,10 +20,10 @@ use self::broadcast::Members;
 use self::majority::{Reply, Verdict, count, is_quorate, majority};
 use self::member::{Member, Released};
 use self::retry_schedule::RetrySchedule;
-use super::RedisAddress;
 use super::history::histories;
 use super::script;
 use super::survey::survey;
+use super::url::RedisAddress;
 use crate::clock::{BootTime, Deadline};
 use crate::lock::{
     AcquireOutcome, Breaker, Broken, Busy, Capabilities, FencingToken, History, Key, OwnerToken,
@@ -48,7 +48,7 @@ pub const CAPABILITIES: Capabilities = Capabilities {
     semaphore: Err("it needs one server; a majority of per-server counts does not bound the total"),
     queue: false,
     replicas: Err("the servers of a quorum are independent; none of them may be a replica"),
-    ..super::CAPABILITIES
+    ..Capabilities::ALL
 };
 
 /// One attempt waits for a server this long; small against the TTL, and long enough to connect.

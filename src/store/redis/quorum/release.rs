@@ -8,7 +8,7 @@ use super::member::{Member, Released};
 use super::{LINGER, Quorum, all};
 use crate::clock::{BootTime, Deadline};
 use crate::lock::{Result, Timeout};
-use crate::store::redis::ReleaseCall;
+use crate::store::redis::script::ReleaseCall;
 
 impl Quorum {
     pub(super) fn release_on(

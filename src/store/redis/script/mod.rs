@@ -19,7 +19,7 @@ pub use self::break_lock::break_lock;
 pub use self::check::check;
 pub use self::handover::confirm_handover;
 pub use self::raise::raise;
-pub use self::release::{Release, cancel, release};
+pub use self::release::{Release, ReleaseCall, cancel, release};
 pub use self::renew::renew;
 pub use self::status::{read_simple_status, simple_status, status};
 use super::keys::KeyNames;

@@ -30,14 +30,16 @@ impl From<Release> for ReleaseOutcome {
     }
 }
 
+pub type ReleaseCall = ScriptCall<Vec<Release>>;
+
 /// Releases what this token holds. A quorum adds a hint for those who wait.
-pub fn release(keys: &[Key], token: &OwnerToken) -> ScriptCall<Vec<Release>> {
+pub fn release(keys: &[Key], token: &OwnerToken) -> ReleaseCall {
     ScriptCall::new(&SCRIPT, keys, Some(token), decode).arg("")
 }
 
 /// Leaves the queue, and releases what these requests acquired, without their min-hold. The member of the queue
 /// for a request is the owner token, the mode and the metadata, with spaces between.
-pub fn cancel(first: &Request, requests: &[Request]) -> ScriptCall<Vec<Release>> {
+pub fn cancel(first: &Request, requests: &[Request]) -> ReleaseCall {
     let Request { token, mode, metadata, .. } = first;
     let member = format!("{} {} {}", token.expose(), mode_name(*mode), metadata.to_json());
     let keys = requests.iter().map(|request| &request.key);
