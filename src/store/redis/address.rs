@@ -1,8 +1,9 @@
 //! The addresses of Redis: one of a server or of several that copy it, and those of a quorum.
 
+use super::health;
 use super::quorum::{self, Quorum};
+use super::store::Redis;
 use super::url::RedisAddress;
-use super::{Redis, health};
 use crate::doctor::{Finding, Requirements};
 use crate::lock::{Capabilities, StoreAdmin};
 use crate::store::{Credentials, OpenOptions, StoreAddress};

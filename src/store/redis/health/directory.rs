@@ -5,8 +5,8 @@ use std::ops::RangeInclusive;
 
 use redis::{Cmd, Value};
 
-use super::examination::ServerUnderTest;
 use super::probe::{Asking, LOGIN_ADVICE, unreachable, wants_login};
+use super::server_under_test::ServerUnderTest;
 use crate::doctor::{Check, Findings, Requirements};
 use crate::store::net::{Endpoint, LONGEST_HOST};
 use crate::store::redis::login::Login;

@@ -8,11 +8,13 @@ mod latency;
 mod permissions;
 mod probe;
 mod quorum;
+mod server_under_test;
 
 use std::thread;
 
 use self::directory::Directory;
-use self::examination::{Examined, ServerUnderTest};
+use self::examination::Examined;
+use self::server_under_test::ServerUnderTest;
 use super::url::{RedisAddress, ServerAddress};
 use crate::doctor::{Finding, Findings, Requirements};
 

@@ -2,8 +2,8 @@
 
 use redis::{Cmd, ServerError, Value};
 
-use super::examination::ServerUnderTest;
 use super::probe::Asking;
+use super::server_under_test::ServerUnderTest;
 use crate::doctor::{Check, Findings, Requirements};
 use crate::lock::{Key, Result};
 use crate::store::net::RequestError;

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use redis::Value;
 
+use super::call::{Script, ScriptCall, script};
 use super::holder::{holder, mode, mode_name, positive};
-use super::{Script, ScriptCall, script};
 use crate::lock::{Busy, FencingToken, Key, Request, Result, StoreError};
 use crate::store::redis::reply::{items, millis, number, text};
 
@@ -108,7 +108,7 @@ fn decode(reply: Value, keys: &[Key]) -> Option<Result<AcquireReply>> {
 mod tests {
     use super::*;
     use crate::store::redis::reply::samples::{array, bulk, garbage};
-    use crate::store::redis::script::tests::{described, keys};
+    use crate::store::redis::script::call::tests::{described, keys};
 
     #[test]
     fn a_grant_has_a_fencing_token_for_each_lock() {

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use redis::Value;
 
+use super::call::{Script, ScriptCall, script};
 use super::holder::left;
-use super::{Script, ScriptCall, script};
 use crate::lock::{Key, OwnerToken};
 
 static SCRIPT: Script = script!("check.lua");

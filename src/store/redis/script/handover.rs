@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redis::Value;
 
-use super::{Script, ScriptCall, script};
+use super::call::{Script, ScriptCall, script};
 use crate::lock::{Key, Timeout};
 use crate::store::redis::keys::KeyNames;
 use crate::store::redis::routing::Routing;

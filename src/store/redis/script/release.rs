@@ -2,8 +2,8 @@
 
 use redis::Value;
 
+use super::call::{Script, ScriptCall, script};
 use super::holder::mode_name;
-use super::{Script, ScriptCall, script};
 use crate::lock::{Key, OwnerToken, ReleaseOutcome, Request};
 use crate::store::redis::reply::{items, number};
 
@@ -61,7 +61,7 @@ fn decode(reply: Value, keys: &[Key]) -> Option<Vec<Release>> {
 mod tests {
     use super::*;
     use crate::store::redis::reply::samples::{array, bulk, garbage};
-    use crate::store::redis::script::tests::keys;
+    use crate::store::redis::script::call::tests::keys;
 
     #[test]
     fn each_lock_that_is_released_has_its_own_answer() {

@@ -4,8 +4,8 @@ use std::iter::repeat;
 
 use redis::{Pipeline, Value};
 
+use super::call::{Script, ScriptCall, script};
 use super::holder::{holder, left, mode, positive};
-use super::{Script, ScriptCall, script};
 use crate::lock::{FencingToken, Holder, Key, LockStatus, Metadata, Mode, Waiter};
 use crate::store::redis::keys::KeyNames;
 use crate::store::redis::reply::{items, text};
@@ -78,7 +78,7 @@ fn waiter(member: &str) -> Waiter {
 mod tests {
     use super::*;
     use crate::store::redis::reply::samples::{array, bulk, garbage};
-    use crate::store::redis::script::tests::keys;
+    use crate::store::redis::script::call::tests::keys;
 
     #[test]
     fn a_free_lock_is_told_from_a_reply_without_sense() {
