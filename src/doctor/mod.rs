@@ -1,4 +1,4 @@
-//! What `doctor` finds out about a store.
+//! The findings of `doctor` about a store.
 
 mod trial;
 mod ttl;
@@ -46,12 +46,12 @@ pub enum Check {
     Slots,
     Space,
     Ttl,
-    /// How long the server runs without having restarted.
+    /// The time since the server started.
     Uptime,
     Version,
 }
 
-/// How bad it is, from the best to the worst; `bad` alone changes the exit status.
+/// The severity, from the best to the worst; `bad` alone changes the exit status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
@@ -65,23 +65,23 @@ pub enum Level {
 
 #[derive(Clone, Debug, Serialize)]
 pub struct Finding {
-    /// Of which server, or of which quorum.
+    /// The server, or the quorum, that the finding is about.
     pub server: String,
     pub check: Check,
     pub level: Level,
-    /// What there is, and why it matters.
+    /// The state of things, and why it matters.
     pub finding: String,
-    /// What to change, if anything.
+    /// The change to make, if any.
     pub advice: Option<String>,
 }
 
-/// Of a check or a level, as in JSON.
+/// The name of a check or a level, as in JSON.
 pub fn name(of: impl Debug) -> String {
     format!("{of:?}").to_lowercase()
 }
 
 pub struct Findings {
-    /// What messages call the server.
+    /// The name of the server in messages.
     pub server: String,
     /// In the order in which they were made.
     pub findings: Vec<Finding>,
@@ -92,12 +92,12 @@ impl Findings {
         Findings { server: server.into(), findings: Vec::new() }
     }
 
-    /// As it should be.
+    /// Everything is as it should be.
     pub fn ok(&mut self, check: Check, finding: impl Into<String>) {
         self.add(Level::Ok, check, finding, None);
     }
 
-    /// As it should be, and there is something to say about it.
+    /// Everything is as it should be, with something to say about it.
     pub fn note(&mut self, check: Check, finding: impl Into<String>, advice: impl Into<String>) {
         self.add(Level::Ok, check, finding, Some(advice.into()));
     }

@@ -21,11 +21,11 @@ pub struct Trial<'a> {
     pub attempt: Duration,
 }
 
-/// What a trial that went well measured.
+/// The measurements of a trial that went well.
 pub struct Measured {
-    /// How long the store takes for a renewal.
+    /// The time of the store for a renewal.
     pub round_trip: Duration,
-    /// From the release to the grant of the next.
+    /// The time from the release to the grant of the next.
     handover: Duration,
 }
 
@@ -36,7 +36,7 @@ pub enum Trouble {
 }
 
 impl Trial<'_> {
-    /// What is kept for the key is to be removed afterwards.
+    /// Runs the trial. The caller removes what is kept for the key afterwards.
     pub fn run(mut self) -> Result<Measured, Trouble> {
         let requests = [self.request(Mode::Exclusive), self.request(Mode::Exclusive)];
         let lived = self.live(&requests);
@@ -52,7 +52,7 @@ impl Trial<'_> {
         let (key, waiters) = (self.key, usize::from(self.holder.capabilities().queue));
         let fence = granted("take", self.holder.acquire(from_ref(first), &self.timeout()))?;
         let busy = self.waiter.enqueue(second, &self.timeout());
-        expect("stand in line", busy, |busy| matches!(busy, AcquireOutcome::Busy(_)))?;
+        expect("wait in the queue", busy, |busy| matches!(busy, AcquireOutcome::Busy(_)))?;
         let sent = BootTime::now();
         let renewed = self.holder.renew(first, Some(fence), &self.timeout());
         let round_trip = BootTime::now().since(sent);
@@ -89,7 +89,7 @@ impl Trial<'_> {
             let next = loop {
                 // Until it is told: at first the news may be how long the holder's lease lasts.
                 let is_told = waiter.wait(&Timeout { until, interrupt: None });
-                if let Err(trouble) = expect("wake the next in line", is_told, |is_told| *is_told) {
+                if let Err(trouble) = expect("wake the next waiter", is_told, |is_told| *is_told) {
                     break Err(trouble);
                 }
                 match waiter.enqueue(second, &Timeout::of(attempt)) {
@@ -127,7 +127,7 @@ impl Trial<'_> {
     }
 }
 
-/// What a trial means. `advice` is for a call that failed, and for an answer that makes no sense.
+/// Adds what the trial shows. `advice` is for a call that failed, and for an answer that makes no sense.
 pub fn judge(trial: &Result<Measured, Trouble>, [failed, wrong]: [&str; 2], report: &mut Findings) {
     match trial {
         Ok(Measured { handover, .. }) => {

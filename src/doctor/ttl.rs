@@ -1,4 +1,4 @@
-//! Whether a TTL is long enough for a store.
+//! The check that a TTL is long enough for a store.
 
 use std::time::Duration;
 
@@ -6,21 +6,21 @@ use super::{Check, Findings};
 use crate::job::Reserve;
 use crate::lock::{DurationText, Ttl};
 
-/// How locks are to be used, as far as a store has to be fit for it.
+/// The use of locks for which a store has to be fit.
 #[derive(Clone, Copy, Debug)]
 pub struct Requirements {
-    /// Of each lease.
+    /// The TTL of each lease.
     pub ttl: Ttl,
-    /// From SIGTERM to SIGKILL.
+    /// The time from SIGTERM to SIGKILL.
     pub kill_after: Duration,
-    /// As many replicas have to have a lock before it counts as taken.
+    /// A lock counts as taken when so many replicas have it.
     pub replicas: u8,
-    /// How long one exchange with the store may take.
+    /// The time for one exchange with the store.
     pub attempt: Duration,
 }
 
 impl Requirements {
-    /// Whether the TTL leaves the time for what has to happen within it, on a store that answers after `round_trip`.
+    /// Judges whether the TTL leaves time for all that has to happen within it, on a store that answers after `round_trip`.
     ///
     /// A renewal is due after a third of the TTL. Before the next one it has to be tried and tried again, each time
     /// with a connection and a request; and before the job is told to stop there has to be an answer.

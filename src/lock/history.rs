@@ -52,6 +52,10 @@ pub struct History {
 }
 
 impl RunRecord {
+    pub fn is_success(&self) -> bool {
+        self.outcome == "success"
+    }
+
     /// As it is stored.
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()

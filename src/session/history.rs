@@ -23,8 +23,9 @@ pub fn record(outcome: Outcome, keep: u8, store: &mut dyn Store, context: &Conte
         let run = (!is_skipped).then(|| run(summary, place));
         store.record(key, run.as_ref(), keep, timeout).is_ok()
     };
-    // One that fails ends it: the others would only wait as well.
-    let _ = keep > 0 && keys.iter().enumerate().all(&mut record);
+    // The last success is kept even without a history. One that fails ends it: the others would only wait as well.
+    let is_kept = keep > 0 || summary.outcome() == RunOutcome::Success;
+    let _ = is_kept && keys.iter().enumerate().all(&mut record);
 }
 
 /// The histories of these locks, or of all that have one.

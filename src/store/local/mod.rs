@@ -285,6 +285,10 @@ impl Store for Local {
     }
 
     fn record(&mut self, key: &Key, run: Option<&RunRecord>, keep: u8, timeout: &Timeout) -> Result<()> {
+        // Without a history, what is there stays.
+        if keep == 0 {
+            return Ok(());
+        }
         if std::mem::take(&mut self.has_handed_over) {
             timeout.pause(HEAD_START)?;
         }

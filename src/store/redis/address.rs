@@ -1,15 +1,16 @@
 //! The addresses of Redis: one of a server or of several that copy it, and those of a quorum.
 
+use super::health;
 use super::quorum::{self, Quorum};
+use super::store::Redis;
 use super::url::RedisAddress;
-use super::{CAPABILITIES, Redis, health};
 use crate::doctor::{Finding, Requirements};
 use crate::lock::{Capabilities, StoreAdmin};
 use crate::store::{Credentials, OpenOptions, StoreAddress};
 
 impl StoreAddress for RedisAddress {
     fn capabilities(&self) -> Capabilities {
-        CAPABILITIES
+        Capabilities::ALL
     }
 
     fn has_password(&self) -> bool {

@@ -1,29 +1,38 @@
-//! The history of locks: a list for each. No script of the locks reads it, and nobody waits for what is added to it.
+//! The history of locks: a list for each, and apart from it the last success, which is kept also where the list is not. No
+//! script of the locks reads them, and nobody waits for what is added.
 
 use redis::Cmd;
 
-use super::keys::{history_name, key_of_history};
+use super::keys::{history_name, key_of_history, success_name};
 use super::reply::{accepted, items, text};
+use super::routing::{Routing, Target};
 use super::survey::scan;
-use super::topology::{Target, Topology};
 use crate::lock::{HISTORY_RETENTION, History, Key, Result, RunRecord, Timeout};
 
 const RECORD: &str = include_str!("record.lua");
 
 /// Adds a run, or counts a call that did not get the lock.
-pub fn record(key: &Key, run: Option<&RunRecord>, keep: u8) -> Cmd {
-    let run = run.map_or(String::new(), RunRecord::to_json);
+pub fn record(key: &Key, run: Option<&RunRecord>, keep: u8) -> Vec<Cmd> {
     let retention = HISTORY_RETENTION.as_millis() as u64;
-    redis::cmd("EVAL").arg(RECORD).arg(1).arg(history_name(key)).arg(run).arg(keep).arg(retention).take()
+    let last_success = run.filter(|run| run.is_success()).map(|run| {
+        // It is all that is left of most locks, so it is short.
+        let short = RunRecord { user: String::new(), label: String::new(), ..run.clone() };
+        redis::cmd("SET").arg(success_name(key)).arg(short.to_json()).arg("PX").arg(retention).take()
+    });
+    let listed = (keep > 0).then(|| {
+        let run = run.map_or(String::new(), RunRecord::to_json);
+        redis::cmd("EVAL").arg(RECORD).arg(1).arg(history_name(key)).arg(run).arg(keep).arg(retention).take()
+    });
+    last_success.into_iter().chain(listed).collect()
 }
 
 /// The histories of these locks, or of all that have one.
-pub fn histories(on: &mut Topology, keys: &[Key], timeout: &Timeout) -> Result<Vec<History>> {
+pub fn histories(on: &mut impl Routing, keys: &[Key], timeout: &Timeout) -> Result<Vec<History>> {
     let known = if keys.is_empty() { scan(on, key_of_history, timeout)? } else { keys.to_vec() };
     known.into_iter().map(|key| history(on, key, timeout)).collect()
 }
 
-fn history(on: &mut Topology, key: Key, timeout: &Timeout) -> Result<History> {
+fn history(on: &mut impl Routing, key: Key, timeout: &Timeout) -> Result<History> {
     let read = redis::cmd("LRANGE").arg(history_name(&key)).arg(0).arg(-1).take();
     let reply = on.execute(Target::Key(&key), &read, timeout)?;
     let entries = items(accepted(reply, on.name())?);
@@ -36,6 +45,14 @@ fn history(on: &mut Topology, key: Key, timeout: &Timeout) -> Result<History> {
             }
             None => history.skipped = entry.parse().unwrap_or(0),
         }
+    }
+    let read = redis::cmd("GET").arg(success_name(&history.key)).take();
+    let reply = on.execute(Target::Key(&history.key), &read, timeout)?;
+    let success = RunRecord::from_untrusted(&text(Some(&accepted(reply, on.name())?)), 0);
+    let is_listed = |success: &RunRecord| history.runs.iter().any(|run| run.ended == success.ended);
+    if let Some(success) = success.filter(|success| !is_listed(success)) {
+        let place = history.runs.partition_point(|run| run.ended > success.ended);
+        history.runs.insert(place, success);
     }
     Ok(history)
 }

@@ -12,7 +12,7 @@ use crate::store::net::{RequestError, RequestResult};
 ///
 /// - The server may carry out such a request at any later time, also when we close the connection: it reads what it has
 ///   received, once it runs again.
-/// - It carries out the requests of one connection in their order. Between connections there is no order. So what a
+/// - It carries out the requests of one connection in their order. It may carry out two connections in any order. So what a
 ///   request in flight may acquire is released behind it, on the same connection.
 /// - That release goes out in full (EVAL): nobody is there to say that the server does not know the script.
 /// - The release is in flight then, and would undo what the same token acquires later. So its answer is awaited first.
@@ -49,7 +49,7 @@ impl InFlight {
         !self.awaited.is_empty() || self.is_in_doubt
     }
 
-    /// From now on the answers to all requests in flight are awaited, as after a release.
+    /// Awaits the answers to all requests in flight from now on, as after a release.
     pub fn mark_awaited(&mut self) {
         self.awaited.append(&mut self.requests);
     }
@@ -102,7 +102,7 @@ impl InFlight {
         Ok(answers)
     }
 
-    /// The server is no longer the primary: what it carries out does not count.
+    /// Forgets the answers of a server that is not the primary any more: what it carries out does not count.
     pub fn forget_awaited(&mut self) {
         self.awaited.clear();
         self.is_in_doubt = false;

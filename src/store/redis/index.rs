@@ -7,33 +7,33 @@ use std::time::Duration;
 use redis::Value;
 
 use super::reply::{items, text};
-use super::topology::{Target, Topology};
+use super::routing::{Routing, Target};
 use crate::lock::{Key, LockStatus, Result, StoreError, Timeout};
 use crate::store::net::Endpoint;
 
 /// So many locks are read or entered with one request, which takes a server less than a millisecond.
 const PAGE: usize = 1000;
-/// As a queue is kept without a word from its waiters: `QUEUE_RETENTION` in `lua/keys.lua`.
+/// A queue is kept this long while none of its waiters asks: `QUEUE_RETENTION` in `lua/keys.lua`.
 const QUEUE_RETENTION: Duration = Duration::from_secs(60);
-/// As the index is kept, `RETENTION` in `lua/keys.lua`; also for a lock that never expires.
+/// The index is kept this long, `RETENTION` in `lua/keys.lua`; a lock that never expires stays in it as long.
 const RETENTION: Duration = Duration::from_secs(86_400);
 
 #[derive(Default)]
 pub struct Index {
     pub keys: BTreeSet<Key>,
-    /// Whether all locks in use are in it, but for those of users who may not write it.
+    /// The index has all locks in use, except those of users who may not write it.
     pub is_complete: bool,
 }
 
 impl Index {
-    /// What is in use according to the index of this server. It is incomplete where the user may not read it, and where it
+    /// Reads the locks in use from the index of this server. It is incomplete where the user may not read it, and where it
     /// is something else.
-    pub fn read(on: &mut Topology, server: &Endpoint, timeout: &Timeout) -> Result<Index> {
+    pub fn read(on: &mut impl Routing, server: &Endpoint, timeout: &Timeout) -> Result<Index> {
         let mut index = Index::default();
         // Whatever somebody put there: the names of all keys need time, too.
         let timeout = &timeout.share(2);
         let Some(now) = server_time(on, server, timeout)? else { return Ok(index) };
-        // Times only grow, so what changes meanwhile comes in a later page.
+        // Times only grow, so a lock that changes comes again in a later page.
         let (mut from, mut skipped) = (now.as_millis().to_string(), 0);
         loop {
             let mut command = redis::cmd("ZRANGE");
@@ -57,7 +57,7 @@ impl Index {
 
     /// Enters these locks, which are all that are in use. Those who may not do that go on without.
     pub fn complete(
-        on: &mut Topology,
+        on: &mut impl Routing,
         server: &Endpoint,
         locks: &[LockStatus],
         timeout: &Timeout,
@@ -85,7 +85,7 @@ impl Index {
     }
 }
 
-/// How long it stays in use, unless somebody enters it again.
+/// The time for which the lock stays in use, unless somebody enters it again.
 fn in_use_for(lock: &LockStatus) -> Duration {
     let waited_for = (!lock.waiters.is_empty()).then_some(QUEUE_RETENTION);
     let held_for = lock.holders.iter().map(|holder| holder.left.unwrap_or(RETENTION)).max();
@@ -93,7 +93,7 @@ fn in_use_for(lock: &LockStatus) -> Duration {
 }
 
 /// Since the Unix epoch.
-fn server_time(on: &mut Topology, server: &Endpoint, timeout: &Timeout) -> Result<Option<Duration>> {
+fn server_time(on: &mut impl Routing, server: &Endpoint, timeout: &Timeout) -> Result<Option<Duration>> {
     let Some(reply) = ask(on, server, &redis::cmd("TIME"), timeout)? else { return Ok(None) };
     let numbers: Vec<u64> = items(reply).iter().filter_map(|word| text(Some(word)).parse().ok()).collect();
     let [seconds, micros] = numbers[..] else { return Ok(None) };
@@ -102,7 +102,7 @@ fn server_time(on: &mut Topology, server: &Endpoint, timeout: &Timeout) -> Resul
 
 /// The answer; `None` for a refusal and for none in time: no lock needs the index.
 fn ask(
-    on: &mut Topology,
+    on: &mut impl Routing,
     server: &Endpoint,
     command: &redis::Cmd,
     timeout: &Timeout,

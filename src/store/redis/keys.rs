@@ -11,7 +11,7 @@ pub struct KeyNames {
     pub holders: String,
     pub asked: String,
     pub claimed: String,
-    /// What the channels of the waiters begin with; the owner token follows.
+    /// The beginning of the waiters' channels; the owner token follows.
     pub channel: String,
 }
 
@@ -53,8 +53,8 @@ impl KeyNames {
     }
 }
 
-/// What the scripts enter each lock into that is held or waited for. No key of a lock has this name: there is no empty hash
-/// tag.
+/// The index: the scripts enter each lock that is held or waited for. No key of a lock has this name, as a hash tag is never
+/// empty.
 pub const INDEX: &str = "redlock:{}:locks";
 
 /// The list of the last runs.
@@ -63,9 +63,15 @@ pub fn history_name(key: &Key) -> String {
     format!("redlock:{{{tag}}}:history:{key}")
 }
 
+/// The last run that was a success.
+pub fn success_name(key: &Key) -> String {
+    let (key, tag) = (key.as_str(), hash_tag(key.as_str()));
+    format!("redlock:{{{tag}}}:success:{key}")
+}
+
 pub fn key_of_history(name: &str) -> Option<Key> {
     let (_, after) = name.strip_prefix("redlock:{")?.split_once('}')?;
-    after.strip_prefix(":history:")?.parse().ok()
+    after.strip_prefix(":history:").or_else(|| after.strip_prefix(":success:"))?.parse().ok()
 }
 
 pub fn slot(key: &Key) -> u16 {

@@ -19,7 +19,7 @@ const BEHIND: [Duration; 2] = [Duration::from_millis(400), Duration::from_millis
 /// When a claim ends, all waiters ask within this time.
 const CLAIM_SPREAD: Duration = Duration::from_millis(150);
 /// A waiter that is told to watch a claim asks this long afterwards: later than the one who released the lock, see
-/// `CONFIRMATION` in script/calls.rs, and early enough for the waiters to show themselves before the claim ends.
+/// `CONFIRMATION` in script/handover.rs, and early enough for the waiters to show themselves before the claim ends.
 const WATCH: Duration = Duration::from_secs(1);
 /// Another program's release wakes nobody: the first waiter asks this often, 65 to 195 ms apart.
 const FOREIGN_POLL: Duration = Duration::from_millis(130);
@@ -28,7 +28,7 @@ const RESUBSCRIBE: [Duration; 2] = [Duration::from_millis(100), Duration::from_s
 
 pub struct QueuePlace {
     pub request: Request,
-    /// As far as is known: that it broke shows when it is read.
+    /// The subscription as far as is known: only a read shows that it broke.
     pub subscription: Option<Subscription>,
     subscribed_at: BootTime,
     resubscribe: Backoff,

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use super::Redis;
 use super::reply::number;
+use super::routing::Routing;
+use super::store::Redis;
 use crate::lock::{DurationText, Renewal, Request, Result, StoreError, Timeout};
 
 /// The time for the acknowledgements; a part of the TTL where that is shorter.

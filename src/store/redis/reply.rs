@@ -89,7 +89,7 @@ pub fn accepted(reply: Value, name: &str) -> Result<Value> {
     }
 }
 
-/// What an error of the server means.
+/// The meaning of an error of the server.
 pub fn error_reply(error: &ServerError) -> ErrorReply {
     match classify(error) {
         ErrorClass::Denied => ErrorReply::Denied(explain(error)),
@@ -99,7 +99,7 @@ pub fn error_reply(error: &ServerError) -> ErrorReply {
 }
 
 impl RequestError {
-    /// What it means for a request to the server with this name.
+    /// The meaning of this failure for a request to the server with this name.
     pub fn of(self, name: &str) -> StoreError {
         let store = name.to_owned();
         let why = match self {
@@ -122,7 +122,7 @@ pub fn transient(error: StoreError) -> StoreError {
     }
 }
 
-/// As much as a line has room for of what a server says: it may be long, and anything.
+/// The beginning of what a server says, as much as a line has room for: it may be long, and anything.
 pub fn in_short(text: &str) -> &str {
     const MOST: usize = 200;
     text.char_indices().nth(MOST).map_or(text, |(end, _)| &text[..end])
@@ -159,4 +159,40 @@ pub fn explain(error: &ServerError) -> String {
         _ => return format!("{code} {details}"),
     };
     format!("{code} {details}; {hint}")
+}
+
+/// Replies for tests.
+#[cfg(test)]
+pub mod samples {
+    use super::*;
+
+    pub fn bulk(text: &str) -> Value {
+        Value::BulkString(text.as_bytes().to_vec())
+    }
+
+    pub fn array(items: impl IntoIterator<Item = Value>) -> Value {
+        Value::Array(items.into_iter().collect())
+    }
+
+    /// Replies of a server that is none, or hostile.
+    pub fn garbage() -> Vec<Value> {
+        let words =
+            ["", "granted", "busy", "mode", "vanished", "exhausted", "extended", "lost", "told", "freed"];
+        let numbers = [0, 1, -1, i64::MAX, i64::MIN].map(Value::Int);
+        let deep = (0..50).fold(Value::Nil, |inner, _| array([inner]));
+        let mut replies = vec![Value::Nil, Value::Okay, Value::Boolean(true), Value::Double(f64::NAN), deep];
+        replies.extend(numbers.clone());
+        for word in words {
+            replies.push(bulk(word));
+            replies.push(array([bulk(word)]));
+            for number in &numbers {
+                replies.push(array([bulk(word), number.clone()]));
+                replies.push(array(std::iter::once(bulk(word)).chain(vec![number.clone(); 7])));
+            }
+            replies.push(array([bulk(word), array([bulk("{"), bulk("\u{1b}[2J")]), array([])]));
+            replies.push(array([bulk(word), Value::Int(1), array(vec![Value::Int(i64::MAX); 6]), bulk("x")]));
+        }
+        replies.push(Value::BulkString(vec![0xff; 1000]));
+        replies
+    }
 }

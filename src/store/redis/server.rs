@@ -8,7 +8,9 @@ use super::connection::{Connection, LONGEST_REPLY};
 use super::in_flight::InFlight;
 use super::login::Login;
 use super::reply::{accepted, in_short, items, text, transient};
-use crate::lock::{Result, Timeout};
+use super::routing::{Routing, Target};
+use super::url::{RedisAddress, ServerAddress};
+use crate::lock::{Result, StoreError, Timeout};
 use crate::store::net::{Endpoint, RequestError};
 
 /// A server that has locks. It is connected to with the first request.
@@ -41,6 +43,17 @@ impl Server {
             was_asked: false,
             has_repeated: false,
             longest: LONGEST_REPLY,
+        }
+    }
+
+    /// The server at this address, if it is the address of one.
+    pub fn at(address: &RedisAddress) -> Result<Server> {
+        let name = address.to_string();
+        match &address.servers {
+            ServerAddress::One(endpoint) => {
+                Ok(Server::new(endpoint.clone(), Arc::new(address.login.clone()), name))
+            }
+            _ => Err(StoreError::Unusable { store: name, why: "it is not one server".to_owned() }),
         }
     }
 
@@ -113,30 +126,6 @@ impl Server {
         }
     }
 
-    /// Sends requests, each of them before it reads the replies to the one before, of which it hands the last one on.
-    pub fn stream(
-        &mut self,
-        requests: impl Iterator<Item = Pipeline>,
-        timeout: &Timeout,
-        mut take: impl FnMut(Value),
-    ) -> Result<()> {
-        let mut connection = self.take_connection(timeout)?;
-        connection.take_skipped();
-        let exchange = || {
-            for request in requests {
-                let replies = connection.send_all(&request, timeout)?;
-                connection.skip_replies(replies, timeout)?;
-                connection.take_skipped().pop().into_iter().for_each(&mut take);
-            }
-            connection.skip_replies(0, timeout)?;
-            connection.take_skipped().pop().into_iter().for_each(&mut take);
-            Ok(())
-        };
-        exchange().map_err(|error: RequestError| error.of(&self.name))?;
-        self.connection = Some(connection);
-        Ok(())
-    }
-
     /// Sends a command whose reply is skipped later, if there is a connection.
     pub fn send(&mut self, command: &Cmd, timeout: &Timeout) {
         if self.connection.as_mut().is_some_and(|connection| connection.send(command, timeout).is_err()) {
@@ -179,12 +168,64 @@ impl Server {
         self.in_flight.is_in_doubt = false;
         Ok(true)
     }
+}
 
-    /// Sends a command on the connection of the last one, or not at all.
-    pub fn follow_up(&mut self, command: &Cmd, timeout: &Timeout) -> Result<Value> {
+impl Routing for Server {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn execute(&mut self, _: Target, command: &Cmd, timeout: &Timeout) -> Result<Value> {
+        self.query(command, timeout)
+    }
+
+    fn follow_up(&mut self, command: &Cmd, timeout: &Timeout) -> Result<Value> {
         let broken = || RequestError::broken("the connection is gone").of(&self.name);
         let connection = self.connection.take().ok_or_else(broken)?;
         let reply = self.query_on(connection, command, timeout).map_err(|error| error.of(&self.name))?;
         accepted(reply, &self.name)
+    }
+
+    fn stream(
+        &mut self,
+        requests: &mut dyn Iterator<Item = Pipeline>,
+        timeout: &Timeout,
+        take: &mut dyn FnMut(Value),
+    ) -> Result<()> {
+        let mut connection = self.take_connection(timeout)?;
+        connection.take_skipped();
+        let exchange = || {
+            for request in requests {
+                let replies = connection.send_all(&request, timeout)?;
+                connection.skip_replies(replies, timeout)?;
+                connection.take_skipped().pop().into_iter().for_each(&mut *take);
+            }
+            connection.skip_replies(0, timeout)?;
+            connection.take_skipped().pop().into_iter().for_each(&mut *take);
+            Ok(())
+        };
+        exchange().map_err(|error: RequestError| error.of(&self.name))?;
+        self.connection = Some(connection);
+        Ok(())
+    }
+
+    fn reject_reply(&mut self) {
+        self.connection = None;
+    }
+
+    fn has_repeated(&mut self) -> &mut bool {
+        &mut self.has_repeated
+    }
+
+    fn set_longest(&mut self, bytes: u64) {
+        self.longest = bytes;
+    }
+
+    fn known(&self, _: Target) -> Option<Endpoint> {
+        Some(self.endpoint.clone())
+    }
+
+    fn primaries(&mut self, _: &Timeout) -> Result<Vec<Endpoint>> {
+        Ok(vec![self.endpoint.clone()])
     }
 }

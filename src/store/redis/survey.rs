@@ -8,8 +8,8 @@ use super::connection::{LONGEST_LIST, LONGEST_REPLY};
 use super::index::Index;
 use super::keys;
 use super::reply::{accepted, items, text};
+use super::routing::{Routing, Target};
 use super::script::{self, understood};
-use super::topology::{Target, Topology};
 use crate::lock::{Key, LockStatus, Result, StoreError, Survey, Timeout};
 use crate::store::net::{Endpoint, RequestError, check};
 
@@ -23,28 +23,26 @@ const FEW_PAGES: usize = 3;
 const AT_ONCE: usize = 100;
 
 /// The locks with these keys, in this order, or all of which redlock keeps something.
-pub fn survey(topology: &mut Topology, keys: &[Key], timeout: &Timeout) -> Result<Survey> {
+pub fn survey(topology: &mut impl Routing, keys: &[Key], timeout: &Timeout) -> Result<Survey> {
     let survey = survey_each_server(topology, keys, timeout);
-    topology.servers().for_each(|server| server.longest = LONGEST_REPLY);
+    topology.set_longest(LONGEST_REPLY);
     survey
 }
 
-fn survey_each_server(topology: &mut Topology, keys: &[Key], timeout: &Timeout) -> Result<Survey> {
-    let primaries_of =
-        |topology: &Topology| keys.iter().map(|key| topology.known(Target::Key(key))).collect::<Vec<_>>();
-    let mut primaries = primaries_of(topology);
+fn survey_each_server(topology: &mut impl Routing, keys: &[Key], timeout: &Timeout) -> Result<Survey> {
+    let mut primaries = primaries_of(topology, keys);
     let mut servers = Vec::new();
     if keys.is_empty() || (topology.is_cluster() && primaries.contains(&None)) {
         servers.extend(topology.primaries(timeout)?.into_iter().map(Some));
         // Before one of them fails: then it is not known any more which one has what.
-        primaries = primaries_of(topology);
+        primaries = primaries_of(topology, keys);
     }
     if !keys.is_empty() {
         servers.clone_from(&primaries);
         servers.sort_unstable();
         servers.dedup();
     }
-    topology.servers().for_each(|server| server.longest = LONGEST_LIST);
+    topology.set_longest(LONGEST_LIST);
     let mut survey = Survey::default();
     for (done, server) in servers.iter().enumerate() {
         let share = timeout.share(servers.len() - done);
@@ -67,8 +65,12 @@ fn survey_each_server(topology: &mut Topology, keys: &[Key], timeout: &Timeout) 
     Ok(survey)
 }
 
+fn primaries_of(topology: &impl Routing, keys: &[Key]) -> Vec<Option<Endpoint>> {
+    keys.iter().map(|key| topology.known(Target::Key(key))).collect()
+}
+
 fn survey_keys<'a>(
-    on: &mut Topology,
+    on: &mut impl Routing,
     keys: impl IntoIterator<Item = &'a Key>,
     timeout: &Timeout,
     survey: &mut Survey,
@@ -83,7 +85,12 @@ fn survey_keys<'a>(
     Ok(())
 }
 
-fn survey_all(on: &mut Topology, server: &Endpoint, timeout: &Timeout, survey: &mut Survey) -> Result<()> {
+fn survey_all(
+    on: &mut impl Routing,
+    server: &Endpoint,
+    timeout: &Timeout,
+    survey: &mut Survey,
+) -> Result<()> {
     let used = used_keys(on, server, timeout)?;
     // A lock that moves from one server to another is seen twice.
     let seen: BTreeSet<&Key> = survey.locks.iter().map(|lock| &lock.key).collect();
@@ -101,7 +108,7 @@ fn survey_all(on: &mut Topology, server: &Endpoint, timeout: &Timeout, survey: &
 
 /// Adds these locks to the survey; in a cluster they may be on several servers. Returns why some could not be read.
 fn look_at(
-    on: &mut Topology,
+    on: &mut impl Routing,
     keys: &[Key],
     timeout: &Timeout,
     survey: &mut Survey,
@@ -146,7 +153,7 @@ fn look_at(
 }
 
 /// The status of a lock, or why it may not be read.
-fn look(on: &mut Topology, key: &Key, timeout: &Timeout) -> Result<Result<LockStatus>> {
+fn look(on: &mut impl Routing, key: &Key, timeout: &Timeout) -> Result<Result<LockStatus>> {
     check(timeout).map_err(|error| error.of(on.name()))?;
     match script::status(key).run(on, timeout) {
         Err(error @ (StoreError::Denied { .. } | StoreError::NotALock { .. })) => Ok(Err(error)),
@@ -156,12 +163,12 @@ fn look(on: &mut Topology, key: &Key, timeout: &Timeout) -> Result<Result<LockSt
 
 /// Reads what it can with these requests: what is missing is looked at once more.
 fn stream(
-    on: &mut Topology,
-    requests: impl Iterator<Item = Pipeline>,
+    on: &mut impl Routing,
+    mut requests: impl Iterator<Item = Pipeline>,
     timeout: &Timeout,
-    take: impl FnMut(Value),
+    mut take: impl FnMut(Value),
 ) -> Result<()> {
-    match on.stream(requests, timeout, take) {
+    match on.stream(&mut requests, timeout, &mut take) {
         Err(StoreError::Interrupted) => Err(StoreError::Interrupted),
         _ => Ok(()),
     }
@@ -176,8 +183,8 @@ struct UsedKeys {
     hidden: Option<StoreError>,
 }
 
-/// Where there are many names, the index has the keys. One that is not complete leaves the names of all keys.
-fn used_keys(on: &mut Topology, server: &Endpoint, timeout: &Timeout) -> Result<UsedKeys> {
+/// Reads the keys from the index where the server has many names, and reads all names where the index is not complete.
+fn used_keys(on: &mut impl Routing, server: &Endpoint, timeout: &Timeout) -> Result<UsedKeys> {
     let mut used = UsedKeys { keys: BTreeSet::new(), is_news: false, hidden: None };
     let (mut scan, mut until) = (Pages::of_locks(), *timeout);
     for page in 0.. {
@@ -188,7 +195,7 @@ fn used_keys(on: &mut Topology, server: &Endpoint, timeout: &Timeout) -> Result<
             }
             used.keys.extend(index.keys);
             used.is_news = true;
-            // Of the locks that are found something is to be seen.
+            // The other half of the time is for a look at what is found.
             until = timeout.share(2);
         }
         match scan.next(on, server, &until) {
@@ -206,21 +213,21 @@ fn used_keys(on: &mut Topology, server: &Endpoint, timeout: &Timeout) -> Result<
 }
 
 /// All keys of which something is kept whose name tells them, on any server.
-pub fn scan(on: &mut Topology, key_of: fn(&str) -> Option<Key>, timeout: &Timeout) -> Result<Vec<Key>> {
+pub fn scan(on: &mut impl Routing, key_of: fn(&str) -> Option<Key>, timeout: &Timeout) -> Result<Vec<Key>> {
     let primaries = on.primaries(timeout)?;
-    on.servers().for_each(|server| server.longest = LONGEST_LIST);
+    on.set_longest(LONGEST_LIST);
     let found = primaries.iter().map(|server| known_keys(on, server, key_of, timeout));
     let found = found.collect::<Result<Vec<_>>>();
-    on.servers().for_each(|server| server.longest = LONGEST_REPLY);
+    on.set_longest(LONGEST_REPLY);
     let mut keys = found?.concat();
     keys.sort();
     keys.dedup();
     Ok(keys)
 }
 
-/// Those on this server.
+/// The keys on this server.
 fn known_keys(
-    on: &mut Topology,
+    on: &mut impl Routing,
     server: &Endpoint,
     key_of: fn(&str) -> Option<Key>,
     timeout: &Timeout,
@@ -248,7 +255,7 @@ impl Pages {
 
     fn next(
         &mut self,
-        on: &mut Topology,
+        on: &mut impl Routing,
         server: &Endpoint,
         timeout: &Timeout,
     ) -> Result<Option<Vec<String>>> {

@@ -135,7 +135,7 @@ impl RedisAddress {
         Ok(RedisAddress { servers: ServerAddress::Sentinel { sentinels: endpoints, master }, login })
     }
 
-    /// Whether it names one server, whatever happens.
+    /// The address is that of one server, whatever happens.
     pub fn is_one_server(&self) -> bool {
         matches!(self.servers, ServerAddress::One(_))
     }

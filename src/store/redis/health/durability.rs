@@ -1,4 +1,4 @@
-//! Whether a server keeps the locks that it has.
+//! The checks that a server keeps the locks that it has.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -43,7 +43,7 @@ pub fn eviction(facts: &Facts, report: &mut Findings) {
     }
 }
 
-/// What the server knows after a restart.
+/// Judges what the server still has after a restart.
 pub fn restart(facts: &Facts, terms: &Requirements, is_in_quorum: bool, report: &mut Findings) {
     let has_log = facts.info("aof_enabled").map(|enabled| enabled == "1");
     let has_log = has_log.or(facts.setting("appendonly").map(|enabled| enabled == "yes"));
@@ -66,7 +66,7 @@ pub fn restart(facts: &Facts, terms: &Requirements, is_in_quorum: bool, report: 
     }
 }
 
-/// What is written to the disk without the append-only file.
+/// Says what a server without the append-only file writes to the disk.
 fn kept(facts: &Facts) -> &'static str {
     match facts.setting("save") {
         Some("") => "neither appendonly nor snapshots (save)",
@@ -126,7 +126,7 @@ fn nothing_kept_in_quorum(facts: &Facts, terms: &Requirements, report: &mut Find
     }
 }
 
-/// A replica that has not acknowledged anything for this many seconds is no safeguard; they do it every second.
+/// A replica acknowledges every second. One that has not done so for this many seconds does not protect a lock.
 const LAGGING: u64 = 10;
 
 /// The replicas, to which `--replicas` refers; a member of a quorum is to be independent of the others.
@@ -171,7 +171,7 @@ pub fn replicas(facts: &Facts, terms: &Requirements, is_in_quorum: bool, report:
     }
 }
 
-/// What is wrong with a replica, from `ip=…,port=…,state=online,offset=…,lag=0`.
+/// The fault of a replica, if any, from `ip=…,port=…,state=online,offset=…,lag=0`.
 fn lagging(line: &str) -> Option<String> {
     let fields: HashMap<&str, &str> = line.split(',').filter_map(|field| field.split_once('=')).collect();
     let field = |name| fields.get(name).copied();

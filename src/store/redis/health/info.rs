@@ -1,4 +1,4 @@
-//! What INFO says about a server.
+//! The facts that INFO and CONFIG GET tell about a server.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use crate::doctor::{Check, Findings};
 use crate::lock::Result;
 use crate::store::redis::reply::{in_short, items, text};
 
-/// What a server says about itself, as far as it is permitted to: services that run Redis for others often forbid
+/// The facts about a server, as far as this user may see them: services that run Redis for others often forbid
 /// CONFIG, and an ACL may forbid INFO.
 pub struct Facts {
     info: InfoDict,
@@ -20,7 +20,7 @@ pub struct Facts {
 const SETTINGS: [&str; 5] = ["maxmemory", "maxmemory-policy", "appendonly", "appendfsync", "save"];
 
 impl Facts {
-    /// What the server does not tell this user is left out; only one that gives no reply is an error.
+    /// Asks the server, and leaves out what it does not tell this user; only a missing reply is an error.
     pub fn ask(asking: &mut Asking) -> Result<Facts> {
         let reply = asking.ask(&redis::cmd("INFO"))?;
         let info = InfoDict::new(&text(Some(&reply)));

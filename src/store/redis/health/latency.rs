@@ -1,4 +1,4 @@
-//! How long a server takes, and what time it has.
+//! The round trip to a server, and its clock.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -8,12 +8,12 @@ use crate::doctor::{Check, Findings, millis};
 use crate::lock::Result;
 use crate::store::redis::reply::{items, number};
 
-/// How far the clock of a server is from ours.
+/// The difference between the clock of a server and ours.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     /// In microseconds; negative when it is behind.
     pub ahead: i64,
-    /// As much may the measurement be wrong.
+    /// The measurement may be wrong by this much.
     pub error: Duration,
 }
 

@@ -1,20 +1,21 @@
-//! Whether Redis servers are fit to hold locks.
+//! The checks of Redis servers: are they fit to hold locks?
 
+mod directory;
 mod durability;
+mod examination;
 mod info;
 mod latency;
 mod permissions;
 mod probe;
 mod quorum;
-mod server;
-mod topology;
+mod server_under_test;
 
 use std::thread;
 
-use self::server::{Examined, ServerUnderTest};
-use self::topology::Directory;
-use super::RedisAddress;
-use super::url::ServerAddress;
+use self::directory::Directory;
+use self::examination::Examined;
+use self::server_under_test::ServerUnderTest;
+use super::url::{RedisAddress, ServerAddress};
 use crate::doctor::{Finding, Findings, Requirements};
 
 /// Examines one address, or the members of a quorum. A server that cannot be reached is a finding.

@@ -1,16 +1,16 @@
-//! Whether the user may do all that redlock does.
+//! A trial of all commands that redlock sends, as this user.
 
 use redis::{Cmd, ServerError, Value};
 
 use super::probe::Asking;
-use super::server::ServerUnderTest;
+use super::server_under_test::ServerUnderTest;
 use crate::doctor::{Check, Findings, Requirements};
 use crate::lock::{Key, Result};
 use crate::store::net::RequestError;
 use crate::store::redis::keys::{INDEX, KeyNames};
 use crate::store::redis::reply::{ErrorClass, classify, explain};
 
-/// What was refused, in the order in which it was met.
+/// The refusals, in the order in which they came.
 #[derive(Default)]
 struct Refused {
     /// ACL rules that are missing.

@@ -51,7 +51,7 @@ pub fn unreachable(report: &mut Findings, error: &StoreError) {
 
 pub const LOGIN_ADVICE: &str = "check --user and --password-file, and the user on the server (ACL LIST)";
 
-/// Whether a reply says that nothing is permitted before a login.
+/// The reply says that nothing is permitted before a login.
 pub fn wants_login(reply: &Value) -> bool {
     matches!(reply, Value::ServerError(error) if error.code() == "NOAUTH")
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::server::Examined;
+use super::examination::Examined;
 use crate::doctor::{Check, Finding, Findings, millis};
 
 /// Clocks that are further apart are not kept together by NTP. The Redlock algorithm needs clocks of the same speed,

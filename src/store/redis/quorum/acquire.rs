@@ -53,7 +53,7 @@ impl Quorum {
         Ok(members.ask(all, until, true, acquire))
     }
 
-    /// What the answers mean.
+    /// The meaning of the answers.
     fn judge(&mut self, requests: &[Request], round: Round<Vote>, timeout: &Timeout) -> Result<Verdict> {
         self.members()?.take_events()?;
         let verdict = majority::verdict(&round.replies);
@@ -63,7 +63,7 @@ impl Quorum {
         round.judge(|_| verdict)
     }
 
-    /// Where the majority's fencing tokens differ, the highest is written back to a majority before it is used.
+    /// Writes the highest fencing token back to a majority before it is used, where the members gave different ones.
     fn raise(
         &mut self,
         requests: &[Request],
@@ -77,7 +77,7 @@ impl Quorum {
         };
         let equal = count(&round.replies, |vote| matches!(vote, Vote::Granted(own) if own == fences));
         let call = script::raise(first, requests, fences);
-        let raise = move |member: &mut Member, timeout: &Timeout| call.run(&mut member.topology, timeout);
+        let raise = move |member: &mut Member, timeout: &Timeout| call.run(&mut member.server, timeout);
         let mut raised = self.members()?.ask(differs, round.until, true, raise);
         let is_enough =
             |replies: &[Reply<bool>]| equal + count(replies, |raised| *raised) >= majority(replies.len());
@@ -94,7 +94,7 @@ fn decide(round: &mut Round<Vote>, grace: Duration, is_first: bool, timeout: &Ti
     let is_granted = |vote: &Vote| matches!(vote, Vote::Granted(_));
     round.gather(&timeout.before(round.until).at_most(grace), |replies| is_settled(replies, is_granted))?;
     if !is_quorate(&round.replies) {
-        // The members that say why there is no majority get the time for that.
+        // The members that say why a majority is missing get the time for that.
         round.linger(LINGER);
     } else if is_first {
         // Two names of one server show before the job starts, if both answer.

@@ -13,21 +13,23 @@ use crate::clock::Deadline;
 use crate::lock::{Key, Result, StoreError, Timeout};
 use crate::mailbox::{Bell, Mailbox, MailboxSender};
 use crate::store::net::{RequestError, wait_ready};
-use crate::store::redis::RedisAddress;
+use crate::store::redis::routing::Routing;
+use crate::store::redis::server::Server;
 use crate::store::redis::subscription::Subscription;
+use crate::store::redis::url::RedisAddress;
 
 /// The workers of all members, and what they found out.
 pub struct Members {
-    /// What messages call them.
+    /// The names of the members in messages.
     names: Arc<[String]>,
     workers: Vec<MailboxSender<Task>>,
-    /// Of all rounds: a release has to go out when no more descriptors are left.
+    /// The bell of all rounds: a release has to go out even when no descriptors are left.
     bell: Bell,
     events: mpsc::Receiver<(usize, MemberEvent)>,
     identities: Vec<Option<Identity>>,
     /// The lock whose hints are heard.
     topic: Option<Key>,
-    /// Where they are heard, by member.
+    /// The subscriptions to the hints, by member.
     pub subscriptions: Vec<Option<Subscription>>,
 }
 
@@ -42,8 +44,9 @@ pub struct Round<T> {
 impl Members {
     pub fn start(addresses: &[RedisAddress]) -> Result<Members> {
         let (sender, events) = mpsc::channel();
-        let each = addresses.iter().enumerate();
-        let workers = each.map(|(index, address)| member::start(index, address.clone(), sender.clone()));
+        let servers = addresses.iter().map(Server::at).collect::<Result<Vec<_>>>()?;
+        let each = servers.into_iter().enumerate();
+        let workers = each.map(|(index, server)| member::start(index, server, sender.clone()));
         Ok(Members {
             names: addresses.iter().map(RedisAddress::to_string).collect(),
             workers: workers.collect::<std::io::Result<_>>().map_err(no_resources)?,
@@ -76,7 +79,7 @@ impl Members {
             let run = move |member: &mut Member, timeout: &Timeout| {
                 // A question that waited behind a server that hangs is too late; a release goes out all the same.
                 let answer = match yields && timeout.until.has_passed() {
-                    true => Err(RequestError::TimedOut.of(member.topology.name())),
+                    true => Err(RequestError::TimedOut.of(member.server.name())),
                     false => question(member, timeout),
                 };
                 sender.send((index, answer));
@@ -86,13 +89,13 @@ impl Members {
         Round { replies, names: Arc::clone(&self.names), answers, until }
     }
 
-    /// From now on only hints about this lock are heard.
+    /// Hears only hints about this lock from now on.
     pub fn hear_about(&mut self, topic: Option<Key>) {
         self.topic = topic;
         self.subscriptions.fill_with(|| None);
     }
 
-    /// Whether the hints of this member are wanted, and not heard.
+    /// The hints of this member are wanted, and not heard.
     pub fn is_deaf(&self, index: usize) -> bool {
         self.topic.is_some() && self.subscriptions[index].is_none()
     }
@@ -156,7 +159,7 @@ impl<T> Round<T> {
         let _ = self.gather(&Timeout::of(at_most), |_| false);
     }
 
-    /// What the replies mean; an error where they have no majority for anything.
+    /// Judges the replies; an error where they have no majority for anything.
     pub fn judge<R>(mut self, meaning: impl FnOnce(&mut [Reply<T>]) -> Option<R>) -> Result<R> {
         meaning(&mut self.replies).ok_or_else(|| failure(self.replies, &self.names))
     }

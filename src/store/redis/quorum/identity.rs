@@ -1,15 +1,15 @@
-//! Whether the members are independent servers.
+//! The check that the members are independent servers.
 
 use redis::{Cmd, InfoDict, Value};
 
 use crate::lock::{Result, StoreError};
 use crate::store::redis::reply::text;
 
-/// What a server says of itself; a user that may not call INFO gets an empty one.
+/// A server's word on itself, empty for a user that may not call INFO.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
     run_id: Option<String>,
-    /// Of a replica: its primary.
+    /// The primary of a replica.
     primary: Option<String>,
 }
 

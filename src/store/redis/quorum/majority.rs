@@ -1,11 +1,11 @@
-//! What the answers of the members mean together: a majority of all members decides, those that do not answer included.
+//! The answers of the members, judged together: a majority of all members decides, those that do not answer included.
 
 use std::time::Duration;
 
 use super::member::{Released, Vote};
 use crate::lock::{Busy, FencingToken, ReleaseOutcome, Renewal, StoreError};
 
-/// What became of a question to one member.
+/// The state of a question to one member.
 #[derive(Debug)]
 pub enum Reply<T> {
     Unasked,
@@ -34,13 +34,13 @@ pub fn count<T>(replies: &[Reply<T>], matches: impl Fn(&T) -> bool) -> usize {
     answers(replies).filter(|answer| matches(answer)).count()
 }
 
-/// Whether the answers to come cannot change that a majority matches, or that none can.
+/// The answers to come cannot change that a majority matches, or that none can.
 pub fn is_settled<T>(replies: &[Reply<T>], matches: impl Fn(&T) -> bool) -> bool {
     let (matching, out) = (count(replies, matches), replies.iter().filter(|reply| is_pending(reply)).count());
     matching >= majority(replies.len()) || matching + out < majority(replies.len())
 }
 
-/// Whether a majority answered, whatever it said.
+/// A majority answered, whatever it said.
 pub fn is_quorate<T>(replies: &[Reply<T>]) -> bool {
     answers(replies).count() >= majority(replies.len())
 }
@@ -61,7 +61,7 @@ pub fn failure<T>(replies: Vec<Reply<T>>, names: &[String]) -> StoreError {
             Reply::Failed(refusal) => refusals.push(refusal),
         }
     }
-    // Without those that refuse there is no majority, whatever becomes of the others.
+    // Without those that refuse a majority cannot come about, whatever becomes of the others.
     let refused = refusals.len();
     if members - refused < needed
         && let Some(refusal) = refusals.pop()
@@ -76,7 +76,7 @@ pub fn failure<T>(replies: Vec<Reply<T>>, names: &[String]) -> StoreError {
     }
 }
 
-/// What a request for locks came to.
+/// The outcome of a request for locks.
 #[derive(Debug)]
 pub enum Verdict {
     /// The fencing tokens: for each lock the highest.
@@ -122,7 +122,7 @@ pub fn verdict(replies: &[Reply<Vote>]) -> Option<Verdict> {
     Some(Verdict::Held { busy: (*foremost).clone(), free_in: free_in[needed - 1], by_redlock })
 }
 
-/// What a renewal came to: `None` while a majority may still have the lease.
+/// The outcome of a renewal: `None` while a majority may still have the lease.
 pub fn renewed(replies: &mut [Reply<Renewal>]) -> Option<Renewal> {
     let needed = majority(replies.len());
     let extended = count(replies, |renewal| matches!(renewal, Renewal::Extended));
@@ -148,7 +148,7 @@ pub fn renewed(replies: &mut [Reply<Renewal>]) -> Option<Renewal> {
     }
 }
 
-/// Whether a renewal is decided. A majority that was healed in part may turn out to have held the lock all the time.
+/// The renewal is decided. A majority that was healed in part may turn out to have held the lock all the time.
 pub fn is_renewed(replies: &[Reply<Renewal>]) -> bool {
     let is = |renewal: &Renewal| matches!(renewal, Renewal::Extended);
     let is_held = |renewal: &Renewal| matches!(renewal, Renewal::Extended | Renewal::Healed);
@@ -156,7 +156,7 @@ pub fn is_renewed(replies: &[Reply<Renewal>]) -> bool {
         && (is_settled(replies, is) || count(replies, is_held) < majority(replies.len()))
 }
 
-/// What became of each of so many locks that were to be released; `None` without a majority of answers.
+/// The outcome for each of so many locks that were to be released; `None` without a majority of answers.
 pub fn released(replies: &[Reply<Released>], locks: usize) -> Option<Vec<ReleaseOutcome>> {
     (0..locks).map(|lock| one_released(replies, lock)).collect()
 }
@@ -178,7 +178,7 @@ fn one_released(replies: &[Reply<Released>], lock: usize) -> Option<ReleaseOutco
     }
 }
 
-/// What is left of a lease on a majority: see [`crate::lock::Store::check`].
+/// The time left of a lease on a majority: see [`crate::lock::Store::check`].
 pub fn left(replies: &[Reply<Option<Duration>>]) -> Option<Option<Duration>> {
     let needed = majority(replies.len());
     let mut left: Vec<Duration> = answers(replies).copied().flatten().collect();

@@ -17,10 +17,12 @@ use crate::poll::wait_readable;
 use crate::store::redis::connection::Connection;
 use crate::store::redis::keys::KeyNames;
 use crate::store::redis::reply::accepted;
-use crate::store::redis::script::{self, AcquireReply, Queueing, Release, ScriptCall, understood};
+use crate::store::redis::routing::Routing;
+use crate::store::redis::script::{
+    self, AcquireReply, Queueing, Release, ReleaseCall, ScriptCall, understood,
+};
+use crate::store::redis::server::Server;
 use crate::store::redis::subscription::Subscription;
-use crate::store::redis::topology::{Target, Topology};
-use crate::store::redis::{RedisAddress, ReleaseCall};
 
 pub struct Task {
     pub until: Deadline,
@@ -32,7 +34,7 @@ pub struct Task {
 type Question = dyn FnOnce(&mut Member, &Timeout) + Send;
 pub type AcquireCall = ScriptCall<Result<AcquireReply>>;
 
-/// What a member found out beside its answers.
+/// News of a member beside its answers.
 pub enum MemberEvent {
     Identified(Identity),
     /// The hints of this server about this lock are heard here.
@@ -42,7 +44,7 @@ pub enum MemberEvent {
 /// The server, as its thread has it.
 pub struct Member {
     pub index: usize,
-    pub topology: Topology,
+    pub server: Server,
     /// The locks that the last request on all connections in flight releases.
     released: Vec<Key>,
     is_identified: bool,
@@ -68,13 +70,12 @@ pub enum Released {
 /// Starts the thread, which connects with its first task and does one after the other.
 pub fn start(
     index: usize,
-    address: RedisAddress,
+    server: Server,
     events: mpsc::Sender<(usize, MemberEvent)>,
 ) -> io::Result<MailboxSender<Task>> {
     let (tasks, mailbox) = mailbox::<Task>()?;
     let work = move || {
-        let topology = Topology::open(address);
-        let mut member = Member { index, topology, released: Vec::new(), is_identified: false, events };
+        let mut member = Member { index, server, released: Vec::new(), is_identified: false, events };
         loop {
             match mailbox.take() {
                 Ok(Some(task)) => {
@@ -97,15 +98,15 @@ impl Member {
         if listen {
             self.listen(first, timeout);
         }
-        self.topology.single()?.settle(timeout)?;
+        self.server.settle(timeout)?;
         if !self.is_identified {
             self.send_questions(timeout)?;
         }
-        let reply = call.reply(&mut self.topology, timeout);
+        let reply = call.reply(&mut self.server, timeout);
         if !self.is_identified {
-            self.identify()?;
+            self.identify();
         }
-        Ok(match understood(&mut self.topology, call.decode(reply?))?? {
+        Ok(match understood(&mut self.server, call.decode(reply?))?? {
             AcquireReply::Granted(fences) => Vote::Granted(fences),
             AcquireReply::Busy(reply) => Vote::Busy(reply.busy.into()),
             AcquireReply::DataLost { .. } => Vote::Busy(Busy::by_unknown(first.clone()).into()),
@@ -114,9 +115,9 @@ impl Member {
 
     /// Acquires a lock here that is held on a majority.
     pub fn acquire_again(&mut self, request: &Request, timeout: &Timeout) -> Result<()> {
-        self.topology.single()?.settle(timeout)?;
+        self.server.settle(timeout)?;
         let call = script::acquire(request, from_ref(request), Queueing::No, "").in_quorum();
-        call.reply(&mut self.topology, timeout).map(drop)
+        call.reply(&mut self.server, timeout).map(drop)
     }
 
     /// Extends the lease here, when nothing is in flight that could release the lock afterwards.
@@ -126,18 +127,18 @@ impl Member {
         fence: Option<FencingToken>,
         timeout: &Timeout,
     ) -> Result<Renewal> {
-        let server = self.topology.single()?;
+        let server = &mut self.server;
         if server.in_flight.has_awaited() {
             server.settle(timeout)?;
         }
-        script::renew(request, fence).run(&mut self.topology, timeout)
+        script::renew(request, fence).run(&mut self.server, timeout)
     }
 
     /// Releases locks, behind every request in flight.
     pub fn release(&mut self, call: &ReleaseCall, timeout: &Timeout) -> Result<Released> {
         // In full: the process may end before the server could say that it does not know the script.
-        let command = call.in_full(self.topology.index());
-        let server = self.topology.single()?;
+        let command = call.in_full(self.server.index());
+        let server = &mut self.server;
         // It may still hang, with the same release behind everything else.
         let is_sent = !server.in_flight.has_requests() && self.released == call.keys();
         if !is_sent {
@@ -150,8 +151,8 @@ impl Member {
         let reply = server.query(&command, timeout);
         server.in_flight.mark_awaited();
         let is_unsure = server.has_repeated;
-        let reply = accepted(reply?, self.topology.name())?;
-        let released = understood(&mut self.topology, call.decode(reply))?;
+        let reply = accepted(reply?, self.server.name())?;
+        let released = understood(&mut self.server, call.decode(reply))?;
         let outcome = |one: Release| if is_unsure { ReleaseOutcome::Released } else { one.into() };
         Ok(Released::Confirmed(released.into_iter().map(outcome).collect()))
     }
@@ -159,7 +160,7 @@ impl Member {
     /// Waits for a release that was sent while other answers were to come, and releases once more: what was sent on a
     /// connection that broke may not have come to the server.
     pub fn release_again(&mut self, call: &ReleaseCall, timeout: &Timeout) -> Result<Released> {
-        let answers = self.topology.single()?.settle(timeout)?;
+        let answers = self.server.settle(timeout)?;
         let earlier: Vec<_> = answers.into_iter().filter_map(|answer| call.decode(answer)).collect();
         let mut released = self.release(call, timeout)?;
         if let Released::Confirmed(outcomes) = &mut released {
@@ -180,20 +181,20 @@ impl Member {
         hint: &str,
         timeout: &Timeout,
     ) -> Result<Broken> {
-        let (broken, is_handed_over) = script::break_lock(key, token, by).run(&mut self.topology, timeout)?;
+        let (broken, is_handed_over) = script::break_lock(key, token, by).run(&mut self.server, timeout)?;
         if is_handed_over {
-            script::confirm_handover(&mut self.topology, key, timeout);
+            script::confirm_handover(&mut self.server, key, timeout);
         }
         if let Broken::Freed(_) = broken {
             let publish = redis::cmd("PUBLISH").arg(channel(key)).arg(hint).take();
-            let _ = self.topology.execute(Target::Key(key), &publish, timeout);
+            let _ = self.server.query(&publish, timeout);
         }
         Ok(broken)
     }
 
     /// Hears the hints of this server from now on. Without them the waiter asks later.
     pub fn listen(&mut self, key: &Key, timeout: &Timeout) {
-        if let Ok(connection) = self.topology.connect_listener(key, timeout)
+        if let Ok(connection) = self.server.connect(timeout)
             && let Ok(subscription) = Subscription::open(connection, &channel(key), timeout)
         {
             self.report(MemberEvent::Subscribed(key.clone(), subscription));
@@ -202,23 +203,21 @@ impl Member {
 
     /// Asks for the identity, in one packet with the next request or just before it.
     fn send_questions(&mut self, timeout: &Timeout) -> Result<()> {
-        let server = self.topology.single()?;
-        let mut connection = server.take_connection(timeout)?;
+        let mut connection = self.server.take_connection(timeout)?;
         if questions().iter().all(|question| connection.send(question, timeout).is_ok()) {
-            server.connection = Some(connection);
+            self.server.connection = Some(connection);
         }
         Ok(())
     }
 
-    fn identify(&mut self) -> Result<()> {
+    fn identify(&mut self) {
         // The replies to what was sent before the last request.
-        let connection = self.topology.single()?.connection.as_mut();
+        let connection = self.server.connection.as_mut();
         let answers = connection.map(Connection::take_skipped).unwrap_or_default();
         if !answers.is_empty() {
             self.is_identified = true;
             self.report(MemberEvent::Identified(Identity::of(&answers)));
         }
-        Ok(())
     }
 
     fn report(&self, event: MemberEvent) {

@@ -20,11 +20,10 @@ use self::broadcast::Members;
 use self::majority::{Reply, Verdict, count, is_quorate, majority};
 use self::member::{Member, Released};
 use self::retry_schedule::RetrySchedule;
-use super::RedisAddress;
 use super::history::histories;
 use super::script;
 use super::survey::survey;
-use super::topology::Target;
+use super::url::RedisAddress;
 use crate::clock::{BootTime, Deadline};
 use crate::lock::{
     AcquireOutcome, Breaker, Broken, Busy, Capabilities, FencingToken, History, Key, OwnerToken,
@@ -44,12 +43,12 @@ pub struct Quorum {
     is_granted: bool,
 }
 
-/// What several servers can do of which a majority decides.
+/// The abilities of several servers of which a majority decides.
 pub const CAPABILITIES: Capabilities = Capabilities {
     semaphore: Err("it needs one server; a majority of per-server counts does not bound the total"),
     queue: false,
     replicas: Err("the servers of a quorum are independent; none of them may be a replica"),
-    ..super::CAPABILITIES
+    ..Capabilities::ALL
 };
 
 /// One attempt waits for a server this long; small against the TTL, and long enough to connect.
@@ -149,7 +148,7 @@ impl Store for Quorum {
     fn wait(&mut self, timeout: &Timeout) -> Result<bool> {
         match (&mut self.schedule, &mut self.members) {
             (Some(schedule), Some(members)) => {
-                // Whether the members are independent is checked with the next attempt.
+                // The next attempt checks that the members are independent.
                 let _ = members.take_events();
                 schedule.wait(&mut members.subscriptions, timeout)
             }
@@ -223,16 +222,19 @@ impl Store for Quorum {
 
     fn check(&mut self, key: &Key, token: &OwnerToken, timeout: &Timeout) -> Result<Option<Duration>> {
         let call = script::check(key, token);
-        let check = move |member: &mut Member, timeout: &Timeout| call.run(&mut member.topology, timeout);
+        let check = move |member: &mut Member, timeout: &Timeout| call.run(&mut member.server, timeout);
         let mut round = self.members()?.ask(all, timeout.until, true, check);
         round.decide(timeout, |replies| majority::left(replies).is_some())?;
         round.judge(|replies| majority::left(replies))
     }
 
     fn record(&mut self, key: &Key, run: Option<&RunRecord>, keep: u8, timeout: &Timeout) -> Result<()> {
-        let command = super::history::record(key, run, keep);
+        let commands = super::history::record(key, run, keep);
+        if commands.is_empty() {
+            return Ok(());
+        }
         let record = move |member: &mut Member, timeout: &Timeout| {
-            member.topology.execute(Target::Any, &command, timeout)
+            commands.iter().try_for_each(|command| member.server.query(command, timeout).map(drop))
         };
         let mut round = self.members()?.ask(all, timeout.until, false, record);
         round.decide(timeout, is_quorate)
@@ -243,7 +245,7 @@ impl StoreAdmin for Quorum {
     fn survey(&mut self, keys: &[Key], timeout: &Timeout) -> Result<Survey> {
         let asked = keys.to_vec();
         let look = move |member: &mut Member, timeout: &Timeout| {
-            survey(&mut member.topology, &asked, timeout)?.complete()
+            survey(&mut member.server, &asked, timeout)?.complete()
         };
         let mut round = self.members()?.ask(all, timeout.until, true, look);
         round.decide(timeout, is_quorate)?;
@@ -255,7 +257,7 @@ impl StoreAdmin for Quorum {
     fn history(&mut self, keys: &[Key], timeout: &Timeout) -> Result<Vec<History>> {
         let asked = keys.to_vec();
         let look =
-            move |member: &mut Member, timeout: &Timeout| histories(&mut member.topology, &asked, timeout);
+            move |member: &mut Member, timeout: &Timeout| histories(&mut member.server, &asked, timeout);
         let mut round = self.members()?.ask(all, timeout.until, true, look);
         round.decide(timeout, is_quorate)?;
         // A run may be known to one that is slow.

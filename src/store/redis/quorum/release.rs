@@ -8,7 +8,7 @@ use super::member::{Member, Released};
 use super::{LINGER, Quorum, all};
 use crate::clock::{BootTime, Deadline};
 use crate::lock::{Result, Timeout};
-use crate::store::redis::ReleaseCall;
+use crate::store::redis::script::ReleaseCall;
 
 impl Quorum {
     pub(super) fn release_on(
@@ -19,7 +19,7 @@ impl Quorum {
     ) -> Result<Round<Released>> {
         let (call, has_asked) = (Arc::clone(call), self.has_asked);
         Ok(self.members()?.ask(which, until, false, move |member, timeout| {
-            match has_asked && !member.topology.was_asked() {
+            match has_asked && !member.server.was_asked {
                 true => Ok(Released::NeverAsked),
                 false => member.release(&call, timeout),
             }

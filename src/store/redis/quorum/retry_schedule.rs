@@ -42,7 +42,7 @@ impl RetrySchedule {
         }
     }
 
-    /// How long a divided majority waits for the other servers. A server that hangs does not hold up a handover, and a
+    /// The time for which a divided majority waits for the other servers. A server that hangs does not hold up a handover, and a
     /// slow one is waited for after a few split votes.
     pub fn grace(&self) -> Duration {
         self.window.max(SHORTEST_GRACE)

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::majority::{Reply, answers, count, is_pending, is_quorate, majority};
 use crate::lock::{Broken, FencingToken, Holder, Key, LockStatus, Metadata};
 
-/// Whether the answers to come cannot change who holds what with what fencing token.
+/// The answers to come cannot change who holds what with what fencing token.
 pub fn is_settled(replies: &[Reply<Vec<LockStatus>>]) -> bool {
     let (needed, out) = (majority(replies.len()), replies.iter().filter(|reply| is_pending(reply)).count());
     let mut known_to: HashMap<(&Key, Option<&Metadata>, Option<FencingToken>), usize> = HashMap::new();
@@ -20,7 +20,7 @@ pub fn is_settled(replies: &[Reply<Vec<LockStatus>>]) -> bool {
     is_quorate(replies) && known_to.values().all(|count| *count >= needed || count + out < needed)
 }
 
-/// What the members know of these keys, or of all of which one knows something. A holder has a majority.
+/// Puts together what the members know of these keys, or of all keys that one of them knows. A holder has a majority.
 pub fn status(keys: &[Key], replies: &[Reply<Vec<LockStatus>>]) -> Vec<LockStatus> {
     let needed = majority(replies.len());
     let mut known: BTreeMap<&Key, Vec<&LockStatus>> = BTreeMap::new();
@@ -69,13 +69,13 @@ fn agreed(same: &[&Holder], needed: usize) -> Holder {
     }
 }
 
-/// What most members did, where a majority answered.
+/// The answer of most members, where a majority answered.
 pub fn broken(replies: &mut [Reply<Broken>]) -> Option<Broken> {
     if !is_quorate(replies) {
         return None;
     }
     let members_that = |one: &Broken| count(replies, |other| discriminant(other) == discriminant(one));
-    // Where as many did something else, the answer that names the holder that was told.
+    // In a tie, the answer that names the holder that was told.
     let foremost = answers(replies).max_by_key(|one| (members_that(one), matches!(one, Broken::Told(_))));
     let foremost = discriminant(foremost?);
     let mut same = replies.iter_mut().filter_map(|reply| match reply {

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use redis::Value;
 
+use super::call::{Script, ScriptCall, script};
 use super::holder::{holder, mode, mode_name, positive};
-use super::{Script, ScriptCall, script};
 use crate::lock::{Busy, FencingToken, Key, Request, Result, StoreError};
 use crate::store::redis::reply::{items, millis, number, text};
 
 static SCRIPT: Script = script!("acquire.lua", behind "acquire_quick.lua");
 
-/// Whether a request takes a place in the queue when the lock is not free.
+/// A request takes a place in the queue, or not, when the lock is not free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Queueing {
     No,
@@ -77,7 +77,7 @@ pub fn decode(reply: Value, keys: &[Key]) -> Option<Result<AcquireReply>> {
             let fence = |fence| positive(Some(fence)).map(FencingToken);
             AcquireReply::Granted(reply[1..].iter().map(fence).collect::<Option<_>>()?)
         }
-        "kind" => {
+        "mode" => {
             let (key, found) = (key()?, mode(&text(reply.get(2))));
             return Some(Err(StoreError::OtherMode { key, found }));
         }
@@ -107,7 +107,8 @@ pub fn decode(reply: Value, keys: &[Key]) -> Option<Result<AcquireReply>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::redis::script::tests::{array, bulk, described, garbage, keys};
+    use crate::store::redis::reply::samples::{array, bulk, garbage};
+    use crate::store::redis::script::call::tests::{described, keys};
 
     #[test]
     fn a_grant_has_a_fencing_token_for_each_lock() {

@@ -2,8 +2,8 @@
 
 use redis::Value;
 
+use super::call::{Script, ScriptCall, script};
 use super::holder::holder;
-use super::{Script, ScriptCall, script};
 use crate::lock::{Breaker, Broken, Key, OwnerToken};
 use crate::store::redis::reply::{items, number, text};
 
@@ -32,7 +32,8 @@ pub fn decode(reply: Value, _: &[Key]) -> Option<(Broken, bool)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::redis::script::tests::{array, bulk, described, garbage};
+    use crate::store::redis::reply::samples::{array, bulk, garbage};
+    use crate::store::redis::script::call::tests::described;
 
     #[test]
     fn a_broken_lock_names_who_held_it() {

@@ -1,16 +1,16 @@
-//! `check.lua`: what is left of the lease of an owner token.
+//! `check.lua`: the time left of the lease of an owner token.
 
 use std::time::Duration;
 
 use redis::Value;
 
+use super::call::{Script, ScriptCall, script};
 use super::holder::left;
-use super::{Script, ScriptCall, script};
 use crate::lock::{Key, OwnerToken};
 
 static SCRIPT: Script = script!("check.lua");
 
-/// What is left of the lease, if the token holds it: `Duration::MAX` when it never expires.
+/// The time left of the lease, if the token holds it: `Duration::MAX` when it never expires.
 pub fn check(key: &Key, token: &OwnerToken) -> ScriptCall<Option<Duration>> {
     ScriptCall::new(&SCRIPT, [key], Some(token), decode)
 }

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use redis::Value;
 
-use super::{Script, ScriptCall, script};
+use super::call::{Script, ScriptCall, script};
 use crate::lock::{Key, Timeout};
 use crate::store::redis::keys::KeyNames;
-use crate::store::redis::topology::Topology;
+use crate::store::redis::routing::Routing;
 
 static PROBE: Script = script!("handover.lua");
 
@@ -18,7 +18,7 @@ const CONFIRMATION: Duration = Duration::from_millis(320);
 ///
 /// A waiter whose machine vanished looks alive to the server, and those behind it are idle: only the process that
 /// released the lock is sure to be alive. What goes wrong here is made up for when the next waiter asks.
-pub fn confirm_handover(on: &mut Topology, key: &Key, timeout: &Timeout) {
+pub fn confirm_handover(on: &mut impl Routing, key: &Key, timeout: &Timeout) {
     let timeout = timeout.at_most(CONFIRMATION * 3);
     let mut claimed = redis::cmd("BLPOP");
     claimed.arg(KeyNames::of(key).claimed).arg(CONFIRMATION.as_secs_f64());

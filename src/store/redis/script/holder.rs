@@ -1,4 +1,4 @@
-//! What several scripts say of a holder, and what they call a mode.
+//! The descriptions of holders and the names of modes that several scripts share.
 
 use std::time::Duration;
 
@@ -26,12 +26,12 @@ pub fn positive(value: Option<&Value>) -> Option<u64> {
     u64::try_from(number(value)).ok().filter(|number| *number > 0)
 }
 
-/// What is left of a lease, from PTTL: `None` when it never expires.
+/// The time left of a lease, from PTTL: `None` when it never expires.
 pub fn left(millis: i64) -> Option<Duration> {
     u64::try_from(millis).ok().map(Duration::from_millis)
 }
 
-/// What the scripts call a mode; never an owner token of another library.
+/// The name of a mode in the scripts; never an owner token of another library.
 pub fn mode_name(mode: Mode) -> String {
     match mode {
         Mode::Shared => "shared:".to_owned(),
@@ -47,10 +47,10 @@ pub fn mode(name: &str) -> Mode {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::redis::script::tests::{array, bulk};
+    use crate::store::redis::reply::samples::{array, bulk};
 
     #[test]
-    fn a_holder_that_is_no_redlock_has_only_a_lease() {
+    fn a_holder_that_is_not_a_redlock_has_only_a_lease() {
         let description = array([bulk(""), bulk(""), bulk(""), Value::Int(-1), bulk("0"), bulk("")]);
         let Holder { metadata, fence, left, broken, .. } = holder(Some(&description));
         assert_eq!((metadata, fence, left, broken), (None, None, None, None));

@@ -1,6 +1,6 @@
 //! `raise.lua`: raises the fencing tokens of locks to those of a quorum's majority.
 
-use super::{Script, ScriptCall, script};
+use super::call::{Script, ScriptCall, script};
 use crate::lock::{FencingToken, Request};
 use crate::store::redis::reply::number;
 

@@ -2,14 +2,14 @@
 
 use redis::Value;
 
+use super::call::{Script, ScriptCall, script};
 use super::holder::mode_name;
-use super::{Script, ScriptCall, script};
 use crate::lock::{Key, OwnerToken, ReleaseOutcome, Request};
 use crate::store::redis::reply::{items, number};
 
 static SCRIPT: Script = script!("release.lua", behind "release_quick.lua");
 
-/// What became of one lock that was to be released.
+/// The outcome for one lock that was to be released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Release {
     NotHeld,
@@ -30,14 +30,16 @@ impl From<Release> for ReleaseOutcome {
     }
 }
 
+pub type ReleaseCall = ScriptCall<Vec<Release>>;
+
 /// Releases what this token holds. A quorum adds a hint for those who wait.
-pub fn release(keys: &[Key], token: &OwnerToken) -> ScriptCall<Vec<Release>> {
+pub fn release(keys: &[Key], token: &OwnerToken) -> ReleaseCall {
     ScriptCall::new(&SCRIPT, keys, Some(token), decode).arg("")
 }
 
-/// Leaves the queue, and releases what these requests acquired, without their min-hold. The member of the queue that
-/// stands for a request is the owner token, the mode and the metadata, with spaces between.
-pub fn cancel(first: &Request, requests: &[Request]) -> ScriptCall<Vec<Release>> {
+/// Leaves the queue, and releases what these requests acquired, without their min-hold. The member of the queue
+/// for a request is the owner token, the mode and the metadata, with spaces between.
+pub fn cancel(first: &Request, requests: &[Request]) -> ReleaseCall {
     let Request { token, mode, metadata, .. } = first;
     let member = format!("{} {} {}", token.expose(), mode_name(*mode), metadata.to_json());
     let keys = requests.iter().map(|request| &request.key);
@@ -58,7 +60,8 @@ pub fn decode(reply: Value, keys: &[Key]) -> Option<Vec<Release>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::redis::script::tests::{array, bulk, garbage, keys};
+    use crate::store::redis::reply::samples::{array, bulk, garbage};
+    use crate::store::redis::script::call::tests::keys;
 
     #[test]
     fn each_lock_that_is_released_has_its_own_answer() {

@@ -2,8 +2,8 @@
 
 use redis::Value;
 
+use super::call::{Script, ScriptCall, script};
 use super::holder::{holder, mode_name};
-use super::{Script, ScriptCall, script};
 use crate::lock::{FencingToken, Key, Renewal, Request};
 use crate::store::redis::reply::{items, text};
 
@@ -32,7 +32,8 @@ pub fn decode(reply: Value, _: &[Key]) -> Option<Renewal> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::redis::script::tests::{array, bulk, described, garbage};
+    use crate::store::redis::reply::samples::{array, bulk, garbage};
+    use crate::store::redis::script::call::tests::described;
 
     #[test]
     fn only_its_own_words_extend_a_lease() {

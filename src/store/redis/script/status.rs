@@ -4,8 +4,8 @@ use std::iter::repeat;
 
 use redis::{Pipeline, Value};
 
+use super::call::{Script, ScriptCall, script};
 use super::holder::{holder, left, mode, positive};
-use super::{Script, ScriptCall, script};
 use crate::lock::{FencingToken, Holder, Key, LockStatus, Metadata, Mode, Waiter};
 use crate::store::redis::keys::KeyNames;
 use crate::store::redis::reply::{items, text};
@@ -39,7 +39,7 @@ pub fn simple_status(keys: &[Key]) -> Pipeline {
     transaction.atomic().clone()
 }
 
-/// What came of [`simple_status`]: the status of each of these locks, `None` for one that is not held, or not exclusively, or
+/// Reads the reply to [`simple_status`]: the status of each of these locks, `None` for one that is not held, or not exclusively, or
 /// that needs a second look for any other reason.
 pub fn read_simple_status(reply: &Value, keys: &[Key]) -> Vec<Option<LockStatus>> {
     let replies = if let Value::Array(replies) = reply { &replies[..] } else { &[] };
@@ -67,7 +67,7 @@ fn simply_held([lock, pttl, lease, fence, queue]: &[Value; 5], key: &Key) -> Opt
     Some(LockStatus { key: key.clone(), mode: Mode::Exclusive, holders: vec![holder], waiters })
 }
 
-/// The waiter that a member of the queue stands for: see [`super::release::cancel`].
+/// The waiter that a member of the queue means: see [`super::release::cancel`].
 fn waiter(member: &str) -> Waiter {
     let mut words = member.splitn(3, ' ').skip(1);
     let mode = mode(words.next().unwrap_or_default());
@@ -77,7 +77,8 @@ fn waiter(member: &str) -> Waiter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::redis::script::tests::{array, bulk, garbage, keys};
+    use crate::store::redis::reply::samples::{array, bulk, garbage};
+    use crate::store::redis::script::call::tests::keys;
 
     #[test]
     fn a_free_lock_is_told_from_a_reply_without_sense() {

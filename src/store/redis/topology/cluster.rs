@@ -6,8 +6,8 @@
 
 use redis::Value;
 
+use super::known_servers::KnownServers;
 use super::redirect::endpoint;
-use super::servers::Servers;
 use crate::lock::{Key, Result, StoreError, Timeout};
 use crate::store::net::{Endpoint, RequestError, check};
 use crate::store::redis::connection::LONGEST_LIST;
@@ -56,7 +56,7 @@ impl Cluster {
     }
 
     /// Asks the servers for the slots; the suspect comes last.
-    pub fn refresh_slots(&mut self, servers: &mut Servers, timeout: &Timeout) -> Result<()> {
+    pub fn refresh_slots(&mut self, servers: &mut KnownServers, timeout: &Timeout) -> Result<()> {
         let mut order = servers.endpoints();
         fastrand::shuffle(&mut order);
         order.sort_by_key(|server| Some(server) == self.suspect.as_ref());
@@ -86,7 +86,7 @@ impl Cluster {
 }
 
 fn ask_for_slots(
-    servers: &mut Servers,
+    servers: &mut KnownServers,
     endpoint: &Endpoint,
     timeout: &Timeout,
 ) -> Result<Vec<(SlotRange, Endpoint)>> {
@@ -126,7 +126,7 @@ pub fn decode_slots(reply: Value, from: &Endpoint, name: &str) -> Result<Vec<(Sl
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::redis::script::tests::{array, bulk, garbage};
+    use crate::store::redis::reply::samples::{array, bulk, garbage};
 
     fn at(host: &str) -> Endpoint {
         Endpoint::Tcp { host: host.to_owned(), port: 1 }

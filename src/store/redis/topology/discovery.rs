@@ -1,14 +1,14 @@
-//! Who knows the primary of a key: nobody needs to, the Sentinels, or the nodes of a cluster.
+//! The way to find the primary of a key: there is one server, or the Sentinels or the nodes of a cluster know it.
 
-use super::Target;
 use super::cluster::Cluster;
+use super::known_servers::KnownServers;
 use super::retry::attempt_of;
 use super::sentinel::Sentinels;
-use super::servers::Servers;
 use crate::lock::{Result, Timeout};
 use crate::store::net::Endpoint;
+use crate::store::redis::routing::Target;
 
-/// Who knows the primary.
+/// The source that knows the primary.
 pub enum Discovery {
     /// There is one server, which is always the primary.
     Single(Endpoint),
@@ -28,8 +28,8 @@ impl Discovery {
         }
     }
 
-    /// Asks for the primaries anew.
-    pub fn refresh(&mut self, servers: &mut Servers, timeout: &Timeout) -> Result<()> {
+    /// Asks for the primaries again.
+    pub fn refresh(&mut self, servers: &mut KnownServers, timeout: &Timeout) -> Result<()> {
         match self {
             Discovery::Single(_) => Ok(()),
             Discovery::Sentinels(sentinels) => sentinels.refresh(timeout).map(drop),
@@ -38,7 +38,7 @@ impl Discovery {
     }
 
     /// All primaries, as they are now.
-    pub fn primaries(&mut self, servers: &mut Servers, timeout: &Timeout) -> Result<Vec<Endpoint>> {
+    pub fn primaries(&mut self, servers: &mut KnownServers, timeout: &Timeout) -> Result<Vec<Endpoint>> {
         match self {
             Discovery::Single(endpoint) => Ok(vec![endpoint.clone()]),
             Discovery::Sentinels(sentinels) => sentinels.refresh(timeout).map(|primary| vec![primary]),

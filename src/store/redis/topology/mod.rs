@@ -2,10 +2,10 @@
 
 pub mod cluster;
 mod discovery;
+mod known_servers;
 mod redirect;
 mod retry;
 mod sentinel;
-mod servers;
 
 use std::time::Duration;
 
@@ -13,12 +13,12 @@ use redis::{Cmd, Pipeline, Value};
 
 use self::cluster::Cluster;
 use self::discovery::Discovery;
+use self::known_servers::{KnownServers, MASTER};
 use self::redirect::Redirect;
 use self::retry::{attempt_of, retry};
 use self::sentinel::Sentinels;
-use self::servers::{MASTER, Servers};
-use super::keys::INDEX;
 use super::reply::{ErrorClass, accepted, classify, transient};
+use super::routing::{Routing, Target};
 use super::server::Server;
 use super::url::{RedisAddress, ServerAddress};
 use crate::clock::BootTime;
@@ -28,26 +28,17 @@ use crate::store::redis::connection::Connection;
 
 pub struct Topology {
     discovery: Discovery,
-    servers: Servers,
+    servers: KnownServers,
     /// The server that answered last; true if an ASK redirect led to it.
     answered: Option<(Endpoint, bool)>,
-    /// Where an ASK redirect leads: for the next attempt only.
+    /// The target of an ASK redirect: for the next attempt only.
     redirected: Option<Endpoint>,
     /// The server that the waiter listens to.
     listening: Option<Endpoint>,
     /// The last request was sent more than once, as there was no answer to it at first.
-    pub has_repeated: bool,
+    has_repeated: bool,
     /// Why a server failed that the current request was sent to.
     failure: Option<StoreError>,
-}
-
-#[derive(Clone, Copy)]
-pub enum Target<'a> {
-    /// The primary that has this key.
-    Key(&'a Key),
-    Server(&'a Endpoint),
-    /// A command about nothing.
-    Any,
 }
 
 /// A server of a cluster that takes longer for an answer may have been replaced.
@@ -77,7 +68,7 @@ impl Topology {
             }
             ServerAddress::Cluster(seeds) => (Discovery::Cluster(Cluster::default()), seeds, Some("")),
         };
-        let mut servers = Servers::new(login, name, role);
+        let mut servers = KnownServers::new(login, name, role);
         for seed in seeds {
             // A URL has fewer than there may be.
             let _ = servers.get(&seed);
@@ -94,48 +85,6 @@ impl Topology {
         }
     }
 
-    /// Sends a command and reads its reply, which may be an error.
-    pub fn execute(&mut self, target: Target, command: &Cmd, timeout: &Timeout) -> Result<Value> {
-        self.has_repeated = false;
-        if self.is_single() {
-            let server = self.single()?;
-            let reply = server.query(command, timeout);
-            self.has_repeated = server.has_repeated;
-            return reply;
-        }
-        (self.redirected, self.failure) = (None, None);
-        let store = self.name().to_owned();
-        retry(&store, timeout, || self.attempt(target, command, &attempt_of(timeout)))
-    }
-
-    /// Sends a command behind the last one: on the same connection, or not at all.
-    pub fn follow_up(&mut self, command: &Cmd, timeout: &Timeout) -> Result<Value> {
-        let Some((answered, _)) = self.answered.clone() else {
-            return Err(RequestError::broken("the connection is gone").of(self.name()));
-        };
-        let reply = self.servers.get(&answered)?.follow_up(command, timeout);
-        if reply.is_err() {
-            self.discovery.suspect(&answered);
-        }
-        reply
-    }
-
-    /// Sends requests behind the last one, and hands the last reply to each on. They only read: after an error they may be
-    /// sent again.
-    pub fn stream(
-        &mut self,
-        requests: impl Iterator<Item = Pipeline>,
-        timeout: &Timeout,
-        take: impl FnMut(Value),
-    ) -> Result<()> {
-        let server = match &self.answered {
-            _ if self.is_single() => self.single()?,
-            Some((answered, _)) => self.servers.get(&answered.clone())?,
-            None => return Err(RequestError::broken("the connection is gone").of(self.name())),
-        };
-        server.stream(requests, timeout, take)
-    }
-
     /// Sends a command to the primary of this key whose reply is skipped later, if there is a connection.
     pub fn send(&mut self, key: &Key, command: &Cmd, timeout: &Timeout) {
         if let Some(primary) = self.known(Target::Key(key))
@@ -143,44 +92,6 @@ impl Topology {
         {
             server.send(command, timeout);
         }
-    }
-
-    /// The last reply made no sense: its connection is not used again.
-    pub fn reject_reply(&mut self) {
-        if let Some((answered, _)) = self.answered.clone() {
-            self.discovery.suspect(&answered);
-            if let Ok(server) = self.servers.get(&answered) {
-                server.connection = None;
-            }
-        }
-    }
-
-    pub fn name(&self) -> &str {
-        self.servers.store()
-    }
-
-    /// Whether the server that answered last is the primary of this target: one that hung may have been replaced, and not
-    /// know it yet. Only what a primary did counts.
-    pub fn verify_primary(&mut self, target: Target, timeout: &Timeout) -> Result<bool> {
-        let Some((answered, is_redirected)) = self.answered.clone() else { return Ok(true) };
-        let is_known = self.known(target).is_some();
-        match &mut self.discovery {
-            Discovery::Single(_) => return Ok(true),
-            Discovery::Sentinels(sentinels) => sentinels.verify(&answered, timeout)?,
-            Discovery::Cluster(_) if is_redirected || is_known => return Ok(true),
-            Discovery::Cluster(_) => self.refresh(&attempt_of(timeout))?,
-        }
-        Ok(self.is_primary_for(&answered, target))
-    }
-
-    pub fn primaries(&mut self, timeout: &Timeout) -> Result<Vec<Endpoint>> {
-        let store = self.name().to_owned();
-        retry(&store, timeout, || self.discovery.primaries(&mut self.servers, timeout).map(Some))
-    }
-
-    /// The primary of this target, as far as that is known.
-    pub fn known(&self, target: Target) -> Option<Endpoint> {
-        self.discovery.known(target)
     }
 
     pub fn is_single(&self) -> bool {
@@ -193,16 +104,6 @@ impl Topology {
             Discovery::Single(endpoint) => self.servers.get(endpoint),
             _ => Err(RequestError::broken("it is not one server").of(self.name())),
         }
-    }
-
-    /// The name of the index of the locks, empty where there is none: the servers of a cluster have no key in common.
-    pub fn index(&self) -> &'static str {
-        if self.is_cluster() { "" } else { INDEX }
-    }
-
-    /// Whether keys may be on different servers.
-    pub fn is_cluster(&self) -> bool {
-        matches!(self.discovery, Discovery::Cluster(_))
     }
 
     /// Another connection to the primary of a key, for a subscription.
@@ -221,7 +122,7 @@ impl Topology {
         })
     }
 
-    /// Whether the last answer came from the server that the waiter listens to.
+    /// The last answer came from the server that the waiter listens to.
     pub fn is_listening_to_primary(&self) -> bool {
         match &self.answered {
             Some((server, is_redirected)) => *is_redirected || self.listening.as_ref() == Some(server),
@@ -236,8 +137,8 @@ impl Topology {
         }
     }
 
-    /// Waits until all releases in flight are carried out, see [`Server::await_releases`]. A server that is no longer the
-    /// primary of any of these requests does not count.
+    /// Waits until all releases in flight are carried out, see [`Server::await_releases`]. A server that is not the
+    /// primary any more of any of these requests does not count.
     pub fn await_releases(&mut self, requests: &[Request], timeout: &Timeout) -> Result<bool> {
         let mut outcome = Ok(false);
         let awaited = self.servers.iter_mut().filter(|server| server.in_flight.has_awaited());
@@ -261,12 +162,12 @@ impl Topology {
         self.servers.iter_mut()
     }
 
-    /// Whether a request was or may have been carried out anywhere.
+    /// A request was or may have been carried out somewhere.
     pub fn was_asked(&mut self) -> bool {
         self.servers().any(|server| server.was_asked)
     }
 
-    /// From now on the answers to all requests in flight are awaited, as after a release.
+    /// Awaits the answers to all requests in flight from now on, as after a release.
     pub fn mark_awaited(&mut self) {
         self.servers().for_each(|server| server.in_flight.mark_awaited());
     }
@@ -285,13 +186,13 @@ impl Topology {
 
     fn refresh(&mut self, timeout: &Timeout) -> Result<()> {
         self.discovery.refresh(&mut self.servers, timeout).map_err(|error| match &self.failure {
-            // Where no node says what takes the place of a server, its failure is the news.
+            // The failure of a server is the news where no node says what takes its place.
             Some(failure) if self.is_cluster() && error.is_unknown() => failure.clone(),
             _ => error,
         })
     }
 
-    /// Whether nothing says that this server is not the primary.
+    /// Nothing says that this server is not the primary.
     fn is_primary_for(&self, server: &Endpoint, target: Target) -> bool {
         self.known(target).is_none_or(|primary| primary == *server)
     }
@@ -354,5 +255,91 @@ impl Topology {
             self.discovery.suspect(endpoint);
         }
         answer.map_err(|error| self.failed(endpoint, error.of(&name)))
+    }
+}
+
+impl Routing for Topology {
+    fn name(&self) -> &str {
+        self.servers.store()
+    }
+
+    fn execute(&mut self, target: Target, command: &Cmd, timeout: &Timeout) -> Result<Value> {
+        self.has_repeated = false;
+        if self.is_single() {
+            let server = self.single()?;
+            let reply = server.query(command, timeout);
+            self.has_repeated = server.has_repeated;
+            return reply;
+        }
+        (self.redirected, self.failure) = (None, None);
+        let store = self.name().to_owned();
+        retry(&store, timeout, || self.attempt(target, command, &attempt_of(timeout)))
+    }
+
+    fn follow_up(&mut self, command: &Cmd, timeout: &Timeout) -> Result<Value> {
+        let Some((answered, _)) = self.answered.clone() else {
+            return Err(RequestError::broken("the connection is gone").of(self.name()));
+        };
+        let reply = self.servers.get(&answered)?.follow_up(command, timeout);
+        if reply.is_err() {
+            self.discovery.suspect(&answered);
+        }
+        reply
+    }
+
+    fn stream(
+        &mut self,
+        requests: &mut dyn Iterator<Item = Pipeline>,
+        timeout: &Timeout,
+        take: &mut dyn FnMut(Value),
+    ) -> Result<()> {
+        let server = match &self.answered {
+            _ if self.is_single() => self.single()?,
+            Some((answered, _)) => self.servers.get(&answered.clone())?,
+            None => return Err(RequestError::broken("the connection is gone").of(self.name())),
+        };
+        server.stream(requests, timeout, take)
+    }
+
+    fn reject_reply(&mut self) {
+        if let Some((answered, _)) = self.answered.clone() {
+            self.discovery.suspect(&answered);
+            if let Ok(server) = self.servers.get(&answered) {
+                server.connection = None;
+            }
+        }
+    }
+
+    fn has_repeated(&mut self) -> &mut bool {
+        &mut self.has_repeated
+    }
+
+    fn set_longest(&mut self, bytes: u64) {
+        self.servers().for_each(|server| server.longest = bytes);
+    }
+
+    fn known(&self, target: Target) -> Option<Endpoint> {
+        self.discovery.known(target)
+    }
+
+    fn primaries(&mut self, timeout: &Timeout) -> Result<Vec<Endpoint>> {
+        let store = self.name().to_owned();
+        retry(&store, timeout, || self.discovery.primaries(&mut self.servers, timeout).map(Some))
+    }
+
+    fn verify_primary(&mut self, target: Target, timeout: &Timeout) -> Result<bool> {
+        let Some((answered, is_redirected)) = self.answered.clone() else { return Ok(true) };
+        let is_known = self.known(target).is_some();
+        match &mut self.discovery {
+            Discovery::Single(_) => return Ok(true),
+            Discovery::Sentinels(sentinels) => sentinels.verify(&answered, timeout)?,
+            Discovery::Cluster(_) if is_redirected || is_known => return Ok(true),
+            Discovery::Cluster(_) => self.refresh(&attempt_of(timeout))?,
+        }
+        Ok(self.is_primary_for(&answered, target))
+    }
+
+    fn is_cluster(&self) -> bool {
+        matches!(self.discovery, Discovery::Cluster(_))
     }
 }

@@ -51,7 +51,7 @@ impl Sentinels {
     }
 
     /// Makes sure that no Sentinel that answers knows of a newer primary than this one; otherwise that one is used from
-    /// now on. Without Sentinels that answer there is no failover.
+    /// now on. Without Sentinels that answer no failover happens.
     pub fn verify(&mut self, primary: &Endpoint, timeout: &Timeout) -> Result<()> {
         let is_fresh = self.agreed.is_some_and(|when| !when.plus(FRESH).has_passed());
         if !is_fresh && let Some(newer) = self.newer_primary(primary, timeout)? {
@@ -189,7 +189,7 @@ impl Sentinels {
         Ok(host.zip(port).map(|(host, port)| Endpoint::Tcp { host, port }))
     }
 
-    /// What a Sentinel says about the master. It is asked again on a new connection when the old one is broken: it may
+    /// Asks a Sentinel about the master. It is asked again on a new connection when the old one is broken: it may
     /// have restarted.
     fn query(&mut self, index: usize, what: &str, timeout: &Timeout) -> Result<Value> {
         let sentinel = &mut self.sentinels[index];

@@ -1,17 +1,17 @@
 -- Acquires the locks, all or none; or says which one is not free, and who holds it. ARGV 4: ttl, 5: metadata, 6: 'once',
 -- 'queue' (take a place in the queue), or 'insist' (as 'queue', when the wait for a lease of lost data is over), 7: the
 -- ticket that the waiter has, or '', 8: the min-hold in milliseconds, 9: the mode. A place is for one lock alone.
-local ttl, metadata, mode, ticket, kind = tonumber(ARGV[4]), ARGV[5], ARGV[6], ARGV[7], ARGV[9]
-local member = me .. ' ' .. kind .. ' ' .. metadata
+local ttl, metadata, queueing, ticket, mode = tonumber(ARGV[4]), ARGV[5], ARGV[6], ARGV[7], ARGV[9]
+local member = me .. ' ' .. mode .. ' ' .. metadata
 local newly_queued = 0
 -- The last grant, its mode, and the first waiter.
-local last, last_kind, first
+local last, last_mode, first
 
 -- An early release leaves the lock until then.
 local function set_min_hold(min_hold)
   if min_hold == '0' then return end
   enter(lock, now(), tonumber(min_hold))
-  if kind == 'exclusive' then
+  if mode == 'exclusive' then
     redis.call('HSET', state, 'keep', integer(now() + min_hold))
   else
     held_by[me].keep = now() + min_hold
@@ -28,12 +28,12 @@ local function confirm()
     enter(lock, now(), ttl)
     confirmed()
     set_min_hold(ARGV[8])
-    return redis.call('HGET', state, 'fence') or grant(me, kind, metadata, ttl, last_grant())
+    return redis.call('HGET', state, 'fence') or grant(me, mode, metadata, ttl, last_grant())
   end
   local of_last = redis.call('HMGET', state, 'fence', 'keep', 'claim', 'kind')
   last = grant_of(of_last[1], of_last[2], of_last[3])
-  last_kind = of_last[4]
-  read_holders(last_kind)
+  last_mode = of_last[4]
+  read_holders(last_mode)
   local mine = held_by[me]
   if mine then
     mine['until'], mine.ttl, mine.claim = now() + ttl, ttl, nil
@@ -49,12 +49,12 @@ end
 local function refuse(number)
   -- One mode at a time, except that shared and exclusive go together.
   first = first_waiter(last)
-  local there = held or first and kind_of(first)
-  if there and there ~= kind and (string.match(there, '^permits') or string.match(kind, '^permits')) then
-    return {'kind', number, there}
+  local there = held or first and mode_of(first)
+  if there and there ~= mode and (string.match(there, '^permits') or string.match(mode, '^permits')) then
+    return {'mode', number, there}
   end
 
-  if mode ~= 'once' then
+  if queueing ~= 'once' then
     if ticket == '' then
       local latest = redis.call('ZRANGE', queue, -1, -1, 'WITHSCORES')[2]
       ticket = integer(math.max((tonumber(latest) or 0) + 1, now() * 1000))
@@ -66,9 +66,9 @@ local function refuse(number)
     enter(lock, now(), QUEUE_RETENTION)
   end
 
-  local known = remembered_lease(last_kind)
+  local known = remembered_lease(last_mode)
   if not owner and not held then
-    if last.fence == 0 and ARGV[7] ~= '' and mode ~= 'insist' then
+    if last.fence == 0 and ARGV[7] ~= '' and queueing ~= 'insist' then
       -- This waiter knew of a lease, and the server knows nothing: it lost its data. The holder may be alive and about to
       -- renew.
       return {'vanished', ticket}
@@ -78,7 +78,7 @@ local function refuse(number)
   end
 
   -- Only a waiter that is alive keeps readers from one another.
-  if first and first ~= member and held and admits(kind) then
+  if first and first ~= member and held and admits(mode) then
     notify_first(left())
     first = first_waiter(last)
   end
@@ -86,26 +86,26 @@ local function refuse(number)
   if first and first ~= member and held ~= 'exclusive' then
     -- Nobody has the lock since the last lease ended, where that is known.
     last.claim = last.claim or known.owner and known['until'] or now()
-    hand_over(last, mode ~= 'once' and member)
+    hand_over(last, queueing ~= 'once' and member)
     first = redis.call('ZRANGE', queue, 0, 0)[1]
     owner = redis.call('GET', lock)
   end
-  if admits(kind) then
+  if admits(mode) then
     if fence_after(last) > HIGHEST_FENCE then return {'exhausted', number} end
     if not first or first == member then return end
   end
   probe(last)
-  local ahead = mode == 'once' and redis.call('ZCARD', queue) or redis.call('ZRANK', queue, member)
+  local ahead = queueing == 'once' and redis.call('ZCARD', queue) or redis.call('ZRANK', queue, member)
   return {'busy', number, describe(), ahead or 0, ticket, newly_queued, last.claim and 1 or 0, count}
 end
 
 local function take()
-  local fence = grant(me, kind, metadata, ttl, last)
-  if mode ~= 'once' then
+  local fence = grant(me, mode, metadata, ttl, last)
+  if queueing ~= 'once' then
     dequeue(member)
   end
   set_min_hold(ARGV[8])
-  if first and kind ~= 'exclusive' then
+  if first and mode ~= 'exclusive' then
     hand_over_now(last)
   end
   if first then

@@ -16,13 +16,12 @@ if #KEYS == KEYS_OF_A_LOCK and ARGV[8] == '0' and ARGV[9] == 'exclusive' and not
       end
     end
   elseif redis.call('GET', lock) == token then
-    -- The lock was handed to this waiter, which confirms it. The next waiter watches by itself.
+    -- The lock was handed to this waiter, which confirms it. The release has told the next one to watch.
     local last = redis.call('HMGET', state, 'fence', 'claim')
     if last[1] and last[2] then
       local time = redis.call('TIME')
       local now = time[1] * 1000 + math.floor(time[2] / 1000)
-      local known = string.format('%.0f %.0f %.0f %s %s', now + ttl, ttl, now, token, ARGV[5])
-      redis.call('SET', lease, known, 'PX', string.format('%.0f', ttl + AFTERWARDS))
+      write_lease(lease, now, ttl, string.format('%.0f', now), token, ARGV[5])
       redis.call('PEXPIRE', lock, ARGV[4])
       -- The waiters have entered it, see release_quick.lua.
       if ttl > QUEUE_RETENTION - MISSED - CLAIM then

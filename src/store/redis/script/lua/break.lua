@@ -1,9 +1,9 @@
 -- Takes the lock away from its holders; when ARGV 2 is not '', from that token only. ARGV 4: who breaks it, 5: a number of this
 -- call. Returns what was done, the holder, and whether the lock was handed over to another.
 local breaker, call = ARGV[4], ARGV[5]
-local last_kind, last_call = unpack(redis.call('HMGET', state, 'kind', 'call'))
-read_holders(last_kind)
-local known = remembered_lease(last_kind)
+local last_mode, last_call = unpack(redis.call('HMGET', state, 'kind', 'call'))
+read_holders(last_mode)
+local known = remembered_lease(last_mode)
 if known['until'] > now() then
   owner, held = known.owner, 'exclusive'
 end

@@ -1,4 +1,4 @@
--- What is left of the lease of this token, in milliseconds (-1: it never expires); nil when it holds nothing.
+-- The time left of the lease of this token, in milliseconds (-1: it never expires); nil when it holds nothing.
 if read_owner() == me then
   return redis.call('PTTL', lock)
 end

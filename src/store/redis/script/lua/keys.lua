@@ -12,7 +12,7 @@
 --          were probed. Times are in milliseconds. It outlives the lock, and so is small.
 -- lease    string: "until ttl since owner metadata" of the last exclusive lease. It goes with the release, or a little
 --          after the end of the lease.
--- queue    sorted set: "token kind metadata" by ticket. Tickets grow, so the order is that of arrival.
+-- queue    sorted set: "token mode metadata" by ticket. Tickets grow, so the order is that of arrival.
 -- holders  hash: the holders of a shared lock or a semaphore, as JSON by owner token.
 -- asked    hash: when each waiter asked last, by owner token, and any of them, by ''. In milliseconds.
 -- claimed  list: filled for a second when a claim is confirmed, for the holder that released the lock.
@@ -33,7 +33,9 @@ local RETENTION = 86400000
 local SLOT = 1200000
 -- A lease is remembered this long after its end.
 local AFTERWARDS = 10000
--- How long a lock waits for the waiters to which it is handed over, in all, and at least for the last of them.
+-- A lock waits this long for the waiters to which it is handed over, in all, and at least for the last of them.
+-- A waiter confirms before its job starts. Without that the job would run under the claim alone, whose age the waiter knows
+-- only from the server's clock; and SIGTERM is due before the claim ends by --kill-after, which is 5 s unless the TTL is short.
 local CLAIM, LAST_CLAIM = 2500, 500
 -- A claim that is not confirmed sooner is doubted: all waiters are asked to show themselves, within ANSWER.
 local DOUBT, ANSWER = 300, 200
@@ -73,6 +75,12 @@ local function enter(name, now, ttl, is_quick)
   redis.pcall('PEXPIRE', INDEX, string.format('%.0f', RETENTION))
 end
 
+-- Writes an exclusive lease of this length from now on.
+local function write_lease(lease, now, ttl, since, token, metadata)
+  local words = string.format('%.0f %.0f %s %s %s', now + ttl, ttl, since, token, metadata)
+  redis.call('SET', lease, words, 'PX', string.format('%.0f', ttl + AFTERWARDS))
+end
+
 -- Writes down an exclusive grant, after the lock itself; with `claim` it is handed to a waiter, which has to confirm it.
 -- `before` is the fencing token of the grant before. Returns the token, and whether the index should be tidied.
 local function record(state, lease, before, number, token, metadata, now, ttl, claim)
@@ -82,9 +90,9 @@ local function record(state, lease, before, number, token, metadata, now, ttl, c
   else
     redis.call('HSET', state, 'fence', fence, 'kind', 'exclusive', 'exclusive', '1')
   end
-  local known = string.format('%.0f %.0f %.0f %s %s', now + ttl, ttl, now, token, metadata)
-  redis.call('SET', lease, known, 'PX', string.format('%.0f', ttl + AFTERWARDS))
-  local is_due = ttl > SLOT or number / 1000 >= now + 1 or math.floor((tonumber(before) or 0) / 1000 / SLOT) ~= math.floor(now / SLOT)
+  write_lease(lease, now, ttl, string.format('%.0f', now), token, metadata)
+  local slot_before = math.floor((tonumber(before) or 0) / 1000 / SLOT)
+  local is_due = ttl > SLOT or number / 1000 >= now + 1 or slot_before ~= math.floor(now / SLOT)
   if is_due then
     redis.call('PEXPIRE', state, string.format('%.0f', RETENTION + 2 * SLOT + math.max(ttl, number / 1000 - now)))
   end

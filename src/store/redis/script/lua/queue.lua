@@ -9,7 +9,7 @@ local lock, state, lease, queue, holders, asked, claimed
 -- a semaphore by their tokens, and their number.
 local owner, held, held_by, count
 
--- Whether the value of a lock is a mark, and no owner token.
+-- The value of a lock is a mark, not an owner token.
 local function is_mark(word)
   return word == 'shared:' or string.match(word, '^permits:%d+$') or string.match(word, '^broken:')
     or string.match(word, '^released:')
@@ -47,9 +47,9 @@ local function token_of(member)
   return string.match(member, '^%S+') or member
 end
 
-local function kind_of(member)
-  local kind = string.match(member, '^%S+ (%S+)')
-  return (kind == 'shared:' or kind and string.match(kind, '^permits:%d+$')) and kind or 'exclusive'
+local function mode_of(member)
+  local mode = string.match(member, '^%S+ (%S+)')
+  return (mode == 'shared:' or mode and string.match(mode, '^permits:%d+$')) and mode or 'exclusive'
 end
 
 local function metadata_of(member)
@@ -63,11 +63,11 @@ local function read_owner()
   return owner
 end
 
--- Reads who holds the lock. `last_kind` is the mode of the last grant, for a lock that another program removed.
-local function read_holders(last_kind)
+-- Reads who holds the lock. `last_mode` is the mode of the last grant, for a lock that another program removed.
+local function read_holders(last_mode)
   read_owner()
-  local kind = owner or last_kind
-  if not kind or not (kind == 'shared:' or string.match(kind, '^permits:%d+$')) then
+  local mode = owner or last_mode
+  if not mode or not (mode == 'shared:' or string.match(mode, '^permits:%d+$')) then
     held = owner and 'exclusive'
     return
   end
@@ -81,13 +81,13 @@ local function read_holders(last_kind)
       redis.call('HDEL', holders, all[i])
     end
   end
-  held = count > 0 and kind or nil
+  held = count > 0 and mode or nil
   if not held then
     owner = false
   end
 end
 
--- What is left of the leases in `held_by`: until the last one ends for a shared lock, the first for a semaphore.
+-- The time left of the leases in `held_by`: until the last one ends for a shared lock, the first for a semaphore.
 local function left()
   local latest, first = 0, nil
   for _, holder in pairs(held_by) do
@@ -106,9 +106,9 @@ local function write_holder(token)
   redis.call('PEXPIRE', holders, RETENTION)
 end
 
-local function admits(kind)
+local function admits(mode)
   if not held then return true end
-  if held == 'exclusive' or kind ~= held then return false end
+  if held == 'exclusive' or mode ~= held then return false end
   return held == 'shared:' or count < tonumber(string.match(held, '%d+'))
 end
 
@@ -147,22 +147,17 @@ local function read_lease()
   return {['until'] = tonumber(ends) or 0, ttl = ttl, since = since, owner = token, metadata = metadata}
 end
 
--- The last exclusive lease where another program removed the key: the owner may be alive, and about to renew. `kind` is the
+-- The last exclusive lease where another program removed the key: the owner may be alive, and about to renew. `mode` is the
 -- mode of the last grant.
-local function remembered_lease(kind)
-  return kind == 'exclusive' and not owner and not held and read_lease() or {['until'] = 0}
+local function remembered_lease(mode)
+  return mode == 'exclusive' and not owner and not held and read_lease() or {['until'] = 0}
 end
 
--- Writes an exclusive lease of this length from now on.
-local function write_lease(ttl, since, holder, metadata)
-  local words = {integer(now() + ttl), integer(ttl), since, holder, metadata}
-  redis.call('SET', lease, table.concat(words, ' '), 'PX', integer(ttl + AFTERWARDS))
-end
-
-local function extend_lease(ttl)
+-- Extends the lease, which may have another owner from now on.
+local function extend_lease(ttl, holder)
   local known = read_lease()
   if known.owner then
-    write_lease(ttl, known.since, known.owner, known.metadata)
+    write_lease(lease, now(), ttl, known.since, holder or known.owner, known.metadata)
   end
 end
 
@@ -183,27 +178,25 @@ local function confirmed()
 end
 
 -- Grants the lock. A claim is a grant to a waiter, which has to confirm it.
-local function grant(token, kind, metadata, ttl, last, claim)
+local function grant(token, mode, metadata, ttl, last, claim)
   local number = fence_after(last)
   local fence = integer(number)
   local since = now()
-  local mark = claim and {'claim', claim_of(last)} or {}
   -- The first write of the script is SET, which a server without memory refuses. After a write that it does not refuse,
   -- the server would accept the others as well.
-  if kind == 'exclusive' then
+  if mode == 'exclusive' then
     redis.call('SET', lock, token, 'PX', ttl)
-    redis.call('HSET', state, 'fence', fence, 'kind', kind, 'exclusive', 1, unpack(mark))
-    write_lease(ttl, integer(since), token, metadata)
+    record(state, lease, last.fence, number, token, metadata, since, ttl, claim and claim_of(last))
   else
     held_by[token] = {fence = fence, since = since, ['until'] = since + ttl, ttl = ttl, metadata = metadata,
       claim = claim}
     count = count + 1
-    held = kind
+    held = mode
     write_holder(token)
-    redis.call('HSET', state, 'fence', fence, 'kind', kind, unpack(mark))
+    redis.call('HSET', state, 'fence', fence, 'kind', mode, unpack(claim and {'claim', claim_of(last)} or {}))
     redis.call('DEL', lease)
   end
-  held, last.fence = kind, number
+  held, last.fence = mode, number
   if last.keep then
     redis.call('HDEL', state, 'keep')
   end
@@ -276,15 +269,15 @@ local function hand_over(last, mine)
   local served = false
   while true do
     local first = first_waiter(last)
-    if not first or first == mine or not admits(kind_of(first)) or fence_after(last) > HIGHEST_FENCE then break end
+    if not first or first == mine or not admits(mode_of(first)) or fence_after(last) > HIGHEST_FENCE then break end
     last.claim = last.claim or now()
     dequeue(first)
-    local kind = kind_of(first)
+    local mode = mode_of(first)
     if notify(first, 'ask') then
       local ttl = math.max(last.claim + CLAIM - now(), LAST_CLAIM)
-      grant(token_of(first), kind, metadata_of(first), ttl, last, true)
+      grant(token_of(first), mode, metadata_of(first), ttl, last, true)
       served = true
-      if kind == 'exclusive' then break end
+      if mode == 'exclusive' then break end
     end
   end
   if served then

@@ -22,10 +22,7 @@ local function release()
     end
     -- Nobody holds it any more, and it ends with its expiry.
     redis.call('SET', lock, 'released:' .. me, 'PX', integer(keep))
-    local known = read_lease()
-    if known.owner then
-      write_lease(keep, known.since, 'released:' .. me, known.metadata)
-    end
+    extend_lease(keep, 'released:' .. me)
     redis.call('HSET', state, 'kind', '')
     notify_first(keep)
     return 1

@@ -1,6 +1,6 @@
 -- Extends the lease. ARGV 4: ttl, 5: metadata, 6: the fence of the grant, or '' not to acquire a lock again that is gone,
 -- 7: the mode.
-local ttl, metadata, fence, kind = tonumber(ARGV[4]), ARGV[5], ARGV[6], ARGV[7]
+local ttl, metadata, fence, mode = tonumber(ARGV[4]), ARGV[5], ARGV[6], ARGV[7]
 if read_owner() == me then
   -- Never shorter: a job inside another may have the same lock with a shorter ttl.
   local left = redis.call('PTTL', lock)
@@ -30,7 +30,7 @@ end
 if owner == 'released:' .. me then
   return {'released'}
 end
-if fence ~= '' and kind == 'exclusive' and not owner and not held then
+if fence ~= '' and mode == 'exclusive' and not owner and not held then
   -- Gone. The counter shows whether there was another grant since. Without a counter there was none: it outlives a lease
   -- of this length.
   local is_last = known[1] == fence and known[4] ~= fence
@@ -39,22 +39,22 @@ if fence ~= '' and kind == 'exclusive' and not owner and not held then
   end
   if is_last or not known[1] and ttl <= RETENTION then
     redis.call('SET', lock, me, 'PX', ttl)
-    redis.call('HSET', state, 'fence', fence, 'kind', kind)
-    write_lease(ttl, read_lease().since or integer(now()), me, metadata)
+    redis.call('HSET', state, 'fence', fence, 'kind', mode)
+    write_lease(lease, now(), ttl, read_lease().since or integer(now()), me, metadata)
     remember(tonumber(fence), ttl)
     notify_first(ttl)
     return {'healed'}
   end
-elseif fence ~= '' and kind ~= 'exclusive' and admits(kind) and not known[3]
+elseif fence ~= '' and mode ~= 'exclusive' and admits(mode) and not known[3]
     and (not known[1] or now() - tonumber(known[5] or 0) < ttl) then
   -- The server lost its data not long ago, there is room, and the lock was not held exclusively since.
   held_by[me] = {fence = fence, since = now(), ['until'] = now() + ttl, ttl = ttl, metadata = metadata}
-  held = kind
+  held = mode
   write_holder(me)
   -- Of several that heal the highest counts, so that no fencing token is granted twice.
   local highest = math.max(tonumber(known[1]) or 0, tonumber(fence))
   local restarted = known[1] and {} or {'restarted', integer(now())}
-  redis.call('HSET', state, 'fence', integer(highest), 'kind', kind, unpack(restarted))
+  redis.call('HSET', state, 'fence', integer(highest), 'kind', mode, unpack(restarted))
   remember(highest, ttl)
   return {'healed'}
 end

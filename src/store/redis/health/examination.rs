@@ -1,33 +1,18 @@
 //! All checks of one server.
 
-use std::ops::RangeInclusive;
-
-use redis::Value;
-
 use super::info::Facts;
 use super::latency::Clock;
 use super::probe::{Asking, unreachable};
+use super::server_under_test::ServerUnderTest;
 use super::{durability, latency, permissions};
 use crate::doctor::{Check, Findings, Requirements, Trial, judge};
-use crate::lock::{Key, Result};
-use crate::store::net::RequestError;
-use crate::store::redis::Redis;
-use crate::store::redis::keys::{KeyNames, slot};
-use crate::store::redis::url::{RedisAddress, ServerAddress};
-
-/// A server that has locks, or would have.
-pub struct ServerUnderTest {
-    /// Of one server.
-    pub address: RedisAddress,
-    pub is_in_quorum: bool,
-    /// Of a cluster: the slots whose keys it has.
-    pub slots: Option<Vec<RangeInclusive<u16>>>,
-}
+use crate::lock::Result;
+use crate::store::redis::store::Redis;
 
 pub struct Examined {
     pub report: Findings,
     pub clock: Option<Clock>,
-    /// Of the running server: two that have the same one are the same.
+    /// The id of the running server: two that have the same one are the same.
     pub run_id: Option<String>,
     pub is_reached: bool,
 }
@@ -36,11 +21,6 @@ pub struct Examined {
 const OLDEST: (u32, u32) = (6, 2);
 
 impl ServerUnderTest {
-    /// One that is not in a cluster, or whose slots are not known.
-    pub fn at(address: RedisAddress, is_in_quorum: bool) -> ServerUnderTest {
-        ServerUnderTest { address, is_in_quorum, slots: None }
-    }
-
     /// Looks at everything and tries everything; what goes wrong is a finding, never an error.
     pub fn examine(&self, terms: &Requirements) -> Examined {
         let report = Findings::about(self.address.to_string());
@@ -51,15 +31,6 @@ impl ServerUnderTest {
             unreachable(&mut examined.report, &error);
         }
         examined
-    }
-
-    /// A new connection, for what leaves it fit for nothing else.
-    pub fn open(&self, terms: &Requirements) -> Result<Asking> {
-        let ServerAddress::One(endpoint) = &self.address.servers else {
-            // Who has the locks there was found out before.
-            return Err(RequestError::broken("it is not one server").of(""));
-        };
-        Asking::open(&self.address.login, endpoint, &self.address.to_string(), terms)
     }
 
     fn look(&self, asking: &mut Asking, terms: &Requirements, examined: &mut Examined) -> Result<()> {
@@ -96,31 +67,6 @@ impl ServerUnderTest {
         judge(&lived, ["fix that first", senseless], report);
         swept
     }
-
-    /// A key to try things with, in a slot of this server.
-    pub fn scratch_key(&self) -> Key {
-        let Some(slots) = &self.slots else { return Key::scratch() };
-        let is_here = |key: &Key| {
-            let slot = slot(key);
-            slots.iter().any(|range| range.contains(&slot))
-        };
-        // A server with one slot of 16384 is met in the end.
-        (0..1_000_000).map(|_| Key::scratch()).find(is_here).unwrap_or_else(Key::scratch)
-    }
-
-    /// Removes all that is kept for a key.
-    pub fn sweep(&self, asking: &mut Asking, key: &Key) -> Result<()> {
-        let names = KeyNames::of(key).into_all();
-        if let Value::ServerError(_) = asking.ask(redis::cmd("DEL").arg(&names))? {
-            for name in &names {
-                if let Value::ServerError(_) = asking.ask(redis::cmd("PEXPIRE").arg(name).arg(1))? {
-                    // SET takes the place of a value of any type.
-                    asking.ask(redis::cmd("SET").arg(name).arg("").arg("PX").arg(1))?;
-                }
-            }
-        }
-        Ok(())
-    }
 }
 
 fn version(facts: &Facts, report: &mut Findings) {
@@ -140,7 +86,7 @@ fn version(facts: &Facts, report: &mut Findings) {
     }
 }
 
-/// Whether it is a master, as far as can be seen.
+/// The server is a master, as far as can be seen.
 fn role(facts: &Facts, report: &mut Findings) -> bool {
     let role = facts.info("role");
     match role {

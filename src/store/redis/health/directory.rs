@@ -1,4 +1,4 @@
-//! Who has the locks behind Sentinel, or in a cluster. This is the one place where `doctor` finds that out.
+//! The servers that have the locks behind Sentinel, or in a cluster. Only here `doctor` finds that out.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::RangeInclusive;
@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use redis::{Cmd, Value};
 
 use super::probe::{Asking, LOGIN_ADVICE, unreachable, wants_login};
-use super::server::ServerUnderTest;
+use super::server_under_test::ServerUnderTest;
 use crate::doctor::{Check, Findings, Requirements};
 use crate::store::net::{Endpoint, LONGEST_HOST};
 use crate::store::redis::login::Login;

@@ -9,10 +9,10 @@ use crate::store::redis::login::Login;
 use crate::store::redis::server::Server;
 
 /// All servers by their endpoint. None is forgotten, as a request may be in flight there.
-pub struct Servers {
+pub struct KnownServers {
     login: Arc<Login>,
     store: String,
-    /// What the servers are to the store; `None` where the store is a server.
+    /// The part that the servers have in the store; `None` where the store is a server.
     role: Option<&'static str>,
     servers: BTreeMap<Endpoint, Server>,
 }
@@ -22,9 +22,9 @@ const MOST_SERVERS: usize = 2048;
 /// The role of the primary that Sentinels name, and of those that were it.
 pub const MASTER: &str = ", the master";
 
-impl Servers {
-    pub fn new(login: Login, store: String, role: Option<&'static str>) -> Servers {
-        Servers { login: Arc::new(login), store, role, servers: BTreeMap::new() }
+impl KnownServers {
+    pub fn new(login: Login, store: String, role: Option<&'static str>) -> KnownServers {
+        KnownServers { login: Arc::new(login), store, role, servers: BTreeMap::new() }
     }
 
     pub fn get(&mut self, endpoint: &Endpoint) -> Result<&mut Server> {
@@ -43,7 +43,7 @@ impl Servers {
         }
     }
 
-    /// What messages call a server.
+    /// The name of a server in messages.
     pub fn name_of(&self, endpoint: &Endpoint) -> String {
         match self.role {
             Some(role) => format!("{endpoint}{role} of {}", self.store),

@@ -1,8 +1,9 @@
 //! Several locks: one script for all of them; in a cluster for those in one slot, one slot after the other.
 
 use super::keys::slot;
-use super::script::{self, AcquireReply, Queueing};
-use super::{Redis, ReleaseCall};
+use super::routing::Routing;
+use super::script::{self, AcquireReply, Queueing, ReleaseCall};
+use super::store::Redis;
 use crate::lock::{AcquireOutcome, Busy, Key, Request, Result, Store, StoreError, Timeout};
 
 impl Redis {

@@ -1,0 +1,226 @@
+//! The store of one server, or of several that share the keys or copy one another.
+
+use std::slice::from_ref;
+use std::time::Duration;
+
+use super::queue_place::QueuePlace;
+use super::routing::Routing;
+use super::script::{self, AcquireReply, Release, ReleaseCall};
+use super::topology::Topology;
+use super::url::RedisAddress;
+use super::{history, survey};
+use crate::lock::{
+    AcquireOutcome, Breaker, Broken, Capabilities, FencingToken, History, Key, OwnerToken, ReleaseOutcome,
+    Renewal, Request, Result, RunRecord, Store, StoreAdmin, Survey, Timeout,
+};
+
+/// The store at one address. It connects with the first call.
+pub struct Redis {
+    pub(super) topology: Topology,
+    place: Option<QueuePlace>,
+    /// Locks that were healed, which was not reported yet, as too few replicas had them.
+    pub(super) healed: Vec<Key>,
+    /// A lock counts as acquired, or as renewed, when so many replicas have it.
+    pub(super) replicas: u8,
+}
+
+/// The time for a request whose answer does not matter.
+const IDLE_TIMEOUT: Duration = Duration::from_millis(100);
+
+impl Redis {
+    pub fn new(address: RedisAddress, replicas: u8) -> Redis {
+        Redis { topology: Topology::open(address), place: None, healed: Vec::new(), replicas }
+    }
+
+    /// Asks with a place in the queue. The subscription comes first: a waiter that cannot be woken counts as dead.
+    fn enqueue_at(&mut self, place: &mut QueuePlace, timeout: &Timeout) -> Result<AcquireOutcome> {
+        loop {
+            if place.subscription.is_none() {
+                let connection = self.topology.connect_listener(&place.request.key, timeout)?;
+                place.listen_on(connection, timeout).map_err(|error| {
+                    self.topology.suspect_listener();
+                    error.of(self.topology.name())
+                })?;
+            }
+            let requests = from_ref(&place.request);
+            self.topology.await_releases(requests, timeout)?;
+            let call = script::acquire(&place.request, requests, place.queueing(), &place.ticket);
+            let reply = call.run_on_primary(&mut self.topology, timeout)??;
+            if matches!(reply, AcquireReply::Granted(_)) {
+                self.expect_replicas(requests, timeout)?;
+            } else if !self.topology.is_listening_to_primary() && !timeout.until.has_passed() {
+                // Those who wake waiters on the primary do not see that we listen elsewhere.
+                place.subscription = None;
+                continue;
+            }
+            return Ok(place.note(reply));
+        }
+    }
+
+    /// Sends releases behind everything that is in flight. Whether there is anything.
+    fn release_behind(&mut self, calls: &[ReleaseCall], timeout: &Timeout) -> bool {
+        let (mut is_behind, index) = (false, self.topology.index());
+        for server in self.topology.servers() {
+            let releases = calls.iter().map(|call| call.in_full(index));
+            is_behind |= server.in_flight.release_behind(releases, timeout);
+        }
+        is_behind
+    }
+
+    /// Runs all of these releases, also when one of them fails.
+    fn release_each(&mut self, calls: &[ReleaseCall], timeout: &Timeout) -> Result<()> {
+        let mut failed = None;
+        for (done, call) in calls.iter().enumerate() {
+            failed = failed.or(self.release_now(call, &timeout.share(calls.len() - done)).err());
+        }
+        failed.map_or(Ok(()), Err)
+    }
+
+    /// Runs a release, which says for each lock what became of it.
+    pub(super) fn release_now(
+        &mut self,
+        call: &ReleaseCall,
+        timeout: &Timeout,
+    ) -> Result<Vec<ReleaseOutcome>> {
+        let released = call.run_on_primary(&mut self.topology, timeout);
+        self.topology.mark_awaited();
+        let released = released?;
+        for (key, _) in call.keys().iter().zip(&released).filter(|(_, one)| **one == Release::HandedOver) {
+            script::confirm_handover(&mut self.topology, key, timeout);
+        }
+        Ok(released.into_iter().map(ReleaseOutcome::from).collect())
+    }
+}
+
+impl Store for Redis {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::ALL
+    }
+
+    fn acquire(&mut self, requests: &[Request], timeout: &Timeout) -> Result<AcquireOutcome> {
+        self.acquire_all(requests, timeout)
+    }
+
+    fn enqueue(&mut self, request: &Request, timeout: &Timeout) -> Result<AcquireOutcome> {
+        let mut place = self.place.take().unwrap_or_else(|| QueuePlace::new(request.clone()));
+        let answer = self.enqueue_at(&mut place, timeout);
+        self.place = Some(place);
+        answer
+    }
+
+    fn wait(&mut self, timeout: &Timeout) -> Result<bool> {
+        match &mut self.place {
+            Some(place) => place.wait(timeout),
+            None => Ok(true),
+        }
+    }
+
+    fn settle(&mut self) {
+        // The subscription ends now: at the end of the job the server has better to do.
+        self.place.take_if(|place| place.is_granted);
+    }
+
+    fn prepare(&mut self) {
+        if let Some(place) = &mut self.place
+            && !std::mem::replace(&mut place.is_prepared, true)
+        {
+            // With a token that nobody has it changes nothing, and the server knows the script when we have the lock.
+            let of_nobody = Request { token: OwnerToken::random(), ..place.request.clone() };
+            let _ = script::renew(&of_nobody, None).run(&mut self.topology, &Timeout::of(IDLE_TIMEOUT));
+        }
+    }
+
+    fn renew(
+        &mut self,
+        request: &Request,
+        fence: Option<FencingToken>,
+        timeout: &Timeout,
+    ) -> Result<Renewal> {
+        let renewal = script::renew(request, fence).run_on_primary(&mut self.topology, timeout)?;
+        self.replicated(renewal, request, timeout)
+    }
+
+    fn release(
+        &mut self,
+        keys: &[Key],
+        token: &OwnerToken,
+        timeout: &Timeout,
+    ) -> Result<Vec<ReleaseOutcome>> {
+        let groups = self.by_slot(keys, |key| key);
+        let calls: Vec<ReleaseCall> = groups.iter().map(|keys| script::release(keys, token)).collect();
+        let was_behind = self.release_behind(&calls, timeout);
+        let (mut released, mut failed) = (Vec::new(), None);
+        for (done, call) in calls.iter().enumerate() {
+            match self.release_now(call, &timeout.share(calls.len() - done)) {
+                Ok(outcomes) => {
+                    // Released twice, "not held" means that the first release was carried out.
+                    let is_unsure = was_behind || *self.topology.has_repeated();
+                    let outcomes = outcomes
+                        .into_iter()
+                        .map(|one| if is_unsure { ReleaseOutcome::Released } else { one });
+                    released.extend(call.keys().iter().zip(outcomes));
+                }
+                // A lock that cannot be released does not keep the others.
+                Err(error) => failed = failed.or(Some(error)),
+            }
+        }
+        let outcome = |key: &Key| {
+            let found = released.iter().find(|(of, _)| *of == key);
+            found.map_or(ReleaseOutcome::NotHeld, |(_, outcome)| *outcome)
+        };
+        failed.map_or_else(|| Ok(keys.iter().map(outcome).collect()), Err)
+    }
+
+    fn cancel(&mut self, requests: &[Request], timeout: &Timeout) -> Result<()> {
+        let Some(first) = requests.first().filter(|_| self.topology.was_asked()) else { return Ok(()) };
+        let calls = self.cancel_calls(first, requests);
+        let was_behind = self.release_behind(&calls, timeout);
+        self.place = None;
+        // A server that is not the primary any more may carry out what hung.
+        let released = match was_behind && self.topology.is_single() {
+            true => Ok(()),
+            false => self.release_each(&calls, timeout),
+        };
+        if self.topology.await_releases(requests, timeout)? {
+            // The request may have been carried out behind its release.
+            return self.release_each(&calls, timeout);
+        }
+        released
+    }
+
+    fn check(&mut self, key: &Key, token: &OwnerToken, timeout: &Timeout) -> Result<Option<Duration>> {
+        script::check(key, token).run_on_primary(&mut self.topology, timeout)
+    }
+
+    fn record(&mut self, key: &Key, run: Option<&RunRecord>, keep: u8, timeout: &Timeout) -> Result<()> {
+        for command in history::record(key, run, keep) {
+            self.topology.send(key, &command, timeout);
+        }
+        Ok(())
+    }
+}
+
+impl StoreAdmin for Redis {
+    fn survey(&mut self, keys: &[Key], timeout: &Timeout) -> Result<Survey> {
+        survey::survey(&mut self.topology, keys, timeout)
+    }
+
+    fn history(&mut self, keys: &[Key], timeout: &Timeout) -> Result<Vec<History>> {
+        history::histories(&mut self.topology, keys, timeout)
+    }
+
+    fn break_lock(
+        &mut self,
+        key: &Key,
+        token: Option<&OwnerToken>,
+        by: &Breaker,
+        timeout: &Timeout,
+    ) -> Result<Broken> {
+        let call = script::break_lock(key, token, by);
+        let (broken, is_handed_over) = call.run_on_primary(&mut self.topology, timeout)?;
+        if is_handed_over {
+            script::confirm_handover(&mut self.topology, key, timeout);
+        }
+        Ok(broken)
+    }
+}
