@@ -38,4 +38,4 @@ pub use reporter::{ReportOptions, Reporter};
 pub use shell::ShellSyntax;
 pub use status::{Row, headings, json, rows_of, table, time_left};
 pub use verbosity::Verbosity;
-pub use width::{aligned, columns, cut, size};
+pub use width::{aligned, bar, columns, cut, size};

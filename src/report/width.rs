@@ -49,6 +49,17 @@ pub fn pad(text: &str, width: usize) -> String {
     text.to_owned() + &" ".repeat(width.saturating_sub(self::width(text)))
 }
 
+/// Cells of a bar.
+const BAR: usize = 8;
+
+/// A bar of which a part between 0 and 1 is full. It always takes the same columns.
+pub fn bar(part: f64) -> String {
+    let eighths = (part.clamp(0.0, 1.0) * (BAR * 8) as f64).round() as usize;
+    let full = "█".repeat(eighths / 8) + ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"][eighths % 8];
+    let empty = BAR - eighths.div_ceil(8);
+    full + &"░".repeat(empty)
+}
+
 /// The columns that the widest of `texts` takes.
 pub fn widest<'a>(texts: impl Iterator<Item = &'a str>) -> usize {
     texts.map(width).max().unwrap_or(0)

@@ -11,11 +11,8 @@ use ratatui::widgets::Paragraph;
 use super::lines::folded;
 use super::view::{LISTED, Prompt, View};
 use crate::lock::{DurationText, Holder, LockStatus, unix_millis};
-use crate::report::{Row, aligned, clock, cut, details, headings, is_late, rows_of, time_left};
+use crate::report::{Row, aligned, bar, clock, cut, details, headings, is_late, rows_of, time_left};
 use crate::sanitize::sanitize;
-
-/// Cells of the bar that a lease is.
-const BAR: usize = 8;
 
 /// In columns, of a host or a user.
 const LONGEST_NAME: usize = 20;
@@ -118,7 +115,8 @@ impl Screen {
         match &lock.holders[..] {
             holders if holders.iter().any(|holder| holder.broken.is_some()) => self.of(Color::Red),
             holders if holders.iter().any(is_late) => self.of(Color::Yellow),
-            _ => Style::new(),
+            [] => Style::new(),
+            _ => self.of(Color::Green),
         }
     }
 
@@ -210,7 +208,7 @@ fn listed(lock: &LockStatus, ago: Duration) -> Vec<Row> {
     let mut rows = rows_of(lock, |holder| {
         let left = holder.left.map(|left| left.saturating_sub(ago));
         let now = Holder { left, ..holder.clone() };
-        bar(&now) + &time_left(&now)
+        lease_bar(&now) + &time_left(&now)
     });
     let mut cut_off = |from: usize, all: usize, what: &str| {
         if all > LISTED {
@@ -235,13 +233,10 @@ fn columns_of(row: Row) -> Row {
 }
 
 /// What is left of the lease, as a part of its TTL.
-fn bar(holder: &Holder) -> String {
+fn lease_bar(holder: &Holder) -> String {
     let ttl = holder.metadata.as_ref().and_then(|metadata| metadata.ttl());
     let (Some(left), Some(ttl)) = (holder.left, ttl) else { return String::new() };
-    let part = (left.as_secs_f64() / ttl.as_secs_f64()).clamp(0.0, 1.0);
-    let eighths = (part * (BAR * 8) as f64).round() as usize;
-    let bar = "█".repeat(eighths / 8) + ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"][eighths % 8];
-    format!("{bar:<BAR$} ")
+    bar(left.as_secs_f64() / ttl.as_secs_f64()) + " "
 }
 
 fn line(text: &str, columns: usize) -> Line<'static> {

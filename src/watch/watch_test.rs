@@ -69,8 +69,8 @@ fn the_list_has_a_line_for_each() {
     let lines = screen(&mut view, [80, 24]);
     assert_eq!(lines[0], "redlock: 2 locks, 5 waiting");
     assert_eq!(lines[1], "KEY     STATE           LEFT          HOST  PID   USER  FOR  LABEL");
-    assert_eq!(lines[2], "backup  late            ██▍      9s   ci-7  4123  anna  0s   dump.sh");
-    assert_eq!(lines[3], "deploy  held            ██████▉  26s  ci-7  4123  anna  0s   make");
+    assert_eq!(lines[2], "backup  late            ██▍░░░░░ 9s   ci-7  4123  anna  0s   dump.sh");
+    assert_eq!(lines[3], "deploy  held            ██████▉░ 26s  ci-7  4123  anna  0s   make");
     assert!(lines[4].starts_with("        waiting 1                     ci-7  5000  anna  "), "{lines:#?}");
     assert_eq!(lines[7], "        2 more waiting");
     assert!(lines[17].starts_with("── events ──") && lines[17].width() == 80, "{lines:#?}");
@@ -246,7 +246,7 @@ fn who_was_in_time_is_not_late_because_nobody_looked() {
     view.seen -= Duration::from_millis(5200);
     let lines = screen(&mut view, [80, 24]);
     assert!(lines[1].starts_with("as it was 5."), "{lines:#?}");
-    assert!(lines[3].contains("      11s  ci-7  4123"), "{lines:#?}");
+    assert!(lines[3].contains("░ 11s  ci-7  4123"), "{lines:#?}");
     press(&mut view, "\n");
     let lines = screen(&mut view, [80, 24]);
     assert!(lines.iter().any(|line| line.ends_with("alive: renewed 19s ago, 11s left of 30s")), "{lines:#?}");

@@ -120,3 +120,20 @@ fn a_user_whose_home_is_not_there() {
     let refused = as_nobody(Redlock::new(&["run", "-S", "local:", "X", "--", "echo", "started"])).expect(69);
     assert!(refused.line().ends_with("name a file: local:PATH") && refused.stdout.is_empty(), "{refused:?}");
 }
+
+/// Nobody is told to change a file that is none of redlock's.
+#[test]
+fn a_file_of_the_system() {
+    let before = fs::metadata("/etc/passwd").expect("the file").mode();
+    for subcommand in [&["status"][..], &["run", "X", "--", "true"], &["doctor"]] {
+        let refused = Redlock::new(subcommand).server("local:/etc/passwd").run();
+        let text = refused.stdout.clone() + &refused.stderr;
+        assert!(text.contains("holds something else; name another one"), "{refused:?}");
+        assert!(!text.contains("chmod") && !text.contains("move"), "{refused:?}");
+    }
+    assert_eq!(fs::metadata("/etc/passwd").expect("the file").mode(), before);
+    let store = Store::local();
+    store.redlock(&["run", "X", "--", "true"]).run().expect(0);
+    fs::set_permissions(store.folder.path("locks.db"), Permissions::from_mode(0o644)).expect("its mode");
+    assert!(store.redlock(&["status"]).run().expect(78).line().contains("chmod o= "));
+}

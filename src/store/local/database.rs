@@ -219,8 +219,7 @@ impl Database {
                 "it cannot be written; check the permissions of the file and of its folder"
             }
             Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
-                let why =
-                    "the file is damaged or holds something else; when no redlock runs here, move it away";
+                let why = "the file is damaged or holds something else; name another one, or move it away if it was redlock's";
                 return self.failed(FileError::Unfit(why.to_owned()));
             }
             _ => return self.unreachable(error.to_string()),

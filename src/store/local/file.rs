@@ -2,9 +2,9 @@
 //! users may write or replace it.
 
 use std::ffi::OsString;
-use std::fs::{self, DirBuilder, Metadata};
-use std::io::{self, ErrorKind};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::fs::{self, DirBuilder, Metadata, OpenOptions};
+use std::io::{self, ErrorKind, Read};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
@@ -18,6 +18,9 @@ use crate::user;
 
 /// Marks a database as ours: "rlck".
 pub const APPLICATION: i32 = 0x726c_636b;
+
+/// The first bytes of a database of SQLite.
+const HEADER: &[u8; 16] = b"SQLite format 3\0";
 
 /// Mode bit of a folder whose files get its group.
 pub const SET_GROUP_ID: u32 = 0o2000;
@@ -92,6 +95,9 @@ pub fn find(path: &Path) -> Result<Metadata, FileError> {
         return unfit("the file has a second name (a hard link); remove one of the two");
     }
     if found.mode() & 0o007 != 0 {
+        if found.len() > 0 && !is_database(path) {
+            return unfit("the file holds something else; name another one");
+        }
         let path = path.display();
         return unfit(&format!("others may open the file, and could stop everyone: chmod o= {path}"));
     }
@@ -111,6 +117,16 @@ pub fn find(path: &Path) -> Result<Metadata, FileError> {
         return unfit("it is on NFS, whose file locks are no base for this; name a file on a local disk");
     }
     Ok(found)
+}
+
+/// Looks whether the file may be redlock's, before somebody is advised to change it. To close it drops the locks of this
+/// process on it, so only a file that is refused anyway is opened.
+fn is_database(path: &Path) -> bool {
+    let mut begin = [0; HEADER.len()];
+    match OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path) {
+        Ok(mut file) => file.read_exact(&mut begin).is_ok() && begin == *HEADER,
+        Err(_) => true,
+    }
 }
 
 /// Never somebody else's file, nor where a link leads. Nothing is opened: to close a descriptor of the file would drop
