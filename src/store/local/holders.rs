@@ -7,6 +7,7 @@ use std::time::Duration;
 use rusqlite::{OptionalExtension, Row, Transaction, params};
 
 use super::host::Host;
+use super::leases::Moment;
 use super::liveness::Processes;
 use super::owner_hash::OwnerHash;
 use super::queue::{self, QueueEntry};
@@ -26,7 +27,7 @@ pub struct LockRow {
 }
 
 /// A lease. Its row stays when it is over, until the key is granted again: so its owner can heal it.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct HolderRow {
     /// Of its grant: together with the key it tells holders apart.
     pub fence: u64,
@@ -84,23 +85,14 @@ impl HolderRow {
         }
     }
 
-    /// Held by a lease that runs, of a holder that is not known to be dead.
-    pub fn is_held(&self, host: &Host) -> bool {
-        self.runs(host) && !self.processes.are_dead()
+    /// The lease was made in this boot, and has not ended.
+    pub fn runs(&self, at: &Moment) -> bool {
+        at.is_in_boot(&self.boot) && self.renewed <= at.now && at.now < self.until
     }
 
-    fn runs(&self, host: &Host) -> bool {
-        host.is_this_boot(&self.boot) && self.renewed <= BootTime::now() && !self.until.has_passed()
-    }
-
-    /// Whether this token owns the lease, over or not.
+    /// This token owns the lease, which may be over.
     pub fn is_of(&self, token: &OwnerToken) -> bool {
         self.owner == Some(OwnerHash::of(token))
-    }
-
-    /// Held by this token, whose owner is asking and so alive.
-    pub fn is_held_by(&self, token: &OwnerToken, host: &Host) -> bool {
-        self.is_of(token) && self.runs(host)
     }
 
     pub fn holder(&self) -> Holder {

@@ -8,6 +8,7 @@ use std::sync::LazyLock;
 
 use nix::sys::statfs::{PROC_SUPER_MAGIC, fstatfs};
 
+use super::leases::Moment;
 use crate::clock::BootTime;
 
 /// What a transaction has to know beside the file's rows.
@@ -29,9 +30,8 @@ impl Host {
         Ok(Host { file: file.to_owned(), boot: boot_id()?, offset: offset()?, holders: holders.to_vec() })
     }
 
-    /// A lease of another boot is over. Where one of the two ids is hidden only the time tells.
-    pub fn is_this_boot(&self, id: &str) -> bool {
-        self.boot == id || self.boot.is_empty() || id.is_empty()
+    pub fn moment(&self) -> Moment<'_> {
+        Moment { now: BootTime::now(), boot: &self.boot }
     }
 
     /// As it stands in the file: nanoseconds on the boot clock of the host.

@@ -10,6 +10,9 @@ mod health;
 mod history;
 mod holders;
 mod host;
+mod leases;
+#[cfg(test)]
+mod leases_test;
 mod liveness;
 #[cfg(test)]
 mod local_test;
@@ -155,8 +158,8 @@ impl Store for Local {
                         Some(ahead) => awaited.ahead = ahead,
                         None => {
                             // There will be room then even if nobody gives anything back.
-                            ask_at = state.deciding_holder().map_or(ask_at, |lease| ask_at.min(lease.until));
-                            awaited.holders = state.processes();
+                            ask_at = state.leases.deciding().map_or(ask_at, |lease| ask_at.min(lease.until));
+                            awaited.holders = state.leases.processes();
                         }
                     }
                     wake.retain(|woken| woken.ticket != mine);
@@ -298,9 +301,10 @@ impl StoreAdmin for Local {
             let mut locks = Vec::new();
             for key in known {
                 let state = LockState::look(tx, &key, host)?;
-                let holders = state.holders.iter().map(HolderRow::holder).collect();
+                let holders = state.leases.running.iter().map(HolderRow::holder).collect();
                 let waiters = queue::alive(tx, &key, host)?;
-                let mode = state.held().or(waiters.first().map(|first| first.mode)).unwrap_or_default();
+                let mode =
+                    state.leases.held().or(waiters.first().map(|first| first.mode)).unwrap_or_default();
                 let waiter = |entry: QueueEntry| Waiter { mode: entry.mode, metadata: entry.metadata };
                 let waiters = waiters.into_iter().map(waiter).collect();
                 locks.push(LockStatus { mode, holders, waiters, key });
