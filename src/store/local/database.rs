@@ -21,7 +21,7 @@ use crate::poll::Backoff;
 /// The file, opened when it is first used.
 pub struct Database {
     path: Result<PathBuf, String>,
-    /// Of what we take: see [`Host::holders`].
+    /// The processes that hold our locks: see [`Host::holders`].
     holders: Vec<u32>,
     open: Option<Open>,
 }
@@ -36,7 +36,7 @@ struct Open {
     host: Host,
 }
 
-/// Of the tables below; another one is of another version of redlock.
+/// The version of the tables below; another version of redlock has another one.
 const LAYOUT: i32 = 4;
 
 /// As the file has to have them, word by word: a file is refused that has something else, or more.
@@ -79,7 +79,7 @@ const TABLES: [&str; 4] = [
         PRIMARY KEY (key, number)
     ) WITHOUT ROWID",
 ];
-/// What SQLite adds for AUTOINCREMENT.
+/// The table that SQLite adds for AUTOINCREMENT.
 const SEQUENCE: &str = "CREATE TABLE sqlite_sequence(name,seq)";
 
 /// SQLite looks at the timeout after this many steps of its virtual machine, well below a millisecond.
@@ -185,7 +185,7 @@ impl Database {
         self.path.as_deref().ok()
     }
 
-    /// What messages call it.
+    /// Its name in messages.
     pub fn name(&self) -> String {
         self.path.as_ref().map_or("local:".to_owned(), |path| format!("local:{}", path.display()))
     }
@@ -286,7 +286,7 @@ fn set_up(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch("PRAGMA journal_mode = PERSIST")
 }
 
-/// Whether the file has our tables and nothing else. They are made in an empty one.
+/// The file has our tables and nothing else. An empty file gets them.
 fn has_our_tables(tx: &Transaction) -> rusqlite::Result<bool> {
     let mut statement = tx.prepare("SELECT sql FROM sqlite_schema")?;
     let mut rows = statement.query([])?;

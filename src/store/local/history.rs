@@ -10,7 +10,7 @@ const ADD: &str = "INSERT INTO history (key, number, ended, skipped, run) VALUES
      ON CONFLICT (key, number) DO UPDATE SET ended = excluded.ended, skipped = excluded.skipped, run = excluded.run";
 const REMOVE: &str = "DELETE FROM history WHERE key = ?1 AND number <= ?2";
 
-/// What [`record`] carries out: see the one of the holders.
+/// The statements of [`record`]: see the one of the holders.
 pub const COMPILED_AHEAD: [&str; 3] = [LATEST, ADD, REMOVE];
 
 /// Adds a run, or counts a call that did not get the lock. Their number since the latest run has a row without one.

@@ -11,7 +11,7 @@ use nix::sys::statfs::{PROC_SUPER_MAGIC, fstatfs};
 use super::leases::Moment;
 use crate::clock::BootTime;
 
-/// What a transaction has to know beside the file's rows.
+/// The facts about this host that a transaction needs.
 pub struct Host {
     /// Where the file is: the FIFOs of its waiters are beside it.
     pub file: PathBuf,
@@ -75,7 +75,7 @@ fn boot_id() -> io::Result<String> {
 /// The inode of the time namespace in which the host itself is: PROC_TIME_INIT_INO in the kernel's proc_ns.h.
 const HOSTS_TIME: u64 = 0xEFFF_FFFA;
 
-/// What the time namespace of this process adds to the boot clock, in nanoseconds. See time_namespaces(7).
+/// The offset of the boot clock in the time namespace of this process, in nanoseconds. See time_namespaces(7).
 pub fn offset() -> io::Result<i64> {
     static OFFSET: LazyLock<Result<i64, String>> =
         LazyLock::new(|| find_offset().map_err(|error| format!("the time namespace: {error}")));

@@ -46,7 +46,7 @@ impl<'a> LockState<'a> {
         Ok(in_use.filter(|found| !found.goes_with(mode)))
     }
 
-    /// Whether the lock can be granted to the waiter with this ticket, or to one without a place.
+    /// The lock can be granted to the waiter with this ticket, or to one without a place.
     pub fn has_room(&self, mode: Mode, ticket: Option<i64>) -> rusqlite::Result<bool> {
         Ok(self.leases.admits(mode) && queue::is_first(self.tx, self.key, ticket)?)
     }

@@ -38,14 +38,14 @@ use crate::lock::{
     Waiter,
 };
 
-/// Of a file on this host.
+/// The capabilities of a file on this host.
 pub const CAPABILITIES: Capabilities = Capabilities {
     replicas: Err("local: has no replicas; the file is on this host only"),
     history: Ok(HISTORY),
     ..Capabilities::ALL
 };
 
-/// How many runs of a key are kept: in a file they cost nobody else anything.
+/// The number of runs of a key that are kept: in a file they cost nobody else anything.
 const HISTORY: u8 = 20;
 
 /// Out of 256 grants, this many also delete what nobody has used for long.
@@ -58,7 +58,7 @@ const HEAD_START: Duration = Duration::from_millis(1);
 /// A [`Store`] in a file of this host.
 pub struct Local {
     database: Database,
-    /// What wakes this process in the queue.
+    /// The FIFO that wakes this process in the queue.
     fifo: Option<WakeFifo>,
     /// Our place in the queue: kept when a grant runs out before it is confirmed.
     ticket: Option<i64>,

@@ -1,4 +1,4 @@
-//! Who owns a lease.
+//! The owner of a lease.
 
 use rusqlite::ToSql;
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSqlOutput, ValueRef};

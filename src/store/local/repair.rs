@@ -51,7 +51,7 @@ fn is_damaged(connection: &Connection) -> bool {
     }
 }
 
-/// Whether the file was last written before this boot: then no lease in it counts.
+/// The file was last written before this boot: then no lease in it counts.
 fn is_of_another_boot(file: &Metadata, host: &Host) -> bool {
     let up = Duration::from_nanos(host.now().max(0) as u64);
     let booted = SystemTime::now().checked_sub(up);
