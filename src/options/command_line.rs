@@ -16,13 +16,14 @@ use super::complaint::{explain, is_token, refuse, shown};
 use super::sources::{Sources, is_off};
 use crate::cli::{self, Cli, GlobalArgs};
 use crate::error::{Failure, Outcome, USAGE};
+use crate::job::title;
 use crate::lock::{DurationText, Key};
 
 const TOKEN: &str = "an owner token is not a key; give it with --token-file, or in REDLOCK_TOKEN";
 const OWN: &str = "give each of several keys with its own -k";
 
 /// The command line as it was typed: the system's copy loses the words of a job, see `job::title`.
-static TYPED: LazyLock<Vec<OsString>> = LazyLock::new(|| env::args_os().collect());
+static TYPED: LazyLock<Vec<OsString>> = LazyLock::new(title::words);
 
 /// Parses the command line. Of options that contradict each other a flag overrules a variable; a variable that is
 /// empty counts as not set. The error is one of the parser, see [`answer`], or a [`Failure`].

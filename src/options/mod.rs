@@ -25,6 +25,8 @@ use std::time::Duration;
 
 use self::caller::CallingProcess;
 use self::complaint::refuse;
+#[cfg(any(test, fuzzing))]
+pub use self::config::read_text;
 pub use self::config::{Config, SectionQuery, check_file};
 pub use self::global::GlobalOptions;
 use self::global::absolute;

@@ -37,6 +37,17 @@ pub use self::scheme::{SCHEMES, Scheme};
 use crate::doctor::{Check, Finding, Findings, Requirements};
 use crate::lock::{Capabilities, StoreAdmin};
 
+/// Readers of what a server may send.
+#[cfg(any(test, fuzzing))]
+pub mod replies {
+    #[cfg(feature = "etcd")]
+    pub use super::etcd::read_anything as etcd;
+    #[cfg(feature = "redis")]
+    pub use super::redis::read_anything as redis;
+    #[cfg(feature = "zookeeper")]
+    pub use super::zookeeper::read_anything as zookeeper;
+}
+
 /// Where locks are kept: one URL, or those of a quorum.
 #[derive(Clone)]
 pub struct ServerUrl {

@@ -63,6 +63,19 @@ pub fn read(path: &Path) -> Result<Option<Vec<Section>>, Failure> {
     sections.iter().find_map(contradiction).map_or(Ok(Some(sections)), |why| Err(Failure::configuration(why)))
 }
 
+/// Reads what may be the text of a configuration file.
+#[cfg(any(test, fuzzing))]
+pub fn read_text(text: &str) {
+    match toml::from_str::<Config>(text) {
+        Ok(config) => {
+            let _ = (misplaced(&config), has_password(&config.server));
+            let sections = sections(text, Path::new("config.toml")).unwrap_or_default();
+            sections.iter().for_each(|section| _ = contradiction(section));
+        }
+        Err(error) => _ = one_line(&error, text),
+    }
+}
+
 fn contradiction(section: &Section) -> Option<String> {
     let [one, other] =
         CONTRADICTIONS.into_iter().find(|pair| pair.iter().all(|name| section.asks_for(name)))?;

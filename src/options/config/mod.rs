@@ -12,6 +12,8 @@ use std::path::PathBuf;
 use serde::Deserialize;
 
 pub use self::file::check as check_file;
+#[cfg(any(test, fuzzing))]
+pub use self::file::read_text;
 pub use self::section::{CONTRADICTIONS, Setting};
 pub use self::selection::SectionQuery;
 use crate::cli::{Color, Leftovers, LogFormat, OnLost};

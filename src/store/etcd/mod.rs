@@ -25,3 +25,10 @@ mod url;
 mod waiter;
 
 pub use self::layout::EtcdAddress;
+
+/// Reads what a member may answer, and the values of the keys in it.
+#[cfg(any(test, fuzzing))]
+pub fn read_anything(bytes: &[u8]) {
+    let values = message::read_answer(bytes).into_iter().map(|kv| kv.value);
+    values.chain([bytes.to_vec()]).for_each(|value| _ = super::queue::EntryData::of_redlock(&value));
+}

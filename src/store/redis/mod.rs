@@ -54,6 +54,14 @@ pub const CAPABILITIES: Capabilities = Capabilities::ALL;
 /// The time for a request whose answer does not matter.
 const IDLE_TIMEOUT: Duration = Duration::from_millis(100);
 
+/// Reads what a server may send, as the reply to each operation.
+#[cfg(any(test, fuzzing))]
+pub fn read_anything(bytes: &[u8], keys: &[Key]) {
+    let Ok(reply) = ::redis::parse_redis_value(bytes) else { return };
+    script::read_reply(&reply, keys);
+    topology::read_slots(reply);
+}
+
 impl Redis {
     pub fn new(address: RedisAddress, replicas: u8) -> Redis {
         Redis { topology: Topology::open(address), place: None, healed: Vec::new(), replicas }
@@ -139,13 +147,8 @@ impl Store for Redis {
     }
 
     fn settle(&mut self) {
-        let timeout = Timeout::of(IDLE_TIMEOUT);
-        // Not at the end of the job, when the server has better to do than to end a subscription.
-        if let Some(place) = self.place.take_if(|place| place.is_granted) {
-            // A renewal tells the next waiter that it is the first. Its answer is skipped later.
-            let renewal = script::renew(&place.request, None).by_hash(self.topology.index());
-            self.topology.send(&place.request.key, &renewal, &timeout);
-        }
+        // The subscription ends now: at the end of the job the server has better to do.
+        self.place.take_if(|place| place.is_granted);
     }
 
     fn prepare(&mut self) {

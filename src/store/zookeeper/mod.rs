@@ -26,3 +26,10 @@ mod url;
 mod waiter;
 
 pub use self::layout::ZooKeeperAddress;
+
+/// Reads what a server may answer, and the data of a node.
+#[cfg(any(test, fuzzing))]
+pub fn read_anything(bytes: &[u8]) {
+    message::read_packet(bytes);
+    let _ = super::queue::EntryData::of_redlock(bytes).map(|data| data.breaker());
+}
