@@ -11,7 +11,7 @@ use nix::unistd::{AccessFlags, eaccess};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
 
-use super::file::{self, FileError};
+use super::file_access::{self, FileError};
 use super::host::Host;
 use super::repair::repair;
 use super::wakeup::WakeFifo;
@@ -91,7 +91,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(2);
 impl Database {
     /// At `path`, or at the default place for this user; touches nothing.
     pub fn new(path: Option<PathBuf>, holders: Vec<u32>) -> Database {
-        Database { path: path.map_or_else(file::default_path, Ok), holders, open: None }
+        Database { path: path.map_or_else(file_access::default_path, Ok), holders, open: None }
     }
 
     /// Runs one transaction, alone on the whole host; `work` may be run again. After an error nothing was changed.
@@ -152,7 +152,7 @@ impl Database {
             none => none.insert(Open::at(path, &self.holders, timeout)?),
         };
         if open.is_set_up && open.is_exposed {
-            file::check_journal(path)?;
+            file_access::check_journal(path)?;
         }
         limit(&mut open.connection, timeout)?;
         let tx = open.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -164,8 +164,8 @@ impl Database {
             set_up(&tx)?;
             if !has_our_tables(&tx)? {
                 let number = |name| tx.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
-                let is_other_version =
-                    number("application_id")? == file::APPLICATION && number("user_version")? != LAYOUT;
+                let is_other_version = number("application_id")? == file_access::APPLICATION
+                    && number("user_version")? != LAYOUT;
                 let why = match is_other_version {
                     true => "another version of redlock made it",
                     false => "its tables are not those of redlock: another program made or changed it",
@@ -225,7 +225,7 @@ impl Database {
 
 impl Open {
     fn at(path: &Path, holders: &[u32], timeout: &Timeout) -> Result<Open, FileError> {
-        let found = file::find(path)?;
+        let found = file_access::find(path)?;
         let host = Host::of(path, holders)?;
         repair(path, &found, &host, || {
             let mut connection = connect(path)?;
@@ -242,7 +242,7 @@ impl Open {
             set_up(&connection)?;
         }
         // As it was before the opening: the transaction sees whether it is another one by now.
-        let (is_set_up, is_exposed) = (false, file::is_exposed(path, &found)?);
+        let (is_set_up, is_exposed) = (false, file_access::is_exposed(path, &found)?);
         Ok(Open { connection, is_set_up, is_exposed, file: identity(&found), host })
     }
 }
@@ -301,7 +301,7 @@ fn has_our_tables(tx: &Transaction) -> rusqlite::Result<bool> {
     drop(rows);
     if found == 0 {
         TABLES.iter().try_for_each(|table| tx.execute_batch(table))?;
-        tx.pragma_update(None, "application_id", file::APPLICATION)?;
+        tx.pragma_update(None, "application_id", file_access::APPLICATION)?;
         tx.pragma_update(None, "user_version", LAYOUT)?;
         found = TABLES.len() + 1;
     }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use nix::sys::statfs::statfs;
 
 use super::Local;
-use super::file::{GROUP, SET_GROUP_ID, journal_of};
+use super::file_access::{GROUP, SET_GROUP_ID, journal_of};
 use super::holders::remove_all;
 use crate::doctor::{Check, Finding, Findings, Requirements, Trial, Trouble, judge};
 use crate::lock::{Key, Timeout};

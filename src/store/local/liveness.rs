@@ -9,7 +9,7 @@ use nix::unistd::{SysconfVar, sysconf};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use super::host;
+use super::time_namespace;
 use crate::poll::is_readable;
 
 /// Processes, each with its start time so that a recycled pid is not taken for it, in one pid namespace.
@@ -109,7 +109,7 @@ fn start_time(stat: &str) -> Option<u64> {
 
 /// The offset of the times in /proc in the time namespace of this process, in clock ticks.
 static OFFSET: LazyLock<i64> = LazyLock::new(|| {
-    let offset = host::offset().unwrap_or(0);
+    let offset = time_namespace::offset().unwrap_or(0);
     let ticks = if offset == 0 { None } else { sysconf(SysconfVar::CLK_TCK).ok().flatten() };
     ticks.map_or(0, |ticks| offset.div_euclid(1_000_000_000 / ticks.max(1)))
 });

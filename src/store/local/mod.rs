@@ -5,7 +5,7 @@
 
 mod address;
 mod database;
-mod file;
+mod file_access;
 mod health;
 mod history;
 mod holders;
@@ -20,6 +20,7 @@ mod lock_state;
 mod owner_hash;
 mod queue;
 mod repair;
+mod time_namespace;
 mod wakeup;
 
 use std::path::PathBuf;
