@@ -155,7 +155,7 @@ fn a_holder_is_told_once_and_then_removed() {
     let (fresh, told) = (lease("a", 1, 30), HolderRow { broken: Some(breaker()), ..lease("b", 2, 30) });
     let both = leases(Mode::Shared, 2, vec![fresh, told], Vec::new());
     let outcome = |token: Option<&str>| {
-        let (outcome, changed) = both.broken_by(token.map(|text| self::token(text)).as_ref(), &breaker());
+        let (outcome, changed) = both.broken_by(token.map(self::token).as_ref(), &breaker());
         let removed: Vec<_> = changed.iter().map(|(lease, is_removed)| (lease.fence, *is_removed)).collect();
         (outcome, removed)
     };
