@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use rusqlite::{OptionalExtension, Row, Transaction, params};
 
-use super::host::Host;
-use super::leases::Moment;
+use super::host::{Host, Moment};
 use super::liveness::Processes;
 use super::owner_hash::OwnerHash;
 use super::queue::{self, QueueEntry};

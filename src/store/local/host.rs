@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 
 use nix::sys::statfs::{PROC_SUPER_MAGIC, fstatfs};
 
-use super::leases::Moment;
 use super::time_namespace::offset;
 use crate::clock::BootTime;
 
@@ -45,6 +44,20 @@ impl Host {
 
     pub fn now(&self) -> i64 {
         self.nanos(BootTime::now())
+    }
+}
+
+/// The time of a decision, in the boot with this id, which is empty where a container hides it.
+#[derive(Clone, Copy)]
+pub struct Moment<'a> {
+    pub now: BootTime,
+    pub boot: &'a str,
+}
+
+impl Moment<'_> {
+    /// A lease of another boot is over. Where one of the two ids is hidden only the time tells.
+    pub fn is_in_boot(&self, id: &str) -> bool {
+        self.boot == id || self.boot.is_empty() || id.is_empty()
     }
 }
 

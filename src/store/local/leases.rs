@@ -3,23 +3,9 @@
 //! The leases and the time are handed in, so all of it is true without a file.
 
 use super::holders::{HolderRow, LockRow};
+use super::host::Moment;
 use super::liveness::Processes;
-use crate::clock::BootTime;
 use crate::lock::{Breaker, Broken, FencingToken, Holder, Mode, OwnerToken, Renewal};
-
-/// The time of a decision, in the boot with this id, which is empty where a container hides it.
-#[derive(Clone, Copy)]
-pub struct Moment<'a> {
-    pub now: BootTime,
-    pub boot: &'a str,
-}
-
-impl Moment<'_> {
-    /// A lease of another boot is over. Where one of the two ids is hidden only the time tells.
-    pub fn is_in_boot(&self, id: &str) -> bool {
-        self.boot == id || self.boot.is_empty() || id.is_empty()
-    }
-}
 
 /// The leases of one key.
 pub struct Leases {

@@ -3,7 +3,8 @@
 use std::num::NonZeroU32;
 
 use super::holders::{HolderRow, LockRow};
-use super::leases::{Continuation, Leases, Moment, Return};
+use super::host::Moment;
+use super::leases::{Continuation, Leases, Return};
 use super::liveness::Processes;
 use super::owner_hash::OwnerHash;
 use crate::clock::BootTime;
