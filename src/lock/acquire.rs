@@ -45,7 +45,7 @@ impl From<StoreError> for AcquireFailure {
     }
 }
 
-/// What happens during the wait, reported about once a second.
+/// The progress of the wait, reported about once a second.
 pub enum WaitProgress<'a> {
     Busy(&'a Busy),
     Unreachable(&'a StoreError),
@@ -64,7 +64,7 @@ const CANCEL: Duration = Duration::from_secs(1);
 
 /// Acquires the locks, all or none, and waits for them as `wait` allows.
 ///
-/// Those that are free are taken together. A busy one is waited for while those before it in `requests` are held and
+/// Free locks are taken together. A busy one is waited for while those before it in `requests` are held and
 /// renewed: lock ordering prevents deadlock.
 ///
 /// `attempt` bounds each call to the store. `reserve` is the part of the lease that has to be left after the grant, for
@@ -129,7 +129,7 @@ struct Acquiring<'a> {
     requests: &'a [Request],
     /// The leases of the first requests, which were granted.
     held: Vec<Lease>,
-    /// How many of the next requests are made together.
+    /// The number of the next requests that are made together.
     batch: usize,
     /// We have a place in the queue of the next lock, or are about to take one.
     is_queued: bool,
@@ -231,7 +231,7 @@ impl<'a> Acquiring<'a> {
                 self.renew(|lease| lease.unconfirmed() > lease.request.ttl.fresh_for())?;
             } else {
                 self.store.settle();
-                // A batch was what stands before a busy lock; after that lock the rest may be free.
+                // A batch precedes a busy lock; after that lock the rest may be free.
                 self.is_queued = !self.is_queued;
                 self.batch = if self.is_queued { 1 } else { self.rest().len() };
             }

@@ -38,7 +38,7 @@ fn free_locks_are_acquired_together() {
     assert_eq!(leases[0].deadline(), fake::START.plus(Ttl::DEFAULT.validity()));
 }
 
-/// What is left of it has to be enough, so an old one is renewed first.
+/// The rest of it has to be enough, so an old one is renewed first.
 #[test]
 fn a_lease_that_was_prepared_counts_from_then() {
     for (ahead, log) in [(2, &["acquire a"][..]), (9, &["acquire a", "renew a"])] {

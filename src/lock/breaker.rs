@@ -1,10 +1,10 @@
-//! Who broke a lock, and why.
+//! The user that broke a lock, and the reason.
 
 use std::fmt;
 
 use super::metadata::clean;
 
-/// Who broke a lock, and why: `anna@web3: stuck since 02:00`.
+/// The user that broke a lock, and the reason: `anna@web3: stuck since 02:00`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Breaker(String);
 
@@ -18,7 +18,7 @@ impl Breaker {
         )))
     }
 
-    /// What a store has of a lock: nothing, unless it was broken.
+    /// Reads the mark that a store has of a lock: empty, unless it was broken.
     pub fn from_untrusted(text: &str) -> Option<Breaker> {
         (!text.is_empty()).then(|| Breaker(clean(text)))
     }

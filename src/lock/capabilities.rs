@@ -1,4 +1,4 @@
-//! What a store can do, so that what it cannot do is refused before anything is contacted.
+//! The capabilities of a store: everything else is refused before anything is contacted.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use super::{Key, Mode, Ttl};
 /// `Err` says why the store cannot do it.
 pub type Support = Result<(), &'static str>;
 
-/// What a store can do, whatever server or file is behind it.
+/// The capabilities of a kind of store, whatever server or file it uses.
 #[derive(Clone, Copy, Debug)]
 pub struct Capabilities {
     pub shared: Support,
@@ -28,7 +28,7 @@ pub struct Capabilities {
     pub listing: Support,
     /// A grant can wait until replicas have it.
     pub replicas: Support,
-    /// How many runs are kept in the history of a lock unless somebody says; or why none can be.
+    /// The number of runs in the history of a lock, unless an option says it; or the reason why there is none.
     pub history: Result<u8, &'static str>,
 }
 

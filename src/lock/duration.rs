@@ -55,7 +55,7 @@ impl fmt::Display for DurationText {
     }
 }
 
-/// How long a lease lives without renewal: 10 ms to one year, in whole milliseconds.
+/// The time that a lease lives without renewal: 10 ms to one year, in whole milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ttl(Duration);
 
@@ -79,7 +79,7 @@ impl Ttl {
         drift_over(self.0)
     }
 
-    /// How long a job has from SIGTERM to its end, when nobody says it.
+    /// The time that a job has from SIGTERM to its end, unless an option says it.
     pub fn default_kill_after(self) -> Duration {
         (self.0 / 4).min(Duration::from_secs(5))
     }
@@ -95,7 +95,7 @@ impl Ttl {
     }
 }
 
-/// How much the clocks of two hosts may differ in speed over this time, with the time that a kill
+/// The drift by which the clocks of two hosts may differ in speed over this time, with the time that a kill
 /// takes: the margin of the Redlock description, 1 % and 2 ms.
 pub fn drift_over(time: Duration) -> Duration {
     time / 100 + Duration::from_millis(2)

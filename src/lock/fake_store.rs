@@ -25,7 +25,7 @@ pub struct FakeStore {
     pub log: Log,
 }
 
-/// What was asked, each with the milliseconds since [`fake::START`].
+/// The calls, each with the milliseconds since [`fake::START`].
 #[derive(Clone, Default)]
 pub struct Log(Arc<Mutex<Vec<(u64, String)>>>);
 

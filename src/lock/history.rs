@@ -1,4 +1,4 @@
-//! What a lock was used for: its last runs, as the store keeps them.
+//! The history of a lock: its last runs, as the store keeps them.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::Key;
 use super::metadata::clean;
 
-/// How long a history is kept after the last run.
+/// The time for which a history is kept after the last run.
 pub const RETENTION: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// One run under a lock, as redlock said it at its end.
@@ -21,7 +21,7 @@ pub struct RunRecord {
     pub asked: u64,
     pub granted: u64,
     pub ended: u64,
-    /// What came of it: a word of redlock-events(7), as "success".
+    /// The result: a word of redlock-events(7), as "success".
     pub outcome: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit_status: Option<u8>,
@@ -33,10 +33,10 @@ pub struct RunRecord {
     pub pid: u32,
     pub user: String,
     pub label: String,
-    /// Who broke the lock, and why.
+    /// The user that broke the lock, and the reason.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub broken_by: String,
-    /// How many calls did not get the lock since the run before: it was busy.
+    /// The number of calls that found the lock busy since the run before.
     #[serde(skip)]
     pub skipped: u64,
 }
@@ -47,7 +47,7 @@ pub struct History {
     pub key: Key,
     /// The latest one first.
     pub runs: Vec<RunRecord>,
-    /// How many calls did not get the lock since the latest of them.
+    /// The number of calls that found the lock busy since the latest run.
     pub skipped: u64,
 }
 

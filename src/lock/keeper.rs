@@ -20,7 +20,7 @@ pub enum Keeper {
     Running { orders: MailboxSender<()>, end: Mailbox<(Finish, Box<Renewals>)> },
 }
 
-/// What became of the leases at last, and their store, which is free for other requests.
+/// The end of the leases, and their store, which is free for other requests.
 pub struct KeeperEnd {
     pub end: LeaseEnd,
     /// Why the last renewal of one failed that was not lost by then.

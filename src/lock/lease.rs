@@ -8,9 +8,9 @@ use crate::clock::{BootTime, Deadline};
 /// A lock that was granted, held until its deadline.
 #[derive(Clone, Debug)]
 pub struct Lease {
-    /// What was granted: a renewal and a release say the same again.
+    /// The request that was granted: a renewal and a release repeat it.
     pub request: Request,
-    /// Of the grant; renewals leave it as it is.
+    /// The fencing token of the grant; renewals leave it as it is.
     pub fence: FencingToken,
     /// When the request that last extended the lease was sent.
     pub renewed: BootTime,
@@ -40,7 +40,7 @@ impl Lease {
         Lease { is_borrowed: true, ..Lease::new(request, fence, sent) }
     }
 
-    /// The fence: from here on another may hold the lock. Counted from before the request was
+    /// The deadline: from here on another may hold the lock. It counts from before the request was
     /// sent, because the store may have counted from any moment after that.
     pub fn deadline(&self) -> Deadline {
         self.renewed.plus(self.request.ttl.validity())
@@ -73,7 +73,7 @@ impl Lease {
         leases.into_iter().map(Lease::deadline).min().unwrap_or(Deadline::NEVER)
     }
 
-    /// How long ago the lease was last known to be in the store.
+    /// The time since the lease was last known to be in the store.
     pub fn unconfirmed(&self) -> Duration {
         BootTime::now().since(self.renewed)
     }

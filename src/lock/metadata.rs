@@ -1,4 +1,4 @@
-//! What others are shown of a holder or a waiter.
+//! The facts about a holder or a waiter that others see.
 
 use std::time::Duration;
 
@@ -6,14 +6,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::sanitize::sanitize;
 
-/// Who holds a lock or waits for it, as they said it themselves.
+/// A holder of a lock or a waiter, as it described itself.
 ///
 /// Written by other people, on other hosts: read it with [`Metadata::from_untrusted`] only.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Metadata {
     pub host: String,
-    /// Of redlock, of the keeper, or of the process that called `acquire`; in the pid namespace of that host.
+    /// The pid of redlock, of the keeper, or of the process that called `acquire`; in the pid namespace of that host.
     pub pid: u32,
     /// The process for which the lock is held, when that is not the one that holds it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -25,10 +25,10 @@ pub struct Metadata {
     /// The PID namespace of that pid. Containers may share the name of a host, and not its pids.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pid_namespace: Option<u64>,
-    /// Of the lease, in milliseconds; 0 when it is not known.
+    /// The TTL of the lease in milliseconds; 0 when it is not known.
     #[serde(skip_serializing_if = "is_zero")]
     pub ttl_ms: u64,
-    /// What it is for: `--label`, or the command.
+    /// The purpose: `--label`, or the command.
     pub label: String,
     /// When the request began, in milliseconds since the Unix epoch.
     pub since: u64,
@@ -38,7 +38,7 @@ pub struct Metadata {
 const LONGEST_LABEL: usize = 200;
 
 impl Metadata {
-    /// Of a request that begins now; the label is made harmless and cut to 200 characters.
+    /// The metadata of a request that begins now; the label is made harmless and cut to 200 characters.
     pub fn new(host: String, pid: u32, user: String, label: &str) -> Self {
         Metadata { host, pid, user, label: clean(label), since: unix_millis(), ..Metadata::default() }
     }
@@ -49,7 +49,7 @@ impl Metadata {
         Metadata { host: clean(&raw.host), user: clean(&raw.user), label: clean(&raw.label), ..raw }
     }
 
-    /// How long the lease lives without renewal, if that is known.
+    /// The time that the lease lives without renewal, if it is known.
     pub fn ttl(&self) -> Option<Duration> {
         (self.ttl_ms > 0).then(|| Duration::from_millis(self.ttl_ms))
     }

@@ -1,4 +1,4 @@
-//! How many may hold a lock at once.
+//! The number of holders that a lock may have at once.
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -14,17 +14,17 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// Whether one key can be in use as both: only readers and writers share a key.
+    /// One key can be in use as both: only readers and writers share a key.
     pub fn goes_with(self, other: Mode) -> bool {
         self == other || !matches!((self, other), (Mode::Semaphore(_), _) | (_, Mode::Semaphore(_)))
     }
 
-    /// Whether a holder in this mode has what the other mode gives.
+    /// A holder in this mode has everything that the other mode gives.
     pub fn covers(self, other: Mode) -> bool {
         self == other || (self, other) == (Mode::Exclusive, Mode::Shared)
     }
 
-    /// How many of a queue, from the first on, hold the lock: where the order says it all, nobody has to be asked.
+    /// The number of entries at the head of a queue that hold the lock. The order alone decides.
     pub fn holders(queue: impl IntoIterator<Item = Mode>) -> usize {
         let mut queue = queue.into_iter();
         let Some(first) = queue.next() else { return 0 };
@@ -36,7 +36,7 @@ impl Mode {
         }
     }
 
-    /// Whether a newcomer in this mode would hold the lock at once, behind this queue.
+    /// A newcomer in this mode would hold the lock at once, after this queue.
     pub fn has_room(self, queue: impl IntoIterator<Item = Mode>) -> bool {
         let mut length = 0;
         let are_alike = queue.into_iter().inspect(|_| length += 1).all(|mode| mode == self);

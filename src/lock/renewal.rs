@@ -12,7 +12,7 @@ use crate::clock::{BootTime, Deadline};
 use crate::mailbox::Mailbox;
 use crate::poll::{Backoff, wait_readable};
 
-/// What becomes of the leases while they are renewed.
+/// The news about the leases while they are renewed.
 pub enum Progress<'a> {
     /// The leases that are not lost were extended, by requests that `took` so long. All of them end at this deadline
     /// at the earliest.
@@ -33,7 +33,7 @@ pub enum Progress<'a> {
 /// Hears of the progress, in the thread that renews.
 pub type ReportProgress = Box<dyn FnMut(Progress) + Send>;
 
-/// How the leases ended, from the best to the worst.
+/// The end of the leases, from the best to the worst.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LeaseEnd {
     /// They were valid to the end, and go on: they were borrowed.
@@ -46,7 +46,7 @@ pub enum LeaseEnd {
     Lost,
 }
 
-/// What became of the leases at last.
+/// The end of the leases, and the last failure.
 pub struct Finish {
     pub end: LeaseEnd,
     /// Why the last renewal of one failed that was not lost by then.
@@ -64,7 +64,7 @@ const LAST_RETRY: Duration = Duration::from_millis(10);
 /// For the release: the job has ended, and somebody waits for the prompt.
 const RELEASE: Duration = Duration::from_secs(2);
 
-/// What the last renewal said.
+/// The answer to the last renewal.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum LeaseState {
     Held,

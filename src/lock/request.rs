@@ -11,7 +11,7 @@ pub struct Request {
     pub mode: Mode,
     /// The same in all requests that are made together.
     pub token: OwnerToken,
-    /// How long the lease lives without a renewal, by the clock of the store.
+    /// The time that the lease lives without a renewal, by the clock of the store.
     pub ttl: Ttl,
     /// A release earlier than this after the grant leaves the lock to its time.
     pub min_hold: Duration,

@@ -13,7 +13,7 @@ pub struct Holder {
     pub fence: Option<FencingToken>,
     /// When the lock was granted, in milliseconds since the Unix epoch.
     pub since: Option<u64>,
-    /// What is left of the lease; `None` when it never expires, or others cannot see it.
+    /// The rest of the lease; `None` when it never expires, or others cannot see it.
     pub left: Option<Duration>,
     /// The lease expires, and others cannot see when.
     pub hides_left: bool,

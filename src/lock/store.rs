@@ -39,11 +39,11 @@ impl AcquireOutcome {
 #[derive(Clone, Debug)]
 pub struct Busy {
     pub key: Key,
-    /// Who has it; `None` when the store cannot say.
+    /// The holder; `None` when the store cannot say.
     pub holder: Option<Holder>,
-    /// How many hold it beside that one.
+    /// The number of other holders.
     pub others: usize,
-    /// How many waiters are served earlier; `None` where there is no queue.
+    /// The number of waiters that are served earlier; `None` where there is no queue.
     pub ahead: Option<usize>,
 }
 
@@ -67,7 +67,7 @@ pub enum Renewal {
     Lost(Option<Holder>),
 }
 
-/// What became of a lock that was to be released.
+/// The result of a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReleaseOutcome {
     /// This token held it.
@@ -88,7 +88,7 @@ pub struct RenewalRequest {
     pub request: Request,
     /// The fencing token of the grant: see [`Store::renew`].
     pub fence: Option<FencingToken>,
-    /// How long one attempt may take.
+    /// The longest time for one attempt.
     pub attempt: Duration,
     /// An answer is of no use from here on.
     pub until: Deadline,
@@ -127,7 +127,7 @@ pub type OnRenewal<'a> = &'a mut dyn FnMut(usize, BootTime, Result<Renewal>);
 /// renewal is asked again until the lease ends, and a release leaves the lock to the end of its lease. After every
 /// other error nothing was changed.
 pub trait Store: Send {
-    /// What this kind of store can do. The caller has refused whatever it cannot before it calls anything else.
+    /// The capabilities of this kind of store. The caller has refused whatever it cannot before it calls anything else.
     fn capabilities(&self) -> Capabilities;
 
     /// Asks for locks once, without a place in the queue: all of them are granted, or none. The requests differ in
@@ -202,7 +202,7 @@ pub trait Store: Send {
     /// A lock was busy, and is not asked for again: removes what the store made for the request, if it made anything.
     fn leave(&mut self, _timeout: &Timeout) {}
 
-    /// What is left of the lease of this token: `None` when it does not hold the lock, `Duration::MAX` when the lock
+    /// The rest of the lease of this token: `None` when it does not hold the lock, `Duration::MAX` when the lock
     /// never expires. A store may extend the lease by this.
     fn check(&mut self, key: &Key, token: &OwnerToken, timeout: &Timeout) -> Result<Option<Duration>>;
 

@@ -1,4 +1,4 @@
-//! How long a call to a store may take, and what ends it early.
+//! The time that a call to a store may take, and the interrupt that ends it early.
 
 use std::os::fd::BorrowedFd;
 use std::time::Duration;

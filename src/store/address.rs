@@ -8,12 +8,12 @@ use crate::lock::{Capabilities, StoreAdmin, Timeout};
 pub trait StoreAddress: Send + Sync {
     fn capabilities(&self) -> Capabilities;
 
-    /// Whether the URL shows a password to everyone who can list processes.
+    /// The URL shows a password to everyone who can list processes.
     fn has_password(&self) -> bool {
         false
     }
 
-    /// Whether the store asks who we are.
+    /// The store asks for a login.
     fn takes_login(&self) -> bool {
         true
     }
@@ -31,7 +31,7 @@ pub trait StoreAddress: Send + Sync {
     /// Why it cannot be one of several servers that are given.
     fn refuses_others(&self) -> Option<String>;
 
-    /// Whether the store is fit to be used so.
+    /// Checks that the store is fit to be used so.
     fn examine(&self, login: &Credentials, terms: &Requirements) -> Vec<Finding>;
 
     /// Sets the store up for a group of users, or says why it is not shared like that.

@@ -47,7 +47,7 @@ mod tests {
         Err(CallError::transient("starting"))
     }
 
-    /// What comes of attempts with these ends, after all of the time that each had, and how many milliseconds that was.
+    /// The result of attempts with these ends, after all of the time that each had, and how many milliseconds that was.
     fn tried<const N: usize>(ends: [End; N]) -> (End, Vec<u128>) {
         fake::start();
         let (mut times, mut ends) = (Vec::new(), ends.into_iter());

@@ -8,7 +8,7 @@ pub enum CallError {
     /// Another server may answer, or the same one later. The outcome is unknown.
     NoAnswer {
         why: String,
-        /// Whether asking again within seconds makes sense.
+        /// Asking again within seconds makes sense.
         transient: bool,
     },
     /// The session has ended, with everything in it. Of etcd: a login.
@@ -21,7 +21,7 @@ pub enum CallError {
 }
 
 impl CallError {
-    /// What it means for a request to the store with this name.
+    /// The error of a request to the store with this name.
     pub fn of(self, store: &str) -> StoreError {
         let store = store.to_owned();
         match self {

@@ -1,4 +1,4 @@
-//! How to log in to a store, and the files of TLS.
+//! The login to a store, and the files of TLS.
 
 use std::env;
 use std::fmt;
@@ -10,7 +10,7 @@ use crate::clock::BootTime;
 use crate::error::Failure;
 use crate::secret::{read_password, read_password_again};
 
-/// How to log in where the URL does not say.
+/// The login where the URL has none.
 #[derive(Clone, Default)]
 pub struct Credentials {
     pub user: Option<String>,
@@ -80,7 +80,7 @@ impl fmt::Debug for Password {
     }
 }
 
-/// What an encrypted connection is checked with, and shows, as PEM files.
+/// The PEM files with which an encrypted connection is checked, and which it shows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TlsFiles {
     /// The authorities to trust, instead of the system's roots.
@@ -100,7 +100,7 @@ pub struct Roots {
 }
 
 impl Roots {
-    /// Those of our environment.
+    /// The roots that our environment names.
     pub fn named() -> Roots {
         let value = |name| env::var_os(name).filter(|value| !value.is_empty());
         let folders = value("SSL_CERT_DIR").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What a text that is no server URL was meant to be.
+//! The server URL that a text was meant to be.
 
 use std::fmt;
 
@@ -25,7 +25,7 @@ pub fn unsupported(scheme: &str) -> Option<&'static str> {
 const OTHER_PATHS: [(&str, &str); 4] =
     [("file", "local:"), ("sqlite", "local:"), ("unix", "redis+unix://"), ("socket", "redis+unix://")];
 
-/// A form that may be shown: there is no login in it.
+/// A form that may be shown, without a login.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Intended {
     Url(String),

@@ -142,12 +142,12 @@ impl ServerUrl {
         Err(format!("a server is {FORMS}"))
     }
 
-    /// Whether a URL shows a password to everyone who can list processes.
+    /// A URL shows a password to everyone who can list processes.
     pub fn has_password(&self) -> bool {
         self.address.has_password()
     }
 
-    /// Whether there is a password, or a key, to be kept secret.
+    /// There is a password, or a key, to be kept secret.
     pub fn is_secret(&self, login: &Credentials) -> bool {
         let has_login =
             login.password.is_some() || login.sentinel_password.is_some() || login.tls_files.key.is_some();
@@ -173,7 +173,7 @@ impl ServerUrl {
         self.address.even_quorum()
     }
 
-    /// Whether the store is fit to be used so.
+    /// Checks that the store is fit to be used so.
     pub fn examine(&self, login: &Credentials, terms: &Requirements) -> Vec<Finding> {
         let mut findings = Vec::new();
         if terms.replicas > 0
@@ -204,7 +204,7 @@ impl fmt::Display for ServerUrl {
     }
 }
 
-/// Whether this URL means another store in each folder from which redlock starts.
+/// This URL means another store in each folder from which redlock starts.
 pub fn is_relative(url: &str) -> bool {
     url.strip_prefix("local:").is_some_and(|path| !path.is_empty() && !path.starts_with('/'))
 }

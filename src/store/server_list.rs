@@ -59,7 +59,7 @@ impl ServerList {
         self.servers.iter().map(|server| ServerList { servers: vec![server.clone()], ..self.clone() })
     }
 
-    /// How the connection is encrypted, if it is.
+    /// The files for TLS, if the connection is encrypted.
     pub fn tls(&self) -> Option<&TlsFiles> {
         self.is_encrypted.then_some(&*self.tls_files)
     }

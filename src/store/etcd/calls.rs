@@ -1,4 +1,4 @@
-//! What locks are made of: leases, queues and the keys of one owner.
+//! The calls that locks are made of: leases, queues and the keys of one owner.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ pub struct EtcdCalls {
     pub layout: KeyLayout,
 }
 
-/// What an owner has of a lock.
+/// The key of an owner in a lock, with its value and its mark.
 #[derive(Default)]
 pub struct Own {
     pub entry: Option<Entry>,
@@ -61,12 +61,12 @@ impl EtcdCalls {
         })
     }
 
-    /// Extends a lease. Its TTL in seconds, 0 or less when there is no such lease.
+    /// Extends a lease. Its TTL in seconds, 0 or less without such a lease.
     pub fn keep_alive(&mut self, id: i64, timeout: &Timeout) -> Result<i64, StoreError> {
         self.members.call(timeout, |client| async move { client.keep_alive(id).await })
     }
 
-    /// Ends a lease and deletes its keys. One that is not there is no error.
+    /// Ends a lease and deletes its keys, if it is there.
     pub fn revoke(&mut self, id: i64, timeout: &Timeout) -> Result<(), StoreError> {
         self.members.call(timeout, |client| async move { client.revoke(id).await.map(drop) })
     }
@@ -106,7 +106,7 @@ impl EtcdCalls {
         Ok(queue)
     }
 
-    /// What an owner has of a lock.
+    /// The key of an owner in a lock, with its value and its mark.
     pub fn own(&mut self, key: &Key, id: LeaseId, timeout: &Timeout) -> Result<Own, StoreError> {
         let request = self.own_request(key, id);
         let answer = self.range(request, timeout)?;
@@ -156,7 +156,7 @@ impl EtcdCalls {
         })
     }
 
-    /// Who has this entry, as others see it.
+    /// The holder that has this entry, as others see it.
     pub fn holder(&mut self, key: &Key, entry: &Entry, timeout: &Timeout) -> Result<Holder, StoreError> {
         let (request, lease) = (self.own_request(key, entry.id), entry.lease);
         let (own, left) = self.members.call(timeout, move |client| {
@@ -167,7 +167,7 @@ impl EtcdCalls {
         Ok(holder(entry, own, left))
     }
 
-    /// What a newcomer behind these is told. Who has the lock is unknown, if etcd does not answer now.
+    /// The answer to a newcomer behind these. The holder is unknown if etcd does not answer now.
     pub fn busy(&mut self, key: &Key, before: &[Entry], timeout: &Timeout) -> Busy {
         let first = before.first().filter(|first| !first.is_waiting());
         queue::busy(key, before, first.and_then(|first| self.holder(key, first, timeout).ok()))

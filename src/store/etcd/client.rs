@@ -37,7 +37,7 @@ const LONGEST_LIST: usize = 16 << 20;
 pub struct EtcdClient {
     connection: Http2,
     origin: Uri,
-    /// Of the login.
+    /// The token of the login.
     token: Option<MetadataValue<Ascii>>,
 }
 
@@ -87,7 +87,7 @@ impl EtcdClient {
         }
     }
 
-    /// Extends a lease. Returns its TTL in seconds, 0 or less when there is no such lease.
+    /// Extends a lease. Returns its TTL in seconds, 0 or less without such a lease.
     pub async fn keep_alive(&self, id: i64) -> Result<i64, Status> {
         let requests = tokio_stream::once(LeaseRequest { id });
         let path = "/etcdserverpb.Lease/LeaseKeepAlive";
@@ -103,7 +103,7 @@ impl EtcdClient {
         (sender, self.in_background("/etcdserverpb.Lease/LeaseKeepAlive", requests))
     }
 
-    /// What is left of a lease in seconds, less than 0 when there is none.
+    /// The rest of a lease in seconds, less than 0 without one.
     pub async fn time_to_live(&self, id: i64) -> Result<i64, Status> {
         let path = "/etcdserverpb.Lease/LeaseTimeToLive";
         let left: LeaseTimeToLiveResponse = self.unary(path, LeaseRequest { id }, LONGEST_ANSWER).await?;

@@ -1,4 +1,4 @@
-//! Whether an etcd is fit to hold locks.
+//! Checks that an etcd is fit to hold locks.
 
 use super::calls::EtcdCalls;
 use super::layout::{EtcdAddress, KeyLayout};

@@ -16,7 +16,7 @@ pub type EtcdAddress = ClusterAddress<KeyLayout>;
 /// nothing but the beginning of a key. Recipes that write the lease in decimal digits stand in that line, too.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyLayout {
-    /// What stands before the name of a lock: empty, or it ends with a slash.
+    /// The beginning of all keys, before the name of a lock: empty, or it ends with a slash.
     pub prefix: String,
 }
 
@@ -34,7 +34,7 @@ pub struct Entry {
 }
 
 const BROKEN: &str = "broken";
-/// How many keys are asked for at once.
+/// The number of keys that are asked for at once.
 const PAGE: i64 = 1000;
 
 impl KeyLayout {
@@ -43,7 +43,7 @@ impl KeyLayout {
         format!("{}{key}", self.prefix).into_bytes()
     }
 
-    /// What the keys of a lock begin with.
+    /// The beginning of the keys of a lock.
     pub fn folder(&self, key: &Key) -> Vec<u8> {
         format!("{}{key}/", self.prefix).into_bytes()
     }
@@ -57,7 +57,7 @@ impl KeyLayout {
         name
     }
 
-    /// What says that an owner is to stop.
+    /// The key that tells an owner to stop.
     pub fn broken(&self, key: &Key, id: LeaseId) -> Vec<u8> {
         let mut name = self.own(key, id);
         name.extend(format!(":{BROKEN}").bytes());
@@ -78,19 +78,19 @@ impl KeyLayout {
         name
     }
 
-    /// The entry of the lock `key` that this key of etcd is; `None` for another lock's, and for what is no lock.
+    /// The entry of the lock `key` that this key of etcd is; `None` for any other key.
     pub fn entry(&self, key: &Key, kv: &KeyValue) -> Option<Entry> {
         let rest = kv.key.strip_prefix(&self.folder(key)[..])?;
         entry(kv, std::str::from_utf8(rest).ok()?)
     }
 
-    /// Who has this key, whatever it says.
+    /// The owner of this key, whatever its value is.
     pub fn owner(&self, key: &Key, kv: &KeyValue) -> Option<LeaseId> {
         let rest = kv.key.strip_prefix(&self.folder(key)[..])?;
         LeaseId::parse(std::str::from_utf8(rest).ok()?.split(':').next()?)
     }
 
-    /// Who broke a lock, if this is the mark of a holder that is to stop.
+    /// The user that broke a lock, if this is the mark of a holder that is to stop.
     pub fn breaker(&self, kv: &KeyValue) -> Option<Breaker> {
         let is_mark = kv.key.strip_suffix(BROKEN.as_bytes()).is_some_and(|own| own.ends_with(b":"));
         let by = is_mark.then(|| String::from_utf8_lossy(&kv.value))?;
@@ -127,7 +127,7 @@ impl Entry {
         self.id.stage(self.lease)
     }
 
-    /// Whether the lease says that it stands in the queue. Its owner has not seen a grant.
+    /// The lease says that it waits in the queue. Its owner has not seen a grant.
     pub fn is_waiting(&self) -> bool {
         self.stage() == Some(Stage::Waiting)
     }

@@ -23,7 +23,7 @@ const LEASES: Uuid = uuid!("6f1d1c9e-9c43-4f3c-8f57-0f5d3f8b8a11");
 const STAGE: i64 = 3;
 const WAITING: i64 = 1;
 const KEPT: i64 = 2;
-/// Of 16 hexadecimal digits: no id is the beginning of another. Positive, as those of etcd.
+/// Every id has 16 hexadecimal digits, so none is the beginning of another. It is positive, as those of etcd.
 const LEAST: i64 = 1 << 62;
 
 impl LeaseId {
@@ -61,7 +61,7 @@ impl LeaseId {
         format!("{:x}", self.0)
     }
 
-    /// What it means that a key with this id in its name has this lease; `None` for a key that is no lock's.
+    /// The stage of an owner whose key has this id in its name and this lease; `None` for a key of something else.
     pub fn stage(self, lease: i64) -> Option<Stage> {
         match lease {
             lease if lease == self.0 => Some(Stage::Holding),

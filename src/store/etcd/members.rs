@@ -31,16 +31,16 @@ pub struct EtcdMembers {
     client: Option<EtcdClient>,
     /// It is an etcd: it answered on this connection.
     has_answered: bool,
-    /// What the member said when it ended the connection.
+    /// The reason that the member gave when it ended the connection.
     refusal: Refusal,
     allowance: Allowance,
-    /// How many connections there were.
+    /// The number of connections so far.
     connections: u32,
-    /// How many requests were sent and had no answer, and were made again or given up.
+    /// The number of requests that had no answer, and were made again or given up.
     unanswered: u32,
     /// No answer has come since a call that began then. Such a call says little about a member, as its time may have been short.
     silent_since: Option<BootTime>,
-    /// Of the login, which counts at every member.
+    /// The token of the login, which counts at every member.
     token: Option<MetadataValue<Ascii>>,
     /// The members know no users: a login would be refused.
     needs_no_login: bool,
@@ -53,7 +53,7 @@ pub struct EtcdMembers {
 const PATIENCE: Duration = Duration::from_millis(200);
 /// The same for a member that is alone: a new connection does not make it quicker.
 const PATIENCE_ALONE: Duration = Duration::from_secs(2);
-/// Of a server that ends the connection at the first request.
+/// The error of a server that ends the connection at the first request.
 const NO_ETCD: &str = "it ended the connection without an answer; is this etcd's port for clients, and with TLS a URL of etcds://?";
 
 impl EtcdMembers {
@@ -76,17 +76,17 @@ impl EtcdMembers {
         }
     }
 
-    /// What messages call the store.
+    /// The name of the store in messages.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// How many connections there were: what goes on on an earlier one is of no use.
+    /// The number of connections so far: a call on an earlier one is of no use.
     pub fn connections(&self) -> u32 {
         self.connections
     }
 
-    /// How many requests were sent and had no answer: each may have been carried out.
+    /// The number of requests that had no answer: each may have been carried out.
     pub fn unanswered(&self) -> u32 {
         self.unanswered
     }
@@ -171,7 +171,7 @@ impl EtcdMembers {
         answer
     }
 
-    /// Whether this is an answer.
+    /// This is an answer, not a failure.
     fn judge<T>(&mut self, answer: Result<T, Status>) -> Result<T, CallError> {
         self.has_answered |= answer.as_ref().err().is_none_or(|status| status.source().is_none());
         answer.map_err(|status| match self.refusal.take() {

@@ -4,7 +4,7 @@ use prost::{Message, Oneof};
 
 #[derive(Clone, PartialEq, Message)]
 pub struct Header {
-    /// Of the whole store, when the request was carried out.
+    /// The revision of the whole store, when the request was carried out.
     #[prost(int64, tag = 3)]
     pub revision: i64,
 }
@@ -169,7 +169,7 @@ pub struct LeaseGrantRequest {
 #[derive(Clone, PartialEq, Message)]
 pub struct LeaseGrantResponse {}
 
-/// Of LeaseRevoke, LeaseKeepAlive and LeaseTimeToLive.
+/// The request of LeaseRevoke, LeaseKeepAlive and LeaseTimeToLive.
 #[derive(Clone, PartialEq, Message)]
 pub struct LeaseRequest {
     #[prost(int64, tag = 1)]
@@ -181,14 +181,14 @@ pub struct LeaseRevokeResponse {}
 
 #[derive(Clone, PartialEq, Message)]
 pub struct LeaseKeepAliveResponse {
-    /// In seconds; 0 or less when there is no such lease.
+    /// In seconds; 0 or less without such a lease.
     #[prost(int64, tag = 3)]
     pub ttl: i64,
 }
 
 #[derive(Clone, PartialEq, Message)]
 pub struct LeaseTimeToLiveResponse {
-    /// What is left, in seconds; less than 0 when there is no such lease.
+    /// The rest in seconds; less than 0 without such a lease.
     #[prost(int64, tag = 3)]
     pub ttl: i64,
 }
@@ -307,7 +307,7 @@ impl Compare {
 }
 
 impl TxnResponse {
-    /// Of the whole store, when the transaction was carried out.
+    /// The revision of the whole store, when the transaction was carried out.
     pub fn revision(&self) -> i64 {
         self.header.as_ref().map_or(0, |header| header.revision)
     }
@@ -322,7 +322,7 @@ impl TxnResponse {
 }
 
 impl RangeResponse {
-    /// Of the whole store, when the keys were read.
+    /// The revision of the whole store, when the keys were read.
     pub fn revision(&self) -> i64 {
         self.header.as_ref().map_or(0, |header| header.revision)
     }

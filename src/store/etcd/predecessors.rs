@@ -1,4 +1,4 @@
-//! Who stands before a waiter, as far as it has to know.
+//! The entries that precede a waiter, as far as it has to know.
 
 use std::collections::HashSet;
 
@@ -8,7 +8,7 @@ use super::message::{DELETE, WatchResponse};
 use crate::lock::{Mode, Request};
 use crate::store::queue::EntryData;
 
-/// Whose end is waited for.
+/// The entries whose end is waited for.
 #[derive(Default)]
 pub struct Predecessors {
     pub key: Vec<u8>,
@@ -18,15 +18,15 @@ pub struct Predecessors {
     pub names: HashSet<Vec<u8>>,
     /// As many of them may be left.
     pub room: usize,
-    /// We wait for nobody else, nor ever will: who comes later stands behind us.
+    /// We wait for nobody else, nor ever will: a newcomer follows us.
     pub is_last: bool,
-    /// It was put anew, as when it is granted the lock: perhaps nobody else stands before us any more.
+    /// It was put again, as when it is granted the lock: perhaps nobody else precedes us any more.
     pub may_be_last: bool,
 }
 
 impl Predecessors {
     /// One entry, where the end of that is needed for the grant in any case: the others are not to be woken by each end.
-    /// Of a semaphore any end counts.
+    /// In a semaphore any end counts.
     pub fn before(request: &Request, calls: &EtcdCalls, before: &[Entry], revision: i64) -> Predecessors {
         let one = |entry: &Entry, is_last| Predecessors {
             key: entry.name.clone(),
@@ -63,7 +63,7 @@ impl Predecessors {
         }
     }
 
-    /// Looks whether anybody else is among the entries that stand before us now.
+    /// Looks for anybody else among the entries that precede us now.
     pub fn confirm_last(&mut self, mut before: impl Iterator<Item = Entry>) {
         self.is_last = before.all(|entry| self.names.contains(&entry.name));
     }

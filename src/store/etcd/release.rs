@@ -1,4 +1,4 @@
-//! How locks are released. Where no look is needed the key goes first, which frees the lock, and the lease after it.
+//! The release of locks. Where no look is needed the key goes first, which frees the lock, and the lease after it.
 
 use std::thread::sleep;
 use std::time::Duration;
@@ -23,7 +23,7 @@ pub struct Release<'a> {
     pub without_min_hold: &'a [Vec<u8>],
 }
 
-/// How far a lock is released.
+/// The progress of a release.
 enum ReleaseProgress {
     NotHeld,
     Done,

@@ -14,7 +14,7 @@ use crate::store::net::RequestError;
 use crate::store::net::stream::Stream;
 use crate::store::net::tls::error_in;
 
-/// What is read at once: an answer is shorter, most of the time.
+/// The bytes that are read at once: an answer is shorter, most of the time.
 const CHUNK: usize = 8 << 10;
 
 /// After so many reads other tasks have their turn: a server may send without end, and hyper reads as long as it can.
@@ -30,7 +30,7 @@ pub struct Socket {
     reads: u32,
 }
 
-/// How many bytes the server may still send in answer to the call that is made now.
+/// The number of bytes that the server may still send in answer to the call that is made now.
 #[derive(Clone, Default)]
 pub struct Allowance(Arc<AtomicUsize>);
 
@@ -163,7 +163,7 @@ impl rt::Write for Socket {
     }
 }
 
-/// Whether the last of these frames is the head of a request whose message follows at once: HEADERS without END_STREAM, see
+/// The last of these frames is the head of a request whose message follows at once: HEADERS without END_STREAM, see
 /// RFC 9113, section 4.1. Each in a packet of its own would wake the server twice.
 fn ends_with_head(mut frames: &[u8]) -> bool {
     const HEADERS: u8 = 1;

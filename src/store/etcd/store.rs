@@ -209,7 +209,7 @@ impl Etcd {
     }
 }
 
-/// What [`Etcd::look`] found out about a lock.
+/// The result of [`Etcd::look`].
 struct Look {
     own: Option<i64>,
     /// The queue, if the lock is not free.
@@ -310,7 +310,7 @@ impl Store for Etcd {
         Release { calls, has_queued: *has_queued, without_min_hold }.all(keys, token, timeout)
     }
 
-    /// What is in flight needs these leases, whenever it is carried out.
+    /// Requests in flight need these leases, whenever they are carried out.
     fn cancel(&mut self, requests: &[Request], timeout: &Timeout) -> Result<(), StoreError> {
         self.place = None;
         self.made.clear();

@@ -13,7 +13,7 @@ use super::store::Etcd;
 use crate::lock::{Breaker, Broken, Key, OwnerToken, StoreAdmin, StoreError, Survey, Timeout};
 use crate::store::queue::{SeenEntry, Stage, break_lock, holders, status};
 
-/// How many keys are asked for at once.
+/// The number of keys that are asked for at once.
 const PAGE: i64 = 2000;
 /// More places in one queue are not shown.
 const LONGEST_QUEUE: i64 = 20_000;

@@ -38,7 +38,7 @@ pub struct EtcdWaiter {
     id: LeaseId,
     /// Its place.
     created: Option<i64>,
-    /// How long it lives without a sign of life.
+    /// The time that it lives without a sign of life.
     ttl: Duration,
     /// When the last sign of life was sent that etcd received.
     alive_at: BootTime,
@@ -99,7 +99,7 @@ impl EtcdWaiter {
         answer
     }
 
-    /// How many places were before it in the last look.
+    /// The number of places that preceded it in the last look.
     fn ahead(&self) -> usize {
         self.last.as_ref().and_then(|busy| busy.ahead).unwrap_or_default()
     }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::{self, Path, PathBuf};
 
-use super::file::default_path;
+use super::file_access::default_path;
 use super::share::share;
 use super::{CAPABILITIES, Local, health};
 use crate::doctor::{Finding, Requirements};

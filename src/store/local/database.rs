@@ -11,7 +11,7 @@ use nix::unistd::{AccessFlags, eaccess};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
 
-use super::file::{self, FileError};
+use super::file_access::{self, FileError};
 use super::host::Host;
 use super::repair::repair;
 use super::wakeup::WakeFifo;
@@ -23,7 +23,7 @@ pub struct Database {
     path: Result<PathBuf, String>,
     /// Nobody named a file.
     is_default: bool,
-    /// Of what we take: see [`Host::holders`].
+    /// The processes that hold our locks: see [`Host::holders`].
     holders: Vec<u32>,
     open: Option<Open>,
 }
@@ -38,7 +38,7 @@ struct Open {
     host: Host,
 }
 
-/// Of the tables below; another one is of another version of redlock.
+/// The version of the tables below; another version of redlock has another one.
 const LAYOUT: i32 = 4;
 
 /// As the file has to have them, word by word: a file is refused that has something else, or more.
@@ -81,7 +81,7 @@ const TABLES: [&str; 4] = [
         PRIMARY KEY (key, number)
     ) WITHOUT ROWID",
 ];
-/// What SQLite adds for AUTOINCREMENT.
+/// The table that SQLite adds for AUTOINCREMENT.
 const SEQUENCE: &str = "CREATE TABLE sqlite_sequence(name,seq)";
 
 /// SQLite looks at the timeout after this many steps of its virtual machine, well below a millisecond.
@@ -94,7 +94,7 @@ impl Database {
     /// At `path`, or at the default place for this user; touches nothing.
     pub fn new(path: Option<PathBuf>, holders: Vec<u32>) -> Database {
         let is_default = path.is_none();
-        Database { path: path.map_or_else(file::default_path, Ok), is_default, holders, open: None }
+        Database { path: path.map_or_else(file_access::default_path, Ok), is_default, holders, open: None }
     }
 
     /// Runs one transaction, alone on the whole host; `work` may be run again. After an error nothing was changed.
@@ -155,7 +155,7 @@ impl Database {
             none => none.insert(Open::at(path, &self.holders, timeout)?),
         };
         if open.is_set_up && open.is_exposed {
-            file::check_journal(path)?;
+            file_access::check_journal(path)?;
         }
         limit(&mut open.connection, timeout)?;
         let tx = open.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -167,8 +167,8 @@ impl Database {
             set_up(&tx)?;
             if !has_our_tables(&tx)? {
                 let number = |name| tx.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
-                let is_other_version =
-                    number("application_id")? == file::APPLICATION && number("user_version")? != LAYOUT;
+                let is_other_version = number("application_id")? == file_access::APPLICATION
+                    && number("user_version")? != LAYOUT;
                 let why = match is_other_version {
                     true => "another version of redlock made it",
                     false => "its tables are not those of redlock: another program made or changed it",
@@ -188,7 +188,7 @@ impl Database {
         self.path.as_deref().ok()
     }
 
-    /// What messages call it.
+    /// Its name in messages.
     pub fn name(&self) -> String {
         self.path.as_ref().map_or("local:".to_owned(), |path| format!("local:{}", path.display()))
     }
@@ -230,7 +230,7 @@ impl Database {
 
 impl Open {
     fn at(path: &Path, holders: &[u32], timeout: &Timeout) -> Result<Open, FileError> {
-        let found = file::find(path)?;
+        let found = file_access::find(path)?;
         let host = Host::of(path, holders)?;
         repair(path, &found, &host, || {
             let mut connection = connect(path)?;
@@ -247,7 +247,7 @@ impl Open {
             set_up(&connection)?;
         }
         // As it was before the opening: the transaction sees whether it is another one by now.
-        let (is_set_up, is_exposed) = (false, file::is_exposed(path, &found)?);
+        let (is_set_up, is_exposed) = (false, file_access::is_exposed(path, &found)?);
         Ok(Open { connection, is_set_up, is_exposed, file: identity(&found), host })
     }
 }
@@ -291,7 +291,7 @@ fn set_up(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch("PRAGMA journal_mode = PERSIST")
 }
 
-/// Whether the file has our tables and nothing else. They are made in an empty one.
+/// The file has our tables and nothing else. An empty file gets them.
 fn has_our_tables(tx: &Transaction) -> rusqlite::Result<bool> {
     let mut statement = tx.prepare("SELECT sql FROM sqlite_schema")?;
     let mut rows = statement.query([])?;
@@ -306,7 +306,7 @@ fn has_our_tables(tx: &Transaction) -> rusqlite::Result<bool> {
     drop(rows);
     if found == 0 {
         TABLES.iter().try_for_each(|table| tx.execute_batch(table))?;
-        tx.pragma_update(None, "application_id", file::APPLICATION)?;
+        tx.pragma_update(None, "application_id", file_access::APPLICATION)?;
         tx.pragma_update(None, "user_version", LAYOUT)?;
         found = TABLES.len() + 1;
     }

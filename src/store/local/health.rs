@@ -1,4 +1,4 @@
-//! Whether a file is fit to hold locks.
+//! Checks that a file is fit to hold locks.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use nix::sys::statfs::statfs;
 
 use super::Local;
-use super::file::{GROUP, SET_GROUP_ID, journal_of};
+use super::file_access::{GROUP, SET_GROUP_ID, journal_of};
 use super::holders::remove_all;
 use crate::doctor::{Check, Finding, Findings, Requirements, Trial, Trouble, judge};
 use crate::lock::{Key, Timeout};
@@ -78,7 +78,7 @@ fn file_system(folder: &Path, report: &mut Findings) {
     }
 }
 
-/// Who else can use the file: nobody, or a group on purpose. Opening it has refused the rest.
+/// The users that can use the file beside us: nobody, or a group on purpose. Opening it has refused the rest.
 fn sharing(path: &Path, report: &mut Findings) {
     let (folder, journal) = (folder_of(path), journal_of(path));
     let (Ok(file), Ok(folder_metadata)) = (fs::metadata(path), fs::metadata(folder)) else { return };

@@ -12,7 +12,7 @@ const ADD: &str = "INSERT INTO history (key, number, ended, skipped, run) VALUES
 const REMOVE: &str = "DELETE FROM history WHERE key = ?1 AND number <= ?2 AND number <>
      (SELECT coalesce(max(number), 0) FROM history WHERE key = ?1 AND instr(run, '\"outcome\":\"success\"') > 0)";
 
-/// What [`record`] carries out: see the one of the holders.
+/// The statements of [`record`]: see the one of the holders.
 pub const COMPILED_AHEAD: [&str; 3] = [LATEST, ADD, REMOVE];
 
 /// Adds a run, or counts a call that did not get the lock. Their number since the latest run has a row without one.

@@ -6,29 +6,29 @@ use std::time::Duration;
 
 use rusqlite::{OptionalExtension, Row, Transaction, params};
 
-use super::host::Host;
+use super::host::{Host, Moment};
 use super::liveness::Processes;
 use super::owner_hash::OwnerHash;
 use super::queue::{self, QueueEntry};
 use crate::clock::{BootTime, Deadline};
 use crate::lock::{Breaker, FencingToken, Holder, Key, Metadata, Mode, OwnerToken, Request, unix_millis};
 
-/// How long a lock that was handed over waits for its new holder to confirm. A waiter that dies is seen
+/// The time that a lock that was handed over waits for its new holder to confirm. A waiter that dies is seen
 /// at once, so this is for one that is stopped or starved.
 pub const CLAIM: Duration = Duration::from_secs(3);
 
-/// What is known of a key, held or not.
+/// The last grant of a key, held or not.
 pub struct LockRow {
-    /// Of the last grant.
+    /// The mode of the last grant.
     pub mode: Mode,
-    /// Of the last grant. One higher after a break, so that the owner sees a loss and no release.
+    /// The fencing token of the last grant. A break adds one, so that the owner sees a loss and not a release.
     pub fence: u64,
 }
 
 /// A lease. Its row stays when it is over, until the key is granted again: so its owner can heal it.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct HolderRow {
-    /// Of its grant: together with the key it tells holders apart.
+    /// The fencing token of its grant: together with the key it tells holders apart.
     pub fence: u64,
     /// `None` when it was released before the end of its min-hold.
     pub owner: Option<OwnerHash>,
@@ -44,7 +44,7 @@ pub struct HolderRow {
     pub hold_until: BootTime,
     /// Somebody broke the lock, and the holder is to see that at its next renewal.
     pub broken: Option<Breaker>,
-    /// Those whose death ends the lease.
+    /// The processes whose death ends the lease.
     pub processes: Processes,
     pub metadata: Metadata,
 }
@@ -84,23 +84,14 @@ impl HolderRow {
         }
     }
 
-    /// Held by a lease that runs, of a holder that is not known to be dead.
-    pub fn is_held(&self, host: &Host) -> bool {
-        self.runs(host) && !self.processes.are_dead()
+    /// The lease was made in this boot, and has not ended.
+    pub fn runs(&self, at: &Moment) -> bool {
+        at.is_in_boot(&self.boot) && self.renewed <= at.now && at.now < self.until
     }
 
-    fn runs(&self, host: &Host) -> bool {
-        host.is_this_boot(&self.boot) && self.renewed <= BootTime::now() && !self.until.has_passed()
-    }
-
-    /// Whether this token owns the lease, over or not.
+    /// This token owns the lease, which may be over.
     pub fn is_of(&self, token: &OwnerToken) -> bool {
         self.owner == Some(OwnerHash::of(token))
-    }
-
-    /// Held by this token, whose owner is asking and so alive.
-    pub fn is_held_by(&self, token: &OwnerToken, host: &Host) -> bool {
-        self.is_of(token) && self.runs(host)
     }
 
     pub fn holder(&self) -> Holder {
@@ -148,7 +139,7 @@ const FREE_IF_ALONE: &str = "DELETE FROM holder
      WHERE key = ?1 AND owner = ?2 AND boot = ?3 AND renewed <= ?4 AND until > ?4 AND hold_until <= ?4
          AND broken = '' AND NOT EXISTS (SELECT 1 FROM waiter WHERE key = ?1)";
 
-/// What confirming a grant and giving it back begin with: compiling them takes longer than carrying them out.
+/// The first statements of confirming a grant and of giving it back: compiling them takes longer than running them.
 pub const COMPILED_AHEAD: [&str; 8] = [
     FREE_IF_ALONE,
     READ_LOCK,
@@ -200,7 +191,7 @@ pub fn forgotten(tx: &Transaction) -> rusqlite::Result<u64> {
     Ok(highest.query_row([""], |row| row.get::<_, i64>(1)).optional()?.unwrap_or(0) as u64)
 }
 
-/// What is known of a key; `None` when it was never granted, or is forgotten.
+/// The last grant of a key; `None` when it was never granted, or is forgotten.
 pub fn read_lock(tx: &Transaction, key: &Key) -> rusqlite::Result<Option<LockRow>> {
     let read = |row: &Row| {
         let mode = row.get::<_, String>(0)?.parse().unwrap_or_default();

@@ -2,15 +2,14 @@
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::LazyLock;
 
 use nix::sys::statfs::{PROC_SUPER_MAGIC, fstatfs};
 
+use super::time_namespace::offset;
 use crate::clock::BootTime;
 
-/// What a transaction has to know beside the file's rows.
+/// The facts about this host that a transaction needs.
 pub struct Host {
     /// Where the file is: the FIFOs of its waiters are beside it.
     pub file: PathBuf,
@@ -29,9 +28,8 @@ impl Host {
         Ok(Host { file: file.to_owned(), boot: boot_id()?, offset: offset()?, holders: holders.to_vec() })
     }
 
-    /// A lease of another boot is over. Where one of the two ids is hidden only the time tells.
-    pub fn is_this_boot(&self, id: &str) -> bool {
-        self.boot == id || self.boot.is_empty() || id.is_empty()
+    pub fn moment(&self) -> Moment<'_> {
+        Moment { now: BootTime::now(), boot: &self.boot }
     }
 
     /// As it stands in the file: nanoseconds on the boot clock of the host.
@@ -46,6 +44,20 @@ impl Host {
 
     pub fn now(&self) -> i64 {
         self.nanos(BootTime::now())
+    }
+}
+
+/// The time of a decision, in the boot with this id, which is empty where a container hides it.
+#[derive(Clone, Copy)]
+pub struct Moment<'a> {
+    pub now: BootTime,
+    pub boot: &'a str,
+}
+
+impl Moment<'_> {
+    /// A lease of another boot is over. Where one of the two ids is hidden only the time tells.
+    pub fn is_in_boot(&self, id: &str) -> bool {
+        self.boot == id || self.boot.is_empty() || id.is_empty()
     }
 }
 
@@ -70,40 +82,4 @@ fn boot_id() -> io::Result<String> {
     let mut id = [0; 64];
     let length = file.read(&mut id)?;
     Ok(String::from_utf8_lossy(&id[..length]).trim_end().to_owned())
-}
-
-/// The inode of the time namespace in which the host itself is: PROC_TIME_INIT_INO in the kernel's proc_ns.h.
-const HOSTS_TIME: u64 = 0xEFFF_FFFA;
-
-/// What the time namespace of this process adds to the boot clock, in nanoseconds. See time_namespaces(7).
-pub fn offset() -> io::Result<i64> {
-    static OFFSET: LazyLock<Result<i64, String>> =
-        LazyLock::new(|| find_offset().map_err(|error| format!("the time namespace: {error}")));
-    OFFSET.clone().map_err(io::Error::other)
-}
-
-fn find_offset() -> io::Result<i64> {
-    let namespace = match fs::metadata("/proc/self/ns/time") {
-        // A kernel without time namespaces.
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(0),
-        other => other?.ino(),
-    };
-    if namespace == HOSTS_TIME {
-        return Ok(0);
-    }
-    // Before Linux 6.2 a program could be started in another namespace than the one whose offsets it is shown.
-    if fs::metadata("/proc/self/ns/time_for_children")?.ino() != namespace {
-        return Err(io::Error::other(
-            "its offset cannot be known here; start redlock from a child of this process",
-        ));
-    }
-    let offsets = fs::read_to_string("/proc/self/timens_offsets")?;
-    let line = offsets.lines().find_map(|line| line.strip_prefix("boottime "));
-    let mut numbers = line.unwrap_or_default().split_whitespace().map(str::parse::<i64>);
-    match (numbers.next(), numbers.next()) {
-        (Some(Ok(seconds)), Some(Ok(nanos))) => {
-            Ok(seconds.saturating_mul(1_000_000_000).saturating_add(nanos))
-        }
-        _ => Err(io::Error::other(format!("/proc/self/timens_offsets says {offsets:?}"))),
-    }
 }

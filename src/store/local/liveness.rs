@@ -1,4 +1,4 @@
-//! Whether the processes that keep a lock alive still live.
+//! Checks that the processes that keep a lock alive still live.
 
 use std::fs;
 use std::io::{self, Read};
@@ -9,7 +9,7 @@ use nix::unistd::{SysconfVar, sysconf};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use super::host;
+use super::time_namespace;
 use crate::poll::is_readable;
 
 /// Processes, each with its start time so that a recycled pid is not taken for it, in one pid namespace.
@@ -21,7 +21,7 @@ pub struct Processes {
 }
 
 impl Processes {
-    /// Those of the pids that are alive now.
+    /// The processes with these pids that are alive now.
     pub fn of(pids: &[u32]) -> Processes {
         let start = |pid| start_time(&stat(pid).ok()?);
         let processes = pids.iter().filter_map(|&pid| Some((pid, start(pid)?))).collect();
@@ -72,13 +72,13 @@ impl Processes {
 /// other users (`hidepid` in proc(5)).
 fn is_alive(&(pid, start): &(u32, u64)) -> bool {
     match stat(pid) {
-        // An offset that is no whole number of ticks is rounded.
+        // An offset that is not a whole number of ticks is rounded.
         Ok(stat) => start_time(&stat).is_some_and(|seen| seen.abs_diff(start) <= 1),
         Err(_) => exists(pid),
     }
 }
 
-/// Whether a process has this pid that has not ended.
+/// A process with this pid has not ended.
 fn exists(pid: u32) -> bool {
     let Some(pid) = Pid::from_raw(pid as i32) else { return false };
     match pidfd_open(pid, PidfdFlags::empty()) {
@@ -107,9 +107,9 @@ fn start_time(stat: &str) -> Option<u64> {
     u64::try_from(ticks - *OFFSET).ok()
 }
 
-/// What the time namespace of this process adds to what /proc shows, in clock ticks.
+/// The offset of the times in /proc in the time namespace of this process, in clock ticks.
 static OFFSET: LazyLock<i64> = LazyLock::new(|| {
-    let offset = host::offset().unwrap_or(0);
+    let offset = time_namespace::offset().unwrap_or(0);
     let ticks = if offset == 0 { None } else { sysconf(SysconfVar::CLK_TCK).ok().flatten() };
     ticks.map_or(0, |ticks| offset.div_euclid(1_000_000_000 / ticks.max(1)))
 });

@@ -5,11 +5,14 @@
 
 mod address;
 mod database;
-mod file;
+mod file_access;
 mod health;
 mod history;
 mod holders;
 mod host;
+mod leases;
+#[cfg(test)]
+mod leases_test;
 mod liveness;
 #[cfg(test)]
 mod local_test;
@@ -18,6 +21,7 @@ mod owner_hash;
 mod queue;
 mod repair;
 mod share;
+mod time_namespace;
 mod wakeup;
 
 use std::path::PathBuf;
@@ -36,14 +40,14 @@ use crate::lock::{
     Waiter,
 };
 
-/// Of a file on this host.
+/// The capabilities of a file on this host.
 pub const CAPABILITIES: Capabilities = Capabilities {
     replicas: Err("local: has no replicas; the file is on this host only"),
     history: Ok(HISTORY),
     ..Capabilities::ALL
 };
 
-/// How many runs of a key are kept: in a file they cost nobody else anything.
+/// The number of runs of a key that are kept: in a file they cost nobody else anything.
 const HISTORY: u8 = 20;
 
 /// Out of 256 grants, this many also delete what nobody has used for long.
@@ -56,7 +60,7 @@ const HEAD_START: Duration = Duration::from_millis(1);
 /// A [`Store`] in a file of this host.
 pub struct Local {
     database: Database,
-    /// What wakes this process in the queue.
+    /// The FIFO that wakes this process in the queue.
     fifo: Option<WakeFifo>,
     /// Our place in the queue: kept when a grant runs out before it is confirmed.
     ticket: Option<i64>,
@@ -156,8 +160,8 @@ impl Store for Local {
                         Some(ahead) => awaited.ahead = ahead,
                         None => {
                             // There will be room then even if nobody gives anything back.
-                            ask_at = state.deciding_holder().map_or(ask_at, |lease| ask_at.min(lease.until));
-                            awaited.holders = state.processes();
+                            ask_at = state.leases.deciding().map_or(ask_at, |lease| ask_at.min(lease.until));
+                            awaited.holders = state.leases.processes();
                         }
                     }
                     wake.retain(|woken| woken.ticket != mine);
@@ -303,9 +307,10 @@ impl StoreAdmin for Local {
             let mut locks = Vec::new();
             for key in known {
                 let state = LockState::look(tx, &key, host)?;
-                let holders = state.holders.iter().map(HolderRow::holder).collect();
+                let holders = state.leases.running.iter().map(HolderRow::holder).collect();
                 let waiters = queue::alive(tx, &key, host)?;
-                let mode = state.held().or(waiters.first().map(|first| first.mode)).unwrap_or_default();
+                let mode =
+                    state.leases.held().or(waiters.first().map(|first| first.mode)).unwrap_or_default();
                 let waiter = |entry: QueueEntry| Waiter { mode: entry.mode, metadata: entry.metadata };
                 let waiters = waiters.into_iter().map(waiter).collect();
                 locks.push(LockStatus { mode, holders, waiters, key });

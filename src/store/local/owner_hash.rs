@@ -1,4 +1,4 @@
-//! Who owns a lease.
+//! The owner of a lease.
 
 use rusqlite::ToSql;
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSqlOutput, ValueRef};
@@ -8,7 +8,7 @@ use crate::lock::OwnerToken;
 
 /// The owner of a lease, as it stands in the file: a hash of the owner token. Who reads the file cannot release a
 /// lock with it.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OwnerHash(Uuid);
 
 /// Drawn by lot.

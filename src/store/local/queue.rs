@@ -25,7 +25,7 @@ const SILENCE: Duration = INTERVAL.saturating_mul(2);
 pub struct QueueEntry {
     /// Grows with every arrival: the order of the queue.
     pub ticket: i64,
-    /// Of the grant that it waits for.
+    /// The owner that waits.
     pub owner: OwnerHash,
     pub mode: Mode,
     /// When the waiter last asked, or up to half an interval before that.
@@ -147,7 +147,7 @@ fn pass_over(tx: &Transaction, entry: &QueueEntry, host: &Host) -> rusqlite::Res
     tx.prepare_cached(REMOVE)?.execute([entry.ticket]).map(drop)
 }
 
-/// How many are ahead of a ticket; without one, how many there are.
+/// The number of entries ahead of a ticket; without one, of all entries.
 pub fn ahead(tx: &Transaction, key: &Key, ticket: Option<i64>) -> rusqlite::Result<usize> {
     let count = tx
         .prepare_cached("SELECT count(*) FROM waiter WHERE key = ?1 AND ticket < ?2")?
@@ -155,7 +155,7 @@ pub fn ahead(tx: &Transaction, key: &Key, ticket: Option<i64>) -> rusqlite::Resu
     Ok(count as usize)
 }
 
-/// Whether no entry, dead or alive, is ahead of a ticket; without one, whether the queue is empty.
+/// No entry, dead or alive, is ahead of the ticket; without one, the queue is empty.
 pub fn is_first(tx: &Transaction, key: &Key, ticket: Option<i64>) -> rusqlite::Result<bool> {
     let first = tx.prepare_cached(FIRST)?.query_row([key.as_str()], |row| row.get::<_, i64>(0)).optional()?;
     Ok(first.is_none_or(|first| ticket == Some(first)))

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior};
 
-use super::file::{self, GROUP};
+use super::file_access::{self, GROUP};
 use super::host::Host;
 
 /// Moves a file aside that the end of the last boot left damaged. `open` opens it.
@@ -29,7 +29,7 @@ pub fn repair(
         && is_damaged(&alone)
     {
         fs::rename(path, path.with_extension("damaged"))?;
-        file::create(path, 0o600)?;
+        file_access::create(path, 0o600)?;
         // A group that shares it goes on sharing it.
         fs::set_permissions(path, fs::Permissions::from_mode(0o600 | found.mode() & GROUP))?;
     }
@@ -38,7 +38,7 @@ pub fn repair(
 
 fn is_ours(connection: &Connection) -> bool {
     let application = connection.pragma_query_value(None, "application_id", |row| row.get::<_, i32>(0));
-    application == Ok(file::APPLICATION)
+    application == Ok(file_access::APPLICATION)
 }
 
 /// A file that cannot be examined now may be a good one, with locks in it that are held.
@@ -51,7 +51,7 @@ fn is_damaged(connection: &Connection) -> bool {
     }
 }
 
-/// Whether the file was last written before this boot: then no lease in it counts.
+/// The file was last written before this boot: then no lease in it counts.
 fn is_of_another_boot(file: &Metadata, host: &Host) -> bool {
     let up = Duration::from_nanos(host.now().max(0) as u64);
     let booted = SystemTime::now().checked_sub(up);

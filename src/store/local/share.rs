@@ -8,7 +8,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::path::{Path, PathBuf};
 
 use super::Local;
-use super::file::{GROUP, SET_GROUP_ID, create, journal_of};
+use super::file_access::{GROUP, SET_GROUP_ID, create, journal_of};
 use crate::lock::{StoreAdmin, Timeout};
 use crate::trusted_file::{folder_of, refuse_foreign, without_link};
 use crate::user::group_id;

@@ -1,4 +1,4 @@
-//! How waiters are woken, and how their death is seen: also across namespaces.
+//! The FIFOs that wake waiters and show their death, also across namespaces.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
@@ -63,7 +63,7 @@ impl WakeFifo {
         }
     }
 
-    /// Whether others find it: not after the place was taken out of the queue.
+    /// Others find it: not after the place was taken out of the queue.
     pub fn exists(&self) -> bool {
         self.path.exists()
     }
@@ -113,7 +113,7 @@ impl Drop for WakeFifo {
     }
 }
 
-/// What a waiter watches beside its FIFO.
+/// The descriptors that a waiter watches beside its FIFO.
 #[derive(Default)]
 pub struct Awaited {
     /// The processes of the holders while we are the first in line: their death frees the lock at once.

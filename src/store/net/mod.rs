@@ -13,7 +13,7 @@ use crate::lock::StoreError;
 
 pub use self::wait::{check, pause, wait_ready};
 
-/// Of a host name, see RFC 1035.
+/// The longest host name, see RFC 1035.
 pub const LONGEST_HOST: usize = 255;
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -84,7 +84,7 @@ pub enum ErrorReply {
 }
 
 impl ErrorReply {
-    /// What it means for a request to the server with this name.
+    /// The error of a request to the server with this name.
     pub fn of(self, name: &str) -> StoreError {
         let store = name.to_owned();
         match self {

@@ -53,7 +53,7 @@ impl Stream {
         Ok(Stream { socket, is_encrypted: tls.is_some() && matches!(endpoint, Endpoint::Tcp { .. }) })
     }
 
-    /// Whether what is sent leaves this host unencrypted.
+    /// Our bytes leave this host unencrypted.
     pub fn is_in_plain(&self) -> bool {
         let fd = self.as_fd().as_raw_fd();
         let ip = |address: nix::Result<SockaddrStorage>| -> Option<IpAddr> {

@@ -1,4 +1,4 @@
-//! How a lock is broken, whatever its entries are.
+//! The breaking of a lock, whatever its entries are.
 
 use crate::lock::{Broken, Holder};
 

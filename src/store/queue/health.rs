@@ -1,4 +1,4 @@
-//! Whether a cluster is fit to hold locks.
+//! Checks that a cluster is fit to hold locks.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use super::{ClusterAddress, ClusterKind};
 use crate::doctor::{Check, Finding, Findings, Requirements, Trial, judge};
 use crate::lock::Key;
 
-/// What only one kind of cluster can say about itself.
+/// The checks that differ between kinds of cluster.
 pub struct ClusterChecks<K> {
     /// The advice after a call that failed, and after an answer that makes no sense.
     pub advice: [&'static str; 2],

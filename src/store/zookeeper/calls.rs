@@ -1,4 +1,4 @@
-//! What locks are made of: folders, queues, and the nodes of a contender.
+//! The calls that locks are made of: folders, queues, and the nodes of a contender.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ pub struct Node {
     pub stat: Stat,
 }
 
-/// Who stands in line for a lock, and the transaction that changed that last.
+/// The queue of a lock, and the transaction that changed it last.
 #[derive(Default)]
 pub struct ZooKeeperQueue {
     pub contenders: Vec<Contender>,
@@ -34,7 +34,7 @@ pub struct ZooKeeperQueue {
     pub changed: i64,
 }
 
-/// What a move of nodes depends on.
+/// The condition of a move of nodes.
 pub enum Condition<'a> {
     None,
     /// The nodes of this one are gone.
@@ -208,7 +208,7 @@ impl ZooKeeperCalls {
         }
     }
 
-    /// Whether the nodes of a contender are all there, and nobody has touched its data: a write that changes nothing, so
+    /// Checks that the nodes of a contender are all there, and nobody has touched its data: a write that changes nothing, so
     /// the leader and a majority agree to it.
     pub fn check(&self, key: &Key, contender: &Contender) -> Operation {
         let mut version = 0;
@@ -288,7 +288,7 @@ impl ZooKeeperCalls {
         Ok(self.nodes(key, [contender], client, timeout)?.pop().flatten())
     }
 
-    /// What a newcomer behind these is told.
+    /// The answer to a newcomer behind these.
     pub fn busy(
         &self,
         key: &Key,
@@ -302,11 +302,11 @@ impl ZooKeeperCalls {
     }
 }
 
-/// How many nodes are asked for at once.
+/// The number of nodes that are asked for at once.
 const PAGE: usize = 500;
 
 impl Node {
-    /// Of one of the first: whether it counts as a holder, as it knows that it is.
+    /// One of the first nodes counts as a holder once its owner has seen the grant.
     pub fn has_lock(&self) -> bool {
         self.value.as_ref().is_none_or(|value| value.stage() != Stage::Waiting)
     }

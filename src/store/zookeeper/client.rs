@@ -17,13 +17,13 @@ pub struct SessionClient {
     address: ZooKeeperAddress,
     /// The server that is asked next.
     current: usize,
-    /// How long a new session is to live.
+    /// The time that a new session is to live.
     asked: Duration,
     session: Option<Session>,
     connection: Option<SessionConnection>,
     /// When the connection was begun.
     begun: BootTime,
-    /// How many connections there were: what is watched on an earlier one is not told.
+    /// The number of connections so far: a watch on an earlier one tells nothing.
     connections: u32,
     /// The last transaction that was seen, on whatever server.
     seen: i64,

@@ -19,9 +19,9 @@ use crate::store::net::{Endpoint, RequestError, check};
 /// For a session of one server.
 pub struct SessionConnection {
     stream: Stream,
-    /// What has arrived and is not yet a whole packet.
+    /// The bytes that have arrived and are not yet a whole packet.
     inbox: Vec<u8>,
-    /// Of the next request.
+    /// The number of the next request.
     number: i32,
     /// A part of a request was perhaps sent: nothing can follow it.
     pub is_broken: bool,
@@ -35,19 +35,19 @@ pub struct SessionConnection {
     pub heard: BootTime,
 }
 
-/// What a connection begins with.
+/// The beginning of a connection.
 pub struct Greeting<'a> {
     /// The one to be continued; otherwise a new one begins.
     pub session: Option<&'a Session>,
-    /// Of a new session.
+    /// The timeout of a new session.
     pub timeout: Duration,
     /// A server that is behind this transaction refuses us.
     pub seen: i64,
-    /// Of the scheme "digest".
+    /// The login of the scheme "digest".
     pub login: Option<&'a str>,
 }
 
-/// What was carried out, or why not.
+/// The answer to a request, or its error.
 pub struct TransactionReply {
     /// The transaction.
     pub number: i64,
@@ -63,7 +63,7 @@ const LONGEST_WELCOME: usize = 1 << 10;
 const CHUNK: usize = 8 << 10;
 const MOST_EVENTS: usize = 1000;
 
-/// Numbers of packets that are no request of ours.
+/// Numbers of packets that do not answer a request.
 const EVENT: i32 = -1;
 const PING: i32 = -2;
 const AUTH: i32 = -4;
@@ -72,7 +72,7 @@ const PING_TYPE: i32 = 11;
 const AUTH_TYPE: i32 = 100;
 
 const SILENT: &str = "no answer in time; is it a ZooKeeper?";
-/// Of a server that ends the connection at the greeting.
+/// The error of a server that ends the connection at the greeting.
 const TURNED_AWAY: &str = "it ended the connection; it has lost its leader, allows no more connections from this host (maxClientCnxns), or speaks TLS (zks://) or no ZooKeeper at all";
 
 impl SessionConnection {
@@ -122,7 +122,7 @@ impl SessionConnection {
         let mut packets = Vec::new();
         for operation in operations {
             packets.extend(operation.packet(self.number));
-            // From 1 again, as negative numbers are no requests.
+            // From 1 again, as negative numbers are not for requests.
             self.number = self.number.checked_add(1).unwrap_or(1);
         }
         self.send(&packets, timeout)?;
@@ -191,7 +191,7 @@ impl SessionConnection {
         self.is_broken = true;
     }
 
-    /// Whether the server has not ended it.
+    /// The server has not ended it.
     pub fn is_open(&mut self) -> bool {
         // What has arrived since the last answer is little, unless somebody sends without end.
         for _ in 0..MOST_EVENTS {
@@ -208,7 +208,7 @@ impl SessionConnection {
         false
     }
 
-    /// Number, transaction and error of an answer; `None` for what is no answer to a request.
+    /// Number, transaction and error of an answer; `None` for any other packet.
     fn read_header(&mut self, reader: &mut Reader) -> ZooKeeperResult<Option<(i32, i64, Code)>> {
         let header = (|| Ok((reader.int()?, reader.long()?, Code(reader.int()?))))();
         let (number, transaction, code) = header.map_err(|malformed| self.give_up(malformed))?;
@@ -225,7 +225,7 @@ impl SessionConnection {
         Ok(None)
     }
 
-    /// What follows cannot be told apart.
+    /// The packets that follow cannot be told apart.
     fn give_up(&mut self, malformed: Malformed) -> CallError {
         self.is_broken = true;
         malformed.into()

@@ -1,4 +1,4 @@
-//! Who stands in the queue of a lock, by the names of the nodes.
+//! The contenders in the queue of a lock, by the names of the nodes.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::store::queue::InQueue;
 /// Each of them waits for lower numbers of the kinds that it knows, and redlock for those of all kinds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contender {
-    /// Of redlock and most others; `None` for who has only a number.
+    /// The id that redlock and most others have; `None` for one that has only a number.
     pub id: Option<Uuid>,
     pub mode: Mode,
     /// Its place: the lowest of its numbers.
@@ -49,7 +49,7 @@ pub fn names(token: &OwnerToken, mode: Mode) -> [String; 3] {
     }
 }
 
-/// What everybody may see of an owner: the token does not follow from it.
+/// The id that everybody may see of an owner: the token does not follow from it.
 pub fn id(token: &OwnerToken) -> Uuid {
     Uuid::new_v5(&IDS, token.expose().as_bytes())
 }
@@ -61,7 +61,7 @@ impl InQueue for Contender {
 }
 
 impl Contender {
-    /// Of a node with this name; `None` for what is no contender.
+    /// The contender with a node of this name; `None` for any other node.
     pub fn parse(name: &str) -> Option<Contender> {
         let (head, number) = name.split_at_checked(name.len().checked_sub(DIGITS)?)?;
         let number = number.bytes().all(|byte| byte.is_ascii_digit()).then(|| number.parse().ok())??;
@@ -87,7 +87,7 @@ impl Contender {
         self.nodes.first().map_or("", String::as_str)
     }
 
-    /// The node that ends last, for who waits for its end.
+    /// The node that ends last, for a waiter that watches it.
     pub fn last_node(&self) -> &str {
         self.nodes.last().map_or("", String::as_str)
     }

@@ -1,4 +1,4 @@
-//! What an error of ZooKeeper means.
+//! The meaning of ZooKeeper's errors.
 
 use super::jute::Malformed;
 use super::message::Code;

@@ -1,4 +1,4 @@
-//! How an owner gets locks: all that were asked for at once, or one after standing in its queue.
+//! The grant of locks to an owner: of all at once, or of one after a wait in its queue.
 
 use super::calls::{Condition, Placed, ZooKeeperCalls, ZooKeeperQueue};
 use super::client::SessionClient;
@@ -13,7 +13,7 @@ use crate::lock::{Busy, FencingToken, Key, Request, Timeout};
 use crate::store::call_error::CallError;
 use crate::store::queue::{has_room, other_mode};
 
-/// What became of a request for locks.
+/// The result of a request for locks.
 pub enum Taken {
     /// A fencing token for each of them.
     All(Vec<FencingToken>),
@@ -184,7 +184,7 @@ impl Owner {
         calls.busy(key, contenders, &mut self.client, timeout).map(|busy| Some(Taken::Busy(busy.into())))
     }
 
-    /// What was refused was not carried out.
+    /// A request that was refused was not carried out.
     fn unless_denied<T>(&mut self, done: ZooKeeperResult<T>) -> ZooKeeperResult<T> {
         if let Err(CallError::Denied(_) | CallError::Unusable(_) | CallError::Expired) = done {
             self.is_unsure = false;

@@ -1,4 +1,4 @@
-//! Whether a ZooKeeper is fit to hold locks.
+//! Checks that a ZooKeeper is fit to hold locks.
 
 use std::io::{Read, Write};
 use std::time::Duration;
@@ -22,7 +22,7 @@ pub const CHECKS: ClusterChecks<NodeLayout> = ClusterChecks {
     examine_server,
     examine_all: |address, report| judge_size(address.cluster.servers.len(), report),
 };
-/// What a server says about itself is shorter.
+/// The longest answer that is read: a server says less about itself.
 const LONGEST: u64 = 64 << 10;
 
 fn judge_size(servers: usize, report: &mut Findings) {
@@ -79,7 +79,7 @@ fn refused(error: CallError, report: &mut Findings) {
     }
 }
 
-/// Whether the TTL is within the bounds that the server sets for sessions.
+/// Checks that the TTL is within the bounds that the server sets for sessions.
 fn judge_sessions(
     address: &ZooKeeperAddress,
     shortest: Duration,

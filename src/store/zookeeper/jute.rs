@@ -39,10 +39,10 @@ impl Writer {
     }
 }
 
-/// What is left of a packet that is being read.
+/// The rest of a packet that is being read.
 pub struct Reader<'a>(&'a [u8]);
 
-/// The packet is no answer of ZooKeeper.
+/// The packet is not an answer of ZooKeeper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed;
 
@@ -63,7 +63,7 @@ impl<'a> Reader<'a> {
         self.array::<1>().map(|[byte]| byte != 0)
     }
 
-    /// A length of -1 stands for nothing.
+    /// A length of -1 means nothing.
     pub fn bytes(&mut self) -> Result<&'a [u8], Malformed> {
         match self.int()? {
             -1 => Ok(&[]),
@@ -76,7 +76,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Names may be anything in ZooKeeper: what is no text is not ours.
+    /// Names may be anything in ZooKeeper: those of redlock are text.
     pub fn text(&mut self) -> Result<String, Malformed> {
         self.bytes().map(|bytes| String::from_utf8_lossy(bytes).into_owned())
     }

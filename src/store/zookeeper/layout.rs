@@ -19,7 +19,7 @@ pub struct NodeLayout {
     chroot: String,
 }
 
-/// What ZooKeeper keeps about itself.
+/// The node that ZooKeeper keeps for itself.
 const RESERVED: &str = "zookeeper";
 
 impl NodeLayout {
@@ -91,7 +91,7 @@ fn decode(part: &str) -> Option<String> {
     percent_decode_str(part).decode_utf8().ok().map(|part| part.into_owned())
 }
 
-/// Whether ZooKeeper allows it in a path: PathUtils.validatePath, which looks at UTF-16.
+/// ZooKeeper allows it in a path: PathUtils.validatePath, which looks at UTF-16.
 fn is_plain(c: char) -> bool {
     !matches!(c, '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{e000}'..='\u{f8ff}' | '\u{fff0}'..)
 }

@@ -2,7 +2,7 @@
 
 use super::jute::{Malformed, Reader, Writer};
 
-/// What is asked of a server.
+/// A request to a server.
 #[derive(Clone, Debug)]
 pub enum Operation {
     Create {
@@ -31,7 +31,7 @@ pub enum Operation {
     Children {
         path: String,
     },
-    /// Whether the node is there with this version of its data: within [`Operation::Multi`] only.
+    /// Checks that the node is there with this version of its data: within [`Operation::Multi`] only.
     Check {
         path: String,
         version: i32,
@@ -57,7 +57,7 @@ pub enum Kind {
     Persistent,
 }
 
-/// Who may use a node.
+/// The users that may use a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     Everybody,
@@ -65,7 +65,7 @@ pub enum Access {
     Owner,
 }
 
-/// Of a check: whatever the data are.
+/// The version in a check that takes any data.
 pub const ANY_VERSION: i32 = -1;
 
 const CREATE: i32 = 1;
@@ -101,12 +101,12 @@ impl Code {
     const RUNTIME_INCONSISTENCY: Code = Code(-2);
 }
 
-/// What is known of a node beside its data.
+/// The facts about a node beside its data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stat {
     /// The transaction that created it.
     pub created: i64,
-    /// Of its data.
+    /// The version of its data.
     pub version: i32,
     pub children: i32,
     /// The transaction that created or deleted a child last.

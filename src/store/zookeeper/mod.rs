@@ -1,8 +1,8 @@
 //! ZooKeeper: one server or several of an ensemble, in one line with `Lock` of kazoo and `InterProcessMutex` of Curator.
 //!
 //! From the bottom to the top: `jute`, `message` and `connection` (the protocol), `session` and `client` (a session, on one
-//! server after the other), `layout` and `contender` (what a lock is in ZooKeeper, by the names of the nodes), `node_data` (their
-//! data), `calls` (the calls that locks are made of), `owner` (what holds locks), `grant` (how it gets
+//! server after the other), `layout` and `contender` (what a lock is in ZooKeeper, by the names of the nodes), `calls` (the calls that
+//! locks are made of), `owner` (a session that holds locks), `grant` (how it gets
 //! them) and `waiter` (a place in the queue), and
 //! the store.
 

@@ -1,4 +1,4 @@
-//! What has an owner token: a session, and the locks that are held in it.
+//! The owner of locks: a session, and the locks that are held in it.
 
 use std::thread::sleep;
 use std::time::Duration;
@@ -60,7 +60,7 @@ pub struct Held {
     ends: Option<Deadline>,
 }
 
-/// What a renewal found.
+/// The result of a renewal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     Held,
@@ -83,7 +83,7 @@ impl Owner {
         }
     }
 
-    /// Of a lock that another process was granted.
+    /// The owner of a lock that another process was granted.
     pub fn adopt(token: OwnerToken, address: &ZooKeeperAddress, session: Session) -> Owner {
         Owner {
             client: SessionClient::continuing(address, session),

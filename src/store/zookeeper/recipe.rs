@@ -33,7 +33,7 @@ impl KeyConflict {
 const FOLDERS: [&str; 2] = ["leases", "locks"];
 const DIGITS: usize = 10;
 
-/// The children of a lock that other recipes may have made: numbered ones that are no contenders, as those of a latch or an
+/// The children of a lock that other recipes may have made: numbered ones that are not contenders, as those of a latch or an
 /// election, those with a random name, as of kazoo's semaphores and parties, and the folders of a semaphore.
 pub fn suspects(children: Vec<String>) -> Vec<String> {
     children

@@ -1,4 +1,4 @@
-//! How the locks of an owner are renewed: all of them together, as they are in one session.
+//! The renewal of an owner's locks: all of them together, as they are in one session.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ impl ZooKeeper {
         Ok(renewals.collect())
     }
 
-    /// Who broke the lock of this token, or who has it now. Nothing tells a release from a deletion: both delete the nodes.
+    /// The loss of a lock: the user that broke it, or the holder now. Nothing tells a release from a deletion: both delete the nodes.
     fn lost(
         &mut self,
         key: &Key,

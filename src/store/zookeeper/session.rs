@@ -7,12 +7,12 @@ use uuid::{Uuid, uuid};
 use crate::lock::{OwnerToken, Request};
 use crate::store::queue::EntryData;
 
-/// What has the nodes of a lock. Whoever knows its id and its password can continue it, on any server.
+/// A session has the nodes of a lock. Whoever knows its id and its password can continue it, on any server.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Session {
     pub id: i64,
     pub password: [u8; PASSWORD],
-    /// How long it lives after it was last heard of: what the server granted, which never changes.
+    /// The time that it lives after it was last heard of: the server granted it, and it never changes.
     pub timeout: Duration,
 }
 

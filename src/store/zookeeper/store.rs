@@ -21,7 +21,7 @@ use crate::store::attempts::one_after_the_other;
 use crate::store::call_error::CallError;
 use crate::store::queue::Stage;
 
-/// Of ZooKeeper. A lease outlives its process: a session without a connection goes on until its timeout, and who has the
+/// The capabilities of ZooKeeper. A lease outlives its process: a session goes on until its timeout, and who has the
 /// owner token can continue it.
 pub const CAPABILITIES: Capabilities = Capabilities {
     ttl_can_change: false,
@@ -37,13 +37,13 @@ pub const CAPABILITIES: Capabilities = Capabilities {
 
 /// The time for what may as well be done later.
 const IDLE_TIMEOUT: Duration = Duration::from_millis(100);
-/// Of the session of the visitor, which holds nothing. A server may grant more.
+/// The TTL of the visitor's session, which holds nothing. A server may grant more.
 const VISITOR_TTL: Duration = Duration::from_secs(2);
 
 /// The store at one address. It connects with the first call.
 pub struct ZooKeeper {
     address: ZooKeeperAddress,
-    /// What messages call it.
+    /// Its name in messages.
     pub(super) name: String,
     pub(super) calls: ZooKeeperCalls,
     /// One for each owner token that was used.
@@ -125,7 +125,7 @@ impl ZooKeeper {
         Ok(Some(index))
     }
 
-    /// What this token has of a lock.
+    /// The contender of this token in a lock.
     fn find(
         &mut self,
         key: &Key,
@@ -151,7 +151,7 @@ impl ZooKeeper {
     }
 }
 
-/// What a token has of a lock.
+/// The contender of a token in a lock.
 struct Found {
     contender: Contender,
     node: Node,

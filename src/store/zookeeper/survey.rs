@@ -9,7 +9,7 @@ use super::store::ZooKeeper;
 use crate::lock::{Breaker, Broken, Key, LockStatus, OwnerToken, StoreAdmin, StoreError, Survey, Timeout};
 use crate::store::queue::{self, SeenEntry, Stage, holders, status};
 
-/// How many nodes are asked for their children at once.
+/// The number of nodes that are asked for their children at once.
 const PAGE: usize = 200;
 /// More nodes than this are not looked at: the tree is another program's.
 const MOST_NODES: usize = 100_000;
@@ -106,7 +106,7 @@ fn status_of(
     Ok(status(key, queue, seen))
 }
 
-/// The keys of all locks below the chroot that have holders or waiters, and whether there are no more of them.
+/// The keys of all locks below the chroot that have holders or waiters. The flag says that these are all.
 fn known_keys(
     calls: &ZooKeeperCalls,
     client: &mut SessionClient,

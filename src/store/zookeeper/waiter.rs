@@ -16,7 +16,7 @@ use crate::store::call_error::CallError;
 use crate::store::net::check;
 use crate::store::queue::{EntryData, holders, other_mode};
 
-/// How long a place lives when the waiter died: the others wait no longer for it. A server may grant more, by default two
+/// The time that a place outlives its waiter: the others wait no longer for it. A server may grant more, by default two
 /// ticks of two seconds.
 const TTL: Duration = Duration::from_secs(3);
 /// Before the queue is looked at again, where the connection was lost.
@@ -44,7 +44,7 @@ pub struct ZooKeeperWaiter {
     is_granted: bool,
 }
 
-/// What an attempt found.
+/// The result of an attempt.
 enum Step {
     Outcome(Box<AcquireOutcome>),
     Refused(KeyConflict),
@@ -75,7 +75,7 @@ impl ZooKeeperWaiter {
         &self.request.token
     }
 
-    /// How long the place lives without a sign of life, if there is one.
+    /// The time that the place lives without a sign of life, if there is one.
     pub fn lifetime(&self) -> Option<Duration> {
         self.place.as_ref().and(self.client.session()).map(|session| session.timeout)
     }
@@ -211,7 +211,7 @@ impl ZooKeeperWaiter {
 }
 
 /// Whose end is waited for: one, where the end of that is needed for the grant in any case, so that the others are not woken
-/// by each end. Who stands behind a waiter of a semaphore is told when that gets its permit, as its nodes are created
+/// by each end. A contender behind a waiter of a semaphore is told when that gets its permit, as its nodes are created
 /// again then.
 fn awaited(before: &[Contender], mode: Mode) -> impl Iterator<Item = &Contender> {
     let last = before.len().saturating_sub(1);

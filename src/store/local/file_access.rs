@@ -31,9 +31,9 @@ pub const GROUP: u32 = 0o060;
 pub enum FileError {
     Io(io::Error),
     Sql(rusqlite::Error),
-    /// What is wrong with it, and what to do.
+    /// The fault of the file, and the remedy.
     Unfit(String),
-    /// What was opened is not the file any more.
+    /// The file was replaced since it was opened.
     Replaced,
 }
 
