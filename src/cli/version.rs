@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use crate::store::SCHEMES;
 
-/// Of the source, where the build knows it.
+/// The commit of the source, where the build knows it (`build.rs`).
 const COMMIT: &str = match option_env!("REDLOCK_COMMIT") {
     Some(commit) => commit,
     None => "unknown",
