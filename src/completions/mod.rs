@@ -41,6 +41,8 @@ struct Subcommand {
     name: String,
     about: String,
     options: Vec<CompletedOption>,
+    /// Its first word is the key.
+    takes_key: bool,
 }
 
 struct CompletedOption {
@@ -92,6 +94,7 @@ impl Subcommand {
             name: command.get_name().to_owned(),
             about: command.get_about().map(ToString::to_string).unwrap_or_default(),
             options: options.filter_map(CompletedOption::of).collect(),
+            takes_key: command.get_arguments().any(|arg| arg.get_id() == "rest"),
         }
     }
 }

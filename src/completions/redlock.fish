@@ -72,7 +72,7 @@ function __redlock_wants_key
     switch "$read[1]"
         case status history
             return 0
-        case run acquire renew check release break config
+        case @WITH_KEY@
             not set -q read[2]
         case '*'
             return 1

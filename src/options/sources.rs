@@ -31,14 +31,14 @@ impl Sources<'_> {
         }
     }
 
-    /// The value of a switch, if a flag or a variable sets it.
-    pub fn switch(self, option: &str, value: bool) -> Option<bool> {
-        (self.is_flag(option) || self.is_variable(option)).then_some(value)
+    /// True if a flag or a variable gives the option.
+    pub fn is_set(self, option: &str) -> bool {
+        self.is_flag(option) || self.is_variable(option)
     }
 
     /// The words that a flag or a variable gives the option; a switch that is on may have none.
     pub fn words(self, option: &str) -> Option<Vec<String>> {
-        if !self.is_flag(option) && !self.is_variable(option) {
+        if !self.is_set(option) {
             return None;
         }
         let words = self.0?.try_get_raw(option).ok().flatten().into_iter().flatten();

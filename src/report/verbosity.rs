@@ -41,6 +41,8 @@ pub fn least_verbosity(event: &Event) -> Option<Verbosity> {
             Verbosity::Verbose
         }
         Event::EvenQuorum { .. }
+        | Event::HeldByHand { .. }
+        | Event::UnknownVariable { .. }
         | Event::TokenShown
         | Event::Waiting { .. }
         | Event::StoreUnreachable { .. }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use toml::Value;
 
+use super::value::words;
 use crate::cli::switch;
 use crate::options::key_pattern::KeyPattern;
 
@@ -58,6 +59,16 @@ impl Section {
 }
 
 impl Setting {
+    /// The id of the option that it sets.
+    pub fn option(&self) -> String {
+        self.name.replace('-', "_")
+    }
+
+    /// The words that its option takes.
+    pub fn words(&self) -> Vec<String> {
+        words(&self.value)
+    }
+
     /// With `server = []` a file names none.
     pub fn is_empty_list(&self) -> bool {
         self.value.as_array().is_some_and(Vec::is_empty)
@@ -92,6 +103,17 @@ impl Scope {
 
     pub fn profile(&self) -> Option<&str> {
         if let Scope::Profile(name) = self { Some(name) } else { None }
+    }
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Scope::Every => f.write_str("the file"),
+            Scope::Server(name) => write!(f, "[servers.\"{name}\"]"),
+            Scope::Keys(pattern) => write!(f, "[keys.\"{}\"]", pattern.as_str()),
+            Scope::Profile(name) => write!(f, "[profiles.\"{name}\"]"),
+        }
     }
 }
 

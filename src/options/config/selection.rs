@@ -5,11 +5,9 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use toml::Table;
-
-use super::Config;
 use super::file;
 use super::section::{CONTRADICTIONS, Scope, Section, Setting};
+use super::{Config, KEY_PREFIX};
 use crate::error::Failure;
 use crate::lock::Key;
 use crate::options::Sources;
@@ -68,9 +66,9 @@ impl Config {
                 format!("there is no server '{name}'; did you mean {near}?"),
             ));
         }
-        let prefix = strongest("key-prefix", &[&general, &server, &profile]).and_then(Setting::text);
+        let prefix = strongest(KEY_PREFIX, &[&general, &server, &profile]).and_then(Setting::text);
         let keys = of_keys(&sections, query.keys, prefix.unwrap_or_default());
-        let config = merge([&general, &server, &keys, &profile].into_iter().flatten().copied())?;
+        let config = merge([&general, &server, &keys, &profile].into_iter().flatten().copied());
         match name {
             Some(name) if !server.is_empty() => config.at_server(name, &server),
             _ => Ok(config),
@@ -89,15 +87,14 @@ impl Config {
 
     /// With the URL of a server in place of its name.
     fn at_server(self, name: &str, sections: &[&Section]) -> Result<Config, Failure> {
-        let Config { server, mut settings, .. } = merge(sections.iter().copied())?;
-        let Some(url) = settings.remove("server") else {
+        let Some(url) = merge(sections.iter().copied()).settings.remove("server") else {
             return Err(Failure::configuration(format!(
                 "the section [servers.{name}] has no URL; add a line such as server = \"redis://…\""
             )));
         };
         let mut settings = self.settings;
         settings.insert(url.name.clone(), url);
-        Ok(Config { server, settings, is_named_server: true, ..self })
+        Ok(Config { settings, is_named_server: true })
     }
 }
 
@@ -153,7 +150,7 @@ fn files_of_system() -> Result<Vec<PathBuf>, Failure> {
 }
 
 /// Later sections are stronger: they undo what contradicts them.
-fn merge<'a>(sections: impl Iterator<Item = &'a Section>) -> Result<Config, Failure> {
+pub fn merge<'a>(sections: impl Iterator<Item = &'a Section>) -> Config {
     let mut settings = BTreeMap::new();
     for section in sections {
         for [one, other] in CONTRADICTIONS.into_iter().flat_map(|[one, other]| [[one, other], [other, one]]) {
@@ -164,13 +161,8 @@ fn merge<'a>(sections: impl Iterator<Item = &'a Section>) -> Result<Config, Fail
         let stronger = section.settings.iter().filter(|setting| !setting.is_empty_list());
         settings.extend(stronger.map(|setting| (setting.name.as_str(), setting)));
     }
-    let settings: BTreeMap<String, Setting> =
-        settings.into_iter().map(|(name, setting)| (name.to_owned(), setting.clone())).collect();
-    let table: Table = settings.iter().map(|(name, setting)| (name.clone(), setting.value.clone())).collect();
-    let config: Config = table
-        .try_into()
-        .map_err(|error| Failure::configuration(format!("the configuration files: {error}")))?;
-    Ok(Config { settings, ..config })
+    let settings = settings.into_iter().map(|(name, setting)| (name.to_owned(), setting.clone()));
+    Config { settings: settings.collect(), is_named_server: false }
 }
 
 /// The setting in the last of these sections that has it.
