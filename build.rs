@@ -1,5 +1,4 @@
-//! What the linker does for the memory of redlock and its guard. The kernel maps the program in pieces of 64 KB and more
-//! around each page that is touched, so code that is never run counts, too, where it lies between other code.
+//! What the linker does for the memory of redlock and its guard, and a link to the program where people look for it.
 
 use std::error::Error;
 use std::os::unix::fs::symlink;
@@ -9,44 +8,6 @@ use std::{env, fs};
 
 /// The first glibc that starts a program with packed relocations (its NEWS for 2.36: DT_RELR).
 const FIRST: (u32, u32) = (2, 36);
-
-/// The crates and modules that `redlock run` on Redis or on this host does not come to. Their code is put behind the
-/// rest: 6 % less memory, and 0.5 % less time of a short run.
-const SELDOM_USED: &[&str] = &[
-    // The other stores.
-    "etcd",
-    "h2",
-    "http",
-    "http_body_util",
-    "hyper",
-    "prost",
-    "tokio",
-    "tokio_util",
-    "tonic",
-    "tonic_prost",
-    "zookeeper",
-    // TLS.
-    "rustls",
-    "rustls_pki_types",
-    "webpki",
-    // Other commands, and the configuration file.
-    "completions",
-    "crossterm",
-    "doctor",
-    "jiff",
-    "jiff_core",
-    "kasuari",
-    "ratatui_core",
-    "ratatui_widgets",
-    "toml",
-    "toml_parser",
-    "watch",
-    // What a panic prints.
-    "addr2line",
-    "gimli",
-    "miniz_oxide",
-    "rustc_demangle",
-];
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed=build.rs");
@@ -65,7 +26,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     if !is_static || !is_for_this_machine {
         return Ok(());
     }
-    put_seldom_used_last()?;
     // The program is loaded at any address, and reads at each start what to adapt to that. The table is 186 KB long, and
     // 3 KB when it is packed.
     if glibc_version().is_some_and(|version| version >= FIRST) {
@@ -121,18 +81,6 @@ fn link_from_the_usual_place() -> Result<(), Box<dyn Error>> {
         let _ = fs::remove_file(&link);
         symlink(Path::new("..").join(target).join(profile).join("redlock"), link)?;
     }
-    Ok(())
-}
-
-/// A function has a section of its own, with its path in the name: each part behind its length (`4etcd`), or, in the
-/// parameters of a generic one, before two dots (`etcd..`).
-fn put_seldom_used_last() -> Result<(), Box<dyn Error>> {
-    let sections: String =
-        SELDOM_USED.iter().map(|name| format!(" .text.*{}{name}* .text.*{name}..*", name.len())).collect();
-    let script = Path::new(&env::var("OUT_DIR")?).join("seldom_used.ld");
-    let text = format!("SECTIONS {{ .text.seldom_used : {{ *({sections}) }} }} INSERT AFTER .text;\n");
-    fs::write(&script, text)?;
-    println!("cargo::rustc-link-arg-bins=-T{}", script.display());
     Ok(())
 }
 

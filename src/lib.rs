@@ -19,6 +19,8 @@ pub mod completions;
 mod doctor;
 mod error;
 mod event;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 #[macro_use]
 pub mod job;
 pub mod lock;

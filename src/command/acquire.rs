@@ -39,7 +39,7 @@ pub fn acquire(options: &AcquireOptions, context: &Context) -> anyhow::Result<Ou
     let kept = keeper.iter().try_for_each(|keeper| keeper.keep(&leases));
     let locks = AcquiredLocks { token: &acquisition.token, ttl: acquisition.ttl, leases: &leases };
     let handed_out = kept.and_then(|()| target.hand_out(&locks));
-    store.on_idle();
+    store.settle();
     let interrupted = signals.take().map(|arrived| Failure::Signal(arrived.signal).into());
     let Some(error) = handed_out.err().or(interrupted) else {
         keeper.iter().for_each(KeeperProcess::go_on);

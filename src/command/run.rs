@@ -4,12 +4,12 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::cli::{Leftovers, OnLost, RunArgs};
+use crate::cli::{Leftovers, OnLost};
 use crate::clock::Deadline;
 use crate::error::{Failure, LOST, NOT_EXECUTABLE, NOT_FOUND, Outcome, TIMED_OUT, UNREACHABLE};
 use crate::event::{Event, LeftBehind, LeftoversFate};
-use crate::job::{ExitStatus, Job, JobControl, LeftoverPolicy, NotStarted, Signals};
-use crate::lock::{Keeper, Key, Lease, LeaseEnd, Progress, Store};
+use crate::job::{ExitStatus, Job, JobControl, LeftoverPolicy, NotStarted, Reserve, Signals};
+use crate::lock::{Keeper, Key, Lease, LeaseEnd, Progress, Store, StoreAdmin};
 use crate::options::RunOptions;
 use crate::report::names;
 use crate::session::renewal_events::RenewalEvents;
@@ -26,9 +26,10 @@ pub fn run(options: &RunOptions, context: &Context) -> anyhow::Result<Outcome> {
     let supervisor = Supervisor { options, keys: &run.keys, control: &run.control, context };
     let (mut end, mut keeper) = supervisor.until_end(&mut run.job, &mut run.signals, keeper);
     if let Some(hooks) = &run.hooks {
+        run.job.confirm(&mut end.job);
         keeper = hooks.end_under_lease(keeper, &mut end, &mut run.signals);
     }
-    let finished = keeper.map(|keeper| supervisor.release(keeper, &mut end, &mut run.signals));
+    let finished = keeper.map(|keeper| supervisor.release(keeper, &mut end, &mut run.job, &mut run.signals));
     let (lease_end, store) = finished.map(|finished| (finished.end, finished.store)).unzip();
     let lease_end = lease_end.as_ref();
     run.report_end(&end, lease_end);
@@ -67,7 +68,8 @@ struct Granted {
 impl<'a> Run<'a> {
     fn prepare(options: &'a RunOptions, context: &'a Context) -> Result<Run<'a>, Failure> {
         let RunOptions { args, lock, command, kill_after, .. } = options;
-        let acquisition = Acquisition::new(lock, *kill_after, args.conflict_exit_code, context);
+        let reserve = Reserve::new(lock.ttl.validity(), *kill_after);
+        let acquisition = Acquisition::new(lock, reserve.length(), args.conflict_exit_code, context);
         let leftovers = match args.leftovers {
             None => LeftoverPolicy::LeaveUnlessKilled,
             Some(Leftovers::Release) => LeftoverPolicy::Leave,
@@ -75,16 +77,16 @@ impl<'a> Run<'a> {
             Some(Leftovers::Kill) => LeftoverPolicy::Stop,
         };
         context.reporter.report(&Event::Requested { requests: &acquisition.requests });
-        let job = Job::prepare(command.clone(), *kill_after, leftovers);
+        let job = Job::prepare(command.clone(), reserve, leftovers);
         let job = job.map_err(Failure::cannot("start the guard of the job"))?;
-        let hooks = Hooks::prepare(options, &job, &context.reporter)?;
+        let hooks = Hooks::prepare(options, reserve, &job, &context.reporter)?;
         let signals = Signals::listen().map_err(Failure::cannot("listen for signals"))?;
         let control = job.control().map_err(Failure::cannot("make a second line to the guard"))?;
         let keys = acquisition.keys();
         Ok(Run { options, context, acquisition, keys, hooks, job, control, signals })
     }
 
-    fn acquire(&mut self, store: &mut dyn Store) -> anyhow::Result<Granted> {
+    fn acquire(&mut self, store: &mut dyn StoreAdmin) -> anyhow::Result<Granted> {
         let requests = &self.acquisition.requests;
         let nesting = Nesting::find(requests, store, self.signals.as_fd(), self.context);
         self.stop_if_signalled()?;
@@ -149,27 +151,24 @@ impl<'a> Run<'a> {
         let environment = session::environment(&leases, self.job.guard_pid());
         let deadline = Lease::first_deadline(&granted.own);
         self.hooks.iter().for_each(|hooks| hooks.control().extend(deadline));
-        let is_guarded = !granted.own.is_empty() && self.options.args.on_lost == OnLost::Terminate;
         // A job that may go on without the lock starts with it all the same.
-        let start_by = deadline.minus(self.options.kill_after);
+        let ends_in_time = !granted.own.is_empty() && self.options.args.on_lost == OnLost::Terminate;
         let Run { job, signals, options, acquisition, context, keys, .. } = self;
-        job.start(environment, start_by, is_guarded.then_some(deadline), Some(signals)).map_err(
-            |reason| {
-                let failure = not_started(&reason, &options.name, &names(&*keys));
-                acquisition.withdraw_after(failure.into(), store, &context.reporter)
-            },
-        )?;
+        job.start(environment, deadline, ends_in_time, Some(signals)).map_err(|reason| {
+            let failure = not_started(&reason, &options.name, &names(&*keys));
+            acquisition.withdraw_after(failure.into(), store, &context.reporter)
+        })?;
         self.context.reporter.report(&Event::Started { keys: &self.keys });
         Ok(())
     }
 
     /// Renews in the background what no enclosing run renews.
     fn keep(&mut self, leases: Vec<Lease>, store: Box<dyn Store>) -> Option<Keeper> {
-        let RunOptions { args: RunArgs { on_lost, .. }, kill_after, .. } = *self.options;
+        let on_lost = self.options.args.on_lost;
         let (control, reporter) = (self.control.clone(), self.context.reporter.clone());
         let (hooks, keys) = (self.hooks.as_ref().map(Hooks::control), self.keys.clone());
-        let events = RenewalEvents { control, hooks, reporter, keys, on_lost, kill_after };
-        let reserve = if on_lost == OnLost::Terminate { kill_after } else { Duration::ZERO };
+        let events = RenewalEvents { control, hooks, reporter, keys, on_lost };
+        let reserve = if on_lost == OnLost::Terminate { self.acquisition.reserve } else { Duration::ZERO };
         let report = move |progress: Progress| events.handle(progress);
         (!leases.is_empty()).then(|| Keeper::new(store, leases, reserve, Box::new(report)))
     }

@@ -64,7 +64,7 @@ impl Trial<'_> {
 
         let (next, handover) = self.hand_over(first, second)?;
         expect("the fencing token grows", Ok(next), |next| *next > fence)?;
-        self.waiter.on_idle();
+        self.waiter.settle();
 
         let broken =
             self.holder.break_lock(key, None, &Breaker::new("redlock", "doctor", None), &self.timeout());
@@ -163,7 +163,7 @@ fn is_released(outcomes: &Vec<ReleaseOutcome>) -> bool {
 
 fn granted(step: &'static str, answer: Result<AcquireOutcome>) -> Result<FencingToken, Trouble> {
     match expect(step, answer, |_| true)? {
-        AcquireOutcome::Granted(fences) => fences.first().copied().ok_or(Trouble::Wrong(step)),
+        AcquireOutcome::Granted(granted) => granted.fences.first().copied().ok_or(Trouble::Wrong(step)),
         AcquireOutcome::Busy(_) => Err(Trouble::Wrong(step)),
     }
 }

@@ -23,6 +23,7 @@ use thiserror::Error;
 
 use super::descendants::{OwnChildren, children_of, has_pending, name_of, send, wake_blocked};
 use super::dispositions;
+use super::end_notice::{EndNotice, LeftoverLook, RUNNING, SIGNALED, status_of};
 use super::kill::kill_all;
 use super::priority;
 use super::protocol::{Channel, ExitStatus};
@@ -36,9 +37,6 @@ const NAME: &std::ffi::CStr = c"lock-command";
 const STACK: usize = 64 << 10;
 /// Between two looks at a process that does not start the command or does not say how it ended, in milliseconds.
 const LOOK: u8 = 5;
-/// No [`ExitStatus`] so far; of one it is the exit code, or [`SIGNALED`] and the signal.
-const RUNNING: c_int = -1;
-const SIGNALED: c_int = 0x1000;
 
 pub struct CommandParent {
     /// The pid of the command.
@@ -93,12 +91,14 @@ struct Work {
     /// Written when something above has changed.
     bell: EventFd,
     group_signals: GroupSignals,
+    leftovers: LeftoverLook,
+    end_notice: EndNotice,
 }
 
 impl CommandParent {
     /// Makes the process, and the one that becomes the command, which sleeps until [`CommandParent::start`]. To be called with
     /// all signals blocked and one thread.
-    pub fn prepare(command: Prepared) -> Result<CommandParent, NoParent> {
+    pub fn prepare(command: Prepared, end_notice: EndNotice) -> Result<CommandParent, NoParent> {
         let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
         let mut work = Box::new(Work {
             command,
@@ -109,6 +109,8 @@ impl CommandParent {
             status: AtomicI32::new(RUNNING),
             bell: EventFd::from_flags(flags).map_err(io::Error::from)?,
             group_signals: GroupSignals::new()?,
+            leftovers: LeftoverLook::new()?,
+            end_notice,
         });
         // Most of it is never touched, and setting it to zero would take 50 us.
         let mut stack: Vec<u8> = Vec::with_capacity(STACK);
@@ -211,11 +213,12 @@ impl CommandParent {
 
     /// How the command ended; `None` until that is known, and when the process was killed before.
     pub fn status(&self) -> Option<ExitStatus> {
-        match self.work.status.load(Ordering::Acquire) {
-            RUNNING => None,
-            status if status >= SIGNALED => Some(ExitStatus::Signaled(status - SIGNALED)),
-            status => Some(ExitStatus::Exited(status)),
-        }
+        status_of(self.work.status.load(Ordering::Acquire))
+    }
+
+    /// From now on the guard has this child, which is none of the job.
+    pub fn leave_out(&self, watchdog: i32) {
+        self.work.leftovers.leave_out(watchdog);
     }
 
     /// Waits for its end, which has come or comes at once.
@@ -330,7 +333,11 @@ impl Work {
         // The command stays a zombie until its end is known, so that its pid is not used again while the guard may send
         // it a signal.
         let signal = end.terminating_signal().map(|signal| SIGNALED + signal);
-        self.status.store(signal.or(end.exit_status()).unwrap_or(RUNNING), Ordering::Release);
+        let status = signal.or(end.exit_status()).unwrap_or(RUNNING);
+        self.status.store(status, Ordering::Release);
+        if status != RUNNING && self.leftovers.finds_none() {
+            self.end_notice.tell(status);
+        }
         while let Err(rustix::io::Errno::INTR) = waitid(WaitId::Pid(command), WaitIdOptions::EXITED) {}
         self.ring();
     }

@@ -107,9 +107,11 @@ pub fn check_visible() -> io::Result<OwnChildren> {
     let cannot_see = |why: &str, remedy: &str| {
         io::Error::other(format!("cannot see the processes of a job: {why}; {remedy}"))
     };
-    let status = fs::read_to_string("/proc/self/status")
-        .map_err(|error| cannot_see(&format!("/proc/self/status: {error}"), "mount /proc"))?;
-    if !is_of_this_namespace(&status, std::process::id()) {
+    // One read has all of it: the size that the file shows is zero, and a String would grow in steps.
+    let mut status = [0; 4096];
+    let read = File::open("/proc/self/status").and_then(|file| file.read_at(&mut status, 0));
+    let length = read.map_err(|error| cannot_see(&format!("/proc/self/status: {error}"), "mount /proc"))?;
+    if !is_of_this_namespace(&String::from_utf8_lossy(&status[..length]), std::process::id()) {
         let why = "/proc shows the processes of another PID namespace";
         return Err(cannot_see(why, "mount /proc in this one, as `unshare --pid --mount-proc` does"));
     }

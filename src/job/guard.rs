@@ -12,7 +12,9 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::{Pid, getppid};
 
 use super::command_parent::{CommandParent, NoParent};
+use super::deadlines::Deadlines;
 use super::descendants::{self, OwnChildren, Reaped};
+use super::end_notice::EndNotice;
 use super::fork::{end, fork_off, leave_session};
 use super::guard_times::GuardTimes;
 use super::kill::kill_all;
@@ -30,7 +32,7 @@ pub fn fork_guard(
     command: Vec<OsString>,
     kill_after: Duration,
     leftovers: LeftoverPolicy,
-) -> io::Result<(Pid, Channel, OwnChildren)> {
+) -> io::Result<(Pid, Channel, OwnChildren, EndNotice)> {
     let children = descendants::check_visible()?;
     children.leave_out_all();
     // If the guard is killed, its orphans come to us, and we kill them.
@@ -38,13 +40,14 @@ pub fn fork_guard(
     let caller = Caller::note()?;
     // With SIGCHLD ignored, as some callers leave it, no child could be waited for.
     dispositions::set_ignored(libc::SIGCHLD, false);
+    let end_notice = EndNotice::new()?;
     let (guard, channel) = fork_off(|channel| {
         if let Ok(mut guard) = Guard::new(channel, caller, kill_after, leftovers) {
-            guard.prepare(&command);
+            guard.prepare(&command, end_notice.clone());
             guard.run();
         }
     })?;
-    Ok((guard, channel, children))
+    Ok((guard, channel, children, end_notice))
 }
 
 struct Guard {
@@ -109,9 +112,10 @@ impl Guard {
     }
 
     /// Makes the command's process ahead, while redlock asks for the lock.
-    fn prepare(&mut self, command: &[OsString]) {
+    fn prepare(&mut self, command: &[OsString], end_notice: EndNotice) {
         let command = Prepared::new(command, self.redlock, &self.caller).map_err(NoParent::from);
-        self.prepared = Some(command.and_then(CommandParent::prepare));
+        let prepare = |command| CommandParent::prepare(command, end_notice);
+        self.prepared = Some(command.and_then(prepare));
     }
 
     /// Carries out redlock's requests. Never returns: it ends with the job, or when redlock is gone and the job killed.
@@ -177,18 +181,18 @@ impl Guard {
     fn handle(&mut self, request: GuardRequest) {
         match request {
             // Redlock or the guard was stopped meanwhile: the command would run without a lease.
-            GuardRequest::Start { start_by, .. } if start_by.has_passed() => {
+            GuardRequest::Start { deadlines, .. } if deadlines.stop.has_passed() => {
                 self.not_started(&GuardReport::TooLate { has_begun: false });
             }
-            GuardRequest::Start { env, start_by, deadline } => {
-                if let Some(deadline) = deadline {
-                    self.set_deadline(deadline);
+            GuardRequest::Start { env, deadlines, ends_in_time } => {
+                if ends_in_time {
+                    self.set_deadlines(deadlines);
                 }
-                self.start(&env, start_by);
+                self.start(&env, deadlines.stop);
             }
-            GuardRequest::Extend { deadline } => {
+            GuardRequest::Extend(deadlines) => {
                 if self.times.schedule.is_some() && !self.times.expired {
-                    self.set_deadline(deadline);
+                    self.set_deadlines(deadlines);
                 }
             }
             GuardRequest::Signal(signal) => self.relay.add(signal),
@@ -207,7 +211,7 @@ impl Guard {
         }
     }
 
-    fn set_deadline(&mut self, deadline: Deadline) {
+    fn set_deadlines(&mut self, deadlines: Deadlines) {
         if self.times.schedule.is_some_and(|schedule| schedule.is_load_known()) {
             priority::lower();
         }
@@ -218,24 +222,22 @@ impl Guard {
         if let Some(parent) = &self.parent {
             parent.wake();
         }
-        self.times.schedule = Some(KillSchedule::new(BootTime::now(), deadline, self.kill_after));
+        self.times.schedule = Some(KillSchedule::new(BootTime::now(), deadlines));
     }
 
-    /// Starts the command, which has until `start_by` for that.
-    fn start(&mut self, env: &[(String, String)], start_by: Deadline) {
-        let until = self.times.schedule.map_or(start_by, |schedule| start_by.min(schedule.stop_at()));
+    /// Starts the command, which has `until` then for that.
+    fn start(&mut self, env: &[(String, String)], until: Deadline) {
         // The kernel reaps, as long as the command runs: one that forks at once leaves no zombies.
         dispositions::set_ignored(libc::SIGCHLD, true);
         let Some(prepared) = self.prepared.take() else { return };
-        let started = prepared.and_then(|mut parent| {
-            parent.start(env, &self.channel, until, &self.children)?;
-            Ok(parent)
-        });
+        let started = prepared
+            .and_then(|mut parent| parent.start(env, &self.channel, until, &self.children).map(|()| parent));
         match started {
             Ok(parent) => {
                 let pid = parent.command;
-                self.parent = Some(parent);
                 self.watchdog = Watchdog::where_needed(&self.children, self.times.schedule);
+                self.watchdog.iter().for_each(|watchdog| parent.leave_out(watchdog.pid()));
+                self.parent = Some(parent);
                 // After the start: the command belongs in the caller's session.
                 leave_session();
                 priority::put_session_first();
@@ -389,7 +391,6 @@ impl Guard {
         if self.is_running() {
             self.kill();
         }
-        // Nothing was started.
         if let Some(Ok(prepared)) = &self.prepared {
             prepared.give_up(&self.children);
         }

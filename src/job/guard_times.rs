@@ -58,13 +58,15 @@ fn the_first_time_counts() {
     use std::time::Duration;
 
     use crate::clock::fake::{START, move_to, start};
+    use crate::job::Reserve;
 
     start();
     let at = |millis| START.plus(Duration::from_millis(millis));
     let mut times = GuardTimes::default();
     assert_eq!((times.next(), times.next_kill()), (None, Deadline::NEVER));
     // The load is looked at after half of the time.
-    times.schedule = Some(KillSchedule::new(START, at(30_000), Duration::from_secs(5)));
+    let [lease, kill_after] = [30, 5].map(Duration::from_secs);
+    times.schedule = Some(KillSchedule::new(START, Reserve::new(lease, kill_after).before(at(30_000))));
     assert_eq!((times.next(), times.next_kill()), (Some(at(15_000)), at(29_500)));
     times.leftovers_at = Some(at(50));
     assert_eq!(times.next(), Some(at(50)));

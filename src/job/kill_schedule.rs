@@ -1,4 +1,4 @@
-//! When to stop and to kill a job, so that all of it is dead at its deadline.
+//! The plan of a job's end as the guard keeps it: on a busy machine, and for a large job, it stops and kills earlier.
 
 use std::fs;
 use std::time::Duration;
@@ -6,13 +6,9 @@ use std::time::Duration;
 use nix::sys::sysinfo::sysinfo;
 use nix::unistd::{SysconfVar, sysconf};
 
-use crate::clock::{BootTime, Deadline};
+use super::deadlines::{Deadlines, LEAST_GRACE};
+use crate::clock::BootTime;
 
-/// The time to kill a small job on a busy machine; most of it passes until the guard is scheduled. The host of a virtual
-/// machine may stop it for as long.
-const MARGIN: Duration = Duration::from_millis(500);
-/// The part of a short job's time that is its margin, in percent.
-const MOST_OF_SHORT: u32 = 15;
 /// Added for each process that waits for the same processor: a tick or two of the scheduler. Processes that fork without
 /// end get ahead of the guard again and again.
 const QUEUED: Duration = Duration::from_millis(10);
@@ -20,75 +16,66 @@ const QUEUED: Duration = Duration::from_millis(10);
 /// cgroup, or of the whole system, are the upper bound: counting the job's own would take as long as killing them.
 /// Measured: about 10 us beside two busy processes on two processors.
 const EACH: Duration = Duration::from_micros(20);
-/// The part of the job's time that lies between SIGTERM and SIGKILL at least, unless --kill-after is less.
-const LEAST_GRACE: u32 = 10;
 /// The guard rests so long before it kills: the scheduler makes a process wait that has used more than its share.
 pub const REST: Duration = Duration::from_millis(150);
 
-/// The schedule of a job's end, counted from when its deadline was last moved. Every process of the job is dead at the
-/// deadline.
+/// The schedule of a job's end, counted from when its deadlines last moved. Every process of the job is dead when its lease
+/// ends.
 #[derive(Clone, Copy, Debug)]
 pub struct KillSchedule {
-    granted: BootTime,
-    deadline: Deadline,
-    /// From SIGTERM to the deadline.
-    kill_after: Duration,
-    /// How long the killing may take.
+    planned: Deadlines,
+    /// The time from when the deadlines moved to the end of the lease.
+    total: Duration,
+    /// The time that the killing may take.
     margin: Duration,
     /// When to look at the load again.
     pub look_at: BootTime,
 }
 
 impl KillSchedule {
-    pub fn new(granted: BootTime, deadline: Deadline, kill_after: Duration) -> KillSchedule {
-        let total = deadline.since(granted);
-        let mut schedule =
-            KillSchedule { granted, deadline, kill_after, margin: margin_of_small(total), look_at: granted };
+    pub fn new(now: BootTime, planned: Deadlines) -> KillSchedule {
+        let total = planned.end.since(now);
+        let margin = planned.end.since(planned.kill);
+        let mut schedule = KillSchedule { planned, total, margin, look_at: now };
         schedule.look_at = schedule.soonest();
         schedule
     }
 
     /// The first look at the load. A lease is renewed after a third of its time, so most jobs never get here.
     fn soonest(&self) -> BootTime {
-        self.granted.plus(self.deadline.since(self.granted) / 2)
+        self.planned.end.minus(self.total / 2)
     }
 
     /// Sets the margin by the load of the system, which may still grow.
     pub fn note(&mut self, load: Load) {
-        let total = self.deadline.since(self.granted);
+        let (total, planned) = (self.total, self.planned);
         // The load of others leaves the time in which a renewal that failed once is tried again.
-        let until_first = (margin_of_small(total) + load.until_first()).min(total / 3);
+        let until_first = (planned.end.since(planned.kill) + load.until_first()).min(total / 3);
         self.margin = (until_first + load.for_all()).min(total / 2);
         let left = self.kill_at().left();
         self.look_at = if left > REST * 2 { BootTime::after(left / 2) } else { BootTime::NEVER };
     }
 
-    /// Whether the load was looked at since the deadline was last moved.
+    /// True if the load was looked at since the deadlines last moved.
     pub fn is_load_known(&self) -> bool {
         self.look_at != self.soonest()
     }
 
-    /// When SIGTERM goes out: `kill_after` before the deadline. A large job is killed earlier than that, but never without
-    /// some time to end by itself.
+    /// The time of SIGTERM: as planned, or earlier for a job that is killed earlier. It always has some time to end by itself.
     pub fn stop_at(&self) -> BootTime {
-        let grace = self.kill_after.min(self.deadline.since(self.granted) / LEAST_GRACE);
-        self.deadline.minus(self.kill_after).min(self.kill_at().minus(grace))
+        let grace = self.planned.kill.since(self.planned.stop).min(self.total / LEAST_GRACE);
+        self.planned.stop.min(self.kill_at().minus(grace))
     }
 
-    /// When the guard begins to rest.
+    /// The time from which on the guard rests.
     pub fn rest_at(&self) -> BootTime {
-        self.kill_at().minus(REST.min(self.deadline.since(self.granted) / 8))
+        self.kill_at().minus(REST.min(self.total / 8))
     }
 
-    /// When SIGKILL goes out.
+    /// The time of SIGKILL.
     pub fn kill_at(&self) -> BootTime {
-        self.deadline.minus(self.margin)
+        self.planned.end.minus(self.margin)
     }
-}
-
-/// Of a small job that has `total` time.
-fn margin_of_small(total: Duration) -> Duration {
-    MARGIN.min(total * MOST_OF_SHORT / 100)
 }
 
 /// What the system has to run.
@@ -162,14 +149,12 @@ fn threads_of_cgroup() -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::job::Reserve;
 
     fn schedule(seconds: u64, kill_after: u64) -> KillSchedule {
-        let granted = BootTime::from_nanos(0);
-        KillSchedule::new(
-            granted,
-            granted.plus(Duration::from_secs(seconds)),
-            Duration::from_millis(kill_after),
-        )
+        let (granted, lease) = (BootTime::from_nanos(0), Duration::from_secs(seconds));
+        let reserve = Reserve::new(lease, Duration::from_millis(kill_after));
+        KillSchedule::new(granted, reserve.before(granted.plus(lease)))
     }
 
     fn millis(time: BootTime) -> u128 {
@@ -177,9 +162,12 @@ mod tests {
     }
 
     #[test]
-    fn a_job_is_stopped_and_killed_before_its_deadline() {
-        let schedule = schedule(30, 5000);
-        assert_eq!((millis(schedule.stop_at()), millis(schedule.kill_at())), (25_000, 29_500));
+    fn a_small_job_ends_as_planned() {
+        for (seconds, kill_after) in [(30, 5000), (30, 100), (1, 250), (1, 0)] {
+            let schedule = schedule(seconds, kill_after);
+            let planned = schedule.planned;
+            assert_eq!((schedule.stop_at(), schedule.kill_at()), (planned.stop, planned.kill));
+        }
     }
 
     #[test]
@@ -198,17 +186,9 @@ mod tests {
     }
 
     #[test]
-    fn a_short_time_is_not_used_up_by_the_margin() {
-        let granted = BootTime::from_nanos(0);
-        let short =
-            KillSchedule::new(granted, granted.plus(Duration::from_millis(80)), Duration::from_millis(20));
-        assert_eq!((millis(short.stop_at()), millis(short.kill_at())), (60, 68));
-    }
-
-    #[test]
     fn a_load_that_proc_does_not_show() {
         let (shown, hidden) = (Load::now(), Load::of_the_last_minute(1).expect("a load"));
-        // Of which others start and end some between the two.
+        // Others start and end some between the two.
         assert!(hidden.threads.abs_diff(shown.threads) < 10 + shown.threads / 2, "{shown:?} {hidden:?}");
     }
 

@@ -3,13 +3,16 @@
 
 mod capture;
 mod command_parent;
+mod deadlines;
 mod descendants;
 mod dispositions;
-mod entry;
+mod end_notice;
 mod fork;
 mod guard;
+mod guard_process;
 mod guard_times;
-mod handle;
+mod guarded_job;
+mod job_control;
 mod kill;
 mod kill_schedule;
 mod passed_on;
@@ -20,16 +23,21 @@ mod relay;
 mod side_job;
 mod signals;
 mod spawn;
+mod start;
 mod strays;
 pub mod title;
 mod watchdog;
 
 pub use capture::capture;
+pub use deadlines::Reserve;
 pub use descendants::is_below;
 pub use dispositions::{forbid_core_dumps, normalise, stdout_was_closed};
 pub use fork::{detach, fork_off};
-pub use handle::{GuardLoss, Job, JobControl, JobEvent, NotStarted};
+pub use guarded_job::{GuardLoss, Job, JobEvent, NotStarted};
+pub use job_control::JobControl;
 pub use pidfd::{Pidfd, is_gone, own_pid_namespace};
+#[cfg(any(test, fuzzing))]
+pub use protocol::read_packet;
 pub use protocol::{Channel, ExitStatus, GuardRequest, JobEnd, LeftoverPolicy};
 pub use side_job::{SideJob, SideJobEnd};
 pub use signals::{Arrived, Signals, die_of};

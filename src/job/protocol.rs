@@ -10,7 +10,8 @@ use nix::sys::socket::{
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::clock::{BootTime, Deadline};
+use super::deadlines::Deadlines;
+use crate::clock::Deadline;
 
 /// What becomes of the processes that outlive the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,10 +29,10 @@ pub enum LeftoverPolicy {
 /// From redlock to the guard.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum GuardRequest {
-    /// Start the command, unless it is later than `start_by`; every process of the job has to be dead at the deadline.
-    Start { env: Vec<(String, String)>, start_by: BootTime, deadline: Option<Deadline> },
-    /// The deadline moved.
-    Extend { deadline: Deadline },
+    /// Start the command, unless it is too late for that. A job that `ends_in_time` does so as planned.
+    Start { env: Vec<(String, String)>, deadlines: Deadlines, ends_in_time: bool },
+    /// The lease was extended.
+    Extend(Deadlines),
     /// Pass a signal to the command, or to what it left behind, unless the caller's process group has had it.
     Signal(i32),
     /// The terminal has sent this signal to its foreground process group.
@@ -156,4 +157,10 @@ impl AsFd for Channel {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
+}
+
+/// Reads a packet as both sides of the line do.
+#[cfg(any(test, fuzzing))]
+pub fn read_packet(packet: &[u8]) {
+    let _ = (postcard::from_bytes::<GuardRequest>(packet), postcard::from_bytes::<GuardReport>(packet));
 }

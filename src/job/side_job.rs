@@ -11,8 +11,9 @@ use nix::sys::prctl;
 use nix::unistd::dup2_stdout;
 use serde::{Deserialize, Serialize};
 
+use super::deadlines::Reserve;
 use super::fork::{close_all_but, fork_off, leave_session};
-use super::handle::{Job, JobEvent, NotStarted};
+use super::guarded_job::{Job, JobEvent, NotStarted};
 use super::pidfd::Pidfd;
 use super::protocol::{Channel, ExitStatus, GuardRequest, JobEnd, LeftoverPolicy};
 use super::strays::Strays;
@@ -27,6 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 pub struct SideJob {
     parent: Pidfd,
     line: Channel,
+    reserve: Reserve,
     /// Its processes, when both its parent and its guard were killed.
     strays: Arc<Strays>,
 }
@@ -47,37 +49,43 @@ impl SideJob {
     /// started.
     ///
     /// Its standard input is empty, its output goes to stderr, and the terminal's signals do not reach it. What it leaves
-    /// behind is stopped; `kill_after` as in [`Job::prepare`].
+    /// behind is stopped; `reserve` as in [`Job::prepare`].
     pub fn prepare(
         name: &'static CStr,
         command: Vec<OsString>,
-        kill_after: Duration,
+        reserve: Reserve,
         beside: &Job,
         strays: &Arc<Strays>,
     ) -> io::Result<SideJob> {
         let (parent, line) = fork_off(|line| {
-            let ended = run(name, &line, command, kill_after);
+            let ended = run(name, &line, command, reserve);
             let ended = ended.unwrap_or_else(|error| SideJobEnd::NotStarted(error.to_string()));
             line.send(&ended);
         })?;
         beside.leave_out(parent.as_raw());
         strays.leave_out(parent.as_raw());
         let parent = Pidfd::open(parent.as_raw()).map_err(io::Error::other)?;
-        Ok(SideJob { parent, line, strays: Arc::clone(strays) })
+        Ok(SideJob { parent, line, reserve, strays: Arc::clone(strays) })
     }
 
     pub fn parent_pid(&self) -> u32 {
         self.parent.pid as u32
     }
 
-    /// Starts it with these additions to its environment, to live until the deadline at most. [`SideJob::wait`] says what
-    /// becomes of it. Fails when that is more than a message may have, or when its parent was killed.
-    pub fn start(&self, env: Vec<(String, String)>, deadline: Deadline) -> Result<(), SideJobEnd> {
-        let request = GuardRequest::Start { env, start_by: deadline, deadline: Some(deadline) };
+    /// Starts it with these additions to its environment, to live until this end of a lease at most. [`SideJob::wait`] says
+    /// what becomes of it. Fails when that is more than a message may have, or when its parent was killed.
+    pub fn start(&self, env: Vec<(String, String)>, lease_end: Deadline) -> Result<(), SideJobEnd> {
+        let request =
+            GuardRequest::Start { env, deadlines: self.reserve.before(lease_end), ends_in_time: true };
         self.line.send_long(&request).map_err(|errno| match errno {
             Errno::EPIPE | Errno::ECONNRESET => SideJobEnd::GuardLost,
             _ => SideJobEnd::NotStarted(errno.desc().to_owned()),
         })
+    }
+
+    /// The lease was extended, and ends then.
+    pub fn extend(&self, lease_end: Deadline) {
+        self.request(&GuardRequest::Extend(self.reserve.before(lease_end)));
     }
 
     /// Passes a request on to its guard.
@@ -121,7 +129,7 @@ impl SideJob {
 }
 
 /// What the parent does. Redlock's death ends it, with the command.
-fn run(name: &CStr, line: &Channel, command: Vec<OsString>, kill_after: Duration) -> io::Result<SideJobEnd> {
+fn run(name: &CStr, line: &Channel, command: Vec<OsString>, reserve: Reserve) -> io::Result<SideJobEnd> {
     prctl::set_name(name)?;
     title::replace(name);
     leave_session();
@@ -129,11 +137,11 @@ fn run(name: &CStr, line: &Channel, command: Vec<OsString>, kill_after: Duration
     dup2_stdout(io::stderr())?;
     // The line to the job's guard is one of them: its end says that redlock is dead.
     close_all_but(&[line.as_fd().as_raw_fd()])?;
-    let Some(GuardRequest::Start { env, start_by, deadline }) = line.receive() else {
+    let Some(GuardRequest::Start { env, deadlines, ends_in_time }) = line.receive() else {
         return Ok(SideJobEnd::Expired);
     };
-    let mut job = Job::prepare(command, kill_after, LeftoverPolicy::Stop)?;
-    match job.start(env, start_by, deadline, None) {
+    let mut job = Job::prepare(command, reserve, LeftoverPolicy::Stop)?;
+    match job.start(env, deadlines.end, ends_in_time, None) {
         Ok(()) => {}
         Err(NotStarted::TooLate { .. } | NotStarted::Interrupted(_)) => return Ok(SideJobEnd::Expired),
         Err(NotStarted::NotExecutable(why) | NotStarted::NoRoom(why)) => {

@@ -1,7 +1,7 @@
 //! The command line of this process as `ps` and `pgrep -f` show it: the words of the job belong to the command alone, so
 //! that `pkill -f backup.sh` reaches that and nothing else.
 
-use std::ffi::{CStr, OsString, c_char, c_int};
+use std::ffi::{CStr, OsStr, OsString, c_char, c_int};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
@@ -12,6 +12,16 @@ static COUNT: AtomicUsize = AtomicUsize::new(0);
 pub fn note(count: c_int, words: *mut *mut c_char) {
     WORDS.store(words, Ordering::Relaxed);
     COUNT.store(count as usize, Ordering::Relaxed);
+}
+
+/// The arguments of `main`, as far as they were neither replaced nor hidden. Only glibc hands them to Rust where `main` is not
+/// Rust's.
+pub fn words() -> Vec<OsString> {
+    // SAFETY: the words lie where the kernel put them, and end with a zero.
+    let word = |index| unsafe { CStr::from_ptr(*WORDS.load(Ordering::Relaxed).add(index)) };
+    (0..COUNT.load(Ordering::Relaxed))
+        .map(|index| OsStr::from_bytes(word(index).to_bytes()).to_owned())
+        .collect()
 }
 
 /// Shows `title` instead of the command line, as far as there is room. To be called by a process with one thread.

@@ -4,8 +4,7 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use super::{
-    AcquireOutcome, Busy, FencingToken, Lease, Renewal, RenewalRequest, Request, Result, Store, StoreError,
-    Timeout,
+    AcquireOutcome, Busy, Grant, Lease, Renewal, RenewalRequest, Request, Result, Store, StoreError, Timeout,
 };
 use crate::clock::{BootTime, Deadline};
 use crate::poll::Backoff;
@@ -154,8 +153,8 @@ impl<'a> Acquiring<'a> {
         loop {
             let sent = BootTime::now();
             match self.store.acquire(self.requests, &timeout) {
-                Ok(AcquireOutcome::Granted(grant)) => {
-                    self.hold(&grant, sent);
+                Ok(AcquireOutcome::Granted(granted)) => {
+                    self.hold(&granted, sent);
                     return Ok(());
                 }
                 Ok(AcquireOutcome::Busy(busy)) => return Err(AcquireFailure::Busy(busy)),
@@ -185,7 +184,7 @@ impl<'a> Acquiring<'a> {
                 Ok(AcquireOutcome::Busy(busy)) => {
                     self.backoff.reset();
                     if self.is_queued {
-                        self.store.on_idle();
+                        self.store.prepare();
                         self.wait_for_news(&busy)?;
                     } else {
                         self.acquire_before(&busy);
@@ -225,13 +224,13 @@ impl<'a> Acquiring<'a> {
             [one] if self.is_queued => self.store.enqueue(one, &timeout)?,
             several => self.store.acquire(several, &timeout)?,
         };
-        if let AcquireOutcome::Granted(grant) = &answer {
-            self.hold(grant, sent);
+        if let AcquireOutcome::Granted(granted) = &answer {
+            self.hold(granted, sent);
             if self.rest().is_empty() {
                 // Those that were acquired some time before: the time of all counts from now.
                 self.renew(|lease| lease.unconfirmed() > lease.request.ttl.fresh_for())?;
             } else {
-                self.store.on_idle();
+                self.store.settle();
                 // A batch was what stands before a busy lock; after that lock the rest may be free.
                 self.is_queued = !self.is_queued;
                 self.batch = if self.is_queued { 1 } else { self.rest().len() };
@@ -251,10 +250,10 @@ impl<'a> Acquiring<'a> {
         &self.requests[self.held.len()..]
     }
 
-    fn hold(&mut self, fences: &[FencingToken], sent: BootTime) {
-        let sent = self.store.counted_from().map_or(sent, |earlier| earlier.min(sent));
-        let granted = self.rest().iter().zip(fences);
-        self.held.extend(granted.map(|(request, fence)| Lease::new(request.clone(), *fence, sent)));
+    fn hold(&mut self, granted: &Grant, sent: BootTime) {
+        let sent = granted.counted_from.map_or(sent, |earlier| earlier.min(sent));
+        let leases = self.rest().iter().zip(&granted.fences);
+        self.held.extend(leases.map(|(request, fence)| Lease::new(request.clone(), *fence, sent)));
     }
 
     fn renew_if_due(&mut self) -> Result<(), AcquireFailure> {

@@ -29,7 +29,7 @@ fn keys(leases: &[Lease]) -> Vec<&str> {
 fn free_locks_are_acquired_together() {
     fake::start();
     let mut store = FakeStore {
-        acquire: [(200, Ok(AcquireOutcome::Granted(vec![FencingToken(7); 2])))].into(),
+        acquire: [(200, Ok(AcquireOutcome::granted(vec![FencingToken(7); 2])))].into(),
         ..FakeStore::default()
     };
     let leases = acquired(&mut store, &["a", "b"], 30, Wait::No).expect("leases");
@@ -87,7 +87,7 @@ fn what_is_held_is_renewed_and_given_back_when_a_lease_is_lost() {
 fn a_grant_that_comes_too_late_is_cancelled() {
     fake::start();
     let mut store = FakeStore {
-        acquire: [(2000, Ok(AcquireOutcome::Granted(vec![FencingToken(1)])))].into(),
+        acquire: [(2000, Ok(AcquireOutcome::granted(vec![FencingToken(1)])))].into(),
         ..FakeStore::default()
     };
     let late = acquired(&mut store, &["a"], 6, Wait::No);
@@ -100,7 +100,7 @@ fn a_grant_that_comes_too_late_is_cancelled() {
 fn an_unknown_outcome_is_cancelled_and_said_when_that_fails() {
     for (cancel, is_resolved) in [(Ok(()), true), (Err(unreachable()), false)] {
         fake::start();
-        let hung = || (9999, Ok(AcquireOutcome::Granted(Vec::new())));
+        let hung = || (9999, Ok(AcquireOutcome::granted(Vec::new())));
         let mut store =
             FakeStore { acquire: [hung()].into(), cancel: [(0, cancel)].into(), ..FakeStore::default() };
         let failed = acquired(&mut store, &["a"], 30, Wait::No);
@@ -114,7 +114,7 @@ fn an_unknown_outcome_is_cancelled_and_said_when_that_fails() {
 #[test]
 fn a_grant_that_cannot_be_cancelled_is_said() {
     fake::start();
-    let late = (2000, Ok(AcquireOutcome::Granted(vec![FencingToken(1)])));
+    let late = (2000, Ok(AcquireOutcome::granted(vec![FencingToken(1)])));
     let cancel = || (0, Err(unreachable()));
     let mut store = FakeStore { acquire: [late].into(), cancel: [cancel()].into(), ..FakeStore::default() };
     let failed = acquired(&mut store, &["a"], 6, Wait::No);
@@ -136,7 +136,7 @@ fn an_attempt_that_time_cut_short_does_not_hide_the_error_before() {
     fake::start();
     let (store, reason) = ("it".to_owned(), "it ended the connection".to_owned());
     let ended = StoreError::Unreachable { store, why: reason, transient: true };
-    let hung = (9999, Ok(AcquireOutcome::Granted(Vec::new())));
+    let hung = (9999, Ok(AcquireOutcome::granted(Vec::new())));
     let mut store = FakeStore { acquire: [(0, Err(ended)), hung].into(), ..FakeStore::default() };
     let failed = acquired(&mut store, &["a"], 30, Wait::No);
     assert!(

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::{Mode, Ttl};
+use super::{Key, Mode, Ttl};
 
-/// `Err` says why not.
+/// `Err` says why the store cannot do it.
 pub type Support = Result<(), &'static str>;
 
 /// What a store can do, whatever server or file is behind it.
@@ -14,44 +14,57 @@ pub struct Capabilities {
     pub semaphore: Support,
     /// Waiters are served in the order of their arrival; otherwise they compete.
     pub queue: bool,
-    /// A renewal may ask for another TTL than the grant. In etcd a lease has one TTL, in ZooKeeper a session has one.
+    /// A renewal may ask for another TTL than the grant.
     pub ttl_can_change: bool,
-    /// Leases of less are refused.
+    /// A shorter TTL is refused.
     pub shortest_ttl: Duration,
-    /// A TTL is a multiple of this: 1 ms in Redis, 1 s in etcd.
+    /// A longer TTL is refused; `None` where every TTL is short enough.
+    pub longest_ttl: Option<Duration>,
+    /// A TTL is a multiple of this.
     pub ttl_resolution: Duration,
-    /// Whether a grant can wait for copies of it.
+    /// The rule for keys, where the store limits them more than [`Key`] does.
+    pub keys: Option<fn(&Key) -> Support>,
+    /// All locks can be listed without naming them.
+    pub listing: Support,
+    /// A grant can wait until replicas have it.
     pub replicas: Support,
     /// How many runs are kept in the history of a lock unless somebody says; or why none can be.
     pub history: Result<u8, &'static str>,
 }
 
+/// The properties of a request that a store may refuse.
 #[derive(Clone, Copy, Debug)]
-pub struct Wanted {
+pub struct Wanted<'a> {
+    pub keys: &'a [Key],
     pub mode: Mode,
     pub ttl: Ttl,
     pub replicas: u8,
 }
 
-/// What of a request a store cannot do, with its reason.
+/// The part of a request that a store cannot do, with its reason.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Unsupported {
     Replicas(&'static str),
     Shared(&'static str),
     Semaphore(&'static str),
+    Key(Key, &'static str),
     ShortTtl { shortest: Duration },
+    LongTtl { longest: Duration },
     UnevenTtl { step: Duration },
 }
 
 impl Capabilities {
-    /// Of a store that can do everything, and counts in milliseconds.
+    /// The capabilities of a store that can do everything, and counts in milliseconds.
     pub const ALL: Capabilities = Capabilities {
         shared: Ok(()),
         semaphore: Ok(()),
         queue: true,
         ttl_can_change: true,
         shortest_ttl: Ttl::SHORTEST,
+        longest_ttl: None,
         ttl_resolution: Duration::from_millis(1),
+        keys: None,
+        listing: Ok(()),
         replicas: Ok(()),
         history: Ok(0),
     };
@@ -66,8 +79,16 @@ impl Capabilities {
             Mode::Shared => self.shared.map_err(Unsupported::Shared)?,
             Mode::Semaphore(_) => self.semaphore.map_err(Unsupported::Semaphore)?,
         }
+        if let Some(rule) = self.keys {
+            for key in wanted.keys {
+                rule(key).map_err(|why| Unsupported::Key(key.clone(), why))?;
+            }
+        }
         if wanted.ttl.duration() < self.shortest_ttl {
             return Err(Unsupported::ShortTtl { shortest: self.shortest_ttl });
+        }
+        if let Some(longest) = self.longest_ttl.filter(|longest| wanted.ttl.duration() > *longest) {
+            return Err(Unsupported::LongTtl { longest });
         }
         if !wanted.ttl.as_millis().is_multiple_of(self.ttl_resolution.as_millis() as u64) {
             return Err(Unsupported::UnevenTtl { step: self.ttl_resolution });
@@ -86,7 +107,9 @@ mod tests {
         let store = Capabilities {
             semaphore: Err("no semaphores here"),
             shortest_ttl: second * 2,
+            longest_ttl: Some(second * 60),
             ttl_resolution: second,
+            keys: Some(|key| if key.as_str().len() > 5 { Err("longer than 5 bytes") } else { Ok(()) }),
             replicas: Err("there are none"),
             ..Capabilities::ALL
         };
@@ -96,10 +119,14 @@ mod tests {
             ("2s", semaphore, 0, Some(Unsupported::Semaphore("no semaphores here"))),
             ("2s", Mode::Exclusive, 2, Some(Unsupported::Replicas("there are none"))),
             ("1s", Mode::Exclusive, 0, Some(Unsupported::ShortTtl { shortest: second * 2 })),
+            ("61s", Mode::Exclusive, 0, Some(Unsupported::LongTtl { longest: second * 60 })),
             ("2500ms", Mode::Exclusive, 0, Some(Unsupported::UnevenTtl { step: second })),
         ] {
             let ttl = ttl.parse().unwrap_or(Ttl::DEFAULT);
-            assert_eq!(store.check(&Wanted { mode, ttl, replicas }).err(), refused);
+            assert_eq!(store.check(&Wanted { keys: &[], mode, ttl, replicas }).err(), refused);
         }
+        let keys = ["short", "longer"].map(|key| key.parse().expect("a key"));
+        let wanted = Wanted { keys: &keys, mode: Mode::Shared, ttl: Ttl::DEFAULT, replicas: 0 };
+        assert_eq!(store.check(&wanted), Err(Unsupported::Key(keys[1].clone(), "longer than 5 bytes")));
     }
 }

@@ -20,7 +20,7 @@ pub struct FakeStore {
     pub renew: VecDeque<ScriptedReply<Renewal>>,
     pub release: VecDeque<ScriptedReply<Vec<ReleaseOutcome>>>,
     pub cancel: VecDeque<ScriptedReply<()>>,
-    /// Of every grant.
+    /// The start of every lease, where it is before the request.
     pub counted_from: Option<BootTime>,
     pub log: Log,
 }
@@ -64,16 +64,19 @@ fn names<'a>(keys: impl IntoIterator<Item = &'a Key>) -> String {
     keys.into_iter().map(Key::as_str).collect::<Vec<_>>().join(" ")
 }
 
-fn granted(requests: &[Request]) -> AcquireOutcome {
-    AcquireOutcome::Granted((1..).map(FencingToken).take(requests.len()).collect())
-}
-
 /// Time passes, and no more of it than the caller allows.
 fn after<T>(reply: Option<ScriptedReply<T>>, timeout: &Timeout, usual: T) -> Result<T> {
     let (millis, answer) = reply.unwrap_or((0, Ok(usual)));
     let answered = BootTime::now().plus(Duration::from_millis(millis));
     fake::move_to(answered.min(timeout.until));
     if answered > timeout.until { Err(unreachable()) } else { answer }
+}
+
+impl FakeStore {
+    fn granted(&self, requests: &[Request]) -> AcquireOutcome {
+        let fences = (1..).map(FencingToken).take(requests.len()).collect();
+        AcquireOutcome::Granted(Grant { fences, counted_from: self.counted_from })
+    }
 }
 
 impl Store for FakeStore {
@@ -83,16 +86,14 @@ impl Store for FakeStore {
 
     fn acquire(&mut self, requests: &[Request], timeout: &Timeout) -> Result<AcquireOutcome> {
         self.log.note(format!("acquire {}", names(requests.iter().map(|request| &request.key))));
-        after(self.acquire.pop_front(), timeout, granted(requests))
+        let usual = self.granted(requests);
+        after(self.acquire.pop_front(), timeout, usual)
     }
 
     fn enqueue(&mut self, request: &Request, timeout: &Timeout) -> Result<AcquireOutcome> {
         self.log.note(format!("enqueue {}", request.key));
-        after(self.enqueue.pop_front(), timeout, granted(std::slice::from_ref(request)))
-    }
-
-    fn counted_from(&self) -> Option<BootTime> {
-        self.counted_from
+        let usual = self.granted(std::slice::from_ref(request));
+        after(self.enqueue.pop_front(), timeout, usual)
     }
 
     fn wait(&mut self, timeout: &Timeout) -> Result<bool> {
@@ -119,10 +120,6 @@ impl Store for FakeStore {
     }
 
     fn check(&mut self, _: &Key, _: &OwnerToken, _: &Timeout) -> Result<Option<Duration>> {
-        unimplemented!("asked by a command only")
-    }
-
-    fn status(&mut self, _: &[Key], _: &Timeout) -> Result<Vec<LockStatus>> {
         unimplemented!("asked by a command only")
     }
 }

@@ -33,14 +33,14 @@ impl Keeper {
     /// Keeps `leases` until [`Keeper::finish`]. A lease counts as expired `reserve` before its deadline: that is the
     /// time in which the job is stopped. `report` runs in the keeper's thread.
     ///
-    /// To be called when nothing is urgent any more: see [`Store::on_idle`].
+    /// To be called when nothing is urgent any more: see [`Store::settle`].
     pub fn new(
         mut store: Box<dyn Store>,
         leases: Vec<Lease>,
         reserve: Duration,
         report: ReportProgress,
     ) -> Keeper {
-        store.on_idle();
+        store.settle();
         Keeper::Idle(Box::new(Renewals::new(store, leases, reserve, report)))
     }
 

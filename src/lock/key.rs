@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 const LONGEST: usize = 512;
 
-/// What redlock keeps beside the locks is named so.
+/// Names that begin so are redlock's own. No store takes them as a key, so that a lock can move to any other store.
 const RESERVED: &str = "redlock:{";
 
 /// The name of a lock: 1 to 512 bytes of UTF-8 without control characters.
@@ -25,7 +25,7 @@ impl Key {
     ///
     /// # Errors
     ///
-    /// Why the whole is no key.
+    /// The reason why the whole is not a key.
     pub fn with_prefix(&self, prefix: &str) -> Result<Key, String> {
         if self.0.starts_with(prefix) { Ok(self.clone()) } else { format!("{prefix}{self}").parse() }
     }

@@ -40,7 +40,7 @@ pub use renewal::{Cancellation, LeaseEnd, Progress, ReportProgress};
 pub use request::Request;
 pub use status::{Broken, Holder, LockStatus, Survey, Waiter};
 pub use store::{
-    AcquireOutcome, Busy, OnRenewal, ReleaseOutcome, Renewal, RenewalRequest, Store, StoreAdmin,
+    AcquireOutcome, Busy, Grant, OnRenewal, ReleaseOutcome, Renewal, RenewalRequest, Store, StoreAdmin,
 };
 pub use store_error::{Result, StoreError};
 pub use timeout::Timeout;

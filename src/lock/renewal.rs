@@ -59,6 +59,8 @@ pub trait Cancellation: AsFd {
 }
 
 const RETRY: Duration = Duration::from_millis(20);
+/// The least pause before another attempt, close to the deadline.
+const LAST_RETRY: Duration = Duration::from_millis(10);
 /// For the release: the job has ended, and somebody waits for the prompt.
 const RELEASE: Duration = Duration::from_secs(2);
 
@@ -144,7 +146,9 @@ impl Renewals {
             return;
         }
         if self.leases.iter().any(|held| held.state == LeaseState::Unknown) {
-            self.next = Deadline::after(self.backoff.pause());
+            // A store that comes back just before the last chance is met in time.
+            let half = self.last_chance().left() / 2;
+            self.next = Deadline::after(self.backoff.pause().min(half.max(LAST_RETRY)));
         } else {
             self.schedule();
             self.backoff.reset();

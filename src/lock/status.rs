@@ -1,4 +1,4 @@
-//! What a store knows about a lock: its holders, its waiters, and what `break` did to it.
+//! The state of a lock in its store: its holders, its waiters, and what `break` did to it.
 
 use std::time::Duration;
 
@@ -9,13 +9,13 @@ use super::{Breaker, FencingToken, Key, Metadata, Mode, Result, StoreError};
 pub struct Holder {
     /// `None` for a holder that another program made, which left nothing but its token.
     pub metadata: Option<Metadata>,
-    /// Of its grant; `None` for a holder that another program made.
+    /// The fencing token of its grant; `None` for a holder that another program made.
     pub fence: Option<FencingToken>,
     /// When the lock was granted, in milliseconds since the Unix epoch.
     pub since: Option<u64>,
     /// What is left of the lease; `None` when it never expires, or others cannot see it.
     pub left: Option<Duration>,
-    /// The lease expires, and others cannot see when: that of a session in ZooKeeper.
+    /// The lease expires, and others cannot see when.
     pub hides_left: bool,
     /// It has released the lock, which its min-hold keeps for what is left.
     pub is_kept: bool,
@@ -42,17 +42,17 @@ pub struct LockStatus {
 }
 
 impl LockStatus {
-    /// Whether somebody holds the lock or waits for it.
+    /// Somebody holds the lock or waits for it.
     pub fn is_in_use(&self) -> bool {
         !self.holders.is_empty() || !self.waiters.is_empty()
     }
 }
 
-/// What can be seen of the locks.
+/// The locks that can be seen.
 #[derive(Debug, Default)]
 pub struct Survey {
     pub locks: Vec<LockStatus>,
-    /// Why there may be more locks than these.
+    /// The reasons why there may be more locks than these.
     pub hidden: Vec<StoreError>,
 }
 

@@ -4,7 +4,7 @@ use thiserror::Error;
 
 use super::{Key, Mode};
 
-/// What a store did, or why not.
+/// The result of a call to a store.
 pub type Result<T, E = StoreError> = std::result::Result<T, E>;
 
 /// Why a store did not do what it was asked. [`StoreError::is_unknown`] tells the errors that leave the outcome open.
@@ -15,11 +15,11 @@ pub enum StoreError {
     Unreachable {
         store: String,
         why: String,
-        /// Whether asking again within seconds makes sense.
+        /// Asking again within seconds makes sense.
         transient: bool,
     },
-    /// The store did it, and cannot confirm that it is as safe as was asked for (Redis: too few replicas have it), or all that
-    /// there is (a status). The outcome counts as unknown. The text says what is missing and what was done about it.
+    /// The store did it, and cannot confirm that it is as safe as was asked for (too few replicas have it), or all that
+    /// there is (a status). The outcome counts as unknown. The text says which part is missing and what was done about it.
     #[error("{0}")]
     Unconfirmed(String),
     /// The login was refused, or a permission is missing.
@@ -40,7 +40,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Whether the store may answer later: asking again makes sense, and what was asked for may have been done.
+    /// The store may answer later: asking again makes sense, and what was asked for may have been done.
     pub fn is_unknown(&self) -> bool {
         matches!(self, StoreError::Unreachable { .. } | StoreError::Unconfirmed(_))
     }

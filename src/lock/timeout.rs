@@ -13,7 +13,7 @@ use crate::clock::fake;
 /// A deadline and a cancellation descriptor.
 #[derive(Clone, Copy)]
 pub struct Timeout<'a> {
-    /// When the call is over, with an answer or without.
+    /// The end of the call, with an answer or without.
     pub until: Deadline,
     /// When this becomes readable the call returns [`StoreError::Interrupted`].
     pub interrupt: Option<BorrowedFd<'a>>,
@@ -41,6 +41,31 @@ impl<'a> Timeout<'a> {
     /// The same, and over at `deadline`.
     pub fn before(&self, deadline: Deadline) -> Timeout<'a> {
         Timeout { until: self.until.min(deadline), ..*self }
+    }
+
+    /// Works on each of these with a share of the time. One that fails does not keep the others; its error is the result.
+    pub fn share_among<T, R>(
+        &self,
+        several: &[T],
+        mut work: impl FnMut(&T, &Timeout<'a>) -> Result<R>,
+    ) -> Result<Vec<R>> {
+        let (mut results, mut failed) = (Vec::with_capacity(several.len()), None);
+        for (done, one) in several.iter().enumerate() {
+            match work(one, &self.share(several.len() - done)) {
+                Ok(result) => results.push(result),
+                Err(error) => failed = failed.or(Some(error)),
+            }
+        }
+        failed.map_or(Ok(results), Err)
+    }
+
+    /// Sleeps until `deadline`, or until the call ends. The only error is [`StoreError::Interrupted`].
+    pub fn pause_until(&self, deadline: Deadline) -> Result<()> {
+        let until = deadline.min(self.until);
+        while !until.has_passed() {
+            self.pause(until.left())?;
+        }
+        Ok(())
     }
 
     /// Sleeps for `duration`; a signal may cut that short. The only error is [`StoreError::Interrupted`].

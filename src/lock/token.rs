@@ -6,12 +6,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use uuid::Uuid;
 
-/// What a lock in Redis that is broken, given back, or held by several has instead of an owner token begins with.
+/// A store may keep a lock that is broken, released, or held by several with one of these marks in the place of its owner
+/// token. No owner token begins with a mark.
 const MARKS: [&str; 4] = ["broken:", "released:", "shared:", "permits:"];
 
 /// Proof of ownership: a fresh random UUID for every acquisition.
 ///
-/// Who knows it can release the lock, so it has no `Display` and its `Debug` hides it.
+/// Everybody who knows it can release the lock, so it has no `Display` and its `Debug` hides it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct OwnerToken(String);
 
@@ -36,8 +37,7 @@ impl fmt::Debug for OwnerToken {
 impl FromStr for OwnerToken {
     type Err = String;
 
-    /// Any printable text: a lock taken by another library is released with that library's token. But for what the
-    /// stores write in the place of a token.
+    /// Any printable text without a mark: a lock that another library took is released with that library's token.
     fn from_str(text: &str) -> Result<Self, String> {
         let is_mark = MARKS.iter().any(|mark| text.starts_with(mark));
         if is_mark || text.is_empty() || text.len() > 512 || text.chars().any(char::is_control) {

@@ -18,13 +18,14 @@ use super::sources::{Sources, is_off};
 use super::suggestion::nearest;
 use crate::cli::{self, Cli, GlobalArgs};
 use crate::error::{Failure, Outcome, USAGE};
+use crate::job::title;
 use crate::lock::{DurationText, Key};
 
 const TOKEN: &str = "an owner token is not a key; give it with --token-file, or in REDLOCK_TOKEN";
 const OWN: &str = "give each of several keys with its own -k";
 
 /// The command line as it was typed: the system's copy loses the words of a job, see `job::title`.
-static TYPED: LazyLock<Vec<OsString>> = LazyLock::new(|| env::args_os().collect());
+static TYPED: LazyLock<Vec<OsString>> = LazyLock::new(title::words);
 
 /// A command line that was read.
 pub struct ReadLine {

@@ -36,12 +36,13 @@ impl LockOptions {
             None if args.shared => Mode::Shared,
             None => Mode::Exclusive,
         };
-        let wanted = Wanted { mode, ttl: args.ttl, replicas: args.replicas };
+        let keys = lock_order(args.keys.clone())?;
+        let wanted = Wanted { keys: &keys, mode, ttl: args.ttl, replicas: args.replicas };
         let supported = inputs.global.server.capabilities().check(&wanted);
         supported.map_err(|unsupported| refusal(unsupported, &wanted, inputs))?;
         let label = args.label.clone().or_else(|| label::of_ci_run(|name| env::var(name).ok()));
         Ok(LockOptions {
-            keys: lock_order(args.keys.clone())?,
+            keys,
             mode,
             ttl: args.ttl,
             wait: match args.wait {
@@ -63,9 +64,14 @@ fn refusal(unsupported: Unsupported, wanted: &Wanted, inputs: &Inputs) -> Failur
         Unsupported::Replicas(why) => ("replicas", format!(" {replicas}: {why}")),
         Unsupported::Shared(why) => ("shared", format!(": {why}")),
         Unsupported::Semaphore(why) => ("permits", format!(": {why}")),
+        Unsupported::Key(key, why) => ("key", format!(" '{key}': {why}")),
         Unsupported::ShortTtl { shortest } => {
             let shortest = DurationText(shortest);
             ("ttl", format!(" {ttl} is too short for this store; use {shortest} or longer"))
+        }
+        Unsupported::LongTtl { longest } => {
+            let longest = DurationText(longest);
+            ("ttl", format!(" {ttl} is too long for this store; use {longest} or shorter"))
         }
         Unsupported::UnevenTtl { step } => {
             ("ttl", format!(" {ttl}: this store counts in steps of {}", DurationText(step)))

@@ -29,6 +29,8 @@ use self::caller::CallingProcess;
 use self::command_line::ReadLine;
 use self::complaint::refuse;
 use self::config::SectionQuery;
+#[cfg(any(test, fuzzing))]
+pub use self::config::read_text;
 pub use self::config::{Config, check_file};
 pub use self::global::GlobalOptions;
 use self::global::absolute;

@@ -1,12 +1,11 @@
 //! Ends a script that evaluates the output of a failed `acquire`: it does not see the exit status, as
 //! `eval "$(false)"` is true.
 
-use std::env;
-
 use clap::{ArgMatches, CommandFactory, ValueEnum};
 
 use crate::cli::{Cli, Format};
 use crate::error::Outcome;
+use crate::job::title;
 use crate::report::acquired::{FENCE, KEY, TOKEN};
 use crate::report::{ShellSyntax, print};
 
@@ -18,7 +17,8 @@ pub fn shell(matches: &ArgMatches) -> Option<ShellSyntax> {
 
 /// The same for a command line that clap refuses.
 pub fn shell_in_arguments() -> Option<ShellSyntax> {
-    let words: Vec<String> = env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+    let words: Vec<String> =
+        title::words().iter().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
     let command = Cli::command();
     words.iter().find(|word| command.find_subcommand(word).is_some()).filter(|word| *word == "acquire")?;
     let mut rest = words.iter().skip_while(|word| !word.starts_with("--format"));

@@ -2,13 +2,12 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
-use std::time::Duration;
 
 use super::inherited_lock::OUTER;
 use crate::clock::{BootTime, Deadline};
 use crate::error::without_number;
 use crate::event::{Event, LossConsequence};
-use crate::job::{ExitStatus, GuardRequest, SideJob, SideJobEnd};
+use crate::job::{ExitStatus, GuardRequest, Reserve, SideJob, SideJobEnd};
 use crate::lock::{FencingToken, Key, Ttl};
 use crate::mailbox::MailboxSender;
 use crate::options::{HOOK, HookPoint};
@@ -18,9 +17,10 @@ use crate::sanitize::sanitize;
 
 pub struct HookSet {
     pub hooks: Vec<Hook>,
-    pub kill_after: Duration,
     /// A hook that runs under no lease may run for as long.
     pub ttl: Ttl,
+    /// The time in which a hook is stopped and killed.
+    pub reserve: Reserve,
     pub reporter: Reporter,
     pub state: Mutex<HookState>,
     pub ended: MailboxSender<()>,
@@ -77,7 +77,7 @@ impl Renderer for HookRenderer {
             Event::CommandEnded { status } => set.state().command_end = Some(*status),
             Event::Lost { consequence, .. } => {
                 use LossConsequence::{JobContinues, JobIsStopped, JobRanOn, JobWasStopped};
-                let kill_at = Deadline::after(set.kill_after);
+                let kill_at = Deadline::after(set.reserve.kill_after);
                 set.end(HookPoint::is_under_lease, &GuardRequest::Stop { kill_at });
                 if matches!(consequence, JobContinues | JobRanOn | JobIsStopped | JobWasStopped) {
                     let reason = ("REDLOCK_REASON", sanitize(&text(event)));
@@ -144,7 +144,8 @@ impl HookSet {
             state.unreported.push(point);
             state.lease_end.filter(|_| point.is_under_lease())
         };
-        let deadline = deadline.unwrap_or_else(|| Deadline::after(self.ttl.duration() + self.kill_after));
+        let deadline =
+            deadline.unwrap_or_else(|| Deadline::after(self.ttl.duration() + self.reserve.length()));
         // The owner tokens are the command's.
         let own =
             [(HOOK, point.name()), (TOKEN, ""), (OUTER, "")].map(|(name, value)| (name, value.to_owned()));
@@ -175,10 +176,11 @@ impl HookSet {
         self.ended.send(());
     }
 
-    pub fn request(&self, which: impl Fn(HookPoint) -> bool, request: &GuardRequest) {
+    /// Those that run.
+    pub fn running(&self, which: impl Fn(HookPoint) -> bool) -> impl Iterator<Item = &SideJob> {
         let running = self.state().running.clone();
-        let is_meant = |hook: &&Hook| running.contains(&hook.point) && which(hook.point);
-        self.hooks.iter().filter(is_meant).for_each(|hook| hook.job.request(request));
+        let is_meant = move |hook: &&Hook| running.contains(&hook.point) && which(hook.point);
+        self.hooks.iter().filter(is_meant).map(|hook| &hook.job)
     }
 
     /// Has those that run stopped or killed.
@@ -187,6 +189,6 @@ impl HookSet {
             let HookState { running, stopped, .. } = &mut *self.state();
             stopped.extend(running.iter().copied().filter(|point| which(*point)));
         }
-        self.request(which, request);
+        self.running(which).for_each(|hook| hook.request(request));
     }
 }

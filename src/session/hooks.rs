@@ -10,7 +10,7 @@ use super::hook_set::{Hook, HookRenderer, HookSet};
 use super::supervise::RunEnd;
 use crate::clock::{BootTime, Deadline};
 use crate::error::Failure;
-use crate::job::{Arrived, GuardRequest, Job, SideJob, SideJobEnd, Signals, Strays};
+use crate::job::{Arrived, GuardRequest, Job, Reserve, SideJob, SideJobEnd, Signals, Strays};
 use crate::lock::Keeper;
 use crate::mailbox::{Mailbox, mailbox};
 use crate::options::{HookPoint, RunOptions};
@@ -43,7 +43,12 @@ pub struct Hooks {
 
 impl Hooks {
     /// Prepares what the options name. To be called before any thread is started.
-    pub fn prepare(options: &RunOptions, job: &Job, reporter: &Reporter) -> Result<Option<Hooks>, Failure> {
+    pub fn prepare(
+        options: &RunOptions,
+        reserve: Reserve,
+        job: &Job,
+        reporter: &Reporter,
+    ) -> Result<Option<Hooks>, Failure> {
         if options.hooks.is_empty() {
             return Ok(None);
         }
@@ -51,16 +56,15 @@ impl Hooks {
             let strays = Arc::new(Strays::watch()?);
             let prepare = |(point, command): &(HookPoint, String)| {
                 let command = ["/bin/sh", "-c", command].map(OsString::from).into();
-                let job = SideJob::prepare(NAME, command, options.kill_after, job, &strays)?;
+                let job = SideJob::prepare(NAME, command, reserve, job, &strays)?;
                 Ok(Hook { point: *point, job })
             };
             options.hooks.iter().map(prepare).collect::<std::io::Result<_>>()
         };
         let hooks = prepare().map_err(Failure::cannot("prepare the hooks"))?;
         let (ended, ends) = mailbox().map_err(Failure::cannot("wait for the hooks"))?;
-        let (kill_after, ttl) = (options.kill_after, options.lock.ttl);
-        let (reporter, state) = (reporter.clone(), Mutex::default());
-        let set = Arc::new(HookSet { hooks, kill_after, ttl, reporter, state, ended });
+        let (ttl, reporter, state) = (options.lock.ttl, reporter.clone(), Mutex::default());
+        let set = Arc::new(HookSet { hooks, ttl, reserve, reporter, state, ended });
         set.reporter.attach(Box::new(HookRenderer(Arc::clone(&set))));
         Ok(Some(Hooks { set, ends }))
     }
@@ -175,8 +179,7 @@ impl HookControl {
             let validity = self.0.ttl.validity();
             state.locks_outlived_job |= state.job_end.is_some_and(|end| deadline >= end.plus(validity));
         }
-        let request = GuardRequest::Extend { deadline };
-        self.0.request(HookPoint::is_under_lease, &request);
+        self.0.running(HookPoint::is_under_lease).for_each(|hook| hook.extend(deadline));
     }
 
     /// It ended under its locks, as far as was known then.

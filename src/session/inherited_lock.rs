@@ -9,7 +9,7 @@ use super::Context;
 use crate::clock::BootTime;
 use crate::error::Failure;
 use crate::job::{is_below, own_pid_namespace};
-use crate::lock::{FencingToken, Key, Lease, OwnerToken, Renewal, Request, Store, Timeout};
+use crate::lock::{FencingToken, Key, Lease, OwnerToken, Renewal, Request, StoreAdmin, Timeout};
 use crate::report::acquired::{FENCE, KEY, TOKEN, lines};
 
 /// All inherited locks as JSON; [`KEY`], [`TOKEN`] and [`FENCE`] have the innermost ones.
@@ -46,7 +46,7 @@ impl InheritedLock {
     pub fn lease(
         &self,
         request: &Request,
-        store: &mut dyn Store,
+        store: &mut dyn StoreAdmin,
         interrupt: BorrowedFd,
         context: &Context,
     ) -> anyhow::Result<Option<Lease>> {
@@ -76,11 +76,23 @@ impl InheritedLock {
     }
 }
 
+/// The locks that [`OUTER`] names. Somebody else may have written it, so it may name none.
+fn outer_locks(text: &str) -> Vec<InheritedLock> {
+    serde_json::from_str(text).unwrap_or_default()
+}
+
+/// Reads what may be the value of [`OUTER`].
+#[cfg(any(test, fuzzing))]
+pub fn read_outer(text: &str) {
+    let locks = outer_locks(text);
+    locks.iter().for_each(|lock| {
+        _ = (lock.is_supervised(), lock.key.parse::<Key>(), lock.token.parse::<OwnerToken>())
+    });
+}
+
 /// From the outermost to the innermost.
 fn all() -> Vec<InheritedLock> {
-    let outer = env::var(OUTER).ok();
-    let mut all: Vec<InheritedLock> =
-        outer.and_then(|outer| serde_json::from_str(&outer).ok()).unwrap_or_default();
+    let mut all = env::var(OUTER).map_or(Vec::new(), |outer| outer_locks(&outer));
     if let (Ok(keys), Ok(token)) = (env::var(KEY), env::var(TOKEN))
         && !all.iter().any(|known| known.token == token)
     {

@@ -19,6 +19,8 @@ pub use acquisition::{Abort, Acquisition};
 pub use breaking::{AskedAbout, break_lock};
 pub use context::{Context, report_failure};
 pub use hooks::{HookControl, Hooks};
+#[cfg(any(test, fuzzing))]
+pub use inherited_lock::read_outer;
 pub use inherited_lock::{InheritedLock, environment};
 pub use nesting::{InterimKeeper, Nesting};
 pub use survey::survey;

@@ -10,7 +10,9 @@ use super::{Abort, Context};
 use crate::clock::{BootTime, Deadline};
 use crate::error::{Failure, LOST};
 use crate::event::LossConsequence;
-use crate::lock::{Keeper, Key, Lease, LossCause, Progress, Renewal, Request, Store, StoreError, Timeout};
+use crate::lock::{
+    Keeper, Key, Lease, LossCause, Progress, Renewal, Request, Store, StoreAdmin, StoreError, Timeout,
+};
 use crate::mailbox::{Mailbox, mailbox};
 use crate::report;
 
@@ -26,7 +28,7 @@ pub struct Nesting {
 impl Nesting {
     pub fn find(
         requests: &[Request],
-        store: &mut dyn Store,
+        store: &mut dyn StoreAdmin,
         interrupt: BorrowedFd,
         context: &Context,
     ) -> anyhow::Result<Nesting> {

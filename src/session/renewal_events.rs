@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use super::HookControl;
 use crate::cli::OnLost;
-use crate::clock::Deadline;
 use crate::event::{Event, LossConsequence};
-use crate::job::{GuardRequest, JobControl};
+use crate::job::JobControl;
 use crate::lock::{Key, Lease, LossCause, Progress};
 use crate::report::Reporter;
 
@@ -20,14 +19,13 @@ pub struct RenewalEvents {
     /// Of all locks of the job.
     pub keys: Vec<Key>,
     pub on_lost: OnLost,
-    pub kill_after: Duration,
 }
 
 impl RenewalEvents {
     pub fn handle(&self, progress: Progress) {
         // The guard is told before any reader, which may be slow.
         if let Progress::Renewed { deadline, .. } = progress {
-            self.control.request(&GuardRequest::Extend { deadline });
+            self.control.extend(deadline);
             self.hooks.iter().for_each(|hooks| hooks.extend(deadline));
         }
         report_renewal(&self.reporter, &self.keys, &progress);
@@ -41,8 +39,7 @@ impl RenewalEvents {
                 OnLost::Terminate => {
                     // The guard sees the deadline itself.
                     if !matches!(cause, LossCause::Expired(_)) {
-                        let kill_at = lease.deadline().min(Deadline::after(self.kill_after));
-                        self.control.request(&GuardRequest::Stop { kill_at });
+                        self.control.stop();
                     }
                     LossConsequence::JobIsStopped
                 }

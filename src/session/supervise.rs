@@ -82,8 +82,7 @@ impl Supervisor<'_> {
                 }
                 JobEvent::TimeUp => {
                     (progress.timed_out, stop_at) = (true, None);
-                    let kill_at = Deadline::after(self.options.kill_after);
-                    self.control.request(&GuardRequest::Stop { kill_at });
+                    self.control.stop();
                     self.report_timeout(progress.command_ended);
                 }
                 JobEvent::CommandEnded(status) => {
@@ -146,13 +145,20 @@ impl Supervisor<'_> {
     }
 
     /// Ends the renewals, releases the locks, and gives one verdict on them: lost if the keeper or the guard says so.
-    pub fn release(&self, keeper: Keeper, end: &mut RunEnd, signals: &mut Signals) -> KeeperEnd {
+    pub fn release(
+        &self,
+        keeper: Keeper,
+        end: &mut RunEnd,
+        job: &mut Job,
+        signals: &mut Signals,
+    ) -> KeeperEnd {
         let mut cancellation =
             SecondSignal { signals, was_signalled: end.was_signalled, pressed: end.pressed };
         let mut finished = keeper.finish(&mut cancellation);
         // What came at the last moment.
         cancellation.should_abandon();
         end.pressed = cancellation.pressed;
+        job.confirm(&mut end.job);
         if end.job.expired && finished.end != LeaseEnd::Lost {
             let cause = &LossCause::Expired(finished.failure.take());
             let consequence = LossConsequence::JobWasStopped;

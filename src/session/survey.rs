@@ -15,6 +15,7 @@ pub fn survey(
         |keys: &[Key]| store.survey(keys, &context.timeout()).map_err(|error| context.explain(error));
     let mut survey = if selection.keys.is_empty() { Survey::default() } else { ask(&selection.keys)? };
     if !selection.patterns.is_empty() {
+        context.options.server.capabilities().listing.map_err(Failure::configuration)?;
         let Survey { locks, hidden } = ask(&[])?;
         survey
             .locks

@@ -14,6 +14,10 @@ mod misspelt_url;
 #[cfg(any(feature = "etcd", feature = "redis", feature = "zookeeper"))]
 mod net;
 #[cfg(feature = "redis")]
+mod polling;
+#[cfg(any(feature = "etcd", feature = "zookeeper"))]
+mod queue;
+#[cfg(feature = "redis")]
 mod redis;
 mod scheme;
 #[cfg(any(feature = "etcd", feature = "zookeeper"))]
@@ -32,6 +36,17 @@ use self::misspelt_url::Intended;
 pub use self::scheme::{SCHEMES, Scheme};
 use crate::doctor::{Check, Finding, Findings, Requirements};
 use crate::lock::{Capabilities, StoreAdmin};
+
+/// Readers of what a server may send.
+#[cfg(any(test, fuzzing))]
+pub mod replies {
+    #[cfg(feature = "etcd")]
+    pub use super::etcd::read_anything as etcd;
+    #[cfg(feature = "redis")]
+    pub use super::redis::read_anything as redis;
+    #[cfg(feature = "zookeeper")]
+    pub use super::zookeeper::read_anything as zookeeper;
+}
 
 /// Where locks are kept: one URL, or those of a quorum.
 #[derive(Clone)]

@@ -99,6 +99,45 @@ fn odd_keys_come_through() {
     }
 }
 
+/// A key of what shells treat in a special way, and of what needs more than a byte.
+fn random_key(random: &mut fastrand::Rng) -> String {
+    let special = "'\"\\`$!*?[]{}()<>|&;#~^%= -,:@+/x0é\u{a0}\u{2764}\u{fe0f}\u{f601}\u{10ffff}";
+    let special: Vec<char> = special.chars().collect();
+    let key: String = (0..random.usize(1..30))
+        .map(|_| match random.bool() {
+            true => special[random.usize(..special.len())],
+            false => char::from(random.u8(b' '..=b'~')),
+        })
+        .collect();
+    // Such a word is an option.
+    if key.starts_with('-') { format!("x{key}") } else { key }
+}
+
+#[test]
+fn random_keys_come_through() {
+    let store = Store::local();
+    let mut random = fastrand::Rng::new();
+    for (shell, format) in POSIX.iter().map(|shell| (*shell, "env")).chain([(FISH, "fish")]) {
+        let keys: Vec<String> = (0..15).map(|_| random_key(&mut random)).collect();
+        let line = lines(format).pop_first().expect("a line");
+        let text = if format == "fish" {
+            let job = "; and printf '%s\\n' $REDLOCK_KEY; and redlock release";
+            format!("for key in $argv\n{}{job}\nend", with_key(&line, "$key"))
+        } else {
+            let job = r#"printf '%s\n' "$REDLOCK_KEY" && redlock release"#;
+            format!("for key; do\n{}\n{job}\ndone", with_key(&line, r#""$key""#))
+        };
+        let name = (format == "env").then_some("name");
+        let args: Vec<&str> = name.into_iter().chain(keys.iter().map(String::as_str)).collect();
+        let done = script(&store, shell, &text, &args).run().expect(0);
+        assert_eq!(
+            (done.stdout.lines().collect::<Vec<_>>(), &*done.stderr),
+            (keys.iter().map(String::as_str).collect(), ""),
+            "{shell:?} {line}"
+        );
+    }
+}
+
 /// The environment has a line for each.
 #[test]
 fn several_odd_keys_come_through() {

@@ -255,8 +255,8 @@ fn a_mark_releases_nothing() {
         .to_vec();
     for script in ["release.lua", "renew.lua", "check.lua", "break.lua", "acquire.lua"] {
         let fast = match script {
-            "acquire.lua" => read("acquire_free.lua"),
-            "release.lua" => read("release_unqueued.lua"),
+            "acquire.lua" => read("acquire_quick.lua"),
+            "release.lua" => read("release_quick.lua"),
             _ => String::new(),
         };
         let text = read("keys.lua") + &fast + &read("queue.lua") + &read(script);

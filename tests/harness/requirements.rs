@@ -1,6 +1,6 @@
 //! What tests need that a machine may not allow.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::Write;
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
@@ -30,13 +30,44 @@ pub fn held_up_executions() -> bool {
     super::stalled_exec::is_allowed() || not_run("fanotify(7) with permission events")
 }
 
+/// A processor that sessions share before their processes do (autogroups, see sched(7)). The kernel decides that, so a test
+/// returns without it, and no run fails.
+pub fn autogroups() -> bool {
+    let setting = fs::read_to_string("/proc/sys/kernel/sched_autogroup_enabled");
+    or_note(setting.is_ok_and(|setting| setting.trim() == "1"), "autogroups of the scheduler")
+}
+
+/// A nice value of -20 for our processes: a container's root may lack CAP_SYS_NICE. Likewise.
+pub fn first_nice_value() -> bool {
+    let nice = Command::new("nice").args(["-n", "-20", "nice"]).output().expect("nice(1)");
+    or_note(nice.stdout == b"-20\n", "a nice value of -20")
+}
+
+/// Real-time processes of ours, started as these words say. Likewise.
+pub fn real_time(words: &[&str]) -> bool {
+    or_note(succeeds(&[words, &["chrt", "-f", "2", "true"]].concat()), "real-time processes")
+}
+
+/// A kernel that grants a time slice (Linux 6.12), and shows it. Likewise.
+pub fn time_slices() -> bool {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").expect("proc(5)");
+    let version: Vec<u32> = release.split(['.', '-']).map_while(|number| number.parse().ok()).collect();
+    let is_shown = fs::read_to_string("/proc/self/sched").is_ok_and(|sched| sched.contains("\nse.slice "));
+    or_note(version >= vec![6, 12] && is_shown, "time slices as Linux 6.12 has them")
+}
+
 /// A cgroup to freeze. Containers have none that may be written to: without one a test returns, and no run fails for it.
 pub fn freezer() -> Option<Freezer> {
     let freezer = Freezer::make();
-    if freezer.is_none() {
-        note("a cgroup to freeze");
-    }
+    or_note(freezer.is_some(), "a cgroup to freeze");
     freezer
+}
+
+fn or_note(is_there: bool, what: &str) -> bool {
+    if !is_there {
+        note(what);
+    }
+    is_there
 }
 
 fn succeeds(command: &[&str]) -> bool {

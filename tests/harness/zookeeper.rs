@@ -142,7 +142,20 @@ impl ZooKeeper {
         eventually(Duration::from_secs(60), "ZooKeeper answers", || {
             zookeeper.servers.iter().all(|server| server.is_ready(zookeeper.is_encrypted))
         });
+        if !zookeeper.is_encrypted {
+            eventually(Duration::from_secs(60), "ZooKeeper opens a session", || zookeeper.opens_a_session());
+        }
         zookeeper
+    }
+
+    /// The first session makes a young server load what it takes, for longer than a client waits on a busy machine.
+    fn opens_a_session(&self) -> bool {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_redlock"));
+        command
+            .args(["status", "-S", &format!("zk://{}", self.hosts()), "nothing"])
+            .env("HOME", "/nonexistent");
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.status().expect("redlock").success()
     }
 
     /// As `--server` has it, with a chroot that nobody used before.

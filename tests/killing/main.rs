@@ -15,7 +15,7 @@ use std::time::Duration;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use harness::{Folder, Redlock, children, eventually, is_alive, other_users};
+use harness::{Folder, Redlock, autogroups, children, eventually, is_alive, other_users};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_redlock");
 
@@ -210,16 +210,11 @@ crowds! {
     sixty_four_chains: Crowd::Chains(64);
 }
 
-/// Whether the kernel shares the processors between sessions first: see sched(7).
-fn has_autogroups() -> bool {
-    fs::read_to_string("/proc/sys/kernel/sched_autogroup_enabled").is_ok_and(|setting| setting.trim() == "1")
-}
-
 /// The guard of an ordinary user, in a session of its own, may get no processor beside one that forks all the time: see
 /// src/job/watchdog.rs.
 #[test]
 fn a_watchdog_kills_where_the_guard_cannot() {
-    if !has_autogroups() || !other_users() {
+    if !autogroups() || !other_users() {
         return;
     }
     for crowd in [Crowd::Sleepers(1000), Crowd::Chains(64)] {
@@ -231,7 +226,7 @@ fn a_watchdog_kills_where_the_guard_cannot() {
 /// all local locks from everybody.
 #[test]
 fn what_a_watchdog_killed_was_lost() {
-    if !has_autogroups() || !other_users() {
+    if !autogroups() || !other_users() {
         return;
     }
     let _alone = alone();
@@ -250,18 +245,17 @@ fn what_a_watchdog_killed_was_lost() {
     assert!(stderr.contains("lost 'X'"), "{stderr}");
 }
 
-/// What is not promised: nobody but root may kill what became root in earnest, as by sudo. It works on.
+/// Nobody but root may kill what became root in earnest, as by sudo. It may work on, and the lock passes on all the same.
 #[test]
-fn what_became_root_works_on() {
+fn a_job_that_became_root_keeps_no_lock() {
     if !other_users() {
         return;
     }
-    let late = outlives_by(Crowd::Sleepers(4), User::Nobody, 0, Stopped::Redlock, &[&of_root("as_root")]);
-    assert!(late > 0.0, "it was killed {late} ms before the next start: say so in the README");
+    outlives_by(Crowd::Sleepers(4), User::Nobody, 0, Stopped::Redlock, &[&of_root("as_root")]);
 }
 
-/// What is not promised: a guard that is not root's competes with a job at nice -20. The test shows the figures in the
-/// README; the job ends, and its lock passes on.
+/// A guard that is not root's competes with a job at nice -20, and may come late; the figures are in docs/guarantees.md. Later
+/// than a TTL of the job it never comes.
 #[test]
 fn a_job_at_nice_minus_20_ends() {
     if !other_users() {
@@ -270,7 +264,8 @@ fn a_job_at_nice_minus_20_ends() {
     let preferred = of_root("preferred");
     for crowd in [Crowd::Sleepers(1000), Crowd::Chains(64)] {
         for busy in [0, 2] {
-            outlives_by(crowd, User::Nobody, busy, Stopped::Redlock, &[&preferred]);
+            let late = outlives_by(crowd, User::Nobody, busy, Stopped::Redlock, &[&preferred]);
+            assert!(late < 1000.0, "the job worked for {late} ms under the next holder's lock");
         }
     }
 }

@@ -8,19 +8,16 @@ use std::time::Duration;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::harness::{Folder, Redlock, Store, children, eventually, is_alive, other_users};
-use crate::{Beside, PROGRAM, has_autogroups, of_root};
-
-/// Whether our processes may have a nice value of -20; a container's root may lack the capability.
-fn may_come_first() -> bool {
-    let nice = Command::new("nice").args(["-n", "-20", "nice"]).output().expect("nice(1)");
-    nice.stdout == b"-20\n"
-}
+use crate::harness::{
+    Folder, Redlock, Store, autogroups, children, eventually, first_nice_value, is_alive, other_users,
+    real_time, time_slices,
+};
+use crate::{Beside, PROGRAM, of_root};
 
 /// The guard of root puts its session first.
 #[test]
 fn the_session_of_a_root_guard_is_first() {
-    if !has_autogroups() || !may_come_first() {
+    if !autogroups() || !first_nice_value() {
         return;
     }
     let store = Store::local();
@@ -43,16 +40,14 @@ fn policy(pid: i32) -> Option<String> {
 /// The guard, once its command has started, is an ordinary process with the shortest time slice: it is picked soon.
 #[test]
 fn a_guard_has_a_short_time_slice() {
-    let release = fs::read_to_string("/proc/sys/kernel/osrelease").expect("proc(5)");
-    let version: Vec<u32> = release.split(['.', '-']).map_while(|number| number.parse().ok()).collect();
+    if !time_slices() {
+        return;
+    }
     let slice = |pid: i32| {
         let sched = fs::read_to_string(format!("/proc/{pid}/sched")).ok()?;
         let line = sched.lines().find(|line| line.starts_with("se.slice "))?;
         line.split(' ').next_back()?.parse::<u64>().ok()
     };
-    if version < vec![6, 12] || slice(Pid::this().as_raw()).is_none() {
-        return;
-    }
     let store = Store::local();
     let run = store.redlock(&["run", "-k", "X", "--", "sleep", "60"]).spawn();
     let guard = run.guard();
@@ -66,8 +61,7 @@ fn a_guard_has_a_short_time_slice() {
 /// What was killed needs processor time to die. On a busy machine it was seen to wait for that for half a second.
 #[test]
 fn what_a_root_guard_killed_dies_first() {
-    let real_time = Command::new("chrt").args(["-f", "2", "true"]).output().expect("chrt(1)");
-    if !real_time.status.success() {
+    if !real_time(&[]) {
         return;
     }
     let store = Store::local();
@@ -87,8 +81,7 @@ fn what_a_root_guard_killed_dies_first() {
 fn what_cannot_be_killed_is_not_put_first() {
     let raised = ["--reuid", "65534", "--regid", "65534", "--clear-groups", "--inh-caps", "+sys_nice"];
     let raised = [&raised[..], &["--ambient-caps", "+sys_nice"]].concat();
-    let may_raise = Command::new("setpriv").args(&raised).args(["chrt", "-f", "2", "true"]).output();
-    if !other_users() || !may_raise.expect("setpriv(1)").status.success() {
+    if !other_users() || !real_time(&[&["setpriv"], &raised[..]].concat()) {
         return;
     }
     let folder = Folder::new();

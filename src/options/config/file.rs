@@ -55,6 +55,15 @@ pub fn read(path: &Path) -> Result<Option<Vec<Section>>, Failure> {
     sections.iter().find_map(contradiction).map_or(Ok(Some(sections)), |why| Err(Failure::configuration(why)))
 }
 
+/// Reads what may be the text of a configuration file.
+#[cfg(any(test, fuzzing))]
+pub fn read_text(text: &str) {
+    for section in sections(text, Path::new("config.toml")).unwrap_or_default() {
+        let servers = section.setting("server").map(Setting::words);
+        let _ = (contradiction(&section), servers.map(|servers| has_password(&servers)));
+    }
+}
+
 fn contradiction(section: &Section) -> Option<String> {
     let [one, other] =
         CONTRADICTIONS.into_iter().find(|pair| pair.iter().all(|name| section.asks_for(name)))?;
@@ -89,10 +98,10 @@ pub fn is_name(server: &str) -> bool {
 }
 
 /// A line, and what is wrong there.
-type Wrong = (usize, String);
+pub type Wrong = (usize, String);
 
 /// What a text says, part by part.
-fn sections(text: &str, path: &Path) -> Result<Vec<Section>, Wrong> {
+pub fn sections(text: &str, path: &Path) -> Result<Vec<Section>, Wrong> {
     let at = |span: Range<usize>| text.get(..span.start).map_or(1, |before| before.matches('\n').count() + 1);
     let unreadable = |error: Error| {
         let line = error.span().map_or(1, at);

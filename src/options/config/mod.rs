@@ -8,6 +8,8 @@ mod value;
 use std::collections::BTreeMap;
 
 pub use self::file::check as check_file;
+#[cfg(any(test, fuzzing))]
+pub use self::file::read_text;
 use self::section::CONTRADICTIONS;
 pub use self::section::Setting;
 pub use self::selection::SectionQuery;
@@ -63,10 +65,8 @@ impl Config {
 impl Config {
     /// The settings in the text of a file.
     pub fn of_text(text: &str) -> anyhow::Result<Config> {
-        let folder = std::env::temp_dir().join(format!("redlock-config-{}", uuid::Uuid::new_v4()));
-        std::fs::write(&folder, text)?;
-        let sections = file::read(&folder)?.unwrap_or_default();
-        std::fs::remove_file(&folder)?;
+        let sections = file::sections(text, std::path::Path::new("config.toml"));
+        let sections = sections.map_err(|(line, why)| anyhow::anyhow!("line {line}: {why}"))?;
         Ok(selection::merge(sections.iter()))
     }
 }

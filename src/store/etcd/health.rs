@@ -1,47 +1,24 @@
 //! Whether an etcd is fit to hold locks.
 
-use super::ledger::EtcdLedger;
+use super::calls::EtcdCalls;
+use super::layout::{EtcdAddress, KeyLayout};
 use super::members::EtcdMembers;
-use super::store::Etcd;
-use super::url::EtcdAddress;
-use crate::doctor::{Check, Finding, Findings, Requirements, Trial, judge};
-use crate::lock::{Key, StoreError, Timeout};
+use crate::doctor::{Check, Findings, Requirements};
+use crate::lock::{StoreError, Timeout};
 use crate::store::call_error::CallError;
+use crate::store::queue::ClusterChecks;
 
-/// Of a call that failed, and of an answer that makes no sense.
-const ADVICE: [&str; 2] =
-    ["fix that first", "is something between redlock and etcd (a proxy), or is it no etcd?"];
+/// The checks of etcd.
+pub const CHECKS: ClusterChecks<KeyLayout> = ClusterChecks {
+    advice: ["fix that first", "is something between redlock and etcd (a proxy), or is it no etcd?"],
+    examine_server: examine_member,
+    examine_all: |_, _| {},
+};
 
-/// Examines each member, and the life of a lock.
-pub fn examine(address: &EtcdAddress, terms: &Requirements) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    for members in address.members.each() {
-        let one = EtcdAddress { members, layout: address.layout.clone() };
-        findings.extend(examine_member(one, terms).findings);
-    }
-    let mut report = Findings::about(address.to_string());
-    let (mut holder, mut waiter) = (Etcd::new(address.clone()), Etcd::new(address.clone()));
-    let key = Key::scratch();
-    let trial = Trial { holder: &mut holder, waiter: &mut waiter, key: &key, attempt: terms.attempt };
-    let lived = trial.run();
-    judge(&lived, ADVICE, &mut report);
-    if let Ok(measured) = &lived {
-        terms.judge_ttl(measured.round_trip, &mut report);
-    }
-    findings.extend(report.findings);
-    findings
-}
-
-fn examine_member(address: EtcdAddress, terms: &Requirements) -> Findings {
-    let mut report = Findings::about(address.to_string());
-    if address.members.is_encrypted {
-        report.ok(Check::Encryption, "the connection is encrypted");
-    } else {
-        report.note(Check::Encryption, "the connection is in plain", "use etcds:// where others can listen");
-    }
-    let mut ledger = EtcdLedger { layout: address.layout.clone(), members: EtcdMembers::new(address) };
+fn examine_member(address: EtcdAddress, terms: &Requirements, report: &mut Findings) {
+    let mut calls = EtcdCalls { layout: address.layout.clone(), members: EtcdMembers::new(address) };
     let timeout = Timeout::of(terms.attempt);
-    let asked = ledger.members.call(&timeout, |client| async move {
+    let asked = calls.members.call(&timeout, |client| async move {
         let members = client.members().await;
         Ok((client.status().await, members))
     });
@@ -49,21 +26,21 @@ fn examine_member(address: EtcdAddress, terms: &Requirements) -> Findings {
         Ok(answers) => answers,
         Err(StoreError::Denied { why, .. }) => {
             report.bad(Check::Login, why, "name a user that etcd knows: --user and --password-file");
-            return report;
+            return;
         }
         Err(StoreError::Unreachable { why, .. } | StoreError::Unusable { why, .. }) => {
             report.bad(Check::Reachable, why, "is etcd running there, and is this its port for clients?");
-            return report;
+            return;
         }
         Err(error) => {
-            report.bad(Check::Reachable, error.to_string(), ADVICE[0]);
-            return report;
+            report.bad(Check::Reachable, error.to_string(), CHECKS.advice[0]);
+            return;
         }
     };
     report.ok(Check::Reachable, "it answers");
     match status.map_err(CallError::from) {
         Ok(status) => {
-            judge_version(&status.version, &mut report);
+            judge_version(&status.version, report);
             if status.leader == 0 {
                 report.bad(Check::Majority, "it has no leader", "see that a majority of the members runs");
             }
@@ -86,7 +63,6 @@ fn examine_member(address: EtcdAddress, terms: &Requirements) -> Findings {
         Ok(count) => report.ok(Check::Size, format!("it has {count} members")),
         Err(_) => report.unknown(Check::Size, "its members cannot be seen", "ask a user who may see them"),
     }
-    report
 }
 
 /// Before these versions a leader that had stalled could end a lease that another one had extended: etcd issue 15247.

@@ -5,8 +5,8 @@ use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::sleep;
 
+use super::calls::EtcdCalls;
 use super::client::EtcdClient;
-use super::ledger::EtcdLedger;
 use crate::clock::BootTime;
 use crate::lock::{StoreError, Timeout};
 
@@ -26,20 +26,20 @@ impl KeepAlive {
         lease: i64,
         last: BootTime,
         interval: Duration,
-        ledger: &mut EtcdLedger,
+        calls: &mut EtcdCalls,
         timeout: &Timeout,
     ) -> Result<KeepAlive, StoreError> {
-        let answers = ledger.members.call(timeout, |client| async move {
+        let answers = calls.members.call(timeout, |client| async move {
             let (news, answers) = unbounded_channel();
             drop(tokio::spawn(extend(client, lease, last, interval, news)));
             Ok(answers)
         })?;
-        Ok(KeepAlive { answers, connection: ledger.members.connections() })
+        Ok(KeepAlive { answers, connection: calls.members.connections() })
     }
 
     /// True while its connection is the one in use.
-    pub fn is_current(&self, ledger: &EtcdLedger) -> bool {
-        self.connection == ledger.members.connections()
+    pub fn is_current(&self, calls: &EtcdCalls) -> bool {
+        self.connection == calls.members.connections()
     }
 
     /// The next answer; `None` at the end of the stream.

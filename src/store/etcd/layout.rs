@@ -1,8 +1,12 @@
 //! The names of the keys: those of `etcdctl lock` and of etcd's concurrency package.
 
-use super::lease_id::{LeaseId, LeaseStage};
+use super::lease_id::LeaseId;
 use super::message::{ASCENDING, BY_CREATE_REVISION, DESCENDING, KeyValue, RangeRequest};
 use crate::lock::{Breaker, Key, Mode};
+use crate::store::queue::{ClusterAddress, InQueue, Stage};
+
+/// Where etcd is, and how to log in there.
+pub type EtcdAddress = ClusterAddress<KeyLayout>;
 
 /// Where the keys of the locks are.
 ///
@@ -112,14 +116,20 @@ fn entry(kv: &KeyValue, rest: &str) -> Option<Entry> {
     Some(Entry { name: kv.key.clone(), id, mode, created: kv.create_revision, lease: kv.lease })
 }
 
+impl InQueue for Entry {
+    fn mode(&self) -> Mode {
+        self.mode
+    }
+}
+
 impl Entry {
-    pub fn stage(&self) -> Option<LeaseStage> {
+    pub fn stage(&self) -> Option<Stage> {
         self.id.stage(self.lease)
     }
 
     /// Whether the lease says that it stands in the queue. Its owner has not seen a grant.
     pub fn is_waiting(&self) -> bool {
-        self.stage() == Some(LeaseStage::Waiting)
+        self.stage() == Some(Stage::Waiting)
     }
 }
 
@@ -130,16 +140,6 @@ pub fn end_of(folder: &[u8]) -> Vec<u8> {
         *last += 1;
     }
     end
-}
-
-/// How many of the queue hold the lock.
-pub fn holders(queue: &[Entry]) -> usize {
-    Mode::holders(queue.iter().map(|one| one.mode))
-}
-
-/// Whether a newcomer in this mode would hold the lock at once.
-pub fn has_room(queue: &[Entry], mode: Mode) -> bool {
-    mode.has_room(queue.iter().map(|one| one.mode))
 }
 
 /// The keys of a lock without values, newest first, up to the one created at `latest` (0 for all).

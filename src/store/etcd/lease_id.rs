@@ -3,6 +3,7 @@
 use uuid::{Uuid, uuid};
 
 use crate::lock::{Key, OwnerToken};
+use crate::store::queue::Stage;
 
 /// The lease of a holder: its id in etcd, which is also in the name of the key.
 ///
@@ -16,18 +17,6 @@ use crate::lock::{Key, OwnerToken};
 /// can be released and broken one by one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LeaseId(i64);
-
-/// Which lease a key has says what its owner does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LeaseStage {
-    /// It holds the lock, or is another program.
-    Holding,
-    /// It stands in the queue, or has been granted the lock and does not know yet. The TTL is short, so that a waiter that
-    /// died does not hold up those behind it.
-    Waiting,
-    /// It released the lock before the end of its `min_hold`.
-    Kept,
-}
 
 /// Drawn by lot.
 const LEASES: Uuid = uuid!("6f1d1c9e-9c43-4f3c-8f57-0f5d3f8b8a11");
@@ -73,11 +62,11 @@ impl LeaseId {
     }
 
     /// What it means that a key with this id in its name has this lease; `None` for a key that is no lock's.
-    pub fn stage(self, lease: i64) -> Option<LeaseStage> {
+    pub fn stage(self, lease: i64) -> Option<Stage> {
         match lease {
-            lease if lease == self.0 => Some(LeaseStage::Holding),
-            lease if lease == self.waiting() => Some(LeaseStage::Waiting),
-            lease if lease == self.kept() => Some(LeaseStage::Kept),
+            lease if lease == self.0 => Some(Stage::Holding),
+            lease if lease == self.waiting() => Some(Stage::Waiting),
+            lease if lease == self.kept() => Some(Stage::Kept),
             _ => None,
         }
     }
@@ -92,7 +81,7 @@ fn an_id_follows_from_the_token_and_the_key() -> Result<(), String> {
     assert_ne!(id, LeaseId::of(&token, &b));
     assert_ne!(id, LeaseId::of(&OwnerToken::random(), &a));
     assert_eq!((id.hex().len(), LeaseId::parse(&id.hex())), (16, Some(id)));
-    assert_eq!(id.stage(id.waiting()), Some(LeaseStage::Waiting));
+    assert_eq!(id.stage(id.waiting()), Some(Stage::Waiting));
     assert_eq!(id.stage(id.holding() ^ (1 << 40)), None);
     assert_eq!(LeaseId::parse("694d7a1b2c3d4e5f").map(LeaseId::hex).as_deref(), Some("694d7a1b2c3d4e5f"));
     for text in ["", "5A", "x1", "-1", "+1", "fffffffffffffffff"] {

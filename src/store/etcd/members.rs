@@ -10,9 +10,9 @@ use tonic::Status;
 use tonic::metadata::{Ascii, MetadataValue};
 
 use super::client::EtcdClient;
+use super::layout::EtcdAddress;
 use super::runtime::Runtime;
 use super::socket::{Allowance, InRuntime, Refusal, Socket};
-use super::url::EtcdAddress;
 use crate::clock::BootTime;
 use crate::lock::{StoreError, Timeout};
 use crate::store::attempts::one_after_the_other;
@@ -104,7 +104,7 @@ impl EtcdMembers {
         work: impl Fn(EtcdClient) -> F,
     ) -> Result<T, StoreError> {
         // A connection that was left alone may have ended long ago.
-        let attempts = self.address.members.servers.len() + usize::from(self.client.is_some());
+        let attempts = self.address.cluster.servers.len() + usize::from(self.client.is_some());
         let answer = one_after_the_other(attempts, timeout, |timeout| {
             let mut answer = self.attempt(timeout, &work);
             let wants_login = match &answer {
@@ -147,13 +147,13 @@ impl EtcdMembers {
     }
 
     pub fn is_alone(&self) -> bool {
-        self.address.members.servers.len() == 1
+        self.address.cluster.servers.len() == 1
     }
 
     /// The next call goes to the next member.
     pub fn next_server(&mut self) {
         (self.client, self.silent_since) = (None, None);
-        self.current = (self.current + 1) % self.address.members.servers.len().max(1);
+        self.current = (self.current + 1) % self.address.cluster.servers.len().max(1);
     }
 
     fn attempt<T, F: Future<Output = Result<T, Status>>>(
@@ -187,10 +187,10 @@ impl EtcdMembers {
         client: &EtcdClient,
         timeout: &Timeout,
     ) -> Result<Option<MetadataValue<Ascii>>, CallError> {
-        let (Some(user), None, false) = (&self.address.members.user, &self.token, self.needs_no_login) else {
+        let (Some(user), None, false) = (&self.address.cluster.user, &self.token, self.needs_no_login) else {
             return Ok(self.token.clone());
         };
-        let password = self.address.members.password.as_ref().map(Password::current).unwrap_or_default();
+        let password = self.address.cluster.password.as_ref().map(Password::current).unwrap_or_default();
         match self.wait(timeout, client.authenticate(user, &password))? {
             Ok(token) => self.token = MetadataValue::try_from(token).ok(),
             // etcdctl does not mind either.
@@ -206,8 +206,8 @@ impl EtcdMembers {
         if let Some(client) = self.client.as_ref().filter(|client| !client.is_closed()) {
             return Ok(client.clone());
         }
-        let endpoint = self.address.members.servers[self.current].clone();
-        let servers = self.address.members.servers.len();
+        let endpoint = self.address.cluster.servers[self.current].clone();
+        let servers = self.address.cluster.servers.len();
         let client = self.connect(&endpoint, timeout).map_err(|error| error.at(&endpoint, servers))?;
         self.connections += 1;
         self.has_answered = false;
@@ -215,7 +215,7 @@ impl EtcdMembers {
     }
 
     fn connect(&mut self, endpoint: &Endpoint, timeout: &Timeout) -> Result<EtcdClient, CallError> {
-        let tls = self.address.members.tls();
+        let tls = self.address.cluster.tls();
         let stream = Stream::connect(endpoint, tls, Some("h2"), timeout)?;
         let runtime = match self.runtime.take() {
             Some(runtime) => runtime,
@@ -233,7 +233,7 @@ impl EtcdMembers {
         };
         let connected = runtime.run(timeout, connecting);
         self.runtime = Some(runtime);
-        let scheme = if self.address.members.is_encrypted { "https" } else { "http" };
+        let scheme = if self.address.cluster.is_encrypted { "https" } else { "http" };
         let origin = format!("{scheme}://{endpoint}").parse().unwrap_or(Uri::from_static("http://etcd"));
         Ok(EtcdClient::new(connected??, origin))
     }

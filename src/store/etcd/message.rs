@@ -327,3 +327,14 @@ impl RangeResponse {
         self.header.as_ref().map_or(0, |header| header.revision)
     }
 }
+
+/// Reads an answer to each call.
+#[cfg(any(test, fuzzing))]
+pub fn read_answer(bytes: &[u8]) -> Vec<KeyValue> {
+    let _ = (LeaseKeepAliveResponse::decode(bytes), LeaseTimeToLiveResponse::decode(bytes));
+    let _ = (WatchResponse::decode(bytes), AuthenticateResponse::decode(bytes));
+    let _ = (StatusResponse::decode(bytes), MemberListResponse::decode(bytes));
+    let read = RangeResponse::decode(bytes).map_or(Vec::new(), |range| range.kvs);
+    let done = TxnResponse::decode(bytes).into_iter().flat_map(TxnResponse::into_keys);
+    read.into_iter().chain(done).collect()
+}

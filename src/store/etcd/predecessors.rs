@@ -2,11 +2,11 @@
 
 use std::collections::HashSet;
 
-use super::key_data::KeyData;
+use super::calls::EtcdCalls;
 use super::layout::{Entry, end_of};
-use super::ledger::EtcdLedger;
 use super::message::{DELETE, WatchResponse};
 use crate::lock::{Mode, Request};
+use crate::store::queue::EntryData;
 
 /// Whose end is waited for.
 #[derive(Default)]
@@ -27,7 +27,7 @@ pub struct Predecessors {
 impl Predecessors {
     /// One entry, where the end of that is needed for the grant in any case: the others are not to be woken by each end.
     /// Of a semaphore any end counts.
-    pub fn before(request: &Request, ledger: &EtcdLedger, before: &[Entry], revision: i64) -> Predecessors {
+    pub fn before(request: &Request, calls: &EtcdCalls, before: &[Entry], revision: i64) -> Predecessors {
         let one = |entry: &Entry, is_last| Predecessors {
             key: entry.name.clone(),
             names: HashSet::from([entry.name.clone()]),
@@ -38,7 +38,7 @@ impl Predecessors {
         let is_last = before.len() == 1;
         match request.mode {
             Mode::Semaphore(permits) => {
-                let folder = ledger.layout.folder(&request.key);
+                let folder = calls.layout.folder(&request.key);
                 let names = before.iter().map(|entry| entry.name.clone()).collect();
                 let (range_end, room) = (end_of(&folder), permits.get() as usize - 1);
                 Predecessors { key: folder, range_end, revision, names, room, ..Predecessors::default() }
@@ -55,7 +55,7 @@ impl Predecessors {
         for (kind, kv) in answer.events.iter().filter_map(|event| Some((event.kind, event.kv.as_ref()?))) {
             if kind == DELETE {
                 self.names.remove(&kv.key);
-            } else if KeyData::from_untrusted(&kv.value).is_some_and(|value| value.alone) {
+            } else if EntryData::from_untrusted(&kv.value).is_some_and(|value| value.alone) {
                 self.is_last = true;
             } else {
                 self.may_be_last = true;

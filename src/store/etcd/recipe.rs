@@ -1,11 +1,11 @@
 //! Keys of other recipes with the name of a lock: redlock shares no lock with them in silence.
 
-use super::key_data::KeyData;
+use super::calls::EtcdCalls;
 use super::layout::KeyLayout;
-use super::ledger::EtcdLedger;
 use super::message::{Compare, KeyValue, RangeRequest, RangeResponse, TxnOperation};
 use crate::lock::{Key, StoreError, Timeout};
 use crate::sanitize::sanitize;
+use crate::store::queue::EntryData;
 
 /// A key with a lease below the one of a lock that is not a place in its queue.
 pub struct OtherRecipe {
@@ -49,7 +49,7 @@ pub fn read_itself(layout: &KeyLayout, key: &Key) -> TxnOperation {
     TxnOperation::range(itself(layout, key))
 }
 
-impl EtcdLedger {
+impl EtcdCalls {
     /// Refuses a lock whose name is that of a key with a lease.
     pub fn refuse_itself<'a>(
         &self,
@@ -76,7 +76,7 @@ impl EtcdLedger {
         let request = RangeRequest { key: other.name.clone(), ..RangeRequest::default() };
         let RangeResponse { kvs, .. } = self.range(request, timeout)?;
         match kvs.first() {
-            Some(kv) if KeyData::from_untrusted(&kv.value).is_none() => Err(self.not_a_lock(key, &kv.key)),
+            Some(kv) if EntryData::from_untrusted(&kv.value).is_none() => Err(self.not_a_lock(key, &kv.key)),
             _ => Ok(()),
         }
     }

@@ -2,22 +2,22 @@
 
 use std::time::Duration;
 
-use super::key_data::KeyData;
-use super::layout::{Entry, end_of, has_room};
+use super::calls::{EtcdCalls, EtcdQueue, holder};
+use super::layout::{Entry, EtcdAddress, end_of};
 use super::lease_id::LeaseId;
-use super::ledger::{EtcdLedger, EtcdQueue};
 use super::members::EtcdMembers;
 use super::message::{Compare, DeleteRequest, LESS, PutRequest, TxnOperation, TxnRequest};
 use super::recipe::{has_no_lease, read_itself};
-use super::url::EtcdAddress;
+use super::release::{IDLE_TIMEOUT, Release};
 use super::waiter::{EtcdWaiter, LONGEST_RENEWAL};
 use crate::clock::BootTime;
 use crate::lock::{
-    AcquireOutcome, Busy, Capabilities, FencingToken, Key, LockStatus, OwnerToken, ReleaseOutcome, Renewal,
-    Request, Store, StoreAdmin, StoreError, Timeout,
+    AcquireOutcome, Busy, Capabilities, FencingToken, Key, OwnerToken, ReleaseOutcome, Renewal, Request,
+    Store, StoreError, Timeout,
 };
+use crate::store::queue::{EntryData, has_room, other_mode};
 
-/// Of etcd.
+/// The capabilities of etcd.
 pub const CAPABILITIES: Capabilities = Capabilities {
     ttl_can_change: false,
     // A lease lives for one and a half election timeouts at least; the usual one is a second.
@@ -34,9 +34,6 @@ pub const CAPABILITIES: Capabilities = Capabilities {
 /// between the two: then the keys of X are put in any case, and taken back if another look finds that they are not first.
 const CONDITIONAL: u32 = 2;
 
-/// The time for what may as well be done later.
-pub(super) const IDLE_TIMEOUT: Duration = Duration::from_millis(100);
-
 /// The store at one address. It connects with the first call.
 ///
 /// # Deadlines
@@ -45,24 +42,24 @@ pub(super) const IDLE_TIMEOUT: Duration = Duration::from_millis(100);
 /// when it carries that out, and a new leader counts anew from its election (lease/lessor.go, `Promote`). Before
 /// etcd 3.4.31 and 3.5.13 a leader that had stalled could end leases that another leader had extended (etcd issue 15247).
 pub struct Etcd {
-    pub(super) ledger: EtcdLedger,
+    pub(super) calls: EtcdCalls,
     place: Option<EtcdWaiter>,
     /// The answer for the lock that was busy last.
     busy: Option<Box<Busy>>,
     /// When the leases of attempts were made, by requests that were sent then.
     made: Vec<(LeaseId, BootTime)>,
     /// One of the locks was waited for: there may be a lease of a waiter to be ended, and others in the queue.
-    pub(super) has_queued: bool,
+    has_queued: bool,
     /// The keys of locks that were granted here, where no look is needed before the release.
-    pub(super) without_min_hold: Vec<Vec<u8>>,
+    without_min_hold: Vec<Vec<u8>>,
 }
 
 impl Etcd {
     pub fn new(address: EtcdAddress) -> Etcd {
         let layout = address.layout.clone();
-        let ledger = EtcdLedger { members: EtcdMembers::new(address), layout };
+        let calls = EtcdCalls { members: EtcdMembers::new(address), layout };
         Etcd {
-            ledger,
+            calls,
             place: None,
             busy: None,
             made: Vec::new(),
@@ -79,7 +76,7 @@ impl Etcd {
         seen: Option<i64>,
         timeout: &Timeout,
     ) -> Result<Option<i64>, StoreError> {
-        let layout = &self.ledger.layout;
+        let layout = &self.calls.layout;
         let unchanged = |seen: i64| {
             requests.iter().map(move |request| {
                 let folder = layout.folder(&request.key);
@@ -91,7 +88,7 @@ impl Etcd {
             let id = LeaseId::of(&request.token, &request.key);
             TxnOperation::put(PutRequest {
                 key: layout.name(&request.key, id, request.mode),
-                value: KeyData::granted(request).to_bytes(),
+                value: EntryData::granted(request).to_bytes(),
                 lease: id.holding(),
                 ignore_value: false,
             })
@@ -102,28 +99,27 @@ impl Etcd {
             success: put.collect(),
             failure: requests.iter().map(|request| read_itself(layout, &request.key)).collect(),
         };
-        let Some(done) = self.ledger.txn(txn, timeout)? else {
+        let Some(done) = self.calls.txn(txn, timeout)? else {
             // It took longer than the TTL.
-            let (store, why) =
-                (self.ledger.members.name().to_owned(), "the lease ended meanwhile".to_owned());
+            let (store, why) = (self.calls.members.name().to_owned(), "the lease ended meanwhile".to_owned());
             return Err(StoreError::Unreachable { store, why, transient: true });
         };
         let put_at = done.succeeded.then(|| done.revision());
         let read: Vec<_> = done.into_keys().collect();
-        requests.iter().try_for_each(|request| self.ledger.refuse_itself(&request.key, &read))?;
+        requests.iter().try_for_each(|request| self.calls.refuse_itself(&request.key, &read))?;
         Ok(put_at)
     }
 
     /// Looks at one of the locks: whether it is free for us, and our place, where an attempt was carried out.
     fn look(&mut self, request: &Request, timeout: &Timeout) -> Result<Look, StoreError> {
-        let EtcdQueue { mut entries, others, revision } = self.ledger.queue(&request.key, 0, timeout)?;
-        self.ledger.refuse_others(&request.key, &others, timeout)?;
+        let EtcdQueue { mut entries, others, revision } = self.calls.queue(&request.key, 0, timeout)?;
+        self.calls.refuse_others(&request.key, &others, timeout)?;
         let id = LeaseId::of(&request.token, &request.key);
         let place = entries.iter().position(|entry| entry.id == id);
         let own = place.map(|place| entries[place].created);
         entries.truncate(place.unwrap_or(entries.len()));
-        if let Some(other) = entries.iter().find(|entry| !entry.mode.goes_with(request.mode)) {
-            return Err(StoreError::OtherMode { key: request.key.clone(), found: other.mode });
+        if let Some(found) = other_mode(&entries, request.mode) {
+            return Err(StoreError::OtherMode { key: request.key.clone(), found });
         }
         let busy = (!has_room(&entries, request.mode)).then_some(entries);
         Ok(Look { own, busy, revision })
@@ -133,7 +129,7 @@ impl Etcd {
     fn take(&mut self, requests: &[Request], timeout: &Timeout) -> Result<AcquireOutcome, StoreError> {
         for request in requests {
             let (id, sent) = (LeaseId::of(&request.token, &request.key), BootTime::now());
-            if self.ledger.grant(id.holding(), request.ttl.duration().as_secs() as i64, timeout)? {
+            if self.calls.grant(id.holding(), request.ttl.duration().as_secs() as i64, timeout)? {
                 self.made.retain(|(known, _)| *known != id);
                 self.made.push((id, sent));
             }
@@ -150,7 +146,7 @@ impl Etcd {
             let put = self.put(requests, condition, timeout)?;
             if let Some(revision) = put.filter(|_| condition.is_some()) {
                 let fence = |own: &Option<i64>| FencingToken(own.unwrap_or(revision).unsigned_abs());
-                return Ok(AcquireOutcome::Granted(places.iter().map(fence).collect()));
+                return Ok(AcquireOutcome::granted(places.iter().map(fence).collect()));
             }
             put_at = put.or(put_at);
             // What is there may be another lock's, as X/a of X; or there is room beside it.
@@ -166,7 +162,7 @@ impl Etcd {
                 }
                 let look = look?;
                 if let Some(entries) = look.busy {
-                    let busy = Box::new(self.ledger.busy(&request.key, &entries, timeout));
+                    let busy = Box::new(self.calls.busy(&request.key, &entries, timeout));
                     self.busy = Some(busy.clone());
                     return Ok(AcquireOutcome::Busy(busy));
                 }
@@ -176,7 +172,7 @@ impl Etcd {
             seen = first_look;
             if places.iter().all(Option::is_some) {
                 let fences = places.iter().flatten().map(|own| FencingToken(own.unsigned_abs()));
-                return Ok(AcquireOutcome::Granted(fences.collect()));
+                return Ok(AcquireOutcome::granted(fences.collect()));
             }
         }
     }
@@ -186,32 +182,29 @@ impl Etcd {
     fn take_back(&mut self, requests: &[Request], put_at: i64, timeout: &Timeout) -> Result<(), StoreError> {
         for request in requests {
             let id = LeaseId::of(&request.token, &request.key);
-            let key = self.ledger.layout.name(&request.key, id, request.mode);
+            let key = self.calls.layout.name(&request.key, id, request.mode);
             let compare = vec![Compare::created(key.clone(), Vec::new(), LESS, put_at + 1)];
             let delete = TxnOperation::delete(DeleteRequest { key, range_end: Vec::new() });
-            self.ledger.txn(TxnRequest { compare, success: vec![delete], failure: Vec::new() }, timeout)?;
+            self.calls.txn(TxnRequest { compare, success: vec![delete], failure: Vec::new() }, timeout)?;
         }
         Ok(())
     }
 
     fn revoke_all(&mut self, requests: &[Request], timeout: &Timeout) -> Result<(), StoreError> {
-        let mut failed = None;
-        for (done, request) in requests.iter().enumerate() {
+        let revoked = timeout.share_among(requests, |request, share| {
             let id = LeaseId::of(&request.token, &request.key);
-            let share = timeout.share(requests.len() - done);
-            let revoked = match self.has_queued {
-                true => self.ledger.revoke_both(id.holding(), id.waiting(), &share),
-                false => self.ledger.revoke(id.holding(), &share),
-            };
-            failed = failed.or(revoked.err());
-        }
-        failed.map_or(Ok(()), Err)
+            match self.has_queued {
+                true => self.calls.revoke_both(id.holding(), id.waiting(), share),
+                false => self.calls.revoke(id.holding(), share),
+            }
+        });
+        revoked.map(drop)
     }
 
     /// Remembers what was granted.
     fn note<'a>(&mut self, requests: impl IntoIterator<Item = &'a Request>) {
         for Request { key, token, mode, .. } in requests.into_iter().filter(|one| one.min_hold.is_zero()) {
-            self.without_min_hold.push(self.ledger.layout.name(key, LeaseId::of(token, key), *mode));
+            self.without_min_hold.push(self.calls.layout.name(key, LeaseId::of(token, key), *mode));
         }
     }
 }
@@ -243,28 +236,27 @@ impl Store for Etcd {
         let made_at = self.made.iter().find(|(known, _)| *known == id).map(|(_, at)| *at);
         let busy = self.busy.take().filter(|busy| busy.key == request.key);
         let place = self.place.get_or_insert_with(|| EtcdWaiter::new(request.clone(), busy, made_at));
-        let answer = place.ask(&mut self.ledger, timeout);
+        let answer = place.ask(&mut self.calls, timeout);
         if matches!(answer, Ok(AcquireOutcome::Granted(_))) {
             self.note([request]);
         }
         answer
     }
 
-    fn counted_from(&self) -> Option<BootTime> {
-        self.place.as_ref().and_then(EtcdWaiter::counted_from)
-    }
-
     fn wait(&mut self, timeout: &Timeout) -> Result<bool, StoreError> {
         match &mut self.place {
-            Some(place) => place.wait(&mut self.ledger, timeout),
+            Some(place) => place.wait(&mut self.calls, timeout),
             None => Ok(true),
         }
     }
 
-    fn on_idle(&mut self) {
+    fn settle(&mut self) {
         self.place.take_if(|place| place.is_granted());
+    }
+
+    fn prepare(&mut self) {
         if let Some(place) = &mut self.place {
-            place.prepare(&mut self.ledger, &Timeout::of(IDLE_TIMEOUT));
+            place.prepare(&mut self.calls, &Timeout::of(IDLE_TIMEOUT));
         }
     }
 
@@ -277,22 +269,18 @@ impl Store for Etcd {
         let keeps_place = self.place.as_ref().is_some_and(|place| !place.is_granted());
         let timeout = &if keeps_place { timeout.at_most(LONGEST_RENEWAL) } else { *timeout };
         let (key, id) = (&request.key, LeaseId::of(&request.token, &request.key));
-        let (look, lease) = (self.ledger.own_request(key, id), id.holding());
+        let (look, lease) = (self.calls.own_request(key, id), id.holding());
         // A lease may outlive a key that somebody deleted.
-        let (ttl, own) = self.ledger.members.call(timeout, |client| {
+        let (ttl, own) = self.calls.members.call(timeout, |client| {
             let look = look.clone();
             async move { tokio::try_join!(client.keep_alive(lease), client.range(look)) }
         })?;
-        let own = self.ledger.read_own(key, id, &own.kvs);
+        let own = self.calls.read_own(key, id, &own.kvs);
         let wanted = request.ttl.duration().as_secs() as i64;
         match own.held().filter(|_| ttl > 0) {
-            Some(held) if own.broken.is_some() => {
-                let held = held.clone();
-                let holder = super::ledger::holder(&held, own.value, own.broken, ttl);
-                Ok(Renewal::Lost(Some(holder)))
-            }
+            Some(held) if own.broken.is_some() => Ok(Renewal::Lost(Some(holder(&held.clone(), own, ttl)))),
             Some(_) if ttl < wanted => Err(StoreError::Unusable {
-                store: self.ledger.members.name().to_owned(),
+                store: self.calls.members.name().to_owned(),
                 why: format!(
                     "the lease of '{key}' was made for {ttl}s, which cannot be changed; use --ttl {ttl}s"
                 ),
@@ -301,10 +289,10 @@ impl Store for Etcd {
             // etcd loses nothing, so somebody deleted the key or ended its lease: it is not taken again. Only a key that was
             // left to its min-hold says that it was released: a lease may have been revoked by anybody, or have ended.
             None => {
-                let queue = self.ledger.queue(key, 0, timeout)?.entries;
+                let queue = self.calls.queue(key, 0, timeout)?.entries;
                 let other = queue.first().filter(|first| first.id != id && !first.is_waiting());
                 match other {
-                    Some(other) => Ok(Renewal::Lost(Some(self.ledger.holder(key, other, timeout)?))),
+                    Some(other) => Ok(Renewal::Lost(Some(self.calls.holder(key, other, timeout)?))),
                     None if own.entry.is_some() => Ok(Renewal::Released),
                     None => Ok(Renewal::Lost(None)),
                 }
@@ -318,14 +306,15 @@ impl Store for Etcd {
         token: &OwnerToken,
         timeout: &Timeout,
     ) -> Result<Vec<ReleaseOutcome>, StoreError> {
-        self.release_all(keys, token, timeout)
+        let Etcd { calls, has_queued, without_min_hold, .. } = self;
+        Release { calls, has_queued: *has_queued, without_min_hold }.all(keys, token, timeout)
     }
 
     /// What is in flight needs these leases, whenever it is carried out.
     fn cancel(&mut self, requests: &[Request], timeout: &Timeout) -> Result<(), StoreError> {
         self.place = None;
         self.made.clear();
-        if !self.ledger.members.was_asked() {
+        if !self.calls.members.was_asked() {
             return Ok(());
         }
         self.revoke_all(requests, timeout)
@@ -335,7 +324,7 @@ impl Store for Etcd {
         self.place = None;
         for (done, request) in requests.iter().enumerate() {
             let share = timeout.share(requests.len() - done);
-            self.ledger.delete_own(&request.key, LeaseId::of(&request.token, &request.key), &share)?;
+            self.calls.delete_own(&request.key, LeaseId::of(&request.token, &request.key), &share)?;
         }
         Ok(())
     }
@@ -343,7 +332,7 @@ impl Store for Etcd {
     fn leave(&mut self, timeout: &Timeout) {
         for (id, _) in std::mem::take(&mut self.made) {
             // It ends by itself, if this fails.
-            let _ = self.ledger.revoke(id.holding(), &timeout.at_most(IDLE_TIMEOUT));
+            let _ = self.calls.revoke(id.holding(), &timeout.at_most(IDLE_TIMEOUT));
         }
     }
 
@@ -354,17 +343,13 @@ impl Store for Etcd {
         timeout: &Timeout,
     ) -> Result<Option<Duration>, StoreError> {
         let id = LeaseId::of(token, key);
-        let (look, lease) = (self.ledger.own_request(key, id), id.holding());
-        let (left, own) = self.ledger.members.call(timeout, |client| {
+        let (look, lease) = (self.calls.own_request(key, id), id.holding());
+        let (left, own) = self.calls.members.call(timeout, |client| {
             let look = look.clone();
             async move { tokio::try_join!(client.time_to_live(lease), client.range(look)) }
         })?;
-        let own = self.ledger.read_own(key, id, &own.kvs);
+        let own = self.calls.read_own(key, id, &own.kvs);
         let is_held = own.held().is_some() && own.broken.is_none() && left >= 0;
         Ok(is_held.then(|| Duration::from_secs(left.unsigned_abs())))
-    }
-
-    fn status(&mut self, keys: &[Key], timeout: &Timeout) -> Result<Vec<LockStatus>, StoreError> {
-        self.survey(keys, timeout)?.complete()
     }
 }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedReceiver;
 
+use super::calls::EtcdCalls;
 use super::keep_alive::{Extension, KeepAlive};
-use super::ledger::EtcdLedger;
 use super::message::{NO_PUT, WatchCreateRequest, WatchResponse};
 use super::predecessors::Predecessors;
 use crate::clock::BootTime;
@@ -33,11 +33,11 @@ impl Streams {
         lease: i64,
         last: BootTime,
         interval: Duration,
-        ledger: &mut EtcdLedger,
+        calls: &mut EtcdCalls,
         timeout: &Timeout,
     ) -> Result<(), StoreError> {
-        if self.place.as_ref().is_none_or(|place| !place.is_current(ledger)) {
-            self.place = Some(KeepAlive::start(lease, last, interval, ledger, timeout)?);
+        if self.place.as_ref().is_none_or(|place| !place.is_current(calls)) {
+            self.place = Some(KeepAlive::start(lease, last, interval, calls, timeout)?);
         }
         Ok(())
     }
@@ -46,10 +46,10 @@ impl Streams {
     pub fn listen(
         &mut self,
         awaited: &Predecessors,
-        ledger: &mut EtcdLedger,
+        calls: &mut EtcdCalls,
         timeout: &Timeout,
     ) -> Result<(), StoreError> {
-        if self.queue.as_ref().is_some_and(|(on, _)| *on == ledger.members.connections()) {
+        if self.queue.as_ref().is_some_and(|(on, _)| *on == calls.members.connections()) {
             return Ok(());
         }
         let Predecessors { key, range_end, revision, .. } = awaited;
@@ -61,11 +61,11 @@ impl Streams {
             // would send one for every permit, so its waiters hear of deletions only.
             filters: if range_end.is_empty() { Vec::new() } else { vec![NO_PUT] },
         };
-        let queue = ledger.members.call(timeout, |client| {
+        let queue = calls.members.call(timeout, |client| {
             let request = request.clone();
             async move { Ok(client.watch(request)) }
         })?;
-        self.queue = Some((ledger.members.connections(), queue));
+        self.queue = Some((calls.members.connections(), queue));
         Ok(())
     }
 
@@ -80,11 +80,11 @@ impl Streams {
     }
 
     /// Waits for the next message on either stream. Both are open.
-    pub fn next(&mut self, ledger: &EtcdLedger, timeout: &Timeout) -> Result<StreamMessage, CallError> {
+    pub fn next(&mut self, calls: &EtcdCalls, timeout: &Timeout) -> Result<StreamMessage, CallError> {
         let (Some(place), Some((_, queue))) = (&mut self.place, &mut self.queue) else {
             return Ok(StreamMessage::Queue(None));
         };
-        ledger.members.wait(timeout, async {
+        calls.members.wait(timeout, async {
             tokio::select! {
                 answer = queue.recv() => StreamMessage::Queue(answer),
                 answer = place.answer() => StreamMessage::Place(answer),

@@ -2,49 +2,46 @@
 
 use std::fmt;
 
-use super::layout::KeyLayout;
-use crate::store::credentials::Credentials;
+use super::health;
+use super::layout::{EtcdAddress, KeyLayout};
+use super::store::{CAPABILITIES, Etcd};
+use crate::doctor::{Finding, Requirements};
+use crate::lock::{Capabilities, StoreAdmin};
 #[cfg(test)]
 use crate::store::credentials::Password;
+use crate::store::queue::{ClusterKind, examine};
 use crate::store::server_list::ServerList;
 
-/// Where etcd is, and how to log in there.
-#[derive(Clone, PartialEq, Eq)]
-pub struct EtcdAddress {
-    pub members: ServerList,
-    pub layout: KeyLayout,
-}
-
-const FORM: &str = "an etcd URL looks like etcd://[user:password@]host[:port],host[:port][/prefix]";
-const PORT: u16 = 2379;
 const LONGEST_PREFIX: usize = 512;
 
-impl EtcdAddress {
-    /// Reads `etcd://[user:password@]host[:port],...[/prefix]`, and `etcds://` for TLS. The error never shows the
-    /// password.
-    pub fn parse(text: &str) -> Result<EtcdAddress, String> {
-        let (members, mut prefix) = ServerList::parse(text, "etcds", PORT, FORM)?;
-        if prefix.len() > LONGEST_PREFIX || prefix.chars().any(char::is_control) {
-            return Err(format!("the prefix is too long, or has control characters; {FORM}"));
+impl ClusterKind for KeyLayout {
+    const SCHEME: &'static str = "etcd";
+    const PORT: u16 = 2379;
+    const FORM: &'static str =
+        "an etcd URL looks like etcd://[user:password@]host[:port],host[:port][/prefix]";
+    const SERVERS: &'static str = "members of one cluster";
+    const CAPABILITIES: Capabilities = CAPABILITIES;
+
+    fn parse(path: &str, _: &ServerList) -> Result<KeyLayout, String> {
+        if path.len() > LONGEST_PREFIX || path.chars().any(char::is_control) {
+            return Err("the prefix is too long, or has control characters".to_owned());
         }
-        if !prefix.is_empty() && !prefix.ends_with('/') {
-            prefix.push('/');
-        }
-        Ok(EtcdAddress { members, layout: KeyLayout { prefix } })
+        let end = if path.is_empty() || path.ends_with('/') { "" } else { "/" };
+        Ok(KeyLayout { prefix: format!("{path}{end}") })
     }
 
-    /// Logged in as `credentials` say, where the URL does not.
-    pub fn with(self, credentials: &Credentials) -> EtcdAddress {
-        EtcdAddress { members: self.members.with(credentials), ..self }
+    fn examine(address: &EtcdAddress, terms: &Requirements) -> Vec<Finding> {
+        examine(address, &health::CHECKS, terms)
+    }
+
+    fn open(address: EtcdAddress) -> Box<dyn StoreAdmin> {
+        Box::new(Etcd::new(address))
     }
 }
 
-impl fmt::Display for EtcdAddress {
-    /// Without user and password: this is what messages show.
+impl fmt::Display for KeyLayout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let tls = if self.members.is_encrypted { "s" } else { "" };
-        write!(f, "etcd{tls}://{}", self.members)?;
-        match self.layout.prefix.trim_end_matches('/') {
+        match self.prefix.trim_end_matches('/') {
             "" => Ok(()),
             prefix => write!(f, "/{prefix}"),
         }
@@ -63,7 +60,7 @@ fn urls_are_read_and_shown_without_the_password() {
     }
     let address = EtcdAddress::parse("etcd://u:p%40w@h/x");
     let login =
-        address.map(|EtcdAddress { members, layout }| (members.user, members.password, layout.prefix));
+        address.map(|EtcdAddress { cluster, layout }| (cluster.user, cluster.password, layout.prefix));
     assert_eq!(login, Ok((Some("u".to_owned()), Some(Password::Fixed("p@w".to_owned())), "x/".to_owned())));
     for text in
         ["etcd://", "etcd://a,,b", "etcd://h:0", "etcd://:canary@h", "etcd://u:can/ary@h", "etcd://h?canary"]

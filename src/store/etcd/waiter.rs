@@ -2,20 +2,19 @@
 
 use std::time::Duration;
 
+use super::calls::{EtcdCalls, EtcdQueue, txn};
 use super::keep_alive::Extension;
-use super::key_data::KeyData;
-use super::layout::holders;
-use super::lease_id::{LeaseId, LeaseStage};
-use super::ledger::{EtcdLedger, EtcdQueue, txn};
+use super::lease_id::LeaseId;
 use super::message::{Compare, EQUAL, PutRequest, TxnOperation, TxnRequest};
 use super::predecessors::Predecessors;
 use super::recipe::{has_no_lease, read_itself};
 use super::streams::{StreamMessage, Streams};
 use crate::clock::{BootTime, Deadline};
-use crate::lock::{AcquireOutcome, Busy, FencingToken, Request, StoreError, Timeout};
+use crate::lock::{AcquireOutcome, Busy, FencingToken, Grant, Request, StoreError, Timeout};
 use crate::poll::{Backoff, jittered};
 use crate::store::call_error::CallError;
 use crate::store::net::check;
+use crate::store::queue::{EntryData, Stage, holders, other_mode};
 
 /// The number of seconds for which a place outlives its waiter: the others wait no longer for it.
 const TTL: i64 = 3;
@@ -88,16 +87,12 @@ impl EtcdWaiter {
         self.is_granted
     }
 
-    pub fn counted_from(&self) -> Option<BootTime> {
-        self.counted_from
-    }
-
     /// Takes the place, or looks what became of it.
-    pub fn ask(&mut self, ledger: &mut EtcdLedger, timeout: &Timeout) -> Result<AcquireOutcome, StoreError> {
+    pub fn ask(&mut self, calls: &mut EtcdCalls, timeout: &Timeout) -> Result<AcquireOutcome, StoreError> {
         if let (None, Some(last), false) = (self.created, &self.last, self.rests_until.has_passed()) {
             return Ok(AcquireOutcome::Busy(last.clone()));
         }
-        let answer = self.ask_etcd(ledger, timeout);
+        let answer = self.ask_etcd(calls, timeout);
         if answer.as_ref().is_err_and(StoreError::is_unknown) {
             self.rest();
         }
@@ -115,58 +110,58 @@ impl EtcdWaiter {
         self.rests_until = Deadline::after(jittered(pause));
     }
 
-    fn ask_etcd(&mut self, ledger: &mut EtcdLedger, timeout: &Timeout) -> Result<AcquireOutcome, StoreError> {
+    fn ask_etcd(&mut self, calls: &mut EtcdCalls, timeout: &Timeout) -> Result<AcquireOutcome, StoreError> {
         self.may_prepare = true;
         // A member that hangs has half of this time, and the place gives no sign of life there.
         let timeout = &match self.created {
-            Some(_) if !ledger.members.is_alone() => timeout.at_most(self.longest_silence()),
+            Some(_) if !calls.members.is_alone() => timeout.at_most(self.longest_silence()),
             _ => *timeout,
         };
         // The only one before us is gone: no look is needed.
         if let Some(created) = self.created
             && self.awaited.is_last
             && self.awaited.names.is_empty()
-            && self.take(created, ledger, timeout)?
+            && self.take(created, calls, timeout)?
         {
             return Ok(self.granted(created));
         }
         loop {
-            check(timeout).map_err(|error| CallError::from(error).of(ledger.members.name()))?;
+            check(timeout).map_err(|error| CallError::from(error).of(calls.members.name()))?;
             let created = match self.created {
                 Some(created) => created,
-                None => self.join(ledger, timeout)?,
+                None => self.join(calls, timeout)?,
             };
             let EtcdQueue { mut entries, others, revision } =
-                ledger.queue(&self.request.key, created, timeout)?;
-            ledger.refuse_others(&self.request.key, &others, timeout)?;
+                calls.queue(&self.request.key, created, timeout)?;
+            calls.refuse_others(&self.request.key, &others, timeout)?;
             let Some(place) = entries.iter().position(|entry| entry.id == self.id) else {
                 // It ended while we could not keep it: the next one is at the end of the queue.
                 self.created = None;
                 continue;
             };
-            let is_held = entries[place].stage() == Some(LeaseStage::Holding);
+            let is_held = entries[place].stage() == Some(Stage::Holding);
             let is_first = holders(&entries) > place;
             entries.truncate(place);
-            if let Some(other) = entries.iter().find(|entry| !entry.mode.goes_with(self.request.mode)) {
-                return Err(StoreError::OtherMode { key: self.request.key.clone(), found: other.mode });
+            if let Some(found) = other_mode(&entries, self.request.mode) {
+                return Err(StoreError::OtherMode { key: self.request.key.clone(), found });
             }
             if is_first && is_held {
                 // An answer was lost, maybe long ago: the lease is extended, and counts from this call on.
                 self.counted_from = None;
-                if ledger.keep_alive(self.id.holding(), timeout)? > 0 {
+                if calls.keep_alive(self.id.holding(), timeout)? > 0 {
                     return Ok(self.granted(created));
                 }
                 self.created = None;
             } else if is_first {
-                if self.take(created, ledger, timeout)? {
+                if self.take(created, calls, timeout)? {
                     return Ok(self.granted(created));
                 }
             } else {
-                self.awaited = Predecessors::before(&self.request, ledger, &entries, revision);
+                self.awaited = Predecessors::before(&self.request, calls, &entries, revision);
                 self.streams.stop_listening();
                 // The place is there.
                 self.alive_at = self.alive_at.max(BootTime::now().minus(self.ttl / 3));
-                let busy = Box::new(ledger.busy(&self.request.key, &entries, timeout));
+                let busy = Box::new(calls.busy(&self.request.key, &entries, timeout));
                 self.last = Some(busy.clone());
                 return Ok(AcquireOutcome::Busy(busy));
             }
@@ -175,34 +170,35 @@ impl EtcdWaiter {
 
     fn granted(&mut self, created: i64) -> AcquireOutcome {
         self.is_granted = true;
-        AcquireOutcome::Granted(vec![FencingToken(created.unsigned_abs())])
+        let fences = vec![FencingToken(created.unsigned_abs())];
+        AcquireOutcome::Granted(Grant { fences, counted_from: self.counted_from })
     }
 
     /// Takes a place at the end of the queue, or finds the one of an earlier attempt.
-    fn join(&mut self, ledger: &mut EtcdLedger, timeout: &Timeout) -> Result<i64, StoreError> {
+    fn join(&mut self, calls: &mut EtcdCalls, timeout: &Timeout) -> Result<i64, StoreError> {
         // Who stood before the place that it had says nothing about this one.
         (self.awaited, self.streams) = (Predecessors::default(), Streams::default());
-        let name = ledger.layout.name(&self.request.key, self.id, self.request.mode);
+        let name = calls.layout.name(&self.request.key, self.id, self.request.mode);
         let ttl = TTL + (self.ahead() / PLACES_PER_SECOND) as i64;
         self.ttl = Duration::from_secs(ttl.unsigned_abs());
         loop {
             let sent = BootTime::now();
-            ledger.grant(self.id.waiting(), ttl, timeout)?;
+            calls.grant(self.id.waiting(), ttl, timeout)?;
             self.alive_at = sent;
-            self.streams.keep(self.id.waiting(), self.alive_at, self.ttl / 3, ledger, timeout)?;
+            self.streams.keep(self.id.waiting(), self.alive_at, self.ttl / 3, calls, timeout)?;
             let put = PutRequest {
                 key: name.clone(),
-                value: KeyData::waiting(&self.request).to_bytes(),
+                value: EntryData::waiting(&self.request).to_bytes(),
                 lease: self.id.waiting(),
                 ignore_value: false,
             };
             let request = TxnRequest {
                 compare: vec![Compare::created(name.clone(), Vec::new(), EQUAL, 0)],
                 success: vec![TxnOperation::put(put)],
-                failure: vec![TxnOperation::range(ledger.own_request(&self.request.key, self.id))],
+                failure: vec![TxnOperation::range(calls.own_request(&self.request.key, self.id))],
             };
             // Without an answer the place may be there; without a lease it is not.
-            let Some(done) = ledger.txn(request, timeout)? else { continue };
+            let Some(done) = calls.txn(request, timeout)? else { continue };
             let joined = if done.succeeded { Some(done.revision()) } else { None };
             let known = || done.into_keys().find(|kv| kv.key == name).map(|kv| kv.create_revision);
             if let Some(created) = joined.or_else(known) {
@@ -215,25 +211,25 @@ impl EtcdWaiter {
     /// Gives our key the lease of the holder.
     ///
     /// Unless the lease is fresh it is extended at the same time, so it counts from this call on.
-    fn take(&mut self, created: i64, ledger: &mut EtcdLedger, timeout: &Timeout) -> Result<bool, StoreError> {
+    fn take(&mut self, created: i64, calls: &mut EtcdCalls, timeout: &Timeout) -> Result<bool, StoreError> {
         let Request { key, mode, ttl, .. } = &self.request;
-        let (name, lease) = (ledger.layout.name(key, self.id, *mode), self.id.holding());
+        let (name, lease) = (calls.layout.name(key, self.id, *mode), self.id.holding());
         let ours = Compare::created(name.clone(), Vec::new(), EQUAL, created);
-        let compare = vec![ours, has_no_lease(&ledger.layout, key)];
-        let value = KeyData::granted_in_turn(&self.request).to_bytes();
+        let compare = vec![ours, has_no_lease(&calls.layout, key)];
+        let value = EntryData::granted_in_turn(&self.request).to_bytes();
         let put = PutRequest { key: name, value, lease, ignore_value: false };
-        let failure = vec![read_itself(&ledger.layout, key)];
+        let failure = vec![read_itself(&calls.layout, key)];
         let request = TxnRequest { compare, success: vec![TxnOperation::put(put)], failure };
         loop {
             if self.lease_at.is_none() {
                 let sent = BootTime::now();
-                let is_new = ledger.grant(lease, ttl.duration().as_secs() as i64, timeout)?;
+                let is_new = calls.grant(lease, ttl.duration().as_secs() as i64, timeout)?;
                 (self.lease_at, self.is_extended) = (Some(sent), !is_new);
             }
             let made_at = self.lease_at.filter(|_| !self.is_extended);
             self.counted_from = made_at.filter(|at| BootTime::now().since(*at) < ttl.fresh_for());
             let is_fresh = self.counted_from.is_some();
-            let (left, done) = ledger.members.call(timeout, |client| {
+            let (left, done) = calls.members.call(timeout, |client| {
                 let request = request.clone();
                 async move {
                     match is_fresh {
@@ -246,7 +242,7 @@ impl EtcdWaiter {
                 // It ended while we waited.
                 None => self.lease_at = None,
                 Some(done) if !done.succeeded => {
-                    ledger.refuse_itself(key, &done.into_keys().collect::<Vec<_>>())?;
+                    calls.refuse_itself(key, &done.into_keys().collect::<Vec<_>>())?;
                     return Ok(false);
                 }
                 Some(_) if left > 0 => return Ok(true),
@@ -259,36 +255,33 @@ impl EtcdWaiter {
     }
 
     /// Waits for a reason to ask again.
-    pub fn wait(&mut self, ledger: &mut EtcdLedger, timeout: &Timeout) -> Result<bool, StoreError> {
+    pub fn wait(&mut self, calls: &mut EtcdCalls, timeout: &Timeout) -> Result<bool, StoreError> {
         if self.created.is_none() {
-            let until = self.rests_until.min(timeout.until);
-            while !until.has_passed() {
-                timeout.pause(until.left())?;
-            }
+            timeout.pause_until(self.rests_until)?;
             return Ok(self.rests_until.has_passed());
         }
         if self.awaited.is_over() {
             return Ok(true);
         }
         loop {
-            if !self.show_life(ledger, timeout)? {
+            if !self.show_life(calls, timeout)? {
                 if self.created.is_none() {
                     self.rest();
                 }
                 return self.pause(timeout);
             }
             let due = self.alive_at.plus(self.longest_silence());
-            match self.streams.next(ledger, &timeout.before(due)) {
+            match self.streams.next(calls, &timeout.before(due)) {
                 Ok(StreamMessage::Queue(Some(answer))) if !answer.canceled => {
                     self.awaited.note(&answer);
                     if self.awaited.is_over() {
                         return Ok(true);
                     }
-                    self.prepare(ledger, timeout);
+                    self.prepare(calls, timeout);
                 }
                 Ok(StreamMessage::Place(Some(answer))) => self.note(answer),
                 Ok(StreamMessage::Queue(_) | StreamMessage::Place(None)) => {
-                    self.leave_member(ledger);
+                    self.leave_member(calls);
                     return self.pause(timeout);
                 }
                 Err(CallError::Interrupted) => return Err(StoreError::Interrupted),
@@ -303,8 +296,8 @@ impl EtcdWaiter {
         self.ttl * 2 / 3
     }
 
-    fn leave_member(&mut self, ledger: &mut EtcdLedger) {
-        ledger.members.next_server();
+    fn leave_member(&mut self, calls: &mut EtcdCalls) {
+        calls.members.next_server();
         self.streams = Streams::default();
     }
 
@@ -319,7 +312,7 @@ impl EtcdWaiter {
     }
 
     /// Keeps the place and the lease of the holder alive, and listens. `false` when it is time to look at the queue again.
-    fn show_life(&mut self, ledger: &mut EtcdLedger, timeout: &Timeout) -> Result<bool, StoreError> {
+    fn show_life(&mut self, calls: &mut EtcdCalls, timeout: &Timeout) -> Result<bool, StoreError> {
         if let Some(answer) = self.streams.last_extension() {
             self.note(answer);
         }
@@ -327,42 +320,39 @@ impl EtcdWaiter {
             return Ok(false);
         }
         if self.alive_at.plus(self.longest_silence()).has_passed() {
-            self.leave_member(ledger);
+            self.leave_member(calls);
         }
-        let place = self.streams.keep(self.id.waiting(), self.alive_at, self.ttl / 3, ledger, timeout);
-        match place.and_then(|()| self.streams.listen(&self.awaited, ledger, timeout)) {
+        let place = self.streams.keep(self.id.waiting(), self.alive_at, self.ttl / 3, calls, timeout);
+        match place.and_then(|()| self.streams.listen(&self.awaited, calls, timeout)) {
             Ok(()) => {}
             Err(StoreError::Interrupted) => return Err(StoreError::Interrupted),
             Err(_) => return Ok(false),
         }
         if self.lease_at.is_some_and(|at| at.plus(self.request.ttl.duration() / 3).has_passed()) {
             let sent = BootTime::now();
-            let left = ledger.keep_alive(self.id.holding(), timeout);
+            let left = calls.keep_alive(self.id.holding(), timeout);
             (self.lease_at, self.is_extended) = (left.is_ok_and(|left| left > 0).then_some(sent), true);
         }
         Ok(true)
     }
 
     fn pause(&mut self, timeout: &Timeout) -> Result<bool, StoreError> {
-        let until = Deadline::after(self.backoff.pause()).min(timeout.until);
-        while !until.has_passed() {
-            timeout.pause(until.left())?;
-        }
+        timeout.pause_until(Deadline::after(self.backoff.pause()))?;
         Ok(true)
     }
 
     /// There is time to prepare the grant: to look at who is before us, which takes longer in a longer queue, and to make the
     /// lease of the holder, which takes a write to the disks of a majority.
-    pub fn prepare(&mut self, ledger: &mut EtcdLedger, timeout: &Timeout) {
+    pub fn prepare(&mut self, calls: &mut EtcdCalls, timeout: &Timeout) {
         if let Some(created) = self.created.filter(|_| std::mem::take(&mut self.awaited.may_be_last))
-            && let Ok(queue) = ledger.queue(&self.request.key, created, timeout)
+            && let Ok(queue) = calls.queue(&self.request.key, created, timeout)
         {
             self.awaited.confirm_last(queue.entries.into_iter().take_while(|entry| entry.id != self.id));
         }
         let may_prepare = std::mem::replace(&mut self.may_prepare, false);
         if may_prepare && self.lease_at.is_none() && self.created.is_some() {
             let (sent, seconds) = (BootTime::now(), self.request.ttl.duration().as_secs() as i64);
-            let is_new = ledger.grant(self.id.holding(), seconds, timeout).ok();
+            let is_new = calls.grant(self.id.holding(), seconds, timeout).ok();
             (self.lease_at, self.is_extended) = (is_new.map(|_| sent), is_new == Some(false));
         }
     }

@@ -40,7 +40,7 @@ fn timeout() -> Timeout<'static> {
 
 fn granted(answer: Result<AcquireOutcome>) -> Option<FencingToken> {
     match answer.expect("an answer") {
-        AcquireOutcome::Granted(fences) => fences.first().copied(),
+        AcquireOutcome::Granted(granted) => granted.fences.first().copied(),
         AcquireOutcome::Busy(_) => None,
     }
 }

@@ -67,7 +67,7 @@ pub struct Local {
     next: Vec<QueueEntry>,
     /// A transaction of ours was carried out: there may be something to give back.
     asked: bool,
-    /// The last request was granted, and there was no time since: see [`Store::on_idle`].
+    /// The last request was granted, and there was no time since: see [`Store::settle`].
     is_granted: bool,
     /// A waiter was handed the lock just now.
     has_handed_over: bool,
@@ -104,7 +104,7 @@ impl Store for Local {
                 && request.mode == Mode::Exclusive
                 && let Some(fence) = hold_if_free(tx, request, host)?
             {
-                return Ok((Ok(AcquireOutcome::Granted(vec![FencingToken(fence)])), Vec::new()));
+                return Ok((Ok(AcquireOutcome::granted(vec![FencingToken(fence)])), Vec::new()));
             }
             let (mut states, mut wake) = (Vec::new(), Vec::new());
             for request in requests {
@@ -126,7 +126,7 @@ impl Store for Local {
                 fences.push(state.acquire(request)?);
                 wake.extend(queue::first_alive(tx, &request.key, host)?);
             }
-            Ok((Ok(AcquireOutcome::Granted(fences)), wake))
+            Ok((Ok(AcquireOutcome::granted(fences)), wake))
         })?;
         self.asked = true;
         self.wake_after(&answer, wake);
@@ -165,7 +165,7 @@ impl Store for Local {
                 queue::leave(tx, &request.key, &request.token)?;
             }
             let fence = state.acquire(request)?;
-            Ok((Ok(AcquireOutcome::Granted(vec![fence])), state.hand_over(None)?))
+            Ok((Ok(AcquireOutcome::granted(vec![fence])), state.hand_over(None)?))
         });
         self.has_waited = true;
         // Somebody took us for dead, or our grant ran out: the entry gets a new FIFO at once. Only now, as most that have
@@ -191,7 +191,7 @@ impl Store for Local {
         }
     }
 
-    fn on_idle(&mut self) {
+    fn settle(&mut self) {
         if std::mem::take(&mut self.is_granted) {
             self.leave_queue();
             let next = std::mem::take(&mut self.next);
@@ -204,6 +204,10 @@ impl Store for Local {
                 });
             }
         }
+        self.prepare();
+    }
+
+    fn prepare(&mut self) {
         // Most of the time nobody waits for a lock that was free.
         let likely =
             if self.has_waited { &holders::COMPILED_AHEAD[..] } else { &holders::COMPILED_AHEAD[..1] };
@@ -284,10 +288,6 @@ impl Store for Local {
             timeout.pause(HEAD_START)?;
         }
         self.database.transact(timeout, |tx, _| history::record(tx, key, run, keep))
-    }
-
-    fn status(&mut self, keys: &[Key], timeout: &Timeout) -> Result<Vec<LockStatus>> {
-        self.survey(keys, timeout)?.complete()
     }
 }
 

@@ -32,8 +32,8 @@ use self::script::{AcquireReply, Release, ScriptCall};
 use self::topology::Topology;
 pub use self::url::RedisAddress;
 use crate::lock::{
-    AcquireOutcome, Breaker, Broken, Capabilities, FencingToken, History, Key, LockStatus, OwnerToken,
-    ReleaseOutcome, Renewal, Request, Result, RunRecord, Store, StoreAdmin, Survey, Timeout,
+    AcquireOutcome, Breaker, Broken, Capabilities, FencingToken, History, Key, OwnerToken, ReleaseOutcome,
+    Renewal, Request, Result, RunRecord, Store, StoreAdmin, Survey, Timeout,
 };
 
 /// The store at one address. It connects with the first call.
@@ -53,6 +53,14 @@ pub const CAPABILITIES: Capabilities = Capabilities::ALL;
 
 /// The time for a request whose answer does not matter.
 const IDLE_TIMEOUT: Duration = Duration::from_millis(100);
+
+/// Reads what a server may send, as the reply to each operation.
+#[cfg(any(test, fuzzing))]
+pub fn read_anything(bytes: &[u8], keys: &[Key]) {
+    let Ok(reply) = ::redis::parse_redis_value(bytes) else { return };
+    script::read_reply(&reply, keys);
+    topology::read_slots(reply);
+}
 
 impl Redis {
     pub fn new(address: RedisAddress, replicas: u8) -> Redis {
@@ -138,20 +146,18 @@ impl Store for Redis {
         }
     }
 
-    fn on_idle(&mut self) {
-        let timeout = Timeout::of(IDLE_TIMEOUT);
-        // Not at the end of the job, when the server has better to do than to end a subscription.
-        if let Some(place) = self.place.take_if(|place| place.is_granted) {
-            // A renewal tells the next waiter that it is the first. Its answer is skipped later.
-            let renewal = script::renew(&place.request, None).by_hash(self.topology.index());
-            self.topology.send(&place.request.key, &renewal, &timeout);
-        }
+    fn settle(&mut self) {
+        // The subscription ends now: at the end of the job the server has better to do.
+        self.place.take_if(|place| place.is_granted);
+    }
+
+    fn prepare(&mut self) {
         if let Some(place) = &mut self.place
             && !std::mem::replace(&mut place.is_prepared, true)
         {
             // With a token that nobody has it changes nothing, and the server knows the script when we have the lock.
             let of_nobody = Request { token: OwnerToken::random(), ..place.request.clone() };
-            let _ = script::renew(&of_nobody, None).run(&mut self.topology, &timeout);
+            let _ = script::renew(&of_nobody, None).run(&mut self.topology, &Timeout::of(IDLE_TIMEOUT));
         }
     }
 
@@ -220,10 +226,6 @@ impl Store for Redis {
     fn record(&mut self, key: &Key, run: Option<&RunRecord>, keep: u8, timeout: &Timeout) -> Result<()> {
         self.topology.send(key, &history::record(key, run, keep), timeout);
         Ok(())
-    }
-
-    fn status(&mut self, keys: &[Key], timeout: &Timeout) -> Result<Vec<LockStatus>> {
-        self.survey(keys, timeout)?.complete()
     }
 }
 

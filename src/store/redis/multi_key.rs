@@ -13,7 +13,7 @@ impl Redis {
             match self.acquire_by_one_script(&group, timeout) {
                 Ok(AcquireOutcome::Granted(granted)) => {
                     acquired.extend(group);
-                    fences.extend(granted);
+                    fences.extend(granted.fences);
                 }
                 Ok(busy) => {
                     self.undo(&acquired, timeout)?;
@@ -31,18 +31,18 @@ impl Redis {
             let mut each = acquired.iter().zip(&fences);
             each.find(|(acquired, _)| acquired.key == request.key).map(|(_, fence)| *fence)
         };
-        Ok(AcquireOutcome::Granted(requests.iter().filter_map(fence_of).collect()))
+        Ok(AcquireOutcome::granted(requests.iter().filter_map(fence_of).collect()))
     }
 
     /// Acquires locks with one script; in a cluster all of them are in one slot.
     fn acquire_by_one_script(&mut self, requests: &[Request], timeout: &Timeout) -> Result<AcquireOutcome> {
-        let Some(first) = requests.first() else { return Ok(AcquireOutcome::Granted(Vec::new())) };
+        let Some(first) = requests.first() else { return Ok(AcquireOutcome::granted(Vec::new())) };
         self.topology.await_releases(requests, timeout)?;
         let call = script::acquire(first, requests, Queueing::No, "");
         match call.run_on_primary(&mut self.topology, timeout)?? {
             AcquireReply::Granted(fences) => {
                 self.expect_replicas(requests, timeout)?;
-                Ok(AcquireOutcome::Granted(fences))
+                Ok(AcquireOutcome::granted(fences))
             }
             AcquireReply::Busy(reply) => {
                 if self.topology.servers().any(|server| server.in_flight.has_requests()) {

@@ -84,7 +84,7 @@ impl QueuePlace {
         self.fallback_at = Deadline::after(fallback());
         self.is_granted = matches!(reply, AcquireReply::Granted(_));
         match reply {
-            AcquireReply::Granted(fences) => AcquireOutcome::Granted(fences),
+            AcquireReply::Granted(fences) => AcquireOutcome::granted(fences),
             AcquireReply::DataLost { ticket } => {
                 // The lease was renewed before the data was lost.
                 let until = *self.data_lost_until.get_or_insert_with(|| Deadline::after(self.ttl));

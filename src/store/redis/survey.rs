@@ -1,9 +1,8 @@
 //! `status`: each server is asked for what it has. One that does not answer hides only that.
 
 use std::collections::BTreeSet;
-use std::iter::repeat_with;
 
-use redis::{Cmd, Pipeline, Value};
+use redis::{Pipeline, Value};
 
 use super::connection::{LONGEST_LIST, LONGEST_REPLY};
 use super::index::Index;
@@ -20,7 +19,7 @@ const MOST_NAMES: usize = 128 << 20;
 const PAGE: usize = 1000;
 /// A database with fewer names needs no index.
 const FEW_PAGES: usize = 3;
-/// So many locks are looked at with one request.
+/// So many locks are looked at with one request without the script.
 const AT_ONCE: usize = 100;
 
 /// The locks with these keys, in this order, or all of which redlock keeps something.
@@ -100,112 +99,72 @@ fn survey_all(on: &mut Topology, server: &Endpoint, timeout: &Timeout, survey: &
     denied.filter(|_| survey.locks.len() == known).map_or(Ok(()), Err)
 }
 
-/// Adds these locks to the survey, several with each request; in a cluster they may be on several servers. Returns why
-/// some could not be read.
+/// Adds these locks to the survey; in a cluster they may be on several servers. Returns why some could not be read.
 fn look_at(
     on: &mut Topology,
     keys: &[Key],
     timeout: &Timeout,
     survey: &mut Survey,
 ) -> Result<Vec<StoreError>> {
-    let (mut keys, mut unread) = (keys.to_vec(), Vec::new());
-    // Each way leaves some locks to the next one.
-    let ways = if on.is_cluster() { &[][..] } else { &[look_without_script, look_together, look_at_each] };
-    for look in ways {
-        let seen = look(on, &keys, timeout)?.into_iter().chain(repeat_with(|| None));
-        let mut others = Vec::new();
-        for (key, seen) in keys.into_iter().zip(seen) {
-            match seen {
-                Some(Ok(status)) => survey.locks.push(status),
-                Some(Err(error)) => unread.push(error),
-                None => others.push(key),
-            }
-        }
-        keys = others;
+    let mut seen: Vec<Option<Result<LockStatus>>> = keys.iter().map(|_| None).collect();
+    if keys.len() > AT_ONCE && !on.is_cluster() {
+        // Most of many locks are simply held.
+        let mut places = seen.chunks_mut(AT_ONCE).zip(keys.chunks(AT_ONCE));
+        stream(on, keys.chunks(AT_ONCE).map(script::simple_status), timeout, |reply| {
+            let (seen, keys) = places.next().unwrap_or_default();
+            let statuses = script::read_simple_status(&reply, keys).into_iter();
+            seen.iter_mut().zip(statuses).for_each(|(seen, status)| *seen = status.map(Ok));
+        })?;
     }
-    for key in keys {
-        check(timeout).map_err(|error| error.of(on.name()))?;
-        match script::status([&key]).run(on, timeout) {
-            Ok(one) => survey.locks.extend(one.into_iter().flatten()),
-            Err(error @ (StoreError::Denied { .. } | StoreError::NotALock { .. })) => unread.push(error),
-            Err(error) => return Err(error),
+    let mut left: Vec<_> = keys.iter().zip(&mut seen).filter(|(_, seen)| seen.is_none()).collect();
+    if let [(first, seen), others @ ..] = &mut left[..]
+        && !others.is_empty()
+        && !on.is_cluster()
+    {
+        // The server may have to learn the script. The others are asked for without waiting for the answer to the one before.
+        **seen = Some(look(on, first, timeout)?);
+        let (name, index) = (on.name().to_owned(), on.index());
+        let calls: Vec<_> = others.iter().map(|(key, _)| script::status(key)).collect();
+        let requests = calls.iter().map(|call| redis::pipe().add_command(call.by_hash(index)).clone());
+        let mut places = calls.iter().zip(others);
+        stream(on, requests, timeout, |reply| {
+            let Some((call, (_, seen))) = places.next() else { return };
+            **seen = match accepted(reply, &name) {
+                Err(error @ StoreError::Denied { .. }) => Some(Err(error)),
+                reply => reply.ok().and_then(|reply| call.decode(reply)).map(Ok),
+            };
+        })?;
+    }
+    let mut unread = Vec::new();
+    for (key, seen) in keys.iter().zip(seen) {
+        match seen.map_or_else(|| look(on, key, timeout), Ok)? {
+            Ok(status) => survey.locks.push(status),
+            Err(why) => unread.push(why),
         }
     }
     Ok(unread)
 }
 
-/// What was seen of a lock, or why it may not be seen; `None` where it needs another look.
-type Seen = Option<Result<LockStatus>>;
-
-/// Looks at many locks of one server, most of which are simply held: those are read without the script, which takes the
-/// server three times as long.
-fn look_without_script(on: &mut Topology, keys: &[Key], timeout: &Timeout) -> Result<Vec<Seen>> {
-    if keys.len() <= AT_ONCE {
-        return Ok(Vec::new());
+/// The status of a lock, or why it may not be read.
+fn look(on: &mut Topology, key: &Key, timeout: &Timeout) -> Result<Result<LockStatus>> {
+    check(timeout).map_err(|error| error.of(on.name()))?;
+    match script::status(key).run(on, timeout) {
+        Err(error @ (StoreError::Denied { .. } | StoreError::NotALock { .. })) => Ok(Err(error)),
+        other => other.map(Ok),
     }
-    let (requests, mut asked) = (keys.chunks(AT_ONCE).map(script::simple_status), keys.chunks(AT_ONCE));
-    let mut seen = Vec::new();
-    let read = on.stream(requests, timeout, |reply| {
-        let statuses = asked.next().map(|keys| script::read_simple_status(&reply, keys));
-        seen.extend(statuses.into_iter().flatten().map(|status| status.map(Ok)));
-    });
-    unless_interrupted(read)?;
-    Ok(seen)
 }
 
-fn look_together(on: &mut Topology, keys: &[Key], timeout: &Timeout) -> Result<Vec<Seen>> {
-    look_by_script(on, keys, AT_ONCE, timeout)
-}
-
-/// One that the user may not read hides those that are read with it.
-fn look_at_each(on: &mut Topology, keys: &[Key], timeout: &Timeout) -> Result<Vec<Seen>> {
-    look_by_script(on, keys, 1, timeout)
-}
-
-/// Looks at locks of one server, with so many in each request.
-fn look_by_script(on: &mut Topology, keys: &[Key], at_once: usize, timeout: &Timeout) -> Result<Vec<Seen>> {
-    let (first, others) = keys.split_at(keys.len().min(at_once));
-    if keys.len() < 2 {
-        return Ok(Vec::new());
-    }
-    // The server may have to learn the script.
-    let learned = unless_interrupted(script::status(first).run(on, timeout))?;
-    let mut seen =
-        learned.map_or_else(|| none(first), |seen| seen.into_iter().map(|one| one.map(Ok)).collect());
-    let calls: Vec<_> = others.chunks(at_once).map(script::status).collect();
-    let (name, index) = (on.name().to_owned(), on.index());
-    let (requests, mut asked) = (calls.iter().map(|call| alone(call.by_hash(index))), calls.iter());
-    let read = on.stream(requests, timeout, |reply| {
-        let Some(call) = asked.next() else { return };
-        match accepted(reply, &name) {
-            Err(error @ StoreError::Denied { .. }) if at_once == 1 => seen.push(Some(Err(error))),
-            reply => seen.extend(match reply.ok().and_then(|reply| call.decode(reply)) {
-                Some(statuses) => statuses.into_iter().map(|status| status.map(Ok)).collect(),
-                None => none(call.keys()),
-            }),
-        }
-    });
-    unless_interrupted(read)?;
-    Ok(seen)
-}
-
-/// `None` for any other failure: it leaves some locks to the next way to look at them.
-fn unless_interrupted<T>(read: Result<T>) -> Result<Option<T>> {
-    match read {
+/// Reads what it can with these requests: what is missing is looked at once more.
+fn stream(
+    on: &mut Topology,
+    requests: impl Iterator<Item = Pipeline>,
+    timeout: &Timeout,
+    take: impl FnMut(Value),
+) -> Result<()> {
+    match on.stream(requests, timeout, take) {
         Err(StoreError::Interrupted) => Err(StoreError::Interrupted),
-        other => Ok(other.ok()),
+        _ => Ok(()),
     }
-}
-
-fn alone(command: Cmd) -> Pipeline {
-    let mut request = redis::pipe();
-    request.add_command(command);
-    request
-}
-
-/// Nothing was seen of these.
-fn none(keys: &[Key]) -> Vec<Seen> {
-    keys.iter().map(|_| None).collect()
 }
 
 /// The keys on a server of all locks that are held or waited for, and perhaps of others.

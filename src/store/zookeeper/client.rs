@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use super::connection::{Greeting, SessionConnection, TransactionReply};
 use super::error::ZooKeeperResult;
+use super::layout::ZooKeeperAddress;
 use super::message::{Answer, Code, Operation};
 use super::session::Session;
-use super::url::ZooKeeperAddress;
 use crate::clock::BootTime;
 use crate::lock::Timeout;
 use crate::store::attempts::one_after_the_other;
@@ -33,7 +33,7 @@ impl SessionClient {
     /// A new session, with this timeout if the server grants it.
     pub fn new(address: &ZooKeeperAddress, asked: Duration) -> SessionClient {
         // Each client begins with a random server.
-        let current = fastrand::usize(..address.ensemble.servers.len().max(1));
+        let current = fastrand::usize(..address.cluster.servers.len().max(1));
         SessionClient {
             address: address.clone(),
             current,
@@ -82,7 +82,7 @@ impl SessionClient {
             return Ok(session.clone());
         }
         self.connection = None;
-        one_after_the_other(self.address.ensemble.servers.len(), timeout, |timeout| {
+        one_after_the_other(self.address.cluster.servers.len(), timeout, |timeout| {
             let connected = self.connect_once(timeout);
             if let Err(CallError::NoAnswer { .. }) = connected {
                 self.next_server();
@@ -92,8 +92,8 @@ impl SessionClient {
     }
 
     fn connect_once(&mut self, timeout: &Timeout) -> ZooKeeperResult<Session> {
-        let endpoint = &self.address.ensemble.servers[self.current];
-        let tls = self.address.ensemble.tls();
+        let endpoint = &self.address.cluster.servers[self.current];
+        let tls = self.address.cluster.tls();
         let login = self.address.login();
         let greeting = Greeting {
             session: self.session.as_ref(),
@@ -122,14 +122,14 @@ impl SessionClient {
 
     /// Says which of several servers it is.
     fn named(&self, error: CallError) -> CallError {
-        let servers = &self.address.ensemble.servers;
+        let servers = &self.address.cluster.servers;
         error.at(&servers[self.current], servers.len())
     }
 
     /// The next call goes to the next server.
     pub fn next_server(&mut self) {
         self.connection = None;
-        self.current = (self.current + 1) % self.address.ensemble.servers.len().max(1);
+        self.current = (self.current + 1) % self.address.cluster.servers.len().max(1);
     }
 
     /// Sends these requests once.
@@ -152,7 +152,7 @@ impl SessionClient {
         match error {
             CallError::Expired => (self.session, self.connection) = (None, None),
             // What is out on the connection to the only server may be followed by the end of the session.
-            CallError::NoAnswer { .. } if self.is_broken() || self.address.ensemble.servers.len() > 1 => {
+            CallError::NoAnswer { .. } if self.is_broken() || self.address.cluster.servers.len() > 1 => {
                 self.next_server()
             }
             _ => {}
@@ -167,7 +167,7 @@ impl SessionClient {
         timeout: &Timeout,
     ) -> ZooKeeperResult<Vec<TransactionReply>> {
         // A connection that was left alone may have ended long ago.
-        let attempts = self.address.ensemble.servers.len() + 1;
+        let attempts = self.address.cluster.servers.len() + 1;
         one_after_the_other(attempts, timeout, |timeout| self.call(operations, timeout))
     }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use uuid::{Uuid, uuid};
 
 use crate::lock::{Mode, OwnerToken};
+use crate::store::queue::InQueue;
 
 /// One place in the queue of a lock, the holder's included.
 ///
@@ -51,6 +52,12 @@ pub fn names(token: &OwnerToken, mode: Mode) -> [String; 3] {
 /// What everybody may see of an owner: the token does not follow from it.
 pub fn id(token: &OwnerToken) -> Uuid {
     Uuid::new_v5(&IDS, token.expose().as_bytes())
+}
+
+impl InQueue for Contender {
+    fn mode(&self) -> Mode {
+        self.mode
+    }
 }
 
 impl Contender {
@@ -104,16 +111,6 @@ pub fn queue(children: &[String]) -> Vec<Contender> {
         }
     }
     queue
-}
-
-/// How many of the queue hold the lock.
-pub fn holders(queue: &[Contender]) -> usize {
-    Mode::holders(queue.iter().map(|one| one.mode))
-}
-
-/// Whether a newcomer in this mode would hold the lock at once.
-pub fn has_room(queue: &[Contender], mode: Mode) -> bool {
-    mode.has_room(queue.iter().map(|one| one.mode))
 }
 
 #[cfg(test)]

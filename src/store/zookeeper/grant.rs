@@ -1,17 +1,17 @@
 //! How an owner gets locks: all that were asked for at once, or one after standing in its queue.
 
+use super::calls::{Condition, Placed, ZooKeeperCalls, ZooKeeperQueue};
 use super::client::SessionClient;
-use super::contender::{Contender, has_room, id};
+use super::contender::{Contender, id};
 use super::error::ZooKeeperResult;
-use super::ledger::{Condition, Placed, ZooKeeperLedger, ZooKeeperQueue};
-use super::node_data::NodeData;
+use super::layout::ZooKeeperAddress;
 use super::owner::Owner;
 use super::recipe::KeyConflict;
 use super::session::Session;
-use super::url::ZooKeeperAddress;
 use crate::clock::BootTime;
 use crate::lock::{Busy, FencingToken, Key, Request, Timeout};
 use crate::store::call_error::CallError;
+use crate::store::queue::{has_room, other_mode};
 
 /// What became of a request for locks.
 pub enum Taken {
@@ -66,7 +66,7 @@ impl Owner {
     pub fn take(
         &mut self,
         requests: &[Request],
-        ledger: &ZooKeeperLedger,
+        calls: &ZooKeeperCalls,
         address: &ZooKeeperAddress,
         timeout: &Timeout,
     ) -> ZooKeeperResult<Taken> {
@@ -74,40 +74,40 @@ impl Owner {
         self.counted_from = None;
         let session = self.begin(first, address, timeout)?;
         let keys = || requests.iter().map(|request| &request.key);
-        let mut queues = ledger.queues(keys(), self.is_unsure, &mut self.client, timeout)?;
+        let mut queues = calls.queues(keys(), self.is_unsure, &mut self.client, timeout)?;
         let id = id(&self.token);
         let own =
             |queue: &ZooKeeperQueue| queue.contenders.iter().position(|contender| contender.id == Some(id));
         let is_repeated = self.is_unsure && queues.iter().all(|queue| own(queue).is_some());
         if self.is_unsure && !is_repeated {
             // Nothing of it is there, unless somebody deleted a part.
-            self.give_back(requests, &queues, ledger, timeout)?;
-            queues = ledger.queues(keys(), false, &mut self.client, timeout)?;
+            self.give_back(requests, &queues, calls, timeout)?;
+            queues = calls.queues(keys(), false, &mut self.client, timeout)?;
         }
         if !is_repeated {
             for (request, queue) in requests.iter().zip(&queues) {
-                if let Some(refused) = self.refuse(request, queue, ledger, timeout)? {
+                if let Some(refused) = self.refuse(request, queue, calls, timeout)? {
                     return Ok(refused);
                 }
             }
         }
         self.is_unsure = true;
-        let value = |request: &Request| NodeData::granted(request, &session);
+        let value = |request: &Request| session.data(request);
         let (transaction, queues) = match is_repeated {
             true => (None, queues),
             false => {
-                let placed = ledger.place(requests, value, &mut self.client, timeout);
+                let placed = calls.place(requests, value, &mut self.client, timeout);
                 let Placed { transaction, .. } = self.unless_denied(placed)?;
-                (Some(transaction), ledger.queues(keys(), false, &mut self.client, timeout)?)
+                (Some(transaction), calls.queues(keys(), false, &mut self.client, timeout)?)
             }
         };
         // Another one may have come between.
         let mut granted = Vec::with_capacity(requests.len());
         for (request, queue) in requests.iter().zip(&queues) {
             if let Some(conflict) =
-                ledger.refuse_others(&request.key, &queue.suspects, &mut self.client, timeout)?
+                calls.refuse_others(&request.key, &queue.suspects, &mut self.client, timeout)?
             {
-                self.give_back(requests, &queues, ledger, timeout)?;
+                self.give_back(requests, &queues, calls, timeout)?;
                 return Ok(Taken::Refused(request.key.clone(), conflict));
             }
             let place = own(queue).unwrap_or(queue.contenders.len());
@@ -115,8 +115,8 @@ impl Owner {
             match from_here.first().filter(|_| has_room(before, request.mode)) {
                 Some(contender) => granted.push((request, contender, queue.changed)),
                 None => {
-                    let busy = ledger.busy(&request.key, before, &mut self.client, timeout)?;
-                    self.give_back(requests, &queues, ledger, timeout)?;
+                    let busy = calls.busy(&request.key, before, &mut self.client, timeout)?;
+                    self.give_back(requests, &queues, calls, timeout)?;
                     return Ok(Taken::Busy(busy.into()));
                 }
             }
@@ -129,11 +129,11 @@ impl Owner {
                 // are created again. Whoever broke the lock meanwhile has touched them.
                 None => {
                     let (client, untouched) = (&mut self.client, Condition::Version(0));
-                    ledger.move_to(client, &request.key, contender, &untouched, &value(request), timeout)?
+                    calls.move_to(client, &request.key, contender, &untouched, &value(request), timeout)?
                 }
             };
             let Some(fence) = fence else {
-                self.give_back(requests, &queues, ledger, timeout)?;
+                self.give_back(requests, &queues, calls, timeout)?;
                 return Err(CallError::transient("the lock was taken away meanwhile"));
             };
             fences.push(FencingToken(fence.unsigned_abs()));
@@ -150,13 +150,13 @@ impl Owner {
         &mut self,
         requests: &[Request],
         queues: &[ZooKeeperQueue],
-        ledger: &ZooKeeperLedger,
+        calls: &ZooKeeperCalls,
         timeout: &Timeout,
     ) -> ZooKeeperResult<()> {
         let id = id(&self.token);
         for (request, queue) in requests.iter().zip(queues) {
             for own in queue.contenders.iter().filter(|contender| contender.id == Some(id)) {
-                ledger.delete(&request.key, own, &mut self.client, timeout)?;
+                calls.delete(&request.key, own, &mut self.client, timeout)?;
             }
         }
         self.is_unsure = false;
@@ -168,20 +168,20 @@ impl Owner {
         &mut self,
         request: &Request,
         queue: &ZooKeeperQueue,
-        ledger: &ZooKeeperLedger,
+        calls: &ZooKeeperCalls,
         timeout: &Timeout,
     ) -> ZooKeeperResult<Option<Taken>> {
         let (key, contenders) = (&request.key, &queue.contenders);
-        if let Some(conflict) = ledger.refuse_others(key, &queue.suspects, &mut self.client, timeout)? {
+        if let Some(conflict) = calls.refuse_others(key, &queue.suspects, &mut self.client, timeout)? {
             return Ok(Some(Taken::Refused(key.clone(), conflict)));
         }
-        if let Some(other) = contenders.iter().find(|contender| !contender.mode.goes_with(request.mode)) {
-            return Ok(Some(Taken::Refused(key.clone(), KeyConflict::OtherMode(other.mode))));
+        if let Some(other) = other_mode(contenders, request.mode) {
+            return Ok(Some(Taken::Refused(key.clone(), KeyConflict::OtherMode(other))));
         }
         if has_room(contenders, request.mode) {
             return Ok(None);
         }
-        ledger.busy(key, contenders, &mut self.client, timeout).map(|busy| Some(Taken::Busy(busy.into())))
+        calls.busy(key, contenders, &mut self.client, timeout).map(|busy| Some(Taken::Busy(busy.into())))
     }
 
     /// What was refused was not carried out.
@@ -197,13 +197,13 @@ impl Owner {
         &mut self,
         request: &Request,
         contender: &Contender,
-        ledger: &ZooKeeperLedger,
+        calls: &ZooKeeperCalls,
         timeout: &Timeout,
     ) -> ZooKeeperResult<Option<FencingToken>> {
         let key = &request.key;
-        let check = [ledger.check(key, contender)];
+        let check = [calls.check(key, contender)];
         let is_there = self.client.call(&check, timeout)?.pop().is_some_and(|reply| reply.answer.is_ok());
-        let node = ledger.node(key, contender, &mut self.client, timeout)?.filter(|_| is_there);
+        let node = calls.node(key, contender, &mut self.client, timeout)?.filter(|_| is_there);
         Ok(node.map(|node| FencingToken(node.stat.created.unsigned_abs())))
     }
 
@@ -214,7 +214,7 @@ impl Owner {
         request: &Request,
         contender: &Contender,
         predecessor: Option<&Contender>,
-        ledger: &ZooKeeperLedger,
+        calls: &ZooKeeperCalls,
         address: &ZooKeeperAddress,
         timeout: &Timeout,
     ) -> ZooKeeperResult<Option<FencingToken>> {
@@ -231,17 +231,17 @@ impl Owner {
         };
         // After an answer that was lost.
         let node = match std::mem::replace(&mut self.is_unsure, true) {
-            true => ledger.node(&request.key, contender, &mut self.client, timeout)?,
+            true => calls.node(&request.key, contender, &mut self.client, timeout)?,
             false => None,
         };
         let is_moved = node.is_some_and(|node| node.value.is_some_and(|value| value.granted.is_some()));
         let fence = if is_moved {
-            self.confirmed(request, contender, ledger, timeout)?
+            self.confirmed(request, contender, calls, timeout)?
         } else {
-            let value = NodeData::granted(request, &session);
+            let value = session.data(request);
             let (key, client) = (&request.key, &mut self.client);
             let condition = predecessor.map_or(Condition::None, Condition::Gone);
-            let moved = ledger.move_to(client, key, contender, &condition, &value, timeout);
+            let moved = calls.move_to(client, key, contender, &condition, &value, timeout);
             if self.counted_from.is_some() && matches!(moved, Err(CallError::Expired)) {
                 // That of the waiter goes on: another session is begun.
                 self.is_unsure = false;

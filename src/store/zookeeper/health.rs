@@ -5,41 +5,25 @@ use std::time::Duration;
 
 use super::client::SessionClient;
 use super::error::ZooKeeperResult;
-use super::store::ZooKeeper;
-use super::url::ZooKeeperAddress;
-use crate::doctor::{Check, Finding, Findings, Requirements, Trial, judge};
-use crate::lock::{DurationText, Key, StoreAdmin, Timeout};
+use super::layout::{NodeLayout, ZooKeeperAddress};
+use crate::doctor::{Check, Findings, Requirements};
+use crate::lock::{DurationText, Timeout};
 use crate::sanitize::sanitize;
 use crate::store::call_error::CallError;
 use crate::store::net::stream::{Stream, TimedStream};
+use crate::store::queue::ClusterChecks;
 
-/// Of a call that failed, and of an answer that makes no sense.
-const ADVICE: [&str; 2] =
-    ["fix that first", "is something between redlock and ZooKeeper (a proxy), or is it no ZooKeeper?"];
+/// The checks of ZooKeeper.
+pub const CHECKS: ClusterChecks<NodeLayout> = ClusterChecks {
+    advice: [
+        "fix that first",
+        "is something between redlock and ZooKeeper (a proxy), or is it no ZooKeeper?",
+    ],
+    examine_server,
+    examine_all: |address, report| judge_size(address.cluster.servers.len(), report),
+};
 /// What a server says about itself is shorter.
 const LONGEST: u64 = 64 << 10;
-
-/// Examines each server, and the life of a lock.
-pub fn examine(address: &ZooKeeperAddress, terms: &Requirements) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    for ensemble in address.ensemble.each() {
-        let one = ZooKeeperAddress { ensemble, layout: address.layout.clone() };
-        findings.extend(examine_server(&one, terms).findings);
-    }
-    let mut report = Findings::about(address.to_string());
-    judge_size(address.ensemble.servers.len(), &mut report);
-    let (mut holder, mut waiter) = (ZooKeeper::new(address.clone()), ZooKeeper::new(address.clone()));
-    let key = Key::scratch();
-    let stores: [&mut dyn StoreAdmin; 2] = [&mut holder, &mut waiter];
-    let [holder, waiter] = stores;
-    let lived = Trial { holder, waiter, key: &key, attempt: terms.attempt }.run();
-    judge(&lived, ADVICE, &mut report);
-    if let Ok(measured) = &lived {
-        terms.judge_ttl(measured.round_trip, &mut report);
-    }
-    findings.extend(report.findings);
-    findings
-}
 
 fn judge_size(servers: usize, report: &mut Findings) {
     match servers {
@@ -57,35 +41,28 @@ fn judge_size(servers: usize, report: &mut Findings) {
     }
 }
 
-fn examine_server(address: &ZooKeeperAddress, terms: &Requirements) -> Findings {
-    let mut report = Findings::about(address.to_string());
-    if address.ensemble.is_encrypted {
-        report.ok(Check::Encryption, "the connection is encrypted");
-    } else {
-        report.note(Check::Encryption, "the connection is in plain", "use zks:// where others can listen");
-    }
+fn examine_server(address: ZooKeeperAddress, terms: &Requirements, report: &mut Findings) {
     let timeout = Timeout::of(terms.attempt);
     // As short as it may be.
-    let mut client = SessionClient::new(address, Duration::from_millis(1));
+    let mut client = SessionClient::new(&address, Duration::from_millis(1));
     let shortest = match client.connect(&timeout) {
         Ok(session) => session.timeout,
         Err(error) => {
-            refused(error, &mut report);
-            return report;
+            refused(error, report);
+            return;
         }
     };
     client.dismiss();
     report.ok(Check::Reachable, "it answers, and has a leader");
-    judge_sessions(address, shortest, terms, &mut report);
-    match about_itself(address, &Timeout::of(terms.attempt)) {
-        Ok(text) => judge_version(&text, &mut report),
+    judge_sessions(&address, shortest, terms, report);
+    match about_itself(&address, &Timeout::of(terms.attempt)) {
+        Ok(text) => judge_version(&text, report),
         Err(_) => report.unknown(
             Check::Version,
             "its version cannot be seen",
             "it is in the answer to srvr, if 4lw.commands.whitelist allows that",
         ),
     }
-    report
 }
 
 fn refused(error: CallError, report: &mut Findings) {
@@ -97,7 +74,7 @@ fn refused(error: CallError, report: &mut Findings) {
             "is ZooKeeper running there with a majority of its servers, and is this its port for clients?",
         ),
         CallError::Expired | CallError::Interrupted => {
-            report.bad(Check::Reachable, "it did not grant a session", ADVICE[0]);
+            report.bad(Check::Reachable, "it did not grant a session", CHECKS.advice[0]);
         }
     }
 }
@@ -128,8 +105,8 @@ fn judge_sessions(
 
 /// The answer to "srvr", one of the words that a server understands without a session.
 fn about_itself(address: &ZooKeeperAddress, timeout: &Timeout) -> ZooKeeperResult<String> {
-    let Some(server) = address.ensemble.servers.first() else { return Ok(String::new()) };
-    let mut stream = Stream::connect(server, address.ensemble.tls(), None, timeout)?;
+    let Some(server) = address.cluster.servers.first() else { return Ok(String::new()) };
+    let mut stream = Stream::connect(server, address.cluster.tls(), None, timeout)?;
     let mut timed = TimedStream::new(&mut stream, timeout);
     let mut text = Vec::new();
     let asked = timed.write_all(b"srvr").and_then(|()| timed.flush());

@@ -4,6 +4,10 @@ use percent_encoding::percent_decode_str;
 
 use super::contender::Contender;
 use crate::lock::Key;
+use crate::store::queue::ClusterAddress;
+
+/// Where ZooKeeper is, and how to log in there. User and password are those of the scheme "digest".
+pub type ZooKeeperAddress = ClusterAddress<NodeLayout>;
 
 /// Where the nodes of the locks are.
 ///

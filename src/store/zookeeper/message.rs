@@ -286,6 +286,18 @@ impl Access {
     }
 }
 
+/// Reads a packet as the answer to each operation.
+#[cfg(any(test, fuzzing))]
+pub fn read_packet(packet: &[u8]) {
+    let (path, data) = (String::new(), Vec::new());
+    let create =
+        Operation::Create { path: path.clone(), data, access: Access::Everybody, kind: Kind::Ephemeral };
+    let exists = Operation::Exists { path: path.clone(), watch: false };
+    let single = [create, exists, Operation::Data { path: path.clone() }, Operation::Children { path }];
+    let multi = Operation::Multi(single.to_vec());
+    single.iter().chain([&multi]).for_each(|operation| _ = operation.answer(&mut Reader::new(packet)));
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,14 +3,14 @@
 use std::thread::sleep;
 use std::time::Duration;
 
+use super::calls::{Condition, ZooKeeperCalls};
 use super::client::SessionClient;
 use super::connection::TransactionReply;
 use super::contender::Contender;
 use super::error::ZooKeeperResult;
-use super::ledger::{Condition, ZooKeeperLedger};
+use super::layout::ZooKeeperAddress;
 use super::message::{Code, Operation};
 use super::session::Session;
-use super::url::ZooKeeperAddress;
 use crate::clock::{BootTime, Deadline};
 use crate::lock::{Key, OwnerToken, Timeout};
 use crate::poll::Backoff;
@@ -120,11 +120,11 @@ impl Owner {
     pub fn renew(
         &mut self,
         keys: &[&Key],
-        ledger: &ZooKeeperLedger,
+        calls: &ZooKeeperCalls,
         timeout: &Timeout,
     ) -> ZooKeeperResult<Vec<State>> {
         let held = keys.iter().filter_map(|key| self.held(key));
-        let checks: Vec<Operation> = held.map(|held| ledger.check(&held.key, &held.contender)).collect();
+        let checks: Vec<Operation> = held.map(|held| calls.check(&held.key, &held.contender)).collect();
         if checks.is_empty() {
             return Ok(vec![State::Gone; keys.len()]);
         }
@@ -155,7 +155,7 @@ impl Owner {
             });
         }
         if states.contains(&State::Held) {
-            self.end_broken(ledger, timeout);
+            self.end_broken(calls, timeout);
         }
         Ok(states)
     }
@@ -177,11 +177,11 @@ impl Owner {
     }
 
     /// Frees what was broken, when its lease has ended. What goes wrong here is made up for at the next renewal.
-    fn end_broken(&mut self, ledger: &ZooKeeperLedger, timeout: &Timeout) {
+    fn end_broken(&mut self, calls: &ZooKeeperCalls, timeout: &Timeout) {
         let Owner { held, client, .. } = self;
         held.retain(|held| {
             let has_ended = held.ends.is_some_and(Deadline::has_passed);
-            !(has_ended && ledger.delete(&held.key, &held.contender, client, timeout).is_ok())
+            !(has_ended && calls.delete(&held.key, &held.contender, client, timeout).is_ok())
         });
     }
 
@@ -189,7 +189,7 @@ impl Owner {
     pub fn release(
         &mut self,
         keys: &[Key],
-        ledger: &ZooKeeperLedger,
+        calls: &ZooKeeperCalls,
         address: &ZooKeeperAddress,
         timeout: &Timeout,
     ) -> ZooKeeperResult<Vec<bool>> {
@@ -202,11 +202,11 @@ impl Owner {
             let (contender, left) =
                 (held.contender.clone(), held.min_hold.saturating_sub(held.granted_for()));
             let was_held = match left.is_zero() {
-                true => ledger.release(key, &contender, &mut self.client, timeout).map(|freed| {
+                true => calls.release(key, &contender, &mut self.client, timeout).map(|freed| {
                     is_awaited |= freed == Some(true);
                     freed.is_some()
                 }),
-                false => keep(key, &contender, left, ledger, address, timeout),
+                false => keep(key, &contender, left, calls, address, timeout),
             };
             released.push(match was_held {
                 Err(CallError::Expired) => false,
@@ -251,24 +251,24 @@ pub fn keep(
     key: &Key,
     contender: &Contender,
     left: Duration,
-    ledger: &ZooKeeperLedger,
+    calls: &ZooKeeperCalls,
     address: &ZooKeeperAddress,
     timeout: &Timeout,
 ) -> ZooKeeperResult<bool> {
     let mut client = SessionClient::new(address, left);
     client.connect(timeout)?;
-    let Some(node) = ledger.node(key, contender, &mut client, timeout)? else {
+    let Some(node) = calls.node(key, contender, &mut client, timeout)? else {
         client.dismiss();
         return Ok(false);
     };
     let untouched = Condition::Version(node.stat.version);
     let value = node.value.unwrap_or_default();
     if value.breaker().is_some() {
-        let was_there = ledger.delete(key, contender, &mut client, timeout)?;
+        let was_there = calls.delete(key, contender, &mut client, timeout)?;
         client.dismiss();
         return Ok(was_there);
     }
-    let kept = ledger.move_to(&mut client, key, contender, &untouched, &value.kept(left), timeout)?;
+    let kept = calls.move_to(&mut client, key, contender, &untouched, &value.kept(left), timeout)?;
     if kept.is_none() {
         client.dismiss();
     }

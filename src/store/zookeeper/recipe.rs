@@ -2,10 +2,10 @@
 
 use uuid::Uuid;
 
+use super::calls::ZooKeeperCalls;
 use super::client::SessionClient;
 use super::contender::{Contender, queue};
 use super::error::ZooKeeperResult;
-use super::ledger::ZooKeeperLedger;
 use super::message::{Answer, Operation};
 use crate::lock::{Key, Mode, StoreError, Timeout};
 use crate::sanitize::sanitize;
@@ -53,7 +53,7 @@ fn is_of_a_recipe(name: &str) -> bool {
     is_numbered || is_random
 }
 
-impl ZooKeeperLedger {
+impl ZooKeeperCalls {
     /// Why the lock is not to be taken: one of these children, or of theirs, ends with a session, so another program has
     /// the lock in its own way.
     pub fn refuse_others(

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use super::calls::Node;
 use super::contender::{Contender, id};
-use super::ledger::Node;
 use super::owner::State;
 use super::store::ZooKeeper;
 use crate::lock::{Key, OwnerToken, Renewal, Request, StoreError, Timeout};
@@ -31,7 +31,7 @@ impl ZooKeeper {
                     return Err(StoreError::Unusable { store, why });
                 }
                 let keys: Vec<&Key> = requests.iter().map(|request| &request.key).collect();
-                owner.renew(&keys, &self.ledger, timeout).map_err(|error| error.of(&self.name))?
+                owner.renew(&keys, &self.calls, timeout).map_err(|error| error.of(&self.name))?
             }
         };
         let renewals = requests.iter().zip(states).map(|(Request { key, token, .. }, state)| match state {
@@ -50,15 +50,15 @@ impl ZooKeeper {
         timeout: &Timeout,
     ) -> Result<Renewal, StoreError> {
         let id = id(token);
-        let holder = self.look(|ledger, client| {
-            let queue = ledger.queue(key, true, client, timeout)?;
+        let holder = self.look(|calls, client| {
+            let queue = calls.queue(key, true, client, timeout)?;
             let is_own = |contender: &&Contender| contender.id == Some(id);
             let shown = match state {
                 State::Broken => queue.iter().find(is_own),
                 _ => queue.first().filter(|first| !is_own(first)),
             };
             let Some(shown) = shown else { return Ok(None) };
-            let node = ledger.node(key, shown, client, timeout)?.filter(Node::has_lock);
+            let node = calls.node(key, shown, client, timeout)?.filter(Node::has_lock);
             let holder = node.map(|node| node.holder());
             Ok(holder.filter(|holder| state != State::Broken || holder.broken.is_some()))
         })?;

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use uuid::{Uuid, uuid};
 
-use crate::lock::OwnerToken;
+use crate::lock::{OwnerToken, Request};
+use crate::store::queue::EntryData;
 
 /// What has the nodes of a lock. Whoever knows its id and its password can continue it, on any server.
 #[derive(Clone, PartialEq, Eq)]
@@ -20,6 +21,13 @@ pub const PASSWORD: usize = 16;
 const MASKS: Uuid = uuid!("b0f4a1de-3a0e-4f0c-8f0d-0a9f3c7be5d2");
 
 impl Session {
+    /// The data of a lock that is granted to this session now.
+    pub fn data(&self, request: &Request) -> EntryData {
+        let mut data = EntryData::granted(request);
+        data.session = Some(self.masked(&request.token));
+        data
+    }
+
     /// For the data of a node, which everybody may read: who has the owner token finds the password in it.
     ///
     /// It keeps out who makes a mistake. The password of a session follows from its id (`ZooKeeperServer.generatePasswd`), and

@@ -3,23 +3,23 @@
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
+use super::calls::{Node, ZooKeeperCalls};
 use super::client::SessionClient;
 use super::contender::{Contender, id};
 use super::error::ZooKeeperResult;
 use super::grant::Taken;
-use super::ledger::{Node, ZooKeeperLedger};
-use super::node_data::NodeStage;
+use super::layout::ZooKeeperAddress;
 use super::owner::{Owner, State, keep};
 use super::session::Session;
-use super::url::ZooKeeperAddress;
 use super::waiter::ZooKeeperWaiter;
 use crate::clock::BootTime;
 use crate::lock::{
-    AcquireOutcome, Capabilities, FencingToken, Key, LockStatus, OnRenewal, OwnerToken, ReleaseOutcome,
-    Renewal, RenewalRequest, Request, Store, StoreAdmin, StoreError, Timeout,
+    AcquireOutcome, Capabilities, FencingToken, Key, OnRenewal, OwnerToken, ReleaseOutcome, Renewal,
+    RenewalRequest, Request, Store, StoreError, Timeout,
 };
 use crate::store::attempts::one_after_the_other;
 use crate::store::call_error::CallError;
+use crate::store::queue::Stage;
 
 /// Of ZooKeeper. A lease outlives its process: a session without a connection goes on until its timeout, and who has the
 /// owner token can continue it.
@@ -45,7 +45,7 @@ pub struct ZooKeeper {
     address: ZooKeeperAddress,
     /// What messages call it.
     pub(super) name: String,
-    pub(super) ledger: ZooKeeperLedger,
+    pub(super) calls: ZooKeeperCalls,
     /// One for each owner token that was used.
     pub(super) owners: Vec<Owner>,
     place: Option<ZooKeeperWaiter>,
@@ -57,7 +57,7 @@ impl ZooKeeper {
     pub fn new(address: ZooKeeperAddress) -> ZooKeeper {
         ZooKeeper {
             name: address.to_string(),
-            ledger: ZooKeeperLedger::new(&address),
+            calls: ZooKeeperCalls::new(&address),
             visitor: SessionClient::new(&address, VISITOR_TTL),
             address,
             owners: Vec::new(),
@@ -68,9 +68,9 @@ impl ZooKeeper {
     /// Does something in a session of a moment.
     pub(super) fn visit<T>(
         &mut self,
-        work: impl Fn(&ZooKeeperLedger, &mut SessionClient) -> ZooKeeperResult<T>,
+        work: impl Fn(&ZooKeeperCalls, &mut SessionClient) -> ZooKeeperResult<T>,
     ) -> Result<T, StoreError> {
-        let done = work(&self.ledger, &mut self.visitor);
+        let done = work(&self.calls, &mut self.visitor);
         self.visitor.dismiss();
         done.map_err(|error| error.of(&self.name))
     }
@@ -79,10 +79,10 @@ impl ZooKeeper {
     /// nothing, so we look again in another one.
     pub(super) fn look<T>(
         &mut self,
-        work: impl Fn(&ZooKeeperLedger, &mut SessionClient) -> ZooKeeperResult<T>,
+        work: impl Fn(&ZooKeeperCalls, &mut SessionClient) -> ZooKeeperResult<T>,
     ) -> Result<T, StoreError> {
-        self.visit(|ledger, client| match work(ledger, client) {
-            Err(CallError::Expired) => work(ledger, client),
+        self.visit(|calls, client| match work(calls, client) {
+            Err(CallError::Expired) => work(calls, client),
             seen => seen,
         })
     }
@@ -109,7 +109,7 @@ impl ZooKeeper {
             return Ok(Some(known));
         }
         let Found { contender, node, .. } = match self.find(key, token, timeout)? {
-            Some(found) if found.stage == NodeStage::Holding => found,
+            Some(found) if found.stage == Stage::Holding => found,
             _ => return Ok(None),
         };
         let value = node.value.unwrap_or_default();
@@ -133,14 +133,14 @@ impl ZooKeeper {
         timeout: &Timeout,
     ) -> Result<Option<Found>, StoreError> {
         let id = id(token);
-        self.look(|ledger, client| {
-            let queue = ledger.queue(key, true, client, timeout)?;
+        self.look(|calls, client| {
+            let queue = calls.queue(key, true, client, timeout)?;
             let Some(contender) = queue.into_iter().find(|contender| contender.id == Some(id)) else {
                 return Ok(None);
             };
-            let node = ledger.node(key, &contender, client, timeout)?;
+            let node = calls.node(key, &contender, client, timeout)?;
             Ok(node.map(|node| {
-                let stage = node.value.as_ref().map_or(NodeStage::Waiting, |value| value.stage());
+                let stage = node.value.as_ref().map_or(Stage::Waiting, |value| value.stage());
                 Found { contender, node, stage }
             }))
         })
@@ -155,7 +155,7 @@ impl ZooKeeper {
 struct Found {
     contender: Contender,
     node: Node,
-    stage: NodeStage,
+    stage: Stage,
 }
 
 impl Store for ZooKeeper {
@@ -164,14 +164,14 @@ impl Store for ZooKeeper {
     }
 
     fn acquire(&mut self, requests: &[Request], timeout: &Timeout) -> Result<AcquireOutcome, StoreError> {
-        let Some(first) = requests.first() else { return Ok(AcquireOutcome::Granted(Vec::new())) };
+        let Some(first) = requests.first() else { return Ok(AcquireOutcome::granted(Vec::new())) };
         let index = self.owner(first);
-        let ZooKeeper { owners, ledger, address, .. } = self;
-        let taken = one_after_the_other(address.ensemble.servers.len(), timeout, |timeout| {
-            owners[index].take(requests, ledger, address, timeout)
+        let ZooKeeper { owners, calls, address, .. } = self;
+        let taken = one_after_the_other(address.cluster.servers.len(), timeout, |timeout| {
+            owners[index].take(requests, calls, address, timeout)
         });
         let refused = match taken.map_err(|error| self.error(error))? {
-            Taken::All(fences) => return Ok(AcquireOutcome::Granted(fences)),
+            Taken::All(fences) => return Ok(AcquireOutcome::granted(fences)),
             Taken::Busy(busy) => Ok(AcquireOutcome::Busy(busy)),
             Taken::Refused(key, conflict) => Err(conflict.of(&self.name, key)),
         };
@@ -183,23 +183,18 @@ impl Store for ZooKeeper {
 
     fn enqueue(&mut self, request: &Request, timeout: &Timeout) -> Result<AcquireOutcome, StoreError> {
         let index = self.owner(request);
-        let ZooKeeper { owners, ledger, address, place, .. } = self;
+        let ZooKeeper { owners, calls, address, place, .. } = self;
         let place = place.get_or_insert_with(|| ZooKeeperWaiter::new(request.clone(), address));
         // The place gives no sign of life meanwhile. A server that hangs has half of the time.
         let timeout = &place.lifetime().map_or(*timeout, |lifetime| timeout.at_most(lifetime));
-        let asked = one_after_the_other(address.ensemble.servers.len(), timeout, |timeout| {
-            place.ask(&mut owners[index], ledger, address, timeout)
+        let asked = one_after_the_other(address.cluster.servers.len(), timeout, |timeout| {
+            place.ask(&mut owners[index], calls, address, timeout)
         });
         match asked {
             Ok(Ok(outcome)) => Ok(outcome),
             Ok(Err(conflict)) => Err(conflict.of(&self.name, request.key.clone())),
             Err(error) => Err(error.of(&self.name)),
         }
-    }
-
-    fn counted_from(&self) -> Option<BootTime> {
-        let token = self.place.as_ref().map(ZooKeeperWaiter::token)?;
-        self.owners.iter().find(|owner| owner.token == *token)?.counted_from
     }
 
     fn wait(&mut self, timeout: &Timeout) -> Result<bool, StoreError> {
@@ -209,10 +204,13 @@ impl Store for ZooKeeper {
         }
     }
 
-    fn on_idle(&mut self) {
+    fn settle(&mut self) {
         if let Some(mut place) = self.place.take_if(|place| place.is_granted()) {
             place.dismiss();
         }
+    }
+
+    fn prepare(&mut self) {
         if let Some(place) = self.place.as_ref().filter(|place| place.is_next()) {
             let token = place.token();
             let owner = self.owners.iter_mut().find(|owner| owner.token == *token);
@@ -261,20 +259,13 @@ impl Store for ZooKeeper {
     ) -> Result<Vec<ReleaseOutcome>, StoreError> {
         let known = self.owners.iter().position(|owner| owner.token == *token);
         if let Some(index) = known.filter(|index| keys.iter().all(|key| self.owners[*index].has(key))) {
-            let ZooKeeper { owners, ledger, address, .. } = self;
-            let released = owners[index].release(keys, ledger, address, timeout);
+            let ZooKeeper { owners, calls, address, .. } = self;
+            let released = owners[index].release(keys, calls, address, timeout);
             let outcomes = released.map(|all| all.into_iter().map(ReleaseOutcome::from).collect());
             return outcomes.map_err(|error| self.error(error));
         }
-        let (mut released, mut failed) = (Vec::new(), None);
-        for (done, key) in keys.iter().enumerate() {
-            // A lock that cannot be released does not keep the others.
-            match self.release_found(key, token, &timeout.share(keys.len() - done)) {
-                Ok(was_held) => released.push(was_held.into()),
-                Err(error) => failed = failed.or(Some(error)),
-            }
-        }
-        failed.map_or(Ok(released), Err)
+        timeout
+            .share_among(keys, |key, share| self.release_found(key, token, share).map(ReleaseOutcome::from))
     }
 
     fn cancel(&mut self, requests: &[Request], timeout: &Timeout) -> Result<(), StoreError> {
@@ -289,7 +280,7 @@ impl Store for ZooKeeper {
                 let Some(Found { contender, .. }) = self.find(&request.key, &request.token, timeout)? else {
                     continue;
                 };
-                self.visit(|ledger, client| ledger.delete(&request.key, &contender, client, timeout))?;
+                self.visit(|calls, client| calls.delete(&request.key, &contender, client, timeout))?;
             }
         }
         Ok(())
@@ -302,14 +293,10 @@ impl Store for ZooKeeper {
         timeout: &Timeout,
     ) -> Result<Option<Duration>, StoreError> {
         let Some(index) = self.holder(key, token, timeout)? else { return Ok(None) };
-        let (owner, ledger) = (&mut self.owners[index], &self.ledger);
-        let states = owner.renew(&[key], ledger, timeout).map_err(|error| error.of(&self.name))?;
+        let (owner, calls) = (&mut self.owners[index], &self.calls);
+        let states = owner.renew(&[key], calls, timeout).map_err(|error| error.of(&self.name))?;
         let left = owner.session().map(|session| session.timeout);
         Ok(left.filter(|_| states == [State::Held]))
-    }
-
-    fn status(&mut self, keys: &[Key], timeout: &Timeout) -> Result<Vec<LockStatus>, StoreError> {
-        self.survey(keys, timeout)?.complete()
     }
 }
 
@@ -323,14 +310,14 @@ impl ZooKeeper {
     ) -> Result<bool, StoreError> {
         let Some(found) = self.find(key, token, timeout)? else { return Ok(false) };
         let Found { contender, node, stage } = found;
-        if stage != NodeStage::Holding {
+        if stage != Stage::Holding {
             return Ok(false);
         }
         let left = node.value.map_or(Duration::ZERO, |value| value.left_to_hold());
         if left.is_zero() {
-            return self.visit(|ledger, client| ledger.delete(key, &contender, client, timeout));
+            return self.visit(|calls, client| calls.delete(key, &contender, client, timeout));
         }
-        let kept = keep(key, &contender, left, &self.ledger, &self.address, timeout);
+        let kept = keep(key, &contender, left, &self.calls, &self.address, timeout);
         kept.map_err(|error| self.error(error))
     }
 }

@@ -2,52 +2,54 @@
 
 use std::fmt;
 
-use super::layout::NodeLayout;
-use crate::store::credentials::{Credentials, Password};
+use super::health;
+use super::layout::{NodeLayout, ZooKeeperAddress};
+use super::store::{CAPABILITIES, ZooKeeper};
+use crate::doctor::{Finding, Requirements};
+use crate::lock::{Capabilities, StoreAdmin};
+use crate::store::credentials::Password;
+use crate::store::queue::{ClusterKind, examine};
 use crate::store::server_list::ServerList;
 
-/// Where ZooKeeper is, and how to log in there.
-#[derive(Clone, PartialEq, Eq)]
-pub struct ZooKeeperAddress {
-    /// User and password are those of the scheme "digest".
-    pub ensemble: ServerList,
-    pub layout: NodeLayout,
-}
-
-const FORM: &str = "a ZooKeeper URL looks like zk://[user:password@]host[:port],host[:port][/chroot]";
-const PORT: u16 = 2181;
 const LONGEST_CHROOT: usize = 512;
 
-impl ZooKeeperAddress {
-    /// Reads `zk://[user:password@]host[:port],...[/chroot]`, and `zks://` for TLS. The error never shows the password.
-    pub fn parse(text: &str) -> Result<ZooKeeperAddress, String> {
-        let (ensemble, path) = ServerList::parse(text, "zks", PORT, FORM)?;
+impl ClusterKind for NodeLayout {
+    const SCHEME: &'static str = "zk";
+    const PORT: u16 = 2181;
+    const FORM: &'static str =
+        "a ZooKeeper URL looks like zk://[user:password@]host[:port],host[:port][/chroot]";
+    const SERVERS: &'static str = "servers of one ensemble";
+    const CAPABILITIES: Capabilities = CAPABILITIES;
+
+    fn parse(path: &str, ensemble: &ServerList) -> Result<NodeLayout, String> {
         if ensemble.user.as_ref().is_some_and(|user| user.contains(':')) {
-            return Err(format!("a user of ZooKeeper has no colon in the name; {FORM}"));
+            return Err("a user of ZooKeeper has no colon in the name".to_owned());
         }
         let chroot = path.trim_end_matches('/');
         let layout = NodeLayout::below(chroot).filter(|_| chroot.len() <= LONGEST_CHROOT);
-        let layout = layout.ok_or_else(|| format!("the chroot is no path of ZooKeeper; {FORM}"))?;
-        Ok(ZooKeeperAddress { ensemble, layout })
+        layout.ok_or_else(|| "the chroot is not a path of ZooKeeper".to_owned())
     }
 
-    /// Logged in as `credentials` say, where the URL does not.
-    pub fn with(self, credentials: &Credentials) -> ZooKeeperAddress {
-        ZooKeeperAddress { ensemble: self.ensemble.with(credentials), ..self }
+    fn examine(address: &ZooKeeperAddress, terms: &Requirements) -> Vec<Finding> {
+        examine(address, &health::CHECKS, terms)
     }
 
-    /// As the scheme "digest" has it. Another password would be another user, who may not use the nodes of this one.
-    pub fn login(&self) -> Option<String> {
-        let password = self.ensemble.password.as_ref().map(Password::at_start).unwrap_or_default();
-        self.ensemble.user.as_ref().map(|user| format!("{user}:{password}"))
+    fn open(address: ZooKeeperAddress) -> Box<dyn StoreAdmin> {
+        Box::new(ZooKeeper::new(address))
     }
 }
 
-impl fmt::Display for ZooKeeperAddress {
-    /// Without user and password: this is what messages show.
+impl ZooKeeperAddress {
+    /// The login as the scheme "digest" has it. Another password would be another user, who may not use the nodes of this one.
+    pub fn login(&self) -> Option<String> {
+        let password = self.cluster.password.as_ref().map(Password::at_start).unwrap_or_default();
+        self.cluster.user.as_ref().map(|user| format!("{user}:{password}"))
+    }
+}
+
+impl fmt::Display for NodeLayout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let tls = if self.ensemble.is_encrypted { "s" } else { "" };
-        write!(f, "zk{tls}://{}{}", self.ensemble, self.layout.chroot())
+        f.write_str(self.chroot())
     }
 }
 

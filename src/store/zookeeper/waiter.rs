@@ -2,19 +2,19 @@
 
 use std::time::Duration;
 
+use super::calls::{ZooKeeperCalls, ZooKeeperQueue};
 use super::client::SessionClient;
-use super::contender::{Contender, holders, id};
+use super::contender::{Contender, id};
 use super::error::ZooKeeperResult;
-use super::ledger::{ZooKeeperLedger, ZooKeeperQueue};
+use super::layout::ZooKeeperAddress;
 use super::message::{Answer, Code, Operation};
-use super::node_data::NodeData;
 use super::owner::Owner;
 use super::recipe::KeyConflict;
-use super::url::ZooKeeperAddress;
 use crate::clock::{BootTime, Deadline};
-use crate::lock::{AcquireOutcome, FencingToken, Mode, OwnerToken, Request, Timeout};
+use crate::lock::{AcquireOutcome, FencingToken, Grant, Mode, OwnerToken, Request, Timeout};
 use crate::store::call_error::CallError;
 use crate::store::net::check;
+use crate::store::queue::{EntryData, holders, other_mode};
 
 /// How long a place lives when the waiter died: the others wait no longer for it. A server may grant more, by default two
 /// ticks of two seconds.
@@ -84,13 +84,13 @@ impl ZooKeeperWaiter {
     pub fn ask(
         &mut self,
         owner: &mut Owner,
-        ledger: &ZooKeeperLedger,
+        calls: &ZooKeeperCalls,
         address: &ZooKeeperAddress,
         timeout: &Timeout,
     ) -> ZooKeeperResult<Result<AcquireOutcome, KeyConflict>> {
         loop {
             check(timeout)?;
-            match self.step(owner, ledger, address, timeout) {
+            match self.step(owner, calls, address, timeout) {
                 Ok(Step::Outcome(outcome)) => return Ok(Ok(*outcome)),
                 Ok(Step::Refused(conflict)) => return Ok(Err(conflict)),
                 Ok(Step::Again) => {}
@@ -103,7 +103,7 @@ impl ZooKeeperWaiter {
     fn step(
         &mut self,
         owner: &mut Owner,
-        ledger: &ZooKeeperLedger,
+        calls: &ZooKeeperCalls,
         address: &ZooKeeperAddress,
         timeout: &Timeout,
     ) -> ZooKeeperResult<Step> {
@@ -112,20 +112,20 @@ impl ZooKeeperWaiter {
         // It is gone: no look is needed when the transaction sees that, too.
         if let (Some(own), Some(predecessor)) = (&self.place, self.predecessor.take())
             && let Some(fence) =
-                owner.move_in(&self.request, own, Some(&predecessor), ledger, address, timeout)?
+                owner.move_in(&self.request, own, Some(&predecessor), calls, address, timeout)?
         {
-            return Ok(Step::Outcome(Box::new(self.granted(fence))));
+            return Ok(Step::Outcome(Box::new(self.granted(fence, owner))));
         }
         if self.place.is_none() && !std::mem::replace(&mut self.is_unsure, true) {
             let one = std::slice::from_ref(&self.request);
-            let placed = ledger.place(one, NodeData::waiting, &mut self.client, timeout);
+            let placed = calls.place(one, EntryData::waiting, &mut self.client, timeout);
             if let Err(CallError::Denied(_) | CallError::Unusable(_)) = placed {
                 self.is_unsure = false;
             }
             self.place = placed?.contenders.pop();
             self.is_unsure = self.place.is_none();
         }
-        let look = ledger.queues([key], self.is_unsure, &mut self.client, timeout)?.pop();
+        let look = calls.queues([key], self.is_unsure, &mut self.client, timeout)?.pop();
         let ZooKeeperQueue { contenders: queue, suspects, .. } = look.unwrap_or_default();
         let id = id(&self.request.token);
         let Some(place) = queue.iter().position(|contender| contender.id == Some(id)) else {
@@ -136,24 +136,22 @@ impl ZooKeeperWaiter {
         self.is_unsure = false;
         let own = self.place.insert(queue[place].clone());
         let before = &queue[..place];
-        if let Some(conflict) = ledger.refuse_others(key, &suspects, &mut self.client, timeout)? {
+        if let Some(conflict) = calls.refuse_others(key, &suspects, &mut self.client, timeout)? {
             return Ok(Step::Refused(conflict));
         }
-        if let Some(other) = before.iter().find(|contender| !contender.mode.goes_with(self.request.mode)) {
-            return Ok(Step::Refused(KeyConflict::OtherMode(other.mode)));
+        if let Some(other) = other_mode(before, self.request.mode) {
+            return Ok(Step::Refused(KeyConflict::OtherMode(other)));
         }
         if holders(&queue) > place {
-            return match owner.move_in(&self.request, own, None, ledger, address, timeout)? {
-                Some(fence) => Ok(Step::Outcome(Box::new(self.granted(fence)))),
+            return match owner.move_in(&self.request, own, None, calls, address, timeout)? {
+                Some(fence) => Ok(Step::Outcome(Box::new(self.granted(fence, owner)))),
                 None => Ok(Step::Again),
             };
         }
         self.is_next = holders(&queue) == place;
-        let busy = ledger.busy(key, before, &mut self.client, timeout)?;
-        let watch = awaited(before, self.request.mode).map(|contender| Operation::Exists {
-            path: ledger.path(key, contender.last_node()),
-            watch: true,
-        });
+        let busy = calls.busy(key, before, &mut self.client, timeout)?;
+        let watch = awaited(before, self.request.mode)
+            .map(|contender| Operation::Exists { path: calls.path(key, contender.last_node()), watch: true });
         for reply in self.client.call(&watch.collect::<Vec<_>>(), timeout)? {
             match reply.answer {
                 Ok(Answer::Stat(_)) => {}
@@ -168,9 +166,9 @@ impl ZooKeeperWaiter {
         Ok(Step::Outcome(Box::new(AcquireOutcome::Busy(busy.into()))))
     }
 
-    fn granted(&mut self, fence: FencingToken) -> AcquireOutcome {
+    fn granted(&mut self, fence: FencingToken, owner: &Owner) -> AcquireOutcome {
         self.is_granted = true;
-        AcquireOutcome::Granted(vec![fence])
+        AcquireOutcome::Granted(Grant { fences: vec![fence], counted_from: owner.counted_from })
     }
 
     /// Waits for a reason to ask again.
@@ -192,10 +190,7 @@ impl ZooKeeperWaiter {
     }
 
     fn pause(&self, timeout: &Timeout) -> ZooKeeperResult<bool> {
-        let until = Deadline::after(PAUSE).min(timeout.until);
-        while !until.has_passed() {
-            timeout.pause(until.left()).map_err(|_| CallError::Interrupted)?;
-        }
+        timeout.pause_until(Deadline::after(PAUSE)).map_err(|_| CallError::Interrupted)?;
         Ok(true)
     }
 

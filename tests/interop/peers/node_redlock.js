@@ -4,8 +4,9 @@ const { default: Redlock, ExecutionError } = require("redlock");
 const Redis = require("ioredis");
 
 // PORT is one, or those of a quorum with commas between.
+// The address is a number: a machine may lack /etc/hosts.
 const [ports, name, ttl] = process.argv.slice(2);
-const servers = ports.split(",").map((port) => new Redis(Number(port)));
+const servers = ports.split(",").map((port) => new Redis(Number(port), "127.0.0.1"));
 const redlock = new Redlock(servers, { retryCount: 0 });
 redlock.on("error", () => {}); // Reported by the promise, too.
 let lock;

@@ -27,7 +27,7 @@ use super::survey::survey;
 use super::topology::Target;
 use crate::clock::{BootTime, Deadline};
 use crate::lock::{
-    AcquireOutcome, Breaker, Broken, Busy, Capabilities, FencingToken, History, Key, LockStatus, OwnerToken,
+    AcquireOutcome, Breaker, Broken, Busy, Capabilities, FencingToken, History, Key, OwnerToken,
     ReleaseOutcome, Renewal, Request, Result, RunRecord, Store, StoreAdmin, Survey, Timeout, Ttl,
 };
 
@@ -116,7 +116,7 @@ impl Store for Quorum {
         let mut schedule = RetrySchedule::new();
         loop {
             match self.attempt(requests, &mut schedule, timeout)? {
-                Verdict::Granted(fences) => return Ok(AcquireOutcome::Granted(fences)),
+                Verdict::Granted(fences) => return Ok(AcquireOutcome::granted(fences)),
                 Verdict::Held { busy: held, .. } => return Ok(busy(held)),
                 Verdict::Split(split) => {
                     if !schedule.wait(&mut [], &for_splits)? {
@@ -137,7 +137,7 @@ impl Store for Quorum {
         match verdict? {
             Verdict::Granted(fences) => {
                 self.is_granted = true;
-                Ok(AcquireOutcome::Granted(fences))
+                Ok(AcquireOutcome::granted(fences))
             }
             Verdict::Held { busy: held, .. } | Verdict::Split(held) => {
                 self.listen(request)?;
@@ -157,7 +157,7 @@ impl Store for Quorum {
         }
     }
 
-    fn on_idle(&mut self) {
+    fn settle(&mut self) {
         if std::mem::take(&mut self.is_granted) {
             self.schedule = None;
             if let Some(members) = &mut self.members {
@@ -236,10 +236,6 @@ impl Store for Quorum {
         };
         let mut round = self.members()?.ask(all, timeout.until, false, record);
         round.decide(timeout, is_quorate)
-    }
-
-    fn status(&mut self, keys: &[Key], timeout: &Timeout) -> Result<Vec<LockStatus>> {
-        self.survey(keys, timeout)?.complete()
     }
 }
 

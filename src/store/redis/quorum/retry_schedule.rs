@@ -10,15 +10,13 @@ use nix::poll::{PollFd, PollFlags, poll};
 use super::majority::Verdict;
 use crate::clock::{BootTime, Deadline};
 use crate::lock::{Result, StoreError, Timeout};
-use crate::poll::jittered;
 use crate::store::net::RequestError;
+use crate::store::polling::PollSchedule;
 use crate::store::redis::queue_place::fallback;
 use crate::store::redis::subscription::Subscription;
 
 /// The shortest and the longest window for the random delay.
 const WINDOWS: [Duration; 2] = [Duration::from_millis(2), Duration::from_secs(1)];
-/// All waiters of a quorum ask for a lock of another program, which wakes nobody: at growing intervals.
-const FOREIGN_POLLS: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(1)];
 /// After this many hints the clock is looked at.
 const MOST_HINTS: usize = 1000;
 /// A divided majority waits at least this long for the other servers.
@@ -30,7 +28,8 @@ pub struct RetrySchedule {
     ask_at: Deadline,
     /// The last hint that was heard: every server sends the same one.
     hint: String,
-    foreign_poll: Duration,
+    /// All waiters of a quorum ask for a lock of another program, which wakes nobody.
+    foreign_polls: PollSchedule,
 }
 
 impl RetrySchedule {
@@ -39,7 +38,7 @@ impl RetrySchedule {
             window: WINDOWS[0],
             ask_at: BootTime::now(),
             hint: String::new(),
-            foreign_poll: Duration::ZERO,
+            foreign_polls: PollSchedule::default(),
         }
     }
 
@@ -60,8 +59,7 @@ impl RetrySchedule {
             }
             Verdict::Held { by_redlock: false, free_in, .. } => {
                 let end = free_in.saturating_add(Duration::from_millis(2) + self.delay());
-                self.foreign_poll = (self.foreign_poll * 3 / 2).clamp(FOREIGN_POLLS[0], FOREIGN_POLLS[1]);
-                jittered(self.foreign_poll).min(end)
+                self.foreign_polls.pause(end)
             }
             Verdict::Held { free_in, .. } => {
                 self.window = (self.window / 2).clamp(least, WINDOWS[1]);

@@ -9,7 +9,7 @@ use super::{Script, ScriptCall, script};
 use crate::lock::{Busy, FencingToken, Key, Request, Result, StoreError};
 use crate::store::redis::reply::{items, millis, number, text};
 
-static SCRIPT: Script = script!("acquire.lua", behind "acquire_free.lua");
+static SCRIPT: Script = script!("acquire.lua", behind "acquire_quick.lua");
 
 /// Whether a request takes a place in the queue when the lock is not free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +66,7 @@ pub fn acquire(
         .arg(mode_name(first.mode))
 }
 
-fn decode(reply: Value, keys: &[Key]) -> Option<Result<AcquireReply>> {
+pub fn decode(reply: Value, keys: &[Key]) -> Option<Result<AcquireReply>> {
     let reply = items(reply);
     let key = || {
         let index = usize::try_from(number(reply.get(1))).ok()?.checked_sub(1)?;

@@ -16,7 +16,7 @@ pub fn break_lock(key: &Key, token: Option<&OwnerToken>, by: &Breaker) -> Script
     ScriptCall::new(&SCRIPT, [key], token, decode).arg(by.as_str()).arg(fastrand::u64(..))
 }
 
-fn decode(reply: Value, _: &[Key]) -> Option<(Broken, bool)> {
+pub fn decode(reply: Value, _: &[Key]) -> Option<(Broken, bool)> {
     let reply = items(reply);
     let holder = holder(reply.get(1));
     let broken = match text(reply.first()).as_str() {

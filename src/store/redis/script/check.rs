@@ -15,7 +15,7 @@ pub fn check(key: &Key, token: &OwnerToken) -> ScriptCall<Option<Duration>> {
     ScriptCall::new(&SCRIPT, [key], Some(token), decode)
 }
 
-fn decode(reply: Value, _: &[Key]) -> Option<Option<Duration>> {
+pub fn decode(reply: Value, _: &[Key]) -> Option<Option<Duration>> {
     match reply {
         Value::Int(millis) => Some(Some(left(millis).unwrap_or(Duration::MAX))),
         Value::Nil => Some(None),

@@ -30,14 +30,44 @@ use crate::store::net::{self, RequestError};
 
 /// The text of a script, with its hash.
 struct Script {
-    text: &'static str,
+    text: &'static [u8],
     /// The SHA-1 of the text, in hexadecimal digits. To compute it at each start would take 3 % of a short run.
     hash: [u8; 40],
 }
 
-const fn hash(text: &str) -> [u8; 40] {
+/// The text of a script without comments, indentation and empty lines, and its length: some requests carry it.
+const fn shortened<const LENGTH: usize>(text: &str) -> ([u8; LENGTH], usize) {
+    let (text, mut short, mut at, mut length) = (text.as_bytes(), [0; LENGTH], 0, 0);
+    while at < text.len() {
+        while at < text.len() && (text[at] == b' ' || text[at] == b'\n') {
+            at += 1;
+        }
+        let is_comment = at + 1 < text.len() && text[at] == b'-' && text[at + 1] == b'-';
+        let mut has_ended = false;
+        while at < text.len() && !has_ended {
+            has_ended = text[at] == b'\n';
+            if !is_comment {
+                short[length] = text[at];
+                length += 1;
+            }
+            at += 1;
+        }
+    }
+    (short, length)
+}
+
+const fn beginning<const LENGTH: usize>(bytes: &[u8]) -> [u8; LENGTH] {
+    let (mut beginning, mut at) = ([0; LENGTH], 0);
+    while at < LENGTH {
+        beginning[at] = bytes[at];
+        at += 1;
+    }
+    beginning
+}
+
+const fn hash(text: &[u8]) -> [u8; 40] {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let (bytes, mut digits, mut at) = (const_sha1::sha1(text.as_bytes()).as_bytes(), [0; 40], 0);
+    let (bytes, mut digits, mut at) = (const_sha1::sha1(text).as_bytes(), [0; 40], 0);
     while at < bytes.len() {
         digits[2 * at] = DIGITS[(bytes[at] >> 4) as usize];
         digits[2 * at + 1] = DIGITS[(bytes[at] & 15) as usize];
@@ -56,8 +86,10 @@ macro_rules! script {
             include_str!("lua/queue.lua"),
             include_str!(concat!("lua/", $file)),
         );
-        const HASH: [u8; 40] = super::hash(TEXT);
-        super::Script { text: TEXT, hash: HASH }
+        const SHORTENED: ([u8; TEXT.len()], usize) = super::shortened(TEXT);
+        const SHORT: [u8; SHORTENED.1] = super::beginning(&SHORTENED.0);
+        const HASH: [u8; 40] = super::hash(&SHORT);
+        super::Script { text: &SHORT, hash: HASH }
     }};
 }
 use script;
@@ -114,7 +146,7 @@ impl<T> ScriptCall<T> {
     }
 
     pub fn in_full(&self, index: &str) -> Cmd {
-        self.command("EVAL", self.script.text.as_bytes(), index)
+        self.command("EVAL", self.script.text, index)
     }
 
     fn command(&self, name: &str, script: &[u8], index: &str) -> Cmd {
@@ -203,6 +235,15 @@ pub fn understood<T>(on: &mut Topology, meaning: Option<T>) -> Result<T> {
     })
 }
 
+/// Reads a reply as that to each script.
+#[cfg(any(test, fuzzing))]
+pub fn read_reply(reply: &Value, keys: &[Key]) {
+    let _ = acquire::decode(reply.clone(), keys);
+    let _ = (break_lock::decode(reply.clone(), keys), check::decode(reply.clone(), keys));
+    let _ = (release::decode(reply.clone(), keys), renew::decode(reply.clone(), keys));
+    let _ = (status::decode(reply.clone(), keys), read_simple_status(reply, keys));
+}
+
 #[cfg(test)]
 pub mod tests {
     use super::*;
@@ -250,5 +291,12 @@ pub mod tests {
 #[test]
 fn the_hash_is_that_of_redis() {
     const TEXT: &str = "return redis.call('TIME')";
-    assert_eq!(&hash(TEXT), redis::Script::new(TEXT).get_hash().as_bytes());
+    assert_eq!(&hash(TEXT.as_bytes()), redis::Script::new(TEXT).get_hash().as_bytes());
+}
+
+#[test]
+fn a_script_is_sent_without_comments() {
+    const TEXT: &str = "-- One.\n\nlocal a = 1 -- 2\n  -- Two.\n\n  return '--' .. a\n";
+    const SHORTENED: ([u8; TEXT.len()], usize) = shortened(TEXT);
+    assert_eq!(&SHORTENED.0[..SHORTENED.1], b"local a = 1 -- 2\nreturn '--' .. a\n");
 }

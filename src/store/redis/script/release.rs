@@ -7,7 +7,7 @@ use super::{Script, ScriptCall, script};
 use crate::lock::{Key, OwnerToken, ReleaseOutcome, Request};
 use crate::store::redis::reply::{items, number};
 
-static SCRIPT: Script = script!("release.lua", behind "release_unqueued.lua");
+static SCRIPT: Script = script!("release.lua", behind "release_quick.lua");
 
 /// What became of one lock that was to be released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +44,7 @@ pub fn cancel(first: &Request, requests: &[Request]) -> ScriptCall<Vec<Release>>
     ScriptCall::new(&SCRIPT, keys, Some(token), decode).arg(member)
 }
 
-fn decode(reply: Value, keys: &[Key]) -> Option<Vec<Release>> {
+pub fn decode(reply: Value, keys: &[Key]) -> Option<Vec<Release>> {
     let one = |answer: &Value| match number(Some(answer)) {
         ..=0 => Release::NotHeld,
         2 => Release::HandedOver,

@@ -18,7 +18,7 @@ pub fn renew(request: &Request, fence: Option<FencingToken>) -> ScriptCall<Renew
         .arg(mode_name(request.mode))
 }
 
-fn decode(reply: Value, _: &[Key]) -> Option<Renewal> {
+pub fn decode(reply: Value, _: &[Key]) -> Option<Renewal> {
     let reply = items(reply);
     match text(reply.first()).as_str() {
         "extended" => Some(Renewal::Extended),

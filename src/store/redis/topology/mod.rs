@@ -53,6 +53,13 @@ pub enum Target<'a> {
 /// A server of a cluster that takes longer for an answer may have been replaced.
 const SUSPICIOUS: Duration = Duration::from_millis(300);
 
+/// Reads a reply as that to CLUSTER SLOTS.
+#[cfg(any(test, fuzzing))]
+pub fn read_slots(reply: Value) {
+    let from = Endpoint::Tcp { host: "127.0.0.1".to_owned(), port: 6379 };
+    let _ = cluster::decode_slots(reply, &from, "a cluster");
+}
+
 impl Topology {
     /// The topology at this address. It connects to nobody before the first request.
     pub fn open(address: RedisAddress) -> Topology {

@@ -19,8 +19,7 @@ local function set_min_hold(min_hold)
   end
 end
 
--- The fence of a lock that is ours: handed over, or the answer to an earlier request was lost. A renewal tells the next
--- waiter, when the job has started.
+-- The fence of a lock that is ours: handed over, or the answer to an earlier request was lost.
 local function confirm()
   first = nil
   if read_owner() == me then
@@ -92,7 +91,7 @@ local function refuse(number)
     owner = redis.call('GET', lock)
   end
   if admits(kind) then
-    if next_fence(last) > HIGHEST_FENCE then return {'exhausted', number} end
+    if fence_after(last) > HIGHEST_FENCE then return {'exhausted', number} end
     if not first or first == member then return end
   end
   probe(last)

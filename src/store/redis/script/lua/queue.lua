@@ -1,5 +1,5 @@
 -- The functions that the scripts share. Making them costs the server more than the commands of a simple script, so
--- acquire_free.lua and release_unqueued.lua do the usual cases before.
+-- acquire_quick.lua and release_quick.lua do the usual cases before.
 
 local me = ARGV[2]
 
@@ -123,15 +123,21 @@ local function last_grant()
   return grant_of(unpack(redis.call('HMGET', state, 'fence', 'keep', 'claim')))
 end
 
-local function next_fence(last)
+local function fence_after(last)
   now()
-  return math.max(last.fence + 1, least_fence(time))
+  return next_fence(last.fence, time)
+end
+
+local function leave()
+  if INDEX ~= '' then
+    redis.pcall('ZREM', INDEX, lock)
+  end
 end
 
 -- Keeps the state for as long as it counts behind a lease of this length, which begins now.
 local function remember(fence, ttl)
   enter(lock, now(), ttl)
-  redis.call('PEXPIRE', state, integer(RETENTION + math.max(ttl, fence / 1000 - now())))
+  redis.call('PEXPIRE', state, integer(RETENTION + 2 * SLOT + math.max(ttl, fence / 1000 - now())))
 end
 
 -- The last exclusive lease; without an owner when it is not known.
@@ -178,7 +184,7 @@ end
 
 -- Grants the lock. A claim is a grant to a waiter, which has to confirm it.
 local function grant(token, kind, metadata, ttl, last, claim)
-  local number = next_fence(last)
+  local number = fence_after(last)
   local fence = integer(number)
   local since = now()
   local mark = claim and {'claim', claim_of(last)} or {}
@@ -270,7 +276,7 @@ local function hand_over(last, mine)
   local served = false
   while true do
     local first = first_waiter(last)
-    if not first or first == mine or not admits(kind_of(first)) or next_fence(last) > HIGHEST_FENCE then break end
+    if not first or first == mine or not admits(kind_of(first)) or fence_after(last) > HIGHEST_FENCE then break end
     last.claim = last.claim or now()
     dequeue(first)
     local kind = kind_of(first)
@@ -330,7 +336,7 @@ local function free(last)
   if is_marked then
     redis.call('HDEL', state, 'keep', 'claim')
   end
-  leave(lock)
+  leave()
   signal()
   return false
 end

@@ -58,6 +58,11 @@ local function release()
   return 0
 end
 
+if is_handed_over then
+  notify_watchers()
+  return {2}
+end
+
 -- A lock that cannot be released does not keep the others.
 local answers, failed = {}, nil
 for number = 1, #KEYS / KEYS_OF_A_LOCK do

@@ -1,18 +1,21 @@
-//! The job as redlock sees it: start, wait, and requests to the guard.
+//! The job as redlock sees it: its start and its end.
 
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use nix::errno::Errno;
-use nix::sys::wait::waitpid;
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
+use super::deadlines::Reserve;
 use super::descendants::OwnChildren;
+use super::end_notice::EndNotice;
 use super::guard::fork_guard;
+use super::guard_process::GuardProcess;
+use super::job_control::JobControl;
 use super::kill::{kill_all, kill_below};
 use super::protocol::{Channel, ExitStatus, GuardReport, GuardRequest, JobEnd, LeftoverPolicy};
 use super::signals::{Arrived, Signals};
@@ -25,8 +28,9 @@ use crate::poll::{is_readable, wait_readable};
 pub struct Job {
     channel: Channel,
     guard: Arc<GuardProcess>,
+    end_notice: EndNotice,
     children: OwnChildren,
-    kill_after: Duration,
+    reserve: Reserve,
     command: Option<i32>,
     watchdog: Option<i32>,
     /// How the command ended, when that was before the job's end.
@@ -37,21 +41,9 @@ pub struct Job {
     was_frozen: bool,
     /// The guard ends by itself: it has said all, and waits for the command's parent.
     is_over: bool,
+    /// The job's end is known, and the guard has not confirmed it.
+    is_unconfirmed: bool,
 }
-
-/// The guard as each thread knows it.
-#[derive(Debug)]
-struct GuardProcess {
-    /// None once it was reaped: the pid may be another's.
-    pid: AtomicI32,
-    /// When it has to stop the job, in nanoseconds on the boot clock.
-    stop_at: AtomicU64,
-}
-
-/// In the place of a time.
-const NEVER: u64 = u64::MAX;
-/// In the place of a pid.
-const REAPED: i32 = 0;
 
 pub enum JobEvent {
     /// A signal came to redlock.
@@ -103,20 +95,17 @@ pub enum NotStarted {
 impl Job {
     /// Makes the guard. To be called before any thread is started.
     ///
-    /// `kill_after` is the time between SIGTERM and SIGKILL when the deadline comes near, and for leftovers.
-    pub fn prepare(
-        command: Vec<OsString>,
-        kill_after: Duration,
-        leftovers: LeftoverPolicy,
-    ) -> io::Result<Job> {
+    /// The job is stopped and killed in the `reserve` of its lease. Leftovers have its `kill_after`, too.
+    pub fn prepare(command: Vec<OsString>, reserve: Reserve, leftovers: LeftoverPolicy) -> io::Result<Job> {
         title::hide(&command);
-        let (guard, channel, children) = fork_guard(command, kill_after, leftovers)?;
-        let guard = GuardProcess { pid: AtomicI32::new(guard.as_raw()), stop_at: AtomicU64::new(NEVER) };
+        let (guard, channel, children, end_notice) = fork_guard(command, reserve.kill_after, leftovers)?;
+        let guard = GuardProcess::new(guard);
         Ok(Job {
             channel,
             guard: Arc::new(guard),
+            end_notice,
             children,
-            kill_after,
+            reserve,
             command: None,
             watchdog: None,
             command_end: None,
@@ -124,6 +113,7 @@ impl Job {
             was_stopped: false,
             was_frozen: false,
             is_over: false,
+            is_unconfirmed: false,
         })
     }
 
@@ -142,23 +132,26 @@ impl Job {
         self.children.leave_out(pid);
     }
 
-    /// Starts the command, or nothing after `start_by`; a signal may end a start that hangs. All of the job is dead at
-    /// `deadline`, unless that is extended in time.
+    /// Starts the command under a lease that ends then, or nothing when too little of that is left. A signal may end a start
+    /// that hangs. A job that `ends_in_time` is dead when the lease ends, unless that is extended.
     pub fn start(
         &mut self,
         env: Vec<(String, String)>,
-        start_by: Deadline,
-        deadline: Option<Deadline>,
+        lease_end: Deadline,
+        ends_in_time: bool,
         signals: Option<&mut Signals>,
     ) -> Result<(), NotStarted> {
-        self.guard.stop_at.store(start_by.as_nanos(), Ordering::Relaxed);
-        if self.channel.send_long(&GuardRequest::Start { env, start_by, deadline }) == Err(Errno::EMSGSIZE) {
+        let deadlines = self.reserve.before(lease_end);
+        self.guard.set_stop_at(Some(deadlines.stop));
+        let request = GuardRequest::Start { env, deadlines, ends_in_time };
+        if self.channel.send_long(&request) == Err(Errno::EMSGSIZE) {
             // execve(2) takes less than the line to the guard.
             return Err(NotStarted::NotExecutable(io::Error::from(Errno::E2BIG).to_string()));
         }
         self.await_start(signals)?;
-        let stop_at = deadline.map_or(NEVER, |deadline| deadline.minus(self.kill_after).as_nanos());
-        self.guard.stop_at.store(stop_at, Ordering::Relaxed);
+        if !ends_in_time {
+            self.guard.set_stop_at(None);
+        }
         match self.channel.receive() {
             Some(GuardReport::Started { pid, watchdog }) => {
                 (self.command, self.watchdog) = (Some(pid), watchdog);
@@ -207,22 +200,58 @@ impl Job {
     /// A handle with which another thread sends requests to the guard.
     pub fn control(&self) -> io::Result<JobControl> {
         let (channel, guard) = (Arc::new(self.channel.try_clone()?), Arc::clone(&self.guard));
-        Ok(JobControl { channel, guard, kill_after: self.kill_after })
+        Ok(JobControl { channel, guard, reserve: self.reserve })
     }
 
+    /// The end of the job may come before the guard has looked itself: [`Job::confirm`] has what it found.
     pub fn next(&mut self, signals: &mut Signals, until: Option<Deadline>) -> JobEvent {
         loop {
             if let Some(arrived) = signals.take() {
                 return JobEvent::Signal(arrived);
             }
-            if let Some(event) = self.take() {
+            if let Some(event) = self.take().or_else(|| self.take_notice()) {
                 return event;
             }
             if until.is_some_and(Deadline::has_passed) {
                 return JobEvent::TimeUp;
             }
             let next = until.into_iter().chain(self.next_look()).min().unwrap_or(Deadline::NEVER);
-            wait_readable([signals.as_fd(), self.as_fd()], next);
+            wait_readable([signals.as_fd(), self.as_fd(), self.end_notice.as_fd()], next);
+        }
+    }
+
+    /// The end of the job as the command's parent tells it: unless the job was to be stopped by then, it ended by itself.
+    fn take_notice(&mut self) -> Option<JobEvent> {
+        let status = self.end_notice.take()?;
+        if self.guard.is_due() {
+            return None;
+        }
+        (self.is_over, self.is_unconfirmed) = (true, true);
+        let ended = JobEnd { status, expired: false, leftovers: false };
+        Some(JobEvent::JobEnd { ended, guard_lost: None })
+    }
+
+    /// Replaces an end of the job that the guard had not seen by what the guard says of it. A guard that somebody killed
+    /// meanwhile says nothing, and nothing of the job was alive.
+    pub fn confirm(&mut self, ended: &mut JobEnd) {
+        if !std::mem::take(&mut self.is_unconfirmed) {
+            return;
+        }
+        let until = Deadline::after(LAST_WORK);
+        while !until.has_passed() {
+            if !is_readable(self.as_fd()) {
+                // Somebody may have stopped it.
+                self.guard.send(libc::SIGCONT);
+                wait_readable([self.as_fd()], until);
+            }
+            match self.channel.receive() {
+                Some(GuardReport::JobEnd(found)) => {
+                    *ended = found;
+                    return;
+                }
+                Some(_) => {}
+                None => return,
+            }
         }
     }
 
@@ -256,8 +285,7 @@ impl Job {
 
     /// When to look at the guard again, which is due to stop the job.
     pub fn next_look(&self) -> Option<BootTime> {
-        let stop_at = self.guard.stop_at.load(Ordering::Relaxed);
-        (stop_at != NEVER).then(|| self.look_at.max(BootTime::from_nanos(stop_at)))
+        self.guard.stop_at().map(|stop_at| self.look_at.max(stop_at))
     }
 
     /// Wakes a guard that is stopped when it should stop the job; gives it up when it is stopped again.
@@ -266,8 +294,8 @@ impl Job {
             return None;
         }
         self.look_at = BootTime::after(LOOK);
-        let stop_at = BootTime::from_nanos(self.guard.stop_at.load(Ordering::Relaxed));
-        let is_frozen = stop_at.plus(self.kill_after).minus(LAST_LOOK).has_passed()
+        let stop_at = self.guard.stop_at().unwrap_or(BootTime::NEVER);
+        let is_frozen = stop_at.plus(self.reserve.length()).minus(LAST_LOOK).has_passed()
             && descendants::is_frozen(self.guard.pid());
         if is_frozen && self.was_frozen {
             self.kill_below_guard();
@@ -292,7 +320,7 @@ impl Job {
         // It dies when it is thawed, and nobody waits for that.
         self.guard.send(libc::SIGKILL);
         self.children.leave_out(guard);
-        self.guard.pid.store(REAPED, Ordering::Relaxed);
+        self.guard.forget();
     }
 
     /// The guard is dead, or dies with the job. Its orphans are redlock's children now; none may live on unguarded.
@@ -300,7 +328,7 @@ impl Job {
         let command = self.command.and_then(descendants::reap_one);
         dispositions::set_ignored(libc::SIGCHLD, true);
         kill_all(&self.children);
-        self.guard.pid.store(REAPED, Ordering::Relaxed);
+        self.guard.forget();
         // Others are still waited for.
         dispositions::set_ignored(libc::SIGCHLD, false);
         let status = self.command_end.or(command).unwrap_or(ExitStatus::Signaled(libc::SIGKILL));
@@ -316,7 +344,14 @@ impl Drop for Job {
             // Somebody killed the guard. The processes that it made ahead are ours now.
             self.kill_without_guard();
         }
-        if self.guard.pid() != REAPED {
+        let guard = Pid::from_raw(self.guard.pid());
+        // Most often it has ended while the lock was released.
+        if self.is_over
+            && waitpid(guard, Some(WaitPidFlag::WNOHANG)).is_ok_and(|how| how != WaitStatus::StillAlive)
+        {
+            self.guard.forget();
+        }
+        if !self.guard.is_reaped() {
             if self.command.is_none() || self.is_over {
                 // It ends the processes that it made ahead, if nothing was started, and itself. What the command used of the
                 // processor counts for the caller when each process has waited for the next one.
@@ -325,7 +360,7 @@ impl Drop for Job {
                 wait_readable([self.as_fd()], Deadline::after(LAST_WORK));
             }
             self.guard.send(libc::SIGKILL);
-            let _ = waitpid(Pid::from_raw(self.guard.pid()), None);
+            let _ = waitpid(guard, None);
         }
         if let Some(pid) = self.watchdog.filter(|pid| is_watchdog(*pid)) {
             let _ = waitpid(Pid::from_raw(pid), None);
@@ -333,53 +368,9 @@ impl Drop for Job {
     }
 }
 
-impl GuardProcess {
-    fn pid(&self) -> i32 {
-        self.pid.load(Ordering::Relaxed)
-    }
-
-    fn send(&self, signal: i32) {
-        let pid = self.pid();
-        if pid != REAPED {
-            descendants::send(pid, signal);
-        }
-    }
-
-    /// A job without a deadline gets none.
-    fn extend(&self, stop_at: Deadline) {
-        let set = |known| (known != NEVER).then_some(stop_at.as_nanos());
-        let _ = self.stop_at.fetch_update(Ordering::Relaxed, Ordering::Relaxed, set);
-    }
-}
-
 impl AsFd for Job {
     /// Readable before the start of the command when the guard is gone.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.channel.as_fd()
-    }
-}
-
-/// Sends requests to the guard from any thread. A request wakes a guard that somebody stopped.
-#[derive(Clone, Debug)]
-pub struct JobControl {
-    channel: Arc<Channel>,
-    guard: Arc<GuardProcess>,
-    kill_after: Duration,
-}
-
-impl JobControl {
-    /// A request is lost if the guard's buffer is full: then the guard has been stopped for long, and redlock ends the job itself
-    /// when it is due.
-    pub fn request(&self, request: &GuardRequest) {
-        match request {
-            GuardRequest::Extend { deadline } => self.guard.extend(deadline.minus(self.kill_after)),
-            GuardRequest::Stop { .. } | GuardRequest::Kill => {
-                self.guard.stop_at.store(BootTime::now().as_nanos(), Ordering::Relaxed);
-            }
-            _ => {}
-        }
-        // Before the request: whoever sees what that does, and stops the guard then, finds it stopped.
-        self.guard.send(libc::SIGCONT);
-        self.channel.offer(request);
     }
 }

@@ -16,3 +16,8 @@ macro_rules! start_with {
         }
     };
 }
+
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+compile_error!(
+    "redlock is built for Linux with glibc (a target such as x86_64-unknown-linux-gnu): musl's sched_setscheduler(3) does nothing, so that a job could outlive its lease on a busy machine"
+);

@@ -1,29 +1,22 @@
-//! What administrators see and do: all locks, and the end of one.
+//! The calls of administrators: a look at all locks, and the end of one.
 
 use std::collections::HashMap;
 
-use super::layout::{Entry, everything, holders};
-use super::lease_id::{LeaseId, LeaseStage};
-use super::ledger::{Own, holder};
+use super::calls::{EtcdCalls, holder};
+use super::layout::{Entry, everything};
+use super::lease_id::LeaseId;
 use super::message::{
     Compare, DeleteRequest, EQUAL, KeyValue, PutRequest, RangeRequest, TxnOperation, TxnRequest,
 };
 use super::recipe::{OtherRecipe, itself};
 use super::store::Etcd;
-use crate::lock::{
-    Breaker, Broken, Key, LockStatus, Metadata, OwnerToken, StoreAdmin, StoreError, Survey, Timeout, Waiter,
-    unix_millis,
-};
+use crate::lock::{Breaker, Broken, Key, OwnerToken, StoreAdmin, StoreError, Survey, Timeout};
+use crate::store::queue::{SeenEntry, Stage, break_lock, holders, status};
 
 /// How many keys are asked for at once.
 const PAGE: i64 = 2000;
 /// More places in one queue are not shown.
 const LONGEST_QUEUE: i64 = 20_000;
-
-/// A waiter that says nothing about itself.
-fn another_program() -> Metadata {
-    Metadata { host: "another program".to_owned(), since: unix_millis(), ..Metadata::default() }
-}
 
 impl StoreAdmin for Etcd {
     fn survey(&mut self, keys: &[Key], timeout: &Timeout) -> Result<Survey, StoreError> {
@@ -42,43 +35,24 @@ impl StoreAdmin for Etcd {
         by: &Breaker,
         timeout: &Timeout,
     ) -> Result<Broken, StoreError> {
-        let mut queue = self.ledger.queue(key, 0, timeout)?.entries;
+        let mut queue = self.calls.queue(key, 0, timeout)?.entries;
         queue.truncate(holders(&queue));
         queue.retain(|entry| !entry.is_waiting());
-        if let Some(token) = token {
-            let id = LeaseId::of(token, key);
-            match queue.iter().find(|entry| entry.id == id) {
-                Some(own) => queue = vec![own.clone()],
-                None => {
-                    let first = queue.first().map(|first| self.ledger.holder(key, first, timeout));
-                    return Ok(first.transpose()?.map_or(Broken::Free, Broken::Other));
-                }
-            }
-        }
-        let (mut told, mut freed) = (None, None);
-        for entry in &queue {
-            let own = self.ledger.own(key, entry.id, timeout)?;
-            let holder = self.ledger.holder(key, entry, timeout)?;
-            // Others than redlock are not told, and who was told before had the time to stop.
-            let is_told =
-                entry.stage() == Some(LeaseStage::Holding) && own.value.is_some() && own.broken.is_none();
-            if self.end(key, entry, is_told.then_some(by), timeout)? {
-                if is_told {
-                    told.get_or_insert(holder)
-                } else {
-                    freed.get_or_insert(holder)
-                };
-            }
-        }
-        Ok(match (told, freed) {
-            (Some(holder), _) => Broken::Told(holder),
-            (None, Some(holder)) => Broken::Freed(holder),
-            (None, None) => Broken::Free,
-        })
+        let id = token.map(|token| LeaseId::of(token, key));
+        let look = |calls: &mut EtcdCalls, entry: &Entry| {
+            let holder = calls.holder(key, entry, timeout)?;
+            let is_redlock = entry.stage() == Some(Stage::Holding) && holder.metadata.is_some();
+            let can_be_told = is_redlock && holder.broken.is_none();
+            Ok((holder, can_be_told))
+        };
+        let end = |calls: &mut EtcdCalls, entry: &Entry, is_told: bool| {
+            calls.end(key, entry, is_told.then_some(by), timeout)
+        };
+        break_lock(&mut self.calls, queue, id.map(|id| move |entry: &Entry| entry.id == id), look, end)
     }
 }
 
-impl Etcd {
+impl EtcdCalls {
     /// Tells a holder by whom its lock was broken, so that it stops, or takes its key away. `false` when the key is gone already.
     ///
     /// The mark has the lease of the holder: both end together.
@@ -89,7 +63,7 @@ impl Etcd {
         told_by: Option<&Breaker>,
         timeout: &Timeout,
     ) -> Result<bool, StoreError> {
-        let layout = &self.ledger.layout;
+        let layout = &self.layout;
         let work = if let Some(by) = told_by {
             let mark = layout.broken(key, entry.id);
             TxnOperation::put(PutRequest {
@@ -110,23 +84,25 @@ impl Etcd {
             Compare::leased(entry.name.clone(), entry.lease),
         ];
         let txn = TxnRequest { compare, success: vec![work], failure: Vec::new() };
-        Ok(self.ledger.txn(txn, timeout)?.is_some_and(|done| done.succeeded))
+        Ok(self.txn(txn, timeout)?.is_some_and(|done| done.succeeded))
     }
+}
 
+impl Etcd {
     fn look_at(&mut self, key: Key, survey: &mut Survey, timeout: &Timeout) -> Result<(), StoreError> {
-        let folder = self.ledger.layout.folder(&key);
-        let (all, itself) = (everything(&folder, LONGEST_QUEUE), itself(&self.ledger.layout, &key));
-        let (answer, itself) = self.ledger.members.call(timeout, |client| {
+        let folder = self.calls.layout.folder(&key);
+        let (all, itself) = (everything(&folder, LONGEST_QUEUE), itself(&self.calls.layout, &key));
+        let (answer, itself) = self.calls.members.call(timeout, |client| {
             let (all, itself) = (all.clone(), itself.clone());
             async move { tokio::try_join!(client.range(all), client.range(itself)) }
         })?;
         let entries: Vec<Entry> =
-            answer.kvs.iter().filter_map(|kv| self.ledger.layout.entry(&key, kv)).collect();
-        let others = answer.kvs.iter().filter_map(|kv| OtherRecipe::find(&self.ledger.layout, &key, kv));
+            answer.kvs.iter().filter_map(|kv| self.calls.layout.entry(&key, kv)).collect();
+        let others = answer.kvs.iter().filter_map(|kv| OtherRecipe::find(&self.calls.layout, &key, kv));
         // Oldest first, here.
         let others: Vec<OtherRecipe> = others.collect::<Vec<_>>().into_iter().rev().collect();
-        let refused = self.ledger.refuse_itself(&key, &itself.kvs);
-        match refused.and_then(|()| self.ledger.refuse_others(&key, &others, timeout)) {
+        let refused = self.calls.refuse_itself(&key, &itself.kvs);
+        match refused.and_then(|()| self.calls.refuse_others(&key, &others, timeout)) {
             Err(error @ StoreError::NotALock { .. }) => {
                 survey.hidden.push(error);
                 if entries.is_empty() {
@@ -136,41 +112,39 @@ impl Etcd {
             looked => looked?,
         }
         if answer.more {
-            let store = self.ledger.members.name();
+            let store = self.calls.members.name();
             let why = format!("{store} has more than {LONGEST_QUEUE} keys below that of '{key}'");
             survey.hidden.push(StoreError::Unconfirmed(why));
         }
-        let layout = &self.ledger.layout;
+        let layout = &self.calls.layout;
         let mut owned: HashMap<LeaseId, Vec<&KeyValue>> = HashMap::new();
         for kv in &answer.kvs {
             layout.owner(&key, kv).into_iter().for_each(|id| owned.entry(id).or_default().push(kv));
         }
-        let mode = entries.first().map(|first| first.mode).unwrap_or_default();
-        let (mut status, held) =
-            (LockStatus { key, mode, holders: Vec::new(), waiters: Vec::new() }, holders(&entries));
+        let (mut seen, held) = (Vec::with_capacity(entries.len()), holders(&entries));
         for (place, entry) in entries.iter().enumerate() {
             let own = owned.get(&entry.id).into_iter().flatten().copied();
-            let Own { value, broken, .. } = self.ledger.read_own(&status.key, entry.id, own);
-            // The first one in line counts as a waiter until it has seen its grant.
-            if place < held && !entry.is_waiting() {
+            let own = self.calls.read_own(&key, entry.id, own);
+            let (mode, data) = (entry.mode, own.value.clone());
+            let holder = if place < held && !entry.is_waiting() {
                 let lease = entry.lease;
                 let left = self
-                    .ledger
+                    .calls
                     .members
                     .call(timeout, |client| async move { client.time_to_live(lease).await })?;
-                status.holders.push(holder(entry, value, broken, left));
+                Some(holder(entry, own, left))
             } else {
-                let metadata = value.map_or_else(another_program, |value| value.metadata);
-                status.waiters.push(Waiter { mode: entry.mode, metadata });
-            }
+                None
+            };
+            seen.push(SeenEntry { mode, data, holder });
         }
-        survey.locks.push(status);
+        survey.locks.push(status(key, &entries, seen));
         Ok(())
     }
 
     /// The keys of all locks below the prefix.
     fn known_keys(&mut self, timeout: &Timeout) -> Result<Vec<Key>, StoreError> {
-        let prefix = self.ledger.layout.prefix.clone().into_bytes();
+        let prefix = self.calls.layout.prefix.clone().into_bytes();
         let range_end = if prefix.is_empty() { vec![0] } else { super::layout::end_of(&prefix) };
         let mut from = if prefix.is_empty() { vec![0] } else { prefix };
         let mut known = Vec::new();
@@ -182,8 +156,8 @@ impl Etcd {
                 keys_only: true,
                 ..RangeRequest::default()
             };
-            let answer = self.ledger.range(request, timeout)?;
-            known.extend(answer.kvs.iter().filter_map(|kv| self.ledger.layout.lock_of(kv)));
+            let answer = self.calls.range(request, timeout)?;
+            known.extend(answer.kvs.iter().filter_map(|kv| self.calls.layout.lock_of(kv)));
             match answer.kvs.last() {
                 Some(last) if answer.more => from = [&last.key[..], &[0]].concat(),
                 _ => break,

@@ -4,25 +4,24 @@ use std::time::Duration;
 
 use super::client::SessionClient;
 use super::connection::TransactionReply;
-use super::contender::{Contender, holders, names, queue};
+use super::contender::{Contender, names, queue};
 use super::error::ZooKeeperResult;
-use super::layout::NodeLayout;
+use super::layout::{NodeLayout, ZooKeeperAddress};
 use super::message::{ANY_VERSION, Access, Answer, Code, Kind, Operation, Stat};
-use super::node_data::{NodeData, NodeStage};
 use super::recipe::suspects;
-use super::url::ZooKeeperAddress;
-use crate::lock::{Busy, FencingToken, Holder, Key, Request, Timeout, unix_millis};
+use crate::lock::{Busy, Holder, Key, Request, Timeout, unix_millis};
 use crate::store::call_error::CallError;
+use crate::store::queue::{self, EntryData, Stage};
 
 /// Where the locks are, and who may use them.
-pub struct ZooKeeperLedger {
+pub struct ZooKeeperCalls {
     pub layout: NodeLayout,
     access: Access,
 }
 
 /// The data of a contender; another program's have no value.
 pub struct Node {
-    pub value: Option<NodeData>,
+    pub value: Option<EntryData>,
     pub stat: Stat,
 }
 
@@ -53,10 +52,10 @@ pub struct Placed {
 /// Folders are created at most so often in a row: somebody deletes them.
 const MOST_FOLDERS: usize = 5;
 
-impl ZooKeeperLedger {
-    pub fn new(address: &ZooKeeperAddress) -> ZooKeeperLedger {
-        let access = if address.ensemble.user.is_some() { Access::Owner } else { Access::Everybody };
-        ZooKeeperLedger { layout: address.layout.clone(), access }
+impl ZooKeeperCalls {
+    pub fn new(address: &ZooKeeperAddress) -> ZooKeeperCalls {
+        let access = if address.cluster.user.is_some() { Access::Owner } else { Access::Everybody };
+        ZooKeeperCalls { layout: address.layout.clone(), access }
     }
 
     pub fn path(&self, key: &Key, node: &str) -> String {
@@ -101,7 +100,7 @@ impl ZooKeeperLedger {
     pub fn place(
         &self,
         requests: &[Request],
-        data: impl Fn(&Request) -> NodeData,
+        data: impl Fn(&Request) -> EntryData,
         client: &mut SessionClient,
         timeout: &Timeout,
     ) -> ZooKeeperResult<Placed> {
@@ -176,7 +175,7 @@ impl ZooKeeperLedger {
         key: &Key,
         contender: &Contender,
         condition: &Condition,
-        value: &NodeData,
+        value: &EntryData,
         timeout: &Timeout,
     ) -> ZooKeeperResult<Option<i64>> {
         let paths = |nodes: &[String]| nodes.iter().map(|node| self.path(key, node)).collect::<Vec<_>>();
@@ -268,9 +267,7 @@ impl ZooKeeperLedger {
         for page in looks.chunks(PAGE) {
             for reply in client.ask(page, timeout)? {
                 nodes.push(match reply.answer {
-                    Ok(Answer::Data(data, stat)) => {
-                        Some(Node { value: NodeData::from_untrusted(&data), stat })
-                    }
+                    Ok(Answer::Data(data, stat)) => Some(Node { value: EntryData::of_redlock(&data), stat }),
                     // Another program's may be for its own eyes.
                     Err(Code::NO_AUTH) => Some(Node { value: None, stat: Stat::default() }),
                     Err(Code::NO_NODE) | Ok(_) => None,
@@ -299,11 +296,9 @@ impl ZooKeeperLedger {
         client: &mut SessionClient,
         timeout: &Timeout,
     ) -> ZooKeeperResult<Busy> {
-        let holding = holders(before);
         let first = before.first().map(|first| self.node(key, first, client, timeout)).transpose()?.flatten();
         let holder = first.filter(Node::has_lock).map(|node| node.holder());
-        let (others, ahead) = (holding.saturating_sub(1), Some(before.len() - holding));
-        Ok(Busy { key: key.clone(), holder, others, ahead })
+        Ok(queue::busy(key, before, holder))
     }
 }
 
@@ -313,21 +308,19 @@ const PAGE: usize = 500;
 impl Node {
     /// Of one of the first: whether it counts as a holder, as it knows that it is.
     pub fn has_lock(&self) -> bool {
-        self.value.as_ref().is_none_or(|value| value.stage() != NodeStage::Waiting)
+        self.value.as_ref().is_none_or(|value| value.stage() != Stage::Waiting)
     }
 
     pub fn holder(&self) -> Holder {
-        let Some(value) = &self.value else { return Holder { hides_left: true, ..Holder::default() } };
-        let kept = |until: u64| Duration::from_millis(until.saturating_sub(unix_millis()));
+        let value = self.value.as_ref();
+        let kept_until = value.and_then(|value| value.kept_until);
         Holder {
-            metadata: Some(value.metadata.clone()),
-            fence: Some(FencingToken(self.stat.created.unsigned_abs())),
-            since: Some(value.granted.unwrap_or(value.metadata.since)),
-            // How long a session lives on is known to the servers only.
-            left: value.kept_until.map(kept),
-            hides_left: value.kept_until.is_none(),
-            is_kept: value.kept_until.is_some(),
-            broken: value.breaker(),
+            // Only the servers know how long a session lives on.
+            left: kept_until.map(|until| Duration::from_millis(until.saturating_sub(unix_millis()))),
+            hides_left: kept_until.is_none(),
+            is_kept: kept_until.is_some(),
+            broken: value.and_then(EntryData::breaker),
+            ..EntryData::holder(value, self.stat.created)
         }
     }
 }

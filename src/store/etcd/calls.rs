@@ -5,19 +5,19 @@ use std::time::Duration;
 use tonic::{Code, Status};
 
 use super::client::EtcdClient;
-use super::key_data::KeyData;
-use super::layout::{Entry, KeyLayout, holders, page};
-use super::lease_id::{LeaseId, LeaseStage};
+use super::layout::{Entry, KeyLayout, page};
+use super::lease_id::LeaseId;
 use super::members::EtcdMembers;
 use super::message::{
     Compare, DeleteRequest, KeyValue, LESS, RangeRequest, RangeResponse, TxnOperation, TxnRequest,
     TxnResponse,
 };
 use super::recipe::OtherRecipe;
-use crate::lock::{Breaker, Busy, FencingToken, Holder, Key, StoreError, Timeout};
+use crate::lock::{Breaker, Busy, Holder, Key, StoreError, Timeout};
+use crate::store::queue::{self, EntryData, Stage};
 
 /// The locks in a cluster.
-pub struct EtcdLedger {
+pub struct EtcdCalls {
     pub members: EtcdMembers,
     pub layout: KeyLayout,
 }
@@ -26,7 +26,7 @@ pub struct EtcdLedger {
 #[derive(Default)]
 pub struct Own {
     pub entry: Option<Entry>,
-    pub value: Option<KeyData>,
+    pub value: Option<EntryData>,
     /// Somebody broke the lock.
     pub broken: Option<Breaker>,
 }
@@ -34,7 +34,7 @@ pub struct Own {
 impl Own {
     /// Its key, if that holds the lock.
     pub fn held(&self) -> Option<&Entry> {
-        self.entry.as_ref().filter(|entry| entry.stage() == Some(LeaseStage::Holding))
+        self.entry.as_ref().filter(|entry| entry.stage() == Some(Stage::Holding))
     }
 }
 
@@ -46,7 +46,7 @@ pub struct EtcdQueue {
     pub revision: i64,
 }
 
-impl EtcdLedger {
+impl EtcdCalls {
     /// Makes a lease, or extends the one of an earlier attempt whose answer was lost. Whether it was made now.
     pub fn grant(&mut self, id: i64, seconds: i64, timeout: &Timeout) -> Result<bool, StoreError> {
         self.members.call(timeout, |client| async move {
@@ -134,7 +134,7 @@ impl EtcdLedger {
         for kv in kvs {
             own.broken = own.broken.or_else(|| self.layout.breaker(kv));
             if let Some(entry) = self.layout.entry(key, kv).filter(|entry| entry.id == id) {
-                own.value = KeyData::from_untrusted(&kv.value);
+                own.value = EntryData::from_untrusted(&kv.value);
                 own.entry = Some(entry);
             }
         }
@@ -164,20 +164,17 @@ impl EtcdLedger {
             async move { tokio::try_join!(client.range(request), client.time_to_live(lease)) }
         })?;
         let own = self.read_own(key, entry.id, &own.kvs);
-        Ok(holder(entry, own.value, own.broken, left))
+        Ok(holder(entry, own, left))
     }
 
     /// What a newcomer behind these is told. Who has the lock is unknown, if etcd does not answer now.
     pub fn busy(&mut self, key: &Key, before: &[Entry], timeout: &Timeout) -> Busy {
-        let holding = holders(before);
         let first = before.first().filter(|first| !first.is_waiting());
-        let holder = first.and_then(|first| self.holder(key, first, timeout).ok());
-        let (others, ahead) = (holding.saturating_sub(1), Some(before.len() - holding));
-        Busy { key: key.clone(), holder, others, ahead }
+        queue::busy(key, before, first.and_then(|first| self.holder(key, first, timeout).ok()))
     }
 }
 
-/// See [`EtcdLedger::txn`].
+/// See [`EtcdCalls::txn`].
 pub async fn txn(client: &EtcdClient, request: TxnRequest) -> Result<Option<TxnResponse>, Status> {
     match client.txn(request).await {
         Ok(done) => Ok(Some(done)),
@@ -187,15 +184,11 @@ pub async fn txn(client: &EtcdClient, request: TxnRequest) -> Result<Option<TxnR
 }
 
 /// A holder, with `left` seconds on its lease. The lease of another program's key may be none at all.
-pub fn holder(entry: &Entry, value: Option<KeyData>, broken: Option<Breaker>, left: i64) -> Holder {
-    let since = value.as_ref().map(|value| value.granted.unwrap_or(value.metadata.since));
+pub fn holder(entry: &Entry, own: Own, left: i64) -> Holder {
     Holder {
-        fence: value.is_some().then_some(FencingToken(entry.created.unsigned_abs())),
-        metadata: value.map(|value| value.metadata),
-        since,
         left: (entry.lease != 0).then(|| Duration::from_secs(left.max(0).unsigned_abs())),
-        hides_left: false,
-        is_kept: entry.stage() == Some(LeaseStage::Kept),
-        broken,
+        is_kept: entry.stage() == Some(Stage::Kept),
+        broken: own.broken,
+        ..EntryData::holder(own.value.as_ref(), entry.created)
     }
 }
