@@ -1,4 +1,4 @@
-//! What the linker does for the memory of redlock and its guard, and a link to the program where people look for it.
+//! Saves memory of redlock and its guard in the linker, and makes a link to the program where people look for it.
 
 use std::error::Error;
 use std::os::unix::fs::symlink;

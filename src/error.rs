@@ -21,7 +21,7 @@ pub const TIMED_OUT: u8 = 124;
 pub const NOT_EXECUTABLE: u8 = 126;
 pub const NOT_FOUND: u8 = 127;
 
-/// How redlock ends.
+/// The end of redlock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     Exit(u8),
@@ -41,7 +41,7 @@ impl Outcome {
 }
 
 /// Why a subcommand stopped early. The root of every [`anyhow::Error`] in the program but those of the parser; context may
-/// stand before it.
+/// precede it.
 #[derive(Debug, PartialEq, Eq, Error)]
 pub enum Failure {
     #[error("{reason}{}", hint.iter().map(|hint| format!("; {hint}")).collect::<String>())]
@@ -102,7 +102,7 @@ impl Failure {
         }
     }
 
-    /// What to say of the error: why redlock ends, and what to do about it.
+    /// The words about an error: why redlock ends, and what to do about it.
     pub fn reason_and_hint(error: &anyhow::Error) -> (String, Option<&str>) {
         let text = format!("{error:#}");
         let Some(Failure::Failed { hint: Some(hint), .. }) = error.downcast_ref() else {

@@ -60,7 +60,7 @@ pub struct AcquireArgs {
     pub token_file: Option<PathBuf>,
 }
 
-/// How `acquire` hands the lock out.
+/// The form in which `acquire` hands the lock out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     Token,

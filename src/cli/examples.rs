@@ -91,7 +91,7 @@ pub fn first(examples: &str) -> String {
     format!("Example: {}", line.split("  #").next().unwrap_or(line).trim())
 }
 
-/// What the long help of a subcommand ends with: its examples and the exit statuses.
+/// The end of the long help of a subcommand: its examples and the exit statuses.
 pub fn with_exit_status(examples: &str) -> String {
     format!("{examples}\n\n{EXIT_STATUS}")
 }

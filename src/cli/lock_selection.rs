@@ -1,4 +1,4 @@
-//! Which locks `status` and `history` show.
+//! The locks that `status` and `history` show.
 
 use clap::Args;
 

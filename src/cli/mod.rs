@@ -50,7 +50,7 @@ pub struct Cli {
     pub command: Command,
 }
 
-// Of a command line only the subcommand that it names is built.
+// Only the subcommand that the line names is built.
 #[derive(Debug, Subcommand)]
 #[command(defer = true)]
 pub enum Command {
@@ -96,7 +96,7 @@ impl Command {
     }
 }
 
-// In a help text brackets are no links.
+// Brackets in a help text are not links.
 #[allow(rustdoc::broken_intra_doc_links)]
 #[derive(Debug, Args)]
 #[command(next_display_order = 500, next_help_heading = "Store")]
@@ -212,7 +212,7 @@ pub struct GlobalArgs {
 }
 
 impl GlobalArgs {
-    /// The options of every subcommand stand behind the subcommand, too.
+    /// The options of every subcommand, which may follow the subcommand.
     pub fn of(matches: &ArgMatches) -> Result<GlobalArgs, clap::Error> {
         GlobalArgs::from_arg_matches(matches.subcommand().map_or(matches, |(_, options)| options))
     }
@@ -236,7 +236,7 @@ pub fn settings() -> &'static [Arg] {
     &SETTINGS
 }
 
-/// How events are written to stderr.
+/// The form of events on stderr.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
     #[default]
@@ -331,17 +331,17 @@ pub struct CompletionsArgs {
     /// Print the script for this shell
     #[arg(required_unless_present = "list")]
     pub shell: Option<Shell>,
-    // What the scripts call.
+    // The scripts call it.
     #[arg(long, hide = true, value_name = "WHAT", conflicts_with = "shell")]
     pub list: Option<ListedNames>,
 }
 
-/// What a completion script asks for.
+/// The names that a completion script asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ListedNames {
-    /// Of the locks in use.
+    /// The keys of the locks in use.
     Keys,
-    /// In the configuration files.
+    /// The servers in the configuration files.
     Servers,
     Profiles,
 }

@@ -100,7 +100,7 @@ fn history(text: &str) -> Result<u8, String> {
 fn exit_status(text: &str) -> Result<u8, String> {
     text.parse().map_err(|_| "an exit status is 0 to 255".to_owned())
 }
-/// What becomes of a job whose lock is lost.
+/// The fate of a job whose lock is lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum OnLost {
     /// Stop it
@@ -110,7 +110,7 @@ pub enum OnLost {
     Continue,
 }
 
-/// What becomes of processes that the command left behind.
+/// The fate of processes that the command left behind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Leftovers {
     /// Release the lock while they run, with one warning

@@ -38,7 +38,7 @@ pub struct StatusArgs {
     pub json: bool,
 }
 
-/// How `status` shows the locks.
+/// The form in which `status` shows the locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum StatusFormat {
     Text,

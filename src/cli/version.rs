@@ -1,4 +1,4 @@
-//! What `--version` says: which build of redlock this is.
+//! The text of `--version`, which names this build of redlock.
 
 use std::env::consts::ARCH;
 use std::sync::LazyLock;

@@ -1,7 +1,7 @@
 //! Reading the command line and the variables of options.
 //!
 //! clap reads it by one rule, that of flock(1), env(1) and nice(1): options come before the first word of the command.
-//! Two words belong to an option without saying so: the first one is the key, unless -k gave it, and a duration behind
+//! Two words belong to an option without saying so: the first one is the key, unless -k gave it, and a duration after
 //! `--wait` is its value. Each is joined to its option, and clap reads the line again.
 
 use std::env;
@@ -62,7 +62,7 @@ pub fn read(words: Vec<OsString>) -> anyhow::Result<ReadLine> {
     Line::new(subcommand_first(&words))?.read()
 }
 
-/// Variables that are no options, or those of one call.
+/// Variables that are not options, or are those of one call.
 const OTHER_VARIABLES: &str =
     "KEY TOKEN TOKEN_FILE CONFIG PROFILE FENCE OUTER HOOK EVENT EXIT_STATUS HOLDER REASON";
 
@@ -128,7 +128,7 @@ pub fn answer(error: anyhow::Error) -> anyhow::Result<Outcome> {
     }
 }
 
-/// Moves options in front of the subcommand behind it. A line that cannot be read stays as it is.
+/// Moves options that precede the subcommand to its end. A line that cannot be read stays as it is.
 fn subcommand_first(typed: &[OsString]) -> Vec<OsString> {
     let moved = || {
         typed.get(1).filter(|first| first.as_encoded_bytes().starts_with(b"-"))?;

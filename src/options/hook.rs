@@ -7,7 +7,7 @@ use crate::cli::HookArgs;
 /// In its environment a hook finds what it runs for.
 pub const HOOK: &str = "REDLOCK_HOOK";
 
-/// What a hook runs for.
+/// The event for which a hook runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HookPoint {
     Wait,
@@ -17,7 +17,7 @@ pub enum HookPoint {
 }
 
 impl HookPoint {
-    /// As the option is called.
+    /// The name of its option.
     pub fn name(self) -> &'static str {
         match self {
             HookPoint::Wait => "on-wait",

@@ -20,7 +20,7 @@ pub struct LockOptions {
     pub replicas: u8,
 }
 
-/// What others see of the one for whom a lock is acquired.
+/// The process for which a lock is acquired, as others see it.
 pub struct Shown {
     pub pid: u32,
     pub label: String,
@@ -57,7 +57,7 @@ impl LockOptions {
     }
 }
 
-/// What the store cannot do, with the source of the value.
+/// Says what the store cannot do, with the source of the value.
 fn refusal(unsupported: Unsupported, wanted: &Wanted, inputs: &Inputs) -> Failure {
     let Wanted { ttl, replicas, .. } = wanted;
     let (option, what) = match unsupported {

@@ -53,11 +53,11 @@ pub struct RunOptions {
     pub args: RunArgs,
     pub lock: LockOptions,
     pub command: Vec<OsString>,
-    /// What messages call the command.
+    /// The name that messages have for the command.
     pub name: String,
     pub kill_after: Duration,
     pub timeout: Option<Duration>,
-    /// How many runs the store keeps in the history; 0 for none.
+    /// The number of runs that the store keeps in the history.
     pub history: u8,
     /// Commands for `sh -c`.
     pub hooks: Vec<(HookPoint, String)>,
@@ -68,7 +68,7 @@ impl RunOptions {
         let files = &inputs.files;
         let words = std::mem::take(&mut args.command);
         let (command, label, name) = if args.shell {
-            // As flock(1) has it: the words behind the string would be lost.
+            // As in flock(1): the words after the string would be lost.
             if words.len() > 1 {
                 return Err(refuse("with -c the command is one string: quote it", "run"));
             }
@@ -120,7 +120,7 @@ pub fn with_files(line: ReadLine, keys: &[Key]) -> anyhow::Result<(ArgMatches, C
     Ok((line.with_defaults(&files)?, files))
 }
 
-/// A store without a history is no mistake, unless a flag asks for one.
+/// The runs to keep. A store without a history is not a mistake, unless a flag asks for one.
 fn history(runs: Option<u8>, inputs: &Inputs) -> Result<u8, Failure> {
     match inputs.global.server.capabilities().history {
         Err(why) if runs > Some(0) && inputs.sources.is_flag("history") => {

@@ -1,4 +1,4 @@
-//! What a text that is no server URL was meant to be.
+//! The URL that was meant by a text that is not one.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ const OTHER_SCHEMES: [(&str, &[&str]); 6] = [
 const OTHER_PATHS: [(&str, &str); 4] =
     [("file", "local:"), ("sqlite", "local:"), ("unix", "redis+unix://"), ("socket", "redis+unix://")];
 
-/// A form that may be shown: there is no login in it.
+/// A form without a login, which may be shown.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Intended {
     Url(String),

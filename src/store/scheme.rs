@@ -1,4 +1,4 @@
-//! What the URLs of stores begin with.
+//! The beginnings of the URLs of stores.
 
 /// A beginning of URLs, and the store that they lead to.
 pub struct Scheme {

@@ -92,7 +92,7 @@ pub fn check(path: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether this can be the name of a server, and is no URL.
+/// True if this can be the name of a server, and is not a URL.
 pub fn is_name(server: &str) -> bool {
     !server.contains([':', '/', '.'])
 }
@@ -100,7 +100,7 @@ pub fn is_name(server: &str) -> bool {
 /// A line, and what is wrong there.
 pub type Wrong = (usize, String);
 
-/// What a text says, part by part.
+/// The sections of a text, each with its settings.
 pub fn sections(text: &str, path: &Path) -> Result<Vec<Section>, Wrong> {
     let at = |span: Range<usize>| text.get(..span.start).map_or(1, |before| before.matches('\n').count() + 1);
     let unreadable = |error: Error| {
@@ -146,7 +146,7 @@ pub fn sections(text: &str, path: &Path) -> Result<Vec<Section>, Wrong> {
     Ok(sections)
 }
 
-/// What to move to another place in the file, or to call by another name.
+/// Says what to move to another place in the file, or to call by another name.
 fn misplaced(name: &str, value: &Value, scope: &Scope) -> Option<String> {
     let is_of_all = matches!(name, "server" | KEY_PREFIX);
     match (scope, value) {
@@ -163,7 +163,7 @@ fn misplaced(name: &str, value: &Value, scope: &Scope) -> Option<String> {
     }
 }
 
-/// What is wrong with a line that is not TOML. The line itself may hold a password.
+/// Says what is wrong with a line that is not TOML. The line itself may hold a password.
 fn unreadable(message: &str, line: &str) -> String {
     match line.split_once('=').map(|(name, value)| (name.trim().trim_matches(['"', '\'']), value.trim())) {
         Some((name, _)) if message.starts_with("duplicate") => format!("{name}: it is set twice"),

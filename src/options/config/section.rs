@@ -13,10 +13,10 @@ use crate::options::key_pattern::KeyPattern;
 /// Settings that contradict each other, see `conflicts_with` in [`crate::cli`].
 pub const CONTRADICTIONS: [[&str; 2]; 2] = [["quiet", "verbose"], ["shared", "permits"]];
 
-/// Which calls a section is about.
+/// The calls that a section is about.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Scope {
-    /// All: its settings stand before any section.
+    /// Every call: the settings precede all sections.
     Every,
     /// `[servers.NAME]`: those that name this server.
     Server(String),
@@ -52,7 +52,7 @@ impl Section {
         self.settings.iter().find(|setting| setting.name == name)
     }
 
-    /// Whether it sets this, and not to `false`.
+    /// True if it sets this, and not to `false`.
     pub fn asks_for(&self, name: &str) -> bool {
         self.setting(name).is_some_and(|setting| !setting.is_off())
     }

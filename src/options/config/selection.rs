@@ -1,4 +1,4 @@
-//! Which sections are about a call, and what they set together.
+//! The sections that are about a call, and the settings that they have together.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -17,19 +17,19 @@ use crate::user;
 const SYSTEM_FILE: &str = "/etc/redlock/config.toml";
 const SYSTEM_FOLDER: &str = "/etc/redlock/conf.d";
 
-/// What the choice depends on.
+/// The parts of a call on which the choice of sections depends.
 pub struct SectionQuery<'a> {
     /// The file of `--config`.
     pub file: Option<&'a Path>,
     pub profile: Option<&'a str>,
-    /// Of a flag or a variable.
+    /// The values of a flag or a variable.
     pub server: &'a [String],
     pub keys: &'a [Key],
 }
 
 impl Config {
-    /// What the files say about a call. A profile is stronger than a pattern of keys, that than a named server, and that
-    /// than what stands before the sections; a longer pattern is stronger than a shorter one. Among equals the user's file
+    /// Reads what the files say about a call. A profile is stronger than a pattern of keys, that than a named server, and that
+    /// than the settings before the sections; a longer pattern is stronger than a shorter one. Among equals the user's file
     /// is stronger than those of the system.
     pub fn load(query: &SectionQuery, sources: Sources) -> Result<Config, Failure> {
         let sections = read_all(query.file, sources)?;
@@ -56,7 +56,7 @@ impl Config {
             _ => None,
         };
         let server = name.map_or(Vec::new(), |name| of(Scope::Server(name.to_owned())));
-        // What is no name of a server may be that of a host.
+        // A word that names no server may name a host.
         if let Some(name) = name.filter(|name| server.is_empty() && file::is_name(name))
             && let Some(near) = nearest(name, sections.iter().filter_map(|section| section.scope.server()))
         {
@@ -131,7 +131,7 @@ fn read_all(named: Option<&Path>, sources: Sources) -> Result<Vec<Section>, Fail
     Ok(sections)
 }
 
-/// Those of packages and of a configuration management, in the order of their names.
+/// The files of packages and of a configuration management, in the order of their names.
 fn files_of_system() -> Result<Vec<PathBuf>, Failure> {
     let unreadable = |error| Failure::configuration(format!("{SYSTEM_FOLDER}: cannot be read: {error}"));
     let mut files = Vec::new();
