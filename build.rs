@@ -1,4 +1,4 @@
-//! What the linker does for the memory of redlock and its guard, and a link to the program where people look for it.
+//! Saves memory of redlock and its guard in the linker, and makes a link to the program where people look for it.
 
 use std::error::Error;
 use std::os::unix::fs::symlink;
@@ -11,6 +11,10 @@ const FIRST: (u32, u32) = (2, 36);
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed=build.rs");
+    if env::var("CARGO_CFG_TARGET_OS")? != "linux" {
+        return Err("redlock runs on Linux only: its guard needs pidfds, futexes and subreapers".into());
+    }
+    name_commit()?;
     let has =
         |name: &str, value: &str| env::var(name).is_ok_and(|found| found.split(',').any(|one| one == value));
     let is_static = has("CARGO_CFG_TARGET_ENV", "gnu") && has("CARGO_CFG_TARGET_FEATURE", "crt-static");
@@ -26,6 +30,38 @@ fn main() -> Result<(), Box<dyn Error>> {
     // 3 KB when it is packed.
     if glibc_version().is_some_and(|version| version >= FIRST) {
         println!("cargo::rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
+    }
+    Ok(())
+}
+
+/// Tells `--version` the commit, unless the environment does. A package of the registry has it in a file. A build for
+/// releases asks git; other builds do not, as they would compile everything again after each commit.
+fn name_commit() -> Result<(), Box<dyn Error>> {
+    println!("cargo::rerun-if-env-changed=REDLOCK_COMMIT");
+    if env::var_os("REDLOCK_COMMIT").is_some() {
+        return Ok(());
+    }
+    let root = env::var("CARGO_MANIFEST_DIR")?;
+    let packaged = fs::read_to_string(Path::new(&root).join(".cargo_vcs_info.json")).unwrap_or_default();
+    let is_release = env::var("PROFILE")? == "release" && Path::new(&root).join(".git").exists();
+    let git = |args: &[&str]| {
+        let output = Command::new("git").arg("-C").arg(&root).args(args).output().ok();
+        output.and_then(|output| String::from_utf8(output.stdout).ok()).unwrap_or_default().trim().to_owned()
+    };
+    let commit = match packaged.split_once("\"sha1\": \"").and_then(|(_, rest)| rest.split_once('"')) {
+        Some((commit, _)) => commit.to_owned(),
+        None if is_release => {
+            // This file changes with each commit, and when another one is checked out.
+            println!(
+                "cargo::rerun-if-changed={}",
+                git(&["rev-parse", "--path-format=absolute", "--git-path", "logs/HEAD"])
+            );
+            git(&["rev-parse", "HEAD"])
+        }
+        None => return Ok(()),
+    };
+    if let Some(commit) = commit.get(..12) {
+        println!("cargo::rustc-env=REDLOCK_COMMIT={commit}");
     }
     Ok(())
 }

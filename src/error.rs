@@ -21,7 +21,7 @@ pub const TIMED_OUT: u8 = 124;
 pub const NOT_EXECUTABLE: u8 = 126;
 pub const NOT_FOUND: u8 = 127;
 
-/// How redlock ends.
+/// The end of redlock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     Exit(u8),
@@ -41,11 +41,11 @@ impl Outcome {
 }
 
 /// Why a subcommand stopped early. The root of every [`anyhow::Error`] in the program but those of the parser; context may
-/// stand before it.
+/// precede it.
 #[derive(Debug, PartialEq, Eq, Error)]
 pub enum Failure {
-    #[error("{reason}")]
-    Failed { code: u8, reason: String },
+    #[error("{reason}{}", hint.iter().map(|hint| format!("; {hint}")).collect::<String>())]
+    Failed { code: u8, reason: String, hint: Option<String> },
     #[error("ended by signal {0}")]
     Signal(i32),
     /// Exit with this status; the reason was reported before.
@@ -55,7 +55,15 @@ pub enum Failure {
 
 impl Failure {
     pub fn new(code: u8, reason: impl Into<String>) -> Failure {
-        Failure::Failed { code, reason: without_number(reason.into()) }
+        Failure::Failed { code, reason: without_number(reason.into()), hint: None }
+    }
+
+    /// The failure with what to do about it.
+    pub fn hint(self, text: impl Into<String>) -> Failure {
+        match self {
+            Failure::Failed { code, reason, .. } => Failure::Failed { code, reason, hint: Some(text.into()) },
+            other => other,
+        }
     }
 
     /// The command line asks for something impossible.
@@ -94,7 +102,17 @@ impl Failure {
         }
     }
 
-    /// Whether redlock has to say why it ends.
+    /// The words about an error: why redlock ends, and what to do about it.
+    pub fn reason_and_hint(error: &anyhow::Error) -> (String, Option<&str>) {
+        let text = format!("{error:#}");
+        let Some(Failure::Failed { hint: Some(hint), .. }) = error.downcast_ref() else {
+            return (text, None);
+        };
+        let reason = text.strip_suffix(hint.as_str()).and_then(|text| text.strip_suffix("; "));
+        (reason.unwrap_or(&text).to_owned(), Some(hint))
+    }
+
+    /// True if redlock has to say why it ends.
     pub fn is_unreported(error: &anyhow::Error) -> bool {
         !matches!(error.downcast_ref(), Some(Failure::Signal(_) | Failure::Quiet(_)))
     }
@@ -131,6 +149,13 @@ fn an_error_of_the_system_has_no_number() {
     let failure = Failure::usage(format!("a: {error}; b: {error}"));
     assert_eq!(failure.to_string(), "a: Permission denied; b: Permission denied");
     assert_eq!(Failure::usage("a (os error 1").to_string(), "a (os error 1");
+}
+
+#[test]
+fn a_hint_is_the_end_of_the_line_and_apart() {
+    let error = anyhow::Error::from(Failure::usage("the key is missing").hint("name it")).context("run");
+    assert_eq!(format!("{error:#}"), "run: the key is missing; name it");
+    assert_eq!(Failure::reason_and_hint(&error), ("run: the key is missing".to_owned(), Some("name it")));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::examples::{ACQUIRE, with_exit_status};
+use super::examples::{ACQUIRE, first, with_exit_status};
 use super::{KeyWordArgs, LockArgs, OnLost};
 
 /// Acquire the lock and print its owner token
@@ -18,7 +18,7 @@ use super::{KeyWordArgs, LockArgs, OnLost};
 #[derive(Debug, Args)]
 #[command(
     override_usage = "redlock acquire [OPTIONS] KEY",
-    after_help = ACQUIRE,
+    after_help = first(ACQUIRE),
     after_long_help = with_exit_status(ACQUIRE)
 )]
 pub struct AcquireArgs {
@@ -31,15 +31,20 @@ pub struct AcquireArgs {
     /// A keeper in the background renews the lease until the process PID ends, or until `release`.
     #[arg(long, value_name = "PID", value_parser = pid, allow_negative_numbers = true)]
     pub while_pid: Option<i32>,
-    /// What happens to PID when the lock is lost [default: terminate]
+    /// Choose what happens to PID when the lock is lost
     ///
     /// terminate sends it SIGTERM, and nothing after that.
-    #[arg(long, hide_short_help = true, value_name = "WHAT", env = "REDLOCK_ON_LOST")]
-    pub on_lost: Option<OnLost>,
-    /// Print: token, env, fish (to eval), json, github
+    #[arg(
+        long,
+        hide_short_help = true,
+        value_name = "WHAT",
+        env = "REDLOCK_ON_LOST",
+        default_value = "terminate"
+    )]
+    pub on_lost: OnLost,
+    /// Print token, env, fish (to eval), json or github
     ///
-    /// What to print: the owner token, a line that a shell evaluates (env, fish), or JSON; github prints a mask and
-    /// writes the lock to the environment files of GitHub Actions.
+    /// The owner token, a line that a shell evaluates (env, fish), or JSON; github prints a mask and writes the lock to the environment files of GitHub Actions.
     #[arg(
         long,
         value_name = "FORMAT",
@@ -55,7 +60,7 @@ pub struct AcquireArgs {
     pub token_file: Option<PathBuf>,
 }
 
-/// How `acquire` hands the lock out.
+/// The form in which `acquire` hands the lock out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     Token,

@@ -85,7 +85,13 @@ Exit status: that of the command under `run`, or
   126  the command cannot be executed
   127  the command is not found";
 
-/// What the long help of a subcommand ends with: its examples and the exit statuses.
+/// The first of the examples, for the short help.
+pub fn first(examples: &str) -> String {
+    let line = examples.lines().nth(1).unwrap_or_default();
+    format!("Example: {}", line.split("  #").next().unwrap_or(line).trim())
+}
+
+/// The end of the long help of a subcommand: its examples and the exit statuses.
 pub fn with_exit_status(examples: &str) -> String {
     format!("{examples}\n\n{EXIT_STATUS}")
 }

@@ -3,13 +3,13 @@
 use clap::Args;
 
 use super::LockSelectionArgs;
-use super::examples::HISTORY;
+use super::examples::{HISTORY, first};
 
 /// Show the last runs: when, where, and how they ended
 ///
 /// The latest run first. Without a KEY, the last run of every lock.
 #[derive(Debug, Args)]
-#[command(override_usage = "redlock history [OPTIONS] [KEY|PATTERN]...", after_help = HISTORY)]
+#[command(override_usage = "redlock history [OPTIONS] [KEY|PATTERN]...", after_help = first(HISTORY), after_long_help = HISTORY)]
 pub struct HistoryArgs {
     #[command(flatten)]
     pub selection: LockSelectionArgs,

@@ -8,18 +8,18 @@ use crate::lock::{DurationText, Key, Ttl, Wait};
 
 #[derive(Debug, Args)]
 pub struct LockArgs {
-    /// Name of the lock; repeat -k for several
+    /// Take this lock; repeat -k for several
     ///
     /// 1 to 512 bytes of UTF-8 without control characters; the first word is the same. Of several keys all are acquired,
     /// in one fixed order, or none is kept.
     #[arg(short, long = "key", value_name = "KEY")]
     pub keys: Vec<Key>,
-    /// Lease duration without renewal [default: 30s]
+    /// Set how long the lease lives
     ///
-    /// How long the lease lives without renewal: 500ms, 30s, 5m, 1h30m; a bare number is seconds. redlock renews it
-    /// every third of that; when redlock dies, the lock is free after it.
-    #[arg(short, long, value_name = "DURATION", env = "REDLOCK_TTL")]
-    pub ttl: Option<Ttl>,
+    /// Without renewal: 500ms, 30s, 5m, 1h30m; a bare number is seconds. redlock renews the lease every third of that. When redlock dies, the
+    /// lock is free after it.
+    #[arg(short, long, value_name = "DURATION", env = "REDLOCK_TTL", default_value = "30s")]
+    pub ttl: Ttl,
     /// Wait for the lock instead of failing with 75
     ///
     /// Without a value the wait has no end; with one (--wait=5m, --wait 5m, -w 5m) it ends after that time, with 75. A word
@@ -27,10 +27,10 @@ pub struct LockArgs {
     /// is tried again as well, until then (69). In a file, and in the variable: true, false, or a duration.
     #[arg(short, long, value_name = "DURATION", num_args = 0..=1, require_equals = true, env = "REDLOCK_WAIT", value_parser = wait)]
     pub wait: Option<Option<Wait>>,
-    /// Do not wait; undoes a configured wait
+    /// Do not wait; undo a configured wait
     #[arg(short, long, hide_short_help = true, conflicts_with = "wait", overrides_with = "no_wait", aliases = ["nonblock", "nb"])]
     pub no_wait: bool,
-    /// Acquire the lock alone, as without this option; undoes a configured --shared or --permits
+    /// Take the lock alone; undo a configured --shared or --permits
     #[arg(short = 'x', long, hide = true, conflicts_with_all = ["shared", "permits"], overrides_with = "exclusive")]
     pub exclusive: bool,
     /// Take a shared (reader) lock
@@ -38,34 +38,34 @@ pub struct LockArgs {
     /// Any number of readers (--shared) hold the lock together; a writer (without --shared) holds it alone.
     #[arg(short, long, env = "REDLOCK_SHARED", value_parser = super::switch, conflicts_with = "permits")]
     pub shared: bool,
-    /// Acquire one of N permits: at most N at once
+    /// Take one of N permits: N may hold it at once
     #[arg(short, long, value_name = "N", env = "REDLOCK_PERMITS", value_parser = permits, allow_negative_numbers = true)]
     pub permits: Option<NonZeroU32>,
-    /// What others see in status and while they wait
+    /// Show others this text in status and while they wait
     ///
     /// Without it they see the URL of the CI run (GitHub, GitLab, Jenkins), or else the name of the program and of the
     /// script that it runs; never its arguments, which may be secret.
     #[arg(long, hide_short_help = true, value_name = "TEXT", env = "REDLOCK_LABEL")]
     pub label: Option<String>,
-    /// Keep the lock at least this long after it was acquired, even if it is released sooner
+    /// Keep the lock at least this long, even when released sooner
     ///
-    /// Set it above the clock skew between hosts, so that a cron job runs once.
+    /// The time counts from when the lock was acquired. Set it above the clock skew between hosts, so that a cron job runs once.
     #[arg(long, hide_short_help = true, value_name = "DURATION", env = "REDLOCK_MIN_HOLD")]
     pub min_hold: Option<DurationText>,
-    /// Count the lock as acquired only when N replicas of the Redis server have it, too [default: 0]
-    #[arg(long, hide_short_help = true, value_name = "N", env = "REDLOCK_REPLICAS", value_parser = replicas, allow_negative_numbers = true)]
-    pub replicas: Option<u8>,
+    /// Require the lock on N replicas of the Redis server
+    #[arg(long, hide_short_help = true, value_name = "N", env = "REDLOCK_REPLICAS", default_value = "0", value_parser = replicas, allow_negative_numbers = true)]
+    pub replicas: u8,
 }
 
-pub fn wait(text: &str) -> Result<Wait, String> {
+fn wait(text: &str) -> Result<Wait, String> {
     match text {
-        "true" => Ok(Wait::Forever),
-        "false" => Ok(Wait::No),
+        "true" | "yes" | "on" => Ok(Wait::Forever),
+        "false" | "no" | "off" => Ok(Wait::No),
         limit => limit.parse::<DurationText>().map(|limit| Wait::AtMost(limit.0)),
     }
 }
 
-pub fn permits(text: &str) -> Result<NonZeroU32, String> {
+fn permits(text: &str) -> Result<NonZeroU32, String> {
     text.parse().map_err(|_| "the number of permits is 1 or more, for example --permits 3".to_owned())
 }
 

@@ -1,4 +1,4 @@
-//! Which locks `status` and `history` show.
+//! The locks that `status` and `history` show.
 
 use clap::Args;
 
@@ -6,10 +6,10 @@ use crate::lock::Key;
 
 #[derive(Debug, Args)]
 pub struct LockSelectionArgs {
-    /// The locks to show; in a pattern * stands for any characters, ? for one
+    /// Show these locks; in a pattern * is any text, ? a character
     #[arg(value_name = "KEY")]
     pub words: Vec<Key>,
-    /// The lock of exactly this name
+    /// Show the lock of exactly this name
     #[arg(short, long = "key", value_name = "KEY")]
     pub keys: Vec<Key>,
 }

@@ -12,18 +12,19 @@ mod version;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::LazyLock;
 
 use clap::builder::{PathBufValueParser, TypedValueParser};
-use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
-use serde::Deserialize;
+use clap::{Arg, ArgAction, ArgMatches, Args, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 pub use self::acquire::{AcquireArgs, Format};
-use self::examples::{BREAK, COMPLETIONS, CONFIG, DOCTOR, REDLOCK, with_exit_status};
+use self::examples::{BREAK, COMPLETIONS, CONFIG, DOCTOR, REDLOCK, first, with_exit_status};
 pub use self::history::HistoryArgs;
-pub use self::lock::{LockArgs, permits, replicas, wait};
+pub use self::lock::LockArgs;
+use self::lock::replicas;
 pub use self::lock_selection::LockSelectionArgs;
 pub use self::owner::{CheckArgs, OwnerArgs, ReleaseArgs, RenewArgs};
-pub use self::run::{HookArgs, Leftovers, OnLost, RunArgs, exit_status, history};
+pub use self::run::{HookArgs, Leftovers, OnLost, RunArgs};
 pub use self::status::{StatusArgs, StatusFormat};
 use self::version::DETAILS;
 use crate::lock::{DurationText, Key, OwnerToken, Ttl};
@@ -39,9 +40,7 @@ use crate::lock::{DurationText, Key, OwnerToken, Ttl};
     version = DETAILS.as_str(),
     max_term_width = 100,
     override_usage = "redlock SUBCOMMAND [OPTIONS]",
-    // All of it on one screen.
-    help_template = "{about-with-newline}{usage-heading} {usage}\n\n{all-args}{after-help}",
-    after_help = REDLOCK,
+    after_help = first(REDLOCK),
     after_long_help = with_exit_status(REDLOCK)
 )]
 pub struct Cli {
@@ -51,7 +50,7 @@ pub struct Cli {
     pub command: Command,
 }
 
-// Of a command line only the subcommand that it names is built.
+// Only the subcommand that the line names is built.
 #[derive(Debug, Subcommand)]
 #[command(defer = true)]
 pub enum Command {
@@ -67,6 +66,14 @@ pub enum Command {
     Config(ConfigArgs),
     Completions(CompletionsArgs),
 }
+
+/// The subcommands as the help of the program groups them.
+pub const GROUPS: [(&str, &[&str]); 4] = [
+    ("Run a command", &["run"]),
+    ("By hand", &["acquire", "renew", "check", "release", "break"]),
+    ("Look", &["status", "history"]),
+    ("Set up", &["doctor", "config", "completions"]),
+];
 
 impl Command {
     /// The keys on the command line; for status and history they may be patterns.
@@ -89,12 +96,12 @@ impl Command {
     }
 }
 
-// In a help text brackets are no links.
+// Brackets in a help text are not links.
 #[allow(rustdoc::broken_intra_doc_links)]
 #[derive(Debug, Args)]
-#[command(next_display_order = 500)]
+#[command(next_display_order = 500, next_help_heading = "Store")]
 pub struct GlobalArgs {
-    /// Where locks are kept [default: redis://127.0.0.1:6379]
+    /// Use this store
     ///
     /// redis://[user[:password]@]host[:port][/db], rediss:// for TLS, redis+sentinel://, redis+cluster://,
     /// redis+unix://PATH[?db=N], etcd://host[:port],host[:port], etcds:// for TLS, zk://host[:port],host[:port],
@@ -106,28 +113,31 @@ pub struct GlobalArgs {
         global = true,
         value_name = "URL",
         env = "REDLOCK_SERVER",
-        hide_env_values = true
+        hide_env_values = true,
+        default_value = "redis://127.0.0.1:6379"
     )]
     pub server: Vec<String>,
     /// Print only errors; a busy lock is not an error
-    #[arg(short, long, global = true, env = "REDLOCK_QUIET", value_parser = switch, conflicts_with = "verbose", overrides_with = "quiet")]
+    #[arg(help_heading = "Output", short, long, global = true, env = "REDLOCK_QUIET", value_parser = switch, conflicts_with = "verbose", overrides_with = "quiet")]
     pub quiet: bool,
     /// Print each step
-    #[arg(short, long, global = true, env = "REDLOCK_VERBOSE", value_parser = switch, overrides_with = "verbose")]
+    #[arg(help_heading = "Output", short, long, global = true, env = "REDLOCK_VERBOSE", value_parser = switch, overrides_with = "verbose")]
     pub verbose: bool,
-    /// Read this configuration file instead of ~/.config/redlock/config.toml
+    /// Read this file instead of ~/.config/redlock/config.toml
     #[arg(long, global = true, hide_short_help = true, value_name = "FILE", env = "REDLOCK_CONFIG")]
     pub config: Option<PathBuf>,
-    /// Use the settings of [profiles.NAME] in the configuration files
+    /// Use the settings of [profiles.NAME] in configuration files
     #[arg(long, global = true, hide_short_help = true, value_name = "NAME", env = "REDLOCK_PROFILE")]
     pub profile: Option<String>,
     /// Log in to the store as this user
     #[arg(long, global = true, hide_short_help = true, value_name = "NAME", env = "REDLOCK_USER")]
     pub user: Option<String>,
-    /// Log in with the password in the first line of this file, which others must not be able to read
+    /// Log in with the password in the first line of this file
+    ///
+    /// Others must not be able to read it.
     #[arg(long, global = true, hide_short_help = true, value_name = "FILE", env = "REDLOCK_PASSWORD_FILE")]
     pub password_file: Option<PathBuf>,
-    /// Log in to the Sentinels with the password in the first line of this file
+    /// Log in to the Sentinels with the first line of this file
     #[arg(
         long,
         global = true,
@@ -136,49 +146,98 @@ pub struct GlobalArgs {
         env = "REDLOCK_SENTINEL_PASSWORD_FILE"
     )]
     pub sentinel_password_file: Option<PathBuf>,
-    /// With TLS, trust certificates signed by these (PEM) instead of the system's
+    /// Trust certificates signed by these (PEM), not the system's
     #[arg(long, global = true, hide_short_help = true, value_name = "FILE", env = "REDLOCK_TLS_CA")]
     pub tls_ca: Option<PathBuf>,
-    /// With TLS, the client certificate (PEM) for a server that asks for one
+    /// Show this client certificate (PEM) to a server that asks
     #[arg(long, global = true, hide_short_help = true, value_name = "FILE", env = "REDLOCK_TLS_CERT")]
     pub tls_cert: Option<PathBuf>,
-    /// The private key of --tls-cert (PEM)
+    /// Use this private key (PEM) for --tls-cert
     #[arg(long, global = true, hide_short_help = true, value_name = "FILE", env = "REDLOCK_TLS_KEY")]
     pub tls_key: Option<PathBuf>,
-    /// Wait at most this long for an answer of the store [default: 5s]
+    /// Wait at most this long for an answer of the store
     #[arg(
         long,
         global = true,
         hide_short_help = true,
         value_name = "DURATION",
         env = "REDLOCK_CONNECT_TIMEOUT",
+        default_value = "5s",
         value_parser = connect_timeout
     )]
-    pub connect_timeout: Option<DurationText>,
-    /// Colour the output [default: auto]
-    #[arg(long, global = true, hide_short_help = true, value_name = "WHEN", env = "REDLOCK_COLOR")]
-    pub color: Option<Color>,
-    /// Write messages as text, or each event as a line of JSON [default: text]
+    pub connect_timeout: DurationText,
+    /// Color the output
+    #[arg(
+        help_heading = "Output",
+        long,
+        global = true,
+        hide_short_help = true,
+        value_name = "WHEN",
+        env = "REDLOCK_COLOR",
+        default_value = "auto"
+    )]
+    pub color: Color,
+    /// Write messages as text, or events as JSON
     ///
-    /// With json every event is written, -v or not; redlock-events(7) has the names and the fields.
-    #[arg(long, global = true, hide_short_help = true, value_name = "FORMAT", env = "REDLOCK_LOG_FORMAT")]
-    pub log_format: Option<LogFormat>,
+    /// With json each event is a line of JSON. Every event is written, -v or not; redlock-events(7) has the names and the fields.
+    #[arg(
+        help_heading = "Output",
+        long,
+        global = true,
+        hide_short_help = true,
+        value_name = "FORMAT",
+        env = "REDLOCK_LOG_FORMAT",
+        default_value = "text"
+    )]
+    pub log_format: LogFormat,
     /// Add each event to this file as a line of JSON
-    #[arg(long, global = true, hide_short_help = true, value_name = "FILE", env = "REDLOCK_LOG_FILE", value_parser = PathBufValueParser::new().try_map(log_file))]
+    #[arg(help_heading = "Output", long, global = true, hide_short_help = true, value_name = "FILE", env = "REDLOCK_LOG_FILE", value_parser = PathBufValueParser::new().try_map(log_file))]
     pub log_file: Option<PathBuf>,
     /// Send each event to the log of this host: journald or syslog
-    #[arg(long, global = true, hide_short_help = true, env = "REDLOCK_SYSLOG", value_parser = switch, overrides_with = "syslog")]
+    #[arg(help_heading = "Output", long, global = true, hide_short_help = true, env = "REDLOCK_SYSLOG", value_parser = switch, overrides_with = "syslog")]
     pub syslog: bool,
     /// Add the outcome to the Prometheus metrics in this file
     ///
     /// For the textfile collector of node_exporter: its name ends with .prom. All runs of one user on this host may share it.
-    #[arg(long, global = true, hide_short_help = true, value_name = "FILE", env = "REDLOCK_METRICS_FILE")]
+    #[arg(
+        help_heading = "Output",
+        long,
+        global = true,
+        hide_short_help = true,
+        value_name = "FILE",
+        env = "REDLOCK_METRICS_FILE",
+        value_parser = PathBufValueParser::new().try_map(metrics_file)
+    )]
     pub metrics_file: Option<PathBuf>,
 }
 
-/// How events are written to stderr.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+impl GlobalArgs {
+    /// The options of every subcommand, which may follow the subcommand.
+    pub fn of(matches: &ArgMatches) -> Result<GlobalArgs, clap::Error> {
+        GlobalArgs::from_arg_matches(matches.subcommand().map_or(matches, |(_, options)| options))
+    }
+}
+
+/// The options of one call, or of the files themselves: a file does not set them.
+const OF_ONE_CALL: [&str; 5] = ["keys", "token", "token_file", "config", "profile"];
+
+/// The options that a configuration file may set, in the order of the help; last those without a variable.
+pub fn settings() -> &'static [Arg] {
+    static SETTINGS: LazyLock<Vec<Arg>> = LazyLock::new(|| {
+        let command = GlobalArgs::augment_args(clap::Command::new("redlock"));
+        let command = CheckArgs::augment_args(RunArgs::augment_args(command));
+        let is_setting = |arg: &&Arg| arg.get_env().is_some() || arg.get_id() == "shell";
+        let is_of_one_call = |arg: &Arg| OF_ONE_CALL.iter().any(|id| arg.get_id() == id);
+        let settings = command.get_arguments().filter(is_setting).filter(|arg| !is_of_one_call(arg));
+        let mut settings: Vec<Arg> = settings.cloned().collect();
+        settings.sort_by_key(|arg| arg.get_env().is_none());
+        settings
+    });
+    &SETTINGS
+}
+
+/// The form of events on stderr.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
     #[default]
     Text,
@@ -186,8 +245,7 @@ pub enum LogFormat {
 }
 
 /// When the output has colours.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Color {
     #[default]
     Auto,
@@ -203,9 +261,9 @@ pub enum Color {
 /// one that was acquired by hand, if the processes of all who hold it were on this host and have ended. A lock that was broken,
 /// or passed to another, while the question was open is left alone.
 #[derive(Debug, Args)]
-#[command(override_usage = "redlock break [OPTIONS] KEY", after_help = BREAK)]
+#[command(override_usage = "redlock break [OPTIONS] KEY", after_help = first(BREAK), after_long_help = BREAK)]
 pub struct BreakArgs {
-    /// The lock's name; the first word is the same
+    /// Name the lock; the first word is the same
     #[arg(id = "keys", short, long = "key", value_name = "KEY", required = false)]
     pub key: Key,
     #[command(flatten)]
@@ -213,10 +271,10 @@ pub struct BreakArgs {
     /// Break the lock only if this owner token holds it
     #[arg(long, value_name = "TOKEN")]
     pub token: Option<OwnerToken>,
-    /// Why: shown to the holder, and in status, with your name
+    /// Say why, for the holder and status, beside your name
     #[arg(long, value_name = "TEXT")]
     pub reason: Option<String>,
-    /// Do not ask
+    /// Break the lock without asking
     #[arg(short, long, action = ArgAction::SetTrue)]
     pub yes: bool,
 }
@@ -226,23 +284,23 @@ pub struct BreakArgs {
 /// Looks at every server, acquires and releases a lock of its own there, and says what was found and what to
 /// change. A line is `ok`, `unknown` (it could not be seen), `warning` or `bad`. Exits with 1 when something is bad.
 #[derive(Debug, Args)]
-#[command(override_usage = "redlock doctor [OPTIONS]", after_help = DOCTOR)]
+#[command(override_usage = "redlock doctor [OPTIONS]", after_help = first(DOCTOR), after_long_help = DOCTOR)]
 pub struct DoctorArgs {
     /// Print JSON: see redlock-doctor(1) for the fields
     #[arg(long)]
     pub json: bool,
-    /// Let a group of users share the file of local: first
+    /// Share the file of local: with this group of users first
     #[arg(long, value_name = "GROUP")]
     pub share: Option<String>,
-    /// The TTL that is in use [default: 30s]
-    #[arg(short, long, value_name = "DURATION", env = "REDLOCK_TTL")]
-    pub ttl: Option<Ttl>,
-    /// The time from SIGTERM to SIGKILL that is in use [default: a quarter of the TTL, at most 5s]
+    /// Judge the store for this TTL
+    #[arg(short, long, value_name = "DURATION", env = "REDLOCK_TTL", default_value = "30s")]
+    pub ttl: Ttl,
+    /// Judge it for this time from SIGTERM to SIGKILL [default: a quarter of the TTL, at most 5s]
     #[arg(long, hide_short_help = true, value_name = "DURATION", env = "REDLOCK_KILL_AFTER")]
     pub kill_after: Option<DurationText>,
-    /// How many replicas must have a lock [default: 0]
-    #[arg(long, value_name = "N", env = "REDLOCK_REPLICAS", value_parser = replicas, allow_negative_numbers = true)]
-    pub replicas: Option<u8>,
+    /// Require locks on N replicas
+    #[arg(long, value_name = "N", env = "REDLOCK_REPLICAS", default_value = "0", value_parser = replicas, allow_negative_numbers = true)]
+    pub replicas: u8,
 }
 
 /// Show the settings in force, and where each comes from
@@ -250,7 +308,7 @@ pub struct DoctorArgs {
 /// A setting comes from a flag, a variable, a line of a configuration file, or the default. With --check it reads a file as
 /// a configuration file and exits with 78 when something is wrong there.
 #[derive(Debug, Args)]
-#[command(override_usage = "redlock config [OPTIONS] [KEY]", after_help = CONFIG)]
+#[command(override_usage = "redlock config [OPTIONS] [KEY]", after_help = first(CONFIG), after_long_help = CONFIG)]
 pub struct ConfigArgs {
     /// Show the settings for this key; the first word is the same
     #[arg(id = "keys", short, long = "key", value_name = "KEY")]
@@ -271,22 +329,22 @@ pub struct KeyWordArgs {
 
 /// Print a completion script for a shell
 #[derive(Debug, Args)]
-#[command(override_usage = "redlock completions SHELL", after_help = COMPLETIONS)]
+#[command(override_usage = "redlock completions SHELL", after_help = first(COMPLETIONS), after_long_help = COMPLETIONS)]
 pub struct CompletionsArgs {
-    /// Which shell
+    /// Print the script for this shell
     #[arg(required_unless_present = "list")]
     pub shell: Option<Shell>,
-    // What the scripts call.
+    // The scripts call it.
     #[arg(long, hide = true, value_name = "WHAT", conflicts_with = "shell")]
     pub list: Option<ListedNames>,
 }
 
-/// What a completion script asks for.
+/// The names that a completion script asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ListedNames {
-    /// Of the locks in use.
+    /// The keys of the locks in use.
     Keys,
-    /// In the configuration files.
+    /// The servers in the configuration files.
     Servers,
     Profiles,
 }
@@ -309,14 +367,21 @@ impl Shell {
 /// They lead elsewhere once the command runs.
 const STREAMS: [&str; 4] = ["/dev/stdout", "/dev/stderr", "/dev/fd", "/proc/self"];
 
-pub fn log_file(path: PathBuf) -> Result<PathBuf, String> {
+fn log_file(path: PathBuf) -> Result<PathBuf, String> {
     match STREAMS.iter().any(|stream| path.starts_with(stream)) {
         true => Err("it takes a file; for lines on standard error use --log-format json".to_owned()),
         false => Ok(path),
     }
 }
 
-pub fn connect_timeout(text: &str) -> Result<DurationText, String> {
+fn metrics_file(path: PathBuf) -> Result<PathBuf, String> {
+    match path.extension().is_some_and(|end| end == "prom") {
+        true => Ok(path),
+        false => Err("its name ends with .prom: node_exporter reads no other file".to_owned()),
+    }
+}
+
+fn connect_timeout(text: &str) -> Result<DurationText, String> {
     match text.parse::<DurationText>()? {
         none if none.0.is_zero() => Err("it leaves no time to connect; try 5s".to_owned()),
         timeout => Ok(timeout),

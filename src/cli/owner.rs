@@ -5,24 +5,24 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::KeyWordArgs;
-use super::examples::{CHECK, RELEASE, RENEW};
+use super::examples::{CHECK, RELEASE, RENEW, first};
 use crate::lock::{DurationText, Key, OwnerToken, Ttl};
 
 #[derive(Debug, Args)]
 pub struct OwnerArgs {
-    /// The lock's name; the first word is the same
+    /// Name the lock; the first word is the same
     ///
     /// Given more than once, of locks that have one owner token.
     #[arg(short, long = "key", value_name = "KEY", env = "REDLOCK_KEY", value_delimiter = '\n')]
     pub keys: Vec<Key>,
     #[command(flatten)]
     pub key_word: KeyWordArgs,
-    /// The owner token that `acquire` printed
+    /// Use the owner token that `acquire` printed
     ///
     /// Every user of the host can read a command line: REDLOCK_TOKEN and --token-file keep the token to yourself.
     #[arg(long, value_name = "TOKEN", env = "REDLOCK_TOKEN", hide_env_values = true)]
     pub token: Option<OwnerToken>,
-    /// The file that `acquire --token-file` wrote
+    /// Read the owner token from what `acquire --token-file` wrote
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
 }
@@ -31,13 +31,13 @@ pub struct OwnerArgs {
 ///
 /// Never shortens a lease. Exits with 1 when the token does not hold the lock any more.
 #[derive(Debug, Args)]
-#[command(override_usage = "redlock renew [OPTIONS] [KEY]", after_help = RENEW)]
+#[command(override_usage = "redlock renew [OPTIONS] [KEY]", after_help = first(RENEW), after_long_help = RENEW)]
 pub struct RenewArgs {
     #[command(flatten)]
     pub owner: OwnerArgs,
-    /// How long the lease lives from now on [default: 30s]
-    #[arg(short, long, value_name = "DURATION", env = "REDLOCK_TTL")]
-    pub ttl: Option<Ttl>,
+    /// Set how long the lease lives from now on
+    #[arg(short, long, value_name = "DURATION", env = "REDLOCK_TTL", default_value = "30s")]
+    pub ttl: Ttl,
 }
 
 /// Ask whether a token holds the lock, or a job ran lately
@@ -45,15 +45,15 @@ pub struct RenewArgs {
 /// Exits with 0 when the token holds the lock, for at least --for longer, and with 1 when it does not. With --ran-within no
 /// token is needed: exits with 0 if a recent run under the lock succeeded, else with 1.
 #[derive(Debug, Args)]
-#[command(override_usage = "redlock check [OPTIONS] [KEY]", after_help = CHECK)]
+#[command(override_usage = "redlock check [OPTIONS] [KEY]", after_help = first(CHECK), after_long_help = CHECK)]
 pub struct CheckArgs {
     #[command(flatten)]
     pub owner: OwnerArgs,
-    /// The lease has to live at least this much longer
-    #[arg(long = "for", value_name = "DURATION", env = "REDLOCK_FOR")]
+    /// Require that the lease lives at least this much longer
+    #[arg(id = "for", long, value_name = "DURATION", env = "REDLOCK_FOR")]
     pub at_least: Option<DurationText>,
     /// Require a successful run that ended within this time
-    #[arg(long, value_name = "DURATION", conflicts_with_all = ["token", "token_file", "at_least"])]
+    #[arg(long, value_name = "DURATION", conflicts_with_all = ["token", "token_file", "for"])]
     pub ran_within: Option<DurationText>,
 }
 
@@ -62,7 +62,7 @@ pub struct CheckArgs {
 /// Exits with 1 when the token does not hold the lock. In the job of a `redlock run` that holds it this is refused with 64: run
 /// releases the lock when the command ends.
 #[derive(Debug, Args)]
-#[command(override_usage = "redlock release [OPTIONS] [KEY]", after_help = RELEASE)]
+#[command(override_usage = "redlock release [OPTIONS] [KEY]", after_help = first(RELEASE), after_long_help = RELEASE)]
 pub struct ReleaseArgs {
     #[command(flatten)]
     pub owner: OwnerArgs,

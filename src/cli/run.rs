@@ -3,10 +3,9 @@
 use std::ffi::OsString;
 
 use clap::{Args, ValueEnum, ValueHint};
-use serde::Deserialize;
 
 use super::LockArgs;
-use super::examples::{RUN, with_exit_status};
+use super::examples::{RUN, first, with_exit_status};
 use crate::lock::DurationText;
 
 /// Hold the lock while COMMAND runs
@@ -23,7 +22,7 @@ use crate::lock::DurationText;
 #[derive(Debug, Args)]
 #[command(
     override_usage = "redlock run [OPTIONS] KEY [--] COMMAND [ARG]...",
-    after_help = RUN,
+    after_help = first(RUN),
     after_long_help = with_exit_status(RUN)
 )]
 pub struct RunArgs {
@@ -32,43 +31,50 @@ pub struct RunArgs {
     /// Run COMMAND, one quoted argument, with `sh -c`
     #[arg(short = 'c', long)]
     pub shell: bool,
-    /// Exit status when the lock is busy [default: 75]
+    /// Exit with N when the lock is busy
     ///
-    /// The exit status when the lock is held by another, or the wait ran out. With 0 a cron job
-    /// succeeds when another host has the lock.
-    #[arg(short = 'E', long, value_name = "N", env = "REDLOCK_CONFLICT_EXIT_CODE", value_parser = exit_status, allow_negative_numbers = true)]
-    pub conflict_exit_code: Option<u8>,
+    /// The lock is busy when another holds it, or when the wait ran out. With 0 a cron job succeeds when another host has the
+    /// lock.
+    #[arg(short = 'E', long, value_name = "N", env = "REDLOCK_CONFLICT_EXIT_CODE", default_value = "75", value_parser = exit_status, allow_negative_numbers = true)]
+    pub conflict_exit_code: u8,
     /// Stop COMMAND after this long, as timeout(1) does
     #[arg(long, value_name = "DURATION", env = "REDLOCK_TIMEOUT")]
     pub timeout: Option<DurationText>,
-    /// What happens to the command when the lock is lost [default: terminate]
+    /// Choose what happens to COMMAND when the lock is lost
     ///
     /// terminate stops the whole job before another can hold the lock. Either way the exit status is 79.
-    #[arg(long, hide_short_help = true, value_name = "WHAT", env = "REDLOCK_ON_LOST")]
-    pub on_lost: Option<OnLost>,
-    /// Time between SIGTERM and SIGKILL [default: a quarter of the TTL, at most 5s]
+    #[arg(
+        long,
+        hide_short_help = true,
+        value_name = "WHAT",
+        env = "REDLOCK_ON_LOST",
+        default_value = "terminate"
+    )]
+    pub on_lost: OnLost,
+    /// Wait this long between SIGTERM and SIGKILL [default: a quarter of the TTL, at most 5s]
     #[arg(long, hide_short_help = true, value_name = "DURATION", env = "REDLOCK_KILL_AFTER")]
     pub kill_after: Option<DurationText>,
     /// Sleep a random part of this before acquiring the lock
     #[arg(long, hide_short_help = true, value_name = "DURATION", env = "REDLOCK_SPLAY")]
     pub splay: Option<DurationText>,
-    /// What to do with processes that COMMAND left behind when it ended [default: release, or kill when a signal killed COMMAND]
+    /// Choose what happens to processes that COMMAND left behind [default: release, or kill when a signal killed COMMAND]
     #[arg(long, hide_short_help = true, value_name = "WHAT", env = "REDLOCK_LEFTOVERS")]
     pub leftovers: Option<Leftovers>,
-    /// Number of runs to keep in the lock's history [default: 20 on local:, else 0]
+    /// Keep this many runs in the lock's history [default: 20 on local:, else 0]
     ///
     /// The store keeps them for 30 days, with about 250 bytes each, for `redlock history` and `check --ran-within`.
     #[arg(long, hide_short_help = true, value_name = "N", env = "REDLOCK_HISTORY", value_parser = history, allow_negative_numbers = true)]
     pub history: Option<u8>,
     #[command(flatten)]
     pub hooks: HookArgs,
-    /// What to run
+    /// Run this program with these arguments
     #[arg(id = "rest", trailing_var_arg = true, hide_short_help = true, value_name = "COMMAND", value_hint = ValueHint::CommandWithArguments)]
     pub command: Vec<OsString>,
 }
 
 /// Commands for `sh -c`. An empty one disables a configured one.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Hooks")]
 pub struct HookArgs {
     /// Run CMD when the wait for the lock begins
     ///
@@ -76,10 +82,10 @@ pub struct HookArgs {
     /// empty CMD disables a configured hook.
     #[arg(long, hide_short_help = true, value_name = "CMD", env = "REDLOCK_ON_WAIT")]
     pub on_wait: Option<String>,
-    /// Run CMD beside the command, once that has started under the lock
+    /// Run CMD beside COMMAND, when that has started
     #[arg(long, hide_short_help = true, value_name = "CMD", env = "REDLOCK_ON_ACQUIRE")]
     pub on_acquire: Option<String>,
-    /// Run CMD when the lock was lost while the command ran
+    /// Run CMD when the lock was lost while COMMAND ran
     #[arg(long, hide_short_help = true, value_name = "CMD", env = "REDLOCK_ON_LOST_RUN")]
     pub on_lost_run: Option<String>,
     /// Run CMD when the lock was released
@@ -87,16 +93,15 @@ pub struct HookArgs {
     pub on_release: Option<String>,
 }
 
-pub fn history(text: &str) -> Result<u8, String> {
+fn history(text: &str) -> Result<u8, String> {
     text.parse().map_err(|_| "a history has 0 to 255 runs, for example --history 50".to_owned())
 }
 
-pub fn exit_status(text: &str) -> Result<u8, String> {
+fn exit_status(text: &str) -> Result<u8, String> {
     text.parse().map_err(|_| "an exit status is 0 to 255".to_owned())
 }
-/// What becomes of a job whose lock is lost.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+/// The fate of a job whose lock is lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum OnLost {
     /// Stop it
     #[default]
@@ -105,9 +110,8 @@ pub enum OnLost {
     Continue,
 }
 
-/// What becomes of processes that the command left behind.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+/// The fate of processes that the command left behind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Leftovers {
     /// Release the lock while they run, with one warning
     #[default]

@@ -3,20 +3,20 @@
 use clap::{Args, ValueEnum};
 
 use super::LockSelectionArgs;
-use super::examples::STATUS;
+use super::examples::{STATUS, first};
 
 /// Show holders, waiters and time left
 ///
 /// One KEY is shown in detail; several, or all known locks, as a table. A lock of another program is shown when its KEY is
 /// given.
 #[derive(Debug, Args)]
-#[command(override_usage = "redlock status [OPTIONS] [KEY|PATTERN]...", after_help = STATUS)]
+#[command(override_usage = "redlock status [OPTIONS] [KEY|PATTERN]...", after_help = first(STATUS), after_long_help = STATUS)]
 pub struct StatusArgs {
     #[command(flatten)]
     pub selection: LockSelectionArgs,
-    /// Print: text, json, prometheus
+    /// Print text, json or prometheus
     ///
-    /// What to print: text for people, JSON (see redlock-status(1) for the fields), or how many hold the locks and wait for
+    /// Text for people, JSON (see redlock-status(1) for the fields), or how many hold the locks and wait for
     /// them now, and for how long, in Prometheus' text format.
     #[arg(
         long,
@@ -33,12 +33,12 @@ pub struct StatusArgs {
     #[cfg(feature = "watch")]
     #[arg(long, conflicts_with_all = ["format", "json"])]
     pub watch: bool,
-    /// The same as --format json
+    /// Print JSON, as --format json does
     #[arg(long, conflicts_with = "format")]
     pub json: bool,
 }
 
-/// How `status` shows the locks.
+/// The form in which `status` shows the locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum StatusFormat {
     Text,

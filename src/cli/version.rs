@@ -1,11 +1,11 @@
-//! What `--version` says: which build of redlock this is.
+//! The text of `--version`, which names this build of redlock.
 
 use std::env::consts::ARCH;
 use std::sync::LazyLock;
 
 use crate::store::SCHEMES;
 
-/// Of the source, where the build knows it.
+/// The commit of the source, where the build knows it (`build.rs`).
 const COMMIT: &str = match option_env!("REDLOCK_COMMIT") {
     Some(commit) => commit,
     None => "unknown",

@@ -1,5 +1,6 @@
 //! `redlock acquire`: acquires the locks and hands out their owner token.
 
+use std::io::{IsTerminal, stderr};
 use std::path::Path;
 use std::time::Duration;
 
@@ -42,6 +43,9 @@ pub fn acquire(options: &AcquireOptions, context: &Context) -> anyhow::Result<Ou
     let interrupted = signals.take().map(|arrived| Failure::Signal(arrived.signal).into());
     let Some(error) = handed_out.err().or(interrupted) else {
         keeper.iter().for_each(KeeperProcess::go_on);
+        if keeper.is_none() && stderr().is_terminal() {
+            context.reporter.report(&Event::HeldByHand { keys: &acquisition.keys(), ttl: acquisition.ttl });
+        }
         return Ok(Outcome::SUCCESS);
     };
     drop(keeper);

@@ -5,7 +5,8 @@ use std::time::Duration;
 use crate::cli::{CompletionsArgs, GlobalArgs, ListedNames};
 use crate::completions::script;
 use crate::error::{Failure, Outcome};
-use crate::options::{Config, GlobalOptions, SectionQuery, Sources};
+use crate::options::command_line::ReadLine;
+use crate::options::{Config, GlobalOptions, Sources, with_files};
 use crate::report::{Reporter, print};
 use crate::sanitize::sanitize;
 use crate::session::Context;
@@ -13,13 +14,14 @@ use crate::session::Context;
 /// For the answer of the store: somebody waits at the keyboard.
 const PATIENCE: Duration = Duration::from_millis(150);
 
-pub fn completions(args: &CompletionsArgs, global: GlobalArgs, sources: Sources) -> anyhow::Result<Outcome> {
-    let file = global.config.as_deref();
+pub fn completions(args: &CompletionsArgs, line: ReadLine) -> anyhow::Result<Outcome> {
+    let file = GlobalArgs::of(&line.matches)?.config;
+    let sources = Sources::of(&line.matches);
     let text = match (args.shell, args.list) {
         (Some(shell), _) => script(shell),
-        (None, Some(ListedNames::Servers)) => lines(Config::servers(file, sources)?),
-        (None, Some(ListedNames::Profiles)) => lines(Config::profiles(file, sources)?),
-        (None, Some(ListedNames::Keys)) => lines(keys(global, sources)?),
+        (None, Some(ListedNames::Servers)) => lines(Config::servers(file.as_deref(), sources)?),
+        (None, Some(ListedNames::Profiles)) => lines(Config::profiles(file.as_deref(), sources)?),
+        (None, Some(ListedNames::Keys)) => lines(keys(line)?),
         (None, None) => String::new(),
     };
     print(text.as_bytes()).map_err(Failure::not_printed)?;
@@ -31,15 +33,9 @@ fn lines(names: Vec<String>) -> String {
 }
 
 /// The locks in use that a terminal shows as they are; none where the store does not answer.
-fn keys(global: GlobalArgs, sources: Sources) -> anyhow::Result<Vec<String>> {
-    let query = SectionQuery {
-        file: global.config.as_deref(),
-        profile: global.profile.as_deref(),
-        server: &global.server,
-        keys: &[],
-    };
-    let files = Config::load(&query, sources)?;
-    let options = GlobalOptions::resolve(global, &files, sources)?;
+fn keys(line: ReadLine) -> anyhow::Result<Vec<String>> {
+    let (matches, files) = with_files(line, &[])?;
+    let options = GlobalOptions::resolve(GlobalArgs::of(&matches)?, &files, Sources::of(&matches))?;
     let connect_timeout = options.connect_timeout.min(PATIENCE);
     let context = Context::new(GlobalOptions { connect_timeout, ..options }, Reporter::default());
     let survey = context.open_store().survey(&[], &context.timeout()).unwrap_or_default();

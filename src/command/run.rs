@@ -67,10 +67,10 @@ struct Granted {
 
 impl<'a> Run<'a> {
     fn prepare(options: &'a RunOptions, context: &'a Context) -> Result<Run<'a>, Failure> {
-        let RunOptions { lock, command, conflict_exit_code, kill_after, .. } = options;
+        let RunOptions { args, lock, command, kill_after, .. } = options;
         let reserve = Reserve::new(lock.ttl.validity(), *kill_after);
-        let acquisition = Acquisition::new(lock, reserve.length(), *conflict_exit_code, context);
-        let leftovers = match options.leftovers {
+        let acquisition = Acquisition::new(lock, reserve.length(), args.conflict_exit_code, context);
+        let leftovers = match args.leftovers {
             None => LeftoverPolicy::LeaveUnlessKilled,
             Some(Leftovers::Release) => LeftoverPolicy::Leave,
             Some(Leftovers::Wait) => LeftoverPolicy::Await,
@@ -107,7 +107,8 @@ impl<'a> Run<'a> {
     fn acquire_rest(&mut self, nesting: &mut Nesting, store: &mut dyn Store) -> anyhow::Result<Vec<Lease>> {
         let Run { options, context, acquisition, job, signals, .. } = self;
         let interim = nesting.keep_meanwhile(acquisition.reserve, options.lock.replicas, context)?;
-        splay(options.splay, signals, context)?;
+        let most = options.args.splay.map_or(Duration::ZERO, |text| text.0);
+        splay(most, signals, context)?;
         let guard_killed = || {
             let why =
                 format!("the guard was killed before '{}' could start; nothing of it runs", options.name);
@@ -151,7 +152,7 @@ impl<'a> Run<'a> {
         let deadline = Lease::first_deadline(&granted.own);
         self.hooks.iter().for_each(|hooks| hooks.control().extend(deadline));
         // A job that may go on without the lock starts with it all the same.
-        let ends_in_time = !granted.own.is_empty() && self.options.on_lost == OnLost::Terminate;
+        let ends_in_time = !granted.own.is_empty() && self.options.args.on_lost == OnLost::Terminate;
         let Run { job, signals, options, acquisition, context, keys, .. } = self;
         job.start(environment, deadline, ends_in_time, Some(signals)).map_err(|reason| {
             let failure = not_started(&reason, &options.name, &names(&*keys));
@@ -163,7 +164,7 @@ impl<'a> Run<'a> {
 
     /// Renews in the background what no enclosing run renews.
     fn keep(&mut self, leases: Vec<Lease>, store: Box<dyn Store>) -> Option<Keeper> {
-        let on_lost = self.options.on_lost;
+        let on_lost = self.options.args.on_lost;
         let (control, reporter) = (self.control.clone(), self.context.reporter.clone());
         let (hooks, keys) = (self.hooks.as_ref().map(Hooks::control), self.keys.clone());
         let events = RenewalEvents { control, hooks, reporter, keys, on_lost };
@@ -234,16 +235,14 @@ fn not_started(reason: &NotStarted, command: &str, locks: &str) -> Failure {
             ),
         ),
         NotStarted::NotFound => {
-            Failure::new(NOT_FOUND, format!("'{command}' is not found{}", hint(command, locks)))
+            Failure::new(NOT_FOUND, format!("'{command}' is not found")).hint(hint(command, locks))
         }
-        NotStarted::NotExecutable(why) => Failure::new(
-            NOT_EXECUTABLE,
-            format!("'{command}' cannot be executed: {why}{}", hint(command, locks)),
-        ),
-        NotStarted::NoRoom(why) => Failure::new(
-            UNREACHABLE,
-            format!("cannot start '{command}': {why}; see ulimit -u and -n, and pids.max of its cgroup"),
-        ),
+        NotStarted::NotExecutable(why) => {
+            Failure::new(NOT_EXECUTABLE, format!("'{command}' cannot be executed: {why}"))
+                .hint(hint(command, locks))
+        }
+        NotStarted::NoRoom(why) => Failure::new(UNREACHABLE, format!("cannot start '{command}': {why}"))
+            .hint("see ulimit -u and -n, and pids.max of its cgroup"),
         NotStarted::ProcessKilled => Failure::new(
             UNREACHABLE,
             format!(
@@ -266,10 +265,19 @@ fn not_started(reason: &NotStarted, command: &str, locks: &str) -> Failure {
     }
 }
 
-/// A guess at a command that cannot be started: it is a line for the shell, or its first word became the key.
+/// Commands that a shell has within itself, and no program.
+const BUILTINS: [&str; 14] = [
+    ".", "alias", "cd", "eval", "exec", "export", "for", "if", "set", "source", "ulimit", "umask", "unset",
+    "while",
+];
+
+/// A guess at a command that cannot be started: a part of the shell's language, or a line for the shell, or its first word became the key.
 fn hint(command: &str, locks: &str) -> String {
+    if BUILTINS.contains(&command) {
+        return "it is a builtin of the shell; run it with -c, in one quoted word".to_owned();
+    }
     match command.contains([' ', ';', '|', '&', '<', '>', '$']) {
-        true => "; with -c a shell runs it".to_owned(),
-        false => format!("; the key is {locks}"),
+        true => "with -c a shell runs it".to_owned(),
+        false => format!("the key is {locks}"),
     }
 }

@@ -10,10 +10,13 @@ pub fn script(subcommands: &[Subcommand]) -> String {
     let options = subcommands
         .iter()
         .flat_map(|subcommand| subcommand.options.iter().map(|option| line(&subcommand.name, option)));
+    let with_key = subcommands.iter().filter(|one| one.takes_key).map(|one| &one.name[..]);
+    let with_key: Vec<&str> = with_key.collect();
     let joint = STORE_OPTIONS[1..].iter().map(|name| format!("'{name}=*'")).collect::<Vec<_>>().join(" ");
     include_str!("redlock.fish")
         .replace("@STORE_OPTIONS@", &STORE_OPTIONS.join(" "))
         .replace("@STORE_OPTIONS_JOINT@", &joint)
+        .replace("@WITH_KEY@", &with_key.join(" "))
         .replace("@WITH_VALUE@", &names_with_value(subcommands).join(" "))
         .replace("@SUBCOMMANDS@\n", &described.collect::<String>())
         .replace("@OPTIONS@\n", &options.collect::<String>())

@@ -41,6 +41,8 @@ struct Subcommand {
     name: String,
     about: String,
     options: Vec<CompletedOption>,
+    /// Its first word is the key.
+    takes_key: bool,
 }
 
 struct CompletedOption {
@@ -51,7 +53,7 @@ struct CompletedOption {
     is_repeatable: bool,
 }
 
-/// What completes the value of an option.
+/// The words that complete the value of an option.
 #[derive(PartialEq)]
 enum OptionValue {
     /// It takes none.
@@ -62,13 +64,13 @@ enum OptionValue {
     File,
     Word(Vec<String>),
     Server,
-    /// That of a profile in the configuration files.
+    /// The name of a profile in the configuration files.
     Profile,
-    /// That of a lock in use.
+    /// The key of a lock in use.
     Key,
 }
 
-/// What the URL of a store begins with.
+/// The beginnings of the URLs of stores.
 fn server_prefixes() -> String {
     SCHEMES.map(|scheme| scheme.prefix).join(" ")
 }
@@ -92,12 +94,13 @@ impl Subcommand {
             name: command.get_name().to_owned(),
             about: command.get_about().map(ToString::to_string).unwrap_or_default(),
             options: options.filter_map(CompletedOption::of).collect(),
+            takes_key: command.get_arguments().any(|arg| arg.get_id() == "rest"),
         }
     }
 }
 
 impl CompletedOption {
-    /// `None` for what is no option.
+    /// `None` if it is not an option.
     fn of(arg: &Arg) -> Option<CompletedOption> {
         let about = arg.get_help().map(ToString::to_string).unwrap_or_default();
         // The default is of no use while the option is typed.

@@ -39,7 +39,7 @@ function __redlock_read
     end
     echo $subcommand
     if test "$subcommand $has_key" = "run yes"
-        # A word that is no option is the command.
+        # A word that is not an option is the command.
         echo "may begin"
     else if test $has_key = yes
         echo "has key"
@@ -66,20 +66,20 @@ function __redlock_known
     command $program completions --list $argv[1] $store 2>/dev/null
 end
 
-# Whether the next word is a key.
+# True if the next word is a key.
 function __redlock_wants_key
     set -l read (__redlock_read)
     switch "$read[1]"
         case status history
             return 0
-        case run acquire renew check release break config
+        case @WITH_KEY@
             not set -q read[2]
         case '*'
             return 1
     end
 end
 
-# Whether the cursor is at the words of a subcommand, and not in the command that it runs.
+# True if the cursor is at the words of a subcommand, and not in the command that it runs.
 function __redlock_at
     set -l read (__redlock_read)
     test "$read[1]" = "$argv[1]"; and test "$read[2]" != begins

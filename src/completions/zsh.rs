@@ -28,7 +28,7 @@ pub fn script(subcommands: &[Subcommand], before_them: &[CompletedOption]) -> St
         .replace("@SHELLS@", &Shell::names().join(" "))
 }
 
-/// How `_arguments` is told of an option: a line for each of its names.
+/// The lines by which `_arguments` knows an option, one for each of its names.
 fn specs(option: &CompletedOption) -> Vec<String> {
     let names = option.names();
     let spec = |name: &String| {

@@ -38,6 +38,10 @@ pub enum Event<'a> {
     Renewed { keys: &'a [Key], took: Duration },
     /// A lease was extended by hand.
     RenewedByHand { key: &'a Key, ttl: Ttl },
+    /// Somebody at a terminal acquired the locks: nobody renews them.
+    HeldByHand { keys: &'a [Key], ttl: Ttl },
+    /// A variable that redlock does not know, and the one whose name is nearest, both without their `REDLOCK_`.
+    UnknownVariable { name: &'a str, near: &'a str },
     /// The lease still runs for as long as `left`.
     RenewalFailed { key: &'a Key, error: &'a StoreError, left: Duration },
     /// The lock was missing in the store, for at most `gone`, and is held again.
@@ -64,8 +68,8 @@ pub enum Event<'a> {
     LogFailed { reason: &'a str },
     /// The command, and what of it was not left behind, has ended.
     CommandEnded { status: ExitStatus },
-    /// A subcommand failed, and exits with this status.
-    Failed { reason: &'a str, exit_status: u8 },
+    /// A subcommand failed, and exits with this status. The hint says what to do.
+    Failed { reason: &'a str, hint: Option<&'a str>, exit_status: u8 },
     /// The last event of a `run` or an `acquire`, however it ended.
     Ended { summary: &'a Summary },
 }

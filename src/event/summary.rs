@@ -279,7 +279,7 @@ mod tests {
             (vec![requested(), lost(), timed_out(), ended(143)], Outcome::Exit(79), RunOutcome::Lost),
             (vec![requested()], Outcome::Signal(2), RunOutcome::Interrupted),
             (
-                vec![requested(), Event::Failed { reason: "", exit_status: 127 }],
+                vec![requested(), Event::Failed { reason: "", hint: None, exit_status: 127 }],
                 Outcome::Exit(127),
                 RunOutcome::NotStarted,
             ),
@@ -287,7 +287,7 @@ mod tests {
             assert_eq!(summary(&events, exit).outcome(), expected);
         }
         assert!(Summary::default().end(Outcome::SUCCESS).is_none(), "a call that asked for no lock");
-        let unreachable = [requested(), Event::Failed { reason: "", exit_status: UNREACHABLE }];
+        let unreachable = [requested(), Event::Failed { reason: "", hint: None, exit_status: UNREACHABLE }];
         assert_eq!(summary(&unreachable, Outcome::Exit(UNREACHABLE)).waited, seconds(2));
     }
 }

@@ -27,10 +27,16 @@ impl FromStr for DurationText {
         }
         let duration = match text.parse::<f64>() {
             Ok(seconds) => Duration::try_from_secs_f64(seconds).map_err(|_| form)?,
-            Err(_) => humantime::parse_duration(text).map_err(|_| form)?,
+            Err(_) => humantime::parse_duration(text).map_err(|_| {
+                let small = text.to_lowercase();
+                match humantime::parse_duration(&small) {
+                    Ok(_) => format!("units are small letters: did you mean {small}?"),
+                    Err(_) => form.to_owned(),
+                }
+            })?,
         };
         if duration > LONGEST {
-            return Err(form.to_owned());
+            return Err("it is longer than a year, the most that redlock takes".to_owned());
         }
         Ok(DurationText(duration))
     }

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use nix::unistd::getppid;
 
-/// Those that start another program, and end with it.
+/// Programs that start another one, and end with it.
 const STAYING_PARENTS: [&[u8]; 3] = [b"sudo", b"doas", b"timeout"];
 
 /// A process, as /proc shows it.
@@ -14,9 +14,9 @@ const STAYING_PARENTS: [&[u8]; 3] = [b"sudo", b"doas", b"timeout"];
 pub struct CallingProcess {
     pub pid: u32,
     parent: u32,
-    /// The words of its command, with a NUL behind each.
+    /// The words of its command, each with a NUL at its end.
     words: Vec<u8>,
-    /// Where they are in its memory, which is random for each execution; 0 where that is not shown.
+    /// Their address in its memory, which is random for each execution; 0 where that is not shown.
     address: u64,
 }
 
@@ -44,7 +44,7 @@ impl CallingProcess {
         Some(CallingProcess { pid, parent, words: fs::read(format!("/proc/{pid}/cmdline")).ok()?, address })
     }
 
-    /// Of the same execution.
+    /// True if both are of the same execution.
     fn is_fork_of(&self, parent: &CallingProcess) -> bool {
         self.words == parent.words && self.address == parent.address
     }

@@ -1,11 +1,11 @@
 //! Reading the command line and the variables of options.
 //!
 //! clap reads it by one rule, that of flock(1), env(1) and nice(1): options come before the first word of the command.
-//! Two words belong to an option without saying so: the first one is the key, unless -k gave it, and a duration behind
+//! Two words belong to an option without saying so: the first one is the key, unless -k gave it, and a duration after
 //! `--wait` is its value. Each is joined to its option, and clap reads the line again.
 
 use std::env;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
 use std::sync::LazyLock;
 
@@ -13,7 +13,9 @@ use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, CommandFactory, Id, Subcommand, value_parser};
 
 use super::complaint::{explain, is_token, refuse, shown};
+use super::config::Config;
 use super::sources::{Sources, is_off};
+use super::suggestion::nearest;
 use crate::cli::{self, Cli, GlobalArgs};
 use crate::error::{Failure, Outcome, USAGE};
 use crate::job::title;
@@ -25,30 +27,60 @@ const OWN: &str = "give each of several keys with its own -k";
 /// The command line as it was typed: the system's copy loses the words of a job, see `job::title`.
 static TYPED: LazyLock<Vec<OsString>> = LazyLock::new(title::words);
 
+/// A command line that was read.
+pub struct ReadLine {
+    line: Line,
+    pub matches: ArgMatches,
+}
+
+impl ReadLine {
+    /// Reads the line once more, with the settings of the files as defaults.
+    pub fn with_defaults(mut self, files: &Config) -> anyhow::Result<ArgMatches> {
+        if files.is_empty() {
+            return Ok(self.matches);
+        }
+        // clap keeps what is never dropped, as it keeps the literals of a program.
+        let kept = |word: String| -> &'static str { Box::leak(word.into_boxed_str()) };
+        let set = |arg: Arg| match arg.get_long().and_then(|name| files.setting(name)) {
+            Some(setting) => arg.default_values(setting.words().into_iter().map(kept)),
+            None => arg,
+        };
+        let root = self.line.root.clone();
+        *self.line.root = root.mut_subcommands(|subcommand| subcommand.mut_args(set));
+        Ok(self.line.matches()?)
+    }
+}
+
 /// Parses the command line. Of options that contradict each other a flag overrules a variable; a variable that is
 /// empty counts as not set. The error is one of the parser, see [`answer`], or a [`Failure`].
-pub fn parse() -> anyhow::Result<ArgMatches> {
-    Ok(Line::new(subcommand_first(&TYPED))?.read()?.1)
+pub fn parse() -> anyhow::Result<ReadLine> {
+    read(TYPED.clone())
 }
 
-/// What the options of the line, and the variables, mean for another subcommand.
-pub fn parse_as(subcommand: &str) -> anyhow::Result<ArgMatches> {
-    read_as(subcommand).map_err(|error| match error.downcast() {
-        Ok(error) => explain(error, &subcommand_first(&TYPED), &built()).into(),
-        Err(error) => error,
-    })
+/// Reads the words of a command line.
+pub fn read(words: Vec<OsString>) -> anyhow::Result<ReadLine> {
+    Line::new(subcommand_first(&words))?.read()
 }
 
-fn read_as(subcommand: &str) -> anyhow::Result<ArgMatches> {
-    let (mut words, matches) = Line::new(subcommand_first(&TYPED))?.read()?;
-    words[1] = subcommand.into();
-    if !Sources::of(&matches).is_flag("keys") {
-        words.insert(2, "--key=KEY".into());
+/// Variables that are not options, or are those of one call.
+const OTHER_VARIABLES: &str =
+    "KEY TOKEN TOKEN_FILE CONFIG PROFILE FENCE OUTER HOOK EVENT EXIT_STATUS HOLDER REASON";
+
+/// The variables that look like those of redlock and are not, each with the one whose name is nearest.
+pub fn misspelt_variables() -> Vec<(String, String)> {
+    let names =
+        env::vars_os().filter_map(|(name, _)| name.to_str()?.strip_prefix("REDLOCK_").map(str::to_owned));
+    let mut unknown: Vec<String> =
+        names.filter(|name| OTHER_VARIABLES.split(' ').all(|other| other != name)).collect();
+    if unknown.is_empty() {
+        return Vec::new();
     }
-    if subcommand == "run" {
-        words.extend(["--".into(), "true".into()]);
-    }
-    Ok(Line::new(words)?.read()?.1)
+    let variables =
+        cli::settings().iter().filter_map(|arg| arg.get_env()?.to_str()?.strip_prefix("REDLOCK_"));
+    let known: Vec<&str> = variables.chain(OTHER_VARIABLES.split(' ')).collect();
+    unknown.retain(|name| !known.contains(&&name[..]));
+    let near = |name: &String| Some((name.clone(), nearest(name, known.iter().copied())?.to_owned()));
+    unknown.iter().filter_map(near).collect()
 }
 
 /// The names of the subcommands.
@@ -81,8 +113,11 @@ pub fn answer(error: anyhow::Error) -> anyhow::Result<Outcome> {
     let error = error.downcast::<clap::Error>()?;
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {}
-        ErrorKind::MissingSubcommand if TYPED.len() <= 1 => {
-            let _ = write!(io::stderr(), "{}", for_help(built()).render_help());
+        // clap's name for it depends on whether a variable is set.
+        ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+            if TYPED.len() <= 1 =>
+        {
+            let _ = write!(io::stderr(), "{}", for_help(built(), false).render_help());
             return Ok(Outcome::Exit(USAGE));
         }
         _ => return Err(explain(error, &subcommand_first(&TYPED), &built()).into()),
@@ -93,7 +128,7 @@ pub fn answer(error: anyhow::Error) -> anyhow::Result<Outcome> {
     }
 }
 
-/// Moves options in front of the subcommand behind it. A line that cannot be read stays as it is.
+/// Moves options that precede the subcommand to its end. A line that cannot be read stays as it is.
 fn subcommand_first(typed: &[OsString]) -> Vec<OsString> {
     let moved = || {
         typed.get(1).filter(|first| first.as_encoded_bytes().starts_with(b"-"))?;
@@ -122,14 +157,19 @@ struct Line {
 
 impl Line {
     /// Without a subcommand the line is a request for help, or wrong.
-    fn new(words: Vec<OsString>) -> Result<Line, clap::Error> {
+    fn new(words: Vec<OsString>) -> anyhow::Result<Line> {
         let all = cli::Command::augment_subcommands(Command::new("redlock"));
         let Some(subcommand) = words.get(1).and_then(|name| all.find_subcommand(name)) else {
-            return Err(for_help(built()).try_get_matches_from(&words).err().unwrap_or_else(|| {
-                clap::Error::new(ErrorKind::MissingSubcommand).with_cmd(&Cli::command())
-            }));
+            words.get(1).map_or(Ok(()), |word| refuse_other_dash(word, "run"))?;
+            let missing = || clap::Error::new(ErrorKind::MissingSubcommand).with_cmd(&Cli::command());
+            return Err(read_for_help(&words).err().unwrap_or_else(missing).into());
         };
-        let subcommand = GlobalArgs::augment_args(subcommand.clone());
+        let mut subcommand = GlobalArgs::augment_args(subcommand.clone());
+        if subcommand.get_name() == "config" {
+            // It shows what the variables mean for the other subcommands.
+            let others = cli::settings().iter().filter(|arg| !arg.is_global_set());
+            subcommand = subcommand.args(others.map(|arg| arg.clone().hide(true)));
+        }
         let mut root = Command::new("redlock").subcommand(subcommand);
         root.build();
         let is_ours = |(name, _): (OsString, _)| name.as_encoded_bytes().starts_with(b"REDLOCK_");
@@ -137,6 +177,7 @@ impl Line {
             root = without_variables(root, &|arg| is_empty(arg) || is_switched_off(arg));
         }
         let mut line = Line { words, root: Box::leak(Box::new(root)), key: None };
+        line.words.get(2).map_or(Ok(()), |word| refuse_other_dash(word, &line.name()))?;
         let is_key = |word: &OsString| !word.as_encoded_bytes().starts_with(b"-") && !is_token(word);
         if line.words.get(2).is_some_and(is_key) && line.options().any(|arg| arg.get_id() == "rest") {
             line.take_key(2);
@@ -151,8 +192,8 @@ impl Line {
         self.key = Some(std::mem::replace(&mut self.words[place], option));
     }
 
-    /// Reads the line until each word has its place. Returns the words as clap takes them, too.
-    fn read(mut self) -> anyhow::Result<(Vec<OsString>, ArgMatches)> {
+    /// Reads the line until each word has its place.
+    fn read(mut self) -> anyhow::Result<ReadLine> {
         loop {
             // `-shell` would show the help.
             let is_word = |word: &OsString| word == "--" || !word.as_encoded_bytes().starts_with(b"-");
@@ -161,9 +202,7 @@ impl Line {
             )?;
             let matches = match self.matches() {
                 Err(error) if error.kind() == ErrorKind::UnknownArgument && self.separate_limit() => continue,
-                Err(error) if error.kind() == ErrorKind::DisplayHelp => {
-                    for_help(built()).try_get_matches_from(&self.words)?
-                }
+                Err(error) if error.kind() == ErrorKind::DisplayHelp => read_for_help(&self.words)?,
                 matches => matches?,
             };
             let (name, options) = matches.subcommand().unwrap_or(("", &matches));
@@ -174,7 +213,7 @@ impl Line {
             let starts_command = name == "run" && is_behind_dashes;
             let Some(first) = self.words.get(place).filter(|_| !starts_command) else {
                 self.check(name, &matches, place)?;
-                return Ok((self.words, matches));
+                return Ok(ReadLine { line: self, matches });
             };
             let is_duration = || first.to_str().is_some_and(|word| word.parse::<DurationText>().is_ok());
             if !is_behind_dashes && self.waits_at(place - 1, options) && is_duration() {
@@ -183,9 +222,12 @@ impl Line {
                 self.words[place - 1].push(limit);
                 continue;
             }
+            if !is_behind_dashes {
+                refuse_other_dash(first, name)?;
+            }
             if Sources::of(&matches).is_flag("keys") {
                 self.check(name, &matches, place)?;
-                return Ok((self.words, matches));
+                return Ok(ReadLine { line: self, matches });
             }
             if is_token(first) {
                 return Err(refuse(TOKEN, name).into());
@@ -315,15 +357,52 @@ impl Line {
     }
 }
 
-/// The help of the program itself is about its subcommands. What the variables contain is nobody's business.
-fn for_help(root: Command) -> Command {
-    let root = root.mut_subcommand("help", |help| help.hide(true));
+/// The help shows the subcommands in groups. What the variables contain is nobody's business. The short help fits on one
+/// screen, so it has no headings for few options.
+fn for_help(root: Command, is_long: bool) -> Command {
+    let style = root.get_styles();
+    let (heading, literal) = (*style.get_header(), *style.get_literal());
+    let mut groups = String::new();
+    for (title, names) in cli::GROUPS {
+        groups += &format!("{heading}{title}:{heading:#}\n");
+        for subcommand in names.iter().filter_map(|name| root.find_subcommand(name)) {
+            let about = subcommand.get_about().map(ToString::to_string).unwrap_or_default();
+            groups += &format!("  {literal}{:<13}{literal:#}{about}\n", subcommand.get_name());
+        }
+    }
+    let about = if is_long { "{about-with-newline}\n" } else { "{about-with-newline}" };
+    let root = root
+        .help_template(format!("{about}{{usage-heading}} {{usage}}\n\n{groups}{{all-args}}{{after-help}}"))
+        .mut_subcommands(|subcommand| subcommand.hide(true));
+    let headed = |arg: Arg| if is_long { arg } else { arg.help_heading(None::<&str>) };
     let root = root.mut_args(|arg| {
         let is_for_long_help = ["quiet", "verbose", "version"].iter().any(|option| arg.get_id() == option);
         if is_for_long_help { arg.hide_short_help(true) } else { arg }
     });
-    let root = root.mut_args(|arg| arg.hide_env(true));
-    root.mut_subcommands(|subcommand| subcommand.mut_args(|arg| arg.hide_env(true)))
+    let root = root.mut_args(|arg| headed(arg.hide_env(true)));
+    root.mut_subcommands(|subcommand| subcommand.mut_args(|arg| headed(arg.hide_env(true))))
+}
+
+/// A word processor makes other dashes of hyphens: with one of them an option would be the key, or the command.
+fn refuse_other_dash(word: &OsStr, subcommand: &str) -> Result<(), Failure> {
+    let text = word.to_string_lossy();
+    let bare = text
+        .trim_start_matches(['-', '\u{2010}', '\u{2011}', '\u{2012}', '\u{2013}', '\u{2014}', '\u{2212}']);
+    if bare.is_empty() || bare.len() == text.len() || text[..text.len() - bare.len()].is_ascii() {
+        return Ok(());
+    }
+    let meant = if bare.split('=').next().is_some_and(|name| name.chars().count() > 1) { "--" } else { "-" };
+    let bare = shown(bare.as_ref());
+    Err(refuse(
+        &format!("{} begins with a dash that is not a hyphen: type {meant}{bare}", shown(word)),
+        subcommand,
+    ))
+}
+
+/// Reads a line that asks for help.
+fn read_for_help(words: &[OsString]) -> Result<ArgMatches, clap::Error> {
+    let is_long = words.iter().skip(1).any(|word| word == "--help" || word == "help");
+    for_help(built(), is_long).try_get_matches_from(words)
 }
 
 fn is_empty(arg: &Arg) -> bool {
@@ -349,7 +428,7 @@ mod tests {
 
     fn read(text: &str) -> anyhow::Result<String> {
         let words = std::iter::once("redlock").chain(text.split(' ')).map(OsString::from).collect::<Vec<_>>();
-        let words = Line::new(subcommand_first(&words))?.read()?.0;
+        let words = super::read(words)?.line.words;
         Ok(words[1..].join(std::ffi::OsStr::new(" ")).to_string_lossy().into_owned())
     }
 

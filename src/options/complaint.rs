@@ -93,10 +93,11 @@ pub fn explain(mut error: clap::Error, words: &[OsString], root: &Command) -> Fa
 
 /// Says what is wrong, and shows a line that is right for this subcommand.
 pub fn refuse(what: &str, subcommand: &str) -> Failure {
-    Failure::usage(match example(subcommand) {
-        Some(line) => format!("{what}; for example: {line}"),
-        None => what.to_owned(),
-    })
+    let failure = Failure::usage(what);
+    match example(subcommand) {
+        Some(line) => failure.hint(format!("for example: {line}")),
+        None => failure,
+    }
 }
 
 /// True if it has the form of an owner token of redlock's own.
@@ -107,7 +108,7 @@ pub fn is_token(word: &OsStr) -> bool {
 /// The first example of the subcommand's help, without its remark.
 fn example(subcommand: &str) -> Option<String> {
     let root = super::command_line::built();
-    let examples = root.find_subcommand(subcommand)?.get_after_help()?.to_string();
+    let examples = root.find_subcommand(subcommand)?.get_after_long_help()?.to_string();
     let first = examples.lines().find(|line| line.contains("redlock "))?;
     Some(first.split("  #").next().unwrap_or(first).trim().to_owned())
 }

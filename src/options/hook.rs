@@ -2,13 +2,12 @@
 
 use std::env;
 
-use super::Config;
 use crate::cli::HookArgs;
 
 /// In its environment a hook finds what it runs for.
 pub const HOOK: &str = "REDLOCK_HOOK";
 
-/// What a hook runs for.
+/// The event for which a hook runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HookPoint {
     Wait,
@@ -18,7 +17,7 @@ pub enum HookPoint {
 }
 
 impl HookPoint {
-    /// As the option is called.
+    /// The name of its option.
     pub fn name(self) -> &'static str {
         match self {
             HookPoint::Wait => "on-wait",
@@ -31,16 +30,16 @@ impl HookPoint {
 
 /// The hooks, each a command for `sh -c`. An empty one undoes a configured one. A redlock started by a hook has no hooks:
 /// with those of the files it would start itself again and again.
-pub fn hooks(args: HookArgs, files: &Config) -> Vec<(HookPoint, String)> {
+pub fn hooks(args: &HookArgs) -> Vec<(HookPoint, String)> {
     if env::var_os(HOOK).is_some() {
         return Vec::new();
     }
     let hooks = [
-        (HookPoint::Wait, args.on_wait, &files.on_wait),
-        (HookPoint::Acquire, args.on_acquire, &files.on_acquire),
-        (HookPoint::LostRun, args.on_lost_run, &files.on_lost_run),
-        (HookPoint::Release, args.on_release, &files.on_release),
+        (HookPoint::Wait, &args.on_wait),
+        (HookPoint::Acquire, &args.on_acquire),
+        (HookPoint::LostRun, &args.on_lost_run),
+        (HookPoint::Release, &args.on_release),
     ];
-    let hooks = hooks.into_iter().filter_map(|(point, flag, file)| Some((point, flag.or(file.clone())?)));
+    let hooks = hooks.into_iter().filter_map(|(point, command)| Some((point, command.clone()?)));
     hooks.filter(|(_, command)| !command.is_empty()).collect()
 }

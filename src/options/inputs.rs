@@ -1,10 +1,10 @@
-//! Where the options come from.
+//! The sources of the options.
 
 use super::config::Config;
 use super::global::GlobalOptions;
 use super::sources::Sources;
 
-/// What the options of a subcommand are resolved with, beside its arguments.
+/// The inputs with which the options of a subcommand are resolved, beside its arguments.
 pub struct Inputs<'a> {
     pub sources: Sources<'a>,
     pub files: Config,

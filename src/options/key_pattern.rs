@@ -2,7 +2,7 @@
 
 use glob::Pattern;
 
-/// `*` stands for any characters, `?` for one, and every other character for itself.
+/// `*` means any characters, `?` means one, and every other character means itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyPattern {
     text: String,

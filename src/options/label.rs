@@ -1,4 +1,4 @@
-//! What others see of a command when no label is given: its arguments may be secret.
+//! The label of a command when none is given. Its arguments may be secret.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -8,7 +8,7 @@ const INTERPRETERS: [&str; 9] = ["fish", "python", "perl", "ruby", "node", "php"
 const SHELLS: [&str; 7] = ["sh", "bash", "dash", "ash", "ksh", "mksh", "zsh"];
 
 /// Run the command that follows their own words: the letters of their options that have a value, and how many words
-/// stand before the command.
+/// precede the command.
 const PREFIX_COMMANDS: [(&str, &str, usize); 9] = [
     ("chronic", "", 0),
     ("env", "uCS", 0),
@@ -21,7 +21,7 @@ const PREFIX_COMMANDS: [(&str, &str, usize); 9] = [
     ("timeout", "ks", 1),
 ];
 
-/// Where a CI system says which run this is: GitHub, GitLab, Jenkins. A page comes before a number.
+/// The variables in which a CI system names its run: GitHub, GitLab, Jenkins. A page comes before a number.
 const PAGES: [&[&str]; 3] =
     [&["GITHUB_SERVER_URL", "GITHUB_REPOSITORY", "GITHUB_RUN_ID"], &["CI_JOB_URL"], &["BUILD_URL"]];
 const NUMBERS: [&str; 3] = ["GITHUB_RUN_ID", "CI_JOB_ID", "BUILD_TAG"];
@@ -70,7 +70,7 @@ pub fn of_command(mut command: &[OsString]) -> String {
     script.map_or_else(|| program.to_owned(), |script| format!("{program} {script}"))
 }
 
-/// The command behind `timeout 5m`, or `env A=b`. `None` where it is not certain what is the command.
+/// The command that follows `timeout 5m`, or `env A=b`. `None` where it is not certain what is the command.
 fn wrapped(command: &[OsString]) -> Option<&[OsString]> {
     let (program, mut rest) = command.split_first()?;
     let name = file_name(program);
@@ -93,7 +93,7 @@ fn wrapped(command: &[OsString]) -> Option<&[OsString]> {
     rest.get(*own..).filter(|rest| !rest.is_empty())
 }
 
-/// `-e`, `-eu`, or `-euo` with a word: options of a shell that stand before its script.
+/// `-e`, `-eu`, or `-euo` with a word: options of a shell that precede its script.
 fn is_of_shell(word: &str) -> bool {
     word.strip_prefix('-').is_some_and(|letters| {
         !letters.is_empty() && letters.trim_end_matches('o').chars().all(|c| "aefnuvxEC".contains(c))
@@ -104,7 +104,7 @@ fn file_name(word: &OsStr) -> String {
     Path::new(word).file_name().unwrap_or(word).to_string_lossy().into_owned()
 }
 
-/// Neither an option, with code or a password behind it, nor an assignment, code or a URL.
+/// True if it is not an option, which code or a password may follow, nor an assignment, code or a URL.
 fn is_script(word: &str) -> bool {
     !word.starts_with(['-', '+']) && !word.contains(|c: char| c.is_whitespace() || "=:@".contains(c))
 }
@@ -158,7 +158,7 @@ mod tests {
         assert_eq!(of_command(&words), "mysql");
     }
 
-    /// As many as a command line takes.
+    /// A number of words that a command line takes.
     #[test]
     fn any_number_of_programs_may_start_the_next() {
         let words = std::iter::repeat_n("nohup", 200_000).chain(["make", "all"]).map(OsString::from);

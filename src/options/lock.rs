@@ -1,10 +1,8 @@
 //! The options of a lock that is to be acquired.
 
 use std::env;
-use std::num::NonZeroU32;
 use std::time::Duration;
 
-use super::config::Config;
 use super::inputs::Inputs;
 use super::label;
 use crate::cli::LockArgs;
@@ -22,7 +20,7 @@ pub struct LockOptions {
     pub replicas: u8,
 }
 
-/// What others see of the one for whom a lock is acquired.
+/// The process for which a lock is acquired, as others see it.
 pub struct Shown {
     pub pid: u32,
     pub label: String,
@@ -31,34 +29,36 @@ pub struct Shown {
 }
 
 impl LockOptions {
-    pub fn resolve(args: LockArgs, inputs: &Inputs, shown: Shown) -> Result<LockOptions, Failure> {
-        let Inputs { sources, files, global } = inputs;
-        let replicas = args.replicas.or(files.replicas).unwrap_or(0);
-        let mode = match args.exclusive {
-            true => Mode::Exclusive,
-            false => mode(args.permits, sources.switch("shared", args.shared), files),
+    pub fn resolve(args: &LockArgs, inputs: &Inputs, shown: Shown) -> Result<LockOptions, Failure> {
+        let mode = match args.permits {
+            _ if args.exclusive => Mode::Exclusive,
+            Some(permits) => Mode::Semaphore(permits),
+            None if args.shared => Mode::Shared,
+            None => Mode::Exclusive,
         };
-        let ttl = ttl(args.ttl, files);
-        let keys = lock_order(args.keys)?;
-        let min_hold = args.min_hold.or(files.min_hold).map_or(Duration::ZERO, |text| text.0);
-        let wanted = Wanted { keys: &keys, mode, ttl, min_hold, replicas };
-        let supported = global.server.capabilities().check(&wanted);
+        let keys = lock_order(args.keys.clone())?;
+        let min_hold = args.min_hold.map_or(Duration::ZERO, |text| text.0);
+        let wanted = Wanted { keys: &keys, mode, ttl: args.ttl, min_hold, replicas: args.replicas };
+        let supported = inputs.global.server.capabilities().check(&wanted);
         supported.map_err(|unsupported| refusal(unsupported, &wanted, inputs))?;
-        let label = args.label.or_else(|| files.label.clone());
-        let label = label.or_else(|| label::of_ci_run(|name| env::var(name).ok()));
+        let label = args.label.clone().or_else(|| label::of_ci_run(|name| env::var(name).ok()));
         Ok(LockOptions {
             keys,
             mode,
-            ttl,
-            wait: wait(args.no_wait, args.wait, files.wait),
+            ttl: args.ttl,
+            wait: match args.wait {
+                _ if args.no_wait => Wait::No,
+                Some(wait) => wait.unwrap_or(Wait::Forever),
+                None => Wait::No,
+            },
             shown: Shown { label: label.unwrap_or(shown.label), ..shown },
             min_hold,
-            replicas,
+            replicas: args.replicas,
         })
     }
 }
 
-/// What the store cannot do, with the source of the value.
+/// Says what the store cannot do, with the source of the value.
 fn refusal(unsupported: Unsupported, wanted: &Wanted, inputs: &Inputs) -> Failure {
     let Wanted { ttl, min_hold, replicas, .. } = wanted;
     let (option, what) = match unsupported {
@@ -86,32 +86,8 @@ fn refusal(unsupported: Unsupported, wanted: &Wanted, inputs: &Inputs) -> Failur
     Failure::configuration(source + &what)
 }
 
-pub fn ttl(arg: Option<Ttl>, files: &Config) -> Ttl {
-    arg.or(files.ttl).unwrap_or(Ttl::DEFAULT)
-}
-
-pub fn kill_after(arg: Option<DurationText>, files: &Config, ttl: Ttl) -> Duration {
-    arg.or(files.kill_after).map_or(ttl.default_kill_after(), |text| text.0)
-}
-
-fn mode(permits: Option<NonZeroU32>, shared: Option<bool>, files: &Config) -> Mode {
-    match (permits, shared) {
-        (Some(permits), _) => Mode::Semaphore(permits),
-        (None, Some(true)) => Mode::Shared,
-        (None, shared) => match files.permits {
-            Some(permits) => Mode::Semaphore(permits),
-            None if shared.is_none() && files.shared == Some(true) => Mode::Shared,
-            None => Mode::Exclusive,
-        },
-    }
-}
-
-fn wait(no_wait: bool, arg: Option<Option<Wait>>, file: Option<Wait>) -> Wait {
-    match arg {
-        _ if no_wait => Wait::No,
-        Some(wait) => wait.unwrap_or(Wait::Forever),
-        None => file.unwrap_or(Wait::No),
-    }
+pub fn kill_after(chosen: Option<DurationText>, ttl: Ttl) -> Duration {
+    chosen.map_or(ttl.default_kill_after(), |text| text.0)
 }
 
 /// The environment of a command takes 128 KiB for one variable (execve(2)), and REDLOCK_OUTER has each key and more.

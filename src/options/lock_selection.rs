@@ -1,4 +1,4 @@
-//! Which locks `status` and `history` show: words that are keys, or patterns.
+//! The locks that `status` and `history` show: words that are keys, or patterns.
 
 use super::key_pattern::KeyPattern;
 use crate::cli::LockSelectionArgs;
@@ -35,12 +35,12 @@ impl LockSelection {
         if words == "*" { String::new() } else { words }
     }
 
-    /// Whether it is about one lock.
+    /// True if it is about one lock.
     pub fn is_one(&self) -> bool {
         self.keys.len() == 1 && self.patterns.is_empty()
     }
 
-    /// Whether a key matches a pattern, and is not shown anyway.
+    /// True if a key matches a pattern, and is not shown anyway.
     pub fn matches(&self, key: &Key) -> bool {
         !self.keys.contains(key) && self.patterns.iter().any(|pattern| pattern.matches(key.as_str()))
     }

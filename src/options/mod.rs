@@ -1,7 +1,7 @@
 //! The options of each subcommand, resolved once: flags over variables over files over defaults. They are checked, and
 //! their paths are absolute, before anything is contacted.
 //!
-//! A new option stands in [`crate::cli`], in [`Config`] and in the struct of its subcommand here.
+//! A new option stands in [`crate::cli`], with its default. A file can set it from then on.
 
 mod caller;
 pub mod command_line;
@@ -23,100 +23,111 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::ArgMatches;
+
 use self::caller::CallingProcess;
+use self::command_line::ReadLine;
 use self::complaint::refuse;
+use self::config::SectionQuery;
 #[cfg(any(test, fuzzing))]
 pub use self::config::read_text;
-pub use self::config::{Config, SectionQuery, check_file};
+pub use self::config::{Config, check_file};
 pub use self::global::GlobalOptions;
 use self::global::absolute;
 use self::hook::hooks;
 pub use self::hook::{HOOK, HookPoint};
 pub use self::in_force::settings_in_force;
 pub use self::inputs::Inputs;
-pub use self::lock::{LockOptions, Shown, ttl};
+pub use self::lock::{LockOptions, Shown};
 use self::lock::{kill_after, lock_order};
 pub use self::lock_selection::LockSelection;
 pub use self::sources::Sources;
-use crate::cli::{AcquireArgs, CheckArgs, DoctorArgs, Format, Leftovers, OnLost, OwnerArgs, RunArgs};
+use crate::cli::{AcquireArgs, DoctorArgs, Format, GlobalArgs, OnLost, OwnerArgs, RunArgs};
 use crate::doctor::Requirements;
-use crate::error::{BUSY, Failure};
+use crate::error::Failure;
 use crate::lock::{DurationText, Key, OwnerToken};
 use crate::secret::read_token;
 
 pub struct RunOptions {
+    /// The options that need nothing but their own value.
+    pub args: RunArgs,
     pub lock: LockOptions,
     pub command: Vec<OsString>,
-    /// What messages call the command.
+    /// The name that messages have for the command.
     pub name: String,
-    /// Exit status when the lock is held by another.
-    pub conflict_exit_code: u8,
-    pub on_lost: OnLost,
     pub kill_after: Duration,
     pub timeout: Option<Duration>,
-    pub splay: Duration,
-    /// `None` is [`Leftovers::Release`], or [`Leftovers::Kill`] when a signal killed the command.
-    pub leftovers: Option<Leftovers>,
-    /// How many runs the store keeps in the history; 0 for none.
+    /// The number of runs that the store keeps in the history.
     pub history: u8,
     /// Commands for `sh -c`.
     pub hooks: Vec<(HookPoint, String)>,
 }
 
 impl RunOptions {
-    pub fn resolve(args: RunArgs, inputs: &Inputs) -> Result<RunOptions, Failure> {
+    pub fn resolve(mut args: RunArgs, inputs: &Inputs) -> Result<RunOptions, Failure> {
         let files = &inputs.files;
-        let shell = inputs.sources.switch("shell", args.shell).or(files.shell).unwrap_or(false);
-        let (command, label, name) = if shell {
-            // As flock(1) has it: the words behind the string would be lost.
-            if args.command.len() > 1 {
+        let words = std::mem::take(&mut args.command);
+        let (command, label, name) = if args.shell {
+            // As in flock(1): the words after the string would be lost.
+            if words.len() > 1 {
                 return Err(refuse("with -c the command is one string: quote it", "run"));
             }
-            let command = ["/bin/sh", "-c"].map(OsString::from).into_iter().chain(args.command).collect();
+            let command = ["/bin/sh", "-c"].map(OsString::from).into_iter().chain(words).collect();
             (command, "sh -c".to_owned(), "sh -c".to_owned())
         } else {
-            let (label, name) =
-                (label::of_command(&args.command), args.command[0].to_string_lossy().into_owned());
-            (args.command, label, name)
+            let (label, name) = (label::of_command(&words), words[0].to_string_lossy().into_owned());
+            (words, label, name)
         };
         let shown = Shown { pid: std::process::id(), label, by_hand: false };
-        let lock = LockOptions::resolve(args.lock, inputs, shown)?;
-        let kill_after = kill_after(args.kill_after, files, lock.ttl);
+        let lock = LockOptions::resolve(&args.lock, inputs, shown)?;
+        let kill_after = kill_after(args.kill_after, lock.ttl);
         if kill_after >= lock.ttl.validity() {
-            let refused = if args.kill_after.is_some() { Failure::usage } else { Failure::configuration };
-            return Err(refused(format!(
-                "{} {} leaves no time before the end of {} {}; it must be shorter than the TTL, for example {}",
-                inputs.sources.name("kill_after", files.setting("kill-after")),
+            let setting = files.setting("kill-after");
+            let refused = if setting.is_some() { Failure::configuration } else { Failure::usage };
+            let refused = refused(format!(
+                "{} {} leaves no time before the end of {} {}",
+                inputs.sources.name("kill_after", setting),
                 DurationText(kill_after),
                 inputs.sources.name("ttl", files.setting("ttl")),
-                lock.ttl,
-                DurationText(lock.ttl.duration() / 4)
-            )));
+                lock.ttl
+            ));
+            let example = DurationText(lock.ttl.duration() / 4);
+            return Err(refused.hint(format!("it must be shorter than the TTL, for example {example}")));
         }
         Ok(RunOptions {
             lock,
             command,
             name,
-            conflict_exit_code: args.conflict_exit_code.or(files.conflict_exit_code).unwrap_or(BUSY),
-            on_lost: args.on_lost.or(files.on_lost).unwrap_or_default(),
             kill_after,
-            timeout: args.timeout.or(files.timeout).map(|text| text.0).filter(|timeout| !timeout.is_zero()),
-            splay: args.splay.or(files.splay).map_or(Duration::ZERO, |text| text.0),
-            leftovers: args.leftovers.or(files.leftovers),
+            timeout: args.timeout.map(|text| text.0).filter(|timeout| !timeout.is_zero()),
             history: history(args.history, inputs)?,
-            hooks: hooks(args.hooks, files),
+            hooks: hooks(&args.hooks),
+            args,
         })
     }
 }
 
-/// A store without a history is no mistake, unless a flag asks for one.
-fn history(flag: Option<u8>, inputs: &Inputs) -> Result<u8, Failure> {
+/// Reads the files, and the line once more with what they say about this call.
+pub fn with_files(line: ReadLine, keys: &[Key]) -> anyhow::Result<(ArgMatches, Config)> {
+    let (global, sources) = (GlobalArgs::of(&line.matches)?, Sources::of(&line.matches));
+    let query = SectionQuery {
+        file: global.config.as_deref(),
+        profile: global.profile.as_deref(),
+        server: if sources.is_set("server") { &global.server } else { &[] },
+        keys,
+    };
+    let files = Config::load(&query, sources)?.without_overruled(sources);
+    Ok((line.with_defaults(&files)?, files))
+}
+
+/// The runs to keep. A store without a history is not a mistake, unless a flag asks for one.
+fn history(runs: Option<u8>, inputs: &Inputs) -> Result<u8, Failure> {
     match inputs.global.server.capabilities().history {
-        Err(why) if flag > Some(0) && inputs.sources.is_flag("history") => {
+        Err(why) if runs > Some(0) && inputs.sources.is_flag("history") => {
             Err(Failure::configuration(format!("--history: {why}")))
         }
         Err(_) => Ok(0),
-        Ok(default) => Ok(flag.or(inputs.files.history).unwrap_or(default)),
+        Ok(default) => Ok(runs.unwrap_or(default)),
     }
 }
 
@@ -142,9 +153,9 @@ impl AcquireOptions {
         };
         let shown = Shown { pid, label, by_hand: args.while_pid.is_none() };
         Ok(AcquireOptions {
-            lock: LockOptions::resolve(args.lock, inputs, shown)?,
+            lock: LockOptions::resolve(&args.lock, inputs, shown)?,
             while_pid: args.while_pid,
-            on_lost: args.on_lost.or(inputs.files.on_lost).unwrap_or_default(),
+            on_lost: args.on_lost,
             format: args.format,
             token_file: args.token_file.map(absolute).transpose()?,
         })
@@ -165,45 +176,40 @@ impl OwnerOptions {
             (Some(path), _) => read_token(&absolute(path)?)?,
             (None, Some(token)) => token,
             (None, None) => {
-                let reason = "there is no owner token; set REDLOCK_TOKEN, or give --token-file";
-                return Err(Failure::usage(reason));
+                let hint = "set REDLOCK_TOKEN, or give --token-file; `redlock status` shows who holds a lock";
+                return Err(Failure::usage("there is no owner token").hint(hint));
             }
         };
         Ok(OwnerOptions { keys, token })
     }
 }
 
-/// How long the lease has to live at least, for `check`.
-pub fn at_least(args: &CheckArgs, files: &Config) -> Duration {
-    args.at_least.or(files.at_least).map_or(Duration::ZERO, |text| text.0)
-}
-
 pub fn requirements(args: &DoctorArgs, inputs: &Inputs) -> Requirements {
-    let Inputs { files, global, .. } = inputs;
-    let ttl = ttl(args.ttl, files);
     Requirements {
-        ttl,
-        kill_after: kill_after(args.kill_after, files, ttl),
-        replicas: args.replicas.or(files.replicas).unwrap_or(0),
-        attempt: global.connect_timeout,
+        ttl: args.ttl,
+        kill_after: kill_after(args.kill_after, args.ttl),
+        replicas: args.replicas,
+        attempt: inputs.global.connect_timeout,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use clap::{CommandFactory, FromArgMatches};
+    use clap::FromArgMatches;
 
     use super::*;
-    use crate::cli::{Cli, Command};
+    use crate::cli::{Command, GlobalArgs};
+    use crate::error::BUSY;
     use crate::lock::{Mode, Ttl, Wait};
 
     /// The options of a `run` with these flags and these lines in a configuration file.
     fn run(flags: &str, file: &str) -> anyhow::Result<RunOptions> {
         let words = format!("redlock run -k b -k a {flags} -- /bin/make all");
-        let matches = Cli::command().try_get_matches_from(words.split_whitespace())?;
-        let Cli { global, command } = Cli::from_arg_matches(&matches)?;
-        let (sources, files) = (Sources::of(&matches), toml::from_str(file)?);
-        let global = &GlobalOptions::resolve(global, &files, sources)?;
+        let line = command_line::read(words.split_whitespace().map(OsString::from).collect())?;
+        let files = Config::of_text(file)?.without_overruled(Sources::of(&line.matches));
+        let matches = &line.with_defaults(&files)?;
+        let (command, sources) = (Command::from_arg_matches(matches)?, Sources::of(matches));
+        let global = &GlobalOptions::resolve(GlobalArgs::of(matches)?, &files, sources)?;
         match command {
             Command::Run(args) => Ok(RunOptions::resolve(args, &Inputs { sources, files, global })?),
             _ => anyhow::bail!("another subcommand"),
@@ -218,7 +224,7 @@ mod tests {
             (options.lock.shown.label, options.kill_after),
             ("nightly".to_owned(), Duration::from_secs(1))
         );
-        assert_eq!((options.timeout, options.conflict_exit_code), (None, BUSY));
+        assert_eq!((options.timeout, options.args.conflict_exit_code), (None, BUSY));
         let options = run("", "")?;
         assert_eq!((options.lock.shown.label.as_str(), options.name.as_str()), ("make", "/bin/make"));
         assert_eq!(options.lock.ttl, Ttl::DEFAULT);

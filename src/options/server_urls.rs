@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 
 use crate::store::{SCHEMES, ServerUrl};
 
-/// Of a value: a script's unset variable must not lead to another store.
+/// Says that a value is empty: a script's unset variable must not lead to another store.
 pub const EMPTY: &str = "it is empty; name a store, or leave it out";
 
 /// URLs in one variable are separated by spaces. A path may have spaces, too: a URL begins at a word with a scheme.
@@ -29,7 +29,7 @@ pub fn has_password(servers: &[String]) -> bool {
     ServerUrl::parse(&split_urls(servers)).is_ok_and(|url| url.has_password())
 }
 
-/// Whether it has the form of a URL with a user, or a password, before the host.
+/// True if it has the form of a URL with a user, or a password, before the host.
 pub fn has_login(word: &OsStr) -> bool {
     word.to_string_lossy().split_once("://").is_some_and(|(_, rest)| rest.contains('@'))
 }

@@ -1,4 +1,4 @@
-//! Where the values of options come from.
+//! The sources of the values of options.
 
 use std::env;
 use std::ffi::OsStr;
@@ -9,7 +9,7 @@ use clap::parser::ValueSource;
 use super::config::Setting;
 use crate::cli;
 
-/// Where the values of a subcommand's options come from.
+/// The sources of the values of a subcommand's options.
 #[derive(Clone, Copy)]
 pub struct Sources<'a>(Option<&'a ArgMatches>);
 
@@ -31,21 +31,21 @@ impl Sources<'_> {
         }
     }
 
-    /// The value of a switch, if a flag or a variable sets it.
-    pub fn switch(self, option: &str, value: bool) -> Option<bool> {
-        (self.is_flag(option) || self.is_variable(option)).then_some(value)
+    /// True if a flag or a variable gives the option.
+    pub fn is_set(self, option: &str) -> bool {
+        self.is_flag(option) || self.is_variable(option)
     }
 
     /// The words that a flag or a variable gives the option; a switch that is on may have none.
     pub fn words(self, option: &str) -> Option<Vec<String>> {
-        if !self.is_flag(option) && !self.is_variable(option) {
+        if !self.is_set(option) {
             return None;
         }
         let words = self.0?.try_get_raw(option).ok().flatten().into_iter().flatten();
         Some(words.map(|word| word.to_string_lossy().into_owned()).collect())
     }
 
-    /// What a message calls the source of an option's value: `--ttl`, `REDLOCK_TTL`, or the line of a file.
+    /// The name that messages have for the source of an option's value: `--ttl`, `REDLOCK_TTL`, or the line of a file.
     pub fn name(self, option: &str, setting: Option<&Setting>) -> String {
         match setting {
             _ if self.is_variable(option) => variable(option),
@@ -65,7 +65,7 @@ fn variable(option: &str) -> String {
     format!("REDLOCK_{}", option.to_uppercase())
 }
 
-/// Whether the variable of a switch says no. It contradicts nothing, so the parser need not see it.
+/// True if the variable of a switch says no. It contradicts nothing, so the parser need not see it.
 pub fn is_off(variable: impl AsRef<OsStr>) -> bool {
     env::var(variable).is_ok_and(|value| cli::switch(&value) == Ok(false))
 }

@@ -1,5 +1,6 @@
 //! Events as lines on stderr.
 
+use std::io::{IsTerminal, stderr};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use super::output::is_coloured;
 use super::phrases::{busy, how_to_break, left_behind, left_on_lease, loss, names, one_of};
 use super::progress::{WaitDisplay, WaitStatus};
 use super::renderer::Renderer;
-use super::stderr::print_message;
+use super::stderr::{print_failure, print_message};
 use super::verbosity::{Verbosity, is_shown};
 use crate::cli::Color;
 use crate::event::{Event, LeftoversFate, Waited};
@@ -36,6 +37,10 @@ impl Renderer for HumanRenderer {
             Event::Waiting { busy, waited } => wait().show(&in_line(busy, *waited)),
             Event::StoreUnreachable { error, waited } => wait().show(&without_answer(error, *waited)),
             Event::WaitedFor { .. } => wait().conclude(&text(event), is_coloured(self.color, true)),
+            Event::Failed { reason, hint, .. } if stderr().is_terminal() => {
+                wait().clear();
+                print_failure(reason, *hint, is_coloured(self.color, true));
+            }
             _ => {
                 wait().clear();
                 print_message(&text(event));
@@ -82,6 +87,15 @@ pub fn text(event: &Event) -> String {
         Event::Acquired { key, fence, .. } => format!("acquired '{key}', fencing token {fence}"),
         Event::Renewed { keys, .. } => format!("renewed {}", names(*keys)),
         Event::RenewedByHand { key, ttl } => format!("renewed '{key}' for {ttl}"),
+        Event::HeldByHand { keys, ttl } => format!(
+            "{} is yours for {ttl}; next: redlock renew, or redlock release, with REDLOCK_KEY and REDLOCK_TOKEN",
+            names(*keys)
+        ),
+        Event::UnknownVariable { name, near } => {
+            format!(
+                "there is no variable REDLOCK_{name}, so it changes nothing; did you mean REDLOCK_{near}?"
+            )
+        }
         Event::RenewalFailed { key, error, left } => {
             format!("could not renew '{key}': {error}; {} left on its lease", DurationText(*left))
         }
@@ -148,7 +162,8 @@ pub fn text(event: &Event) -> String {
         }
         Event::LogFailed { reason } => (*reason).to_owned(),
         Event::HookFailed { hook, reason } => format!("the {hook} hook failed: {reason}"),
-        Event::Failed { reason, .. } => (*reason).to_owned(),
+        Event::Failed { reason, hint: Some(hint), .. } => format!("{reason}; {hint}"),
+        Event::Failed { reason, hint: None, .. } => (*reason).to_owned(),
     }
 }
 

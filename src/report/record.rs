@@ -72,9 +72,13 @@ fn fields(event: &Event) -> Option<(&'static str, Value)> {
     let limit = |waited: &Waited| waited.limit.as_ref().map(millis);
     Some(match event {
         // The lock that was waited for has its own event.
-        Event::WaitEnded | Event::WaitedFor { .. } => return None,
+        Event::WaitEnded | Event::WaitedFor { .. } | Event::HeldByHand { .. } => return None,
         Event::EvenQuorum { servers } => ("quorum_even", json!({ "servers": servers })),
         Event::TokenShown => ("token_shown", json!({})),
+        Event::UnknownVariable { name, near } => (
+            "unknown_variable",
+            json!({ "variable": format!("REDLOCK_{name}"), "near": format!("REDLOCK_{near}") }),
+        ),
         Event::MinHoldExceedsTtl { min_hold, ttl } => {
             ("min_hold_exceeds_ttl", json!({ "min_hold_ms": millis(min_hold), "ttl_ms": ttl.as_millis() }))
         }

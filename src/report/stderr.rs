@@ -8,9 +8,12 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 use std::thread::sleep;
 use std::time::Duration;
 
+use clap::builder::styling::{AnsiColor, Style};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use nix::sys::stat::{SFlag, fstat};
 
+use super::details::wrapped;
+use super::width::columns;
 use crate::clock::Deadline;
 use crate::poll::is_writable;
 use crate::sanitize::sanitize;
@@ -34,6 +37,22 @@ static UNBLOCKED: LazyLock<Option<File>> = LazyLock::new(open_unblocked);
 /// Prints one line of a message. A part of it may come from a server or a file.
 pub fn print_message(text: &str) {
     write(&(sanitize(&format!("redlock: {text}")) + "\n"));
+}
+
+/// Prints on a terminal why redlock failed. What to do is a line of its own; lines end between words.
+pub fn print_failure(reason: &str, hint: Option<&str>, is_coloured: bool) {
+    let style = |style: Style| if is_coloured { style } else { Style::new() };
+    let columns = columns(stderr());
+    let mut text = String::new();
+    for (label, style, what) in [
+        ("redlock:", style(AnsiColor::Red.on_default().bold()), Some(reason)),
+        ("hint:", style(AnsiColor::Cyan.on_default()), hint),
+    ] {
+        let Some(what) = what else { continue };
+        let lines = wrapped(&sanitize(&format!("{label} {what}")), columns).join("\n");
+        text += &format!("{style}{label}{style:#}{}\n", &lines[label.len()..]);
+    }
+    write(&text);
 }
 
 /// Writes up to 4,096 bytes in one write, so that the lines of several processes do not mix. An error is ignored: a

@@ -40,6 +40,8 @@ pub fn least_verbosity(event: &Event) -> Option<Verbosity> {
         }
         Event::LogFailed { .. }
         | Event::EvenQuorum { .. }
+        | Event::HeldByHand { .. }
+        | Event::UnknownVariable { .. }
         | Event::TokenShown
         | Event::Waiting { .. }
         | Event::StoreUnreachable { .. }

@@ -79,7 +79,7 @@ fn break_once(
     store.break_lock(key, token, by, &context.timeout()).map_err(|error| {
         let is_unknown = error.is_unknown();
         match context.explain(error) {
-            Failure::Failed { code, reason } if is_unknown => {
+            Failure::Failed { code, reason, .. } if is_unknown => {
                 Failure::new(code, format!("{reason}; whether '{key}' was broken is unknown"))
             }
             other => other,

@@ -54,7 +54,7 @@ impl Context {
     pub fn explain(&self, error: StoreError) -> Failure {
         match error {
             StoreError::Unreachable { .. } if self.options.is_default_server => {
-                Failure::new(UNREACHABLE, format!("{error}; {WAYS_OUT}"))
+                Failure::new(UNREACHABLE, error.to_string()).hint(WAYS_OUT)
             }
             other => other.into(),
         }
@@ -75,7 +75,8 @@ impl Context {
 pub fn report_failure(error: &anyhow::Error, reporter: &Reporter) -> Outcome {
     let outcome = Failure::outcome(error);
     if let (true, Outcome::Exit(exit_status)) = (Failure::is_unreported(error), outcome) {
-        reporter.report(&Event::Failed { reason: &format!("{error:#}"), exit_status });
+        let (reason, hint) = Failure::reason_and_hint(error);
+        reporter.report(&Event::Failed { reason: &reason, hint, exit_status });
     }
     outcome
 }

@@ -88,11 +88,11 @@ impl Supervisor<'_> {
                 JobEvent::CommandEnded(status) => {
                     progress.command_ended = true;
                     self.context.reporter.report(&Event::CommandEnded { status });
-                    if self.options.leftovers != Some(Leftovers::Wait) {
+                    if self.options.args.leftovers != Some(Leftovers::Wait) {
                         // --timeout is for the command, which ended in time.
                         stop_at = None;
                     }
-                    let fate = match (self.options.leftovers, status) {
+                    let fate = match (self.options.args.leftovers, status) {
                         (None, ExitStatus::Signaled(signal)) => LeftoversFate::Stopped { signal },
                         (Some(Leftovers::Kill), _) => LeftoversFate::Unwanted,
                         _ => LeftoversFate::Awaited { keys: self.keys },

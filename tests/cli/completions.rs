@@ -58,7 +58,8 @@ impl Shell {
         let store = Store::local();
         let other = format!("local:{}", folder.path("other.db").display());
         for (url, key) in keys.iter().map(|key| (&store.url, *key)).chain([(&other, "other")]) {
-            Redlock::new(&["acquire", &format!("--key={key}")]).server(url).run().expect(0);
+            // They outlive the slowest shell.
+            Redlock::new(&["acquire", "--ttl=1h", &format!("--key={key}")]).server(url).run().expect(0);
         }
         let config = "[servers.production]\nserver = \"redis://h\"\n[profiles.cron]\nquiet = true\n";
         fs::write(folder.path(".config"), config).expect("a file");

@@ -84,7 +84,7 @@ fn a_failure_to_acquire_names_the_holder() {
 #[test]
 fn logs_that_cannot_be_written_are_events() {
     let store = Store::local();
-    let logs = ["--log-file=/nonexistent/y", "--metrics-file=/nonexistent/x"];
+    let logs = ["--log-file=/nonexistent/y", "--metrics-file=/nonexistent/x.prom"];
     let args = [&["run", "--log-format=json"], &logs[..], &["X", "--", "true"]].concat();
     let ran = store.redlock(&args).run().expect(0);
     let events = events(&ran.stderr);

@@ -92,6 +92,8 @@ fn events() {
     redis.pause();
     unreleased.let_go().expect(0);
     redis.resume();
+    let misspelt = store.redlock(&["run", "V", "--", "true"]).env("REDLOCK_LOG_FILE", &log);
+    misspelt.env("REDLOCK_LABLE", "x").run().expect(0);
     logged(&["run", "--min-hold", "1m", "--splay", "10ms", "Z", "--", "true"], 0);
     logged(&["run", "-S", "redis://127.0.0.1:1", "Y", "--", "true"], 69);
     logged(&["release", "-k", "Y", "--token=68413f2f-8e0b-49a8-8a46-e268c50c52f7"], 1);
@@ -106,5 +108,5 @@ fn events() {
     names.sort_unstable();
     names.dedup();
     assert!(names.len() >= 16 && names.contains(&"lock_release_failed"), "{names:?}");
-    assert!(names.contains(&"token_shown"), "{names:?}");
+    assert!(names.contains(&"token_shown") && names.contains(&"unknown_variable"), "{names:?}");
 }

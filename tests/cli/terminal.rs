@@ -6,7 +6,7 @@ use std::time::Duration;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::harness::{Pty, Store, await_file, eventually, throughout};
+use crate::harness::{Pty, Store, Tmux, await_file, eventually, throughout};
 
 /// A shell at a terminal of its own, in which `$R` is `redlock run -k X --`.
 fn bash(store: &Store, args: &[&str]) -> Pty {
@@ -26,6 +26,36 @@ fn a_question_and_its_answer() {
     pty.send("Ada\n");
     pty.expect("hi, Ada");
     assert_eq!(pty.finish(), 0);
+}
+
+/// What to do is a line of its own, and no word is broken.
+#[test]
+fn a_failure_and_what_to_do() {
+    let store = Store::local();
+    let program = env!("CARGO_BIN_EXE_redlock");
+    let line =
+        format!("{program} run -k x; {program} run -k x --ttl soon true 2>&1 | cat; echo end; sleep 60");
+    let screen = Tmux::start(&store, [50, 24], "tmux", &line);
+    eventually(Duration::from_secs(20), "the end", || screen.lines(&[]).iter().any(|line| line == "end"));
+    let lines = screen.lines(&[]);
+    let expected = [
+        "redlock: the command is missing",
+        "hint: for example: redlock run -k nightly --",
+        "./backup.sh",
+        // For a log it is one line, which the terminal breaks.
+        "redlock: invalid value 'soon' for '--ttl <DURATION",
+    ];
+    assert_eq!(lines[..4], expected, "{lines:#?}");
+}
+
+#[test]
+fn a_lock_by_hand_says_what_comes_next() {
+    let store = Store::local();
+    let line = r#"${R% run*} acquire by-hand --ttl 7m >/dev/null; ${R% run*} acquire -q other >/dev/null"#;
+    let mut pty = bash(&store, &["-c", line]);
+    pty.expect("'by-hand' is yours for 7m; next: redlock renew, or redlock release");
+    assert_eq!(pty.finish(), 0);
+    assert!(!pty.screen().contains("'other'"), "{}", pty.screen());
 }
 
 #[test]

@@ -283,7 +283,10 @@ fn what_cannot_be_watched_is_refused() {
 #[test]
 fn a_terminal_that_was_not_taken_is_not_given_back() {
     let mut command = Command::new(PROGRAM);
-    command.args(["status", "--watch", "-S", "redis://127.0.0.1:1"]).env("TERM", "xterm");
+    command
+        .args(["status", "--watch", "-S", "redis://127.0.0.1:1"])
+        .env("TERM", "xterm")
+        .env("NO_COLOR", "1");
     let mut pty = Pty::start(command);
     assert_eq!(pty.finish(), 69);
     pty.expect("cannot reach ");

@@ -9,7 +9,7 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_redlock");
 
 /// The line as typed, the answer behind `redlock: `, the exit status. `…` stands for any text. A subcommand's fixed example
 /// ends the answers about its options.
-const CALLS: [(&str, &str, i32); 147] = [
+const CALLS: [(&str, &str, i32); 157] = [
     // No subcommand, or the name that another program has for it.
     ("redlock", "Hold a distributed lock while a command runs…Usage: redlock …", 64),
     (
@@ -137,7 +137,7 @@ const CALLS: [(&str, &str, i32); 147] = [
         "the key is missing; for example: redlock release -k deploy --token-file deploy.token",
         64,
     ),
-    ("redlock release x", "there is no owner token; set REDLOCK_TOKEN, or give --token-file", 64),
+    ("redlock release x", "there is no owner token; set REDLOCK_TOKEN, or give --token-file; …", 64),
     (
         "redlock completions",
         "the following required arguments were not provided: <SHELL>; for example: redlock completions bash >~/.local/share/bash-completion/completions/redlock",
@@ -180,7 +180,50 @@ const CALLS: [(&str, &str, i32); 147] = [
         "an owner token is not a key; give it with --token-file, or in REDLOCK_TOKEN; for example: redlock check -k deploy --token-file deploy.token",
         64,
     ),
+    (
+        "redlock check x",
+        "there is no owner token; set REDLOCK_TOKEN, or give --token-file; `redlock status` shows who holds a lock",
+        64,
+    ),
+    // A word processor made other dashes.
+    (
+        "redlock run x \u{2013}\u{2013}ttl 5s true",
+        "\u{2013}\u{2013}ttl begins with a dash that is not a hyphen: type --ttl; …",
+        64,
+    ),
+    ("redlock run \u{2013}k x true", "\u{2013}k begins with a dash that is not a hyphen: type -k; …", 64),
+    ("redlock \u{2014}S local: status", "\u{2014}S begins with a dash that is not a hyphen: type -S; …", 64),
+    (
+        "redlock run x cd /tmp",
+        "'cd' is not found; it is a builtin of the shell; run it with -c, in one quoted word",
+        127,
+    ),
     // Options.
+    (
+        "redlock run x --ttl 30S true",
+        "invalid value '30S' for '--ttl <DURATION>': units are small letters: did you mean 30s?; …",
+        64,
+    ),
+    (
+        "redlock run x --ttl 400d true",
+        "invalid value '400d' for '--ttl <DURATION>': it is longer than a year, the most that redlock takes; …",
+        64,
+    ),
+    (
+        "redlock run x --metrics-file /tmp/m.txt true",
+        "invalid value '/tmp/m.txt' for '--metrics-file <FILE>': its name ends with .prom: node_exporter reads no other file; …",
+        64,
+    ),
+    (
+        "redlock status --config twelve.toml",
+        "twelve.toml line 1: server: a text needs quotes, as in ttl = \"30s\"",
+        78,
+    ),
+    (
+        "redlock status --config thirteen.toml",
+        "thirteen.toml line 1: [server] is not a section; sections are [servers.NAME], [keys.\"PATTERN\"] and [profiles.NAME]",
+        78,
+    ),
     (
         "redlock run -k x --tll 3s -- true",
         "unexpected argument '--tll' found; a similar argument exists: '--ttl'; …",
@@ -510,6 +553,9 @@ fn shell(store: &Store, line: &str) -> Finished {
         fs::write(folder.join("nine.toml"), "ttl = [\"5s\"]\n").expect("a file");
         fs::write(folder.join("ten.toml"), "shared = true\npermits = 3\n").expect("a file");
         fs::write(folder.join("eleven.toml"), "kill-after = \"9s\"\n").expect("a file");
+        fs::write(folder.join("twelve.toml"), "server = redis://h\n").expect("a file");
+        fs::write(folder.join("thirteen.toml"), "[server]\nurl = \"redis://h\"\n").expect("a file");
+        fs::write(folder.join("fourteen.toml"), "wait = \"yes\"\n").expect("a file");
         fs::write(folder.join("bad.sh"), "#!/no/such/program\n").expect("a script");
         fs::set_permissions(folder.join("bad.sh"), fs::Permissions::from_mode(0o755)).expect("its mode");
         fs::write(folder.join("four.toml"), "quiet = \"perhaps\"\n").expect("a file");
@@ -588,6 +634,9 @@ fn a_line_needs_no_more_than_its_words() {
         ("redlock acquire z >/dev/null; redlock status --json z | grep -c fence", "1\n"),
         ("redlock release --token \"$(redlock acquire y)\" -q y; redlock -V status | grep -c stores", "1\n"),
         ("REDLOCK_WAIT= redlock run x echo hi", "hi\n"),
+        ("redlock run x --config fourteen.toml echo hi", "hi\n"),
+        ("REDLOCK_LABLE=a redlock run x echo hi 2>&1", "redlock: there is no variable REDLOCK_LABLE, so it changes nothing; did you mean REDLOCK_LABEL?\nhi\n"),
+        ("REDLOCK_BUILD_NUMBER=3 redlock run x echo hi", "hi\n"),
         (
             "token=$(redlock acquire x); redlock status x --json | grep -c fence; redlock status -k x | grep -o held;
              redlock -q check x --token $token && redlock renew -q x --token=$token && redlock release x -q --token $token",

@@ -52,7 +52,7 @@ impl ManPage<'_> {
         text += &format!(".SH NAME\n{} \\- {}\n", roff(&self.name), roff(&text_of(self.command.get_about())));
         text += ".SH SYNOPSIS\n.nf\n";
         let own = SYNOPSES.iter().find(|(name, _)| *name == self.command.get_name());
-        for form in own.map(|(_, forms)| *forms).unwrap_or_default() {
+        for form in own.expect("a line in SYNOPSES").1 {
             text += &format!("\\fB{}\\fR {}\n", roff(&self.typed), roff(form));
         }
         text += ".fi\n.SH DESCRIPTION\n";
@@ -102,6 +102,16 @@ impl ManPage<'_> {
                 _ => format!(" \\fI{name}\\fR"),
             };
             let help = text_of(arg.get_long_help().or(arg.get_help()));
+            let default = match arg.get_default_values() {
+                [value] if arg.get_action().takes_values() && !arg.is_hide_default_value_set() => {
+                    format!(" [default: {}]", value.to_string_lossy())
+                }
+                _ => String::new(),
+            };
+            let help = match help.split_once("\n\n") {
+                Some((first, rest)) => format!("{first}{default}\n\n{rest}"),
+                None => help + &default,
+            };
             let help = help
                 .replace(" (see more with '--help')", "")
                 .replace("see a summary with '-h'", "'-h' prints a summary")
@@ -120,8 +130,9 @@ impl ManPage<'_> {
 
     /// Those of the help.
     fn examples(&self) -> String {
-        let text = text_of(self.command.get_after_help());
-        let lines = text.lines().filter(|line| line.starts_with("  "));
+        let text = text_of(self.command.get_after_long_help());
+        let examples = text.lines().take_while(|line| !line.is_empty());
+        let lines = examples.filter(|line| line.starts_with("  "));
         let lines: String = lines.map(|line| roff(&line[2..]) + "\n").collect();
         format!(".SH EXAMPLES\n.nf\n{lines}.fi\n")
     }

@@ -29,7 +29,7 @@ impl Night {
     /// The job on one of web1, web2 and web3, until it is let go.
     fn nightly(&self, host: usize) -> Running {
         let url = format!("redis://{}:{}", self.network.test_address(), self.redis.port);
-        let [log, metrics] = ["log", "metrics"].map(|name| self.folder.path(name).display().to_string());
+        let [log, metrics] = ["log", "metrics.prom"].map(|name| self.folder.path(name).display().to_string());
         let name = format!("web{}", host + 1);
         let mut line = self.network.on(host);
         line.extend(
@@ -101,7 +101,7 @@ fn of_three_hosts() {
     assert!(runs[1]["broken_by"].as_str().is_some_and(|by| by.ends_with(": stuck since 02:00")), "{runs:#?}");
     night.ask(&["check", "--ran-within", "1h", "nightly"]).run().expect(0);
     // The hosts' own file knows of it.
-    let metrics = night.folder.path("metrics");
+    let metrics = night.folder.path("metrics.prom");
     assert_eq!((counted(&metrics, "lost"), counted(&metrics, "success")), (3.0, 1.0));
 }
 
@@ -109,7 +109,7 @@ fn of_three_hosts() {
 #[test]
 fn of_two_hundred_runs() {
     let store = Store::redis();
-    let [log, metrics] = ["log", "metrics"].map(|name| store.folder.path(name));
+    let [log, metrics] = ["log", "metrics.prom"].map(|name| store.folder.path(name));
     let files = ["--log-file", path(&log), "--metrics-file", path(&metrics)];
     let run = |number: usize| {
         let status = format!("exit {}", number % 2);

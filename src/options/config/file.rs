@@ -2,20 +2,20 @@
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
 use serde::Deserialize;
-use toml::Value;
-use toml::de::{DeTable, DeValue, Error, ValueDeserializer};
+use toml::de::{DeString, DeTable, DeValue, Error, ValueDeserializer};
+use toml::{Spanned, Value};
 
-use super::Config;
+use super::KEY_PREFIX;
 use super::section::{CONTRADICTIONS, Place, Scope, Section, Setting};
+use super::value::{refusal, words};
 use crate::error::Failure;
-use crate::lock::Key;
 use crate::options::key_pattern::KeyPattern;
 use crate::options::server_urls::{has_password, split_urls};
-use crate::options::suggestion::nearest;
 use crate::store::ServerUrl;
 use crate::trusted_file::{check_folders_of, refuse_shared, refuse_writable};
 
@@ -43,36 +43,24 @@ pub fn read(path: &Path) -> Result<Option<Vec<Section>>, Failure> {
     let mut bytes = Vec::new();
     (&mut file).take(LONGEST).read_to_end(&mut bytes).map_err(unreadable)?;
     let text = String::from_utf8(bytes).map_err(|_| refused("this is not UTF-8"))?;
-    let wrong =
-        |error: Error| Failure::configuration(format!("{} {}", path.display(), one_line(&error, &text)));
-    let config: Config = toml::from_str(&text).map_err(wrong)?;
-    misplaced(&config).map_or(Ok(()), |why| Err(refused(&why)))?;
-    for (section, config) in config.parts() {
-        let refused = |why: &str| refused(&format!("{section}{why}"));
-        if let Some(Err(why)) = config.key_prefix.as_ref().map(|prefix| format!("{prefix}x").parse::<Key>()) {
-            return Err(refused(&format!("key-prefix: {why}")));
-        }
-        if has_password(&config.server) {
-            refuse_shared(&file).map_err(|why| refused(&format!("it contains a password, and {why}")))?;
-        }
+    let wrong = |(line, why)| Failure::configuration(format!("{} line {line}: {why}", path.display()));
+    let sections = sections(&text, path).map_err(wrong)?;
+    let has_password = |setting: &Setting| setting.name == "server" && has_password(&words(&setting.value));
+    if sections.iter().flat_map(|section| &section.settings).any(has_password) {
+        refuse_shared(&file).map_err(|why| refused(&format!("it contains a password, and {why}")))?;
     }
     // It may name hooks, which are commands.
     refuse_writable(&file).map_err(|why| refused(&why.to_string()))?;
     check_folders_of(path).map_err(|why| refused(&why))?;
-    let sections = sections(&text, path).map_err(wrong)?;
     sections.iter().find_map(contradiction).map_or(Ok(Some(sections)), |why| Err(Failure::configuration(why)))
 }
 
 /// Reads what may be the text of a configuration file.
 #[cfg(any(test, fuzzing))]
 pub fn read_text(text: &str) {
-    match toml::from_str::<Config>(text) {
-        Ok(config) => {
-            let _ = (misplaced(&config), has_password(&config.server));
-            let sections = sections(text, Path::new("config.toml")).unwrap_or_default();
-            sections.iter().for_each(|section| _ = contradiction(section));
-        }
-        Err(error) => _ = one_line(&error, text),
+    for section in sections(text, Path::new("config.toml")).unwrap_or_default() {
+        let servers = section.setting("server").map(Setting::words);
+        let _ = (contradiction(&section), servers.map(|servers| has_password(&servers)));
     }
 }
 
@@ -104,93 +92,84 @@ pub fn check(path: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether this can be the name of a server, and is no URL.
+/// True if this can be the name of a server, and is not a URL.
 pub fn is_name(server: &str) -> bool {
     !server.contains([':', '/', '.'])
 }
 
-/// Settings that are right elsewhere in the file: what to move.
-fn misplaced(file: &Config) -> Option<String> {
-    let of_keys =
-        file.keys.iter().find(|(_, section)| section.key_prefix.is_some() || !section.server.is_empty());
-    if let Some((pattern, _)) = of_keys {
-        return Some(format!(
-            "[keys.\"{pattern}\"]: server and key-prefix cannot differ between keys; move them before the first section"
-        ));
-    }
-    let nested = file.parts().into_iter().find(|(name, section)| !name.is_empty() && section.has_sections());
-    nested.map(|(name, _)| format!("{name}it contains another section; move that one out of it"))
-}
+/// A line, and what is wrong there.
+pub type Wrong = (usize, String);
 
-/// What a text says, part by part.
-fn sections(text: &str, path: &Path) -> Result<Vec<Section>, Error> {
+/// The sections of a text, each with its settings.
+pub fn sections(text: &str, path: &Path) -> Result<Vec<Section>, Wrong> {
+    let at = |span: Range<usize>| text.get(..span.start).map_or(1, |before| before.matches('\n').count() + 1);
+    let unreadable = |error: Error| {
+        let line = error.span().map_or(1, at);
+        (line, unreadable(error.message(), text.lines().nth(line - 1).unwrap_or_default()))
+    };
     let path: Arc<Path> = path.into();
-    let settings = |table: DeTable| -> Result<Vec<Setting>, Error> {
-        let setting = |(name, value): (toml::Spanned<_>, toml::Spanned<DeValue>)| {
-            let line = line_of(text, name.span().start);
-            let name = toml::de::DeString::into_owned(name.into_inner());
-            let value = Value::deserialize(ValueDeserializer::from(value))?;
-            Ok(Setting { name, value, place: Place { path: Arc::clone(&path), line } })
+    let settings = |table: DeTable, scope: &Scope| -> Result<Vec<Setting>, Wrong> {
+        let setting = |(name, value): (Spanned<DeString>, Spanned<DeValue>)| {
+            let line = at(name.span());
+            let name = name.into_inner().into_owned();
+            let value = Value::deserialize(ValueDeserializer::from(value)).map_err(unreadable)?;
+            let wrong = misplaced(&name, &value, scope).or_else(|| refusal(&name, &value));
+            let place = Place { path: Arc::clone(&path), line };
+            wrong.map_or(Ok(Setting { name, value, place }), |why| Err((line, why)))
         };
         table.into_iter().map(setting).collect()
     };
-    let (mut general, mut sections) = (DeTable::parse(text)?.into_inner(), Vec::new());
+    let (mut general, mut sections) = (DeTable::parse(text).map_err(unreadable)?.into_inner(), Vec::new());
     for kind in TABLES {
-        let Some(DeValue::Table(named)) = general.remove(kind).map(toml::Spanned::into_inner) else {
-            continue;
+        let Some(named) = general.remove(kind) else { continue };
+        let none = || {
+            (
+                at(named.span()),
+                format!(
+                    "servers, keys and profiles have sections; one begins with a line such as [{kind}.NAME]"
+                ),
+            )
         };
-        for (name, section) in named {
-            let DeValue::Table(section) = section.into_inner() else { continue };
+        let DeValue::Table(named_sections) = named.get_ref().clone() else { return Err(none()) };
+        for (name, section) in named_sections {
+            let DeValue::Table(section) = section.into_inner() else { return Err(none()) };
             let name = name.into_inner().into_owned();
             let scope = match kind {
                 "servers" => Scope::Server(name),
                 "profiles" => Scope::Profile(name),
                 _ => Scope::Keys(KeyPattern::new(&name)),
             };
-            sections.push(Section { scope, settings: settings(section)? });
+            sections.push(Section { settings: settings(section, &scope)?, scope });
         }
     }
-    sections.push(Section { scope: Scope::Every, settings: settings(general)? });
+    sections.push(Section { settings: settings(general, &Scope::Every)?, scope: Scope::Every });
     Ok(sections)
 }
 
-/// The number of the line with this byte, from 1.
-fn line_of(text: &str, offset: usize) -> usize {
-    text.get(..offset).map_or(1, |before| before.matches('\n').count() + 1)
+/// Says what to move to another place in the file, or to call by another name.
+fn misplaced(name: &str, value: &Value, scope: &Scope) -> Option<String> {
+    let is_of_all = matches!(name, "server" | KEY_PREFIX);
+    match (scope, value) {
+        (Scope::Every, Value::Table(_)) => Some(format!(
+            "[{name}] is not a section; sections are [servers.NAME], [keys.\"PATTERN\"] and [profiles.NAME]"
+        )),
+        (scope, Value::Table(_)) => {
+            Some(format!("{scope}: it contains another section; move that one out of it"))
+        }
+        (scope @ Scope::Keys(_), _) if is_of_all => Some(format!(
+            "{scope}: server and key-prefix cannot differ between keys; move them before the first section"
+        )),
+        _ => None,
+    }
 }
 
-/// `line 3: ttl = "soon": a duration looks like …`. The line itself may hold a password.
-fn one_line(error: &Error, text: &str) -> String {
-    let message = error.message().replace('\n', ", ");
-    let Some(start) = error.span().map(|span| span.start) else { return message };
-    let number = line_of(text, start);
-    let setting = text.lines().nth(number - 1).and_then(setting_of);
-    // "unknown field `tll`, expected one of `server`, `user`, …"
-    let mut quoted = message.split('`').skip(1).step_by(2);
-    let unknown = quoted.next().filter(|_| message.starts_with("unknown field"));
-    let what = match (unknown, setting) {
-        (Some(name), _) => match nearest(name, quoted) {
-            Some(near) => format!("there is no setting '{name}'; did you mean {near}?"),
-            None => format!("there is no setting '{name}'; see CONFIGURATION in redlock(1)"),
-        },
-        (None, Some(setting)) if message.starts_with('"') => format!("{setting} = {message}"),
-        (None, Some(setting)) if message.contains("it takes ") => format!("{setting}: {message}"),
-        (None, _) if message.contains("expected struct Config") || message.contains("expected a map") => {
-            "servers, keys and profiles have sections; one begins with a line such as [servers.prod]"
-                .to_owned()
-        }
-        (None, Some(setting)) if message.starts_with("invalid type") || message.starts_with("duplicate") => {
-            format!(
-                "{setting}: {}",
-                if message.starts_with('d') { "it is set twice" } else { "it takes a text" }
-            )
+/// Says what is wrong with a line that is not TOML. The line itself may hold a password.
+fn unreadable(message: &str, line: &str) -> String {
+    match line.split_once('=').map(|(name, value)| (name.trim().trim_matches(['"', '\'']), value.trim())) {
+        Some((name, _)) if message.starts_with("duplicate") => format!("{name}: it is set twice"),
+        Some((name, value)) if value.starts_with(|c: char| c.is_alphanumeric() || c == '/') => {
+            format!("{name}: a text needs quotes, as in ttl = \"30s\"")
         }
         _ => "this cannot be read; a line looks like ttl = \"30s\"".to_owned(),
-    };
-    format!("line {number}: {what}")
-}
-
-/// The name before the `=`.
-fn setting_of(line: &str) -> Option<&str> {
-    line.split_once('=').map(|(name, _)| name.trim().trim_matches(['"', '\'']))
+    }
 }

@@ -6,98 +6,24 @@ mod selection;
 mod value;
 
 use std::collections::BTreeMap;
-use std::num::NonZeroU32;
-use std::path::PathBuf;
-
-use serde::Deserialize;
 
 pub use self::file::check as check_file;
 #[cfg(any(test, fuzzing))]
 pub use self::file::read_text;
-pub use self::section::{CONTRADICTIONS, Setting};
+use self::section::CONTRADICTIONS;
+pub use self::section::Setting;
 pub use self::selection::SectionQuery;
-use crate::cli::{Color, Leftovers, LogFormat, OnLost};
-use crate::lock::{DurationText, Ttl, Wait};
+use super::sources::Sources;
+use crate::cli::switch;
 
-/// The options that a configuration file may set, with the names of the command line.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+/// The prefix of all keys of a team that shares a store. No option has its name.
+pub const KEY_PREFIX: &str = "key-prefix";
+
+/// The settings of the files that are about a call.
+#[derive(Clone, Debug, Default)]
 pub struct Config {
-    #[serde(deserialize_with = "value::one_or_more")]
-    pub server: Vec<String>,
-    pub user: Option<String>,
-    #[serde(deserialize_with = "value::path")]
-    pub password_file: Option<PathBuf>,
-    #[serde(deserialize_with = "value::path")]
-    pub sentinel_password_file: Option<PathBuf>,
-    #[serde(deserialize_with = "value::path")]
-    pub tls_ca: Option<PathBuf>,
-    #[serde(deserialize_with = "value::path")]
-    pub tls_cert: Option<PathBuf>,
-    #[serde(deserialize_with = "value::path")]
-    pub tls_key: Option<PathBuf>,
-    #[serde(deserialize_with = "value::connect_timeout")]
-    pub connect_timeout: Option<DurationText>,
-    #[serde(deserialize_with = "value::switch")]
-    pub quiet: Option<bool>,
-    #[serde(deserialize_with = "value::switch")]
-    pub verbose: Option<bool>,
-    #[serde(deserialize_with = "value::word")]
-    pub color: Option<Color>,
-    #[serde(deserialize_with = "value::word")]
-    pub log_format: Option<LogFormat>,
-    #[serde(deserialize_with = "value::log_file")]
-    pub log_file: Option<PathBuf>,
-    #[serde(deserialize_with = "value::switch")]
-    pub syslog: Option<bool>,
-    #[serde(deserialize_with = "value::path")]
-    pub metrics_file: Option<PathBuf>,
-    #[serde(deserialize_with = "value::from_text")]
-    pub ttl: Option<Ttl>,
-    #[serde(deserialize_with = "value::wait")]
-    pub wait: Option<Wait>,
-    #[serde(deserialize_with = "value::switch")]
-    pub shared: Option<bool>,
-    #[serde(deserialize_with = "value::permits")]
-    pub permits: Option<NonZeroU32>,
-    pub label: Option<String>,
-    #[serde(deserialize_with = "value::from_text")]
-    pub min_hold: Option<DurationText>,
-    #[serde(deserialize_with = "value::replicas")]
-    pub replicas: Option<u8>,
-    #[serde(deserialize_with = "value::history")]
-    pub history: Option<u8>,
-    #[serde(deserialize_with = "value::exit_status")]
-    pub conflict_exit_code: Option<u8>,
-    #[serde(deserialize_with = "value::word")]
-    pub on_lost: Option<OnLost>,
-    #[serde(deserialize_with = "value::from_text")]
-    pub kill_after: Option<DurationText>,
-    #[serde(deserialize_with = "value::from_text")]
-    pub timeout: Option<DurationText>,
-    #[serde(deserialize_with = "value::from_text")]
-    pub splay: Option<DurationText>,
-    #[serde(deserialize_with = "value::word")]
-    pub leftovers: Option<Leftovers>,
-    pub on_wait: Option<String>,
-    pub on_acquire: Option<String>,
-    pub on_lost_run: Option<String>,
-    pub on_release: Option<String>,
-    /// `check --for`.
-    #[serde(rename = "for", deserialize_with = "value::from_text")]
-    pub at_least: Option<DurationText>,
-    #[serde(deserialize_with = "value::switch")]
-    pub shell: Option<bool>,
-    /// Of a team that shares a store: all its keys begin with this.
-    pub key_prefix: Option<String>,
-    servers: BTreeMap<String, Config>,
-    keys: BTreeMap<String, Config>,
-    profiles: BTreeMap<String, Config>,
-    /// The settings that are in force, and where they stand.
-    #[serde(skip)]
     settings: BTreeMap<String, Setting>,
     /// The server has a name, by which the files know it.
-    #[serde(skip)]
     pub is_named_server: bool,
 }
 
@@ -107,38 +33,67 @@ impl Config {
         self.settings.get(name)
     }
 
-    /// All settings that are in force.
-    pub fn settings(&self) -> impl Iterator<Item = &Setting> {
-        self.settings.values()
+    /// True if the files say nothing about the call.
+    pub fn is_empty(&self) -> bool {
+        self.settings.is_empty()
     }
 
-    /// The file, with an empty name, and each of its sections.
-    fn parts(&self) -> Vec<(String, &Config)> {
-        let mut parts = vec![(String::new(), self)];
-        for (table, sections) in
-            [("servers", &self.servers), ("keys", &self.keys), ("profiles", &self.profiles)]
-        {
-            parts.extend(sections.iter().map(|(name, section)| (format!("[{table}.\"{name}\"]: "), section)));
-        }
-        parts
+    /// The prefix of all keys.
+    pub fn key_prefix(&self) -> Option<&str> {
+        self.setting(KEY_PREFIX).and_then(Setting::text)
     }
 
-    fn has_sections(&self) -> bool {
-        self.parts().len() > 1
+    /// The settings that no flag or variable overrules, or contradicts.
+    pub fn without_overruled(mut self, sources: Sources) -> Config {
+        let is_on = |option: &str| {
+            sources.words(option).is_some_and(|words| words.iter().all(|word| switch(word) != Ok(false)))
+        };
+        let contradicts = |name: &str, [one, other]: [&str; 2]| {
+            (name == one && is_on(other)) || (name == other && is_on(one))
+        };
+        let is_named_server = self.is_named_server;
+        self.settings.retain(|name, setting| {
+            let is_overruled = sources.words(&setting.option()).is_some();
+            (!is_overruled && CONTRADICTIONS.into_iter().all(|pair| !contradicts(name, pair)))
+                || (name == "server" && is_named_server)
+        });
+        self
+    }
+}
+
+#[cfg(test)]
+impl Config {
+    /// The settings in the text of a file.
+    pub fn of_text(text: &str) -> anyhow::Result<Config> {
+        let sections = file::sections(text, std::path::Path::new("config.toml"));
+        let sections = sections.map_err(|(line, why)| anyhow::anyhow!("line {line}: {why}"))?;
+        Ok(selection::merge(sections.iter()))
     }
 }
 
 #[test]
 fn contradictions_are_those_of_the_command_line() {
+    use crate::cli::settings;
     use crate::options::command_line::{built, conflicts};
-    let is_setting = |name: &&String| match toml::from_str::<Config>(&format!("{name} = []")) {
-        Ok(_) => true,
-        Err(error) => !error.message().starts_with("unknown field"),
-    };
-    let names = conflicts(&built()).into_iter().map(|pair| pair.map(|id| id.as_str().replace('_', "-")));
-    let mut found: Vec<[String; 2]> =
-        names.filter(|pair| pair.iter().all(|name| is_setting(&name))).collect();
+    let is_setting = |id: &clap::Id| settings().iter().any(|arg| arg.get_id() == id);
+    let pairs = conflicts(&built()).into_iter().filter(|pair| pair.iter().all(is_setting));
+    let mut found: Vec<[String; 2]> = pairs.map(|pair| pair.map(|id| id.to_string())).collect();
     found.sort();
     found.dedup();
     assert_eq!(found, CONTRADICTIONS);
+}
+
+#[test]
+fn each_option_with_a_variable_is_a_setting_or_of_one_call() {
+    use crate::cli::settings;
+    use crate::options::command_line::built;
+    let root = built();
+    let options = root.get_subcommands().flat_map(clap::Command::get_arguments);
+    let mut others: Vec<&str> = options
+        .filter(|arg| arg.get_env().is_some() && settings().iter().all(|one| one.get_id() != arg.get_id()))
+        .map(|arg| arg.get_id().as_str())
+        .collect();
+    others.sort_unstable();
+    others.dedup();
+    assert_eq!(others, ["config", "keys", "profile", "token", "token_file"]);
 }

@@ -6,16 +6,17 @@ use std::sync::Arc;
 
 use toml::Value;
 
+use super::value::words;
 use crate::cli::switch;
 use crate::options::key_pattern::KeyPattern;
 
 /// Settings that contradict each other, see `conflicts_with` in [`crate::cli`].
 pub const CONTRADICTIONS: [[&str; 2]; 2] = [["quiet", "verbose"], ["shared", "permits"]];
 
-/// Which calls a section is about.
+/// The calls that a section is about.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Scope {
-    /// All: its settings stand before any section.
+    /// Every call: the settings precede all sections.
     Every,
     /// `[servers.NAME]`: those that name this server.
     Server(String),
@@ -51,13 +52,23 @@ impl Section {
         self.settings.iter().find(|setting| setting.name == name)
     }
 
-    /// Whether it sets this, and not to `false`.
+    /// True if it sets this, and not to `false`.
     pub fn asks_for(&self, name: &str) -> bool {
         self.setting(name).is_some_and(|setting| !setting.is_off())
     }
 }
 
 impl Setting {
+    /// The id of the option that it sets.
+    pub fn option(&self) -> String {
+        self.name.replace('-', "_")
+    }
+
+    /// The words that its option takes.
+    pub fn words(&self) -> Vec<String> {
+        words(&self.value)
+    }
+
     /// With `server = []` a file names none.
     pub fn is_empty_list(&self) -> bool {
         self.value.as_array().is_some_and(Vec::is_empty)
@@ -92,6 +103,17 @@ impl Scope {
 
     pub fn profile(&self) -> Option<&str> {
         if let Scope::Profile(name) = self { Some(name) } else { None }
+    }
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Scope::Every => f.write_str("the file"),
+            Scope::Server(name) => write!(f, "[servers.\"{name}\"]"),
+            Scope::Keys(pattern) => write!(f, "[keys.\"{}\"]", pattern.as_str()),
+            Scope::Profile(name) => write!(f, "[profiles.\"{name}\"]"),
+        }
     }
 }
 

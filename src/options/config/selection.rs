@@ -1,15 +1,13 @@
-//! Which sections are about a call, and what they set together.
+//! The sections that are about a call, and the settings that they have together.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use toml::Table;
-
-use super::Config;
 use super::file;
 use super::section::{CONTRADICTIONS, Scope, Section, Setting};
+use super::{Config, KEY_PREFIX};
 use crate::error::Failure;
 use crate::lock::Key;
 use crate::options::Sources;
@@ -19,19 +17,19 @@ use crate::user;
 const SYSTEM_FILE: &str = "/etc/redlock/config.toml";
 const SYSTEM_FOLDER: &str = "/etc/redlock/conf.d";
 
-/// What the choice depends on.
+/// The parts of a call on which the choice of sections depends.
 pub struct SectionQuery<'a> {
     /// The file of `--config`.
     pub file: Option<&'a Path>,
     pub profile: Option<&'a str>,
-    /// Of a flag or a variable.
+    /// The values of a flag or a variable.
     pub server: &'a [String],
     pub keys: &'a [Key],
 }
 
 impl Config {
-    /// What the files say about a call. A profile is stronger than a pattern of keys, that than a named server, and that
-    /// than what stands before the sections; a longer pattern is stronger than a shorter one. Among equals the user's file
+    /// Reads what the files say about a call. A profile is stronger than a pattern of keys, that than a named server, and that
+    /// than the settings before the sections; a longer pattern is stronger than a shorter one. Among equals the user's file
     /// is stronger than those of the system.
     pub fn load(query: &SectionQuery, sources: Sources) -> Result<Config, Failure> {
         let sections = read_all(query.file, sources)?;
@@ -58,7 +56,7 @@ impl Config {
             _ => None,
         };
         let server = name.map_or(Vec::new(), |name| of(Scope::Server(name.to_owned())));
-        // What is no name of a server may be that of a host.
+        // A word that names no server may name a host.
         if let Some(name) = name.filter(|name| server.is_empty() && file::is_name(name))
             && let Some(near) = nearest(name, sections.iter().filter_map(|section| section.scope.server()))
         {
@@ -68,9 +66,9 @@ impl Config {
                 format!("there is no server '{name}'; did you mean {near}?"),
             ));
         }
-        let prefix = strongest("key-prefix", &[&general, &server, &profile]).and_then(Setting::text);
+        let prefix = strongest(KEY_PREFIX, &[&general, &server, &profile]).and_then(Setting::text);
         let keys = of_keys(&sections, query.keys, prefix.unwrap_or_default());
-        let config = merge([&general, &server, &keys, &profile].into_iter().flatten().copied())?;
+        let config = merge([&general, &server, &keys, &profile].into_iter().flatten().copied());
         match name {
             Some(name) if !server.is_empty() => config.at_server(name, &server),
             _ => Ok(config),
@@ -89,15 +87,14 @@ impl Config {
 
     /// With the URL of a server in place of its name.
     fn at_server(self, name: &str, sections: &[&Section]) -> Result<Config, Failure> {
-        let Config { server, mut settings, .. } = merge(sections.iter().copied())?;
-        let Some(url) = settings.remove("server") else {
+        let Some(url) = merge(sections.iter().copied()).settings.remove("server") else {
             return Err(Failure::configuration(format!(
                 "the section [servers.{name}] has no URL; add a line such as server = \"redis://…\""
             )));
         };
         let mut settings = self.settings;
         settings.insert(url.name.clone(), url);
-        Ok(Config { server, settings, is_named_server: true, ..self })
+        Ok(Config { settings, is_named_server: true })
     }
 }
 
@@ -134,7 +131,7 @@ fn read_all(named: Option<&Path>, sources: Sources) -> Result<Vec<Section>, Fail
     Ok(sections)
 }
 
-/// Those of packages and of a configuration management, in the order of their names.
+/// The files of packages and of a configuration management, in the order of their names.
 fn files_of_system() -> Result<Vec<PathBuf>, Failure> {
     let unreadable = |error| Failure::configuration(format!("{SYSTEM_FOLDER}: cannot be read: {error}"));
     let mut files = Vec::new();
@@ -153,7 +150,7 @@ fn files_of_system() -> Result<Vec<PathBuf>, Failure> {
 }
 
 /// Later sections are stronger: they undo what contradicts them.
-fn merge<'a>(sections: impl Iterator<Item = &'a Section>) -> Result<Config, Failure> {
+pub fn merge<'a>(sections: impl Iterator<Item = &'a Section>) -> Config {
     let mut settings = BTreeMap::new();
     for section in sections {
         for [one, other] in CONTRADICTIONS.into_iter().flat_map(|[one, other]| [[one, other], [other, one]]) {
@@ -164,13 +161,8 @@ fn merge<'a>(sections: impl Iterator<Item = &'a Section>) -> Result<Config, Fail
         let stronger = section.settings.iter().filter(|setting| !setting.is_empty_list());
         settings.extend(stronger.map(|setting| (setting.name.as_str(), setting)));
     }
-    let settings: BTreeMap<String, Setting> =
-        settings.into_iter().map(|(name, setting)| (name.to_owned(), setting.clone())).collect();
-    let table: Table = settings.iter().map(|(name, setting)| (name.clone(), setting.value.clone())).collect();
-    let config: Config = table
-        .try_into()
-        .map_err(|error| Failure::configuration(format!("the configuration files: {error}")))?;
-    Ok(Config { settings, ..config })
+    let settings = settings.into_iter().map(|(name, setting)| (name.to_owned(), setting.clone()));
+    Config { settings: settings.collect(), is_named_server: false }
 }
 
 /// The setting in the last of these sections that has it.

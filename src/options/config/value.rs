@@ -1,128 +1,97 @@
 //! The values of settings, read as the command line reads them.
 
-use std::num::NonZeroU32;
-use std::path::PathBuf;
-use std::str::FromStr;
+use clap::error::{ContextKind, ContextValue};
+use clap::{Arg, ArgAction, Command, ValueHint};
+use toml::Value;
 
-use clap::ValueEnum;
-use serde::{Deserialize, Deserializer};
-
+use super::KEY_PREFIX;
 use crate::cli;
-use crate::lock::{DurationText, Wait};
+use crate::lock::Key;
 use crate::options::server_urls::{EMPTY, split_urls};
+use crate::options::suggestion::nearest;
 use crate::store::is_relative;
 
 const RELATIVE: &str =
     "a path in a file begins with '/': it would be another one in each folder from which redlock starts";
 
-/// Reads a value as the command line does.
-fn read_with<'de, D: Deserializer<'de>, T>(
-    deserializer: D,
-    read: impl FnOnce(&str) -> Result<T, String>,
-) -> Result<Option<T>, D::Error> {
-    let text = text(deserializer)?;
-    read(&text).map(Some).map_err(|why| serde::de::Error::custom(format!("\"{text}\": {why}")))
+/// Says what is wrong with a setting, if its option would refuse it.
+pub fn refusal(name: &str, value: &Value) -> Option<String> {
+    let wrong = |text: &str, why: String| format!("{name} = \"{text}\": {why}");
+    let scalar = || text(value).ok_or_else(|| format!("{name}: it takes one value, such as \"30s\""));
+    let refused = match (name, option(name)) {
+        ("server", _) => urls(value).and_then(|urls| match wrong_url(&urls) {
+            Some((url, why)) => Err(wrong(url, why.to_owned())),
+            None => Ok(()),
+        }),
+        (KEY_PREFIX, _) => scalar().and_then(|prefix| {
+            format!("{prefix}x").parse::<Key>().map(drop).map_err(|why| format!("{KEY_PREFIX}: {why}"))
+        }),
+        (_, Some(arg)) => scalar().and_then(|text| read(arg, &text).map_err(|why| wrong(&text, why))),
+        (_, None) => Err(unknown(name)),
+    };
+    refused.err()
 }
 
-/// A value that its own type reads.
-pub fn from_text<'de, D: Deserializer<'de>, T: FromStr<Err = String>>(
-    deserializer: D,
-) -> Result<Option<T>, D::Error> {
-    read_with(deserializer, str::parse)
-}
-
-/// One of a few words.
-pub fn word<'de, D: Deserializer<'de>, T: ValueEnum>(deserializer: D) -> Result<Option<T>, D::Error> {
-    let names = || T::value_variants().iter().filter_map(ValueEnum::to_possible_value);
-    let known = || names().map(|value| value.get_name().to_owned()).collect::<Vec<_>>().join(", ");
-    read_with(deserializer, |text| T::from_str(text, false).map_err(|_| format!("it takes {}", known())))
-}
-
-/// On or off.
-pub fn switch<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<bool>, D::Error> {
-    read_with(deserializer, cli::switch)
-}
-
-/// As `--permits` takes it.
-pub fn permits<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<NonZeroU32>, D::Error> {
-    read_with(deserializer, cli::permits)
-}
-
-/// As `--replicas` takes it.
-pub fn replicas<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u8>, D::Error> {
-    read_with(deserializer, cli::replicas)
-}
-
-/// As `--history` takes it.
-pub fn history<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u8>, D::Error> {
-    read_with(deserializer, cli::history)
-}
-
-/// As `--conflict-exit-code` takes it.
-pub fn exit_status<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u8>, D::Error> {
-    read_with(deserializer, cli::exit_status)
-}
-
-/// As `--connect-timeout` takes it.
-pub fn connect_timeout<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<DurationText>, D::Error> {
-    read_with(deserializer, cli::connect_timeout)
-}
-
-/// A path that is the same one for each call.
-pub fn path<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<PathBuf>, D::Error> {
-    read_with(deserializer, absolute)
-}
-
-/// As `--log-file` takes it.
-pub fn log_file<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<PathBuf>, D::Error> {
-    read_with(deserializer, |text| absolute(text).and_then(cli::log_file))
-}
-
-fn absolute(text: &str) -> Result<PathBuf, String> {
-    if text.starts_with('/') { Ok(PathBuf::from(text)) } else { Err(RELATIVE.to_owned()) }
-}
-
-/// `wait = true`, `wait = false` or `wait = "10m"`.
-pub fn wait<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Wait>, D::Error> {
-    read_with(deserializer, cli::wait)
-}
-
-/// A text, or a number or a switch as one.
-fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged, expecting = "it takes one value, such as \"30s\"")]
-    enum Scalar {
-        Text(String),
-        Whole(i64),
-        Part(f64),
-        Switch(bool),
+/// The words that the option takes: those of a list of servers, else one.
+pub fn words(value: &Value) -> Vec<String> {
+    match value {
+        Value::Array(values) => values.iter().filter_map(text).collect(),
+        _ => text(value).into_iter().collect(),
     }
-    Ok(match Scalar::deserialize(deserializer)? {
-        Scalar::Text(text) => text,
-        Scalar::Whole(number) => number.to_string(),
-        Scalar::Part(number) => number.to_string(),
-        Scalar::Switch(on) => on.to_string(),
+}
+
+/// The option that a setting sets.
+fn option(name: &str) -> Option<&'static Arg> {
+    cli::settings().iter().find(|arg| arg.get_long() == Some(name))
+}
+
+fn unknown(name: &str) -> String {
+    let known = cli::settings().iter().filter_map(Arg::get_long).chain([KEY_PREFIX]);
+    match nearest(name, known) {
+        Some(near) => format!("there is no setting '{name}'; did you mean {near}?"),
+        None => format!("there is no setting '{name}'; see CONFIGURATION in redlock(1)"),
+    }
+}
+
+/// Reads a value in a command line of its own.
+fn read(arg: &Arg, text: &str) -> Result<(), String> {
+    if matches!(arg.get_value_hint(), ValueHint::AnyPath) && !text.starts_with('/') {
+        return Err(RELATIVE.to_owned());
+    }
+    let alone = Arg::new("value").long("value").value_parser(arg.get_value_parser().clone());
+    let command = Command::new("redlock").no_binary_name(true).arg(alone.action(ArgAction::Set));
+    let Err(error) = command.try_get_matches_from([format!("--value={text}")]) else { return Ok(()) };
+    Err(match (std::error::Error::source(&error), error.get(ContextKind::ValidValue)) {
+        (Some(why), _) => why.to_string(),
+        (None, Some(ContextValue::Strings(words))) => format!("it takes {}", words.join(", ")),
+        _ => "it is empty".to_owned(),
     })
 }
 
+/// A text, or a number or a switch as one.
+fn text(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Integer(number) => Some(number.to_string()),
+        Value::Float(number) => Some(number.to_string()),
+        Value::Boolean(is_on) => Some(is_on.to_string()),
+        Value::Datetime(_) | Value::Array(_) | Value::Table(_) => None,
+    }
+}
+
 /// A URL, or a list of URLs.
-pub fn one_or_more<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged, expecting = "it takes a URL, or a list of URLs")]
-    enum Either {
-        One(String),
-        More(Vec<String>),
-    }
-    let values = match Either::deserialize(deserializer)? {
-        Either::One(url) => vec![url],
-        Either::More(urls) => urls,
+fn urls(value: &Value) -> Result<Vec<&str>, String> {
+    let urls = match value {
+        Value::Array(urls) => urls.iter().map(Value::as_str).collect(),
+        _ => value.as_str().map(|url| vec![url]),
     };
-    let wrong = |value: &str, why: &str| Err(serde::de::Error::custom(format!("\"{value}\": {why}")));
-    if let Some(value) = values.iter().find(|value| value.trim().is_empty()) {
-        return wrong(value, EMPTY);
+    urls.ok_or_else(|| "server: it takes a URL, or a list of URLs".to_owned())
+}
+
+/// The first of these URLs that is wrong in a file, and why.
+fn wrong_url<'a>(urls: &'a [&str]) -> Option<(&'a str, &'static str)> {
+    if let Some(url) = urls.iter().find(|url| url.trim().is_empty()) {
+        return Some((url, EMPTY));
     }
-    match split_urls(&values).into_iter().find(|url| is_relative(url)) {
-        Some(url) => wrong(url, RELATIVE),
-        None => Ok(values),
-    }
+    split_urls(urls).into_iter().find(|url| is_relative(url)).map(|url| (url, RELATIVE))
 }
