@@ -5,6 +5,7 @@
     not(all(
         feature = "etcd",
         feature = "local",
+        feature = "postgres",
         feature = "redis",
         feature = "watch",
         feature = "zookeeper"

@@ -2,7 +2,7 @@
 
 use super::Credentials;
 use crate::doctor::{Finding, Requirements};
-use crate::lock::{Capabilities, StoreAdmin};
+use crate::lock::{Capabilities, Result, StoreAdmin, Timeout};
 
 /// An address that was read and checked.
 pub trait StoreAddress: Send + Sync {
@@ -33,6 +33,16 @@ pub trait StoreAddress: Send + Sync {
 
     /// Whether the store is fit to be used so.
     fn examine(&self, login: &Credentials, terms: &Requirements) -> Vec<Finding>;
+
+    /// The script that a database needs before its first lock.
+    fn setup_script(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// Runs that script.
+    fn set_up(&self, _login: &Credentials, _timeout: &Timeout) -> Result<()> {
+        Ok(())
+    }
 
     /// The store. It contacts nothing before its first call.
     fn open(&self, options: OpenOptions) -> Box<dyn StoreAdmin>;

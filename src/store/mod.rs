@@ -1,9 +1,9 @@
 //! The stores, and the choice among them.
 
 mod address;
-#[cfg(any(feature = "etcd", feature = "zookeeper"))]
+#[cfg(any(feature = "etcd", feature = "postgres", feature = "zookeeper"))]
 mod attempts;
-#[cfg(any(feature = "etcd", feature = "zookeeper"))]
+#[cfg(any(feature = "etcd", feature = "postgres", feature = "zookeeper"))]
 mod call_error;
 pub mod credentials;
 #[cfg(feature = "etcd")]
@@ -11,8 +11,10 @@ mod etcd;
 #[cfg(feature = "local")]
 mod local;
 mod misspelt_url;
-#[cfg(any(feature = "etcd", feature = "redis", feature = "zookeeper"))]
+#[cfg(any(feature = "etcd", feature = "postgres", feature = "redis", feature = "zookeeper"))]
 mod net;
+#[cfg(feature = "postgres")]
+mod postgres;
 #[cfg(feature = "redis")]
 mod redis;
 mod scheme;
@@ -31,7 +33,7 @@ pub use self::credentials::{Credentials, Password, Roots, TlsFiles};
 use self::misspelt_url::Intended;
 pub use self::scheme::{SCHEMES, Scheme};
 use crate::doctor::{Check, Finding, Findings, Requirements};
-use crate::lock::{Capabilities, StoreAdmin};
+use crate::lock::{Capabilities, StoreAdmin, StoreError, Timeout};
 
 /// Where locks are kept: one URL, or those of a quorum.
 #[derive(Clone)]
@@ -46,7 +48,7 @@ pub struct ServerUrl {
 #[cfg(any(feature = "etcd", feature = "zookeeper"))]
 const HANDOVER: Duration = Duration::from_millis(3);
 
-const FORMS: &str = "redis://host[:port][/db], rediss:// for TLS, redis+unix:///path, redis+sentinel://, redis+cluster://, etcd://host[:port],host[:port], etcds:// for TLS, zk://host[:port],host[:port], zks:// for TLS, or local: for a lock on this host only";
+const FORMS: &str = "redis://host[:port][/db], rediss:// for TLS, redis+unix:///path, redis+sentinel://, redis+cluster://, etcd://host[:port],host[:port], etcds:// for TLS, zk://host[:port],host[:port], zks:// for TLS, postgres://host[:port]/database, or local: for a lock on this host only";
 
 impl ServerUrl {
     /// Reads server URLs: one, or those of a quorum. The error never shows a password.
@@ -87,6 +89,8 @@ impl ServerUrl {
             Some("etcd") => ServerUrl::of(etcd::EtcdAddress::parse(text)?),
             #[cfg(feature = "zookeeper")]
             Some("zookeeper") => ServerUrl::of(zookeeper::ZooKeeperAddress::parse(text)?),
+            #[cfg(feature = "postgres")]
+            Some("postgres") => ServerUrl::of(postgres::PostgresAddress::parse(text)?),
             Some(feature) => {
                 return Err(format!(
                     "{scheme}: is not in this build of redlock (cargo feature {feature}); a server is {FORMS}"
@@ -99,7 +103,13 @@ impl ServerUrl {
         })
     }
 
-    #[cfg(any(feature = "local", feature = "redis", feature = "etcd", feature = "zookeeper"))]
+    #[cfg(any(
+        feature = "local",
+        feature = "redis",
+        feature = "etcd",
+        feature = "postgres",
+        feature = "zookeeper"
+    ))]
     fn of(address: impl StoreAddress + fmt::Display + 'static) -> ServerUrl {
         ServerUrl { name: address.to_string().into(), address: Arc::new(address) }
     }
@@ -152,6 +162,16 @@ impl ServerUrl {
         }
         findings.extend(self.address.examine(login, terms));
         findings
+    }
+
+    /// The script that a database needs before its first lock.
+    pub fn setup_script(&self) -> Option<&'static str> {
+        self.address.setup_script()
+    }
+
+    /// Runs that script.
+    pub fn set_up(&self, login: &Credentials, timeout: &Timeout) -> Result<(), StoreError> {
+        self.address.set_up(login, timeout)
     }
 
     /// The store at this address. It contacts nothing before its first call.

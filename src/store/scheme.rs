@@ -14,7 +14,7 @@ const fn scheme(prefix: &'static str, feature: &'static str, is_in: bool) -> Sch
     Scheme { prefix, feature, is_in }
 }
 
-pub const SCHEMES: [Scheme; 12] = [
+pub const SCHEMES: [Scheme; 14] = [
     scheme("local:", "local", cfg!(feature = "local")),
     scheme("redis://", "redis", cfg!(feature = "redis")),
     scheme("rediss://", "redis", cfg!(feature = "redis")),
@@ -27,6 +27,8 @@ pub const SCHEMES: [Scheme; 12] = [
     scheme("etcds://", "etcd", cfg!(feature = "etcd")),
     scheme("zk://", "zookeeper", cfg!(feature = "zookeeper")),
     scheme("zks://", "zookeeper", cfg!(feature = "zookeeper")),
+    scheme("postgres://", "postgres", cfg!(feature = "postgres")),
+    scheme("postgresql://", "postgres", cfg!(feature = "postgres")),
 ];
 
 /// A URL with our name of its scheme: those of Valkey, which speaks Redis' protocol, and upper case mean the same.

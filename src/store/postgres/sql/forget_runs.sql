@@ -1,0 +1,2 @@
+DELETE FROM redlock.history WHERE key = $1::text AND number <= (
+    SELECT max(number) FROM redlock.history WHERE key = $1::text) - $2::bigint
