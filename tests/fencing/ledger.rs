@@ -3,9 +3,8 @@
 use std::fs;
 use std::path::PathBuf;
 
-use crate::harness::Folder;
+use crate::harness::{Folder, Postgres};
 use crate::late_writer::{Example, Late, Outcome, late_write, script};
-use crate::postgres::Postgres;
 
 struct Ledger {
     postgres: Postgres,

@@ -6,5 +6,4 @@ mod harness;
 
 mod late_writer;
 mod ledger;
-mod postgres;
 mod report;

@@ -7,9 +7,12 @@ mod cluster;
 mod debugger;
 mod etcd;
 mod freezer;
+mod memcached;
 mod network;
 mod pace;
+mod pgbouncer;
 mod port;
+mod postgres;
 mod program;
 mod proxy;
 mod pty;
@@ -33,9 +36,12 @@ pub use cluster::{Cluster, in_cluster};
 pub use debugger::{await_death, await_freeze, await_tracer, freeze, interrupt};
 pub use etcd::Etcd;
 pub use freezer::Freezer;
+pub use memcached::Memcached;
 pub use network::Network;
 pub use pace::{fits, in_ms, is_within, slowed, ttl, within};
+pub use pgbouncer::PgBouncer;
 pub use port::free_port;
+pub use postgres::{Postgres, PostgresSettings};
 pub use program::{
     Finished, Redlock, Running, await_file, children, command_below, is_alive, pause, pid_in,
     with_default_signals,
@@ -154,6 +160,12 @@ fn patience() -> Vec<(&'static str, String)> {
     vec![("REDLOCK_CONNECT_TIMEOUT", "20s".to_owned())]
 }
 
+/// The PostgreSQL server that all tests share.
+fn shared_postgres() -> PooledServer<Postgres> {
+    static POOL: ServerPool<Postgres> = ServerPool::new(Postgres::start, |_| {});
+    POOL.share()
+}
+
 /// Servers that are one store together.
 pub enum Fleet {
     None,
@@ -161,6 +173,9 @@ pub enum Fleet {
     Cluster(PooledServer<Cluster>),
     Etcd(PooledServer<Etcd>),
     ZooKeeper(PooledServer<ZooKeeper>),
+    /// The server, and the database of the test.
+    Postgres(PooledServer<Postgres>, String),
+    Memcached(PooledServer<Memcached>),
 }
 
 impl Store {
@@ -244,6 +259,53 @@ impl Store {
         Store { url: zookeeper.url(), fleet: Fleet::ZooKeeper(zookeeper), ..Store::local() }
     }
 
+    /// A database of its own.
+    pub fn postgres() -> Store {
+        Store { env: patience(), ..Store::in_postgres(shared_postgres()) }
+    }
+
+    /// The same over the socket.
+    pub fn postgres_on_a_socket() -> Store {
+        let store = Store::postgres();
+        let Fleet::Postgres(postgres, database) = &store.fleet else { panic!("a store in PostgreSQL") };
+        Store { url: postgres.socket_url(database), ..store }
+    }
+
+    /// The same behind PgBouncer in transaction mode.
+    pub fn pgbouncer() -> Store {
+        static POOL: ServerPool<PgBouncer> =
+            ServerPool::new(|| PgBouncer::before(&shared_postgres()), |_| {});
+        let store = Store::postgres();
+        let Fleet::Postgres(_, database) = &store.fleet else { panic!("a store in PostgreSQL") };
+        Store { url: POOL.share().url(database), ..store }
+    }
+
+    /// With a server of a test's own.
+    pub fn own_postgres(postgres: Postgres) -> Store {
+        Store::in_postgres(PooledServer::owned(postgres))
+    }
+
+    fn in_postgres(postgres: PooledServer<Postgres>) -> Store {
+        let database = postgres.database();
+        let url = postgres.url_of(postgres::USER, &database);
+        Store { url, fleet: Fleet::Postgres(postgres, database), ..Store::local() }
+    }
+
+    /// One after the other: the keys of a Memcached are nobody's own.
+    pub fn memcached() -> Store {
+        static POOL: ServerPool<Memcached> = ServerPool::new(Memcached::start, Memcached::empty);
+        Store { env: patience(), ..Store::in_memcached(POOL.lend()) }
+    }
+
+    /// With a server of a test's own.
+    pub fn own_memcached(memcached: Memcached) -> Store {
+        Store::in_memcached(PooledServer::owned(memcached))
+    }
+
+    fn in_memcached(memcached: PooledServer<Memcached>) -> Store {
+        Store { url: memcached.url(), fleet: Fleet::Memcached(memcached), ..Store::local() }
+    }
+
     pub fn redis() -> Store {
         Store::of(Redis::start())
     }
@@ -319,9 +381,13 @@ impl Store {
         matches!(self.fleet, Fleet::ZooKeeper(_))
     }
 
+    pub fn is_memcached(&self) -> bool {
+        matches!(self.fleet, Fleet::Memcached(_))
+    }
+
     /// Leases have whole seconds, or nearly so.
     pub fn counts_in_seconds(&self) -> bool {
-        self.is_etcd() || self.is_zookeeper()
+        self.is_etcd() || self.is_zookeeper() || self.is_memcached()
     }
 
     /// The ZooKeeper, where it is one.
@@ -337,6 +403,30 @@ impl Store {
         match &mut self.fleet {
             Fleet::Etcd(etcd) => etcd,
             _ => panic!("a store in etcd"),
+        }
+    }
+
+    /// The PostgreSQL server, where it is one.
+    pub fn postgres_server(&mut self) -> &mut Postgres {
+        match &mut self.fleet {
+            Fleet::Postgres(postgres, _) => postgres,
+            _ => panic!("a store in PostgreSQL"),
+        }
+    }
+
+    /// The answer to a statement in the database of the test.
+    pub fn sql(&self, statement: &str) -> String {
+        match &self.fleet {
+            Fleet::Postgres(postgres, database) => postgres.sql_in(database, statement),
+            _ => panic!("a store in PostgreSQL"),
+        }
+    }
+
+    /// The Memcached, where it is one.
+    pub fn memcached_server(&mut self) -> &mut Memcached {
+        match &mut self.fleet {
+            Fleet::Memcached(memcached) => memcached,
+            _ => panic!("a store in Memcached"),
         }
     }
 
@@ -416,6 +506,8 @@ impl Store {
             Fleet::Cluster(cluster) => empty(&cluster.servers),
             Fleet::Etcd(etcd) => etcd.empty(&self.url),
             Fleet::ZooKeeper(zookeeper) => zookeeper.empty(&self.url),
+            Fleet::Postgres(postgres, database) => postgres.empty(database),
+            Fleet::Memcached(memcached) => memcached.empty(),
         }
         match &self.redis {
             Some(redis) => assert_eq!(redis.cli(&["flushall"]), "OK"),
