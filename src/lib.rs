@@ -6,6 +6,7 @@
         feature = "etcd",
         feature = "local",
         feature = "memcached",
+        feature = "postgres",
         feature = "redis",
         feature = "watch",
         feature = "zookeeper"

@@ -292,6 +292,12 @@ pub struct DoctorArgs {
     /// Share the file of local: with this group of users first
     #[arg(long, value_name = "GROUP")]
     pub share: Option<String>,
+    /// Print the SQL script that makes the schema in PostgreSQL
+    #[arg(long, action = ArgAction::SetTrue)]
+    pub sql: bool,
+    /// Run that script in the database of --server first
+    #[arg(long, action = ArgAction::SetTrue, conflicts_with = "sql")]
+    pub setup: bool,
     /// Judge the store for this TTL
     #[arg(short, long, value_name = "DURATION", env = "REDLOCK_TTL", default_value = "30s")]
     pub ttl: Ttl,

@@ -9,8 +9,21 @@ use crate::report::{Verbosity, columns, findings, findings_json, print, report};
 use crate::session::Context;
 
 pub fn doctor(args: &DoctorArgs, requirements: &Requirements, context: &Context) -> anyhow::Result<Outcome> {
+    let server = &context.options.server;
+    if args.sql {
+        let script = server.setup_script().ok_or_else(|| {
+            Failure::usage(format!("--sql: {server} needs no schema"))
+                .hint("name a PostgreSQL database with --server")
+        })?;
+        print(script.as_bytes()).map_err(Failure::not_printed)?;
+        return Ok(Outcome::SUCCESS);
+    }
+    if args.setup {
+        let made = server.set_up(&context.options.credentials, &context.timeout());
+        made.map_err(|why| Failure::configuration(format!("--setup: {why}")))?;
+    }
     if let Some(group) = &args.share {
-        let shared = context.options.server.share(group, &context.timeout());
+        let shared = server.share(group, &context.timeout());
         shared.map_err(|why| Failure::configuration(format!("--share {group}: {why}")))?;
     }
     let mut found = context.examine_store(requirements);

@@ -39,6 +39,16 @@ pub trait StoreAddress: Send + Sync {
         Err("--share is for local: only; a server has users and permissions of its own".to_owned())
     }
 
+    /// The script that a database needs before its first lock.
+    fn setup_script(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// Runs that script, or says why it is not needed.
+    fn set_up(&self, _login: &Credentials, _timeout: &Timeout) -> Result<(), String> {
+        Err("only PostgreSQL needs a schema; leave it out".to_owned())
+    }
+
     /// The store. It contacts nothing before its first call.
     fn open(&self, options: OpenOptions) -> Box<dyn StoreAdmin>;
 }

@@ -1,9 +1,9 @@
 //! The stores, and the choice among them.
 
 mod address;
-#[cfg(any(feature = "etcd", feature = "zookeeper"))]
+#[cfg(any(feature = "etcd", feature = "postgres", feature = "zookeeper"))]
 mod attempts;
-#[cfg(any(feature = "etcd", feature = "memcached", feature = "zookeeper"))]
+#[cfg(any(feature = "etcd", feature = "memcached", feature = "postgres", feature = "zookeeper"))]
 mod call_error;
 pub mod credentials;
 #[cfg(feature = "etcd")]
@@ -13,10 +13,18 @@ mod local;
 #[cfg(feature = "memcached")]
 mod memcached;
 mod misspelt_url;
-#[cfg(any(feature = "etcd", feature = "memcached", feature = "redis", feature = "zookeeper"))]
+#[cfg(any(
+    feature = "etcd",
+    feature = "memcached",
+    feature = "postgres",
+    feature = "redis",
+    feature = "zookeeper"
+))]
 mod net;
 #[cfg(any(feature = "memcached", feature = "redis"))]
 mod polling;
+#[cfg(feature = "postgres")]
+mod postgres;
 #[cfg(any(feature = "etcd", feature = "zookeeper"))]
 mod queue;
 #[cfg(feature = "redis")]
@@ -63,7 +71,7 @@ pub struct ServerUrl {
 #[cfg(any(feature = "etcd", feature = "zookeeper"))]
 const HANDOVER: Duration = Duration::from_millis(3);
 
-const FORMS: &str = "redis://host[:port][/db], rediss:// for TLS, redis+unix:///path, redis+sentinel://, redis+cluster://, etcd://host[:port],host[:port], etcds:// for TLS, zk://host[:port],host[:port], zks:// for TLS, memcached://host[:port], or local: for a lock on this host only";
+const FORMS: &str = "redis://host[:port][/db], rediss:// for TLS, redis+unix:///path, redis+sentinel://, redis+cluster://, etcd://host[:port],host[:port], etcds:// for TLS, zk://host[:port],host[:port], zks:// for TLS, memcached://host[:port], postgres://host[:port]/database, or local: for a lock on this host only";
 
 impl ServerUrl {
     /// Reads server URLs: one, or those of a quorum. The error never shows a password.
@@ -109,6 +117,8 @@ impl ServerUrl {
             Some("zookeeper") => ServerUrl::of(zookeeper::ZooKeeperAddress::parse(text)?),
             #[cfg(feature = "memcached")]
             Some("memcached") => ServerUrl::of(memcached::MemcachedAddress::parse(text)?),
+            #[cfg(feature = "postgres")]
+            Some("postgres") => ServerUrl::of(postgres::PostgresAddress::parse(text)?),
             Some(feature) => {
                 return Err(format!(
                     "{scheme}: is not in this build of redlock (cargo feature {feature}); a server is {FORMS}"
@@ -125,6 +135,7 @@ impl ServerUrl {
         feature = "etcd",
         feature = "local",
         feature = "memcached",
+        feature = "postgres",
         feature = "redis",
         feature = "zookeeper"
     ))]
@@ -190,6 +201,16 @@ impl ServerUrl {
     /// Sets the store up for a group of users.
     pub fn share(&self, group: &str, timeout: &Timeout) -> Result<(), String> {
         self.address.share(group, timeout)
+    }
+
+    /// The script that a database needs before its first lock.
+    pub fn setup_script(&self) -> Option<&'static str> {
+        self.address.setup_script()
+    }
+
+    /// Runs that script.
+    pub fn set_up(&self, login: &Credentials, timeout: &Timeout) -> Result<(), String> {
+        self.address.set_up(login, timeout)
     }
 
     /// The store at this address. It contacts nothing before its first call.

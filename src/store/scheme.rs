@@ -14,7 +14,7 @@ const fn scheme(prefix: &'static str, feature: &'static str, is_in: bool) -> Sch
     Scheme { prefix, feature, is_in }
 }
 
-pub const SCHEMES: [Scheme; 13] = [
+pub const SCHEMES: [Scheme; 15] = [
     scheme("local:", "local", cfg!(feature = "local")),
     scheme("redis://", "redis", cfg!(feature = "redis")),
     scheme("rediss://", "redis", cfg!(feature = "redis")),
@@ -28,6 +28,8 @@ pub const SCHEMES: [Scheme; 13] = [
     scheme("zk://", "zookeeper", cfg!(feature = "zookeeper")),
     scheme("zks://", "zookeeper", cfg!(feature = "zookeeper")),
     scheme("memcached://", "memcached", cfg!(feature = "memcached")),
+    scheme("postgres://", "postgres", cfg!(feature = "postgres")),
+    scheme("postgresql://", "postgres", cfg!(feature = "postgres")),
 ];
 
 /// A URL with our name of its scheme: those of Valkey, which speaks Redis' protocol, and upper case mean the same.

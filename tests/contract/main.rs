@@ -278,5 +278,8 @@ contract! {
     etcd3: promises crowd_of_twenty;
     zookeeper: promises crowd_of_twenty;
     zookeeper3: promises crowd_of_twenty;
+    postgres: promises runs crowds;
+    postgres_on_a_socket: promises;
+    pgbouncer: promises runs crowd_of_twenty;
     memcached: promises_without_a_queue promises_of_memcached crowd_of_twenty;
 }

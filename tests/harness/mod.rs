@@ -156,6 +156,8 @@ pub struct Store {
     env: Vec<(&'static str, String)>,
     authority: Option<Authority>,
     pub fleet: Fleet,
+    /// A pooler is before the server.
+    is_pooled: bool,
 }
 
 /// Servers that many tests share answer late on a busy machine.
@@ -280,7 +282,7 @@ impl Store {
             ServerPool::new(|| PgBouncer::before(&shared_postgres()), |_| {});
         let store = Store::postgres();
         let Fleet::Postgres(_, database) = &store.fleet else { panic!("a store in PostgreSQL") };
-        Store { url: POOL.share().url(database), ..store }
+        Store { url: POOL.share().url(database), is_pooled: true, ..store }
     }
 
     /// With a server of a test's own.
@@ -369,6 +371,7 @@ impl Store {
             env: Vec::new(),
             authority: None,
             fleet: Fleet::None,
+            is_pooled: false,
         }
     }
 
@@ -467,7 +470,11 @@ impl Store {
 
     /// How long the death of a waiter may go unseen.
     pub fn until_a_dead_waiter_is_passed_over(&self) -> Duration {
-        Duration::from_secs(if self.counts_in_seconds() { 5 } else { 2 })
+        Duration::from_secs(match self {
+            store if store.counts_in_seconds() => 5,
+            store if store.is_pooled => 9,
+            _ => 2,
+        })
     }
 
     /// The program, with this store as its server.

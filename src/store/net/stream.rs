@@ -53,6 +53,25 @@ impl Stream {
         Ok(Stream { socket, is_encrypted: tls.is_some() && matches!(endpoint, Endpoint::Tcp { .. }) })
     }
 
+    /// Connects in plain, asks for TLS in the words of the protocol, and goes on encrypted. Whatever `ask` does not read is part
+    /// of the handshake.
+    #[cfg(feature = "postgres")]
+    pub fn connect_by_request(
+        host: &str,
+        port: u16,
+        files: &TlsFiles,
+        ask: impl FnOnce(&mut Stream, &Timeout) -> RequestResult<()>,
+        timeout: &Timeout,
+    ) -> RequestResult<Stream> {
+        // Before anything is contacted.
+        let session = tls::session(host, files, None)?;
+        let socket = connect_to(host, port, timeout)?;
+        let same = socket.try_clone().map_err(|error| RequestError::Broken(error.to_string()))?;
+        ask(&mut Stream { socket: Box::new(same), is_encrypted: false }, timeout)?;
+        let socket = TlsStream::connect(socket, session, files, timeout)?;
+        Ok(Stream { socket: Box::new(socket), is_encrypted: true })
+    }
+
     /// Our bytes leave this host unencrypted.
     pub fn is_in_plain(&self) -> bool {
         let fd = self.as_fd().as_raw_fd();

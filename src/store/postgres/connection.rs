@@ -1,0 +1,272 @@
+//! A connection to one PostgreSQL server: the login, and transactions of several statements in one round trip.
+
+use std::io::{Read, Write};
+
+use super::error::ServerError;
+use super::message::{Message, Row, SSL_REQUEST, Statement, frame, startup, take};
+use super::scram::Scram;
+use super::url::Login;
+use crate::lock::Timeout;
+use crate::store::call_error::CallError;
+use crate::store::credentials::TlsFiles;
+use crate::store::net::stream::{Stream, TimedStream};
+use crate::store::net::{Endpoint, RequestError};
+
+/// The rows of each statement, up to the one that failed.
+pub struct Answer {
+    pub rows: Vec<Vec<Row>>,
+    pub error: Option<ServerError>,
+}
+
+pub struct Connection {
+    stream: Stream,
+    received: Vec<u8>,
+    /// Transactions whose answers have not been read to their end.
+    unanswered: usize,
+    /// Of the server's process, as the server, or a pooler, said at the login.
+    pub process: i32,
+    /// A notification has arrived.
+    pub is_notified: bool,
+    /// This connection listens on our channel.
+    pub is_listening: bool,
+    is_cut_off: bool,
+    /// A transaction failed and is to be ended before the next one.
+    has_failed: bool,
+}
+
+/// More rows than this are not read: nobody has so many locks.
+const MOST_ROWS: usize = 1_000_000;
+
+impl Connection {
+    pub fn open(
+        endpoint: &Endpoint,
+        tls: Option<&TlsFiles>,
+        login: &Login,
+        timeout: &Timeout,
+    ) -> Result<Connection, CallError> {
+        let stream = match (endpoint, tls) {
+            (Endpoint::Tcp { host, port }, Some(files)) => {
+                Stream::connect_by_request(host, *port, files, ask_for_tls, timeout)?
+            }
+            _ => Stream::connect(endpoint, None, None, timeout)?,
+        };
+        let mut connection = Connection {
+            stream,
+            received: Vec::new(),
+            unanswered: 0,
+            process: 0,
+            is_notified: false,
+            is_listening: false,
+            is_cut_off: false,
+            has_failed: false,
+        };
+        connection.log_in(login, timeout)?;
+        Ok(connection)
+    }
+
+    fn log_in(&mut self, login: &Login, timeout: &Timeout) -> Result<(), CallError> {
+        const UNKNOWN: &str =
+            "it asks for a login that redlock does not know; it knows SCRAM-SHA-256, and a password over TLS";
+        let broken = |why: &str| CallError::no_answer(why);
+        self.write(&startup(&login.user, &login.database), timeout)?;
+        let password = || {
+            let missing = "it asks for a password: --password-file, PGPASSWORD or ~/.pgpass";
+            login.password.clone().ok_or_else(|| CallError::Denied(missing.to_owned()))
+        };
+        let (mut scram, mut is_proven) = (None::<Scram>, false);
+        loop {
+            match self.read(timeout)? {
+                // After SCRAM has begun the server has to show that it knows the password.
+                Message::Authentication(0, _) if scram.is_none() || is_proven => {}
+                Message::Authentication(0, _) => {
+                    return Err(broken("it let us in without a proof of its own"));
+                }
+                Message::Authentication(3, _) if !self.stream.is_in_plain() => {
+                    let password = password()?;
+                    self.answer_login(timeout, |body| {
+                        body.extend(password.as_bytes());
+                        body.push(0);
+                    })?;
+                }
+                Message::Authentication(3, _) => {
+                    let why = "it asks for the password in plain, which redlock sends over TLS only";
+                    return Err(CallError::Denied(why.to_owned()));
+                }
+                Message::Authentication(5, _) => {
+                    let why = "it asks for an MD5 password; set password_encryption to scram-sha-256 and set the password again";
+                    return Err(CallError::Denied(why.to_owned()));
+                }
+                Message::Authentication(10, names) => {
+                    if !names.split(|byte| *byte == 0).any(|name| name == b"SCRAM-SHA-256") {
+                        return Err(CallError::Denied(UNKNOWN.to_owned()));
+                    }
+                    let begun = scram.insert(Scram::new(password()?));
+                    let first = begun.first();
+                    self.answer_login(timeout, |body| {
+                        body.extend(b"SCRAM-SHA-256\0");
+                        body.extend((first.len() as i32).to_be_bytes());
+                        body.extend(first.as_bytes());
+                    })?;
+                }
+                Message::Authentication(11, challenge) => {
+                    let begun = scram.as_mut().ok_or_else(|| broken("its login makes no sense"))?;
+                    let proof = begun.prove(&String::from_utf8_lossy(&challenge)).map_err(broken)?;
+                    self.answer_login(timeout, |body| body.extend(proof.as_bytes()))?;
+                }
+                Message::Authentication(12, answer) => {
+                    let is_right =
+                        scram.as_ref().is_some_and(|scram| scram.is_right(&String::from_utf8_lossy(&answer)));
+                    if !is_right {
+                        return Err(CallError::Denied("it does not know the password itself".to_owned()));
+                    }
+                    is_proven = true;
+                }
+                Message::Authentication(..) => return Err(CallError::Denied(UNKNOWN.to_owned())),
+                Message::BackendKey(process) => self.process = process,
+                Message::Error(error) => return Err(error.into()),
+                Message::Ready => return Ok(()),
+                _ => {}
+            }
+        }
+    }
+
+    fn answer_login(&mut self, timeout: &Timeout, write: impl FnOnce(&mut Vec<u8>)) -> Result<(), CallError> {
+        let mut packet = Vec::new();
+        frame(&mut packet, b'p', write);
+        self.write(&packet, timeout)
+    }
+
+    /// Whether a later request can follow on this connection, behind what is still out.
+    pub fn is_usable(&self) -> bool {
+        !self.is_cut_off
+    }
+
+    /// The last transaction failed: the next one ends it first.
+    pub fn end_transaction(&mut self) {
+        self.has_failed = true;
+    }
+
+    /// Carries out statements in one round trip, behind everything that was sent before.
+    pub fn run(&mut self, statements: &[Statement], timeout: &Timeout) -> Result<Answer, CallError> {
+        let mut packet = Vec::new();
+        if std::mem::take(&mut self.has_failed) || self.unanswered > 0 {
+            // The transaction before may have failed half way.
+            Statement::plain("ROLLBACK").write(&mut packet);
+            frame(&mut packet, b'S', |_| {});
+            self.unanswered += 1;
+        }
+        for statement in statements {
+            statement.write(&mut packet);
+        }
+        frame(&mut packet, b'S', |_| {});
+        self.unanswered += 1;
+        self.write(&packet, timeout)?;
+        while self.unanswered > 1 {
+            if let Message::Ready = self.read(timeout)? {
+                self.unanswered -= 1;
+            }
+        }
+        let mut answer = Answer { rows: Vec::new(), error: None };
+        let (mut rows, mut count) = (Vec::new(), 0);
+        loop {
+            match self.read(timeout)? {
+                Message::Row(row) => {
+                    rows.push(row);
+                    count += 1;
+                    if count > MOST_ROWS {
+                        self.is_cut_off = true;
+                        return Err(CallError::no_answer("its answer has more than 1,000,000 rows"));
+                    }
+                }
+                Message::Complete => answer.rows.push(std::mem::take(&mut rows)),
+                Message::Error(error) => answer.error = Some(error),
+                Message::Ready => break,
+                _ => {}
+            }
+        }
+        self.unanswered = 0;
+        Ok(answer)
+    }
+
+    fn write(&mut self, packet: &[u8], timeout: &Timeout) -> Result<(), CallError> {
+        let mut timed = TimedStream::new(&mut self.stream, timeout);
+        let written = timed.write_all(packet).and_then(|()| timed.flush());
+        let Err(error) = written else { return Ok(()) };
+        let cause = timed.cause.take();
+        self.is_cut_off = true;
+        Err(cause.unwrap_or_else(|| RequestError::broken(error.to_string())).into())
+    }
+
+    fn read(&mut self, timeout: &Timeout) -> Result<Message, CallError> {
+        loop {
+            match take(&mut self.received) {
+                Ok(Some(Message::Notification)) => self.is_notified = true,
+                Ok(Some(message)) => return Ok(message),
+                Ok(None) => self.receive(timeout)?,
+                Err(why) => {
+                    self.is_cut_off = true;
+                    return Err(CallError::no_answer(why));
+                }
+            }
+        }
+    }
+
+    fn receive(&mut self, timeout: &Timeout) -> Result<(), CallError> {
+        let mut buffer = [0; 8192];
+        let mut timed = TimedStream::new(&mut self.stream, timeout);
+        let length = timed.read(&mut buffer);
+        match (timed.cause.take(), length) {
+            (Some(failure @ (RequestError::TimedOut | RequestError::Interrupted)), _) => Err(failure.into()),
+            (None, Ok(length)) if length > 0 => {
+                self.received.extend(&buffer[..length]);
+                Ok(())
+            }
+            (cause, _) => {
+                self.is_cut_off = true;
+                Err(cause.unwrap_or_else(|| RequestError::broken("the server closed the connection")).into())
+            }
+        }
+    }
+
+    /// Waits for a notification. `false` when the timeout ends first.
+    pub fn wait(&mut self, timeout: &Timeout) -> Result<bool, CallError> {
+        while !std::mem::take(&mut self.is_notified) {
+            match self.read(timeout) {
+                Ok(Message::Error(error)) => {
+                    self.is_cut_off = true;
+                    return Err(error.into());
+                }
+                Ok(_) => {}
+                Err(CallError::NoAnswer { .. }) if !self.is_cut_off => return Ok(false),
+                Err(other) => return Err(other),
+            }
+        }
+        Ok(true)
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        // Says goodbye where that does not wait, so that the server does not log a broken connection.
+        if !self.is_cut_off {
+            let _ = self.stream.write(&[b'X', 0, 0, 0, 4]);
+            let _ = self.stream.flush();
+        }
+    }
+}
+
+/// Asks for TLS, and reads the one byte of the answer: what somebody sent behind it in plain is not taken for the server's.
+fn ask_for_tls(stream: &mut Stream, timeout: &Timeout) -> Result<(), RequestError> {
+    let mut timed = TimedStream::new(stream, timeout);
+    let mut answer = [0];
+    let asked = timed.write_all(&SSL_REQUEST).and_then(|()| timed.read_exact(&mut answer));
+    match (timed.cause.take(), asked, answer) {
+        (Some(failure), ..) => Err(failure),
+        (None, Err(_), _) => Err(RequestError::broken("the server closed the connection")),
+        (None, Ok(()), [b'S']) => Ok(()),
+        (None, Ok(()), [b'N']) => Err(RequestError::Unusable(
+            "it does not speak TLS; add sslmode=disable where that is safe".to_owned(),
+        )),
+        _ => Err(RequestError::broken("it does not speak the PostgreSQL protocol; is this the right port?")),
+    }
+}

@@ -1,0 +1,132 @@
+//! The database: which server is asked, and transactions that are repeated where that is safe.
+
+use super::connection::{Answer, Connection};
+use super::error::ServerError;
+use super::message::{Row, Statement};
+use super::url::PostgresAddress;
+use crate::lock::{StoreError, Timeout};
+use crate::store::attempts::one_after_the_other;
+use crate::store::call_error::CallError;
+
+/// What begins each transaction, whatever the settings of the database and of the user are.
+///
+/// A client that was killed while a statement waits for a row must not be granted the lock later, so that wait is short.
+const BEGIN: [&str; 3] = [
+    "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE",
+    "SET LOCAL lock_timeout = '2s'",
+    "SET LOCAL synchronous_commit = on",
+];
+
+pub struct Database {
+    pub address: PostgresAddress,
+    pub connection: Option<Connection>,
+    /// Statements were sent, so a lock may have been granted.
+    pub was_asked: bool,
+    /// The server that answered last.
+    current: usize,
+}
+
+/// The rows of each statement, or the error that took back all of them, with the number of the statement.
+pub type Outcome = Result<Vec<Vec<Row>>, (usize, ServerError)>;
+
+impl Database {
+    pub fn new(address: PostgresAddress) -> Database {
+        Database { address, connection: None, was_asked: false, current: 0 }
+    }
+
+    pub fn name(&self) -> String {
+        self.address.to_string()
+    }
+
+    /// Carries out one transaction in one round trip. A server that is read-only is left for the next one.
+    pub fn transact(
+        &mut self,
+        statements: &[Statement],
+        timeout: &Timeout,
+    ) -> Result<Vec<Vec<Row>>, StoreError> {
+        match self.attempt(statements, timeout)? {
+            Ok(rows) => Ok(rows),
+            Err((_, error)) => Err(self.failure(error)),
+        }
+    }
+
+    /// The same, where the caller has an answer to some errors of the server.
+    pub fn attempt(&mut self, statements: &[Statement], timeout: &Timeout) -> Result<Outcome, StoreError> {
+        let begin = BEGIN.iter().map(|sql| Statement::plain(*sql));
+        let commit = Statement::plain("COMMIT");
+        let all: Vec<Statement> = begin.chain(statements.iter().cloned()).chain([commit]).collect();
+        let Answer { mut rows, error } = self.run(&all, timeout)?;
+        Ok(match error {
+            Some(error) => Err((rows.len().saturating_sub(BEGIN.len()), error)),
+            None if rows.len() == all.len() => {
+                rows.pop();
+                Ok(rows.split_off(BEGIN.len()))
+            }
+            None => Err((
+                0,
+                ServerError { code: "08P01".to_owned(), text: "its answer makes no sense".to_owned() },
+            )),
+        })
+    }
+
+    pub fn failure(&self, error: ServerError) -> StoreError {
+        CallError::from(error).of(&self.name())
+    }
+
+    /// Carries out statements outside of a transaction of ours.
+    pub fn run(&mut self, statements: &[Statement], timeout: &Timeout) -> Result<Answer, StoreError> {
+        let name = self.name();
+        // An idle connection may have ended with its server: what is asked can be asked again.
+        if let Some(connection) = &mut self.connection {
+            match connection.run(statements, timeout) {
+                Ok(answer) => match self.keep(answer) {
+                    Ok(answer) => return Ok(answer),
+                    Err(_) => self.current = self.current.wrapping_add(1),
+                },
+                Err(CallError::NoAnswer { .. }) if !connection.is_usable() && !timeout.until.has_passed() => {
+                    self.connection = None;
+                }
+                Err(error) => {
+                    self.connection.take_if(|connection| !connection.is_usable());
+                    return Err(error.of(&name));
+                }
+            }
+        }
+        let servers = self.address.servers.len();
+        one_after_the_other(servers, timeout, |timeout| {
+            let index = self.current % servers;
+            let server = &self.address.servers[index];
+            let asked =
+                Connection::open(server, self.address.tls(server), &self.address.login(server), timeout)
+                    .and_then(|connection| {
+                        self.was_asked = true;
+                        self.connection.insert(connection).run(statements, timeout)
+                    });
+            let answer = asked.and_then(|answer| self.keep(answer));
+            answer.map_err(|error| {
+                let error = error.at(&self.address.servers[index], servers);
+                if matches!(error, CallError::NoAnswer { .. }) {
+                    self.current = index + 1;
+                }
+                self.connection.take_if(|connection| !connection.is_usable() || servers > 1);
+                error
+            })
+        })
+        .map_err(|error| error.of(&name))
+    }
+
+    /// The answer, unless another server may have a better one. After an error a transaction is to be ended.
+    fn keep(&mut self, answer: Answer) -> Result<Answer, CallError> {
+        match &answer.error {
+            Some(error) if error.code == "25006" || error.code.starts_with("57P") => {
+                self.connection = None;
+                Err(error.clone().into())
+            }
+            Some(_) => {
+                self.connection.iter_mut().for_each(Connection::end_transaction);
+                Ok(answer)
+            }
+            None => Ok(answer),
+        }
+    }
+}

@@ -1,0 +1,1 @@
+DELETE FROM redlock.history WHERE ended < clock_timestamp() - '30 days'::interval

@@ -1,0 +1,1 @@
+DELETE FROM redlock.waiter WHERE alive_until < clock_timestamp() - '1 hour'::interval

@@ -1,0 +1,16 @@
+-- Takes a place in the queue, or gives a sign of life. Under the lock of the row, so that tickets are in the order of arrival.
+WITH used AS (
+    SELECT coalesce(
+        (SELECT mode FROM redlock.lease WHERE key = $1::text AND until > clock_timestamp() LIMIT 1),
+        (SELECT mode FROM redlock.waiter WHERE key = $1::text ORDER BY ticket LIMIT 1)) AS mode
+)
+INSERT INTO redlock.waiter (key, owner, mode, alive_until, channel, process, server_start, metadata)
+SELECT $1::text, $2::bytea, $3::text, clock_timestamp() + '6 s', nullif($4::text, ''), CASE WHEN $4::text <> '' THEN pg_backend_pid() END,
+    pg_postmaster_start_time(), $5::text
+FROM used
+WHERE NOT EXISTS (SELECT FROM redlock.lease WHERE key = $1::text AND owner = $2::bytea AND until > clock_timestamp())
+    AND NOT EXISTS (SELECT FROM redlock.lock WHERE key = $1::text AND cancelled = $2::bytea
+        AND cancelled_at > clock_timestamp() - '3 s'::interval)
+    AND (used.mode IS NULL OR used.mode = $3::text OR used.mode || $3::text NOT LIKE '%permits:%')
+ON CONFLICT (owner, key) DO UPDATE SET alive_until = excluded.alive_until, channel = excluded.channel,
+    process = excluded.process, server_start = excluded.server_start

@@ -1,0 +1,2 @@
+UPDATE redlock.holder SET owner = NULL, until = hold_until
+WHERE key = $1::text AND owner = $2::bytea AND until > clock_timestamp() AND broken IS NULL AND hold_until > clock_timestamp()

@@ -1,0 +1,45 @@
+-- Gives the lock to the first waiters, as many as there is room for, and tells them. It does nothing while a transaction with
+-- redlock.fenced() goes on. A waiter has three seconds to confirm.
+WITH row AS MATERIALIZED (
+    SELECT key, mode, until, greatest(fence + 1, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) AS fence
+    FROM redlock.lock
+    WHERE key = $1::text AND EXISTS (SELECT FROM redlock.waiter WHERE key = $1::text)
+        AND (mode <> 'exclusive' OR until <= clock_timestamp())
+    FOR UPDATE SKIP LOCKED
+), held AS MATERIALIZED (
+    SELECT count(*) AS number FROM redlock.lease WHERE key = $1::text AND until > clock_timestamp()
+), first AS MATERIALIZED (
+    SELECT w.mode,
+        CASE
+            WHEN held.number > 0 AND row.mode <> w.mode THEN 0
+            WHEN w.mode = 'exclusive' THEN greatest(1 - held.number, 0)
+            WHEN w.mode = 'shared' THEN NULL
+            ELSE greatest(substr(w.mode, 9)::bigint - held.number, 0)
+        END AS room
+    FROM row, held, redlock.waiter w WHERE w.key = row.key ORDER BY w.ticket LIMIT 1
+), served AS MATERIALIZED (
+    SELECT w.*, row.fence + row_number() OVER (ORDER BY w.ticket) - 1 AS fence
+    FROM row, first, redlock.waiter w
+    WHERE w.key = row.key AND w.ticket < coalesce((
+        SELECT ticket FROM redlock.waiter o, first f WHERE o.key = $1::text AND o.mode <> f.mode ORDER BY ticket LIMIT 1),
+        9223372036854775807)
+    ORDER BY w.ticket LIMIT (SELECT room FROM first)
+), taken AS (
+    UPDATE redlock.lock l SET mode = s.mode, fence = s.last, since = clock_timestamp(), hold_until = NULL, broken = NULL,
+        owner = CASE WHEN s.mode = 'exclusive' THEN s.owner END,
+        until = greatest(clock_timestamp() + '3 s', CASE WHEN held.number > 0 THEN l.until END),
+        metadata = s.metadata
+    FROM held, (
+        SELECT mode, owner, metadata, max(fence) OVER () AS last FROM served ORDER BY ticket LIMIT 1) s
+    WHERE l.key = $1::text
+), stale AS (
+    DELETE FROM redlock.holder
+    WHERE key = $1::text AND EXISTS (SELECT FROM served)
+        AND (until <= clock_timestamp() OR (SELECT mode FROM row) = 'exclusive')
+), holders AS (
+    INSERT INTO redlock.holder (key, fence, owner, since, until, metadata)
+    SELECT key, fence, owner, clock_timestamp(), clock_timestamp() + '3 s', metadata FROM served WHERE mode <> 'exclusive'
+), gone AS (
+    DELETE FROM redlock.waiter WHERE ticket IN (SELECT ticket FROM served)
+)
+SELECT pg_notify(channel, 'granted') FROM served WHERE channel IS NOT NULL AND owner <> $2::bytea

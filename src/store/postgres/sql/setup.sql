@@ -1,0 +1,100 @@
+-- The schema of redlock, version 1. It may be run again: what is there stays as it is.
+--
+-- Run it as a user who may create schemas. Then let others use the locks:
+--     GRANT USAGE ON SCHEMA redlock TO somebody;
+--     GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA redlock TO somebody;
+-- A user who is only to check fencing tokens in transactions of its own needs:
+--     GRANT USAGE ON SCHEMA redlock TO somebody;
+--     GRANT EXECUTE ON FUNCTION redlock.fenced(text, bigint) TO somebody;
+BEGIN;
+
+-- Two who run this at once come one after the other.
+SELECT pg_advisory_xact_lock(hashtext('redlock'));
+
+CREATE SCHEMA IF NOT EXISTS redlock;
+
+-- A row for each key: its last fencing token, and the holder of an exclusive lock. No index has what a grant writes, and the
+-- pages are half empty, so a grant leaves nothing for vacuum.
+CREATE TABLE IF NOT EXISTS redlock.lock (
+    key text COLLATE "C" PRIMARY KEY CHECK (octet_length(key) <= 512),
+    mode text NOT NULL DEFAULT 'exclusive',
+    fence bigint NOT NULL,
+    -- A hash of the owner token; NULL when nobody owns it, as after a release that a min-hold follows.
+    owner bytea,
+    since timestamptz,
+    -- Of an exclusive lock, the end of the lease; of others, that of the last lease.
+    until timestamptz NOT NULL,
+    hold_until timestamptz,
+    broken text,
+    -- Somebody waits.
+    queued boolean NOT NULL DEFAULT false,
+    -- The owner whose process died while it asked, and when that was called off.
+    cancelled bytea,
+    cancelled_at timestamptz,
+    metadata text NOT NULL DEFAULT '{}'
+) WITH (fillfactor = 50);
+
+-- The holders of shared locks and of permits.
+CREATE TABLE IF NOT EXISTS redlock.holder (
+    key text COLLATE "C" NOT NULL,
+    fence bigint NOT NULL,
+    owner bytea,
+    since timestamptz NOT NULL,
+    until timestamptz NOT NULL,
+    hold_until timestamptz,
+    broken text,
+    metadata text NOT NULL DEFAULT '{}',
+    PRIMARY KEY (key, fence)
+);
+
+CREATE TABLE IF NOT EXISTS redlock.waiter (
+    ticket bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    key text COLLATE "C" NOT NULL,
+    owner bytea NOT NULL,
+    mode text NOT NULL,
+    alive_until timestamptz NOT NULL,
+    -- What wakes it, and the server process of its connection; NULL when that is not its own.
+    channel text,
+    process int,
+    server_start timestamptz NOT NULL,
+    metadata text NOT NULL DEFAULT '{}'
+);
+CREATE UNIQUE INDEX IF NOT EXISTS waiter_order ON redlock.waiter (key, ticket);
+CREATE UNIQUE INDEX IF NOT EXISTS waiter_owner ON redlock.waiter (owner, key);
+
+CREATE TABLE IF NOT EXISTS redlock.history (
+    key text COLLATE "C" NOT NULL,
+    number bigint NOT NULL,
+    ended timestamptz NOT NULL,
+    skipped bigint NOT NULL,
+    run text NOT NULL,
+    PRIMARY KEY (key, number)
+);
+
+CREATE TABLE IF NOT EXISTS redlock.meta (version int NOT NULL);
+INSERT INTO redlock.meta SELECT 1 WHERE NOT EXISTS (SELECT FROM redlock.meta);
+
+-- All leases, those that are over among them.
+CREATE OR REPLACE VIEW redlock.lease AS
+    SELECT key, mode, fence, owner, since, until, hold_until, broken, metadata FROM redlock.lock WHERE mode = 'exclusive'
+    UNION ALL
+    SELECT h.key, l.mode, h.fence, h.owner, h.since, h.until, h.hold_until, h.broken, h.metadata
+    FROM redlock.holder h JOIN redlock.lock l ON l.key = h.key AND l.mode <> 'exclusive';
+
+-- Called in a transaction of the job: fails if the lock with this fencing token is not held any more. Nobody else is granted the
+-- lock before that transaction has ended.
+CREATE OR REPLACE FUNCTION redlock.fenced(key text, fence bigint) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM FROM redlock.lock l WHERE l.key = fenced.key FOR KEY SHARE;
+    PERFORM FROM redlock.lease l
+    WHERE l.key = fenced.key AND l.fence = fenced.fence AND l.owner IS NOT NULL AND l.until > clock_timestamp();
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'the lock ''%'' with fencing token % is not held any more', fenced.key, fenced.fence
+            USING ERRCODE = '55000';
+    END IF;
+END
+$$;
+REVOKE ALL ON FUNCTION redlock.fenced(text, bigint) FROM PUBLIC;
+
+COMMIT;

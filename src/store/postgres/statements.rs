@@ -1,0 +1,174 @@
+//! The statements that locks are made of. Each is a file, and those of one key come behind the lock of its row.
+
+use uuid::{Uuid, uuid};
+
+use super::message::Statement;
+use crate::lock::{Breaker, Key, OwnerToken, Request};
+
+macro_rules! sql {
+    ($name:literal) => {
+        include_str!(concat!("sql/", $name, ".sql"))
+    };
+}
+
+/// The schema.
+pub const SETUP: &str = sql!("setup");
+
+/// Drawn by lot.
+const OWNERS: Uuid = uuid!("5d1f0f35-2f4f-4c52-9a39-7f0b9a2f6c1e");
+
+/// The owner of a lease, as it stands in the tables: a hash of the owner token, so that a reader of them cannot release a lock.
+pub fn owner_hex(token: &OwnerToken) -> String {
+    Uuid::new_v5(&OWNERS, token.expose().as_bytes()).simple().to_string()
+}
+
+/// The statements about one key for one owner.
+pub struct KeyStatements<'a> {
+    key: &'a Key,
+    /// As PostgreSQL reads bytes.
+    owner: String,
+}
+
+impl<'a> KeyStatements<'a> {
+    pub fn of(key: &'a Key, token: &OwnerToken) -> KeyStatements<'a> {
+        KeyStatements { key, owner: format!("\\x{}", owner_hex(token)) }
+    }
+
+    fn keyed(&self, sql: &'static str) -> Statement {
+        Statement::of(sql, [self.key.as_str()])
+    }
+
+    fn owned(&self, sql: &'static str) -> Statement {
+        Statement::of(sql, [self.key.as_str(), &self.owner])
+    }
+
+    fn leased(&self, sql: &'static str, request: &Request) -> Statement {
+        let ttl = format!("{} ms", request.ttl.as_millis());
+        let min_hold = format!("{} ms", request.min_hold.as_millis());
+        let metadata = request.metadata.to_json();
+        Statement::of(sql, [self.key.as_str(), &self.owner, &ttl, &min_hold, &metadata])
+    }
+
+    pub fn take(&self, request: &Request) -> Statement {
+        self.leased(sql!("take"), request)
+    }
+
+    pub fn confirm(&self, request: &Request) -> Statement {
+        self.leased(sql!("confirm"), request)
+    }
+
+    /// Locks the row of the key, which is made where there is none.
+    pub fn lock_made(&self) -> [Statement; 2] {
+        [self.keyed(sql!("make")), self.lock()]
+    }
+
+    pub fn lock(&self) -> Statement {
+        self.keyed(sql!("lock"))
+    }
+
+    /// Takes a place in the queue, gives the lock to the first ones, and confirms it where that is us.
+    pub fn queue(&self, request: &Request, channel: &str) -> [Statement; 6] {
+        let (mode, metadata) = (request.mode.to_string(), request.metadata.to_json());
+        let join = Statement::of(sql!("join"), [self.key.as_str(), &self.owner, &mode, channel, &metadata]);
+        let [tidy, serve, settle] = self.hand_over();
+        let confirm_holder = self.leased(sql!("confirm_holder"), request);
+        [join, tidy, serve, self.confirm(request), confirm_holder, settle]
+    }
+
+    /// Gives a free lock to the first waiters.
+    pub fn hand_over(&self) -> [Statement; 3] {
+        [self.keyed(sql!("tidy")), self.owned(sql!("serve")), self.keyed(sql!("settle"))]
+    }
+
+    /// Takes back the transaction when the lock is not held.
+    pub fn demand(&self) -> Statement {
+        self.owned(sql!("demand"))
+    }
+
+    pub fn see(&self) -> Statement {
+        self.owned(sql!("see"))
+    }
+
+    pub fn free(&self) -> Statement {
+        self.owned(sql!("free"))
+    }
+
+    pub fn mine(&self, is_unbroken: bool) -> Statement {
+        let which = if is_unbroken { "unbroken" } else { "" };
+        Statement::of(sql!("mine"), [self.key.as_str(), &self.owner, which])
+    }
+
+    /// Leaves the lock to its min-hold, where that goes on.
+    pub fn keep(&self) -> [Statement; 2] {
+        [self.owned(sql!("keep")), self.owned(sql!("keep_holder"))]
+    }
+
+    pub fn give_back(&self) -> [Statement; 2] {
+        [self.owned(sql!("give_back")), self.owned(sql!("give_back_holder"))]
+    }
+
+    /// Refuses what a process that died has asked for.
+    pub fn call_off(&self) -> Statement {
+        self.owned(sql!("call_off"))
+    }
+
+    pub fn leave(&self) -> Statement {
+        self.owned(sql!("leave"))
+    }
+
+    /// Of an exclusive lock, and of others.
+    pub fn renew(&self, request: &Request) -> [Statement; 2] {
+        let ttl = format!("{} ms", request.ttl.as_millis());
+        [sql!("renew"), sql!("renew_holder")]
+            .map(|sql| Statement::of(sql, [self.key.as_str(), &self.owner, &ttl]))
+    }
+
+    pub fn heal(&self, request: &Request, fence: u64) -> [Statement; 2] {
+        let (ttl, fence) = (format!("{} ms", request.ttl.as_millis()), fence.to_string());
+        let metadata = request.metadata.to_json();
+        [
+            Statement::of(sql!("heal"), [self.key.as_str(), &self.owner, &ttl, &fence, &metadata]),
+            Statement::of(sql!("was_released"), [self.key.as_str(), &fence]),
+        ]
+    }
+}
+
+/// Frees what was broken before and tells the other holders. Without an `owner`, all of them.
+pub fn break_lock(key: &Key, owner: &str, by: &Breaker) -> [Statement; 4] {
+    let free = |sql| Statement::of(sql, [key.as_str(), owner]);
+    let tell = |sql| Statement::of(sql, [key.as_str(), owner, by.as_str()]);
+    [
+        free(sql!("break_free")),
+        free(sql!("break_free_holder")),
+        tell(sql!("break_tell")),
+        tell(sql!("break_tell_holder")),
+    ]
+}
+
+/// All of these keys; without any, of all keys.
+fn of_keys(sql: &'static str, keys: &[Key]) -> Statement {
+    let names: Vec<&str> = keys.iter().map(Key::as_str).collect();
+    Statement::of(sql, [serde_json::to_string(&names).unwrap_or_default()])
+}
+
+pub fn survey(keys: &[Key]) -> [Statement; 2] {
+    [of_keys(sql!("holders"), keys), of_keys(sql!("waiters"), keys)]
+}
+
+pub fn history(keys: &[Key]) -> Statement {
+    of_keys(sql!("history"), keys)
+}
+
+/// Adds `run` to the history, or counts a call when it is empty. The last `keep` numbers stay.
+pub fn record(key: &Key, run: &str, keep: u32) -> [Statement; 3] {
+    [
+        Statement::of(sql!("lock"), [key.as_str()]),
+        Statement::of(sql!("record"), [key.as_str(), run]),
+        Statement::of(sql!("forget_runs"), [key.as_str(), &keep.to_string()]),
+    ]
+}
+
+/// Forgets what nobody has used for long.
+pub fn forget() -> [Statement; 3] {
+    [sql!("forget_history"), sql!("forget_locks"), sql!("forget_waiters")].map(Statement::plain)
+}

@@ -1,0 +1,395 @@
+//! The store: what each call of the contract is in PostgreSQL.
+
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use super::answer::{LeaseRow, Seen, fence, number};
+use super::database::Database;
+use super::error::{ROW_LOCKED, TAKEN_BACK};
+use super::message::Statement;
+use super::statements::{KeyStatements, forget, owner_hex, record, survey};
+use super::url::PostgresAddress;
+use crate::clock::{BootTime, Deadline};
+use crate::lock::{
+    AcquireOutcome, Capabilities, FencingToken, Holder, Key, Mode, OwnerToken, ReleaseOutcome, Renewal,
+    Request, Result, RunRecord, Store, StoreError, Timeout,
+};
+
+/// The abilities of a PostgreSQL database.
+pub const CAPABILITIES: Capabilities = Capabilities {
+    history: Ok(20),
+    replicas: Err("PostgreSQL itself waits for its standbys: set synchronous_standby_names there"),
+    ..Capabilities::ALL
+};
+
+/// The first two in the queue ask this often, whatever happens.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// The others.
+const LONG_INTERVAL: Duration = Duration::from_secs(2);
+/// While a transaction with the fencing token goes on, nobody tells when it ends.
+const SHORT_INTERVAL: Duration = Duration::from_millis(100);
+/// Out of 256 grants, this many also forget what nobody has used for long.
+const CLEANUPS: u8 = 2;
+const CLEANUP_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// A [`Store`] in a database.
+pub struct Postgres {
+    pub(super) database: Database,
+    channel: String,
+    /// In a queue.
+    is_waiting: bool,
+    /// Was in a queue: others may be behind.
+    has_waited: bool,
+    /// The connection shares its server process with others, so it cannot be woken.
+    is_pooled: Option<bool>,
+    ask_at: Deadline,
+    is_granted: bool,
+    /// This process asked for locks: otherwise one that died did.
+    has_requested: bool,
+}
+
+impl Postgres {
+    pub fn new(address: PostgresAddress) -> Postgres {
+        Postgres {
+            is_pooled: address.is_pooled.then_some(true),
+            database: Database::new(address),
+            channel: format!("redlock_{}", Uuid::new_v4().simple()),
+            is_waiting: false,
+            has_waited: false,
+            ask_at: BootTime::now(),
+            is_granted: false,
+            has_requested: false,
+        }
+    }
+
+    fn granted(&mut self, fences: Vec<FencingToken>) -> AcquireOutcome {
+        (self.is_waiting, self.is_granted) = (false, true);
+        AcquireOutcome::granted(fences)
+    }
+
+    fn see(&mut self, request: &Request, timeout: &Timeout) -> Result<Seen> {
+        let see = KeyStatements::of(&request.key, &request.token).see();
+        Ok(Seen::read(&self.database.transact(&[see], timeout)?[0]))
+    }
+
+    /// Takes a free exclusive lock in one statement. `None` when it takes a closer look. Other statements go with it.
+    fn take(
+        &mut self,
+        request: &Request,
+        with: &[Statement],
+        timeout: &Timeout,
+    ) -> Result<Option<FencingToken>> {
+        let take = KeyStatements::of(&request.key, &request.token).take(request);
+        let statements: Vec<Statement> = [take].into_iter().chain(with.iter().cloned()).collect();
+        match self.database.attempt(&statements, timeout)? {
+            Ok(rows) => {
+                self.learn(rows.get(1).map_or(&[], |rows| rows));
+                Ok(fence(&rows[0]))
+            }
+            Err((_, error)) if error.is_undone() => Ok(None),
+            Err((_, error)) => Err(self.database.failure(error)),
+        }
+    }
+
+    /// A pooler names a process of its own at the login.
+    fn learn(&mut self, process: &[Vec<Option<String>>]) {
+        let said = self.database.connection.as_ref().map(|connection| connection.process as u32 as u64);
+        if let (Some(row), Some(said)) = (process.first(), said) {
+            self.is_pooled.get_or_insert(number(row, 0) != Some(said));
+        }
+    }
+
+    /// Takes all locks in one transaction, or none. Returns the one that was busy.
+    fn take_all(
+        &mut self,
+        requests: &[Request],
+        timeout: &Timeout,
+    ) -> Result<Result<Vec<FencingToken>, usize>> {
+        let mut order: Vec<usize> = (0..requests.len()).collect();
+        // In the same order everywhere, so two of these cannot deadlock.
+        order.sort_by_key(|index| &requests[*index].key);
+        let (mut statements, mut of_each) = (Vec::new(), 0);
+        for index in &order {
+            let request = &requests[*index];
+            let key = KeyStatements::of(&request.key, &request.token);
+            statements.extend(key.lock_made());
+            statements.extend(key.queue(request, ""));
+            statements.push(key.demand());
+            of_each = statements.len() / (1 + order.iter().position(|other| other == index).unwrap_or(0));
+        }
+        loop {
+            match self.database.attempt(&statements, timeout)? {
+                Ok(rows) => {
+                    let mut fences = vec![FencingToken(0); requests.len()];
+                    for (index, rows) in order.iter().zip(rows.chunks(of_each)) {
+                        let confirmed = fence(&rows[5]).or_else(|| fence(&rows[6]));
+                        fences[*index] = confirmed.ok_or_else(|| self.senseless())?;
+                    }
+                    return Ok(Ok(fences));
+                }
+                Err((failed, error)) if matches!(&*error.code, TAKEN_BACK | ROW_LOCKED) => {
+                    return Ok(Err(order[(failed / of_each).min(order.len() - 1)]));
+                }
+                Err((_, error)) if error.is_undone() && !timeout.until.has_passed() => {}
+                Err((_, error)) => return Err(self.database.failure(error)),
+            }
+        }
+    }
+
+    fn senseless(&self) -> StoreError {
+        let why = "its answer makes no sense".to_owned();
+        StoreError::Unreachable { store: self.database.name(), why, transient: false }
+    }
+
+    /// The lease of this token, or the one that decides.
+    fn holder(&mut self, request: &Request, timeout: &Timeout) -> Result<Option<Holder>> {
+        let rows = self.database.transact(&survey(std::slice::from_ref(&request.key))[..1], timeout)?;
+        let owner = owner_hex(&request.token);
+        let mut leases: Vec<LeaseRow> = rows[0].iter().map(LeaseRow::read).collect();
+        let mine = leases.iter().position(|lease| lease.owner == owner).unwrap_or(0);
+        Ok((mine < leases.len()).then(|| leases.swap_remove(mine).holder))
+    }
+}
+
+impl Store for Postgres {
+    fn capabilities(&self) -> Capabilities {
+        CAPABILITIES
+    }
+
+    fn acquire(&mut self, requests: &[Request], timeout: &Timeout) -> Result<AcquireOutcome> {
+        self.has_requested = true;
+        if let [request] = requests
+            && request.mode == Mode::Exclusive
+        {
+            if let Some(fence) = self.take(request, &[], timeout)? {
+                return Ok(self.granted(vec![fence]));
+            }
+            let seen = self.see(request, timeout)?;
+            if let Some(found) = seen.other_mode(request.mode) {
+                return Err(StoreError::OtherMode { key: request.key.clone(), found });
+            }
+            if seen.holder.is_some() && !seen.is_mine {
+                return Ok(AcquireOutcome::Busy(seen.busy(request.key.clone()).into()));
+            }
+        }
+        match self.take_all(requests, timeout)? {
+            Ok(fences) => Ok(self.granted(fences)),
+            Err(busy) => {
+                let (seen, request) = (self.see(&requests[busy], timeout)?, &requests[busy]);
+                match seen.other_mode(request.mode) {
+                    Some(found) => Err(StoreError::OtherMode { key: request.key.clone(), found }),
+                    None => Ok(AcquireOutcome::Busy(seen.busy(request.key.clone()).into())),
+                }
+            }
+        }
+    }
+
+    fn enqueue(&mut self, request: &Request, timeout: &Timeout) -> Result<AcquireOutcome> {
+        self.has_requested = true;
+        let key = KeyStatements::of(&request.key, &request.token);
+        if !self.is_waiting {
+            let process = Statement::plain("SELECT pg_backend_pid()");
+            if request.mode == Mode::Exclusive {
+                if let Some(fence) = self.take(request, &[process], timeout)? {
+                    return Ok(self.granted(vec![fence]));
+                }
+            } else if self.is_pooled.is_none() {
+                let rows = self.database.transact(&[process], timeout)?;
+                self.learn(&rows[0]);
+            }
+        } else if request.mode == Mode::Exclusive {
+            // Most of the time the lock is ours when we are woken.
+            let confirm = key.confirm(request);
+            if let Ok(rows) = self.database.attempt(&[confirm], timeout)?
+                && let Some(fence) = fence(&rows[0])
+            {
+                return Ok(self.granted(vec![fence]));
+            }
+        }
+        let is_listening =
+            self.database.connection.as_ref().is_some_and(|connection| connection.is_listening);
+        let is_pooled = self.is_pooled.unwrap_or(false);
+        let mut statements = Vec::new();
+        if !is_pooled && !is_listening {
+            statements.push(Statement::plain(format!("LISTEN {}", self.channel)));
+        }
+        let first = statements.len();
+        statements.extend(key.lock_made());
+        statements.extend(key.queue(request, if is_pooled { "" } else { &self.channel }));
+        statements.push(key.see());
+        (self.is_waiting, self.has_waited) = (true, true);
+        let asked_at = BootTime::now();
+        let rows = loop {
+            match self.database.attempt(&statements, timeout)? {
+                Ok(rows) => break rows,
+                Err((_, error)) if error.is_undone() && !timeout.until.has_passed() => {}
+                Err((_, error)) => return Err(self.database.failure(error)),
+            }
+        };
+        if let Some(connection) = self.database.connection.as_mut().filter(|_| !is_pooled && first > 0) {
+            connection.is_listening = true;
+        }
+        let rows = &rows[first..];
+        if let Some(fence) = fence(&rows[5]).or_else(|| fence(&rows[6])) {
+            return Ok(self.granted(vec![fence]));
+        }
+        let seen = Seen::read(&rows[8]);
+        if let Some(found) = seen.other_mode(request.mode) {
+            self.is_waiting = false;
+            return Err(StoreError::OtherMode { key: request.key.clone(), found });
+        }
+        let left = seen.holder.as_ref().and_then(|holder| holder.left).unwrap_or(SHORT_INTERVAL);
+        let interval = match seen.ahead {
+            0 => left.clamp(Duration::from_millis(1), INTERVAL),
+            1 => INTERVAL,
+            _ => LONG_INTERVAL,
+        };
+        let interval = if seen.is_over { SHORT_INTERVAL.max(interval.min(SHORT_INTERVAL)) } else { interval };
+        self.ask_at = asked_at.plus(interval);
+        Ok(AcquireOutcome::Busy(seen.busy(request.key.clone()).into()))
+    }
+
+    fn wait(&mut self, timeout: &Timeout) -> Result<bool> {
+        let until = timeout.before(self.ask_at);
+        let is_cut_short = self.ask_at > timeout.until;
+        if let Some(connection) =
+            self.database.connection.as_mut().filter(|connection| connection.is_listening)
+        {
+            match connection.wait(&until) {
+                Ok(is_told) => return Ok(is_told || !is_cut_short),
+                Err(error) => {
+                    if let error @ StoreError::Interrupted = error.of("") {
+                        return Err(error);
+                    }
+                    // Not all of those who lost their connection at once.
+                    self.database.connection = None;
+                    timeout.pause(SHORT_INTERVAL.mul_f64(0.5 + fastrand::f64()).min(timeout.until.left()))?;
+                    return Ok(true);
+                }
+            }
+        }
+        while !until.until.has_passed() {
+            until.pause(until.until.left())?;
+        }
+        Ok(!is_cut_short)
+    }
+
+    fn settle(&mut self) {
+        if std::mem::take(&mut self.is_granted) && fastrand::u8(..) < CLEANUPS {
+            // Another one does it when this one cannot.
+            let _ = self.database.transact(&forget(), &Timeout::of(CLEANUP_TIMEOUT));
+        }
+    }
+
+    fn renew(
+        &mut self,
+        request: &Request,
+        fence: Option<FencingToken>,
+        timeout: &Timeout,
+    ) -> Result<Renewal> {
+        let key = KeyStatements::of(&request.key, &request.token);
+        let [renew, renew_holder] = key.renew(request);
+        if request.mode == Mode::Exclusive {
+            let rows = self.database.transact(std::slice::from_ref(&renew), timeout)?;
+            if !rows[0].is_empty() {
+                return Ok(Renewal::Extended);
+            }
+        }
+        let [.., settle] = key.hand_over();
+        let rows = self.database.transact(&[key.lock(), renew, renew_holder, settle], timeout)?;
+        if !rows[1].is_empty() || !rows[2].is_empty() {
+            return Ok(Renewal::Extended);
+        }
+        let healing = fence.filter(|_| request.mode == Mode::Exclusive);
+        if let Some(FencingToken(fence)) = healing {
+            let rows = self.database.transact(&key.heal(request, fence), timeout)?;
+            match (rows[0].is_empty(), rows[1].is_empty()) {
+                (false, _) => return Ok(Renewal::Healed),
+                (true, false) => return Ok(Renewal::Released),
+                (true, true) => {}
+            }
+        }
+        Ok(Renewal::Lost(self.holder(request, timeout)?))
+    }
+
+    fn release(
+        &mut self,
+        keys: &[Key],
+        token: &OwnerToken,
+        timeout: &Timeout,
+    ) -> Result<Vec<ReleaseOutcome>> {
+        if let ([key], false) = (keys, self.has_waited) {
+            let rows = self.database.transact(&[KeyStatements::of(key, token).free()], timeout)?;
+            if !rows[0].is_empty() {
+                return Ok(vec![ReleaseOutcome::Released]);
+            }
+        }
+        let mut order: Vec<usize> = (0..keys.len()).collect();
+        order.sort_by_key(|index| &keys[*index]);
+        let statements = order.iter().map(|index| {
+            let key = KeyStatements::of(&keys[*index], token);
+            let back = key.keep().into_iter().chain(key.give_back()).chain(key.hand_over());
+            [key.lock(), key.mine(false)].into_iter().chain(back).collect::<Vec<_>>()
+        });
+        let statements: Vec<Vec<Statement>> = statements.collect();
+        let of_each = statements.first().map_or(1, Vec::len);
+        let rows = self.repeat(&statements.concat(), timeout)?;
+        let mut released = vec![ReleaseOutcome::NotHeld; keys.len()];
+        for (index, rows) in order.into_iter().zip(rows.chunks(of_each)) {
+            released[index] = (!rows[1].is_empty()).into();
+        }
+        Ok(released)
+    }
+
+    fn cancel(&mut self, requests: &[Request], timeout: &Timeout) -> Result<()> {
+        if !self.database.was_asked {
+            return Ok(());
+        }
+        let mut order: Vec<&Request> = requests.iter().collect();
+        order.sort_by_key(|request| &request.key);
+        let has_requested = self.has_requested;
+        let statements = order.into_iter().flat_map(|request| {
+            let key = KeyStatements::of(&request.key, &request.token);
+            let back = key.give_back().into_iter().chain(key.hand_over());
+            let call_off = (!has_requested).then(|| key.call_off());
+            key.lock_made().into_iter().chain([key.leave()]).chain(call_off).chain(back).collect::<Vec<_>>()
+        });
+        let statements: Vec<Statement> = statements.collect();
+        self.repeat(&statements, timeout)?;
+        (self.is_waiting, self.is_granted) = (false, false);
+        Ok(())
+    }
+
+    fn check(&mut self, key: &Key, token: &OwnerToken, timeout: &Timeout) -> Result<Option<Duration>> {
+        let rows = self.database.transact(&[KeyStatements::of(key, token).mine(true)], timeout)?;
+        Ok(rows[0].first().and_then(|row| number(row, 1)).map(Duration::from_millis))
+    }
+
+    fn record(&mut self, key: &Key, run: Option<&RunRecord>, keep: u8, timeout: &Timeout) -> Result<()> {
+        // Without a history, what is there stays.
+        if keep == 0 {
+            return Ok(());
+        }
+        let text = run.map(RunRecord::to_json).unwrap_or_default();
+        let keep = u32::from(keep) + u32::from(run.is_none());
+        self.database.transact(&record(key, &text, keep), timeout).map(drop)
+    }
+}
+
+impl Postgres {
+    /// Carries out a transaction, again when it was undone for the sake of another.
+    pub(super) fn repeat(
+        &mut self,
+        statements: &[Statement],
+        timeout: &Timeout,
+    ) -> Result<Vec<Vec<Vec<Option<String>>>>> {
+        loop {
+            match self.database.attempt(statements, timeout)? {
+                Ok(rows) => return Ok(rows),
+                Err((_, error)) if error.is_undone() && !timeout.until.has_passed() => {}
+                Err((_, error)) => return Err(self.database.failure(error)),
+            }
+        }
+    }
+}
