@@ -197,10 +197,19 @@ impl Connection {
         Err(cause.unwrap_or_else(|| RequestError::broken(error.to_string())).into())
     }
 
+    /// The next message of an answer.
     fn read(&mut self, timeout: &Timeout) -> Result<Message, CallError> {
         loop {
+            match self.next(timeout)? {
+                Message::Notification => self.is_notified = true,
+                message => return Ok(message),
+            }
+        }
+    }
+
+    fn next(&mut self, timeout: &Timeout) -> Result<Message, CallError> {
+        loop {
             match take(&mut self.received) {
-                Ok(Some(Message::Notification)) => self.is_notified = true,
                 Ok(Some(message)) => return Ok(message),
                 Ok(None) => self.receive(timeout)?,
                 Err(why) => {
@@ -231,7 +240,8 @@ impl Connection {
     /// Waits for a notification. `false` when the timeout ends first.
     pub fn wait(&mut self, timeout: &Timeout) -> Result<bool, CallError> {
         while !std::mem::take(&mut self.is_notified) {
-            match self.read(timeout) {
+            match self.next(timeout) {
+                Ok(Message::Notification) => return Ok(true),
                 Ok(Message::Error(error)) => {
                     self.is_cut_off = true;
                     return Err(error.into());
