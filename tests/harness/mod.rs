@@ -156,8 +156,8 @@ pub struct Store {
     env: Vec<(&'static str, String)>,
     authority: Option<Authority>,
     pub fleet: Fleet,
-    /// A pooler is before the server.
-    is_pooled: bool,
+    /// A pooler is before the server, so a dead waiter is known by the end of its time only.
+    pub is_pooled: bool,
 }
 
 /// Servers that many tests share answer late on a busy machine.

@@ -41,7 +41,9 @@ impl PgBouncer {
         let installed = if Path::new(UNPACKED).exists() { UNPACKED } else { "/usr/sbin/pgbouncer" };
         // Nobody may have no way to the folder of the tests.
         let program = folder.path("pgbouncer");
-        fs::copy(installed, &program).expect("PgBouncer is installed; tests/run does that");
+        // By cp: a copy that this process writes would be busy in a child that another test forks at that time.
+        let copied = Command::new("cp").arg(installed).arg(&program).status().expect("cp");
+        assert!(copied.success(), "PgBouncer is installed; tests/run does that");
         let mut command: Command = as_nobody(program.to_str().expect("a plain path"));
         command.arg(&config).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         // SAFETY: the closure makes one system call.

@@ -1,7 +1,7 @@
 //! The database: which server is asked, and transactions that are repeated where that is safe.
 
 use super::connection::{Answer, Connection};
-use super::error::ServerError;
+use super::error::{READ_ONLY, STANDBY, ServerError};
 use super::message::{Row, Statement};
 use super::url::PostgresAddress;
 use crate::lock::{StoreError, Timeout};
@@ -118,7 +118,7 @@ impl Database {
     /// The answer, unless another server may have a better one. After an error a transaction is to be ended.
     fn keep(&mut self, answer: Answer) -> Result<Answer, CallError> {
         match &answer.error {
-            Some(error) if error.code == "25006" || error.code.starts_with("57P") => {
+            Some(error) if matches!(&*error.code, STANDBY | READ_ONLY) || error.code.starts_with("57P") => {
                 self.connection = None;
                 Err(error.clone().into())
             }

@@ -15,6 +15,10 @@ pub const SET_UP: &str = "run 'redlock doctor --setup' as a user who may create 
 
 /// A division by zero: how a statement of ours takes back the whole transaction.
 pub const TAKEN_BACK: &str = "22012";
+/// A standby refuses a transaction that may write.
+pub const STANDBY: &str = "0A000";
+/// The server is not to be written to now.
+pub const READ_ONLY: &str = "25006";
 /// A row was locked for longer than lock_timeout.
 pub const ROW_LOCKED: &str = "55P03";
 
@@ -50,8 +54,8 @@ impl From<ServerError> for CallError {
             "22P05" | "22021" => {
                 CallError::Unusable(format!("{text}; use a database with the encoding UTF8"))
             }
-            // A standby: another host may be the primary.
-            "25006" => CallError::transient(format!("it is read-only ({text})")),
+            // Another host may be the primary.
+            STANDBY | READ_ONLY => CallError::transient(format!("it is read-only ({text})")),
             "40001" | "40P01" | ROW_LOCKED | "53300" | "57P01" | "57P02" | "57P03" => {
                 CallError::transient(text)
             }

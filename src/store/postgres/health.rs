@@ -120,7 +120,7 @@ fn examine_server(address: PostgresAddress, terms: &Requirements) -> Findings {
     if said != number(row, 5) {
         report.note(
             Check::Sessions,
-            "a pooler is in between: waiters ask every second",
+            "a pooler is in between: waiters poll",
             "connect to the server itself for a quick handover",
         );
     }

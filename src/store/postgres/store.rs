@@ -27,6 +27,8 @@ pub const CAPABILITIES: Capabilities = Capabilities {
 const INTERVAL: Duration = Duration::from_secs(1);
 /// The others.
 const LONG_INTERVAL: Duration = Duration::from_secs(2);
+/// Behind a pooler nobody is told, so the next one asks this often, and the one after it half as often.
+const POOLED_INTERVAL: Duration = Duration::from_millis(200);
 /// While a transaction with the fencing token goes on, nobody tells when it ends.
 const SHORT_INTERVAL: Duration = Duration::from_millis(100);
 /// Out of 256 grants, this many also forget what nobody has used for long.
@@ -241,8 +243,10 @@ impl Store for Postgres {
         }
         let left = seen.holder.as_ref().and_then(|holder| holder.left).unwrap_or(SHORT_INTERVAL);
         let interval = match seen.ahead {
+            place @ 0..2 if is_pooled => POOLED_INTERVAL * (place as u32 + 1),
             0 => left.clamp(Duration::from_millis(1), INTERVAL),
             1 => INTERVAL,
+            _ if is_pooled => INTERVAL,
             _ => LONG_INTERVAL,
         };
         let interval = if seen.is_over { SHORT_INTERVAL.max(interval.min(SHORT_INTERVAL)) } else { interval };
