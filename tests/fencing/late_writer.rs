@@ -71,21 +71,25 @@ pub fn write(store: &Store, running: &mut Running, name: &str) -> i32 {
 /// Freezes a first job that adds 1 between reading and writing, gives the lock to a second one that adds 10,
 /// and lets the first one go on.
 pub fn late_write(example: &dyn Example, late: Late) -> Outcome {
-    let store = Store::redis();
-    let mut first = start(&store, example, "first", "1");
+    late_write_in(&Store::redis(), example, late)
+}
+
+/// The same with the lock in this store.
+pub fn late_write_in(store: &Store, example: &dyn Example, late: Late) -> Outcome {
+    let mut first = start(store, example, "first", "1");
     first.await_file(&store.folder.path("first"));
     let frozen = Frozen::with_all_of(&first);
 
-    let mut second = start(&store, example, "second", "10");
+    let mut second = start(store, example, "second", "10");
     second.await_file(&store.folder.path("second"));
     let mut statuses = [0, 0];
     if late == Late::AfterTheSecond {
-        statuses[1] = write(&store, &mut second, "second");
+        statuses[1] = write(store, &mut second, "second");
     }
     frozen.let_job_go_on();
-    statuses[0] = write(&store, &mut first, "first");
+    statuses[0] = write(store, &mut first, "first");
     if late == Late::AmidTheSecond {
-        statuses[1] = write(&store, &mut second, "second");
+        statuses[1] = write(store, &mut second, "second");
     }
 
     drop(frozen);

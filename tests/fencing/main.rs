@@ -7,3 +7,4 @@ mod harness;
 mod late_writer;
 mod ledger;
 mod report;
+mod transaction;

@@ -428,6 +428,24 @@ impl Store {
         }
     }
 
+    /// The answer to statements in the database of the test, or the error.
+    pub fn psql(&self, statements: &str) -> Result<String, String> {
+        match &self.fleet {
+            Fleet::Postgres(postgres, database) => postgres.psql(database, statements),
+            _ => panic!("a store in PostgreSQL"),
+        }
+    }
+
+    /// The variables with which programs of libpq find the database of the test.
+    pub fn libpq(&self) -> Vec<(&'static str, PathBuf)> {
+        match &self.fleet {
+            Fleet::Postgres(postgres, database) => {
+                postgres.env().into_iter().chain([("PGDATABASE", database.into())]).collect()
+            }
+            _ => panic!("a store in PostgreSQL"),
+        }
+    }
+
     /// The Memcached, where it is one.
     pub fn memcached_server(&mut self) -> &mut Memcached {
         match &mut self.fleet {
