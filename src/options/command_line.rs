@@ -216,7 +216,7 @@ impl Line {
                 return Ok(ReadLine { line: self, matches });
             };
             let is_duration = || first.to_str().is_some_and(|word| word.parse::<DurationText>().is_ok());
-            if !is_behind_dashes && self.waits_at(place - 1, options) && is_duration() {
+            if !is_behind_dashes && self.waits_at(place - 1) && is_duration() {
                 let limit = self.words.remove(place);
                 self.words[place - 1].push("=");
                 self.words[place - 1].push(limit);
@@ -264,6 +264,10 @@ impl Line {
         self.root.get_subcommands().flat_map(Command::get_arguments)
     }
 
+    fn has(&self, option: &str) -> bool {
+        self.options().any(|arg| arg.get_id() == option)
+    }
+
     /// `-key X`, as Go's flags have it, is `-k ey` for clap: a key that nobody meant.
     fn refuse_one_dash(&self, end: usize) -> Result<(), Failure> {
         let long = |word: &OsString| {
@@ -303,19 +307,19 @@ impl Line {
     }
 
     /// True if the word is a `--wait` without a value, or switches that end with `w`.
-    fn waits_at(&self, place: usize, options: &ArgMatches) -> bool {
+    fn waits_at(&self, place: usize) -> bool {
         let waits = |word: &str| match word.strip_prefix('-').and_then(|word| word.strip_suffix('w')) {
             Some(switches) => self.are_switches(switches),
             None => word == "--wait",
         };
-        options.try_contains_id("wait").is_ok() && self.words[place].to_str().is_some_and(waits)
+        self.has("wait") && self.words[place].to_str().is_some_and(waits)
     }
 
     /// Refuses what is missing, and what could be read in two ways.
     fn check(&self, name: &str, matches: &ArgMatches, place: usize) -> Result<(), Failure> {
         let (rest, is_run) = (&self.words[place..], name == "run");
         let options = matches.subcommand().map_or(matches, |(_, options)| options);
-        let takes_key = options.try_contains_id("rest").is_ok();
+        let takes_key = self.has("rest");
         let keys = || options.try_get_occurrences::<Key>("keys").ok().flatten().map_or(0, Iterator::count);
         let is_behind_dashes = self.words[place - 1] == "--";
         match rest {
@@ -325,7 +329,7 @@ impl Line {
             }
             [word, dashes, ..] if is_run && dashes == "--" && !is_behind_dashes => {
                 let no_duration = word.to_str().and_then(|word| word.parse::<DurationText>().err());
-                match no_duration.filter(|_| self.waits_at(place - 1, options)) {
+                match no_duration.filter(|_| self.waits_at(place - 1)) {
                     Some(why) => Err(refuse(&format!("--wait {}: {why}", shown(word)), name)),
                     None => {
                         let word = shown(word);

@@ -56,7 +56,7 @@ impl Sources<'_> {
 
     fn source(self, option: &str) -> Option<ValueSource> {
         // Not every subcommand has the option.
-        let matches = self.0.filter(|matches| matches.try_contains_id(option).is_ok())?;
+        let matches = self.0.filter(|matches| matches.ids().any(|id| id == option))?;
         matches.value_source(option)
     }
 }
