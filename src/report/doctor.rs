@@ -60,7 +60,7 @@ fn sentence(Finding { check, finding, advice, .. }: &Finding) -> String {
 /// The longest name of a level.
 const LEVEL_WIDTH: usize = "warning".len();
 
-/// What `doctor` found, a line for each: `bad  redis://h:6379  eviction: …; change this`.
+/// The findings of `doctor`, a line for each: `bad  redis://h:6379  eviction: …; change this`.
 pub fn findings(findings: &[Finding], colour: bool) -> String {
     let level_width = findings.iter().map(|one| name(one.level).len()).max().unwrap_or(0);
     let server_width = widest(findings.iter().map(|one| &one.server[..]));

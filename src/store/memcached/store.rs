@@ -47,7 +47,7 @@ pub struct Memcached {
     ask_at: Deadline,
 }
 
-/// What the server has of a lock.
+/// The server's part of a lock.
 struct Look {
     item: Item,
     cas: u64,
@@ -133,7 +133,7 @@ impl Memcached {
         }
     }
 
-    /// Takes one lock. Who asks again after an answer was lost finds the item, and extends it.
+    /// Takes one lock. A caller that asks again after a lost answer finds the item, and extends it.
     fn take(&mut self, request: &Request, timeout: &Timeout) -> Result<Result<FencingToken, Busy>> {
         let (key, ttl) = (&request.key, seconds(request.ttl.duration()));
         loop {
@@ -229,7 +229,7 @@ impl Store for Memcached {
     ) -> Result<Renewal> {
         let key = &request.key;
         loop {
-            // Who else was granted it since is not known.
+            // The store does not know who else was granted it since.
             let Some(Look { item, cas, left }) = self.look(key, timeout)? else {
                 return Ok(Renewal::Lost(None));
             };
@@ -261,7 +261,7 @@ impl Store for Memcached {
             return Ok(());
         }
         requests.iter().try_for_each(|request| {
-            // What is not a lock was not granted.
+            // An item that is not a lock was not granted.
             match self.free(&request.key, &request.token, false, timeout) {
                 Err(StoreError::NotALock { .. }) => Ok(()),
                 freed => freed.map(drop),
@@ -296,7 +296,7 @@ impl StoreAdmin for Memcached {
         Ok(survey)
     }
 
-    /// A holder is told once. Then it had the time to stop, and the lock is freed.
+    /// A break notifies a holder once. Then it had the time to stop, and the lock is freed.
     fn break_lock(
         &mut self,
         key: &Key,

@@ -1,4 +1,4 @@
-//! What the rows of answers mean.
+//! The meaning of the rows of answers.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ pub fn fence(rows: &[Row]) -> Option<FencingToken> {
     number(rows.first()?, 0).map(FencingToken)
 }
 
-/// What one is told who was not granted a lock.
+/// The answer to a caller who was not granted a lock.
 #[derive(Default)]
 pub struct Seen {
     pub holder: Option<Holder>,

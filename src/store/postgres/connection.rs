@@ -23,7 +23,7 @@ pub struct Connection {
     received: Vec<u8>,
     /// Transactions whose answers have not been read to their end.
     unanswered: usize,
-    /// Of the server's process, as the server, or a pooler, said at the login.
+    /// The pid of the server's process, as the server, or a pooler, named it at the login.
     pub process: i32,
     /// A notification has arrived.
     pub is_notified: bool,
@@ -136,7 +136,7 @@ impl Connection {
         self.write(&packet, timeout)
     }
 
-    /// Whether a later request can follow on this connection, behind what is still out.
+    /// True if a later request can follow on this connection, behind the answers that are still out.
     pub fn is_usable(&self) -> bool {
         !self.is_cut_off
     }

@@ -8,7 +8,7 @@ use crate::lock::{StoreError, Timeout};
 use crate::store::attempts::one_after_the_other;
 use crate::store::call_error::CallError;
 
-/// What begins each transaction, whatever the settings of the database and of the user are.
+/// The beginning of each transaction, whatever the settings of the database and of the user are.
 ///
 /// A client that was killed while a statement waits for a row must not be granted the lock later, so that wait is short.
 const BEGIN: [&str; 3] = [

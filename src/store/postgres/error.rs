@@ -1,4 +1,4 @@
-//! What the errors of the server mean.
+//! The meaning of the server's errors.
 
 use crate::sanitize::sanitize;
 use crate::store::call_error::CallError;
@@ -10,7 +10,7 @@ pub struct ServerError {
     pub text: String,
 }
 
-/// What to do where the schema is missing.
+/// The way to make a schema that is missing.
 pub const SET_UP: &str = "run 'redlock doctor --setup' as a user who may create it, or the script that 'redlock doctor --sql' prints";
 
 /// A division by zero: how a statement of ours takes back the whole transaction.

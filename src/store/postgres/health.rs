@@ -1,4 +1,4 @@
-//! Whether a database is fit to hold locks.
+//! The checks of `doctor` for a database.
 
 use super::answer::{number, text};
 use super::message::Statement;

@@ -62,7 +62,7 @@ impl Scram {
         Ok(format!("{last},p={}", base64_encode(&proof)))
     }
 
-    /// Whether the server knows the password as well.
+    /// True if the server knows the password as well.
     pub fn is_right(&self, answer: &str) -> bool {
         let shown = answer.split(',').find_map(|field| field.strip_prefix("v=")).and_then(base64_decode);
         matches!((&self.signature, shown), (Some(ours), Some(shown)) if ours.as_ref() == shown)

@@ -116,7 +116,7 @@ impl<'a> KeyStatements<'a> {
         self.owned(sql!("leave"))
     }
 
-    /// Of an exclusive lock, and of others.
+    /// The statement for an exclusive lock, and the one for other modes.
     pub fn renew(&self, request: &Request) -> [Statement; 2] {
         let ttl = format!("{} ms", request.ttl.as_millis());
         [sql!("renew"), sql!("renew_holder")]

@@ -1,4 +1,4 @@
-//! What administrators see and do: all locks, their history, and the end of one.
+//! The view and the tools of administrators: all locks, their history, and the end of one.
 
 use std::collections::BTreeMap;
 
@@ -81,7 +81,7 @@ impl StoreAdmin for Postgres {
     }
 }
 
-/// What became of the leases that were there. One that was told counts more than one that was freed.
+/// The outcome for the leases that were there. A notified holder counts more than a lock that was freed.
 fn outcome(rows: &[Row], owner: &str) -> Broken {
     let mut outcome = Broken::Free;
     for lease in rows.iter().map(LeaseRow::read) {

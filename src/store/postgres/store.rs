@@ -27,7 +27,7 @@ pub const CAPABILITIES: Capabilities = Capabilities {
 const INTERVAL: Duration = Duration::from_secs(1);
 /// The others.
 const LONG_INTERVAL: Duration = Duration::from_secs(2);
-/// Behind a pooler nobody is told, so the next one asks this often, and the one after it half as often.
+/// Behind a pooler no notification arrives, so the next waiter asks this often, and the one after it half as often.
 const POOLED_INTERVAL: Duration = Duration::from_millis(200);
 /// While a transaction with the fencing token goes on, nobody tells when it ends.
 const SHORT_INTERVAL: Duration = Duration::from_millis(100);

@@ -52,6 +52,9 @@ fn a_stopped_parent_keeps_no_job_alive() {
     let pid = pid_in(&folder.path("job"));
     let guard = job.guard();
     let parent = children(job.pid()).into_iter().find(|child| *child != guard).expect("its parent");
+    // Its streams and the line to redlock are left.
+    let open = || std::fs::read_dir(format!("/proc/{parent}/fd")).map_or(0, Iterator::count);
+    eventually(LIMIT, "it has closed what it inherited", || open() == 4);
     pause(parent);
     job.signal(Signal::SIGKILL);
     eventually(LIMIT, "the end of the job", || !is_alive(pid));
