@@ -13,7 +13,7 @@ use nix::unistd::{geteuid, gethostname};
 
 use crate::job::capture;
 
-/// Of the passwd entry: the same under cron, sudo and a login shell, where `$USER` and `$HOME` differ.
+/// The user of the passwd entry: the same under cron, sudo and a login shell, where `$USER` and `$HOME` differ.
 pub struct User {
     pub name: String,
     /// `None` for one that would be another folder for each call.
@@ -46,14 +46,14 @@ pub fn home() -> Result<Option<&'static Path>, &'static String> {
     Ok(USER.as_ref()?.as_ref().and_then(|user| user.home.as_deref()))
 }
 
-/// Who runs redlock, and where: what others are shown.
+/// The user and the host that run redlock, as shown to others.
 pub struct UserAtHost {
     pub user: String,
     pub host: String,
 }
 
 impl UserAtHost {
-    /// Of this process.
+    /// The user and the host of this process.
     pub fn own() -> UserAtHost {
         let user = USER.as_ref().ok().and_then(Option::as_ref);
         UserAtHost {

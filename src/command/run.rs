@@ -46,9 +46,9 @@ pub fn run(options: &RunOptions, context: &Context) -> anyhow::Result<Outcome> {
 struct Run<'a> {
     options: &'a RunOptions,
     context: &'a Context,
-    /// Of the locks that are not inherited.
+    /// The acquisition of the locks that are not inherited.
     acquisition: Acquisition,
-    /// Of all locks of this run.
+    /// The keys of all locks of this run.
     keys: Vec<Key>,
     /// Dropped before the job, whose end may leave processes to redlock that run on.
     hooks: Option<Hooks>,

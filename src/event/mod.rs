@@ -48,7 +48,7 @@ pub enum Event<'a> {
     Healed { key: &'a Key, gone: Duration },
     /// The locks are not, or may not be, held any more.
     Lost { keys: &'a [Key], cause: &'a LossCause, consequence: LossConsequence },
-    /// What is left of a lease that was checked; `None` when it never expires.
+    /// A lease was checked; `left` is `None` when it never expires.
     Held { key: &'a Key, left: Option<Duration> },
     /// The locks were given back.
     Released { keys: &'a [Key], leftovers: Option<&'a LeftBehind<'a>> },
@@ -81,7 +81,7 @@ pub struct Waited {
     pub limit: Option<Duration>,
 }
 
-/// What a lost lock means for what runs under it.
+/// The effect of a lost lock on the job that runs under it.
 #[derive(Clone, Copy)]
 pub enum LossConsequence {
     JobIsStopped,
@@ -107,7 +107,7 @@ pub struct LeftBehind<'a> {
     pub one: Option<(i32, String)>,
 }
 
-/// What becomes of processes that the command left behind.
+/// The fate of the processes that the command left behind.
 #[derive(Clone, Copy)]
 pub enum LeftoversFate<'a> {
     /// The locks are held until they end.

@@ -1,4 +1,4 @@
-//! What became of one call of redlock, added up from its events.
+//! The summary of one call of redlock, added up from its events.
 
 use std::time::Duration;
 
@@ -17,10 +17,10 @@ pub struct Summary {
     pub label: String,
     /// The locks that were granted; others are inherited, or nothing was granted.
     pub granted: Vec<Key>,
-    /// Of those.
+    /// The fencing tokens of the granted locks.
     pub fences: Vec<FencingToken>,
     pub lost: Vec<Key>,
-    /// Who broke the lock, and why.
+    /// The person who broke the lock, and the reason.
     pub broken_by: Option<Breaker>,
     /// The command was started.
     pub started: bool,
@@ -38,7 +38,7 @@ pub struct Summary {
     result: Option<RunOutcome>,
 }
 
-/// What became of a `run` or an `acquire`. The names are stable: they are in logs and metrics.
+/// The outcome of a `run` or an `acquire`. The names are stable: they are in logs and metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunOutcome {
     /// The command exited with 0, or the lock was acquired.
@@ -85,7 +85,7 @@ impl RunOutcome {
         RunOutcome::Failed,
     ];
 
-    /// Whether it says how the command ended, which was started for that.
+    /// True if the outcome says how the command ended, so the command was started.
     pub fn is_of_command(self) -> bool {
         use RunOutcome::{Failure, Killed, Success, TimedOut};
         matches!(self, Success | Failure | Killed | TimedOut)
@@ -202,7 +202,7 @@ impl Summary {
         self.requested_at.map_or(Duration::ZERO, |at| BootTime::now().since(at))
     }
 
-    /// Whether locks were granted: all that were not inherited.
+    /// True if locks were granted: all that were not inherited.
     pub fn was_acquired(&self) -> bool {
         !self.granted.is_empty()
     }

@@ -134,8 +134,8 @@ fn is_of_this_namespace(status: &str, pid: u32) -> bool {
 }
 
 /// Sends `signal` to the descendants of this process that are meant, as long as there is time until `end`, and wakes
-/// those that are stopped. Those below the guard of another redlock are left out: that one passes signals on itself, and
-/// its job would get them twice.
+/// those that are stopped. It leaves out processes below the guard of another redlock: that one passes
+/// signals on itself, and its job would get them twice.
 pub fn signal_where(
     own: &OwnChildren,
     command: Option<i32>,

@@ -74,8 +74,8 @@ struct Guard {
     reported: bool,
 }
 
-/// A signal or a closed pipe ends the processes of a job one by one, in no fixed order. What is alive after this time was
-/// left behind.
+/// A signal or a closed pipe ends the processes of a job one by one, in no fixed order. Processes alive after this
+/// time were left behind.
 const LEFTOVER_GRACE: Duration = Duration::from_millis(50);
 
 impl Guard {

@@ -48,8 +48,8 @@ impl SideJob {
     /// Forks its parent, which sleeps until the start; that job leaves it alone. To be called before any thread is
     /// started.
     ///
-    /// Its standard input is empty, its output goes to stderr, and the terminal's signals do not reach it. What it leaves
-    /// behind is stopped; `reserve` as in [`Job::prepare`].
+    /// Its standard input is empty, its output goes to stderr, and the terminal's signals do not reach it. Processes that
+    /// it leaves behind are stopped; `reserve` as in [`Job::prepare`].
     pub fn prepare(
         name: &'static CStr,
         command: Vec<OsString>,

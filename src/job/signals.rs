@@ -24,7 +24,7 @@ use super::passed_on;
 use crate::clock::{BootTime, Deadline};
 use crate::poll::wait_readable;
 
-/// The signals that redlock handles. Those that the caller ignored stay ignored (nohup, `&`). An alarm is inherited through
+/// The signals that redlock handles. Signals that the caller ignored stay ignored (nohup, `&`). An alarm is inherited through
 /// exec (alarm(2)): wrappers of cron jobs limit a job with it.
 const HANDLED: [c_int; 8] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM, SIGXCPU];
 

@@ -155,7 +155,7 @@ impl Prepared {
 }
 
 extern "C" fn execute(execution: *mut c_void) -> c_int {
-    // SAFETY: an `Execution` that lives until this process has another memory or none. What changes in it is atomic.
+    // SAFETY: an `Execution` that lives until this process has another memory or none. Its changing fields are atomic.
     let execution = unsafe { &*execution.cast::<Execution>() };
     execution.failure.store(execution.execute() as i32, Ordering::Relaxed);
     127

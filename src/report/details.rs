@@ -89,7 +89,7 @@ fn who(metadata: Option<&Metadata>) -> String {
     format!("{} (pid {}{label}), user {}", metadata.host, pids(metadata), metadata.user)
 }
 
-/// What is known of the lease, and what that means. It has run on for as long `ago` as it was seen; whether it was renewed
+/// The known state of the lease, and its meaning. It has run on for as long `ago` as it was seen; whether it was renewed
 /// since is not known.
 fn lease(holder: &Holder, ago: Duration) -> String {
     let free = |left: Option<Duration>| {
@@ -127,7 +127,7 @@ fn lease(holder: &Holder, ago: Duration) -> String {
     }
 }
 
-/// What somebody who wants the lock may do.
+/// Advice for somebody who wants the lock.
 fn advice(lock: &LockStatus) -> Option<String> {
     if lock.holders.is_empty() {
         return None;
@@ -159,12 +159,12 @@ fn advice(lock: &LockStatus) -> Option<String> {
     })
 }
 
-/// Whether it was a process of this host, and has ended.
+/// True if the holder was a process of this host and has ended.
 fn has_ended(metadata: &Metadata) -> bool {
     metadata.host == UserAtHost::own().host && is_gone(metadata.pid, metadata.pid_namespace)
 }
 
-/// Whether the holder should have renewed its lease by now.
+/// True if the holder should have renewed its lease by now.
 pub fn is_late(holder: &Holder) -> bool {
     let is_renewed = |metadata: &&Metadata| !metadata.by_hand && !holder.is_kept;
     let ttl = holder.metadata.as_ref().filter(is_renewed).and_then(Metadata::ttl);
@@ -220,7 +220,7 @@ mod tests {
         assert!(told.ends_with("stand in line with --wait, or break it: that stops its job"), "{text}");
     }
 
-    /// What somebody is told to do must not end a job that lives.
+    /// The advice must not end a job that is alive.
     #[test]
     fn advice_is_for_all_holders() {
         let told = |mode, holders: &[Holder]| {
@@ -261,7 +261,7 @@ mod tests {
         assert_eq!(lines, ["of others ::add-mask::x", "and more"]);
     }
 
-    /// What counts most is in sight, whatever the lock is called.
+    /// The state of the lock is in sight, however long its key is.
     #[test]
     fn a_long_key_leaves_room_for_the_state() {
         let key = "k".repeat(300).parse().expect("a key");
@@ -278,7 +278,7 @@ mod tests {
         assert!(details(&lock, Duration::ZERO, None).starts_with(&format!("{}  shared", "k".repeat(300))));
     }
 
-    /// Who was in time when it was seen is not late because nobody looked since.
+    /// A holder that was in time when it was seen is not late because nobody looked since.
     #[test]
     fn a_lease_runs_on_and_is_not_late_for_that() {
         let seen = lease(&holder(20), Duration::from_secs(8));

@@ -16,7 +16,7 @@ use crate::cli::{Color, LogFormat};
 use crate::error::{Outcome, without_number};
 use crate::event::{Event, Summary};
 
-/// What is reported, and how. A new renderer has its options here.
+/// The options that decide which events are reported, and how. A new renderer has its options here.
 #[derive(Clone, Default)]
 pub struct ReportOptions {
     pub verbosity: Verbosity,
@@ -131,7 +131,7 @@ impl Reporter {
         stderr::flush();
     }
 
-    /// What the call has come to so far, should it end like this.
+    /// The summary of the call so far, if it ended with this outcome.
     pub fn summary_at(&self, outcome: Outcome) -> Summary {
         let mut summary = self.summary().clone();
         summary.exit = Some(outcome);

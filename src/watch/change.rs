@@ -1,11 +1,11 @@
-//! What happened between two looks at the locks.
+//! The changes between two looks at the locks.
 
 use std::collections::HashMap;
 
 use crate::lock::{Holder, Key, LockStatus, Metadata, Waiter};
 use crate::report::process;
 
-/// What happened to the locks, in the words of a log. A look sees nothing of what came and went since the one before.
+/// The changes of the locks, in the words of a log. A look sees nothing of what came and went since the one before.
 pub fn changes(before: &[LockStatus], after: &[LockStatus]) -> Vec<String> {
     let (was, is) = (by_key(before), by_key(after));
     let mut changes = Vec::new();

@@ -1,4 +1,4 @@
-//! What the threads tell the one that draws.
+//! The messages of the other threads to the one that draws.
 
 use ratatui::crossterm::event::KeyEvent;
 
@@ -12,7 +12,7 @@ pub enum News {
     /// The terminal is gone.
     NoInput,
     Locks(Result<Survey, Failure>),
-    /// What became of a lock that was to be broken.
+    /// The result of an attempt to break a lock.
     Answer {
         key: Key,
         text: String,

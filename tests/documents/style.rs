@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The most that src may have. Lower it with each change that removes some.
-const IN_SOURCE: usize = 223;
+const IN_SOURCE: usize = 179;
 
 /// A sentence does not begin with one of these in place of a noun; a question may.
 const BARE: [&str; 5] = ["Of", "Who", "What", "Those", "Whether"];

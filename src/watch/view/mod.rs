@@ -1,4 +1,4 @@
-//! What is shown.
+//! The view: the locks and texts that are on the screen.
 
 mod keys;
 
@@ -15,7 +15,7 @@ use crate::session::AskedAbout;
 /// So many events are kept.
 const EVENTS: usize = 200;
 
-/// Of the holders and of the waiters of a lock, so many are in the list; all of them are in the lock in full.
+/// The list shows at most so many holders and waiters of a lock; the lock in full shows all of them.
 pub const LISTED: usize = 3;
 
 /// By what the list is sorted.
@@ -45,12 +45,12 @@ impl Sort {
     }
 }
 
-/// What is being typed, or asked.
+/// The text that is being typed, or the question that is asked.
 #[derive(PartialEq, Eq)]
 pub enum Prompt {
     None,
     Filter,
-    /// Whether this lock is to be broken.
+    /// Asks for confirmation before this lock is broken.
     Break {
         key: Key,
         asked: AskedAbout,
@@ -66,7 +66,7 @@ pub enum Prompt {
     Refused(String),
 }
 
-/// What a key asks for that the view cannot do itself.
+/// An action that a key asks for and the view cannot do itself.
 pub enum Action {
     Break(BreakOrder),
     Quit,
@@ -77,7 +77,7 @@ pub enum Action {
 
 pub struct View {
     pub locks: Vec<LockStatus>,
-    /// Those that the filter lets through, sorted: indices into `locks`.
+    /// The locks that the filter lets through, sorted: indices into `locks`.
     pub shown: Vec<usize>,
     /// Why not all of the locks are there.
     pub trouble: Option<String>,
@@ -87,7 +87,7 @@ pub struct View {
     pub sort: Sort,
     pub prompt: Prompt,
     pub events: VecDeque<String>,
-    /// What came of the last key, until the next one.
+    /// The result of the last key, until the next one.
     pub answer: Option<String>,
     /// One lock in full, from this line on.
     pub full: Option<usize>,
@@ -201,7 +201,7 @@ impl View {
         self.shown.iter().position(|index| self.locks[*index].key == *selected)
     }
 
-    /// Chooses and sorts what is shown. What is selected stays, or the one that took its place is.
+    /// Chooses and sorts what is shown. The selected lock stays selected, or else the one that took its place.
     fn choose(&mut self, place: Option<usize>) {
         let filter = self.filter.to_lowercase();
         self.shown = (0..self.locks.len()).filter(|index| matches(&self.locks[*index], &filter)).collect();
@@ -241,7 +241,7 @@ impl View {
     }
 }
 
-/// Whether the key, or a party of the lock, has the filter in it.
+/// True if the key, or a party of the lock, contains the filter.
 fn matches(lock: &LockStatus, filter: &str) -> bool {
     let has = |text: &str| text.to_lowercase().contains(filter);
     let names = |one: &Metadata| has(&one.host) || has(&one.user) || has(&one.label);
