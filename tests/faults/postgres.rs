@@ -368,6 +368,50 @@ fn a_pooler_is_named_by_doctor() {
     assert!(examined.stdout.contains("a pooler is in between"), "{examined:?}");
 }
 
+fn with_a_clock() -> Store {
+    Store::own_postgres(Postgres::with(&PostgresSettings { has_clock: true, ..PostgresSettings::default() }))
+}
+
+/// Every lease ends by that. The holder takes its lock again, if nobody else was granted it before its renewal.
+#[test]
+fn a_clock_set_forward() {
+    if !Postgres::may_run() {
+        return;
+    }
+    let mut store = with_a_clock();
+    let lease = ttl(6000);
+    let alone = store.hold("alone", &["--ttl", &lease]);
+    let holder = store.hold("X", &["--ttl", &lease]);
+    let waiter = store.wait_in_line("X", "1", &[]);
+    store.await_waiters("X", 1);
+    store.postgres_server().set_clock(3600);
+    waiter.finish().expect(0);
+    let lost = holder.finish().expect(79);
+    assert!(lost.stderr.contains("lost 'X'"), "{lost:?}");
+    store.await_holder("alone");
+    let healed = alone.let_go().expect(0);
+    assert!(healed.stderr.contains("'alone' was gone from the store"), "{healed:?}");
+}
+
+/// A lease lasts longer by that, and a release frees the lock all the same. Fencing tokens grow.
+#[test]
+fn a_clock_set_back() {
+    if !Postgres::may_run() {
+        return;
+    }
+    let mut store = with_a_clock();
+    let holder = store.hold("X", &["--ttl", "6s"]);
+    let fence = store.status("X")["holders"][0]["fence"].as_u64();
+    let waiter = store.wait_in_line("X", "1", &[]);
+    store.await_waiters("X", 1);
+    store.postgres_server().set_clock(-3600);
+    holder.let_go().expect(0);
+    waiter.finish().expect(0);
+    let next = store.hold("X", &[]);
+    assert!(store.status("X")["holders"][0]["fence"].as_u64() > fence);
+    next.let_go().expect(0);
+}
+
 /// Some who work and wait while the server crashes and comes back.
 #[test]
 fn workers_outlive_a_crash() {

@@ -1,10 +1,27 @@
-/* A wall clock that is AHEAD seconds ahead. By system calls and not by the functions that it stands in for: with
+/* A wall clock that is AHEAD seconds ahead, or as many as the file AHEAD_FILE says now. By system calls and not by the functions that it stands in for: with
  * libfaketime, which looks those up, the memory allocator of Debian's redis-server calls itself without end. */
 #define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
+
+#ifdef AHEAD_FILE
+static long ahead(void) {
+    int saved = errno, file = open(AHEAD_FILE, O_RDONLY | O_CLOEXEC);
+    char text[32] = "";
+    if (file >= 0) {
+        if (read(file, text, sizeof text - 1) < 0) text[0] = 0;
+        close(file);
+    }
+    errno = saved;
+    return strtol(text, NULL, 10);
+}
+#define AHEAD ahead()
+#endif
 
 int clock_gettime(clockid_t id, struct timespec *time) {
     int failed = syscall(SYS_clock_gettime, id, time);

@@ -27,6 +27,8 @@ pub struct Postgres {
     pub port: u16,
     folder: Folder,
     args: Vec<String>,
+    /// The library with a clock that can be set.
+    clock: Option<PathBuf>,
 }
 
 /// What is different from most tests.
@@ -38,6 +40,8 @@ pub struct PostgresSettings<'a> {
     pub hba: &'a str,
     /// It also speaks TLS, and shows this certificate.
     pub papers: Option<&'a Papers>,
+    /// [`Postgres::set_clock`] works.
+    pub has_clock: bool,
 }
 
 /// Many connections, little memory; what outlives a death of the program need not outlive one of the machine.
@@ -72,7 +76,19 @@ impl Postgres {
         if let Some(papers) = settings.papers {
             conf.extend(encrypted(&folder, papers));
         }
-        Postgres::serve(folder, conf)
+        let clock = settings.has_clock.then(|| {
+            let library = super::clock::adjustable_library(&folder.path("ahead"), &folder);
+            fs::set_permissions(&library, fs::Permissions::from_mode(0o755)).expect("a library for all");
+            library
+        });
+        Postgres::serve(folder, conf, clock)
+    }
+
+    /// Puts the wall clock of the server this many seconds ahead.
+    pub fn set_clock(&self, ahead: i64) {
+        let new = self.folder.path("ahead.new");
+        fs::write(&new, ahead.to_string()).expect("a file");
+        fs::rename(new, self.folder.path("ahead")).expect("a file");
     }
 
     /// A hot standby that follows this server.
@@ -87,10 +103,10 @@ impl Postgres {
             .output()
             .expect("pg_basebackup starts");
         assert!(copied.status.success(), "{copied:?}");
-        Postgres::serve(folder, Vec::new())
+        Postgres::serve(folder, Vec::new(), None)
     }
 
-    fn serve(folder: Folder, conf: Vec<String>) -> Postgres {
+    fn serve(folder: Folder, conf: Vec<String>, clock: Option<PathBuf>) -> Postgres {
         let port = free_port();
         let mut args = vec!["-D".to_owned(), folder.path("data").display().to_string()];
         args.extend([
@@ -101,8 +117,8 @@ impl Postgres {
         ]);
         let conf = CONF.iter().map(|line| (*line).to_owned()).chain(conf);
         args.extend(conf.flat_map(|line| ["-c".to_owned(), line]));
-        let child = spawn(&args, &folder);
-        let mut postgres = Postgres { child, port, folder, args };
+        let child = spawn(&args, &folder, clock.as_deref());
+        let mut postgres = Postgres { child, port, folder, args, clock };
         postgres.await_answer();
         postgres
     }
@@ -246,7 +262,7 @@ impl Postgres {
 
     /// Starts it with its data on its port.
     pub fn restart(&mut self) {
-        self.child = spawn(&self.args, &self.folder);
+        self.child = spawn(&self.args, &self.folder, self.clock.as_deref());
         self.await_answer();
     }
 
@@ -273,9 +289,10 @@ fn signal(pid: i32, signal: Signal) {
     let _ = kill(Pid::from_raw(pid), signal);
 }
 
-fn spawn(args: &[String], folder: &Folder) -> Child {
+fn spawn(args: &[String], folder: &Folder, clock: Option<&Path>) -> Child {
     let log = fs::File::options().create(true).append(true).open(folder.path("log")).expect("a log");
     let mut server = program("postgres");
+    server.envs(clock.map(|library| ("LD_PRELOAD", library)));
     server.args(args).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
     // SAFETY: the closure makes one system call.
     unsafe {
