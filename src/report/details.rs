@@ -155,7 +155,7 @@ fn advice(lock: &LockStatus) -> Option<String> {
     } else if all(has_ended) || holders().all(is_late) {
         "wait: its redlock may be dead".to_owned()
     } else {
-        format!("stand in line with --wait, or break it: that stops {jobs}")
+        format!("join the queue with --wait, or break it: that stops {jobs}")
     })
 }
 
@@ -217,7 +217,7 @@ mod tests {
         assert!(text.starts_with("deploy    held\n  holder  ci-7 (pid 4123,"), "{text}");
         assert!(text.lines().all(|line| line.width() <= 60) && !text.contains('\u{1b}'), "{text}");
         let told = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(told.ends_with("stand in line with --wait, or break it: that stops its job"), "{text}");
+        assert!(told.ends_with("join the queue with --wait, or break it: that stops its job"), "{text}");
     }
 
     /// The advice must not end a job that is alive.
@@ -233,7 +233,7 @@ mod tests {
         by_hand.metadata.as_mut().expect("metadata").by_hand = true;
         let (late, alive) = (holder(9), holder(26));
         assert_eq!(told(Mode::Shared, from_ref(&kept)), "wait, or break it: that frees it now");
-        let stops = |jobs: &str| format!("stand in line with --wait, or break it: that stops {jobs}");
+        let stops = |jobs: &str| format!("join the queue with --wait, or break it: that stops {jobs}");
         assert_eq!(told(Mode::Shared, &[kept, alive.clone()]), stops("its job"));
         assert_eq!(told(Mode::Shared, &[late, alive.clone()]), stops("the jobs of all 2 holders"));
         assert_eq!(told(Mode::Shared, &[by_hand, alive.clone()]), stops("the jobs of all 2 holders"));

@@ -75,7 +75,7 @@ pub fn text(event: &Event) -> String {
             format!("acquired {} after {}", names(*keys), DurationText(*waited))
         }
         Event::NotAcquired { busy: held, gave_up_after: None } => {
-            let advice = how_to_break(held).unwrap_or_else(|| ". --wait to stand in line".to_owned());
+            let advice = how_to_break(held).unwrap_or_else(|| ". --wait to join the queue".to_owned());
             busy(held) + &advice
         }
         Event::NotAcquired { busy: held, gave_up_after: Some(waited) } => {
@@ -264,7 +264,7 @@ mod tests {
             ),
             (gave_up, ["gave up after 5s: ", ", 2 ahead in line"]),
             (Event::Waiting { busy: next, waited: waited(0) }, ["", "; next in line"]),
-            (at_once, ["", ". --wait to stand in line"]),
+            (at_once, ["", ". --wait to join the queue"]),
         ] {
             assert_eq!(text(&event), format!("{before}'deploy' is {HELD}{after}"));
         }

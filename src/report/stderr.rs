@@ -34,23 +34,29 @@ static WAITING: Mutex<Vec<u8>> = Mutex::new(Vec::new());
 /// Standard error where writing never blocks.
 static UNBLOCKED: LazyLock<Option<File>> = LazyLock::new(open_unblocked);
 
-/// Prints one line of a message. A part of it may come from a server or a file.
+/// Prints a message: one line, which a terminal shows as lines that end between words. A part of it may come from a server or
+/// a file.
 pub fn print_message(text: &str) {
-    write(&(sanitize(&format!("redlock: {text}")) + "\n"));
+    let line = sanitize(&format!("redlock: {text}"));
+    let shown = if stderr().is_terminal() { wrapped(&line, columns(stderr())).join("\n") } else { line };
+    write(&(shown + "\n"));
 }
 
-/// Prints on a terminal why redlock failed. What to do is a line of its own; lines end between words.
+/// Prints on a terminal why redlock failed. What to do is a line of its own; lines end between words. The name says which
+/// program speaks: a command that redlock runs may print an `error:` as well.
 pub fn print_failure(reason: &str, hint: Option<&str>, is_coloured: bool) {
     let style = |style: Style| if is_coloured { style } else { Style::new() };
     let columns = columns(stderr());
     let mut text = String::new();
-    for (label, style, what) in [
-        ("redlock:", style(AnsiColor::Red.on_default().bold()), Some(reason)),
-        ("hint:", style(AnsiColor::Cyan.on_default()), hint),
+    for (name, label, style, what) in [
+        ("redlock: ", "error:", style(AnsiColor::Red.on_default().bold()), Some(reason)),
+        ("", "hint:", style(AnsiColor::Cyan.on_default()), hint),
     ] {
         let Some(what) = what else { continue };
-        let lines = wrapped(&sanitize(&format!("{label} {what}")), columns).join("\n");
-        text += &format!("{style}{label}{style:#}{}\n", &lines[label.len()..]);
+        let begin = format!("{name}{label}");
+        let lines = wrapped(&sanitize(&format!("{begin} {what}")), columns).join("\n");
+        let rest = lines.get(begin.len()..).unwrap_or_default();
+        text += &format!("{name}{style}{label}{style:#}{rest}\n");
     }
     write(&text);
 }

@@ -39,13 +39,28 @@ fn a_failure_and_what_to_do() {
     eventually(Duration::from_secs(20), "the end", || screen.lines(&[]).iter().any(|line| line == "end"));
     let lines = screen.lines(&[]);
     let expected = [
-        "redlock: the command is missing",
+        "redlock: error: the command is missing",
         "hint: for example: redlock run -k nightly --",
         "./backup.sh",
         // For a log it is one line, which the terminal breaks.
         "redlock: invalid value 'soon' for '--ttl <DURATION",
     ];
     assert_eq!(lines[..4], expected, "{lines:#?}");
+}
+
+/// So is the answer about a lock that another holds.
+#[test]
+fn a_busy_lock_in_lines_that_end_between_words() {
+    let store = Store::local();
+    let holder = store.hold("x", &["--label", "nightly backup of the database"]);
+    let program = env!("CARGO_BIN_EXE_redlock");
+    let line = format!("{program} run x true; echo end; sleep 60");
+    let screen = Tmux::start(&store, [40, 24], "tmux", &line);
+    eventually(Duration::from_secs(20), "the end", || screen.lines(&[]).iter().any(|line| line == "end"));
+    let lines = screen.lines(&[]);
+    let said = lines[..lines.len() - 1].join(" ");
+    assert!(said.ends_with("left on its lease. --wait to join the queue"), "{lines:#?}");
+    holder.let_go().expect(0);
 }
 
 #[test]
