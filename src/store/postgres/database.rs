@@ -11,11 +11,25 @@ use crate::store::call_error::CallError;
 /// The beginning of each transaction, whatever the settings of the database and of the user are.
 ///
 /// A client that was killed while a statement waits for a row must not be granted the lock later, so that wait is short.
-const BEGIN: [&str; 3] = [
-    "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE",
-    "SET LOCAL lock_timeout = '2s'",
-    "SET LOCAL synchronous_commit = on",
-];
+const BEGIN: [&str; 2] = ["BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", "SET LOCAL lock_timeout = '2s'"];
+
+/// When the server answers a commit.
+#[derive(Clone, Copy)]
+pub enum Commit {
+    /// It is on disk: a crash of the server does not take it back.
+    Durable,
+    /// It will be on disk within a second, or with the next durable one. A crash that comes first takes it back.
+    Soon,
+}
+
+impl Commit {
+    fn setting(self) -> &'static str {
+        match self {
+            Commit::Durable => "SET LOCAL synchronous_commit = on",
+            Commit::Soon => "SET LOCAL synchronous_commit = off",
+        }
+    }
+}
 
 pub struct Database {
     pub address: PostgresAddress,
@@ -44,23 +58,29 @@ impl Database {
         statements: &[Statement],
         timeout: &Timeout,
     ) -> Result<Vec<Vec<Row>>, StoreError> {
-        match self.attempt(statements, timeout)? {
+        match self.attempt(statements, Commit::Durable, timeout)? {
             Ok(rows) => Ok(rows),
             Err((_, error)) => Err(self.failure(error)),
         }
     }
 
     /// The same, where the caller has an answer to some errors of the server.
-    pub fn attempt(&mut self, statements: &[Statement], timeout: &Timeout) -> Result<Outcome, StoreError> {
-        let begin = BEGIN.iter().map(|sql| Statement::plain(*sql));
-        let commit = Statement::plain("COMMIT");
-        let all: Vec<Statement> = begin.chain(statements.iter().cloned()).chain([commit]).collect();
+    pub fn attempt(
+        &mut self,
+        statements: &[Statement],
+        commit: Commit,
+        timeout: &Timeout,
+    ) -> Result<Outcome, StoreError> {
+        let begin: Vec<_> = BEGIN.into_iter().chain([commit.setting()]).map(Statement::plain).collect();
+        let before = begin.len();
+        let end = Statement::plain("COMMIT");
+        let all: Vec<Statement> = begin.into_iter().chain(statements.iter().cloned()).chain([end]).collect();
         let Answer { mut rows, error } = self.run(&all, timeout)?;
         Ok(match error {
-            Some(error) => Err((rows.len().saturating_sub(BEGIN.len()), error)),
+            Some(error) => Err((rows.len().saturating_sub(before), error)),
             None if rows.len() == all.len() => {
                 rows.pop();
-                Ok(rows.split_off(BEGIN.len()))
+                Ok(rows.split_off(before))
             }
             None => Err((
                 0,

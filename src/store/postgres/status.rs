@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::answer::{LeaseRow, number, text};
+use super::database::Commit;
 use super::message::Row;
 use super::statements::{KeyStatements, break_lock, history, owner_hex, survey};
 use super::store::Postgres;
@@ -76,7 +77,7 @@ impl StoreAdmin for Postgres {
             .chain(break_lock(key, &owner, by))
             .chain(statements.hand_over())
             .collect();
-        let rows = self.repeat(&all, timeout)?;
+        let rows = self.repeat(&all, Commit::Durable, timeout)?;
         Ok(outcome(&rows[1], &owner))
     }
 }

@@ -5,9 +5,9 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::answer::{LeaseRow, Seen, fence, number};
-use super::database::Database;
+use super::database::{Commit, Database};
 use super::error::{ROW_LOCKED, TAKEN_BACK};
-use super::message::Statement;
+use super::message::{Row, Statement};
 use super::statements::{KeyStatements, forget, owner_hex, record, survey};
 use super::url::PostgresAddress;
 use crate::clock::{BootTime, Deadline};
@@ -84,7 +84,7 @@ impl Postgres {
     ) -> Result<Option<FencingToken>> {
         let take = KeyStatements::of(&request.key, &request.token).take(request);
         let statements: Vec<Statement> = [take].into_iter().chain(with.iter().cloned()).collect();
-        match self.database.attempt(&statements, timeout)? {
+        match self.database.attempt(&statements, Commit::Durable, timeout)? {
             Ok(rows) => {
                 self.learn(rows.get(1).map_or(&[], |rows| rows));
                 Ok(fence(&rows[0]))
@@ -95,7 +95,7 @@ impl Postgres {
     }
 
     /// A pooler names a process of its own at the login.
-    fn learn(&mut self, process: &[Vec<Option<String>>]) {
+    fn learn(&mut self, process: &[Row]) {
         let said = self.database.connection.as_ref().map(|connection| connection.process as u32 as u64);
         if let (Some(row), Some(said)) = (process.first(), said) {
             self.is_pooled.get_or_insert(number(row, 0) != Some(said));
@@ -121,7 +121,7 @@ impl Postgres {
             of_each = statements.len() / (1 + order.iter().position(|other| other == index).unwrap_or(0));
         }
         loop {
-            match self.database.attempt(&statements, timeout)? {
+            match self.database.attempt(&statements, Commit::Durable, timeout)? {
                 Ok(rows) => {
                     let mut fences = vec![FencingToken(0); requests.len()];
                     for (index, rows) in order.iter().zip(rows.chunks(of_each)) {
@@ -203,7 +203,7 @@ impl Store for Postgres {
         } else if request.mode == Mode::Exclusive {
             // Most of the time the lock is ours when we are woken.
             let confirm = key.confirm(request);
-            if let Ok(rows) = self.database.attempt(&[confirm], timeout)?
+            if let Ok(rows) = self.database.attempt(&[confirm], Commit::Durable, timeout)?
                 && let Some(fence) = fence(&rows[0])
             {
                 return Ok(self.granted(vec![fence]));
@@ -223,7 +223,7 @@ impl Store for Postgres {
         (self.is_waiting, self.has_waited) = (true, true);
         let asked_at = BootTime::now();
         let rows = loop {
-            match self.database.attempt(&statements, timeout)? {
+            match self.database.attempt(&statements, Commit::Durable, timeout)? {
                 Ok(rows) => break rows,
                 Err((_, error)) if error.is_undone() && !timeout.until.has_passed() => {}
                 Err((_, error)) => return Err(self.database.failure(error)),
@@ -324,7 +324,8 @@ impl Store for Postgres {
         timeout: &Timeout,
     ) -> Result<Vec<ReleaseOutcome>> {
         if let ([key], false) = (keys, self.has_waited) {
-            let rows = self.database.transact(&[KeyStatements::of(key, token).free()], timeout)?;
+            let free = [KeyStatements::of(key, token).free()];
+            let rows = self.repeat(&free, Commit::Soon, timeout)?;
             if !rows[0].is_empty() {
                 return Ok(vec![ReleaseOutcome::Released]);
             }
@@ -338,7 +339,8 @@ impl Store for Postgres {
         });
         let statements: Vec<Vec<Statement>> = statements.collect();
         let of_each = statements.first().map_or(1, Vec::len);
-        let rows = self.repeat(&statements.concat(), timeout)?;
+        // The confirmation of the next holder is durable, and all that was committed before it as well.
+        let rows = self.repeat(&statements.concat(), Commit::Soon, timeout)?;
         let mut released = vec![ReleaseOutcome::NotHeld; keys.len()];
         for (index, rows) in order.into_iter().zip(rows.chunks(of_each)) {
             released[index] = (!rows[1].is_empty()).into();
@@ -360,7 +362,7 @@ impl Store for Postgres {
             key.lock_made().into_iter().chain([key.leave()]).chain(call_off).chain(back).collect::<Vec<_>>()
         });
         let statements: Vec<Statement> = statements.collect();
-        self.repeat(&statements, timeout)?;
+        self.repeat(&statements, Commit::Durable, timeout)?;
         (self.is_waiting, self.is_granted) = (false, false);
         Ok(())
     }
@@ -377,7 +379,7 @@ impl Store for Postgres {
         }
         let text = run.map(RunRecord::to_json).unwrap_or_default();
         let keep = u32::from(keep) + u32::from(run.is_none());
-        self.database.transact(&record(key, &text, keep), timeout).map(drop)
+        self.repeat(&record(key, &text, keep), Commit::Soon, timeout).map(drop)
     }
 }
 
@@ -386,10 +388,11 @@ impl Postgres {
     pub(super) fn repeat(
         &mut self,
         statements: &[Statement],
+        commit: Commit,
         timeout: &Timeout,
-    ) -> Result<Vec<Vec<Vec<Option<String>>>>> {
+    ) -> Result<Vec<Vec<Row>>> {
         loop {
-            match self.database.attempt(statements, timeout)? {
+            match self.database.attempt(statements, commit, timeout)? {
                 Ok(rows) => return Ok(rows),
                 Err((_, error)) if error.is_undone() && !timeout.until.has_passed() => {}
                 Err((_, error)) => return Err(self.database.failure(error)),
