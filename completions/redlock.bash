@@ -12,7 +12,7 @@ _redlock_options() {
         status) echo -S --server -q --quiet -v --verbose --config --profile --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color --log-format --log-file --syslog --metrics-file -k --key --format --watch --json -h --help ;;
         history) echo -S --server -q --quiet -v --verbose --config --profile --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color --log-format --log-file --syslog --metrics-file -k --key --json -h --help ;;
         break) echo -S --server -q --quiet -v --verbose --config --profile --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color --log-format --log-file --syslog --metrics-file -k --key --token --reason -y --yes -h --help ;;
-        doctor) echo -S --server -q --quiet -v --verbose --config --profile --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color --log-format --log-file --syslog --metrics-file --json --share -t --ttl --kill-after --replicas -h --help ;;
+        doctor) echo -S --server -q --quiet -v --verbose --config --profile --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color --log-format --log-file --syslog --metrics-file --json --share --sql --setup -t --ttl --kill-after --replicas -h --help ;;
         config) echo -S --server -q --quiet -v --verbose --config --profile --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color --log-format --log-file --syslog --metrics-file -k --key --check -h --help ;;
         completions) echo -S --server -q --quiet -v --verbose --config --profile --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color --log-format --log-file --syslog --metrics-file -h --help ;;
         *) echo -S --server -q --quiet -v --verbose --config --profile --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color --log-format --log-file --syslog --metrics-file -h --help -V --version ;;
@@ -125,7 +125,7 @@ _redlock() {
     if [[ $option == -* ]] && _redlock_takes_value "$option" "$cur"; then
         case $option in
             -S | --server)
-                COMPREPLY=($(compgen -W "local: redis:// rediss:// redis+unix:// redis+sentinel:// rediss+sentinel:// redis+cluster:// rediss+cluster:// etcd:// etcds:// zk:// zks:// memcached://" -- "$cur"))
+                COMPREPLY=($(compgen -W "local: redis:// rediss:// redis+unix:// redis+sentinel:// rediss+sentinel:// redis+cluster:// rediss+cluster:// etcd:// etcds:// zk:// zks:// memcached:// postgres:// postgresql://" -- "$cur"))
                 [[ -n ${COMPREPLY[*]} ]] && compopt -o nospace
                 _redlock_known servers
                 ;;
