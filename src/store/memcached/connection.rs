@@ -12,7 +12,7 @@ use crate::store::net::{Endpoint, RequestError};
 pub struct Connection {
     server: Endpoint,
     stream: Option<Stream>,
-    /// What was read and is not yet a whole reply.
+    /// The begin of a reply that is not whole yet.
     unread: Vec<u8>,
     /// The requests whose replies did not come in time. They come first.
     late: u32,
@@ -77,7 +77,7 @@ impl Connection {
             self.late -= 1;
             match reply {
                 Reply::Error(error) if self.late == 0 => {
-                    // What comes behind it may be the rest of the request, read as another one.
+                    // The next reply may be to the rest of the request, read as another one.
                     self.stream = None;
                     return Err(error);
                 }

@@ -1,4 +1,4 @@
-//! Whether a Memcached is fit to hold locks.
+//! The checks of a Memcached: is it fit to hold locks.
 
 use super::address::MemcachedAddress;
 use super::connection::Connection;
@@ -11,7 +11,7 @@ use crate::store::call_error::CallError;
 /// For a call that failed, and for an answer that makes no sense.
 const ADVICE: [&str; 2] =
     ["fix that first", "is something between redlock and Memcached (a proxy), or is it no Memcached?"];
-/// What this store cannot promise.
+/// The risk that no setting takes away.
 const RESTART: &str = "two may hold one lock after a restart, as that forgets all locks";
 const ELSEWHERE: &str =
     "use it where that does no harm; PostgreSQL, Redis with persistence and etcd keep their locks";

@@ -1,4 +1,4 @@
-//! What a lock is in Memcached: the name and the value of an item.
+//! A lock in Memcached: the name and the value of an item.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub struct Item {
     min_hold_ms: u64,
     /// It was released before the end of its min-hold.
     pub is_kept: bool,
-    /// Who broke it; empty if nobody did.
+    /// The person who broke it; empty if nobody did.
     broken: String,
     metadata: String,
 }
@@ -91,7 +91,7 @@ impl Item {
         Item { broken: by.as_str().to_owned(), ..self }
     }
 
-    /// What is left of the min-hold: none of a lock that was broken.
+    /// The rest of the min-hold: none if the lock was broken.
     pub fn min_hold_left(&self) -> Duration {
         let held = unix_millis().saturating_sub(self.since);
         let min_hold = if self.is_broken() { 0 } else { self.min_hold_ms };

@@ -13,7 +13,7 @@ pub enum Reply {
     Done {
         cas: u64,
     },
-    /// Nothing was changed: the item is there already, was changed meanwhile, or is gone.
+    /// Nothing was changed: the item is there already, was changed since, or is gone.
     NotDone,
     Missing,
     Value(Found),
@@ -22,7 +22,7 @@ pub enum Reply {
     Error(CallError),
 }
 
-/// What is stored under a key.
+/// The item under a key.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Found {
     pub value: Vec<u8>,

@@ -47,7 +47,7 @@ pub struct Memcached {
     ask_at: Deadline,
 }
 
-/// What the server has of a lock.
+/// A lock as the server has it.
 struct Look {
     item: Item,
     cas: u64,
@@ -133,7 +133,7 @@ impl Memcached {
         }
     }
 
-    /// Takes one lock. Who asks again after an answer was lost finds the item, and extends it.
+    /// Takes one lock. A call that asks again after an answer was lost finds the item, and extends it.
     fn take(&mut self, request: &Request, timeout: &Timeout) -> Result<Result<FencingToken, Busy>> {
         let (key, ttl) = (&request.key, seconds(request.ttl.duration()));
         loop {
@@ -229,7 +229,7 @@ impl Store for Memcached {
     ) -> Result<Renewal> {
         let key = &request.key;
         loop {
-            // Who else was granted it since is not known.
+            // Others may have been granted it since; that is not known.
             let Some(Look { item, cas, left }) = self.look(key, timeout)? else {
                 return Ok(Renewal::Lost(None));
             };
@@ -261,7 +261,7 @@ impl Store for Memcached {
             return Ok(());
         }
         requests.iter().try_for_each(|request| {
-            // What is not a lock was not granted.
+            // An item that is not a lock was not granted.
             match self.free(&request.key, &request.token, false, timeout) {
                 Err(StoreError::NotALock { .. }) => Ok(()),
                 freed => freed.map(drop),
@@ -296,7 +296,7 @@ impl StoreAdmin for Memcached {
         Ok(survey)
     }
 
-    /// A holder is told once. Then it had the time to stop, and the lock is freed.
+    /// The first call tells the holder. Then it had the time to stop, and the lock is freed.
     fn break_lock(
         &mut self,
         key: &Key,
