@@ -15,6 +15,10 @@ pub trait Example {
     fn command(&self) -> Vec<PathBuf>;
     fn env(&self) -> Vec<(&'static str, PathBuf)>;
     fn number(&self) -> String;
+    /// What a script says that does not write.
+    fn refusal(&self) -> &'static str {
+        "a later holder of the lock"
+    }
 }
 
 /// When the first job goes on.
@@ -71,26 +75,30 @@ pub fn write(store: &Store, running: &mut Running, name: &str) -> i32 {
 /// Freezes a first job that adds 1 between reading and writing, gives the lock to a second one that adds 10,
 /// and lets the first one go on.
 pub fn late_write(example: &dyn Example, late: Late) -> Outcome {
-    let store = Store::redis();
-    let mut first = start(&store, example, "first", "1");
+    late_write_in(&Store::redis(), example, late)
+}
+
+/// The same with locks in this store.
+pub fn late_write_in(store: &Store, example: &dyn Example, late: Late) -> Outcome {
+    let mut first = start(store, example, "first", "1");
     first.await_file(&store.folder.path("first"));
     let frozen = Frozen::with_all_of(&first);
 
-    let mut second = start(&store, example, "second", "10");
+    let mut second = start(store, example, "second", "10");
     second.await_file(&store.folder.path("second"));
     let mut statuses = [0, 0];
     if late == Late::AfterTheSecond {
-        statuses[1] = write(&store, &mut second, "second");
+        statuses[1] = write(store, &mut second, "second");
     }
     frozen.let_job_go_on();
-    statuses[0] = write(&store, &mut first, "first");
+    statuses[0] = write(store, &mut first, "first");
     if late == Late::AmidTheSecond {
-        statuses[1] = write(&store, &mut second, "second");
+        statuses[1] = write(store, &mut second, "second");
     }
 
     drop(frozen);
     let first = first.finish().expect(79);
-    assert_eq!(statuses[0] != 0, first.stderr.contains("a later holder of the lock"), "{first:?}");
+    assert_eq!(statuses[0] != 0, first.stderr.contains(example.refusal()), "{first:?}");
     second.finish().expect(0);
     Outcome { first: statuses[0], second: statuses[1], number: example.number() }
 }
