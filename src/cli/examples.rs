@@ -55,7 +55,8 @@ Examples:
 pub const DOCTOR: &str = "\
 Examples:
   redlock doctor                   # the store that run would use
-  redlock doctor --server redis://locks.example.net --ttl 1m";
+  redlock doctor --server redis://locks.example.net --ttl 1m
+  redlock doctor --server postgres://db.example.net/app --setup";
 
 pub const CONFIG: &str = "\
 Examples:

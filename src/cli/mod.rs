@@ -105,8 +105,9 @@ pub struct GlobalArgs {
     ///
     /// redis://[user[:password]@]host[:port][/db], rediss:// for TLS, redis+sentinel://, redis+cluster://,
     /// redis+unix://PATH[?db=N], etcd://host[:port],host[:port], etcds:// for TLS, zk://host[:port],host[:port],
-    /// zks:// for TLS, memcached://host[:port], or local:[PATH] for a lock on this host only, with one file per user unless a PATH is named; see STORES in
-    /// redlock(1). Given more than once, it is a quorum of independent servers.
+    /// zks:// for TLS, postgres://[user@]host[:port]/database, memcached://host[:port], or local:[PATH] for a lock on
+    /// this host only, with one file per user unless a PATH is named; see STORES in redlock(1). Given
+    /// more than once, it is a quorum of independent servers.
     #[arg(
         short = 'S',
         long,

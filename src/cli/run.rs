@@ -60,7 +60,7 @@ pub struct RunArgs {
     /// Choose what happens to processes that COMMAND left behind [default: release, or kill when a signal killed COMMAND]
     #[arg(long, hide_short_help = true, value_name = "WHAT", env = "REDLOCK_LEFTOVERS")]
     pub leftovers: Option<Leftovers>,
-    /// Keep this many runs in the lock's history [default: 20 on local:, else 0]
+    /// Keep this many runs in the lock's history [default: 20 on local: and PostgreSQL, else 0]
     ///
     /// The store keeps them for 30 days, with about 250 bytes each, for `redlock history` and `check --ran-within`.
     #[arg(long, hide_short_help = true, value_name = "N", env = "REDLOCK_HISTORY", value_parser = history, allow_negative_numbers = true)]

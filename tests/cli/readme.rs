@@ -7,12 +7,12 @@ use std::process::Command;
 
 use redlock::cli::GROUPS;
 
-use crate::harness::{Folder, Redlock, Store, namespaces};
+use crate::harness::{Folder, Postgres, Redlock, Store, namespaces};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_redlock");
 
 /// What the lines run; each of these is a script that succeeds.
-const COMMANDS: [&str; 17] = [
+const COMMANDS: [&str; 18] = [
     "report",
     "backup",
     "backup.sh",
@@ -30,6 +30,7 @@ const COMMANDS: [&str; 17] = [
     "ledger.sh",
     "report.sh",
     "add-line.sh",
+    "add-ten.sh",
 ];
 
 fn root() -> &'static Path {
@@ -92,7 +93,7 @@ fn blocks(text: &str) -> Vec<(String, Vec<&str>)> {
 
 /// The lines of code in a text that a shell, a crontab or a configuration may have.
 fn code(text: &str) -> Vec<&str> {
-    let blocks = blocks(text).into_iter().filter(|(language, _)| language != "toml");
+    let blocks = blocks(text).into_iter().filter(|(language, _)| !["toml", "sql"].contains(&&**language));
     blocks.flat_map(|(_, lines)| lines).map(str::trim).collect()
 }
 
@@ -124,11 +125,11 @@ fn commands(lines: &[&str]) -> Vec<String> {
 }
 
 /// The same for this machine, without long waits.
-fn here(command: &str, store: &Store) -> String {
+fn here(command: &str, url: &str) -> String {
     let mut words: Vec<String> = command.split(' ').map(str::to_owned).collect();
     for place in 1..words.len() {
         if ["-S", "--server"].contains(&&*words[place - 1]) {
-            words[place] = format!("'{}'", store.url);
+            words[place] = format!("'{url}'");
         }
     }
     let command = words.join(" ").replace("/usr/local/bin/", "./").replace("--splay 20s", "--splay 20ms");
@@ -139,7 +140,11 @@ fn here(command: &str, store: &Store) -> String {
 }
 
 fn run(command: &str) -> Result<(), String> {
-    let store = Store::local();
+    let store = match command.contains("postgres://") {
+        true if Postgres::may_run() => Store::postgres(),
+        true => return Ok(()),
+        false => Store::local(),
+    };
     let folder = with_program();
     for name in COMMANDS {
         fs::write(folder.path(name), "#!/bin/sh\ncat >/dev/null\n").expect("a script");
@@ -148,7 +153,7 @@ fn run(command: &str) -> Result<(), String> {
     for name in [".local/share/bash-completion/completions", ".zfunc", ".config/fish/completions"] {
         fs::create_dir_all(folder.path(name)).expect("a folder");
     }
-    let line = here(command, &store);
+    let line = here(command, &store.url);
     // A lock that the line takes for granted.
     let is_about_held = ["renew", "check", "release", "break"]
         .iter()
@@ -233,14 +238,17 @@ fn every_file_of_the_documents_is_right() {
 fn the_script_of_the_fencing_page() {
     let text = read("docs/fencing.md");
     let blocks = blocks(&text);
-    let place = blocks.iter().position(|(_, lines)| lines[0] == "#!/bin/sh").expect("the script");
+    let place = blocks
+        .iter()
+        .position(|(_, lines)| lines.contains(&"# add-line.sh FILE: adds a line to FILE."))
+        .expect("the script");
     let store = Store::local();
     let folder = with_program();
     fs::write(folder.path("add-line.sh"), blocks[place].1.join("\n")).expect("the script");
     fs::set_permissions(folder.path("add-line.sh"), fs::Permissions::from_mode(0o755)).expect("its mode");
     let mut reports = Vec::new();
     for (_, lines) in &blocks[place + 1..place + 3] {
-        let lines: Vec<String> = lines.iter().map(|line| here(line.trim(), &store)).collect();
+        let lines: Vec<String> = lines.iter().map(|line| here(line.trim(), &store.url)).collect();
         let mut script = Redlock::under("bash", &["-c", &lines.join("\n")]).env("PATH", path_with(&folder));
         script.command.current_dir(folder.path(""));
         assert_eq!(script.run().code(), 0, "{lines:?}");
@@ -248,6 +256,63 @@ fn the_script_of_the_fencing_page() {
     }
     assert_eq!(reports[0].lines().count(), 1, "{reports:?}");
     assert_eq!(reports[0], reports[1]);
+}
+
+/// The script of docs/fencing.md for PostgreSQL writes under its lock, and gets an error with a late token.
+#[test]
+fn the_script_of_the_fencing_page_for_postgresql() {
+    if !Postgres::may_run() {
+        return;
+    }
+    let text = read("docs/fencing.md");
+    let blocks = blocks(&text);
+    let place = blocks.iter().position(|(_, lines)| lines[0] == "#!/bin/sh").expect("the script");
+    let server = Postgres::start();
+    server.set_up("postgres");
+    server.sql("create table ledger (id int primary key, total bigint not null)");
+    server.sql("insert into ledger values (1, 100)");
+    let folder = with_program();
+    fs::write(folder.path("add-ten.sh"), blocks[place].1.join("\n")).expect("the script");
+    fs::set_permissions(folder.path("add-ten.sh"), fs::Permissions::from_mode(0o755)).expect("its mode");
+    let line = here(blocks[place + 1].1[0].trim(), &server.url());
+    let late = line.replace("./add-ten.sh", "env REDLOCK_FENCE=1 ./add-ten.sh");
+    for (line, status, total) in [(line, 0, "110"), (late, 3, "110")] {
+        let mut script = Redlock::under("bash", &["-c", &line]).env("PATH", path_with(&folder));
+        script.command.current_dir(folder.path("")).envs(server.env());
+        let run = script.run();
+        assert_eq!(run.code(), status, "{line} {run:?}");
+        assert_eq!(run.stderr.contains("is not held any more"), status != 0, "{run:?}");
+        assert_eq!(server.sql("select total from ledger"), total);
+    }
+}
+
+/// The statements that docs/stores/postgres.md shows: they are the rights of its two users, no fewer and no more.
+#[test]
+fn the_grants_of_the_page_about_postgresql() {
+    if !Postgres::may_run() {
+        return;
+    }
+    let server = Postgres::start();
+    server.set_up("postgres");
+    server.sql("create role deployer login; create role job login");
+    let take =
+        || Redlock::new(&["run", "-k", "x", "true"]).server(&server.url_of("deployer", "postgres")).run();
+    let as_job = |statement: &str| {
+        let answer = server.psql("postgres", &format!("set role job; {statement}"));
+        answer.expect_err("an error in any case")
+    };
+    let fenced = "select redlock.fenced('x', 1)";
+    assert_eq!(take().code(), 77);
+    assert!(as_job(fenced).contains("permission denied"));
+    let text = read("docs/stores/postgres.md");
+    let grants: Vec<_> = blocks(&text).into_iter().filter(|(language, _)| language == "sql").collect();
+    assert_eq!(grants.len(), 2, "{grants:?}");
+    for (_, lines) in grants {
+        server.sql(&lines.join("\n"));
+    }
+    assert_eq!(take().code(), 0);
+    assert!(as_job(fenced).contains("is not held any more"));
+    assert!(as_job("select from redlock.lock").contains("permission denied"));
 }
 
 /// A link to a page or a heading of the documents leads there.

@@ -15,6 +15,10 @@ pub trait Example {
     fn command(&self) -> Vec<PathBuf>;
     fn env(&self) -> Vec<(&'static str, PathBuf)>;
     fn number(&self) -> String;
+    /// What a script says that does not write.
+    fn refusal(&self) -> &'static str {
+        "a later holder of the lock"
+    }
 }
 
 /// When the first job goes on.
@@ -94,7 +98,7 @@ pub fn late_write_in(store: &Store, example: &dyn Example, late: Late) -> Outcom
 
     drop(frozen);
     let first = first.finish().expect(79);
-    assert_eq!(statuses[0] != 0, first.stderr.contains("a later holder of the lock"), "{first:?}");
+    assert_eq!(statuses[0] != 0, first.stderr.contains(example.refusal()), "{first:?}");
     second.finish().expect(0);
     Outcome { first: statuses[0], second: statuses[1], number: example.number() }
 }

@@ -4,6 +4,7 @@
 #[path = "../harness/mod.rs"]
 mod harness;
 
+mod in_transaction;
 mod late_writer;
 mod ledger;
 mod report;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""transaction.sh with psycopg: changes a total in the database that has the locks."""
+"""Changes a total in the database that has the locks. The command line reads the old total and prints the new one."""
 import os
 import subprocess
 import sys

@@ -66,7 +66,10 @@ impl Scram {
 
     /// True if the server knows the password as well.
     pub fn is_right(&self, answer: &str) -> bool {
-        let shown = answer.split(',').find_map(|field| field.strip_prefix("v=")).and_then(|tag| STANDARD.decode(tag).ok());
+        let shown = answer
+            .split(',')
+            .find_map(|field| field.strip_prefix("v="))
+            .and_then(|tag| STANDARD.decode(tag).ok());
         matches!((&self.signature, shown), (Some(ours), Some(shown)) if ours.as_ref() == shown)
     }
 }
