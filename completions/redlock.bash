@@ -9,7 +9,8 @@ _redlock_options() {
         renew) echo -S --server -q --quiet -v --verbose --config --profile --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color --log-format --log-file --syslog --metrics-file -k --key --token --token-file -t --ttl -h --help ;;
         check) echo -S --server -q --quiet -v --verbose --config --profile --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color --log-format --log-file --syslog --metrics-file -k --key --token --token-file --for --ran-within -h --help ;;
         release) echo -S --server -q --quiet -v --verbose --config --profile --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color --log-format --log-file --syslog --metrics-file -k --key --token --token-file -h --help ;;
-        status) echo -S --server -q --quiet -v --verbose --config --profile --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color --log-format --log-file --syslog --metrics-file -k --key --format --watch --json -h --help ;;
+        status) echo -S --server -q --quiet -v --verbose --config --profile --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color --log-format --log-file --syslog --metrics-file -k --key --format --watch --is-free --json -h --help ;;
+        wait) echo -S --server -q --quiet -v --verbose --config --profile --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color --log-format --log-file --syslog --metrics-file -k --key --timeout -h --help ;;
         history) echo -S --server -q --quiet -v --verbose --config --profile --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color --log-format --log-file --syslog --metrics-file -k --key --json -h --help ;;
         break) echo -S --server -q --quiet -v --verbose --config --profile --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color --log-format --log-file --syslog --metrics-file -k --key --token --reason -y --yes -h --help ;;
         doctor) echo -S --server -q --quiet -v --verbose --config --profile --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color --log-format --log-file --syslog --metrics-file --json --share -t --ttl --kill-after --replicas -h --help ;;
@@ -140,12 +141,12 @@ _redlock() {
     elif [[ $cur == -* ]]; then
         COMPREPLY=($(compgen -W "$(_redlock_options "$subcommand")" -- "$cur"))
     elif [[ -z $subcommand ]]; then
-        COMPREPLY=($(compgen -W "run acquire renew check release status history break doctor config completions help" -- "$cur"))
+        COMPREPLY=($(compgen -W "run acquire renew check release status wait history break doctor config completions help" -- "$cur"))
     elif [[ $subcommand == completions ]]; then
         COMPREPLY=($(compgen -W "bash zsh fish" -- "$cur"))
     elif [[ $subcommand == help ]]; then
-        COMPREPLY=($(compgen -W "run acquire renew check release status history break doctor config completions" -- "$cur"))
-    elif [[ $subcommand != doctor && ( -z $has_key || $subcommand == @(status|history) ) ]]; then
+        COMPREPLY=($(compgen -W "run acquire renew check release status wait history break doctor config completions" -- "$cur"))
+    elif [[ $subcommand != doctor && ( -z $has_key || $subcommand == @(status|wait|history) ) ]]; then
         _redlock_known keys
     fi
     if declare -F __ltrim_colon_completions >/dev/null; then

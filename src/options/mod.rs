@@ -42,7 +42,9 @@ pub use self::lock::{LockOptions, Shown};
 use self::lock::{kill_after, lock_order};
 pub use self::lock_selection::LockSelection;
 pub use self::sources::Sources;
-use crate::cli::{AcquireArgs, DoctorArgs, Format, GlobalArgs, OnLost, OwnerArgs, RunArgs};
+use crate::cli::{
+    AcquireArgs, DoctorArgs, Format, GlobalArgs, LockSelectionArgs, OnLost, OwnerArgs, RunArgs, WaitArgs,
+};
 use crate::doctor::Requirements;
 use crate::error::Failure;
 use crate::lock::{DurationText, Key, OwnerToken};
@@ -159,6 +161,27 @@ impl AcquireOptions {
             format: args.format,
             token_file: args.token_file.map(absolute).transpose()?,
         })
+    }
+}
+
+pub struct WaitOptions {
+    pub selection: LockSelection,
+    pub timeout: Option<Duration>,
+}
+
+impl WaitOptions {
+    pub fn resolve(args: &WaitArgs) -> Result<WaitOptions, Failure> {
+        refuse_none(&args.selection, "wait")?;
+        let selection = LockSelection::of(&args.selection, None);
+        Ok(WaitOptions { selection, timeout: args.timeout.map(|text| text.0) })
+    }
+}
+
+/// Fails without a key: that would mean every lock.
+pub fn refuse_none(selection: &LockSelectionArgs, subcommand: &str) -> Result<(), Failure> {
+    match selection.words.is_empty() && selection.keys.is_empty() {
+        true => Err(refuse("the key is missing", subcommand)),
+        false => Ok(()),
     }
 }
 

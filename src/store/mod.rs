@@ -15,7 +15,6 @@ mod memcached;
 mod misspelt_url;
 #[cfg(any(feature = "etcd", feature = "memcached", feature = "redis", feature = "zookeeper"))]
 mod net;
-#[cfg(any(feature = "memcached", feature = "redis"))]
 mod polling;
 #[cfg(any(feature = "etcd", feature = "zookeeper"))]
 mod queue;
@@ -35,6 +34,7 @@ use std::time::Duration;
 pub use self::address::{OpenOptions, StoreAddress};
 pub use self::credentials::{Credentials, Password, Roots, TlsFiles};
 use self::misspelt_url::Intended;
+pub use self::polling::PollSchedule;
 pub use self::scheme::{SCHEMES, Scheme};
 use crate::doctor::{Check, Finding, Findings, Requirements};
 use crate::lock::{Capabilities, StoreAdmin, Timeout};

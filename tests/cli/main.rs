@@ -31,6 +31,7 @@ mod streams;
 mod syslog;
 mod terminal;
 mod user;
+mod wait;
 mod waiting_line;
 #[cfg(feature = "watch")]
 mod watch;

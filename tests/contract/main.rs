@@ -8,6 +8,7 @@ mod breaking;
 mod commands;
 mod death;
 mod fencing;
+mod free;
 mod history;
 mod index;
 mod keys;
@@ -80,6 +81,7 @@ macro_rules! promises {
                 breaking_ends_a_min_hold
                 breaking_what_nobody_keeps_takes_one_command
             }
+            free { an_exit_status_says_whether_it_is_free a_wait_ends_with_the_lock_and_takes_nothing }
             keys { odd_keys_are_keys odd_keys_are_apart }
             status { holder_and_waiters kept_by_min_hold hostile_labels_are_harmless }
             modes {
@@ -204,6 +206,7 @@ macro_rules! promises_without_a_queue {
                 breaking_ends_a_min_hold
                 breaking_what_nobody_keeps_takes_one_command
             }
+            free { an_exit_status_says_whether_it_is_free a_wait_ends_with_the_lock_and_takes_nothing }
             keys { odd_keys_are_apart }
             several_keys {
                 they_are_held_together
