@@ -15,7 +15,7 @@ function __redlock_read
                 echo begins
                 test "$subcommand" = run; and string join \n -- $words
                 return
-            case --check --color --config --conflict-exit-code --connect-timeout --for --format --history --key --kill-after --label --leftovers --log-file --log-format --metrics-file --min-hold --on-acquire --on-lost --on-lost-run --on-release --on-wait --password-file --permits --profile --ran-within --reason --replicas --sentinel-password-file --server --share --splay --timeout --tls-ca --tls-cert --tls-key --token --token-file --ttl --user --while-pid -E -S -k -p -t
+            case --check --color --config --conflict-exit-code --connect-timeout --for --format --history --key --kill-after --label --leftovers --log-file --log-format --metrics-file --min-hold --on-acquire --on-lost --on-lost-run --on-release --on-wait --password-file --permits --profile --ran-within --reason --replicas --sentinel-password-file --server --share --splay --timeout --tls-ca --tls-cert --tls-key --token --token-file --ttl --until --user --while-pid -E -S -k -p -t
                 contains -- $word -k --key; and set has_key yes
                 set -e words[1]
             case -w --wait
@@ -182,6 +182,8 @@ complete -c redlock -n '__redlock_at acquire' -l label -x -d 'Show others this t
 complete -c redlock -n '__redlock_at acquire' -l min-hold -x -d 'Keep the lock at least this long, even when released sooner'
 complete -c redlock -n '__redlock_at acquire' -l replicas -x -d 'Require the lock on N replicas of the Redis server'
 complete -c redlock -n '__redlock_at acquire' -l while-pid -x -d 'Hold the lock until process PID ends ($$ in a script)'
+complete -c redlock -n '__redlock_at acquire' -l until -x -d 'Keep the lock until this time of day, as a reservation'
+complete -c redlock -n '__redlock_at acquire' -l reason -x -d 'Say why it is reserved, for status and messages'
 complete -c redlock -n '__redlock_at acquire' -l on-lost -xa 'terminate continue' -d 'Choose what happens to PID when the lock is lost'
 complete -c redlock -n '__redlock_at acquire' -l format -xa 'token env fish json github' -d 'Print token, env, fish (to eval), json or github'
 complete -c redlock -n '__redlock_at acquire' -l token-file -rF -d 'Write the owner token to this file, for you alone'

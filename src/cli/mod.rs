@@ -8,6 +8,7 @@ mod lock_selection;
 mod owner;
 mod run;
 mod status;
+mod until;
 mod version;
 mod wait;
 
@@ -27,6 +28,7 @@ pub use self::lock_selection::LockSelectionArgs;
 pub use self::owner::{CheckArgs, OwnerArgs, ReleaseArgs, RenewArgs};
 pub use self::run::{HookArgs, Leftovers, OnLost, RunArgs};
 pub use self::status::{StatusArgs, StatusFormat};
+pub use self::until::Until;
 use self::version::DETAILS;
 pub use self::wait::WaitArgs;
 use crate::lock::{DurationText, Key, OwnerToken, Ttl};

@@ -61,10 +61,10 @@ impl Lease {
     }
 
     /// The answer to a renewal said that it is not held with this owner token.
-    pub fn lost_to(&self, holder: Option<Holder>) -> LossCause {
+    pub fn lost_to(&self, holder: Option<Box<Holder>>) -> LossCause {
         match holder {
             None if self.is_borrowed => LossCause::NotHeld,
-            holder => LossCause::Taken(holder.map(Box::new)),
+            holder => LossCause::Taken(holder),
         }
     }
 

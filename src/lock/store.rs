@@ -64,7 +64,7 @@ pub enum Renewal {
     /// tell counts it as lost.
     Released,
     /// It was broken or deleted, or another holds it, or was granted it since.
-    Lost(Option<Holder>),
+    Lost(Option<Box<Holder>>),
 }
 
 /// The result of a release.

@@ -38,8 +38,8 @@ use self::hook::hooks;
 pub use self::hook::{HOOK, HookPoint};
 pub use self::in_force::settings_in_force;
 pub use self::inputs::Inputs;
-pub use self::lock::{LockOptions, Shown};
-use self::lock::{kill_after, lock_order};
+pub use self::lock::{LockOptions, Reservation, Shown};
+use self::lock::{kill_after, lock_order, ttl_until};
 pub use self::lock_selection::LockSelection;
 pub use self::sources::Sources;
 use crate::cli::{
@@ -80,7 +80,7 @@ impl RunOptions {
             let (label, name) = (label::of_command(&words), words[0].to_string_lossy().into_owned());
             (words, label, name)
         };
-        let shown = Shown { pid: std::process::id(), label, by_hand: false };
+        let shown = Shown { pid: std::process::id(), label, by_hand: false, reservation: None };
         let lock = LockOptions::resolve(&args.lock, inputs, shown)?;
         let kill_after = kill_after(args.kill_after, lock.ttl);
         if kill_after >= lock.ttl.validity() {
@@ -153,9 +153,17 @@ impl AcquireOptions {
             Some(caller) => (caller.pid, label::of_command(&caller.command())),
             None => (std::process::id(), "redlock acquire".to_owned()),
         };
-        let shown = Shown { pid, label, by_hand: args.while_pid.is_none() };
+        let mut lock = args.lock;
+        if let Some(until) = &args.until {
+            // A configured wait is for other locks.
+            (lock.ttl, lock.wait) = (ttl_until(until, &inputs.global.server.capabilities())?, None);
+        }
+        let reservation = args
+            .until
+            .map(|until| Reservation { until: until.unix_millis(), reason: args.reason.unwrap_or_default() });
+        let shown = Shown { pid, label, by_hand: args.while_pid.is_none(), reservation };
         Ok(AcquireOptions {
-            lock: LockOptions::resolve(&args.lock, inputs, shown)?,
+            lock: LockOptions::resolve(&lock, inputs, shown)?,
             while_pid: args.while_pid,
             on_lost: args.on_lost,
             format: args.format,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use unicode_width::UnicodeWidthStr;
 
-use super::phrases::{age, clock, pids};
+use super::phrases::{age, clock, pids, reservation};
 use super::width::{cut, pad, widest};
 use crate::job::is_gone;
 use crate::lock::{DurationText, Holder, LockStatus, Metadata, Mode, Waiter, unix_millis};
@@ -106,6 +106,12 @@ fn lease(holder: &Holder, ago: Duration) -> String {
         (Some(by), left, _) if is_by_hand => format!("broken by {by}{}", free(left)),
         (Some(by), left, _) => {
             format!("broken by {by}; its redlock stops the job at its next renewal{}", free(left))
+        }
+        (None, left, _) if let Some(reservation) = reservation(holder) => {
+            format!(
+                "{reservation}{}",
+                left.map_or(String::new(), |left| format!("; ends in {}", DurationText(left)))
+            )
         }
         (None, None, _) if holder.hides_left => "it ends with the session of its holder".to_owned(),
         (None, None, _) => "never expires".to_owned(),

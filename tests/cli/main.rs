@@ -30,6 +30,7 @@ mod status;
 mod streams;
 mod syslog;
 mod terminal;
+mod until;
 mod user;
 mod wait;
 mod waiting_line;

@@ -14,6 +14,7 @@ mod index;
 mod keys;
 mod modes;
 mod redis_only;
+mod reservation;
 mod round_trips;
 mod several_keys;
 mod status;
@@ -82,6 +83,7 @@ macro_rules! promises {
                 breaking_what_nobody_keeps_takes_one_command
             }
             free { an_exit_status_says_whether_it_is_free a_wait_ends_with_the_lock_and_takes_nothing }
+            reservation { a_person_reserves_it }
             keys { odd_keys_are_keys odd_keys_are_apart }
             status { holder_and_waiters kept_by_min_hold hostile_labels_are_harmless }
             modes {
@@ -207,6 +209,7 @@ macro_rules! promises_without_a_queue {
                 breaking_what_nobody_keeps_takes_one_command
             }
             free { an_exit_status_says_whether_it_is_free a_wait_ends_with_the_lock_and_takes_nothing }
+            reservation { a_person_reserves_it }
             keys { odd_keys_are_apart }
             several_keys {
                 they_are_held_together

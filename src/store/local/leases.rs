@@ -19,7 +19,7 @@ pub struct Leases {
 /// The answer to a renewal, and the lease to write for it.
 #[derive(Debug)]
 pub enum Continuation {
-    Extended(HolderRow),
+    Extended(Box<HolderRow>),
     /// The same processes keep the lease alive, not always those that ask.
     Healed(Processes),
     Ended(Renewal),
@@ -95,12 +95,12 @@ impl Leases {
     ) -> Continuation {
         match self.lease_of(token, at) {
             Some(mine) if mine.broken.is_some() => {
-                return Continuation::Ended(Renewal::Lost(Some(mine.holder())));
+                return Continuation::Ended(Renewal::Lost(Some(mine.holder().into())));
             }
-            Some(mine) => return Continuation::Extended(mine.clone()),
+            Some(mine) => return Continuation::Extended(mine.clone().into()),
             None => {}
         }
-        let lost = || Continuation::Ended(Renewal::Lost(self.holder()));
+        let lost = || Continuation::Ended(Renewal::Lost(self.holder().map(Box::new)));
         let Some(FencingToken(fence)) = fence else { return lost() };
         let granted = self.over.iter().chain(&self.running).find(|lease| lease.fence == fence);
         let is_healed = match &self.last {

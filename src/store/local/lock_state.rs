@@ -75,7 +75,7 @@ impl<'a> LockState<'a> {
                 let now = BootTime::now();
                 let until = lease.until.max(now.plus(request.ttl.duration()));
                 let mode = self.leases.last.as_ref().map_or(request.mode, |last| last.mode);
-                self.hold(mode, HolderRow { renewed: now, until, ..lease })?;
+                self.hold(mode, HolderRow { renewed: now, until, ..*lease })?;
                 Ok(Renewal::Extended)
             }
             Continuation::Healed(processes) => {
