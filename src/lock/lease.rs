@@ -40,6 +40,11 @@ impl Lease {
         Lease { is_borrowed: true, ..Lease::new(request, fence, sent) }
     }
 
+    /// The number of its permit, where the store gave one.
+    pub fn permit(&self) -> Option<u32> {
+        self.request.metadata.permit
+    }
+
     /// The deadline: from here on another may hold the lock. It counts from before the request was
     /// sent, because the store may have counted from any moment after that.
     pub fn deadline(&self) -> Deadline {

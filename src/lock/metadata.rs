@@ -36,6 +36,9 @@ pub struct Metadata {
     /// Why it is reserved.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
+    /// The number of the permit that it has, from 0 on, where the store gives numbers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub permit: Option<u32>,
     /// When the request began, in milliseconds since the Unix epoch.
     pub since: u64,
 }

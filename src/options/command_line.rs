@@ -68,7 +68,7 @@ pub fn read(words: Vec<OsString>) -> anyhow::Result<ReadLine> {
 
 /// Variables that are not options, or are those of one call.
 const OTHER_VARIABLES: &str =
-    "KEY TOKEN TOKEN_FILE CONFIG PROFILE FENCE OUTER HOOK EVENT EXIT_STATUS HOLDER REASON";
+    "KEY TOKEN TOKEN_FILE CONFIG PROFILE FENCE PERMIT OUTER HOOK EVENT EXIT_STATUS HOLDER REASON";
 
 /// The variables that look like those of redlock and are not, each with the one whose name is nearest.
 pub fn misspelt_variables() -> Vec<(String, String)> {

@@ -51,7 +51,10 @@ pub fn rows_of(lock: &LockStatus, left: impl Fn(&Holder) -> String) -> Vec<Row> 
             Mode::Exclusive if is_reserved(holder) => "reserved".to_owned(),
             Mode::Exclusive => late.unwrap_or("held").to_owned(),
             Mode::Shared => late.unwrap_or("shared").to_owned(),
-            Mode::Semaphore(permits) => format!("{} {place}/{permits}", late.unwrap_or("held")),
+            Mode::Semaphore(permits) => match holder.metadata.as_ref().and_then(|holder| holder.permit) {
+                Some(number) => format!("{}, permit {number}", late.unwrap_or("held")),
+                None => format!("{} {place}/{permits}", late.unwrap_or("held")),
+            },
         };
         add(state, metadata.as_ref(), holder.since, left(holder));
     }
@@ -128,6 +131,7 @@ pub fn holder_json(holder: &Holder) -> Value {
         .and_then(|metadata| time_json(metadata.reserved_until))
         .into();
     value["reason"] = metadata.map(|metadata| &*metadata.reason).filter(|reason| !reason.is_empty()).into();
+    value["permit"] = metadata.and_then(|metadata| metadata.permit).into();
     value["kept"] = holder.is_kept.into();
     value["fence"] = holder.fence.map(|fence| fence.0).into();
     value["ttl_ms"] = metadata.and_then(Metadata::ttl).map(|ttl| ttl.as_millis() as u64).into();

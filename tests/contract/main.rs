@@ -13,6 +13,7 @@ mod history;
 mod index;
 mod keys;
 mod modes;
+mod permits;
 mod redis_only;
 mod reservation;
 mod round_trips;
@@ -136,6 +137,21 @@ macro_rules! runs {
     };
 }
 
+/// Where a permit has a number.
+macro_rules! numbers {
+    ($store:ident) => {
+        tests! { $store:
+            permits {
+                each_permit_has_a_number
+                by_hand_a_permit_has_a_number
+                only_permits_have_numbers
+                the_number_of_the_dead_is_given_again
+                a_permit_that_heals_keeps_its_number
+            }
+        }
+    };
+}
+
 /// Many at once, for some seconds each.
 macro_rules! crowds {
     ($store:ident) => {
@@ -145,6 +161,7 @@ macro_rules! crowds {
                 fifty_workers_never_meet
                 readers_and_writers_never_meet
                 never_more_than_the_permits
+                never_two_with_one_number
                 holders_of_two_keys_never_meet
                 fifty_pairs_never_deadlock
             }
@@ -270,16 +287,16 @@ macro_rules! contract {
 
 // A new store is a new line. What is a Redis all the same needs no crowds of its own.
 contract! {
-    redis: promises runs crowds;
-    local: promises runs crowds;
-    redis62: promises runs;
-    tls: promises runs;
-    unix: promises;
-    acl: promises runs;
+    redis: promises numbers runs crowds;
+    local: promises numbers runs crowds;
+    redis62: promises numbers runs;
+    tls: promises numbers runs;
+    unix: promises numbers;
+    acl: promises numbers runs;
     quorum3: promises_without_a_queue promises_of_a_quorum runs;
     quorum5: promises_without_a_queue promises_of_a_quorum;
-    sentinel: promises runs;
-    cluster: promises runs;
+    sentinel: promises numbers runs;
+    cluster: promises numbers runs;
     etcd: promises crowd_of_twenty;
     etcd3: promises crowd_of_twenty;
     zookeeper: promises crowd_of_twenty;

@@ -63,6 +63,13 @@ impl Leases {
         }
     }
 
+    /// The lowest number of a permit that no running lease has; `None` for another mode.
+    pub fn free_permit(&self, mode: Mode) -> Option<u32> {
+        let Mode::Semaphore(permits) = mode else { return None };
+        let taken = |number: &u32| self.running.iter().any(|lease| lease.metadata.permit == Some(*number));
+        (0..permits.get()).find(|number| !taken(number))
+    }
+
     /// The lease that decides how long the lock is held: of readers the last to end, of permits the first.
     pub fn deciding(&self) -> Option<&HolderRow> {
         match self.held() {
