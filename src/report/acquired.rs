@@ -56,14 +56,16 @@ impl AcquiredLocks<'_> {
             .leases
             .iter()
             .map(|lease| {
-                json!({ "key": lease.request.key.as_str(), "fence": lease.fence.0, "permit": lease.permit() })
+                let mut lock = json!({ "key": lease.request.key.as_str(), "fence": lease.fence.0 });
+                lease.permit().into_iter().for_each(|permit| lock["permit"] = permit.into());
+                lock
             })
             .collect();
         let mut all = json!({ "token": self.token.expose(), "ttl_ms": self.ttl.as_millis(), "locks": locks });
         if let [lock] = &locks[..] {
             all["key"] = lock["key"].clone();
             all["fence"] = lock["fence"].clone();
-            all["permit"] = lock["permit"].clone();
+            lock.get("permit").into_iter().for_each(|permit| all["permit"] = permit.clone());
         }
         all.to_string() + "\n"
     }
