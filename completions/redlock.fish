@@ -15,7 +15,7 @@ function __redlock_read
                 echo begins
                 test "$subcommand" = run; and string join \n -- $words
                 return
-            case --check --color --config --conflict-exit-code --connect-timeout --for --format --history --key --kill-after --label --leftovers --log-file --log-format --metrics-file --min-hold --on-acquire --on-lost --on-lost-run --on-release --on-wait --password-file --permits --profile --ran-within --reason --replicas --sentinel-password-file --server --share --splay --timeout --tls-ca --tls-cert --tls-key --token --token-file --ttl --user --while-pid -E -S -k -p -t
+            case --check --color --config --conflict-exit-code --connect-timeout --for --format --history --key --kill-after --label --leftovers --log-file --log-format --metrics-file --min-hold --on-acquire --on-lost --on-lost-run --on-release --on-wait --password-file --permits --profile --ran-within --reason --replicas --sentinel-password-file --server --share --splay --timeout --tls-ca --tls-cert --tls-key --token --token-file --ttl --until --user --while-pid -E -S -k -p -t
                 contains -- $word -k --key; and set has_key yes
                 set -e words[1]
             case -w --wait
@@ -70,7 +70,7 @@ end
 function __redlock_wants_key
     set -l read (__redlock_read)
     switch "$read[1]"
-        case status history
+        case status wait history
             return 0
         case run acquire renew check release break config
             not set -q read[2]
@@ -110,6 +110,7 @@ complete -c redlock -n '__redlock_at ""' -xa renew -d 'Extend the lease'
 complete -c redlock -n '__redlock_at ""' -xa check -d 'Ask whether a token holds the lock, or a job ran lately'
 complete -c redlock -n '__redlock_at ""' -xa release -d 'Release the lock'
 complete -c redlock -n '__redlock_at ""' -xa status -d 'Show holders, waiters and time left'
+complete -c redlock -n '__redlock_at ""' -xa wait -d 'Wait until a lock is free, and take nothing'
 complete -c redlock -n '__redlock_at ""' -xa history -d 'Show the last runs: when, where, and how they ended'
 complete -c redlock -n '__redlock_at ""' -xa break -d 'Take a lock away from its holder'
 complete -c redlock -n '__redlock_at ""' -xa doctor -d 'Find out whether the store is fit to hold locks'
@@ -181,6 +182,8 @@ complete -c redlock -n '__redlock_at acquire' -l label -x -d 'Show others this t
 complete -c redlock -n '__redlock_at acquire' -l min-hold -x -d 'Keep the lock at least this long, even when released sooner'
 complete -c redlock -n '__redlock_at acquire' -l replicas -x -d 'Require the lock on N replicas of the Redis server'
 complete -c redlock -n '__redlock_at acquire' -l while-pid -x -d 'Hold the lock until process PID ends ($$ in a script)'
+complete -c redlock -n '__redlock_at acquire' -l until -x -d 'Keep the lock until this time of day, as a reservation'
+complete -c redlock -n '__redlock_at acquire' -l reason -x -d 'Say why it is reserved, for status and messages'
 complete -c redlock -n '__redlock_at acquire' -l on-lost -xa 'terminate continue' -d 'Choose what happens to PID when the lock is lost'
 complete -c redlock -n '__redlock_at acquire' -l format -xa 'token env fish json github' -d 'Print token, env, fish (to eval), json or github'
 complete -c redlock -n '__redlock_at acquire' -l token-file -rF -d 'Write the owner token to this file, for you alone'
@@ -271,8 +274,29 @@ complete -c redlock -n '__redlock_at status' -l metrics-file -rF -d 'Add the out
 complete -c redlock -n '__redlock_at status' -s k -l key -xa '(__redlock_known keys)' -d 'Show the lock of exactly this name'
 complete -c redlock -n '__redlock_at status' -l format -xa 'text json prometheus' -d 'Print text, json or prometheus'
 complete -c redlock -n '__redlock_at status' -l watch -d 'Follow the locks on the whole screen'
+complete -c redlock -n '__redlock_at status' -l is-free -d 'Exit with 0 if all are free, with 75 if one is in use'
 complete -c redlock -n '__redlock_at status' -l json -d 'Print JSON, as --format json does'
 complete -c redlock -n '__redlock_at status' -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c redlock -n '__redlock_at wait' -s S -l server -xa 'local: redis:// rediss:// redis+unix:// redis+sentinel:// rediss+sentinel:// redis+cluster:// rediss+cluster:// etcd:// etcds:// zk:// zks:// memcached:// postgres:// postgresql:// (__redlock_known servers)' -d 'Use this store'
+complete -c redlock -n '__redlock_at wait' -s q -l quiet -d 'Print only errors; a busy lock is not an error'
+complete -c redlock -n '__redlock_at wait' -s v -l verbose -d 'Print each step'
+complete -c redlock -n '__redlock_at wait' -l config -rF -d 'Read this file instead of ~/.config/redlock/config.toml'
+complete -c redlock -n '__redlock_at wait' -l profile -xa '(__redlock_known profiles)' -d 'Use the settings of [profiles.NAME] in configuration files'
+complete -c redlock -n '__redlock_at wait' -l user -x -d 'Log in to the store as this user'
+complete -c redlock -n '__redlock_at wait' -l password-file -rF -d 'Log in with the password in the first line of this file'
+complete -c redlock -n '__redlock_at wait' -l sentinel-password-file -rF -d 'Log in to the Sentinels with the first line of this file'
+complete -c redlock -n '__redlock_at wait' -l tls-ca -rF -d 'Trust certificates signed by these (PEM), not the system\'s'
+complete -c redlock -n '__redlock_at wait' -l tls-cert -rF -d 'Show this client certificate (PEM) to a server that asks'
+complete -c redlock -n '__redlock_at wait' -l tls-key -rF -d 'Use this private key (PEM) for --tls-cert'
+complete -c redlock -n '__redlock_at wait' -l connect-timeout -x -d 'Wait at most this long for an answer of the store'
+complete -c redlock -n '__redlock_at wait' -l color -xa 'auto always never' -d 'Color the output'
+complete -c redlock -n '__redlock_at wait' -l log-format -xa 'text json' -d 'Write messages as text, or events as JSON'
+complete -c redlock -n '__redlock_at wait' -l log-file -rF -d 'Add each event to this file as a line of JSON'
+complete -c redlock -n '__redlock_at wait' -l syslog -d 'Send each event to the log of this host: journald or syslog'
+complete -c redlock -n '__redlock_at wait' -l metrics-file -rF -d 'Add the outcome to the Prometheus metrics in this file'
+complete -c redlock -n '__redlock_at wait' -s k -l key -xa '(__redlock_known keys)' -d 'Show the lock of exactly this name'
+complete -c redlock -n '__redlock_at wait' -l timeout -x -d 'Stop waiting after this long, with 75'
+complete -c redlock -n '__redlock_at wait' -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c redlock -n '__redlock_at history' -s S -l server -xa 'local: redis:// rediss:// redis+unix:// redis+sentinel:// rediss+sentinel:// redis+cluster:// rediss+cluster:// etcd:// etcds:// zk:// zks:// memcached:// postgres:// postgresql:// (__redlock_known servers)' -d 'Use this store'
 complete -c redlock -n '__redlock_at history' -s q -l quiet -d 'Print only errors; a busy lock is not an error'
 complete -c redlock -n '__redlock_at history' -s v -l verbose -d 'Print each step'

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use super::examples::{ACQUIRE, first, with_exit_status};
+use super::until::Until;
 use super::{KeyWordArgs, LockArgs, OnLost};
 
 /// Acquire the lock and print its owner token
@@ -31,6 +32,15 @@ pub struct AcquireArgs {
     /// A keeper in the background renews the lease until the process PID ends, or until `release`.
     #[arg(long, value_name = "PID", value_parser = pid, allow_negative_numbers = true)]
     pub while_pid: Option<i32>,
+    /// Keep the lock until this time of day, as a reservation
+    ///
+    /// `18:00` is that time today, or else tomorrow; with the date it is `2026-12-24 18:00` or RFC 3339. It replaces the TTL, and the
+    /// reservation ends by itself, or with `release`. It does not wait for a lock that is held.
+    #[arg(long, value_name = "TIME", conflicts_with_all = ["ttl", "wait", "while_pid"])]
+    pub until: Option<Until>,
+    /// Say why it is reserved, for status and messages
+    #[arg(long, hide_short_help = true, value_name = "TEXT", requires = "until")]
+    pub reason: Option<String>,
     /// Choose what happens to PID when the lock is lost
     ///
     /// terminate sends it SIGTERM, and nothing after that.

@@ -40,6 +40,12 @@ Examples:
   redlock status 'deploy/*' nightly
   redlock status deploy --json | jq '.[0].holders'";
 
+pub const WAIT: &str = "\
+Examples:
+  redlock wait deploy              # until nobody holds it
+  redlock wait -k db -k web --timeout 10m && ./report.sh
+  redlock wait 'deploy/*'          # until none of them is in use";
+
 pub const HISTORY: &str = "\
 Examples:
   redlock history nightly          # all that is known of one

@@ -39,6 +39,9 @@ pub struct LockArgs {
     #[arg(short, long, env = "REDLOCK_SHARED", value_parser = super::switch, conflicts_with = "permits")]
     pub shared: bool,
     /// Take one of N permits: N may hold it at once
+    ///
+    /// REDLOCK_PERMIT is the number of the permit, 0 to N-1: the lowest that no other holder has. etcd and ZooKeeper do not
+    /// give numbers.
     #[arg(short, long, value_name = "N", env = "REDLOCK_PERMITS", value_parser = permits, allow_negative_numbers = true)]
     pub permits: Option<NonZeroU32>,
     /// Show others this text in status and while they wait

@@ -8,7 +8,9 @@ mod lock_selection;
 mod owner;
 mod run;
 mod status;
+mod until;
 mod version;
+mod wait;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -26,7 +28,9 @@ pub use self::lock_selection::LockSelectionArgs;
 pub use self::owner::{CheckArgs, OwnerArgs, ReleaseArgs, RenewArgs};
 pub use self::run::{HookArgs, Leftovers, OnLost, RunArgs};
 pub use self::status::{StatusArgs, StatusFormat};
+pub use self::until::Until;
 use self::version::DETAILS;
+pub use self::wait::WaitArgs;
 use crate::lock::{DurationText, Key, OwnerToken, Ttl};
 
 /// Hold a distributed lock while a command runs
@@ -60,6 +64,7 @@ pub enum Command {
     Check(CheckArgs),
     Release(ReleaseArgs),
     Status(StatusArgs),
+    Wait(WaitArgs),
     History(HistoryArgs),
     Break(BreakArgs),
     Doctor(DoctorArgs),
@@ -71,12 +76,12 @@ pub enum Command {
 pub const GROUPS: [(&str, &[&str]); 4] = [
     ("Run a command", &["run"]),
     ("By hand", &["acquire", "renew", "check", "release", "break"]),
-    ("Look", &["status", "history"]),
+    ("Look", &["status", "wait", "history"]),
     ("Set up", &["doctor", "config", "completions"]),
 ];
 
 impl Command {
-    /// The keys on the command line; for status and history they may be patterns.
+    /// The keys on the command line; for status, wait and history they may be patterns.
     pub fn keys_mut(&mut self) -> Vec<&mut Key> {
         match self {
             Command::Run(RunArgs { lock, .. }) | Command::Acquire(AcquireArgs { lock, .. }) => {
@@ -86,6 +91,7 @@ impl Command {
             | Command::Check(CheckArgs { owner, .. })
             | Command::Release(ReleaseArgs { owner }) => owner.keys.iter_mut().collect(),
             Command::Status(StatusArgs { selection, .. })
+            | Command::Wait(WaitArgs { selection, .. })
             | Command::History(HistoryArgs { selection, .. }) => {
                 selection.words.iter_mut().chain(&mut selection.keys).collect()
             }

@@ -14,8 +14,8 @@ use crate::lock::DurationText;
 /// Standard streams, terminal, signals and exit status are as if COMMAND had been started alone. Every
 /// process of the job is dead before the lease can pass to another holder.
 ///
-/// COMMAND finds REDLOCK_KEY, REDLOCK_TOKEN (the owner token) and REDLOCK_FENCE (the fencing token) in its
-/// environment; of several locks the key and the fencing token have a line for each.
+/// COMMAND finds REDLOCK_KEY, REDLOCK_TOKEN (the owner token), REDLOCK_FENCE (the fencing token) and, with --permits,
+/// REDLOCK_PERMIT in its environment; of several locks all but the owner token have a line for each.
 ///
 /// Options come before COMMAND. The first word is the key, unless -k gave it; `--` may stand before COMMAND. What follows
 /// the first word of COMMAND is COMMAND's, its options too.

@@ -31,8 +31,13 @@ pub struct StatusArgs {
     /// Shows the locks on the whole terminal as they change, with the time left of each lease as a bar, the waiters in order,
     /// and what happened. See WATCHING in redlock-status(1) for the keys.
     #[cfg(feature = "watch")]
-    #[arg(long, conflicts_with_all = ["format", "json"])]
+    #[arg(long, conflicts_with_all = ["format", "json", "is_free"])]
     pub watch: bool,
+    /// Exit with 0 if all are free, with 75 if one is in use
+    ///
+    /// A lock is free when nobody holds it and nobody waits for it. The status is printed as well, unless -q says not to.
+    #[arg(long)]
+    pub is_free: bool,
     /// Print JSON, as --format json does
     #[arg(long, conflicts_with = "format")]
     pub json: bool,

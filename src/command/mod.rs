@@ -11,6 +11,7 @@ mod release;
 mod renew;
 mod run;
 mod status;
+mod wait;
 
 use std::time::Duration;
 
@@ -22,8 +23,8 @@ use crate::event::Event;
 use crate::lock::Key;
 use crate::options::command_line::{self, ReadLine};
 use crate::options::{
-    self, AcquireOptions, GlobalOptions, Inputs, OwnerOptions, RunOptions, Sources, settings_in_force,
-    with_files,
+    self, AcquireOptions, GlobalOptions, Inputs, OwnerOptions, RunOptions, Sources, WaitOptions,
+    settings_in_force, with_files,
 };
 use crate::report::Reporter;
 use crate::session::{Context, eval_stop, report_failure};
@@ -93,6 +94,7 @@ fn dispatch(line: ReadLine, reporter: &mut Reporter) -> anyhow::Result<Outcome> 
         },
         Command::Release(args) => release::release(&OwnerOptions::resolve(args.owner)?, context),
         Command::Status(args) => status::status(&args, inputs.files.key_prefix(), context),
+        Command::Wait(args) => wait::wait(&WaitOptions::resolve(&args)?, context),
         Command::History(args) => history::history(&args, inputs.files.key_prefix(), context),
         Command::Break(args) => r#break::break_lock(&args, context),
         Command::Doctor(args) => doctor::doctor(&args, &options::requirements(&args, inputs), context),

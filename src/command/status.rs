@@ -9,18 +9,21 @@ use nix::errno::Errno;
 use nix::unistd::tcgetpgrp;
 
 use crate::cli::{StatusArgs, StatusFormat};
-use crate::error::{Failure, Outcome};
-use crate::lock::Survey;
-use crate::options::LockSelection;
-use crate::report::{columns, details, json, lock_metrics, print, table};
+use crate::error::{BUSY, Failure, Outcome};
+use crate::lock::{LockStatus, Survey};
+use crate::options::{LockSelection, refuse_none};
+use crate::report::{Verbosity, columns, details, json, lock_metrics, print, table};
 use crate::sanitize::sanitize;
 use crate::session::{Context, report_failure, survey};
 #[cfg(feature = "watch")]
 use crate::watch::watch;
 
 /// A server that cannot be seen is reported, and its failure is the exit status. Without any key these are the locks with
-/// the prefix, if there is one.
+/// the prefix, if there is one. With `--is-free` a lock in use is an exit status, too.
 pub fn status(args: &StatusArgs, prefix: Option<&str>, context: &Context) -> anyhow::Result<Outcome> {
+    if args.is_free {
+        refuse_none(&args.selection, "status")?;
+    }
     let selection = LockSelection::of(&args.selection, prefix);
     if !selection.patterns.is_empty() {
         context.options.server.capabilities().listing.map_err(Failure::configuration)?;
@@ -32,7 +35,8 @@ pub fn status(args: &StatusArgs, prefix: Option<&str>, context: &Context) -> any
     }
     let Survey { locks, hidden } = survey(&selection, context.open_store().as_mut(), context)?;
     let shows_some = !locks.is_empty();
-    if shows_some || hidden.is_empty() {
+    let is_silent = args.is_free && context.options.report.verbosity == Verbosity::Quiet;
+    if !is_silent && (shows_some || hidden.is_empty()) {
         let columns = stdout().is_terminal().then(|| columns(stdout()));
         let text = match (args.format(), &locks[..]) {
             (StatusFormat::Json, _) => json(&locks),
@@ -51,7 +55,11 @@ pub fn status(args: &StatusArgs, prefix: Option<&str>, context: &Context) -> any
         let error = anyhow::Error::from(context.explain(error));
         report_failure(&if shows_some { error.context("this is not all") } else { error }, &context.reporter)
     });
-    Ok(failed.reduce(|first, _| first).unwrap_or(Outcome::SUCCESS))
+    let answer = match args.is_free && locks.iter().any(LockStatus::is_in_use) {
+        true => Outcome::Exit(BUSY),
+        false => Outcome::SUCCESS,
+    };
+    Ok(failed.reduce(|first, _| first).unwrap_or(answer))
 }
 
 /// Whether the whole screen can be drawn.

@@ -130,7 +130,7 @@ _redlock() {
         COMPREPLY=($(compgen -W "@SHELLS@" -- "$cur"))
     elif [[ $subcommand == help ]]; then
         COMPREPLY=($(compgen -W "@SUBCOMMANDS@" -- "$cur"))
-    elif [[ $subcommand != doctor && ( -z $has_key || $subcommand == @(status|history) ) ]]; then
+    elif [[ $subcommand != doctor && ( -z $has_key || $subcommand == @(status|wait|history) ) ]]; then
         _redlock_known keys
     fi
     if declare -F __ltrim_colon_completions >/dev/null; then

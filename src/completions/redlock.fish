@@ -70,7 +70,7 @@ end
 function __redlock_wants_key
     set -l read (__redlock_read)
     switch "$read[1]"
-        case status history
+        case status wait history
             return 0
         case @WITH_KEY@
             not set -q read[2]

@@ -91,7 +91,7 @@ _redlock() {
                 completions) places=('1:shell:(@SHELLS@)') ;;
                 help) places=('1:subcommand:(${subcommands%%:*})') ;;
                 doctor) ;;
-                status|history) places=('*:key:_redlock_keys') ;;
+                status|wait|history) places=('*:key:_redlock_keys') ;;
                 *) places=('1:key:_redlock_keys') ;;
             esac
             _arguments -S $options $places && ret=0

@@ -252,8 +252,12 @@ impl<'a> Acquiring<'a> {
 
     fn hold(&mut self, granted: &Grant, sent: BootTime) {
         let sent = granted.counted_from.map_or(sent, |earlier| earlier.min(sent));
-        let leases = self.rest().iter().zip(&granted.fences);
-        self.held.extend(leases.map(|(request, fence)| Lease::new(request.clone(), *fence, sent)));
+        let permits = granted.permits.iter().copied().map(Some).chain(std::iter::repeat(None));
+        let leases = self.rest().iter().zip(&granted.fences).zip(permits);
+        let lease = |((request, fence), permit): ((&Request, &super::FencingToken), _)| {
+            Lease::new(request.clone().with_permit(permit), *fence, sent)
+        };
+        self.held.extend(leases.map(lease));
     }
 
     fn renew_if_due(&mut self) -> Result<(), AcquireFailure> {

@@ -13,6 +13,8 @@ const DAY: u64 = 24 * 60 * 60;
 /// No option takes more than this, so that no sum of durations overflows.
 const LONGEST: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
+const TOO_LONG: &str = "it is longer than a year, the most that redlock takes";
+
 /// Units of humantime that are taken for minutes, or that nobody means.
 const LONG_UNITS: [&str; 8] = ["M", "month", "months", "y", "yr", "yrs", "year", "years"];
 
@@ -36,7 +38,7 @@ impl FromStr for DurationText {
             })?,
         };
         if duration > LONGEST {
-            return Err("it is longer than a year, the most that redlock takes".to_owned());
+            return Err(TOO_LONG.to_owned());
         }
         Ok(DurationText(duration))
     }
@@ -70,6 +72,19 @@ impl Ttl {
     pub const SHORTEST: Duration = Duration::from_millis(10);
     /// Without `--ttl`: 30 s.
     pub const DEFAULT: Ttl = Ttl(Duration::from_secs(30));
+
+    /// # Errors
+    ///
+    /// The reason why this is not a TTL.
+    pub fn of(duration: Duration) -> Result<Ttl, String> {
+        match duration {
+            short if short < Ttl::SHORTEST => {
+                Err("a TTL is at least 10ms, for example 500ms, 30s, 5m or 1h30m".to_owned())
+            }
+            long if long > LONGEST => Err(TOO_LONG.to_owned()),
+            duration => Ok(Ttl(Duration::from_millis(duration.as_millis() as u64))),
+        }
+    }
 
     pub fn duration(self) -> Duration {
         self.0
@@ -112,10 +127,7 @@ impl FromStr for Ttl {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let DurationText(duration) = text.parse()?;
-        if duration < Ttl::SHORTEST {
-            return Err("a TTL is at least 10ms, for example 500ms, 30s, 5m or 1h30m".to_owned());
-        }
-        Ok(Ttl(Duration::from_millis(duration.as_millis() as u64)))
+        Ttl::of(duration)
     }
 }
 

@@ -75,7 +75,7 @@ fn after<T>(reply: Option<ScriptedReply<T>>, timeout: &Timeout, usual: T) -> Res
 impl FakeStore {
     fn granted(&self, requests: &[Request]) -> AcquireOutcome {
         let fences = (1..).map(FencingToken).take(requests.len()).collect();
-        AcquireOutcome::Granted(Grant { fences, counted_from: self.counted_from })
+        AcquireOutcome::Granted(Grant { fences, permits: Vec::new(), counted_from: self.counted_from })
     }
 }
 

@@ -40,6 +40,11 @@ impl Lease {
         Lease { is_borrowed: true, ..Lease::new(request, fence, sent) }
     }
 
+    /// The number of its permit, where the store gave one.
+    pub fn permit(&self) -> Option<u32> {
+        self.request.metadata.permit
+    }
+
     /// The deadline: from here on another may hold the lock. It counts from before the request was
     /// sent, because the store may have counted from any moment after that.
     pub fn deadline(&self) -> Deadline {
@@ -61,10 +66,10 @@ impl Lease {
     }
 
     /// The answer to a renewal said that it is not held with this owner token.
-    pub fn lost_to(&self, holder: Option<Holder>) -> LossCause {
+    pub fn lost_to(&self, holder: Option<Box<Holder>>) -> LossCause {
         match holder {
             None if self.is_borrowed => LossCause::NotHeld,
-            holder => LossCause::Taken(holder.map(Box::new)),
+            holder => LossCause::Taken(holder),
         }
     }
 

@@ -30,6 +30,15 @@ pub struct Metadata {
     pub ttl_ms: u64,
     /// The purpose: `--label`, or the command.
     pub label: String,
+    /// The lock is reserved until then, in milliseconds since the Unix epoch; 0 for one that is not.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub reserved_until: u64,
+    /// Why it is reserved.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// The number of the permit that it has, from 0 on, where the store gives numbers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub permit: Option<u32>,
     /// When the request began, in milliseconds since the Unix epoch.
     pub since: u64,
 }
@@ -46,7 +55,14 @@ impl Metadata {
     /// The metadata in `text`, made harmless; with broken text, an empty one.
     pub fn from_untrusted(text: &str) -> Self {
         let raw: Metadata = serde_json::from_str(text).unwrap_or_default();
-        Metadata { host: clean(&raw.host), user: clean(&raw.user), label: clean(&raw.label), ..raw }
+        let [host, user, label, reason] =
+            [&raw.host, &raw.user, &raw.label, &raw.reason].map(|text| clean(text));
+        Metadata { host, user, label, reason, ..raw }
+    }
+
+    /// The metadata of a reservation by a person; the reason is made harmless and cut.
+    pub fn reserved(self, until: u64, reason: &str) -> Self {
+        Metadata { reserved_until: until, reason: clean(reason), ..self }
     }
 
     /// The time that the lease lives without renewal, if it is known.

@@ -24,6 +24,12 @@ impl Request {
         Request { key, mode, token, ttl, min_hold: Duration::ZERO, metadata: Metadata::default() }
     }
 
+    /// The request that was granted with this permit. A renewal repeats it, so that a lock that heals keeps its number.
+    pub fn with_permit(self, permit: Option<u32>) -> Request {
+        let metadata = Metadata { permit, ..self.metadata };
+        Request { metadata, ..self }
+    }
+
     /// The request for a lock that the process `keeper` holds for the process `pid`.
     pub fn kept_by(self, keeper: u32, pid: u32) -> Request {
         let metadata = Metadata { pid: keeper, while_pid: Some(pid), ..self.metadata };

@@ -23,6 +23,8 @@ pub enum AcquireOutcome {
 pub struct Grant {
     /// A fencing token for each lock, in the order of the requests.
     pub fences: Vec<FencingToken>,
+    /// The number of the permit of each lock, in the same order; empty where the store gives no numbers, or for another mode.
+    pub permits: Vec<u32>,
     /// The start of the leases, where the store had made them before the request. Otherwise they count from before the
     /// request was sent.
     pub counted_from: Option<BootTime>,
@@ -31,7 +33,12 @@ pub struct Grant {
 impl AcquireOutcome {
     /// A grant whose leases count from the request.
     pub fn granted(fences: Vec<FencingToken>) -> AcquireOutcome {
-        AcquireOutcome::Granted(Grant { fences, counted_from: None })
+        AcquireOutcome::granted_permits(fences, Vec::new())
+    }
+
+    /// The same with the numbers of the permits.
+    pub fn granted_permits(fences: Vec<FencingToken>, permits: Vec<u32>) -> AcquireOutcome {
+        AcquireOutcome::Granted(Grant { fences, permits, counted_from: None })
     }
 }
 
@@ -64,7 +71,7 @@ pub enum Renewal {
     /// tell counts it as lost.
     Released,
     /// It was broken or deleted, or another holds it, or was granted it since.
-    Lost(Option<Holder>),
+    Lost(Option<Box<Holder>>),
 }
 
 /// The result of a release.

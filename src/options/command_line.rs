@@ -41,10 +41,14 @@ impl ReadLine {
         }
         // clap keeps what is never dropped, as it keeps the literals of a program.
         let kept = |word: String| -> &'static str { Box::leak(word.into_boxed_str()) };
-        let set = |arg: Arg| match arg.get_long().and_then(|name| files.setting(name)) {
-            Some(setting) => arg.default_values(setting.words().into_iter().map(kept)),
-            None => arg,
-        };
+        // The timeout of `wait` is not that of a command.
+        let is_setting = |arg: &Arg| arg.get_id() != "wait_timeout";
+        let set =
+            |arg: Arg| match arg.get_long().filter(|_| is_setting(&arg)).and_then(|name| files.setting(name))
+            {
+                Some(setting) => arg.default_values(setting.words().into_iter().map(kept)),
+                None => arg,
+            };
         let root = self.line.root.clone();
         *self.line.root = root.mut_subcommands(|subcommand| subcommand.mut_args(set));
         Ok(self.line.matches()?)
@@ -64,7 +68,7 @@ pub fn read(words: Vec<OsString>) -> anyhow::Result<ReadLine> {
 
 /// Variables that are not options, or are those of one call.
 const OTHER_VARIABLES: &str =
-    "KEY TOKEN TOKEN_FILE CONFIG PROFILE FENCE OUTER HOOK EVENT EXIT_STATUS HOLDER REASON";
+    "KEY TOKEN TOKEN_FILE CONFIG PROFILE FENCE PERMIT OUTER HOOK EVENT EXIT_STATUS HOLDER REASON";
 
 /// The variables that look like those of redlock and are not, each with the one whose name is nearest.
 pub fn misspelt_variables() -> Vec<(String, String)> {
@@ -374,9 +378,10 @@ fn for_help(root: Command, is_long: bool) -> Command {
             groups += &format!("  {literal}{:<13}{literal:#}{about}\n", subcommand.get_name());
         }
     }
-    let about = if is_long { "{about-with-newline}\n" } else { "{about-with-newline}" };
+    let (about, gap) =
+        if is_long { ("{about-with-newline}\n", "\n\n") } else { ("{about-with-newline}", "\n") };
     let root = root
-        .help_template(format!("{about}{{usage-heading}} {{usage}}\n\n{groups}{{all-args}}{{after-help}}"))
+        .help_template(format!("{about}{{usage-heading}} {{usage}}{gap}{groups}{{all-args}}{{after-help}}"))
         .mut_subcommands(|subcommand| subcommand.hide(true));
     let headed = |arg: Arg| if is_long { arg } else { arg.help_heading(None::<&str>) };
     let root = root.mut_args(|arg| {

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use super::inputs::Inputs;
 use super::label;
-use crate::cli::LockArgs;
+use crate::cli::{LockArgs, Until};
 use crate::error::Failure;
-use crate::lock::{DurationText, Key, Mode, Ttl, Unsupported, Wait, Wanted};
+use crate::lock::{Capabilities, DurationText, Key, Mode, Ttl, Unsupported, Wait, Wanted};
 
 pub struct LockOptions {
     /// In lock order.
@@ -26,6 +26,15 @@ pub struct Shown {
     pub label: String,
     /// Nobody keeps the lock.
     pub by_hand: bool,
+    pub reservation: Option<Reservation>,
+}
+
+/// The lock is for a person, until a time.
+pub struct Reservation {
+    /// In milliseconds since the Unix epoch.
+    pub until: u64,
+    /// May be empty.
+    pub reason: String,
 }
 
 impl LockOptions {
@@ -84,6 +93,20 @@ fn refusal(unsupported: Unsupported, wanted: &Wanted, inputs: &Inputs) -> Failur
     };
     let source = inputs.sources.name(option, inputs.files.setting(option));
     Failure::configuration(source + &what)
+}
+
+/// The TTL of a lease that ends at this time, or as soon after it as the store can end it.
+pub fn ttl_until(until: &Until, store: &Capabilities) -> Result<Ttl, Failure> {
+    let (left, step) = (until.left().max(store.shortest_ttl), store.ttl_resolution.as_millis().max(1));
+    let longest = store.longest_ttl.unwrap_or(Duration::MAX);
+    if left > longest {
+        let [left, longest] = [left, longest].map(DurationText);
+        return Err(Failure::configuration(format!(
+            "--until {until} is {left} from now, which is too long for this store; use a time within {longest}"
+        )));
+    }
+    let millis = left.as_millis().div_ceil(step).saturating_mul(step) as u64;
+    Ttl::of(Duration::from_millis(millis)).map_err(|why| Failure::usage(format!("--until {until}: {why}")))
 }
 
 pub fn kill_after(chosen: Option<DurationText>, ttl: Ttl) -> Duration {

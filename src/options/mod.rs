@@ -38,11 +38,13 @@ use self::hook::hooks;
 pub use self::hook::{HOOK, HookPoint};
 pub use self::in_force::settings_in_force;
 pub use self::inputs::Inputs;
-pub use self::lock::{LockOptions, Shown};
-use self::lock::{kill_after, lock_order};
+pub use self::lock::{LockOptions, Reservation, Shown};
+use self::lock::{kill_after, lock_order, ttl_until};
 pub use self::lock_selection::LockSelection;
 pub use self::sources::Sources;
-use crate::cli::{AcquireArgs, DoctorArgs, Format, GlobalArgs, OnLost, OwnerArgs, RunArgs};
+use crate::cli::{
+    AcquireArgs, DoctorArgs, Format, GlobalArgs, LockSelectionArgs, OnLost, OwnerArgs, RunArgs, WaitArgs,
+};
 use crate::doctor::Requirements;
 use crate::error::Failure;
 use crate::lock::{DurationText, Key, OwnerToken};
@@ -78,7 +80,7 @@ impl RunOptions {
             let (label, name) = (label::of_command(&words), words[0].to_string_lossy().into_owned());
             (words, label, name)
         };
-        let shown = Shown { pid: std::process::id(), label, by_hand: false };
+        let shown = Shown { pid: std::process::id(), label, by_hand: false, reservation: None };
         let lock = LockOptions::resolve(&args.lock, inputs, shown)?;
         let kill_after = kill_after(args.kill_after, lock.ttl);
         if kill_after >= lock.ttl.validity() {
@@ -151,14 +153,43 @@ impl AcquireOptions {
             Some(caller) => (caller.pid, label::of_command(&caller.command())),
             None => (std::process::id(), "redlock acquire".to_owned()),
         };
-        let shown = Shown { pid, label, by_hand: args.while_pid.is_none() };
+        let mut lock = args.lock;
+        if let Some(until) = &args.until {
+            // A configured wait is for other locks.
+            (lock.ttl, lock.wait) = (ttl_until(until, &inputs.global.server.capabilities())?, None);
+        }
+        let reservation = args
+            .until
+            .map(|until| Reservation { until: until.unix_millis(), reason: args.reason.unwrap_or_default() });
+        let shown = Shown { pid, label, by_hand: args.while_pid.is_none(), reservation };
         Ok(AcquireOptions {
-            lock: LockOptions::resolve(&args.lock, inputs, shown)?,
+            lock: LockOptions::resolve(&lock, inputs, shown)?,
             while_pid: args.while_pid,
             on_lost: args.on_lost,
             format: args.format,
             token_file: args.token_file.map(absolute).transpose()?,
         })
+    }
+}
+
+pub struct WaitOptions {
+    pub selection: LockSelection,
+    pub timeout: Option<Duration>,
+}
+
+impl WaitOptions {
+    pub fn resolve(args: &WaitArgs) -> Result<WaitOptions, Failure> {
+        refuse_none(&args.selection, "wait")?;
+        let selection = LockSelection::of(&args.selection, None);
+        Ok(WaitOptions { selection, timeout: args.timeout.map(|text| text.0) })
+    }
+}
+
+/// Fails without a key: that would mean every lock.
+pub fn refuse_none(selection: &LockSelectionArgs, subcommand: &str) -> Result<(), Failure> {
+    match selection.words.is_empty() && selection.keys.is_empty() {
+        true => Err(refuse("the key is missing", subcommand)),
+        false => Ok(()),
     }
 }
 

@@ -9,6 +9,7 @@ use crate::lock::{Lease, OwnerToken, Ttl};
 pub const KEY: &str = "REDLOCK_KEY";
 pub const TOKEN: &str = "REDLOCK_TOKEN";
 pub const FENCE: &str = "REDLOCK_FENCE";
+pub const PERMIT: &str = "REDLOCK_PERMIT";
 
 /// Locks that were acquired together.
 pub struct AcquiredLocks<'a> {
@@ -26,29 +27,54 @@ impl AcquiredLocks<'_> {
         lines(self.leases.iter().map(|lease| lease.fence))
     }
 
+    /// The numbers of the permits of a semaphore, where the store gives them.
+    pub fn permits(&self) -> Option<String> {
+        permits(self.leases)
+    }
+
+    /// The variables that say which locks these are.
+    pub fn variables(&self) -> Vec<(&'static str, String)> {
+        let mut variables =
+            vec![(KEY, self.keys()), (TOKEN, self.token.expose().to_owned()), (FENCE, self.fences())];
+        variables.extend(self.permits().map(|permits| (PERMIT, permits)));
+        variables
+    }
+
     pub fn token_line(&self) -> String {
         self.token.expose().to_owned() + "\n"
     }
 
     /// A line that a shell evaluates.
     pub fn exports(&self, shell: ShellSyntax) -> String {
-        shell.export(&[(KEY, &self.keys()), (TOKEN, self.token.expose()), (FENCE, &self.fences())])
+        let variables = self.variables();
+        shell.export(&variables.iter().map(|(name, value)| (*name, &value[..])).collect::<Vec<_>>())
     }
 
-    /// `locks` has the key and the fencing token of each lock; those of a single lock stand at the top as well.
+    /// `locks` has the key and the fencing token of each lock, and the number of its permit; those of a single lock stand at the top as well.
     pub fn json(&self) -> String {
         let locks: Vec<Value> = self
             .leases
             .iter()
-            .map(|lease| json!({ "key": lease.request.key.as_str(), "fence": lease.fence.0 }))
+            .map(|lease| {
+                let mut lock = json!({ "key": lease.request.key.as_str(), "fence": lease.fence.0 });
+                lease.permit().into_iter().for_each(|permit| lock["permit"] = permit.into());
+                lock
+            })
             .collect();
         let mut all = json!({ "token": self.token.expose(), "ttl_ms": self.ttl.as_millis(), "locks": locks });
         if let [lock] = &locks[..] {
             all["key"] = lock["key"].clone();
             all["fence"] = lock["fence"].clone();
+            lock.get("permit").into_iter().for_each(|permit| all["permit"] = permit.clone());
         }
         all.to_string() + "\n"
     }
+}
+
+/// The numbers of the permits of these leases, one a line; `None` where one has no number.
+pub fn permits(leases: &[Lease]) -> Option<String> {
+    let numbers: Option<Vec<u32>> = leases.iter().map(Lease::permit).collect();
+    numbers.filter(|numbers| !numbers.is_empty()).map(|numbers| lines(numbers.into_iter()))
 }
 
 /// One value a line: a key has no line feed in it.

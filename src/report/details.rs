@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use unicode_width::UnicodeWidthStr;
 
-use super::phrases::{age, clock, pids};
+use super::phrases::{age, clock, pids, reservation};
 use super::width::{cut, pad, widest};
 use crate::job::is_gone;
 use crate::lock::{DurationText, Holder, LockStatus, Metadata, Mode, Waiter, unix_millis};
@@ -24,6 +24,9 @@ pub fn details(lock: &LockStatus, ago: Duration, columns: Option<usize>) -> Stri
             add("since", format!("{}, {} ago", clock(since), age(since)));
         }
         add("lease", lease(holder, ago));
+        if let Some(permit) = holder.metadata.as_ref().and_then(|holder| holder.permit) {
+            add("permit", permit.to_string());
+        }
         if let Some(fence) = holder.fence {
             add("fence", fence.to_string());
         }
@@ -106,6 +109,12 @@ fn lease(holder: &Holder, ago: Duration) -> String {
         (Some(by), left, _) if is_by_hand => format!("broken by {by}{}", free(left)),
         (Some(by), left, _) => {
             format!("broken by {by}; its redlock stops the job at its next renewal{}", free(left))
+        }
+        (None, left, _) if let Some(reservation) = reservation(holder) => {
+            format!(
+                "{reservation}{}",
+                left.map_or(String::new(), |left| format!("; ends in {}", DurationText(left)))
+            )
         }
         (None, None, _) if holder.hides_left => "it ends with the session of its holder".to_owned(),
         (None, None, _) => "never expires".to_owned(),

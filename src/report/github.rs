@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use uuid::Uuid;
 
-use super::acquired::{AcquiredLocks, FENCE, KEY, TOKEN};
+use super::acquired::AcquiredLocks;
 use super::output::print_all;
 use crate::error::{Failure, NOT_HELD};
 use crate::lock::OwnerToken;
@@ -32,12 +32,15 @@ impl Workflow {
     }
 
     pub fn write(&self, locks: &AcquiredLocks) -> Result<(), Failure> {
-        let (token, keys, fences) = (locks.token.expose(), &locks.keys()[..], &locks.fences()[..]);
-        let output = [("token", token), ("fence", fences), ("key", keys)];
-        let env = [(KEY, keys), (TOKEN, token), (FENCE, fences)];
-        for (path, values) in [(&self.output, output), (&self.env, env)] {
+        let mut output = vec![
+            ("token", locks.token.expose().to_owned()),
+            ("fence", locks.fences()),
+            ("key", locks.keys()),
+        ];
+        output.extend(locks.permits().map(|permits| ("permit", permits)));
+        for (path, values) in [(&self.output, output), (&self.env, locks.variables())] {
             if let Some(path) = path {
-                let text: String = values.map(|(name, value)| setting(name, value)).concat();
+                let text: String = values.iter().map(|(name, value)| setting(name, value)).collect();
                 append(path, &text).map_err(|error| {
                     Failure::new(NOT_HELD, format!("cannot write to {}: {error}", path.display()))
                 })?;

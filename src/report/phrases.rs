@@ -17,8 +17,23 @@ pub fn names<'a>(keys: impl IntoIterator<Item = &'a Key>) -> String {
 
 /// `'deploy' is held by ci-7 (pid 4123, "make deploy") for 3m12s; 24s left on its lease`.
 pub fn busy(busy: &Busy) -> String {
+    let reserved = busy.holder.as_ref().filter(|holder| busy.others == 0 && holder.broken.is_none());
+    if let Some(reservation) = reserved.and_then(reservation) {
+        return format!("'{}' is {reservation}", busy.key);
+    }
     let holder = busy.holder.as_ref().map_or("another".to_owned(), |one| one_of(one, busy.others));
     format!("'{}' is held by {holder}", busy.key)
+}
+
+/// `reserved by anna until 18:00: load test`, for a holder that is a person.
+pub fn reservation(holder: &Holder) -> Option<String> {
+    let metadata = holder.metadata.as_ref().filter(|metadata| metadata.reserved_until > 0)?;
+    // A renewal by hand may have moved the end.
+    let end = holder.left.map(|left| unix_millis().saturating_add(left.as_millis() as u64));
+    let until =
+        end.filter(|end| end.abs_diff(metadata.reserved_until) > 5_000).unwrap_or(metadata.reserved_until);
+    let reason = if metadata.reason.is_empty() { String::new() } else { format!(": {}", metadata.reason) };
+    Some(format!("reserved by {} until {}{reason}", metadata.user, minute(until)))
 }
 
 /// What to do about a lock that never expires: its holder may be gone.
@@ -167,12 +182,21 @@ pub fn age(since: u64) -> DurationText {
 
 /// `14:51:57` of today, or with the date: by the clock and in the time zone of this host.
 pub fn clock(unix_millis: u64) -> String {
+    time(unix_millis, "%H:%M:%S")
+}
+
+/// `14:51`, or with the seconds if there are any.
+fn minute(unix_millis: u64) -> String {
+    time(unix_millis, if (unix_millis / 1000).is_multiple_of(60) { "%H:%M" } else { "%H:%M:%S" })
+}
+
+fn time(unix_millis: u64, of_day: &str) -> String {
     let Ok(time) = Timestamp::from_millisecond(unix_millis as i64) else {
         return "an unknown time".to_owned();
     };
     let (time, now) = (time.to_zoned(jiff::tz::TimeZone::system()), Zoned::now());
-    let format = if time.date() == now.date() { "%H:%M:%S" } else { "%Y-%m-%d %H:%M:%S" };
-    time.strftime(format).to_string()
+    let date = if time.date() == now.date() { "" } else { "%Y-%m-%d " };
+    time.strftime(&format!("{date}{of_day}")).to_string()
 }
 
 /// As JSON has it: RFC 3339; `None` for a time that it has no text for.

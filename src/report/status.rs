@@ -43,14 +43,18 @@ pub fn rows_of(lock: &LockStatus, left: impl Fn(&Holder) -> String) -> Vec<Row> 
         add("free".to_owned(), None, None, String::new());
     }
     for (place, holder) in (1..).zip(&lock.holders) {
-        let metadata = &with_breaker(holder);
+        let metadata = &with_remarks(holder);
         let late = is_late(holder).then_some("late");
         let state = match lock.mode {
             _ if holder.broken.is_some() => "broken".to_owned(),
             _ if holder.is_kept => "kept".to_owned(),
+            Mode::Exclusive if is_reserved(holder) => "reserved".to_owned(),
             Mode::Exclusive => late.unwrap_or("held").to_owned(),
             Mode::Shared => late.unwrap_or("shared").to_owned(),
-            Mode::Semaphore(permits) => format!("{} {place}/{permits}", late.unwrap_or("held")),
+            Mode::Semaphore(permits) => match holder.metadata.as_ref().and_then(|holder| holder.permit) {
+                Some(number) => format!("{}, permit {number}", late.unwrap_or("held")),
+                None => format!("{} {place}/{permits}", late.unwrap_or("held")),
+            },
         };
         add(state, metadata.as_ref(), holder.since, left(holder));
     }
@@ -69,9 +73,16 @@ pub fn time_left(holder: &Holder) -> String {
     }
 }
 
-/// Who broke the lock stands behind the label.
-fn with_breaker(holder: &Holder) -> Option<Metadata> {
+fn is_reserved(holder: &Holder) -> bool {
+    holder.metadata.as_ref().is_some_and(|metadata| metadata.reserved_until > 0)
+}
+
+/// The reason of a reservation replaces the label. Who broke the lock follows it.
+fn with_remarks(holder: &Holder) -> Option<Metadata> {
     let mut metadata = holder.metadata.clone();
+    if let Some(metadata) = metadata.as_mut().filter(|metadata| !metadata.reason.is_empty()) {
+        metadata.label = metadata.reason.clone();
+    }
     if let (Some(metadata), Some(by)) = (&mut metadata, &holder.broken) {
         metadata.label += &format!(" (broken by {by})");
     }
@@ -115,6 +126,12 @@ pub fn holder_json(holder: &Holder) -> Value {
     value["broken"] = holder.broken.is_some().into();
     value["broken_by"] = holder.broken.as_ref().map(Breaker::as_str).into();
     value["by_hand"] = metadata.is_some_and(|metadata| metadata.by_hand).into();
+    value["reserved_until"] = metadata
+        .filter(|_| is_reserved(holder))
+        .and_then(|metadata| time_json(metadata.reserved_until))
+        .into();
+    value["reason"] = metadata.map(|metadata| &*metadata.reason).filter(|reason| !reason.is_empty()).into();
+    value["permit"] = metadata.and_then(|metadata| metadata.permit).into();
     value["kept"] = holder.is_kept.into();
     value["fence"] = holder.fence.map(|fence| fence.0).into();
     value["ttl_ms"] = metadata.and_then(Metadata::ttl).map(|ttl| ttl.as_millis() as u64).into();

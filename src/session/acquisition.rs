@@ -187,10 +187,14 @@ impl Acquisition {
 fn metadata(shown: &Shown, ttl: Ttl) -> Metadata {
     let UserAtHost { user, host } = UserAtHost::own();
     let ttl_ms = ttl.as_millis();
-    Metadata {
+    let metadata = Metadata {
         by_hand: shown.by_hand,
         pid_namespace: own_pid_namespace(),
         ttl_ms,
         ..Metadata::new(host, shown.pid, user, &shown.label)
+    };
+    match &shown.reservation {
+        Some(reservation) => metadata.reserved(reservation.until, &reservation.reason),
+        None => metadata,
     }
 }

@@ -6,7 +6,7 @@ use clap::{ArgMatches, CommandFactory, ValueEnum};
 use crate::cli::{Cli, Format};
 use crate::error::Outcome;
 use crate::job::title;
-use crate::report::acquired::{FENCE, KEY, TOKEN};
+use crate::report::acquired::{FENCE, KEY, PERMIT, TOKEN};
 use crate::report::{ShellSyntax, print};
 
 /// The language of the script, if the output is for one.
@@ -43,5 +43,5 @@ pub fn stop_unless_acquired(shell: ShellSyntax, outcome: Outcome) {
         Outcome::Signal(signal) => 128 + signal,
     };
     // A reader that closed the pipe does not evaluate it.
-    let _ = print(shell.stop(&[KEY, TOKEN, FENCE], code).as_bytes());
+    let _ = print(shell.stop(&[KEY, TOKEN, FENCE, PERMIT], code).as_bytes());
 }

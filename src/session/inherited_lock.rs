@@ -10,7 +10,7 @@ use crate::clock::BootTime;
 use crate::error::Failure;
 use crate::job::{is_below, own_pid_namespace};
 use crate::lock::{FencingToken, Key, Lease, OwnerToken, Renewal, Request, StoreAdmin, Timeout};
-use crate::report::acquired::{FENCE, KEY, TOKEN, lines};
+use crate::report::acquired::{FENCE, KEY, PERMIT, TOKEN, lines, permits};
 
 /// All inherited locks as JSON; [`KEY`], [`TOKEN`] and [`FENCE`] have the innermost ones.
 pub const OUTER: &str = "REDLOCK_OUTER";
@@ -21,6 +21,9 @@ pub struct InheritedLock {
     key: String,
     token: String,
     fence: u64,
+    /// The number of its permit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    permit: Option<u32>,
     /// The guard of the `redlock run` that holds and renews it; `None` when it was acquired by hand.
     guard: Option<u32>,
     /// The namespace in which the guard has its pid: a process elsewhere may have the same one.
@@ -51,7 +54,7 @@ impl InheritedLock {
         context: &Context,
     ) -> anyhow::Result<Option<Lease>> {
         let Ok(token) = self.token.parse() else { return Ok(None) };
-        let request = Request { token, ..request.clone() };
+        let request = Request { token, ..request.clone() }.with_permit(self.permit);
         let sent = BootTime::now();
         let timeout = Timeout::or_interrupt(context.options.connect_timeout, interrupt);
         let held = if self.is_supervised() {
@@ -99,10 +102,12 @@ fn all() -> Vec<InheritedLock> {
         // From the `export` line of `redlock acquire`.
         let fences = env::var(FENCE).unwrap_or_default();
         let mut fences = fences.lines().map(|fence| fence.parse().unwrap_or(0));
+        let numbers = env::var(PERMIT).unwrap_or_default();
+        let mut numbers = numbers.lines().map(|number| number.parse().ok());
         all.extend(keys.lines().map(|key| {
-            let fence = fences.next().unwrap_or(0);
+            let (fence, permit) = (fences.next().unwrap_or(0), numbers.next().flatten());
             let (key, token) = (key.to_owned(), token.clone());
-            InheritedLock { key, token, fence, guard: None, pid_namespace: None }
+            InheritedLock { key, token, fence, permit, guard: None, pid_namespace: None }
         }));
     }
     all
@@ -117,7 +122,14 @@ pub fn environment(leases: &[Lease], guard: u32) -> Vec<(String, String)> {
         let known = all.iter().position(|known| known.token == token && known.key == key);
         let known = known.map(|index| all.remove(index)).filter(InheritedLock::is_supervised);
         let guard = known.and_then(|known| known.guard).or(Some(guard));
-        all.push(InheritedLock { key, token, fence: lease.fence.0, guard, pid_namespace });
+        all.push(InheritedLock {
+            key,
+            token,
+            fence: lease.fence.0,
+            permit: lease.permit(),
+            guard,
+            pid_namespace,
+        });
     }
     let mut variables = vec![(OUTER.to_owned(), serde_json::to_string(&all).unwrap_or_default())];
     if let Some(token) = leases.last().map(|lease| lease.request.token.expose()) {
@@ -128,6 +140,10 @@ pub fn environment(leases: &[Lease], guard: u32) -> Vec<(String, String)> {
         if innermost().all(|lease| lease.fence.0 > 0) {
             variables.push((FENCE.to_owned(), lines(innermost().map(|lease| lease.fence))));
         }
+        // The number of another lock would mislead.
+        let innermost: Vec<Lease> = innermost().cloned().collect();
+        let stale = env::var_os(PERMIT).map(|_| String::new());
+        variables.extend(permits(&innermost).or(stale).map(|numbers| (PERMIT.to_owned(), numbers)));
     }
     variables
 }

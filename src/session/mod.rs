@@ -23,4 +23,4 @@ pub use hooks::{HookControl, Hooks};
 pub use inherited_lock::read_outer;
 pub use inherited_lock::{InheritedLock, environment};
 pub use nesting::{InterimKeeper, Nesting};
-pub use survey::survey;
+pub use survey::{refuse_patterns, survey, survey_within};

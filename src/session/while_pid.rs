@@ -42,8 +42,8 @@ pub struct KeeperProcess {
 /// A message from `redlock acquire` to the keeper. The end of the line says that acquire was killed.
 #[derive(Serialize, Deserialize)]
 enum KeeperMessage {
-    /// Keep the leases that were granted: the fencing token of each, and when the first one was asked for.
-    Keep { fences: Vec<u64>, sent: BootTime },
+    /// Keep the leases that were granted: the fencing token and the permit of each, and when the first one was asked for.
+    Keep { fences: Vec<u64>, permits: Vec<Option<u32>>, sent: BootTime },
     /// Somebody has the owner token: keep on.
     GoOn,
     /// There is nothing to keep.
@@ -91,8 +91,9 @@ impl KeeperProcess {
     /// Hands the leases over; from here on they are renewed.
     pub fn keep(&self, leases: &[Lease]) -> anyhow::Result<()> {
         let fences = leases.iter().map(|lease| lease.fence.0).collect();
+        let permits = leases.iter().map(Lease::permit).collect();
         let sent = leases.iter().map(|lease| lease.renewed).min().unwrap_or(BootTime::now());
-        self.line.send(&KeeperMessage::Keep { fences, sent });
+        self.line.send(&KeeperMessage::Keep { fences, permits, sent });
         self.line.receive().map(|KeeperReply::Renewals| ()).ok_or_else(|| {
             let names = names(leases.iter().map(|lease| &lease.request.key));
             Failure::new(UNREACHABLE, format!("the keeper of {names} was killed")).into()
@@ -168,8 +169,8 @@ struct KeptLock {
 impl BackgroundKeeper<'_> {
     /// Waits for the leases, keeps them, and releases them.
     fn serve(mut self, requests: Vec<Request>, mut store: Box<dyn Store>) {
-        let (fences, sent) = match self.line.receive() {
-            Some(KeeperMessage::Keep { fences, sent }) => (fences, sent),
+        let (fences, permits, sent) = match self.line.receive() {
+            Some(KeeperMessage::Keep { fences, permits, sent }) => (fences, permits, sent),
             Some(KeeperMessage::GoOn | KeeperMessage::Dismissed) => return,
             None => return cancel(store.as_mut(), &requests),
         };
@@ -180,8 +181,11 @@ impl BackgroundKeeper<'_> {
         };
         let keys: Vec<Key> = requests.iter().map(|request| request.key.clone()).collect();
         let locks = requests.iter().map(kept).collect();
-        let leases = requests.into_iter().zip(fences);
-        let leases = leases.map(|(request, fence)| Lease::new(request, FencingToken(fence), sent)).collect();
+        let leases = requests.into_iter().zip(fences).zip(permits);
+        let lease = |((request, fence), permit): ((Request, u64), _)| {
+            Lease::new(request.with_permit(permit), FencingToken(fence), sent)
+        };
+        let leases = leases.map(lease).collect();
         self.reporter.start_threads();
         let (Ok((sender, news)), Ok(never)) = (mailbox(), EventFd::new()) else { return };
         let mut uncancelled = Uncancelled(never);

@@ -21,7 +21,6 @@ mod misspelt_url;
     feature = "zookeeper"
 ))]
 mod net;
-#[cfg(any(feature = "memcached", feature = "redis"))]
 mod polling;
 #[cfg(feature = "postgres")]
 mod postgres;
@@ -43,6 +42,7 @@ use std::time::Duration;
 pub use self::address::{OpenOptions, StoreAddress};
 pub use self::credentials::{Credentials, Password, Roots, TlsFiles};
 use self::misspelt_url::Intended;
+pub use self::polling::PollSchedule;
 pub use self::scheme::{SCHEMES, Scheme};
 use crate::doctor::{Check, Finding, Findings, Requirements};
 use crate::lock::{Capabilities, StoreAdmin, Timeout};

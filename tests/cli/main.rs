@@ -30,7 +30,9 @@ mod status;
 mod streams;
 mod syslog;
 mod terminal;
+mod until;
 mod user;
+mod wait;
 mod waiting_line;
 #[cfg(feature = "watch")]
 mod watch;

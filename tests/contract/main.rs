@@ -8,11 +8,14 @@ mod breaking;
 mod commands;
 mod death;
 mod fencing;
+mod free;
 mod history;
 mod index;
 mod keys;
 mod modes;
+mod permits;
 mod redis_only;
+mod reservation;
 mod round_trips;
 mod several_keys;
 mod status;
@@ -80,6 +83,8 @@ macro_rules! promises {
                 breaking_ends_a_min_hold
                 breaking_what_nobody_keeps_takes_one_command
             }
+            free { an_exit_status_says_whether_it_is_free a_wait_ends_with_the_lock_and_takes_nothing }
+            reservation { a_person_reserves_it }
             keys { odd_keys_are_keys odd_keys_are_apart }
             status { holder_and_waiters kept_by_min_hold hostile_labels_are_harmless }
             modes {
@@ -132,6 +137,21 @@ macro_rules! runs {
     };
 }
 
+/// Where a permit has a number.
+macro_rules! numbers {
+    ($store:ident) => {
+        tests! { $store:
+            permits {
+                each_permit_has_a_number
+                by_hand_a_permit_has_a_number
+                only_permits_have_numbers
+                the_number_of_the_dead_is_given_again
+                a_permit_that_heals_keeps_its_number
+            }
+        }
+    };
+}
+
 /// Many at once, for some seconds each.
 macro_rules! crowds {
     ($store:ident) => {
@@ -141,6 +161,7 @@ macro_rules! crowds {
                 fifty_workers_never_meet
                 readers_and_writers_never_meet
                 never_more_than_the_permits
+                never_two_with_one_number
                 holders_of_two_keys_never_meet
                 fifty_pairs_never_deadlock
             }
@@ -204,6 +225,8 @@ macro_rules! promises_without_a_queue {
                 breaking_ends_a_min_hold
                 breaking_what_nobody_keeps_takes_one_command
             }
+            free { an_exit_status_says_whether_it_is_free a_wait_ends_with_the_lock_and_takes_nothing }
+            reservation { a_person_reserves_it }
             keys { odd_keys_are_apart }
             several_keys {
                 they_are_held_together
@@ -264,22 +287,22 @@ macro_rules! contract {
 
 // A new store is a new line. What is a Redis all the same needs no crowds of its own.
 contract! {
-    redis: promises runs crowds;
-    local: promises runs crowds;
-    redis62: promises runs;
-    tls: promises runs;
-    unix: promises;
-    acl: promises runs;
+    redis: promises numbers runs crowds;
+    local: promises numbers runs crowds;
+    redis62: promises numbers runs;
+    tls: promises numbers runs;
+    unix: promises numbers;
+    acl: promises numbers runs;
     quorum3: promises_without_a_queue promises_of_a_quorum runs;
     quorum5: promises_without_a_queue promises_of_a_quorum;
-    sentinel: promises runs;
-    cluster: promises runs;
+    sentinel: promises numbers runs;
+    cluster: promises numbers runs;
     etcd: promises crowd_of_twenty;
     etcd3: promises crowd_of_twenty;
     zookeeper: promises crowd_of_twenty;
     zookeeper3: promises crowd_of_twenty;
-    postgres: promises runs crowds;
-    postgres_on_a_socket: promises;
-    pgbouncer: promises runs crowd_of_twenty;
+    postgres: promises numbers runs crowds;
+    postgres_on_a_socket: promises numbers;
+    pgbouncer: promises numbers runs crowd_of_twenty;
     memcached: promises_without_a_queue promises_of_memcached crowd_of_twenty;
 }

@@ -84,6 +84,40 @@ pub fn never_more_than_the_permits(store: &Store) {
     a_crowd_keeps_the_rules(store, &|_| ("permit", &["-k", "X", "--permits", "3"]));
 }
 
+/// Each job is alone with its number, as with a lock of its own.
+pub fn never_two_with_one_number(store: &Store) {
+    let rules = Rules::new(1);
+    let job = rules.job("writer", "0");
+    // A folder for each number: a job that has none, or one that is too high, fails there.
+    let alone = r#"case $REDLOCK_PERMIT in [0-4]) ;; *) exit 9 ;; esac
+        mkdir -p "$0/$REDLOCK_PERMIT"; script=$1 folder=$0/$REDLOCK_PERMIT; shift 2; exec sh -c "$script" "$folder" "$@""#;
+    let mut words = vec!["sh", "-c", alone, &job[3], &job[2], "-"];
+    words.extend(job[4..].iter().map(String::as_str));
+    let (acquisitions, start) = (acquisitions(4), Instant::now());
+    let crowd = Crowd::of(20);
+    let (mut random, mut kills) = (fastrand::Rng::new(), 0);
+    let lock = ["run", "X", "--permits", "5", "--wait", "--ttl", store.shortest(), "--quiet", "--"];
+    crowd.work(
+        |_| store.redlock(&[&lock[..], &words].concat()),
+        || {
+            while crowd.ends(0) < acquisitions && is_within(LIMIT, start) {
+                thread::sleep(Duration::from_secs(1));
+                kills += usize::from(crowd.kill(None, &mut random));
+            }
+        },
+    );
+    let ends = crowd.ends.lock().expect("the ends");
+    println!("{}: {kills} kills, ends {ends:?} in {:?}", store.url, start.elapsed());
+    assert!(kills > 0, "nobody was killed");
+    for number in 0..5 {
+        let seen =
+            std::fs::read_to_string(std::path::Path::new(&job[3]).join(number.to_string()).join("broken"));
+        assert_eq!(seen.unwrap_or_default(), "", "with the number {number}");
+    }
+    assert!(ends.get(&0).is_some_and(|served| *served >= acquisitions), "{ends:?}");
+    assert!(ends.keys().all(|end| [0, -9, 69, 79].contains(end)), "{ends:?}");
+}
+
 pub fn holders_of_two_keys_never_meet(store: &Store) {
     a_crowd_keeps_the_rules(store, &|place| ("writer", in_either_order(place)));
 }

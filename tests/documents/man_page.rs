@@ -6,7 +6,7 @@ use clap::{Arg, Command};
 const DATE: &str = "2026-11-22";
 
 /// As typed.
-const SYNOPSES: [(&str, &[&str]); 12] = [
+const SYNOPSES: [(&str, &[&str]); 13] = [
     ("redlock", &["run -k nightly -- ./backup.sh", "SUBCOMMAND [OPTIONS]", "SUBCOMMAND --help"]),
     ("run", &["[OPTIONS] KEY [--] COMMAND [ARG]...", "[OPTIONS] -k KEY... [--] COMMAND [ARG]..."]),
     ("acquire", &["[OPTIONS] KEY", "[OPTIONS] -k KEY..."]),
@@ -14,6 +14,7 @@ const SYNOPSES: [(&str, &[&str]); 12] = [
     ("check", &["[OPTIONS] [KEY]", "[OPTIONS] -k KEY...", "--ran-within DURATION KEY"]),
     ("release", &["[OPTIONS] [KEY]", "[OPTIONS] -k KEY..."]),
     ("status", &["[OPTIONS] [KEY|PATTERN]...", "[OPTIONS] [-k KEY]..."]),
+    ("wait", &["[OPTIONS] KEY|PATTERN...", "[OPTIONS] -k KEY..."]),
     ("history", &["[OPTIONS] [KEY|PATTERN]...", "[OPTIONS] [-k KEY]..."]),
     ("break", &["[OPTIONS] KEY", "[OPTIONS] -k KEY"]),
     ("doctor", &["[OPTIONS]"]),

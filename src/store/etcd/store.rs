@@ -278,7 +278,9 @@ impl Store for Etcd {
         let own = self.calls.read_own(key, id, &own.kvs);
         let wanted = request.ttl.duration().as_secs() as i64;
         match own.held().filter(|_| ttl > 0) {
-            Some(held) if own.broken.is_some() => Ok(Renewal::Lost(Some(holder(&held.clone(), own, ttl)))),
+            Some(held) if own.broken.is_some() => {
+                Ok(Renewal::Lost(Some(holder(&held.clone(), own, ttl).into())))
+            }
             Some(_) if ttl < wanted => Err(StoreError::Unusable {
                 store: self.calls.members.name().to_owned(),
                 why: format!(
@@ -292,7 +294,7 @@ impl Store for Etcd {
                 let queue = self.calls.queue(key, 0, timeout)?.entries;
                 let other = queue.first().filter(|first| first.id != id && !first.is_waiting());
                 match other {
-                    Some(other) => Ok(Renewal::Lost(Some(self.calls.holder(key, other, timeout)?))),
+                    Some(other) => Ok(Renewal::Lost(Some(self.calls.holder(key, other, timeout)?.into()))),
                     None if own.entry.is_some() => Ok(Renewal::Released),
                     None => Ok(Renewal::Lost(None)),
                 }

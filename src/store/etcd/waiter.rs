@@ -171,7 +171,7 @@ impl EtcdWaiter {
     fn granted(&mut self, created: i64) -> AcquireOutcome {
         self.is_granted = true;
         let fences = vec![FencingToken(created.unsigned_abs())];
-        AcquireOutcome::Granted(Grant { fences, counted_from: self.counted_from })
+        AcquireOutcome::Granted(Grant { fences, permits: Vec::new(), counted_from: self.counted_from })
     }
 
     /// Takes a place at the end of the queue, or finds the one of an earlier attempt.

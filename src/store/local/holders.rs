@@ -68,7 +68,7 @@ impl HolderRow {
     }
 
     /// The short lease of a waiter, until it confirms.
-    pub fn claim(entry: &QueueEntry, fence: u64, host: &Host) -> HolderRow {
+    pub fn claim(entry: &QueueEntry, fence: u64, permit: Option<u32>, host: &Host) -> HolderRow {
         let now = BootTime::now();
         HolderRow {
             fence,
@@ -80,7 +80,7 @@ impl HolderRow {
             hold_until: BootTime::from_nanos(0),
             broken: None,
             processes: entry.processes.clone(),
-            metadata: entry.metadata.clone(),
+            metadata: Metadata { permit, ..entry.metadata.clone() },
         }
     }
 

@@ -19,7 +19,7 @@ pub struct Leases {
 /// The answer to a renewal, and the lease to write for it.
 #[derive(Debug)]
 pub enum Continuation {
-    Extended(HolderRow),
+    Extended(Box<HolderRow>),
     /// The same processes keep the lease alive, not always those that ask.
     Healed(Processes),
     Ended(Renewal),
@@ -63,6 +63,13 @@ impl Leases {
         }
     }
 
+    /// The lowest number of a permit that no running lease has; `None` for another mode.
+    pub fn free_permit(&self, mode: Mode) -> Option<u32> {
+        let Mode::Semaphore(permits) = mode else { return None };
+        let taken = |number: &u32| self.running.iter().any(|lease| lease.metadata.permit == Some(*number));
+        (0..permits.get()).find(|number| !taken(number))
+    }
+
     /// The lease that decides how long the lock is held: of readers the last to end, of permits the first.
     pub fn deciding(&self) -> Option<&HolderRow> {
         match self.held() {
@@ -95,12 +102,12 @@ impl Leases {
     ) -> Continuation {
         match self.lease_of(token, at) {
             Some(mine) if mine.broken.is_some() => {
-                return Continuation::Ended(Renewal::Lost(Some(mine.holder())));
+                return Continuation::Ended(Renewal::Lost(Some(mine.holder().into())));
             }
-            Some(mine) => return Continuation::Extended(mine.clone()),
+            Some(mine) => return Continuation::Extended(mine.clone().into()),
             None => {}
         }
-        let lost = || Continuation::Ended(Renewal::Lost(self.holder()));
+        let lost = || Continuation::Ended(Renewal::Lost(self.holder().map(Box::new)));
         let Some(FencingToken(fence)) = fence else { return lost() };
         let granted = self.over.iter().chain(&self.running).find(|lease| lease.fence == fence);
         let is_healed = match &self.last {

@@ -177,3 +177,17 @@ fn a_lease_runs_in_its_boot_until_its_end() {
         assert_eq!(own.runs(&at), runs, "{:?} in {:?}", at.now, at.boot);
     }
 }
+
+#[test]
+fn the_lowest_free_permit_is_given() {
+    let with = |numbers: &[u32]| {
+        let held = numbers.iter().zip(1..).map(|(number, fence)| {
+            let metadata = Metadata { permit: Some(*number), ..Metadata::default() };
+            HolderRow { metadata, ..lease("a", fence, 40) }
+        });
+        leases(permits(3), 9, held.collect(), vec![lease("b", 8, 11)]).free_permit(permits(3))
+    };
+    assert_eq!([with(&[]), with(&[0]), with(&[2, 0]), with(&[1, 2])], [Some(0), Some(1), Some(1), Some(0)]);
+    assert_eq!(with(&[0, 1, 2]), None);
+    assert_eq!(leases(Mode::Shared, 9, Vec::new(), Vec::new()).free_permit(Mode::Shared), None);
+}

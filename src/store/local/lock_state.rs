@@ -57,14 +57,16 @@ impl<'a> LockState<'a> {
         Ok(Busy { key: self.key.clone(), holder: self.leases.holder(), others, ahead })
     }
 
-    /// Grants the lock for one TTL, or confirms a grant: it was handed over, or the caller asks again.
-    pub fn acquire(&mut self, request: &Request) -> rusqlite::Result<FencingToken> {
-        let (fence, since, broken) = match self.lease_of(&request.token) {
-            Some(mine) => (mine.fence, mine.since, mine.broken.clone()),
-            None => (self.next_fence()?, unix_millis(), None),
+    /// Grants the lock for one TTL, or confirms a grant: it was handed over, or the caller asks again. A semaphore has the
+    /// number of the permit, too.
+    pub fn acquire(&mut self, request: &Request) -> rusqlite::Result<(FencingToken, Option<u32>)> {
+        let (fence, since, broken, permit) = match self.lease_of(&request.token) {
+            Some(mine) => (mine.fence, mine.since, mine.broken.clone(), mine.metadata.permit),
+            None => (self.next_fence()?, unix_millis(), None, self.leases.free_permit(request.mode)),
         };
+        let request = &request.clone().with_permit(permit);
         self.hold(request.mode, HolderRow { broken, ..HolderRow::of(request, fence, since, self.host) })?;
-        Ok(FencingToken(fence))
+        Ok((FencingToken(fence), permit))
     }
 
     /// Extends the lease, or takes the lock again that is gone: see [`Store::renew`](crate::lock::Store::renew).
@@ -75,7 +77,7 @@ impl<'a> LockState<'a> {
                 let now = BootTime::now();
                 let until = lease.until.max(now.plus(request.ttl.duration()));
                 let mode = self.leases.last.as_ref().map_or(request.mode, |last| last.mode);
-                self.hold(mode, HolderRow { renewed: now, until, ..lease })?;
+                self.hold(mode, HolderRow { renewed: now, until, ..*lease })?;
                 Ok(Renewal::Extended)
             }
             Continuation::Healed(processes) => {
@@ -178,7 +180,8 @@ impl<'a> LockState<'a> {
             && self.leases.admits(first.mode)
         {
             let first = queue::serve(self.tx, first)?;
-            self.hold(first.mode, HolderRow::claim(&first, self.next_fence()?, self.host))?;
+            let permit = self.leases.free_permit(first.mode);
+            self.hold(first.mode, HolderRow::claim(&first, self.next_fence()?, permit, self.host))?;
             served.push(first);
         }
         served.extend(self.first_alive()?);

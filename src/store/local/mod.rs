@@ -126,12 +126,14 @@ impl Store for Local {
                 }
                 states.push(state);
             }
-            let mut fences = Vec::new();
+            let mut granted = Vec::new();
             for (state, request) in states.iter_mut().zip(requests) {
-                fences.push(state.acquire(request)?);
+                granted.push(state.acquire(request)?);
                 wake.extend(queue::first_alive(tx, &request.key, host)?);
             }
-            Ok((Ok(AcquireOutcome::granted(fences)), wake))
+            let (fences, permits): (Vec<_>, Vec<_>) = granted.into_iter().unzip();
+            let permits = permits.into_iter().flatten().collect();
+            Ok((Ok(AcquireOutcome::granted_permits(fences, permits)), wake))
         })?;
         self.asked = true;
         self.wake_after(&answer, wake);
@@ -169,8 +171,9 @@ impl Store for Local {
                 }
                 queue::leave(tx, &request.key, &request.token)?;
             }
-            let fence = state.acquire(request)?;
-            Ok((Ok(AcquireOutcome::granted(vec![fence])), state.hand_over(None)?))
+            let (fence, permit) = state.acquire(request)?;
+            let granted = AcquireOutcome::granted_permits(vec![fence], permit.into_iter().collect());
+            Ok((Ok(granted), state.hand_over(None)?))
         });
         self.has_waited = true;
         // Somebody took us for dead, or our grant ran out: the entry gets a new FIFO at once. Only now, as most that have

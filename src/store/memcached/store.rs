@@ -237,7 +237,7 @@ impl Store for Memcached {
                 return Ok(Renewal::Released);
             }
             if !item.is_held_by(&request.token) || item.is_broken() {
-                return Ok(Renewal::Lost(Some(item.holder(left))));
+                return Ok(Renewal::Lost(Some(item.holder(left).into())));
             }
             let wanted = seconds(request.ttl.duration()).max(left.unwrap_or_default());
             if self.set(key, &item, wanted, Expected::Cas(cas), timeout)? {

@@ -13,6 +13,11 @@ pub fn number(row: &Row, column: usize) -> Option<u64> {
     text(row, column).parse().ok()
 }
 
+/// The number of a permit; a lease of another mode has none.
+pub fn permit(row: &Row, column: usize) -> Option<u32> {
+    text(row, column).parse().ok()
+}
+
 pub fn fence(rows: &[Row]) -> Option<FencingToken> {
     number(rows.first()?, 0).map(FencingToken)
 }
@@ -78,7 +83,7 @@ impl LeaseRow<'_> {
             key: text(row, 0),
             mode: text(row, 1).parse().unwrap_or_default(),
             holder: Holder {
-                metadata: Some(Metadata::from_untrusted(text(row, 7))),
+                metadata: Some(Metadata { permit: permit(row, 9), ..Metadata::from_untrusted(text(row, 7)) }),
                 fence: number(row, 2).map(FencingToken),
                 since: number(row, 3),
                 left: number(row, 4).map(Duration::from_millis),

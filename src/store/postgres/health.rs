@@ -79,11 +79,11 @@ fn examine_server(address: PostgresAddress, terms: &Requirements) -> Findings {
     let shown = |column| crate::sanitize::sanitize(&text(row, column).chars().take(40).collect::<String>());
     let version = shown(0);
     match version.split('.').next().and_then(|major| major.parse().ok()) {
-        Some(10_u32..) => report.ok(Check::Version, format!("PostgreSQL {version}")),
+        Some(12_u32..) => report.ok(Check::Version, format!("PostgreSQL {version}")),
         _ => report.bad(
             Check::Version,
             format!("PostgreSQL {version}"),
-            "redlock needs PostgreSQL 10 or later",
+            "redlock needs PostgreSQL 12 or later",
         ),
     }
     if shown(1) != "UTF8" {
@@ -155,7 +155,7 @@ fn statements(script: &'static str) -> Vec<String> {
     for line in script.lines().filter(|line| !line.starts_with("--")) {
         current.push_str(line);
         current.push('\n');
-        is_function ^= line.contains("$$");
+        is_function ^= line.matches("$$").count() % 2 == 1;
         if line.ends_with(';') && !is_function {
             statements.push(std::mem::take(&mut current));
         }

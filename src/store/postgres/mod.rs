@@ -1,10 +1,11 @@
 //! PostgreSQL: tables of one database, in plain SQL.
 //!
 //! From the bottom to the top: `message` and `scram` (the protocol), `connection` (a login, and transactions in one round trip),
-//! `database` (which server is asked), `statements` with the files in `sql`, `answer` (what rows mean), and the store.
+//! `database` (which server is asked), `statements` with the files in `sql`, `answer` (what rows mean), `acquire`, and the store.
 //!
 //! A transaction is one round trip, and no row is locked longer than that: a client that is stopped stops nobody.
 
+mod acquire;
 mod answer;
 mod connection;
 mod database;

@@ -131,6 +131,15 @@ impl<'a> KeyStatements<'a> {
             Statement::of(sql!("was_released"), [self.key.as_str(), &fence]),
         ]
     }
+
+    /// The same for a shared lock or a permit, behind the lock of the row.
+    pub fn heal_holder(&self, request: &Request, fence: u64) -> Statement {
+        let (ttl, fence) = (format!("{} ms", request.ttl.as_millis()), fence.to_string());
+        let (metadata, mode) = (request.metadata.to_json(), request.mode.to_string());
+        let permit = request.metadata.permit.map(|number| number.to_string()).unwrap_or_default();
+        let values = [self.key.as_str(), &self.owner, &ttl, &fence, &metadata, &mode, &permit];
+        Statement::of(sql!("heal_holder"), values)
+    }
 }
 
 /// Frees what was broken before and tells the other holders. Without an `owner`, all of them.

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
+use super::acquire::{TakenLease, confirmed};
 use super::answer::{LeaseRow, Seen, fence, number};
 use super::database::{Commit, Database};
-use super::error::{ROW_LOCKED, TAKEN_BACK};
 use super::message::{Row, Statement};
 use super::statements::{KeyStatements, forget, owner_hex, record, survey};
 use super::url::PostgresAddress;
@@ -44,7 +44,7 @@ pub struct Postgres {
     /// Was in a queue: others may be behind.
     has_waited: bool,
     /// The connection shares its server process with others, so it cannot be woken.
-    is_pooled: Option<bool>,
+    pub(super) is_pooled: Option<bool>,
     ask_at: Deadline,
     is_granted: bool,
     /// This process asked for locks: otherwise one that died did.
@@ -65,83 +65,10 @@ impl Postgres {
         }
     }
 
-    fn granted(&mut self, fences: Vec<FencingToken>) -> AcquireOutcome {
+    fn granted(&mut self, leases: Vec<TakenLease>) -> AcquireOutcome {
         (self.is_waiting, self.is_granted) = (false, true);
-        AcquireOutcome::granted(fences)
-    }
-
-    fn see(&mut self, request: &Request, timeout: &Timeout) -> Result<Seen> {
-        let see = KeyStatements::of(&request.key, &request.token).see();
-        Ok(Seen::read(&self.database.transact(&[see], timeout)?[0]))
-    }
-
-    /// Takes a free exclusive lock in one statement. `None` when it takes a closer look. Other statements go with it.
-    fn take(
-        &mut self,
-        request: &Request,
-        with: &[Statement],
-        timeout: &Timeout,
-    ) -> Result<Option<FencingToken>> {
-        let take = KeyStatements::of(&request.key, &request.token).take(request);
-        let statements: Vec<Statement> = [take].into_iter().chain(with.iter().cloned()).collect();
-        match self.database.attempt(&statements, Commit::Durable, timeout)? {
-            Ok(rows) => {
-                self.learn(rows.get(1).map_or(&[], |rows| rows));
-                Ok(fence(&rows[0]))
-            }
-            Err((_, error)) if error.is_undone() => Ok(None),
-            Err((_, error)) => Err(self.database.failure(error)),
-        }
-    }
-
-    /// A pooler names a process of its own at the login.
-    fn learn(&mut self, process: &[Row]) {
-        let said = self.database.connection.as_ref().map(|connection| connection.process as u32 as u64);
-        if let (Some(row), Some(said)) = (process.first(), said) {
-            self.is_pooled.get_or_insert(number(row, 0) != Some(said));
-        }
-    }
-
-    /// Takes all locks in one transaction, or none. Returns the one that was busy.
-    fn take_all(
-        &mut self,
-        requests: &[Request],
-        timeout: &Timeout,
-    ) -> Result<Result<Vec<FencingToken>, usize>> {
-        let mut order: Vec<usize> = (0..requests.len()).collect();
-        // In the same order everywhere, so two of these cannot deadlock.
-        order.sort_by_key(|index| &requests[*index].key);
-        let (mut statements, mut of_each) = (Vec::new(), 0);
-        for index in &order {
-            let request = &requests[*index];
-            let key = KeyStatements::of(&request.key, &request.token);
-            statements.extend(key.lock_made());
-            statements.extend(key.queue(request, ""));
-            statements.push(key.demand());
-            of_each = statements.len() / (1 + order.iter().position(|other| other == index).unwrap_or(0));
-        }
-        loop {
-            match self.database.attempt(&statements, Commit::Durable, timeout)? {
-                Ok(rows) => {
-                    let mut fences = vec![FencingToken(0); requests.len()];
-                    for (index, rows) in order.iter().zip(rows.chunks(of_each)) {
-                        let confirmed = fence(&rows[5]).or_else(|| fence(&rows[6]));
-                        fences[*index] = confirmed.ok_or_else(|| self.senseless())?;
-                    }
-                    return Ok(Ok(fences));
-                }
-                Err((failed, error)) if matches!(&*error.code, TAKEN_BACK | ROW_LOCKED) => {
-                    return Ok(Err(order[(failed / of_each).min(order.len() - 1)]));
-                }
-                Err((_, error)) if error.is_undone() && !timeout.until.has_passed() => {}
-                Err((_, error)) => return Err(self.database.failure(error)),
-            }
-        }
-    }
-
-    fn senseless(&self) -> StoreError {
-        let why = "its answer makes no sense".to_owned();
-        StoreError::Unreachable { store: self.database.name(), why, transient: false }
+        let (fences, permits): (Vec<_>, Vec<_>) = leases.into_iter().unzip();
+        AcquireOutcome::granted_permits(fences, permits.into_iter().flatten().collect())
     }
 
     /// The lease of this token, or the one that decides.
@@ -165,7 +92,7 @@ impl Store for Postgres {
             && request.mode == Mode::Exclusive
         {
             if let Some(fence) = self.take(request, &[], timeout)? {
-                return Ok(self.granted(vec![fence]));
+                return Ok(self.granted(vec![(fence, None)]));
             }
             let seen = self.see(request, timeout)?;
             if let Some(found) = seen.other_mode(request.mode) {
@@ -176,7 +103,7 @@ impl Store for Postgres {
             }
         }
         match self.take_all(requests, timeout)? {
-            Ok(fences) => Ok(self.granted(fences)),
+            Ok(leases) => Ok(self.granted(leases)),
             Err(busy) => {
                 let (seen, request) = (self.see(&requests[busy], timeout)?, &requests[busy]);
                 match seen.other_mode(request.mode) {
@@ -194,7 +121,7 @@ impl Store for Postgres {
             let process = Statement::plain("SELECT pg_backend_pid()");
             if request.mode == Mode::Exclusive {
                 if let Some(fence) = self.take(request, &[process], timeout)? {
-                    return Ok(self.granted(vec![fence]));
+                    return Ok(self.granted(vec![(fence, None)]));
                 }
             } else if self.is_pooled.is_none() {
                 let rows = self.database.transact(&[process], timeout)?;
@@ -206,7 +133,7 @@ impl Store for Postgres {
             if let Ok(rows) = self.database.attempt(&[confirm], Commit::Durable, timeout)?
                 && let Some(fence) = fence(&rows[0])
             {
-                return Ok(self.granted(vec![fence]));
+                return Ok(self.granted(vec![(fence, None)]));
             }
         }
         let is_listening =
@@ -233,8 +160,8 @@ impl Store for Postgres {
             connection.is_listening = true;
         }
         let rows = &rows[first..];
-        if let Some(fence) = fence(&rows[5]).or_else(|| fence(&rows[6])) {
-            return Ok(self.granted(vec![fence]));
+        if let Some(lease) = confirmed(rows) {
+            return Ok(self.granted(vec![lease]));
         }
         let seen = Seen::read(&rows[8]);
         if let Some(found) = seen.other_mode(request.mode) {
@@ -305,8 +232,14 @@ impl Store for Postgres {
         if !rows[1].is_empty() || !rows[2].is_empty() {
             return Ok(Renewal::Extended);
         }
-        let healing = fence.filter(|_| request.mode == Mode::Exclusive);
-        if let Some(FencingToken(fence)) = healing {
+        if let Some(FencingToken(fence)) = fence.filter(|_| request.mode != Mode::Exclusive) {
+            let [.., settle] = key.hand_over();
+            let [make, lock] = key.lock_made();
+            let heal = [make, lock, key.heal_holder(request, fence), settle];
+            if !self.database.transact(&heal, timeout)?[2].is_empty() {
+                return Ok(Renewal::Healed);
+            }
+        } else if let Some(FencingToken(fence)) = fence {
             let rows = self.database.transact(&key.heal(request, fence), timeout)?;
             match (rows[0].is_empty(), rows[1].is_empty()) {
                 (false, _) => return Ok(Renewal::Healed),
@@ -314,7 +247,7 @@ impl Store for Postgres {
                 (true, true) => {}
             }
         }
-        Ok(Renewal::Lost(self.holder(request, timeout)?))
+        Ok(Renewal::Lost(self.holder(request, timeout)?.map(Box::new)))
     }
 
     fn release(

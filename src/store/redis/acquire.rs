@@ -9,12 +9,13 @@ use crate::lock::{AcquireOutcome, Busy, Key, Request, Result, Store, StoreError,
 impl Redis {
     /// Acquires all of them or none: what was acquired is released when a later lock is not free.
     pub(super) fn acquire_all(&mut self, requests: &[Request], timeout: &Timeout) -> Result<AcquireOutcome> {
-        let (mut acquired, mut fences) = (Vec::new(), Vec::new());
+        let (mut acquired, mut fences, mut permits) = (Vec::new(), Vec::new(), Vec::new());
         for group in self.by_slot(requests, |request| &request.key) {
             match self.acquire_by_one_script(&group, timeout) {
                 Ok(AcquireOutcome::Granted(granted)) => {
                     acquired.extend(group);
                     fences.extend(granted.fences);
+                    permits.extend(granted.permits);
                 }
                 Ok(busy) => {
                     self.undo(&acquired, timeout)?;
@@ -28,11 +29,11 @@ impl Redis {
                 }
             }
         }
-        let fence_of = |request: &Request| {
-            let mut each = acquired.iter().zip(&fences);
-            each.find(|(acquired, _)| acquired.key == request.key).map(|(_, fence)| *fence)
-        };
-        Ok(AcquireOutcome::granted(requests.iter().filter_map(fence_of).collect()))
+        let place = |request: &Request| acquired.iter().position(|acquired| acquired.key == request.key);
+        let places = || requests.iter().filter_map(place);
+        let fences = places().filter_map(|place| fences.get(place).copied()).collect();
+        let permits = places().filter_map(|place| permits.get(place).copied()).collect();
+        Ok(AcquireOutcome::granted_permits(fences, permits))
     }
 
     /// Acquires locks with one script; in a cluster all of them are in one slot.
@@ -41,9 +42,9 @@ impl Redis {
         self.topology.await_releases(requests, timeout)?;
         let call = script::acquire(first, requests, Queueing::No, "");
         match call.run_on_primary(&mut self.topology, timeout)?? {
-            AcquireReply::Granted(fences) => {
+            AcquireReply::Granted { fences, permits } => {
                 self.expect_replicas(requests, timeout)?;
-                Ok(AcquireOutcome::granted(fences))
+                Ok(AcquireOutcome::granted_permits(fences, permits))
             }
             AcquireReply::Busy(reply) => {
                 if self.topology.servers().any(|server| server.in_flight.has_requests()) {

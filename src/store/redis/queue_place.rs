@@ -82,9 +82,9 @@ impl QueuePlace {
     /// Takes note of a reply, and decides when to ask again.
     pub fn note(&mut self, reply: AcquireReply) -> AcquireOutcome {
         self.fallback_at = Deadline::after(fallback());
-        self.is_granted = matches!(reply, AcquireReply::Granted(_));
+        self.is_granted = matches!(reply, AcquireReply::Granted { .. });
         match reply {
-            AcquireReply::Granted(fences) => AcquireOutcome::granted(fences),
+            AcquireReply::Granted { fences, permits } => AcquireOutcome::granted_permits(fences, permits),
             AcquireReply::DataLost { ticket } => {
                 // The lease was renewed before the data was lost.
                 let until = *self.data_lost_until.get_or_insert_with(|| Deadline::after(self.ttl));

@@ -46,7 +46,7 @@ impl Redis {
             self.topology.await_releases(requests, timeout)?;
             let call = script::acquire(&place.request, requests, place.queueing(), &place.ticket);
             let reply = call.run_on_primary(&mut self.topology, timeout)??;
-            if matches!(reply, AcquireReply::Granted(_)) {
+            if matches!(reply, AcquireReply::Granted { .. }) {
                 self.expect_replicas(requests, timeout)?;
             } else if !self.topology.is_listening_to_primary() && !timeout.until.has_passed() {
                 // Those who wake waiters on the primary do not see that we listen elsewhere.

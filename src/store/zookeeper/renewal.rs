@@ -62,6 +62,6 @@ impl ZooKeeper {
             let holder = node.map(|node| node.holder());
             Ok(holder.filter(|holder| state != State::Broken || holder.broken.is_some()))
         })?;
-        Ok(Renewal::Lost(holder))
+        Ok(Renewal::Lost(holder.map(Box::new)))
     }
 }

@@ -168,7 +168,11 @@ impl ZooKeeperWaiter {
 
     fn granted(&mut self, fence: FencingToken, owner: &Owner) -> AcquireOutcome {
         self.is_granted = true;
-        AcquireOutcome::Granted(Grant { fences: vec![fence], counted_from: owner.counted_from })
+        AcquireOutcome::Granted(Grant {
+            fences: vec![fence],
+            permits: Vec::new(),
+            counted_from: owner.counted_from,
+        })
     }
 
     /// Waits for a reason to ask again.

@@ -18,12 +18,18 @@ WITH row AS MATERIALIZED (
         END AS room
     FROM row, held, redlock.waiter w WHERE w.key = row.key ORDER BY w.ticket LIMIT 1
 ), served AS MATERIALIZED (
-    SELECT w.*, row.fence + row_number() OVER (ORDER BY w.ticket) - 1 AS fence
+    SELECT w.*, row_number() OVER (ORDER BY w.ticket) AS place, row.fence + row_number() OVER (ORDER BY w.ticket) - 1 AS fence
     FROM row, first, redlock.waiter w
     WHERE w.key = row.key AND w.ticket < coalesce((
         SELECT ticket FROM redlock.waiter o, first f WHERE o.key = $1::text AND o.mode <> f.mode ORDER BY ticket LIMIT 1),
         9223372036854775807)
     ORDER BY w.ticket LIMIT (SELECT room FROM first)
+), free AS MATERIALIZED (
+    -- The lowest numbers of permits that no lease has; of so many numbers enough are free.
+    SELECT number, row_number() OVER (ORDER BY number) AS place
+    FROM first, generate_series(0, CASE WHEN first.mode LIKE 'permits:%'
+        THEN (SELECT number FROM held) + (SELECT count(*) FROM served) - 1 ELSE -1 END) number
+    WHERE NOT EXISTS (SELECT FROM redlock.holder WHERE key = $1::text AND permit = number AND until > clock_timestamp())
 ), taken AS (
     UPDATE redlock.lock l SET mode = s.mode, fence = s.last, since = clock_timestamp(), hold_until = NULL, broken = NULL,
         owner = CASE WHEN s.mode = 'exclusive' THEN s.owner END,
@@ -37,8 +43,9 @@ WITH row AS MATERIALIZED (
     WHERE key = $1::text AND EXISTS (SELECT FROM served)
         AND (until <= clock_timestamp() OR (SELECT mode FROM row) = 'exclusive')
 ), holders AS (
-    INSERT INTO redlock.holder (key, fence, owner, since, until, metadata)
-    SELECT key, fence, owner, clock_timestamp(), clock_timestamp() + '3 s', metadata FROM served WHERE mode <> 'exclusive'
+    INSERT INTO redlock.holder (key, fence, owner, since, until, permit, metadata)
+    SELECT key, fence, owner, clock_timestamp(), clock_timestamp() + '3 s', number, metadata
+    FROM served LEFT JOIN free USING (place) WHERE mode <> 'exclusive'
 ), gone AS (
     DELETE FROM redlock.waiter WHERE ticket IN (SELECT ticket FROM served)
 )

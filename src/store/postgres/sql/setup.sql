@@ -8,8 +8,10 @@
 --     GRANT EXECUTE ON FUNCTION redlock.fenced(text, bigint) TO somebody;
 BEGIN;
 
+SET LOCAL client_min_messages = warning;
+
 -- Two who run this at once come one after the other.
-SELECT pg_advisory_xact_lock(hashtext('redlock'));
+DO $$ BEGIN PERFORM pg_advisory_xact_lock(hashtext('redlock')); END $$;
 
 CREATE SCHEMA IF NOT EXISTS redlock;
 
@@ -43,6 +45,8 @@ CREATE TABLE IF NOT EXISTS redlock.holder (
     until timestamptz NOT NULL,
     hold_until timestamptz,
     broken text,
+    -- The number of a permit.
+    permit int,
     metadata text NOT NULL DEFAULT '{}',
     PRIMARY KEY (key, fence)
 );
@@ -76,9 +80,10 @@ INSERT INTO redlock.meta SELECT 1 WHERE NOT EXISTS (SELECT FROM redlock.meta);
 
 -- All leases, those that are over among them.
 CREATE OR REPLACE VIEW redlock.lease AS
-    SELECT key, mode, fence, owner, since, until, hold_until, broken, metadata FROM redlock.lock WHERE mode = 'exclusive'
+    SELECT key, mode, fence, owner, since, until, hold_until, broken, NULL::int AS permit, metadata
+    FROM redlock.lock WHERE mode = 'exclusive'
     UNION ALL
-    SELECT h.key, l.mode, h.fence, h.owner, h.since, h.until, h.hold_until, h.broken, h.metadata
+    SELECT h.key, l.mode, h.fence, h.owner, h.since, h.until, h.hold_until, h.broken, h.permit, h.metadata
     FROM redlock.holder h JOIN redlock.lock l ON l.key = h.key AND l.mode <> 'exclusive';
 
 -- Called in a transaction of the job: fails if the lock with this fencing token is not held any more. Nobody else is granted the

@@ -266,7 +266,7 @@ mod tests {
                 'h' => Renewal::Healed,
                 'r' => Renewal::Released,
                 'l' => Renewal::Lost(None),
-                _ => Renewal::Lost(Some(Holder::default())),
+                _ => Renewal::Lost(Some(Box::default())),
             });
             let decided = is_renewed(&replies);
             let word = match renewed(&mut replies) {

@@ -107,7 +107,7 @@ impl Member {
             self.identify();
         }
         Ok(match understood(&mut self.server, call.decode(reply?))?? {
-            AcquireReply::Granted(fences) => Vote::Granted(fences),
+            AcquireReply::Granted { fences, .. } => Vote::Granted(fences),
             AcquireReply::Busy(reply) => Vote::Busy(reply.busy.into()),
             AcquireReply::DataLost { .. } => Vote::Busy(Busy::by_unknown(first.clone()).into()),
         })

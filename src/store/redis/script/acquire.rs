@@ -5,7 +5,7 @@ use std::time::Duration;
 use redis::Value;
 
 use super::call::{Script, ScriptCall, script};
-use super::holder::{holder, mode, mode_name, positive};
+use super::holder::{holder, mode, mode_name, permit};
 use crate::lock::{Busy, FencingToken, Key, Request, Result, StoreError};
 use crate::store::redis::reply::{items, millis, number, text};
 
@@ -24,7 +24,11 @@ pub enum Queueing {
 #[derive(Debug)]
 pub enum AcquireReply {
     /// One for each lock that was asked for.
-    Granted(Vec<FencingToken>),
+    Granted {
+        fences: Vec<FencingToken>,
+        /// The numbers of the permits, of a semaphore.
+        permits: Vec<u32>,
+    },
     Busy(Box<BusyReply>),
     /// The server lost its data; a lease may still be alive.
     DataLost {
@@ -74,8 +78,11 @@ pub fn decode(reply: Value, keys: &[Key]) -> Option<Result<AcquireReply>> {
     };
     Some(Ok(match text(reply.first()).as_str() {
         "granted" if reply.len() == keys.len() + 1 => {
-            let fence = |fence| positive(Some(fence)).map(FencingToken);
-            AcquireReply::Granted(reply[1..].iter().map(fence).collect::<Option<_>>()?)
+            let words: Vec<String> = reply[1..].iter().map(|granted| text(Some(granted))).collect();
+            let fence = |words: &String| words.split(' ').next()?.parse().ok().filter(|fence| *fence > 0);
+            let fences = words.iter().map(|words| fence(words).map(FencingToken)).collect::<Option<_>>()?;
+            let permits = words.iter().map(|words| permit(words.split(' ').nth(1)?)).collect::<Option<_>>();
+            AcquireReply::Granted { fences, permits: permits.unwrap_or_default() }
         }
         "mode" => {
             let (key, found) = (key()?, mode(&text(reply.get(2))));
@@ -115,11 +122,13 @@ mod tests {
         let granted = |fences: &[&str]| {
             let reply = array(std::iter::once("granted").chain(fences.iter().copied()).map(bulk));
             match decode(reply, &keys(&["a", "b"])) {
-                Some(Ok(AcquireReply::Granted(fences))) => Some(fences),
+                Some(Ok(AcquireReply::Granted { fences, permits })) => Some((fences, permits)),
                 _ => None,
             }
         };
-        assert_eq!(granted(&["7", "9"]), Some(vec![FencingToken(7), FencingToken(9)]));
+        let fences = vec![FencingToken(7), FencingToken(9)];
+        assert_eq!(granted(&["7", "9"]), Some((fences.clone(), Vec::new())));
+        assert_eq!(granted(&["7 0", "9 2"]), Some((fences, vec![0, 2])));
         for wrong in [&["7"][..], &["7", "9", "11"], &["7", "0"], &["7", "-1"], &["7", "x"]] {
             assert_eq!(granted(wrong), None, "{wrong:?}");
         }
@@ -141,7 +150,7 @@ mod tests {
     fn garbage_grants_nothing() {
         for reply in garbage() {
             for keys in [keys(&[]), keys(&["a"]), keys(&["a", "b"])] {
-                if let Some(Ok(AcquireReply::Granted(fences))) = decode(reply.clone(), &keys) {
+                if let Some(Ok(AcquireReply::Granted { fences, .. })) = decode(reply.clone(), &keys) {
                     // A server may lie, and then it grants as many as were asked for.
                     assert_eq!(fences.len(), keys.len());
                 }

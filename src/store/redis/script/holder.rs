@@ -11,8 +11,10 @@ use crate::store::redis::reply::{items, number, text};
 pub fn holder(description: Option<&Value>) -> Holder {
     let description = description.cloned().map(items).unwrap_or_default();
     let metadata = text(description.first());
+    let permit = permit(&text(description.get(7)));
+    let read = || Metadata { permit, ..Metadata::from_untrusted(&metadata) };
     Holder {
-        metadata: (!metadata.is_empty()).then(|| Metadata::from_untrusted(&metadata)),
+        metadata: (!metadata.is_empty()).then(read),
         fence: positive(description.get(1)).map(FencingToken),
         since: positive(description.get(2)),
         left: left(number(description.get(3))),
@@ -20,6 +22,11 @@ pub fn holder(description: Option<&Value>) -> Holder {
         is_kept: number(description.get(6)) == 1,
         broken: Breaker::from_untrusted(&text(description.get(5))),
     }
+}
+
+/// The number of a permit, if the server gave one.
+pub fn permit(text: &str) -> Option<u32> {
+    text.parse().ok()
 }
 
 pub fn positive(value: Option<&Value>) -> Option<u64> {

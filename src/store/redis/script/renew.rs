@@ -24,7 +24,7 @@ pub fn decode(reply: Value, _: &[Key]) -> Option<Renewal> {
         "extended" => Some(Renewal::Extended),
         "healed" => Some(Renewal::Healed),
         "released" => Some(Renewal::Released),
-        "lost" => Some(Renewal::Lost(reply.get(1).map(|description| holder(Some(description))))),
+        "lost" => Some(Renewal::Lost(reply.get(1).map(|description| Box::new(holder(Some(description)))))),
         _ => None,
     }
 }

@@ -19,6 +19,12 @@ local function set_min_hold(min_hold)
   end
 end
 
+-- The fence, with the number of the permit of a semaphore.
+local function granted(fence)
+  local mine = held_by[me]
+  return mine and mine.permit and fence .. ' ' .. integer(mine.permit) or fence
+end
+
 -- The fence of a lock that is ours: handed over, or the answer to an earlier request was lost.
 local function confirm()
   first = nil
@@ -41,7 +47,7 @@ local function confirm()
     enter(lock, now(), ttl)
     confirmed()
     set_min_hold(ARGV[8])
-    return mine.fence
+    return granted(mine.fence)
   end
 end
 
@@ -100,7 +106,7 @@ local function refuse(number)
 end
 
 local function take()
-  local fence = grant(me, mode, metadata, ttl, last)
+  local fence = granted(grant(me, mode, metadata, ttl, last))
   if queueing ~= 'once' then
     dequeue(member)
   end

@@ -13,7 +13,8 @@
 -- lease    string: "until ttl since owner metadata" of the last exclusive lease. It goes with the release, or a little
 --          after the end of the lease.
 -- queue    sorted set: "token mode metadata" by ticket. Tickets grow, so the order is that of arrival.
--- holders  hash: the holders of a shared lock or a semaphore, as JSON by owner token.
+-- holders  hash: the holders of a shared lock or a semaphore, as JSON by owner token; of a semaphore with the numbers of their
+--          permits.
 -- asked    hash: when each waiter asked last, by owner token, and any of them, by ''. In milliseconds.
 -- claimed  list: filled for a second when a claim is confirmed, for the holder that released the lock.
 -- The list "history" is for record.lua only.

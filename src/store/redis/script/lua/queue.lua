@@ -188,8 +188,20 @@ local function grant(token, mode, metadata, ttl, last, claim)
     redis.call('SET', lock, token, 'PX', ttl)
     record(state, lease, last.fence, number, token, metadata, since, ttl, claim and claim_of(last))
   else
+    local permit
+    if mode ~= 'shared:' then
+      -- The lowest number that no other holder has.
+      local taken = {}
+      for _, holder in pairs(held_by) do
+        taken[holder.permit or ''] = true
+      end
+      permit = 0
+      while taken[permit] do
+        permit = permit + 1
+      end
+    end
     held_by[token] = {fence = fence, since = since, ['until'] = since + ttl, ttl = ttl, metadata = metadata,
-      claim = claim}
+      claim = claim, permit = permit}
     count = count + 1
     held = mode
     write_holder(token)
@@ -346,10 +358,11 @@ local function remove_holder(token)
 end
 
 -- Describes one of `held_by`: metadata, fence, since, what is left, ttl, who broke it or '', 1 if it was released and
--- its min-hold keeps it.
+-- its min-hold keeps it, the number of its permit or ''.
 local function describe_one(holder)
   return {holder.metadata, holder.fence, integer(holder.since), math.max(holder['until'] - now(), 0),
-    integer(holder.ttl), holder.broken or '', holder.released and 1 or 0}
+    integer(holder.ttl), holder.broken or '', holder.released and 1 or 0,
+    holder.permit and integer(holder.permit) or ''}
 end
 
 -- Describes the holder as `describe_one` does: metadata '' for a holder that is not a redlock, what is left -1 for a

@@ -47,8 +47,14 @@ if fence ~= '' and mode == 'exclusive' and not owner and not held then
   end
 elseif fence ~= '' and mode ~= 'exclusive' and admits(mode) and not known[3]
     and (not known[1] or now() - tonumber(known[5] or 0) < ttl) then
-  -- The server lost its data not long ago, there is room, and the lock was not held exclusively since.
-  held_by[me] = {fence = fence, since = now(), ['until'] = now() + ttl, ttl = ttl, metadata = metadata}
+  -- The server lost its data not long ago, there is room, and the lock was not held exclusively since. The number of the
+  -- permit may have been given to another.
+  local is_read, request = pcall(cjson.decode, metadata)
+  local permit = is_read and type(request) == 'table' and tonumber(request.permit) or nil
+  for _, holder in pairs(held_by) do
+    if permit and holder.permit == permit then return {'lost', describe()} end
+  end
+  held_by[me] = {fence = fence, since = now(), ['until'] = now() + ttl, ttl = ttl, metadata = metadata, permit = permit}
   held = mode
   write_holder(me)
   -- Of several that heal the highest counts, so that no fencing token is granted twice.

@@ -1,0 +1,93 @@
+//! How a lock is taken: an exclusive one that is free in one statement, all others through the queue of their row.
+
+use super::answer::{Seen, fence, number, permit};
+use super::database::Commit;
+use super::error::{ROW_LOCKED, TAKEN_BACK};
+use super::message::{Row, Statement};
+use super::statements::KeyStatements;
+use super::store::Postgres;
+use crate::lock::{FencingToken, Request, Result, StoreError, Timeout};
+
+/// The fencing token of a lease, and the number of its permit.
+pub type TakenLease = (FencingToken, Option<u32>);
+
+/// The lease that the statements of [`KeyStatements::lock_made`] and [`KeyStatements::queue`] have confirmed, if any.
+pub fn confirmed(rows: &[Vec<Row>]) -> Option<TakenLease> {
+    let exclusive = || fence(&rows[5]).map(|fence| (fence, None));
+    exclusive().or_else(|| Some((fence(&rows[6])?, permit(rows[6].first()?, 1))))
+}
+
+impl Postgres {
+    pub fn see(&mut self, request: &Request, timeout: &Timeout) -> Result<Seen> {
+        let see = KeyStatements::of(&request.key, &request.token).see();
+        Ok(Seen::read(&self.database.transact(&[see], timeout)?[0]))
+    }
+
+    /// Takes a free exclusive lock in one statement. `None` when it takes a closer look. Other statements go with it.
+    pub fn take(
+        &mut self,
+        request: &Request,
+        with: &[Statement],
+        timeout: &Timeout,
+    ) -> Result<Option<FencingToken>> {
+        let take = KeyStatements::of(&request.key, &request.token).take(request);
+        let statements: Vec<Statement> = [take].into_iter().chain(with.iter().cloned()).collect();
+        match self.database.attempt(&statements, Commit::Durable, timeout)? {
+            Ok(rows) => {
+                self.learn(rows.get(1).map_or(&[], |rows| rows));
+                Ok(fence(&rows[0]))
+            }
+            Err((_, error)) if error.is_undone() => Ok(None),
+            Err((_, error)) => Err(self.database.failure(error)),
+        }
+    }
+
+    /// A pooler names a process of its own at the login.
+    pub fn learn(&mut self, process: &[Row]) {
+        let said = self.database.connection.as_ref().map(|connection| connection.process as u32 as u64);
+        if let (Some(row), Some(said)) = (process.first(), said) {
+            self.is_pooled.get_or_insert(number(row, 0) != Some(said));
+        }
+    }
+
+    /// Takes all locks in one transaction, or none. Returns the one that was busy.
+    pub fn take_all(
+        &mut self,
+        requests: &[Request],
+        timeout: &Timeout,
+    ) -> Result<Result<Vec<TakenLease>, usize>> {
+        let mut order: Vec<usize> = (0..requests.len()).collect();
+        // In the same order everywhere, so two of these cannot deadlock.
+        order.sort_by_key(|index| &requests[*index].key);
+        let (mut statements, mut of_each) = (Vec::new(), 0);
+        for index in &order {
+            let request = &requests[*index];
+            let key = KeyStatements::of(&request.key, &request.token);
+            statements.extend(key.lock_made());
+            statements.extend(key.queue(request, ""));
+            statements.push(key.demand());
+            of_each = statements.len() / (1 + order.iter().position(|other| other == index).unwrap_or(0));
+        }
+        loop {
+            match self.database.attempt(&statements, Commit::Durable, timeout)? {
+                Ok(rows) => {
+                    let mut leases = vec![(FencingToken(0), None); requests.len()];
+                    for (index, rows) in order.iter().zip(rows.chunks(of_each)) {
+                        leases[*index] = confirmed(rows).ok_or_else(|| self.senseless())?;
+                    }
+                    return Ok(Ok(leases));
+                }
+                Err((failed, error)) if matches!(&*error.code, TAKEN_BACK | ROW_LOCKED) => {
+                    return Ok(Err(order[(failed / of_each).min(order.len() - 1)]));
+                }
+                Err((_, error)) if error.is_undone() && !timeout.until.has_passed() => {}
+                Err((_, error)) => return Err(self.database.failure(error)),
+            }
+        }
+    }
+
+    fn senseless(&self) -> StoreError {
+        let why = "its answer makes no sense".to_owned();
+        StoreError::Unreachable { store: self.database.name(), why, transient: false }
+    }
+}
