@@ -30,7 +30,7 @@ impl BootTime {
         if let Some(now) = fake::now() {
             return now;
         }
-        // The kernel has had this clock since 2.6.39. Without it there is no safe lease, so the
+        // The kernel has had this clock since 2.6.39. Without it no lease is safe, so the
         // answer "far in the future" makes every deadline pass: closed, not open.
         BootTime(clock_gettime(ClockId::CLOCK_BOOTTIME).map_or(Duration::MAX, Duration::from))
     }

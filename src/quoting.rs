@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use crate::sanitize::{is_harmful, sanitize};
 
-/// `word` as a shell reads it. What a terminal or a log would not show as it is stands as an escape.
+/// `word` as a shell reads it. Characters that a terminal or a log would not show as they are become escapes.
 pub fn quoted(word: &OsStr) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_@%+=:,./-".contains(c);
     match word.to_str() {

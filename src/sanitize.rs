@@ -21,7 +21,7 @@ pub fn sanitize(text: &str) -> String {
     harmless
 }
 
-/// Whether a terminal acts on it, line breaks included, or shows nothing for it.
+/// True if a terminal acts on it, line breaks included, or shows nothing for it.
 pub fn is_harmful(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}')

@@ -1,4 +1,4 @@
-//! Files that decide what redlock does: who may have written them. What was opened is judged, as its path may lead to another
+//! Files that decide what redlock does: who may have written them. The open file is judged, as its path may lead to another
 //! file by now.
 
 use std::fs::{self, File, Metadata};

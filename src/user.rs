@@ -77,7 +77,7 @@ pub fn group_id(group: &str) -> Result<u32, String> {
         Some(id) => Ok(id),
         None => {
             let entry = ask_directory("group", group)?;
-            named(&entry).ok_or_else(|| "there is no such group; see groups(1)".to_owned())
+            named(&entry).ok_or_else(|| "the group does not exist; see groups(1)".to_owned())
         }
     }
 }

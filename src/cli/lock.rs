@@ -10,7 +10,7 @@ use crate::lock::{DurationText, Key, Ttl, Wait};
 pub struct LockArgs {
     /// Take this lock; repeat -k for several
     ///
-    /// 1 to 512 bytes of UTF-8 without control characters; the first word is the same. Of several keys all are acquired,
+    /// 1 to 512 bytes of UTF-8 without control characters; the first word is the same. With several keys, all are acquired,
     /// in one fixed order, or none is kept.
     #[arg(short, long = "key", value_name = "KEY")]
     pub keys: Vec<Key>,

@@ -17,8 +17,7 @@ use crate::lock::DurationText;
 /// COMMAND finds REDLOCK_KEY, REDLOCK_TOKEN (the owner token), REDLOCK_FENCE (the fencing token) and, with --permits,
 /// REDLOCK_PERMIT in its environment; of several locks all but the owner token have a line for each.
 ///
-/// Options come before COMMAND. The first word is the key, unless -k gave it; `--` may stand before COMMAND. What follows
-/// the first word of COMMAND is COMMAND's, its options too.
+/// Options come before COMMAND. The first word is the key, unless -k gave it; `--` may come before COMMAND. All words behind the first word of COMMAND belong to COMMAND, its options too.
 #[derive(Debug, Args)]
 #[command(
     override_usage = "redlock run [OPTIONS] KEY [--] COMMAND [ARG]...",

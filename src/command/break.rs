@@ -53,7 +53,7 @@ pub fn break_lock(args: &BreakArgs, context: &Context) -> anyhow::Result<Outcome
 fn confirmed(question: &str) -> Result<bool, Failure> {
     let unasked = |why: &str| Failure::usage(format!("break asks before it breaks, and {why}; add --yes"));
     if !io::stdin().is_terminal() {
-        return Err(unasked("there is no terminal to ask on"));
+        return Err(unasked("this is not a terminal, so redlock cannot ask"));
     }
     let mut stderr = io::stderr();
     let asked = stderr.write_all(sanitize(&format!("redlock: {question} [y/N] ")).as_bytes());

@@ -62,7 +62,7 @@ pub fn status(args: &StatusArgs, prefix: Option<&str>, context: &Context) -> any
     Ok(failed.reduce(|first, _| first).unwrap_or(answer))
 }
 
-/// Whether the whole screen can be drawn.
+/// True if the whole screen can be drawn.
 #[cfg(feature = "watch")]
 fn check_terminal() -> Result<(), Failure> {
     let why = match std::env::var("TERM") {

@@ -87,7 +87,7 @@ impl Trial<'_> {
                 scope.spawn(move || holder.release(from_ref(key), &first.token, &Timeout::of(attempt)));
             let until = Deadline::after(attempt);
             let next = loop {
-                // Until it is told: at first the news may be how long the holder's lease lasts.
+                // Until the grant arrives: the first news may be how long the holder's lease lasts.
                 let is_told = waiter.wait(&Timeout { until, interrupt: None });
                 if let Err(trouble) = expect("wake the next waiter", is_told, |is_told| *is_told) {
                     break Err(trouble);

@@ -23,7 +23,7 @@ impl Requirements {
     /// Judges whether the TTL leaves time for all that has to happen within it, on a store that answers after `round_trip`.
     ///
     /// A renewal is due after a third of the TTL. Before the next one it has to be tried and tried again, each time
-    /// with a connection and a request; and before the job is told to stop there has to be an answer.
+    /// with a connection and a request; and an answer has to come before SIGTERM is due.
     pub fn judge_ttl(&self, round_trip: Duration, report: &mut Findings) {
         let Requirements { ttl, kill_after, .. } = *self;
         let third = ttl.duration() / 3;

@@ -61,7 +61,7 @@ struct GroupSignals {
     unwanted: AtomicU64,
 }
 
-/// The reason why there is no parent of the command.
+/// The reason why the command has no parent of ours.
 #[derive(Debug, Error)]
 pub enum NoParent {
     /// The command could not be started, or the process could not be made.

@@ -285,7 +285,7 @@ fn wait(pid: i32) -> Result<Option<(i32, ExitStatus)>, Errno> {
 }
 
 /// The children of all threads of a process, the oldest of each first. The list is empty for a process that is gone, or
-/// where there is no descriptor: those become children of this process when theirs is killed.
+/// without a free descriptor: those become children of this process when theirs is killed.
 pub fn children_of(pid: i32) -> Vec<i32> {
     let mut pids = Vec::new();
     for thread in threads_of(pid) {

@@ -133,8 +133,8 @@ impl Job {
         self.children.leave_out(pid);
     }
 
-    /// Starts the command under a lease that ends then, or nothing when too little of that is left. A signal may end a start
-    /// that hangs. A job that `ends_in_time` is dead when the lease ends, unless that is extended.
+    /// Starts the command under a lease that ends then, or nothing when too little of that is left. A signal may end a
+    /// start that hangs. A job that `ends_in_time` is dead when the lease ends, unless that is extended.
     pub fn start(
         &mut self,
         env: Vec<(String, String)>,
@@ -354,8 +354,8 @@ impl Drop for Job {
         }
         if !self.guard.is_reaped() {
             if self.command.is_none() || self.is_over {
-                // It ends the processes that it made ahead, if nothing was started, and itself. What the command used of the
-                // processor counts for the caller when each process has waited for the next one.
+                // It ends the processes that it made ahead, if nothing was started, and itself. The processor time of
+                // the command counts for the caller when each process has waited for the next one.
                 self.channel.hang_up();
                 self.guard.send(libc::SIGCONT);
                 wait_readable([self.as_fd()], Deadline::after(LAST_WORK));

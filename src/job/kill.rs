@@ -19,9 +19,9 @@ const MANY: usize = 256;
 /// Kills every descendant of the process that has these children. That process itself waits for the death of all, too: the
 /// orphans of a killed process become children of it, their subreaper. SIGCHLD is to be ignored, so that the kernel reaps.
 ///
-/// A process with a pending SIGKILL runs no more of its own code, and forks no more. So each is killed as soon as it
-/// is seen. Only then its children are looked for, as that takes longer; in a job that forks all the time they come to
-/// us meanwhile.
+/// A process with a pending SIGKILL runs no more of its own code, and forks no more. So each is killed as soon as it is
+/// seen. Only then its children are looked for, as that takes longer; in a job that forks all the time, they become
+/// ours by then.
 pub fn kill_all(children: &OwnChildren) {
     let mut killed = HashSet::new();
     let mut parents = VecDeque::new();
@@ -38,8 +38,9 @@ pub fn kill_all(children: &OwnChildren) {
             (batch, pause) = (batch.saturating_mul(2), PAUSE.0);
             continue;
         }
-        // Nothing new: what is left is dying, or not ours to kill (a set-user-ID program). Each is killed again, as pids are
-        // used again: one of them may be a process that was never killed. Only what did not die at once is helped.
+        // Nothing new: what is left is dying, or not ours to kill (a set-user-ID program). Each is killed again, as
+        // pids are used again: one of them may be a process that was never killed. Only what did not die at once is
+        // helped.
         for &pid in &ours {
             if send(pid, libc::SIGKILL) && priority::is_raised() && !helped.contains(&pid) {
                 let threads = threads_of(pid);

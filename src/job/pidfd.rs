@@ -34,7 +34,7 @@ impl Pidfd {
         if pid == nix::unistd::getpid().as_raw() {
             return Err(format!("process {pid} is redlock itself"));
         }
-        let missing = || format!("there is no process {pid}");
+        let missing = || format!("process {pid} does not exist");
         let number = Pid::from_raw(pid).ok_or_else(missing)?;
         let descriptor = pidfd_open(number, PidfdFlags::empty()).map_err(|errno| match errno {
             // Or it is the number of a thread.

@@ -38,9 +38,9 @@ static MAY_RAISE: AtomicBool = AtomicBool::new(true);
 
 static MAY_BE_KEPT_WAITING: AtomicBool = AtomicBool::new(false);
 
-/// Puts this process ahead of all that are not real-time processes, if it may: that takes CAP_SYS_NICE, see sched(7). What
-/// the caller made a real-time process stays as it is. After [`probe`] no system call of this fails, so `errno` is left
-/// as it is.
+/// Puts this process ahead of all that are not real-time processes, if it may: that takes CAP_SYS_NICE, see sched(7). A
+/// process that the caller made a real-time one stays as it is. After [`probe`] no system call of this fails, so
+/// `errno` is left as it is.
 pub fn raise() {
     if MAY_RAISE.load(Ordering::Relaxed)
         && !is_real_time(policy(0))

@@ -49,7 +49,7 @@ impl Strays {
         !guards.is_empty()
     }
 
-    /// Kills all of them, and what becomes one by that; gives up when the time is over.
+    /// Kills all of them, and what becomes one by that; gives up when the time has passed.
     pub fn kill(&self, until: Deadline) {
         let mut pause = PAUSE.0;
         while self.kill_once() && !until.has_passed() {

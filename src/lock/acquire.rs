@@ -133,7 +133,7 @@ struct Acquiring<'a> {
     batch: usize,
     /// We have a place in the queue of the next lock, or are about to take one.
     is_queued: bool,
-    /// A lease is lost: everything has to be released and acquired anew.
+    /// A lease is lost: everything has to be released and acquired again.
     starts_over: bool,
     start: BootTime,
     /// When the wait runs out.
@@ -227,7 +227,7 @@ impl<'a> Acquiring<'a> {
         if let AcquireOutcome::Granted(granted) = &answer {
             self.hold(granted, sent);
             if self.rest().is_empty() {
-                // Those that were acquired some time before: the time of all counts from now.
+                // The time of all locks counts from now, also of those that were acquired before.
                 self.renew(|lease| lease.unconfirmed() > lease.request.ttl.fresh_for())?;
             } else {
                 self.store.settle();

@@ -25,7 +25,7 @@ impl FromStr for DurationText {
         let form =
             "a duration looks like 500ms, 30s, 5m or 1h30m (a bare number is seconds, at most one year)";
         if text.split(|c: char| !c.is_alphabetic()).any(|unit| LONG_UNITS.contains(&unit)) {
-            return Err("months and years are no units here: m is minutes, d is days".to_owned());
+            return Err("months and years are not units here: m is minutes, d is days".to_owned());
         }
         let duration = match text.parse::<f64>() {
             Ok(seconds) => Duration::try_from_secs_f64(seconds).map_err(|_| form)?,

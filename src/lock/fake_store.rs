@@ -1,4 +1,4 @@
-//! A store for unit tests: it answers what it is told, takes the time that it is told, and notes what it was asked.
+//! A store for unit tests: it gives the answers and takes the times of its script, and notes the requests.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -10,8 +10,8 @@ use crate::clock::{BootTime, fake};
 /// After so many milliseconds, this answer.
 pub type ScriptedReply<T> = (u64, Result<T>);
 
-/// The replies to each kind of call, in their order. When there are no more, everything goes well at once; only the
-/// news that is waited for does not come.
+/// The replies to each kind of call, in their order. Behind the last of them everything goes well at once, except that
+/// no news comes.
 #[derive(Default)]
 pub struct FakeStore {
     pub acquire: VecDeque<ScriptedReply<AcquireOutcome>>,

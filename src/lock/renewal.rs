@@ -40,8 +40,7 @@ pub enum LeaseEnd {
     Borrowed,
     /// They were valid to the end, and the locks were released, except for borrowed ones.
     Released,
-    /// They were valid to the end. Whether the locks were released is unknown, because of this: they are free when the leases
-    /// end.
+    /// They were valid to the end. The locks may not be released, because of this: they are free when the leases end.
     Unreleased(StoreError),
     Lost,
 }
@@ -194,7 +193,7 @@ impl Renewals {
         self.leases.iter().filter(|held| held.state != LeaseState::Lost).map(|held| &held.lease)
     }
 
-    /// Waits until `until`, or for an order. Whether that is to finish.
+    /// Waits until `until`, or for an order. True if that is to finish.
     fn is_told_to_finish(&self, until: Deadline) -> bool {
         let Some(orders) = &self.orders else { return true };
         loop {
@@ -271,8 +270,8 @@ impl Renewals {
         }
     }
 
-    /// The lock was not ours any more at the end. A renewal tells whether it was lost before. That may take it again, on some
-    /// of the servers or later, so another release goes behind it: an error where that failed.
+    /// The lock was not ours any more at the end. A renewal tells whether it was lost before. That may take it again,
+    /// on some of the servers or later, so another release goes behind it: an error where that failed.
     fn look_into(&mut self, request: &Request, timeout: &Timeout) -> Result<(), StoreError> {
         let is_kept =
             |held: &&mut HeldLease| held.lease.request.key == request.key && held.state != LeaseState::Lost;

@@ -14,7 +14,7 @@ const RESERVE: Duration = Duration::from_secs(5);
 const LAST_CHANCE: u64 = 24_698;
 
 /// Renews leases that were acquired at the start, until the end that is said, or until one of them is lost; then
-/// releases them. What is reported goes to the store's log as well.
+/// releases them. Each report goes to the store's log as well.
 fn renewed(store: FakeStore, keys: &[&str], until: Duration) -> (LeaseEnd, Log) {
     let (log, (orders, inbox)) = (store.log.clone(), mailbox().expect("descriptors"));
     let (noted, mut orders) = (log.clone(), Some(orders));
@@ -136,7 +136,8 @@ fn a_lost_lease_is_not_renewed_again_and_the_others_are() {
     assert_eq!(log.lines(), ["renew a", "renew b", "renew b", "renew b", "release a b"]);
 }
 
-/// A renewal tells what became of a lock that is not ours any more. A release that was repeated may have been the first one.
+/// A renewal tells what became of a lock that is not ours any more. A release that was repeated may have been the first
+/// one.
 #[test]
 fn not_held_at_the_end_is_looked_into() {
     let answer = |outcome| (0, Ok(vec![outcome]));

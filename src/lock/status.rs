@@ -70,7 +70,7 @@ impl Survey {
 #[derive(Debug)]
 pub enum Broken {
     Free,
-    /// The holder is told at its next renewal. The lock is free when the holder has stopped its job, or when its
+    /// The holder learns of it at its next renewal. The lock is free when the holder has stopped its job, or when its
     /// lease ends.
     Told(Holder),
     Freed(Holder),

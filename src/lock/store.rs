@@ -23,7 +23,8 @@ pub enum AcquireOutcome {
 pub struct Grant {
     /// A fencing token for each lock, in the order of the requests.
     pub fences: Vec<FencingToken>,
-    /// The number of the permit of each lock, in the same order; empty where the store gives no numbers, or for another mode.
+    /// The number of the permit of each lock, in the same order; empty where the store gives no numbers, or for another
+    /// mode.
     pub permits: Vec<u32>,
     /// The start of the leases, where the store had made them before the request. Otherwise they count from before the
     /// request was sent.
@@ -50,7 +51,7 @@ pub struct Busy {
     pub holder: Option<Holder>,
     /// The number of other holders.
     pub others: usize,
-    /// The number of waiters that are served earlier; `None` where there is no queue.
+    /// The number of waiters that are served earlier; `None` without a queue.
     pub ahead: Option<usize>,
 }
 
@@ -162,9 +163,9 @@ pub trait Store: Send {
     /// prepares what the release will begin with. A failure here is made up for later.
     fn settle(&mut self) {}
 
-    /// Extends a lease to one TTL from now; one that is longer stays. With the `fence` of the grant, a lock that
-    /// is gone is taken again if nobody else was granted it since, and one that was released is told from one that is
-    /// lost. Without it, only a lease that is there is extended. A store that loses nothing never takes a lock again.
+    /// Extends a lease to one TTL from now; one that is longer stays. With the `fence` of the grant, a lock that is
+    /// gone is taken again if nobody else was granted it since, and the answer says whether one was released or lost.
+    /// Without it, only a lease that is there is extended. A store that loses nothing never takes a lock again.
     fn renew(&mut self, request: &Request, fence: Option<FencingToken>, timeout: &Timeout)
     -> Result<Renewal>;
 
@@ -213,8 +214,9 @@ pub trait Store: Send {
     /// never expires. A store may extend the lease by this.
     fn check(&mut self, key: &Key, token: &OwnerToken, timeout: &Timeout) -> Result<Option<Duration>>;
 
-    /// Adds a run to the history of a lock, of which the last `keep` and the last success stay; without a run, counts a call
-    /// that did not get the lock. The entry may be lost. [`Capabilities::history`] says whether there is a history at all.
+    /// Adds a run to the history of a lock, of which the last `keep` and the last success stay; without a run, counts a
+    /// call that did not get the lock. The entry may be lost. [`Capabilities::history`] says whether there is a history
+    /// at all.
     fn record(&mut self, _key: &Key, _run: Option<&RunRecord>, _keep: u8, _timeout: &Timeout) -> Result<()> {
         Ok(())
     }

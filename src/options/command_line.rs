@@ -55,7 +55,7 @@ impl ReadLine {
     }
 }
 
-/// Parses the command line. Of options that contradict each other a flag overrules a variable; a variable that is
+/// Parses the command line. A flag overrules a variable that contradicts it; a variable that is
 /// empty counts as not set. The error is one of the parser, see [`answer`], or a [`Failure`].
 pub fn parse() -> anyhow::Result<ReadLine> {
     read(TYPED.clone())
@@ -365,7 +365,7 @@ impl Line {
     }
 }
 
-/// The help shows the subcommands in groups. What the variables contain is nobody's business. The short help fits on one
+/// The help shows the subcommands in groups. The help does not show the values of variables. The short help fits on one
 /// screen, so it has no headings for few options.
 fn for_help(root: Command, is_long: bool) -> Command {
     let style = root.get_styles();

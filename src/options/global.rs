@@ -70,7 +70,7 @@ fn server(args: &GlobalArgs, files: &Config, sources: Sources) -> Result<(Server
     Ok((server, setting.is_none() && !sources.is_set("server")))
 }
 
-/// User, passwords and TLS files. `REDISCLI_AUTH` is the weakest source, as it is meant for another program.
+/// User, passwords and TLS files. A variable of another program, as `REDISCLI_AUTH`, is the weakest source.
 ///
 /// A store without a login leaves the password files closed: not everybody who uses `local:` may read those of a fleet.
 fn credentials(args: &GlobalArgs, server: &ServerUrl) -> Result<Credentials, Failure> {
@@ -78,8 +78,8 @@ fn credentials(args: &GlobalArgs, server: &ServerUrl) -> Result<Credentials, Fai
     let password = match password_file(&args.password_file) {
         Some(path) => Some(Password::in_file(path)?),
         None => {
-            let password = std::env::var("REDISCLI_AUTH").ok().filter(|password| !password.is_empty());
-            password.map(Password::Fixed)
+            let password = server.password_variable().and_then(|name| std::env::var(name).ok());
+            password.filter(|password| !password.is_empty()).map(Password::Fixed)
         }
     };
     let sentinel_file = password_file(&args.sentinel_password_file);

@@ -33,7 +33,7 @@ fn of_file(setting: &Setting) -> SettingInForce {
     SettingInForce { name, value: shown(&setting.value), source }
 }
 
-/// The default of an option; one that depends on others is told by its help.
+/// The default of an option; the help has one that depends on others.
 fn default_of(arg: &Arg) -> Option<String> {
     match arg.get_default_values() {
         [value] => arg.get_action().takes_values().then(|| value.to_string_lossy().into_owned()),

@@ -208,7 +208,7 @@ impl OwnerOptions {
             (None, Some(token)) => token,
             (None, None) => {
                 let hint = "set REDLOCK_TOKEN, or give --token-file; `redlock status` shows who holds a lock";
-                return Err(Failure::usage("there is no owner token").hint(hint));
+                return Err(Failure::usage("the owner token is missing").hint(hint));
             }
         };
         Ok(OwnerOptions { keys, token })

@@ -1,4 +1,4 @@
-//! What `acquire` hands out: owner token, keys and fencing tokens.
+//! The output of `acquire`: owner token, keys and fencing tokens.
 
 use serde_json::{Value, json};
 

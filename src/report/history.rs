@@ -20,7 +20,7 @@ pub fn histories(histories: &[History], colour: bool, columns: Option<usize>) ->
     runs_table(histories, usize::MAX, colour, columns)
 }
 
-/// What is known of each key since its latest run.
+/// The news of each key since its latest run.
 pub fn latest_runs(histories: &[History], colour: bool, columns: Option<usize>) -> String {
     runs_table(histories, 1, colour, columns)
 }
@@ -93,7 +93,7 @@ pub fn no_history(keys: &[Key], server: &str, is_kept: bool) -> String {
     sanitize(&format!("no runs{of} are recorded in {server}{advice}"))
 }
 
-/// What came of a run: `ok`, `exit 3`, `signal 9`, `lost`, `broken by anna@web3: stuck`.
+/// The outcome of a run: `ok`, `exit 3`, `signal 9`, `lost`, `broken by anna@web3: stuck`.
 pub fn result(run: &RunRecord) -> String {
     match (run.outcome.as_str(), run.exit_status, run.signal) {
         ("success", ..) => "ok".to_owned(),

@@ -50,7 +50,7 @@ impl Renderer for HumanRenderer {
     }
 }
 
-/// What people read of an event; nothing of one that is for programs only.
+/// The message for people about an event; none for one that is for programs only.
 pub fn text(event: &Event) -> String {
     match event {
         Event::EvenQuorum { servers } => {
@@ -93,7 +93,7 @@ pub fn text(event: &Event) -> String {
         ),
         Event::UnknownVariable { name, near } => {
             format!(
-                "there is no variable REDLOCK_{name}, so it changes nothing; did you mean REDLOCK_{near}?"
+                "redlock does not know the variable REDLOCK_{name}, so it changes nothing; did you mean REDLOCK_{near}?"
             )
         }
         Event::RenewalFailed { key, error, left } => {
@@ -167,7 +167,7 @@ pub fn text(event: &Event) -> String {
     }
 }
 
-/// What a wait depends on: a change is worth a line in a log.
+/// The causes of a wait: a change is worth a line in a log.
 pub fn standing(event: &Event) -> Option<String> {
     match event {
         Event::Waiting { busy, waited } => Some(in_line(busy, *waited).standing),
@@ -176,7 +176,7 @@ pub fn standing(event: &Event) -> Option<String> {
     }
 }
 
-/// A place in line. What matters most comes first where the line may be cut.
+/// A place in line. The most important part comes first where the line may be cut.
 fn in_line(held: &Busy, waited: Waited) -> WaitStatus {
     let (short, long) = match held.ahead {
         None => ("waiting".to_owned(), String::new()),
@@ -287,7 +287,7 @@ mod tests {
         assert!(told(1).ends_with(several), "{}", told(1));
     }
 
-    /// To wait would be in vain.
+    /// Waiting would not help.
     #[test]
     fn a_lock_that_never_expires_can_be_broken() {
         let for_ever = Holder { left: None, ..Holder::default() };

@@ -16,7 +16,7 @@ use super::verbosity::{Verbosity, least_verbosity};
 use crate::event::Event;
 use crate::user::UserAtHost;
 
-/// Of the names and the fields. One that goes or changes its meaning raises it; a new one does not.
+/// The rules of the names and the fields. One that goes or changes its meaning raises it; a new one does not.
 const VERSION: u32 = 1;
 
 pub enum LogDestination {
@@ -24,7 +24,8 @@ pub enum LogDestination {
     File(LogFile),
 }
 
-/// Writes the events that the verbosity allows. Those that are for programs only come with every other but [`Verbosity::Quiet`].
+/// Writes the events that the verbosity allows. Events that are for programs only come with every verbosity but
+/// [`Verbosity::Quiet`].
 pub struct JsonRenderer {
     destination: LogDestination,
     verbosity: Verbosity,

@@ -15,7 +15,7 @@ use crate::trusted_file::{refuse_foreign, without_link};
 /// A line without an end counts as torn after so many looks, with this pause between them.
 const LOOKS: u32 = 20;
 const RETRY: Duration = Duration::from_millis(5);
-/// Lines that wait to be written. What comes when there are more is missing in the file.
+/// Lines that wait to be written. Events beyond that are missing in the file.
 const MOST_WAITING: usize = 1000;
 /// The last lines get this long, when redlock ends.
 const LAST: Duration = Duration::from_secs(2);
@@ -132,8 +132,8 @@ fn append(line: &str, path: &Path) -> io::Result<()> {
         return Err(io::Error::other("it is not a regular file; name another one"));
     }
     refuse_foreign(&file).map_err(io::Error::other)?;
-    // The last writer may have met a full disk in the middle of a line. One that is still writing ends it soon, and the next
-    // one may be writing then: the file grows.
+    // The last writer may have met a full disk in the middle of a line. One that is still writing ends it soon, and the
+    // next one may be writing then: the file grows.
     let torn = torn_at(path).unwrap_or(None);
     let stays_torn = |_| {
         thread::sleep(RETRY);

@@ -133,10 +133,10 @@ fn read(path: &Path) -> io::Result<String> {
 }
 
 fn foreign() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, "it is no metrics file of redlock's; name another one")
+    io::Error::new(io::ErrorKind::InvalidData, "it is not a metrics file of redlock's; name another one")
 }
 
-/// What all calls so far add up to.
+/// The sums of all calls so far.
 #[derive(Default)]
 struct Metrics(Exposition);
 

@@ -1,4 +1,4 @@
-//! What people and programs read.
+//! The texts for people and programs.
 
 pub mod acquired;
 mod config;

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::cli::Color;
 use crate::sanitize::is_harmful;
 
-/// Whether a stream is to be coloured. NO_COLOR: see no-color.org.
+/// True if a stream is to be coloured. NO_COLOR: see no-color.org.
 pub fn is_coloured(color: Color, is_terminal: bool) -> bool {
     match color {
         Color::Always => true,

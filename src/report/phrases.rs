@@ -36,7 +36,7 @@ pub fn reservation(holder: &Holder) -> Option<String> {
     Some(format!("reserved by {} until {}{reason}", metadata.user, minute(until)))
 }
 
-/// What to do about a lock that never expires: its holder may be gone.
+/// The advice about a lock that never expires: its holder may be gone.
 pub fn how_to_break(busy: &Busy) -> Option<String> {
     let holder = busy.holder.as_ref().filter(|holder| holder.left.is_none() && !holder.hides_left);
     holder.map(|_| format!(". To take it away: redlock break -k {}", quoted(busy.key.as_str().as_ref())))
@@ -57,11 +57,11 @@ pub fn break_question(key: &Key, first: &Holder, others: &[Holder], by_token: bo
     format!("'{key}' is held by {holders}. {again}Break it?")
 }
 
-/// `did not break 'deploy': meanwhile it is held by ci-8 (pid 5009, "make deploy") for 2s; 28s left on its lease`.
+/// `did not break 'deploy': it is now held by ci-8 (pid 5009, "make deploy") for 2s; 28s left on its lease`.
 pub fn not_as_asked(key: &Key, now: &Holder) -> String {
     match &now.broken {
-        Some(by) => format!("did not break '{key}': meanwhile it was broken by {by}"),
-        None => format!("did not break '{key}': meanwhile it is held by {}", holder(now)),
+        Some(by) => format!("did not break '{key}': it was already broken by {by}"),
+        None => format!("did not break '{key}': it is now held by {}", holder(now)),
     }
 }
 
@@ -81,7 +81,7 @@ pub fn holder(holder: &Holder) -> String {
     one_of(holder, 0)
 }
 
-/// The same, with the number of the other holders. Of several one label says little, and the line may be cut.
+/// The same, with the number of the other holders. One label of several says little, and the line may be cut.
 pub fn one_of(holder: &Holder, others: usize) -> String {
     let mut text = match &holder.metadata {
         None => "another program".to_owned(),

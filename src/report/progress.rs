@@ -10,7 +10,7 @@ use super::width::{columns, cut, widest};
 use crate::clock::{BootTime, Deadline};
 use crate::sanitize::sanitize;
 
-/// What is shown at one moment of the wait.
+/// The line at one moment of the wait.
 pub struct WaitStatus {
     /// For one line of a terminal, which is cut at its end.
     pub short: String,

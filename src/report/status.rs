@@ -77,7 +77,7 @@ fn is_reserved(holder: &Holder) -> bool {
     holder.metadata.as_ref().is_some_and(|metadata| metadata.reserved_until > 0)
 }
 
-/// The reason of a reservation replaces the label. Who broke the lock follows it.
+/// The reason of a reservation replaces the label. The one who broke the lock follows it.
 fn with_remarks(holder: &Holder) -> Option<Metadata> {
     let mut metadata = holder.metadata.clone();
     if let Some(metadata) = metadata.as_mut().filter(|metadata| !metadata.reason.is_empty()) {

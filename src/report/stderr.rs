@@ -28,21 +28,21 @@ const LAST: Duration = Duration::from_secs(2);
 /// Bytes that are kept for a reader. It misses what comes when there are more.
 const MOST: usize = 64 << 10;
 
-/// What found no room so far.
+/// Text that found no room so far.
 static WAITING: Mutex<Vec<u8>> = Mutex::new(Vec::new());
 
 /// Standard error where writing never blocks.
 static UNBLOCKED: LazyLock<Option<File>> = LazyLock::new(open_unblocked);
 
-/// Prints a message: one line, which a terminal shows as lines that end between words. A part of it may come from a server or
-/// a file.
+/// Prints a message: one line, which a terminal shows as lines that end between words. A part of it may come from a
+/// server or a file.
 pub fn print_message(text: &str) {
     let line = sanitize(&format!("redlock: {text}"));
     let shown = if stderr().is_terminal() { wrapped(&line, columns(stderr())).join("\n") } else { line };
     write(&(shown + "\n"));
 }
 
-/// Prints on a terminal why redlock failed. What to do is a line of its own; lines end between words. The name says which
+/// Prints on a terminal why redlock failed. The advice is a line of its own; lines end between words. The name says which
 /// program speaks: a command that redlock runs may print an `error:` as well.
 pub fn print_failure(reason: &str, hint: Option<&str>, is_coloured: bool) {
     let style = |style: Style| if is_coloured { style } else { Style::new() };
@@ -77,7 +77,8 @@ pub fn flush() {
     write_out(&mut WAITING.lock().unwrap_or_else(PoisonError::into_inner), LAST);
 }
 
-/// In the background of a terminal with `stty tostop` a write would stop redlock, unless it blocks SIGTTOU: see tty_ioctl(4).
+/// In the background of a terminal with `stty tostop` a write would stop redlock, unless it blocks SIGTTOU: see
+/// tty_ioctl(4).
 fn write_out(waiting: &mut Vec<u8>, patience: Duration) {
     let stops = SigSet::from(Signal::SIGTTOU);
     let mask = stderr().is_terminal().then(|| stops.thread_swap_mask(SigmaskHow::SIG_BLOCK).ok()).flatten();
@@ -103,8 +104,8 @@ fn write_unstopped(waiting: &mut Vec<u8>, patience: Duration) {
     }
 }
 
-/// A pipe or a terminal once more, with O_NONBLOCK: the job shares the descriptor 2 with all of its flags. Where it cannot be
-/// opened, as a terminal behind su(1), a write may have to wait for its reader.
+/// A pipe or a terminal once more, with O_NONBLOCK: the job shares the descriptor 2 with all of its flags. Where it
+/// cannot be opened, as a terminal behind su(1), a write may have to wait for its reader.
 fn open_unblocked() -> Option<File> {
     let mode = SFlag::from_bits_truncate(fstat(stderr()).ok()?.st_mode) & SFlag::S_IFMT;
     if mode != SFlag::S_IFIFO && !stderr().is_terminal() {

@@ -93,7 +93,7 @@ fn fields(record: &Record) -> String {
     text
 }
 
-/// RFC 5424, section 6.2.1. What comes again and again while all is well is for who looks for it.
+/// RFC 5424, section 6.2.1. Events that repeat while all is well are for people who look for them.
 fn severity(record: &Record) -> u8 {
     match record.level {
         EventLevel::Error => 3,

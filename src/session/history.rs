@@ -12,8 +12,8 @@ use crate::user::UserAtHost;
 /// The job has ended, and somebody waits for the prompt.
 const PATIENCE: Duration = Duration::from_millis(200);
 
-/// Adds this run to the history of each lock that it was granted, or counts it where it was not. What goes wrong leaves a
-/// gap in the history.
+/// Adds this run to the history of each lock that it was granted, or counts it where it was not. A failure leaves a gap
+/// in the history.
 pub fn record(outcome: Outcome, keep: u8, store: &mut dyn Store, context: &Context) {
     let summary = &context.reporter.summary_at(outcome);
     let is_skipped = matches!(summary.outcome(), RunOutcome::Busy | RunOutcome::GaveUp);

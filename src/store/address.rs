@@ -18,6 +18,11 @@ pub trait StoreAddress: Send + Sync {
         true
     }
 
+    /// The variable from which programs of this kind of server take a password.
+    fn password_variable(&self) -> Option<&'static str> {
+        None
+    }
+
     /// A server that is spoken to in plain.
     fn plain_server(&self) -> Option<String> {
         None

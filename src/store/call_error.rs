@@ -11,7 +11,7 @@ pub enum CallError {
         /// Asking again within seconds makes sense.
         transient: bool,
     },
-    /// The session has ended, with everything in it. Of etcd: a login.
+    /// The session has ended, with everything in it. In etcd it is a login.
     Expired,
     /// The login was refused, or a permission is missing.
     Denied(String),
@@ -27,7 +27,7 @@ impl CallError {
         match self {
             CallError::NoAnswer { why, transient } => StoreError::Unreachable { store, why, transient },
             CallError::Expired => {
-                let why = "the session ended meanwhile".to_owned();
+                let why = "the session has ended".to_owned();
                 StoreError::Unreachable { store, why, transient: true }
             }
             CallError::Denied(why) => StoreError::Denied { store, why },

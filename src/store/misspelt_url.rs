@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// Other names of our schemes.
-const OTHER_SCHEMES: [(&str, &[&str]); 7] = [
+const OTHER_SCHEMES: [(&str, &[&str]); 8] = [
     ("redis", &["http", "tcp", "redis+tcp"]),
     ("rediss", &["https", "tls", "ssl", "redis+tls", "redis+ssl"]),
     ("etcd", &["etcd3", "etcdv3"]),
@@ -11,9 +11,10 @@ const OTHER_SCHEMES: [(&str, &[&str]); 7] = [
     ("zk", &["zookeeper"]),
     ("zks", &["zookeepers", "zk+tls", "zk+ssl"]),
     ("memcached", &["memcache"]),
+    ("postgres", &["pg", "pgsql", "psql"]),
 ];
 
-/// Why there is no store for a server whose URLs begin so, and what to use instead.
+/// The reason why redlock has no store for a server whose URLs begin so, and what to use instead.
 pub fn unsupported(scheme: &str) -> Option<&'static str> {
     let scheme = scheme.to_ascii_lowercase();
     matches!(scheme.as_str(), "mysql" | "mysqls" | "mysqlx" | "mariadb").then_some(

@@ -66,8 +66,8 @@ pub struct ServerUrl {
     name: Arc<str>,
 }
 
-/// After a release the lease, or the session, is ended so much later where others want the lock: servers write one entry after
-/// the other, and etcd's revocation in front of the next grant took a fifth of a handover.
+/// After a release the lease, or the session, is ended so much later where others want the lock: servers write one
+/// entry after the other, and etcd's revocation in front of the next grant took a fifth of a handover.
 #[cfg(any(feature = "etcd", feature = "zookeeper"))]
 const HANDOVER: Duration = Duration::from_millis(3);
 
@@ -125,7 +125,7 @@ impl ServerUrl {
                 ));
             }
             None if text.contains("://") && scheme.chars().all(|c| c.is_ascii_alphanumeric()) => {
-                return Err(format!("there is no store {scheme}://; a server is {FORMS}"));
+                return Err(format!("redlock has no store {scheme}://; a server is {FORMS}"));
             }
             None => return Err(format!("a server is {FORMS}")),
         })
@@ -165,9 +165,14 @@ impl ServerUrl {
         self.has_password() || (has_login && self.takes_login())
     }
 
-    /// Whether the store asks who we are.
+    /// True if the store asks for a login.
     pub fn takes_login(&self) -> bool {
         self.address.takes_login()
+    }
+
+    /// The variable from which programs of this kind of server take a password. It is the weakest source.
+    pub fn password_variable(&self) -> Option<&'static str> {
+        self.address.password_variable()
     }
 
     /// A server that is spoken to in plain.

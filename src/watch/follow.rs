@@ -21,13 +21,13 @@ use crate::mailbox::Mailbox;
 use crate::poll::wait_readable;
 use crate::report::{names, size};
 
-/// The clock and the leases are drawn anew so often.
+/// The clock and the leases are drawn again so often.
 const TICK: Duration = Duration::from_secs(1);
 
 /// A look at the store that is under way ends in this time, or the store does not answer: then it holds no one up.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// What the thread that draws works with.
+/// The tools of the thread that draws.
 pub struct Watching {
     view: View,
     screen: Screen,
@@ -38,7 +38,7 @@ pub struct Watching {
     /// Why to end when these have come, and when to end without them.
     leaving: Option<(Outcome, Deadline)>,
     last_words: Vec<String>,
-    /// What is drawn; `None` when nothing of it is there any more.
+    /// The locks that are drawn; `None` when none of them is there any more.
     area: Option<Rect>,
 }
 
@@ -66,7 +66,7 @@ impl Watching {
     }
 
     fn draw_until_the_end(&mut self, news: &Mailbox<News>) -> Result<Outcome, Failure> {
-        // Of a terminal that does not know its size, ratatui would ask another program.
+        // ratatui would ask another program about a terminal that does not know its size.
         let options = TerminalOptions { viewport: Viewport::Fixed(area()) };
         let mut terminal =
             Terminal::with_options(CrosstermBackend::new(stdout()), options).map_err(|_| no_terminal())?;
@@ -144,8 +144,8 @@ impl Watching {
         None
     }
 
-    /// Does what may stop this process while nobody asks the store: stopped in the middle of a transaction, it would keep every
-    /// other process on this host waiting.
+    /// Does what may stop this process while nobody asks the store: stopped in the middle of a transaction, it would
+    /// keep every other process on this host waiting.
     fn rest(&mut self, stop: fn(&mut TakenTerminal) -> Result<(), Failure>) -> Result<(), Failure> {
         let ((resting, is_resting), (go_on, until)) = (mpsc::channel(), mpsc::channel());
         drop(self.orders.send(Order::Rest(resting, until)));

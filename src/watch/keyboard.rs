@@ -35,7 +35,7 @@ pub fn read_keys(news: &MailboxSender<News>) {
     }
 }
 
-/// Whether there was something.
+/// True if there was something.
 fn read_what_is_there(news: &MailboxSender<News>) -> io::Result<bool> {
     let mut is_some = false;
     while event::poll(Duration::ZERO)? {

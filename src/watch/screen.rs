@@ -36,7 +36,7 @@ impl Screen {
         let lines = usize::from(area.height.max(3)) - 2;
         view.room = (columns, lines);
         view.check_room();
-        // Of what is typed the end counts.
+        // The end of the typed text counts.
         let mut prompt = prompt(view, columns);
         prompt.drain(..prompt.len().saturating_sub(lines));
         let [top, warning, body, recent, bottom] = Layout::vertical([
@@ -224,7 +224,7 @@ fn listed(lock: &LockStatus, ago: Duration) -> Vec<Row> {
     rows.into_iter().map(columns_of).collect()
 }
 
-/// What counts most stands first, and no name hides the rest. Nothing is cut before it is harmless, which may make it
+/// The most important part comes first, and no name hides the rest. Nothing is cut before it is harmless, which may make it
 /// longer.
 fn columns_of(row: Row) -> Row {
     let [key, state, host, pid, user, since, left, label] = row.map(|cell| sanitize(&cell));
@@ -232,7 +232,7 @@ fn columns_of(row: Row) -> Row {
     [key, state, left, host, pid, user, since, label]
 }
 
-/// What is left of the lease, as a part of its TTL.
+/// The rest of the lease, as a part of its TTL.
 fn lease_bar(holder: &Holder) -> String {
     let ttl = holder.metadata.as_ref().and_then(|metadata| metadata.ttl());
     let (Some(left), Some(ttl)) = (holder.left, ttl) else { return String::new() };

@@ -63,7 +63,7 @@ pub fn keep_looking(
     }
 }
 
-/// What there is now. A store of which nothing can be seen is a failure.
+/// The locks that are there now. A store of which nothing can be seen is a failure.
 pub fn look(
     selection: &LockSelection,
     store: &mut dyn StoreAdmin,

@@ -58,7 +58,7 @@ impl TakenTerminal {
         self.enter()
     }
 
-    /// Takes the terminal, once this job is in the foreground or a signal came. Others may have used it meanwhile.
+    /// Takes the terminal, once this job is in the foreground or a signal came. Others may have used it since.
     pub fn enter(&mut self) -> Result<(), Failure> {
         while !is_in_front() {
             stop_job(Signal::SIGTTOU);

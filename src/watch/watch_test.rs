@@ -36,7 +36,7 @@ fn view(locks: Vec<LockStatus>) -> View {
     View::new(Survey::of_all(locks), false)
 }
 
-/// What is on a screen of this size, without the clock.
+/// The lines of a screen of this size, without the clock.
 fn screen(view: &mut View, size: [u16; 2]) -> Vec<String> {
     screen_of("", "", view, size)
 }
@@ -164,10 +164,10 @@ fn breaking_a_second_time_is_another_question() {
         view.take(Ok(broken()));
         let said = screen(&mut view, [80, 24])[22..].join(" ");
         assert!(
-            said.contains("did not break 'deploy': meanwhile it was broken by anna@web3: stuck. Enter"),
+            said.contains("did not break 'deploy': it was already broken by anna@web3: stuck. Enter"),
             "{said}"
         );
-        // What was typed for the question is no command.
+        // Text that was typed for the question is not a command.
         assert!(press(&mut view, "yquit by me").is_none());
         assert!(press(&mut view, "\nb").is_none());
         let asked = screen(&mut view, [80, 24])[21..].join(" ");
@@ -193,13 +193,13 @@ fn no_question_is_asked_that_cannot_be_seen_or_answered() {
     press(&mut view, "jb");
     assert!(screen(&mut view, [60, 24])[20..].concat().contains(&format!("'{long}'")));
     // It was asked, and is not seen any more.
-    assert!(screen(&mut view, [20, 8]).concat().contains("there is no room"));
+    assert!(screen(&mut view, [20, 8]).concat().contains("no room to ask"));
     assert!(press(&mut view, "y\n").is_none());
     press(&mut view, "b");
     assert!(press(&mut view, "y\n").is_none());
 }
 
-/// Who comes to hold the lock meanwhile keeps it, and is not shown in the place of another.
+/// Someone who comes to hold the lock in that time keeps it, and is not shown in the place of another.
 #[test]
 fn a_question_is_about_one_holder() {
     let mut view = view(vec![lock("deploy", 26, "make", 0), lock("other", 9, "job", 0)]);
@@ -207,7 +207,7 @@ fn a_question_is_about_one_holder() {
         press(&mut view, keys);
         view.take(Ok(Survey::of_all(vec![lock("deploy", 20, "make", 0), lock("other", 9, "job", 0)])));
         let said = screen(&mut view, [80, 10])[8].clone();
-        assert!(said.starts_with("did not break 'deploy': meanwhile it is held by ci-7 (pid 4123"), "{said}");
+        assert!(said.starts_with("did not break 'deploy': it is now held by ci-7 (pid 4123"), "{said}");
         assert!(press(&mut view, "\n\u{1b}").is_none());
         view.take(Ok(Survey::of_all(vec![lock("deploy", 26, "make", 0), lock("other", 9, "job", 0)])));
     }
@@ -265,7 +265,7 @@ fn pasted_text_is_no_command() {
     assert!(matches!(view.press(alt), Some(Action::Quit)));
 }
 
-/// Of the longest names nothing else is in the way, and what there is room for is shown.
+/// The longest names hide nothing else, and are shown as far as they fit.
 #[test]
 fn what_counts_most_is_always_seen() {
     let mut one = lock("nightly-database-backup", 26, "dump", 0);
@@ -285,7 +285,7 @@ fn what_counts_most_is_always_seen() {
     assert!(screen(&mut view, [80, 24])[2].starts_with("key0"));
 }
 
-/// What makes a name harmless may make it longer.
+/// Making a name harmless may make it longer.
 #[test]
 fn a_hostile_name_stays_in_its_column() {
     let mut one = lock("deploy", 26, "make", 0);
@@ -307,7 +307,7 @@ fn what_is_old_is_said_to_be() {
     view.take(Ok(Survey::of_all(Vec::new())));
     let lines = screen(&mut view, [80, 24]);
     assert_eq!(lines[1], "no locks are in use");
-    assert!(lines[18].is_empty(), "what happened meanwhile is unknown: {lines:#?}");
+    assert!(lines[18].is_empty(), "what happened since is unknown: {lines:#?}");
     view.take(Ok(Survey::of_all(vec![lock("deploy", 26, "make", 0)])));
     let lines = screen(&mut view, [80, 24]);
     assert!(lines[18].ends_with("'deploy' is held by ci-7 (pid 4123, \"make\")"), "{lines:#?}");

@@ -55,7 +55,7 @@ fn who_came_meanwhile_is_not_broken() {
     let holds = || store.status("X")["holders"][0]["pid"].as_i64() == Some(next.pid().into());
     eventually(Duration::from_secs(20), "the next holder", holds);
     pty.send("y\n");
-    pty.expect("did not break 'X': meanwhile it is held by ");
+    pty.expect("did not break 'X': it is now held by ");
     assert_eq!(pty.finish(), 1);
     next.let_go().expect(0);
 }
@@ -69,7 +69,7 @@ fn two_who_were_asked_break_it_once() {
     pty.expect("Break it? [y/N]");
     store.redlock(&["break", "-k", "X", "--yes", "--reason", "stuck"]).run().expect(0);
     pty.send("y\n");
-    pty.expect("did not break 'X': meanwhile it was broken by ");
+    pty.expect("did not break 'X': it was already broken by ");
     assert_eq!(pty.finish(), 1);
     assert_eq!(store.status("X")["holders"][0]["broken"], true);
     let mut again = ask(&store);

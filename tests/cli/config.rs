@@ -56,7 +56,7 @@ fn a_server_has_a_name() {
         assert!(redlock.run().expect(75).line().contains("'X' is held"));
     }
     let misspelt = fleet.redlock(&["status", "-S", "prodd"]).run().expect(78);
-    assert_eq!(misspelt.line(), "redlock: --server: there is no server 'prodd'; did you mean prod?");
+    assert_eq!(misspelt.line(), "redlock: --server: unknown server 'prodd'; did you mean prod?");
     let bare = fleet.redlock(&["status", "-S", "bare"]).run().expect(78);
     assert!(bare.line().contains("[servers.bare] has no URL"), "{bare:?}");
     // A host that no section is about.
@@ -76,7 +76,7 @@ fn the_strongest_section_names_the_server() {
     let refused = fleet.redlock(&["status", "--profile", "prdo"]).run().expect(78);
     assert_eq!(
         refused.line().replace(&fleet.file, "FILE"),
-        "redlock: FILE line 9: server: there is no server 'prdo'; did you mean prod?"
+        "redlock: FILE line 9: server: unknown server 'prdo'; did you mean prod?"
     );
 }
 
@@ -185,7 +185,7 @@ fn config_shows_each_setting_with_its_source() {
     check(&copy.display().to_string()).expect(0);
     for (text, why) in [
         ("ttl = \"soon\"\n", "line 1: ttl = \"soon\": a duration looks like"),
-        ("[keys.\"a*\"]\n\ntll = 1\n", "line 3: there is no setting 'tll'; did you mean ttl?"),
+        ("[keys.\"a*\"]\n\ntll = 1\n", "line 3: unknown setting 'tll'; did you mean ttl?"),
         (
             "[keys.\"a*\"]\nserver = \"local:\"\n",
             "[keys.\"a*\"]: server and key-prefix cannot differ between keys",

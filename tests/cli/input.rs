@@ -57,7 +57,7 @@ fn empty_variables() {
     let holder = store.status("X")["holders"][0].clone();
     assert!(holder["label"].as_str().is_some_and(|label| !label.is_empty()), "{holder}");
     let missing = with_all(store.redlock(&["check", "-k", "X"])).run().expect(64);
-    assert!(missing.line().contains("there is no owner token"), "{missing:?}");
+    assert!(missing.line().contains("the owner token is missing"), "{missing:?}");
     // Of a flag it is a mistake.
     store.redlock(&["run", "-k", "Y", "--ttl", "", "--", "true"]).run().expect(64);
     store.redlock(&["status", "--tls-ca", ""]).run().expect(64);
@@ -104,7 +104,7 @@ fn options() {
         (&["--while-pid=-1"], "a pid is 1 or more"),
         (&["--while-pid", "me"], "invalid value 'me' for '--while-pid"),
         (&["--while-pid", &gone], "in a script $$"),
-        (&["--while-pid", "2147483647"], "there is no process 2147483647"),
+        (&["--while-pid", "2147483647"], "process 2147483647 does not exist"),
         (&["--on-lost", "terminate"], "--while-pid"),
         (&["--format", "github"], "GITHUB_OUTPUT"),
         (&["--format", "xml"], "token, env, fish, json, github"),
@@ -162,11 +162,11 @@ fn files() {
     let with_password = format!("server = \"{}\"\n", server.url().replace("redis://", "redis://:canary@"));
     for (file, form) in [
         (write("broken", "ttl = = canary\n", 0o600), "line 1"),
-        (write("unknown", "\ntll = \"3s\"\n", 0o600), "there is no setting 'tll'; did you mean ttl?"),
+        (write("unknown", "\ntll = \"3s\"\n", 0o600), "unknown setting 'tll'; did you mean ttl?"),
         (write("value", "ttl = \"soon\"\n", 0o600), "500ms, 30s"),
         (write("word", "leftovers = \"forget\"\n", 0o600), "release, wait, kill"),
         (write("open", &with_password, 0o644), "chmod 600"),
-        (folder.path("missing").display().to_string(), "there is no configuration file"),
+        (folder.path("missing").display().to_string(), "does not exist"),
     ] {
         let run = Redlock::new(&["run", "-k", "X", "--config", &file, "--", "true"]).server(&server.url());
         server.refuses(run, &[78], form);

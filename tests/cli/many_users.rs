@@ -107,7 +107,7 @@ fn one_command_shares_a_file() {
     assert!(share(&beside, "65534").expect(78).line().contains("name a new folder"));
     let after = fs::metadata(folder.path("")).expect("the folder");
     assert_eq!((before.mode(), before.gid()), (after.mode(), after.gid()));
-    assert!(share(&url, "no-such-group").expect(78).line().contains("there is no such group"));
+    assert!(share(&url, "no-such-group").expect(78).line().contains("the group does not exist"));
     assert!(share("redis://127.0.0.1:1", "65534").expect(78).line().contains("--share is for local:"));
 }
 

@@ -274,7 +274,7 @@ fn what_cannot_be_watched_is_refused() {
     let terminal = Tmux::start(&store, LARGE, "refused", &line);
     eventually(SOON, "all ends", || terminal.lines(&[]).len() == 6);
     let lines = terminal.lines(&[]);
-    assert!(lines[0].starts_with("redlock: cannot reach ") && lines[1] == "69", "{lines:#?}");
+    assert!(lines[0].starts_with("redlock: error: cannot reach ") && lines[1] == "69", "{lines:#?}");
     assert!(lines[2].contains("TERM names none") && lines[3] == "64", "{lines:#?}");
     assert!(lines[4].contains("not that of this session") && lines[5] == "64", "{lines:#?}");
 }

@@ -137,7 +137,7 @@ const CALLS: [(&str, &str, i32); 157] = [
         "the key is missing; for example: redlock release -k deploy --token-file deploy.token",
         64,
     ),
-    ("redlock release x", "there is no owner token; set REDLOCK_TOKEN, or give --token-file; …", 64),
+    ("redlock release x", "the owner token is missing; set REDLOCK_TOKEN, or give --token-file; …", 64),
     (
         "redlock completions",
         "the following required arguments were not provided: <SHELL>; for example: redlock completions bash >~/.local/share/bash-completion/completions/redlock",
@@ -182,7 +182,7 @@ const CALLS: [(&str, &str, i32); 157] = [
     ),
     (
         "redlock check x",
-        "there is no owner token; set REDLOCK_TOKEN, or give --token-file; `redlock status` shows who holds a lock",
+        "the owner token is missing; set REDLOCK_TOKEN, or give --token-file; `redlock status` shows who holds a lock",
         64,
     ),
     // A word processor made other dashes.
@@ -281,12 +281,12 @@ const CALLS: [(&str, &str, i32); 157] = [
     ("redlock run -k x --wait soon -- true", "--wait soon: a duration looks like …; …", 64),
     (
         "redlock run -k x -w 5M -- true",
-        "--wait 5M: months and years are no units here: m is minutes, d is days; …",
+        "--wait 5M: months and years are not units here: m is minutes, d is days; …",
         64,
     ),
     (
         "redlock run -k x -t 'redis://u:canary@h?x=y' -- true",
-        "invalid value 'URL' for '--ttl <DURATION>': months and years are no units here: m is minutes, d is days; …",
+        "invalid value 'URL' for '--ttl <DURATION>': months and years are not units here: m is minutes, d is days; …",
         64,
     ),
     (
@@ -385,7 +385,7 @@ const CALLS: [(&str, &str, i32); 157] = [
         78,
     ),
     ("redlock status -S MariaDB://h", "--server: redlock keeps no locks in MySQL or MariaDB: …", 78),
-    ("redlock status -S consul://h", "--server: there is no store consul://; a server is …", 78),
+    ("redlock status -S consul://h", "--server: redlock has no store consul://; a server is …", 78),
     ("redlock status -S redis://h:99999", "--server: a port is a number up to 65535; …", 78),
     (
         "redlock status -S redis://a:1,redis://b:2",
@@ -485,7 +485,7 @@ const CALLS: [(&str, &str, i32); 157] = [
     ("redlock status -S local", "--server: local: …; did you mean local:?", 78),
     (
         "REDLOCK_CONFIG=none.toml redlock status",
-        "REDLOCK_CONFIG: there is no configuration file none.toml",
+        "REDLOCK_CONFIG: configuration file none.toml does not exist",
         78,
     ),
     (
@@ -493,7 +493,7 @@ const CALLS: [(&str, &str, i32); 157] = [
         "five.toml line 2: connect-timeout = \"0\": it leaves no time to connect; try 5s",
         78,
     ),
-    ("redlock status --config one.toml", "one.toml line 1: there is no setting 'tll'; did you mean ttl?", 78),
+    ("redlock status --config one.toml", "one.toml line 1: unknown setting 'tll'; did you mean ttl?", 78),
     ("redlock status --config two.toml", "two.toml line 2: wait = \"soon\": a duration looks like …", 78),
     (
         "redlock status --config three.toml",
@@ -635,7 +635,7 @@ fn a_line_needs_no_more_than_its_words() {
         ("redlock release --token \"$(redlock acquire y)\" -q y; redlock -V status | grep -c stores", "1\n"),
         ("REDLOCK_WAIT= redlock run x echo hi", "hi\n"),
         ("redlock run x --config fourteen.toml echo hi", "hi\n"),
-        ("REDLOCK_LABLE=a redlock run x echo hi 2>&1", "redlock: there is no variable REDLOCK_LABLE, so it changes nothing; did you mean REDLOCK_LABEL?\nhi\n"),
+        ("REDLOCK_LABLE=a redlock run x echo hi 2>&1", "redlock: redlock does not know the variable REDLOCK_LABLE, so it changes nothing; did you mean REDLOCK_LABEL?\nhi\n"),
         ("REDLOCK_BUILD_NUMBER=3 redlock run x echo hi", "hi\n"),
         (
             "token=$(redlock acquire x); redlock status x --json | grep -c fence; redlock status -k x | grep -o held;

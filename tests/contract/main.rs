@@ -261,6 +261,19 @@ macro_rules! promises_of_a_quorum {
     };
 }
 
+/// The same server by another way.
+macro_rules! promises_of_a_transport {
+    ($store:ident) => {
+        tests! { $store:
+            acquiring { one_job_at_a_time min_hold_outlasts_the_job }
+            waiting { first_come_first_served }
+            modes { permits_are_handed_over }
+            several_keys { they_are_held_together }
+            status { holder_and_waiters }
+        }
+    };
+}
+
 /// A Memcached has one item for each lock.
 macro_rules! promises_of_memcached {
     ($store:ident) => {
@@ -290,19 +303,19 @@ contract! {
     redis: promises numbers runs crowds;
     local: promises numbers runs crowds;
     redis62: promises numbers runs;
-    tls: promises numbers runs;
-    unix: promises numbers;
+    tls: promises runs;
+    unix: promises;
     acl: promises numbers runs;
     quorum3: promises_without_a_queue promises_of_a_quorum runs;
     quorum5: promises_without_a_queue promises_of_a_quorum;
-    sentinel: promises numbers runs;
+    sentinel: promises runs;
     cluster: promises numbers runs;
     etcd: promises crowd_of_twenty;
     etcd3: promises crowd_of_twenty;
     zookeeper: promises crowd_of_twenty;
     zookeeper3: promises crowd_of_twenty;
     postgres: promises numbers runs crowds;
-    postgres_on_a_socket: promises numbers;
-    pgbouncer: promises numbers runs crowd_of_twenty;
+    postgres_on_a_socket: promises_of_a_transport;
+    pgbouncer: promises crowd_of_twenty;
     memcached: promises_without_a_queue promises_of_memcached crowd_of_twenty;
 }

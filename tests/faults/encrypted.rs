@@ -170,7 +170,8 @@ fn files_that_are_no_good() {
     fs::set_permissions(&text, fs::Permissions::from_mode(0o600)).expect("its mode");
     fs::write(&broken, "-----BEGIN CERTIFICATE-----\n????\n-----END CERTIFICATE-----\n").expect("a file");
     let call = || run(&url).trusting(&authority);
-    for (bad, why) in [(&missing, "No such file"), (&text, "no certificate in it"), (&broken, "no PEM file")]
+    for (bad, why) in
+        [(&missing, "No such file"), (&text, "it has no certificate"), (&broken, "not a PEM file")]
     {
         let in_file = |option: &str| format!("{option} {}: ", bad.display());
         for line in [
@@ -184,7 +185,7 @@ fn files_that_are_no_good() {
         }
     }
     call().showing(&mine).with("REDLOCK_TLS_KEY", &missing).fails(78, "No such file");
-    call().showing(&mine).with("REDLOCK_TLS_KEY", &text).fails(78, "there is no key in it");
+    call().showing(&mine).with("REDLOCK_TLS_KEY", &text).fails(78, "it has no key");
     call().showing(&mine).with("REDLOCK_TLS_KEY", &other.key).fails(78, "it is not the key of --tls-cert");
     let alone = |name: &str, path: &Path, why: &str| {
         let line = call().with(name, path).fails(78, why);

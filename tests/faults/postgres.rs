@@ -315,7 +315,8 @@ fn a_login_with_a_password() {
     let url = |login: &str| store.url.replace("redlock@", login);
     let run = |login: &str| Redlock::new(&["run", "-k", "X", "--", "true"]).server(&url(login));
     run("keyed:canary@").run().expect(0);
-    run("keyed@").env("PGPASSWORD", "canary").run().expect(0);
+    // That of Redis is not for this server.
+    run("keyed@").env("PGPASSWORD", "canary").env("REDISCLI_AUTH", "wrong").run().expect(0);
     let file = store.folder.path("pgpass");
     std::fs::write(&file, "*:*:*:keyed:canary\n").expect("a file");
     let private = std::os::unix::fs::PermissionsExt::from_mode(0o600);

@@ -172,7 +172,7 @@ fn a_link_is_not_followed() {
     refuses(&store, "hard link");
     fs::remove_file(&file).expect("no link");
     mkfifo(&file, Mode::S_IRWXU).expect("a FIFO");
-    refuses(&store, "no regular file");
+    refuses(&store, "not a regular file");
 }
 
 /// A file that its owner, user 1, gave to group 65534, in a folder of that group.

@@ -240,7 +240,14 @@ impl Postgres {
     /// Stops the server with all its processes. The postmaster is the first: it starts nobody then.
     pub fn pause(&self) {
         super::program::pause(self.pid());
-        children(self.pid()).into_iter().for_each(super::program::pause);
+        let processes = children(self.pid());
+        processes.iter().for_each(|pid| signal(*pid, Signal::SIGSTOP));
+        // One may have ended in the meantime, and is a zombie then.
+        let is_still = |pid: &i32| {
+            let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            stat.rsplit_once(") ").is_none_or(|(_, state)| state.starts_with(['T', 'Z', 'X']))
+        };
+        eventually(Duration::from_secs(60), "PostgreSQL is stopped", || processes.iter().all(is_still));
     }
 
     pub fn resume(&self) {

@@ -25,7 +25,7 @@ const TABLES: [&str; 3] = ["servers", "keys", "profiles"];
 /// The most bytes that are read of a file; a device may have no end.
 const LONGEST: u64 = 1 << 20;
 
-/// Reads the sections of a file; `None` when there is no such file. One with a password is for its owner only.
+/// Reads the sections of a file; `None` when the file does not exist. One with a password is for its owner only.
 pub fn read(path: &Path) -> Result<Option<Vec<Section>>, Failure> {
     let refused = |why: &str| Failure::configuration(format!("{}: {why}", path.display()));
     let unreadable = |error| refused(&format!("cannot be read: {error}"));
@@ -74,7 +74,7 @@ fn contradiction(section: &Section) -> Option<String> {
 pub fn check(path: &Path) -> Result<(), Failure> {
     let refused = |why: String| Failure::configuration(format!("{}: {why}", path.display()));
     let Some(sections) = read(path)? else {
-        return Err(refused("there is no such file; check the path".to_owned()));
+        return Err(refused("the file does not exist; check the path".to_owned()));
     };
     for section in &sections {
         for setting in section.settings.iter().filter(|setting| setting.name == "server") {

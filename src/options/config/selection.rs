@@ -60,11 +60,7 @@ impl Config {
         if let Some(name) = name.filter(|name| server.is_empty() && file::is_name(name))
             && let Some(near) = nearest(name, sections.iter().filter_map(|section| section.scope.server()))
         {
-            return Err(refused(
-                "server",
-                setting,
-                format!("there is no server '{name}'; did you mean {near}?"),
-            ));
+            return Err(refused("server", setting, format!("unknown server '{name}'; did you mean {near}?")));
         }
         let prefix = strongest(KEY_PREFIX, &[&general, &server, &profile]).and_then(Setting::text);
         let keys = of_keys(&sections, query.keys, prefix.unwrap_or_default());
@@ -117,7 +113,7 @@ fn read_all(named: Option<&Path>, sources: Sources) -> Result<Vec<Section>, Fail
     let of_user = match named {
         Some(path) => Some(file::read(path)?.ok_or_else(|| {
             let source = sources.name("config", None);
-            Failure::configuration(format!("{source}: there is no configuration file {}", path.display()))
+            Failure::configuration(format!("{source}: configuration file {} does not exist", path.display()))
         })?),
         // If it is not known where the file is: it may name another server.
         None => match user::home().map_err(|why| {

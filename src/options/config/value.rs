@@ -48,8 +48,8 @@ fn option(name: &str) -> Option<&'static Arg> {
 fn unknown(name: &str) -> String {
     let known = cli::settings().iter().filter_map(Arg::get_long).chain([KEY_PREFIX]);
     match nearest(name, known) {
-        Some(near) => format!("there is no setting '{name}'; did you mean {near}?"),
-        None => format!("there is no setting '{name}'; see CONFIGURATION in redlock(1)"),
+        Some(near) => format!("unknown setting '{name}'; did you mean {near}?"),
+        None => format!("unknown setting '{name}'; see CONFIGURATION in redlock(1)"),
     }
 }
 

@@ -47,7 +47,7 @@ pub struct EtcdQueue {
 }
 
 impl EtcdCalls {
-    /// Makes a lease, or extends the one of an earlier attempt whose answer was lost. Whether it was made now.
+    /// Makes a lease, or extends the one of an earlier attempt whose answer was lost. True if it was made now.
     pub fn grant(&mut self, id: i64, seconds: i64, timeout: &Timeout) -> Result<bool, StoreError> {
         self.members.call(timeout, |client| async move {
             loop {
@@ -113,7 +113,7 @@ impl EtcdCalls {
         Ok(self.read_own(key, id, &answer.kvs))
     }
 
-    /// Deletes what an owner has of a lock now. What it gets later stays, whenever this is carried out.
+    /// Deletes what an owner has of a lock now. Keys that it gets later stay, whenever this is carried out.
     pub fn delete_own(&mut self, key: &Key, id: LeaseId, timeout: &Timeout) -> Result<(), StoreError> {
         let own = self.range(self.own_request(key, id), timeout)?;
         let Some(latest) = own.kvs.iter().map(|kv| kv.create_revision).max() else { return Ok(()) };

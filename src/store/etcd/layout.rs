@@ -10,8 +10,9 @@ pub type EtcdAddress = ClusterAddress<KeyLayout>;
 
 /// Where the keys of the locks are.
 ///
-/// The lock X is the keys `X/<lease>`, in hexadecimal digits; the one that was created first holds the lock. What others
-/// than exclusive holders and waiters add is behind a colon: `X/<lease>:shared`, `X/<lease>:permits:3`, and
+/// The lock X is the keys `X/<lease>`, in hexadecimal digits; the one that was created first holds the lock. Keys of
+/// others than exclusive holders and waiters have a suffix behind a colon: `X/<lease>:shared`, `X/<lease>:permits:3`,
+/// and
 /// `X/<lease>:broken` of a holder that is to stop. So they stand in one line with `etcdctl lock X`, which looks at
 /// nothing but the beginning of a key. Recipes that write the lease in decimal digits stand in that line, too.
 #[derive(Clone, Debug, PartialEq, Eq)]

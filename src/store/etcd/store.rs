@@ -38,9 +38,10 @@ const CONDITIONAL: u32 = 2;
 ///
 /// # Deadlines
 ///
-/// A lease ends in etcd at the earliest one TTL after we sent the request that granted or extended it: the leader counts from
-/// when it carries that out, and a new leader counts anew from its election (lease/lessor.go, `Promote`). Before
-/// etcd 3.4.31 and 3.5.13 a leader that had stalled could end leases that another leader had extended (etcd issue 15247).
+/// A lease ends in etcd at the earliest one TTL after we sent the request that granted or extended it: the leader
+/// counts from when it carries that out, and a new leader counts again from its election (lease/lessor.go, `Promote`).
+/// Before etcd 3.4.31 and 3.5.13 a leader that had stalled could end leases that another leader had extended (etcd
+/// issue 15247).
 pub struct Etcd {
     pub(super) calls: EtcdCalls,
     place: Option<EtcdWaiter>,
@@ -68,8 +69,8 @@ impl Etcd {
         }
     }
 
-    /// Puts the keys of all these locks, if nothing was created in them after the revision `seen` where there is one. Returns
-    /// the revision of the store then.
+    /// Puts the keys of all these locks, if nothing was created in them after the revision `seen` where there is one.
+    /// Returns the revision of the store then.
     fn put(
         &mut self,
         requests: &[Request],
@@ -101,7 +102,7 @@ impl Etcd {
         };
         let Some(done) = self.calls.txn(txn, timeout)? else {
             // It took longer than the TTL.
-            let (store, why) = (self.calls.members.name().to_owned(), "the lease ended meanwhile".to_owned());
+            let (store, why) = (self.calls.members.name().to_owned(), "the lease has ended".to_owned());
             return Err(StoreError::Unreachable { store, why, transient: true });
         };
         let put_at = done.succeeded.then(|| done.revision());
@@ -149,7 +150,7 @@ impl Etcd {
                 return Ok(AcquireOutcome::granted(places.iter().map(fence).collect()));
             }
             put_at = put.or(put_at);
-            // What is there may be another lock's, as X/a of X; or there is room beside it.
+            // The key that is there may be another lock's, as X/a of X; or there is room beside it.
             let mut first_look = i64::MAX;
             for (place, request) in places.iter_mut().zip(requests) {
                 let look = self.look(request, timeout);
@@ -288,8 +289,9 @@ impl Store for Etcd {
                 ),
             }),
             Some(_) => Ok(Renewal::Extended),
-            // etcd loses nothing, so somebody deleted the key or ended its lease: it is not taken again. Only a key that was
-            // left to its min-hold says that it was released: a lease may have been revoked by anybody, or have ended.
+            // etcd loses nothing, so somebody deleted the key or ended its lease: it is not taken again. Only a key
+            // that was left to its min-hold says that it was released: a lease may have been revoked by anybody, or
+            // have ended.
             None => {
                 let queue = self.calls.queue(key, 0, timeout)?.entries;
                 let other = queue.first().filter(|first| first.id != id && !first.is_waiting());

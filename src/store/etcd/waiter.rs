@@ -31,8 +31,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 /// A request that stands in the queue.
 ///
-/// While it does its key has a lease of its own with a short TTL; with the lock it gets the one of the holder. Its place is the
-/// create revision of the key, which stays.
+/// While it does its key has a lease of its own with a short TTL; with the lock it gets the one of the holder. Its
+/// place is the create revision of the key, which stays.
 pub struct EtcdWaiter {
     request: Request,
     id: LeaseId,
@@ -46,8 +46,8 @@ pub struct EtcdWaiter {
     lease_at: Option<BootTime>,
     /// Its making was not tried since the last look at the queue.
     may_prepare: bool,
-    /// The lease was extended since it was made. A leader that was replaced may have answered, and its successor counts from
-    /// its own election.
+    /// The lease was extended since it was made. A leader that was replaced may have answered, and its successor counts
+    /// from its own election.
     is_extended: bool,
     /// Where it was made so shortly before the grant that it was not extended: a majority had it then.
     counted_from: Option<BootTime>,
@@ -176,7 +176,7 @@ impl EtcdWaiter {
 
     /// Takes a place at the end of the queue, or finds the one of an earlier attempt.
     fn join(&mut self, calls: &mut EtcdCalls, timeout: &Timeout) -> Result<i64, StoreError> {
-        // Who stood before the place that it had says nothing about this one.
+        // The waiters before its former place say nothing about this one.
         (self.awaited, self.streams) = (Predecessors::default(), Streams::default());
         let name = calls.layout.name(&self.request.key, self.id, self.request.mode);
         let ttl = TTL + (self.ahead() / PLACES_PER_SECOND) as i64;
@@ -341,8 +341,8 @@ impl EtcdWaiter {
         Ok(true)
     }
 
-    /// There is time to prepare the grant: to look at who is before us, which takes longer in a longer queue, and to make the
-    /// lease of the holder, which takes a write to the disks of a majority.
+    /// There is time to prepare the grant: to look at who is before us, which takes longer in a longer queue, and to
+    /// make the lease of the holder, which takes a write to the disks of a majority.
     pub fn prepare(&mut self, calls: &mut EtcdCalls, timeout: &Timeout) {
         if let Some(created) = self.created.filter(|_| std::mem::take(&mut self.awaited.may_be_last))
             && let Ok(queue) = calls.queue(&self.request.key, created, timeout)

@@ -14,8 +14,8 @@ use crate::store::{Credentials, OpenOptions, StoreAddress};
 pub struct LocalAddress(Option<PathBuf>);
 
 impl LocalAddress {
-    /// Reads `local:[PATH]`. The path is absolute from then on. What only a shell would expand is refused: each folder from
-    /// which redlock starts would have locks of its own.
+    /// Reads `local:[PATH]`. The path is absolute from then on. A path that only a shell would expand is refused: each
+    /// folder from which redlock starts would have locks of its own.
     pub fn parse(text: &str) -> Result<LocalAddress, String> {
         let path = text.strip_prefix("local:").filter(|path| !path.is_empty());
         if path.is_some_and(|path| path.contains('\0') || path.starts_with(['~', '$'])) {

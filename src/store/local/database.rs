@@ -329,7 +329,7 @@ fn plain(error: &io::Error) -> String {
 }
 
 /// Where everyone may create files, a write-ahead log beside the file could be anybody's. The flags in .cargo/config.toml
-/// leave it out, so there is no need to refuse the file for one, with which anybody could stop everyone.
+/// leave it out, so the file need not be refused for one, with which anybody could stop everyone.
 #[test]
 fn no_write_ahead_log_is_read() {
     let connection = Connection::open_in_memory().expect("a database");

@@ -89,7 +89,7 @@ pub fn find(path: &Path) -> Result<Metadata, FileError> {
         return unfit("it is a directory; name a file");
     }
     if !found.is_file() {
-        return unfit("it is no regular file; name another one");
+        return unfit("it is not a regular file; name another one");
     }
     if found.nlink() > 1 {
         return unfit("the file has a second name (a hard link); remove one of the two");
@@ -114,7 +114,7 @@ pub fn find(path: &Path) -> Result<Metadata, FileError> {
         return unfit("it is mounted as a single file, without its journal; mount its folder");
     }
     if statfs(folder).is_ok_and(|fs| fs.filesystem_type() == NFS_SUPER_MAGIC) {
-        return unfit("it is on NFS, whose file locks are no base for this; name a file on a local disk");
+        return unfit("it is on NFS, whose file locks do not suffice; name a file on a local disk");
     }
     Ok(found)
 }

@@ -25,7 +25,7 @@ pub struct LockRow {
     pub fence: u64,
 }
 
-/// A lease. Its row stays when it is over, until the key is granted again: so its owner can heal it.
+/// A lease. Its row stays after its end, until the key is granted again: so its owner can heal it.
 #[derive(Clone, Debug)]
 pub struct HolderRow {
     /// The fencing token of its grant: together with the key it tells holders apart.
@@ -38,7 +38,7 @@ pub struct HolderRow {
     pub renewed: BootTime,
     /// The end of the lease.
     pub until: Deadline,
-    /// The id of the boot of the grant, where it is known: in another one the lease is over.
+    /// The id of the boot of the grant, where it is known: in another one the lease has ended.
     pub boot: String,
     /// The end of the min-hold: before it a release leaves the lock to its time.
     pub hold_until: BootTime,

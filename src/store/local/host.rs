@@ -55,7 +55,7 @@ pub struct Moment<'a> {
 }
 
 impl Moment<'_> {
-    /// A lease of another boot is over. Where one of the two ids is hidden only the time tells.
+    /// A lease of another boot has ended. Where one of the two ids is hidden only the time tells.
     pub fn is_in_boot(&self, id: &str) -> bool {
         self.boot == id || self.boot.is_empty() || id.is_empty()
     }

@@ -128,7 +128,7 @@ impl Leases {
         if is_healed { Continuation::Healed(processes()) } else { lost() }
     }
 
-    /// Gives a lock back. Who cancels does not keep it until the end of its min-hold.
+    /// Gives a lock back. A cancelled lock is not kept until the end of its min-hold.
     pub fn give_back(&self, token: &OwnerToken, cancel: bool, at: &Moment) -> Return {
         // Whoever asks is alive, so the processes do not matter.
         let is_mine = |lease: &&HolderRow| lease.is_of(token) && at.is_in_boot(&lease.boot);

@@ -45,7 +45,7 @@ impl Processes {
         pids.filter_map(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()).collect()
     }
 
-    /// All that can be seen from here: dead when each of them is. Those of another namespace are left out.
+    /// All that can be seen from here: dead when each of them is. Processes of another namespace are left out.
     pub fn together<'a>(each: impl Iterator<Item = &'a Processes>) -> Processes {
         let seen = each.filter(|one| one.namespace == *NAMESPACE);
         let processes = seen.flat_map(|one| one.processes.iter().copied()).collect();

@@ -54,7 +54,7 @@ const HISTORY: u8 = 20;
 const CLEANUPS: u8 = 4;
 /// For one of these.
 const CLEANUP_TIMEOUT: Duration = Duration::from_millis(50);
-/// Before a run is added to the history: a waiter that was handed the lock takes it meanwhile, and finds the file free.
+/// Before a run is added to the history: a waiter that was handed the lock takes it first, and finds the file free.
 const HEAD_START: Duration = Duration::from_millis(1);
 
 /// A [`Store`] in a file of this host.
@@ -118,7 +118,7 @@ impl Store for Local {
                     if let Some(found) = state.other_mode(request.mode)? {
                         return Ok((Err(StoreError::OtherMode { key: request.key.clone(), found }), wake));
                     }
-                    // Those in line go first.
+                    // Waiters go first.
                     wake.extend(state.hand_over(None)?);
                     if !state.has_room(request.mode, None)? {
                         return Ok((Ok(AcquireOutcome::Busy(state.busy(None)?.into())), wake));

@@ -16,8 +16,8 @@ use super::liveness::Processes;
 use crate::clock::Deadline;
 use crate::lock::{Result, StoreError, Timeout};
 
-/// A FIFO beside the file on which a waiter is woken. Those who may use the file can write to it, from whatever
-/// namespace, and nobody else. The kernel closes it when its waiter dies, which others see as well.
+/// A FIFO beside the file on which a waiter is woken. Only users who may use the file can write to it, from whatever
+/// namespace. The kernel closes it when its waiter dies, which others see as well.
 pub struct WakeFifo {
     fifo: File,
     /// By which others find it: it is stored with the place in the queue.

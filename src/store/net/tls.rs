@@ -29,10 +29,10 @@ pub struct TlsStream {
     session: ClientConnection,
 }
 
-/// A session with this host, before its handshake. The files are read anew for each connection: a certificate may be
+/// A session with this host, before its handshake. The files are read again for each connection: a certificate may be
 /// renewed while a job runs. `protocol` is what the connection is for (ALPN).
 pub fn session(host: &str, files: &TlsFiles, protocol: Option<&str>) -> RequestResult<ClientConnection> {
-    let no_name = |_| RequestError::Unusable(format!("'{host}' is no name that a certificate can have"));
+    let no_name = |_| RequestError::Unusable(format!("'{host}' is not a name that a certificate can have"));
     // A certificate knows no zones.
     let host = host.split_once('%').map_or(host, |(address, _)| address);
     let name = ServerName::try_from(host.to_owned()).map_err(no_name)?;
@@ -96,7 +96,7 @@ fn certificates(option: &str, path: &Path) -> RequestResult<Vec<CertificateDer<'
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
         .map_err(|error| unreadable(option, path, &error))?;
     match certificates.is_empty() {
-        true => Err(bad_file(option, path, "there is no certificate in it")),
+        true => Err(bad_file(option, path, "it has no certificate")),
         false => Ok(certificates),
     }
 }
@@ -107,7 +107,7 @@ fn private_key(path: &Path) -> RequestResult<PrivateKeyDer<'static>> {
     let file = File::open(path).map_err(broken)?;
     refuse_shared(&file).map_err(|why| bad_file(option, path, why))?;
     PrivateKeyDer::from_pem_reader(file).map_err(|error| match error {
-        pem::Error::NoItemsFound => bad_file(option, path, "there is no key in it, or one with a passphrase"),
+        pem::Error::NoItemsFound => bad_file(option, path, "it has no key, or one with a passphrase"),
         error => unreadable(option, path, &error),
     })
 }
@@ -125,7 +125,7 @@ fn unreadable(option: &str, path: &Path, error: &pem::Error) -> RequestError {
             RequestError::Broken(format!("{option} {path} cannot be read: {error}; raise ulimit -n"))
         }
         pem::Error::Io(error) => bad_file(option, path, format_args!("cannot be read: {error}")),
-        _ => bad_file(option, path, "it is no PEM file"),
+        _ => bad_file(option, path, "it is not a PEM file"),
     }
 }
 
@@ -214,7 +214,7 @@ impl Read for TlsStream {
 
 impl Write for TlsStream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // What was written before goes first, so that the buffer does not grow.
+        // Earlier bytes go first, so that the buffer does not grow.
         self.flush()?;
         self.session.writer().write(bytes)
     }
@@ -291,7 +291,7 @@ fn refused(why: &str) -> RequestError {
     RequestError::Denied(format!("it does not accept the certificate of --tls-cert: {why}"))
 }
 
-/// A bad signature comes from an authority that has a known name and another key: it was created anew.
+/// A bad signature comes from an authority that has a known name and another key: it was created again.
 fn is_unknown_issuer(error: &CertificateError) -> bool {
     matches!(error, CertificateError::UnknownIssuer | CertificateError::BadSignature)
 }

@@ -25,7 +25,10 @@ pub enum Commit {
 impl Commit {
     fn setting(self) -> &'static str {
         match self {
-            Commit::Durable => "SET LOCAL synchronous_commit = on",
+            // A stricter setting of an administrator stays.
+            Commit::Durable => {
+                "SELECT set_config('synchronous_commit', replace(current_setting('synchronous_commit'), 'off', 'on'), true)"
+            }
             Commit::Soon => "SET LOCAL synchronous_commit = off",
         }
     }

@@ -14,15 +14,19 @@ pub fn password_in_file(server: &Endpoint, database: &str, user: &str) -> Option
     let path = named.or_else(|| env::var_os("HOME").map(|home| PathBuf::from(home).join(".pgpass")))?;
     let file = File::open(path).ok()?;
     refuse_shared(&file).ok()?;
-    let (host, port) = match server {
-        Endpoint::Tcp { host, port } => (host.clone(), port.to_string()),
+    let (hosts, port) = match server {
+        Endpoint::Tcp { host, port } => (vec![host.clone()], port.to_string()),
+        // A socket goes by its folder, or by localhost.
         Endpoint::Unix(path) => {
             let port = path.extension().map_or_else(String::new, |port| port.to_string_lossy().into_owned());
-            ("localhost".to_owned(), port)
+            let folder = path.parent().map_or_else(String::new, |folder| folder.display().to_string());
+            (vec![folder, "localhost".to_owned()], port)
         }
     };
-    let wanted = [&*host, &port, database, user];
-    BufReader::new(file).lines().map_while(Result::ok).find_map(|line| password(&line, wanted))
+    BufReader::new(file)
+        .lines()
+        .map_while(Result::ok)
+        .find_map(|line| hosts.iter().find_map(|host| password(&line, [host, &port, database, user])))
 }
 
 fn password(line: &str, wanted: [&str; 4]) -> Option<String> {

@@ -1,11 +1,12 @@
 //! The checks of `doctor` for a database.
 
 use super::answer::{number, text};
+use super::error::ServerError;
 use super::message::Statement;
 use super::statements::SETUP;
 use super::store::Postgres;
 use super::url::PostgresAddress;
-use crate::doctor::{Check, Finding, Findings, Requirements, Trial, judge};
+use crate::doctor::{Check, Finding, Findings, Level, Requirements, Trial, judge};
 use crate::lock::{Key, Result, StoreError, Timeout};
 use crate::store::call_error::CallError;
 
@@ -22,6 +23,10 @@ pub fn examine(address: &PostgresAddress, terms: &Requirements) -> Vec<Finding> 
     let mut findings = Vec::new();
     for one in address.each() {
         findings.extend(examine_server(one, terms).findings);
+    }
+    if findings.iter().any(|finding| finding.level == Level::Bad && finding.check == Check::Permissions) {
+        // Each of its steps would fail for the same reason.
+        return findings;
     }
     let mut report = Findings::about(address.to_string());
     let (mut holder, mut waiter) = (Postgres::new(address.clone()), Postgres::new(address.clone()));
@@ -132,7 +137,14 @@ pub fn set_up(address: &PostgresAddress, timeout: &Timeout) -> Result<()> {
     let mut store = Postgres::new(address.clone());
     // Statement by statement: the protocol takes one at a time.
     let statements: Vec<Statement> = statements(SETUP).into_iter().map(Statement::plain).collect();
-    let answer = store.database.run(&statements, timeout)?;
+    let answer = loop {
+        let answer = store.database.run(&statements, timeout)?;
+        // Locks that are in use may have been in the way.
+        let is_undone = answer.error.as_ref().is_some_and(ServerError::is_undone);
+        if !is_undone || timeout.until.has_passed() {
+            break answer;
+        }
+    };
     match answer.error {
         Some(error) => {
             let denied = error.code == "42501";

@@ -23,10 +23,10 @@ pub const CAPABILITIES: Capabilities = Capabilities {
     ..Capabilities::ALL
 };
 
-/// The first two in the queue ask this often, whatever happens.
+/// The first waiter asks this often, whatever happens.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// The others.
-const LONG_INTERVAL: Duration = Duration::from_secs(2);
+/// The others, which a handover notifies when they are the first.
+const LONG_INTERVAL: Duration = Duration::from_secs(5);
 /// Behind a pooler no notification arrives, so the next waiter asks this often, and the one after it half as often.
 const POOLED_INTERVAL: Duration = Duration::from_millis(200);
 /// While a transaction with the fencing token goes on, nobody tells when it ends.
@@ -171,9 +171,8 @@ impl Store for Postgres {
         let left = seen.holder.as_ref().and_then(|holder| holder.left).unwrap_or(SHORT_INTERVAL);
         let interval = match seen.ahead {
             place @ 0..2 if is_pooled => POOLED_INTERVAL * (place as u32 + 1),
-            0 => left.clamp(Duration::from_millis(1), INTERVAL),
-            1 => INTERVAL,
             _ if is_pooled => INTERVAL,
+            0 => left.clamp(Duration::from_millis(1), INTERVAL),
             _ => LONG_INTERVAL,
         };
         let interval = if seen.is_over { SHORT_INTERVAL.max(interval.min(SHORT_INTERVAL)) } else { interval };

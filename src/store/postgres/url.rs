@@ -88,6 +88,8 @@ impl PostgresAddress {
         };
         let servers = hosts.split(',').map(|host| server(host, port)).collect::<Option<Vec<_>>>();
         let servers = servers.ok_or_else(|| format!("one of the hosts cannot be read; {FORM}"))?;
+        // Without a file, the authorities of the system are trusted.
+        let root = root.filter(|root| root != "system");
         let tls_files = TlsFiles { ca: root.map(Into::into), ..TlsFiles::default() };
         let password = password.map(Password::Fixed);
         Ok(PostgresAddress {

@@ -9,6 +9,10 @@ use crate::lock::{Capabilities, StoreAdmin};
 use crate::store::{Credentials, OpenOptions, StoreAddress};
 
 impl StoreAddress for RedisAddress {
+    fn password_variable(&self) -> Option<&'static str> {
+        Some("REDISCLI_AUTH")
+    }
+
     fn capabilities(&self) -> Capabilities {
         Capabilities::ALL
     }
@@ -58,6 +62,10 @@ impl QuorumAddress {
 }
 
 impl StoreAddress for QuorumAddress {
+    fn password_variable(&self) -> Option<&'static str> {
+        Some("REDISCLI_AUTH")
+    }
+
     fn capabilities(&self) -> Capabilities {
         quorum::CAPABILITIES
     }

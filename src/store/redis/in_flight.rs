@@ -54,7 +54,7 @@ impl InFlight {
         self.awaited.append(&mut self.requests);
     }
 
-    /// Sends releases, in full, behind everything that is in flight. Whether there is anything.
+    /// Sends releases, in full, behind everything that is in flight. True if anything is in flight.
     pub fn release_behind(&mut self, releases: impl Iterator<Item = Cmd> + Clone, timeout: &Timeout) -> bool {
         self.forget_answered();
         self.mark_awaited();

@@ -1,5 +1,5 @@
-//! The index of the locks that are in use, for `status`: the scripts keep it, see `lua/keys.lua`. What it lost, by eviction or
-//! a DEL, is entered by the first one who has read the names of all keys.
+//! The index of the locks that are in use, for `status`: the scripts keep it, see `lua/keys.lua`. The first one who has
+//! read the names of all keys enters those that it lost, by eviction or a DEL.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -55,7 +55,7 @@ impl Index {
         }
     }
 
-    /// Enters these locks, which are all that are in use. Those who may not do that go on without.
+    /// Enters these locks, which are all that are in use. Users who may not do that go on without.
     pub fn complete(
         on: &mut impl Routing,
         server: &Endpoint,

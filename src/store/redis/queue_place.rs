@@ -18,7 +18,7 @@ const FALLBACK: Duration = Duration::from_secs(5);
 const BEHIND: [Duration; 2] = [Duration::from_millis(400), Duration::from_millis(2100)];
 /// When a claim ends, all waiters ask within this time.
 const CLAIM_SPREAD: Duration = Duration::from_millis(150);
-/// A waiter that is told to watch a claim asks this long afterwards: later than the one who released the lock, see
+/// A waiter that watches a claim asks this long afterwards: later than the one who released the lock, see
 /// `CONFIRMATION` in script/handover.rs, and early enough for the waiters to show themselves before the claim ends.
 const WATCH: Duration = Duration::from_secs(1);
 /// Another program's release wakes nobody: the first waiter asks this often, 65 to 195 ms apart.

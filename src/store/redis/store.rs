@@ -49,7 +49,7 @@ impl Redis {
             if matches!(reply, AcquireReply::Granted { .. }) {
                 self.expect_replicas(requests, timeout)?;
             } else if !self.topology.is_listening_to_primary() && !timeout.until.has_passed() {
-                // Those who wake waiters on the primary do not see that we listen elsewhere.
+                // Clients that wake waiters on the primary do not see that we listen elsewhere.
                 place.subscription = None;
                 continue;
             }
@@ -57,7 +57,7 @@ impl Redis {
         }
     }
 
-    /// Sends releases behind everything that is in flight. Whether there is anything.
+    /// Sends releases behind everything that is in flight. True if there is anything.
     fn release_behind(&mut self, calls: &[ReleaseCall], timeout: &Timeout) -> bool {
         let (mut is_behind, index) = (false, self.topology.index());
         for server in self.topology.servers() {

@@ -71,7 +71,7 @@ impl RedisAddress {
             None => String::new(),
         };
         if host.is_empty() {
-            return Err(format!("there is no host; {FORM}"));
+            return Err(format!("the host is missing; {FORM}"));
         }
         if host.contains(',') {
             return Err(format!("each server of a quorum has its own --server; {FORM}"));
@@ -79,10 +79,10 @@ impl RedisAddress {
         if url.query().is_some() || url.fragment().is_some() {
             return Err(format!("{NO_MEANING}; {FORM}"));
         }
-        // What is not a number may be a part of a password with a '/' in it.
+        // Text that is not a number may be a part of a password with a '/' in it.
         let database = database(url.path().trim_matches('/'), "host", FORM)?;
         let port = match url.port() {
-            Some(0) => return Err(format!("0 is no port; {FORM}")),
+            Some(0) => return Err(format!("0 is not a port; {FORM}")),
             port => port.unwrap_or(PORT),
         };
         let login = login(url.username(), url.password(), url.scheme() == "rediss")?;
@@ -170,7 +170,9 @@ fn login(user: &str, password: Option<&str>, tls: bool) -> Result<Login, String>
 fn database(number: &str, behind: &str, form: &str) -> Result<u32, String> {
     match number {
         "" => Ok(0),
-        _ => number.parse().map_err(|_| format!("what follows the {behind} is no database number; {form}")),
+        _ => number
+            .parse()
+            .map_err(|_| format!("the text behind the {behind} is not a database number; {form}")),
     }
 }
 

@@ -65,7 +65,7 @@ impl SessionClient {
         self.connection.as_ref().filter(|connection| !connection.is_broken).map(|_| self.begun)
     }
 
-    /// Connects anew and continues the session, or begins one.
+    /// Connects again and continues the session, or begins one.
     ///
     /// The server asks its leader whether the session goes on, and the leader counts the timeout from then: see
     /// [`Owner`](super::owner::Owner).
@@ -116,7 +116,7 @@ impl SessionClient {
         }
         (self.connection, self.begun) = (Some(connection), begun);
         self.connections += 1;
-        // What was granted first is what the leaders count with.
+        // The leaders count with the timeout that was granted first.
         Ok(self.session.get_or_insert(session).clone())
     }
 
@@ -140,7 +140,7 @@ impl SessionClient {
     ) -> ZooKeeperResult<Vec<TransactionReply>> {
         self.connect(timeout)?;
         let Some(connection) = &mut self.connection else {
-            return Err(CallError::no_answer("there is no connection"));
+            return Err(CallError::no_answer("the connection is lost"));
         };
         let replies = connection.exchange(operations, timeout);
         self.seen = self.seen.max(connection.seen);
@@ -151,7 +151,7 @@ impl SessionClient {
         let error = self.named(error);
         match error {
             CallError::Expired => (self.session, self.connection) = (None, None),
-            // What is out on the connection to the only server may be followed by the end of the session.
+            // The end of the session may follow the requests that are out on the connection to the only server.
             CallError::NoAnswer { .. } if self.is_broken() || self.address.cluster.servers.len() > 1 => {
                 self.next_server()
             }
@@ -179,8 +179,7 @@ impl SessionClient {
         self.connection.as_ref().is_none_or(|connection| connection.is_broken)
     }
 
-    /// Ends the session, and with it what it holds. What is still in flight needs the session, whenever it is
-    /// carried out.
+    /// Ends the session, and with it what it holds. Requests in flight need the session, whenever they are carried out.
     pub fn close(&mut self, timeout: &Timeout) -> ZooKeeperResult<()> {
         if self.session.is_none() {
             return Ok(());
@@ -203,7 +202,7 @@ impl SessionClient {
     }
 
     /// Waits until something that is watched has changed: `true`, as when the connection was lost. Keeps the session
-    /// meanwhile.
+    /// while it waits.
     pub fn await_news(&mut self, timeout: &Timeout) -> ZooKeeperResult<bool> {
         let Some(session) = &self.session else { return Ok(true) };
         let lifetime = session.timeout;

@@ -111,8 +111,8 @@ impl SessionConnection {
         Ok(Some((connection, session)))
     }
 
-    /// Sends these requests at once, and returns their answers. After [`CallError::Interrupted`] and a timeout the connection
-    /// can still be used: late answers are skipped.
+    /// Sends these requests at once, and returns their answers. After [`CallError::Interrupted`] and a timeout the
+    /// connection can still be used: late answers are skipped.
     pub fn exchange(
         &mut self,
         operations: &[Operation],
@@ -193,7 +193,7 @@ impl SessionConnection {
 
     /// The server has not ended it.
     pub fn is_open(&mut self) -> bool {
-        // What has arrived since the last answer is little, unless somebody sends without end.
+        // Little has arrived since the last answer, unless somebody sends without end.
         for _ in 0..MOST_EVENTS {
             if self.is_broken || !is_readable(self.stream.as_fd()) {
                 return !self.is_broken;

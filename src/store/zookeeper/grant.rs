@@ -46,7 +46,7 @@ impl Owner {
                 "its sessions live for {longest} ms at most, not for --ttl {ttl}; use a shorter one, or raise maxSessionTimeout there"
             )));
         }
-        // What keeps the lock after its release is a session of its own.
+        // A session of its own keeps the lock after its release.
         if request.min_hold > session.timeout && self.held.is_empty() {
             let mut trial = SessionClient::new(address, request.min_hold);
             let longest = trial.connect(timeout)?.timeout;
@@ -126,7 +126,7 @@ impl Owner {
             let fence = match transaction.filter(|transaction| transaction == changed) {
                 Some(transaction) => Some(transaction),
                 // Others may have come and gone since our nodes were created, who were granted the lock later: the nodes
-                // are created again. Whoever broke the lock meanwhile has touched them.
+                // are created again. A break of the lock since then has touched them.
                 None => {
                     let (client, untouched) = (&mut self.client, Condition::Version(0));
                     calls.move_to(client, &request.key, contender, &untouched, &value(request), timeout)?
@@ -134,7 +134,7 @@ impl Owner {
             };
             let Some(fence) = fence else {
                 self.give_back(requests, &queues, calls, timeout)?;
-                return Err(CallError::transient("the lock was taken away meanwhile"));
+                return Err(CallError::transient("the lock was taken away"));
             };
             fences.push(FencingToken(fence.unsigned_abs()));
         }

@@ -11,8 +11,8 @@ pub type ZooKeeperAddress = ClusterAddress<NodeLayout>;
 
 /// Where the nodes of the locks are.
 ///
-/// The lock X is the node `/X` below the chroot, and a/b is `/a/b`, so that a key is the path that other programs know. What
-/// ZooKeeper does not allow in a path is written with percent signs.
+/// The lock X is the node `/X` below the chroot, and a/b is `/a/b`, so that a key is the path that other programs know.
+/// Characters that ZooKeeper does not allow in a path are written with percent signs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeLayout {
     /// Empty, or a path.

@@ -31,7 +31,8 @@ const LEAST_TIME: Duration = Duration::from_secs(1);
 /// things, one after the other, on one connection:
 ///
 /// 1. It begins a session or continues one. That the session is valid is said by the leader, who counts its timeout from then
-///    (`LeaderZooKeeperServer.checkIfValidGlobalSession` calls `touchSession`; a new session is tracked from its creation on).
+///    (`LeaderZooKeeperServer.checkIfValidGlobalSession` calls `touchSession`; a new session is tracked from its creation
+///    on).
 /// 2. It writes, even if it changes nothing (a multi of checks). A majority accepts that from their leader only, so the one
 ///    who counts was the leader still. Another one that is elected later counts the whole timeout from its own
 ///    start (`LeaderSessionTracker`), and all of them round up (`ExpiryQueue`).
@@ -160,11 +161,11 @@ impl Owner {
         Ok(states)
     }
 
-    /// Continues the session and looks at its locks, on one connection. Another process with the token that does the same ends
-    /// that connection: then both are done again.
+    /// Continues the session and looks at its locks, on one connection. Another process with the token that does the
+    /// same ends that connection: then both are done again.
     fn extend(&mut self, checks: &[Operation], timeout: &Timeout) -> ZooKeeperResult<Vec<TransactionReply>> {
         let mut backoff = Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE);
-        // What is left of a long time is for another server.
+        // The rest of a long time is for another server.
         let last_attempt = timeout.at_most((timeout.until.left() / 2).max(LEAST_TIME)).until;
         loop {
             match self.client.attach(timeout).and_then(|_| self.client.call(checks, timeout)) {
@@ -176,7 +177,7 @@ impl Owner {
         }
     }
 
-    /// Frees what was broken, when its lease has ended. What goes wrong here is made up for at the next renewal.
+    /// Frees what was broken, when its lease has ended. The next renewal makes up for a failure here.
     fn end_broken(&mut self, calls: &ZooKeeperCalls, timeout: &Timeout) {
         let Owner { held, client, .. } = self;
         held.retain(|held| {

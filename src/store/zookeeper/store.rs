@@ -75,7 +75,7 @@ impl ZooKeeper {
         done.map_err(|error| error.of(&self.name))
     }
 
-    /// Looks at something in a session of a moment. On a machine that is too busy the session may end meanwhile. It held
+    /// Looks at something in a session of a moment. On a machine that is too busy the session may end before that. It held
     /// nothing, so we look again in another one.
     pub(super) fn look<T>(
         &mut self,
@@ -185,7 +185,7 @@ impl Store for ZooKeeper {
         let index = self.owner(request);
         let ZooKeeper { owners, calls, address, place, .. } = self;
         let place = place.get_or_insert_with(|| ZooKeeperWaiter::new(request.clone(), address));
-        // The place gives no sign of life meanwhile. A server that hangs has half of the time.
+        // The place gives no sign of life while this goes on. A server that hangs has half of the time.
         let timeout = &place.lifetime().map_or(*timeout, |lifetime| timeout.at_most(lifetime));
         let asked = one_after_the_other(address.cluster.servers.len(), timeout, |timeout| {
             place.ask(&mut owners[index], calls, address, timeout)

@@ -187,7 +187,7 @@ impl ZooKeeperWaiter {
         }
         let has_news = self.client.await_news(&timeout.before(due))?;
         if !self.client.is_connected() {
-            // What is true on the next server is not known.
+            // The state on the next server is not known.
             self.predecessor = None;
         }
         Ok(has_news)
@@ -214,9 +214,9 @@ impl ZooKeeperWaiter {
     }
 }
 
-/// Whose end is waited for: one, where the end of that is needed for the grant in any case, so that the others are not woken
-/// by each end. A contender behind a waiter of a semaphore is told when that gets its permit, as its nodes are created
-/// again then.
+/// Whose end is waited for: one, where the end of that is needed for the grant in any case, so that the others are not
+/// woken by each end. A contender behind a waiter of a semaphore is notified when that gets its permit, as its nodes
+/// are then created again.
 fn awaited(before: &[Contender], mode: Mode) -> impl Iterator<Item = &Contender> {
     let last = before.len().saturating_sub(1);
     let from = match mode {

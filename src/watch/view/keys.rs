@@ -1,4 +1,4 @@
-//! What the keys do to the view.
+//! The effects of the keys on the view.
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
@@ -20,7 +20,7 @@ impl View {
                 KeyCode::Char('c') => return Some(Action::Interrupt),
                 KeyCode::Char('z') => return Some(Action::Suspend),
                 KeyCode::Char('l') => return Some(Action::Redraw),
-                // What some terminals send for Backspace.
+                // The character that some terminals send for Backspace.
                 KeyCode::Char('h') => code = KeyCode::Backspace,
                 KeyCode::Char('u') => {
                     self.clear_input();
@@ -53,7 +53,7 @@ impl View {
         }
     }
 
-    /// Text from elsewhere is no command.
+    /// Pasted text is not a command.
     pub fn paste(&mut self, text: &str) {
         if matches!(self.prompt, Prompt::Filter | Prompt::Reason { .. }) {
             for c in text.chars().take(LONGEST_INPUT).map(|c| if c.is_control() { ' ' } else { c }) {
@@ -136,7 +136,7 @@ impl View {
         if let Prompt::Break { question, .. } = &self.prompt
             && folded(question, columns).len() > lines
         {
-            self.refuse("there is no room for the question: make the terminal larger".to_owned());
+            self.refuse("no room to ask here: make the terminal larger".to_owned());
         }
     }
 

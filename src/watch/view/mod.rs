@@ -62,7 +62,8 @@ pub enum Prompt {
         asked: AskedAbout,
         reason: String,
     },
-    /// Why there is no question, or none any more. What was typed for it is no command: only Enter and Esc are keys here.
+    /// The reason why no question is asked, or none any more. Text that was typed for it is not a command: only Enter
+    /// and Esc are keys here.
     Refused(String),
 }
 

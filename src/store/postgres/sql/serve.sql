@@ -50,3 +50,9 @@ WITH row AS MATERIALIZED (
     DELETE FROM redlock.waiter WHERE ticket IN (SELECT ticket FROM served)
 )
 SELECT pg_notify(channel, 'granted') FROM served WHERE channel IS NOT NULL AND owner <> $2::bytea
+UNION ALL
+-- The next waiter is to look when the lease ends.
+SELECT pg_notify(channel, 'first') FROM (
+    SELECT channel, owner FROM redlock.waiter
+    WHERE key = $1::text AND ticket > (SELECT max(ticket) FROM served) ORDER BY ticket LIMIT 1) next
+WHERE channel IS NOT NULL AND owner <> $2::bytea

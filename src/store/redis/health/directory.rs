@@ -48,7 +48,7 @@ impl Directory<'_> {
             let finding = format!(
                 "{one} says that the master is {first}, {other} says {second}: there may be two masters"
             );
-            let advice = "wait until a failover is over; see that the Sentinels reach one another";
+            let advice = "wait until a failover has ended; see that the Sentinels reach one another";
             report.bad(Check::Master, finding, advice);
         }
         vec![ServerUnderTest::at(self.one(first), false)]
@@ -177,7 +177,7 @@ impl Directory<'_> {
         let count = masters.len();
         if count < ENOUGH_MASTERS {
             let finding = format!(
-                "it knows {count} masters: when one is lost, the others are no majority to replace it"
+                "it knows {count} masters: when one is lost, the others are not a majority that can replace it"
             );
             report.warning(Check::Cluster, finding, "run three masters or more, with replicas");
         } else {

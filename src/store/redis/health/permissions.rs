@@ -21,8 +21,8 @@ struct Refused {
     other: Option<String>,
 }
 
-/// Tries every command by itself: of one that is refused inside a script, Redis does not say the name. Whether locks
-/// can be tried is the answer.
+/// Tries every command by itself: of one that is refused inside a script, Redis does not say the name. The answer says
+/// whether locks can be tried.
 pub fn try_all(
     server: &ServerUnderTest,
     asking: &mut Asking,

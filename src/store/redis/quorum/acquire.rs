@@ -13,8 +13,8 @@ use crate::lock::{FencingToken, Request, Result, Timeout};
 use crate::store::redis::script::{self, Queueing};
 
 impl Quorum {
-    /// Asks every member once. What a minority granted, or may have granted, is released. A divided majority is waited for
-    /// the other members no longer than the grace of the schedule, which takes note of the verdict.
+    /// Asks every member once. Locks that a minority granted, or may have granted, are released. A divided majority is
+    /// waited for the other members no longer than the grace of the schedule, which takes note of the verdict.
     pub(super) fn attempt(
         &mut self,
         requests: &[Request],

@@ -124,7 +124,9 @@ impl Members {
 }
 
 fn no_resources(error: std::io::Error) -> StoreError {
-    let why = format!("there is no thread with a connection for each server: {error}; raise ulimit -n or -u");
+    let why = format!(
+        "redlock cannot have a thread with a connection for each server: {error}; raise ulimit -n or -u"
+    );
     StoreError::Unreachable { store: "a quorum".to_owned(), why, transient: false }
 }
 

@@ -26,7 +26,7 @@ use crate::store::redis::subscription::Subscription;
 
 pub struct Task {
     pub until: Deadline,
-    /// The next task ends this one: nobody waits for its answer any more then. What it sent stays sent.
+    /// The next task ends this one: nobody waits for its answer any more then. Requests that it sent stay sent.
     pub yields: bool,
     pub run: Box<Question>,
 }

@@ -17,7 +17,7 @@ const CONFIRMATION: Duration = Duration::from_millis(320);
 /// Waits until the waiter that was handed the lock confirms it, and asks all waiters to show themselves if it does not.
 ///
 /// A waiter whose machine vanished looks alive to the server, and those behind it are idle: only the process that
-/// released the lock is sure to be alive. What goes wrong here is made up for when the next waiter asks.
+/// released the lock is sure to be alive. The next waiter that asks makes up for a failure here.
 pub fn confirm_handover(on: &mut impl Routing, key: &Key, timeout: &Timeout) {
     let timeout = timeout.at_most(CONFIRMATION * 3);
     let mut claimed = redis::cmd("BLPOP");
