@@ -214,7 +214,7 @@ fn config_shows_each_setting_with_its_source() {
         assert!(refused.line().contains(why), "{text}: {refused:?}");
     }
     let missing = check("/nonexistent/x.toml").expect(78);
-    assert!(missing.line().contains("there is no such file"), "{missing:?}");
+    assert!(missing.line().contains("the file does not exist"), "{missing:?}");
 }
 
 /// What undoes a setting is in force in its place, and a setting without a variable is in force as well.

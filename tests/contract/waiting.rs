@@ -12,8 +12,7 @@ use crate::harness::{End, Finished, Running, Store, eventually, fits, in_ms, slo
 pub fn first_come_first_served(store: &Store) {
     // In etcd and ZooKeeper a place is over after three seconds without a sign of life, and a machine may keep a waiter from
     // the processor for that long.
-    // So is one behind a pooler.
-    let tries = if store.counts_in_seconds() || store.is_pooled { 3 } else { 1 };
+    let tries = if store.counts_in_seconds() { 3 } else { 1 };
     for count in [1, 20, 100] {
         assert!((0..tries).any(|_| are_served_in_order(store, count)), "{count} waiters");
     }

@@ -35,7 +35,7 @@ pub fn twenty_workers_never_meet(store: &Store) {
 
 /// Every other time `victim` dies, if there is one, else anybody.
 fn workers_never_meet(count: usize, acquisitions: usize, store: &Store, victim: impl Fn() -> Option<i32>) {
-    let limit = if store.counts_in_seconds() || store.is_pooled { LIMIT * 10 } else { LIMIT };
+    let limit = if store.counts_in_seconds() { LIMIT * 10 } else { LIMIT };
     let witness = Witness::new();
     let job = witness.job("0");
     let job: Vec<&str> = job.iter().map(String::as_str).collect();

@@ -156,8 +156,6 @@ pub struct Store {
     env: Vec<(&'static str, String)>,
     authority: Option<Authority>,
     pub fleet: Fleet,
-    /// A pooler is before the server, so a dead waiter is known by the end of its time only.
-    pub is_pooled: bool,
 }
 
 /// Servers that many tests share answer late on a busy machine.
@@ -282,7 +280,7 @@ impl Store {
             ServerPool::new(|| PgBouncer::before(&shared_postgres()), |_| {});
         let store = Store::postgres();
         let Fleet::Postgres(_, database) = &store.fleet else { panic!("a store in PostgreSQL") };
-        Store { url: POOL.share().url(database), is_pooled: true, ..store }
+        Store { url: POOL.share().url(database), ..store }
     }
 
     /// With a server of a test's own.
@@ -371,7 +369,6 @@ impl Store {
             env: Vec::new(),
             authority: None,
             fleet: Fleet::None,
-            is_pooled: false,
         }
     }
 
@@ -490,7 +487,6 @@ impl Store {
     pub fn until_a_dead_waiter_is_passed_over(&self) -> Duration {
         Duration::from_secs(match self {
             store if store.counts_in_seconds() => 5,
-            store if store.is_pooled => 9,
             _ => 2,
         })
     }

@@ -1,9 +1,9 @@
 //! How a lock is taken: an exclusive one that is free in one statement, all others through the queue of their row.
 
-use super::answer::{Seen, fence, number, permit};
+use super::answer::{Seen, fence, permit};
 use super::database::Commit;
 use super::error::{ROW_LOCKED, TAKEN_BACK};
-use super::message::{Row, Statement};
+use super::message::Row;
 use super::statements::KeyStatements;
 use super::store::Postgres;
 use crate::lock::{FencingToken, Request, Result, StoreError, Timeout};
@@ -23,30 +23,13 @@ impl Postgres {
         Ok(Seen::read(&self.database.transact(&[see], timeout)?[0]))
     }
 
-    /// Takes a free exclusive lock in one statement. `None` when it takes a closer look. Other statements go with it.
-    pub fn take(
-        &mut self,
-        request: &Request,
-        with: &[Statement],
-        timeout: &Timeout,
-    ) -> Result<Option<FencingToken>> {
+    /// Takes a free exclusive lock in one statement. `None` when it takes a closer look.
+    pub fn take(&mut self, request: &Request, timeout: &Timeout) -> Result<Option<FencingToken>> {
         let take = KeyStatements::of(&request.key, &request.token).take(request);
-        let statements: Vec<Statement> = [take].into_iter().chain(with.iter().cloned()).collect();
-        match self.database.attempt(&statements, Commit::Durable, timeout)? {
-            Ok(rows) => {
-                self.learn(rows.get(1).map_or(&[], |rows| rows));
-                Ok(fence(&rows[0]))
-            }
+        match self.database.attempt(&[take], Commit::Durable, timeout)? {
+            Ok(rows) => Ok(fence(&rows[0])),
             Err((_, error)) if error.is_undone() => Ok(None),
             Err((_, error)) => Err(self.database.failure(error)),
-        }
-    }
-
-    /// A pooler names a process of its own at the login.
-    pub fn learn(&mut self, process: &[Row]) {
-        let said = self.database.connection.as_ref().map(|connection| connection.process as u32 as u64);
-        if let (Some(row), Some(said)) = (process.first(), said) {
-            self.is_pooled.get_or_insert(number(row, 0) != Some(said));
         }
     }
 

@@ -24,18 +24,35 @@ pub struct Connection {
     /// Transactions whose answers have not been read to their end.
     unanswered: usize,
     /// The pid of the server's process, as the server, or a pooler, named it at the login.
-    pub process: i32,
+    process: i32,
     /// A notification has arrived.
     pub is_notified: bool,
     /// This connection listens on our channel.
     pub is_listening: bool,
     is_cut_off: bool,
+    /// The server process has answered that it is our own.
+    is_direct: bool,
     /// A transaction failed and is to be ended before the next one.
     has_failed: bool,
 }
 
 /// More rows than this are not read: nobody has so many locks.
 const MOST_ROWS: usize = 1_000_000;
+
+/// Fails, with all that follows, unless the server process is the one of the login. A pooler lends one process after the other.
+const IS_DIRECT: &str = "SELECT CASE WHEN pg_backend_pid() = $1::int THEN 1 ELSE ('another process: ' || pg_backend_pid())::int END";
+
+/// The text is not a number: the server process is another one.
+const NOT_A_NUMBER: &str = "22P02";
+
+fn pooled(error: ServerError) -> CallError {
+    match error.code == NOT_A_NUMBER {
+        true => CallError::Unusable(
+            "a pooler (PgBouncer, Pgpool) is in between, which lends server processes; name the server itself".to_owned(),
+        ),
+        false => error.into(),
+    }
+}
 
 impl Connection {
     pub fn open(
@@ -58,6 +75,7 @@ impl Connection {
             is_notified: false,
             is_listening: false,
             is_cut_off: false,
+            is_direct: false,
             has_failed: false,
         };
         connection.log_in(login, timeout)?;
@@ -155,6 +173,9 @@ impl Connection {
             frame(&mut packet, b'S', |_| {});
             self.unanswered += 1;
         }
+        if !self.is_direct {
+            Statement::of(IS_DIRECT, [self.process.to_string()]).write(&mut packet);
+        }
         for statement in statements {
             statement.write(&mut packet);
         }
@@ -185,6 +206,14 @@ impl Connection {
             }
         }
         self.unanswered = 0;
+        if !self.is_direct {
+            self.is_direct = !answer.rows.is_empty();
+            if !self.is_direct {
+                self.is_cut_off = true;
+                return Err(answer.error.map_or_else(|| CallError::no_answer("it has no answer"), pooled));
+            }
+            answer.rows.remove(0);
+        }
         Ok(answer)
     }
 

@@ -15,7 +15,7 @@ const ADVICE: [&str; 2] = ["see to that", "is something between redlock and Post
 
 const LOOK: &str = "SELECT current_setting('server_version'), current_setting('server_encoding'),
     pg_is_in_recovery()::int, current_setting('synchronous_standby_names'),
-    (SELECT count(*) FROM pg_stat_replication), pg_backend_pid(),
+    (SELECT count(*) FROM pg_stat_replication),
     to_regclass('redlock.lock') IS NOT NULL, current_setting('fsync'), current_setting('full_page_writes')";
 
 /// Examines each server, and the life of a lock.
@@ -98,11 +98,11 @@ fn examine_server(address: PostgresAddress, terms: &Requirements) -> Findings {
     if text(row, 2) == "1" {
         report.warning(Check::Role, "it is a standby", "redlock uses the server that is read-write");
     }
-    if text(row, 6) != "t" {
+    if text(row, 5) != "t" {
         let advice = "run 'redlock doctor --setup', or the script that 'redlock doctor --sql' prints";
         report.bad(Check::Permissions, "the schema 'redlock' is missing", advice);
     }
-    if shown(7) == "off" || shown(8) == "off" {
+    if shown(6) == "off" || shown(7) == "off" {
         let finding = "fsync or full_page_writes is off: a crash of its host may lose locks";
         report.warning(Check::Persistence, finding, "set both to on");
     } else {
@@ -120,14 +120,6 @@ fn examine_server(address: PostgresAddress, terms: &Requirements) -> Findings {
             "a standby takes over when it is lost",
         ),
         _ => report.ok(Check::Replicas, "a standby has each lock before it counts"),
-    }
-    let said = store.database.connection.as_ref().map(|connection| u64::from(connection.process as u32));
-    if said != number(row, 5) {
-        report.note(
-            Check::Sessions,
-            "a pooler is in between: waiters poll",
-            "connect to the server itself for a quick handover",
-        );
     }
     report
 }

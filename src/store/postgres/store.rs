@@ -27,8 +27,6 @@ pub const CAPABILITIES: Capabilities = Capabilities {
 const INTERVAL: Duration = Duration::from_secs(1);
 /// The others, which a handover notifies when they are the first.
 const LONG_INTERVAL: Duration = Duration::from_secs(5);
-/// Behind a pooler no notification arrives, so the next waiter asks this often, and the one after it half as often.
-const POOLED_INTERVAL: Duration = Duration::from_millis(200);
 /// While a transaction with the fencing token goes on, nobody tells when it ends.
 const SHORT_INTERVAL: Duration = Duration::from_millis(100);
 /// Out of 256 grants, this many also forget what nobody has used for long.
@@ -43,8 +41,6 @@ pub struct Postgres {
     is_waiting: bool,
     /// Was in a queue: others may be behind.
     has_waited: bool,
-    /// The connection shares its server process with others, so it cannot be woken.
-    pub(super) is_pooled: Option<bool>,
     ask_at: Deadline,
     is_granted: bool,
     /// This process asked for locks: otherwise one that died did.
@@ -54,7 +50,6 @@ pub struct Postgres {
 impl Postgres {
     pub fn new(address: PostgresAddress) -> Postgres {
         Postgres {
-            is_pooled: address.is_pooled.then_some(true),
             database: Database::new(address),
             channel: format!("redlock_{}", Uuid::new_v4().simple()),
             is_waiting: false,
@@ -91,7 +86,7 @@ impl Store for Postgres {
         if let [request] = requests
             && request.mode == Mode::Exclusive
         {
-            if let Some(fence) = self.take(request, &[], timeout)? {
+            if let Some(fence) = self.take(request, timeout)? {
                 return Ok(self.granted(vec![(fence, None)]));
             }
             let seen = self.see(request, timeout)?;
@@ -118,14 +113,10 @@ impl Store for Postgres {
         self.has_requested = true;
         let key = KeyStatements::of(&request.key, &request.token);
         if !self.is_waiting {
-            let process = Statement::plain("SELECT pg_backend_pid()");
-            if request.mode == Mode::Exclusive {
-                if let Some(fence) = self.take(request, &[process], timeout)? {
-                    return Ok(self.granted(vec![(fence, None)]));
-                }
-            } else if self.is_pooled.is_none() {
-                let rows = self.database.transact(&[process], timeout)?;
-                self.learn(&rows[0]);
+            if request.mode == Mode::Exclusive
+                && let Some(fence) = self.take(request, timeout)?
+            {
+                return Ok(self.granted(vec![(fence, None)]));
             }
         } else if request.mode == Mode::Exclusive {
             // Most of the time the lock is ours when we are woken.
@@ -138,14 +129,13 @@ impl Store for Postgres {
         }
         let is_listening =
             self.database.connection.as_ref().is_some_and(|connection| connection.is_listening);
-        let is_pooled = self.is_pooled.unwrap_or(false);
         let mut statements = Vec::new();
-        if !is_pooled && !is_listening {
+        if !is_listening {
             statements.push(Statement::plain(format!("LISTEN {}", self.channel)));
         }
         let first = statements.len();
         statements.extend(key.lock_made());
-        statements.extend(key.queue(request, if is_pooled { "" } else { &self.channel }));
+        statements.extend(key.queue(request, &self.channel));
         statements.push(key.see());
         (self.is_waiting, self.has_waited) = (true, true);
         let asked_at = BootTime::now();
@@ -156,7 +146,7 @@ impl Store for Postgres {
                 Err((_, error)) => return Err(self.database.failure(error)),
             }
         };
-        if let Some(connection) = self.database.connection.as_mut().filter(|_| !is_pooled && first > 0) {
+        if let Some(connection) = self.database.connection.as_mut().filter(|_| first > 0) {
             connection.is_listening = true;
         }
         let rows = &rows[first..];
@@ -170,8 +160,6 @@ impl Store for Postgres {
         }
         let left = seen.holder.as_ref().and_then(|holder| holder.left).unwrap_or(SHORT_INTERVAL);
         let interval = match seen.ahead {
-            place @ 0..2 if is_pooled => POOLED_INTERVAL * (place as u32 + 1),
-            _ if is_pooled => INTERVAL,
             0 => left.clamp(Duration::from_millis(1), INTERVAL),
             _ => LONG_INTERVAL,
         };

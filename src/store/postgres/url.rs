@@ -18,7 +18,6 @@ pub struct PostgresAddress {
     database: Option<String>,
     /// `None`: encrypted beyond this host.
     is_encrypted: Option<bool>,
-    pub is_pooled: bool,
     tls_files: Box<TlsFiles>,
 }
 
@@ -50,8 +49,8 @@ impl PostgresAddress {
         };
         let given = |text: &str| Ok::<_, String>(Some(decoded(text)?).filter(|text| !text.is_empty()));
         let (mut user, mut database, mut hosts) = (given(user)?, given(database)?, hosts.to_owned());
-        let (mut port, mut sslmode, mut root, mut is_pooled) =
-            (variable("PGPORT"), variable("PGSSLMODE"), variable("PGSSLROOTCERT"), false);
+        let (mut port, mut sslmode, mut root) =
+            (variable("PGPORT"), variable("PGSSLMODE"), variable("PGSSLROOTCERT"));
         for option in options.split('&').filter(|option| !option.is_empty()) {
             let (name, value) = option.split_once('=').ok_or(FORM)?;
             let value = decoded(value)?;
@@ -62,7 +61,6 @@ impl PostgresAddress {
                 "dbname" => database = Some(value),
                 "sslmode" => sslmode = Some(value),
                 "sslrootcert" => root = Some(value),
-                "pooler" => is_pooled = value == "yes",
                 "application_name" | "connect_timeout" | "target_session_attrs" => {}
                 _ => {
                     return Err(format!(
@@ -98,7 +96,6 @@ impl PostgresAddress {
             password,
             database,
             is_encrypted,
-            is_pooled,
             tls_files: Box::new(tls_files),
         })
     }

@@ -20,7 +20,14 @@ fn merge(key: &Key, histories: &[&History]) -> History {
     let mut runs: Vec<RunRecord> = Vec::new();
     for run in histories.iter().flat_map(|history| &history.runs) {
         match runs.iter_mut().find(|other| is_same(other, run)) {
-            Some(same) => same.skipped = same.skipped.max(run.skipped),
+            Some(same) => {
+                // The note of a last success has neither user nor label.
+                let skipped = same.skipped.max(run.skipped);
+                if same.user.is_empty() {
+                    same.clone_from(run);
+                }
+                same.skipped = skipped;
+            }
             None => runs.push(run.clone()),
         }
     }
