@@ -39,7 +39,7 @@ pub struct Connection {
 /// More rows than this are not read: nobody has so many locks.
 const MOST_ROWS: usize = 1_000_000;
 
-/// Fails, with all that follows, unless the server process is the one of the login. A pooler lends one process after the other.
+/// Fails, with all that follows it, unless the server process is the one of the login. A pooler lends one process after the other.
 const IS_DIRECT: &str = "SELECT CASE WHEN pg_backend_pid() = $1::int THEN 1 ELSE ('another process: ' || pg_backend_pid())::int END";
 
 /// The text is not a number: the server process is another one.
@@ -173,12 +173,12 @@ impl Connection {
             frame(&mut packet, b'S', |_| {});
             self.unanswered += 1;
         }
-        if !self.is_direct {
-            Statement::of(IS_DIRECT, [self.process.to_string()]).write(&mut packet);
-        }
-        for statement in statements {
-            statement.write(&mut packet);
-        }
+        // A transaction has its mode before its first query.
+        let (begin, others) =
+            statements.split_at(usize::from(statements.first().is_some_and(Statement::is_begin)));
+        let is_direct = Statement::of(IS_DIRECT, [self.process.to_string()]);
+        let check = Some(&is_direct).filter(|_| !self.is_direct);
+        begin.iter().chain(check).chain(others).for_each(|statement| statement.write(&mut packet));
         frame(&mut packet, b'S', |_| {});
         self.unanswered += 1;
         self.write(&packet, timeout)?;
@@ -207,12 +207,12 @@ impl Connection {
         }
         self.unanswered = 0;
         if !self.is_direct {
-            self.is_direct = !answer.rows.is_empty();
+            self.is_direct = answer.rows.len() > begin.len();
             if !self.is_direct {
                 self.is_cut_off = true;
                 return Err(answer.error.map_or_else(|| CallError::no_answer("it has no answer"), pooled));
             }
-            answer.rows.remove(0);
+            answer.rows.remove(begin.len());
         }
         Ok(answer)
     }

@@ -23,6 +23,10 @@ impl Statement {
         Statement { sql: sql.into(), values: values.into_iter().map(Into::into).collect() }
     }
 
+    pub fn is_begin(&self) -> bool {
+        self.sql.trim_start().starts_with("BEGIN")
+    }
+
     /// Parse, Bind and Execute; without a name, as a pooler may give each transaction another session.
     pub fn write(&self, packet: &mut Vec<u8>) {
         frame(packet, b'P', |body| {
