@@ -139,18 +139,19 @@ impl Memcached {
         loop {
             let earlier = self.seen.get(key).copied().unwrap_or_default();
             let fence = FencingToken::floor().max(FencingToken(earlier.saturating_add(1)));
-            if self.set(key, &Item::of(request, fence), ttl, Expected::Nothing, timeout)? {
-                return Ok(Ok(fence));
-            }
+            let is_new = self.set(key, &Item::of(request, fence), ttl, Expected::Nothing, timeout)?;
             // It may have ended in this moment.
-            let Some(Look { item, cas, left }) = self.look(key, timeout)? else { continue };
+            let Some(Look { mut item, cas, left }) = self.look(key, timeout)? else { continue };
             if !item.is_held_by(&request.token) {
                 self.seen.insert(key.clone(), item.fence);
                 let (holder, key) = (Some(item.holder(left)), key.clone());
                 return Ok(Err(Busy { key, holder, others: 0, ahead: None }));
             }
+            // The clock is read again, as others may have held the lock between the first look at it and the grant.
+            let fence = if is_new { fence.max(FencingToken::floor()) } else { FencingToken(item.fence) };
+            item.fence = fence.0;
             if self.set(key, &item, ttl, Expected::Cas(cas), timeout)? {
-                return Ok(Ok(FencingToken(item.fence)));
+                return Ok(Ok(fence));
             }
         }
     }
