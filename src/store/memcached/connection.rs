@@ -2,14 +2,14 @@
 
 use std::io::{Read, Write};
 
-use super::reply::{Reply, foreign};
+use super::reply::{MemcachedReply, foreign};
 use crate::lock::Timeout;
 use crate::store::call_error::CallError;
 use crate::store::net::stream::{Stream, TimedStream};
 use crate::store::net::{Endpoint, RequestError};
 
 /// One server. It is connected to with the first call.
-pub struct Connection {
+pub struct MemcachedConnection {
     server: Endpoint,
     stream: Option<Stream>,
     /// The beginning of a reply that is not whole yet.
@@ -20,14 +20,14 @@ pub struct Connection {
     pub has_asked: bool,
 }
 
-impl Connection {
-    pub fn new(server: Endpoint) -> Connection {
-        Connection { server, stream: None, unread: Vec::new(), late: 0, has_asked: false }
+impl MemcachedConnection {
+    pub fn new(server: Endpoint) -> MemcachedConnection {
+        MemcachedConnection { server, stream: None, unread: Vec::new(), late: 0, has_asked: false }
     }
 
     /// The reply to a request, which has one. Without a reply in time the connection stays: whatever undoes the request is sent
     /// behind it.
-    pub fn call(&mut self, request: &[u8], timeout: &Timeout) -> Result<Reply, CallError> {
+    pub fn call(&mut self, request: &[u8], timeout: &Timeout) -> Result<MemcachedReply, CallError> {
         self.send(request, timeout)?;
         self.next_reply(timeout)
     }
@@ -36,7 +36,7 @@ impl Connection {
     pub fn lines(&mut self, request: &[u8], timeout: &Timeout) -> Result<Vec<String>, CallError> {
         let mut lines = Vec::new();
         let mut reply = self.call(request, timeout)?;
-        while let Reply::Line(line) = reply
+        while let MemcachedReply::Line(line) = reply
             && line != "END"
         {
             lines.push(line);
@@ -66,9 +66,9 @@ impl Connection {
     }
 
     /// The reply to the last request, behind those that are late.
-    fn next_reply(&mut self, timeout: &Timeout) -> Result<Reply, CallError> {
+    fn next_reply(&mut self, timeout: &Timeout) -> Result<MemcachedReply, CallError> {
         loop {
-            let parsed = Reply::parse(&self.unread).inspect_err(|_| self.stream = None)?;
+            let parsed = MemcachedReply::parse(&self.unread).inspect_err(|_| self.stream = None)?;
             let Some((reply, length)) = parsed else {
                 self.read(timeout)?;
                 continue;
@@ -76,7 +76,7 @@ impl Connection {
             self.unread.drain(..length);
             self.late -= 1;
             match reply {
-                Reply::Error(error) if self.late == 0 => {
+                MemcachedReply::Error(error) if self.late == 0 => {
                     // The bytes behind it may be the rest of the request, read as another one.
                     self.stream = None;
                     return Err(error);

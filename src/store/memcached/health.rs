@@ -1,7 +1,7 @@
 //! The checks of `doctor` for a Memcached.
 
 use super::address::MemcachedAddress;
-use super::connection::Connection;
+use super::connection::MemcachedConnection;
 use super::store::Memcached;
 use crate::doctor::{Check, Finding, Findings, Level, Requirements, Trial, judge};
 use crate::lock::{Key, Timeout};
@@ -20,7 +20,7 @@ const ELSEWHERE: &str =
 pub fn examine(address: &MemcachedAddress, terms: &Requirements) -> Vec<Finding> {
     let mut report = Findings::about(address.to_string());
     report.note(Check::Encryption, "the connection is in plain", "use another store where others can listen");
-    let mut connection = Connection::new(address.server.clone());
+    let mut connection = MemcachedConnection::new(address.server.clone());
     let timeout = Timeout::of(terms.attempt);
     match statistics(&mut connection, &timeout) {
         Ok(statistics) => judge_statistics(&statistics, &mut report),
@@ -53,7 +53,7 @@ pub fn examine(address: &MemcachedAddress, terms: &Requirements) -> Vec<Finding>
 /// The answers to `stats` and to `stats settings`, with lines such as `STAT evictions 0`.
 type Statistics = [Vec<String>; 2];
 
-fn statistics(connection: &mut Connection, timeout: &Timeout) -> Result<Statistics, CallError> {
+fn statistics(connection: &mut MemcachedConnection, timeout: &Timeout) -> Result<Statistics, CallError> {
     Ok([connection.lines(b"stats\r\n", timeout)?, connection.lines(b"stats settings\r\n", timeout)?])
 }
 

@@ -5,9 +5,9 @@ use std::slice::from_ref;
 use std::time::Duration;
 
 use super::address::MemcachedAddress;
-use super::connection::Connection;
+use super::connection::MemcachedConnection;
 use super::item::{Item, name, seconds};
-use super::reply::{Found, Reply, foreign};
+use super::reply::{MemcachedReply, StoredItem, foreign};
 use crate::clock::{BootTime, Deadline};
 use crate::lock::{
     AcquireOutcome, Breaker, Broken, Busy, Capabilities, FencingToken, Key, LockStatus, Mode, OwnerToken,
@@ -40,7 +40,7 @@ pub const CAPABILITIES: Capabilities = Capabilities {
 /// The store at one address. It connects with the first call.
 pub struct Memcached {
     name: String,
-    connection: Connection,
+    connection: MemcachedConnection,
     /// The fencing tokens of the holders before us, where we saw them.
     seen: HashMap<Key, u64>,
     polls: PollSchedule,
@@ -48,7 +48,7 @@ pub struct Memcached {
 }
 
 /// The server's part of a lock.
-struct Look {
+struct ItemLook {
     item: Item,
     cas: u64,
     /// In seconds.
@@ -66,14 +66,14 @@ impl Memcached {
     pub fn new(address: &MemcachedAddress) -> Memcached {
         Memcached {
             name: address.to_string(),
-            connection: Connection::new(address.server.clone()),
+            connection: MemcachedConnection::new(address.server.clone()),
             seen: HashMap::new(),
             polls: PollSchedule::default(),
             ask_at: BootTime::now(),
         }
     }
 
-    fn call(&mut self, request: &[u8], timeout: &Timeout) -> Result<Reply> {
+    fn call(&mut self, request: &[u8], timeout: &Timeout) -> Result<MemcachedReply> {
         self.connection.call(request, timeout).map_err(|error| error.of(&self.name))
     }
 
@@ -81,11 +81,11 @@ impl Memcached {
         foreign().of(&self.name)
     }
 
-    fn look(&mut self, key: &Key, timeout: &Timeout) -> Result<Option<Look>> {
+    fn look(&mut self, key: &Key, timeout: &Timeout) -> Result<Option<ItemLook>> {
         match self.call(format!("mg {} v c t\r\n", name(key)).as_bytes(), timeout)? {
-            Reply::Missing => Ok(None),
-            Reply::Value(Found { value, cas, left }) => match Item::parse(&value) {
-                Some(item) => Ok(Some(Look { item, cas, left })),
+            MemcachedReply::Missing => Ok(None),
+            MemcachedReply::Value(StoredItem { value, cas, left }) => match Item::parse(&value) {
+                Some(item) => Ok(Some(ItemLook { item, cas, left })),
                 None => Err(StoreError::NotALock {
                     store: self.name.clone(),
                     key: key.clone(),
@@ -113,13 +113,13 @@ impl Memcached {
         let head = format!("ms {} {} T{seconds} c {expected}\r\n", name(key), value.len());
         match self.call(&[head.as_bytes(), &value, b"\r\n"].concat(), timeout)? {
             // Without numbers a comparison finds everything alike.
-            Reply::Done { cas: 0 } => {
+            MemcachedReply::Done { cas: 0 } => {
                 self.call(format!("md {}\r\n", name(key)).as_bytes(), timeout)?;
                 let why = "it has no compare-and-swap; start Memcached without -C".to_owned();
                 Err(StoreError::Unusable { store: self.name.clone(), why })
             }
-            Reply::Done { .. } => Ok(true),
-            Reply::NotDone => Ok(false),
+            MemcachedReply::Done { .. } => Ok(true),
+            MemcachedReply::NotDone => Ok(false),
             _ => Err(self.makes_no_sense()),
         }
     }
@@ -127,8 +127,8 @@ impl Memcached {
     /// Deletes what was seen; `false` if it was changed since.
     fn delete(&mut self, key: &Key, cas: u64, timeout: &Timeout) -> Result<bool> {
         match self.call(format!("md {} C{cas}\r\n", name(key)).as_bytes(), timeout)? {
-            Reply::Done { .. } => Ok(true),
-            Reply::NotDone => Ok(false),
+            MemcachedReply::Done { .. } => Ok(true),
+            MemcachedReply::NotDone => Ok(false),
             _ => Err(self.makes_no_sense()),
         }
     }
@@ -141,7 +141,7 @@ impl Memcached {
             let fence = FencingToken::floor().max(FencingToken(earlier.saturating_add(1)));
             let is_new = self.set(key, &Item::of(request, fence), ttl, Expected::Nothing, timeout)?;
             // It may have ended in this moment.
-            let Some(Look { mut item, cas, left }) = self.look(key, timeout)? else { continue };
+            let Some(ItemLook { mut item, cas, left }) = self.look(key, timeout)? else { continue };
             if !item.is_held_by(&request.token) {
                 self.seen.insert(key.clone(), item.fence);
                 let (holder, key) = (Some(item.holder(left)), key.clone());
@@ -166,7 +166,7 @@ impl Memcached {
     ) -> Result<ReleaseOutcome> {
         loop {
             let look = self.look(key, timeout)?.filter(|look| look.item.is_held_by(token));
-            let Some(Look { item, cas, .. }) = look else { return Ok(ReleaseOutcome::NotHeld) };
+            let Some(ItemLook { item, cas, .. }) = look else { return Ok(ReleaseOutcome::NotHeld) };
             let left = if min_hold_counts { item.min_hold_left() } else { Duration::ZERO };
             let is_done = match left.is_zero() {
                 true => self.delete(key, cas, timeout)?,
@@ -231,7 +231,7 @@ impl Store for Memcached {
         let key = &request.key;
         loop {
             // The store does not know who else was granted it since.
-            let Some(Look { item, cas, left }) = self.look(key, timeout)? else {
+            let Some(ItemLook { item, cas, left }) = self.look(key, timeout)? else {
                 return Ok(Renewal::Lost(None));
             };
             if item.is_kept && item.is_of(&request.token) {
@@ -306,7 +306,9 @@ impl StoreAdmin for Memcached {
         timeout: &Timeout,
     ) -> Result<Broken> {
         loop {
-            let Some(Look { item, cas, left }) = self.look(key, timeout)? else { return Ok(Broken::Free) };
+            let Some(ItemLook { item, cas, left }) = self.look(key, timeout)? else {
+                return Ok(Broken::Free);
+            };
             let holder = item.holder(left);
             if token.is_some_and(|token| !item.is_held_by(token)) {
                 return Ok(Broken::Other(holder));

@@ -3,7 +3,7 @@
 use super::answer::{Seen, fence, permit};
 use super::database::Commit;
 use super::error::{ROW_LOCKED, TAKEN_BACK};
-use super::message::Row;
+use super::message::TableRow;
 use super::statements::KeyStatements;
 use super::store::Postgres;
 use crate::lock::{FencingToken, Request, Result, StoreError, Timeout};
@@ -12,7 +12,7 @@ use crate::lock::{FencingToken, Request, Result, StoreError, Timeout};
 pub type TakenLease = (FencingToken, Option<u32>);
 
 /// The lease that the statements of [`KeyStatements::lock_made`] and [`KeyStatements::queue`] have confirmed, if any.
-pub fn confirmed(rows: &[Vec<Row>]) -> Option<TakenLease> {
+pub fn confirmed(rows: &[Vec<TableRow>]) -> Option<TakenLease> {
     let exclusive = || fence(&rows[5]).map(|fence| (fence, None));
     exclusive().or_else(|| Some((fence(&rows[6])?, permit(rows[6].first()?, 1))))
 }

@@ -2,23 +2,23 @@
 
 use std::time::Duration;
 
-use super::message::Row;
+use super::message::TableRow;
 use crate::lock::{Breaker, Busy, FencingToken, Holder, Key, Metadata, Mode};
 
-pub fn text(row: &Row, column: usize) -> &str {
+pub fn text(row: &TableRow, column: usize) -> &str {
     row.get(column).and_then(Option::as_deref).unwrap_or_default()
 }
 
-pub fn number(row: &Row, column: usize) -> Option<u64> {
+pub fn number(row: &TableRow, column: usize) -> Option<u64> {
     text(row, column).parse().ok()
 }
 
 /// The number of a permit; a lease of another mode has none.
-pub fn permit(row: &Row, column: usize) -> Option<u32> {
+pub fn permit(row: &TableRow, column: usize) -> Option<u32> {
     text(row, column).parse().ok()
 }
 
-pub fn fence(rows: &[Row]) -> Option<FencingToken> {
+pub fn fence(rows: &[TableRow]) -> Option<FencingToken> {
     number(rows.first()?, 0).map(FencingToken)
 }
 
@@ -37,7 +37,7 @@ pub struct Seen {
 }
 
 impl Seen {
-    pub fn read(rows: &[Row]) -> Seen {
+    pub fn read(rows: &[TableRow]) -> Seen {
         let Some(row) = rows.first() else { return Seen::default() };
         let holder = number(row, 0).map(|fence| Holder {
             metadata: Some(Metadata::from_untrusted(text(row, 5))),
@@ -78,7 +78,7 @@ pub struct LeaseRow<'a> {
 }
 
 impl LeaseRow<'_> {
-    pub fn read(row: &Row) -> LeaseRow<'_> {
+    pub fn read(row: &TableRow) -> LeaseRow<'_> {
         LeaseRow {
             key: text(row, 0),
             mode: text(row, 1).parse().unwrap_or_default(),

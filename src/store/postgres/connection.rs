@@ -3,9 +3,9 @@
 use std::io::{Read, Write};
 
 use super::error::ServerError;
-use super::message::{Message, Row, SSL_REQUEST, Statement, frame, startup, take};
+use super::message::{BackendMessage, SSL_REQUEST, Statement, TableRow, frame, startup, take};
 use super::scram::Scram;
-use super::url::Login;
+use super::url::PostgresLogin;
 use crate::lock::Timeout;
 use crate::store::call_error::CallError;
 use crate::store::credentials::TlsFiles;
@@ -13,12 +13,12 @@ use crate::store::net::stream::{Stream, TimedStream};
 use crate::store::net::{Endpoint, RequestError};
 
 /// The rows of each statement, up to the one that failed.
-pub struct Answer {
-    pub rows: Vec<Vec<Row>>,
+pub struct BatchAnswer {
+    pub rows: Vec<Vec<TableRow>>,
     pub error: Option<ServerError>,
 }
 
-pub struct Connection {
+pub struct PostgresConnection {
     stream: Stream,
     received: Vec<u8>,
     /// Transactions whose answers have not been read to their end.
@@ -54,20 +54,20 @@ fn pooled(error: ServerError) -> CallError {
     }
 }
 
-impl Connection {
+impl PostgresConnection {
     pub fn open(
         endpoint: &Endpoint,
         tls: Option<&TlsFiles>,
-        login: &Login,
+        login: &PostgresLogin,
         timeout: &Timeout,
-    ) -> Result<Connection, CallError> {
+    ) -> Result<PostgresConnection, CallError> {
         let stream = match (endpoint, tls) {
             (Endpoint::Tcp { host, port }, Some(files)) => {
                 Stream::connect_by_request(host, *port, files, ask_for_tls, timeout)?
             }
             _ => Stream::connect(endpoint, None, None, timeout)?,
         };
-        let mut connection = Connection {
+        let mut connection = PostgresConnection {
             stream,
             received: Vec::new(),
             unanswered: 0,
@@ -82,7 +82,7 @@ impl Connection {
         Ok(connection)
     }
 
-    fn log_in(&mut self, login: &Login, timeout: &Timeout) -> Result<(), CallError> {
+    fn log_in(&mut self, login: &PostgresLogin, timeout: &Timeout) -> Result<(), CallError> {
         const UNKNOWN: &str =
             "it asks for a login that redlock does not know; it knows SCRAM-SHA-256, and a password over TLS";
         let broken = |why: &str| CallError::no_answer(why);
@@ -95,26 +95,26 @@ impl Connection {
         loop {
             match self.read(timeout)? {
                 // After SCRAM has begun the server has to show that it knows the password.
-                Message::Authentication(0, _) if scram.is_none() || is_proven => {}
-                Message::Authentication(0, _) => {
+                BackendMessage::Authentication(0, _) if scram.is_none() || is_proven => {}
+                BackendMessage::Authentication(0, _) => {
                     return Err(broken("it let us in without a proof of its own"));
                 }
-                Message::Authentication(3, _) if !self.stream.is_in_plain() => {
+                BackendMessage::Authentication(3, _) if !self.stream.is_in_plain() => {
                     let password = password()?;
                     self.answer_login(timeout, |body| {
                         body.extend(password.as_bytes());
                         body.push(0);
                     })?;
                 }
-                Message::Authentication(3, _) => {
+                BackendMessage::Authentication(3, _) => {
                     let why = "it asks for the password in plain, which redlock sends over TLS only";
                     return Err(CallError::Denied(why.to_owned()));
                 }
-                Message::Authentication(5, _) => {
+                BackendMessage::Authentication(5, _) => {
                     let why = "it asks for an MD5 password; set password_encryption to scram-sha-256 and set the password again";
                     return Err(CallError::Denied(why.to_owned()));
                 }
-                Message::Authentication(10, names) => {
+                BackendMessage::Authentication(10, names) => {
                     if !names.split(|byte| *byte == 0).any(|name| name == b"SCRAM-SHA-256") {
                         return Err(CallError::Denied(UNKNOWN.to_owned()));
                     }
@@ -126,12 +126,12 @@ impl Connection {
                         body.extend(first.as_bytes());
                     })?;
                 }
-                Message::Authentication(11, challenge) => {
+                BackendMessage::Authentication(11, challenge) => {
                     let begun = scram.as_mut().ok_or_else(|| broken("its login makes no sense"))?;
                     let proof = begun.prove(&String::from_utf8_lossy(&challenge)).map_err(broken)?;
                     self.answer_login(timeout, |body| body.extend(proof.as_bytes()))?;
                 }
-                Message::Authentication(12, answer) => {
+                BackendMessage::Authentication(12, answer) => {
                     let is_right =
                         scram.as_ref().is_some_and(|scram| scram.is_right(&String::from_utf8_lossy(&answer)));
                     if !is_right {
@@ -139,10 +139,10 @@ impl Connection {
                     }
                     is_proven = true;
                 }
-                Message::Authentication(..) => return Err(CallError::Denied(UNKNOWN.to_owned())),
-                Message::BackendKey(process) => self.process = process,
-                Message::Error(error) => return Err(error.into()),
-                Message::Ready => return Ok(()),
+                BackendMessage::Authentication(..) => return Err(CallError::Denied(UNKNOWN.to_owned())),
+                BackendMessage::BackendKey(process) => self.process = process,
+                BackendMessage::Error(error) => return Err(error.into()),
+                BackendMessage::Ready => return Ok(()),
                 _ => {}
             }
         }
@@ -165,7 +165,7 @@ impl Connection {
     }
 
     /// Carries out statements in one round trip, behind everything that was sent before.
-    pub fn run(&mut self, statements: &[Statement], timeout: &Timeout) -> Result<Answer, CallError> {
+    pub fn run(&mut self, statements: &[Statement], timeout: &Timeout) -> Result<BatchAnswer, CallError> {
         let mut packet = Vec::new();
         if std::mem::take(&mut self.has_failed) || self.unanswered > 0 {
             // The transaction before may have failed half way.
@@ -183,15 +183,15 @@ impl Connection {
         self.unanswered += 1;
         self.write(&packet, timeout)?;
         while self.unanswered > 1 {
-            if let Message::Ready = self.read(timeout)? {
+            if let BackendMessage::Ready = self.read(timeout)? {
                 self.unanswered -= 1;
             }
         }
-        let mut answer = Answer { rows: Vec::new(), error: None };
+        let mut answer = BatchAnswer { rows: Vec::new(), error: None };
         let (mut rows, mut count) = (Vec::new(), 0);
         loop {
             match self.read(timeout)? {
-                Message::Row(row) => {
+                BackendMessage::TableRow(row) => {
                     rows.push(row);
                     count += 1;
                     if count > MOST_ROWS {
@@ -199,9 +199,9 @@ impl Connection {
                         return Err(CallError::no_answer("its answer has more than 1,000,000 rows"));
                     }
                 }
-                Message::Complete => answer.rows.push(std::mem::take(&mut rows)),
-                Message::Error(error) => answer.error = Some(error),
-                Message::Ready => break,
+                BackendMessage::Complete => answer.rows.push(std::mem::take(&mut rows)),
+                BackendMessage::Error(error) => answer.error = Some(error),
+                BackendMessage::Ready => break,
                 _ => {}
             }
         }
@@ -227,16 +227,16 @@ impl Connection {
     }
 
     /// The next message of an answer.
-    fn read(&mut self, timeout: &Timeout) -> Result<Message, CallError> {
+    fn read(&mut self, timeout: &Timeout) -> Result<BackendMessage, CallError> {
         loop {
             match self.next(timeout)? {
-                Message::Notification => self.is_notified = true,
+                BackendMessage::Notification => self.is_notified = true,
                 message => return Ok(message),
             }
         }
     }
 
-    fn next(&mut self, timeout: &Timeout) -> Result<Message, CallError> {
+    fn next(&mut self, timeout: &Timeout) -> Result<BackendMessage, CallError> {
         loop {
             match take(&mut self.received) {
                 Ok(Some(message)) => return Ok(message),
@@ -270,8 +270,8 @@ impl Connection {
     pub fn wait(&mut self, timeout: &Timeout) -> Result<bool, CallError> {
         while !std::mem::take(&mut self.is_notified) {
             match self.next(timeout) {
-                Ok(Message::Notification) => return Ok(true),
-                Ok(Message::Error(error)) => {
+                Ok(BackendMessage::Notification) => return Ok(true),
+                Ok(BackendMessage::Error(error)) => {
                     self.is_cut_off = true;
                     return Err(error.into());
                 }
@@ -284,7 +284,7 @@ impl Connection {
     }
 }
 
-impl Drop for Connection {
+impl Drop for PostgresConnection {
     fn drop(&mut self) {
         // Says goodbye where that does not wait, so that the server does not log a broken connection.
         if !self.is_cut_off {

@@ -1,8 +1,8 @@
 //! The database: which server is asked, and transactions that are repeated where that is safe.
 
-use super::connection::{Answer, Connection};
+use super::connection::{BatchAnswer, PostgresConnection};
 use super::error::{READ_ONLY, STANDBY, ServerError};
-use super::message::{Row, Statement};
+use super::message::{Statement, TableRow};
 use super::url::PostgresAddress;
 use crate::lock::{StoreError, Timeout};
 use crate::store::attempts::one_after_the_other;
@@ -34,9 +34,9 @@ impl Commit {
     }
 }
 
-pub struct Database {
+pub struct PostgresDatabase {
     pub address: PostgresAddress,
-    pub connection: Option<Connection>,
+    pub connection: Option<PostgresConnection>,
     /// Statements were sent, so a lock may have been granted.
     pub was_asked: bool,
     /// The server that answered last.
@@ -44,11 +44,11 @@ pub struct Database {
 }
 
 /// The rows of each statement, or the error that took back all of them, with the number of the statement.
-pub type Outcome = Result<Vec<Vec<Row>>, (usize, ServerError)>;
+pub type Transacted = Result<Vec<Vec<TableRow>>, (usize, ServerError)>;
 
-impl Database {
-    pub fn new(address: PostgresAddress) -> Database {
-        Database { address, connection: None, was_asked: false, current: 0 }
+impl PostgresDatabase {
+    pub fn new(address: PostgresAddress) -> PostgresDatabase {
+        PostgresDatabase { address, connection: None, was_asked: false, current: 0 }
     }
 
     pub fn name(&self) -> String {
@@ -60,7 +60,7 @@ impl Database {
         &mut self,
         statements: &[Statement],
         timeout: &Timeout,
-    ) -> Result<Vec<Vec<Row>>, StoreError> {
+    ) -> Result<Vec<Vec<TableRow>>, StoreError> {
         match self.attempt(statements, Commit::Durable, timeout)? {
             Ok(rows) => Ok(rows),
             Err((_, error)) => Err(self.failure(error)),
@@ -73,12 +73,12 @@ impl Database {
         statements: &[Statement],
         commit: Commit,
         timeout: &Timeout,
-    ) -> Result<Outcome, StoreError> {
+    ) -> Result<Transacted, StoreError> {
         let begin: Vec<_> = BEGIN.into_iter().chain([commit.setting()]).map(Statement::plain).collect();
         let before = begin.len();
         let end = Statement::plain("COMMIT");
         let all: Vec<Statement> = begin.into_iter().chain(statements.iter().cloned()).chain([end]).collect();
-        let Answer { mut rows, error } = self.run(&all, timeout)?;
+        let BatchAnswer { mut rows, error } = self.run(&all, timeout)?;
         Ok(match error {
             Some(error) => Err((rows.len().saturating_sub(before), error)),
             None if rows.len() == all.len() => {
@@ -97,7 +97,7 @@ impl Database {
     }
 
     /// Carries out statements outside of a transaction of ours.
-    pub fn run(&mut self, statements: &[Statement], timeout: &Timeout) -> Result<Answer, StoreError> {
+    pub fn run(&mut self, statements: &[Statement], timeout: &Timeout) -> Result<BatchAnswer, StoreError> {
         let name = self.name();
         // An idle connection may have ended with its server: what is asked can be asked again.
         if let Some(connection) = &mut self.connection {
@@ -119,12 +119,16 @@ impl Database {
         one_after_the_other(servers, timeout, |timeout| {
             let index = self.current % servers;
             let server = &self.address.servers[index];
-            let asked =
-                Connection::open(server, self.address.tls(server), &self.address.login(server), timeout)
-                    .and_then(|connection| {
-                        self.was_asked = true;
-                        self.connection.insert(connection).run(statements, timeout)
-                    });
+            let asked = PostgresConnection::open(
+                server,
+                self.address.tls(server),
+                &self.address.login(server),
+                timeout,
+            )
+            .and_then(|connection| {
+                self.was_asked = true;
+                self.connection.insert(connection).run(statements, timeout)
+            });
             let answer = asked.and_then(|answer| self.keep(answer));
             answer.map_err(|error| {
                 let error = error.at(&self.address.servers[index], servers);
@@ -139,14 +143,14 @@ impl Database {
     }
 
     /// The answer, unless another server may have a better one. After an error a transaction is to be ended.
-    fn keep(&mut self, answer: Answer) -> Result<Answer, CallError> {
+    fn keep(&mut self, answer: BatchAnswer) -> Result<BatchAnswer, CallError> {
         match &answer.error {
             Some(error) if matches!(&*error.code, STANDBY | READ_ONLY) || error.code.starts_with("57P") => {
                 self.connection = None;
                 Err(error.clone().into())
             }
             Some(_) => {
-                self.connection.iter_mut().for_each(Connection::end_transaction);
+                self.connection.iter_mut().for_each(PostgresConnection::end_transaction);
                 Ok(answer)
             }
             None => Ok(answer),

@@ -27,7 +27,7 @@ impl Statement {
         self.sql.trim_start().starts_with("BEGIN")
     }
 
-    /// Parse, Bind and Execute; without a name, as a pooler may give each transaction another session.
+    /// Parse, Bind and Execute of a statement without a name: none is used twice.
     pub fn write(&self, packet: &mut Vec<u8>) {
         frame(packet, b'P', |body| {
             body.push(0);
@@ -92,14 +92,14 @@ pub fn startup(user: &str, database: &str) -> Vec<u8> {
 pub const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f];
 
 /// A row of an answer; `None` is NULL.
-pub type Row = Vec<Option<String>>;
+pub type TableRow = Vec<Option<String>>;
 
 #[derive(Debug)]
-pub enum Message {
+pub enum BackendMessage {
     /// A step of the login: its number and its data.
     Authentication(u32, Vec<u8>),
     BackendKey(i32),
-    Row(Row),
+    TableRow(TableRow),
     /// A statement was carried out.
     Complete,
     Error(ServerError),
@@ -110,7 +110,7 @@ pub enum Message {
 }
 
 /// Takes the first message out of `received`; `None` when it is not complete. The error says what is wrong with it.
-pub fn take(received: &mut Vec<u8>) -> Result<Option<Message>, &'static str> {
+pub fn take(received: &mut Vec<u8>) -> Result<Option<BackendMessage>, &'static str> {
     let Some((head, rest)) = received.split_first_chunk::<5>() else { return Ok(None) };
     let (tag, length) = (head[0], u32::from_be_bytes([head[1], head[2], head[3], head[4]]) as usize);
     if !tag.is_ascii_alphanumeric() || length < 4 {
@@ -125,19 +125,19 @@ pub fn take(received: &mut Vec<u8>) -> Result<Option<Message>, &'static str> {
     Ok(Some(message))
 }
 
-fn read(tag: u8, mut body: &[u8]) -> Option<Message> {
+fn read(tag: u8, mut body: &[u8]) -> Option<BackendMessage> {
     Some(match tag {
-        b'R' => Message::Authentication(u32::from_be_bytes(chunk(&mut body)?), body.to_vec()),
-        b'K' => Message::BackendKey(i32::from_be_bytes(chunk(&mut body)?)),
+        b'R' => BackendMessage::Authentication(u32::from_be_bytes(chunk(&mut body)?), body.to_vec()),
+        b'K' => BackendMessage::BackendKey(i32::from_be_bytes(chunk(&mut body)?)),
         b'D' => {
             let columns = u16::from_be_bytes(chunk(&mut body)?);
-            Message::Row((0..columns).map(|_| column(&mut body)).collect::<Option<_>>()?)
+            BackendMessage::TableRow((0..columns).map(|_| column(&mut body)).collect::<Option<_>>()?)
         }
-        b'C' | b'I' => Message::Complete,
-        b'E' => Message::Error(ServerError::read(body)),
-        b'A' => Message::Notification,
-        b'Z' => Message::Ready,
-        _ => Message::Other,
+        b'C' | b'I' => BackendMessage::Complete,
+        b'E' => BackendMessage::Error(ServerError::read(body)),
+        b'A' => BackendMessage::Notification,
+        b'Z' => BackendMessage::Ready,
+        _ => BackendMessage::Other,
     })
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::answer::{LeaseRow, number, text};
 use super::database::Commit;
-use super::message::Row;
+use super::message::TableRow;
 use super::statements::{KeyStatements, break_lock, history, owner_hex, survey};
 use super::store::Postgres;
 use crate::lock::{
@@ -83,7 +83,7 @@ impl StoreAdmin for Postgres {
 }
 
 /// The outcome for the leases that were there. A notified holder counts more than a lock that was freed.
-fn outcome(rows: &[Row], owner: &str) -> Broken {
+fn outcome(rows: &[TableRow], owner: &str) -> Broken {
     let mut outcome = Broken::Free;
     for lease in rows.iter().map(LeaseRow::read) {
         let is_told = lease.holder.broken.is_none() && !lease.owner.is_empty();

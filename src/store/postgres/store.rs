@@ -6,8 +6,8 @@ use uuid::Uuid;
 
 use super::acquire::{TakenLease, confirmed};
 use super::answer::{LeaseRow, Seen, fence, number};
-use super::database::{Commit, Database};
-use super::message::{Row, Statement};
+use super::database::{Commit, PostgresDatabase};
+use super::message::{Statement, TableRow};
 use super::statements::{KeyStatements, forget, owner_hex, record, survey};
 use super::url::PostgresAddress;
 use crate::clock::{BootTime, Deadline};
@@ -35,7 +35,7 @@ const CLEANUP_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// A [`Store`] in a database.
 pub struct Postgres {
-    pub(super) database: Database,
+    pub(super) database: PostgresDatabase,
     channel: String,
     /// In a queue.
     is_waiting: bool,
@@ -50,7 +50,7 @@ pub struct Postgres {
 impl Postgres {
     pub fn new(address: PostgresAddress) -> Postgres {
         Postgres {
-            database: Database::new(address),
+            database: PostgresDatabase::new(address),
             channel: format!("redlock_{}", Uuid::new_v4().simple()),
             is_waiting: false,
             has_waited: false,
@@ -310,7 +310,7 @@ impl Postgres {
         statements: &[Statement],
         commit: Commit,
         timeout: &Timeout,
-    ) -> Result<Vec<Vec<Row>>> {
+    ) -> Result<Vec<Vec<TableRow>>> {
         loop {
             match self.database.attempt(statements, commit, timeout)? {
                 Ok(rows) => return Ok(rows),

@@ -22,7 +22,7 @@ pub struct PostgresAddress {
 }
 
 /// One login.
-pub struct Login {
+pub struct PostgresLogin {
     pub user: String,
     pub password: Option<String>,
     pub database: String,
@@ -133,7 +133,7 @@ impl PostgresAddress {
         is_encrypted.then_some(&*self.tls_files)
     }
 
-    pub fn login(&self, server: &Endpoint) -> Login {
+    pub fn login(&self, server: &Endpoint) -> PostgresLogin {
         let user = self.user.clone().or_else(|| variable("PGUSER")).unwrap_or_else(our_name);
         let database =
             self.database.clone().or_else(|| variable("PGDATABASE")).unwrap_or_else(|| user.clone());
@@ -141,7 +141,7 @@ impl PostgresAddress {
         let password = password
             .or_else(|| variable("PGPASSWORD"))
             .or_else(|| password_in_file(server, &database, &user));
-        Login { user, password, database }
+        PostgresLogin { user, password, database }
     }
 }
 

@@ -57,7 +57,7 @@ CREATE TABLE IF NOT EXISTS redlock.waiter (
     owner bytea NOT NULL,
     mode text NOT NULL,
     alive_until timestamptz NOT NULL,
-    -- What wakes it, and the server process of its connection; NULL when that is not its own.
+    -- The channel that wakes it, and the server process of its connection.
     channel text,
     process int,
     server_start timestamptz NOT NULL,
