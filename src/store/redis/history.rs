@@ -12,18 +12,21 @@ use crate::lock::{HISTORY_RETENTION, History, Key, Result, RunRecord, Timeout};
 const RECORD: &str = include_str!("record.lua");
 
 /// Adds a run, or counts a call that did not get the lock.
-pub fn record(key: &Key, run: Option<&RunRecord>, keep: u8) -> Vec<Cmd> {
+pub fn record(key: &Key, run: Option<&RunRecord>, keep: u8) -> Option<Cmd> {
     let retention = HISTORY_RETENTION.as_millis() as u64;
-    let last_success = run.filter(|run| run.is_success()).map(|run| {
+    let success = run.filter(|run| run.is_success()).map(|run| {
         // It is all that is left of most locks, so it is short.
-        let short = RunRecord { user: String::new(), label: String::new(), ..run.clone() };
-        redis::cmd("SET").arg(success_name(key)).arg(short.to_json()).arg("PX").arg(retention).take()
+        RunRecord { user: String::new(), label: String::new(), ..run.clone() }.to_json()
     });
-    let listed = (keep > 0).then(|| {
-        let run = run.map_or(String::new(), RunRecord::to_json);
-        redis::cmd("EVAL").arg(RECORD).arg(1).arg(history_name(key)).arg(run).arg(keep).arg(retention).take()
-    });
-    last_success.into_iter().chain(listed).collect()
+    if keep == 0 {
+        return success.map(|success| {
+            redis::cmd("SET").arg(success_name(key)).arg(success).arg("PX").arg(retention).take()
+        });
+    }
+    let keys = [history_name(key), success_name(key)];
+    let run = run.map_or(String::new(), RunRecord::to_json);
+    let mut eval = redis::cmd("EVAL");
+    Some(eval.arg(RECORD).arg(2).arg(&keys).arg(run).arg(keep).arg(retention).arg(success).take())
 }
 
 /// The histories of these locks, or of all that have one.

@@ -193,7 +193,7 @@ impl Store for Redis {
     }
 
     fn record(&mut self, key: &Key, run: Option<&RunRecord>, keep: u8, timeout: &Timeout) -> Result<()> {
-        for command in history::record(key, run, keep) {
+        if let Some(command) = history::record(key, run, keep) {
             self.topology.send(key, &command, timeout);
         }
         Ok(())

@@ -229,13 +229,11 @@ impl Store for Quorum {
     }
 
     fn record(&mut self, key: &Key, run: Option<&RunRecord>, keep: u8, timeout: &Timeout) -> Result<()> {
-        let commands = super::history::record(key, run, keep);
-        if commands.is_empty() {
+        let Some(command) = super::history::record(key, run, keep) else {
             return Ok(());
-        }
-        let record = move |member: &mut Member, timeout: &Timeout| {
-            commands.iter().try_for_each(|command| member.server.query(command, timeout).map(drop))
         };
+        let record =
+            move |member: &mut Member, timeout: &Timeout| member.server.query(&command, timeout).map(drop);
         let mut round = self.members()?.ask(all, timeout.until, false, record);
         round.decide(timeout, is_quorate)
     }
