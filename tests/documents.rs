@@ -3,6 +3,8 @@
 
 #[path = "documents/man_page.rs"]
 mod man_page;
+#[path = "documents/messages.rs"]
+mod messages;
 #[path = "documents/style.rs"]
 mod style;
 

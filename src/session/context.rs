@@ -3,7 +3,7 @@
 use std::io::IsTerminal;
 
 use crate::doctor::{Check, Finding, Level, Requirements};
-use crate::error::{Failure, Outcome, UNREACHABLE};
+use crate::error::{Failure, Outcome};
 use crate::event::Event;
 use crate::job::forbid_core_dumps;
 use crate::lock::{StoreAdmin, StoreError, Timeout};
@@ -50,13 +50,16 @@ impl Context {
         findings
     }
 
-    /// The failure that an error of the store means, with both ways out when the default server is not there.
+    /// The failure that an error of the store means, and what to do about a server that is not there.
     pub fn explain(&self, error: StoreError) -> Failure {
-        match error {
-            StoreError::Unreachable { .. } if self.options.is_default_server => {
-                Failure::new(UNREACHABLE, error.to_string()).hint(WAYS_OUT)
-            }
-            other => other.into(),
+        let is_missing = matches!(error, StoreError::Unreachable { .. });
+        // A reason may say itself what to do.
+        let has_advice = error.to_string().contains("; ");
+        let failure = Failure::from(error);
+        match is_missing {
+            true if self.options.is_default_server => failure.hint(WAYS_OUT),
+            true if !has_advice => failure.hint("'redlock doctor' with the same server says more"),
+            _ => failure,
         }
     }
 

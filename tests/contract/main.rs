@@ -316,5 +316,6 @@ contract! {
     zookeeper3: promises crowd_of_twenty;
     postgres: promises numbers runs crowds;
     postgres_on_a_socket: promises_of_a_transport;
+    pgbouncer: promises crowd_of_twenty;
     memcached: promises_without_a_queue promises_of_memcached crowd_of_twenty;
 }

@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::root;
+
 /// A sentence does not begin with one of these in place of a noun; a question may.
 const BARE: [&str; 5] = ["Of", "Who", "What", "Those", "Whether"];
 const PHRASES: [&str; 14] = [
@@ -23,12 +25,8 @@ const PHRASES: [&str; 14] = [
 ];
 const MEANWHILE: &str = "meanwhile";
 
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
-
 /// The files below a folder that end with one of these.
-fn files(folder: &Path, ends: &[&str]) -> Vec<PathBuf> {
+pub fn files(folder: &Path, ends: &[&str]) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).expect("the folder").flatten() {
         let path = entry.path();
@@ -110,11 +108,11 @@ fn of_roff(text: &str) -> Paragraphs {
     paragraphs
 }
 
-/// The comments, and each line of code for its strings.
-fn of_source(text: &str) -> Paragraphs {
+/// The comments, which begin with `mark`, and each line of code for its strings.
+fn of_source(text: &str, mark: &str) -> Paragraphs {
     let mut paragraphs = Paragraphs::default();
     for line in text.lines() {
-        match line.trim_start().strip_prefix("//") {
+        match line.trim_start().strip_prefix(mark) {
             Some(comment) => match comment.trim_start_matches(['/', '!']).trim() {
                 "" => paragraphs.begin(),
                 comment => paragraphs.go_on(comment),
@@ -193,18 +191,12 @@ fn style_of_paragraphs() {
 #[test]
 fn style_of_the_source() {
     let mut all = Vec::new();
-    for path in files(&root().join("src"), &[".rs"]) {
+    for path in files(&root().join("src"), &[".rs", ".lua", ".sql"]) {
         let text = fs::read_to_string(&path).expect("source");
-        all.extend(faults(&of_source(&text)).iter().map(|fault| format!("{}: {fault}", path.display())));
+        let mark = if path.extension().is_some_and(|extension| extension == "rs") { "//" } else { "--" };
+        all.extend(
+            faults(&of_source(&text, mark)).iter().map(|fault| format!("{}: {fault}", path.display())),
+        );
     }
-    assert!(
-        all.is_empty(),
-        "{}:
-{}",
-        all.len(),
-        all.join(
-            "
-"
-        )
-    );
+    assert!(all.is_empty(), "{}:\n{}", all.len(), all.join("\n"));
 }

@@ -18,6 +18,7 @@ mod hostile;
 mod memcached;
 mod night;
 mod partial_request;
+mod pooler;
 mod postgres;
 mod prepared;
 mod quorum;

@@ -358,20 +358,6 @@ fn a_redis_is_no_postgres() {
     assert!(refused.stdout.is_empty(), "{refused:?}");
 }
 
-/// It lends server processes, and nothing is asked of one of them.
-#[test]
-fn a_pooler_is_refused() {
-    if !Postgres::may_run() {
-        return;
-    }
-    let store = Store::pgbouncer();
-    let refused = store.redlock(&["run", "-k", "X", "--", "echo", "ran"]).run().expect(78);
-    assert!(refused.stderr.contains("a pooler") && refused.stdout.is_empty(), "{refused:?}");
-    assert_eq!(store.sql("select count(*) from redlock.lock"), "0");
-    let examined = store.redlock(&["doctor"]).run().expect(1);
-    assert!(examined.stdout.contains("a pooler"), "{examined:?}");
-}
-
 fn with_a_clock() -> Store {
     Store::own_postgres(Postgres::with(&PostgresSettings { has_clock: true, ..PostgresSettings::default() }))
 }

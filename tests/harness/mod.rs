@@ -283,6 +283,11 @@ impl Store {
         Store { url: POOL.share().url(database), ..store }
     }
 
+    /// No connection tells who waits, so a dead waiter is known by the end of its time only.
+    pub fn is_pooled(&self) -> bool {
+        self.url.ends_with("pooler=yes")
+    }
+
     /// With a server of a test's own.
     pub fn own_postgres(postgres: Postgres) -> Store {
         Store::in_postgres(PooledServer::owned(postgres))
@@ -487,6 +492,7 @@ impl Store {
     pub fn until_a_dead_waiter_is_passed_over(&self) -> Duration {
         Duration::from_secs(match self {
             store if store.counts_in_seconds() => 5,
+            store if store.is_pooled() => 9,
             _ => 2,
         })
     }

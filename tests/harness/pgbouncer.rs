@@ -62,7 +62,7 @@ impl PgBouncer {
 
     /// As `--server` has it.
     pub fn url(&self, database: &str) -> String {
-        format!("postgres://{USER}@127.0.0.1:{}/{database}", self.port)
+        format!("postgres://{USER}@127.0.0.1:{}/{database}?pooler=yes", self.port)
     }
 
     pub fn log(&self) -> String {

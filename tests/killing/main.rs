@@ -4,6 +4,7 @@
 #[path = "../harness/mod.rs"]
 mod harness;
 mod priority;
+mod standstill;
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -14,6 +15,8 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+
+use standstill::Standstill;
 
 use harness::{Folder, Redlock, autogroups, children, eventually, is_alive, other_users};
 
@@ -44,7 +47,16 @@ enum Stopped {
 
 /// Every process of the job is dead in time.
 fn is_dead_in_time(crowd: Crowd, user: User, busy: usize, stopped: Stopped) {
-    let late = outlives_by(crowd, user, busy, stopped, &[]);
+    let mut late = 0.0;
+    for _ in 0..3 {
+        let standstill = Standstill::watch();
+        late = outlives_by(crowd, user, busy, stopped, &[]);
+        let stood = standstill.longest();
+        println!("the machine stood still for up to {stood:?}");
+        if late < 0.0 || stood < Duration::from_millis(100) {
+            break;
+        }
+    }
     assert!(late < 0.0, "the job worked for {late} ms under the next holder's lock");
 }
 

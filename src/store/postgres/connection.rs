@@ -30,7 +30,9 @@ pub struct PostgresConnection {
     /// This connection listens on our channel.
     pub is_listening: bool,
     is_cut_off: bool,
-    /// The server process has answered that it is our own.
+    /// A pooler lends server processes to this connection.
+    is_pooled: bool,
+    /// The server process has answered that it is our own, or need not be.
     is_direct: bool,
     /// A transaction failed and is to be ended before the next one.
     has_failed: bool,
@@ -39,7 +41,8 @@ pub struct PostgresConnection {
 /// More rows than this are not read: nobody has so many locks.
 const MOST_ROWS: usize = 1_000_000;
 
-/// Fails, with all that follows it, unless the server process is the one of the login. A pooler lends one process after the other.
+/// Fails, with all that follows it, unless the server process is the one of the login. A pooler that the URL does not name lends one
+/// process after the other.
 const IS_DIRECT: &str = "SELECT CASE WHEN pg_backend_pid() = $1::int THEN 1 ELSE ('another process: ' || pg_backend_pid())::int END";
 
 /// The text is not a number: the server process is another one.
@@ -48,7 +51,8 @@ const NOT_A_NUMBER: &str = "22P02";
 fn pooled(error: ServerError) -> CallError {
     match error.code == NOT_A_NUMBER {
         true => CallError::Unusable(
-            "a pooler (PgBouncer, Pgpool) is in between, which lends server processes; name the server itself".to_owned(),
+            "a pooler such as PgBouncer is in between; name the server itself, or add pooler=yes to the URL"
+                .to_owned(),
         ),
         false => error.into(),
     }
@@ -59,6 +63,7 @@ impl PostgresConnection {
         endpoint: &Endpoint,
         tls: Option<&TlsFiles>,
         login: &PostgresLogin,
+        is_pooled: bool,
         timeout: &Timeout,
     ) -> Result<PostgresConnection, CallError> {
         let stream = match (endpoint, tls) {
@@ -75,7 +80,8 @@ impl PostgresConnection {
             is_notified: false,
             is_listening: false,
             is_cut_off: false,
-            is_direct: false,
+            is_pooled,
+            is_direct: is_pooled,
             has_failed: false,
         };
         connection.log_in(login, timeout)?;
@@ -166,27 +172,27 @@ impl PostgresConnection {
 
     /// Carries out statements in one round trip, behind everything that was sent before.
     pub fn run(&mut self, statements: &[Statement], timeout: &Timeout) -> Result<BatchAnswer, CallError> {
-        let mut packet = Vec::new();
-        if std::mem::take(&mut self.has_failed) || self.unanswered > 0 {
-            // The transaction before may have failed half way.
-            Statement::plain("ROLLBACK").write(&mut packet);
-            frame(&mut packet, b'S', |_| {});
-            self.unanswered += 1;
+        if self.is_pooled {
+            // PgBouncer before 1.21 lends a server process to the next client while it still owes this one an answer, if this
+            // one dies after the first of two answers. The next client would read the second one as its own.
+            self.await_answers(0, timeout)?;
         }
+        // The transaction before may have failed half way.
+        let rollback = Statement::plain("ROLLBACK");
+        let rollback = Some(&rollback).filter(|_| self.has_failed || self.unanswered > 0);
+        self.has_failed = false;
         // A transaction has its mode before its first query.
         let (begin, others) =
             statements.split_at(usize::from(statements.first().is_some_and(Statement::is_begin)));
         let is_direct = Statement::of(IS_DIRECT, [self.process.to_string()]);
         let check = Some(&is_direct).filter(|_| !self.is_direct);
-        begin.iter().chain(check).chain(others).for_each(|statement| statement.write(&mut packet));
+        let mut packet = Vec::new();
+        let all = rollback.into_iter().chain(begin).chain(check).chain(others);
+        all.for_each(|statement| statement.write(&mut packet));
         frame(&mut packet, b'S', |_| {});
         self.unanswered += 1;
         self.write(&packet, timeout)?;
-        while self.unanswered > 1 {
-            if let BackendMessage::Ready = self.read(timeout)? {
-                self.unanswered -= 1;
-            }
-        }
+        self.await_answers(1, timeout)?;
         let mut answer = BatchAnswer { rows: Vec::new(), error: None };
         let (mut rows, mut count) = (Vec::new(), 0);
         loop {
@@ -206,6 +212,9 @@ impl PostgresConnection {
             }
         }
         self.unanswered = 0;
+        if rollback.is_some() && !answer.rows.is_empty() {
+            answer.rows.remove(0);
+        }
         if !self.is_direct {
             self.is_direct = answer.rows.len() > begin.len();
             if !self.is_direct {
@@ -215,6 +224,16 @@ impl PostgresConnection {
             answer.rows.remove(begin.len());
         }
         Ok(answer)
+    }
+
+    /// Reads answers to their ends, until so many are left.
+    fn await_answers(&mut self, left: usize, timeout: &Timeout) -> Result<(), CallError> {
+        while self.unanswered > left {
+            if let BackendMessage::Ready = self.read(timeout)? {
+                self.unanswered -= 1;
+            }
+        }
+        Ok(())
     }
 
     fn write(&mut self, packet: &[u8], timeout: &Timeout) -> Result<(), CallError> {

@@ -123,6 +123,7 @@ impl PostgresDatabase {
                 server,
                 self.address.tls(server),
                 &self.address.login(server),
+                self.address.is_pooled,
                 timeout,
             )
             .and_then(|connection| {

@@ -58,6 +58,7 @@ fn examine_server(address: PostgresAddress, terms: &Requirements) -> Findings {
             "leave out sslmode=disable where others can listen",
         ),
     }
+    let is_pooled = address.is_pooled;
     let mut store = Postgres::new(address);
     let asked = store.database.run(&[Statement::plain(LOOK)], &Timeout::of(terms.attempt));
     let answer = match asked.and_then(|answer| match answer.error {
@@ -120,6 +121,13 @@ fn examine_server(address: PostgresAddress, terms: &Requirements) -> Findings {
             "a standby takes over when it is lost",
         ),
         _ => report.ok(Check::Replicas, "a standby has each lock before it counts"),
+    }
+    if is_pooled {
+        report.note(
+            Check::Sessions,
+            "the URL says pooler=yes: waiters poll",
+            "name the server itself for a quick handover",
+        );
     }
     report
 }

@@ -27,6 +27,8 @@ pub const CAPABILITIES: Capabilities = Capabilities {
 const INTERVAL: Duration = Duration::from_secs(1);
 /// The others, which a handover notifies when they are the first.
 const LONG_INTERVAL: Duration = Duration::from_secs(5);
+/// Behind a pooler no notification arrives, so the next waiter asks this often, and the one after it half as often.
+const POOLED_INTERVAL: Duration = Duration::from_millis(200);
 /// While a transaction with the fencing token goes on, nobody tells when it ends.
 const SHORT_INTERVAL: Duration = Duration::from_millis(100);
 /// Out of 256 grants, this many also forget what nobody has used for long.
@@ -127,15 +129,18 @@ impl Store for Postgres {
                 return Ok(self.granted(vec![(fence, None)]));
             }
         }
+        // A pooler keeps no session to listen in.
+        let is_pooled = self.database.address.is_pooled;
+        let channel = if is_pooled { "" } else { &self.channel };
         let is_listening =
             self.database.connection.as_ref().is_some_and(|connection| connection.is_listening);
         let mut statements = Vec::new();
-        if !is_listening {
+        if !is_listening && !is_pooled {
             statements.push(Statement::plain(format!("LISTEN {}", self.channel)));
         }
         let first = statements.len();
         statements.extend(key.lock_made());
-        statements.extend(key.queue(request, &self.channel));
+        statements.extend(key.queue(request, channel));
         statements.push(key.see());
         (self.is_waiting, self.has_waited) = (true, true);
         let asked_at = BootTime::now();
@@ -160,6 +165,8 @@ impl Store for Postgres {
         }
         let left = seen.holder.as_ref().and_then(|holder| holder.left).unwrap_or(SHORT_INTERVAL);
         let interval = match seen.ahead {
+            place @ 0..2 if is_pooled => POOLED_INTERVAL * (place as u32 + 1),
+            _ if is_pooled => INTERVAL,
             0 => left.clamp(Duration::from_millis(1), INTERVAL),
             _ => LONG_INTERVAL,
         };

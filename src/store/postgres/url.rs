@@ -18,6 +18,8 @@ pub struct PostgresAddress {
     database: Option<String>,
     /// `None`: encrypted beyond this host.
     is_encrypted: Option<bool>,
+    /// A pooler such as PgBouncer is in between, and lends server processes.
+    pub is_pooled: bool,
     tls_files: Box<TlsFiles>,
 }
 
@@ -51,6 +53,7 @@ impl PostgresAddress {
         let (mut user, mut database, mut hosts) = (given(user)?, given(database)?, hosts.to_owned());
         let (mut port, mut sslmode, mut root) =
             (variable("PGPORT"), variable("PGSSLMODE"), variable("PGSSLROOTCERT"));
+        let mut is_pooled = false;
         for option in options.split('&').filter(|option| !option.is_empty()) {
             let (name, value) = option.split_once('=').ok_or(FORM)?;
             let value = decoded(value)?;
@@ -61,6 +64,8 @@ impl PostgresAddress {
                 "dbname" => database = Some(value),
                 "sslmode" => sslmode = Some(value),
                 "sslrootcert" => root = Some(value),
+                "pooler" if value == "yes" || value == "no" => is_pooled = value == "yes",
+                "pooler" => return Err(format!("pooler is yes or no; {FORM}")),
                 "application_name" | "connect_timeout" | "target_session_attrs" => {}
                 _ => {
                     return Err(format!(
@@ -96,6 +101,7 @@ impl PostgresAddress {
             password,
             database,
             is_encrypted,
+            is_pooled,
             tls_files: Box::new(tls_files),
         })
     }
@@ -220,6 +226,7 @@ fn urls_are_read_and_shown_without_the_password() {
         "postgres://h/db?canary",
         "postgres://u:canary@h/db?sslmode=on",
         "postgres://u:canary@h/db?options=x",
+        "postgres://u:canary@h/db?pooler=on",
     ] {
         let error = PostgresAddress::parse(text).err();
         let is_good = |error: String| error.contains("postgres://[user") && !error.contains("canary");

@@ -5,7 +5,7 @@ WITH used AS (
         (SELECT mode FROM redlock.waiter WHERE key = $1::text ORDER BY ticket LIMIT 1)) AS mode
 )
 INSERT INTO redlock.waiter (key, owner, mode, alive_until, channel, process, server_start, metadata)
-SELECT $1::text, $2::bytea, $3::text, clock_timestamp() + '15 s', nullif($4::text, ''), pg_backend_pid(),
+SELECT $1::text, $2::bytea, $3::text, clock_timestamp() + CASE WHEN $4::text = '' THEN '6 s'::interval ELSE '15 s' END, nullif($4::text, ''), CASE WHEN $4::text <> '' THEN pg_backend_pid() END,
     pg_postmaster_start_time(), $5::text
 FROM used
 WHERE NOT EXISTS (SELECT FROM redlock.lease WHERE key = $1::text AND owner = $2::bytea AND until > clock_timestamp())

@@ -1,4 +1,4 @@
--- What a waiter, or one who was not granted the lock, is told: the holder that decides, how many there are, the queue.
+-- The state that a waiter sees, or a client that was not granted the lock: the holder that decides, how many there are, the queue.
 SELECT l.fence, (extract(epoch FROM l.since) * 1000)::bigint, greatest((extract(epoch FROM l.until - clock_timestamp()) * 1000)::bigint, 0),
     (l.owner IS NULL)::int, l.broken, l.metadata, l.number,
     (SELECT count(*) FROM redlock.waiter WHERE key = $1::text

@@ -24,11 +24,11 @@ CREATE TABLE IF NOT EXISTS redlock.lock (
     -- A hash of the owner token; NULL when nobody owns it, as after a release that a min-hold follows.
     owner bytea,
     since timestamptz,
-    -- Of an exclusive lock, the end of the lease; of others, that of the last lease.
+    -- The end of the lease of an exclusive lock, or of the last lease of others.
     until timestamptz NOT NULL,
     hold_until timestamptz,
     broken text,
-    -- Somebody waits.
+    -- The queue has waiters.
     queued boolean NOT NULL DEFAULT false,
     -- The owner whose process died while it asked, and when that was called off.
     cancelled bytea,
@@ -78,7 +78,7 @@ CREATE TABLE IF NOT EXISTS redlock.history (
 CREATE TABLE IF NOT EXISTS redlock.meta (version int NOT NULL);
 INSERT INTO redlock.meta SELECT 1 WHERE NOT EXISTS (SELECT FROM redlock.meta);
 
--- All leases, those that are over among them.
+-- All leases, also those that have ended.
 CREATE OR REPLACE VIEW redlock.lease AS
     SELECT key, mode, fence, owner, since, until, hold_until, broken, NULL::int AS permit, metadata
     FROM redlock.lock WHERE mode = 'exclusive'

@@ -1,5 +1,5 @@
 -- Acquires the locks, all or none; or says which one is not free, and who holds it. ARGV 4: ttl, 5: metadata, 6: 'once',
--- 'queue' (take a place in the queue), or 'insist' (as 'queue', when the wait for a lease of lost data is over), 7: the
+-- 'queue' (take a place in the queue), or 'insist' (as 'queue', when the wait for a lease of lost data has ended), 7: the
 -- ticket that the waiter has, or '', 8: the min-hold in milliseconds, 9: the mode. A place is for one lock alone.
 local ttl, metadata, queueing, ticket, mode = tonumber(ARGV[4]), ARGV[5], ARGV[6], ARGV[7], ARGV[9]
 local member = me .. ' ' .. mode .. ' ' .. metadata

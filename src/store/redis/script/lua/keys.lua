@@ -64,7 +64,7 @@ local function next_fence(before, time)
   return math.max((tonumber(before) or 0) + 1, least)
 end
 
--- Enters a lock into the index for `ttl` from now on. Unless it has to be quick, it removes some of those whose time is over:
+-- Enters a lock into the index for `ttl` from now on. Unless it has to be quick, it removes some of those that have ended:
 -- of many that ended at once the next ones remove the rest.
 local function enter(name, now, ttl, is_quick)
   local entered = INDEX ~= '' and redis.pcall('ZADD', INDEX, 'GT', string.format('%.0f', now + ttl), name)

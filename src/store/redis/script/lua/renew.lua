@@ -57,7 +57,7 @@ elseif fence ~= '' and mode ~= 'exclusive' and admits(mode) and not known[3]
   held_by[me] = {fence = fence, since = now(), ['until'] = now() + ttl, ttl = ttl, metadata = metadata, permit = permit}
   held = mode
   write_holder(me)
-  -- Of several that heal the highest counts, so that no fencing token is granted twice.
+  -- If several heal, the highest counts, so that no fencing token is granted twice.
   local highest = math.max(tonumber(known[1]) or 0, tonumber(fence))
   local restarted = known[1] and {} or {'restarted', integer(now())}
   redis.call('HSET', state, 'fence', integer(highest), 'kind', mode, unpack(restarted))
