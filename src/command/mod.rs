@@ -22,6 +22,7 @@ use crate::error::{Failure, Outcome};
 use crate::event::Event;
 use crate::lock::Key;
 use crate::options::command_line::{self, ReadLine};
+use crate::options::variables;
 use crate::options::{
     self, AcquireOptions, GlobalOptions, Inputs, OwnerOptions, RunOptions, Sources, WaitOptions,
     settings_in_force, with_files,
@@ -74,7 +75,7 @@ fn dispatch(line: ReadLine, reporter: &mut Reporter) -> anyhow::Result<Outcome> 
     }
     let global = global?;
     let context = &Context::new(global, reporter.clone());
-    for (name, near) in &command_line::misspelt_variables() {
+    for (name, near) in &variables::misspelt_variables() {
         context.reporter.report(&Event::UnknownVariable { name, near });
     }
     if sources.is_flag("token") && !matches!(command, Command::Break(_)) {

@@ -81,7 +81,7 @@ impl<'a> Run<'a> {
         let job = job.map_err(Failure::cannot("start the guard of the job"))?;
         let hooks = Hooks::prepare(options, reserve, &job, &context.reporter)?;
         let signals = Signals::listen().map_err(Failure::cannot("listen for signals"))?;
-        let control = job.control().map_err(Failure::cannot("make a second line to the guard"))?;
+        let control = job.control().map_err(Failure::cannot("connect to the guard"))?;
         let keys = acquisition.keys();
         Ok(Run { options, context, acquisition, keys, hooks, job, control, signals })
     }
@@ -253,13 +253,13 @@ fn not_started(reason: &NotStarted, command: &str, locks: &str) -> Failure {
         NotStarted::TooLate { has_begun: true } => Failure::new(
             LOST,
             format!(
-                "the lease of {locks} was over as '{command}' started (redlock was stopped, the machine slept, or is too busy); it was killed"
+                "the lease of {locks} had ended when '{command}' started (redlock was stopped, the machine slept, or is too busy); it was killed"
             ),
         ),
         NotStarted::TooLate { has_begun: false } => Failure::new(
             UNREACHABLE,
             format!(
-                "the lease of {locks} was over before '{command}' could start (redlock was stopped, the machine slept, or the store or a file system was slow); nothing was started, try again"
+                "the lease of {locks} had ended before '{command}' could start (redlock was stopped, the machine slept, or the store or a file system was slow); nothing was started, try again"
             ),
         ),
     }

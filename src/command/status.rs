@@ -66,10 +66,10 @@ pub fn status(args: &StatusArgs, prefix: Option<&str>, context: &Context) -> any
 #[cfg(feature = "watch")]
 fn check_terminal() -> Result<(), Failure> {
     let why = match std::env::var("TERM") {
-        _ if !stdout().is_terminal() => "standard output is none",
-        _ if tcgetpgrp(stdout()) == Err(Errno::ENOTTY) => "standard output is not that of this session",
+        _ if !stdout().is_terminal() => "standard output is not one",
+        _ if tcgetpgrp(stdout()) == Err(Errno::ENOTTY) => "standard output is a terminal of another session",
         Ok(name) if name != "dumb" && !name.is_empty() => return Ok(()),
-        _ => "TERM names none that can be drawn on",
+        _ => "TERM does not name one that redlock can draw on",
     };
     Err(Failure::usage(format!("--watch needs a terminal, and {why}; for programs there is --json")))
 }

@@ -40,7 +40,7 @@ impl Requirements {
                 "a take, a renewal and the end of the job do not fit into the lease: jobs will be stopped";
             report.bad(Check::Ttl, format!("{finding}: {why}"), advice());
         } else if third < round_trip * 10 || before_stop < round_trip * 5 {
-            let why = "there is hardly time to repeat a renewal that failed";
+            let why = "a renewal that fails can hardly be repeated in time";
             report.warning(Check::Ttl, format!("{finding}: {why}"), advice());
         } else {
             report.ok(Check::Ttl, finding);

@@ -14,8 +14,10 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, CommandFactory, Id, Subcom
 
 use super::complaint::{explain, is_token, refuse, shown};
 use super::config::Config;
-use super::sources::{Sources, is_off};
-use super::suggestion::nearest;
+use super::declared::{built, conflicts};
+use super::help::{for_help, read_for_help};
+use super::sources::Sources;
+use super::variables::{is_unset, without_variables};
 use crate::cli::{self, Cli, GlobalArgs};
 use crate::error::{Failure, Outcome, USAGE};
 use crate::job::title;
@@ -64,52 +66,6 @@ pub fn parse() -> anyhow::Result<ReadLine> {
 /// Reads the words of a command line.
 pub fn read(words: Vec<OsString>) -> anyhow::Result<ReadLine> {
     Line::new(subcommand_first(&words))?.read()
-}
-
-/// Variables that are not options, or are those of one call.
-const OTHER_VARIABLES: &str =
-    "KEY TOKEN TOKEN_FILE CONFIG PROFILE FENCE PERMIT OUTER HOOK EVENT EXIT_STATUS HOLDER REASON";
-
-/// The variables that look like those of redlock and are not, each with the one whose name is nearest.
-pub fn misspelt_variables() -> Vec<(String, String)> {
-    let names =
-        env::vars_os().filter_map(|(name, _)| name.to_str()?.strip_prefix("REDLOCK_").map(str::to_owned));
-    let mut unknown: Vec<String> =
-        names.filter(|name| OTHER_VARIABLES.split(' ').all(|other| other != name)).collect();
-    if unknown.is_empty() {
-        return Vec::new();
-    }
-    let variables =
-        cli::settings().iter().filter_map(|arg| arg.get_env()?.to_str()?.strip_prefix("REDLOCK_"));
-    let known: Vec<&str> = variables.chain(OTHER_VARIABLES.split(' ')).collect();
-    unknown.retain(|name| !known.contains(&&name[..]));
-    let near = |name: &String| Some((name.clone(), nearest(name, known.iter().copied())?.to_owned()));
-    unknown.iter().filter_map(near).collect()
-}
-
-/// The names of the subcommands.
-pub fn subcommands() -> impl Iterator<Item = &'static str> {
-    static ROOT: LazyLock<Command> =
-        LazyLock::new(|| cli::Command::augment_subcommands(Command::new("redlock")));
-    ROOT.get_subcommands().map(Command::get_name)
-}
-
-/// The command line with all its subcommands.
-pub fn built() -> Command {
-    let mut command = Cli::command();
-    command.build();
-    command
-}
-
-/// Pairs of options that contradict each other.
-pub fn conflicts(root: &Command) -> Vec<[Id; 2]> {
-    let of_arg = |command: &Command, arg: &Arg| {
-        let others = command.get_arg_conflicts_with(arg).into_iter();
-        others.map(|other| [arg.get_id().clone(), other.get_id().clone()]).collect::<Vec<_>>()
-    };
-    let of_command =
-        |command: &Command| command.get_arguments().flat_map(|arg| of_arg(command, arg)).collect::<Vec<_>>();
-    root.get_subcommands().flat_map(of_command).collect()
 }
 
 /// Prints help or the version, or fails with what is wrong.
@@ -178,7 +134,7 @@ impl Line {
         root.build();
         let is_ours = |(name, _): (OsString, _)| name.as_encoded_bytes().starts_with(b"REDLOCK_");
         if env::vars_os().any(is_ours) {
-            root = without_variables(root, &|arg| is_empty(arg) || is_switched_off(arg));
+            root = without_variables(root, &is_unset);
         }
         let mut line = Line { words, root: Box::leak(Box::new(root)), key: None };
         line.words.get(2).map_or(Ok(()), |word| refuse_other_dash(word, &line.name()))?;
@@ -365,33 +321,6 @@ impl Line {
     }
 }
 
-/// The help shows the subcommands in groups. The help does not show the values of variables. The short help fits on one
-/// screen, so it has no headings for few options.
-fn for_help(root: Command, is_long: bool) -> Command {
-    let style = root.get_styles();
-    let (heading, literal) = (*style.get_header(), *style.get_literal());
-    let mut groups = String::new();
-    for (title, names) in cli::GROUPS {
-        groups += &format!("{heading}{title}:{heading:#}\n");
-        for subcommand in names.iter().filter_map(|name| root.find_subcommand(name)) {
-            let about = subcommand.get_about().map(ToString::to_string).unwrap_or_default();
-            groups += &format!("  {literal}{:<13}{literal:#}{about}\n", subcommand.get_name());
-        }
-    }
-    let (about, gap) =
-        if is_long { ("{about-with-newline}\n", "\n\n") } else { ("{about-with-newline}", "\n") };
-    let root = root
-        .help_template(format!("{about}{{usage-heading}} {{usage}}{gap}{groups}{{all-args}}{{after-help}}"))
-        .mut_subcommands(|subcommand| subcommand.hide(true));
-    let headed = |arg: Arg| if is_long { arg } else { arg.help_heading(None::<&str>) };
-    let root = root.mut_args(|arg| {
-        let is_for_long_help = ["quiet", "verbose", "version"].iter().any(|option| arg.get_id() == option);
-        if is_for_long_help { arg.hide_short_help(true) } else { arg }
-    });
-    let root = root.mut_args(|arg| headed(arg.hide_env(true)));
-    root.mut_subcommands(|subcommand| subcommand.mut_args(|arg| headed(arg.hide_env(true))))
-}
-
 /// A word processor makes other dashes of hyphens: with one of them an option would be the key, or the command.
 fn refuse_other_dash(word: &OsStr, subcommand: &str) -> Result<(), Failure> {
     let text = word.to_string_lossy();
@@ -406,25 +335,6 @@ fn refuse_other_dash(word: &OsStr, subcommand: &str) -> Result<(), Failure> {
         &format!("{} begins with a dash that is not a hyphen: type {meant}{bare}", shown(word)),
         subcommand,
     ))
-}
-
-/// Reads a line that asks for help.
-fn read_for_help(words: &[OsString]) -> Result<ArgMatches, clap::Error> {
-    let is_long = words.iter().skip(1).any(|word| word == "--help" || word == "help");
-    for_help(built(), is_long).try_get_matches_from(words)
-}
-
-fn is_empty(arg: &Arg) -> bool {
-    arg.get_env().and_then(env::var_os).is_some_and(|value| value.is_empty())
-}
-
-fn is_switched_off(arg: &Arg) -> bool {
-    !arg.get_action().takes_values() && arg.get_env().is_some_and(is_off)
-}
-
-fn without_variables(command: Command, ignored: &dyn Fn(&Arg) -> bool) -> Command {
-    let command = command.mut_args(|arg| if ignored(&arg) { arg.env(None) } else { arg });
-    command.mut_subcommands(|subcommand| without_variables(subcommand, ignored))
 }
 
 #[cfg(test)]

@@ -107,7 +107,7 @@ pub fn is_token(word: &OsStr) -> bool {
 
 /// The first example of the subcommand's help, without its remark.
 fn example(subcommand: &str) -> Option<String> {
-    let root = super::command_line::built();
+    let root = super::declared::built();
     let examples = root.find_subcommand(subcommand)?.get_after_long_help()?.to_string();
     let first = examples.lines().find(|line| line.contains("redlock "))?;
     Some(first.split("  #").next().unwrap_or(first).trim().to_owned())
@@ -137,7 +137,7 @@ pub fn shown(word: &OsStr) -> String {
 
 #[test]
 fn each_name_of_another_command_leads_to_one_of_ours() {
-    let root = super::command_line::built();
+    let root = super::declared::built();
     for (ours, others) in SUBCOMMANDS.iter().filter(|(ours, _)| !ours.starts_with('-')) {
         assert!(root.find_subcommand(ours).is_some(), "{ours}");
         assert!(others.iter().all(|other| root.find_subcommand(other).is_none()), "{others:?}");
@@ -152,7 +152,8 @@ fn each_name_of_another_command_leads_to_one_of_ours() {
 
 #[test]
 fn each_subcommand_has_an_example() {
-    for subcommand in super::command_line::subcommands() {
+    let root = super::declared::built();
+    for subcommand in root.get_subcommands().map(clap::Command::get_name).filter(|name| *name != "help") {
         assert!(example(subcommand).is_some_and(|line| line.contains(subcommand)), "{subcommand}");
     }
 }

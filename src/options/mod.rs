@@ -7,7 +7,9 @@ mod caller;
 pub mod command_line;
 mod complaint;
 mod config;
+mod declared;
 mod global;
+mod help;
 mod hook;
 mod in_force;
 mod inputs;
@@ -18,6 +20,7 @@ mod lock_selection;
 mod server_urls;
 mod sources;
 mod suggestion;
+pub mod variables;
 
 use std::ffi::OsString;
 use std::path::PathBuf;

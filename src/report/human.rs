@@ -104,7 +104,7 @@ pub fn text(event: &Event) -> String {
             DurationText(*gone)
         ),
         Event::Lost { keys, cause, consequence } => loss(&names(*keys), cause, *consequence),
-        Event::Held { key, left: None } => format!("'{key}' is held for ever"),
+        Event::Held { key, left: None } => format!("'{key}' is held forever"),
         Event::Held { key, left: Some(left) } => format!("'{key}' is held for {} more", DurationText(*left)),
         Event::Released { keys, leftovers: None } => format!("released {}", names(*keys)),
         Event::Released { keys, leftovers: Some(of) } => {
@@ -128,7 +128,7 @@ pub fn text(event: &Event) -> String {
                 format!("{} when signal {signal} killed it; stopping them, see --leftovers", left_behind(of))
             }
             LeftoversFate::Signalled => format!(
-                "passed the signal on to the processes that '{}' left behind; once more kills them",
+                "passed the signal on to the processes that '{}' left behind; a second one kills them",
                 of.command
             ),
             LeftoversFate::WithoutLocks { keys } => {

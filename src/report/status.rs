@@ -69,7 +69,7 @@ pub fn time_left(holder: &Holder) -> String {
     match holder.left {
         Some(left) => DurationText(left).to_string(),
         None if holder.hides_left => "?".to_owned(),
-        None => "for ever".to_owned(),
+        None => "forever".to_owned(),
     }
 }
 

@@ -165,7 +165,7 @@ impl HookSet {
             _ if was_stopped => Some("it still ran, and was stopped".to_owned()),
             SideJobEnd::Ended(ExitStatus::Exited(code)) => Some(format!("it exited with {code}")),
             SideJobEnd::Ended(ExitStatus::Signaled(signal)) => Some(format!("signal {signal} killed it")),
-            SideJobEnd::Expired => Some("its time was over, and it was stopped".to_owned()),
+            SideJobEnd::Expired => Some("it ran out of time, and was stopped".to_owned()),
             SideJobEnd::NotStarted(why) => Some(without_number(why.clone())),
             SideJobEnd::GuardLost => Some("it lost its guard".to_owned()),
         };

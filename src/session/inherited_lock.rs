@@ -70,7 +70,7 @@ impl InheritedLock {
         let status = status.map_err(|error| context.explain(error))?;
         if let Some(status) = status.first().filter(|status| !status.mode.covers(request.mode)) {
             let reason = format!(
-                "an enclosing job holds '{}' as {}, so this one would wait for it for ever; ask for the same kind in both",
+                "an enclosing job holds '{}' as {}, so this one would wait for it forever; ask for the same kind in both",
                 request.key, status.mode
             );
             return Err(Failure::configuration(reason).into());

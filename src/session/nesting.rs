@@ -59,7 +59,7 @@ impl Nesting {
         if self.manual.is_empty() {
             return Ok(None);
         }
-        let (sender, losses) = mailbox().map_err(Failure::cannot("make a line from the keeper"))?;
+        let (sender, losses) = mailbox().map_err(Failure::cannot("connect to the keeper"))?;
         let reporter = context.reporter.clone();
         let report = move |progress: Progress| match progress {
             Progress::Healed(lease, gone) => report_heal(&reporter, lease, gone),

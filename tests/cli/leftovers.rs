@@ -378,7 +378,7 @@ fn ctrl_c_is_for_those_waited_for_and_the_second_one_kills() {
     let pids = [child.left_behind(), daemon.left_behind()];
     pty.expect("left processes behind");
     pty.send("\x03");
-    pty.expect("once more kills them");
+    pty.expect("a second one kills them");
     eventually(Duration::from_secs(10), "both got it", || {
         child.lines("told") > 0 && daemon.lines("told") > 0
     });

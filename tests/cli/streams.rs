@@ -164,5 +164,5 @@ fn a_lease_that_never_ends() {
     store.redis.as_ref().expect("a Redis").cli(&["set", "X", "token"]);
     let check = store.redlock(&["check", "-v", "-k", "X", "--token", "token", "--for", "366d"]);
     let check = check.run().expect(0);
-    assert_eq!(check.line(), "redlock: 'X' is held for ever");
+    assert_eq!(check.line(), "redlock: 'X' is held forever");
 }

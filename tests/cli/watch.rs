@@ -264,7 +264,8 @@ fn a_store_that_does_not_answer() {
 fn what_cannot_be_watched_is_refused() {
     let store = Store::local();
     let piped = store.redlock(&["status", "--watch"]).run().expect(64);
-    let why = "redlock: --watch needs a terminal, and standard output is none; for programs there is --json";
+    let why =
+        "redlock: --watch needs a terminal, and standard output is not one; for programs there is --json";
     assert_eq!((piped.line(), &*piped.stdout), (why, ""));
     store.redlock(&["status", "--watch", "--json"]).run().expect(64);
     let line = format!(
@@ -276,7 +277,7 @@ fn what_cannot_be_watched_is_refused() {
     let lines = terminal.lines(&[]);
     assert!(lines[0].starts_with("redlock: error: cannot reach ") && lines[1] == "69", "{lines:#?}");
     assert!(lines[2].contains("TERM names none") && lines[3] == "64", "{lines:#?}");
-    assert!(lines[4].contains("not that of this session") && lines[5] == "64", "{lines:#?}");
+    assert!(lines[4].contains("a terminal of another session") && lines[5] == "64", "{lines:#?}");
 }
 
 /// What leaves the screen would go to where an earlier program left the cursor.

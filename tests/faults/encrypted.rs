@@ -116,12 +116,15 @@ fn certificates_of_others() {
     // As a root of the system.
     run(&good.url()).with("SSL_CERT_FILE", &authority.file()).works();
     run(&good.url()).with("SSL_CERT_FILE", &stranger.file()).fails(69, "--tls-ca FILE names those to trust");
-    let why = format!("its certificate is signed by nobody in --tls-ca {}", stranger.file().display());
+    let why =
+        format!("its certificate is not signed by an authority in --tls-ca {}", stranger.file().display());
     run(&good.url()).trusting(&stranger).with("SSL_CERT_FILE", &authority.file()).fails(69, &why);
     // One that was made anew has the name of the old one.
     let [old, new] = [Authority::named("mine"), Authority::named("mine")];
     let made_anew = tls(&new.sign(&["127.0.0.1"], Valid::Now));
-    run(&made_anew.url()).trusting(&old).fails(69, "its certificate is signed by nobody in --tls-ca");
+    run(&made_anew.url())
+        .trusting(&old)
+        .fails(69, "its certificate is not signed by an authority in --tls-ca");
 
     run(&with(&["127.0.0.1"], Valid::UntilYear(2020)).url())
         .trusting(&authority)

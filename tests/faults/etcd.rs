@@ -306,7 +306,10 @@ fn certificates_are_checked_both_ways() {
     let ours = authority.sign(&["client"], Valid::Now);
     run_at(&etcd.url()).trusting(&authority).showing(&ours).works();
     run_at(&etcd.url()).trusting(&authority).fails(77, "certificate");
-    run_at(&etcd.url()).trusting(&Authority::new()).showing(&ours).fails(69, "signed by nobody in --tls-ca");
+    run_at(&etcd.url())
+        .trusting(&Authority::new())
+        .showing(&ours)
+        .fails(69, "not signed by an authority in --tls-ca");
     let other = Etcd::with_tls(&authority.sign(&["elsewhere.example"], Valid::Now));
     run_at(&other.url()).trusting(&authority).showing(&ours).fails(69, "for other names (elsewhere.example)");
     let expired = Etcd::with_tls(&authority.sign(&["127.0.0.1"], Valid::UntilYear(2020)));

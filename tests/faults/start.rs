@@ -40,7 +40,7 @@ fn too_late(options: &[&str]) -> Finished {
 #[test]
 fn too_late_to_start() {
     let late = too_late(&[]).expect(69);
-    assert!(late.line().contains("the lease of 'X' was over before 'echo' could start"), "{late:?}");
+    assert!(late.line().contains("the lease of 'X' had ended before 'echo' could start"), "{late:?}");
 }
 
 /// That the job would go on without the lock is no reason to start it without.
@@ -306,7 +306,7 @@ fn a_command_that_has_begun_is_no_command_that_never_started() {
     await_file(&hanging.started);
     await_death(parent);
     let late = run.finish().expect(79);
-    assert!(late.line().contains("was over as"), "{late:?}");
+    assert!(late.line().contains("had ended when"), "{late:?}");
 }
 
 #[test]
@@ -321,7 +321,7 @@ fn an_execution_that_hangs_longer_than_the_lease() {
             let (child, held) = hanging.held_up.next();
             let late = run.finish().expect(69);
             assert!(
-                late.line().contains("was over before") && late.line().contains("could start"),
+                late.line().contains("had ended before") && late.line().contains("could start"),
                 "{late:?}"
             );
             assert!(!is_alive(child));

@@ -235,7 +235,7 @@ fn certificates_are_checked_both_ways() {
     run_at(&zookeeper.url())
         .trusting(&Authority::new())
         .showing(&ours)
-        .fails(69, "signed by nobody in --tls-ca");
+        .fails(69, "not signed by an authority in --tls-ca");
 }
 
 /// Whoever asks first owns the nodes; without the password others may read them.

@@ -74,7 +74,7 @@ impl Config {
 #[test]
 fn contradictions_are_those_of_the_command_line() {
     use crate::cli::settings;
-    use crate::options::command_line::{built, conflicts};
+    use crate::options::declared::{built, conflicts};
     let is_setting = |id: &clap::Id| settings().iter().any(|arg| arg.get_id() == id);
     let pairs = conflicts(&built()).into_iter().filter(|pair| pair.iter().all(is_setting));
     let mut found: Vec<[String; 2]> = pairs.map(|pair| pair.map(|id| id.to_string())).collect();
@@ -86,7 +86,7 @@ fn contradictions_are_those_of_the_command_line() {
 #[test]
 fn each_option_with_a_variable_is_a_setting_or_of_one_call() {
     use crate::cli::settings;
-    use crate::options::command_line::built;
+    use crate::options::declared::built;
     let root = built();
     let options = root.get_subcommands().flat_map(clap::Command::get_arguments);
     let mut others: Vec<&str> = options

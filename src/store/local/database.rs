@@ -141,7 +141,7 @@ impl Database {
     pub fn make_fifo(&self) -> Result<WakeFifo> {
         let path = self.path().unwrap_or(Path::new(""));
         WakeFifo::create(path)
-            .map_err(|error| self.unreachable(format!("no FIFO beside it: {}", plain(&error))))
+            .map_err(|error| self.unreachable(format!("cannot make a FIFO beside it: {}", plain(&error))))
     }
 
     fn try_transact<T>(
@@ -210,9 +210,9 @@ impl Database {
             FileError::Sql(error) => error,
         };
         let why = match error.sqlite_error_code() {
-            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => "others keep it busy",
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => "other processes keep it busy",
             Some(ErrorCode::OperationInterrupted) => {
-                "a look at it takes too long; when no redlock runs here, move it away"
+                "reading it takes too long; when no redlock runs here, move it away"
             }
             Some(ErrorCode::DiskFull) => "the disk is full",
             Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => {

@@ -161,7 +161,7 @@ impl TlsStream {
                         (Some(Error::InvalidCertificate(error)), Some(ca)) if is_unknown_issuer(error) => {
                             let ca = ca.display();
                             RequestError::Broken(format!(
-                                "its certificate is signed by nobody in --tls-ca {ca}"
+                                "its certificate is not signed by an authority in --tls-ca {ca}"
                             ))
                         }
                         (Some(error), _) => explain(error, stream.session.protocol_version().is_some()),
@@ -306,7 +306,7 @@ fn of_certificate(error: &CertificateError) -> String {
             "is signed by an unknown authority; --tls-ca FILE names those to trust"
         }
         CertificateError::NotValidForNameContext { presented, .. } if presented.is_empty() => {
-            "is for no name at all (it has no subjectAltName)"
+            "names no host (it has no subjectAltName)"
         }
         CertificateError::NotValidForNameContext { presented, .. } => {
             let names: Vec<String> = presented.iter().take(MOST_NAMES).map(|name| plain(name)).collect();
@@ -322,7 +322,7 @@ fn of_certificate(error: &CertificateError) -> String {
                 "is of version 1 of X.509; servers need version 3, with a subjectAltName"
             }
             error if error.contains("CaUsedAsEndEntity") => {
-                "is that of an authority (CA:TRUE); servers need one of their own, which the authority signs"
+                "is a certificate of an authority (CA:TRUE); a server needs one that the authority has signed"
             }
             error => return format!("its certificate is not good: {error}"),
         },

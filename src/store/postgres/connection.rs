@@ -103,7 +103,7 @@ impl PostgresConnection {
                 // After SCRAM has begun the server has to show that it knows the password.
                 BackendMessage::Authentication(0, _) if scram.is_none() || is_proven => {}
                 BackendMessage::Authentication(0, _) => {
-                    return Err(broken("it let us in without a proof of its own"));
+                    return Err(broken("it accepted the login without proving that it knows the password"));
                 }
                 BackendMessage::Authentication(3, _) if !self.stream.is_in_plain() => {
                     let password = password()?;
@@ -141,7 +141,9 @@ impl PostgresConnection {
                     let is_right =
                         scram.as_ref().is_some_and(|scram| scram.is_right(&String::from_utf8_lossy(&answer)));
                     if !is_right {
-                        return Err(CallError::Denied("it does not know the password itself".to_owned()));
+                        return Err(CallError::Denied(
+                            "it could not prove that it knows the password".to_owned(),
+                        ));
                     }
                     is_proven = true;
                 }
@@ -219,7 +221,7 @@ impl PostgresConnection {
             self.is_direct = answer.rows.len() > begin.len();
             if !self.is_direct {
                 self.is_cut_off = true;
-                return Err(answer.error.map_or_else(|| CallError::no_answer("it has no answer"), pooled));
+                return Err(answer.error.map_or_else(|| CallError::no_answer("it sent no answer"), pooled));
             }
             answer.rows.remove(begin.len());
         }

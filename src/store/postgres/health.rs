@@ -71,7 +71,7 @@ fn examine_server(address: PostgresAddress, terms: &Requirements) -> Findings {
             return report;
         }
         Err(StoreError::Unreachable { why, .. } | StoreError::Unusable { why, .. }) => {
-            report.bad(Check::Reachable, why, "is PostgreSQL running there, and has it this database?");
+            report.bad(Check::Reachable, why, "is PostgreSQL running there, and does it have this database?");
             return report;
         }
         Err(error) => {

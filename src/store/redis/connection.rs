@@ -119,7 +119,7 @@ impl Connection {
 
     fn send_packed(&mut self, commands: &[u8], replies: usize, timeout: &Timeout) -> RequestResult<()> {
         if self.is_cut_off {
-            return Err(RequestError::broken("a request was not sent to its end"));
+            return Err(RequestError::broken("a request was sent in part only"));
         }
         self.is_logging_in |= !self.login.is_empty();
         let mut packed = std::mem::take(&mut self.login);

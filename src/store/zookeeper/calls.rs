@@ -127,7 +127,7 @@ impl ZooKeeperCalls {
                 Ok(_) => break,
             }
         }
-        Err(CallError::transient("somebody deletes the nodes of this lock all the time"))
+        Err(CallError::transient("somebody keeps deleting the nodes of this lock"))
     }
 
     fn create(&self, path: String, data: Vec<u8>, kind: Kind) -> Operation {

@@ -233,7 +233,7 @@ impl SessionConnection {
 
     fn send(&mut self, packets: &[u8], timeout: &Timeout) -> ZooKeeperResult<()> {
         if self.is_broken {
-            return Err(CallError::no_answer("a request was not sent to its end"));
+            return Err(CallError::no_answer("a request was sent in part only"));
         }
         self.sent = BootTime::now();
         let mut timed = TimedStream::new(&mut self.stream, timeout);

@@ -27,7 +27,7 @@ impl From<Code> for CallError {
             ),
             Code(-123 | -124) => CallError::Denied("it wants another way to log in (SASL)".to_owned()),
             Code(-125) => CallError::no_answer("a quota does not allow the nodes of this lock"),
-            Code(-119) => CallError::transient("it may only be read, as it has lost its leader"),
+            Code(-119) => CallError::transient("it is read-only, as it has lost its leader"),
             Code(number) => CallError::transient(format!("it answered with the error {number}")),
         }
     }

@@ -23,7 +23,7 @@ impl ClusterKind for NodeLayout {
 
     fn parse(path: &str, ensemble: &ServerList) -> Result<NodeLayout, String> {
         if ensemble.user.as_ref().is_some_and(|user| user.contains(':')) {
-            return Err("a user of ZooKeeper has no colon in the name".to_owned());
+            return Err("the name of a ZooKeeper user cannot contain a colon".to_owned());
         }
         let chroot = path.trim_end_matches('/');
         let layout = NodeLayout::below(chroot).filter(|_| chroot.len() <= LONGEST_CHROOT);

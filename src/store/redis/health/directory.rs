@@ -98,7 +98,7 @@ impl Directory<'_> {
         let master = Endpoint::Tcp { host: (*host).to_owned(), port };
         if fields.get("flags").is_some_and(|flags| flags.contains("_down")) {
             let finding = format!("the master {master} is down, says this Sentinel");
-            report.bad(Check::Master, finding, "see to the master");
+            report.bad(Check::Master, finding, "start the master, or see why it does not answer");
         } else if count("num-slaves") == 0 {
             let finding =
                 format!("the master is {master}, which has no replica: when it is lost, nothing takes over");

@@ -70,7 +70,7 @@ pub fn restart(facts: &Facts, terms: &Requirements, is_in_quorum: bool, report: 
 fn kept(facts: &Facts) -> &'static str {
     match facts.setting("save") {
         Some("") => "neither appendonly nor snapshots (save)",
-        _ => "appendonly is off, and snapshots (save) know nothing of the last minutes",
+        _ => "appendonly is off, and snapshots (save) lack the last minutes",
     }
 }
 

@@ -90,8 +90,7 @@ pub fn decode(reply: Value, keys: &[Key]) -> Option<Result<AcquireReply>> {
         }
         "exhausted" => {
             let store = format!("'{}'", key()?);
-            let why =
-                "its fencing tokens have come to their end, 2^53, and would not grow; choose another key";
+            let why = "its fencing tokens have reached 2^53, and cannot grow; choose another key";
             return Some(Err(StoreError::Unusable { store, why: why.to_owned() }));
         }
         "vanished" => AcquireReply::DataLost { ticket: text(reply.get(1)) },

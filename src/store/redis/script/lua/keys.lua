@@ -1,7 +1,7 @@
 -- Every script begins with this file. KEYS: KEYS_OF_A_LOCK for each lock, in the order of this list. ARGV 1 to 3: the least
 -- fencing token of a grant in a quorum, or '' on a single server; the owner token; the name of the index or ''.
 --
--- lock     string with a PX expiry. Of an exclusive lock the owner token: the format of the Redis documentation,
+-- lock     string with a PX expiry. An exclusive lock holds the owner token: the format of the Redis documentation,
 --          which other libraries share. "broken:" before the token: broken, and its owner has not stopped yet;
 --          "released:": released before the end of its min-hold. "shared:" and "permits:N": see holders.
 -- state    hash. "fence" and "kind" (the mode) of the last grant, the mode '' after a release; "exclusive", when a grant

@@ -366,7 +366,7 @@ local function describe_one(holder)
 end
 
 -- Describes the holder as `describe_one` does: metadata '' for a holder that is not a redlock, what is left -1 for a
--- lease that never expires. Of `held_by`, the one whose lease decides how long the lock is held. `fence` is that of the last
+-- lease that never expires. The one of `held_by` whose lease decides how long the lock is held. `fence` is that of the last
 -- grant, if it was read before.
 local function describe(fence)
   local one
