@@ -89,7 +89,11 @@ impl Failure {
     /// A failure with more about it, if it has a reason that is yet to be reported.
     pub fn with_more(error: anyhow::Error, more: &str) -> anyhow::Error {
         match error.downcast_ref() {
-            Some(Failure::Failed { code, .. }) => Failure::new(*code, format!("{error:#}; {more}")).into(),
+            Some(Failure::Failed { code, hint, .. }) => {
+                let (reason, _) = Failure::reason_and_hint(&error);
+                let reason = without_number(format!("{reason}; {more}"));
+                Failure::Failed { code: *code, reason, hint: hint.clone() }.into()
+            }
             _ => error,
         }
     }

@@ -273,11 +273,12 @@ fn what_cannot_be_watched_is_refused() {
         setsid -w {PROGRAM} status --watch; echo $?; sleep 60"
     );
     let terminal = Tmux::start(&store, LARGE, "refused", &line);
-    eventually(SOON, "all ends", || terminal.lines(&[]).len() == 6);
+    eventually(SOON, "all ends", || terminal.lines(&[]).len() == 7);
     let lines = terminal.lines(&[]);
-    assert!(lines[0].starts_with("redlock: error: cannot reach ") && lines[1] == "69", "{lines:#?}");
-    assert!(lines[2].contains("TERM names none") && lines[3] == "64", "{lines:#?}");
-    assert!(lines[4].contains("a terminal of another session") && lines[5] == "64", "{lines:#?}");
+    assert!(lines[0].starts_with("redlock: error: cannot reach "), "{lines:#?}");
+    assert!(lines[1].contains("hint: 'redlock doctor'") && lines[2] == "69", "{lines:#?}");
+    assert!(lines[3].contains("TERM does not name one") && lines[4] == "64", "{lines:#?}");
+    assert!(lines[5].contains("a terminal of another session") && lines[6] == "64", "{lines:#?}");
 }
 
 /// What leaves the screen would go to where an earlier program left the cursor.

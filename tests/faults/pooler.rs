@@ -3,8 +3,9 @@
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
 use std::thread;
+use std::time::Duration;
 
 use crate::harness::{Postgres, Store};
 
@@ -42,11 +43,35 @@ fn behind_a_pooler_only_one_answer_is_due_at_a_time() {
     assert!(all > 1 && most == 1, "{all} answers, {most} at once");
 }
 
+/// The error comes when redlock has given up. The cancel behind it is another transaction, and succeeds.
+#[test]
+fn a_late_error_leaves_no_transaction_open() {
+    if !Postgres::may_run() {
+        return;
+    }
+    let mut store = Store::pgbouncer();
+    let holder = store.hold("b", &[]);
+    let relay = Relay::before(&store.url);
+    store.url = relay.url.clone();
+    relay.is_late.store(true, Relaxed);
+    // A busy machine may not have the answer within the second that a cancel has.
+    let is_cancelled = |_| {
+        let acquire = store.redlock(&["acquire", "-k", "a", "-k", "b"]).env("REDLOCK_CONNECT_TIMEOUT", "1s");
+        let gave_up = acquire.run().expect(69);
+        println!("{gave_up:?}");
+        !gave_up.stderr.contains("may stay locked")
+    };
+    assert!((0..5).any(is_cancelled));
+    holder.let_go().expect(0);
+}
+
 /// Stands between the program and its server, and counts the answers that are due.
 struct Relay {
     url: String,
     all: Arc<AtomicI64>,
     most: Arc<AtomicI64>,
+    /// Errors are passed on later.
+    is_late: Arc<AtomicBool>,
 }
 
 impl Relay {
@@ -56,7 +81,13 @@ impl Relay {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let own = listener.local_addr().expect("an address").to_string();
         let (all, most) = (Arc::new(AtomicI64::new(0)), Arc::new(AtomicI64::new(0)));
-        let relay = Relay { url: url.replace(&place, &own), all: Arc::clone(&all), most: Arc::clone(&most) };
+        let is_late = Arc::new(AtomicBool::new(false));
+        let relay = Relay {
+            url: url.replace(&place, &own),
+            all: Arc::clone(&all),
+            most: Arc::clone(&most),
+            is_late: Arc::clone(&is_late),
+        };
         thread::spawn(move || {
             for client in listener.incoming() {
                 let (client, server) =
@@ -64,7 +95,7 @@ impl Relay {
                 // The first one is that of the login.
                 let due = Arc::new(AtomicI64::new(1));
                 let (asked, answered) = (Arc::clone(&due), due);
-                let (all, most) = (Arc::clone(&all), Arc::clone(&most));
+                let (all, most, is_late) = (Arc::clone(&all), Arc::clone(&most), Arc::clone(&is_late));
                 let back = [&server, &client].map(|stream| stream.try_clone().expect("a copy"));
                 thread::spawn(move || {
                     pass_on(client, server, true, |kind| {
@@ -77,6 +108,9 @@ impl Relay {
                 let [server, client] = back;
                 thread::spawn(move || {
                     pass_on(server, client, false, |kind| {
+                        if kind == b'E' && is_late.load(Relaxed) {
+                            thread::sleep(Duration::from_millis(1300));
+                        }
                         answered.fetch_sub(i64::from(kind == b'Z'), Relaxed);
                     });
                 });

@@ -2,6 +2,9 @@
 
 use std::io::{Read, Write};
 
+use uuid::Uuid;
+
+use super::answer::text;
 use super::error::ServerError;
 use super::message::{BackendMessage, SSL_REQUEST, Statement, TableRow, frame, startup, take};
 use super::scram::Scram;
@@ -32,7 +35,7 @@ pub struct PostgresConnection {
     is_cut_off: bool,
     /// A pooler lends server processes to this connection.
     is_pooled: bool,
-    /// The server process has answered that it is our own, or need not be.
+    /// The server process has answered that it is our own.
     is_direct: bool,
     /// A transaction failed and is to be ended before the next one.
     has_failed: bool,
@@ -44,6 +47,11 @@ const MOST_ROWS: usize = 1_000_000;
 /// Fails, with all that follows it, unless the server process is the one of the login. A pooler that the URL does not name lends one
 /// process after the other.
 const IS_DIRECT: &str = "SELECT CASE WHEN pg_backend_pid() = $1::int THEN 1 ELSE ('another process: ' || pg_backend_pid())::int END";
+
+/// Behind a pooler another client may have left an answer in the server process.
+const ECHO: &str = "SELECT $1::text";
+
+const ROLLBACK: &str = "ROLLBACK";
 
 /// The text is not a number: the server process is another one.
 const NOT_A_NUMBER: &str = "22P02";
@@ -81,7 +89,7 @@ impl PostgresConnection {
             is_listening: false,
             is_cut_off: false,
             is_pooled,
-            is_direct: is_pooled,
+            is_direct: false,
             has_failed: false,
         };
         connection.log_in(login, timeout)?;
@@ -174,23 +182,69 @@ impl PostgresConnection {
 
     /// Carries out statements in one round trip, behind everything that was sent before.
     pub fn run(&mut self, statements: &[Statement], timeout: &Timeout) -> Result<BatchAnswer, CallError> {
+        // The transaction before may have failed half way.
+        let may_be_open = std::mem::take(&mut self.has_failed) || self.unanswered > 0;
         if self.is_pooled {
             // PgBouncer before 1.21 lends a server process to the next client while it still owes this one an answer, if this
             // one dies after the first of two answers. The next client would read the second one as its own.
             self.await_answers(0, timeout)?;
         }
-        // The transaction before may have failed half way.
-        let rollback = Statement::plain("ROLLBACK");
-        let rollback = Some(&rollback).filter(|_| self.has_failed || self.unanswered > 0);
-        self.has_failed = false;
+        let rollback = may_be_open.then(|| Statement::plain(ROLLBACK));
         // A transaction has its mode before its first query.
         let (begin, others) =
             statements.split_at(usize::from(statements.first().is_some_and(Statement::is_begin)));
-        let is_direct = Statement::of(IS_DIRECT, [self.process.to_string()]);
-        let check = Some(&is_direct).filter(|_| !self.is_direct);
+        let proof = self.proof();
+        let check = proof.as_ref().map(|(statement, _)| statement);
+        let mut answer = self.exchange(rollback.iter().chain(begin).chain(check).chain(others), timeout)?;
+        if rollback.is_some() && !answer.rows.is_empty() {
+            answer.rows.remove(0);
+        }
+        if let Some((_, expected)) = proof {
+            self.verify(&mut answer, begin.len(), &expected)?;
+        }
+        if self.is_pooled && answer.error.is_some() {
+            // Others wait for the server process. The next batch does it again, if this one gets no answer.
+            let rollback = Statement::plain(ROLLBACK);
+            let _ = self.exchange([&rollback].into_iter(), timeout);
+        }
+        Ok(answer)
+    }
+
+    /// A statement that shows whose answer it is, and its one value.
+    fn proof(&self) -> Option<(Statement, String)> {
+        if self.is_pooled {
+            let ours = Uuid::new_v4().simple().to_string();
+            return Some((Statement::of(ECHO, [ours.clone()]), ours));
+        }
+        let is_direct = || (Statement::of(IS_DIRECT, [self.process.to_string()]), "1".to_owned());
+        (!self.is_direct).then(is_direct)
+    }
+
+    /// Takes the answer to [`PostgresConnection::proof`] out of the others.
+    fn verify(&mut self, answer: &mut BatchAnswer, place: usize, expected: &str) -> Result<(), CallError> {
+        if answer.rows.len() > place {
+            let rows = answer.rows.remove(place);
+            self.is_direct = rows.first().is_some_and(|row| text(row, 0) == expected);
+            if self.is_direct {
+                return Ok(());
+            }
+        } else if self.is_pooled && answer.error.is_some() {
+            return Ok(());
+        }
+        self.is_cut_off = true;
+        Err(match answer.error.take() {
+            Some(error) => pooled(error),
+            None => CallError::no_answer("it gave the answer to another request"),
+        })
+    }
+
+    fn exchange<'a>(
+        &mut self,
+        statements: impl Iterator<Item = &'a Statement>,
+        timeout: &Timeout,
+    ) -> Result<BatchAnswer, CallError> {
         let mut packet = Vec::new();
-        let all = rollback.into_iter().chain(begin).chain(check).chain(others);
-        all.for_each(|statement| statement.write(&mut packet));
+        statements.for_each(|statement| statement.write(&mut packet));
         frame(&mut packet, b'S', |_| {});
         self.unanswered += 1;
         self.write(&packet, timeout)?;
@@ -214,17 +268,6 @@ impl PostgresConnection {
             }
         }
         self.unanswered = 0;
-        if rollback.is_some() && !answer.rows.is_empty() {
-            answer.rows.remove(0);
-        }
-        if !self.is_direct {
-            self.is_direct = answer.rows.len() > begin.len();
-            if !self.is_direct {
-                self.is_cut_off = true;
-                return Err(answer.error.map_or_else(|| CallError::no_answer("it sent no answer"), pooled));
-            }
-            answer.rows.remove(begin.len());
-        }
         Ok(answer)
     }
 

@@ -85,10 +85,11 @@ impl PostgresDatabase {
                 rows.pop();
                 Ok(rows.split_off(before))
             }
-            None => Err((
-                0,
-                ServerError { code: "08P01".to_owned(), text: "its answer makes no sense".to_owned() },
-            )),
+            None => {
+                self.connection = None;
+                let text = "its answer makes no sense".to_owned();
+                Err((0, ServerError { code: "08P01".to_owned(), text }))
+            }
         })
     }
 

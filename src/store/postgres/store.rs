@@ -166,11 +166,13 @@ impl Store for Postgres {
         let left = seen.holder.as_ref().and_then(|holder| holder.left).unwrap_or(SHORT_INTERVAL);
         let interval = match seen.ahead {
             place @ 0..2 if is_pooled => POOLED_INTERVAL * (place as u32 + 1),
-            _ if is_pooled => INTERVAL,
+            // Not all of them at once.
+            _ if is_pooled => INTERVAL.mul_f64(0.8 + 0.4 * fastrand::f64()),
             0 => left.clamp(Duration::from_millis(1), INTERVAL),
             _ => LONG_INTERVAL,
         };
-        let interval = if seen.is_over { SHORT_INTERVAL.max(interval.min(SHORT_INTERVAL)) } else { interval };
+        let is_soon = seen.is_over && (seen.ahead == 0 || !is_pooled);
+        let interval = if is_soon { SHORT_INTERVAL } else { interval };
         self.ask_at = asked_at.plus(interval);
         Ok(AcquireOutcome::Busy(seen.busy(request.key.clone()).into()))
     }

@@ -57,7 +57,7 @@ CREATE TABLE IF NOT EXISTS redlock.waiter (
     owner bytea NOT NULL,
     mode text NOT NULL,
     alive_until timestamptz NOT NULL,
-    -- The channel that wakes it, and the server process of its connection.
+    -- The channel that wakes it, and the server process of its connection; NULL behind a pooler.
     channel text,
     process int,
     server_start timestamptz NOT NULL,
