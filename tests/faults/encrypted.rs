@@ -136,7 +136,7 @@ fn certificates_of_others() {
     let why = "its certificate is for other names (a.example, 10.0.0.1, *.b.example)";
     run(&named.url()).trusting(&authority).fails(69, why);
     run(&named.url().replace("127.0.0.1", "localhost")).trusting(&authority).fails(69, why);
-    run(&with(&[], Valid::Now).url()).trusting(&authority).fails(69, "for no name at all");
+    run(&with(&[], Valid::Now).url()).trusting(&authority).fails(69, "names no host");
     // What a certificate says is no text for a terminal.
     let hostile = with(&["\u{1b}]0;x\u{7}a.example"], Valid::Now);
     let line = run(&hostile.url()).trusting(&authority).fails(69, "a.example").stderr;

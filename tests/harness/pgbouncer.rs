@@ -31,7 +31,7 @@ impl PgBouncer {
         let [users, config] = ["users", "config"].map(|name| folder.path(name));
         fs::write(&users, format!("\"{USER}\" \"\"\n")).expect("the users");
         let text = format!(
-            "[databases]\n* = host=127.0.0.1 port={}\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\nauth_type = trust\nauth_file = {}\npool_mode = transaction\nmax_client_conn = 2000\ndefault_pool_size = 10\nserver_idle_timeout = 10\nadmin_users = {USER}\n",
+            "[databases]\n* = host=127.0.0.1 port={}\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\nauth_type = trust\nauth_file = {}\npool_mode = transaction\nmax_client_conn = 2000\ndefault_pool_size = 10\nserver_idle_timeout = 2\nadmin_users = {USER}\n",
             postgres.port,
             users.display(),
         );
