@@ -162,6 +162,7 @@ fn settings_of_the_database_change_nothing() {
         "default_transaction_isolation = serializable",
         "synchronous_commit = off",
         "idle_in_transaction_session_timeout = '1ms'",
+        "idle_session_timeout = '300ms'",
         "lock_timeout = '1ms'",
         "search_path = nowhere",
         "default_transaction_read_only = on",
@@ -237,6 +238,37 @@ fn a_row_that_is_locked_by_somebody_else() {
     locker.kill().expect("its end");
     locker.wait().expect("its end");
     store.sql("select pg_terminate_backend(pid) from pg_stat_activity where query like '%pg_sleep(600)%' and pid <> pg_backend_pid()");
+    assert_eq!(waiter.finish().expect(0).stdout, "ran\n");
+}
+
+/// A statement that takes too long changes nothing, and is made again.
+#[test]
+fn a_statement_that_is_canceled() {
+    if !Postgres::may_run() {
+        return;
+    }
+    let mut store = store();
+    store.redlock(&["run", "-k", "X", "--", "true"]).run().expect(0);
+    let database = store.sql("select current_database()");
+    store.sql(&format!("alter database {database} set statement_timeout = '300ms'"));
+    let postgres = store.postgres_server();
+    let locked =
+        "set statement_timeout = 0; begin; select from redlock.lock for update; select pg_sleep(600)";
+    let mut locker = std::process::Command::new("psql")
+        .args(["-XqAt", "-c", locked])
+        .envs(postgres.env())
+        .env("PGDATABASE", &database)
+        .spawn()
+        .expect("psql");
+    let is_locked = "select count(*) from pg_stat_activity where wait_event = 'PgSleep'";
+    eventually(Duration::from_secs(20), "the locked row", || store.sql(is_locked) == "1");
+    let waiter = store.redlock(&["run", "-k", "X", "--wait", "2m", "--", "echo", "ran"]).spawn();
+    eventually(Duration::from_secs(20), "a statement that is canceled", || {
+        store.postgres_server().log().contains("canceling statement due to statement timeout")
+    });
+    locker.kill().expect("its end");
+    locker.wait().expect("its end");
+    store.sql("select pg_terminate_backend(pid) from pg_stat_activity where wait_event = 'PgSleep'");
     assert_eq!(waiter.finish().expect(0).stdout, "ran\n");
 }
 

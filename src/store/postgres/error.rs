@@ -21,6 +21,8 @@ pub const STANDBY: &str = "0A000";
 pub const READ_ONLY: &str = "25006";
 /// A row was locked for longer than lock_timeout.
 pub const ROW_LOCKED: &str = "55P03";
+/// An administrator canceled the statement, or it took longer than statement_timeout.
+const CANCELED: &str = "57014";
 
 impl ServerError {
     pub fn read(body: &[u8]) -> ServerError {
@@ -39,7 +41,7 @@ impl ServerError {
 
     /// Nothing was changed, and the same may succeed now.
     pub fn is_undone(&self) -> bool {
-        matches!(&*self.code, "40001" | "40P01" | ROW_LOCKED)
+        matches!(&*self.code, "40001" | "40P01" | ROW_LOCKED | CANCELED)
     }
 }
 
@@ -56,7 +58,7 @@ impl From<ServerError> for CallError {
             }
             // Another host may be the primary.
             STANDBY | READ_ONLY => CallError::transient(format!("it is read-only ({text})")),
-            "40001" | "40P01" | ROW_LOCKED | "53300" | "57P01" | "57P02" | "57P03" => {
+            "40001" | "40P01" | ROW_LOCKED | CANCELED | "53300" | "57P01" | "57P02" | "57P03" => {
                 CallError::transient(text)
             }
             code if code.starts_with("28") => CallError::Denied(text),
