@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
-use crate::harness::{Postgres, Store};
+use crate::harness::{Postgres, Running, Store};
 
 /// It lends server processes, and nothing is asked of one of them.
 #[test]
@@ -26,6 +26,15 @@ fn a_pooler_that_the_url_does_not_name_is_refused() {
     assert!(examined.stdout.contains("a pooler"), "{examined:?}");
 }
 
+/// Somebody holds the lock 'b', and a relay is before the pooler.
+fn busy() -> (Store, Running, Relay) {
+    let mut store = Store::pgbouncer();
+    let holder = store.hold("b", &[]);
+    let relay = Relay::before(&store.url);
+    store.url = relay.url.clone();
+    (store, holder, relay)
+}
+
 /// PgBouncer before 1.21 gives the second of two answers to another client when the one that waits for both dies after the first.
 /// A call that needs several transactions, some of which fail, shows it.
 #[test]
@@ -33,10 +42,7 @@ fn behind_a_pooler_only_one_answer_is_due_at_a_time() {
     if !Postgres::may_run() {
         return;
     }
-    let mut store = Store::pgbouncer();
-    let holder = store.hold("b", &[]);
-    let relay = Relay::before(&store.url);
-    store.url = relay.url.clone();
+    let (store, holder, relay) = busy();
     store.redlock(&["acquire", "-k", "a", "-k", "b"]).run().expect(75);
     holder.let_go().expect(0);
     let (all, most) = (relay.all.load(Relaxed), relay.most.load(Relaxed));
@@ -49,10 +55,7 @@ fn a_late_error_leaves_no_transaction_open() {
     if !Postgres::may_run() {
         return;
     }
-    let mut store = Store::pgbouncer();
-    let holder = store.hold("b", &[]);
-    let relay = Relay::before(&store.url);
-    store.url = relay.url.clone();
+    let (store, holder, relay) = busy();
     relay.is_late.store(true, Relaxed);
     // A busy machine may not have the answer within the second that a cancel has.
     let is_cancelled = |_| {

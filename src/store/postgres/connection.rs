@@ -224,8 +224,8 @@ impl PostgresConnection {
     fn verify(&mut self, answer: &mut BatchAnswer, place: usize, expected: &str) -> Result<(), CallError> {
         if answer.rows.len() > place {
             let rows = answer.rows.remove(place);
-            self.is_direct = rows.first().is_some_and(|row| text(row, 0) == expected);
-            if self.is_direct {
+            if rows.first().is_some_and(|row| text(row, 0) == expected) {
+                self.is_direct = !self.is_pooled;
                 return Ok(());
             }
         } else if self.is_pooled && answer.error.is_some() {

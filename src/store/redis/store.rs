@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::queue_place::QueuePlace;
 use super::routing::Routing;
-use super::script::{self, AcquireReply, Release, ReleaseCall};
+use super::script::{self, AcquireReply, ReleaseCall, ReleaseReply};
 use super::topology::Topology;
 use super::url::RedisAddress;
 use super::{history, survey};
@@ -85,7 +85,8 @@ impl Redis {
         let released = call.run_on_primary(&mut self.topology, timeout);
         self.topology.mark_awaited();
         let released = released?;
-        for (key, _) in call.keys().iter().zip(&released).filter(|(_, one)| **one == Release::HandedOver) {
+        for (key, _) in call.keys().iter().zip(&released).filter(|(_, one)| **one == ReleaseReply::HandedOver)
+        {
             script::confirm_handover(&mut self.topology, key, timeout);
         }
         Ok(released.into_iter().map(ReleaseOutcome::from).collect())

@@ -19,7 +19,7 @@ use crate::store::redis::keys::KeyNames;
 use crate::store::redis::reply::accepted;
 use crate::store::redis::routing::Routing;
 use crate::store::redis::script::{
-    self, AcquireReply, Queueing, Release, ReleaseCall, ScriptCall, understood,
+    self, AcquireReply, Queueing, ReleaseCall, ReleaseReply, ScriptCall, understood,
 };
 use crate::store::redis::server::Server;
 use crate::store::redis::subscription::Subscription;
@@ -153,7 +153,7 @@ impl Member {
         let is_unsure = server.has_repeated;
         let reply = accepted(reply?, self.server.name())?;
         let released = understood(&mut self.server, call.decode(reply))?;
-        let outcome = |one: Release| if is_unsure { ReleaseOutcome::Released } else { one.into() };
+        let outcome = |one: ReleaseReply| if is_unsure { ReleaseOutcome::Released } else { one.into() };
         Ok(Released::Confirmed(released.into_iter().map(outcome).collect()))
     }
 
@@ -165,7 +165,8 @@ impl Member {
         let mut released = self.release(call, timeout)?;
         if let Released::Confirmed(outcomes) = &mut released {
             for (lock, outcome) in outcomes.iter_mut().enumerate() {
-                let first = earlier.iter().map(|earlier| earlier[lock]).find(|one| *one != Release::NotHeld);
+                let first =
+                    earlier.iter().map(|earlier| earlier[lock]).find(|one| *one != ReleaseReply::NotHeld);
                 *outcome = first.map_or(*outcome, ReleaseOutcome::from);
             }
         }

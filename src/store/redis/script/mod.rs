@@ -19,7 +19,7 @@ pub use self::call::{ScriptCall, understood};
 pub use self::check::check;
 pub use self::handover::confirm_handover;
 pub use self::raise::raise;
-pub use self::release::{Release, ReleaseCall, cancel, release};
+pub use self::release::{ReleaseCall, ReleaseReply, cancel, release};
 pub use self::renew::renew;
 pub use self::status::{read_simple_status, simple_status, status};
 

@@ -11,7 +11,7 @@ static SCRIPT: Script = script!("release.lua", behind "release_quick.lua");
 
 /// The outcome for one lock that was to be released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Release {
+pub enum ReleaseReply {
     NotHeld,
     Freed,
     /// The next waiter has it, and has to confirm that.
@@ -20,17 +20,17 @@ pub enum Release {
     Vacant,
 }
 
-impl From<Release> for ReleaseOutcome {
-    fn from(release: Release) -> ReleaseOutcome {
+impl From<ReleaseReply> for ReleaseOutcome {
+    fn from(release: ReleaseReply) -> ReleaseOutcome {
         match release {
-            Release::NotHeld => ReleaseOutcome::NotHeld,
-            Release::Freed | Release::HandedOver => ReleaseOutcome::Released,
-            Release::Vacant => ReleaseOutcome::Vacant,
+            ReleaseReply::NotHeld => ReleaseOutcome::NotHeld,
+            ReleaseReply::Freed | ReleaseReply::HandedOver => ReleaseOutcome::Released,
+            ReleaseReply::Vacant => ReleaseOutcome::Vacant,
         }
     }
 }
 
-pub type ReleaseCall = ScriptCall<Vec<Release>>;
+pub type ReleaseCall = ScriptCall<Vec<ReleaseReply>>;
 
 /// Releases what this token holds. A quorum adds a hint for those who wait.
 pub fn release(keys: &[Key], token: &OwnerToken) -> ReleaseCall {
@@ -46,14 +46,14 @@ pub fn cancel(first: &Request, requests: &[Request]) -> ReleaseCall {
     ScriptCall::new(&SCRIPT, keys, Some(token), decode).arg(member)
 }
 
-pub fn decode(reply: Value, keys: &[Key]) -> Option<Vec<Release>> {
+pub fn decode(reply: Value, keys: &[Key]) -> Option<Vec<ReleaseReply>> {
     let one = |answer: &Value| match number(Some(answer)) {
-        ..=0 => Release::NotHeld,
-        2 => Release::HandedOver,
-        3 => Release::Vacant,
-        _ => Release::Freed,
+        ..=0 => ReleaseReply::NotHeld,
+        2 => ReleaseReply::HandedOver,
+        3 => ReleaseReply::Vacant,
+        _ => ReleaseReply::Freed,
     };
-    let all: Vec<Release> = items(reply).iter().map(one).collect();
+    let all: Vec<ReleaseReply> = items(reply).iter().map(one).collect();
     (all.len() == keys.len()).then_some(all)
 }
 
@@ -66,7 +66,12 @@ mod tests {
     #[test]
     fn each_lock_that_is_released_has_its_own_answer() {
         let reply = array([0, 1, 2, 3].map(Value::Int));
-        let all = Some(vec![Release::NotHeld, Release::Freed, Release::HandedOver, Release::Vacant]);
+        let all = Some(vec![
+            ReleaseReply::NotHeld,
+            ReleaseReply::Freed,
+            ReleaseReply::HandedOver,
+            ReleaseReply::Vacant,
+        ]);
         assert_eq!(decode(reply.clone(), &keys(&["a", "b", "c", "d"])), all);
         assert_eq!(decode(reply, &keys(&["a", "b"])), None);
         assert_eq!(decode(bulk("1"), &keys(&["a"])), None);
