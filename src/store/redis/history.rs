@@ -57,5 +57,18 @@ fn history(on: &mut impl Routing, key: Key, timeout: &Timeout) -> Result<History
         let place = history.runs.partition_point(|run| run.ended > success.ended);
         history.runs.insert(place, success);
     }
+    drop_earlier_successes(&mut history.runs);
     Ok(history)
+}
+
+/// Drops the notes of successes that are not the last one, from `runs`, the latest one first. One that arrived late at the
+/// server replaced the note of a later run.
+pub fn drop_earlier_successes(runs: &mut Vec<RunRecord>) {
+    let last = runs.iter().find(|run| run.is_success()).map(|run| run.ended);
+    runs.retain(|run| !is_note(run) || Some(run.ended) == last);
+}
+
+/// Whether this is the note of a last success, which has no user, and not an entry of the list.
+pub fn is_note(run: &RunRecord) -> bool {
+    run.user.is_empty()
 }

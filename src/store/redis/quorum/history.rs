@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use super::majority::{Reply, answers};
 use crate::lock::{History, Key, RunRecord};
+use crate::store::redis::history::{drop_earlier_successes, is_note};
 
 /// Each run that a member knows, once, the latest one first; no more than one of them has, so a member that missed some shows
 /// no older ones.
@@ -21,9 +22,8 @@ fn merge(key: &Key, histories: &[&History]) -> History {
     for run in histories.iter().flat_map(|history| &history.runs) {
         match runs.iter_mut().find(|other| is_same(other, run)) {
             Some(same) => {
-                // The note of a last success has neither user nor label.
                 let skipped = same.skipped.max(run.skipped);
-                if same.user.is_empty() {
+                if is_note(same) {
                     same.clone_from(run);
                 }
                 same.skipped = skipped;
@@ -32,6 +32,7 @@ fn merge(key: &Key, histories: &[&History]) -> History {
         }
     }
     runs.sort_by_key(|run| Reverse(run.ended));
+    drop_earlier_successes(&mut runs);
     runs.truncate(histories.iter().map(|history| history.runs.len()).max().unwrap_or(0));
     // A member that missed the latest run counts from an earlier one.
     let is_up_to_date = |history: &&&History| match (history.runs.first(), runs.first()) {
@@ -44,4 +45,26 @@ fn merge(key: &Key, histories: &[&History]) -> History {
 
 fn is_same(one: &RunRecord, other: &RunRecord) -> bool {
     (one.asked, one.ended, one.pid, &one.host) == (other.asked, other.ended, other.pid, &other.host)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A server that is the last to hear of each run: of the one before the latest, after the latest, and not of the latest.
+    #[test]
+    fn a_success_that_arrives_late_is_not_the_last_one() {
+        let run = |ended, user: &str| RunRecord {
+            ended,
+            outcome: "success".to_owned(),
+            user: user.to_owned(),
+            ..RunRecord::default()
+        };
+        let key: Key = "X".parse().expect("a key");
+        let history = |runs| History { key: key.clone(), runs, skipped: 0 };
+        let up_to_date = history(vec![run(6, "anna"), run(4, "anna")]);
+        let late = history(vec![run(5, ""), run(4, "anna")]);
+        let ended: Vec<u64> = merge(&key, &[&late, &up_to_date]).runs.iter().map(|run| run.ended).collect();
+        assert_eq!(ended, [6, 4]);
+    }
 }
