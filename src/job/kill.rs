@@ -26,14 +26,14 @@ pub fn kill_all(children: &OwnChildren) {
     let mut killed = HashSet::new();
     let mut parents = VecDeque::new();
     let mut helped = HashSet::new();
-    let (mut batch, mut pause) = (BATCH, PAUSE.0);
+    let (mut batch, mut pause, mut apart) = (BATCH, PAUSE.0, None);
     priority::raise();
     loop {
         let ours = children.list();
-        kill_new(&ours, &mut killed, &mut parents);
+        kill_new(&ours, &mut killed, &mut parents, &mut apart);
         if !parents.is_empty() {
             for parent in parents.drain(..batch.min(parents.len())).collect::<Vec<_>>() {
-                kill_new(&children_of(parent), &mut killed, &mut parents);
+                kill_new(&children_of(parent), &mut killed, &mut parents, &mut apart);
             }
             (batch, pause) = (batch.saturating_mul(2), PAUSE.0);
             continue;
@@ -84,16 +84,20 @@ pub fn kill_below(ancestor: i32) {
     priority::lower();
 }
 
-/// Kills those of the processes that were not killed before, and notes them as parents.
-fn kill_new(pids: &[i32], killed: &mut HashSet<i32>, parents: &mut VecDeque<i32>) {
+/// Kills those of the processes that were not killed before, and notes them as parents. If they are many, this process stays
+/// apart from then on.
+fn kill_new(pids: &[i32], killed: &mut HashSet<i32>, parents: &mut VecDeque<i32>, apart: &mut Option<Apart>) {
     // The youngest is the least likely to have exited since.
     let new: Vec<i32> = pids.iter().rev().copied().filter(|pid| !killed.contains(pid)).collect();
-    let apart = if new.len() > MANY { Apart::new() } else { None };
+    if new.len() > MANY && apart.is_none() {
+        *apart = Apart::new();
+    }
     for &pid in &new {
-        if let Some(apart) = &apart {
-            apart.keep_away(pid);
+        apart.iter().for_each(|apart| apart.keep_away(pid));
+        // One that waits for a processor in the middle of its death could stop us: see `descendants::exists`.
+        if send(pid, libc::SIGKILL) && apart.is_some() && priority::is_raised() {
+            priority::let_die(pid);
         }
-        send(pid, libc::SIGKILL);
     }
     killed.extend(&new);
     parents.extend(new);

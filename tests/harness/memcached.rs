@@ -123,7 +123,8 @@ fn serve(port: u16, args: &[String], folder: &Folder) -> Child {
     let mut command = Command::new(installed);
     command.args(["-l", "127.0.0.1", "-U", "0", "-t", "1", "-vv", "-p", &port.to_string()]).args(args);
     if nix::unistd::geteuid().is_root() {
-        command.args(["-u", "nobody"]);
+        // A change of user would clear the signal below: see prctl(2).
+        command.args(["-u", "root"]);
     }
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
     // SAFETY: the closure makes one system call.

@@ -112,15 +112,6 @@ fn outlives_by(crowd: Crowd, user: User, busy: usize, stopped: Stopped, prefix: 
         }
         second.has_ended()
     });
-    let began = times(&start)[0];
-    if times(&work).into_iter().skip(1).max() > Some(began) && !first.has_ended() {
-        // For the reader of a failure: what keeps the guard from its work.
-        let guard = first.guard();
-        for file in ["status", "stack", "syscall", "wchan", "sched", "timers"] {
-            let text = fs::read_to_string(format!("/proc/{guard}/{file}")).unwrap_or_default();
-            println!("the guard's {file}:\n{text}");
-        }
-    }
     second.finish().expect(0);
     let last = times(&work).into_iter().skip(1).max().expect("a witness");
     let next = times(&start)[0];

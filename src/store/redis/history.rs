@@ -68,7 +68,7 @@ pub fn drop_earlier_successes(runs: &mut Vec<RunRecord>) {
     runs.retain(|run| !is_note(run) || Some(run.ended) == last);
 }
 
-/// Whether this is the note of a last success, which has no user, and not an entry of the list.
+/// True for the note of a last success. An entry of the list has a user.
 pub fn is_note(run: &RunRecord) -> bool {
     run.user.is_empty()
 }
