@@ -144,14 +144,14 @@ pub fn signal_where(
     is_meant: impl Fn(i32) -> bool,
 ) {
     walk(own, command, |pid, children| {
+        let is_guard = !children.is_empty() && is_guard(pid);
         if is_meant(pid) {
             send_and_wake(pid, signal);
         }
-        match children {
+        match is_guard {
             _ if end.has_passed() => Onward::Nowhere,
-            // A guard blocks all signals.
-            [_, ..] if is_guard(pid) => Onward::Beside,
-            _ => Onward::Below,
+            true => Onward::Beside,
+            false => Onward::Below,
         }
     });
 }
@@ -244,9 +244,9 @@ fn stat(pid: i32) -> Option<String> {
     stat.rsplit_once(") ").map(|(_, fields)| fields.to_owned())
 }
 
-/// False for a process that is gone. Its folder in /proc is not to be looked for: the kernel may be in the middle of
-/// removing it, and whoever looks for it then turns in a loop until that is done (`shrink_dcache_parent`, seen on Linux
-/// 6.18). A guard at a real-time priority kept the one from the processor that had to do it, and killed up to 5 s late.
+/// False for a process or thread that is gone. Do not look for its folder in /proc: the dying process may be in the middle
+/// of removing it, and the kernel makes others wait for that in a busy loop (`shrink_dcache_parent`, Linux 6.18). A guard
+/// with a real-time priority took the processor away from the dying process in that way, and killed up to 5 s late.
 fn exists(pid: i32) -> bool {
     // SAFETY: kill takes any numbers, and without a signal it only looks.
     unsafe { libc::kill(pid, 0) == 0 || Errno::last() != Errno::ESRCH }
@@ -300,7 +300,8 @@ fn wait(pid: i32) -> Result<Option<(i32, ExitStatus)>, Errno> {
 pub fn children_of(pid: i32) -> Vec<i32> {
     let mut pids = Vec::new();
     for thread in threads_of(pid) {
-        if let Ok(file) = File::open(format!("/proc/{pid}/task/{thread}/children")) {
+        let children = || File::open(format!("/proc/{pid}/task/{thread}/children"));
+        if let Some(file) = exists(thread).then(children).and_then(Result::ok) {
             read_children(&file, &mut pids);
         }
     }

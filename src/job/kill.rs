@@ -62,6 +62,7 @@ pub fn kill_all(children: &OwnChildren) {
             }
         }
     }
+    drop(apart);
     priority::lower();
 }
 
@@ -84,8 +85,8 @@ pub fn kill_below(ancestor: i32) {
     priority::lower();
 }
 
-/// Kills those of the processes that were not killed before, and notes them as parents. If they are many, this process stays
-/// apart from then on.
+/// Kills those of the processes that were not killed before, and notes them as parents. If they are many, this process runs
+/// apart: from then on, if it is raised.
 fn kill_new(pids: &[i32], killed: &mut HashSet<i32>, parents: &mut VecDeque<i32>, apart: &mut Option<Apart>) {
     // The youngest is the least likely to have exited since.
     let new: Vec<i32> = pids.iter().rev().copied().filter(|pid| !killed.contains(pid)).collect();
@@ -94,10 +95,13 @@ fn kill_new(pids: &[i32], killed: &mut HashSet<i32>, parents: &mut VecDeque<i32>
     }
     for &pid in &new {
         apart.iter().for_each(|apart| apart.keep_away(pid));
-        // One that waits for a processor in the middle of its death could stop us: see `descendants::exists`.
+        // A killed process that waits for a processor could keep us waiting, too: see `descendants::exists`.
         if send(pid, libc::SIGKILL) && apart.is_some() && priority::is_raised() {
             priority::let_die(pid);
         }
+    }
+    if !priority::is_raised() {
+        *apart = None;
     }
     killed.extend(&new);
     parents.extend(new);

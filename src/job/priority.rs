@@ -43,6 +43,7 @@ static MAY_BE_KEPT_WAITING: AtomicBool = AtomicBool::new(false);
 /// `errno` is left as it is.
 pub fn raise() {
     if MAY_RAISE.load(Ordering::Relaxed)
+        && !is_raised()
         && !is_real_time(policy(0))
         && set_policy(libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, AHEAD)
     {

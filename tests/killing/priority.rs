@@ -12,7 +12,7 @@ use crate::harness::{
     Folder, Redlock, Store, autogroups, children, eventually, first_nice_value, is_alive, other_users,
     real_time, time_slices,
 };
-use crate::{Beside, PROGRAM, of_root};
+use crate::{Beside, PROGRAM, User, as_user, of_root};
 
 /// The guard of root puts its session first.
 #[test]
@@ -37,10 +37,25 @@ fn policy(pid: i32) -> Option<String> {
     fields.nth(38).map(str::to_owned)
 }
 
-/// The guard, once its command has started, is an ordinary process with the shortest time slice: it is picked soon.
+/// The guard of root, once its command has started, has a processor as soon as it wakes.
+#[test]
+fn a_root_guard_wakes_ahead_of_others() {
+    if !real_time(&[]) {
+        return;
+    }
+    let store = Store::local();
+    let run = store.redlock(&["run", "-k", "X", "--", "sleep", "60"]).spawn();
+    let guard = run.guard();
+    eventually(Duration::from_secs(10), "a real-time guard", || policy(guard).as_deref() == Some("1"));
+    assert_eq!(policy(run.command()).as_deref(), Some("0"));
+    run.signal(Signal::SIGTERM);
+    run.finish().expect(-15);
+}
+
+/// That of another user has the shortest time slice: it is picked soon.
 #[test]
 fn a_guard_has_a_short_time_slice() {
-    if !time_slices() {
+    if !time_slices() || !other_users() {
         return;
     }
     let slice = |pid: i32| {
@@ -48,8 +63,11 @@ fn a_guard_has_a_short_time_slice() {
         let line = sched.lines().find(|line| line.starts_with("se.slice "))?;
         line.split(' ').next_back()?.parse::<u64>().ok()
     };
-    let store = Store::local();
-    let run = store.redlock(&["run", "-k", "X", "--", "sleep", "60"]).spawn();
+    let folder = Folder::new();
+    fs::set_permissions(folder.path(""), Permissions::from_mode(0o1777)).expect("chmod");
+    let store = format!("local:{}", folder.path("locks.db").display());
+    let run = ["run", "-k", "X", "--", "sleep", "60"];
+    let run = as_user(User::Nobody, PROGRAM, &run).server(&store).spawn();
     let guard = run.guard();
     eventually(Duration::from_secs(10), "a short time slice", || {
         slice(guard) == Some(100_000) && policy(guard).as_deref() != Some("1")

@@ -61,8 +61,8 @@ fn history(on: &mut impl Routing, key: Key, timeout: &Timeout) -> Result<History
     Ok(history)
 }
 
-/// Drops the notes of successes that are not the last one, from `runs`, the latest one first. One that arrived late at the
-/// server replaced the note of a later run.
+/// Drops the notes of successes that are not the last one, which is the first in `runs`. Such a note arrived late at the
+/// server, and replaced that of a later run.
 pub fn drop_earlier_successes(runs: &mut Vec<RunRecord>) {
     let last = runs.iter().find(|run| run.is_success()).map(|run| run.ended);
     runs.retain(|run| !is_note(run) || Some(run.ended) == last);
@@ -70,5 +70,5 @@ pub fn drop_earlier_successes(runs: &mut Vec<RunRecord>) {
 
 /// True for the note of a last success. An entry of the list has a user.
 pub fn is_note(run: &RunRecord) -> bool {
-    run.user.is_empty()
+    run.is_success() && run.user.is_empty()
 }

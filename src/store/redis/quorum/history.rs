@@ -51,7 +51,7 @@ fn is_same(one: &RunRecord, other: &RunRecord) -> bool {
 mod tests {
     use super::*;
 
-    /// A server that is the last to hear of each run: of the one before the latest, after the latest, and not of the latest.
+    /// One server did not hear of the latest run, and has the note of the run before.
     #[test]
     fn a_success_that_arrives_late_is_not_the_last_one() {
         let run = |ended, user: &str| RunRecord {
