@@ -148,8 +148,7 @@ impl CommandParent {
     }
 
     /// Starts the command with these additions to its environment. After an error nothing of it is alive. It
-    /// [raises](priority::raise) this process, which might see too late on a busy machine that the time has passed. The
-    /// caller lowers it again.
+    /// [raises](priority::raise) this process, which might see too late on a busy machine that the time has passed.
     pub fn start(
         &mut self,
         added: &[(String, String)],
@@ -161,12 +160,12 @@ impl CommandParent {
             self.give_up(children);
             return Err(NoParent::Killed);
         }
+        priority::raise();
         if let Err(error) = self.work.command.execute_with(added) {
             self.give_up(children);
             return Err(error.into());
         }
         // The process that executes the command has our `errno`: no system call that fails until that is known.
-        priority::raise();
         let mut fds = [
             PollFd::new(self.work.bell.as_fd(), PollFlags::POLLIN),
             PollFd::new(self.descriptor.as_fd(), PollFlags::POLLIN),

@@ -245,7 +245,6 @@ impl Guard {
                 // Not before the start: the command belongs in the caller's session.
                 leave_session();
                 priority::put_session_first();
-                priority::lower();
                 priority::shorten_slice();
                 self.channel
                     .send(&GuardReport::Started { pid, watchdog: self.watchdog.as_ref().map(Watchdog::pid) });

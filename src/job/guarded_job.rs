@@ -177,12 +177,15 @@ impl Job {
     fn await_start(&mut self, mut signals: Option<&mut Signals>) -> Result<(), NotStarted> {
         let mut give_up_at = Deadline::NEVER;
         loop {
-            let until = self.next_look().unwrap_or(Deadline::NEVER).min(give_up_at);
+            let until =
+                self.next_look().unwrap_or(Deadline::NEVER).min(give_up_at).min(Deadline::after(START));
             let signal = signals.as_ref().map_or(self.as_fd(), |signals| signals.as_fd());
             if wait_readable([self.as_fd(), signal], until)[0] {
                 return Ok(());
             }
-            // A guard that somebody stopped may have started the command, whose time has passed.
+            // Somebody may have stopped it.
+            self.guard.send(libc::SIGCONT);
+            // It may have started the command, whose time has passed.
             if self.look_at_guard().is_some() {
                 self.kill_without_guard();
                 return Err(NotStarted::TooLate { has_begun: true });

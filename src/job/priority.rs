@@ -63,8 +63,8 @@ pub fn let_die(thread: i32) {
     }
 }
 
-/// Asks for a short time slice, with which the scheduler picks this process sooner at an equal share; that takes Linux
-/// 6.12. A child gets it, too.
+/// Asks for a short time slice, unless this process is [raised](raise): the scheduler picks it sooner at an equal share. That
+/// takes Linux 6.12. A child gets it, too.
 pub fn shorten_slice() {
     let policy = policy(0);
     if is_real_time(policy) {

@@ -200,6 +200,16 @@ fn a_guard_that_is_stopped_holds_up_no_release() {
     store.redlock(&["run", "-k", "X", "--", "true"]).run().expect(0);
 }
 
+/// The guard may not have told redlock of the start yet.
+#[test]
+fn a_command_that_stops_its_guard_ends_all_the_same() {
+    let store = Store::local();
+    let script = "read -r pid name state guard rest </proc/$PPID/stat; kill -STOP $guard; exit 3";
+    for _ in 0..20 {
+        store.redlock(&["run", "-k", "X", "--ttl", "1h", "--", "sh", "-c", script]).run().expect(3);
+    }
+}
+
 /// The parent of the command is not the guard, and is woken by it.
 #[test]
 fn a_command_that_stops_its_parent_ends_all_the_same() {
