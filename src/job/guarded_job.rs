@@ -177,15 +177,19 @@ impl Job {
     fn await_start(&mut self, mut signals: Option<&mut Signals>) -> Result<(), NotStarted> {
         let mut give_up_at = Deadline::NEVER;
         loop {
-            let until =
-                self.next_look().unwrap_or(Deadline::NEVER).min(give_up_at).min(Deadline::after(START));
+            let until = self.next_look().unwrap_or(Deadline::NEVER).min(give_up_at);
             let signal = signals.as_ref().map_or(self.as_fd(), |signals| signals.as_fd());
-            if wait_readable([self.as_fd(), signal], until)[0] {
+            let fds = [self.as_fd(), signal, self.end_notice.as_fd()];
+            let [has_answered, _, has_ended] = wait_readable(fds, until);
+            if has_answered {
                 return Ok(());
             }
-            // Somebody may have stopped it.
-            self.guard.send(libc::SIGCONT);
-            // It may have started the command, whose time has passed.
+            if has_ended {
+                // Somebody stopped the guard before it could tell of the start.
+                self.guard.send(libc::SIGCONT);
+                wait_readable([self.as_fd()], Deadline::after(LOOK));
+            }
+            // A guard that somebody stopped may have started the command, whose time has passed.
             if self.look_at_guard().is_some() {
                 self.kill_without_guard();
                 return Err(NotStarted::TooLate { has_begun: true });
