@@ -144,14 +144,17 @@ pub fn signal_where(
     is_meant: impl Fn(i32) -> bool,
 ) {
     walk(own, command, |pid, children| {
+        // Before the signal, which may end the process: see `exists`. A guard blocks all signals.
         let is_guard = !children.is_empty() && is_guard(pid);
         if is_meant(pid) {
             send_and_wake(pid, signal);
         }
-        match is_guard {
-            _ if end.has_passed() => Onward::Nowhere,
-            true => Onward::Beside,
-            false => Onward::Below,
+        if end.has_passed() {
+            Onward::Nowhere
+        } else if is_guard {
+            Onward::Beside
+        } else {
+            Onward::Below
         }
     });
 }
@@ -246,7 +249,7 @@ fn stat(pid: i32) -> Option<String> {
 
 /// False for a process or thread that is gone. Do not look for its folder in /proc: the dying process may be in the middle
 /// of removing it, and the kernel makes others wait for that in a busy loop (`shrink_dcache_parent`, Linux 6.18). A guard
-/// with a real-time priority took the processor away from the dying process in that way, and killed up to 5 s late.
+/// with a real-time priority keeps the processor from the dying process in that loop: one look took 0.09 s.
 fn exists(pid: i32) -> bool {
     // SAFETY: kill takes any numbers, and without a signal it only looks.
     unsafe { libc::kill(pid, 0) == 0 || Errno::last() != Errno::ESRCH }

@@ -121,6 +121,7 @@ impl Guard {
     /// Carries out redlock's requests. Never returns: it ends with the job, or when redlock is gone and the job killed.
     fn run(&mut self) -> ! {
         loop {
+            self.set_priority();
             let [from_redlock, time, death] = self.wait();
             // Time first: an extension that arrives at the deadline is too late.
             if time {
@@ -161,15 +162,18 @@ impl Guard {
         }
     }
 
-    /// Waits for a request, the timer, or the death of the command or of a leftover process. Returns which of them came.
-    fn wait(&self) -> [bool; 3] {
-        // An ordinary process may wait for a processor when its time has come: for 2 s beside a busy one on Linux 6.18. The
-        // dead are nothing urgent.
+    /// While a command runs, the guard has to wake in time: an ordinary process was seen to wait for a processor for 2 s, beside
+    /// two busy ones on Linux 6.18. To reap is not urgent, and may have no end.
+    fn set_priority(&self) {
         if self.is_running() && !self.more_to_reap {
             priority::raise();
         } else {
             priority::lower();
         }
+    }
+
+    /// Waits for a request, the timer, or the death of the command or of a leftover process. Returns which of them came.
+    fn wait(&self) -> [bool; 3] {
         let parent = self.parent.as_ref().filter(|_| self.status.is_none());
         let [death, end] = match (parent, &self.parent) {
             (Some(parent), _) => [parent.as_fd(), parent.command_end.as_fd()],
@@ -368,7 +372,7 @@ impl Guard {
             && let Some(status) = self.status
         {
             self.reported = true;
-            // Redlock is to run at once: it releases the lock now.
+            // Redlock comes first from here on: it releases the lock now.
             priority::lower();
             let watchdog_killed = self.watchdog.take().is_some_and(|watchdog| watchdog.end(&self.children));
             let expired = self.times.expired || watchdog_killed;

@@ -185,7 +185,7 @@ impl Job {
                 return Ok(());
             }
             if has_ended {
-                // Somebody stopped the guard before it could tell of the start.
+                // Somebody may have stopped the guard before it could tell of the start.
                 self.guard.send(libc::SIGCONT);
                 wait_readable([self.as_fd()], Deadline::after(LOOK));
             }

@@ -39,8 +39,8 @@ pub fn kill_all(children: &OwnChildren) {
             continue;
         }
         // Nothing new: what is left is dying, or not ours to kill (a set-user-ID program). Each is killed again, as
-        // pids are used again: one of them may be a process that was never killed. Only what did not die at once is
-        // helped.
+        // pids are used again: one of them may be a process that was never killed. Those that did not die at once are
+        // helped, with all their threads.
         for &pid in &ours {
             if send(pid, libc::SIGKILL) && priority::is_raised() && !helped.contains(&pid) {
                 let threads = threads_of(pid);
@@ -86,7 +86,7 @@ pub fn kill_below(ancestor: i32) {
 }
 
 /// Kills those of the processes that were not killed before, and notes them as parents. If they are many, this process runs
-/// apart: from then on, if it is raised.
+/// apart from them: a raised one from then on, another one as long as it kills them.
 fn kill_new(pids: &[i32], killed: &mut HashSet<i32>, parents: &mut VecDeque<i32>, apart: &mut Option<Apart>) {
     // The youngest is the least likely to have exited since.
     let new: Vec<i32> = pids.iter().rev().copied().filter(|pid| !killed.contains(pid)).collect();
