@@ -39,8 +39,8 @@ pub fn kill_all(children: &OwnChildren) {
             continue;
         }
         // Nothing new: what is left is dying, or not ours to kill (a set-user-ID program). Each is killed again, as
-        // pids are used again: one of them may be a process that was never killed. Those that did not die at once are
-        // helped, with all their threads.
+        // pids are used again: one of them may be a process that was never killed. A process that did not die at once is
+        // helped, with all its threads.
         for &pid in &ours {
             if send(pid, libc::SIGKILL) && priority::is_raised() && !helped.contains(&pid) {
                 let threads = threads_of(pid);
