@@ -1,8 +1,8 @@
 //! `acquire --while-pid`: a keeper in the background holds the lock until another process ends.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::process;
 use std::time::Duration;
+use std::{process, thread};
 
 use nix::sys::eventfd::EventFd;
 use serde::{Deserialize, Serialize};
@@ -291,15 +291,27 @@ impl KeptLock {
     }
 }
 
-/// The time for releasing what `redlock acquire` may have acquired before it was killed.
+/// The time for each call that releases what `redlock acquire` may have acquired before it was killed.
 const RELEASE: Duration = Duration::from_secs(2);
+const PAUSE: Duration = Duration::from_secs(1);
 
-/// Nobody got the owner token: what was acquired is cancelled, and does not wait for its min-hold.
+/// Nobody got the owner token: what was acquired is cancelled, and does not wait for its min-hold. Nobody waits for this
+/// process, so a store that does not answer is asked again for as long as a lease may last.
 fn cancel(store: &mut dyn Store, requests: &[Request]) {
-    // A store that has reached nothing need not cancel what another process asked for: see `Store::cancel`.
-    let asked = requests.iter().all(|request| store.renew(request, None, &Timeout::of(RELEASE)).is_ok());
-    if asked {
-        let _ = store.cancel(requests, &Timeout::of(RELEASE));
+    let end = requests
+        .iter()
+        .map(|request| BootTime::after(request.ttl.duration()))
+        .max()
+        .unwrap_or(BootTime::now());
+    let mut attempt = || {
+        // A store that has reached nothing need not cancel what another process asked for: see `Store::cancel`.
+        requests
+            .iter()
+            .try_for_each(|request| store.renew(request, None, &Timeout::of(RELEASE)).map(drop))?;
+        store.cancel(requests, &Timeout::of(RELEASE))
+    };
+    while attempt().is_err_and(|error| error.is_unknown()) && !end.has_passed() {
+        thread::sleep(PAUSE);
     }
 }
 

@@ -8,7 +8,7 @@ use nix::sys::signal::Signal;
 
 use crate::harness::{
     Etcd, Fault, Folder, Proxy, Redis, Redlock, Store, ZooKeeper, await_file, eventually, in_ms, slowed,
-    within,
+    throughout, within,
 };
 
 fn behind_proxy() -> (Store, Proxy) {
@@ -29,6 +29,23 @@ fn answer_cut_at_every_byte() {
         assert!(proxy.injected() > 0);
         assert!(store.status("X")["holders"][0].is_null());
     }
+}
+
+/// Nobody knows the owner token then. The keeper that `acquire` left asks again while no answer comes.
+#[test]
+fn no_answer_to_the_keeper_of_a_killed_acquire() {
+    let (store, proxy) = behind_proxy();
+    proxy.set(Fault::Mute);
+    let pid = std::process::id().to_string();
+    let args = ["acquire", "-k", "X", "--ttl", "60s", "--while-pid", &pid];
+    let acquire = Redlock::new(&args).server(&proxy.url()).spawn();
+    store.await_holder("X");
+    acquire.signal(Signal::SIGKILL);
+    acquire.finish().expect(-9);
+    // Longer than it waits for an answer.
+    throughout(Duration::from_secs(3), || assert!(store.status("X")["holders"][0].is_object()));
+    proxy.set(Fault::None);
+    eventually(Duration::from_secs(20), "a free lock", || store.status("X")["holders"][0].is_null());
 }
 
 /// The next in line has the lock then. Asked again the store says so, which is no loss.

@@ -1,2 +1,2 @@
 -- The server process of a client that died may be about to carry out its last request: that one is not granted the lock.
-UPDATE redlock.lock SET cancelled = $2::bytea, cancelled_at = clock_timestamp() WHERE key = $1::text
+UPDATE redlock.lock SET cancelled = $2::bytea WHERE key = $1::text

@@ -9,8 +9,7 @@ SELECT $1::text, $2::bytea, $3::text, clock_timestamp() + CASE WHEN $4::text = '
     pg_postmaster_start_time(), $5::text
 FROM used
 WHERE NOT EXISTS (SELECT FROM redlock.lease WHERE key = $1::text AND owner = $2::bytea AND until > clock_timestamp())
-    AND NOT EXISTS (SELECT FROM redlock.lock WHERE key = $1::text AND cancelled = $2::bytea
-        AND cancelled_at > clock_timestamp() - '3 s'::interval)
+    AND NOT EXISTS (SELECT FROM redlock.lock WHERE key = $1::text AND cancelled = $2::bytea)
     AND (used.mode IS NULL OR used.mode = $3::text OR used.mode || $3::text NOT LIKE '%permits:%')
 ON CONFLICT (owner, key) DO UPDATE SET alive_until = excluded.alive_until, channel = excluded.channel,
     process = excluded.process, server_start = excluded.server_start

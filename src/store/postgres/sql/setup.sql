@@ -30,9 +30,8 @@ CREATE TABLE IF NOT EXISTS redlock.lock (
     broken text,
     -- The queue has waiters.
     queued boolean NOT NULL DEFAULT false,
-    -- The owner whose process died while it asked, and when that was called off.
+    -- The owner whose process died while it asked.
     cancelled bytea,
-    cancelled_at timestamptz,
     metadata text NOT NULL DEFAULT '{}'
 ) WITH (fillfactor = 50);
 

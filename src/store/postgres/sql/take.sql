@@ -7,5 +7,5 @@ ON CONFLICT (key) DO UPDATE SET key = x.key, mode = 'exclusive', fence = greates
     owner = excluded.owner, since = clock_timestamp(), until = clock_timestamp() + $3::interval,
     hold_until = clock_timestamp() + nullif($4::interval, '0'::interval), broken = NULL, metadata = excluded.metadata
 WHERE NOT x.queued AND x.until <= clock_timestamp()
-    AND (x.cancelled IS DISTINCT FROM excluded.owner OR x.cancelled_at < clock_timestamp() - '3 s'::interval)
+    AND x.cancelled IS DISTINCT FROM excluded.owner
 RETURNING fence
