@@ -298,11 +298,8 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// Nobody got the owner token: what was acquired is cancelled, and does not wait for its min-hold. Nobody waits for this
 /// process, so a store that does not answer is asked again for as long as a lease may last.
 fn cancel(store: &mut dyn Store, requests: &[Request]) {
-    let end = requests
-        .iter()
-        .map(|request| BootTime::after(request.ttl.duration()))
-        .max()
-        .unwrap_or(BootTime::now());
+    let longest = requests.iter().map(|request| request.ttl.duration()).max().unwrap_or_default();
+    let end = BootTime::after(longest);
     let mut attempt = || {
         // A store that has reached nothing need not cancel what another process asked for: see `Store::cancel`.
         requests
