@@ -109,6 +109,29 @@ fn rows_deleted() {
     assert!(healed.stderr.contains("'X' was gone from the store, for at most"), "{healed:?}");
 }
 
+/// Rows that are deleted take room until the server vacuums.
+#[test]
+fn a_run_takes_the_row_of_one_that_is_forgotten() {
+    if !Postgres::may_run() {
+        return;
+    }
+    let store = store();
+    for _ in 0..5 {
+        let holder = store.hold("X", &["--history", "2"]);
+        store.redlock(&["run", "--history", "2", "X", "--", "true"]).run().expect(75);
+        holder.let_go().expect(0);
+    }
+    let written = |what: &str| -> u64 {
+        let sql = format!("select {what} from pg_stat_user_tables where relname = 'history'");
+        store.psql(&sql).expect("the statistics of a table").parse().expect("a number")
+    };
+    eventually(Duration::from_secs(20), "five runs and five calls", || {
+        written("n_tup_ins + n_tup_upd") >= 10
+    });
+    // Two runs, and how many calls did not get the lock.
+    assert_eq!((written("n_tup_ins"), written("n_tup_del")), (3, 0));
+}
+
 /// The primary dies, and the standby takes over with the lock and the place in the queue.
 #[test]
 fn a_standby_takes_over() {

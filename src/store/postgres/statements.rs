@@ -3,7 +3,7 @@
 use uuid::{Uuid, uuid};
 
 use super::message::Statement;
-use crate::lock::{Breaker, Key, OwnerToken, Request};
+use crate::lock::{Breaker, Key, OwnerToken, Request, RunRecord};
 
 macro_rules! sql {
     ($name:literal) => {
@@ -168,12 +168,15 @@ pub fn history(keys: &[Key]) -> Statement {
     of_keys(sql!("history"), keys)
 }
 
-/// Adds `run` to the history, or counts a call when it is empty. The last `keep` numbers stay.
-pub fn record(key: &Key, run: &str, keep: u32) -> [Statement; 3] {
-    [
-        Statement::of(sql!("lock"), [key.as_str()]),
-        Statement::of(sql!("record"), [key.as_str(), run]),
-        Statement::of(sql!("forget_runs"), [key.as_str(), &keep.to_string()]),
+/// Adds a run to the history, of which the last `keep` stay, or counts a call that did not get the lock.
+pub fn record(key: &Key, run: Option<&RunRecord>, keep: u8) -> Vec<Statement> {
+    let lock = Statement::of(sql!("lock"), [key.as_str()]);
+    let Some(run) = run else { return vec![lock, Statement::of(sql!("skip"), [key.as_str()])] };
+    let keep = keep.to_string();
+    vec![
+        lock,
+        Statement::of(sql!("record"), [key.as_str(), &run.to_json(), &keep]),
+        Statement::of(sql!("forget_runs"), [key.as_str(), &keep]),
     ]
 }
 

@@ -306,9 +306,7 @@ impl Store for Postgres {
         if keep == 0 {
             return Ok(());
         }
-        let text = run.map(RunRecord::to_json).unwrap_or_default();
-        let keep = u32::from(keep) + u32::from(run.is_none());
-        self.repeat(&record(key, &text, keep), Commit::Soon, timeout).map(drop)
+        self.repeat(&record(key, run, keep), Commit::Soon, timeout).map(drop)
     }
 }
 

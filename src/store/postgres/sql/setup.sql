@@ -65,14 +65,17 @@ CREATE TABLE IF NOT EXISTS redlock.waiter (
 CREATE UNIQUE INDEX IF NOT EXISTS waiter_order ON redlock.waiter (key, ticket);
 CREATE UNIQUE INDEX IF NOT EXISTS waiter_owner ON redlock.waiter (owner, key);
 
+-- The last runs of each key, and in slot 0 how many calls did not get the lock since then. A run takes the slot of one that is
+-- forgotten, and no index has the rest: it leaves nothing for vacuum.
 CREATE TABLE IF NOT EXISTS redlock.history (
     key text COLLATE "C" NOT NULL,
+    slot int NOT NULL,
     number bigint NOT NULL,
     ended timestamptz NOT NULL,
     skipped bigint NOT NULL,
     run text NOT NULL,
-    PRIMARY KEY (key, number)
-);
+    PRIMARY KEY (key, slot)
+) WITH (fillfactor = 50);
 
 CREATE TABLE IF NOT EXISTS redlock.meta (version int NOT NULL);
 INSERT INTO redlock.meta SELECT 1 WHERE NOT EXISTS (SELECT FROM redlock.meta);
