@@ -10,14 +10,14 @@ use crate::lock::{DurationText, Key, Ttl, Wait};
 pub struct LockArgs {
     /// Take this lock; repeat -k for several
     ///
-    /// 1 to 512 bytes of UTF-8 without control characters; the first word is the same. With several keys, all are acquired,
-    /// in one fixed order, or none is kept.
+    /// 1 to 512 bytes of UTF-8 without control characters. You can also give the key as the first word. With several keys
+    /// redlock takes all or none, always in the same order, so two runs cannot deadlock.
     #[arg(short, long = "key", value_name = "KEY")]
     pub keys: Vec<Key>,
     /// Set how long the lease lives
     ///
-    /// Without renewal: 500ms, 30s, 5m, 1h30m; a bare number is seconds. redlock renews the lease every third of that. When redlock dies, the
-    /// lock is free after it.
+    /// This is its life without renewal, such as 500ms, 30s, 5m or 1h30m. A bare number is seconds. redlock renews the lease
+    /// every third of that. If redlock dies, the lock is free when the lease ends.
     #[arg(short, long, value_name = "DURATION", env = "REDLOCK_TTL", default_value = "30s")]
     pub ttl: Ttl,
     /// Wait for the lock instead of failing with 75

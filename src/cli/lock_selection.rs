@@ -6,10 +6,10 @@ use crate::lock::Key;
 
 #[derive(Debug, Args)]
 pub struct LockSelectionArgs {
-    /// Show these locks; in a pattern * is any text, ? a character
+    /// Choose these locks; * matches any text, ? one character
     #[arg(value_name = "KEY")]
     pub words: Vec<Key>,
-    /// Show the lock of exactly this name
+    /// Choose the lock of exactly this name
     #[arg(short, long = "key", value_name = "KEY")]
     pub keys: Vec<Key>,
 }

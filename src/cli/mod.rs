@@ -124,15 +124,16 @@ pub fn settings() -> &'static [Arg] {
 
 /// Take a lock away from its holder
 ///
-/// A redlock that holds the lock learns of it at its next renewal, stops its job and then releases the lock; if
+/// A redlock that holds the lock learns of it at its next renewal, stops its job and then releases the lock. If
 /// it does not, the lock is free when its lease ends. Breaking it once more frees it at once: do that only when the
-/// job is dead, as another can start beside it. A lock that nothing renews is freed at once: one of another program, or
-/// one that was acquired by hand, if the processes of all who hold it were on this host and have ended. A lock that was broken,
-/// or passed to another, while the question was open is left alone.
+/// job is dead, as another can start beside it.
+///
+/// redlock frees at once a lock of another program. It does the same for one acquired by hand, if all its holders ran on this
+/// host and have ended. If the lock was broken or changed hands before you answered, redlock leaves it alone.
 #[derive(Debug, Args)]
 #[command(override_usage = "redlock break [OPTIONS] KEY", after_help = first(BREAK), after_long_help = BREAK)]
 pub struct BreakArgs {
-    /// Name the lock; the first word is the same
+    /// Name the lock, here or as the first word
     #[arg(id = "keys", short, long = "key", value_name = "KEY", required = false)]
     pub key: Key,
     #[command(flatten)]
@@ -180,12 +181,12 @@ pub struct DoctorArgs {
 
 /// Show the settings in force, and where each comes from
 ///
-/// A setting comes from a flag, a variable, a line of a configuration file, or the default. With --check it reads a file as
-/// a configuration file and exits with 78 when something is wrong there.
+/// A setting comes from a flag, a variable, a line of a configuration file, or the default. With --check redlock checks a
+/// configuration file, and exits with 78 if something in it is wrong.
 #[derive(Debug, Args)]
 #[command(override_usage = "redlock config [OPTIONS] [KEY]", after_help = first(CONFIG), after_long_help = CONFIG)]
 pub struct ConfigArgs {
-    /// Show the settings for this key; the first word is the same
+    /// Show the settings for this key, here or as the first word
     #[arg(id = "keys", short, long = "key", value_name = "KEY")]
     pub key: Option<Key>,
     #[command(flatten)]

@@ -10,9 +10,9 @@ use crate::lock::{DurationText, Key, OwnerToken, Ttl};
 
 #[derive(Debug, Args)]
 pub struct OwnerArgs {
-    /// Name the lock; the first word is the same
+    /// Name the lock, here or as the first word
     ///
-    /// Given more than once, of locks that have one owner token.
+    /// Repeat -k for several locks that share one owner token.
     #[arg(short, long = "key", value_name = "KEY", env = "REDLOCK_KEY", value_delimiter = '\n')]
     pub keys: Vec<Key>,
     #[command(flatten)]

@@ -15,7 +15,7 @@ use crate::lock::DurationText;
 /// process of the job is dead before the lease can pass to another holder.
 ///
 /// COMMAND finds REDLOCK_KEY, REDLOCK_TOKEN (the owner token), REDLOCK_FENCE (the fencing token) and, with --permits,
-/// REDLOCK_PERMIT in its environment; of several locks all but the owner token have a line for each.
+/// REDLOCK_PERMIT in its environment. With several locks, each variable except REDLOCK_TOKEN has one line for each lock.
 ///
 /// Options come before COMMAND. The first word is the key, unless -k gave it; `--` may come before COMMAND. All words behind the first word of COMMAND belong to COMMAND, its options too.
 #[derive(Debug, Args)]

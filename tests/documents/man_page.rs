@@ -143,7 +143,10 @@ impl ManPage<'_> {
         let variables: Vec<String> = variables.map(|variable| format!("\\fB{variable}\\fR")).collect();
         match variables.join(", ") {
             none if none.is_empty() => none,
-            all => format!(".SH ENVIRONMENT\n{all}: the options of these names, where there is no flag.\n"),
+            all => {
+                let meaning = "each variable sets the option of that name when its flag is not given";
+                format!(".SH ENVIRONMENT\n{all}: {meaning}.\n")
+            }
         }
     }
 
