@@ -21,7 +21,13 @@ cd "$0" || exit 9
 until (set -C; echo $$ > owner) 2>/dev/null; do
     { read -r other < owner; } 2>/dev/null
     if [ "/proc/${other:-0}/cwd" -ef . ]; then
-        echo "$other inside as $$ came" >> overlaps
+        {
+            echo "$other inside as $$ came"
+            # One that was killed and has not yet got a processor to die has the bit 100 in ShdPnd.
+            for pid in $other $(sed -n 's/^PPid://p' "/proc/$other/status"); do
+                grep -E '^(Name|Pid|PPid|State|ShdPnd):' "/proc/$pid/status"
+            done
+        } >> overlaps 2>&1
         exit 9
     fi
     rm -f owner
