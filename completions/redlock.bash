@@ -4,7 +4,7 @@
 # The options of a subcommand.
 _redlock_options() {
     case $1 in
-        run) echo -S --server -q --quiet -v --verbose --config --profile --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color --log-format --log-file --syslog --metrics-file -k --key -t --ttl -w --wait -n --no-wait -s --shared -p --permits --label --min-hold --replicas -c --shell -E --conflict-exit-code --timeout --on-lost --kill-after --splay --leftovers --history --on-wait --on-acquire --on-lost-run --on-release -h --help ;;
+        run) echo -S --server -q --quiet -v --verbose --config --profile --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color --log-format --log-file --syslog --metrics-file -k --key -t --ttl -w --wait -n --no-wait -s --shared -p --permits --label --min-hold --replicas -c --shell -E --conflict-exit-code --once-per --timeout --on-lost --kill-after --splay --leftovers --history --on-wait --on-acquire --on-lost-run --on-release -h --help ;;
         acquire) echo -S --server -q --quiet -v --verbose --config --profile --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color --log-format --log-file --syslog --metrics-file -k --key -t --ttl -w --wait -n --no-wait -s --shared -p --permits --label --min-hold --replicas --while-pid --until --reason --on-lost --format --token-file -h --help ;;
         renew) echo -S --server -q --quiet -v --verbose --config --profile --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color --log-format --log-file --syslog --metrics-file -k --key --token --token-file -t --ttl -h --help ;;
         check) echo -S --server -q --quiet -v --verbose --config --profile --user --password-file --sentinel-password-file --tls-ca --tls-cert --tls-key --connect-timeout --color --log-format --log-file --syslog --metrics-file -k --key --token --token-file --for --ran-within -h --help ;;
@@ -35,7 +35,7 @@ _redlock_words() {
 # Whether the next word is the value of this one.
 _redlock_takes_value() {
     case $1 in
-        --check|--color|--config|--conflict-exit-code|--connect-timeout|--for|--format|--history|--key|--kill-after|--label|--leftovers|--log-file|--log-format|--metrics-file|--min-hold|--on-acquire|--on-lost|--on-lost-run|--on-release|--on-wait|--password-file|--permits|--profile|--ran-within|--reason|--replicas|--sentinel-password-file|--server|--share|--splay|--timeout|--tls-ca|--tls-cert|--tls-key|--token|--token-file|--ttl|--until|--user|--while-pid|-E|-S|-k|-p|-t) return 0 ;;
+        --check|--color|--config|--conflict-exit-code|--connect-timeout|--for|--format|--history|--key|--kill-after|--label|--leftovers|--log-file|--log-format|--metrics-file|--min-hold|--on-acquire|--on-lost|--on-lost-run|--on-release|--on-wait|--once-per|--password-file|--permits|--profile|--ran-within|--reason|--replicas|--sentinel-password-file|--server|--share|--splay|--timeout|--tls-ca|--tls-cert|--tls-key|--token|--token-file|--ttl|--until|--user|--while-pid|-E|-S|-k|-p|-t) return 0 ;;
         # Only a number is its limit.
         -w | --wait) [[ $2 == [0-9]* ]] ;;
         *) return 1 ;;

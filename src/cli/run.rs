@@ -36,6 +36,12 @@ pub struct RunArgs {
     /// lock.
     #[arg(short = 'E', long, value_name = "N", env = "REDLOCK_CONFLICT_EXIT_CODE", default_value = "75", value_parser = exit_status, allow_negative_numbers = true)]
     pub conflict_exit_code: u8,
+    /// Run COMMAND only if no run succeeded within this time
+    ///
+    /// Otherwise redlock says when a run of this key did, and exits with 0. It looks while it holds the lock, and a run with this option records
+    /// its success before it releases the lock. A nightly job needs somewhat less than a day: 20h.
+    #[arg(long, hide_short_help = true, value_name = "DURATION", env = "REDLOCK_ONCE_PER")]
+    pub once_per: Option<DurationText>,
     /// Stop COMMAND after this long, as timeout(1) does
     #[arg(long, value_name = "DURATION", env = "REDLOCK_TIMEOUT")]
     pub timeout: Option<DurationText>,

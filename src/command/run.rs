@@ -14,7 +14,7 @@ use crate::options::RunOptions;
 use crate::report::names;
 use crate::session::renewal_events::RenewalEvents;
 use crate::session::supervise::{RunEnd, Supervisor};
-use crate::session::{self, Abort, Acquisition, Context, Hooks, InterimKeeper, Nesting, history};
+use crate::session::{self, Abort, Acquisition, Context, Hooks, InterimKeeper, Nesting, history, once_per};
 
 pub fn run(options: &RunOptions, context: &Context) -> anyhow::Result<Outcome> {
     let mut run = Run::prepare(options, context)?;
@@ -29,11 +29,20 @@ pub fn run(options: &RunOptions, context: &Context) -> anyhow::Result<Outcome> {
         run.job.confirm(&mut end.job);
         keeper = hooks.end_under_lease(keeper, &mut end, &mut run.signals);
     }
+    let mut is_recorded = false;
+    if options.args.once_per.is_some() {
+        run.job.confirm(&mut end.job);
+        is_recorded = outcome(&end, None) == Outcome::SUCCESS && !end.job.expired;
+        keeper = keeper.map(|keeper| match is_recorded {
+            true => once_per::record(keeper, &run.acquisition.keys(), options.history, context),
+            false => keeper,
+        });
+    }
     let finished = keeper.map(|keeper| supervisor.release(keeper, &mut end, &mut run.job, &mut run.signals));
     let (lease_end, store) = finished.map(|finished| (finished.end, finished.store)).unzip();
     let lease_end = lease_end.as_ref();
     run.report_end(&end, lease_end);
-    if let Some(store) = store.flatten() {
+    if let Some(store) = store.flatten().filter(|_| !is_recorded) {
         history::record(outcome(&end, lease_end), options.history, store, context);
     }
     if let Some(arrived) = run.hooks.as_ref().and_then(|hooks| hooks.await_last(&mut run.signals)) {
@@ -97,6 +106,10 @@ impl<'a> Run<'a> {
         } else {
             self.acquire_rest(&mut nesting, store)?
         };
+        if let Some(period) = self.options.args.once_per.filter(|_| !acquired.is_empty()) {
+            let until = Lease::first_deadline(&acquired);
+            once_per::check(period.0, &self.acquisition, until, store, &self.signals, self.context)?;
+        }
         // Between the grant and here.
         if let Err(signal) = self.stop_if_signalled() {
             return Err(self.acquisition.withdraw_after(signal.into(), store, &self.context.reporter));

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 pub use self::summary::{RunOutcome, Summary};
 use crate::job::{ExitStatus, GuardLoss};
-use crate::lock::{Busy, FencingToken, Holder, Key, LossCause, Request, StoreError, Ttl};
+use crate::lock::{Busy, FencingToken, Holder, Key, LossCause, Request, RunRecord, StoreError, Ttl};
 
 /// Something that happened. `leftovers` are processes of the command that run on without the lock.
 pub enum Event<'a> {
@@ -30,6 +30,8 @@ pub enum Event<'a> {
     WaitedFor { keys: &'a [Key], waited: Duration },
     /// The lock is held by another, and redlock does not wait, or not any longer.
     NotAcquired { busy: &'a Busy, gave_up_after: Option<Duration> },
+    /// Nothing is started: `--once-per` asks for no run so early after this success.
+    AlreadyRan { key: &'a Key, success: &'a RunRecord, period: Duration },
     /// One of the locks was granted, so long after it was asked for.
     Acquired { key: &'a Key, fence: FencingToken, waited: Duration },
     /// The command was started under these locks, inherited ones included.

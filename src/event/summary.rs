@@ -54,6 +54,8 @@ pub enum RunOutcome {
     Busy,
     /// Held by another until the wait was over.
     GaveUp,
+    /// `--once-per` asked for no run so early: nothing was started.
+    AlreadyRan,
     /// A signal ended redlock before the command was started.
     Interrupted,
     /// No store could be reached, or the lease was over too early.
@@ -69,7 +71,7 @@ pub enum RunOutcome {
 }
 
 impl RunOutcome {
-    pub const ALL: [RunOutcome; 13] = [
+    pub const ALL: [RunOutcome; 14] = [
         RunOutcome::Success,
         RunOutcome::Failure,
         RunOutcome::Killed,
@@ -77,6 +79,7 @@ impl RunOutcome {
         RunOutcome::Lost,
         RunOutcome::Busy,
         RunOutcome::GaveUp,
+        RunOutcome::AlreadyRan,
         RunOutcome::Interrupted,
         RunOutcome::Unreachable,
         RunOutcome::Denied,
@@ -100,6 +103,7 @@ impl RunOutcome {
             RunOutcome::Lost => "lost",
             RunOutcome::Busy => "busy",
             RunOutcome::GaveUp => "gave_up",
+            RunOutcome::AlreadyRan => "already_ran",
             RunOutcome::Interrupted => "interrupted",
             RunOutcome::Unreachable => "unreachable",
             RunOutcome::Denied => "denied",
@@ -134,6 +138,10 @@ impl Summary {
                 self.result =
                     Some(if gave_up_after.is_some() { RunOutcome::GaveUp } else { RunOutcome::Busy });
                 self.waited = gave_up_after.unwrap_or_default();
+            }
+            Event::AlreadyRan { .. } => {
+                self.result = Some(RunOutcome::AlreadyRan);
+                self.end_hold();
             }
             // The exit status of a loss is that of a loss.
             Event::TimedOut { .. } if self.result != Some(RunOutcome::Lost) => {

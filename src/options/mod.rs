@@ -105,7 +105,7 @@ impl RunOptions {
             name,
             kill_after,
             timeout: args.timeout.map(|text| text.0).filter(|timeout| !timeout.is_zero()),
-            history: history(args.history, inputs)?,
+            history: history(&args, inputs)?,
             hooks: hooks(&args.hooks),
             args,
         })
@@ -126,13 +126,16 @@ pub fn with_files(line: ReadLine, keys: &[Key]) -> anyhow::Result<(ArgMatches, C
 }
 
 /// The runs to keep. A store without a history is not a mistake, unless a flag asks for one.
-fn history(runs: Option<u8>, inputs: &Inputs) -> Result<u8, Failure> {
+fn history(args: &RunArgs, inputs: &Inputs) -> Result<u8, Failure> {
+    let runs = args.history;
     match inputs.global.server.capabilities().history {
+        Err(why) if args.once_per.is_some() => Err(Failure::configuration(format!("--once-per: {why}"))),
         Err(why) if runs > Some(0) && inputs.sources.is_flag("history") => {
             Err(Failure::configuration(format!("--history: {why}")))
         }
         Err(_) => Ok(0),
-        Ok(default) => Ok(runs.unwrap_or(default)),
+        // The last success is what --once-per goes by.
+        Ok(default) => Ok(runs.unwrap_or(default).max(args.once_per.is_some().into())),
     }
 }
 

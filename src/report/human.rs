@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use super::output::is_coloured;
-use super::phrases::{busy, how_to_break, left_behind, left_on_lease, loss, names, one_of};
+use super::phrases::{age, busy, how_to_break, left_behind, left_on_lease, loss, names, one_of};
 use super::progress::{WaitDisplay, WaitStatus};
 use super::renderer::Renderer;
 use super::stderr::{print_failure, print_message};
@@ -84,6 +84,12 @@ pub fn text(event: &Event) -> String {
             let advice = how_to_break(held).unwrap_or_default();
             format!("gave up after {}: {}{ahead}{advice}", DurationText(*waited), busy(held))
         }
+        Event::AlreadyRan { key, success, period } => format!(
+            "a run of '{key}' succeeded {} ago on {}: nothing was started, by --once-per {}",
+            age(success.ended),
+            success.host,
+            DurationText(*period)
+        ),
         Event::Acquired { key, fence, .. } => format!("acquired '{key}', fencing token {fence}"),
         Event::Renewed { keys, .. } => format!("renewed {}", names(*keys)),
         Event::RenewedByHand { key, ttl } => format!("renewed '{key}' for {ttl}"),

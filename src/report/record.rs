@@ -110,6 +110,10 @@ fn fields(event: &Event) -> Option<(&'static str, Value)> {
                 "waited_ms": gave_up_after.as_ref().map(millis),
             }),
         ),
+        Event::AlreadyRan { key, success, period } => (
+            "already_ran",
+            json!({ "keys": [key.as_str()], "host_of_success": success.host, "fence": success.fence, "once_per_ms": millis(period) }),
+        ),
         Event::Acquired { key, fence, waited } => (
             "lock_acquired",
             json!({ "keys": [key.as_str()], "fence": fence.0, "waited_ms": millis(waited) }),

@@ -47,6 +47,7 @@ pub fn least_verbosity(event: &Event) -> Option<Verbosity> {
         | Event::StoreUnreachable { .. }
         | Event::WaitedFor { .. }
         | Event::NotAcquired { .. }
+        | Event::AlreadyRan { .. }
         | Event::Healed { .. }
         | Event::Released { leftovers: Some(_), .. }
         | Event::NotReleased { .. }

@@ -15,10 +15,23 @@ const PATIENCE: Duration = Duration::from_millis(200);
 /// Adds this run to the history of each lock that it was granted, or counts it where it was not. A failure leaves a gap
 /// in the history.
 pub fn record(outcome: Outcome, keep: u8, store: &mut dyn Store, context: &Context) {
+    record_within(&Timeout::of(PATIENCE), outcome, keep, store, context);
+}
+
+/// The same, with more time.
+pub fn record_within(
+    timeout: &Timeout,
+    outcome: Outcome,
+    keep: u8,
+    store: &mut dyn Store,
+    context: &Context,
+) {
     let summary = &context.reporter.summary_at(outcome);
+    if summary.outcome() == RunOutcome::AlreadyRan {
+        return;
+    }
     let is_skipped = matches!(summary.outcome(), RunOutcome::Busy | RunOutcome::GaveUp);
     let keys = if is_skipped { &summary.keys } else { &summary.granted };
-    let timeout = &Timeout::of(PATIENCE);
     let mut record = |(place, key)| {
         let run = (!is_skipped).then(|| run(summary, place));
         store.record(key, run.as_ref(), keep, timeout).is_ok()
@@ -26,6 +39,19 @@ pub fn record(outcome: Outcome, keep: u8, store: &mut dyn Store, context: &Conte
     // The last success is kept even without a history. One that fails ends it: the others would only wait as well.
     let is_kept = keep > 0 || summary.outcome() == RunOutcome::Success;
     let _ = is_kept && keys.iter().enumerate().all(&mut record);
+}
+
+/// The clocks of two hosts differ by less, in milliseconds.
+const CLOCK_SKEW: u64 = 60_000;
+
+/// The time since a run ended, both in milliseconds since the Unix epoch; `None` for one in the future: a clock was wrong.
+fn age_at(now: u64, ended: u64) -> Option<Duration> {
+    (ended <= now + CLOCK_SKEW).then(|| Duration::from_millis(now.saturating_sub(ended)))
+}
+
+/// True if the run ended so long ago at most.
+pub fn ended_within(run: &RunRecord, period: Duration) -> bool {
+    age_at(unix_millis(), run.ended).is_some_and(|age| age <= period)
 }
 
 /// The histories of these locks, or of all that have one.
@@ -66,4 +92,11 @@ fn run(summary: &Summary, place: usize) -> RunRecord {
         broken_by: summary.broken_by.as_ref().map_or(String::new(), |by| by.as_str().to_owned()),
         skipped: 0,
     }
+}
+
+#[test]
+fn a_success_in_the_future_is_not_recent() {
+    let ages = [90_000, 100_000, 150_000, 161_000].map(|ended| age_at(100_000, ended));
+    let seconds = |seconds| Some(Duration::from_secs(seconds));
+    assert_eq!(ages, [seconds(10), seconds(0), seconds(0), None]);
 }

@@ -9,6 +9,7 @@ mod hook_set;
 mod hooks;
 mod inherited_lock;
 mod nesting;
+pub mod once_per;
 pub mod release_notice;
 pub mod renewal_events;
 pub mod supervise;

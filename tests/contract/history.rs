@@ -90,3 +90,32 @@ pub fn the_last_ones_are_kept(store: &Store) {
     eventually(Duration::from_secs(20), "the run", || history(store)["runs"][0]["label"] == "6");
     assert_eq!(history(store)["runs"][1]["label"], "5");
 }
+
+/// Five stand in line, and each looks as soon as the lock is handed to it.
+pub fn one_success_per_period(store: &Store) {
+    let options = ["--once-per", "1h"];
+    for round in ["1", "2", "3"] {
+        let waiters: Vec<_> = (0..5).map(|_| store.wait_in_line(round, round, &options)).collect();
+        let ends: Vec<_> = waiters.into_iter().map(|waiter| waiter.finish().expect(0)).collect();
+        let refused = ends.iter().filter(|end| {
+            end.stderr.contains(&format!("a run of '{round}' succeeded "))
+                && end.stderr.contains("nothing was started, by --once-per 1h")
+        });
+        assert_eq!(refused.count(), 4, "{ends:?}");
+    }
+    assert_eq!(store.order(), ["1", "2", "3"]);
+    let again = ["run", "--once-per", "1ms", "1", "--", "true"];
+    let ran = store.redlock(&again).run().expect(0);
+    assert_eq!(ran.stderr, "");
+    assert_eq!(store.redlock(&["status", "--is-free", "1"]).run().code(), 0);
+}
+
+pub fn a_failure_leaves_the_period_to_the_next(store: &Store) {
+    let run = |job: &str| {
+        store.redlock(&["run", "--once-per", "1h", "--history", "0", "X", "--", "sh", "-c", job]).run()
+    };
+    run("exit 3").expect(3);
+    run("kill -9 $$").expect(-9);
+    run("exit 0").expect(0);
+    assert_eq!(run("exit 3").expect(0).stdout, "");
+}

@@ -132,6 +132,8 @@ macro_rules! runs {
                 a_broken_lock_says_who_broke_it
                 a_command_that_cannot_start_is_a_run
                 the_last_ones_are_kept
+                one_success_per_period
+                a_failure_leaves_the_period_to_the_next
             }
         }
     };
