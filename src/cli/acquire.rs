@@ -10,7 +10,7 @@ use super::{KeyWordArgs, LockArgs, OnLost};
 
 /// Acquire the lock and print its owner token
 ///
-/// The lease runs until its TTL ends, `renew` extends it, or `release` ends it. With --while-pid a keeper in the
+/// The lease ends with its TTL unless `renew` extends it; `release` ends it sooner. With --while-pid a keeper in the
 /// background renews it until a process ends, and then releases the lock.
 ///
 /// With this line a script ends when it does not get the lock:

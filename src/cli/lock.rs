@@ -23,8 +23,8 @@ pub struct LockArgs {
     /// Wait for the lock instead of failing with 75
     ///
     /// Without a value the wait has no end; with one (--wait=5m, --wait 5m, -w 5m) it ends after that time, with 75. A word
-    /// after --wait is its value when it is a duration. A store that cannot be reached
-    /// is tried again as well, until then (69). In a file, and in the variable: true, false, or a duration.
+    /// after --wait is its value when it is a duration. If the store cannot be reached, redlock also retries until that
+    /// time, then exits with 69. In a file, and in the variable: true, false, or a duration.
     #[arg(short, long, value_name = "DURATION", num_args = 0..=1, require_equals = true, env = "REDLOCK_WAIT", value_parser = wait)]
     pub wait: Option<Option<Wait>>,
     /// Do not wait; undo a configured wait
