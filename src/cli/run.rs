@@ -39,7 +39,8 @@ pub struct RunArgs {
     /// Run COMMAND only if no run succeeded within this time
     ///
     /// Otherwise redlock says when a run of this key last succeeded, and exits with 0. It looks while it holds the
-    /// lock, and a run with this option records its success before it releases the lock. A nightly job needs somewhat less than a day: 20h.
+    /// lock, and a run with this option records its success before it releases the lock. A nightly job needs somewhat less than a day: 20h. At most 30 days, with an
+    /// exclusive lock, in a store that keeps a history; 0 starts every run.
     #[arg(long, hide_short_help = true, value_name = "DURATION", env = "REDLOCK_ONCE_PER")]
     pub once_per: Option<DurationText>,
     /// Stop COMMAND after this long, as timeout(1) does

@@ -30,13 +30,14 @@ pub fn run(options: &RunOptions, context: &Context) -> anyhow::Result<Outcome> {
         keeper = hooks.end_under_lease(keeper, &mut end, &mut run.signals);
     }
     let mut is_recorded = false;
-    if options.args.once_per.is_some() {
+    if options.once_per.is_some() {
         run.job.confirm(&mut end.job);
-        is_recorded = outcome(&end, None) == Outcome::SUCCESS && !end.job.expired;
-        keeper = keeper.map(|keeper| match is_recorded {
-            true => once_per::record(keeper, &run.acquisition.keys(), options.history, context),
-            false => keeper,
-        });
+        if outcome(&end, None) == Outcome::SUCCESS && !end.job.expired {
+            // Renewals go on meanwhile.
+            keeper = keeper.map(Keeper::start);
+            is_recorded = once_per::record(&run.acquisition, options.history, &run.signals, context);
+            end.locks_outlived_it |= is_recorded;
+        }
     }
     let finished = keeper.map(|keeper| supervisor.release(keeper, &mut end, &mut run.job, &mut run.signals));
     let (lease_end, store) = finished.map(|finished| (finished.end, finished.store)).unzip();
@@ -106,9 +107,9 @@ impl<'a> Run<'a> {
         } else {
             self.acquire_rest(&mut nesting, store)?
         };
-        if let Some(period) = self.options.args.once_per.filter(|_| !acquired.is_empty()) {
-            let until = Lease::first_deadline(&acquired);
-            once_per::check(period.0, &self.acquisition, until, store, &self.signals, self.context)?;
+        if let Some(period) = self.options.once_per {
+            let acquired = (&self.acquisition, Lease::first_deadline(&acquired));
+            once_per::check(period, &self.keys, acquired, store, &self.signals, self.context)?;
         }
         // Between the grant and here.
         if let Err(signal) = self.stop_if_signalled() {

@@ -50,7 +50,7 @@ use crate::cli::{
 };
 use crate::doctor::Requirements;
 use crate::error::Failure;
-use crate::lock::{DurationText, Key, OwnerToken};
+use crate::lock::{DurationText, HISTORY_RETENTION, Key, Mode, OwnerToken};
 use crate::secret::read_token;
 
 pub struct RunOptions {
@@ -62,6 +62,8 @@ pub struct RunOptions {
     pub name: String,
     pub kill_after: Duration,
     pub timeout: Option<Duration>,
+    /// Nothing is started so early after a success.
+    pub once_per: Option<Duration>,
     /// The number of runs that the store keeps in the history.
     pub history: u8,
     /// Commands for `sh -c`.
@@ -99,13 +101,15 @@ impl RunOptions {
             let example = DurationText(lock.ttl.duration() / 4);
             return Err(refused.hint(format!("it must be shorter than the TTL, for example {example}")));
         }
+        let once_per = once_per(&args, lock.mode, inputs)?;
         Ok(RunOptions {
             lock,
             command,
             name,
             kill_after,
+            once_per,
             timeout: args.timeout.map(|text| text.0).filter(|timeout| !timeout.is_zero()),
-            history: history(&args, inputs)?,
+            history: history(args.history, once_per.is_some(), inputs)?,
             hooks: hooks(&args.hooks),
             args,
         })
@@ -125,17 +129,32 @@ pub fn with_files(line: ReadLine, keys: &[Key]) -> anyhow::Result<(ArgMatches, C
     Ok((line.with_defaults(&files)?, files))
 }
 
+/// The time in which `--once-per` wants one success at most; 0 is none.
+fn once_per(args: &RunArgs, mode: Mode, inputs: &Inputs) -> Result<Option<Duration>, Failure> {
+    let Some(period) = args.once_per.map(|text| text.0).filter(|period| !period.is_zero()) else {
+        return Ok(None);
+    };
+    let refuse = |why: &str| Err(Failure::configuration(format!("--once-per: {why}")));
+    if let Err(why) = inputs.global.server.capabilities().history {
+        return refuse(why);
+    }
+    if mode != Mode::Exclusive {
+        return refuse("holders of a shared lock or a permit start at the same time; use an exclusive lock");
+    }
+    if period > HISTORY_RETENTION {
+        return refuse("a success is forgotten after 30 days; use a shorter time");
+    }
+    Ok(Some(period))
+}
+
 /// The runs to keep. A store without a history is not a mistake, unless a flag asks for one.
-fn history(args: &RunArgs, inputs: &Inputs) -> Result<u8, Failure> {
-    let runs = args.history;
+fn history(runs: Option<u8>, is_needed: bool, inputs: &Inputs) -> Result<u8, Failure> {
     match inputs.global.server.capabilities().history {
-        Err(why) if args.once_per.is_some() => Err(Failure::configuration(format!("--once-per: {why}"))),
         Err(why) if runs > Some(0) && inputs.sources.is_flag("history") => {
             Err(Failure::configuration(format!("--history: {why}")))
         }
         Err(_) => Ok(0),
-        // The last success is what --once-per goes by.
-        Ok(default) => Ok(runs.unwrap_or(default).max(args.once_per.is_some().into())),
+        Ok(default) => Ok(runs.filter(|runs| *runs > 0 || !is_needed).unwrap_or(default)),
     }
 }
 

@@ -9,7 +9,7 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_redlock");
 
 /// The line as typed, the answer behind `redlock: `, the exit status. `…` stands for any text. A subcommand's fixed example
 /// ends the answers about its options.
-const CALLS: [(&str, &str, i32); 159] = [
+const CALLS: [(&str, &str, i32); 161] = [
     // No subcommand, or the name that another program has for it.
     ("redlock", "Hold a distributed lock while a command runs…Usage: redlock …", 64),
     (
@@ -526,6 +526,16 @@ const CALLS: [(&str, &str, i32); 159] = [
     ("redlock status -S memcached://a", "Memcached cannot list its locks; name them: redlock status KEY", 78),
     ("redlock run x -S etcd://a --ttl 1s true", "--ttl 1s is too short for this store; use 2s or longer", 78),
     ("redlock run x -S etcd://a --once-per 20h true", "--once-per: etcd keeps no history: …", 78),
+    (
+        "redlock run x --once-per 31d true",
+        "--once-per: a success is forgotten after 30 days; use a shorter time",
+        78,
+    ),
+    (
+        "redlock run x --once-per 1h --shared true",
+        "--once-per: holders of a shared lock or a permit start …",
+        78,
+    ),
     ("redlock run x --once-per 20x true", "invalid value '20x' for '--once-per <DURATION>': …", 64),
     (
         "REDLOCK_TTL=2500ms redlock run x -S etcd://a true",

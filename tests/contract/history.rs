@@ -119,3 +119,12 @@ pub fn a_failure_leaves_the_period_to_the_next(store: &Store) {
     run("exit 0").expect(0);
     assert_eq!(run("exit 3").expect(0).stdout, "");
 }
+
+pub fn a_success_without_the_lock_is_none(store: &Store) {
+    let ttl = store.ttl(2000);
+    let holder = store.hold("X", &["--once-per", "1h", "--on-lost", "continue", "--ttl", &ttl]);
+    store.redlock(&["break", "X", "--yes", "--reason", "a test"]).run().expect(0);
+    store.redlock(&["run", "--wait", "X", "--", "false"]).run().expect(1);
+    holder.let_go().expect(79);
+    store.redlock(&["check", "--ran-within", "1h", "X"]).run().expect(1);
+}

@@ -134,6 +134,7 @@ macro_rules! runs {
                 the_last_ones_are_kept
                 one_success_per_period
                 a_failure_leaves_the_period_to_the_next
+                a_success_without_the_lock_is_none
             }
         }
     };

@@ -65,7 +65,7 @@ fn a_takeover_waits_for_the_commit() {
     }
     let store = Store::postgres();
     store.sql("create table written (line text)");
-    let acquired = store.redlock(&["acquire", "-k", "X", "--ttl", "2s", "--format", "json"]).run().expect(0);
+    let acquired = store.redlock(&["acquire", "-k", "X", "--ttl", "10m", "--format", "json"]).run().expect(0);
     let acquired: serde_json::Value = serde_json::from_str(&acquired.stdout).expect("JSON");
     let fence = &acquired["locks"][0]["fence"];
     let env = store.libpq();
@@ -83,6 +83,7 @@ fn a_takeover_waits_for_the_commit() {
     let next =
         env.iter().fold(store.redlock(&next), |redlock, (name, value)| redlock.env(name, value)).spawn();
     store.await_waiters("X", 1);
+    store.sql("update redlock.lock set until = clock_timestamp() where key = 'X'");
     eventually(Duration::from_secs(20), "the end of the lease", || store.status("X")["holders"][0].is_null());
     // The claim of a handover would be over as well.
     throughout(Duration::from_secs(4), || assert_eq!(store.waiters("X"), 1));

@@ -584,7 +584,7 @@ impl Store {
     }
 
     pub fn await_waiters(&self, key: &str, count: usize) {
-        eventually(Duration::from_secs(20), &format!("{count} waiters for {key}"), || {
+        eventually(Duration::from_secs(60), &format!("{count} waiters for {key}"), || {
             self.waiters(key) == count
         });
     }
