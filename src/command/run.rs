@@ -33,7 +33,7 @@ pub fn run(options: &RunOptions, context: &Context) -> anyhow::Result<Outcome> {
     if options.once_per.is_some() {
         run.job.confirm(&mut end.job);
         if outcome(&end, None) == Outcome::SUCCESS && !end.job.expired {
-            // Renewals go on meanwhile.
+            // The leases are renewed until the release.
             keeper = keeper.map(Keeper::start);
             is_recorded = once_per::record(&run.acquisition, options.history, &run.signals, context);
             end.locks_outlived_it |= is_recorded;
