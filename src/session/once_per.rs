@@ -1,5 +1,6 @@
 //! `--once-per`: no run so early after a success. A run looks for one while it holds the lock, and records its own before the
-//! release, so two of them never both decide to start. That asks nothing of a store but its history.
+//! release, so the next holder sees it. That asks nothing of a store but its history. A store that does not answer in time
+//! costs another run, never a lease.
 
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -38,7 +39,7 @@ pub fn check(
 }
 
 /// Records the success of a run, and reads it back: a store may take an entry without an answer, and on a connection that it
-/// has. False if the locks may be lost, or nobody can say: then nothing is recorded.
+/// has. False if the locks may be lost, or the store does not say: the caller records the run behind its release then.
 pub fn record(acquisition: &Acquisition, keep: u8, signals: &Signals, context: &Context) -> bool {
     let keys = &acquisition.keys()[..];
     // A store that hangs is not to end the lease of a job that has ended well.
