@@ -301,12 +301,15 @@ fn wait(pid: i32) -> Result<Option<(i32, ExitStatus)>, Errno> {
 /// The children of all threads of a process, the oldest of each first. The list is empty for a process that is gone, or
 /// without a free descriptor: those become children of this process when theirs is killed.
 pub fn children_of(pid: i32) -> Vec<i32> {
+    threads_of(pid).into_iter().flat_map(|thread| children_of_thread(pid, thread)).collect()
+}
+
+/// The children of one thread of the process `pid`.
+pub fn children_of_thread(pid: i32, thread: i32) -> Vec<i32> {
     let mut pids = Vec::new();
-    for thread in threads_of(pid) {
-        let children = || File::open(format!("/proc/{pid}/task/{thread}/children"));
-        if let Some(file) = exists(thread).then(children).and_then(Result::ok) {
-            read_children(&file, &mut pids);
-        }
+    let children = || File::open(format!("/proc/{pid}/task/{thread}/children"));
+    if let Some(file) = exists(thread).then(children).and_then(Result::ok) {
+        read_children(&file, &mut pids);
     }
     pids
 }

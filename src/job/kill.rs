@@ -4,7 +4,7 @@ use std::collections::{HashSet, VecDeque};
 use std::thread;
 use std::time::Duration;
 
-use super::descendants::{OwnChildren, Reaped, children_of, is_alive, send, threads_of};
+use super::descendants::{OwnChildren, Reaped, children_of, children_of_thread, is_alive, send, threads_of};
 use super::priority::{self, Apart};
 
 /// The pause between two looks that find nothing new: at first and at most.
@@ -32,8 +32,9 @@ pub fn kill_all(children: &OwnChildren) {
         let ours = children.list();
         kill_new(&ours, &mut killed, &mut parents, &mut apart);
         if !parents.is_empty() {
-            for parent in parents.drain(..batch.min(parents.len())).collect::<Vec<_>>() {
-                kill_new(&children_of(parent), &mut killed, &mut parents, &mut apart);
+            for (parent, is_dying) in parents.drain(..batch.min(parents.len())).collect::<Vec<_>>() {
+                let children = if is_dying { children_of_dying(parent) } else { children_of(parent) };
+                kill_new(&children, &mut killed, &mut parents, &mut apart);
             }
             (batch, pause) = (batch.saturating_mul(2), PAUSE.0);
             continue;
@@ -44,7 +45,7 @@ pub fn kill_all(children: &OwnChildren) {
         for &pid in &ours {
             if send(pid, libc::SIGKILL) && priority::is_raised() && !helped.contains(&pid) {
                 let threads = threads_of(pid);
-                threads.iter().for_each(|thread| priority::let_die(*thread));
+                threads.iter().copied().for_each(let_die);
                 // Threads that die at this moment may be missing in the list.
                 if threads.len() == 1 {
                     helped.insert(pid);
@@ -74,7 +75,7 @@ pub fn kill_below(ancestor: i32) {
         while let Some(parent) = parents.pop() {
             let children: Vec<i32> = children_of(parent).into_iter().filter(|pid| is_alive(*pid)).collect();
             alive += children.len();
-            children.iter().for_each(|pid| _ = send(*pid, libc::SIGKILL));
+            children.iter().filter(|pid| send(**pid, libc::SIGKILL)).copied().for_each(let_die);
             parents.extend(children);
         }
         if alive == 0 {
@@ -85,9 +86,33 @@ pub fn kill_below(ancestor: i32) {
     priority::lower();
 }
 
-/// Kills those of the processes that were not killed before, and notes them as parents. If they are many, this process runs
-/// apart from them: a raised one from then on, another one as long as it kills them.
-fn kill_new(pids: &[i32], killed: &mut HashSet<i32>, parents: &mut VecDeque<i32>, apart: &mut Option<Apart>) {
+/// The children of a killed process. Each of its threads comes to a processor before the look at it.
+fn children_of_dying(parent: i32) -> Vec<i32> {
+    let_die(parent);
+    let children = |thread| {
+        let_die(thread);
+        children_of_thread(parent, thread)
+    };
+    threads_of(parent).into_iter().flat_map(children).collect()
+}
+
+/// Puts a killed thread right behind this process, if this one is raised. One that waits for a processor in the middle of
+/// its death would keep us waiting, too, as soon as we look at it: see `descendants::exists`.
+fn let_die(thread: i32) {
+    if priority::is_raised() {
+        priority::let_die(thread);
+    }
+}
+
+/// Kills those of the processes that were not killed before, and notes them as parents, each with whether it could be
+/// killed. If they are many, this process runs apart from them: a raised one from then on, another one as long as it kills
+/// them.
+fn kill_new(
+    pids: &[i32],
+    killed: &mut HashSet<i32>,
+    parents: &mut VecDeque<(i32, bool)>,
+    apart: &mut Option<Apart>,
+) {
     // The youngest is the least likely to have exited since.
     let new: Vec<i32> = pids.iter().rev().copied().filter(|pid| !killed.contains(pid)).collect();
     if new.len() > MANY && apart.is_none() {
@@ -95,14 +120,14 @@ fn kill_new(pids: &[i32], killed: &mut HashSet<i32>, parents: &mut VecDeque<i32>
     }
     for &pid in &new {
         apart.iter().for_each(|apart| apart.keep_away(pid));
-        // A killed process that waits for a processor could keep us waiting, too: see `descendants::exists`.
-        if send(pid, libc::SIGKILL) && apart.is_some() && priority::is_raised() {
-            priority::let_die(pid);
+        let is_dying = send(pid, libc::SIGKILL);
+        if is_dying && apart.is_some() {
+            let_die(pid);
         }
+        parents.push_back((pid, is_dying));
     }
     if !priority::is_raised() {
         *apart = None;
     }
     killed.extend(&new);
-    parents.extend(new);
 }

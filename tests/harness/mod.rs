@@ -584,8 +584,13 @@ impl Store {
     }
 
     pub fn await_waiters(&self, key: &str, count: usize) {
+        let mut last = 0;
         eventually(Duration::from_secs(60), &format!("{count} waiters for {key}"), || {
-            self.waiters(key) == count
+            let now = self.waiters(key);
+            if now != std::mem::replace(&mut last, now) && now != count {
+                println!("{now} waiters for {key}");
+            }
+            now == count
         });
     }
 
