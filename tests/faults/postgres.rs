@@ -1,8 +1,11 @@
 //! PostgreSQL hangs, dies, cuts connections, is a standby, refuses, or has settings of its own.
 
+use std::process::{Child, Command};
 use std::time::Duration;
 
-use crate::harness::{Fault, Finished, Postgres, PostgresSettings, Proxy, Redlock, Store, eventually, ttl};
+use crate::harness::{
+    Fault, Finished, Postgres, PostgresSettings, Proxy, Redlock, Running, Store, eventually, throughout, ttl,
+};
 use crate::takeover::Takeover;
 use crate::undisturbed::Undisturbed;
 
@@ -229,6 +232,52 @@ fn a_server_without_a_free_connection_is_asked_again() {
     waiter.finish().expect(0);
 }
 
+/// A transaction of somebody else has the rows of all keys from now on.
+fn lock_all_rows(store: &mut Store) -> Child {
+    let database = store.sql("select current_database()");
+    let locker = Command::new("psql")
+        .args(["-XqAt", "-c", "begin; select from redlock.lock for update; select pg_sleep(600)"])
+        .envs(store.postgres_server().env())
+        .env("PGDATABASE", &database)
+        .spawn()
+        .expect("psql");
+    let is_locked =
+        "select count(*) from pg_stat_activity where query like '%pg_sleep(600)%' and wait_event = 'PgSleep'";
+    eventually(Duration::from_secs(20), "the locked row", || store.sql(is_locked) == "1");
+    locker
+}
+
+fn unlock(mut locker: Child, store: &Store) {
+    locker.kill().expect("its end");
+    locker.wait().expect("its end");
+    store.sql("select pg_terminate_backend(pid) from pg_stat_activity where query like '%pg_sleep(600)%' and pid <> pg_backend_pid()");
+}
+
+/// A waiter that cannot ask for the lock says all the same that it is alive. One that says nothing for 15 seconds loses its place.
+#[test]
+fn places_outlast_a_row_that_is_locked() {
+    if !Postgres::may_run() {
+        return;
+    }
+    let mut store = store();
+    let holder = store.hold("X", &["--ttl", "1h"]);
+    let waiters: Vec<Running> = ["1", "2", "3"]
+        .into_iter()
+        .enumerate()
+        .map(|(ahead, name)| {
+            let waiter = store.wait_in_line("X", name, &[]);
+            store.await_waiters("X", ahead + 1);
+            waiter
+        })
+        .collect();
+    let locker = lock_all_rows(&mut store);
+    throughout(Duration::from_secs(18), || assert_eq!(store.waiters("X"), 3));
+    unlock(locker, &store);
+    holder.let_go().expect(0);
+    waiters.into_iter().for_each(|waiter| drop(waiter.finish().expect(0)));
+    assert_eq!(store.order(), ["1", "2", "3"]);
+}
+
 /// A transaction of somebody else has the row: nobody is granted the lock meanwhile, and one who was killed never is.
 #[test]
 fn a_row_that_is_locked_by_somebody_else() {
@@ -237,17 +286,7 @@ fn a_row_that_is_locked_by_somebody_else() {
     }
     let mut store = store();
     store.redlock(&["run", "-k", "X", "--", "true"]).run().expect(0);
-    let database = store.sql("select current_database()");
-    let postgres = store.postgres_server();
-    let mut locker = std::process::Command::new("psql")
-        .args(["-XqAt", "-c", "begin; select from redlock.lock for update; select pg_sleep(600)"])
-        .envs(postgres.env())
-        .env("PGDATABASE", &database)
-        .spawn()
-        .expect("psql");
-    let is_locked =
-        "select count(*) from pg_stat_activity where query like '%pg_sleep(600)%' and wait_event = 'PgSleep'";
-    eventually(Duration::from_secs(20), "the locked row", || store.sql(is_locked) == "1");
+    let locker = lock_all_rows(&mut store);
     let killed = store.redlock(&["run", "-k", "X", "--wait", "--", "echo", "ran"]).spawn();
     eventually(Duration::from_secs(20), "who waits for the row", || {
         store.sql("select count(*) from pg_stat_activity where wait_event_type = 'Lock'") != "0"
@@ -258,9 +297,7 @@ fn a_row_that_is_locked_by_somebody_else() {
     eventually(Duration::from_secs(20), "the next one waits for the row", || {
         store.sql("select count(*) from pg_stat_activity where wait_event_type = 'Lock'") == "1"
     });
-    locker.kill().expect("its end");
-    locker.wait().expect("its end");
-    store.sql("select pg_terminate_backend(pid) from pg_stat_activity where query like '%pg_sleep(600)%' and pid <> pg_backend_pid()");
+    unlock(locker, &store);
     assert_eq!(waiter.finish().expect(0).stdout, "ran\n");
 }
 

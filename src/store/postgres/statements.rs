@@ -75,6 +75,11 @@ impl<'a> KeyStatements<'a> {
         [join, tidy, serve, self.confirm(request), confirm_holder, settle]
     }
 
+    /// Keeps the place in the queue.
+    pub fn stay(&self) -> Statement {
+        self.owned(sql!("stay"))
+    }
+
     /// Gives a free lock to the first waiters.
     pub fn hand_over(&self) -> [Statement; 3] {
         [self.keyed(sql!("tidy")), self.owned(sql!("serve")), self.keyed(sql!("settle"))]

@@ -23,7 +23,7 @@ pub const CAPABILITIES: Capabilities = Capabilities {
     ..Capabilities::ALL
 };
 
-/// The first waiter asks this often, whatever happens.
+/// The first waiter asks this often, whatever happens, and the next three whether those ahead are alive.
 const INTERVAL: Duration = Duration::from_secs(1);
 /// The others, which a handover notifies when they are the first.
 const LONG_INTERVAL: Duration = Duration::from_secs(5);
@@ -41,6 +41,8 @@ pub struct Postgres {
     channel: String,
     /// In a queue.
     is_waiting: bool,
+    /// A notification has arrived since.
+    is_told: bool,
     /// Was in a queue: others may be behind.
     has_waited: bool,
     ask_at: Deadline,
@@ -55,6 +57,7 @@ impl Postgres {
             database: PostgresDatabase::new(address),
             channel: format!("redlock_{}", Uuid::new_v4().simple()),
             is_waiting: false,
+            is_told: false,
             has_waited: false,
             ask_at: BootTime::now(),
             is_granted: false,
@@ -66,6 +69,21 @@ impl Postgres {
         (self.is_waiting, self.is_granted) = (false, true);
         let (fences, permits): (Vec<_>, Vec<_>) = leases.into_iter().unzip();
         AcquireOutcome::granted_permits(fences, permits.into_iter().flatten().collect())
+    }
+
+    /// Decides when to ask again.
+    fn wait_behind(&mut self, seen: Seen, request: &Request) -> AcquireOutcome {
+        let left = seen.holder.as_ref().and_then(|holder| holder.left).unwrap_or(SHORT_INTERVAL);
+        let interval = match seen.ahead {
+            0 if seen.is_over => SHORT_INTERVAL,
+            place @ (0 | 1) if self.database.address.is_pooled => POOLED_INTERVAL * (place as u32 + 1),
+            0 => left.clamp(Duration::from_millis(1), INTERVAL),
+            // Not all of them at once.
+            4.. if !self.database.address.is_pooled => spread(LONG_INTERVAL),
+            _ => spread(INTERVAL),
+        };
+        self.ask_at = Deadline::after(interval);
+        AcquireOutcome::Busy(seen.busy(request.key.clone()).into())
     }
 
     /// The lease of this token, or the one that decides.
@@ -120,7 +138,15 @@ impl Store for Postgres {
             {
                 return Ok(self.granted(vec![(fence, None)]));
             }
-        } else if request.mode == Mode::Exclusive {
+        } else if !std::mem::take(&mut self.is_told) {
+            // A hundred waiters would wait for one another, if each locked the row of the key to say that it is alive.
+            if let Ok(rows) = self.database.attempt(&[key.stay(), key.see()], Commit::Soon, timeout)?
+                && rows[0].first().is_some_and(|row| number(row, 0) == Some(1))
+            {
+                return Ok(self.wait_behind(Seen::read(&rows[1]), request));
+            }
+        }
+        if self.is_waiting && request.mode == Mode::Exclusive {
             // Most of the time the lock is ours when we are woken.
             let confirm = key.confirm(request);
             if let Ok(rows) = self.database.attempt(&[confirm], Commit::Durable, timeout)?
@@ -143,7 +169,6 @@ impl Store for Postgres {
         statements.extend(key.queue(request, channel));
         statements.push(key.see());
         (self.is_waiting, self.has_waited) = (true, true);
-        let asked_at = BootTime::now();
         let rows = loop {
             match self.database.attempt(&statements, Commit::Durable, timeout)? {
                 Ok(rows) => break rows,
@@ -163,18 +188,7 @@ impl Store for Postgres {
             self.is_waiting = false;
             return Err(StoreError::OtherMode { key: request.key.clone(), found });
         }
-        let left = seen.holder.as_ref().and_then(|holder| holder.left).unwrap_or(SHORT_INTERVAL);
-        let interval = match seen.ahead {
-            place @ 0..2 if is_pooled => POOLED_INTERVAL * (place as u32 + 1),
-            // Not all of them at once.
-            _ if is_pooled => INTERVAL.mul_f64(0.8 + 0.4 * fastrand::f64()),
-            0 => left.clamp(Duration::from_millis(1), INTERVAL),
-            _ => LONG_INTERVAL,
-        };
-        let is_soon = seen.is_over && (seen.ahead == 0 || !is_pooled);
-        let interval = if is_soon { SHORT_INTERVAL } else { interval };
-        self.ask_at = asked_at.plus(interval);
-        Ok(AcquireOutcome::Busy(seen.busy(request.key.clone()).into()))
+        Ok(self.wait_behind(seen, request))
     }
 
     fn wait(&mut self, timeout: &Timeout) -> Result<bool> {
@@ -184,7 +198,10 @@ impl Store for Postgres {
             self.database.connection.as_mut().filter(|connection| connection.is_listening)
         {
             match connection.wait(&until) {
-                Ok(is_told) => return Ok(is_told || !is_cut_short),
+                Ok(is_told) => {
+                    self.is_told |= is_told;
+                    return Ok(is_told || !is_cut_short);
+                }
                 Err(error) => {
                     if let error @ StoreError::Interrupted = error.of("") {
                         return Err(error);
@@ -326,4 +343,9 @@ impl Postgres {
             }
         }
     }
+}
+
+/// About this long.
+fn spread(duration: Duration) -> Duration {
+    duration.mul_f64(0.8 + 0.4 * fastrand::f64())
 }
