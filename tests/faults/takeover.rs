@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::harness::witness::describe;
 use crate::harness::{
     Finished, Redlock, Running, Store, Witness, await_file, eventually, in_ms, is_alive, pid_in, slowed,
 };
@@ -31,14 +32,19 @@ while :; do sleep 0.05; done
 "#;
 
 /// The second job checks that no process of the first is alive. All of them are in this folder.
-const SECOND: &str = r#"
+const SECOND: &str = concat!(
+    describe!(),
+    r#"
 cd "$0" || exit 9
 for name in owner child daemon; do
     pid=$(cat $name 2>/dev/null) || continue
-    if [ "/proc/$pid/cwd" -ef . ]; then echo "$name $pid is alive" >> overlaps; fi
+    if [ "/proc/$pid/cwd" -ef . ]; then
+        { echo "$name $pid is alive"; describe "$pid"; } >> overlaps
+    fi
 done
 echo start >> log
-"#;
+"#
+);
 
 impl Takeover {
     /// The first holds the key with a TTL of three seconds, more on a busy machine, and the second waits.

@@ -23,7 +23,7 @@ mod sentinel;
 mod server_pool;
 mod stalled_exec;
 mod tmux;
-mod witness;
+pub mod witness;
 mod zookeeper;
 
 use std::path::{Path, PathBuf};

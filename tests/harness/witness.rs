@@ -15,19 +15,35 @@ pub struct Witness {
     folder: Folder,
 }
 
+/// Says where a process and those above it are. One that was killed and has not yet got a processor to die has the bit 100 in
+/// ShdPnd. Only root sees the stacks.
+macro_rules! describe {
+    () => {
+        r#"
+describe() {
+    above=$1
+    while [ "${above:-0}" -gt 1 ]; do
+        echo $(grep -E '^(Name|Pid|State|SigPnd|ShdPnd):' "/proc/$above/status") $(cat "/proc/$above/stack")
+        above=$(sed -n 's/^PPid://p' "/proc/$above/status")
+    done
+} 2>&1
+"#
+    };
+}
+pub(crate) use describe;
+
 /// `$0` is the folder, `$1` how long to work: so many seconds, or with `-` until the end of stdin.
-const JOB: &str = r#"
+const JOB: &str = concat!(
+    describe!(),
+    r#"
 cd "$0" || exit 9
 until (set -C; echo $$ > owner) 2>/dev/null; do
     { read -r other < owner; } 2>/dev/null
     if [ "/proc/${other:-0}/cwd" -ef . ]; then
         {
             echo "$other inside as $$ came"
-            # One that was killed and has not yet got a processor to die has the bit 100 in ShdPnd.
-            for pid in $other $(sed -n 's/^PPid://p' "/proc/$other/status"); do
-                grep -E '^(Name|Pid|PPid|State|ShdPnd):' "/proc/$pid/status"
-            done
-        } >> overlaps 2>&1
+            describe "$other"
+        } >> overlaps
         exit 9
     fi
     rm -f owner
@@ -41,7 +57,8 @@ fi
 case $1 in 0) ;; -) cat ;; *) sleep "$1" ;; esac
 echo end >> log
 rm -f owner
-"#;
+"#
+);
 
 impl Witness {
     pub fn new() -> Witness {
@@ -94,7 +111,9 @@ pub struct Rules {
 }
 
 /// `$0` is the folder, `$1` the role, `$2` the number of permits, `$3` how long to work.
-const ROLE: &str = r#"
+const ROLE: &str = concat!(
+    describe!(),
+    r#"
 cd "$0" || exit 9
 : > "$1.$$"
 together=1
@@ -113,12 +132,12 @@ for file in reader.* writer.* permit.*; do
 done
 [ $together -le "$2" ] || {
     echo "$together at once"
-    # One that was killed and has not yet got a processor to die has the bit 100 in ShdPnd.
-    for pid in $$ $inside; do grep -E '^(Pid|State|ShdPnd):' "/proc/$pid/status"; done
-} >> broken 2>&1
+    for pid in $inside; do describe "$pid"; done
+} >> broken
 [ "$3" = 0 ] || sleep "$3"
 rm -f "$1.$$"
-"#;
+"#
+);
 
 impl Rules {
     pub fn new(permits: usize) -> Rules {
