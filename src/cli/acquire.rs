@@ -34,8 +34,8 @@ pub struct AcquireArgs {
     pub while_pid: Option<i32>,
     /// Keep the lock until this time of day, as a reservation
     ///
-    /// `18:00` is that time today, or else tomorrow; with the date it is `2026-12-24 18:00` or RFC 3339. It replaces the TTL, and the
-    /// reservation ends by itself, or with `release`. It does not wait for a lock that is held.
+    /// `18:00` means today, or tomorrow if it has passed; with a date write `2026-12-24 18:00` or RFC 3339. The time replaces the TTL: the
+    /// reservation ends then, or with `release`. redlock does not wait for a lock that is held.
     #[arg(long, value_name = "TIME", conflicts_with_all = ["ttl", "wait", "while_pid"])]
     pub until: Option<Until>,
     /// Say why it is reserved, for status and messages
@@ -65,7 +65,7 @@ pub struct AcquireArgs {
     pub format: Format,
     /// Write the owner token to this file, for you alone
     ///
-    /// Instead of printing it; nobody else can read the file.
+    /// redlock does not print the token then. Nobody else can read the file.
     #[arg(long, value_name = "FILE", env = "REDLOCK_TOKEN_FILE", conflicts_with = "format")]
     pub token_file: Option<PathBuf>,
 }

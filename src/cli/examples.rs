@@ -42,7 +42,7 @@ Examples:
 
 pub const WAIT: &str = "\
 Examples:
-  redlock wait deploy              # until nobody holds it
+  redlock wait deploy              # until it is free
   redlock wait -k db -k web --timeout 10m && ./report.sh
   redlock wait 'deploy/*'          # until none of them is in use";
 
@@ -84,7 +84,7 @@ Exit status: that of the command under `run`, or
    64  usage
    69  no store could be reached
    70  a bug in redlock
-   75  held by another, or the wait ran out (-E changes it)
+   75  held by another, or the wait ran out (run: see -E)
    77  the store refused the login or lacks a permission
    78  configuration
    79  the lock was lost while the command ran

@@ -67,7 +67,7 @@ pub struct GlobalArgs {
     /// Use this private key (PEM) for --tls-cert
     #[arg(long, global = true, hide_short_help = true, value_name = "FILE", env = "REDLOCK_TLS_KEY")]
     pub tls_key: Option<PathBuf>,
-    /// Wait at most this long for an answer of the store
+    /// Wait at most this long for an answer from the store
     #[arg(
         long,
         global = true,

@@ -16,8 +16,8 @@ pub struct LockArgs {
     pub keys: Vec<Key>,
     /// Set how long the lease lives
     ///
-    /// This is its life without renewal, such as 500ms, 30s, 5m or 1h30m. A bare number is seconds. redlock renews the lease
-    /// every third of that. If redlock dies, the lock is free when the lease ends.
+    /// This is its life without renewal, such as 500ms, 30s, 5m or 1h30m. A bare number is seconds. `run` and
+    /// `acquire --while-pid` renew the lease after a third of that. Without renewal the lock is free when the lease ends.
     #[arg(short, long, value_name = "DURATION", env = "REDLOCK_TTL", default_value = "30s")]
     pub ttl: Ttl,
     /// Wait for the lock instead of failing with 75
@@ -30,6 +30,18 @@ pub struct LockArgs {
     /// Do not wait; undo a configured wait
     #[arg(short, long, hide_short_help = true, conflicts_with = "wait", overrides_with = "no_wait", aliases = ["nonblock", "nb"])]
     pub no_wait: bool,
+    /// Exit with 75 if N others wait already
+    ///
+    /// This limits --wait: where N waiters are in the queue of the lock, redlock does not join it. A waiter that was killed
+    /// may count until its turn.
+    #[arg(long, hide_short_help = true, value_name = "N", env = "REDLOCK_QUEUE_LIMIT", value_parser = queue_limit, allow_negative_numbers = true)]
+    pub queue_limit: Option<NonZeroU32>,
+    /// Send home waiters with this option that came earlier
+    ///
+    /// With --wait: of the waiters with this option only the last one stays, and --queue-limit does not count. The others exit
+    /// with 75 some seconds later and say who came. Waiters without the option stay.
+    #[arg(long, hide_short_help = true, env = "REDLOCK_SUPERSEDE", value_parser = super::switch)]
+    pub supersede: bool,
     /// Take the lock alone; undo a configured --shared or --permits
     #[arg(short = 'x', long, hide = true, conflicts_with_all = ["shared", "permits"], overrides_with = "exclusive")]
     pub exclusive: bool,
@@ -70,6 +82,10 @@ fn wait(text: &str) -> Result<Wait, String> {
 
 fn permits(text: &str) -> Result<NonZeroU32, String> {
     text.parse().map_err(|_| "the number of permits is 1 or more, for example --permits 3".to_owned())
+}
+
+fn queue_limit(text: &str) -> Result<NonZeroU32, String> {
+    text.parse().map_err(|_| "the number of waiters is 1 or more; nobody waits with --no-wait".to_owned())
 }
 
 pub fn replicas(text: &str) -> Result<u8, String> {

@@ -128,7 +128,7 @@ pub fn settings() -> &'static [Arg] {
 /// it does not, the lock is free when its lease ends. Breaking it once more frees it at once: do that only when the
 /// job is dead, as another can start beside it.
 ///
-/// redlock frees at once a lock of another program. It does the same for one acquired by hand, if all its holders ran on this
+/// redlock frees a lock of another program at once. It does the same for a lock acquired by hand if all its holders ran on this
 /// host and have ended. If the lock was broken or changed hands before you answered, redlock leaves it alone.
 #[derive(Debug, Args)]
 #[command(override_usage = "redlock break [OPTIONS] KEY", after_help = first(BREAK), after_long_help = BREAK)]

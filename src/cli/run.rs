@@ -17,7 +17,7 @@ use crate::lock::DurationText;
 /// COMMAND finds REDLOCK_KEY, REDLOCK_TOKEN (the owner token), REDLOCK_FENCE (the fencing token) and, with --permits,
 /// REDLOCK_PERMIT in its environment. With several locks, each variable except REDLOCK_TOKEN has one line for each lock.
 ///
-/// Options come before COMMAND. The first word is the key, unless -k gave it; `--` may come before COMMAND. All words behind the first word of COMMAND belong to COMMAND, its options too.
+/// Options come before COMMAND. The first word is the key, unless -k gave it; `--` may come before COMMAND. All words after the first word of COMMAND belong to COMMAND, options too.
 #[derive(Debug, Args)]
 #[command(
     override_usage = "redlock run [OPTIONS] KEY [--] COMMAND [ARG]...",
@@ -39,8 +39,8 @@ pub struct RunArgs {
     /// Run COMMAND only if no run succeeded within this time
     ///
     /// Otherwise redlock says when a run of this key last succeeded, and exits with 0. It looks while it holds the
-    /// lock, and a run with this option records its success before it releases the lock. A nightly job needs somewhat less than a day: 20h. At most 30 days, with an
-    /// exclusive lock, in a store that keeps a history; 0 starts every run.
+    /// lock, and a run with this option records its success before it releases the lock. For a nightly job use somewhat less than a day: 20h. It needs an exclusive lock
+    /// and a store that keeps a history. The most is 30 days; 0 runs COMMAND every time.
     #[arg(long, hide_short_help = true, value_name = "DURATION", env = "REDLOCK_ONCE_PER")]
     pub once_per: Option<DurationText>,
     /// Stop COMMAND after this long, as timeout(1) does

@@ -17,7 +17,7 @@ pub struct WaitArgs {
     pub selection: LockSelectionArgs,
     /// Stop waiting after this long, with 75
     ///
-    /// Without it the wait has no end. A store that cannot be reached is asked again until then (69).
+    /// Without it redlock waits for ever. It retries a store that cannot be reached until the time is up, then exits with 69.
     #[arg(id = "wait_timeout", long = "timeout", value_name = "DURATION")]
     pub timeout: Option<DurationText>,
 }

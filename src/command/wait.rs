@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::clock::{BootTime, Deadline};
 use crate::error::{BUSY, Failure, Outcome};
-use crate::event::{Event, Waited};
+use crate::event::{Event, GaveUp, Waited};
 use crate::job::Signals;
 use crate::lock::{Busy, LockStatus, StoreError, Survey, Timeout};
 use crate::options::WaitOptions;
@@ -55,7 +55,7 @@ pub fn wait(options: &WaitOptions, context: &Context) -> anyhow::Result<Outcome>
             return Err(Failure::Signal(arrived.signal).into());
         }
         if let Some(busy) = last.as_ref().filter(|_| end.has_passed()) {
-            context.reporter.report(&Event::NotAcquired { busy, gave_up_after: Some(waited().so_far) });
+            context.reporter.report(&Event::NotAcquired { busy, why: GaveUp::After(waited().so_far) });
             return Err(Failure::Quiet(BUSY).into());
         }
     }

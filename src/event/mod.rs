@@ -6,7 +6,9 @@ use std::time::Duration;
 
 pub use self::summary::{RunOutcome, Summary};
 use crate::job::{ExitStatus, GuardLoss};
-use crate::lock::{Busy, FencingToken, Holder, Key, LossCause, Request, RunRecord, StoreError, Ttl};
+use crate::lock::{
+    Busy, FencingToken, Holder, Key, LossCause, Metadata, Request, RunRecord, StoreError, Ttl,
+};
 
 /// Something that happened. `leftovers` are processes of the command that run on without the lock.
 pub enum Event<'a> {
@@ -29,7 +31,9 @@ pub enum Event<'a> {
     /// The locks were granted after a wait.
     WaitedFor { keys: &'a [Key], waited: Duration },
     /// The lock is held by another, and redlock does not wait, or not any longer.
-    NotAcquired { busy: &'a Busy, gave_up_after: Option<Duration> },
+    NotAcquired { busy: &'a Busy, why: GaveUp },
+    /// A later run with `--supersede` goes first.
+    Superseded { key: &'a Key, by: &'a Metadata },
     /// Nothing is started: `--once-per` asks for no run so early after this success.
     AlreadyRan { key: &'a Key, success: &'a RunRecord, period: Duration },
     /// One of the locks was granted, so long after it was asked for.
@@ -74,6 +78,16 @@ pub enum Event<'a> {
     Failed { reason: &'a str, hint: Option<&'a str>, exit_status: u8 },
     /// The last event of a `run` or an `acquire`, however it ended.
     Ended { summary: &'a Summary },
+}
+
+/// Why nobody waits for a busy lock any longer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GaveUp {
+    AtOnce,
+    /// The wait ran out, after this long.
+    After(Duration),
+    /// As many waiters as `--queue-limit` allows were in line.
+    QueueFull(usize),
 }
 
 /// How long somebody has stood in line, and at most will.

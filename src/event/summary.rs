@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Event, LossConsequence};
+use super::{Event, GaveUp, LossConsequence};
 use crate::clock::BootTime;
 use crate::error::{
     BUSY, CONFIGURATION, DENIED, LOST, NOT_EXECUTABLE, NOT_FOUND, Outcome, UNREACHABLE, USAGE,
@@ -54,6 +54,8 @@ pub enum RunOutcome {
     Busy,
     /// Held by another until the wait was over.
     GaveUp,
+    /// A later run goes first, by `--supersede` or `--replace`.
+    Superseded,
     /// `--once-per` asked for no run so early: nothing was started.
     AlreadyRan,
     /// A signal ended redlock before the command was started.
@@ -71,7 +73,7 @@ pub enum RunOutcome {
 }
 
 impl RunOutcome {
-    pub const ALL: [RunOutcome; 14] = [
+    pub const ALL: [RunOutcome; 15] = [
         RunOutcome::Success,
         RunOutcome::Failure,
         RunOutcome::Killed,
@@ -79,6 +81,7 @@ impl RunOutcome {
         RunOutcome::Lost,
         RunOutcome::Busy,
         RunOutcome::GaveUp,
+        RunOutcome::Superseded,
         RunOutcome::AlreadyRan,
         RunOutcome::Interrupted,
         RunOutcome::Unreachable,
@@ -103,6 +106,7 @@ impl RunOutcome {
             RunOutcome::Lost => "lost",
             RunOutcome::Busy => "busy",
             RunOutcome::GaveUp => "gave_up",
+            RunOutcome::Superseded => "superseded",
             RunOutcome::AlreadyRan => "already_ran",
             RunOutcome::Interrupted => "interrupted",
             RunOutcome::Unreachable => "unreachable",
@@ -134,11 +138,13 @@ impl Summary {
                 self.slowest_renewal = self.slowest_renewal.max(*took);
             }
             Event::RenewalFailed { .. } => self.failed_renewals += 1,
-            Event::NotAcquired { gave_up_after, .. } => {
-                self.result =
-                    Some(if gave_up_after.is_some() { RunOutcome::GaveUp } else { RunOutcome::Busy });
-                self.waited = gave_up_after.unwrap_or_default();
+            Event::NotAcquired { why, .. } => {
+                (self.result, self.waited) = match *why {
+                    GaveUp::After(waited) => (Some(RunOutcome::GaveUp), waited),
+                    GaveUp::AtOnce | GaveUp::QueueFull(_) => (Some(RunOutcome::Busy), Duration::ZERO),
+                };
             }
+            Event::Superseded { .. } => self.result = Some(RunOutcome::Superseded),
             Event::AlreadyRan { .. } => {
                 self.result = Some(RunOutcome::AlreadyRan);
                 self.end_hold();

@@ -1,5 +1,6 @@
 //! Acquires locks, all or none, waiting in their queues as far as that is wanted.
 
+use std::ops::ControlFlow;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
@@ -16,6 +17,14 @@ pub enum Wait {
     Forever,
 }
 
+/// How long a request waits for busy locks, and behind how many.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    pub wait: Wait,
+    /// The most waiters in a queue with this one; as many as come, if `None`.
+    pub queue_limit: Option<usize>,
+}
+
 #[derive(Debug)]
 pub struct NotAcquired {
     pub why: AcquireFailure,
@@ -26,6 +35,8 @@ pub struct NotAcquired {
 #[derive(Debug)]
 pub enum AcquireFailure {
     Busy(Box<Busy>),
+    /// As many waiters as are allowed were in line before this one.
+    QueueFull(Box<Busy>, usize),
     /// The wait ran out, after this long.
     TimedOut(Box<Busy>, Duration),
     Interrupted,
@@ -45,7 +56,7 @@ impl From<StoreError> for AcquireFailure {
     }
 }
 
-/// The progress of the wait, reported about once a second.
+/// The progress of the wait, reported about once a second. While a lock is busy, a break ends the wait as an interrupt does.
 pub enum WaitProgress<'a> {
     Busy(&'a Busy),
     Unreachable(&'a StoreError),
@@ -62,7 +73,7 @@ const SHORTEST_CALL: Duration = Duration::from_millis(500);
 /// For leaving the queue and cancelling a request, while a person who pressed Ctrl-C waits.
 const CANCEL: Duration = Duration::from_secs(1);
 
-/// Acquires the locks, all or none, and waits for them as `wait` allows.
+/// Acquires the locks, all or none, and waits for them as `patience` allows.
 ///
 /// Free locks are taken together. A busy one is waited for while those before it in `requests` are held and
 /// renewed: lock ordering prevents deadlock.
@@ -73,11 +84,11 @@ const CANCEL: Duration = Duration::from_secs(1);
 pub fn acquire(
     store: &mut dyn Store,
     requests: &[Request],
-    wait: Wait,
+    Patience { wait, queue_limit }: Patience,
     attempt: Duration,
     reserve: Duration,
     interrupt: BorrowedFd,
-    report: &mut dyn FnMut(WaitProgress),
+    report: &mut dyn FnMut(WaitProgress) -> ControlFlow<()>,
 ) -> Result<Vec<Lease>, NotAcquired> {
     let start = BootTime::now();
     let mut acquiring = Acquiring {
@@ -87,6 +98,8 @@ pub fn acquire(
         batch: requests.len(),
         is_queued: false,
         starts_over: false,
+        queue_limit,
+        is_admitted: false,
         start,
         end: match wait {
             Wait::No => start.plus(attempt),
@@ -103,7 +116,7 @@ pub fn acquire(
         Wait::No => acquiring.try_once(),
         Wait::AtMost(_) | Wait::Forever => acquiring.acquire_in_order(),
     };
-    (acquiring.report)(WaitProgress::Ended);
+    let _ = (acquiring.report)(WaitProgress::Ended);
     let why = match outcome {
         Ok(()) if Lease::first_deadline(&acquiring.held).minus(reserve).has_passed() => {
             let took = acquiring.held.iter().map(Lease::unconfirmed).max().unwrap_or_default();
@@ -135,12 +148,15 @@ struct Acquiring<'a> {
     is_queued: bool,
     /// A lease is lost: everything has to be released and acquired again.
     starts_over: bool,
+    queue_limit: Option<usize>,
+    /// There was room in the queue of the next lock.
+    is_admitted: bool,
     start: BootTime,
     /// When the wait runs out.
     end: Deadline,
     attempt: Duration,
     interrupt: BorrowedFd<'a>,
-    report: &'a mut dyn FnMut(WaitProgress),
+    report: &'a mut dyn FnMut(WaitProgress) -> ControlFlow<()>,
     backoff: Backoff,
     /// A renewal that failed is not tried again before this.
     renew_at: BootTime,
@@ -184,6 +200,12 @@ impl<'a> Acquiring<'a> {
                 Ok(AcquireOutcome::Busy(busy)) => {
                     self.backoff.reset();
                     if self.is_queued {
+                        let is_full = |limit: &usize| busy.ahead.is_some_and(|ahead| ahead >= *limit);
+                        let limit =
+                            self.queue_limit.filter(|_| !std::mem::replace(&mut self.is_admitted, true));
+                        if let Some(limit) = limit.filter(is_full) {
+                            return Err(AcquireFailure::QueueFull(busy, limit));
+                        }
                         self.store.prepare();
                         self.wait_for_news(&busy)?;
                     } else {
@@ -196,7 +218,7 @@ impl<'a> Acquiring<'a> {
                 }
                 Err(error) if error.is_unknown() => {
                     last_busy = last_busy.filter(|_| is_cut_short);
-                    (self.report)(WaitProgress::Unreachable(&error));
+                    let _ = (self.report)(WaitProgress::Unreachable(&error));
                     self.pause()?;
                     if self.end.has_passed() {
                         let waited = BootTime::now().since(self.start);
@@ -232,7 +254,7 @@ impl<'a> Acquiring<'a> {
             } else {
                 self.store.settle();
                 // A batch precedes a busy lock; after that lock the rest may be free.
-                self.is_queued = !self.is_queued;
+                (self.is_queued, self.is_admitted) = (!self.is_queued, false);
                 self.batch = if self.is_queued { 1 } else { self.rest().len() };
             }
         }
@@ -266,7 +288,7 @@ impl<'a> Acquiring<'a> {
         }
         match self.renew(|lease| lease.renewal_due().has_passed()) {
             Err(error) if error.is_unknown() => {
-                (self.report)(WaitProgress::Unreachable(&error));
+                let _ = (self.report)(WaitProgress::Unreachable(&error));
                 self.renew_at = Deadline::after(self.backoff.pause());
                 Ok(())
             }
@@ -292,7 +314,7 @@ impl<'a> Acquiring<'a> {
         if is_lost {
             self.starts_over = true;
             self.held.clear();
-            (self.is_queued, self.batch) = (false, self.requests.len());
+            (self.is_queued, self.is_admitted, self.batch) = (false, false, self.requests.len());
         }
         outcome
     }
@@ -306,7 +328,9 @@ impl<'a> Acquiring<'a> {
     /// Waits for a reason to ask again, or for the end of the wait.
     fn wait_for_news(&mut self, busy: &Busy) -> Result<(), AcquireFailure> {
         loop {
-            (self.report)(WaitProgress::Busy(busy));
+            if (self.report)(WaitProgress::Busy(busy)).is_break() {
+                return Err(AcquireFailure::Interrupted);
+            }
             let until = Deadline::after(TICK).min(self.renewal_due()).min(self.end);
             let timeout = Timeout { until, interrupt: Some(self.interrupt) };
             let news = self.store.wait(&timeout)?;

@@ -1,5 +1,6 @@
 //! The rules of acquiring, on a clock that waits for nobody.
 
+use std::ops::ControlFlow;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
@@ -14,7 +15,8 @@ fn acquired(store: &mut FakeStore, keys: &[&str], ttl: u64, wait: Wait) -> Resul
     let requests: Vec<Request> = keys.iter().map(|key| Request { ttl, ..request(key) }).collect();
     let (_sender, interrupt) = mailbox::<()>().expect("a descriptor");
     let five = Duration::from_secs(5);
-    acquire(store, &requests, wait, five, five, interrupt.as_fd(), &mut |_| {})
+    let patience = Patience { wait, queue_limit: None };
+    acquire(store, &requests, patience, five, five, interrupt.as_fd(), &mut |_| ControlFlow::Continue(()))
 }
 
 fn why(acquired: &Result<Vec<Lease>, NotAcquired>) -> &AcquireFailure {

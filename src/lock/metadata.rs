@@ -39,6 +39,9 @@ pub struct Metadata {
     /// The number of the permit that it has, from 0 on, where the store gives numbers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub permit: Option<u32>,
+    /// Waiters with this flag that came earlier go home for it.
+    #[serde(skip_serializing_if = "is_false")]
+    pub supersedes: bool,
     /// When the request began, in milliseconds since the Unix epoch.
     pub since: u64,
 }

@@ -26,7 +26,7 @@ mod store_error;
 mod timeout;
 mod token;
 
-pub use acquire::{AcquireFailure, NotAcquired, Wait, WaitProgress, acquire};
+pub use acquire::{AcquireFailure, NotAcquired, Patience, Wait, WaitProgress, acquire};
 pub use breaker::Breaker;
 pub use capabilities::{Capabilities, Unsupported, Wanted};
 pub use duration::{DurationText, Ttl, drift_over};

@@ -7,14 +7,16 @@ use super::inputs::Inputs;
 use super::label;
 use crate::cli::{LockArgs, Until};
 use crate::error::Failure;
-use crate::lock::{Capabilities, DurationText, Key, Mode, Ttl, Unsupported, Wait, Wanted};
+use crate::lock::{Capabilities, DurationText, Key, Mode, Patience, Ttl, Unsupported, Wait, Wanted};
 
 pub struct LockOptions {
     /// In lock order.
     pub keys: Vec<Key>,
     pub mode: Mode,
     pub ttl: Ttl,
-    pub wait: Wait,
+    pub patience: Patience,
+    /// Waiters with this flag that came earlier go home.
+    pub supersedes: bool,
     pub shown: Shown,
     pub min_hold: Duration,
     pub replicas: u8,
@@ -50,16 +52,28 @@ impl LockOptions {
         let wanted = Wanted { keys: &keys, mode, ttl: args.ttl, min_hold, replicas: args.replicas };
         let supported = inputs.global.server.capabilities().check(&wanted);
         supported.map_err(|unsupported| refusal(unsupported, &wanted, inputs))?;
+        let wait = match args.wait {
+            _ if args.no_wait => Wait::No,
+            Some(wait) => wait.unwrap_or(Wait::Forever),
+            None => Wait::No,
+        };
+        // The last one always waits.
+        let queue_limit = args.queue_limit.filter(|_| !args.supersede).map(|limit| limit.get() as usize);
+        let needs_queue = [("supersede", args.supersede), ("queue_limit", args.queue_limit.is_some())];
+        if let Some((option, _)) = needs_queue.into_iter().find(|(_, is_set)| *is_set)
+            && !inputs.global.server.capabilities().queue
+        {
+            let source = inputs.sources.name(option, inputs.files.setting(&option.replace('_', "-")));
+            let why = "waiters form no queue in this store, so nobody knows who they are";
+            return Err(Failure::configuration(format!("{source}: {why}")));
+        }
         let label = args.label.clone().or_else(|| label::of_ci_run(|name| env::var(name).ok()));
         Ok(LockOptions {
             keys,
             mode,
             ttl: args.ttl,
-            wait: match args.wait {
-                _ if args.no_wait => Wait::No,
-                Some(wait) => wait.unwrap_or(Wait::Forever),
-                None => Wait::No,
-            },
+            patience: Patience { wait, queue_limit },
+            supersedes: args.supersede,
             shown: Shown { label: label.unwrap_or(shown.label), ..shown },
             min_hold,
             replicas: args.replicas,

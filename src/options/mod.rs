@@ -291,9 +291,11 @@ mod tests {
 
     #[test]
     fn a_flag_undoes_what_a_file_sets() -> anyhow::Result<()> {
-        assert!(matches!(run("-n", "wait = true")?.lock.wait, Wait::No));
-        assert!(matches!(run("-w", "wait = \"1s\"")?.lock.wait, Wait::Forever));
-        assert!(matches!(run("", "wait = 2")?.lock.wait, Wait::AtMost(limit) if limit.as_secs() == 2));
+        assert!(matches!(run("-n", "wait = true")?.lock.patience.wait, Wait::No));
+        assert!(matches!(run("-w", "wait = \"1s\"")?.lock.patience.wait, Wait::Forever));
+        assert!(
+            matches!(run("", "wait = 2")?.lock.patience.wait, Wait::AtMost(limit) if limit.as_secs() == 2)
+        );
         assert_eq!(run("--shared", "permits = 2")?.lock.mode, Mode::Shared);
         assert!(matches!(run("-p 3", "shared = true")?.lock.mode, Mode::Semaphore(n) if n.get() == 3));
         assert_eq!(run("", "shared = true")?.lock.mode, Mode::Shared);

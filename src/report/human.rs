@@ -5,13 +5,13 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use super::output::is_coloured;
-use super::phrases::{age, busy, how_to_break, left_behind, left_on_lease, loss, names, one_of};
+use super::phrases::{age, busy, how_to_break, left_behind, left_on_lease, loss, names, one_of, process};
 use super::progress::{WaitDisplay, WaitStatus};
 use super::renderer::Renderer;
 use super::stderr::{print_failure, print_message};
 use super::verbosity::{Verbosity, is_shown};
 use crate::cli::Color;
-use crate::event::{Event, LeftoversFate, Waited};
+use crate::event::{Event, GaveUp, LeftoversFate, Waited};
 use crate::job::GuardLoss;
 use crate::lock::{Busy, DurationText, StoreError};
 
@@ -74,15 +74,21 @@ pub fn text(event: &Event) -> String {
         Event::WaitedFor { keys, waited } => {
             format!("acquired {} after {}", names(*keys), DurationText(*waited))
         }
-        Event::NotAcquired { busy: held, gave_up_after: None } => {
+        Event::NotAcquired { busy: held, why: GaveUp::QueueFull(limit) } => {
+            format!("{}; {limit} in line already, as many as --queue-limit lets wait", busy(held))
+        }
+        Event::NotAcquired { busy: held, why: GaveUp::AtOnce } => {
             let advice = how_to_break(held).unwrap_or_else(|| ". --wait to join the queue".to_owned());
             busy(held) + &advice
         }
-        Event::NotAcquired { busy: held, gave_up_after: Some(waited) } => {
+        Event::NotAcquired { busy: held, why: GaveUp::After(waited) } => {
             let ahead = held.ahead.filter(|ahead| *ahead > 0);
             let ahead = ahead.map_or(String::new(), |ahead| format!(", {ahead} ahead in line"));
             let advice = how_to_break(held).unwrap_or_default();
             format!("gave up after {}: {}{ahead}{advice}", DurationText(*waited), busy(held))
+        }
+        Event::Superseded { key, by } => {
+            format!("gave way for '{key}' to {}, which came later (--supersede)", process(by))
         }
         Event::AlreadyRan { key, success, period } => format!(
             "a run of '{key}' succeeded {} ago on {}: nothing was started, by --once-per {}",
@@ -259,9 +265,9 @@ mod tests {
         let waited = |seconds| Waited { so_far: Duration::from_secs(seconds), limit };
         let busy = |ahead| Busy { key: key(), holder: Some(holder()), others: 0, ahead: Some(ahead) };
         let [next, third] = &[busy(0), busy(2)];
-        let gave_up = Event::NotAcquired { busy: third, gave_up_after: Some(Duration::from_secs(5)) };
+        let gave_up = Event::NotAcquired { busy: third, why: GaveUp::After(Duration::from_secs(5)) };
         assert_eq!(shown(Verbosity::Quiet, &gave_up), None);
-        let at_once = Event::NotAcquired { busy: next, gave_up_after: None };
+        let at_once = Event::NotAcquired { busy: next, why: GaveUp::AtOnce };
         for (event, [before, after]) in [
             (Event::Waiting { busy: third, waited: waited(0) }, ["", "; 2 ahead in line"]),
             (
@@ -299,7 +305,7 @@ mod tests {
         let for_ever = Holder { left: None, ..Holder::default() };
         let key = "it's".parse().expect("a key");
         let busy = Busy { key, holder: Some(for_ever), others: 0, ahead: None };
-        let said = text(&Event::NotAcquired { busy: &busy, gave_up_after: None });
+        let said = text(&Event::NotAcquired { busy: &busy, why: GaveUp::AtOnce });
         assert!(
             said.ends_with("its lease never expires. To take it away: redlock break -k 'it'\\''s'"),
             "{said}"

@@ -9,7 +9,7 @@ use super::human::text;
 use super::status::{holder_json, kind_json};
 use super::verbosity::{Verbosity, least_verbosity};
 use crate::error::Outcome;
-use crate::event::{Event, LeftBehind, LeftoversFate, LossConsequence, Summary, Waited};
+use crate::event::{Event, GaveUp, LeftBehind, LeftoversFate, LossConsequence, Summary, Waited};
 use crate::job::{ExitStatus, GuardLoss};
 use crate::lock::{Key, LossCause};
 
@@ -103,12 +103,18 @@ fn fields(event: &Event) -> Option<(&'static str, Value)> {
             "store_unreachable",
             json!({ "error": error.to_string(), "waited_ms": millis(&waited.so_far), "limit_ms": limit(waited) }),
         ),
-        Event::NotAcquired { busy, gave_up_after } => (
-            "lock_failed",
-            json!({
+        Event::NotAcquired { busy, why } => {
+            let waited = if let GaveUp::After(waited) = why { Some(millis(waited)) } else { None };
+            let queue_limit = if let GaveUp::QueueFull(limit) = why { Some(limit) } else { None };
+            let failed = json!({
                 "keys": [busy.key.as_str()], "holder": busy.holder.as_ref().map(holder_json), "ahead": busy.ahead,
-                "waited_ms": gave_up_after.as_ref().map(millis),
-            }),
+                "waited_ms": waited, "queue_limit": queue_limit,
+            });
+            ("lock_failed", failed)
+        }
+        Event::Superseded { key, by } => (
+            "superseded",
+            json!({ "keys": [key.as_str()], "host_of_later": by.host, "pid_of_later": by.pid, "label_of_later": by.label }),
         ),
         Event::AlreadyRan { key, success, period } => (
             "already_ran",

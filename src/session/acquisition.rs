@@ -1,16 +1,18 @@
 //! Acquiring the locks of one command, as `run` and `acquire` do it.
 
+use std::ops::ControlFlow;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use super::Context;
+use super::supersession::{LaterRequest, Supersession};
 use crate::clock::BootTime;
 use crate::error::{Failure, UNREACHABLE};
-use crate::event::{Event, Waited};
+use crate::event::{Event, GaveUp, Waited};
 use crate::job::{Signals, own_pid_namespace};
 use crate::lock::{
-    AcquireFailure, Busy, DurationText, Key, Lease, Metadata, NotAcquired, OwnerToken, Request, Result,
-    Store, StoreError, Timeout, Ttl, Wait, WaitProgress, acquire,
+    AcquireFailure, Busy, DurationText, Key, Lease, Metadata, NotAcquired, OwnerToken, Patience, Request,
+    Result, Store, StoreError, Timeout, Ttl, Wait, WaitProgress, acquire,
 };
 use crate::options::{LockOptions, Shown};
 use crate::report::{Reporter, names};
@@ -24,7 +26,8 @@ pub struct Acquisition {
     pub requests: Vec<Request>,
     pub token: OwnerToken,
     pub ttl: Ttl,
-    wait: Wait,
+    patience: Patience,
+    supersedes: bool,
     /// The part of the lease that must be left after the grant, for stopping the job.
     pub reserve: Duration,
     /// Exit status when a lock is held by another.
@@ -46,20 +49,21 @@ impl Acquisition {
         conflict_exit_code: u8,
         context: &Context,
     ) -> Acquisition {
-        let &LockOptions { mode, ttl, wait, min_hold, .. } = options;
+        let &LockOptions { mode, ttl, patience, supersedes, min_hold, .. } = options;
         if min_hold >= ttl.validity() && !min_hold.is_zero() {
             context.reporter.report(&Event::MinHoldExceedsTtl { min_hold, ttl });
         }
         if let Some(servers) = context.options.server.even_quorum() {
             context.reporter.report(&Event::EvenQuorum { servers });
         }
-        let (token, metadata) = (OwnerToken::random(), metadata(&options.shown, ttl));
+        let (token, metadata) =
+            (OwnerToken::random(), Metadata { supersedes, ..metadata(&options.shown, ttl) });
         let request = |key| {
             let (token, metadata) = (token.clone(), metadata.clone());
             Request { key, mode, token, ttl, min_hold, metadata }
         };
         let requests = options.keys.iter().cloned().map(request).collect();
-        Acquisition { requests, token, ttl, wait, reserve, conflict_exit_code }
+        Acquisition { requests, token, ttl, patience, supersedes, reserve, conflict_exit_code }
     }
 
     pub fn keys(&self) -> Vec<Key> {
@@ -83,12 +87,18 @@ impl Acquisition {
         let interrupt = signals.or(&fds).map_err(Failure::cannot("wait for several things at once"))?;
         let interrupt = interrupt.as_fd();
         let (reporter, start) = (&context.reporter, BootTime::now());
-        let limit = match self.wait {
+        let Acquisition { requests, patience, reserve, .. } = self;
+        let limit = match self.patience.wait {
             Wait::AtMost(limit) => Some(limit),
             Wait::No | Wait::Forever => None,
         };
-        let mut has_waited = false;
+        let supersession = || Supersession::new(&requests[0].metadata, self.keys(), interrupt, context);
+        let mut supersession = self.supersedes.then(supersession);
+        let (mut has_waited, mut later) = (false, None);
         let mut report = |progress: WaitProgress| {
+            if let (WaitProgress::Busy(_), Some(supersession)) = (&progress, &mut supersession) {
+                later = supersession.look_in_time();
+            }
             let waited = Waited { so_far: BootTime::now().since(start), limit };
             has_waited |= !matches!(progress, WaitProgress::Ended);
             reporter.report(&match progress {
@@ -96,12 +106,17 @@ impl Acquisition {
                 WaitProgress::Unreachable(error) => Event::StoreUnreachable { error, waited },
                 WaitProgress::Ended => Event::WaitEnded,
             });
+            if later.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
         let attempt = context.options.connect_timeout;
-        let Acquisition { requests, wait, reserve, .. } = self;
-        let acquired = acquire(store, requests, *wait, attempt, *reserve, interrupt, &mut report);
+        let acquired = acquire(store, requests, *patience, attempt, *reserve, interrupt, &mut report);
         let NotAcquired { why, failed_release } = match acquired {
             Ok(leases) => {
+                let until = Lease::first_deadline(&leases).minus(*reserve);
+                let later = supersession.filter(|_| has_waited).and_then(|mut one| one.later(until));
+                if let Some(later) = later {
+                    return Err(self.withdraw_after(self.give_way(&later, reporter), store, reporter));
+                }
                 let waited = BootTime::now().since(start);
                 if has_waited {
                     reporter.report(&Event::WaitedFor { keys: &self.keys(), waited });
@@ -114,15 +129,21 @@ impl Acquisition {
             Err(not_acquired) => not_acquired,
         };
         let failure = match why {
-            AcquireFailure::Interrupted => match signals.take() {
-                Some(arrived) => Failure::Signal(arrived.signal).into(),
-                None => {
+            AcquireFailure::Interrupted => match (signals.take(), later) {
+                (Some(arrived), _) => Failure::Signal(arrived.signal).into(),
+                (None, Some(later)) => self.give_way(&later, reporter),
+                (None, None) => {
                     let reason = aborts.iter().find_map(|abort| (abort.reason)());
                     reason.unwrap_or_else(|| Failure::Quiet(UNREACHABLE).into())
                 }
             },
-            AcquireFailure::Busy(busy) => self.busy(&busy, None, reporter).into(),
-            AcquireFailure::TimedOut(busy, waited) => self.busy(&busy, Some(waited), reporter).into(),
+            AcquireFailure::Busy(busy) => self.busy(&busy, GaveUp::AtOnce, reporter).into(),
+            AcquireFailure::TimedOut(busy, waited) => {
+                self.busy(&busy, GaveUp::After(waited), reporter).into()
+            }
+            AcquireFailure::QueueFull(busy, limit) => {
+                self.busy(&busy, GaveUp::QueueFull(limit), reporter).into()
+            }
             AcquireFailure::TooSlow { took } => Failure::new(
                 UNREACHABLE,
                 format!(
@@ -141,8 +162,13 @@ impl Acquisition {
         })
     }
 
-    fn busy(&self, busy: &Busy, gave_up_after: Option<Duration>, reporter: &Reporter) -> Failure {
-        reporter.report(&Event::NotAcquired { busy, gave_up_after });
+    fn give_way(&self, LaterRequest { key, by }: &LaterRequest, reporter: &Reporter) -> anyhow::Error {
+        reporter.report(&Event::Superseded { key, by });
+        Failure::Quiet(self.conflict_exit_code).into()
+    }
+
+    fn busy(&self, busy: &Busy, why: GaveUp, reporter: &Reporter) -> Failure {
+        reporter.report(&Event::NotAcquired { busy, why });
         Failure::Quiet(self.conflict_exit_code)
     }
 

@@ -30,7 +30,8 @@ pub fn record_within(
     if summary.outcome() == RunOutcome::AlreadyRan {
         return;
     }
-    let is_skipped = matches!(summary.outcome(), RunOutcome::Busy | RunOutcome::GaveUp);
+    let is_skipped =
+        matches!(summary.outcome(), RunOutcome::Busy | RunOutcome::GaveUp | RunOutcome::Superseded);
     let keys = if is_skipped { &summary.keys } else { &summary.granted };
     let mut record = |(place, key)| {
         let run = (!is_skipped).then(|| run(summary, place));

@@ -125,10 +125,9 @@ fn the_version_names_the_build() {
 fn the_exit_statuses_are_a_table() {
     for subcommand in ["", "run", "acquire"] {
         let text = help(subcommand, "--help");
-        for line in [
-            "   69  no store could be reached",
-            "   75  held by another, or the wait ran out (-E changes it)",
-        ] {
+        for line in
+            ["   69  no store could be reached", "   75  held by another, or the wait ran out (run: see -E)"]
+        {
             assert!(text.lines().any(|shown| shown == line), "{text}");
         }
     }

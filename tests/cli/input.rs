@@ -45,8 +45,8 @@ impl Untouched {
 fn empty_variables() {
     let store = Store::local();
     let names = "COLOR CONFIG CONFLICT_EXIT_CODE CONNECT_TIMEOUT FOR KEY KILL_AFTER LABEL LEFTOVERS MIN_HOLD ON_LOST \
-                 PASSWORD_FILE PERMITS QUIET REPLICAS SENTINEL_PASSWORD_FILE SHARED SPLAY TIMEOUT TLS_CA TLS_CERT \
-                 TLS_KEY TOKEN TOKEN_FILE TTL USER VERBOSE WAIT";
+                 PASSWORD_FILE PERMITS QUEUE_LIMIT QUIET REPLICAS SENTINEL_PASSWORD_FILE SHARED SPLAY SUPERSEDE TIMEOUT \
+                 TLS_CA TLS_CERT TLS_KEY TOKEN TOKEN_FILE TTL USER VERBOSE WAIT";
     let names: Vec<String> = names.split(' ').map(|name| format!("REDLOCK_{name}")).collect();
     let with_all = |redlock: Redlock| names.iter().fold(redlock, |redlock, name| redlock.env(name, ""));
     for args in

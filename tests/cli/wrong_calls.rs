@@ -9,7 +9,7 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_redlock");
 
 /// The line as typed, the answer behind `redlock: `, the exit status. `…` stands for any text. A subcommand's fixed example
 /// ends the answers about its options.
-const CALLS: [(&str, &str, i32); 161] = [
+const CALLS: [(&str, &str, i32); 163] = [
     // No subcommand, or the name that another program has for it.
     ("redlock", "Hold a distributed lock while a command runs…Usage: redlock …", 64),
     (
@@ -535,6 +535,16 @@ const CALLS: [(&str, &str, i32); 161] = [
         "redlock run x --once-per 1h --shared true",
         "--once-per: holders of a shared lock or a permit start …",
         78,
+    ),
+    (
+        "redlock run x -S memcached://a -w --queue-limit 2 true",
+        "--queue-limit: waiters form no queue in this store, so nobody knows who they are",
+        78,
+    ),
+    (
+        "redlock run x --queue-limit 0 true",
+        "invalid value '0' for '--queue-limit <N>': the number of waiters is 1 or more; nobody waits with …",
+        64,
     ),
     ("redlock run x --once-per 20x true", "invalid value '20x' for '--once-per <DURATION>': …", 64),
     (

@@ -19,6 +19,7 @@ mod reservation;
 mod round_trips;
 mod several_keys;
 mod status;
+mod succession;
 mod waiting;
 mod while_pid;
 mod witness;
@@ -47,11 +48,13 @@ macro_rules! promises {
             fencing { tokens_grow tokens_grow_when_the_store_forgets }
             waiting {
                 first_come_first_served
+                a_full_queue_takes_no_more
                 nobody_overtakes_a_waiter
                 nobody_overtakes_a_waiter_when_a_lease_ends
                 giving_up_leaves_nothing
                 a_signal_ends_the_wait
             }
+            succession { the_last_one_supersedes }
             death {
                 a_dead_waiter_is_skipped
                 a_dead_waiter_of_acquire_is_skipped

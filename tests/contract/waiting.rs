@@ -40,6 +40,25 @@ fn are_served_in_order(store: &Store, count: usize) -> bool {
     order == expected
 }
 
+/// Nobody joins a line of as many waiters as `--queue-limit` allows, and who is refused leaves no place.
+pub fn a_full_queue_takes_no_more(store: &Store) {
+    let holder = store.hold("X", &[]);
+    let mut waiters = vec![store.wait_in_line("X", "first", &["--queue-limit", "1"])];
+    store.await_waiters("X", 1);
+    waiters.push(store.wait_in_line("X", "second", &["--queue-limit", "2"]));
+    store.await_waiters("X", 2);
+    let refused = store.wait_in_line("X", "refused", &["--queue-limit", "2"]).finish();
+    let said = &refused.expect(75).stderr;
+    assert!(said.contains("; 2 in line already, as many as --queue-limit lets wait"), "{said}");
+    waiters.push(store.wait_in_line("X", "third", &["--queue-limit", "3"]));
+    store.await_waiters("X", 3);
+    holder.let_go().expect(0);
+    for waiter in waiters {
+        waiter.finish().expect(0);
+    }
+    assert_eq!(store.order(), ["first", "second", "third"]);
+}
+
 /// Others ask all the time while the lock is given back.
 pub fn nobody_overtakes_a_waiter(store: &Store) {
     for round in 0..5 {
