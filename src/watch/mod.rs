@@ -18,6 +18,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::mpsc;
 use std::thread;
 
+use nix::sys::signal::{SigSet, SigmaskHow};
 use nix::unistd::dup2_stderr;
 use ratatui::crossterm::style::force_color_output;
 
@@ -45,8 +46,8 @@ pub fn watch(selection: LockSelection, context: Context) -> anyhow::Result<Outco
     let (sender, news) = mailbox().map_err(Failure::cannot("open a descriptor"))?;
     let keys = sender.clone();
     // The threads may be waiting at the end: they end with the process.
-    thread::spawn(move || read_keys(&keys));
-    thread::spawn(move || keep_looking(&selection, store.as_mut(), &context, &received, &sender));
+    spawn_without_signals(move || read_keys(&keys));
+    spawn_without_signals(move || keep_looking(&selection, store.as_mut(), &context, &received, &sender));
     let stderr_before = leave_stderr();
     force_color_output(colour);
     let (end, last_words) = Watching::new(view, screen, terminal, orders, patience).follow(&news);
@@ -57,6 +58,14 @@ pub fn watch(selection: LockSelection, context: Context) -> anyhow::Result<Outco
         let _ = writeln!(stderr(), "redlock: {}", sanitize(&line));
     }
     Ok(end?)
+}
+
+/// Starts a thread that gets no signal. One that it got, and has not yet told of when the shell stops this process, would come
+/// to nobody: the `kill %1` of a shell ended nothing.
+fn spawn_without_signals(work: impl FnOnce() + Send + 'static) {
+    let before = SigSet::all().thread_swap_mask(SigmaskHow::SIG_BLOCK);
+    thread::spawn(work);
+    let _ = before.and_then(|before| before.thread_set_mask());
 }
 
 /// Events are for files and logs from here on: on the screen they would be in the way. Returns where stderr led.
