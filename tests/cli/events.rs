@@ -80,6 +80,28 @@ fn a_failure_to_acquire_names_the_holder() {
     assert_eq!(ended(&events)["outcome"], "unreachable");
 }
 
+#[test]
+fn a_request_that_joins_no_line_or_leaves_it_says_why() {
+    let store = Store::redis();
+    let holder = store.hold("X", &[]);
+    let wait = |options: &[&str]| {
+        store.redlock(&[&["run", "--log-format=json", "--wait"], options, &["X", "--", "true"]].concat())
+    };
+    let first = wait(&["--supersede"]).spawn();
+    store.await_waiters("X", 1);
+    let full = events(&wait(&["--queue-limit", "1"]).run().expect(75).stderr);
+    let failed = full.iter().find(|one| one["event"] == "lock_failed").expect("a failure");
+    assert_eq!((&failed["queue_limit"], &ended(&full)["outcome"]), (&1.into(), &"busy".into()));
+    let later = wait(&["--supersede", "--label", "the later one"]).spawn();
+    let left = events(&first.finish().expect(75).stderr);
+    let gave_way = left.iter().find(|one| one["event"] == "superseded").expect("a reason");
+    let by = (&gave_way["pid_of_later"], &gave_way["label_of_later"]);
+    assert_eq!(by, (&later.pid().into(), &"the later one".into()));
+    assert_eq!(ended(&left)["outcome"], "superseded");
+    holder.let_go().expect(0);
+    later.finish().expect(0);
+}
+
 /// Every line is JSON, each failure is one event, and the lock is not lost for it.
 #[test]
 fn logs_that_cannot_be_written_are_events() {

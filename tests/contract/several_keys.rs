@@ -145,7 +145,7 @@ pub fn one_that_is_lost_ends_the_job(store: &Store) {
 }
 
 pub fn the_others_are_kept_for_a_job_that_goes_on(store: &Store) {
-    let ttl = store.ttl(900);
+    let ttl = store.ttl(3000);
     let job = run(store, &["--ttl", &ttl, "--on-lost", "continue"], &["cat"]).open_stdin().spawn();
     store.await_holder("b");
     store.redlock(&["break", "-k", "b", "--yes"]).run().expect(0);
@@ -158,7 +158,7 @@ pub fn the_others_are_kept_for_a_job_that_goes_on(store: &Store) {
 
 pub fn the_others_are_kept_for_a_script_that_goes_on(store: &Store) {
     let program = env!("CARGO_BIN_EXE_redlock");
-    let ttl = store.ttl(900);
+    let ttl = store.ttl(3000);
     let script = format!(
         r#"trap 'echo told' TERM
         eval "$("$0" acquire -k b -k a --ttl {ttl} --while-pid $$ --format env)"

@@ -22,6 +22,7 @@ mod requirements;
 mod sentinel;
 mod server_pool;
 mod stalled_exec;
+pub mod standstill;
 mod tmux;
 pub mod witness;
 mod zookeeper;

@@ -4,7 +4,6 @@
 #[path = "../harness/mod.rs"]
 mod harness;
 mod priority;
-mod standstill;
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -16,8 +15,7 @@ use std::time::Duration;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use standstill::Standstill;
-
+use harness::standstill::Standstill;
 use harness::{Folder, Redlock, autogroups, children, eventually, is_alive, other_users};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_redlock");
