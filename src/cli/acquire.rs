@@ -34,8 +34,8 @@ pub struct AcquireArgs {
     pub while_pid: Option<i32>,
     /// Keep the lock until this time of day, as a reservation
     ///
-    /// `18:00` means today, or tomorrow if it has passed; with a date write `2026-12-24 18:00` or RFC 3339. The time replaces the TTL: the
-    /// reservation ends then, or with `release`. redlock does not wait for a lock that is held.
+    /// `18:00` means today, or tomorrow if it has passed; with a date write `2026-12-24 18:00` or RFC 3339. The time replaces
+    /// the TTL: the reservation ends then, or with `release`. redlock does not wait for a lock that is held.
     #[arg(long, value_name = "TIME", conflicts_with_all = ["ttl", "wait", "while_pid"])]
     pub until: Option<Until>,
     /// Say why it is reserved, for status and messages

@@ -39,8 +39,9 @@ pub struct RunArgs {
     /// Run COMMAND only if no run succeeded within this time
     ///
     /// Otherwise redlock says when a run of this key last succeeded, and exits with 0. It looks while it holds the
-    /// lock, and a run with this option records its success before it releases the lock. For a nightly job use somewhat less than a day: 20h. It needs an exclusive lock
-    /// and a store that keeps a history. The most is 30 days; 0 runs COMMAND every time.
+    /// lock, and a run with this option records its success before it releases the lock. For a nightly job use somewhat less
+    /// than a day: 20h. It needs an exclusive lock and a store that keeps a history. The most is 30 days; 0 runs COMMAND every
+    /// time.
     #[arg(long, hide_short_help = true, value_name = "DURATION", env = "REDLOCK_ONCE_PER")]
     pub once_per: Option<DurationText>,
     /// Stop COMMAND after this long, as timeout(1) does

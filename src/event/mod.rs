@@ -32,7 +32,7 @@ pub enum Event<'a> {
     WaitedFor { keys: &'a [Key], waited: Duration },
     /// The lock is held by another, and redlock does not wait, or not any longer.
     NotAcquired { busy: &'a Busy, why: GaveUp },
-    /// A later run with `--supersede` goes first.
+    /// A later request with `--supersede` goes first.
     Superseded { key: &'a Key, by: &'a Metadata },
     /// Nothing is started: `--once-per` asks for no run so early after this success.
     AlreadyRan { key: &'a Key, success: &'a RunRecord, period: Duration },

@@ -54,7 +54,7 @@ pub enum RunOutcome {
     Busy,
     /// Held by another until the wait was over.
     GaveUp,
-    /// A later run goes first, by `--supersede` or `--replace`.
+    /// A later request goes first, by `--supersede`.
     Superseded,
     /// `--once-per` asked for no run so early: nothing was started.
     AlreadyRan,

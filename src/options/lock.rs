@@ -64,7 +64,7 @@ impl LockOptions {
             && !inputs.global.server.capabilities().queue
         {
             let source = inputs.sources.name(option, inputs.files.setting(&option.replace('_', "-")));
-            let why = "waiters form no queue in this store, so nobody knows who they are";
+            let why = "waiters form no queue in this store, so nobody knows who they are; leave it out";
             return Err(Failure::configuration(format!("{source}: {why}")));
         }
         let label = args.label.clone().or_else(|| label::of_ci_run(|name| env::var(name).ok()));

@@ -60,8 +60,8 @@ pub fn watch(selection: LockSelection, context: Context) -> anyhow::Result<Outco
     Ok(end?)
 }
 
-/// Starts a thread that gets no signal. One that it got, and has not yet told of when the shell stops this process, would come
-/// to nobody: the `kill %1` of a shell ended nothing.
+/// Starts a thread that gets no signal. A shell ends a stopped screen by SIGTERM and then SIGCONT. A thread that took the
+/// SIGTERM could be stopped again before it says so, and the screen would stay stopped.
 fn spawn_without_signals(work: impl FnOnce() + Send + 'static) {
     let before = SigSet::all().thread_swap_mask(SigmaskHow::SIG_BLOCK);
     thread::spawn(work);

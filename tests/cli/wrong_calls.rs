@@ -538,7 +538,7 @@ const CALLS: [(&str, &str, i32); 163] = [
     ),
     (
         "redlock run x -S memcached://a -w --queue-limit 2 true",
-        "--queue-limit: waiters form no queue in this store, so nobody knows who they are",
+        "--queue-limit: waiters form no queue in this store, so nobody knows who they are; leave it out",
         78,
     ),
     (

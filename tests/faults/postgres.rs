@@ -21,6 +21,21 @@ fn undisturbed() -> Undisturbed {
     Undisturbed::new(store(), "7", &["--ttl", "5s"])
 }
 
+fn three_in_line(store: &Store) -> [Running; 3] {
+    ["1", "2", "3"].map(|line| {
+        let waiter = store.wait_in_line("X", line, &["--ttl", "20s"]);
+        store.await_waiters("X", line.parse().expect("a number"));
+        waiter
+    })
+}
+
+/// In the order in which they came.
+fn are_served(store: &Store, holder: Running, waiters: [Running; 3]) {
+    holder.let_go().expect(0);
+    waiters.into_iter().for_each(|waiter| drop(waiter.finish().expect(0)));
+    assert_eq!(store.order(), ["1", "2", "3"]);
+}
+
 /// The first line that `run` says without a lock.
 fn refused(url: &str, status: i32) -> Finished {
     Redlock::new(&["run", "-k", "X", "--", "echo", "ran"]).server(url).run().expect(status)
@@ -75,16 +90,10 @@ fn a_crash_restart_keeps_locks_and_places() {
     }
     let mut store = store();
     let holder = store.hold("X", &["--ttl", "20s"]);
-    let waiters = ["1", "2", "3"].map(|line| {
-        let waiter = store.wait_in_line("X", line, &["--ttl", "20s"]);
-        store.await_waiters("X", line.parse().expect("a number"));
-        waiter
-    });
+    let waiters = three_in_line(&store);
     store.postgres_server().kill();
     store.postgres_server().restart();
-    holder.let_go().expect(0);
-    waiters.into_iter().for_each(|waiter| drop(waiter.finish().expect(0)));
-    assert_eq!(store.order(), ["1", "2", "3"]);
+    are_served(&store, holder, waiters);
 }
 
 #[test]
@@ -261,21 +270,11 @@ fn places_outlast_a_row_that_is_locked() {
     }
     let mut store = store();
     let holder = store.hold("X", &["--ttl", "1h"]);
-    let waiters: Vec<Running> = ["1", "2", "3"]
-        .into_iter()
-        .enumerate()
-        .map(|(ahead, name)| {
-            let waiter = store.wait_in_line("X", name, &[]);
-            store.await_waiters("X", ahead + 1);
-            waiter
-        })
-        .collect();
+    let waiters = three_in_line(&store);
     let locker = lock_all_rows(&mut store);
     throughout(Duration::from_secs(18), || assert_eq!(store.waiters("X"), 3));
     unlock(locker, &store);
-    holder.let_go().expect(0);
-    waiters.into_iter().for_each(|waiter| drop(waiter.finish().expect(0)));
-    assert_eq!(store.order(), ["1", "2", "3"]);
+    are_served(&store, holder, waiters);
 }
 
 /// A transaction of somebody else has the row: nobody is granted the lock meanwhile, and one who was killed never is.

@@ -15,6 +15,7 @@ use crate::lock::{
     AcquireOutcome, Capabilities, FencingToken, Holder, Key, Mode, OwnerToken, ReleaseOutcome, Renewal,
     Request, Result, RunRecord, Store, StoreError, Timeout,
 };
+use crate::poll::jittered;
 
 /// The abilities of a PostgreSQL database.
 pub const CAPABILITIES: Capabilities = Capabilities {
@@ -79,8 +80,8 @@ impl Postgres {
             place @ (0 | 1) if self.database.address.is_pooled => POOLED_INTERVAL * (place as u32 + 1),
             0 => left.clamp(Duration::from_millis(1), INTERVAL),
             // Not all of them at once.
-            4.. if !self.database.address.is_pooled => spread(LONG_INTERVAL),
-            _ => spread(INTERVAL),
+            4.. if !self.database.address.is_pooled => jittered(LONG_INTERVAL),
+            _ => jittered(INTERVAL),
         };
         self.ask_at = Deadline::after(interval);
         AcquireOutcome::Busy(seen.busy(request.key.clone()).into())
@@ -343,9 +344,4 @@ impl Postgres {
             }
         }
     }
-}
-
-/// About this long.
-fn spread(duration: Duration) -> Duration {
-    duration.mul_f64(0.8 + 0.4 * fastrand::f64())
 }
