@@ -4,8 +4,9 @@ use std::fmt;
 use std::path::{self, Path, PathBuf};
 
 use super::file_access::default_path;
+use super::health;
 use super::share::share;
-use super::{CAPABILITIES, Local, health};
+use super::store::{CAPABILITIES, Local};
 use crate::doctor::{Finding, Requirements};
 use crate::lock::{Capabilities, StoreAdmin, Timeout};
 use crate::store::{Credentials, OpenOptions, StoreAddress};

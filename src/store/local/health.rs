@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use nix::sys::statfs::statfs;
 
-use super::Local;
 use super::file_access::{GROUP, SET_GROUP_ID, journal_of};
 use super::holders::remove_all;
+use super::store::Local;
 use crate::doctor::{Check, Finding, Findings, Requirements, Trial, Trouble, judge};
 use crate::lock::{Key, Timeout};
 use crate::trusted_file::folder_of;

@@ -6,9 +6,12 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use super::*;
+use super::store::Local;
 use crate::clock::fake;
-use crate::lock::Ttl;
+use crate::lock::{
+    AcquireOutcome, Breaker, Broken, FencingToken, Mode, OwnerToken, ReleaseOutcome, Renewal, Request,
+    Result, Store, StoreAdmin, Timeout, Ttl,
+};
 
 /// A file of a test's own.
 struct TestFile(PathBuf);

@@ -7,8 +7,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
-use super::Local;
 use super::file_access::{GROUP, SET_GROUP_ID, create, journal_of};
+use super::store::Local;
 use crate::lock::{StoreAdmin, Timeout};
 use crate::trusted_file::{folder_of, refuse_foreign, without_link};
 use crate::user::group_id;
