@@ -2,18 +2,18 @@
 
 use std::io::{IsTerminal, stderr};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
 use super::output::is_coloured;
-use super::phrases::{age, busy, how_to_break, left_behind, left_on_lease, loss, names, one_of, process};
-use super::progress::{WaitDisplay, WaitStatus};
+use super::phrases::{age, busy, how_to_break, left_behind, loss, names, one_of, process};
+use super::progress::WaitDisplay;
 use super::renderer::Renderer;
 use super::stderr::{print_failure, print_message};
 use super::verbosity::{Verbosity, is_shown};
+use super::wait_status::{in_line, without_answer};
 use crate::cli::Color;
-use crate::event::{Event, GaveUp, LeftoversFate, Waited};
+use crate::event::{Event, GaveUp, LeftoversFate};
 use crate::job::GuardLoss;
-use crate::lock::{Busy, DurationText, StoreError};
+use crate::lock::DurationText;
 
 /// Prints the events that the verbosity allows.
 pub struct HumanRenderer {
@@ -179,69 +179,13 @@ pub fn text(event: &Event) -> String {
     }
 }
 
-/// The causes of a wait: a change is worth a line in a log.
-pub fn standing(event: &Event) -> Option<String> {
-    match event {
-        Event::Waiting { busy, waited } => Some(in_line(busy, *waited).standing),
-        Event::StoreUnreachable { error, waited } => Some(without_answer(error, *waited).standing),
-        _ => None,
-    }
-}
-
-/// A place in line. The most important part comes first where the line may be cut.
-fn in_line(held: &Busy, waited: Waited) -> WaitStatus {
-    let (short, long) = match held.ahead {
-        None => ("waiting".to_owned(), String::new()),
-        Some(0) => ("next in line".to_owned(), "; next in line".to_owned()),
-        Some(ahead) => (format!("{ahead} ahead"), format!("; {ahead} ahead in line")),
-    };
-    let (busy, time) = (busy(held), time_waited(waited));
-    let holder = held.holder.as_ref().map(|holder| (holder.fence, holder.since, holder.metadata.as_ref()));
-    let place = with_time(&short, ", ", &time);
-    let left = held.holder.as_ref().and_then(|holder| holder.left);
-    WaitStatus {
-        short: format!("{place}: {busy}"),
-        kept_end: left.and_then(|left| {
-            let (begin, _) = busy.split_once(&left_on_lease(left))?;
-            Some((format!("{place}: {begin}"), format!("; {} left", DurationText(left))))
-        }),
-        long: with_time(&format!("{busy}{long}"), "; waiting for ", &time),
-        standing: format!("{:?} {:?} {} {:?}", held.key, held.ahead, held.others, holder),
-    }
-}
-
-fn without_answer(error: &StoreError, waited: Waited) -> WaitStatus {
-    let time = time_waited(waited);
-    let long = with_time(&error.to_string(), "; waiting for ", &time);
-    WaitStatus {
-        short: format!("{}: {error}", with_time("waiting", ", ", &time)),
-        kept_end: None,
-        long,
-        standing: error.to_string(),
-    }
-}
-
-fn with_time(text: &str, joint: &str, time: &str) -> String {
-    if time.is_empty() { text.to_owned() } else { format!("{text}{joint}{time}") }
-}
-
-/// `12s of 5m`, after the first second.
-fn time_waited(waited: Waited) -> String {
-    let Waited { so_far, limit } = waited;
-    match (so_far.as_secs(), limit) {
-        (0, _) => String::new(),
-        (seconds, None) => DurationText(Duration::from_secs(seconds)).to_string(),
-        (seconds, Some(limit)) => {
-            format!("{} of {}", DurationText(Duration::from_secs(seconds)), DurationText(limit))
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
-    use crate::event::LossConsequence;
-    use crate::lock::{Breaker, FencingToken, Holder, Key, LossCause, Metadata};
+    use crate::event::{LossConsequence, Waited};
+    use crate::lock::{Breaker, Busy, FencingToken, Holder, Key, LossCause, Metadata, StoreError};
 
     const HELD: &str = "held by ci-7 (pid 4123, \"make deploy\"); 24s left on its lease";
 

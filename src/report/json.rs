@@ -5,7 +5,6 @@ use std::time::SystemTime;
 
 use serde_json::{Map, Value};
 
-use super::human::standing;
 use super::log_file::LogFile;
 use super::output::escaped;
 use super::progress::LogPace;
@@ -13,6 +12,7 @@ use super::record::Record;
 use super::renderer::Renderer;
 use super::stderr;
 use super::verbosity::{Verbosity, least_verbosity};
+use super::wait_status::standing;
 use crate::event::Event;
 use crate::user::UserAtHost;
 

@@ -23,6 +23,7 @@ mod status;
 mod stderr;
 mod syslog;
 mod verbosity;
+mod wait_status;
 mod width;
 
 pub use config::{SettingInForce, settings};

@@ -6,21 +6,10 @@ use std::time::Duration;
 use nix::unistd::{getpgrp, tcgetpgrp};
 
 use super::stderr::{print_message, write};
-use super::width::{columns, cut, widest};
+use super::wait_status::WaitStatus;
+use super::width::columns;
 use crate::clock::{BootTime, Deadline};
 use crate::sanitize::sanitize;
-
-/// The line at one moment of the wait.
-pub struct WaitStatus {
-    /// For one line of a terminal, which is cut at its end.
-    pub short: String,
-    /// The same without what follows, and the end of it that is never cut: the time that is left.
-    pub kept_end: Option<(String, String)>,
-    /// For a log.
-    pub long: String,
-    /// Holder and place in line: a change is worth a line in a log.
-    pub standing: String,
-}
 
 /// One live line on a terminal. Elsewhere a line at once, when something changes, and every minute: CI systems stop a
 /// job that says nothing for long.
@@ -99,25 +88,6 @@ impl WaitDisplay {
     }
 }
 
-/// In columns: below this the end is cut rather than the place in line.
-const SHORTEST_BEGIN: usize = 50;
-
-impl WaitStatus {
-    /// One line of so many columns.
-    fn fitted(&self, columns: usize) -> String {
-        let whole = sanitize(&format!("redlock: {}", self.short));
-        let Some((begin, end)) =
-            self.kept_end.as_ref().filter(|_| widest([&whole[..]].into_iter()) > columns)
-        else {
-            return cut(&whole, columns);
-        };
-        match columns.checked_sub(widest([&end[..]].into_iter())) {
-            Some(room @ SHORTEST_BEGIN..) => cut(&sanitize(&format!("redlock: {begin}")), room) + end,
-            _ => cut(&whole, columns),
-        }
-    }
-}
-
 /// True while the terminal belongs to the group of this process.
 fn is_in_foreground() -> bool {
     tcgetpgrp(io::stderr()).is_ok_and(|group| group == getpgrp())
@@ -164,22 +134,4 @@ fn a_log_is_never_silent_for_long_nor_flooded() {
         assert!(silence <= Duration::from_secs(60), "{silence:?}");
     }
     assert!(wait("last", 1000).1 < 150);
-}
-
-#[test]
-fn the_time_left_is_not_cut() {
-    let status = |label: &str| WaitStatus {
-        short: format!("next in line: 'X' is held by web1 ({label}) for 3m; 24s left on its lease"),
-        kept_end: Some((
-            format!("next in line: 'X' is held by web1 ({label}) for 3m"),
-            "; 24s left".to_owned(),
-        )),
-        long: String::new(),
-        standing: String::new(),
-    };
-    let short = "redlock: next in line: 'X' is held by web1 (a) for 3m; 24s left on its lease";
-    assert_eq!(status("a").fitted(79), short);
-    let cut = status(&"a".repeat(99)).fitted(79);
-    assert!(cut.ends_with("a…; 24s left") && cut.chars().count() == 79, "{cut}");
-    assert!(status(&"a".repeat(99)).fitted(39).ends_with('…'));
 }

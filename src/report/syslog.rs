@@ -8,10 +8,10 @@ use std::time::SystemTime;
 
 use serde_json::Value;
 
-use super::human::standing;
 use super::progress::LogPace;
 use super::record::{EventLevel, Record};
 use super::renderer::Renderer;
+use super::wait_status::standing;
 use crate::event::Event;
 use crate::sanitize::sanitize;
 use crate::user::UserAtHost;
