@@ -1,6 +1,6 @@
 //! ZooKeeper: one server or several of an ensemble, in one line with `Lock` of kazoo and `InterProcessMutex` of Curator.
 //!
-//! From the bottom to the top: `jute`, `message` and `connection` (the protocol), `session` and `client` (a session, on one
+//! From the bottom to the top: `jute`, `node`, `message` and `connection` (the protocol), `session` and `client` (a session, on one
 //! server after the other), `layout` and `contender` (what a lock is in ZooKeeper, by the names of the nodes), `calls` (the calls that
 //! locks are made of), `owner` (a session that holds locks), `grant` (how it gets
 //! them) and `waiter` (a place in the queue), and
@@ -16,6 +16,7 @@ mod health;
 mod jute;
 mod layout;
 mod message;
+mod node;
 mod owner;
 mod recipe;
 mod renewal;
