@@ -4,6 +4,7 @@
 //! which time), `layout` and `lease_id` (what a lock is in etcd), `calls` (the calls that locks are made of), and the
 //! store.
 
+mod acquire;
 mod calls;
 mod client;
 mod error;
