@@ -8,6 +8,7 @@ mod acquire;
 mod calls;
 mod client;
 mod error;
+mod grant;
 mod health;
 mod keep_alive;
 mod layout;

@@ -2,15 +2,14 @@
 
 use std::time::Duration;
 
-use super::calls::{EtcdCalls, EtcdQueue, txn};
+use super::calls::{EtcdCalls, EtcdQueue};
 use super::keep_alive::Extension;
 use super::lease_id::LeaseId;
 use super::message::{Compare, EQUAL, PutRequest, TxnOperation, TxnRequest};
 use super::predecessors::Predecessors;
-use super::recipe::{has_no_lease, read_itself};
 use super::streams::{StreamMessage, Streams};
 use crate::clock::{BootTime, Deadline};
-use crate::lock::{AcquireOutcome, Busy, FencingToken, Grant, Request, StoreError, Timeout};
+use crate::lock::{AcquireOutcome, Busy, Request, StoreError, Timeout};
 use crate::poll::{Backoff, jittered};
 use crate::store::call_error::CallError;
 use crate::store::net::check;
@@ -34,23 +33,23 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// While it does its key has a lease of its own with a short TTL; with the lock it gets the one of the holder. Its
 /// place is the create revision of the key, which stays.
 pub struct EtcdWaiter {
-    request: Request,
-    id: LeaseId,
+    pub(super) request: Request,
+    pub(super) id: LeaseId,
     /// Its place.
-    created: Option<i64>,
+    pub(super) created: Option<i64>,
     /// The time that it lives without a sign of life.
     ttl: Duration,
     /// When the last sign of life was sent that etcd received.
     alive_at: BootTime,
     /// When the lease of the holder was made or extended.
-    lease_at: Option<BootTime>,
+    pub(super) lease_at: Option<BootTime>,
     /// Its making was not tried since the last look at the queue.
     may_prepare: bool,
     /// The lease was extended since it was made. A leader that was replaced may have answered, and its successor counts
     /// from its own election.
-    is_extended: bool,
+    pub(super) is_extended: bool,
     /// Where it was made so shortly before the grant that it was not extended: a majority had it then.
-    counted_from: Option<BootTime>,
+    pub(super) counted_from: Option<BootTime>,
     awaited: Predecessors,
     streams: Streams,
     backoff: Backoff,
@@ -58,7 +57,7 @@ pub struct EtcdWaiter {
     last: Option<Box<Busy>>,
     /// No new place is taken before this.
     rests_until: BootTime,
-    is_granted: bool,
+    pub(super) is_granted: bool,
 }
 
 impl EtcdWaiter {
@@ -168,12 +167,6 @@ impl EtcdWaiter {
         }
     }
 
-    fn granted(&mut self, created: i64) -> AcquireOutcome {
-        self.is_granted = true;
-        let fences = vec![FencingToken(created.unsigned_abs())];
-        AcquireOutcome::Granted(Grant { fences, permits: Vec::new(), counted_from: self.counted_from })
-    }
-
     /// Takes a place at the end of the queue, or finds the one of an earlier attempt.
     fn join(&mut self, calls: &mut EtcdCalls, timeout: &Timeout) -> Result<i64, StoreError> {
         // The waiters before its former place say nothing about this one.
@@ -204,52 +197,6 @@ impl EtcdWaiter {
             if let Some(created) = joined.or_else(known) {
                 self.created = Some(created);
                 return Ok(created);
-            }
-        }
-    }
-
-    /// Gives our key the lease of the holder.
-    ///
-    /// Unless the lease is fresh it is extended at the same time, so it counts from this call on.
-    fn take(&mut self, created: i64, calls: &mut EtcdCalls, timeout: &Timeout) -> Result<bool, StoreError> {
-        let Request { key, mode, ttl, .. } = &self.request;
-        let (name, lease) = (calls.layout.name(key, self.id, *mode), self.id.holding());
-        let ours = Compare::created(name.clone(), Vec::new(), EQUAL, created);
-        let compare = vec![ours, has_no_lease(&calls.layout, key)];
-        let value = EntryData::granted_in_turn(&self.request).to_bytes();
-        let put = PutRequest { key: name, value, lease, ignore_value: false };
-        let failure = vec![read_itself(&calls.layout, key)];
-        let request = TxnRequest { compare, success: vec![TxnOperation::put(put)], failure };
-        loop {
-            if self.lease_at.is_none() {
-                let sent = BootTime::now();
-                let is_new = calls.grant(lease, ttl.duration().as_secs() as i64, timeout)?;
-                (self.lease_at, self.is_extended) = (Some(sent), !is_new);
-            }
-            let made_at = self.lease_at.filter(|_| !self.is_extended);
-            self.counted_from = made_at.filter(|at| BootTime::now().since(*at) < ttl.fresh_for());
-            let is_fresh = self.counted_from.is_some();
-            let (left, done) = calls.members.call(timeout, |client| {
-                let request = request.clone();
-                async move {
-                    match is_fresh {
-                        true => Ok((1, txn(&client, request).await?)),
-                        false => tokio::try_join!(client.keep_alive(lease), txn(&client, request)),
-                    }
-                }
-            })?;
-            match done {
-                // It ended while we waited.
-                None => self.lease_at = None,
-                Some(done) if !done.succeeded => {
-                    calls.refuse_itself(key, &done.into_keys().collect::<Vec<_>>())?;
-                    return Ok(false);
-                }
-                Some(_) if left > 0 => return Ok(true),
-                Some(_) => {
-                    (self.lease_at, self.created) = (None, None);
-                    return Ok(false);
-                }
             }
         }
     }
