@@ -1,6 +1,6 @@
 //! PostgreSQL: tables of one database, in plain SQL.
 //!
-//! From the bottom to the top: `message` and `scram` (the protocol), `connection` (a login, and transactions in one round trip),
+//! From the bottom to the top: `message` and `scram` (the protocol), `connection` (transactions in one round trip) and `login`,
 //! `database` (which server is asked), `statements` with the files in `sql`, `answer` (what rows mean), `acquire`, and the store.
 //!
 //! A transaction is one round trip, and no row is locked longer than that: a client that is stopped stops nobody.
@@ -12,6 +12,7 @@ mod database;
 mod environment;
 mod error;
 mod health;
+mod login;
 mod message;
 mod scram;
 mod statements;
