@@ -7,23 +7,22 @@
 
 use std::ffi::{c_int, c_void};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
-use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
+use std::sync::atomic::{AtomicI32, Ordering};
 
 use nix::poll::{PollFd, PollFlags, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::prctl::{set_name, set_pdeathsig};
-use nix::sys::signal::{SigSet, Signal};
-use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::sys::signal::Signal;
 use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::{Pid, getppid};
-use rustix::event;
 use rustix::process::{WaitId, WaitIdOptions, waitid};
 use thiserror::Error;
 
 use super::descendants::{OwnChildren, children_of, has_pending, name_of, send, wake_blocked};
 use super::dispositions;
 use super::end_notice::{EndNotice, LeftoverLook, RUNNING, SIGNALED, status_of};
+use super::group_signals::GroupSignals;
 use super::kill::kill_all;
 use super::priority;
 use super::protocol::{Channel, ExitStatus};
@@ -49,16 +48,6 @@ pub struct CommandParent {
     work: Box<Work>,
     /// It runs on this.
     _stack: Vec<u8>,
-}
-
-/// The signals that are pending for the process. When it is woken it takes those that are not wanted any more.
-#[derive(Debug)]
-struct GroupSignals {
-    wake: EventFd,
-    /// A signalfd(2), with which the process takes them.
-    taken: OwnedFd,
-    /// Bit 0 is signal 1.
-    unwanted: AtomicU64,
 }
 
 /// The reason why the command has no parent of ours.
@@ -254,22 +243,6 @@ impl CommandParent {
     }
 }
 
-impl GroupSignals {
-    fn new() -> io::Result<GroupSignals> {
-        let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
-        Ok(GroupSignals {
-            wake: EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?,
-            taken: SignalFd::with_flags(&SigSet::empty(), flags)?.into(),
-            unwanted: AtomicU64::new(0),
-        })
-    }
-
-    fn take(&self, signal: c_int) {
-        self.unwanted.fetch_or(1 << (signal - 1), Ordering::AcqRel);
-        let _ = self.wake.write(1);
-    }
-}
-
 impl AsFd for CommandParent {
     /// Readable when the process has ended: it did its work, or was killed.
     fn as_fd(&self) -> BorrowedFd<'_> {
@@ -318,10 +291,11 @@ impl Work {
         let Some(command) = rustix::process::Pid::from_raw(command) else { return };
         let started = self.command.await_execution();
         // They came while the lock was waited for, and say nothing of what comes now.
-        self.take_signals([libc::SIGCONT, libc::SIGWINCH].map(|signal| 1 << (signal - 1)).iter().sum());
+        self.group_signals
+            .take_signals([libc::SIGCONT, libc::SIGWINCH].map(|signal| 1 << (signal - 1)).iter().sum());
         self.outcome.store(started.map_or_else(|errno| -(errno as i32), |()| 1), Ordering::Release);
         self.ring();
-        self.take_signals_until(end);
+        self.group_signals.take_signals_until(end);
         let end = loop {
             match waitid(WaitId::Pid(command), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT) {
                 Ok(Some(end)) => break end,
@@ -339,41 +313,6 @@ impl Work {
         }
         while let Err(rustix::io::Errno::INTR) = waitid(WaitId::Pid(command), WaitIdOptions::EXITED) {}
         self.ring();
-    }
-
-    /// Takes the unwanted signals whenever it is woken, until `end` is readable.
-    fn take_signals_until(&self, end: BorrowedFd) {
-        let readable = event::PollFlags::IN;
-        loop {
-            let mut fds = [
-                event::PollFd::from_borrowed_fd(end, readable),
-                event::PollFd::new(&self.group_signals.wake, readable),
-            ];
-            if event::poll(&mut fds, None).is_err() {
-                continue;
-            }
-            if !fds[0].revents().is_empty() {
-                return;
-            }
-            let _ = rustix::io::read(&self.group_signals.wake, &mut [0; 8]);
-            self.take_signals(self.group_signals.unwanted.swap(0, Ordering::AcqRel));
-        }
-    }
-
-    /// Takes these signals where they are pending. Bit 0 is signal 1.
-    fn take_signals(&self, signals: u64) {
-        // SAFETY: the set is initialised by sigemptyset before it is used; the descriptor is open. No call of these fails.
-        unsafe {
-            let mut set: libc::sigset_t = std::mem::zeroed();
-            libc::sigemptyset(&mut set);
-            let numbers = (1..=u64::BITS as c_int).filter(|signal| signals >> (signal - 1) & 1 == 1);
-            numbers.for_each(|signal| _ = libc::sigaddset(&mut set, signal));
-            libc::signalfd(self.group_signals.taken.as_raw_fd(), &set, 0);
-        }
-        // A real-time signal may be pending several times.
-        while rustix::io::read(&self.group_signals.taken, &mut [0; size_of::<libc::signalfd_siginfo>()])
-            .is_ok()
-        {}
     }
 }
 

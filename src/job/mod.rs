@@ -8,6 +8,7 @@ mod descendants;
 mod dispositions;
 mod end_notice;
 mod fork;
+mod group_signals;
 mod guard;
 mod guard_process;
 mod guard_times;
