@@ -19,12 +19,13 @@ use nix::unistd::{Pid, getppid};
 use rustix::process::{WaitId, WaitIdOptions, waitid};
 use thiserror::Error;
 
-use super::descendants::{OwnChildren, children_of, has_pending, name_of, send, wake_blocked};
+use super::descendants::{OwnChildren, children_of};
 use super::dispositions;
 use super::end_notice::{EndNotice, LeftoverLook, RUNNING, SIGNALED, status_of};
 use super::group_signals::GroupSignals;
 use super::kill::kill_all;
 use super::priority;
+use super::process::{has_pending, name_of, send, wake_blocked};
 use super::protocol::{Channel, ExitStatus};
 use super::spawn::Prepared;
 use crate::clock::Deadline;

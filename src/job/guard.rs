@@ -23,7 +23,7 @@ use super::protocol::{Channel, ExitStatus, GuardReport, GuardRequest, JobEnd, Le
 use super::relay::{Receivers, Relay};
 use super::spawn::{Caller, Prepared};
 use super::watchdog::Watchdog;
-use super::{dispositions, priority, streams, title};
+use super::{dispositions, priority, process, streams, title};
 use crate::clock::{BootTime, BootTimer, Deadline};
 use crate::poll::wait_readable;
 
@@ -334,7 +334,7 @@ impl Guard {
         dispositions::set_ignored(libc::SIGCHLD, true);
         // Its pid is known. In a memory cgroup at its limit the kernel may list no processes (ENOMEM), until one has died.
         if let Some(command) = self.command() {
-            descendants::send(command, libc::SIGKILL);
+            process::send(command, libc::SIGKILL);
         }
         kill_all(&self.children);
         if let Some(parent) = &self.parent {

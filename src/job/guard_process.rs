@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
 use nix::unistd::Pid;
 
-use super::descendants;
+use super::process;
 use crate::clock::BootTime;
 
 #[derive(Debug)]
@@ -38,7 +38,7 @@ impl GuardProcess {
 
     pub fn send(&self, signal: i32) {
         if !self.is_reaped() {
-            descendants::send(self.pid(), signal);
+            process::send(self.pid(), signal);
         }
     }
 

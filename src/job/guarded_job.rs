@@ -20,7 +20,7 @@ use super::kill::{kill_all, kill_below};
 use super::protocol::{Channel, ExitStatus, GuardReport, GuardRequest, JobEnd, LeftoverPolicy};
 use super::signals::{Arrived, Signals};
 use super::watchdog::is_watchdog;
-use super::{descendants, dispositions, streams, title};
+use super::{descendants, dispositions, process, streams, title};
 use crate::clock::{BootTime, Deadline};
 use crate::poll::{is_readable, wait_readable};
 
@@ -286,7 +286,7 @@ impl Job {
 
     /// The pid and the name of a process that the command left behind.
     pub fn leftover(&self) -> Option<(i32, String)> {
-        let named = |pid: i32| Some((pid, descendants::name_of(pid)?));
+        let named = |pid: i32| Some((pid, process::name_of(pid)?));
         let children = descendants::children_of(self.guard.pid()).into_iter();
         children.filter(|pid| Some(*pid) != self.watchdog).find_map(named)
     }
@@ -304,13 +304,13 @@ impl Job {
         self.look_at = BootTime::after(LOOK);
         let stop_at = self.guard.stop_at().unwrap_or(BootTime::NEVER);
         let is_frozen = stop_at.plus(self.reserve.length()).minus(LAST_LOOK).has_passed()
-            && descendants::is_frozen(self.guard.pid());
+            && process::is_frozen(self.guard.pid());
         if is_frozen && self.was_frozen {
             self.kill_below_guard();
             return Some(GuardLoss::Stopped);
         }
         self.was_frozen = is_frozen;
-        let is_stopped = descendants::is_stopped(self.guard.pid());
+        let is_stopped = process::is_stopped(self.guard.pid());
         if is_stopped && self.was_stopped {
             return Some(GuardLoss::Stopped);
         }

@@ -4,8 +4,9 @@ use std::collections::{HashSet, VecDeque};
 use std::thread;
 use std::time::Duration;
 
-use super::descendants::{OwnChildren, Reaped, children_of, children_of_thread, is_alive, send, threads_of};
+use super::descendants::{OwnChildren, Reaped, children_of, children_of_thread, threads_of};
 use super::priority::{self, Apart};
+use super::process::{is_alive, send};
 
 /// The pause between two looks that find nothing new: at first and at most.
 const PAUSE: (Duration, Duration) = (Duration::from_micros(100), Duration::from_millis(20));
@@ -97,7 +98,7 @@ fn children_of_dying(parent: i32) -> Vec<i32> {
 }
 
 /// Puts a killed thread right behind this process, if this one is raised. One that waits for a processor in the middle of
-/// its death would keep us waiting, too, as soon as we look at it: see `descendants::exists`.
+/// its death would keep us waiting, too, as soon as we look at it: see `process::exists`.
 fn let_die(thread: i32) {
     if priority::is_raised() {
         priority::let_die(thread);

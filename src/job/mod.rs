@@ -19,6 +19,7 @@ mod kill_schedule;
 mod passed_on;
 mod pidfd;
 mod priority;
+mod process;
 mod protocol;
 mod relay;
 mod side_job;
@@ -32,12 +33,12 @@ mod watchdog;
 
 pub use capture::capture;
 pub use deadlines::Reserve;
-pub use descendants::is_below;
 pub use dispositions::{forbid_core_dumps, normalise};
 pub use fork::{detach, fork_off};
 pub use guarded_job::{GuardLoss, Job, JobEvent, NotStarted};
 pub use job_control::JobControl;
 pub use pidfd::{Pidfd, is_gone, own_pid_namespace};
+pub use process::is_below;
 #[cfg(any(test, fuzzing))]
 pub use protocol::read_packet;
 pub use protocol::{Channel, ExitStatus, GuardRequest, JobEnd, LeftoverPolicy};

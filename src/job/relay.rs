@@ -9,7 +9,8 @@ use std::time::Duration;
 use nix::unistd::Pid;
 
 use super::command_parent::CommandParent;
-use super::descendants::{OwnChildren, is_outside, send, send_and_wake, signal_where};
+use super::descendants::{OwnChildren, is_outside, signal_where};
+use super::process::{send, send_and_wake};
 use crate::clock::{BootTime, Deadline};
 
 /// timeout(1) signals its child first, and its process group right after that.

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use nix::unistd::{Pid, getsid};
 
-use super::descendants::{OwnChildren, is_guard, reap_one, send};
+use super::descendants::{OwnChildren, is_guard, reap_one};
+use super::process::send;
 use crate::clock::Deadline;
 
 /// The pause between two looks at processes that were killed: at first and at most. A process that became root cannot be

@@ -16,11 +16,12 @@ use nix::sys::prctl::{set_name, set_pdeathsig};
 use nix::sys::signal::Signal;
 use nix::unistd::{Pid, getppid, setpgid};
 
-use super::descendants::{GUARD_NAME, OwnChildren, name_of, send};
+use super::descendants::{GUARD_NAME, OwnChildren};
 use super::fork::{close_all_but, fork_silently};
 use super::kill::kill_all;
 use super::kill_schedule::{KillSchedule, Load};
 use super::priority::{may_be_kept_waiting, shorten_slice};
+use super::process::{name_of, send};
 use super::streams;
 use crate::clock::{BootTimer, Deadline};
 use crate::poll::{is_readable, wait_readable};
