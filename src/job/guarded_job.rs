@@ -6,7 +6,6 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use nix::errno::Errno;
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
@@ -17,22 +16,22 @@ use super::guard::fork_guard;
 use super::guard_process::GuardProcess;
 use super::job_control::JobControl;
 use super::kill::{kill_all, kill_below};
-use super::protocol::{Channel, ExitStatus, GuardReport, GuardRequest, JobEnd, LeftoverPolicy};
+use super::protocol::{Channel, ExitStatus, GuardReport, JobEnd, LeftoverPolicy};
 use super::signals::{Arrived, Signals};
 use super::watchdog::is_watchdog;
-use super::{descendants, dispositions, process, streams, title};
+use super::{descendants, dispositions, process, title};
 use crate::clock::{BootTime, Deadline};
 use crate::poll::{is_readable, wait_readable};
 
 /// The command and every process it starts, under a guard.
 pub struct Job {
-    channel: Channel,
-    guard: Arc<GuardProcess>,
-    end_notice: EndNotice,
+    pub(super) channel: Channel,
+    pub(super) guard: Arc<GuardProcess>,
+    pub(super) end_notice: EndNotice,
     children: OwnChildren,
-    reserve: Reserve,
-    command: Option<i32>,
-    watchdog: Option<i32>,
+    pub(super) reserve: Reserve,
+    pub(super) command: Option<i32>,
+    pub(super) watchdog: Option<i32>,
     /// The end of the command, when that was before the job's end.
     command_end: Option<ExitStatus>,
     /// When the guard is due to stop the job: when to look at it, and whether it was found stopped before.
@@ -65,33 +64,12 @@ pub enum GuardLoss {
 }
 
 /// The pause between two looks at a guard that is due to stop the job.
-const LOOK: Duration = Duration::from_millis(10);
+pub const LOOK: Duration = Duration::from_millis(10);
 /// The time before the deadline at which a frozen guard is given up. It was due to kill the job before that, and no time is
 /// left for a thaw.
 const LAST_LOOK: Duration = Duration::from_millis(100);
-/// The time for the start after a signal. A command that starts in this time gets the signal; one whose execution hangs, as
-/// on a file server that does not answer, is given up.
-const START: Duration = Duration::from_secs(1);
-
 /// The time for a guard that ends by itself.
 const LAST_WORK: Duration = Duration::from_secs(1);
-
-#[derive(Debug)]
-pub enum NotStarted {
-    NotFound,
-    /// It cannot be executed, and why.
-    NotExecutable(String),
-    /// The system, or a limit, has no room for another process, and why.
-    NoRoom(String),
-    /// Somebody killed the process that was to become the command.
-    ProcessKilled,
-    /// The lease had ended. A command that had begun, or may have, was killed.
-    TooLate {
-        has_begun: bool,
-    },
-    /// This signal came, and the execution of the command hung.
-    Interrupted(i32),
-}
 
 impl Job {
     /// Makes the guard. To be called before any thread is started.
@@ -131,78 +109,6 @@ impl Job {
     /// Leaves out a child of this process that does not belong to the job: it stays when the job is killed here.
     pub(super) fn leave_out(&self, pid: i32) {
         self.children.leave_out(pid);
-    }
-
-    /// Starts the command under a lease that ends then, or nothing when too little of that is left. A signal may end a
-    /// start that hangs. A job that `ends_in_time` is dead when the lease ends, unless that is extended.
-    pub fn start(
-        &mut self,
-        env: Vec<(String, String)>,
-        lease_end: Deadline,
-        ends_in_time: bool,
-        signals: Option<&mut Signals>,
-    ) -> Result<(), NotStarted> {
-        let deadlines = self.reserve.before(lease_end);
-        self.guard.set_stop_at(Some(deadlines.stop));
-        let request = GuardRequest::Start { env, deadlines, ends_in_time };
-        if self.channel.send_long(&request) == Err(Errno::EMSGSIZE) {
-            // execve(2) takes less than the line to the guard.
-            return Err(NotStarted::NotExecutable(io::Error::from(Errno::E2BIG).to_string()));
-        }
-        self.await_start(signals)?;
-        if !ends_in_time {
-            self.guard.set_stop_at(None);
-        }
-        match self.channel.receive() {
-            Some(GuardReport::Started { pid, watchdog }) => {
-                (self.command, self.watchdog) = (Some(pid), watchdog);
-                // Redlock's own messages go to stderr.
-                streams::detach(true);
-                Ok(())
-            }
-            Some(GuardReport::NotStarted { errno: libc::ENOENT, .. }) => Err(NotStarted::NotFound),
-            Some(GuardReport::NotStarted {
-                errno: libc::EAGAIN | libc::ENOMEM | libc::ENFILE | libc::EMFILE,
-                message,
-            }) => Err(NotStarted::NoRoom(message)),
-            Some(GuardReport::NotStarted { message, .. }) => Err(NotStarted::NotExecutable(message)),
-            Some(GuardReport::ProcessKilled) => Err(NotStarted::ProcessKilled),
-            Some(GuardReport::TooLate { has_begun }) => Err(NotStarted::TooLate { has_begun }),
-            // The guard was killed, and may have started the command: its loss is seen as that of a job that runs.
-            Some(GuardReport::CommandEnded(_) | GuardReport::JobEnd(_)) | None => Ok(()),
-        }
-    }
-
-    /// Waits until the guard says what became of the start.
-    fn await_start(&mut self, mut signals: Option<&mut Signals>) -> Result<(), NotStarted> {
-        let mut give_up_at = Deadline::NEVER;
-        loop {
-            let until = self.next_look().unwrap_or(Deadline::NEVER).min(give_up_at);
-            let signal = signals.as_ref().map_or(self.as_fd(), |signals| signals.as_fd());
-            let fds = [self.as_fd(), signal, self.end_notice.as_fd()];
-            let [has_answered, _, has_ended] = wait_readable(fds, until);
-            if has_answered {
-                return Ok(());
-            }
-            if has_ended {
-                // Somebody may have stopped the guard before it could tell of the start.
-                self.guard.send(libc::SIGCONT);
-                wait_readable([self.as_fd()], Deadline::after(LOOK));
-            }
-            // A guard that somebody stopped may have started the command, whose time has passed.
-            if self.look_at_guard().is_some() {
-                self.kill_without_guard();
-                return Err(NotStarted::TooLate { has_begun: true });
-            }
-            let Some(signal) = signals.as_mut().and_then(|signals| signals.first_for_redlock()) else {
-                continue;
-            };
-            if give_up_at.has_passed() {
-                self.kill_without_guard();
-                return Err(NotStarted::Interrupted(signal));
-            }
-            give_up_at = give_up_at.min(Deadline::after(START));
-        }
     }
 
     /// A handle with which another thread sends requests to the guard.
@@ -297,7 +203,7 @@ impl Job {
     }
 
     /// Wakes a guard that is stopped when it should stop the job; gives it up when it is stopped again.
-    fn look_at_guard(&mut self) -> Option<GuardLoss> {
+    pub(super) fn look_at_guard(&mut self) -> Option<GuardLoss> {
         if !self.next_look().is_some_and(Deadline::has_passed) {
             return None;
         }
@@ -332,7 +238,7 @@ impl Job {
     }
 
     /// The guard is dead, or dies with the job. Its orphans are redlock's children now; none may live on unguarded.
-    fn kill_without_guard(&self) -> JobEnd {
+    pub(super) fn kill_without_guard(&self) -> JobEnd {
         let command = self.command.and_then(descendants::reap_one);
         dispositions::set_ignored(libc::SIGCHLD, true);
         kill_all(&self.children);

@@ -14,6 +14,7 @@ mod guard_process;
 mod guard_times;
 mod guarded_job;
 mod job_control;
+mod job_start;
 mod kill;
 mod kill_schedule;
 mod passed_on;
@@ -35,8 +36,9 @@ pub use capture::capture;
 pub use deadlines::Reserve;
 pub use dispositions::{forbid_core_dumps, normalise};
 pub use fork::{detach, fork_off};
-pub use guarded_job::{GuardLoss, Job, JobEvent, NotStarted};
+pub use guarded_job::{GuardLoss, Job, JobEvent};
 pub use job_control::JobControl;
+pub use job_start::NotStarted;
 pub use pidfd::{Pidfd, is_gone, own_pid_namespace};
 pub use process::is_below;
 #[cfg(any(test, fuzzing))]

@@ -13,7 +13,8 @@ use serde::{Deserialize, Serialize};
 
 use super::deadlines::Reserve;
 use super::fork::{close_all_but, fork_off, leave_session};
-use super::guarded_job::{Job, JobEvent, NotStarted};
+use super::guarded_job::{Job, JobEvent};
+use super::job_start::NotStarted;
 use super::pidfd::Pidfd;
 use super::protocol::{Channel, ExitStatus, GuardRequest, JobEnd, LeftoverPolicy};
 use super::strays::Strays;
