@@ -7,23 +7,22 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use nix::sys::prctl;
-use nix::sys::signal::{SigSet, Signal, kill};
+use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::{Pid, getppid};
 
 use super::command_parent::{CommandParent, NoParent};
 use super::deadlines::Deadlines;
-use super::descendants::{self, OwnChildren, Reaped};
+use super::descendants::{self, OwnChildren};
 use super::end_notice::EndNotice;
 use super::fork::{end, fork_off, leave_session};
 use super::guard_times::GuardTimes;
-use super::kill::kill_all;
 use super::kill_schedule::{KillSchedule, Load};
-use super::protocol::{Channel, ExitStatus, GuardReport, GuardRequest, JobEnd, LeftoverPolicy};
+use super::protocol::{Channel, ExitStatus, GuardReport, GuardRequest, LeftoverPolicy};
 use super::relay::{Receivers, Relay};
 use super::spawn::{Caller, Prepared};
 use super::watchdog::Watchdog;
-use super::{dispositions, priority, process, streams, title};
+use super::{dispositions, priority, streams, title};
 use crate::clock::{BootTime, BootTimer, Deadline};
 use crate::poll::wait_readable;
 
@@ -50,33 +49,29 @@ pub fn fork_guard(
     Ok((guard, channel, children, end_notice))
 }
 
-struct Guard {
-    redlock: Pid,
-    channel: Channel,
+pub struct Guard {
+    pub(super) redlock: Pid,
+    pub(super) channel: Channel,
     caller: Caller,
-    children: OwnChildren,
-    deaths: SignalFd,
+    pub(super) children: OwnChildren,
+    pub(super) deaths: SignalFd,
     timer: BootTimer,
-    times: GuardTimes,
+    pub(super) times: GuardTimes,
     relay: Relay,
-    kill_after: Duration,
-    leftovers: LeftoverPolicy,
+    pub(super) kill_after: Duration,
+    pub(super) leftovers: LeftoverPolicy,
     /// Before the start: the command, whose process sleeps, or the reason why there is none.
     prepared: Option<Result<CommandParent, NoParent>>,
     /// The same from the start on.
-    parent: Option<CommandParent>,
-    watchdog: Option<Watchdog>,
+    pub(super) parent: Option<CommandParent>,
+    pub(super) watchdog: Option<Watchdog>,
     /// More children may be dead than one look reaped.
-    more_to_reap: bool,
-    leftovers_decided: bool,
+    pub(super) more_to_reap: bool,
+    pub(super) leftovers_decided: bool,
     /// The end of the command. Its pid may be in use again while leftovers are awaited.
-    status: Option<ExitStatus>,
-    reported: bool,
+    pub(super) status: Option<ExitStatus>,
+    pub(super) reported: bool,
 }
-
-/// A signal or a closed pipe ends the processes of a job one by one, in no fixed order. Processes alive after this
-/// time were left behind.
-const LEFTOVER_GRACE: Duration = Duration::from_millis(50);
 
 impl Guard {
     fn new(
@@ -294,23 +289,7 @@ impl Guard {
         }
     }
 
-    /// Applies the policy to processes that the command left behind.
-    fn decide_leftovers(&mut self) {
-        let Some(status) = self.status else { return };
-        (self.times.leftovers_at, self.leftovers_decided) = (None, true);
-        match (self.leftovers, status) {
-            (LeftoverPolicy::Leave, _) | (LeftoverPolicy::LeaveUnlessKilled, ExitStatus::Exited(_)) => {
-                self.report(true)
-            }
-            (LeftoverPolicy::Await, _) => self.channel.send(&GuardReport::CommandEnded(status)),
-            (LeftoverPolicy::Stop, _) | (LeftoverPolicy::LeaveUnlessKilled, ExitStatus::Signaled(_)) => {
-                self.channel.send(&GuardReport::CommandEnded(status));
-                self.stop(Deadline::after(self.kill_after));
-            }
-        }
-    }
-
-    fn stop(&mut self, kill_at: Deadline) {
+    pub(super) fn stop(&mut self, kill_at: Deadline) {
         self.times.stop(kill_at);
         self.relay.forget_reminder();
         if let Some(receivers) = self.receivers() {
@@ -324,71 +303,8 @@ impl Guard {
         Some(Receivers { parent, command, group, children: &self.children, until: self.times.next_kill() })
     }
 
-    fn command(&self) -> Option<i32> {
+    pub(super) fn command(&self) -> Option<i32> {
         self.parent.as_ref().filter(|parent| parent.status().is_none()).map(|parent| parent.command)
-    }
-
-    fn kill(&mut self) {
-        self.times.kill_at = Some(BootTime::now());
-        self.status = self.status.or(self.parent.as_ref().and_then(CommandParent::status));
-        dispositions::set_ignored(libc::SIGCHLD, true);
-        // Its pid is known. In a memory cgroup at its limit the kernel may list no processes (ENOMEM), until one has died.
-        if let Some(command) = self.command() {
-            process::send(command, libc::SIGKILL);
-        }
-        kill_all(&self.children);
-        if let Some(parent) = &self.parent {
-            parent.reap();
-        }
-        self.status.get_or_insert(ExitStatus::Signaled(libc::SIGKILL));
-        self.report(false);
-    }
-
-    /// The command has ended, or a process that it left behind.
-    fn reap_ended(&mut self) {
-        if self.status.is_none() {
-            let Some(parent) = &self.parent else { return };
-            // Without a status somebody killed the command's parent; the kernel killed the command with it.
-            let Some(status) = parent.status() else { return self.kill() };
-            self.status = Some(status);
-            // It ends now, and is waited for when that holds nobody up.
-            self.children.leave_out(parent.pid);
-            // From here on the guard counts the deaths of leftovers.
-            dispositions::set_ignored(libc::SIGCHLD, false);
-        }
-        while let Ok(Some(_)) = self.deaths.read_signal() {}
-        let reaped = self.children.reap();
-        self.more_to_reap = reaped == Reaped::More;
-        let times = &mut self.times;
-        if reaped == Reaped::Childless {
-            self.report(false);
-        } else if times.kill_at.is_none() && times.leftovers_at.is_none() && !self.leftovers_decided {
-            times.leftovers_at = Some(Deadline::after(LEFTOVER_GRACE));
-        }
-    }
-
-    fn report(&mut self, leftovers: bool) {
-        if !self.reported
-            && let Some(status) = self.status
-        {
-            self.reported = true;
-            // Redlock comes first from here on: it releases the lock now.
-            priority::lower();
-            let watchdog_killed = self.watchdog.take().is_some_and(|watchdog| watchdog.end(&self.children));
-            let expired = self.times.expired || watchdog_killed;
-            // It ended some time ago. Redlock may kill this process when it has the report.
-            self.parent.iter().filter(|_| leftovers).for_each(CommandParent::reap);
-            self.channel.send(&GuardReport::JobEnd(JobEnd { status, expired, leftovers }));
-            // A redlock that was stopped may hold the store up: it gives its lock back, and ends as its job did.
-            if expired && getppid() == self.redlock {
-                let _ = kill(self.redlock, Signal::SIGCONT);
-            }
-            if !leftovers {
-                std::thread::yield_now();
-                self.parent.iter().for_each(CommandParent::reap);
-                end();
-            }
-        }
     }
 
     /// Redlock is gone. If the job still runs, redlock was killed, and the job is killed, too.

@@ -14,6 +14,7 @@ mod guard_process;
 mod guard_times;
 mod guarded_job;
 mod job_control;
+mod job_end;
 mod job_start;
 mod kill;
 mod kill_schedule;
