@@ -196,7 +196,7 @@ pub struct ConfigArgs {
     pub check: Option<PathBuf>,
 }
 
-/// The key as a word: `options::command_line` moves it to `--key`.
+/// The key as a word: `options::line` moves it to `--key`.
 #[derive(Debug, Args)]
 pub struct KeyWordArgs {
     #[arg(id = "rest", hide = true, trailing_var_arg = true)]

@@ -21,10 +21,10 @@ use crate::cli::{Command, ConfigArgs, GlobalArgs};
 use crate::error::{Failure, Outcome};
 use crate::event::Event;
 use crate::lock::Key;
-use crate::options::command_line::{self, ReadLine};
+use crate::options::command_line;
 use crate::options::variables;
 use crate::options::{
-    self, AcquireOptions, GlobalOptions, Inputs, OwnerOptions, RunOptions, Sources, WaitOptions,
+    self, AcquireOptions, GlobalOptions, Inputs, OwnerOptions, ReadLine, RunOptions, Sources, WaitOptions,
     settings_in_force, with_files,
 };
 use crate::report::Reporter;

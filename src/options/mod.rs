@@ -15,6 +15,7 @@ mod in_force;
 mod inputs;
 mod key_pattern;
 mod label;
+mod line;
 mod lock;
 mod lock_selection;
 mod server_urls;
@@ -29,7 +30,6 @@ use std::time::Duration;
 use clap::ArgMatches;
 
 use self::caller::CallingProcess;
-use self::command_line::ReadLine;
 use self::complaint::refuse;
 use self::config::SectionQuery;
 #[cfg(any(test, fuzzing))]
@@ -41,6 +41,7 @@ use self::hook::hooks;
 pub use self::hook::{HOOK, HookPoint};
 pub use self::in_force::settings_in_force;
 pub use self::inputs::Inputs;
+pub use self::line::ReadLine;
 pub use self::lock::{LockOptions, Reservation, Shown};
 use self::lock::{kill_after, lock_order, ttl_until};
 pub use self::lock_selection::LockSelection;
