@@ -47,7 +47,7 @@ pub fn a_release_ends_the_keeper(store: &Store) {
 }
 
 pub fn a_lease_is_kept_while_the_script_runs(store: &Store) {
-    let lease = store.lease(slowed(1500));
+    let lease = store.lease(slowed(3000));
     let script = Script::start(store, &format!("--ttl {}", in_ms(lease)), "read -r _");
     let longer = lease * 7 / 3;
     let fence = store.status("X")["holders"][0]["fence"].clone();
