@@ -15,7 +15,7 @@ function __redlock_read
                 echo begins
                 test "$subcommand" = run; and string join \n -- $words
                 return
-            case --check --color --config --conflict-exit-code --connect-timeout --for --format --history --key --kill-after --label --leftovers --log-file --log-format --metrics-file --min-hold --on-acquire --on-lost --on-lost-run --on-release --on-wait --once-per --password-file --permits --profile --queue-limit --ran-within --reason --replicas --sentinel-password-file --server --share --splay --timeout --tls-ca --tls-cert --tls-key --token --token-file --ttl --until --user --while-pid -E -S -k -p -t
+            case --check --color --config --conflict-exit-code --connect-timeout --for --format --history --key --kill-after --label --leftovers --log-file --log-format --metrics-file --min-hold --on-acquire --on-lost --on-lost-run --on-release --on-wait --once-per --password-file --permits --priority --profile --queue-limit --ran-within --reason --replicas --sentinel-password-file --sequence --server --share --splay --timeout --tls-ca --tls-cert --tls-key --token --token-file --ttl --until --user --while-pid -E -S -k -p -t
                 contains -- $word -k --key; and set has_key yes
                 set -e words[1]
             case -w --wait
@@ -138,7 +138,9 @@ complete -c redlock -n '__redlock_at run' -s t -l ttl -x -d 'Set how long the le
 complete -c redlock -n '__redlock_at run' -s w -l wait -d 'Wait for the lock instead of failing with 75'
 complete -c redlock -n '__redlock_at run' -s n -l no-wait -d 'Do not wait; undo a configured wait'
 complete -c redlock -n '__redlock_at run' -l queue-limit -x -d 'Exit with 75 if N others wait already'
+complete -c redlock -n '__redlock_at run' -l priority -x -d 'Wait ahead of those with a lower priority'
 complete -c redlock -n '__redlock_at run' -l supersede -d 'Send home waiters with this option that came earlier'
+complete -c redlock -n '__redlock_at run' -l replace -d 'Take the place of the run that holds the lock'
 complete -c redlock -n '__redlock_at run' -s s -l shared -d 'Take a shared (reader) lock'
 complete -c redlock -n '__redlock_at run' -s p -l permits -x -d 'Take one of N permits: N may hold it at once'
 complete -c redlock -n '__redlock_at run' -l label -x -d 'Show others this text in status and while they wait'
@@ -147,6 +149,7 @@ complete -c redlock -n '__redlock_at run' -l replicas -x -d 'Require the lock on
 complete -c redlock -n '__redlock_at run' -s c -l shell -d 'Run COMMAND, one quoted argument, with `sh -c`'
 complete -c redlock -n '__redlock_at run' -s E -l conflict-exit-code -x -d 'Exit with N when the lock is busy'
 complete -c redlock -n '__redlock_at run' -l once-per -x -d 'Run COMMAND only if no run succeeded within this time'
+complete -c redlock -n '__redlock_at run' -l sequence -x -d 'Run COMMAND only if no run with a higher N has begun'
 complete -c redlock -n '__redlock_at run' -l timeout -x -d 'Stop COMMAND after this long, as timeout(1) does'
 complete -c redlock -n '__redlock_at run' -l on-lost -xa 'terminate continue' -d 'Choose what happens to COMMAND when the lock is lost'
 complete -c redlock -n '__redlock_at run' -l kill-after -x -d 'Wait this long between SIGTERM and SIGKILL'
@@ -180,7 +183,9 @@ complete -c redlock -n '__redlock_at acquire' -s t -l ttl -x -d 'Set how long th
 complete -c redlock -n '__redlock_at acquire' -s w -l wait -d 'Wait for the lock instead of failing with 75'
 complete -c redlock -n '__redlock_at acquire' -s n -l no-wait -d 'Do not wait; undo a configured wait'
 complete -c redlock -n '__redlock_at acquire' -l queue-limit -x -d 'Exit with 75 if N others wait already'
+complete -c redlock -n '__redlock_at acquire' -l priority -x -d 'Wait ahead of those with a lower priority'
 complete -c redlock -n '__redlock_at acquire' -l supersede -d 'Send home waiters with this option that came earlier'
+complete -c redlock -n '__redlock_at acquire' -l replace -d 'Take the place of the run that holds the lock'
 complete -c redlock -n '__redlock_at acquire' -s s -l shared -d 'Take a shared (reader) lock'
 complete -c redlock -n '__redlock_at acquire' -s p -l permits -x -d 'Take one of N permits: N may hold it at once'
 complete -c redlock -n '__redlock_at acquire' -l label -x -d 'Show others this text in status and while they wait'

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 
 use clap::Args;
 
-use crate::lock::{DurationText, Key, Ttl, Wait};
+use crate::lock::{DurationText, Key, Priority, Ttl, Wait};
 
 #[derive(Debug, Args)]
 pub struct LockArgs {
@@ -36,12 +36,33 @@ pub struct LockArgs {
     /// may count until its turn.
     #[arg(long, hide_short_help = true, value_name = "N", env = "REDLOCK_QUEUE_LIMIT", value_parser = queue_limit, allow_negative_numbers = true)]
     pub queue_limit: Option<NonZeroU32>,
+    /// Wait ahead of those with a lower priority
+    ///
+    /// With --wait: the waiter with the highest number, from -100 to 100, is served first, and equals in the order of their
+    /// arrival. One step counts as an hour of waiting, so everybody is served at some time. etcd, ZooKeeper, a quorum and
+    /// Memcached have no priorities.
+    #[arg(
+        long,
+        hide_short_help = true,
+        value_name = "N",
+        env = "REDLOCK_PRIORITY",
+        default_value = "0",
+        allow_negative_numbers = true
+    )]
+    pub priority: Priority,
     /// Send home waiters with this option that came earlier
     ///
     /// With --wait: of the waiters with this option only the last one stays, and --queue-limit does not count. The others exit
     /// with 75 some seconds later and say who came. Waiters without the option stay.
     #[arg(long, hide_short_help = true, env = "REDLOCK_SUPERSEDE", value_parser = super::switch)]
     pub supersede: bool,
+    /// Take the place of the run that holds the lock
+    ///
+    /// With --wait: redlock tells the holder to stop, as `redlock break` does, and gets the lock when that job is dead, or behind
+    /// those who wait already without this option. Waiters with it, or with --supersede, go home. The holder learns of it
+    /// at its next renewal, and exits with 79. A reservation stays, and so does the lock of another program.
+    #[arg(long, hide_short_help = true, env = "REDLOCK_REPLACE", value_parser = super::switch)]
+    pub replace: bool,
     /// Take the lock alone; undo a configured --shared or --permits
     #[arg(short = 'x', long, hide = true, conflicts_with_all = ["shared", "permits"], overrides_with = "exclusive")]
     pub exclusive: bool,

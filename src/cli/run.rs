@@ -44,6 +44,13 @@ pub struct RunArgs {
     /// time.
     #[arg(long, hide_short_help = true, value_name = "DURATION", env = "REDLOCK_ONCE_PER")]
     pub once_per: Option<DurationText>,
+    /// Run COMMAND only if no run with a higher N has begun
+    ///
+    /// So that an older version is never deployed over a newer one: --sequence "$CI_PIPELINE_IID". Otherwise redlock says which run
+    /// it was, and exits with 75. The same N may run again. A run that begins leaves its N in the history, so each run
+    /// of the key has to give this option. It needs an exclusive lock and a store that keeps a history.
+    #[arg(long, hide_short_help = true, value_name = "N", env = "REDLOCK_SEQUENCE", value_parser = sequence, allow_negative_numbers = true)]
+    pub sequence: Option<u64>,
     /// Stop COMMAND after this long, as timeout(1) does
     #[arg(long, value_name = "DURATION", env = "REDLOCK_TIMEOUT")]
     pub timeout: Option<DurationText>,
@@ -102,6 +109,11 @@ pub struct HookArgs {
 
 fn history(text: &str) -> Result<u8, String> {
     text.parse().map_err(|_| "a history has 0 to 255 runs, for example --history 50".to_owned())
+}
+
+fn sequence(text: &str) -> Result<u64, String> {
+    text.parse()
+        .map_err(|_| "it is a number such as that of a pipeline, for example --sequence 42".to_owned())
 }
 
 fn exit_status(text: &str) -> Result<u8, String> {

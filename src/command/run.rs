@@ -14,7 +14,9 @@ use crate::options::RunOptions;
 use crate::report::names;
 use crate::session::renewal_events::RenewalEvents;
 use crate::session::supervise::{RunEnd, Supervisor};
-use crate::session::{self, Abort, Acquisition, Context, Hooks, InterimKeeper, Nesting, history, once_per};
+use crate::session::{
+    self, Abort, Acquisition, Context, Hooks, InterimKeeper, Nesting, history, once_per, sequence,
+};
 
 pub fn run(options: &RunOptions, context: &Context) -> anyhow::Result<Outcome> {
     let mut run = Run::prepare(options, context)?;
@@ -110,6 +112,11 @@ impl<'a> Run<'a> {
         if let Some(period) = self.options.once_per {
             let acquired = (&self.acquisition, Lease::first_deadline(&acquired));
             once_per::check(period, &self.keys, acquired, store, &self.signals, self.context)?;
+        }
+        if let Some(number) = self.options.args.sequence {
+            let acquired = (&self.acquisition, Lease::first_deadline(&acquired));
+            let (keep, signals) = (self.options.history, &self.signals);
+            sequence::begin(number, &self.keys, keep, acquired, store, signals, self.context)?;
         }
         // Between the grant and here.
         if let Err(signal) = self.stop_if_signalled() {

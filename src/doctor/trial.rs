@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::{Check, Findings, millis};
 use crate::clock::{BootTime, Deadline};
 use crate::lock::{
-    AcquireOutcome, Breaker, Broken, FencingToken, Key, LockStatus, Metadata, Mode, OwnerToken,
+    AcquireOutcome, BreakScope, Breaker, Broken, FencingToken, Key, LockStatus, Metadata, Mode, OwnerToken,
     ReleaseOutcome, Renewal, Request, Result, StoreAdmin, StoreError, Timeout, Ttl,
 };
 
@@ -66,8 +66,8 @@ impl Trial<'_> {
         expect("the fencing token grows", Ok(next), |next| *next > fence)?;
         self.waiter.settle();
 
-        let broken =
-            self.holder.break_lock(key, None, &Breaker::new("redlock", "doctor", None), &self.timeout());
+        let by = Breaker::new("redlock", "doctor", None);
+        let broken = self.holder.break_lock(key, &BreakScope::All, &by, &self.timeout());
         expect("break", broken, |broken| matches!(broken, Broken::Told(_)))?;
         let lost = self.waiter.renew(second, Some(next), &self.timeout());
         expect("renew a broken lock", lost, |lost| matches!(lost, Renewal::Lost(_)))?;

@@ -36,6 +36,8 @@ pub enum Event<'a> {
     Superseded { key: &'a Key, by: &'a Metadata },
     /// Nothing is started: `--once-per` asks for no run so early after this success.
     AlreadyRan { key: &'a Key, success: &'a RunRecord, period: Duration },
+    /// Nothing is started: a run with a higher `--sequence` than this number has begun.
+    Outdated { key: &'a Key, number: u64, later: &'a RunRecord },
     /// One of the locks was granted, so long after it was asked for.
     Acquired { key: &'a Key, fence: FencingToken, waited: Duration },
     /// The command was started under these locks, inherited ones included.

@@ -15,6 +15,8 @@ use crate::lock::{Breaker, FencingToken, Key, LossCause};
 pub struct Summary {
     pub keys: Vec<Key>,
     pub label: String,
+    /// The number of the run.
+    pub sequence: Option<u64>,
     /// The locks that were granted; others are inherited, or nothing was granted.
     pub granted: Vec<Key>,
     /// The fencing tokens of the granted locks.
@@ -58,6 +60,8 @@ pub enum RunOutcome {
     Superseded,
     /// `--once-per` asked for no run so early: nothing was started.
     AlreadyRan,
+    /// A run with a higher `--sequence` has begun: nothing was started.
+    Outdated,
     /// A signal ended redlock before the command was started.
     Interrupted,
     /// No store could be reached, or the lease was over too early.
@@ -73,7 +77,7 @@ pub enum RunOutcome {
 }
 
 impl RunOutcome {
-    pub const ALL: [RunOutcome; 15] = [
+    pub const ALL: [RunOutcome; 16] = [
         RunOutcome::Success,
         RunOutcome::Failure,
         RunOutcome::Killed,
@@ -83,6 +87,7 @@ impl RunOutcome {
         RunOutcome::GaveUp,
         RunOutcome::Superseded,
         RunOutcome::AlreadyRan,
+        RunOutcome::Outdated,
         RunOutcome::Interrupted,
         RunOutcome::Unreachable,
         RunOutcome::Denied,
@@ -108,6 +113,7 @@ impl RunOutcome {
             RunOutcome::GaveUp => "gave_up",
             RunOutcome::Superseded => "superseded",
             RunOutcome::AlreadyRan => "already_ran",
+            RunOutcome::Outdated => "outdated",
             RunOutcome::Interrupted => "interrupted",
             RunOutcome::Unreachable => "unreachable",
             RunOutcome::Denied => "denied",
@@ -126,6 +132,7 @@ impl Summary {
                 self.requested_at = Some(BootTime::now());
                 self.keys = requests.iter().map(|request| request.key.clone()).collect();
                 self.label = requests.first().map_or(String::new(), |one| one.metadata.label.clone());
+                self.sequence = requests.first().and_then(|one| one.metadata.sequence);
             }
             Event::Acquired { key, fence, waited } => {
                 self.granted.push((*key).clone());
@@ -147,6 +154,10 @@ impl Summary {
             Event::Superseded { .. } => self.result = Some(RunOutcome::Superseded),
             Event::AlreadyRan { .. } => {
                 self.result = Some(RunOutcome::AlreadyRan);
+                self.end_hold();
+            }
+            Event::Outdated { .. } => {
+                self.result = Some(RunOutcome::Outdated);
                 self.end_hold();
             }
             // The exit status of a loss is that of a loss.

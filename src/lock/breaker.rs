@@ -1,8 +1,9 @@
-//! The user that broke a lock, and the reason.
+//! The breaking of a lock: by whom and why, and from whom the lock is taken.
 
 use std::fmt;
 
 use super::metadata::clean;
+use super::{FencingToken, OwnerToken};
 
 /// The user that broke a lock, and the reason: `anna@web3: stuck since 02:00`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +33,29 @@ impl Breaker {
 impl fmt::Display for Breaker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
+    }
+}
+
+/// The holders that a lock is taken from.
+#[derive(Clone, Debug)]
+pub enum BreakScope {
+    All,
+    Owner(OwnerToken),
+    /// The one that was granted this fencing token. It is only told to stop: who was told before, or cannot be, stays.
+    Grant(FencingToken),
+}
+
+impl BreakScope {
+    pub fn of(owner: Option<&OwnerToken>) -> BreakScope {
+        owner.map_or(BreakScope::All, |owner| BreakScope::Owner(owner.clone()))
+    }
+
+    pub fn owner(&self) -> Option<&OwnerToken> {
+        if let BreakScope::Owner(owner) = self { Some(owner) } else { None }
+    }
+
+    pub fn grant(&self) -> Option<FencingToken> {
+        if let BreakScope::Grant(fence) = self { Some(*fence) } else { None }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Key, Mode, Ttl};
+use super::{Key, Mode, Priority, Ttl};
 
 /// `Err` says why the store cannot do it.
 pub type Support = Result<(), &'static str>;
@@ -14,6 +14,8 @@ pub struct Capabilities {
     pub semaphore: Support,
     /// Waiters are served in the order of their arrival; otherwise they compete.
     pub queue: bool,
+    /// A waiter can overtake others in the queue.
+    pub priorities: Support,
     /// A renewal may ask for another TTL than the grant.
     pub ttl_can_change: bool,
     /// A shorter TTL is refused.
@@ -40,6 +42,7 @@ pub struct Wanted<'a> {
     pub ttl: Ttl,
     pub min_hold: Duration,
     pub replicas: u8,
+    pub priority: Priority,
 }
 
 /// The part of a request that a store cannot do, with its reason.
@@ -48,6 +51,7 @@ pub enum Unsupported {
     Replicas(&'static str),
     Shared(&'static str),
     Semaphore(&'static str),
+    Priority(&'static str),
     Key(Key, &'static str),
     ShortTtl { shortest: Duration },
     LongTtl { longest: Duration },
@@ -61,6 +65,7 @@ impl Capabilities {
         shared: Ok(()),
         semaphore: Ok(()),
         queue: true,
+        priorities: Ok(()),
         ttl_can_change: true,
         shortest_ttl: Ttl::SHORTEST,
         longest_ttl: None,
@@ -80,6 +85,9 @@ impl Capabilities {
             Mode::Exclusive => {}
             Mode::Shared => self.shared.map_err(Unsupported::Shared)?,
             Mode::Semaphore(_) => self.semaphore.map_err(Unsupported::Semaphore)?,
+        }
+        if !wanted.priority.is_default() {
+            self.priorities.map_err(Unsupported::Priority)?;
         }
         if let Some(rule) = self.keys {
             for key in wanted.keys {
@@ -128,7 +136,14 @@ mod tests {
             ("2500ms", Mode::Exclusive, 0, Some(Unsupported::UnevenTtl { step: second })),
         ] {
             let ttl = ttl.parse().unwrap_or(Ttl::DEFAULT);
-            let wanted = Wanted { keys: &[], mode, ttl, min_hold: second * 60, replicas };
+            let wanted = Wanted {
+                keys: &[],
+                mode,
+                ttl,
+                min_hold: second * 60,
+                replicas,
+                priority: Priority::default(),
+            };
             assert_eq!(store.check(&wanted).err(), refused);
         }
         let keys = ["short", "longer"].map(|key| key.parse().expect("a key"));
@@ -138,6 +153,7 @@ mod tests {
             ttl: Ttl::DEFAULT,
             min_hold: Duration::ZERO,
             replicas: 0,
+            priority: Priority::default(),
         };
         assert_eq!(store.check(&wanted), Err(Unsupported::Key(keys[1].clone(), "longer than 5 bytes")));
         let long = Wanted { keys: &[], min_hold: second * 61, ..wanted };

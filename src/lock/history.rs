@@ -33,6 +33,9 @@ pub struct RunRecord {
     pub pid: u32,
     pub user: String,
     pub label: String,
+    /// Its number among the runs of a pipeline.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sequence: Option<u64>,
     /// The user that broke the lock, and the reason.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub broken_by: String,
@@ -51,7 +54,33 @@ pub struct History {
     pub skipped: u64,
 }
 
+impl History {
+    /// Drops the note of a start where the run has ended since. The calls that were counted before it stay.
+    pub fn without_starts(mut self) -> History {
+        let who = |run: &RunRecord| (run.fence, run.pid, run.host.clone());
+        let (starts, mut runs): (Vec<_>, Vec<_>) = self.runs.into_iter().partition(RunRecord::is_start);
+        for start in starts {
+            match runs.iter_mut().find(|run| who(run) == who(&start)) {
+                Some(ended) => ended.skipped += start.skipped,
+                None => {
+                    let place = runs.partition_point(|run| run.ended > start.ended);
+                    runs.insert(place, start);
+                }
+            }
+        }
+        self.runs = runs;
+        self
+    }
+}
+
 impl RunRecord {
+    /// The outcome of a run that has begun, and had not ended when this was written.
+    pub const STARTED: &str = "started";
+
+    pub fn is_start(&self) -> bool {
+        self.outcome == RunRecord::STARTED
+    }
+
     pub fn is_success(&self) -> bool {
         self.outcome == "success"
     }

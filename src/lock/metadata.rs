@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::Priority;
 use crate::sanitize::sanitize;
 
 /// A holder of a lock or a waiter, as it described itself.
@@ -42,6 +43,12 @@ pub struct Metadata {
     /// Waiters with this flag that came earlier go home for it.
     #[serde(skip_serializing_if = "is_false")]
     pub supersedes: bool,
+    /// The place of a waiter in the queue depends on it.
+    #[serde(skip_serializing_if = "Priority::is_default")]
+    pub priority: Priority,
+    /// The number of the run, which starts only if no higher one has begun.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sequence: Option<u64>,
     /// When the request began, in milliseconds since the Unix epoch.
     pub since: u64,
 }

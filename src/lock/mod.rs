@@ -16,6 +16,7 @@ mod key;
 mod lease;
 mod metadata;
 mod mode;
+mod priority;
 mod renewal;
 #[cfg(test)]
 mod renewal_test;
@@ -27,7 +28,7 @@ mod timeout;
 mod token;
 
 pub use acquire::{AcquireFailure, NotAcquired, Patience, Wait, WaitProgress, acquire};
-pub use breaker::Breaker;
+pub use breaker::{BreakScope, Breaker};
 pub use capabilities::{Capabilities, Unsupported, Wanted};
 pub use duration::{DurationText, Ttl, drift_over};
 pub use history::{History, RETENTION as HISTORY_RETENTION, RunRecord};
@@ -36,6 +37,7 @@ pub use key::Key;
 pub use lease::{Lease, LossCause};
 pub use metadata::{Metadata, unix_millis};
 pub use mode::Mode;
+pub use priority::Priority;
 pub use renewal::{Cancellation, LeaseEnd, Progress, ReportProgress};
 pub use request::Request;
 pub use status::{Broken, Holder, LockStatus, Survey, Waiter};

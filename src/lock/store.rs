@@ -4,8 +4,8 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use super::{
-    Breaker, Broken, Capabilities, FencingToken, History, Holder, Key, LockStatus, OwnerToken, Request,
-    Result, RunRecord, StoreError, Survey, Timeout,
+    BreakScope, Breaker, Broken, Capabilities, FencingToken, History, Holder, Key, LockStatus, OwnerToken,
+    Request, Result, RunRecord, StoreError, Survey, Timeout,
 };
 use crate::clock::{BootTime, Deadline};
 
@@ -241,11 +241,12 @@ pub trait StoreAdmin: Store {
         Ok(Vec::new())
     }
 
-    /// Takes the lock away from its holder, or from `token` only.
+    /// Takes the lock away from these holders. A holder that can learn of it stops and frees the lock itself. Otherwise the
+    /// lock is free at once.
     fn break_lock(
         &mut self,
         key: &Key,
-        token: Option<&OwnerToken>,
+        scope: &BreakScope,
         by: &Breaker,
         timeout: &Timeout,
     ) -> Result<Broken>;

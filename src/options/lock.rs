@@ -7,7 +7,9 @@ use super::inputs::Inputs;
 use super::label;
 use crate::cli::{LockArgs, Until};
 use crate::error::Failure;
-use crate::lock::{Capabilities, DurationText, Key, Mode, Patience, Ttl, Unsupported, Wait, Wanted};
+use crate::lock::{
+    Capabilities, DurationText, Key, Mode, Patience, Priority, Ttl, Unsupported, Wait, Wanted,
+};
 
 pub struct LockOptions {
     /// In lock order.
@@ -17,6 +19,9 @@ pub struct LockOptions {
     pub patience: Patience,
     /// Waiters with this flag that came earlier go home.
     pub supersedes: bool,
+    /// The holder of the lock is to stop.
+    pub replaces: bool,
+    pub priority: Priority,
     pub shown: Shown,
     pub min_hold: Duration,
     pub replicas: u8,
@@ -29,6 +34,8 @@ pub struct Shown {
     /// Nobody keeps the lock.
     pub by_hand: bool,
     pub reservation: Option<Reservation>,
+    /// The number of the run.
+    pub sequence: Option<u64>,
 }
 
 /// The lock is for a person, until a time.
@@ -49,7 +56,8 @@ impl LockOptions {
         };
         let keys = lock_order(args.keys.clone())?;
         let min_hold = args.min_hold.map_or(Duration::ZERO, |text| text.0);
-        let wanted = Wanted { keys: &keys, mode, ttl: args.ttl, min_hold, replicas: args.replicas };
+        let (ttl, replicas, priority) = (args.ttl, args.replicas, args.priority);
+        let wanted = Wanted { keys: &keys, mode, ttl, min_hold, replicas, priority };
         let supported = inputs.global.server.capabilities().check(&wanted);
         supported.map_err(|unsupported| refusal(unsupported, &wanted, inputs))?;
         let wait = match args.wait {
@@ -57,26 +65,50 @@ impl LockOptions {
             Some(wait) => wait.unwrap_or(Wait::Forever),
             None => Wait::No,
         };
+        let name =
+            |option: &str| inputs.sources.name(option, inputs.files.setting(&option.replace('_', "-")));
+        let supersedes = args.supersede || args.replace;
         // The last one always waits.
-        let queue_limit = args.queue_limit.filter(|_| !args.supersede).map(|limit| limit.get() as usize);
-        let needs_queue = [("supersede", args.supersede), ("queue_limit", args.queue_limit.is_some())];
+        let queue_limit = args.queue_limit.filter(|_| !supersedes).map(|limit| limit.get() as usize);
+        let needs_queue = [
+            ("replace", args.replace),
+            ("supersede", args.supersede),
+            ("queue_limit", args.queue_limit.is_some()),
+        ];
         if let Some((option, _)) = needs_queue.into_iter().find(|(_, is_set)| *is_set)
             && !inputs.global.server.capabilities().queue
         {
-            let source = inputs.sources.name(option, inputs.files.setting(&option.replace('_', "-")));
             let why = "waiters form no queue in this store, so nobody knows who they are; leave it out";
-            return Err(Failure::configuration(format!("{source}: {why}")));
+            return Err(Failure::configuration(format!("{}: {why}", name(option))));
+        }
+        let contradiction = match mode {
+            _ if supersedes && !priority.is_default() => Some((
+                "priority",
+                "--supersede and --replace go by the order of arrival; leave one of them out",
+            )),
+            Mode::Shared | Mode::Semaphore(_) if args.replace => {
+                Some(("replace", "it takes the place of one holder; use it with an exclusive lock"))
+            }
+            _ if args.replace && matches!(wait, Wait::No) => {
+                Some(("replace", "the holder takes some time to stop; add --wait"))
+            }
+            _ => None,
+        };
+        if let Some((option, why)) = contradiction {
+            return Err(Failure::configuration(format!("{}: {why}", name(option))));
         }
         let label = args.label.clone().or_else(|| label::of_ci_run(|name| env::var(name).ok()));
         Ok(LockOptions {
             keys,
             mode,
-            ttl: args.ttl,
+            ttl,
             patience: Patience { wait, queue_limit },
-            supersedes: args.supersede,
+            supersedes,
+            replaces: args.replace,
+            priority,
             shown: Shown { label: label.unwrap_or(shown.label), ..shown },
             min_hold,
-            replicas: args.replicas,
+            replicas,
         })
     }
 }
@@ -88,6 +120,7 @@ fn refusal(unsupported: Unsupported, wanted: &Wanted, inputs: &Inputs) -> Failur
         Unsupported::Replicas(why) => ("replicas", format!(" {replicas}: {why}")),
         Unsupported::Shared(why) => ("shared", format!(": {why}")),
         Unsupported::Semaphore(why) => ("permits", format!(": {why}")),
+        Unsupported::Priority(why) => ("priority", format!(": {why}")),
         Unsupported::Key(key, why) => ("key", format!(" '{key}': {why}")),
         Unsupported::ShortTtl { shortest } => {
             let shortest = DurationText(shortest);

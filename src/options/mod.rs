@@ -86,7 +86,13 @@ impl RunOptions {
             let (label, name) = (label::of_command(&words), words[0].to_string_lossy().into_owned());
             (words, label, name)
         };
-        let shown = Shown { pid: std::process::id(), label, by_hand: false, reservation: None };
+        let shown = Shown {
+            pid: std::process::id(),
+            label,
+            by_hand: false,
+            reservation: None,
+            sequence: args.sequence,
+        };
         let lock = LockOptions::resolve(&args.lock, inputs, shown)?;
         let kill_after = kill_after(args.kill_after, lock.ttl);
         if kill_after >= lock.ttl.validity() {
@@ -103,6 +109,9 @@ impl RunOptions {
             return Err(refused.hint(format!("it must be shorter than the TTL, for example {example}")));
         }
         let once_per = once_per(&args, lock.mode, inputs)?;
+        if args.sequence.is_some() {
+            needs_history("--sequence", lock.mode, inputs)?;
+        }
         Ok(RunOptions {
             lock,
             command,
@@ -110,7 +119,7 @@ impl RunOptions {
             kill_after,
             once_per,
             timeout: args.timeout.map(|text| text.0).filter(|timeout| !timeout.is_zero()),
-            history: history(args.history, once_per.is_some(), inputs)?,
+            history: history(&args, inputs)?,
             hooks: hooks(&args.hooks),
             args,
         })
@@ -135,27 +144,39 @@ fn once_per(args: &RunArgs, mode: Mode, inputs: &Inputs) -> Result<Option<Durati
     let Some(period) = args.once_per.map(|text| text.0).filter(|period| !period.is_zero()) else {
         return Ok(None);
     };
-    let refuse = |why: &str| Err(Failure::configuration(format!("--once-per: {why}")));
-    if let Err(why) = inputs.global.server.capabilities().history {
-        return refuse(why);
-    }
-    if mode != Mode::Exclusive {
-        return refuse("holders of a shared lock or a permit start at the same time; use an exclusive lock");
-    }
+    needs_history("--once-per", mode, inputs)?;
     if period > HISTORY_RETENTION {
-        return refuse("a success is forgotten after 30 days; use a shorter time");
+        let why = "--once-per: a success is forgotten after 30 days; use a shorter time";
+        return Err(Failure::configuration(why));
     }
     Ok(Some(period))
 }
 
+/// Fails where the runs before this one cannot be known, for an `option` that decides by them.
+fn needs_history(option: &str, mode: Mode, inputs: &Inputs) -> Result<(), Failure> {
+    let refuse = |why: &str| Err(Failure::configuration(format!("{option}: {why}")));
+    match inputs.global.server.capabilities().history {
+        Err(why) => refuse(why),
+        Ok(_) if mode != Mode::Exclusive => {
+            refuse("holders of a shared lock or a permit start at the same time; use an exclusive lock")
+        }
+        Ok(_) => Ok(()),
+    }
+}
+
+/// The notes of the last runs with `--sequence`, of which each leaves two: when it begins, and when it ends.
+const NOTES: u8 = 20;
+
 /// The runs to keep. A store without a history is not a mistake, unless a flag asks for one.
-fn history(runs: Option<u8>, is_needed: bool, inputs: &Inputs) -> Result<u8, Failure> {
+fn history(args: &RunArgs, inputs: &Inputs) -> Result<u8, Failure> {
+    let is_needed = args.once_per.is_some_and(|text| !text.0.is_zero()) || args.sequence.is_some();
+    let (runs, least) = (args.history, if args.sequence.is_some() { NOTES } else { 0 });
     match inputs.global.server.capabilities().history {
         Err(why) if runs > Some(0) && inputs.sources.is_flag("history") => {
             Err(Failure::configuration(format!("--history: {why}")))
         }
         Err(_) => Ok(0),
-        Ok(default) => Ok(runs.filter(|runs| *runs > 0 || !is_needed).unwrap_or(default)),
+        Ok(default) => Ok(runs.filter(|runs| *runs > 0 || !is_needed).unwrap_or(default).max(least)),
     }
 }
 
@@ -187,7 +208,7 @@ impl AcquireOptions {
         let reservation = args
             .until
             .map(|until| Reservation { until: until.unix_millis(), reason: args.reason.unwrap_or_default() });
-        let shown = Shown { pid, label, by_hand: args.while_pid.is_none(), reservation };
+        let shown = Shown { pid, label, by_hand: args.while_pid.is_none(), reservation, sequence: None };
         Ok(AcquireOptions {
             lock: LockOptions::resolve(&lock, inputs, shown)?,
             while_pid: args.while_pid,

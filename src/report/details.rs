@@ -33,7 +33,10 @@ pub fn details(lock: &LockStatus, ago: Duration, columns: Option<usize>) -> Stri
     }
     for (place, Waiter { mode, metadata }) in (1..).zip(&lock.waiters) {
         let to_share = if *mode == Mode::Shared { " to share it" } else { "" };
-        add("waiting", format!("{place}. {}, for {}{to_share}", who(Some(metadata)), age(metadata.since)));
+        let priority = Some(metadata.priority).filter(|priority| !priority.is_default());
+        let priority = priority.map_or(String::new(), |priority| format!(", priority {priority}"));
+        let (who, age) = (who(Some(metadata)), age(metadata.since));
+        add("waiting", format!("{place}. {who}, for {age}{to_share}{priority}"));
     }
     if let Some(advice) = advice(lock) {
         add("next", advice);

@@ -135,6 +135,7 @@ fn run_json(run: &RunRecord) -> Value {
         "pid": run.pid,
         "user": run.user,
         "label": run.label,
+        "sequence": run.sequence,
         "broken_by": Some(&run.broken_by).filter(|by| !by.is_empty()),
         "skipped": run.skipped,
     })

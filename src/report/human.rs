@@ -96,6 +96,12 @@ pub fn text(event: &Event) -> String {
             success.host,
             DurationText(*period)
         ),
+        Event::Outdated { key, number, later } => format!(
+            "run {} of '{key}' began {} ago on {}: nothing was started, by --sequence {number}",
+            later.sequence.unwrap_or_default(),
+            age(later.granted),
+            later.host
+        ),
         Event::Acquired { key, fence, .. } => format!("acquired '{key}', fencing token {fence}"),
         Event::Renewed { keys, .. } => format!("renewed {}", names(*keys)),
         Event::RenewedByHand { key, ttl } => format!("renewed '{key}' for {ttl}"),

@@ -120,6 +120,10 @@ fn fields(event: &Event) -> Option<(&'static str, Value)> {
             "already_ran",
             json!({ "keys": [key.as_str()], "host_of_success": success.host, "fence": success.fence, "once_per_ms": millis(period) }),
         ),
+        Event::Outdated { key, number, later } => (
+            "outdated",
+            json!({ "keys": [key.as_str()], "sequence": number, "sequence_of_later": later.sequence, "host_of_later": later.host, "fence": later.fence }),
+        ),
         Event::Acquired { key, fence, waited } => (
             "lock_acquired",
             json!({ "keys": [key.as_str()], "fence": fence.0, "waited_ms": millis(waited) }),

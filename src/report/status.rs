@@ -116,6 +116,7 @@ pub fn kind_json(mode: Mode) -> (&'static str, Option<u32>) {
 fn waiter(waiter: &Waiter) -> Value {
     let mut value = process(&waiter.metadata, Some(waiter.metadata.since));
     value["kind"] = kind_json(waiter.mode).0.into();
+    value["priority"] = waiter.metadata.priority.get().into();
     value
 }
 

@@ -48,6 +48,7 @@ pub fn least_verbosity(event: &Event) -> Option<Verbosity> {
         | Event::WaitedFor { .. }
         | Event::NotAcquired { .. }
         | Event::AlreadyRan { .. }
+        | Event::Outdated { .. }
         | Event::Superseded { .. }
         | Event::Healed { .. }
         | Event::Released { leftovers: Some(_), .. }

@@ -28,10 +28,11 @@ pub struct Acquisition {
     pub ttl: Ttl,
     patience: Patience,
     supersedes: bool,
+    replaces: bool,
     /// The part of the lease that must be left after the grant, for stopping the job.
     pub reserve: Duration,
     /// Exit status when a lock is held by another.
-    conflict_exit_code: u8,
+    pub conflict_exit_code: u8,
 }
 
 /// Something besides a signal that ends the wait for a lock.
@@ -49,7 +50,7 @@ impl Acquisition {
         conflict_exit_code: u8,
         context: &Context,
     ) -> Acquisition {
-        let &LockOptions { mode, ttl, patience, supersedes, min_hold, .. } = options;
+        let &LockOptions { mode, ttl, patience, supersedes, replaces, priority, min_hold, .. } = options;
         if min_hold >= ttl.validity() && !min_hold.is_zero() {
             context.reporter.report(&Event::MinHoldExceedsTtl { min_hold, ttl });
         }
@@ -57,13 +58,13 @@ impl Acquisition {
             context.reporter.report(&Event::EvenQuorum { servers });
         }
         let (token, metadata) =
-            (OwnerToken::random(), Metadata { supersedes, ..metadata(&options.shown, ttl) });
+            (OwnerToken::random(), Metadata { supersedes, priority, ..metadata(&options.shown, ttl) });
         let request = |key| {
             let (token, metadata) = (token.clone(), metadata.clone());
             Request { key, mode, token, ttl, min_hold, metadata }
         };
         let requests = options.keys.iter().cloned().map(request).collect();
-        Acquisition { requests, token, ttl, patience, supersedes, reserve, conflict_exit_code }
+        Acquisition { requests, token, ttl, patience, supersedes, replaces, reserve, conflict_exit_code }
     }
 
     pub fn keys(&self) -> Vec<Key> {
@@ -92,11 +93,15 @@ impl Acquisition {
             Wait::AtMost(limit) => Some(limit),
             Wait::No | Wait::Forever => None,
         };
-        let supersession = || Supersession::new(&requests[0].metadata, self.keys(), interrupt, context);
+        let own = &requests[0].metadata;
+        let supersession = || Supersession::new(own, self.keys(), self.replaces, interrupt, context);
         let mut supersession = self.supersedes.then(supersession);
         let (mut has_waited, mut later) = (false, None);
         let mut report = |progress: WaitProgress| {
-            if let (WaitProgress::Busy(_), Some(supersession)) = (&progress, &mut supersession) {
+            if let (WaitProgress::Busy(busy), Some(supersession)) = (&progress, &mut supersession) {
+                for holder in &supersession.replace(&busy.key) {
+                    reporter.report(&Event::Broken { key: &busy.key, holder, others: 0, is_freed: false });
+                }
                 later = supersession.look_in_time();
             }
             let waited = Waited { so_far: BootTime::now().since(start), limit };
@@ -216,6 +221,7 @@ fn metadata(shown: &Shown, ttl: Ttl) -> Metadata {
     let metadata = Metadata {
         by_hand: shown.by_hand,
         pid_namespace: own_pid_namespace(),
+        sequence: shown.sequence,
         ttl_ms,
         ..Metadata::new(host, shown.pid, user, &shown.label)
     };

@@ -4,7 +4,7 @@ use std::slice::from_ref;
 
 use crate::error::Failure;
 use crate::job::is_gone;
-use crate::lock::{Breaker, Broken, FencingToken, Holder, Key, Metadata, OwnerToken, StoreAdmin};
+use crate::lock::{BreakScope, Breaker, Broken, FencingToken, Holder, Key, Metadata, OwnerToken, StoreAdmin};
 use crate::session::Context;
 use crate::user::UserAtHost;
 
@@ -51,14 +51,15 @@ pub fn break_lock(
     }
     let identity = UserAtHost::own();
     let by = Breaker::new(&identity.user, &identity.host, reason);
-    match break_once(store, key, token, &by, context)? {
+    let scope = &BreakScope::of(token);
+    match break_once(store, key, scope, &by, context)? {
         // Nobody will see that it was broken. A second time frees it from all who were told: if one of them lives, its job
         // needs the time to stop.
         Broken::Told(told)
             if has_gone(&told, &identity)
                 && (token.is_some() || all_have_gone(store, key, &identity, context)) =>
         {
-            break_once(store, key, token, &by, context)
+            break_once(store, key, scope, &by, context)
         }
         broken => Ok(broken),
     }
@@ -72,11 +73,11 @@ fn all_have_gone(store: &mut dyn StoreAdmin, key: &Key, own: &UserAtHost, contex
 fn break_once(
     store: &mut dyn StoreAdmin,
     key: &Key,
-    token: Option<&OwnerToken>,
+    scope: &BreakScope,
     by: &Breaker,
     context: &Context,
 ) -> Result<Broken, Failure> {
-    store.break_lock(key, token, by, &context.timeout()).map_err(|error| {
+    store.break_lock(key, scope, by, &context.timeout()).map_err(|error| {
         let is_unknown = error.is_unknown();
         match context.explain(error) {
             Failure::Failed { code, reason, .. } if is_unknown => {

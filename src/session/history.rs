@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::Context;
 use crate::error::{Failure, Outcome};
 use crate::event::{RunOutcome, Summary};
-use crate::lock::{History, Key, RunRecord, Store, Timeout, unix_millis};
+use crate::lock::{History, Key, Result, RunRecord, Store, Timeout, unix_millis};
 use crate::report;
 use crate::user::UserAtHost;
 
@@ -27,7 +27,7 @@ pub fn record_within(
     context: &Context,
 ) {
     let summary = &context.reporter.summary_at(outcome);
-    if summary.outcome() == RunOutcome::AlreadyRan {
+    if matches!(summary.outcome(), RunOutcome::AlreadyRan | RunOutcome::Outdated) {
         return;
     }
     let is_skipped =
@@ -40,6 +40,16 @@ pub fn record_within(
     // The last success is kept even without a history. One that fails ends it: the others would only wait as well.
     let is_kept = keep > 0 || summary.outcome() == RunOutcome::Success;
     let _ = is_kept && keys.iter().enumerate().all(&mut record);
+}
+
+/// Notes that a run begins, in the history of each lock that it was granted.
+pub fn record_start(keep: u8, timeout: &Timeout, store: &mut dyn Store, context: &Context) -> Result<()> {
+    let summary = &context.reporter.summary_at(Outcome::SUCCESS);
+    summary.granted.iter().enumerate().try_for_each(|(place, key)| {
+        let (outcome, exit_status) = (RunRecord::STARTED.to_owned(), None);
+        let start = RunRecord { outcome, exit_status, ..run(summary, place) };
+        store.record(key, Some(&start), keep, timeout)
+    })
 }
 
 /// The clocks of two hosts differ by less, in milliseconds.
@@ -56,9 +66,11 @@ pub fn ended_within(run: &RunRecord, period: Duration) -> bool {
 }
 
 /// The histories of these locks, or of all that have one.
-pub fn read(keys: &[Key], context: &Context) -> Result<Vec<History>, Failure> {
+pub fn read(keys: &[Key], context: &Context) -> std::result::Result<Vec<History>, Failure> {
     context.options.server.capabilities().history.map_err(Failure::configuration)?;
-    context.open_store().history(keys, &context.timeout()).map_err(|error| context.explain(error))
+    let histories = context.open_store().history(keys, &context.timeout());
+    let histories = histories.map_err(|error| context.explain(error))?;
+    Ok(histories.into_iter().map(History::without_starts).collect())
 }
 
 /// Says that nothing is recorded of these keys.
@@ -90,6 +102,7 @@ fn run(summary: &Summary, place: usize) -> RunRecord {
         pid: std::process::id(),
         user,
         label: summary.label.clone(),
+        sequence: summary.sequence,
         broken_by: summary.broken_by.as_ref().map_or(String::new(), |by| by.as_str().to_owned()),
         skipped: 0,
     }

@@ -12,6 +12,7 @@ mod nesting;
 pub mod once_per;
 pub mod release_notice;
 pub mod renewal_events;
+pub mod sequence;
 mod supersession;
 pub mod supervise;
 mod survey;

@@ -1,12 +1,15 @@
 //! `--supersede`: of several waiters the last one goes first. A waiter looks now and then who came later, and once more when it
-//! has the lock; it goes home for a later one with the same option. That asks nothing of a store but its queue.
+//! has the lock; it goes home for a later one with the same option. `--replace` also tells those who hold the lock to stop.
+//! That asks nothing of a store but its queue, and that it tells holders.
 
 use std::os::fd::BorrowedFd;
+use std::slice::from_ref;
 use std::time::Duration;
 
 use super::Context;
 use crate::clock::{BootTime, Deadline};
-use crate::lock::{Key, Metadata, StoreAdmin, Timeout};
+use crate::lock::{BreakScope, Breaker, Broken, Holder, Key, Metadata, Result, StoreAdmin, Timeout};
+use crate::user::UserAtHost;
 
 /// The pause between two looks.
 const INTERVAL: Duration = Duration::from_secs(5);
@@ -25,16 +28,52 @@ pub struct Supersession<'a> {
     store: Box<dyn StoreAdmin>,
     look_at: Deadline,
     interrupt: BorrowedFd<'a>,
+    /// The locks whose holders were told to stop; `None` if they are to stay.
+    replaced: Option<Vec<Key>>,
 }
 
 impl<'a> Supersession<'a> {
     pub fn new(
         own: &'a Metadata,
         keys: Vec<Key>,
+        replaces: bool,
         interrupt: BorrowedFd<'a>,
         context: &Context,
     ) -> Supersession<'a> {
-        Supersession { own, keys, store: context.open_store(), look_at: BootTime::now(), interrupt }
+        let (store, replaced) = (context.open_store(), replaces.then(Vec::new));
+        Supersession { own, keys, store, look_at: BootTime::now(), interrupt, replaced }
+    }
+
+    /// Tells the holders of a lock to stop, once for each lock: a waiter that was ahead, and gets it then, stays. So does a
+    /// person who reserved the lock, a min-hold, and another program. Returns the holders that were told.
+    pub fn replace(&mut self, key: &Key) -> Vec<Holder> {
+        match &self.replaced {
+            Some(replaced) if !replaced.contains(key) => {}
+            _ => return Vec::new(),
+        }
+        let mut told = Vec::new();
+        // A store that does not answer in time is asked again.
+        if self.tell_holders(key, &mut told).is_ok() {
+            self.replaced.iter_mut().for_each(|replaced| replaced.push(key.clone()));
+        }
+        told
+    }
+
+    fn tell_holders(&mut self, key: &Key, told: &mut Vec<Holder>) -> Result<()> {
+        let timeout = Timeout::or_interrupt(LONGEST_LOOK, self.interrupt);
+        let UserAtHost { user, host } = UserAtHost::own();
+        let by = Breaker::new(&user, &host, Some("a later run replaces it (--replace)"));
+        let locks = self.store.status(from_ref(key), &timeout)?;
+        for holder in locks.into_iter().flat_map(|lock| lock.holders) {
+            let is_reserved = holder.metadata.as_ref().is_none_or(|one| one.reserved_until > 0);
+            let Some(fence) = holder.fence.filter(|_| !is_reserved && !holder.is_kept) else { continue };
+            if let Broken::Told(holder) =
+                self.store.break_lock(key, &BreakScope::Grant(fence), &by, &timeout)?
+            {
+                told.push(holder);
+            }
+        }
+        Ok(())
     }
 
     /// The same as [`Supersession::later`], if it is time for a look.

@@ -171,7 +171,8 @@ fn run(command: &str) -> Result<(), String> {
     script = script
         .env("PATH", path_with(&folder))
         .env("HOME", folder.path(""))
-        .env("GITHUB_ENV", folder.path("env"));
+        .env("GITHUB_ENV", folder.path("env"))
+        .env("CI_PIPELINE_IID", "7");
     script.command.current_dir(folder.path(""));
     let run = script.server(&store.url).run();
     if run.code() == 0 { Ok(()) } else { Err(format!("{command}\n    {before} {line}\n    {run:?}")) }

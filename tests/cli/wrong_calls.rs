@@ -9,7 +9,7 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_redlock");
 
 /// The line as typed, the answer behind `redlock: `, the exit status. `…` stands for any text. A subcommand's fixed example
 /// ends the answers about its options.
-const CALLS: [(&str, &str, i32); 163] = [
+const CALLS: [(&str, &str, i32); 172] = [
     // No subcommand, or the name that another program has for it.
     ("redlock", "Hold a distributed lock while a command runs…Usage: redlock …", 64),
     (
@@ -545,6 +545,39 @@ const CALLS: [(&str, &str, i32); 163] = [
         "redlock run x --queue-limit 0 true",
         "invalid value '0' for '--queue-limit <N>': the number of waiters is 1 or more; nobody waits with …",
         64,
+    ),
+    (
+        "redlock run x -S etcd://a -w --priority 2 true",
+        "--priority: etcd serves waiters in the order of their arrival",
+        78,
+    ),
+    (
+        "redlock run x -S memcached://a -w --priority -1 true",
+        "--priority: the waiters of Memcached form no queue",
+        78,
+    ),
+    (
+        "redlock run x --priority 101 true",
+        "invalid value '101' for '--priority <N>': a priority is -100 to 100, for example --priority 10; …",
+        64,
+    ),
+    (
+        "REDLOCK_PRIORITY=2 redlock run x -w --supersede true",
+        "REDLOCK_PRIORITY: --supersede and --replace go by the order of arrival; leave …",
+        78,
+    ),
+    ("redlock run x -S etcd://a --sequence 2 true", "--sequence: etcd keeps no history: …", 78),
+    ("redlock run x --sequence 2 -p 2 true", "--sequence: holders of a shared lock or a permit start …", 78),
+    (
+        "redlock run x --sequence v2 true",
+        "invalid value 'v2' for '--sequence <N>': it is a number such as that of a pipeline, for example …",
+        64,
+    ),
+    ("redlock run x --replace true", "--replace: the holder takes some time to stop; add --wait", 78),
+    (
+        "redlock run x --replace -w --shared true",
+        "--replace: it takes the place of one holder; use it with an exclusive lock",
+        78,
     ),
     ("redlock run x --once-per 20x true", "invalid value '20x' for '--once-per <DURATION>': …", 64),
     (

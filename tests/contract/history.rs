@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use crate::harness::{Redlock, Store, eventually};
@@ -127,4 +128,32 @@ pub fn a_success_without_the_lock_is_none(store: &Store) {
     store.redlock(&["run", "--wait", "X", "--", "false"]).run().expect(1);
     holder.let_go().expect(79);
     store.redlock(&["check", "--ran-within", "1h", "X"]).run().expect(1);
+}
+
+/// A run with a higher number has begun, whatever became of it.
+pub fn no_run_starts_behind_a_later_one(store: &Store) {
+    let run = |number: &str, job: &str| {
+        store.redlock(&["run", "--wait", "--sequence", number, "X", "--", "sh", "-c", job]).run()
+    };
+    run("7", "exit 3").expect(3);
+    let refused = run("6", "echo ran").expect(75);
+    assert_eq!(refused.stdout, "");
+    assert!(refused.stderr.contains("run 7 of 'X' began "), "{refused:?}");
+    assert!(refused.stderr.contains(": nothing was started, by --sequence 6"), "{refused:?}");
+    assert_eq!(store.redlock(&["status", "--is-free", "X"]).run().code(), 0);
+    assert_eq!(run("7", "echo ran").expect(0).stdout, "ran\n");
+    let holder = store.hold("X", &["--sequence", "9"]);
+    holder.signal(Signal::SIGKILL);
+    holder.finish().expect(-9);
+    run("8", "echo ran").expect(75);
+    run("10", "true").expect(0);
+    let outcomes = || -> Vec<(Option<u64>, String)> {
+        let runs = history(store)["runs"].clone();
+        let one =
+            |run: &Value| (run["sequence"].as_u64(), run["outcome"].as_str().unwrap_or_default().to_owned());
+        runs.as_array().expect("runs").iter().map(one).collect()
+    };
+    let expected = [(10, "success"), (9, "started"), (7, "success"), (7, "failure")];
+    let expected = expected.map(|(number, outcome)| (Some(number), outcome.to_owned()));
+    eventually(Duration::from_secs(20), "the runs", || outcomes() == expected);
 }

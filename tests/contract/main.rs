@@ -54,7 +54,12 @@ macro_rules! promises {
                 giving_up_leaves_nothing
                 a_signal_ends_the_wait
             }
-            succession { the_last_one_supersedes }
+            succession {
+                the_last_one_supersedes
+                the_old_job_is_dead_before_its_replacement_begins
+                a_replacement_waits_for_those_who_came_before
+                who_reserved_it_is_not_replaced
+            }
             death {
                 a_dead_waiter_is_skipped
                 a_dead_waiter_of_acquire_is_skipped
@@ -138,6 +143,7 @@ macro_rules! runs {
                 one_success_per_period
                 a_failure_leaves_the_period_to_the_next
                 a_success_without_the_lock_is_none
+                no_run_starts_behind_a_later_one
             }
         }
     };
@@ -154,6 +160,15 @@ macro_rules! numbers {
                 the_number_of_the_dead_is_given_again
                 a_permit_that_heals_keeps_its_number
             }
+        }
+    };
+}
+
+/// Where a waiter may overtake others.
+macro_rules! priorities {
+    ($store:ident) => {
+        tests! { $store:
+            succession { the_highest_priority_goes_first a_dead_waiter_of_a_high_priority_is_skipped }
         }
     };
 }
@@ -306,22 +321,22 @@ macro_rules! contract {
 
 // A new store is a new line. What is a Redis all the same needs no crowds of its own.
 contract! {
-    redis: promises numbers runs crowds;
-    local: promises numbers runs crowds;
-    redis62: promises numbers runs;
+    redis: promises numbers priorities runs crowds;
+    local: promises numbers priorities runs crowds;
+    redis62: promises numbers priorities runs;
     tls: promises runs;
     unix: promises;
     acl: promises numbers runs;
     quorum3: promises_without_a_queue promises_of_a_quorum runs;
     quorum5: promises_without_a_queue promises_of_a_quorum;
-    sentinel: promises runs;
-    cluster: promises numbers runs;
+    sentinel: promises priorities runs;
+    cluster: promises numbers priorities runs;
     etcd: promises crowd_of_twenty;
     etcd3: promises crowd_of_twenty;
     zookeeper: promises crowd_of_twenty;
     zookeeper3: promises crowd_of_twenty;
-    postgres: promises numbers runs crowds;
+    postgres: promises numbers priorities runs crowds;
     postgres_on_a_socket: promises_of_a_transport;
-    pgbouncer: promises crowd_of_twenty;
+    pgbouncer: promises priorities crowd_of_twenty;
     memcached: promises_without_a_queue promises_of_memcached crowd_of_twenty;
 }

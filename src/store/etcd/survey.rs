@@ -10,7 +10,7 @@ use super::message::{
 };
 use super::recipe::{OtherRecipe, itself};
 use super::store::Etcd;
-use crate::lock::{Breaker, Broken, Key, OwnerToken, StoreAdmin, StoreError, Survey, Timeout};
+use crate::lock::{BreakScope, Breaker, Broken, Key, StoreAdmin, StoreError, Survey, Timeout};
 use crate::store::queue::{SeenEntry, Stage, break_lock, holders, status};
 
 /// The number of keys that are asked for at once.
@@ -31,14 +31,14 @@ impl StoreAdmin for Etcd {
     fn break_lock(
         &mut self,
         key: &Key,
-        token: Option<&OwnerToken>,
+        scope: &BreakScope,
         by: &Breaker,
         timeout: &Timeout,
     ) -> Result<Broken, StoreError> {
         let mut queue = self.calls.queue(key, 0, timeout)?.entries;
         queue.truncate(holders(&queue));
         queue.retain(|entry| !entry.is_waiting());
-        let id = token.map(|token| LeaseId::of(token, key));
+        let id = scope.owner().map(|token| LeaseId::of(token, key));
         let look = |calls: &mut EtcdCalls, entry: &Entry| {
             let holder = calls.holder(key, entry, timeout)?;
             let is_redlock = entry.stage() == Some(Stage::Holding) && holder.metadata.is_some();
@@ -48,7 +48,8 @@ impl StoreAdmin for Etcd {
         let end = |calls: &mut EtcdCalls, entry: &Entry, is_told: bool| {
             calls.end(key, entry, is_told.then_some(by), timeout)
         };
-        break_lock(&mut self.calls, queue, id.map(|id| move |entry: &Entry| entry.id == id), look, end)
+        let is_own = id.map(|id| move |entry: &Entry| entry.id == id);
+        break_lock(&mut self.calls, queue, is_own, scope.grant(), look, end)
     }
 }
 

@@ -5,7 +5,7 @@
 use super::holders::{HolderRow, LockRow};
 use super::host::Moment;
 use super::liveness::Processes;
-use crate::lock::{Breaker, Broken, FencingToken, Holder, Mode, OwnerToken, Renewal};
+use crate::lock::{BreakScope, Breaker, Broken, FencingToken, Holder, Mode, OwnerToken, Renewal};
 
 /// The leases of one key.
 pub struct Leases {
@@ -142,13 +142,18 @@ impl Leases {
         Return::Freed { lease, was_held }
     }
 
-    /// Breaks the leases, or the one of this token: the leases that change, and whether each is removed.
-    pub fn broken_by(&self, token: Option<&OwnerToken>, by: &Breaker) -> (Broken, Vec<(HolderRow, bool)>) {
+    /// Breaks these leases: those that change, and whether each is removed.
+    pub fn broken_by(&self, scope: &BreakScope, by: &Breaker) -> (Broken, Vec<(HolderRow, bool)>) {
+        let can_be_told = |lease: &HolderRow| lease.broken.is_none() && lease.owner.is_some();
+        let is_meant = |lease: &&HolderRow| match scope {
+            BreakScope::All => true,
+            BreakScope::Owner(token) => lease.is_of(token),
+            BreakScope::Grant(fence) => lease.fence == fence.0 && can_be_told(lease),
+        };
         let mut outcome = self.holder().map_or(Broken::Free, Broken::Other);
         let mut changed = Vec::new();
-        for lease in self.running.iter().filter(|lease| token.is_none_or(|token| lease.is_of(token))) {
-            // It was told before, or there is nobody to tell.
-            let is_removed = lease.broken.is_some() || lease.owner.is_none();
+        for lease in self.running.iter().filter(is_meant) {
+            let is_removed = !can_be_told(lease);
             if !is_removed {
                 outcome = Broken::Told(lease.holder());
             } else if !matches!(outcome, Broken::Told(_)) {

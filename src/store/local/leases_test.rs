@@ -8,7 +8,7 @@ use super::leases::{Continuation, Leases, Return};
 use super::liveness::Processes;
 use super::owner_hash::OwnerHash;
 use crate::clock::BootTime;
-use crate::lock::{Breaker, Broken, FencingToken, Metadata, Mode, OwnerToken, Renewal};
+use crate::lock::{BreakScope, Breaker, Broken, FencingToken, Metadata, Mode, OwnerToken, Renewal};
 
 const BOOT: &str = "this boot";
 
@@ -155,15 +155,22 @@ fn a_release_leaves_the_lock_to_its_min_hold() {
 fn a_holder_is_told_once_and_then_removed() {
     let (fresh, told) = (lease("a", 1, 30), HolderRow { broken: Some(breaker()), ..lease("b", 2, 30) });
     let both = leases(Mode::Shared, 2, vec![fresh, told], Vec::new());
-    let outcome = |token: Option<&str>| {
-        let (outcome, changed) = both.broken_by(token.map(self::token).as_ref(), &breaker());
+    let outcome = |scope: BreakScope| {
+        let (outcome, changed) = both.broken_by(&scope, &breaker());
         let removed: Vec<_> = changed.iter().map(|(lease, is_removed)| (lease.fence, *is_removed)).collect();
         (outcome, removed)
     };
-    assert!(matches!(outcome(None), (Broken::Told(_), changed) if changed == [(1, false), (2, true)]));
-    assert!(matches!(outcome(Some("a")), (Broken::Told(_), changed) if changed == [(1, false)]));
-    assert!(matches!(outcome(Some("b")), (Broken::Freed(_), changed) if changed == [(2, true)]));
-    assert!(matches!(outcome(Some("c")), (Broken::Other(_), changed) if changed.is_empty()));
+    let owner = |name| BreakScope::Owner(token(name));
+    let grant = |fence| BreakScope::Grant(FencingToken(fence));
+    let all = outcome(BreakScope::All);
+    assert!(matches!(all, (Broken::Told(_), changed) if changed == [(1, false), (2, true)]));
+    assert!(matches!(outcome(owner("a")), (Broken::Told(_), changed) if changed == [(1, false)]));
+    assert!(matches!(outcome(owner("b")), (Broken::Freed(_), changed) if changed == [(2, true)]));
+    assert!(matches!(outcome(owner("c")), (Broken::Other(_), changed) if changed.is_empty()));
+    assert!(matches!(outcome(grant(1)), (Broken::Told(_), changed) if changed == [(1, false)]));
+    for stays in [2, 3] {
+        assert!(matches!(outcome(grant(stays)), (Broken::Other(_), changed) if changed.is_empty()));
+    }
 }
 
 #[test]

@@ -9,8 +9,8 @@ use uuid::Uuid;
 use super::store::Local;
 use crate::clock::fake;
 use crate::lock::{
-    AcquireOutcome, Breaker, Broken, FencingToken, Mode, OwnerToken, ReleaseOutcome, Renewal, Request,
-    Result, Store, StoreAdmin, Timeout, Ttl,
+    AcquireOutcome, BreakScope, Breaker, Broken, FencingToken, Mode, OwnerToken, ReleaseOutcome, Renewal,
+    Request, Result, Store, StoreAdmin, Timeout, Ttl,
 };
 
 /// A file of a test's own.
@@ -59,7 +59,7 @@ fn a_claim_that_was_broken_stays_broken() {
     let released = holder.release(from_ref(&first.key), &first.token, &timeout());
     assert_eq!(released.expect("a release"), [ReleaseOutcome::Released]);
     let by = Breaker::new("anna", "web3", None);
-    let broken = holder.break_lock(&first.key, None, &by, &timeout());
+    let broken = holder.break_lock(&first.key, &BreakScope::All, &by, &timeout());
     assert!(matches!(broken, Ok(Broken::Told(_))));
     let fence = granted(waiter.enqueue(&second, &timeout()));
     let renewed = waiter.renew(&second, fence, &timeout()).expect("an answer");

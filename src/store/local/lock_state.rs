@@ -13,7 +13,7 @@ use super::leases::{Continuation, Leases, Return};
 use super::queue::{self, QueueEntry};
 use crate::clock::BootTime;
 use crate::lock::{
-    Breaker, Broken, Busy, FencingToken, Key, Mode, OwnerToken, Renewal, Request, unix_millis,
+    BreakScope, Breaker, Broken, Busy, FencingToken, Key, Mode, OwnerToken, Renewal, Request, unix_millis,
 };
 
 /// The leases of a key, which are changed with its queue in one transaction.
@@ -120,14 +120,14 @@ impl<'a> LockState<'a> {
         }
     }
 
-    /// Takes the lock from its holders, or from this one. Returns whom to wake, too.
+    /// Takes the lock from these holders. Returns whom to wake, too.
     pub fn break_from(
         &mut self,
-        token: Option<&OwnerToken>,
+        scope: &BreakScope,
         by: &Breaker,
     ) -> rusqlite::Result<(Broken, Vec<QueueEntry>)> {
         let Some(mode) = self.leases.held() else { return Ok((Broken::Free, Vec::new())) };
-        let (outcome, changed) = self.leases.broken_by(token, by);
+        let (outcome, changed) = self.leases.broken_by(scope, by);
         let is_freed = changed.iter().any(|(_, is_removed)| *is_removed);
         for (lease, is_removed) in changed {
             if is_removed { self.remove(&lease)? } else { self.hold(mode, lease)? }

@@ -1,4 +1,4 @@
-//! The table `waiter`: the queue of each key, in the order of arrival.
+//! The table `waiter`: the queue of each key, in the order of arrival and priority.
 //!
 //! All fails as SQLite does, and is undone with the transaction.
 
@@ -15,7 +15,7 @@ use super::liveness::Processes;
 use super::owner_hash::OwnerHash;
 use super::wakeup::{WakeFifo, fifo_path, open_fifo};
 use crate::clock::BootTime;
-use crate::lock::{Key, Metadata, Mode, OwnerToken, Request};
+use crate::lock::{Key, Metadata, Mode, OwnerToken, Priority, Request};
 
 /// A waiter asks this often, whatever happens.
 pub const INTERVAL: Duration = Duration::from_secs(5);
@@ -23,7 +23,7 @@ pub const INTERVAL: Duration = Duration::from_secs(5);
 const SILENCE: Duration = INTERVAL.saturating_mul(2);
 
 pub struct QueueEntry {
-    /// Grows with every arrival: the order of the queue.
+    /// The order of the queue: the time of arrival in microseconds, less the head start of the priority.
     pub ticket: i64,
     /// The owner that waits.
     pub owner: OwnerHash,
@@ -90,7 +90,8 @@ const BEFORE: &str = "SELECT * FROM waiter WHERE key = ?1 AND ticket < ?2 ORDER 
 /// The entry with the ticket ?1.
 pub const REMOVE: &str = "DELETE FROM waiter WHERE ticket = ?1";
 
-/// Puts a request into the queue. Returns its ticket: the one that it had before, or a new one at the end.
+/// Puts a request into the queue. Returns its ticket: the one that it had before, or a new one behind those
+/// of its priority.
 pub fn join(
     tx: &Transaction,
     request: &Request,
@@ -112,9 +113,12 @@ pub fn join(
         }
         return Ok(ticket);
     }
+    let arrival = host.now() / 1000 - request.metadata.priority.head_start_micros();
     // In a file that replaced the one of the ticket, another may have that number.
     let sql = "INSERT INTO waiter (ticket, owner, key, asked, fifo, processes, metadata, mode)
-               VALUES (nullif(?1, (SELECT ticket FROM waiter WHERE ticket = ?1)), ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+               VALUES (coalesce(nullif(?1, (SELECT ticket FROM waiter WHERE ticket = ?1)),
+                       max(?9, 1 + coalesce((SELECT max(ticket) FROM waiter WHERE ticket < ?10), ?9))),
+                   ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
     tx.prepare_cached(sql)?.execute(params![
         ticket,
         owner,
@@ -124,7 +128,9 @@ pub fn join(
         // This process waits, whichever is to keep the lock.
         Processes::of(&[std::process::id()]).to_text(),
         request.metadata.to_json(),
-        request.mode.to_string()
+        request.mode.to_string(),
+        arrival,
+        arrival + Priority::CLOCK_SKEW.as_micros() as i64
     ])?;
     Ok(tx.last_insert_rowid())
 }

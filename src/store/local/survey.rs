@@ -6,7 +6,7 @@ use super::lock_state::LockState;
 use super::queue::{self, QueueEntry};
 use super::store::Local;
 use crate::lock::{
-    Breaker, Broken, History, Key, LockStatus, OwnerToken, Result, StoreAdmin, Survey, Timeout, Waiter,
+    BreakScope, Breaker, Broken, History, Key, LockStatus, Result, StoreAdmin, Survey, Timeout, Waiter,
 };
 
 impl StoreAdmin for Local {
@@ -38,13 +38,13 @@ impl StoreAdmin for Local {
     fn break_lock(
         &mut self,
         key: &Key,
-        token: Option<&OwnerToken>,
+        scope: &BreakScope,
         by: &Breaker,
         timeout: &Timeout,
     ) -> Result<Broken> {
         let (broken, wake) = self
             .database
-            .transact(timeout, |tx, host| LockState::look(tx, key, host)?.break_from(token, by))?;
+            .transact(timeout, |tx, host| LockState::look(tx, key, host)?.break_from(scope, by))?;
         self.wake(wake);
         Ok(broken)
     }

@@ -10,8 +10,8 @@ use super::item::{Item, name, seconds};
 use super::reply::{MemcachedReply, StoredItem, foreign};
 use crate::clock::{BootTime, Deadline};
 use crate::lock::{
-    AcquireOutcome, Breaker, Broken, Busy, Capabilities, FencingToken, Key, LockStatus, Mode, OwnerToken,
-    ReleaseOutcome, Renewal, Request, Result, Store, StoreAdmin, StoreError, Survey, Timeout,
+    AcquireOutcome, BreakScope, Breaker, Broken, Busy, Capabilities, FencingToken, Key, LockStatus, Mode,
+    OwnerToken, ReleaseOutcome, Renewal, Request, Result, Store, StoreAdmin, StoreError, Survey, Timeout,
 };
 use crate::store::call_error::CallError;
 use crate::store::net::{self, RequestError};
@@ -26,6 +26,7 @@ pub const CAPABILITIES: Capabilities = Capabilities {
     shared: Err("Memcached holds exclusive locks only; use another store for shared ones"),
     semaphore: Err("Memcached holds exclusive locks only; use another store for permits"),
     queue: false,
+    priorities: Err("the waiters of Memcached form no queue"),
     shortest_ttl: Duration::from_secs(3),
     longest_ttl: Some(LONGEST_TTL),
     ttl_resolution: Duration::from_secs(1),
@@ -301,7 +302,7 @@ impl StoreAdmin for Memcached {
     fn break_lock(
         &mut self,
         key: &Key,
-        token: Option<&OwnerToken>,
+        scope: &BreakScope,
         by: &Breaker,
         timeout: &Timeout,
     ) -> Result<Broken> {
@@ -310,10 +311,15 @@ impl StoreAdmin for Memcached {
                 return Ok(Broken::Free);
             };
             let holder = item.holder(left);
-            if token.is_some_and(|token| !item.is_held_by(token)) {
+            let is_told = !item.is_kept && !item.is_broken();
+            let is_meant = match scope {
+                BreakScope::All => true,
+                BreakScope::Owner(token) => item.is_held_by(token),
+                BreakScope::Grant(fence) => is_told && holder.fence == Some(*fence),
+            };
+            if !is_meant {
                 return Ok(Broken::Other(holder));
             }
-            let is_told = !item.is_kept && !item.is_broken();
             let is_done = match is_told {
                 // Zero would be for ever.
                 true => {

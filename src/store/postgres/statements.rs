@@ -3,7 +3,7 @@
 use uuid::{Uuid, uuid};
 
 use super::message::Statement;
-use crate::lock::{Breaker, Key, OwnerToken, Request, RunRecord};
+use crate::lock::{BreakScope, Breaker, Key, OwnerToken, Priority, Request, RunRecord};
 
 macro_rules! sql {
     ($name:literal) => {
@@ -69,7 +69,10 @@ impl<'a> KeyStatements<'a> {
     /// Takes a place in the queue, gives the lock to the first ones, and confirms it where that is us.
     pub fn queue(&self, request: &Request, channel: &str) -> [Statement; 6] {
         let (mode, metadata) = (request.mode.to_string(), request.metadata.to_json());
-        let join = Statement::of(sql!("join"), [self.key.as_str(), &self.owner, &mode, channel, &metadata]);
+        let head_start = format!("{} us", request.metadata.priority.head_start_micros());
+        let skew = Priority::CLOCK_SKEW.as_micros().to_string();
+        let values = [self.key.as_str(), &self.owner, &mode, channel, &metadata, &head_start, &skew];
+        let join = Statement::of(sql!("join"), values);
         let [tidy, serve, settle] = self.hand_over();
         let confirm_holder = self.leased(sql!("confirm_holder"), request);
         [join, tidy, serve, self.confirm(request), confirm_holder, settle]
@@ -147,16 +150,16 @@ impl<'a> KeyStatements<'a> {
     }
 }
 
-/// Frees what was broken before and tells the other holders. Without an `owner`, all of them.
-pub fn break_lock(key: &Key, owner: &str, by: &Breaker) -> [Statement; 4] {
-    let free = |sql| Statement::of(sql, [key.as_str(), owner]);
-    let tell = |sql| Statement::of(sql, [key.as_str(), owner, by.as_str()]);
-    [
-        free(sql!("break_free")),
-        free(sql!("break_free_holder")),
-        tell(sql!("break_tell")),
-        tell(sql!("break_tell_holder")),
-    ]
+/// Frees what was broken before, unless that is to stay, and tells the other holders.
+pub fn break_lock(key: &Key, scope: &BreakScope, by: &Breaker) -> Vec<Statement> {
+    let owner = scope.owner().map(owner_hex).unwrap_or_default();
+    let fence = scope.grant().map_or(String::new(), |fence| fence.to_string());
+    let free = [sql!("break_free"), sql!("break_free_holder")];
+    let free =
+        free.into_iter().filter(|_| fence.is_empty()).map(|sql| Statement::of(sql, [key.as_str(), &owner]));
+    let tell = [sql!("break_tell"), sql!("break_tell_holder")];
+    let tell = tell.map(|sql| Statement::of(sql, [key.as_str(), &owner, by.as_str(), &fence]));
+    free.chain(tell).collect()
 }
 
 /// All of these keys; without any, of all keys.

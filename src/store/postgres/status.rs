@@ -8,8 +8,8 @@ use super::message::TableRow;
 use super::statements::{KeyStatements, break_lock, history, owner_hex, survey};
 use super::store::Postgres;
 use crate::lock::{
-    Breaker, Broken, History, Key, LockStatus, Metadata, OwnerToken, Result, RunRecord, StoreAdmin, Survey,
-    Timeout, Waiter,
+    BreakScope, Breaker, Broken, History, Key, LockStatus, Metadata, OwnerToken, Result, RunRecord,
+    StoreAdmin, Survey, Timeout, Waiter,
 };
 
 impl StoreAdmin for Postgres {
@@ -64,30 +64,33 @@ impl StoreAdmin for Postgres {
     fn break_lock(
         &mut self,
         key: &Key,
-        token: Option<&OwnerToken>,
+        scope: &BreakScope,
         by: &Breaker,
         timeout: &Timeout,
     ) -> Result<Broken> {
-        let owner = token.map(owner_hex).unwrap_or_default();
         let nobody = OwnerToken::random();
-        let statements = KeyStatements::of(key, token.unwrap_or(&nobody));
+        let statements = KeyStatements::of(key, scope.owner().unwrap_or(&nobody));
         let [holders, _] = survey(std::slice::from_ref(key));
         let all: Vec<_> = [statements.lock(), holders]
             .into_iter()
-            .chain(break_lock(key, &owner, by))
+            .chain(break_lock(key, scope, by))
             .chain(statements.hand_over())
             .collect();
         let rows = self.repeat(&all, Commit::Durable, timeout)?;
-        Ok(outcome(&rows[1], &owner))
+        Ok(outcome(&rows[1], scope))
     }
 }
 
 /// The outcome for the leases that were there. A notified holder counts more than a lock that was freed.
-fn outcome(rows: &[TableRow], owner: &str) -> Broken {
+fn outcome(rows: &[TableRow], scope: &BreakScope) -> Broken {
     let mut outcome = Broken::Free;
     for lease in rows.iter().map(LeaseRow::read) {
         let is_told = lease.holder.broken.is_none() && !lease.owner.is_empty();
-        let is_meant = owner.is_empty() || lease.owner == owner;
+        let is_meant = match scope {
+            BreakScope::All => true,
+            BreakScope::Owner(token) => lease.owner == owner_hex(token),
+            BreakScope::Grant(fence) => is_told && lease.holder.fence == Some(*fence),
+        };
         outcome = match (outcome, is_meant, is_told) {
             (told @ Broken::Told(_), ..) => told,
             (_, true, true) => Broken::Told(lease.holder),

@@ -10,8 +10,8 @@ use super::topology::Topology;
 use super::url::RedisAddress;
 use super::{history, survey};
 use crate::lock::{
-    AcquireOutcome, Breaker, Broken, Capabilities, FencingToken, History, Key, OwnerToken, ReleaseOutcome,
-    Renewal, Request, Result, RunRecord, Store, StoreAdmin, Survey, Timeout,
+    AcquireOutcome, BreakScope, Breaker, Broken, Capabilities, FencingToken, History, Key, OwnerToken,
+    ReleaseOutcome, Renewal, Request, Result, RunRecord, Store, StoreAdmin, Survey, Timeout,
 };
 
 /// The store at one address. It connects with the first call.
@@ -213,11 +213,11 @@ impl StoreAdmin for Redis {
     fn break_lock(
         &mut self,
         key: &Key,
-        token: Option<&OwnerToken>,
+        scope: &BreakScope,
         by: &Breaker,
         timeout: &Timeout,
     ) -> Result<Broken> {
-        let call = script::break_lock(key, token, by);
+        let call = script::break_lock(key, scope, by);
         let (broken, is_handed_over) = call.run_on_primary(&mut self.topology, timeout)?;
         if is_handed_over {
             script::confirm_handover(&mut self.topology, key, timeout);

@@ -24,6 +24,7 @@ use crate::store::queue::Stage;
 /// The capabilities of ZooKeeper. A lease outlives its process: a session goes on until its timeout, and who has the
 /// owner token can continue it.
 pub const CAPABILITIES: Capabilities = Capabilities {
+    priorities: Err("ZooKeeper serves waiters in the order of their arrival"),
     ttl_can_change: false,
     // A server grants a session two ticks at least, four seconds by default: that is how long a lock may
     // stay when its holder died. The job is stopped within the TTL that was asked for, so a shorter one is safe.

@@ -6,7 +6,7 @@ use super::contender::{Contender, id};
 use super::error::ZooKeeperResult;
 use super::message::{Answer, Code, Operation};
 use super::store::ZooKeeper;
-use crate::lock::{Breaker, Broken, Key, LockStatus, OwnerToken, StoreAdmin, StoreError, Survey, Timeout};
+use crate::lock::{BreakScope, Breaker, Broken, Key, LockStatus, StoreAdmin, StoreError, Survey, Timeout};
 use crate::store::queue::{self, SeenEntry, Stage, holders, status};
 
 /// The number of nodes that are asked for their children at once.
@@ -46,17 +46,17 @@ impl StoreAdmin for ZooKeeper {
     fn break_lock(
         &mut self,
         key: &Key,
-        token: Option<&OwnerToken>,
+        scope: &BreakScope,
         by: &Breaker,
         timeout: &Timeout,
     ) -> Result<Broken, StoreError> {
-        self.visit(|calls, client| break_lock(key, token, by, calls, client, timeout))
+        self.visit(|calls, client| break_lock(key, scope, by, calls, client, timeout))
     }
 }
 
 fn break_lock(
     key: &Key,
-    token: Option<&OwnerToken>,
+    scope: &BreakScope,
     by: &Breaker,
     calls: &ZooKeeperCalls,
     client: &mut SessionClient,
@@ -67,7 +67,8 @@ fn break_lock(
     let nodes = calls.nodes(key, &queue, client, timeout)?;
     let held = queue.into_iter().zip(nodes);
     let held = held.filter_map(|(contender, node)| Some((contender, node.filter(Node::has_lock)?))).collect();
-    let is_own = token.map(id).map(|id| move |(contender, _): &(Contender, Node)| contender.id == Some(id));
+    let is_own =
+        scope.owner().map(id).map(|id| move |(contender, _): &(Contender, Node)| contender.id == Some(id));
     let look = |_: &mut _, (_, node): &(Contender, Node)| {
         let is_redlock = node.value.as_ref().is_some_and(|value| value.stage() == Stage::Holding);
         let holder = node.holder();
@@ -86,7 +87,7 @@ fn break_lock(
             Some(Ok(_)) => Ok(true),
         }
     };
-    queue::break_lock(client, held, is_own, look, end)
+    queue::break_lock(client, held, is_own, scope.grant(), look, end)
 }
 
 fn status_of(

@@ -1,13 +1,18 @@
--- Takes a place in the queue, or gives a sign of life. Under the lock of the row, so that tickets are in the order of arrival.
-WITH used AS (
+-- Takes a place in the queue, or gives a sign of life. Under the lock of the row, so that tickets are in the order of arrival, but for
+-- the head start of the priority.
+WITH arrival AS MATERIALIZED (
+    SELECT (extract(epoch FROM clock_timestamp() - $6::interval) * 1000000)::bigint AS ticket
+), used AS (
     SELECT coalesce(
         (SELECT mode FROM redlock.lease WHERE key = $1::text AND until > clock_timestamp() LIMIT 1),
         (SELECT mode FROM redlock.waiter WHERE key = $1::text ORDER BY ticket LIMIT 1)) AS mode
 )
-INSERT INTO redlock.waiter (key, owner, mode, alive_until, channel, process, server_start, metadata)
-SELECT $1::text, $2::bytea, $3::text, clock_timestamp() + CASE WHEN $4::text = '' THEN '6 s'::interval ELSE '15 s' END, nullif($4::text, ''), CASE WHEN $4::text <> '' THEN pg_backend_pid() END,
+INSERT INTO redlock.waiter (ticket, key, owner, mode, alive_until, channel, process, server_start, metadata)
+SELECT greatest(arrival.ticket, 1 + (
+        SELECT max(ticket) FROM redlock.waiter w WHERE w.key = $1::text AND w.ticket < arrival.ticket + $7::bigint)),
+    $1::text, $2::bytea, $3::text, clock_timestamp() + CASE WHEN $4::text = '' THEN '6 s'::interval ELSE '15 s' END, nullif($4::text, ''), CASE WHEN $4::text <> '' THEN pg_backend_pid() END,
     pg_postmaster_start_time(), $5::text
-FROM used
+FROM used, arrival
 WHERE NOT EXISTS (SELECT FROM redlock.lease WHERE key = $1::text AND owner = $2::bytea AND until > clock_timestamp())
     AND NOT EXISTS (SELECT FROM redlock.lock WHERE key = $1::text AND cancelled = $2::bytea)
     AND (used.mode IS NULL OR used.mode = $3::text OR used.mode || $3::text NOT LIKE '%permits:%')

@@ -47,7 +47,7 @@ WITH row AS MATERIALIZED (
     SELECT key, fence, owner, clock_timestamp(), clock_timestamp() + '3 s', number, metadata
     FROM served LEFT JOIN free USING (place) WHERE mode <> 'exclusive'
 ), gone AS (
-    DELETE FROM redlock.waiter WHERE ticket IN (SELECT ticket FROM served)
+    DELETE FROM redlock.waiter WHERE key = $1::text AND ticket IN (SELECT ticket FROM served)
 )
 SELECT pg_notify(channel, 'granted') FROM served WHERE channel IS NOT NULL AND owner <> $2::bytea
 UNION ALL

@@ -51,8 +51,9 @@ CREATE TABLE IF NOT EXISTS redlock.holder (
 );
 
 CREATE TABLE IF NOT EXISTS redlock.waiter (
-    ticket bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     key text COLLATE "C" NOT NULL,
+    -- The order of the queue: the time of arrival in microseconds, less the head start of the priority.
+    ticket bigint NOT NULL,
     owner bytea NOT NULL,
     mode text NOT NULL,
     alive_until timestamptz NOT NULL,
@@ -60,9 +61,9 @@ CREATE TABLE IF NOT EXISTS redlock.waiter (
     channel text,
     process int,
     server_start timestamptz NOT NULL,
-    metadata text NOT NULL DEFAULT '{}'
+    metadata text NOT NULL DEFAULT '{}',
+    PRIMARY KEY (key, ticket)
 );
-CREATE UNIQUE INDEX IF NOT EXISTS waiter_order ON redlock.waiter (key, ticket);
 CREATE UNIQUE INDEX IF NOT EXISTS waiter_owner ON redlock.waiter (owner, key);
 
 -- The last runs of each key, and in slot 0 how many calls did not get the lock since then. A run takes the slot of one that is

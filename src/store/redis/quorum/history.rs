@@ -44,7 +44,8 @@ fn merge(key: &Key, histories: &[&History]) -> History {
 }
 
 fn is_same(one: &RunRecord, other: &RunRecord) -> bool {
-    (one.asked, one.ended, one.pid, &one.host) == (other.asked, other.ended, other.pid, &other.host)
+    let who = |run: &RunRecord| (run.asked, run.ended, run.pid, run.is_start());
+    who(one) == who(other) && one.host == other.host
 }
 
 #[cfg(test)]

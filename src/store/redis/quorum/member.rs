@@ -10,7 +10,7 @@ use std::thread;
 use super::identity::{Identity, questions};
 use crate::clock::Deadline;
 use crate::lock::{
-    Breaker, Broken, Busy, FencingToken, Key, OwnerToken, ReleaseOutcome, Renewal, Request, Result, Timeout,
+    BreakScope, Breaker, Broken, Busy, FencingToken, Key, ReleaseOutcome, Renewal, Request, Result, Timeout,
 };
 use crate::mailbox::{MailboxSender, mailbox};
 use crate::poll::wait_readable;
@@ -177,12 +177,12 @@ impl Member {
     pub fn break_lock(
         &mut self,
         key: &Key,
-        token: Option<&OwnerToken>,
+        scope: &BreakScope,
         by: &Breaker,
         hint: &str,
         timeout: &Timeout,
     ) -> Result<Broken> {
-        let (broken, is_handed_over) = script::break_lock(key, token, by).run(&mut self.server, timeout)?;
+        let (broken, is_handed_over) = script::break_lock(key, scope, by).run(&mut self.server, timeout)?;
         if is_handed_over {
             script::confirm_handover(&mut self.server, key, timeout);
         }

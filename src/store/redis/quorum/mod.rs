@@ -26,7 +26,7 @@ use super::survey::survey;
 use super::url::RedisAddress;
 use crate::clock::{BootTime, Deadline};
 use crate::lock::{
-    AcquireOutcome, Breaker, Broken, Busy, Capabilities, FencingToken, History, Key, OwnerToken,
+    AcquireOutcome, BreakScope, Breaker, Broken, Busy, Capabilities, FencingToken, History, Key, OwnerToken,
     ReleaseOutcome, Renewal, Request, Result, RunRecord, Store, StoreAdmin, Survey, Timeout, Ttl,
 };
 
@@ -47,6 +47,7 @@ pub struct Quorum {
 pub const CAPABILITIES: Capabilities = Capabilities {
     semaphore: Err("it needs one server; a majority of per-server counts does not bound the total"),
     queue: false,
+    priorities: Err("the waiters of a quorum form no queue"),
     replicas: Err("the servers of a quorum are independent; none of them may be a replica"),
     ..Capabilities::ALL
 };
@@ -266,13 +267,13 @@ impl StoreAdmin for Quorum {
     fn break_lock(
         &mut self,
         key: &Key,
-        token: Option<&OwnerToken>,
+        scope: &BreakScope,
         by: &Breaker,
         timeout: &Timeout,
     ) -> Result<Broken> {
-        let (key, token, by, hint) = (key.clone(), token.cloned(), by.clone(), new_hint());
+        let (key, scope, by, hint) = (key.clone(), scope.clone(), by.clone(), new_hint());
         let break_lock = move |member: &mut Member, timeout: &Timeout| {
-            member.break_lock(&key, token.as_ref(), &by, &hint, timeout)
+            member.break_lock(&key, &scope, &by, &hint, timeout)
         };
         let mut round = self.members()?.ask(all, timeout.until, false, break_lock);
         round.decide(timeout, is_quorate)?;

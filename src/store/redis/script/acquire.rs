@@ -6,7 +6,7 @@ use redis::Value;
 
 use super::call::{Script, ScriptCall, script};
 use super::holder::{holder, mode, mode_name, permit};
-use crate::lock::{Busy, FencingToken, Key, Request, Result, StoreError};
+use crate::lock::{Busy, FencingToken, Key, Priority, Request, Result, StoreError};
 use crate::store::redis::reply::{items, millis, number, text};
 
 static SCRIPT: Script = script!("acquire.lua", behind "acquire_quick.lua");
@@ -68,6 +68,8 @@ pub fn acquire(
         .arg(ticket)
         .arg(first.min_hold.as_millis())
         .arg(mode_name(first.mode))
+        .arg(first.metadata.priority.head_start_micros())
+        .arg(Priority::CLOCK_SKEW.as_micros() as u64)
 }
 
 pub fn decode(reply: Value, keys: &[Key]) -> Option<Result<AcquireReply>> {

@@ -4,16 +4,17 @@ use redis::Value;
 
 use super::call::{Script, ScriptCall, script};
 use super::holder::holder;
-use crate::lock::{Breaker, Broken, Key, OwnerToken};
+use crate::lock::{BreakScope, Breaker, Broken, Key};
 use crate::store::redis::reply::{items, number, text};
 
 static SCRIPT: Script = script!("break.lua");
 
-/// Takes the lock away, with a token only from the holder that has it. The reply says what was done, and whether the
+/// Takes the lock away from these holders. The reply says what was done, and whether the
 /// lock was handed over to the next waiter.
-pub fn break_lock(key: &Key, token: Option<&OwnerToken>, by: &Breaker) -> ScriptCall<(Broken, bool)> {
+pub fn break_lock(key: &Key, scope: &BreakScope, by: &Breaker) -> ScriptCall<(Broken, bool)> {
+    let fence = scope.grant().map_or(String::new(), |fence| fence.to_string());
     // Sent again, it is recognised by the number: breaking a lock twice frees it.
-    ScriptCall::new(&SCRIPT, [key], token, decode).arg(by.as_str()).arg(fastrand::u64(..))
+    ScriptCall::new(&SCRIPT, [key], scope.owner(), decode).arg(by.as_str()).arg(fastrand::u64(..)).arg(fence)
 }
 
 pub fn decode(reply: Value, _: &[Key]) -> Option<(Broken, bool)> {

@@ -1,6 +1,7 @@
 -- Acquires the locks, all or none; or says which one is not free, and who holds it. ARGV 4: ttl, 5: metadata, 6: 'once',
 -- 'queue' (take a place in the queue), or 'insist' (as 'queue', when the wait for a lease of lost data has ended), 7: the
--- ticket that the waiter has, or '', 8: the min-hold in milliseconds, 9: the mode. A place is for one lock alone.
+-- ticket that the waiter has, or '', 8: the min-hold in milliseconds, 9: the mode, 10: the head start of the priority, and 11: what
+-- the clock may have been ahead before, both in microseconds. A place is for one lock alone.
 local ttl, metadata, queueing, ticket, mode = tonumber(ARGV[4]), ARGV[5], ARGV[6], ARGV[7], ARGV[9]
 local member = me .. ' ' .. mode .. ' ' .. metadata
 local newly_queued = 0
@@ -62,8 +63,10 @@ local function refuse(number)
 
   if queueing ~= 'once' then
     if ticket == '' then
-      local latest = redis.call('ZRANGE', queue, -1, -1, 'WITHSCORES')[2]
-      ticket = integer(math.max((tonumber(latest) or 0) + 1, now() * 1000))
+      local arrival = now() * 1000 - ARGV[10]
+      local latest = redis.call('ZRANGE', queue, integer(arrival + ARGV[11]), '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, 1,
+        'WITHSCORES')[2]
+      ticket = integer(math.max((tonumber(latest) or 0) + 1, arrival))
     end
     newly_queued = redis.call('ZADD', queue, 'NX', ticket, member)
     redis.call('PEXPIRE', queue, QUEUE_RETENTION)

@@ -1,7 +1,7 @@
 -- Takes the lock away from its holders; when ARGV 2 is not '', from that token only. ARGV 4: who breaks it, 5: a number of this
--- call. Returns what was done, the holder, and whether the lock was handed over to another.
-local breaker, call = ARGV[4], ARGV[5]
-local last_mode, last_call = unpack(redis.call('HMGET', state, 'kind', 'call'))
+-- call, 6: the fence of the grant whose holder is to be told, while everything else stays, or ''. Returns what was done, the holder, and whether the lock was handed over to another.
+local breaker, call, fence = ARGV[4], ARGV[5], ARGV[6]
+local last_mode, last_call, last_fence = unpack(redis.call('HMGET', state, 'kind', 'call', 'fence'))
 read_holders(last_mode)
 local known = remembered_lease(last_mode)
 if known['until'] > now() then
@@ -26,9 +26,10 @@ end
 if held and held ~= 'exclusive' then
   local told, freed
   for token, holder in pairs(held_by) do
-    if me == '' or me == token then
+    local is_gone = holder.broken or string.match(token, '^released:')
+    if (me == '' or me == token) and (fence == '' or fence == holder.fence and not is_gone) then
       before = (told or freed) and before or describe_one(holder)
-      if holder.broken or string.match(token, '^released:') then
+      if is_gone then
         freed = token
         redis.call('HDEL', holders, token)
         held_by[token] = nil
@@ -60,7 +61,11 @@ if me ~= '' and me ~= owner and me ~= told then
   return {'other', before}
 end
 local released = string.match(owner, '^released:')
-if not told and not released and read_lease().owner == owner then
+local can_be_told = not told and not released and read_lease().owner == owner
+if fence ~= '' and not (can_be_told and fence == last_fence) then
+  return {'other', before}
+end
+if can_be_told then
   -- A redlock holds it: it stops its job at the next renewal and then frees the lock.
   local expiry = known.owner and {'PX', integer(known['until'] - now())} or {'KEEPTTL'}
   redis.call('SET', lock, 'broken:' .. owner, unpack(expiry))

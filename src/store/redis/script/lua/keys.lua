@@ -12,7 +12,7 @@
 --          were probed. Times are in milliseconds. It outlives the lock, and so is small.
 -- lease    string: "until ttl since owner metadata" of the last exclusive lease. It goes with the release, or a little
 --          after the end of the lease.
--- queue    sorted set: "token mode metadata" by ticket. Tickets grow, so the order is that of arrival.
+-- queue    sorted set: "token mode metadata" by ticket: the time of arrival, less the head start of the priority.
 -- holders  hash: the holders of a shared lock or a semaphore, as JSON by owner token; of a semaphore with the numbers of their
 --          permits.
 -- asked    hash: when each waiter asked last, by owner token, and any of them, by ''. In milliseconds.
