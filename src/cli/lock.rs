@@ -14,6 +14,13 @@ pub struct LockArgs {
     /// redlock takes all or none, always in the same order, so two runs cannot deadlock.
     #[arg(short, long = "key", value_name = "KEY")]
     pub keys: Vec<Key>,
+    /// Take one of the locks, whichever is free first
+    ///
+    /// REDLOCK_KEY says which one it is. With --wait the request stands in the queues of all, and leaves them with the first
+    /// grant. etcd, ZooKeeper, PostgreSQL, a quorum and Memcached have no such queues: there it works without --wait. In a
+    /// Redis Cluster the keys need one hash tag.
+    #[arg(long, hide_short_help = true, env = "REDLOCK_ONE_OF", value_parser = super::switch)]
+    pub one_of: bool,
     /// Set how long the lease lives
     ///
     /// This is its life without renewal, such as 500ms, 30s, 5m or 1h30m. A bare number is seconds. `run` and

@@ -36,7 +36,8 @@ pub fn acquire(options: &AcquireOptions, context: &Context) -> anyhow::Result<Ou
     let aborts = keeper.iter().map(KeeperProcess::abort).collect();
     context.reporter.report(&Event::Requested { requests: &acquisition.requests });
     let leases = acquisition.acquire(store.as_mut(), &mut signals, aborts, context)?;
-    let kept = keeper.iter().try_for_each(|keeper| keeper.keep(&leases));
+    let kept = keeper.iter().try_for_each(|keeper| keeper.keep(&acquisition.requests, &leases));
+    acquisition.keep_granted(&leases);
     let locks = AcquiredLocks { token: &acquisition.token, ttl: acquisition.ttl, leases: &leases };
     let handed_out = kept.and_then(|()| target.hand_out(&locks));
     store.settle();

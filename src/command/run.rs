@@ -103,12 +103,16 @@ impl<'a> Run<'a> {
         let nesting = Nesting::find(requests, store, self.signals.as_fd(), self.context);
         self.stop_if_signalled()?;
         let mut nesting = nesting?;
-        self.acquisition.requests.retain(|request| !nesting.has(&request.key));
+        let is_enough =
+            self.acquisition.one_of && (!nesting.supervised.is_empty() || !nesting.manual.is_empty());
+        self.acquisition.requests.retain(|request| !is_enough && !nesting.has(&request.key));
         let acquired = if self.acquisition.requests.is_empty() {
             Vec::new()
         } else {
             self.acquire_rest(&mut nesting, store)?
         };
+        self.acquisition.keep_granted(&acquired);
+        self.keys.retain(|key| nesting.has(key) || acquired.iter().any(|lease| lease.request.key == *key));
         if let Some(period) = self.options.once_per {
             let acquired = (&self.acquisition, Lease::first_deadline(&acquired));
             once_per::check(period, &self.keys, acquired, store, &self.signals, self.context)?;

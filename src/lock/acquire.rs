@@ -1,60 +1,15 @@
-//! Acquires locks, all or none, waiting in their queues as far as that is wanted.
+//! Acquires locks, all or none, or one of them, waiting in their queues as far as that is wanted.
 
 use std::ops::ControlFlow;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use super::{
-    AcquireOutcome, Busy, Grant, Lease, Renewal, RenewalRequest, Request, Result, Store, StoreError, Timeout,
+    AcquireFailure, AcquireOutcome, Busy, Grant, Lease, NotAcquired, OneOutcome, Patience, Renewal,
+    RenewalRequest, Request, Result, Store, StoreError, Timeout, Wait, WantedLocks,
 };
 use crate::clock::{BootTime, Deadline};
 use crate::poll::Backoff;
-
-#[derive(Clone, Copy, Debug)]
-pub enum Wait {
-    No,
-    AtMost(Duration),
-    Forever,
-}
-
-/// How long a request waits for busy locks, and behind how many.
-#[derive(Clone, Copy, Debug)]
-pub struct Patience {
-    pub wait: Wait,
-    /// The most waiters in a queue with this one; as many as come, if `None`.
-    pub queue_limit: Option<usize>,
-}
-
-#[derive(Debug)]
-pub struct NotAcquired {
-    pub why: AcquireFailure,
-    /// Why what was granted, or may be later, could not be cancelled: the locks are free when their leases end.
-    pub failed_release: Option<Box<StoreError>>,
-}
-
-#[derive(Debug)]
-pub enum AcquireFailure {
-    Busy(Box<Busy>),
-    /// As many waiters as are allowed were in line before this one.
-    QueueFull(Box<Busy>, usize),
-    /// The wait ran out, after this long.
-    TimedOut(Box<Busy>, Duration),
-    Interrupted,
-    /// The grant came so late that the job could not be stopped within it.
-    TooSlow {
-        took: Duration,
-    },
-    Store(StoreError),
-}
-
-impl From<StoreError> for AcquireFailure {
-    fn from(error: StoreError) -> AcquireFailure {
-        match error {
-            StoreError::Interrupted => AcquireFailure::Interrupted,
-            other => AcquireFailure::Store(other),
-        }
-    }
-}
 
 /// The progress of the wait, reported about once a second. While a lock is busy, a break ends the wait as an interrupt does.
 pub enum WaitProgress<'a> {
@@ -73,27 +28,28 @@ const SHORTEST_CALL: Duration = Duration::from_millis(500);
 /// For leaving the queue and cancelling a request, while a person who pressed Ctrl-C waits.
 const CANCEL: Duration = Duration::from_secs(1);
 
-/// Acquires the locks, all or none, and waits for them as `patience` allows.
+/// Acquires the wanted locks, and waits for them as `patience` allows.
 ///
-/// Free locks are taken together. A busy one is waited for while those before it in `requests` are held and
-/// renewed: lock ordering prevents deadlock.
+/// Of all locks, those that are free are taken together. A busy one is waited for while those before it are held and
+/// renewed: lock ordering prevents deadlock. For one of several, the request waits in all queues at once.
 ///
 /// `attempt` bounds each call to the store. `reserve` is the part of the lease that has to be left after the grant, for
 /// stopping the job. After an error the queue was left, everything acquired was released, and requests whose answer is
 /// unknown were cancelled, as far as the store could be told.
 pub fn acquire(
     store: &mut dyn Store,
-    requests: &[Request],
+    wanted: WantedLocks,
     Patience { wait, queue_limit }: Patience,
     attempt: Duration,
     reserve: Duration,
     interrupt: BorrowedFd,
     report: &mut dyn FnMut(WaitProgress) -> ControlFlow<()>,
 ) -> Result<Vec<Lease>, NotAcquired> {
-    let start = BootTime::now();
+    let (start, requests) = (BootTime::now(), wanted.requests());
     let mut acquiring = Acquiring {
         store,
         requests,
+        is_one_enough: matches!(wanted, WantedLocks::OneOf(_)),
         held: Vec::with_capacity(requests.len()),
         batch: requests.len(),
         is_queued: false,
@@ -140,7 +96,9 @@ pub fn acquire(
 struct Acquiring<'a> {
     store: &'a mut dyn Store,
     requests: &'a [Request],
-    /// The leases of the first requests, which were granted.
+    /// One of them is wanted, whichever it is.
+    is_one_enough: bool,
+    /// The leases of the first requests, which were granted; or of the one that is enough.
     held: Vec<Lease>,
     /// The number of the next requests that are made together.
     batch: usize,
@@ -167,12 +125,8 @@ impl<'a> Acquiring<'a> {
         let timeout = self.timeout();
         let mut earlier = None;
         loop {
-            let sent = BootTime::now();
-            match self.store.acquire(self.requests, &timeout) {
-                Ok(AcquireOutcome::Granted(granted)) => {
-                    self.hold(&granted, sent);
-                    return Ok(());
-                }
+            match self.ask_for(self.requests, &timeout) {
+                Ok(AcquireOutcome::Granted(_)) => return Ok(()),
                 Ok(AcquireOutcome::Busy(busy)) => return Err(AcquireFailure::Busy(busy)),
                 // This attempt was cut short: the error of the one before says more.
                 Err(error @ StoreError::Unreachable { .. }) if self.end.has_passed() => {
@@ -193,7 +147,7 @@ impl<'a> Acquiring<'a> {
     fn acquire_in_order(&mut self) -> Result<(), AcquireFailure> {
         // The last answer of the store; none once it did not answer although it had time.
         let mut last_busy = None;
-        while !self.rest().is_empty() {
+        while !self.is_complete() {
             let is_cut_short = self.end < Deadline::after(self.attempt);
             match self.ask() {
                 Ok(AcquireOutcome::Granted(_)) => {}
@@ -240,15 +194,9 @@ impl<'a> Acquiring<'a> {
             self.store.start_over(self.requests, &Timeout::of(CANCEL.min(self.attempt)))?;
             self.starts_over = false;
         }
-        let sent = BootTime::now();
-        let next = &self.rest()[..self.batch];
-        let answer = match next {
-            [one] if self.is_queued => self.store.enqueue(one, &timeout)?,
-            several => self.store.acquire(several, &timeout)?,
-        };
-        if let AcquireOutcome::Granted(granted) = &answer {
-            self.hold(granted, sent);
-            if self.rest().is_empty() {
+        let answer = self.ask_for(&self.rest()[..self.batch], &timeout)?;
+        if let AcquireOutcome::Granted(_) = &answer {
+            if self.is_complete() {
                 // The time of all locks counts from now, also of those that were acquired before.
                 self.renew(|lease| lease.unconfirmed() > lease.request.ttl.fresh_for())?;
             } else {
@@ -261,8 +209,37 @@ impl<'a> Acquiring<'a> {
         Ok(answer)
     }
 
+    /// Asks for these, and holds what is granted.
+    fn ask_for(&mut self, next: &'a [Request], timeout: &Timeout) -> Result<AcquireOutcome> {
+        let sent = BootTime::now();
+        let answer = match next {
+            several if self.is_one_enough => {
+                let (place, granted) = match self.store.acquire_one(several, self.is_queued, timeout)? {
+                    OneOutcome::Granted { place, grant } => (place, grant),
+                    OneOutcome::Busy(busy) => return Ok(AcquireOutcome::Busy(busy)),
+                };
+                self.hold(&several[place..=place], &granted, sent);
+                return Ok(AcquireOutcome::Granted(granted));
+            }
+            [one] if self.is_queued => self.store.enqueue(one, timeout)?,
+            several => self.store.acquire(several, timeout)?,
+        };
+        if let AcquireOutcome::Granted(granted) = &answer {
+            self.hold(next, granted, sent);
+        }
+        Ok(answer)
+    }
+
+    fn is_complete(&self) -> bool {
+        if self.is_one_enough { !self.held.is_empty() } else { self.rest().is_empty() }
+    }
+
     /// One of a batch is busy: next, those before it are acquired, or a place in its queue is taken.
     fn acquire_before(&mut self, busy: &Busy) {
+        if self.is_one_enough {
+            self.is_queued = true;
+            return;
+        }
         let before = self.rest().iter().position(|request| request.key == busy.key).unwrap_or(0);
         self.is_queued = before == 0;
         self.batch = before.max(1);
@@ -272,10 +249,10 @@ impl<'a> Acquiring<'a> {
         &self.requests[self.held.len()..]
     }
 
-    fn hold(&mut self, granted: &Grant, sent: BootTime) {
+    fn hold(&mut self, requests: &[Request], granted: &Grant, sent: BootTime) {
         let sent = granted.counted_from.map_or(sent, |earlier| earlier.min(sent));
         let permits = granted.permits.iter().copied().map(Some).chain(std::iter::repeat(None));
-        let leases = self.rest().iter().zip(&granted.fences).zip(permits);
+        let leases = requests.iter().zip(&granted.fences).zip(permits);
         let lease = |((request, fence), permit): ((&Request, &super::FencingToken), _)| {
             Lease::new(request.clone().with_permit(permit), *fence, sent)
         };

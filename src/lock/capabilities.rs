@@ -16,6 +16,8 @@ pub struct Capabilities {
     pub queue: bool,
     /// A waiter can overtake others in the queue.
     pub priorities: Support,
+    /// A request can wait in the queues of several locks for one of them.
+    pub one_of: Support,
     /// A renewal may ask for another TTL than the grant.
     pub ttl_can_change: bool,
     /// A shorter TTL is refused.
@@ -66,6 +68,7 @@ impl Capabilities {
         semaphore: Ok(()),
         queue: true,
         priorities: Ok(()),
+        one_of: Ok(()),
         ttl_can_change: true,
         shortest_ttl: Ttl::SHORTEST,
         longest_ttl: None,

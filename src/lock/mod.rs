@@ -3,6 +3,7 @@
 //! Nothing here knows a store or a process; stores implement [`Store`].
 
 mod acquire;
+mod acquire_failure;
 #[cfg(test)]
 mod acquire_test;
 mod breaker;
@@ -16,6 +17,7 @@ mod key;
 mod lease;
 mod metadata;
 mod mode;
+mod patience;
 mod priority;
 mod renewal;
 #[cfg(test)]
@@ -27,7 +29,8 @@ mod store_error;
 mod timeout;
 mod token;
 
-pub use acquire::{AcquireFailure, NotAcquired, Patience, Wait, WaitProgress, acquire};
+pub use acquire::{WaitProgress, acquire};
+pub use acquire_failure::{AcquireFailure, NotAcquired};
 pub use breaker::{BreakScope, Breaker};
 pub use capabilities::{Capabilities, Unsupported, Wanted};
 pub use duration::{DurationText, Ttl, drift_over};
@@ -37,12 +40,14 @@ pub use key::Key;
 pub use lease::{Lease, LossCause};
 pub use metadata::{Metadata, unix_millis};
 pub use mode::Mode;
+pub use patience::{Patience, Wait, WantedLocks};
 pub use priority::Priority;
 pub use renewal::{Cancellation, LeaseEnd, Progress, ReportProgress};
 pub use request::Request;
 pub use status::{Broken, Holder, LockStatus, Survey, Waiter};
 pub use store::{
-    AcquireOutcome, Busy, Grant, OnRenewal, ReleaseOutcome, Renewal, RenewalRequest, Store, StoreAdmin,
+    AcquireOutcome, Busy, Grant, OnRenewal, OneOutcome, ReleaseOutcome, Renewal, RenewalRequest, Store,
+    StoreAdmin,
 };
 pub use store_error::{Result, StoreError};
 pub use timeout::Timeout;

@@ -1,6 +1,7 @@
 //! The contract that every store fulfils.
 
 use std::os::fd::BorrowedFd;
+use std::slice::from_ref;
 use std::time::Duration;
 
 use super::{
@@ -41,6 +42,15 @@ impl AcquireOutcome {
     pub fn granted_permits(fences: Vec<FencingToken>, permits: Vec<u32>) -> AcquireOutcome {
         AcquireOutcome::Granted(Grant { fences, permits, counted_from: None })
     }
+}
+
+/// The answer to a request for one of several locks.
+#[derive(Debug)]
+pub enum OneOutcome {
+    /// The lock of the request at this place is held, and no other.
+    Granted { place: usize, grant: Grant },
+    /// None of them is free. The one that may be free first, as far as the store knows.
+    Busy(Box<Busy>),
 }
 
 /// Why a lock was not granted now.
@@ -150,6 +160,27 @@ pub trait Store: Send {
     ///
     /// Where the outcome is unknown the place may be there, and the lock may be granted to it at any time.
     fn enqueue(&mut self, request: &Request, timeout: &Timeout) -> Result<AcquireOutcome>;
+
+    /// Asks for one of several exclusive locks: the first that is free. When `is_queued`, the request takes a place in the
+    /// queue of each, or keeps those that it has, and leaves them all with the grant. Where [`Capabilities::one_of`] says no,
+    /// there is no such place, and the locks are asked for one after the other.
+    fn acquire_one(
+        &mut self,
+        requests: &[Request],
+        is_queued: bool,
+        timeout: &Timeout,
+    ) -> Result<OneOutcome> {
+        debug_assert!(!is_queued, "refused before: see Capabilities::one_of");
+        let mut first_busy = None;
+        for (place, request) in requests.iter().enumerate() {
+            match self.acquire(from_ref(request), timeout)? {
+                AcquireOutcome::Granted(grant) => return Ok(OneOutcome::Granted { place, grant }),
+                AcquireOutcome::Busy(busy) => drop(first_busy.get_or_insert(busy)),
+            }
+        }
+        let nobody = || StoreError::Unconfirmed("no lock was asked for".to_owned());
+        first_busy.map(OneOutcome::Busy).ok_or_else(nobody)
+    }
 
     /// Waits until it makes sense to call [`Store::enqueue`] again: `true`, or `false` when the timeout ends first. A
     /// connection that is lost is such a reason, so the only error is [`StoreError::Interrupted`].

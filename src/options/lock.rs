@@ -14,6 +14,8 @@ use crate::lock::{
 pub struct LockOptions {
     /// In lock order.
     pub keys: Vec<Key>,
+    /// One of them is enough.
+    pub one_of: bool,
     pub mode: Mode,
     pub ttl: Ttl,
     pub patience: Patience,
@@ -82,6 +84,15 @@ impl LockOptions {
             return Err(Failure::configuration(format!("{}: {why}", name(option))));
         }
         let contradiction = match mode {
+            _ if args.one_of && keys.len() < 2 => {
+                Some(("one_of", "it chooses among several keys; give another one with -k"))
+            }
+            Mode::Shared | Mode::Semaphore(_) if args.one_of => {
+                Some(("one_of", "it takes an exclusive lock; for one of N equal places use --permits alone"))
+            }
+            _ if args.one_of && supersedes => {
+                Some(("one_of", "--supersede and --replace are about one lock; leave one of them out"))
+            }
             _ if supersedes && !priority.is_default() => Some((
                 "priority",
                 "--supersede and --replace go by the order of arrival; leave one of them out",
@@ -94,12 +105,16 @@ impl LockOptions {
             }
             _ => None,
         };
-        if let Some((option, why)) = contradiction {
+        let one_of = inputs.global.server.capabilities().one_of.err();
+        let cannot_wait =
+            one_of.filter(|_| args.one_of && !matches!(wait, Wait::No)).map(|why| ("one_of", why));
+        if let Some((option, why)) = contradiction.or(cannot_wait) {
             return Err(Failure::configuration(format!("{}: {why}", name(option))));
         }
         let label = args.label.clone().or_else(|| label::of_ci_run(|name| env::var(name).ok()));
         Ok(LockOptions {
             keys,
+            one_of: args.one_of,
             mode,
             ttl,
             patience: Patience { wait, queue_limit },

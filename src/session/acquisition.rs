@@ -12,7 +12,7 @@ use crate::event::{Event, GaveUp, Waited};
 use crate::job::{Signals, own_pid_namespace};
 use crate::lock::{
     AcquireFailure, Busy, DurationText, Key, Lease, Metadata, NotAcquired, OwnerToken, Patience, Request,
-    Result, Store, StoreError, Timeout, Ttl, Wait, WaitProgress, acquire,
+    Result, Store, StoreError, Timeout, Ttl, Wait, WaitProgress, WantedLocks, acquire,
 };
 use crate::options::{LockOptions, Shown};
 use crate::report::{Reporter, names};
@@ -24,6 +24,8 @@ const WITHDRAWAL: Duration = Duration::from_secs(1);
 pub struct Acquisition {
     /// The requests in lock order. They differ in nothing but their keys.
     pub requests: Vec<Request>,
+    /// One of them is enough.
+    pub one_of: bool,
     pub token: OwnerToken,
     pub ttl: Ttl,
     patience: Patience,
@@ -50,7 +52,8 @@ impl Acquisition {
         conflict_exit_code: u8,
         context: &Context,
     ) -> Acquisition {
-        let &LockOptions { mode, ttl, patience, supersedes, replaces, priority, min_hold, .. } = options;
+        let &LockOptions { one_of, mode, ttl, patience, supersedes, replaces, priority, min_hold, .. } =
+            options;
         if min_hold >= ttl.validity() && !min_hold.is_zero() {
             context.reporter.report(&Event::MinHoldExceedsTtl { min_hold, ttl });
         }
@@ -64,7 +67,17 @@ impl Acquisition {
             Request { key, mode, token, ttl, min_hold, metadata }
         };
         let requests = options.keys.iter().cloned().map(request).collect();
-        Acquisition { requests, token, ttl, patience, supersedes, replaces, reserve, conflict_exit_code }
+        Acquisition {
+            requests,
+            one_of,
+            token,
+            ttl,
+            patience,
+            supersedes,
+            replaces,
+            reserve,
+            conflict_exit_code,
+        }
     }
 
     pub fn keys(&self) -> Vec<Key> {
@@ -76,7 +89,13 @@ impl Acquisition {
         names(&self.keys())
     }
 
-    /// Acquires the locks. A signal ends the wait, and so does each of `aborts`.
+    /// Drops the requests for locks that were not wanted any more, as another was granted.
+    pub fn keep_granted(&mut self, leases: &[Lease]) {
+        let is_granted = |request: &Request| leases.iter().any(|lease| lease.request.key == request.key);
+        self.requests.retain(is_granted);
+    }
+
+    /// Acquires the locks, or one of them. A signal ends the wait, and so does each of `aborts`.
     pub fn acquire(
         &self,
         store: &mut dyn Store,
@@ -89,6 +108,7 @@ impl Acquisition {
         let interrupt = interrupt.as_fd();
         let (reporter, start) = (&context.reporter, BootTime::now());
         let Acquisition { requests, patience, reserve, .. } = self;
+        let wanted = if self.one_of { WantedLocks::OneOf(requests) } else { WantedLocks::All(requests) };
         let limit = match self.patience.wait {
             Wait::AtMost(limit) => Some(limit),
             Wait::No | Wait::Forever => None,
@@ -114,7 +134,7 @@ impl Acquisition {
             if later.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
         let attempt = context.options.connect_timeout;
-        let acquired = acquire(store, requests, *patience, attempt, *reserve, interrupt, &mut report);
+        let acquired = acquire(store, wanted, *patience, attempt, *reserve, interrupt, &mut report);
         let NotAcquired { why, failed_release } = match acquired {
             Ok(leases) => {
                 let until = Lease::first_deadline(&leases).minus(*reserve);

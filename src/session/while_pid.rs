@@ -42,8 +42,9 @@ pub struct KeeperProcess {
 /// A message from `redlock acquire` to the keeper. The end of the line says that acquire was killed.
 #[derive(Serialize, Deserialize)]
 enum KeeperMessage {
-    /// Keep the leases that were granted: the fencing token and the permit of each, and when the first one was asked for.
-    Keep { fences: Vec<u64>, permits: Vec<Option<u32>>, sent: BootTime },
+    /// Keep the leases that were granted: the fencing token and the permit of each request, `None` for one that was not
+    /// granted, and when the first one was asked for.
+    Keep { grants: Vec<Option<(u64, Option<u32>)>>, sent: BootTime },
     /// Somebody has the owner token: keep on.
     GoOn,
     /// There is nothing to keep.
@@ -89,11 +90,14 @@ impl KeeperProcess {
     }
 
     /// Hands the leases over; from here on they are renewed.
-    pub fn keep(&self, leases: &[Lease]) -> anyhow::Result<()> {
-        let fences = leases.iter().map(|lease| lease.fence.0).collect();
-        let permits = leases.iter().map(Lease::permit).collect();
+    pub fn keep(&self, requests: &[Request], leases: &[Lease]) -> anyhow::Result<()> {
+        let grant = |request: &Request| {
+            let lease = leases.iter().find(|lease| lease.request.key == request.key)?;
+            Some((lease.fence.0, lease.permit()))
+        };
+        let grants = requests.iter().map(grant).collect();
         let sent = leases.iter().map(|lease| lease.renewed).min().unwrap_or(BootTime::now());
-        self.line.send(&KeeperMessage::Keep { fences, permits, sent });
+        self.line.send(&KeeperMessage::Keep { grants, sent });
         self.line.receive().map(|KeeperReply::Renewals| ()).ok_or_else(|| {
             let names = names(leases.iter().map(|lease| &lease.request.key));
             Failure::new(UNREACHABLE, format!("the keeper of {names} was killed")).into()
@@ -169,8 +173,8 @@ struct KeptLock {
 impl BackgroundKeeper<'_> {
     /// Waits for the leases, keeps them, and releases them.
     fn serve(mut self, requests: Vec<Request>, mut store: Box<dyn Store>) {
-        let (fences, permits, sent) = match self.line.receive() {
-            Some(KeeperMessage::Keep { fences, permits, sent }) => (fences, permits, sent),
+        let (grants, sent) = match self.line.receive() {
+            Some(KeeperMessage::Keep { grants, sent }) => (grants, sent),
             Some(KeeperMessage::GoOn | KeeperMessage::Dismissed) => return,
             None => return cancel(store.as_mut(), &requests),
         };
@@ -179,13 +183,13 @@ impl BackgroundKeeper<'_> {
             notices: Notices::listen(&request.key, &request.token).ok(),
             releasing_since: None,
         };
-        let keys: Vec<Key> = requests.iter().map(|request| request.key.clone()).collect();
-        let locks = requests.iter().map(kept).collect();
-        let leases = requests.into_iter().zip(fences).zip(permits);
-        let lease = |((request, fence), permit): ((Request, u64), _)| {
-            Lease::new(request.with_permit(permit), FencingToken(fence), sent)
+        let lease = |(request, grant): (Request, Option<_>)| {
+            let (fence, permit) = grant?;
+            Some(Lease::new(request.with_permit(permit), FencingToken(fence), sent))
         };
-        let leases = leases.map(lease).collect();
+        let leases: Vec<Lease> = requests.into_iter().zip(grants).filter_map(lease).collect();
+        let keys: Vec<Key> = leases.iter().map(|lease| lease.request.key.clone()).collect();
+        let locks = leases.iter().map(|lease| kept(&lease.request)).collect();
         self.reporter.start_threads();
         let (Ok((sender, news)), Ok(never)) = (mailbox(), EventFd::new()) else { return };
         let mut uncancelled = Uncancelled(never);

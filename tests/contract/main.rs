@@ -13,6 +13,7 @@ mod history;
 mod index;
 mod keys;
 mod modes;
+mod one_of;
 mod permits;
 mod redis_only;
 mod reservation;
@@ -173,6 +174,22 @@ macro_rules! priorities {
     };
 }
 
+/// Where a request can wait for one of several locks.
+macro_rules! choices {
+    ($store:ident) => {
+        tests! { $store:
+            one_of {
+                whichever_is_free_is_taken
+                first_come_first_served_over_all_of_them
+                a_dead_waiter_for_one_of_them_is_skipped
+                giving_up_on_all_of_them_leaves_nothing
+                by_hand_it_is_one
+                never_two_on_one_device
+            }
+        }
+    };
+}
+
 /// Many at once, for some seconds each.
 macro_rules! crowds {
     ($store:ident) => {
@@ -321,15 +338,15 @@ macro_rules! contract {
 
 // A new store is a new line. What is a Redis all the same needs no crowds of its own.
 contract! {
-    redis: promises numbers priorities runs crowds;
-    local: promises numbers priorities runs crowds;
-    redis62: promises numbers priorities runs;
+    redis: promises numbers priorities choices runs crowds;
+    local: promises numbers priorities choices runs crowds;
+    redis62: promises numbers priorities choices runs;
     tls: promises runs;
     unix: promises;
     acl: promises numbers runs;
     quorum3: promises_without_a_queue promises_of_a_quorum runs;
     quorum5: promises_without_a_queue promises_of_a_quorum;
-    sentinel: promises priorities runs;
+    sentinel: promises priorities choices runs;
     cluster: promises numbers priorities runs;
     etcd: promises crowd_of_twenty;
     etcd3: promises crowd_of_twenty;

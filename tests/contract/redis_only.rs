@@ -253,13 +253,14 @@ fn a_mark_releases_nothing() {
     let names: Vec<String> = ["state", "lease:X", "queue:X", "holders:X", "asked:X", "claimed:X"]
         .map(|part| format!("redlock:{{X}}:{part}"))
         .to_vec();
-    for script in ["release.lua", "renew.lua", "check.lua", "break.lua", "acquire.lua"] {
+    for script in ["release.lua", "renew.lua", "check.lua", "break.lua", "acquire.lua", "acquire_one.lua"] {
         let fast = match script {
             "acquire.lua" => read("acquire_quick.lua"),
             "release.lua" => read("release_quick.lua"),
             _ => String::new(),
         };
-        let text = read("keys.lua") + &fast + &read("queue.lua") + &read(script);
+        let functions = if script.starts_with("acquire") { read("request.lua") } else { String::new() };
+        let text = read("keys.lua") + &fast + &read("queue.lua") + &functions + &read(script);
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let arguments = ["1", "shared:", "1000", "", "once", "", "0", "exclusive"];
         let answer = redis.cli(&[&["eval", &text, "7", "X"], &names[..], &arguments].concat());

@@ -17,6 +17,7 @@ mod liveness;
 #[cfg(test)]
 mod local_test;
 mod lock_state;
+mod one_of;
 mod owner_hash;
 mod queue;
 mod repair;

@@ -11,8 +11,8 @@ use super::queue::{self, INTERVAL, QueueEntry};
 use super::wakeup::{Awaited, WakeFifo};
 use crate::clock::{BootTime, Deadline};
 use crate::lock::{
-    AcquireOutcome, Capabilities, FencingToken, Key, Mode, OwnerToken, ReleaseOutcome, Renewal, Request,
-    Result, RunRecord, Store, StoreError, Timeout,
+    AcquireOutcome, Capabilities, FencingToken, Key, Mode, OneOutcome, OwnerToken, ReleaseOutcome, Renewal,
+    Request, Result, RunRecord, Store, StoreError, Timeout,
 };
 
 /// The capabilities of a file on this host.
@@ -36,17 +36,17 @@ const HEAD_START: Duration = Duration::from_millis(1);
 pub struct Local {
     pub(super) database: Database,
     /// The FIFO that wakes this process in the queue.
-    fifo: Option<WakeFifo>,
+    pub(super) fifo: Option<WakeFifo>,
     /// Our place in the queue: kept when a grant runs out before it is confirmed.
     ticket: Option<i64>,
     /// This process was in a queue.
-    has_waited: bool,
-    awaited: Awaited,
-    ask_at: Deadline,
+    pub(super) has_waited: bool,
+    pub(super) awaited: Awaited,
+    pub(super) ask_at: Deadline,
     /// Waiters that are to be woken when there is time: they are the first in line now.
     next: Vec<QueueEntry>,
     /// A transaction of ours was carried out: there may be something to give back.
-    asked: bool,
+    pub(super) asked: bool,
     /// The last request was granted, and there was no time since: see [`Store::settle`].
     is_granted: bool,
     /// A waiter was handed the lock just now.
@@ -111,7 +111,7 @@ impl Store for Local {
             Ok((Ok(AcquireOutcome::granted_permits(fences, permits)), wake))
         })?;
         self.asked = true;
-        self.wake_after(&answer, wake);
+        self.wake_after(matches!(answer, Ok(AcquireOutcome::Granted(_))), wake);
         answer
     }
 
@@ -134,7 +134,7 @@ impl Store for Local {
                 let mut wake = state.hand_over(ticket)?;
                 if !state.has_room(request.mode, ticket)? {
                     match queue::before(tx, &request.key, mine, host)? {
-                        Some(ahead) => awaited.ahead = ahead,
+                        Some(ahead) => awaited.ahead = ahead.into_iter().collect(),
                         None => {
                             // There will be room then even if nobody gives anything back.
                             ask_at = state.leases.deciding().map_or(ask_at, |lease| ask_at.min(lease.until));
@@ -163,8 +163,17 @@ impl Store for Local {
         self.ticket = ticket.or(known_ticket);
         self.ask_at = ask_at;
         self.asked = true;
-        self.wake_after(&answer, wake);
+        self.wake_after(matches!(answer, Ok(AcquireOutcome::Granted(_))), wake);
         answer
+    }
+
+    fn acquire_one(
+        &mut self,
+        requests: &[Request],
+        is_queued: bool,
+        timeout: &Timeout,
+    ) -> Result<OneOutcome> {
+        self.one_of(requests, is_queued, timeout)
     }
 
     fn wait(&mut self, timeout: &Timeout) -> Result<bool> {
@@ -291,13 +300,12 @@ impl Local {
     }
 
     /// Wakes the waiters that an answer to us concerns; after a grant later, when there is time.
-    fn wake_after(&mut self, answer: &Result<AcquireOutcome>, wake: Vec<QueueEntry>) {
-        match answer {
-            Ok(AcquireOutcome::Granted(_)) => {
-                self.is_granted = true;
-                self.next.extend(wake);
-            }
-            _ => self.wake(wake),
+    pub(super) fn wake_after(&mut self, is_granted: bool, wake: Vec<QueueEntry>) {
+        if is_granted {
+            self.is_granted = true;
+            self.next.extend(wake);
+        } else {
+            self.wake(wake);
         }
     }
 }

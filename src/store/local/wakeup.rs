@@ -68,7 +68,7 @@ impl WakeFifo {
         self.path.exists()
     }
 
-    /// Waits until somebody writes, all processes of one of the holders are dead, the one ahead in line is gone, or
+    /// Waits until somebody writes, all processes of one of the holders are dead, one ahead in line is gone, or
     /// it is time to ask: `true`; `false` when the timeout ends first. The only error is [`StoreError::Interrupted`].
     pub fn wait(&self, watched: &Awaited, ask_at: Deadline, timeout: &Timeout) -> Result<bool> {
         let mut processes: Vec<OwnedFd> = watched.holders.iter().flat_map(Processes::watch).collect();
@@ -78,8 +78,8 @@ impl WakeFifo {
                 return Ok(true);
             }
             let until = timeout.until.min(ask_at);
-            let others = [timeout.interrupt, watched.ahead.as_ref().map(AsFd::as_fd)];
-            let fds = [Some(self.fifo.as_fd())].into_iter().chain(others).flatten();
+            let fds = [Some(self.fifo.as_fd()), timeout.interrupt].into_iter().flatten();
+            let fds = fds.chain(watched.ahead.iter().map(AsFd::as_fd));
             let fds = fds.chain(processes.iter().map(|fd| fd.as_fd()));
             let mut polled: Vec<PollFd> = fds.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
             let _ = poll(&mut polled, until.poll_timeout());
@@ -92,7 +92,8 @@ impl WakeFifo {
                 return Err(StoreError::Interrupted);
             }
             // The end for writing fails when nobody reads any more.
-            if watched.ahead.is_some() && ready.next() == Some(true) {
+            let ahead: Vec<bool> = ready.by_ref().take(watched.ahead.len()).collect();
+            if ahead.contains(&true) {
                 return Ok(true);
             }
             let mut dead = ready.collect::<Vec<bool>>().into_iter();
@@ -118,8 +119,8 @@ impl Drop for WakeFifo {
 pub struct Awaited {
     /// The processes of the holders while we are the first in line: their death frees the lock at once.
     pub holders: Vec<Processes>,
-    /// The FIFO of the last one ahead of us.
-    pub ahead: Option<File>,
+    /// The FIFO of the last one ahead of us in each queue.
+    pub ahead: Vec<File>,
 }
 
 /// Opens a FIFO for writing: `None` when its waiter is dead, an error when that cannot be seen.

@@ -27,6 +27,7 @@ pub const CAPABILITIES: Capabilities = Capabilities {
     semaphore: Err("Memcached holds exclusive locks only; use another store for permits"),
     queue: false,
     priorities: Err("the waiters of Memcached form no queue"),
+    one_of: Err("the waiters of Memcached form no queue; leave out --wait"),
     shortest_ttl: Duration::from_secs(3),
     longest_ttl: Some(LONGEST_TTL),
     ttl_resolution: Duration::from_secs(1),

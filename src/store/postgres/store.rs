@@ -20,6 +20,7 @@ use crate::poll::jittered;
 /// The abilities of a PostgreSQL database.
 pub const CAPABILITIES: Capabilities = Capabilities {
     history: Ok(20),
+    one_of: Err("in PostgreSQL a request waits for one lock at a time; leave out --wait"),
     replicas: Err("PostgreSQL itself waits for its standbys: set synchronous_standby_names there"),
     ..Capabilities::ALL
 };

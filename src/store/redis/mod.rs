@@ -13,6 +13,7 @@ mod in_flight;
 mod index;
 mod keys;
 mod login;
+mod one_of;
 mod queue_place;
 mod quorum;
 mod replicas;

@@ -1,13 +1,15 @@
-//! The place of this process in the queue of a lock, and when to ask whether it was granted.
+//! The place of this process in the queue of a lock, or of each of several, and when to ask whether one was granted.
 
 use std::time::Duration;
 
 use super::connection::Connection;
 use super::keys::KeyNames;
-use super::script::{AcquireReply, Queueing};
+use super::script::{AcquireReply, BusyReply, OneReply, Queueing};
 use super::subscription::{Message, Subscription};
 use crate::clock::{BootTime, Deadline};
-use crate::lock::{AcquireOutcome, Busy, Request, Result, StoreError, Timeout};
+use crate::lock::{
+    AcquireOutcome, Busy, FencingToken, Grant, OneOutcome, Request, Result, StoreError, Timeout,
+};
 use crate::poll::{Backoff, jittered};
 use crate::store::net::{RequestError, pause};
 
@@ -27,7 +29,8 @@ const FOREIGN_POLL: Duration = Duration::from_millis(130);
 const RESUBSCRIBE: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(1)];
 
 pub struct QueuePlace {
-    pub request: Request,
+    /// More than one where one of several locks is wanted.
+    pub requests: Vec<Request>,
     /// The subscription as far as is known: only a read shows that it broke.
     pub subscription: Option<Subscription>,
     subscribed_at: BootTime,
@@ -47,9 +50,9 @@ pub struct QueuePlace {
 }
 
 impl QueuePlace {
-    pub fn new(request: Request) -> QueuePlace {
+    pub fn new(requests: Vec<Request>) -> QueuePlace {
         QueuePlace {
-            request,
+            requests,
             subscription: None,
             subscribed_at: BootTime::now(),
             resubscribe: Backoff::new(RESUBSCRIBE[0], RESUBSCRIBE[1]),
@@ -66,8 +69,12 @@ impl QueuePlace {
 
     /// Subscribes on this connection, which is used for nothing else.
     pub fn listen_on(&mut self, connection: Connection, timeout: &Timeout) -> Result<(), RequestError> {
-        let channel = KeyNames::of(&self.request.key).channel + self.request.token.expose();
-        self.subscription = Some(Subscription::open(connection, &channel, timeout)?);
+        let channel = |request: &Request| KeyNames::of(&request.key).channel + request.token.expose();
+        let mut channels: Vec<String> = self.requests.iter().map(channel).collect();
+        // Keys with the same hash tag have the same channel.
+        channels.sort();
+        channels.dedup();
+        self.subscription = Some(Subscription::open(connection, &channels, timeout)?);
         self.subscribed_at = BootTime::now();
         Ok(())
     }
@@ -85,39 +92,48 @@ impl QueuePlace {
         self.is_granted = matches!(reply, AcquireReply::Granted { .. });
         match reply {
             AcquireReply::Granted { fences, permits } => AcquireOutcome::granted_permits(fences, permits),
-            AcquireReply::DataLost { ticket } => {
-                // The lease was renewed before the data was lost.
-                let until = *self.data_lost_until.get_or_insert_with(|| Deadline::after(self.ttl));
-                self.ticket = ticket;
-                self.ask_at = until.min(Deadline::after(fallback()));
-                AcquireOutcome::Busy(Busy::by_unknown(self.request.key.clone()).into())
-            }
+            AcquireReply::DataLost { ticket } => AcquireOutcome::Busy(self.note_lost_data(ticket).into()),
             AcquireReply::Busy(reply) => {
-                if reply.newly_queued && !self.ticket.is_empty() {
-                    // We were dropped from the queue, as somebody could not wake us.
-                    self.subscription = None;
-                }
-                self.data_lost_until = None;
-                self.ticket = reply.ticket;
-                self.ttl = self.ttl.max(reply.ttl);
-                let is_first = reply.busy.ahead == Some(0);
-                let left = reply.busy.holder.as_ref().and_then(|holder| holder.left);
-                let pause = match left.map(just_after) {
-                    left if is_first && reply.ttl.is_zero() => {
-                        jittered(FOREIGN_POLL).min(left.unwrap_or(Duration::MAX))
-                    }
-                    Some(left) if is_first => left.min(fallback()),
-                    // The new holder may be dead, and so may those in between.
-                    Some(left) if reply.is_claim => {
-                        (left + CLAIM_SPREAD.mul_f64(fastrand::f64())).min(fallback())
-                    }
-                    Some(left) => (left + BEHIND[0]).max(FALLBACK.min(left + BEHIND[1])).min(fallback()),
-                    None => fallback(),
-                };
-                self.ask_at = Deadline::after(pause);
+                self.note_busy(std::slice::from_ref(&*reply));
                 AcquireOutcome::Busy(reply.busy.into())
             }
         }
+    }
+
+    /// The same for one of several locks.
+    pub fn note_one(&mut self, reply: OneReply) -> OneOutcome {
+        self.fallback_at = Deadline::after(fallback());
+        self.is_granted = matches!(reply, OneReply::Granted { .. });
+        OneOutcome::Busy(match reply {
+            OneReply::Granted { place, fence } => return granted_one(place, fence),
+            OneReply::DataLost { ticket } => self.note_lost_data(ticket).into(),
+            OneReply::Busy(replies) => {
+                self.note_busy(&replies);
+                first_to_end(replies).unwrap_or_else(|| Busy::by_unknown(self.requests[0].key.clone())).into()
+            }
+        })
+    }
+
+    fn note_lost_data(&mut self, ticket: String) -> Busy {
+        // The lease was renewed before the data was lost.
+        let until = *self.data_lost_until.get_or_insert_with(|| Deadline::after(self.ttl));
+        self.ticket = ticket;
+        self.ask_at = until.min(Deadline::after(fallback()));
+        Busy::by_unknown(self.requests[0].key.clone())
+    }
+
+    fn note_busy(&mut self, replies: &[BusyReply]) {
+        if replies.iter().any(|reply| reply.newly_queued) && !self.ticket.is_empty() {
+            // We were dropped from the queue, as somebody could not wake us.
+            self.subscription = None;
+        }
+        self.data_lost_until = None;
+        for reply in replies {
+            self.ticket.clone_from(&reply.ticket);
+            self.ttl = self.ttl.max(reply.ttl);
+        }
+        let pause = replies.iter().map(pause_behind).min().unwrap_or(FALLBACK);
+        self.ask_at = Deadline::after(pause);
     }
 
     /// Waits for a message, or for the time to ask again. `false` when the timeout ends first.
@@ -130,7 +146,9 @@ impl QueuePlace {
                 Ok(Message::Ask) => return Ok(true),
                 // The holder is alive: ask when its lease ends.
                 Ok(Message::First(left)) => {
-                    self.ask_at = Deadline::after(just_after(left)).min(self.fallback_at);
+                    let end = Deadline::after(just_after(left)).min(self.fallback_at);
+                    // Another of several locks may be free sooner.
+                    self.ask_at = if self.requests.len() > 1 { end.min(self.ask_at) } else { end };
                     if timeout.until.has_passed() {
                         return Ok(false);
                     }
@@ -158,6 +176,35 @@ impl QueuePlace {
             Err(RequestError::Interrupted) => Err(StoreError::Interrupted),
             Err(_) => Ok(false),
         }
+    }
+}
+
+/// A grant of the lock at this place.
+pub fn granted_one(place: usize, fence: FencingToken) -> OneOutcome {
+    OneOutcome::Granted {
+        place,
+        grant: Grant { fences: vec![fence], permits: Vec::new(), counted_from: None },
+    }
+}
+
+/// The lock whose lease ends first.
+pub fn first_to_end(replies: Vec<BusyReply>) -> Option<Busy> {
+    let left = |reply: &BusyReply| reply.busy.holder.as_ref().and_then(|holder| holder.left);
+    let first = replies.into_iter().min_by_key(|reply| left(reply).unwrap_or(Duration::MAX));
+    first.map(|reply| reply.busy)
+}
+
+/// How long to wait before asking again, if no message comes.
+fn pause_behind(reply: &BusyReply) -> Duration {
+    let is_first = reply.busy.ahead == Some(0);
+    let left = reply.busy.holder.as_ref().and_then(|holder| holder.left);
+    match left.map(just_after) {
+        left if is_first && reply.ttl.is_zero() => jittered(FOREIGN_POLL).min(left.unwrap_or(Duration::MAX)),
+        Some(left) if is_first => left.min(fallback()),
+        // The new holder may be dead, and so may those in between.
+        Some(left) if reply.is_claim => (left + CLAIM_SPREAD.mul_f64(fastrand::f64())).min(fallback()),
+        Some(left) => (left + BEHIND[0]).max(FALLBACK.min(left + BEHIND[1])).min(fallback()),
+        None => fallback(),
     }
 }
 

@@ -1,23 +1,22 @@
 //! The store of one server, or of several that share the keys or copy one another.
 
-use std::slice::from_ref;
 use std::time::Duration;
 
 use super::queue_place::QueuePlace;
 use super::routing::Routing;
-use super::script::{self, AcquireReply, ReleaseCall, ReleaseReply};
+use super::script::{self, AcquireCall, AcquireReply, ReleaseCall, ReleaseReply};
 use super::topology::Topology;
 use super::url::RedisAddress;
 use super::{history, survey};
 use crate::lock::{
-    AcquireOutcome, BreakScope, Breaker, Broken, Capabilities, FencingToken, History, Key, OwnerToken,
-    ReleaseOutcome, Renewal, Request, Result, RunRecord, Store, StoreAdmin, Survey, Timeout,
+    AcquireOutcome, BreakScope, Breaker, Broken, Capabilities, FencingToken, History, Key, OneOutcome,
+    OwnerToken, ReleaseOutcome, Renewal, Request, Result, RunRecord, Store, StoreAdmin, Survey, Timeout,
 };
 
 /// The store at one address. It connects with the first call.
 pub struct Redis {
     pub(super) topology: Topology,
-    place: Option<QueuePlace>,
+    pub(super) place: Option<QueuePlace>,
     /// Locks that were healed, which was not reported yet, as too few replicas had them.
     pub(super) healed: Vec<Key>,
     /// A lock counts as acquired, or as renewed, when so many replicas have it.
@@ -33,28 +32,40 @@ impl Redis {
     }
 
     /// Asks with a place in the queue. The subscription comes first: a waiter that cannot be woken counts as dead.
-    fn enqueue_at(&mut self, place: &mut QueuePlace, timeout: &Timeout) -> Result<AcquireOutcome> {
+    pub(super) fn enqueue_at<R>(
+        &mut self,
+        place: &mut QueuePlace,
+        call: AcquireCall<R>,
+        is_granted: fn(&R) -> bool,
+        timeout: &Timeout,
+    ) -> Result<R> {
         loop {
             if place.subscription.is_none() {
-                let connection = self.topology.connect_listener(&place.request.key, timeout)?;
+                let connection = self.topology.connect_listener(&place.requests[0].key, timeout)?;
                 place.listen_on(connection, timeout).map_err(|error| {
                     self.topology.suspect_listener();
                     error.of(self.topology.name())
                 })?;
             }
-            let requests = from_ref(&place.request);
+            let requests = &place.requests;
             self.topology.await_releases(requests, timeout)?;
-            let call = script::acquire(&place.request, requests, place.queueing(), &place.ticket);
+            let call = call(&requests[0], requests, place.queueing(), &place.ticket);
             let reply = call.run_on_primary(&mut self.topology, timeout)??;
-            if matches!(reply, AcquireReply::Granted { .. }) {
-                self.expect_replicas(requests, timeout)?;
-            } else if !self.topology.is_listening_to_primary() && !timeout.until.has_passed() {
-                // Clients that wake waiters on the primary do not see that we listen elsewhere.
-                place.subscription = None;
-                continue;
+            if is_granted(&reply) || self.topology.is_listening_to_primary() || timeout.until.has_passed() {
+                return Ok(reply);
             }
-            return Ok(place.note(reply));
+            // Clients that wake waiters on the primary do not see that we listen elsewhere.
+            place.subscription = None;
         }
+    }
+
+    fn enqueue_for_all(&mut self, place: &mut QueuePlace, timeout: &Timeout) -> Result<AcquireOutcome> {
+        let is_granted = |reply: &AcquireReply| matches!(reply, AcquireReply::Granted { .. });
+        let reply = self.enqueue_at(place, script::acquire, is_granted, timeout)?;
+        if is_granted(&reply) {
+            self.expect_replicas(&place.requests, timeout)?;
+        }
+        Ok(place.note(reply))
     }
 
     /// Sends releases behind everything that is in flight. True if there is anything.
@@ -103,10 +114,19 @@ impl Store for Redis {
     }
 
     fn enqueue(&mut self, request: &Request, timeout: &Timeout) -> Result<AcquireOutcome> {
-        let mut place = self.place.take().unwrap_or_else(|| QueuePlace::new(request.clone()));
-        let answer = self.enqueue_at(&mut place, timeout);
+        let mut place = self.place.take().unwrap_or_else(|| QueuePlace::new(vec![request.clone()]));
+        let answer = self.enqueue_for_all(&mut place, timeout);
         self.place = Some(place);
         answer
+    }
+
+    fn acquire_one(
+        &mut self,
+        requests: &[Request],
+        is_queued: bool,
+        timeout: &Timeout,
+    ) -> Result<OneOutcome> {
+        self.one_of(requests, is_queued, timeout)
     }
 
     fn wait(&mut self, timeout: &Timeout) -> Result<bool> {
@@ -126,7 +146,7 @@ impl Store for Redis {
             && !std::mem::replace(&mut place.is_prepared, true)
         {
             // With a token that nobody has it changes nothing, and the server knows the script when we have the lock.
-            let of_nobody = Request { token: OwnerToken::random(), ..place.request.clone() };
+            let of_nobody = Request { token: OwnerToken::random(), ..place.requests[0].clone() };
             let _ = script::renew(&of_nobody, None).run(&mut self.topology, &Timeout::of(IDLE_TIMEOUT));
         }
     }

@@ -1,4 +1,4 @@
-//! A subscription to one channel.
+//! A subscription to the channels of a waiter.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
@@ -24,9 +24,13 @@ pub enum Message {
 }
 
 impl Subscription {
-    /// Subscribes to `channel`. From now on the server counts the waiter as alive.
-    pub fn open(mut connection: Connection, channel: &str, timeout: &Timeout) -> RequestResult<Subscription> {
-        match connection.query(redis::cmd("SUBSCRIBE").arg(channel), timeout)? {
+    /// Subscribes to these channels. From now on the server counts the waiter as alive.
+    pub fn open(
+        mut connection: Connection,
+        channels: &[String],
+        timeout: &Timeout,
+    ) -> RequestResult<Subscription> {
+        match connection.query(redis::cmd("SUBSCRIBE").arg(channels), timeout)? {
             Value::Array(_) => Ok(Subscription { connection }),
             Value::ServerError(error) if classify(&error) == ErrorClass::Denied => {
                 Err(RequestError::Denied(explain(&error)))

@@ -196,7 +196,7 @@ impl Member {
     /// Hears the hints of this server from now on. Without them the waiter asks later.
     pub fn listen(&mut self, key: &Key, timeout: &Timeout) {
         if let Ok(connection) = self.server.connect(timeout)
-            && let Ok(subscription) = Subscription::open(connection, &channel(key), timeout)
+            && let Ok(subscription) = Subscription::open(connection, &[channel(key)], timeout)
         {
             self.report(MemberEvent::Subscribed(key.clone(), subscription));
         }

@@ -1,4 +1,4 @@
-//! `acquire.lua`: acquires locks, all or none, or takes a place in a queue.
+//! `acquire.lua` and `acquire_one.lua`: acquire locks, all or none, or one of several, or take a place in the queue.
 
 use std::time::Duration;
 
@@ -9,7 +9,8 @@ use super::holder::{holder, mode, mode_name, permit};
 use crate::lock::{Busy, FencingToken, Key, Priority, Request, Result, StoreError};
 use crate::store::redis::reply::{items, millis, number, text};
 
-static SCRIPT: Script = script!("acquire.lua", behind "acquire_quick.lua");
+static SCRIPT: Script = script!("acquire.lua", behind "acquire_quick.lua", with "request.lua");
+static ONE: Script = script!("acquire_one.lua", with "request.lua");
 
 /// A request takes a place in the queue, or not, when the lock is not free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +37,17 @@ pub enum AcquireReply {
     },
 }
 
+/// The reply of `acquire_one.lua`.
+#[derive(Debug)]
+pub enum OneReply {
+    /// The lock at this place of the request.
+    Granted { place: usize, fence: FencingToken },
+    /// Each of them.
+    Busy(Vec<BusyReply>),
+    /// The server lost its data; a lease may still be alive.
+    DataLost { ticket: String },
+}
+
 /// Why the lock was not granted, and where the waiter stands.
 #[derive(Debug)]
 pub struct BusyReply {
@@ -49,6 +61,9 @@ pub struct BusyReply {
     pub is_claim: bool,
 }
 
+/// Makes the call for these requests, of which the first stands for all: [`acquire`] or [`acquire_one`].
+pub type AcquireCall<R> = fn(&Request, &[Request], Queueing, &str) -> ScriptCall<Result<R>>;
+
 /// Requests that differ in nothing but their keys. `ticket` is the place in the queue that the server gave before.
 pub fn acquire(
     first: &Request,
@@ -56,8 +71,29 @@ pub fn acquire(
     queueing: Queueing,
     ticket: &str,
 ) -> ScriptCall<Result<AcquireReply>> {
+    call(&SCRIPT, first, requests, queueing, ticket, decode)
+}
+
+/// The same for one of them, whichever is free first.
+pub fn acquire_one(
+    first: &Request,
+    requests: &[Request],
+    queueing: Queueing,
+    ticket: &str,
+) -> ScriptCall<Result<OneReply>> {
+    call(&ONE, first, requests, queueing, ticket, decode_one)
+}
+
+fn call<T>(
+    script: &'static Script,
+    first: &Request,
+    requests: &[Request],
+    queueing: Queueing,
+    ticket: &str,
+    decode: fn(Value, &[Key]) -> Option<T>,
+) -> ScriptCall<T> {
     let keys = requests.iter().map(|request| &request.key);
-    ScriptCall::new(&SCRIPT, keys, Some(&first.token), decode)
+    ScriptCall::new(script, keys, Some(&first.token), decode)
         .arg(first.ttl.as_millis())
         .arg(first.metadata.to_json())
         .arg(match queueing {
@@ -74,42 +110,70 @@ pub fn acquire(
 
 pub fn decode(reply: Value, keys: &[Key]) -> Option<Result<AcquireReply>> {
     let reply = items(reply);
-    let key = || {
-        let index = usize::try_from(number(reply.get(1))).ok()?.checked_sub(1)?;
-        keys.get(index).cloned()
-    };
     Some(Ok(match text(reply.first()).as_str() {
         "granted" if reply.len() == keys.len() + 1 => {
             let words: Vec<String> = reply[1..].iter().map(|granted| text(Some(granted))).collect();
-            let fence = |words: &String| words.split(' ').next()?.parse().ok().filter(|fence| *fence > 0);
-            let fences = words.iter().map(|words| fence(words).map(FencingToken)).collect::<Option<_>>()?;
+            let fences = words.iter().map(|words| fence(words)).collect::<Option<_>>()?;
             let permits = words.iter().map(|words| permit(words.split(' ').nth(1)?)).collect::<Option<_>>();
             AcquireReply::Granted { fences, permits: permits.unwrap_or_default() }
         }
-        "mode" => {
-            let (key, found) = (key()?, mode(&text(reply.get(2))));
-            return Some(Err(StoreError::OtherMode { key, found }));
+        "vanished" => AcquireReply::DataLost { ticket: text(reply.get(1)) },
+        "busy" => AcquireReply::Busy(busy(&reply, keys)?.into()),
+        other => return refusal(other, &reply, keys).map(Err),
+    }))
+}
+
+pub fn decode_one(reply: Value, keys: &[Key]) -> Option<Result<OneReply>> {
+    let reply = items(reply);
+    Some(Ok(match text(reply.first()).as_str() {
+        "granted" => {
+            let place = place(&reply).filter(|place| *place < keys.len())?;
+            OneReply::Granted { place, fence: fence(&text(reply.get(2)))? }
         }
+        "vanished" => OneReply::DataLost { ticket: text(reply.get(1)) },
+        "busy" if reply.len() == keys.len() + 1 => {
+            let each = reply.into_iter().skip(1).map(|one| busy(&items(one), keys));
+            OneReply::Busy(each.collect::<Option<_>>()?)
+        }
+        other => return refusal(other, &reply, keys).map(Err),
+    }))
+}
+
+fn fence(words: &str) -> Option<FencingToken> {
+    words.split(' ').next()?.parse().ok().filter(|fence| *fence > 0).map(FencingToken)
+}
+
+/// The place of the lock that a reply is about.
+fn place(reply: &[Value]) -> Option<usize> {
+    usize::try_from(number(reply.get(1))).ok()?.checked_sub(1)
+}
+
+fn busy(reply: &[Value], keys: &[Key]) -> Option<BusyReply> {
+    let ahead = Some(number(reply.get(3)).max(0) as usize);
+    let others = number(reply.get(7)).saturating_sub(1).max(0) as usize;
+    let described = reply.get(2).cloned().map(items).unwrap_or_default();
+    let key = keys.get(place(reply)?)?.clone();
+    Some(BusyReply {
+        busy: Busy { key, holder: Some(holder(reply.get(2))), others, ahead },
+        ticket: text(reply.get(4)),
+        ttl: millis(described.get(4)),
+        newly_queued: number(reply.get(5)) == 1,
+        is_claim: number(reply.get(6)) == 1,
+    })
+}
+
+/// Why a lock cannot be had by waiting for it.
+fn refusal(word: &str, reply: &[Value], keys: &[Key]) -> Option<StoreError> {
+    let key = || keys.get(place(reply)?).cloned();
+    match word {
+        "mode" => Some(StoreError::OtherMode { key: key()?, found: mode(&text(reply.get(2))) }),
         "exhausted" => {
             let store = format!("'{}'", key()?);
             let why = "its fencing tokens have reached 2^53, and cannot grow; choose another key";
-            return Some(Err(StoreError::Unusable { store, why: why.to_owned() }));
+            Some(StoreError::Unusable { store, why: why.to_owned() })
         }
-        "vanished" => AcquireReply::DataLost { ticket: text(reply.get(1)) },
-        "busy" => {
-            let ahead = Some(number(reply.get(3)).max(0) as usize);
-            let others = number(reply.get(7)).saturating_sub(1).max(0) as usize;
-            let described = reply.get(2).cloned().map(items).unwrap_or_default();
-            AcquireReply::Busy(Box::new(BusyReply {
-                busy: Busy { key: key()?, holder: Some(holder(reply.get(2))), others, ahead },
-                ticket: text(reply.get(4)),
-                ttl: millis(described.get(4)),
-                newly_queued: number(reply.get(5)) == 1,
-                is_claim: number(reply.get(6)) == 1,
-            }))
-        }
-        _ => return None,
-    }))
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -145,6 +209,23 @@ mod tests {
         assert_eq!((reply.busy.key.as_str(), reply.busy.ahead), ("b", Some(3)));
         assert_eq!((reply.ticket.as_str(), reply.ttl), ("77", Duration::from_secs(1)));
         assert!(reply.newly_queued && !reply.is_claim);
+    }
+
+    #[test]
+    fn one_of_several_is_granted() {
+        let one = |reply| decode_one(reply, &keys(&["a", "b"]));
+        let granted = |place| one(array([bulk("granted"), Value::Int(place), bulk("7")]));
+        let second = OneReply::Granted { place: 1, fence: FencingToken(7) };
+        assert!(matches!(granted(2), Some(Ok(reply)) if format!("{reply:?}") == format!("{second:?}")));
+        assert!(granted(3).is_none() && granted(0).is_none());
+        let busy = |place| {
+            array([bulk("busy"), Value::Int(place), described(""), Value::Int(3), bulk("77"), Value::Int(0)])
+        };
+        let Some(Ok(OneReply::Busy(each))) = one(array([bulk("busy"), busy(1), busy(2)])) else {
+            panic!("not busy");
+        };
+        assert_eq!(each.iter().map(|reply| reply.busy.key.as_str()).collect::<Vec<_>>(), ["a", "b"]);
+        assert!(one(array([bulk("busy"), busy(1)])).is_none());
     }
 
     #[test]

@@ -57,13 +57,14 @@ pub const fn hash(text: &[u8]) -> [u8; 40] {
 }
 
 /// A script from the files that it consists of, behind the one that all have: one that does without the shared
-/// functions, if there is one, and one that needs them.
+/// functions, if there is one, more functions, and the one that needs them.
 macro_rules! script {
-    ($file:literal $(, behind $fast:literal)?) => {{
+    ($file:literal $(, behind $fast:literal)? $(, with $functions:literal)?) => {{
         const TEXT: &str = concat!(
             include_str!("lua/keys.lua"),
             $(include_str!(concat!("lua/", $fast)),)?
             include_str!("lua/queue.lua"),
+            $(include_str!(concat!("lua/", $functions)),)?
             include_str!(concat!("lua/", $file)),
         );
         const SHORTENED: ([u8; TEXT.len()], usize) = super::call::shortened(TEXT);

@@ -13,7 +13,7 @@ mod release;
 mod renew;
 mod status;
 
-pub use self::acquire::{AcquireReply, Queueing, acquire};
+pub use self::acquire::{AcquireCall, AcquireReply, BusyReply, OneReply, Queueing, acquire, acquire_one};
 pub use self::break_lock::break_lock;
 pub use self::call::{ScriptCall, understood};
 pub use self::check::check;
@@ -26,7 +26,7 @@ pub use self::status::{read_simple_status, simple_status, status};
 /// Reads a reply as that to each script.
 #[cfg(any(test, fuzzing))]
 pub fn read_reply(reply: &redis::Value, keys: &[crate::lock::Key]) {
-    let _ = acquire::decode(reply.clone(), keys);
+    let _ = (acquire::decode(reply.clone(), keys), acquire::decode_one(reply.clone(), keys));
     let _ = (break_lock::decode(reply.clone(), keys), check::decode(reply.clone(), keys));
     let _ = (release::decode(reply.clone(), keys), renew::decode(reply.clone(), keys));
     let _ = (status::decode(reply.clone(), keys), read_simple_status(reply, keys));

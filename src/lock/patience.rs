@@ -1,0 +1,36 @@
+//! What a request wants, and how long it waits for it.
+
+use std::time::Duration;
+
+use super::Request;
+
+/// The locks of a request.
+#[derive(Clone, Copy, Debug)]
+pub enum WantedLocks<'a> {
+    /// All of them, or none.
+    All(&'a [Request]),
+    /// One of them, whichever is free first.
+    OneOf(&'a [Request]),
+}
+
+impl<'a> WantedLocks<'a> {
+    pub fn requests(self) -> &'a [Request] {
+        let (WantedLocks::All(requests) | WantedLocks::OneOf(requests)) = self;
+        requests
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub enum Wait {
+    No,
+    AtMost(Duration),
+    Forever,
+}
+
+/// How long a request waits for busy locks, and behind how many.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    pub wait: Wait,
+    /// The most waiters in a queue with this one; as many as come, if `None`.
+    pub queue_limit: Option<usize>,
+}

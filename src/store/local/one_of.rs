@@ -1,0 +1,110 @@
+//! One lock of several: a request stands in all of their queues, with one FIFO, until one of them is its own.
+
+use rusqlite::Transaction;
+
+use super::host::Host;
+use super::lock_state::LockState;
+use super::queue::{self, INTERVAL, QueueEntry};
+use super::store::Local;
+use super::wakeup::{Awaited, WakeFifo};
+use crate::clock::{BootTime, Deadline};
+use crate::lock::{Busy, Grant, OneOutcome, Request, Result, StoreError, Timeout};
+
+/// The result of a look at all of the locks.
+struct Look {
+    answer: Result<OneOutcome>,
+    wake: Vec<QueueEntry>,
+    awaited: Awaited,
+    ask_at: Deadline,
+}
+
+impl Local {
+    pub(super) fn one_of(
+        &mut self,
+        requests: &[Request],
+        is_queued: bool,
+        timeout: &Timeout,
+    ) -> Result<OneOutcome> {
+        let fifo = match self.fifo.take() {
+            _ if !is_queued => None,
+            None => Some(self.database.make_fifo()?),
+            known => known,
+        };
+        let look = self.database.transact(timeout, |tx, host| look(tx, requests, fifo.as_ref(), host));
+        self.has_waited |= is_queued;
+        let has_place = matches!(&look, Ok(Look { answer: Ok(OneOutcome::Busy(_)), .. }));
+        // Somebody took us for dead: the entries get a new FIFO at once.
+        let is_unknown = has_place && fifo.as_ref().is_some_and(|fifo| !fifo.exists());
+        self.fifo = fifo.filter(|_| !is_unknown);
+        let Look { answer, wake, awaited, ask_at } = look?;
+        self.awaited = awaited;
+        self.ask_at = if is_unknown { BootTime::now() } else { ask_at };
+        self.asked = true;
+        self.wake_after(matches!(answer, Ok(OneOutcome::Granted { .. })), wake);
+        answer
+    }
+}
+
+fn look(
+    tx: &Transaction,
+    requests: &[Request],
+    fifo: Option<&WakeFifo>,
+    host: &Host,
+) -> rusqlite::Result<Look> {
+    let (mut wake, mut tickets) = (Vec::new(), Vec::new());
+    let (mut awaited, mut ask_at) = (Awaited::default(), Deadline::after(INTERVAL));
+    let mut first_busy: Option<(BootTime, Busy)> = None;
+    let states = requests.iter().map(|request| LockState::look(tx, &request.key, host));
+    let mut states = states.collect::<rusqlite::Result<Vec<_>>>()?;
+    let mut own = requests.iter().zip(&states).position(|(one, state)| state.lease_of(&one.token).is_some());
+    for (place, (request, state)) in requests.iter().zip(&mut states).enumerate() {
+        if own.is_some() {
+            break;
+        }
+        if let Some(found) = state.other_mode(request.mode)? {
+            let answer = Err(StoreError::OtherMode { key: request.key.clone(), found });
+            return Ok(Look { answer, wake, awaited, ask_at });
+        }
+        let ticket = fifo.map(|fifo| queue::join(tx, request, fifo, None, host)).transpose()?;
+        tickets.extend(ticket);
+        wake.extend(state.hand_over(ticket)?);
+        if state.has_room(request.mode, ticket)? {
+            own = Some(place);
+            break;
+        }
+        let free_at = state.leases.deciding().map_or(BootTime::NEVER, |lease| lease.until);
+        if first_busy.as_ref().is_none_or(|(earlier, _)| free_at < *earlier) {
+            first_busy = Some((free_at, state.busy(ticket)?));
+        }
+        let Some(ticket) = ticket else { continue };
+        match queue::before(tx, &request.key, ticket, host)? {
+            Some(ahead) => awaited.ahead.extend(ahead),
+            None => {
+                ask_at = ask_at.min(free_at);
+                awaited.holders.extend(state.leases.processes());
+            }
+        }
+    }
+    wake.retain(|woken: &QueueEntry| !tickets.contains(&woken.ticket));
+    let answer = match (own, first_busy) {
+        (Some(place), _) => {
+            let request = &requests[place];
+            queue::leave(tx, &request.key, &request.token)?;
+            let (fence, _) = states[place].acquire(request)?;
+            wake.extend(states[place].hand_over(None)?);
+            if fifo.is_some() {
+                // One of them may have been handed over at the same time.
+                for (other, state) in
+                    requests.iter().zip(&mut states).filter(|(one, _)| one.key != request.key)
+                {
+                    wake.extend(state.give_back(&other.token, true)?.1);
+                }
+            }
+            let grant = Grant { fences: vec![fence], permits: Vec::new(), counted_from: None };
+            Ok(OneOutcome::Granted { place, grant })
+        }
+        (None, Some((_, busy))) => Ok(OneOutcome::Busy(busy.into())),
+        (None, None) => Err(StoreError::Unconfirmed("no lock was asked for".to_owned())),
+    };
+    Ok(Look { answer, wake, awaited, ask_at })
+}

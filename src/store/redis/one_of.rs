@@ -1,0 +1,64 @@
+//! One lock of several: a request stands in all of their queues, with one ticket, until one of them is its own.
+
+use std::slice::from_ref;
+
+use super::queue_place::{QueuePlace, first_to_end, granted_one};
+use super::routing::Routing;
+use super::script::{self, OneReply, Queueing};
+use super::store::Redis;
+use crate::lock::{Busy, OneOutcome, Request, Result, Store, StoreError, Timeout};
+
+impl Redis {
+    pub(super) fn one_of(
+        &mut self,
+        requests: &[Request],
+        is_queued: bool,
+        timeout: &Timeout,
+    ) -> Result<OneOutcome> {
+        if self.by_slot(requests, |request| &request.key).len() > 1 {
+            let why = "the keys are in different slots of the cluster, and no script sees both; give them one hash tag, \
+                       as {phones}1 and {phones}2";
+            return Err(StoreError::Unusable { store: self.topology.name().to_owned(), why: why.to_owned() });
+        }
+        if !is_queued {
+            return self.one_of_now(requests, timeout);
+        }
+        let mut place = self.place.take().unwrap_or_else(|| QueuePlace::new(requests.to_vec()));
+        let answer = self.enqueue_for_one(&mut place, timeout);
+        self.place = Some(place);
+        answer
+    }
+
+    fn one_of_now(&mut self, requests: &[Request], timeout: &Timeout) -> Result<OneOutcome> {
+        self.topology.await_releases(requests, timeout)?;
+        let call = script::acquire_one(&requests[0], requests, Queueing::No, "");
+        let busy = match call.run_on_primary(&mut self.topology, timeout)?? {
+            OneReply::Granted { place, fence } => {
+                self.expect_replicas(from_ref(&requests[place]), timeout)?;
+                return Ok(granted_one(place, fence));
+            }
+            OneReply::Busy(replies) => first_to_end(replies),
+            // Said to waiters only.
+            OneReply::DataLost { .. } => None,
+        };
+        if self.topology.servers().any(|server| server.in_flight.has_requests()) {
+            // An earlier attempt has no answer yet, and must not acquire a lock later.
+            let _ = Store::cancel(self, requests, timeout);
+        }
+        Ok(OneOutcome::Busy(busy.unwrap_or_else(|| Busy::by_unknown(requests[0].key.clone())).into()))
+    }
+
+    fn enqueue_for_one(&mut self, place: &mut QueuePlace, timeout: &Timeout) -> Result<OneOutcome> {
+        let is_granted = |reply: &OneReply| matches!(reply, OneReply::Granted { .. });
+        let reply = self.enqueue_at(place, script::acquire_one, is_granted, timeout)?;
+        if let OneReply::Granted { place: granted, .. } = reply {
+            let mut others = place.requests.clone();
+            let own = others.remove(granted);
+            // Another of them may have been handed over at the same time. Who is behind us there waits for this, and passes
+            // over us where it fails, as nobody listens there any more.
+            let _ = self.undo(&others, timeout);
+            self.expect_replicas(from_ref(&own), timeout)?;
+        }
+        Ok(place.note_one(reply))
+    }
+}

@@ -1,0 +1,19 @@
+-- Acquires one of the locks, the first that is free; or says of each who holds it. ARGV: see request.lua. The request has the same
+-- ticket in all queues, and leaves them by a call of its own.
+local locks, busy = #KEYS / KEYS_OF_A_LOCK, {'busy'}
+
+-- One of them was handed over, or the answer to an earlier request was lost.
+for number = 1, locks do
+  select_lock(number)
+  local fence = read_owner() == me and confirm()
+  if fence then return {'granted', number, fence} end
+end
+for number = 1, locks do
+  select_lock(number)
+  confirm()
+  local refusal = refuse(number)
+  if not refusal then return {'granted', number, take()} end
+  if refusal[1] ~= 'busy' then return refusal end
+  busy[number + 1] = refusal
+end
+return busy

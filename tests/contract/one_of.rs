@@ -1,0 +1,155 @@
+//! `--one-of`: one lock of several.
+
+use std::fs;
+use std::thread;
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+
+use crate::harness::{Redlock, Running, Store, eventually};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_redlock");
+
+const PHONES: [&str; 5] = ["-k", "phone-1", "-k", "phone-2", "--one-of"];
+
+/// The key that a job was given.
+const SHOW: [&str; 4] = ["--", "sh", "-c", "echo $REDLOCK_KEY"];
+
+fn args<'a>(options: &[&'a str], job: &[&'a str]) -> Vec<&'a str> {
+    [&["run"], &PHONES[..], options, job].concat()
+}
+
+/// A waiter for one of the phones that adds a line to the file "order".
+fn wait_for_one(store: &Store, line: &str, options: &[&str]) -> Running {
+    let order = store.folder.path("order");
+    let script = "echo \"$0 $REDLOCK_KEY\" >> \"$1\"";
+    let job = ["--", "sh", "-c", script, line, order.to_str().expect("a path")];
+    store.redlock(&args(&[&["--wait"], options].concat(), &job)).spawn()
+}
+
+pub fn whichever_is_free_is_taken(store: &Store) {
+    let key = || store.redlock(&args(&[], &SHOW)).run().expect(0).stdout;
+    assert_eq!(key(), "phone-1\n");
+    let first = store.hold("phone-1", &[]);
+    assert_eq!(key(), "phone-2\n");
+    let second = store.hold("phone-2", &[]);
+    let refused = store.redlock(&args(&[], &SHOW)).run().expect(75);
+    assert!(refused.stderr.contains("is held by "), "{refused:?}");
+    first.let_go().expect(0);
+    assert_eq!(key(), "phone-1\n");
+    second.let_go().expect(0);
+    for phone in ["phone-1", "phone-2"] {
+        assert_eq!(store.redlock(&["status", "--is-free", phone]).run().code(), 0);
+    }
+}
+
+/// The request stands in both queues, behind who came before, and leaves both with the grant.
+pub fn first_come_first_served_over_all_of_them(store: &Store) {
+    let (first, second) = (store.hold("phone-1", &[]), store.hold("phone-2", &[]));
+    let mut waiters = vec![store.wait_in_line("phone-1", "alone phone-1", &[])];
+    store.await_waiters("phone-1", 1);
+    waiters.push(wait_for_one(store, "a", &[]));
+    store.await_waiters("phone-1", 2);
+    store.await_waiters("phone-2", 1);
+    waiters.push(wait_for_one(store, "b", &[]));
+    store.await_waiters("phone-2", 2);
+    waiters.push(store.wait_in_line("phone-2", "alone phone-2", &[]));
+    store.await_waiters("phone-2", 3);
+    second.let_go().expect(0);
+    eventually(Duration::from_secs(60), "three are served", || store.order().len() == 3);
+    assert_eq!(store.order(), ["a phone-2", "b phone-2", "alone phone-2"]);
+    store.await_waiters("phone-1", 1);
+    first.let_go().expect(0);
+    waiters.into_iter().for_each(|waiter| drop(waiter.finish().expect(0)));
+    assert_eq!(store.order()[3..], ["alone phone-1"]);
+}
+
+pub fn a_dead_waiter_for_one_of_them_is_skipped(store: &Store) {
+    let (first, second) = (store.hold("phone-1", &[]), store.hold("phone-2", &[]));
+    let dead = wait_for_one(store, "dead", &[]);
+    store.await_waiters("phone-2", 1);
+    let next = wait_for_one(store, "next", &[]);
+    store.await_waiters("phone-2", 2);
+    dead.signal(Signal::SIGKILL);
+    dead.finish().expect(-9);
+    first.let_go().expect(0);
+    next.finish().expect(0);
+    assert_eq!(store.order(), ["next phone-1"]);
+    second.let_go().expect(0);
+}
+
+pub fn giving_up_on_all_of_them_leaves_nothing(store: &Store) {
+    let (first, second) = (store.hold("phone-1", &[]), store.hold("phone-2", &[]));
+    store.redlock(&args(&["--wait=1s"], &SHOW)).run().expect(75);
+    let waiter = wait_for_one(store, "stopped", &[]);
+    store.await_waiters("phone-1", 1);
+    waiter.signal(Signal::SIGTERM);
+    waiter.finish().expect(-15);
+    assert_eq!((store.waiters("phone-1"), store.waiters("phone-2")), (0, 0));
+    first.let_go().expect(0);
+    second.let_go().expect(0);
+}
+
+/// By hand, also under a keeper, which keeps that one alone.
+pub fn by_hand_it_is_one(store: &Store) {
+    let first = store.hold("phone-1", &[]);
+    let acquire = [&["acquire", "--format", "json"], &PHONES[..]].concat();
+    let shown = store.redlock(&acquire).run().expect(0).stdout;
+    let acquired: serde_json::Value = serde_json::from_str(&shown).expect("JSON");
+    assert_eq!(acquired["locks"][0]["key"], "phone-2", "{shown}");
+    let token = acquired["token"].as_str().expect("a token").to_owned();
+    store.redlock(&["release", "phone-2"]).env("REDLOCK_TOKEN", token).run().expect(0);
+    let phones = PHONES.join(" ");
+    let script = format!(
+        "eval \"$(\"$0\" acquire {phones} --while-pid $$ --format env)\"; echo $REDLOCK_KEY; \"$0\" status --is-free phone-2; echo $?"
+    );
+    let kept = store.reached_by(Redlock::under("bash", &["-c", &script, PROGRAM])).run().expect(0);
+    assert_eq!(kept.stdout.lines().collect::<Vec<_>>(), ["phone-2", "75"], "{kept:?}");
+    let is_free = || store.redlock(&["status", "--is-free", "phone-2"]).run().code() == 0;
+    eventually(Duration::from_secs(30), "the keeper ends with its script", is_free);
+    first.let_go().expect(0);
+}
+
+/// Twenty workers at five devices, some of which want one device or two of them. Each device has one job at a time: a job
+/// makes a folder that must not be there. Now and then one is killed.
+pub fn never_two_on_one_device(store: &Store) {
+    let busy = store.folder.path("busy");
+    fs::create_dir(&busy).expect("a folder");
+    let script = "cd \"$0\" || exit 9; for key in $REDLOCK_KEY; do mkdir \"$key\" || exit 8; done; sleep 0.02; rmdir $REDLOCK_KEY";
+    let job = ["--", "sh", "-c", script, busy.to_str().expect("a path")];
+    let devices: Vec<String> = (1..=5).map(|number| format!("device-{number}")).collect();
+    let all: Vec<&str> = devices.iter().flat_map(|device| ["-k", device.as_str()]).collect();
+    let two = ["-k", "device-2", "-k", "device-4"];
+    let wants = |worker: usize| match worker % 5 {
+        0 => vec!["-k", devices[worker % 3].as_str()],
+        1 => two.to_vec(),
+        2 => [&two[..], &["--one-of"]].concat(),
+        _ => [&all[..], &["--one-of"]].concat(),
+    };
+    thread::scope(|scope| {
+        for worker in 0..20 {
+            let wants = wants(worker);
+            scope.spawn(move || {
+                for round in 0..10 {
+                    let is_killed = worker == 19 && round % 3 == 0;
+                    // What a killed job leaves behind would look like another job.
+                    let job = if is_killed { &["--", "sleep", "0.02"][..] } else { &job };
+                    let run = [&["run", "--ttl", "60s", "--wait=5m"], &wants[..], job].concat();
+                    let run = store.redlock(&run).spawn();
+                    if is_killed {
+                        // In the middle of its wait, or of the grant.
+                        thread::sleep(Duration::from_millis(20 * round));
+                        run.signal(Signal::SIGKILL);
+                        let _ = run.finish();
+                        continue;
+                    }
+                    run.finish().expect(0);
+                }
+            });
+        }
+    });
+    for device in &devices {
+        let free = || store.redlock(&["status", "--is-free", device]).run().code() == 0;
+        eventually(Duration::from_secs(90), "no lock is left over", free);
+    }
+}
