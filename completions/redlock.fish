@@ -15,7 +15,7 @@ function __redlock_read
                 echo begins
                 test "$subcommand" = run; and string join \n -- $words
                 return
-            case --check --color --config --conflict-exit-code --connect-timeout --for --format --history --key --kill-after --label --leftovers --log-file --log-format --metrics-file --min-hold --on-acquire --on-lost --on-lost-run --on-release --on-wait --once-per --password-file --permits --priority --profile --queue-limit --ran-within --reason --replicas --sentinel-password-file --sequence --server --share --splay --timeout --tls-ca --tls-cert --tls-key --token --token-file --ttl --until --user --while-pid -E -S -k -p -t
+            case --check --color --config --conflict-exit-code --connect-timeout --for --format --history --key --kill-after --label --leftovers --log-file --log-format --metrics-file --min-hold --on-acquire --on-lost --on-lost-run --on-release --on-wait --once-per --password-file --permits --pool --priority --profile --queue-limit --ran-within --reason --replicas --sentinel-password-file --sequence --server --share --splay --timeout --tls-ca --tls-cert --tls-key --token --token-file --ttl --until --user --while-pid --with -E -S -k -p -t
                 contains -- $word -k --key; and set has_key yes
                 set -e words[1]
             case -w --wait
@@ -134,6 +134,9 @@ complete -c redlock -n '__redlock_at run' -l log-file -rF -d 'Add each event to 
 complete -c redlock -n '__redlock_at run' -l syslog -d 'Send each event to the log of this host: journald or syslog'
 complete -c redlock -n '__redlock_at run' -l metrics-file -rF -d 'Add the outcome to the Prometheus metrics in this file'
 complete -c redlock -n '__redlock_at run' -s k -l key -xa '(__redlock_known keys)' -d 'Take this lock; repeat -k for several'
+complete -c redlock -n '__redlock_at run' -l one-of -d 'Take one of the locks, whichever is free first'
+complete -c redlock -n '__redlock_at run' -l pool -x -d 'Take one of the locks of a pool in the configuration'
+complete -c redlock -n '__redlock_at run' -l with -x -d 'Take only members of the pool that have this'
 complete -c redlock -n '__redlock_at run' -s t -l ttl -x -d 'Set how long the lease lives'
 complete -c redlock -n '__redlock_at run' -s w -l wait -d 'Wait for the lock instead of failing with 75'
 complete -c redlock -n '__redlock_at run' -s n -l no-wait -d 'Do not wait; undo a configured wait'
@@ -179,6 +182,9 @@ complete -c redlock -n '__redlock_at acquire' -l log-file -rF -d 'Add each event
 complete -c redlock -n '__redlock_at acquire' -l syslog -d 'Send each event to the log of this host: journald or syslog'
 complete -c redlock -n '__redlock_at acquire' -l metrics-file -rF -d 'Add the outcome to the Prometheus metrics in this file'
 complete -c redlock -n '__redlock_at acquire' -s k -l key -xa '(__redlock_known keys)' -d 'Take this lock; repeat -k for several'
+complete -c redlock -n '__redlock_at acquire' -l one-of -d 'Take one of the locks, whichever is free first'
+complete -c redlock -n '__redlock_at acquire' -l pool -x -d 'Take one of the locks of a pool in the configuration'
+complete -c redlock -n '__redlock_at acquire' -l with -x -d 'Take only members of the pool that have this'
 complete -c redlock -n '__redlock_at acquire' -s t -l ttl -x -d 'Set how long the lease lives'
 complete -c redlock -n '__redlock_at acquire' -s w -l wait -d 'Wait for the lock instead of failing with 75'
 complete -c redlock -n '__redlock_at acquire' -s n -l no-wait -d 'Do not wait; undo a configured wait'

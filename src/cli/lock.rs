@@ -4,6 +4,7 @@ use std::num::NonZeroU32;
 
 use clap::Args;
 
+use super::pool::PoolProperty;
 use crate::lock::{DurationText, Key, Priority, Ttl, Wait};
 
 #[derive(Debug, Args)]
@@ -19,8 +20,20 @@ pub struct LockArgs {
     /// REDLOCK_KEY says which one it is. With --wait the request stands in the queues of all, and leaves them with the first
     /// grant. etcd, ZooKeeper, PostgreSQL, a quorum and Memcached have no such queues: there it works without --wait. In a
     /// Redis Cluster the keys need one hash tag.
-    #[arg(long, hide_short_help = true, env = "REDLOCK_ONE_OF", value_parser = super::switch)]
+    #[arg(long, hide_short_help = true)]
     pub one_of: bool,
+    /// Take one of the locks of a pool in the configuration
+    ///
+    /// As --one-of with the members of [pools.NAME]. The command finds what the file says about the one that it got:
+    /// REDLOCK_POOL_SERIAL is its `serial`. See CONFIGURATION in redlock(1).
+    #[arg(long, hide_short_help = true, value_name = "NAME", conflicts_with_all = ["keys", "one_of"])]
+    pub pool: Option<String>,
+    /// Take only members of the pool that have this
+    ///
+    /// label=android is one of the `labels` of a member, anything else one of its other settings. With several, a member has
+    /// them all.
+    #[arg(long = "with", hide_short_help = true, value_name = "NAME=VALUE", requires = "pool")]
+    pub pool_with: Vec<PoolProperty>,
     /// Set how long the lease lives
     ///
     /// This is its life without renewal, such as 500ms, 30s, 5m or 1h30m. A bare number is seconds. `run` and

@@ -7,6 +7,7 @@ mod history;
 mod lock;
 mod lock_selection;
 mod owner;
+mod pool;
 mod run;
 mod status;
 mod until;
@@ -28,6 +29,7 @@ pub use self::lock::LockArgs;
 use self::lock::replicas;
 pub use self::lock_selection::LockSelectionArgs;
 pub use self::owner::{CheckArgs, OwnerArgs, ReleaseArgs, RenewArgs};
+pub use self::pool::PoolProperty;
 pub use self::run::{HookArgs, Leftovers, OnLost, RunArgs};
 pub use self::status::{StatusArgs, StatusFormat};
 pub use self::until::Until;
@@ -83,6 +85,14 @@ pub const GROUPS: [(&str, &[&str]); 4] = [
 ];
 
 impl Command {
+    /// The options of a lock that is to be acquired.
+    pub fn lock_mut(&mut self) -> Option<&mut LockArgs> {
+        match self {
+            Command::Run(RunArgs { lock, .. }) | Command::Acquire(AcquireArgs { lock, .. }) => Some(lock),
+            _ => None,
+        }
+    }
+
     /// The keys on the command line; for status, wait and history they may be patterns.
     pub fn keys_mut(&mut self) -> Vec<&mut Key> {
         match self {

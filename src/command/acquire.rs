@@ -38,7 +38,8 @@ pub fn acquire(options: &AcquireOptions, context: &Context) -> anyhow::Result<Ou
     let leases = acquisition.acquire(store.as_mut(), &mut signals, aborts, context)?;
     let kept = keeper.iter().try_for_each(|keeper| keeper.keep(&acquisition.requests, &leases));
     acquisition.keep_granted(&leases);
-    let locks = AcquiredLocks { token: &acquisition.token, ttl: acquisition.ttl, leases: &leases };
+    let pool = options.lock.pool_variables(&leases);
+    let locks = AcquiredLocks { token: &acquisition.token, ttl: acquisition.ttl, leases: &leases, pool };
     let handed_out = kept.and_then(|()| target.hand_out(&locks));
     store.settle();
     let interrupted = signals.take().map(|arrived| Failure::Signal(arrived.signal).into());

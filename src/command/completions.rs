@@ -33,7 +33,7 @@ fn lines(names: Vec<String>) -> String {
 
 /// The locks in use that a terminal shows as they are; none where the store does not answer.
 fn keys(line: ReadLine) -> anyhow::Result<Vec<String>> {
-    let (matches, files) = with_files(line, &[])?;
+    let (matches, files) = with_files(line, &[], None)?;
     let options = GlobalOptions::resolve(GlobalArgs::of(&matches)?, &files, Sources::of(&matches))?;
     let connect_timeout = options.connect_timeout.min(PATIENCE);
     let context = Context::new(GlobalOptions { connect_timeout, ..options }, Reporter::default());

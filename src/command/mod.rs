@@ -24,8 +24,8 @@ use crate::lock::Key;
 use crate::options::command_line;
 use crate::options::variables;
 use crate::options::{
-    self, AcquireOptions, GlobalOptions, Inputs, OwnerOptions, ReadLine, RunOptions, Sources, WaitOptions,
-    settings_in_force, with_files,
+    self, AcquireOptions, GlobalOptions, Inputs, OwnerOptions, PoolQuery, ReadLine, RunOptions, Sources,
+    WaitOptions, settings_in_force, with_files,
 };
 use crate::report::Reporter;
 use crate::session::{Context, eval_stop, report_failure};
@@ -57,8 +57,15 @@ fn dispatch(line: ReadLine, reporter: &mut Reporter) -> anyhow::Result<Outcome> 
         _ => {}
     }
     let keys: Vec<Key> = command.keys_mut().into_iter().map(|key| key.clone()).collect();
-    let (matches, files) = with_files(line, &keys)?;
+    let pool = command
+        .lock_mut()
+        .and_then(|lock| Some(PoolQuery { name: lock.pool.as_deref()?, with: &lock.pool_with }));
+    let (matches, files) = with_files(line, &keys, pool)?;
     command = Command::from_arg_matches(&matches)?;
+    if let Some(lock) = command.lock_mut().filter(|lock| lock.pool.is_some()) {
+        lock.keys = files.pool.iter().map(|member| member.key.clone()).collect();
+        lock.one_of = lock.keys.len() > 1;
+    }
     let sources = Sources::of(&matches);
     if let Some(prefix) = files.key_prefix() {
         for key in command.keys_mut() {

@@ -173,7 +173,8 @@ impl<'a> Run<'a> {
 
     fn start(&mut self, granted: &Granted, store: &mut dyn Store) -> anyhow::Result<()> {
         let leases = [&granted.supervised[..], &granted.own].concat();
-        let environment = session::environment(&leases, self.job.guard_pid());
+        let mut environment = session::environment(&leases, self.job.guard_pid());
+        environment.extend(self.options.lock.pool_variables(&leases));
         let deadline = Lease::first_deadline(&granted.own);
         self.hooks.iter().for_each(|hooks| hooks.control().extend(deadline));
         // A job that may go on without the lock starts with it all the same.

@@ -30,7 +30,7 @@ const CANCEL: Duration = Duration::from_secs(1);
 
 /// Acquires the wanted locks, and waits for them as `patience` allows.
 ///
-/// Of all locks, those that are free are taken together. A busy one is waited for while those before it are held and
+/// Free locks are taken together. A busy one is waited for while those before it are held and
 /// renewed: lock ordering prevents deadlock. For one of several, the request waits in all queues at once.
 ///
 /// `attempt` bounds each call to the store. `reserve` is the part of the lease that has to be left after the grant, for

@@ -1,4 +1,4 @@
-//! What a request wants, and how long it waits for it.
+//! The locks that a request wants, and how long it waits for them.
 
 use std::time::Duration;
 

@@ -162,8 +162,8 @@ pub trait Store: Send {
     fn enqueue(&mut self, request: &Request, timeout: &Timeout) -> Result<AcquireOutcome>;
 
     /// Asks for one of several exclusive locks: the first that is free. When `is_queued`, the request takes a place in the
-    /// queue of each, or keeps those that it has, and leaves them all with the grant. Where [`Capabilities::one_of`] says no,
-    /// there is no such place, and the locks are asked for one after the other.
+    /// queue of each, or keeps those that it has, and leaves them all with the grant. A store without such places
+    /// ([`Capabilities::one_of`]) is asked for one lock after the other.
     fn acquire_one(
         &mut self,
         requests: &[Request],

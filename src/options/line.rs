@@ -130,7 +130,7 @@ impl Line {
             if !is_behind_dashes {
                 refuse_other_dash(first, name)?;
             }
-            if Sources::of(&matches).is_flag("keys") {
+            if ["keys", "pool"].iter().any(|option| Sources::of(&matches).is_flag(option)) {
                 self.check(name, &matches, place)?;
                 return Ok(ReadLine { line: self, matches });
             }
@@ -225,7 +225,12 @@ impl Line {
         let (rest, is_run) = (&self.words[place..], name == "run");
         let options = matches.subcommand().map_or(matches, |(_, options)| options);
         let takes_key = self.has("rest");
-        let keys = || options.try_get_occurrences::<Key>("keys").ok().flatten().map_or(0, Iterator::count);
+        // A pool names the keys.
+        let is_of_pool = Sources::of(matches).is_flag("pool");
+        let keys = || match is_of_pool {
+            true => 1,
+            false => options.try_get_occurrences::<Key>("keys").ok().flatten().map_or(0, Iterator::count),
+        };
         let is_behind_dashes = self.words[place - 1] == "--";
         match rest {
             _ if self.key.is_some() && keys() > 1 => {

@@ -3,12 +3,13 @@
 use std::env;
 use std::time::Duration;
 
+use super::config::PoolMember;
 use super::inputs::Inputs;
 use super::label;
 use crate::cli::{LockArgs, Until};
 use crate::error::Failure;
 use crate::lock::{
-    Capabilities, DurationText, Key, Mode, Patience, Priority, Ttl, Unsupported, Wait, Wanted,
+    Capabilities, DurationText, Key, Lease, Mode, Patience, Priority, Ttl, Unsupported, Wait, Wanted,
 };
 
 pub struct LockOptions {
@@ -16,6 +17,8 @@ pub struct LockOptions {
     pub keys: Vec<Key>,
     /// One of them is enough.
     pub one_of: bool,
+    /// The members of a pool, with their properties.
+    pub pool: Vec<PoolMember>,
     pub mode: Mode,
     pub ttl: Ttl,
     pub patience: Patience,
@@ -49,6 +52,12 @@ pub struct Reservation {
 }
 
 impl LockOptions {
+    /// The variables about the member of a pool that was acquired.
+    pub fn pool_variables(&self, leases: &[Lease]) -> Vec<(String, String)> {
+        let is_granted = |member: &&PoolMember| leases.iter().any(|lease| lease.request.key == member.key);
+        self.pool.iter().filter(is_granted).flat_map(PoolMember::variables).collect()
+    }
+
     pub fn resolve(args: &LockArgs, inputs: &Inputs, shown: Shown) -> Result<LockOptions, Failure> {
         let mode = match args.permits {
             _ if args.exclusive => Mode::Exclusive,
@@ -56,6 +65,9 @@ impl LockOptions {
             None if args.shared => Mode::Shared,
             None => Mode::Exclusive,
         };
+        // The keys of a pool have the prefix of all keys by now.
+        let member = |(member, key): (&PoolMember, &Key)| PoolMember { key: key.clone(), ..member.clone() };
+        let pool = inputs.files.pool.iter().zip(&args.keys).map(member).collect();
         let keys = lock_order(args.keys.clone())?;
         let min_hold = args.min_hold.map_or(Duration::ZERO, |text| text.0);
         let (ttl, replicas, priority) = (args.ttl, args.replicas, args.priority);
@@ -115,6 +127,7 @@ impl LockOptions {
         Ok(LockOptions {
             keys,
             one_of: args.one_of,
+            pool,
             mode,
             ttl,
             patience: Patience { wait, queue_limit },

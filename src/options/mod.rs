@@ -35,6 +35,7 @@ use self::config::SectionQuery;
 #[cfg(any(test, fuzzing))]
 pub use self::config::read_text;
 pub use self::config::{Config, check_file};
+pub use self::config::{PoolMember, PoolQuery};
 pub use self::global::GlobalOptions;
 use self::global::absolute;
 use self::hook::hooks;
@@ -127,13 +128,18 @@ impl RunOptions {
 }
 
 /// Reads the files, and the line once more with what they say about this call.
-pub fn with_files(line: ReadLine, keys: &[Key]) -> anyhow::Result<(ArgMatches, Config)> {
+pub fn with_files(
+    line: ReadLine,
+    keys: &[Key],
+    pool: Option<PoolQuery>,
+) -> anyhow::Result<(ArgMatches, Config)> {
     let (global, sources) = (GlobalArgs::of(&line.matches)?, Sources::of(&line.matches));
     let query = SectionQuery {
         file: global.config.as_deref(),
         profile: global.profile.as_deref(),
         server: if sources.is_set("server") { &global.server } else { &[] },
         keys,
+        pool,
     };
     let files = Config::load(&query, sources)?.without_overruled(sources);
     Ok((line.with_defaults(&files)?, files))

@@ -16,8 +16,9 @@ const OTHER_VARIABLES: &str =
 pub fn misspelt_variables() -> Vec<(String, String)> {
     let names =
         env::vars_os().filter_map(|(name, _)| name.to_str()?.strip_prefix("REDLOCK_").map(str::to_owned));
-    let mut unknown: Vec<String> =
-        names.filter(|name| OTHER_VARIABLES.split(' ').all(|other| other != name)).collect();
+    let mut unknown: Vec<String> = names
+        .filter(|name| OTHER_VARIABLES.split(' ').all(|other| other != name) && !name.starts_with("POOL_"))
+        .collect();
     if unknown.is_empty() {
         return Vec::new();
     }

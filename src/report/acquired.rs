@@ -16,6 +16,8 @@ pub struct AcquiredLocks<'a> {
     pub token: &'a OwnerToken,
     pub ttl: Ttl,
     pub leases: &'a [Lease],
+    /// The variables about the member of a pool.
+    pub pool: Vec<(String, String)>,
 }
 
 impl AcquiredLocks<'_> {
@@ -33,10 +35,11 @@ impl AcquiredLocks<'_> {
     }
 
     /// The variables that say which locks these are.
-    pub fn variables(&self) -> Vec<(&'static str, String)> {
+    pub fn variables(&self) -> Vec<(&str, String)> {
         let mut variables =
             vec![(KEY, self.keys()), (TOKEN, self.token.expose().to_owned()), (FENCE, self.fences())];
         variables.extend(self.permits().map(|permits| (PERMIT, permits)));
+        variables.extend(self.pool.iter().map(|(name, value)| (name.as_str(), value.clone())));
         variables
     }
 

@@ -21,6 +21,7 @@ mod label;
 mod leftovers;
 mod many_users;
 mod metrics;
+mod pool;
 mod readme;
 mod schemas;
 mod screens;

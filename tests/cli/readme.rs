@@ -12,7 +12,8 @@ use crate::harness::{Folder, Postgres, Redlock, Store, namespaces};
 const PROGRAM: &str = env!("CARGO_BIN_EXE_redlock");
 
 /// What the lines run; each of these is a script that succeeds.
-const COMMANDS: [&str; 18] = [
+const COMMANDS: [&str; 19] = [
+    "adb",
     "report",
     "backup",
     "backup.sh",
@@ -153,6 +154,10 @@ fn run(command: &str) -> Result<(), String> {
     for name in [".local/share/bash-completion/completions", ".zfunc", ".config/fish/completions"] {
         fs::create_dir_all(folder.path(name)).expect("a folder");
     }
+    let pool: String = ["phone-1", "phone-2"]
+        .map(|phone| format!("[pools.phones.{phone}]\nlabels = \"tablet\"\nserial = \"1\"\n"))
+        .concat();
+    fs::write(folder.path("pools.toml"), pool).expect("a file");
     let line = here(command, &store.url);
     // A lock that the line takes for granted.
     let is_about_held = ["renew", "check", "release", "break"]
@@ -172,7 +177,8 @@ fn run(command: &str) -> Result<(), String> {
         .env("PATH", path_with(&folder))
         .env("HOME", folder.path(""))
         .env("GITHUB_ENV", folder.path("env"))
-        .env("CI_PIPELINE_IID", "7");
+        .env("CI_PIPELINE_IID", "7")
+        .env("REDLOCK_CONFIG", folder.path("pools.toml"));
     script.command.current_dir(folder.path(""));
     let run = script.server(&store.url).run();
     if run.code() == 0 { Ok(()) } else { Err(format!("{command}\n    {before} {line}\n    {run:?}")) }

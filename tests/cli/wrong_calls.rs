@@ -9,7 +9,7 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_redlock");
 
 /// The line as typed, the answer behind `redlock: `, the exit status. `…` stands for any text. A subcommand's fixed example
 /// ends the answers about its options.
-const CALLS: [(&str, &str, i32); 172] = [
+const CALLS: [(&str, &str, i32); 176] = [
     // No subcommand, or the name that another program has for it.
     ("redlock", "Hold a distributed lock while a command runs…Usage: redlock …", 64),
     (
@@ -221,7 +221,7 @@ const CALLS: [(&str, &str, i32); 172] = [
     ),
     (
         "redlock status --config thirteen.toml",
-        "thirteen.toml line 1: [server] is not a section; sections are [servers.NAME], [keys.\"PATTERN\"] and [profiles.NAME]",
+        "thirteen.toml line 1: [server] is not a section; sections are [servers.NAME], [keys.\"PATTERN\"], [profiles.NAME] and …",
         78,
     ),
     (
@@ -577,6 +577,26 @@ const CALLS: [(&str, &str, i32); 172] = [
     (
         "redlock run x --replace -w --shared true",
         "--replace: it takes the place of one holder; use it with an exclusive lock",
+        78,
+    ),
+    (
+        "redlock run --one-of -k x true",
+        "--one-of: it chooses among several keys; give another one with -k",
+        78,
+    ),
+    (
+        "redlock run --one-of -k x -k y -p 2 true",
+        "--one-of: it takes an exclusive lock; for one of N equal places use --permits alone",
+        78,
+    ),
+    (
+        "redlock run --one-of -k x -k y -w --supersede true",
+        "--one-of: --supersede and --replace are about one lock; leave one of them out",
+        78,
+    ),
+    (
+        "redlock run --one-of -k x -k y -S etcd://a -w true",
+        "--one-of: etcd has a queue for each lock, and a request waits in one of them; leave out --wait",
         78,
     ),
     ("redlock run x --once-per 20x true", "invalid value '20x' for '--once-per <DURATION>': …", 64),

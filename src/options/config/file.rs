@@ -11,6 +11,7 @@ use toml::de::{DeString, DeTable, DeValue, Error, ValueDeserializer};
 use toml::{Spanned, Value};
 
 use super::KEY_PREFIX;
+use super::pool;
 use super::section::{CONTRADICTIONS, Place, Scope, Section, Setting};
 use super::value::{refusal, words};
 use crate::error::Failure;
@@ -113,6 +114,7 @@ pub fn sections(text: &str, path: &Path) -> Result<Vec<Section>, Wrong> {
             let line = at(name.span());
             let name = name.into_inner().into_owned();
             let value = Value::deserialize(ValueDeserializer::from(value)).map_err(unreadable)?;
+            let refusal = if scope.pool().is_some() { pool::refusal } else { refusal };
             let wrong = misplaced(&name, &value, scope).or_else(|| refusal(&name, &value));
             let place = Place { path: Arc::clone(&path), line };
             wrong.map_or(Ok(Setting { name, value, place }), |why| Err((line, why)))
@@ -142,6 +144,17 @@ pub fn sections(text: &str, path: &Path) -> Result<Vec<Section>, Wrong> {
             sections.push(Section { settings: settings(section, &scope)?, scope });
         }
     }
+    let none = |span| (at(span), pool::NONE.to_owned());
+    let pools = general.remove("pools").map(pool::table).transpose().map_err(none)?;
+    for (name, members) in pools.into_iter().flatten() {
+        for (key, properties) in pool::table(members).map_err(none)? {
+            let wrong = |why| (at(key.span()), format!("[pools.{}]: {why}", name.get_ref()));
+            let key = key.get_ref().parse().map_err(wrong)?;
+            let scope = Scope::PoolMember(name.get_ref().clone().into_owned(), key);
+            sections
+                .push(Section { settings: settings(pool::table(properties).map_err(none)?, &scope)?, scope });
+        }
+    }
     sections.push(Section { settings: settings(general, &Scope::Every)?, scope: Scope::Every });
     Ok(sections)
 }
@@ -151,7 +164,7 @@ fn misplaced(name: &str, value: &Value, scope: &Scope) -> Option<String> {
     let is_of_all = matches!(name, "server" | KEY_PREFIX);
     match (scope, value) {
         (Scope::Every, Value::Table(_)) => Some(format!(
-            "[{name}] is not a section; sections are [servers.NAME], [keys.\"PATTERN\"] and [profiles.NAME]"
+            "[{name}] is not a section; sections are [servers.NAME], [keys.\"PATTERN\"], [profiles.NAME] and [pools.NAME.KEY]"
         )),
         (scope, Value::Table(_)) => {
             Some(format!("{scope}: it contains another section; move that one out of it"))

@@ -1,6 +1,7 @@
 //! The configuration files, and what they say about one call.
 
 mod file;
+mod pool;
 mod section;
 mod selection;
 mod value;
@@ -10,6 +11,7 @@ use std::collections::BTreeMap;
 pub use self::file::check as check_file;
 #[cfg(any(test, fuzzing))]
 pub use self::file::read_text;
+pub use self::pool::{PoolMember, PoolQuery};
 use self::section::CONTRADICTIONS;
 pub use self::section::Setting;
 pub use self::selection::SectionQuery;
@@ -25,6 +27,8 @@ pub struct Config {
     settings: BTreeMap<String, Setting>,
     /// The server has a name, by which the files know it.
     pub is_named_server: bool,
+    /// The members of the pool that the call names.
+    pub pool: Vec<PoolMember>,
 }
 
 impl Config {

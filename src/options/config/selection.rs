@@ -6,6 +6,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::file;
+use super::pool::{PoolQuery, members};
 use super::section::{CONTRADICTIONS, Scope, Section, Setting};
 use super::{Config, KEY_PREFIX};
 use crate::error::Failure;
@@ -25,6 +26,8 @@ pub struct SectionQuery<'a> {
     /// The values of a flag or a variable.
     pub server: &'a [String],
     pub keys: &'a [Key],
+    /// In place of keys.
+    pub pool: Option<PoolQuery<'a>>,
 }
 
 impl Config {
@@ -63,8 +66,12 @@ impl Config {
             return Err(refused("server", setting, format!("unknown server '{name}'; did you mean {near}?")));
         }
         let prefix = strongest(KEY_PREFIX, &[&general, &server, &profile]).and_then(Setting::text);
-        let keys = of_keys(&sections, query.keys, prefix.unwrap_or_default());
+        let pool = query.pool.as_ref().map(|pool| members(&sections, pool)).transpose();
+        let pool = pool.map_err(|why| refused("pool", None, why))?.unwrap_or_default();
+        let keys: Vec<Key> = pool.iter().map(|member| &member.key).chain(query.keys).cloned().collect();
+        let keys = of_keys(&sections, &keys, prefix.unwrap_or_default());
         let config = merge([&general, &server, &keys, &profile].into_iter().flatten().copied());
+        let config = Config { pool, ..config };
         match name {
             Some(name) if !server.is_empty() => config.at_server(name, &server),
             _ => Ok(config),
@@ -90,7 +97,7 @@ impl Config {
         };
         let mut settings = self.settings;
         settings.insert(url.name.clone(), url);
-        Ok(Config { settings, is_named_server: true })
+        Ok(Config { settings, is_named_server: true, ..self })
     }
 }
 
@@ -158,7 +165,7 @@ pub fn merge<'a>(sections: impl Iterator<Item = &'a Section>) -> Config {
         settings.extend(stronger.map(|setting| (setting.name.as_str(), setting)));
     }
     let settings = settings.into_iter().map(|(name, setting)| (name.to_owned(), setting.clone()));
-    Config { settings: settings.collect(), is_named_server: false }
+    Config { settings: settings.collect(), ..Config::default() }
 }
 
 /// The setting in the last of these sections that has it.

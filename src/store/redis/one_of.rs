@@ -54,8 +54,8 @@ impl Redis {
         if let OneReply::Granted { place: granted, .. } = reply {
             let mut others = place.requests.clone();
             let own = others.remove(granted);
-            // Another of them may have been handed over at the same time. Who is behind us there waits for this, and passes
-            // over us where it fails, as nobody listens there any more.
+            // Another of them may have been handed over at the same time, and waiters there wait for this. If it fails, they
+            // pass over us, as nobody listens there any more.
             let _ = self.undo(&others, timeout);
             self.expect_replicas(from_ref(&own), timeout)?;
         }

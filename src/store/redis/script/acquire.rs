@@ -61,7 +61,7 @@ pub struct BusyReply {
     pub is_claim: bool,
 }
 
-/// Makes the call for these requests, of which the first stands for all: [`acquire`] or [`acquire_one`].
+/// Makes the call for these requests, the first of which has what all have: [`acquire`] or [`acquire_one`].
 pub type AcquireCall<R> = fn(&Request, &[Request], Queueing, &str) -> ScriptCall<Result<R>>;
 
 /// Requests that differ in nothing but their keys. `ticket` is the place in the queue that the server gave before.

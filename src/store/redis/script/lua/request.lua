@@ -1,4 +1,4 @@
--- What acquires a lock, for acquire.lua and acquire_one.lua. ARGV 4: ttl, 5: metadata, 6: 'once', 'queue' (take a place in the
+-- The functions that acquire a lock, for acquire.lua and acquire_one.lua. ARGV 4: ttl, 5: metadata, 6: 'once', 'queue' (take a place in the
 -- queue), or 'insist' (as 'queue', when the wait for a lease of lost data has ended), 7: the ticket that the waiter has, or '',
 -- 8: the min-hold in milliseconds, 9: the mode, 10: the head start of the priority, and 11: what the clock may have been ahead
 -- before, both in microseconds.

@@ -1,0 +1,107 @@
+//! Pools: a call takes one of their locks. The files have properties of each.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use toml::de::{DeTable, DeValue};
+use toml::{Spanned, Value};
+
+use super::section::{Scope, Section, Setting};
+use crate::cli::PoolProperty;
+use crate::lock::Key;
+use crate::options::suggestion::nearest;
+
+/// The pool that a call names, and what a member has to have.
+pub struct PoolQuery<'a> {
+    pub name: &'a str,
+    pub with: &'a [PoolProperty],
+}
+
+/// A lock of a pool.
+#[derive(Clone, Debug)]
+pub struct PoolMember {
+    pub key: Key,
+    /// Its labels have one name, and one value each.
+    pub properties: Vec<PoolProperty>,
+}
+
+const LABELS: &str = "labels";
+
+impl PoolMember {
+    /// The variables in which the command finds its properties.
+    pub fn variables(&self) -> Vec<(String, String)> {
+        let mut values: BTreeMap<String, String> = BTreeMap::new();
+        for PoolProperty { name, value } in &self.properties {
+            let variable = format!("REDLOCK_POOL_{}", name.to_uppercase().replace('-', "_"));
+            let known = values.entry(variable).or_default();
+            *known += &format!("{}{value}", if known.is_empty() { "" } else { " " });
+        }
+        values.into_iter().collect()
+    }
+
+    fn has(&self, wanted: &PoolProperty) -> bool {
+        let name = if wanted.name == "label" { LABELS } else { &wanted.name };
+        self.properties.iter().any(|own| own.name == name && own.value == wanted.value)
+    }
+}
+
+/// For a pool without a table of members.
+pub const NONE: &str = "a pool has members; one begins with a line such as [pools.NAME.KEY]";
+
+/// The table, or where one is missing.
+pub fn table(value: Spanned<DeValue>) -> Result<DeTable, Range<usize>> {
+    match (value.span(), value.into_inner()) {
+        (_, DeValue::Table(table)) => Ok(table),
+        (span, _) => Err(span),
+    }
+}
+
+/// Says what is wrong with a property of a member.
+pub fn refusal(name: &str, value: &Value) -> Option<String> {
+    let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic())
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'));
+    let is_list = matches!(value, Value::Array(values) if values.iter().all(Value::is_str));
+    match value {
+        _ if !is_name => {
+            Some(format!("{name}: a name has letters, digits, - and _, as it becomes a variable"))
+        }
+        Value::String(_) | Value::Integer(_) | Value::Float(_) | Value::Boolean(_) => None,
+        Value::Array(_) if name == LABELS && is_list => None,
+        _ => Some(format!("{name}: it takes one value, such as {name} = \"x\"; {LABELS} takes a list")),
+    }
+}
+
+/// The members of a pool that have the wanted properties. If several files name a member, the last one counts.
+pub fn members(sections: &[Section], query: &PoolQuery) -> Result<Vec<PoolMember>, String> {
+    let PoolQuery { name, with } = query;
+    let of_pool = sections.iter().filter_map(|section| match &section.scope {
+        Scope::PoolMember(pool, key) if pool == name => Some((key.clone(), &section.settings[..])),
+        _ => None,
+    });
+    let all: BTreeMap<Key, &[Setting]> = of_pool.collect();
+    if all.is_empty() {
+        let pools = sections.iter().filter_map(|section| section.scope.pool());
+        let near = nearest(name, pools).map_or_else(
+            || format!("add its members, each with a line such as [pools.{name}.KEY]"),
+            |near| format!("did you mean {near}?"),
+        );
+        return Err(format!("no configuration file has a pool '{name}'; {near}"));
+    }
+    if all.len() == 1 {
+        return Err(format!("the pool '{name}' has one member; add another one, or name its key with -k"));
+    }
+    let member = |(key, settings): (Key, &[Setting])| {
+        let property = |setting: &Setting| {
+            let name = setting.name.clone();
+            setting.words().into_iter().map(move |value| PoolProperty { name: name.clone(), value })
+        };
+        PoolMember { key, properties: settings.iter().flat_map(property).collect() }
+    };
+    let mut members: Vec<PoolMember> = all.into_iter().map(member).collect();
+    members.retain(|member| with.iter().all(|wanted| member.has(wanted)));
+    if members.is_empty() {
+        let with: Vec<String> = with.iter().map(|one| format!("{}={}", one.name, one.value)).collect();
+        return Err(format!("no member of the pool '{name}' has {}", with.join(" and ")));
+    }
+    Ok(members)
+}
