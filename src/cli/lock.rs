@@ -18,8 +18,8 @@ pub struct LockArgs {
     /// Take one of the locks, whichever is free first
     ///
     /// REDLOCK_KEY says which one it is. With --wait the request stands in the queues of all, and leaves them with the first
-    /// grant. etcd, ZooKeeper, PostgreSQL, a quorum and Memcached have no such queues: there it works without --wait. In a
-    /// Redis Cluster the keys need one hash tag.
+    /// grant. etcd, ZooKeeper, a quorum and Memcached have no such queues: there it works without --wait. In a Redis Cluster
+    /// the keys need one hash tag.
     #[arg(long, hide_short_help = true)]
     pub one_of: bool,
     /// Take one of the locks of a pool in the configuration
@@ -52,14 +52,14 @@ pub struct LockArgs {
     pub no_wait: bool,
     /// Exit with 75 if N others wait already
     ///
-    /// This limits --wait: where N waiters are in the queue of the lock, redlock does not join it. A waiter that was killed
-    /// may count until its turn.
+    /// This limits --wait: where N waiters are ahead in the queue of the lock, redlock does not join it. A waiter that was killed
+    /// may count until its turn; one with a lower --priority does not.
     #[arg(long, hide_short_help = true, value_name = "N", env = "REDLOCK_QUEUE_LIMIT", value_parser = queue_limit, allow_negative_numbers = true)]
     pub queue_limit: Option<NonZeroU32>,
     /// Wait ahead of those with a lower priority
     ///
     /// With --wait: the waiter with the highest number, from -100 to 100, is served first, and equals in the order of their
-    /// arrival. One step counts as an hour of waiting, so everybody is served at some time. etcd, ZooKeeper, a quorum and
+    /// arrival. One step counts as about an hour of waiting, so everybody is served at some time. etcd, ZooKeeper, a quorum and
     /// Memcached have no priorities.
     #[arg(
         long,
@@ -80,7 +80,8 @@ pub struct LockArgs {
     ///
     /// With --wait: redlock tells the holder to stop, as `redlock break` does, and gets the lock when that job is dead, or behind
     /// those who wait already without this option. Waiters with it, or with --supersede, go home. The holder learns of it
-    /// at its next renewal, and exits with 79. A reservation stays, and so does the lock of another program.
+    /// at its next renewal, and exits with 79. A reservation stays, and so does the lock of another program. A holder with
+    /// --on-lost continue runs on without the lock. A lock taken by hand stays until its lease ends.
     #[arg(long, hide_short_help = true, env = "REDLOCK_REPLACE", value_parser = super::switch)]
     pub replace: bool,
     /// Take the lock alone; undo a configured --shared or --permits

@@ -34,7 +34,9 @@ pub fn acquire(options: &AcquireOptions, context: &Context) -> anyhow::Result<Ou
     let holders = keeper.as_ref().map(KeeperProcess::holders).unwrap_or_default();
     let mut store = context.open_store_for(options.lock.replicas, holders);
     let aborts = keeper.iter().map(KeeperProcess::abort).collect();
-    context.reporter.report(&Event::Requested { requests: &acquisition.requests });
+    context
+        .reporter
+        .report(&Event::Requested { requests: &acquisition.requests, one_of: options.lock.one_of });
     let leases = acquisition.acquire(store.as_mut(), &mut signals, aborts, context)?;
     let kept = keeper.iter().try_for_each(|keeper| keeper.keep(&acquisition.requests, &leases));
     acquisition.keep_granted(&leases);

@@ -54,7 +54,8 @@ pub fn ran_within(keys: &[Key], within: Duration, context: &Context) -> anyhow::
             None => "its history has no successful run".to_owned(),
         };
         let mut reason = format!("no run of '{key}' succeeded within {limit}: {last_success}");
-        if let Some(last) = runs.first().filter(|run| Some(*run) != success) {
+        let last = runs.iter().find(|run| !run.is_start());
+        if let Some(last) = last.filter(|run| Some(*run) != success) {
             reason += &format!("; the last run ended {} ago: {}", age(last.ended), result(last));
         }
         return Err(Failure::new(NOT_RUN, reason).into());

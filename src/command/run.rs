@@ -88,7 +88,7 @@ impl<'a> Run<'a> {
             Some(Leftovers::Wait) => LeftoverPolicy::Await,
             Some(Leftovers::Kill) => LeftoverPolicy::Stop,
         };
-        context.reporter.report(&Event::Requested { requests: &acquisition.requests });
+        context.reporter.report(&Event::Requested { requests: &acquisition.requests, one_of: lock.one_of });
         let job = Job::prepare(command.clone(), reserve, leftovers);
         let job = job.map_err(Failure::cannot("start the guard of the job"))?;
         let hooks = Hooks::prepare(options, reserve, &job, &context.reporter)?;
@@ -103,8 +103,7 @@ impl<'a> Run<'a> {
         let nesting = Nesting::find(requests, store, self.signals.as_fd(), self.context);
         self.stop_if_signalled()?;
         let mut nesting = nesting?;
-        let is_enough =
-            self.acquisition.one_of && (!nesting.supervised.is_empty() || !nesting.manual.is_empty());
+        let is_enough = self.acquisition.one_of && nesting.keep_one();
         self.acquisition.requests.retain(|request| !is_enough && !nesting.has(&request.key));
         let acquired = if self.acquisition.requests.is_empty() {
             Vec::new()
@@ -118,9 +117,10 @@ impl<'a> Run<'a> {
             once_per::check(period, &self.keys, acquired, store, &self.signals, self.context)?;
         }
         if let Some(number) = self.options.args.sequence {
-            let acquired = (&self.acquisition, Lease::first_deadline(&acquired));
-            let (keep, signals) = (self.options.history, &self.signals);
-            sequence::begin(number, &self.keys, keep, acquired, store, signals, self.context)?;
+            let leases = [&nesting.supervised[..], &nesting.manual, &acquired].concat();
+            let (keep, acquired) =
+                (self.options.history, (&self.acquisition, Lease::first_deadline(&acquired)));
+            sequence::begin(number, &leases, keep, acquired, store, &mut self.signals, self.context)?;
         }
         // Between the grant and here.
         if let Err(signal) = self.stop_if_signalled() {

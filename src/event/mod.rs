@@ -20,8 +20,8 @@ pub enum Event<'a> {
     MinHoldExceedsTtl { min_hold: Duration, ttl: Ttl },
     /// `run` sleeps a part of `--splay` before it asks for the lock.
     Splay { pause: Duration },
-    /// The locks are asked for, together.
-    Requested { requests: &'a [Request] },
+    /// The locks are asked for, together, or one of them.
+    Requested { requests: &'a [Request], one_of: bool },
     /// In line for the lock; the next one when nobody is ahead. Reported about once a second.
     Waiting { busy: &'a Busy, waited: Waited },
     /// The store does not answer, and is asked again.

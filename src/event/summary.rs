@@ -35,6 +35,8 @@ pub struct Summary {
     pub slowest_renewal: Duration,
     /// How redlock ends.
     pub exit: Option<Outcome>,
+    /// One of the keys was wanted.
+    one_of: bool,
     requested_at: Option<BootTime>,
     granted_at: Option<BootTime>,
     result: Option<RunOutcome>,
@@ -128,13 +130,17 @@ impl Summary {
     /// Adds an event.
     pub fn note(&mut self, event: &Event) {
         match event {
-            Event::Requested { requests } => {
+            Event::Requested { requests, one_of } => {
+                self.one_of = *one_of;
                 self.requested_at = Some(BootTime::now());
                 self.keys = requests.iter().map(|request| request.key.clone()).collect();
                 self.label = requests.first().map_or(String::new(), |one| one.metadata.label.clone());
                 self.sequence = requests.first().and_then(|one| one.metadata.sequence);
             }
             Event::Acquired { key, fence, waited } => {
+                if self.one_of {
+                    self.keys = vec![(*key).clone()];
+                }
                 self.granted.push((*key).clone());
                 self.fences.push(*fence);
                 self.waited = *waited;
@@ -171,7 +177,10 @@ impl Summary {
                     ExitStatus::Signaled(_) => RunOutcome::Killed,
                 });
             }
-            Event::Started { .. } => self.started = true,
+            Event::Started { keys } => {
+                self.started = true;
+                self.keys = keys.to_vec();
+            }
             Event::Lost { keys, cause, consequence } => {
                 self.lost.extend_from_slice(keys);
                 if let LossCause::Taken(Some(holder)) = cause {
@@ -272,7 +281,7 @@ mod tests {
         let request = Request::new(key.clone(), Mode::Exclusive, OwnerToken::random(), Ttl::DEFAULT);
         let ran = summary(
             &[
-                Event::Requested { requests: std::slice::from_ref(&request) },
+                Event::Requested { requests: std::slice::from_ref(&request), one_of: false },
                 Event::Acquired { key: &key, fence, waited: seconds(9) },
                 Event::Renewed { keys, took: seconds(2) },
                 Event::Renewed { keys, took: seconds(1) },
@@ -293,7 +302,7 @@ mod tests {
         let keys = std::slice::from_ref(&key);
         let cause = LossCause::NotHeld;
         let request = Request::new(key.clone(), Mode::Exclusive, OwnerToken::random(), Ttl::DEFAULT);
-        let requested = || Event::Requested { requests: std::slice::from_ref(&request) };
+        let requested = || Event::Requested { requests: std::slice::from_ref(&request), one_of: false };
         let lost = || Event::Lost { keys, cause: &cause, consequence: LossConsequence::JobIsStopped };
         let ended = |code| Event::CommandEnded { status: ExitStatus::Exited(code) };
         let timed_out = || Event::TimedOut { command: "x", has_ended: false, limit: seconds(1) };

@@ -125,7 +125,12 @@ impl<'a> Acquiring<'a> {
         let timeout = self.timeout();
         let mut earlier = None;
         loop {
-            match self.ask_for(self.requests, &timeout) {
+            let cancel = Timeout::of(CANCEL.min(self.attempt));
+            let asked = match std::mem::take(&mut self.starts_over) {
+                true => self.store.start_over(self.requests, &cancel),
+                false => Ok(()),
+            };
+            match asked.and_then(|()| self.ask_for(self.requests, &timeout)) {
                 Ok(AcquireOutcome::Granted(_)) => return Ok(()),
                 Ok(AcquireOutcome::Busy(busy)) => return Err(AcquireFailure::Busy(busy)),
                 // This attempt was cut short: the error of the one before says more.
@@ -138,6 +143,8 @@ impl<'a> Acquiring<'a> {
                         return Err(error.into());
                     }
                     earlier = Some(error);
+                    // Another one may be free by now, and this one may be ours.
+                    self.starts_over = self.is_one_enough;
                 }
                 Err(error) => return Err(error.into()),
             }

@@ -58,17 +58,13 @@ impl History {
     /// Drops the note of a start where the run has ended since. The calls that were counted before it stay.
     pub fn without_starts(mut self) -> History {
         let who = |run: &RunRecord| (run.fence, run.pid, run.host.clone());
-        let (starts, mut runs): (Vec<_>, Vec<_>) = self.runs.into_iter().partition(RunRecord::is_start);
+        let (starts, ended): (Vec<_>, Vec<_>) = self.runs.iter().cloned().partition(RunRecord::is_start);
+        let has_ended = |start: &RunRecord| ended.iter().any(|run| who(run) == who(start));
+        self.runs.retain(|run| !(run.is_start() && has_ended(run)));
         for start in starts {
-            match runs.iter_mut().find(|run| who(run) == who(&start)) {
-                Some(ended) => ended.skipped += start.skipped,
-                None => {
-                    let place = runs.partition_point(|run| run.ended > start.ended);
-                    runs.insert(place, start);
-                }
-            }
+            let run = self.runs.iter_mut().find(|run| !run.is_start() && who(run) == who(&start));
+            run.into_iter().for_each(|run| run.skipped += start.skipped);
         }
-        self.runs = runs;
         self
     }
 }

@@ -47,7 +47,7 @@ pub use request::Request;
 pub use status::{Broken, Holder, LockStatus, Survey, Waiter};
 pub use store::{
     AcquireOutcome, Busy, Grant, OnRenewal, OneOutcome, ReleaseOutcome, Renewal, RenewalRequest, Store,
-    StoreAdmin,
+    StoreAdmin, one_after_the_other,
 };
 pub use store_error::{Result, StoreError};
 pub use timeout::Timeout;

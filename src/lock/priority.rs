@@ -18,6 +18,9 @@ impl Priority {
     /// The clock of a store may have been ahead by this much when a waiter came: who comes later is behind it all the same.
     pub const CLOCK_SKEW: Duration = Duration::from_mins(5);
 
+    /// The head start of a request that waits for nobody: each waiter is ahead of it.
+    pub const BEHIND_ALL: i64 = -1000 * Priority::STEP.as_micros() as i64;
+
     pub fn get(self) -> i8 {
         self.0
     }

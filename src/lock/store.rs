@@ -53,6 +53,26 @@ pub enum OneOutcome {
     Busy(Box<Busy>),
 }
 
+/// Asks for each of these locks alone, until one is granted.
+pub fn one_after_the_other<S: Store + ?Sized>(
+    store: &mut S,
+    requests: &[Request],
+    timeout: &Timeout,
+) -> Result<OneOutcome> {
+    let mut first_busy = None;
+    for (place, request) in requests.iter().enumerate() {
+        match store.acquire(from_ref(request), timeout)? {
+            AcquireOutcome::Granted(grant) => return Ok(OneOutcome::Granted { place, grant }),
+            AcquireOutcome::Busy(busy) => {
+                store.leave(timeout);
+                first_busy.get_or_insert(busy);
+            }
+        }
+    }
+    let nobody = || StoreError::Unconfirmed("no lock was asked for".to_owned());
+    first_busy.map(OneOutcome::Busy).ok_or_else(nobody)
+}
+
 /// Why a lock was not granted now.
 #[derive(Clone, Debug)]
 pub struct Busy {
@@ -171,15 +191,7 @@ pub trait Store: Send {
         timeout: &Timeout,
     ) -> Result<OneOutcome> {
         debug_assert!(!is_queued, "refused before: see Capabilities::one_of");
-        let mut first_busy = None;
-        for (place, request) in requests.iter().enumerate() {
-            match self.acquire(from_ref(request), timeout)? {
-                AcquireOutcome::Granted(grant) => return Ok(OneOutcome::Granted { place, grant }),
-                AcquireOutcome::Busy(busy) => drop(first_busy.get_or_insert(busy)),
-            }
-        }
-        let nobody = || StoreError::Unconfirmed("no lock was asked for".to_owned());
-        first_busy.map(OneOutcome::Busy).ok_or_else(nobody)
+        one_after_the_other(self, requests, timeout)
     }
 
     /// Waits until it makes sense to call [`Store::enqueue`] again: `true`, or `false` when the timeout ends first. A

@@ -170,19 +170,22 @@ fn needs_history(option: &str, mode: Mode, inputs: &Inputs) -> Result<(), Failur
     }
 }
 
-/// The notes of the last runs with `--sequence`, of which each leaves two: when it begins, and when it ends.
-const NOTES: u8 = 20;
+/// The least runs that are kept with `--sequence`.
+const SEQUENCE_RUNS: u8 = 10;
 
 /// The runs to keep. A store without a history is not a mistake, unless a flag asks for one.
 fn history(args: &RunArgs, inputs: &Inputs) -> Result<u8, Failure> {
     let is_needed = args.once_per.is_some_and(|text| !text.0.is_zero()) || args.sequence.is_some();
-    let (runs, least) = (args.history, if args.sequence.is_some() { NOTES } else { 0 });
+    let runs = args.history;
+    // A run is noted twice: when it begins, and when it ends.
+    let of_sequence = |runs: u8| runs.max(SEQUENCE_RUNS).saturating_mul(2);
+    let kept = |runs| if args.sequence.is_some() { of_sequence(runs) } else { runs };
     match inputs.global.server.capabilities().history {
         Err(why) if runs > Some(0) && inputs.sources.is_flag("history") => {
             Err(Failure::configuration(format!("--history: {why}")))
         }
         Err(_) => Ok(0),
-        Ok(default) => Ok(runs.filter(|runs| *runs > 0 || !is_needed).unwrap_or(default).max(least)),
+        Ok(default) => Ok(kept(runs.filter(|runs| *runs > 0 || !is_needed).unwrap_or(default))),
     }
 }
 

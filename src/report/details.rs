@@ -24,6 +24,9 @@ pub fn details(lock: &LockStatus, ago: Duration, columns: Option<usize>) -> Stri
             add("since", format!("{}, {} ago", clock(since), age(since)));
         }
         add("lease", lease(holder, ago));
+        if let Some(sequence) = holder.metadata.as_ref().and_then(|holder| holder.sequence) {
+            add("sequence", sequence.to_string());
+        }
         if let Some(permit) = holder.metadata.as_ref().and_then(|holder| holder.permit) {
             add("permit", permit.to_string());
         }

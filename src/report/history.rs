@@ -53,6 +53,7 @@ fn runs_table(histories: &[History], most: usize, colour: bool, columns: Option<
 fn style_of(run: &RunRecord) -> Style {
     match run.outcome.as_str() {
         "success" => AnsiColor::Green.on_default(),
+        RunRecord::STARTED => Style::new(),
         _ => AnsiColor::Red.on_default(),
     }
 }

@@ -216,7 +216,7 @@ mod tests {
         let key: Key = key.parse().expect("a key");
         let request = Request::new(key.clone(), Mode::Exclusive, OwnerToken::random(), Ttl::DEFAULT);
         let mut summary = Summary::default();
-        summary.note(&Event::Requested { requests: &[request] });
+        summary.note(&Event::Requested { requests: &[request], one_of: false });
         summary.note(&Event::Acquired { key: &key, fence: FencingToken(1), waited: Duration::ZERO });
         summary.renewals = 3;
         summary.held = Some(Duration::from_secs(2));

@@ -83,13 +83,12 @@ fn fields(event: &Event) -> Option<(&'static str, Value)> {
             ("min_hold_exceeds_ttl", json!({ "min_hold_ms": millis(min_hold), "ttl_ms": ttl.as_millis() }))
         }
         Event::Splay { pause } => ("splay", json!({ "pause_ms": millis(pause) })),
-        Event::Requested { requests } => {
+        Event::Requested { requests, one_of } => {
             let first = requests.first()?;
             let keys = requests.iter().map(|request| request.key.as_str()).collect::<Vec<_>>();
             let (kind, permits) = kind_json(first.mode);
             let (ttl_ms, label) = (first.ttl.as_millis(), &first.metadata.label);
-            let asked =
-                json!({ "keys": keys, "kind": kind, "permits": permits, "ttl_ms": ttl_ms, "label": label });
+            let asked = json!({ "keys": keys, "one_of": one_of, "kind": kind, "permits": permits, "ttl_ms": ttl_ms, "label": label });
             ("lock_acquire_attempt", asked)
         }
         Event::Waiting { busy, waited } => (

@@ -116,11 +116,15 @@ impl Acquisition {
         let own = &requests[0].metadata;
         let supersession = || Supersession::new(own, self.keys(), self.replaces, interrupt, context);
         let mut supersession = self.supersedes.then(supersession);
-        let (mut has_waited, mut later) = (false, None);
+        let (mut has_waited, mut later, mut refused) = (false, None, None);
         let mut report = |progress: WaitProgress| {
             if let (WaitProgress::Busy(busy), Some(supersession)) = (&progress, &mut supersession) {
-                for holder in &supersession.replace(&busy.key) {
-                    reporter.report(&Event::Broken { key: &busy.key, holder, others: 0, is_freed: false });
+                match supersession.replace(&busy.key) {
+                    Ok(told) => told.iter().for_each(|holder| {
+                        let (key, others, is_freed) = (&busy.key, 0, false);
+                        reporter.report(&Event::Broken { key, holder, others, is_freed });
+                    }),
+                    Err(error) => refused = Some(error),
                 }
                 later = supersession.look_in_time();
             }
@@ -131,7 +135,10 @@ impl Acquisition {
                 WaitProgress::Unreachable(error) => Event::StoreUnreachable { error, waited },
                 WaitProgress::Ended => Event::WaitEnded,
             });
-            if later.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            match (&later, &refused) {
+                (None, None) => ControlFlow::Continue(()),
+                _ => ControlFlow::Break(()),
+            }
         };
         let attempt = context.options.connect_timeout;
         let acquired = acquire(store, wanted, *patience, attempt, *reserve, interrupt, &mut report);
@@ -144,7 +151,8 @@ impl Acquisition {
                 }
                 let waited = BootTime::now().since(start);
                 if has_waited {
-                    reporter.report(&Event::WaitedFor { keys: &self.keys(), waited });
+                    let keys: Vec<Key> = leases.iter().map(|lease| lease.request.key.clone()).collect();
+                    reporter.report(&Event::WaitedFor { keys: &keys, waited });
                 }
                 for Lease { request, fence, .. } in &leases {
                     reporter.report(&Event::Acquired { key: &request.key, fence: *fence, waited });
@@ -154,10 +162,11 @@ impl Acquisition {
             Err(not_acquired) => not_acquired,
         };
         let failure = match why {
-            AcquireFailure::Interrupted => match (signals.take(), later) {
-                (Some(arrived), _) => Failure::Signal(arrived.signal).into(),
-                (None, Some(later)) => self.give_way(&later, reporter),
-                (None, None) => {
+            AcquireFailure::Interrupted => match (signals.take(), later, refused) {
+                (Some(arrived), ..) => Failure::Signal(arrived.signal).into(),
+                (None, Some(later), _) => self.give_way(&later, reporter),
+                (None, None, Some(error)) => context.explain(error).into(),
+                (None, None, None) => {
                     let reason = aborts.iter().find_map(|abort| (abort.reason)());
                     reason.unwrap_or_else(|| Failure::Quiet(UNREACHABLE).into())
                 }

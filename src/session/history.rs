@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::Context;
 use crate::error::{Failure, Outcome};
 use crate::event::{RunOutcome, Summary};
-use crate::lock::{History, Key, Result, RunRecord, Store, Timeout, unix_millis};
+use crate::lock::{History, Key, Lease, Result, RunRecord, Store, Timeout, unix_millis};
 use crate::report;
 use crate::user::UserAtHost;
 
@@ -42,14 +42,21 @@ pub fn record_within(
     let _ = is_kept && keys.iter().enumerate().all(&mut record);
 }
 
-/// Notes that a run begins, in the history of each lock that it was granted.
-pub fn record_start(keep: u8, timeout: &Timeout, store: &mut dyn Store, context: &Context) -> Result<()> {
-    let summary = &context.reporter.summary_at(Outcome::SUCCESS);
-    summary.granted.iter().enumerate().try_for_each(|(place, key)| {
-        let (outcome, exit_status) = (RunRecord::STARTED.to_owned(), None);
-        let start = RunRecord { outcome, exit_status, ..run(summary, place) };
-        store.record(key, Some(&start), keep, timeout)
-    })
+/// Notes that a run begins, in the history of each lock that it holds, also of those that it inherits.
+pub fn record_starts(
+    leases: &[Lease],
+    keep: u8,
+    timeout: &Timeout,
+    store: &mut dyn Store,
+    context: &Context,
+) -> Result<Vec<RunRecord>> {
+    let begun = run(&context.reporter.summary_at(Outcome::SUCCESS), 0);
+    let record = |lease: &Lease| {
+        let (outcome, fence) = (RunRecord::STARTED.to_owned(), lease.fence.0);
+        let start = RunRecord { outcome, exit_status: None, fence, ..begun.clone() };
+        store.record(&lease.request.key, Some(&start), keep, timeout).map(|()| start)
+    };
+    leases.iter().map(record).collect()
 }
 
 /// The clocks of two hosts differ by less, in milliseconds.

@@ -44,6 +44,13 @@ impl Nesting {
         Ok(nesting)
     }
 
+    /// One of the locks is enough: drops the others. False if there is none.
+    pub fn keep_one(&mut self) -> bool {
+        self.supervised.truncate(1);
+        self.manual.truncate(1 - self.supervised.len());
+        !self.supervised.is_empty() || !self.manual.is_empty()
+    }
+
     pub fn has(&self, key: &Key) -> bool {
         self.supervised.iter().chain(&self.manual).any(|lease| lease.request.key == *key)
     }

@@ -1,29 +1,30 @@
-//! `--sequence`: no run behind one with a higher number. A run looks while it holds the lock, and notes its own number before
+//! `--sequence`: no run behind one with a higher number. A run looks while it holds the locks, and notes its own number before
 //! anything is started, so the next holder sees it however this one ends. That asks nothing of a store but its history.
 
 use std::os::fd::AsFd;
 
 use super::{Acquisition, Context, history};
 use crate::clock::Deadline;
-use crate::error::Failure;
+use crate::error::{Failure, UNREACHABLE};
 use crate::event::Event;
 use crate::job::Signals;
-use crate::lock::{History, Key, Result, RunRecord, StoreAdmin, StoreError, Timeout};
+use crate::lock::{History, Key, Lease, Result, RunRecord, StoreAdmin, StoreError, Timeout};
 
-/// Gives back what was acquired, until whose end this may take, if a run under one of these keys with a higher number has
+/// Gives back what was acquired, until whose end this may take, if a run under one of these leases with a higher number has
 /// begun, or if the store cannot note the own one.
 pub fn begin(
     number: u64,
-    keys: &[Key],
+    leases: &[Lease],
     keep: u8,
     (acquisition, until): (&Acquisition, Deadline),
     store: &mut dyn StoreAdmin,
-    signals: &Signals,
+    signals: &mut Signals,
     context: &Context,
 ) -> anyhow::Result<()> {
     let timeout = Timeout { until: context.timeout().until.min(until), interrupt: Some(signals.as_fd()) };
-    let later = match later(number, keys, store, &timeout) {
-        Ok(None) => note(&acquisition.keys(), keep, store, &timeout, context).map(|()| None),
+    let keys: Vec<Key> = leases.iter().map(|lease| lease.request.key.clone()).collect();
+    let later = match later(number, &keys, store, &timeout) {
+        Ok(None) => note(&keys, leases, keep, store, &timeout, context).map(|()| None),
         found => found,
     };
     let why = match later {
@@ -32,8 +33,9 @@ pub fn begin(
             context.reporter.report(&Event::Outdated { key: &key, number, later: &later });
             Failure::Quiet(acquisition.conflict_exit_code)
         }
-        // The caller takes the signal.
-        Err(StoreError::Interrupted) => return Ok(()),
+        Err(StoreError::Interrupted) => {
+            signals.take().map_or(Failure::Quiet(UNREACHABLE), |arrived| Failure::Signal(arrived.signal))
+        }
         Err(error) => context.explain(error),
     };
     Err(acquisition.withdraw_after(why.into(), store, &context.reporter))
@@ -47,8 +49,10 @@ fn later(
     timeout: &Timeout,
 ) -> Result<Option<(Key, RunRecord)>> {
     let histories = store.history(keys, timeout)?;
+    // A store may have the last success alone. A run that ended before its command began leaves its number, too.
+    let has_begun = |run: &RunRecord| run.is_start() || run.is_success();
     let later = histories.into_iter().find_map(|History { key, runs, .. }| {
-        let highest = runs.into_iter().max_by_key(|run| run.sequence)?;
+        let highest = runs.into_iter().filter(has_begun).max_by_key(|run| run.sequence)?;
         highest.sequence.is_some_and(|other| other > number).then_some((key, highest))
     });
     Ok(later)
@@ -57,15 +61,21 @@ fn later(
 /// Notes the own number, and reads it back: a store may take an entry without an answer.
 fn note(
     keys: &[Key],
+    leases: &[Lease],
     keep: u8,
     store: &mut dyn StoreAdmin,
     timeout: &Timeout,
     context: &Context,
 ) -> Result<()> {
-    history::record_start(keep, timeout, store, context)?;
-    let is_own = |run: &RunRecord| run.is_start() && run.pid == std::process::id();
-    let has_own = |history: &History| history.runs.first().is_some_and(is_own);
-    if keys.is_empty() || store.history(keys, timeout)?.iter().all(has_own) {
+    let starts = history::record_starts(leases, keep, timeout, store, context)?;
+    let is = |own: &RunRecord, run: &RunRecord| {
+        run.is_start() && (run.sequence, run.fence, run.asked) == (own.sequence, own.fence, own.asked)
+    };
+    let histories = store.history(keys, timeout)?;
+    let has = |(key, own): (&Key, &RunRecord)| {
+        histories.iter().any(|one| one.key == *key && one.runs.iter().any(|run| is(own, run)))
+    };
+    if keys.iter().zip(&starts).all(has) {
         return Ok(());
     }
     let why =

@@ -46,25 +46,31 @@ impl<'a> Supersession<'a> {
 
     /// Tells the holders of a lock to stop, once for each lock: a waiter that was ahead, and gets it then, stays. So does a
     /// person who reserved the lock, a min-hold, and another program. Returns the holders that were told.
-    pub fn replace(&mut self, key: &Key) -> Vec<Holder> {
+    ///
+    /// Fails if the store refuses it. A store that does not answer in time is asked again.
+    pub fn replace(&mut self, key: &Key) -> Result<Vec<Holder>> {
         match &self.replaced {
             Some(replaced) if !replaced.contains(key) => {}
-            _ => return Vec::new(),
+            _ => return Ok(Vec::new()),
         }
         let mut told = Vec::new();
-        // A store that does not answer in time is asked again.
-        if self.tell_holders(key, &mut told).is_ok() {
-            self.replaced.iter_mut().for_each(|replaced| replaced.push(key.clone()));
+        match self.tell_holders(key, &mut told) {
+            Ok(true) => self.replaced.iter_mut().for_each(|replaced| replaced.push(key.clone())),
+            Err(error) if !error.is_unknown() => return Err(error),
+            Ok(false) | Err(_) => {}
         }
-        told
+        Ok(told)
     }
 
-    fn tell_holders(&mut self, key: &Key, told: &mut Vec<Holder>) -> Result<()> {
+    /// False if there was nobody to be told.
+    fn tell_holders(&mut self, key: &Key, told: &mut Vec<Holder>) -> Result<bool> {
         let timeout = Timeout::or_interrupt(LONGEST_LOOK, self.interrupt);
         let UserAtHost { user, host } = UserAtHost::own();
         let by = Breaker::new(&user, &host, Some("a later run replaces it (--replace)"));
         let locks = self.store.status(from_ref(key), &timeout)?;
-        for holder in locks.into_iter().flat_map(|lock| lock.holders) {
+        let holders: Vec<Holder> = locks.into_iter().flat_map(|lock| lock.holders).collect();
+        let is_held = !holders.is_empty();
+        for holder in holders {
             let is_reserved = holder.metadata.as_ref().is_none_or(|one| one.reserved_until > 0);
             let Some(fence) = holder.fence.filter(|_| !is_reserved && !holder.is_kept) else { continue };
             if let Broken::Told(holder) =
@@ -73,7 +79,7 @@ impl<'a> Supersession<'a> {
                 told.push(holder);
             }
         }
-        Ok(())
+        Ok(is_held)
     }
 
     /// The same as [`Supersession::later`], if it is time for a look.

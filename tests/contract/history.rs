@@ -142,7 +142,7 @@ pub fn no_run_starts_behind_a_later_one(store: &Store) {
     assert!(refused.stderr.contains(": nothing was started, by --sequence 6"), "{refused:?}");
     assert_eq!(store.redlock(&["status", "--is-free", "X"]).run().code(), 0);
     assert_eq!(run("7", "echo ran").expect(0).stdout, "ran\n");
-    let holder = store.hold("X", &["--sequence", "9"]);
+    let holder = store.hold("X", &["--sequence", "9", "--ttl", &store.ttl(2000)]);
     holder.signal(Signal::SIGKILL);
     holder.finish().expect(-9);
     run("8", "echo ran").expect(75);
@@ -156,4 +156,8 @@ pub fn no_run_starts_behind_a_later_one(store: &Store) {
     let expected = [(10, "success"), (9, "started"), (7, "success"), (7, "failure")];
     let expected = expected.map(|(number, outcome)| (Some(number), outcome.to_owned()));
     eventually(Duration::from_secs(20), "the runs", || outcomes() == expected);
+    // A run inside another one, which has no number, has begun as well.
+    let nested = r#""$0" run --sequence 12 X true"#;
+    store.redlock(&["run", "--wait", "X", "sh", "-c", nested, env!("CARGO_BIN_EXE_redlock")]).run().expect(0);
+    run("11", "true").expect(75);
 }

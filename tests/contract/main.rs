@@ -55,12 +55,7 @@ macro_rules! promises {
                 giving_up_leaves_nothing
                 a_signal_ends_the_wait
             }
-            succession {
-                the_last_one_supersedes
-                the_old_job_is_dead_before_its_replacement_begins
-                a_replacement_waits_for_those_who_came_before
-                who_reserved_it_is_not_replaced
-            }
+            succession { the_last_one_supersedes }
             death {
                 a_dead_waiter_is_skipped
                 a_dead_waiter_of_acquire_is_skipped
@@ -165,11 +160,28 @@ macro_rules! numbers {
     };
 }
 
+/// What needs a queue and a holder that can be told, once for each kind of store.
+macro_rules! replacements {
+    ($store:ident) => {
+        tests! { $store:
+            succession {
+                the_old_job_is_dead_before_its_replacement_begins
+                a_replacement_waits_for_those_who_came_before
+                who_reserved_it_is_not_replaced
+            }
+        }
+    };
+}
+
 /// Where a waiter may overtake others.
 macro_rules! priorities {
     ($store:ident) => {
         tests! { $store:
-            succession { the_highest_priority_goes_first a_dead_waiter_of_a_high_priority_is_skipped }
+            succession {
+                the_highest_priority_goes_first
+                a_dead_waiter_of_a_high_priority_is_skipped
+                who_does_not_wait_overtakes_nobody
+            }
         }
     };
 }
@@ -338,8 +350,8 @@ macro_rules! contract {
 
 // A new store is a new line. What is a Redis all the same needs no crowds of its own.
 contract! {
-    redis: promises numbers priorities choices runs crowds;
-    local: promises numbers priorities choices runs crowds;
+    redis: promises replacements numbers priorities choices runs crowds;
+    local: promises replacements numbers priorities choices runs crowds;
     redis62: promises numbers priorities choices runs;
     tls: promises runs;
     unix: promises;
@@ -347,13 +359,13 @@ contract! {
     quorum3: promises_without_a_queue promises_of_a_quorum runs;
     quorum5: promises_without_a_queue promises_of_a_quorum;
     sentinel: promises priorities choices runs;
-    cluster: promises numbers priorities runs;
-    etcd: promises crowd_of_twenty;
+    cluster: promises replacements numbers priorities runs;
+    etcd: promises replacements crowd_of_twenty;
     etcd3: promises crowd_of_twenty;
-    zookeeper: promises crowd_of_twenty;
+    zookeeper: promises replacements crowd_of_twenty;
     zookeeper3: promises crowd_of_twenty;
-    postgres: promises numbers priorities runs crowds;
+    postgres: promises replacements numbers priorities choices runs crowds;
     postgres_on_a_socket: promises_of_a_transport;
-    pgbouncer: promises priorities crowd_of_twenty;
+    pgbouncer: promises priorities choices crowd_of_twenty;
     memcached: promises_without_a_queue promises_of_memcached crowd_of_twenty;
 }

@@ -101,7 +101,7 @@ pub fn by_hand_it_is_one(store: &Store) {
     store.redlock(&["release", "phone-2"]).env("REDLOCK_TOKEN", token).run().expect(0);
     let phones = PHONES.join(" ");
     let script = format!(
-        "eval \"$(\"$0\" acquire {phones} --while-pid $$ --format env)\"; echo $REDLOCK_KEY; \"$0\" status --is-free phone-2; echo $?"
+        "eval \"$(\"$0\" acquire {phones} --while-pid $$ --format env)\"; echo $REDLOCK_KEY; \"$0\" status -q --is-free phone-2; echo $?"
     );
     let kept = store.reached_by(Redlock::under("bash", &["-c", &script, PROGRAM])).run().expect(0);
     assert_eq!(kept.stdout.lines().collect::<Vec<_>>(), ["phone-2", "75"], "{kept:?}");
@@ -134,7 +134,8 @@ pub fn never_two_on_one_device(store: &Store) {
                     let is_killed = worker == 19 && round % 3 == 0;
                     // What a killed job leaves behind would look like another job.
                     let job = if is_killed { &["--", "sleep", "0.02"][..] } else { &job };
-                    let run = [&["run", "--ttl", "60s", "--wait=5m"], &wants[..], job].concat();
+                    let ttl = if is_killed { store.ttl(2000) } else { "60s".to_owned() };
+                    let run = [&["run", "--ttl", &ttl, "--wait=5m"], &wants[..], job].concat();
                     let run = store.redlock(&run).spawn();
                     if is_killed {
                         // In the middle of its wait, or of the grant.

@@ -79,6 +79,21 @@ pub fn a_dead_waiter_of_a_high_priority_is_skipped(store: &Store) {
     assert_eq!(store.order(), ["plain"]);
 }
 
+/// A request that does not wait overtakes nobody, whatever the priority of those who do.
+pub fn who_does_not_wait_overtakes_nobody(store: &Store) {
+    let reader = store.hold("X", &["--shared"]);
+    let writer = store.wait_in_line("X", "writer", &["--priority", "-5"]);
+    store.await_waiters("X", 1);
+    for priority in ["0", "100"] {
+        store.redlock(&["run", "X", "--shared", "--priority", priority, "--", "true"]).run().expect(75);
+    }
+    let ahead = store.wait_in_line("X", "reader", &["--shared", "--priority", "1"]);
+    ahead.finish().expect(0);
+    reader.let_go().expect(0);
+    writer.finish().expect(0);
+    assert_eq!(store.order(), ["reader", "writer"]);
+}
+
 /// Neither a trap, nor a session of its own, nor the end of its parent keeps a process of the old job alive.
 const STUBBORN: &str = r#"trap "" TERM; echo $$ >> "$0"; (setsid sleep 600 & echo $! >> "$0"); sleep 600 & echo $! >> "$0"; cat; wait"#;
 /// Names each process of the old job that could still do something.

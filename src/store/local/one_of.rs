@@ -1,5 +1,7 @@
 //! One lock of several: a request stands in all of their queues, with one FIFO, until one of them is its own.
 
+use std::collections::BTreeMap;
+
 use rusqlite::Transaction;
 
 use super::host::Host;
@@ -8,12 +10,13 @@ use super::queue::{self, INTERVAL, QueueEntry};
 use super::store::Local;
 use super::wakeup::{Awaited, WakeFifo};
 use crate::clock::{BootTime, Deadline};
-use crate::lock::{Busy, Grant, OneOutcome, Request, Result, StoreError, Timeout};
+use crate::lock::{Busy, Grant, Key, OneOutcome, Request, Result, StoreError, Timeout};
 
 /// The result of a look at all of the locks.
 struct Look {
     answer: Result<OneOutcome>,
     wake: Vec<QueueEntry>,
+    tickets: BTreeMap<Key, i64>,
     awaited: Awaited,
     ask_at: Deadline,
 }
@@ -30,13 +33,15 @@ impl Local {
             None => Some(self.database.make_fifo()?),
             known => known,
         };
-        let look = self.database.transact(timeout, |tx, host| look(tx, requests, fifo.as_ref(), host));
+        let known = &self.tickets;
+        let look = self.database.transact(timeout, |tx, host| look(tx, requests, fifo.as_ref(), known, host));
         self.has_waited |= is_queued;
         let has_place = matches!(&look, Ok(Look { answer: Ok(OneOutcome::Busy(_)), .. }));
         // Somebody took us for dead: the entries get a new FIFO at once.
         let is_unknown = has_place && fifo.as_ref().is_some_and(|fifo| !fifo.exists());
         self.fifo = fifo.filter(|_| !is_unknown);
-        let Look { answer, wake, awaited, ask_at } = look?;
+        let Look { answer, wake, tickets, awaited, ask_at } = look?;
+        self.tickets.extend(tickets);
         self.awaited = awaited;
         self.ask_at = if is_unknown { BootTime::now() } else { ask_at };
         self.asked = true;
@@ -49,11 +54,12 @@ fn look(
     tx: &Transaction,
     requests: &[Request],
     fifo: Option<&WakeFifo>,
+    known: &BTreeMap<Key, i64>,
     host: &Host,
 ) -> rusqlite::Result<Look> {
-    let (mut wake, mut tickets) = (Vec::new(), Vec::new());
+    let (mut wake, mut tickets) = (Vec::new(), BTreeMap::new());
     let (mut awaited, mut ask_at) = (Awaited::default(), Deadline::after(INTERVAL));
-    let mut first_busy: Option<(BootTime, Busy)> = None;
+    let mut nearest: Option<Busy> = None;
     let states = requests.iter().map(|request| LockState::look(tx, &request.key, host));
     let mut states = states.collect::<rusqlite::Result<Vec<_>>>()?;
     let mut own = requests.iter().zip(&states).position(|(one, state)| state.lease_of(&one.token).is_some());
@@ -63,30 +69,32 @@ fn look(
         }
         if let Some(found) = state.other_mode(request.mode)? {
             let answer = Err(StoreError::OtherMode { key: request.key.clone(), found });
-            return Ok(Look { answer, wake, awaited, ask_at });
+            return Ok(Look { answer, wake, tickets, awaited, ask_at });
         }
-        let ticket = fifo.map(|fifo| queue::join(tx, request, fifo, None, host)).transpose()?;
-        tickets.extend(ticket);
+        let ticket = fifo
+            .map(|fifo| queue::join(tx, request, fifo, known.get(&request.key).copied(), host))
+            .transpose()?;
+        tickets.extend(ticket.map(|ticket| (request.key.clone(), ticket)));
         wake.extend(state.hand_over(ticket)?);
         if state.has_room(request.mode, ticket)? {
             own = Some(place);
             break;
         }
-        let free_at = state.leases.deciding().map_or(BootTime::NEVER, |lease| lease.until);
-        if first_busy.as_ref().is_none_or(|(earlier, _)| free_at < *earlier) {
-            first_busy = Some((free_at, state.busy(ticket)?));
+        let busy = state.busy(ticket)?;
+        if nearest.as_ref().is_none_or(|nearest| busy.ahead < nearest.ahead) {
+            nearest = Some(busy);
         }
         let Some(ticket) = ticket else { continue };
         match queue::before(tx, &request.key, ticket, host)? {
             Some(ahead) => awaited.ahead.extend(ahead),
             None => {
-                ask_at = ask_at.min(free_at);
+                ask_at = state.leases.deciding().map_or(ask_at, |lease| ask_at.min(lease.until));
                 awaited.holders.extend(state.leases.processes());
             }
         }
     }
-    wake.retain(|woken: &QueueEntry| !tickets.contains(&woken.ticket));
-    let answer = match (own, first_busy) {
+    wake.retain(|woken: &QueueEntry| !tickets.values().any(|ticket| *ticket == woken.ticket));
+    let answer = match (own, nearest) {
         (Some(place), _) => {
             let request = &requests[place];
             queue::leave(tx, &request.key, &request.token)?;
@@ -103,8 +111,8 @@ fn look(
             let grant = Grant { fences: vec![fence], permits: Vec::new(), counted_from: None };
             Ok(OneOutcome::Granted { place, grant })
         }
-        (None, Some((_, busy))) => Ok(OneOutcome::Busy(busy.into())),
+        (None, Some(busy)) => Ok(OneOutcome::Busy(busy.into())),
         (None, None) => Err(StoreError::Unconfirmed("no lock was asked for".to_owned())),
     };
-    Ok(Look { answer, wake, awaited, ask_at })
+    Ok(Look { answer, wake, tickets, awaited, ask_at })
 }

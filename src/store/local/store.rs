@@ -1,5 +1,6 @@
 //! The store: what each call of the contract is in the file.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -39,6 +40,8 @@ pub struct Local {
     pub(super) fifo: Option<WakeFifo>,
     /// Our place in the queue: kept when a grant runs out before it is confirmed.
     ticket: Option<i64>,
+    /// The same in the queues of several, of which one is enough.
+    pub(super) tickets: BTreeMap<Key, i64>,
     /// This process was in a queue.
     pub(super) has_waited: bool,
     pub(super) awaited: Awaited,
@@ -62,6 +65,7 @@ impl Local {
             database: Database::new(path, holders),
             fifo: None,
             ticket: None,
+            tickets: BTreeMap::new(),
             has_waited: false,
             awaited: Awaited::default(),
             ask_at: BootTime::now(),
@@ -297,6 +301,7 @@ impl Local {
     /// The entry in the queue was served, or given up.
     fn leave_queue(&mut self) {
         (self.fifo, self.ticket, self.awaited) = (None, None, Awaited::default());
+        self.tickets.clear();
     }
 
     /// Wakes the waiters that an answer to us concerns; after a grant later, when there is time.

@@ -6,7 +6,7 @@ use super::error::{ROW_LOCKED, TAKEN_BACK};
 use super::message::TableRow;
 use super::statements::KeyStatements;
 use super::store::Postgres;
-use crate::lock::{FencingToken, Request, Result, StoreError, Timeout};
+use crate::lock::{FencingToken, Priority, Request, Result, StoreError, Timeout};
 
 /// The fencing token of a lease, and the number of its permit.
 pub type TakenLease = (FencingToken, Option<u32>);
@@ -47,7 +47,7 @@ impl Postgres {
             let request = &requests[*index];
             let key = KeyStatements::of(&request.key, &request.token);
             statements.extend(key.lock_made());
-            statements.extend(key.queue(request, ""));
+            statements.extend(key.queue(request, "", Priority::BEHIND_ALL));
             statements.push(key.demand());
             of_each = statements.len() / (1 + order.iter().position(|other| other == index).unwrap_or(0));
         }

@@ -14,6 +14,7 @@ mod error;
 mod health;
 mod login;
 mod message;
+mod one_of;
 mod scram;
 mod statements;
 mod status;

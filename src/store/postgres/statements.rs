@@ -67,15 +67,32 @@ impl<'a> KeyStatements<'a> {
     }
 
     /// Takes a place in the queue, gives the lock to the first ones, and confirms it where that is us.
-    pub fn queue(&self, request: &Request, channel: &str) -> [Statement; 6] {
-        let (mode, metadata) = (request.mode.to_string(), request.metadata.to_json());
-        let head_start = format!("{} us", request.metadata.priority.head_start_micros());
-        let skew = Priority::CLOCK_SKEW.as_micros().to_string();
-        let values = [self.key.as_str(), &self.owner, &mode, channel, &metadata, &head_start, &skew];
-        let join = Statement::of(sql!("join"), values);
+    pub fn queue(&self, request: &Request, channel: &str, head_start: i64) -> [Statement; 6] {
         let [tidy, serve, settle] = self.hand_over();
         let confirm_holder = self.leased(sql!("confirm_holder"), request);
+        let join = self.join(request, channel, head_start, &[]);
         [join, tidy, serve, self.confirm(request), confirm_holder, settle]
+    }
+
+    /// The same for one of several exclusive locks, but for the settling: a place behind that of this key, and the lock if it
+    /// is free. With it, the places in the other queues end, and so does a grant of another one that comes later in `keys`.
+    pub fn queue_for_one(&self, request: &Request, channel: &str, keys: &[&Key]) -> [Statement; 6] {
+        let later = keys.iter().position(|key| *key == self.key).map_or(&[][..], |place| &keys[place + 1..]);
+        let [tidy, serve, _] = self.hand_over();
+        let head_start = request.metadata.priority.head_start_micros();
+        let leave = Statement::of(sql!("leave_others"), [&names_of(keys), &self.owner]);
+        let give = Statement::of(sql!("give_others"), [self.key.as_str(), &self.owner, &names_of(later)]);
+        [self.join(request, channel, head_start, keys), tidy, serve, self.confirm(request), leave, give]
+    }
+
+    /// Takes a place in the queue, unless one of `others` is held already.
+    fn join(&self, request: &Request, channel: &str, head_start: i64, others: &[&Key]) -> Statement {
+        let (mode, metadata) = (request.mode.to_string(), request.metadata.to_json());
+        let head_start = head_start.to_string();
+        let skew = Priority::CLOCK_SKEW.as_micros().to_string();
+        let others = names_of(others);
+        let values = [self.key.as_str(), &self.owner, &mode, channel, &metadata, &head_start, &skew, &others];
+        Statement::of(sql!("join"), values)
     }
 
     /// Keeps the place in the queue.
@@ -85,7 +102,11 @@ impl<'a> KeyStatements<'a> {
 
     /// Gives a free lock to the first waiters.
     pub fn hand_over(&self) -> [Statement; 3] {
-        [self.keyed(sql!("tidy")), self.owned(sql!("serve")), self.keyed(sql!("settle"))]
+        [self.keyed(sql!("tidy")), self.owned(sql!("serve")), self.settle()]
+    }
+
+    pub fn settle(&self) -> Statement {
+        self.keyed(sql!("settle"))
     }
 
     /// Takes back the transaction when the lock is not held.
@@ -164,8 +185,13 @@ pub fn break_lock(key: &Key, scope: &BreakScope, by: &Breaker) -> Vec<Statement>
 
 /// All of these keys; without any, of all keys.
 fn of_keys(sql: &'static str, keys: &[Key]) -> Statement {
-    let names: Vec<&str> = keys.iter().map(Key::as_str).collect();
-    Statement::of(sql, [serde_json::to_string(&names).unwrap_or_default()])
+    Statement::of(sql, [names_of(&keys.iter().collect::<Vec<_>>())])
+}
+
+/// A list of keys as a statement takes it.
+fn names_of(keys: &[&Key]) -> String {
+    let names: Vec<&str> = keys.iter().map(|key| key.as_str()).collect();
+    serde_json::to_string(&names).unwrap_or_default()
 }
 
 pub fn survey(keys: &[Key]) -> [Statement; 2] {

@@ -12,15 +12,14 @@ use super::statements::{KeyStatements, forget, owner_hex, record, survey};
 use super::url::PostgresAddress;
 use crate::clock::{BootTime, Deadline};
 use crate::lock::{
-    AcquireOutcome, Capabilities, FencingToken, Holder, Key, Mode, OwnerToken, ReleaseOutcome, Renewal,
-    Request, Result, RunRecord, Store, StoreError, Timeout,
+    AcquireOutcome, Capabilities, FencingToken, Holder, Key, Mode, OneOutcome, OwnerToken, ReleaseOutcome,
+    Renewal, Request, Result, RunRecord, Store, StoreError, Timeout, one_after_the_other,
 };
 use crate::poll::jittered;
 
 /// The abilities of a PostgreSQL database.
 pub const CAPABILITIES: Capabilities = Capabilities {
     history: Ok(20),
-    one_of: Err("in PostgreSQL a request waits for one lock at a time; leave out --wait"),
     replicas: Err("PostgreSQL itself waits for its standbys: set synchronous_standby_names there"),
     ..Capabilities::ALL
 };
@@ -42,15 +41,15 @@ pub struct Postgres {
     pub(super) database: PostgresDatabase,
     channel: String,
     /// In a queue.
-    is_waiting: bool,
+    pub(super) is_waiting: bool,
     /// A notification has arrived since.
-    is_told: bool,
+    pub(super) is_told: bool,
     /// Was in a queue: others may be behind.
-    has_waited: bool,
-    ask_at: Deadline,
-    is_granted: bool,
+    pub(super) has_waited: bool,
+    pub(super) ask_at: Deadline,
+    pub(super) is_granted: bool,
     /// This process asked for locks: otherwise one that died did.
-    has_requested: bool,
+    pub(super) has_requested: bool,
 }
 
 impl Postgres {
@@ -75,17 +74,41 @@ impl Postgres {
 
     /// Decides when to ask again.
     fn wait_behind(&mut self, seen: Seen, request: &Request) -> AcquireOutcome {
+        self.ask_at = Deadline::after(self.pause_behind(&seen));
+        AcquireOutcome::Busy(seen.busy(request.key.clone()).into())
+    }
+
+    pub(super) fn pause_behind(&self, seen: &Seen) -> Duration {
         let left = seen.holder.as_ref().and_then(|holder| holder.left).unwrap_or(SHORT_INTERVAL);
-        let interval = match seen.ahead {
+        match seen.ahead {
             0 if seen.is_over => SHORT_INTERVAL,
             place @ (0 | 1) if self.database.address.is_pooled => POOLED_INTERVAL * (place as u32 + 1),
             0 => left.clamp(Duration::from_millis(1), INTERVAL),
             // Not all of them at once.
             4.. if !self.database.address.is_pooled => jittered(LONG_INTERVAL),
             _ => jittered(INTERVAL),
-        };
-        self.ask_at = Deadline::after(interval);
-        AcquireOutcome::Busy(seen.busy(request.key.clone()).into())
+        }
+    }
+
+    /// The channel that wakes this waiter. A pooler keeps no session to listen in.
+    pub(super) fn channel(&self) -> String {
+        if self.database.address.is_pooled { String::new() } else { self.channel.clone() }
+    }
+
+    /// Begins to listen there, on a connection that does not.
+    pub(super) fn listen(&self) -> Option<Statement> {
+        let is_listening =
+            self.database.connection.as_ref().is_some_and(|connection| connection.is_listening);
+        let may_listen = !is_listening && !self.database.address.is_pooled;
+        may_listen.then(|| Statement::plain(format!("LISTEN {}", self.channel)))
+    }
+
+    /// The transaction with [`Postgres::listen`] was carried out.
+    pub(super) fn is_listening_now(&mut self) {
+        let is_pooled = self.database.address.is_pooled;
+        if let Some(connection) = self.database.connection.as_mut().filter(|_| !is_pooled) {
+            connection.is_listening = true;
+        }
     }
 
     /// The lease of this token, or the one that decides.
@@ -157,30 +180,14 @@ impl Store for Postgres {
                 return Ok(self.granted(vec![(fence, None)]));
             }
         }
-        // A pooler keeps no session to listen in.
-        let is_pooled = self.database.address.is_pooled;
-        let channel = if is_pooled { "" } else { &self.channel };
-        let is_listening =
-            self.database.connection.as_ref().is_some_and(|connection| connection.is_listening);
-        let mut statements = Vec::new();
-        if !is_listening && !is_pooled {
-            statements.push(Statement::plain(format!("LISTEN {}", self.channel)));
-        }
+        let mut statements: Vec<Statement> = self.listen().into_iter().collect();
         let first = statements.len();
         statements.extend(key.lock_made());
-        statements.extend(key.queue(request, channel));
+        statements.extend(key.queue(request, &self.channel(), request.metadata.priority.head_start_micros()));
         statements.push(key.see());
         (self.is_waiting, self.has_waited) = (true, true);
-        let rows = loop {
-            match self.database.attempt(&statements, Commit::Durable, timeout)? {
-                Ok(rows) => break rows,
-                Err((_, error)) if error.is_undone() && !timeout.until.has_passed() => {}
-                Err((_, error)) => return Err(self.database.failure(error)),
-            }
-        };
-        if let Some(connection) = self.database.connection.as_mut().filter(|_| first > 0) {
-            connection.is_listening = true;
-        }
+        let rows = self.repeat(&statements, Commit::Durable, timeout)?;
+        self.is_listening_now();
         let rows = &rows[first..];
         if let Some(lease) = confirmed(rows) {
             return Ok(self.granted(vec![lease]));
@@ -191,6 +198,18 @@ impl Store for Postgres {
             return Err(StoreError::OtherMode { key: request.key.clone(), found });
         }
         Ok(self.wait_behind(seen, request))
+    }
+
+    fn acquire_one(
+        &mut self,
+        requests: &[Request],
+        is_queued: bool,
+        timeout: &Timeout,
+    ) -> Result<OneOutcome> {
+        match is_queued {
+            true => self.one_of(requests, timeout),
+            false => one_after_the_other(self, requests, timeout),
+        }
     }
 
     fn wait(&mut self, timeout: &Timeout) -> Result<bool> {
@@ -325,7 +344,9 @@ impl Store for Postgres {
         if keep == 0 {
             return Ok(());
         }
-        self.repeat(&record(key, run, keep), Commit::Soon, timeout).map(drop)
+        // The next runs depend on the number of one that begins.
+        let commit = if run.is_some_and(RunRecord::is_start) { Commit::Durable } else { Commit::Soon };
+        self.repeat(&record(key, run, keep), commit, timeout).map(drop)
     }
 }
 

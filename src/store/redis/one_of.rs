@@ -2,9 +2,9 @@
 
 use std::slice::from_ref;
 
-use super::queue_place::{QueuePlace, first_to_end, granted_one};
+use super::queue_place::{QueuePlace, granted_one, nearest};
 use super::routing::Routing;
-use super::script::{self, OneReply, Queueing};
+use super::script::{self, OneReply, Queueing, ReleaseCall};
 use super::store::Redis;
 use crate::lock::{Busy, OneOutcome, Request, Result, Store, StoreError, Timeout};
 
@@ -35,9 +35,11 @@ impl Redis {
         let busy = match call.run_on_primary(&mut self.topology, timeout)?? {
             OneReply::Granted { place, fence } => {
                 self.expect_replicas(from_ref(&requests[place]), timeout)?;
+                let others = self.cancel_others(requests, place);
+                self.release_behind(&others, timeout);
                 return Ok(granted_one(place, fence));
             }
-            OneReply::Busy(replies) => first_to_end(replies),
+            OneReply::Busy(replies) => nearest(replies),
             // Said to waiters only.
             OneReply::DataLost { .. } => None,
         };
@@ -52,13 +54,27 @@ impl Redis {
         let is_granted = |reply: &OneReply| matches!(reply, OneReply::Granted { .. });
         let reply = self.enqueue_at(place, script::acquire_one, is_granted, timeout)?;
         if let OneReply::Granted { place: granted, .. } = reply {
-            let mut others = place.requests.clone();
-            let own = others.remove(granted);
-            // Another of them may have been handed over at the same time, and waiters there wait for this. If it fails, they
-            // pass over us, as nobody listens there any more.
-            let _ = self.undo(&others, timeout);
-            self.expect_replicas(from_ref(&own), timeout)?;
+            self.expect_replicas(from_ref(&place.requests[granted]), timeout)?;
+            // Another of them may have been handed over at the same time, or granted by a request whose answer was lost.
+            let others = self.cancel_others(&place.requests, granted);
+            self.release_behind(&others, timeout);
+            for call in &others {
+                match call.run_on_primary(&mut self.topology, timeout) {
+                    Err(error) if error.is_unknown() || matches!(error, StoreError::Interrupted) => {
+                        return Err(error);
+                    }
+                    _ => {}
+                }
+            }
+            self.topology.mark_awaited();
         }
         Ok(place.note_one(reply))
+    }
+
+    /// The calls that leave the queues of all but one, and give them back.
+    fn cancel_others(&self, requests: &[Request], granted: usize) -> Vec<ReleaseCall> {
+        let mut others = requests.to_vec();
+        others.remove(granted);
+        others.first().map_or(Vec::new(), |first| self.cancel_calls(first, &others))
     }
 }

@@ -42,7 +42,8 @@ pub struct QueuePlace {
     ask_at: Deadline,
     /// When to ask in any case, which also keeps the place from being forgotten.
     fallback_at: Deadline,
-    ttl: Duration,
+    /// The longest TTL that a holder of each lock had.
+    ttls: Vec<Duration>,
     /// When a lease that was lost with the data of the server has ended for sure.
     data_lost_until: Option<Deadline>,
     pub is_prepared: bool,
@@ -52,6 +53,7 @@ pub struct QueuePlace {
 impl QueuePlace {
     pub fn new(requests: Vec<Request>) -> QueuePlace {
         QueuePlace {
+            ttls: vec![Duration::ZERO; requests.len()],
             requests,
             subscription: None,
             subscribed_at: BootTime::now(),
@@ -60,7 +62,6 @@ impl QueuePlace {
             ticket: String::new(),
             ask_at: BootTime::now(),
             fallback_at: BootTime::now(),
-            ttl: Duration::ZERO,
             data_lost_until: None,
             is_prepared: false,
             is_granted: false,
@@ -92,7 +93,9 @@ impl QueuePlace {
         self.is_granted = matches!(reply, AcquireReply::Granted { .. });
         match reply {
             AcquireReply::Granted { fences, permits } => AcquireOutcome::granted_permits(fences, permits),
-            AcquireReply::DataLost { ticket } => AcquireOutcome::Busy(self.note_lost_data(ticket).into()),
+            AcquireReply::DataLost { ticket } => {
+                AcquireOutcome::Busy(self.note_lost_data(ticket, &[0]).into())
+            }
             AcquireReply::Busy(reply) => {
                 self.note_busy(std::slice::from_ref(&*reply));
                 AcquireOutcome::Busy(reply.busy.into())
@@ -106,17 +109,20 @@ impl QueuePlace {
         self.is_granted = matches!(reply, OneReply::Granted { .. });
         OneOutcome::Busy(match reply {
             OneReply::Granted { place, fence } => return granted_one(place, fence),
-            OneReply::DataLost { ticket } => self.note_lost_data(ticket).into(),
+            OneReply::DataLost { ticket, places } => self.note_lost_data(ticket, &places).into(),
             OneReply::Busy(replies) => {
                 self.note_busy(&replies);
-                first_to_end(replies).unwrap_or_else(|| Busy::by_unknown(self.requests[0].key.clone())).into()
+                nearest(replies).unwrap_or_else(|| Busy::by_unknown(self.requests[0].key.clone())).into()
             }
         })
     }
 
-    fn note_lost_data(&mut self, ticket: String) -> Busy {
-        // The lease was renewed before the data was lost.
-        let until = *self.data_lost_until.get_or_insert_with(|| Deadline::after(self.ttl));
+    /// The server knows nothing of the locks at these places.
+    fn note_lost_data(&mut self, ticket: String, places: &[usize]) -> Busy {
+        // The leases were renewed before the data was lost.
+        let longest =
+            places.iter().filter_map(|place| self.ttls.get(*place)).max().copied().unwrap_or_default();
+        let until = *self.data_lost_until.get_or_insert_with(|| Deadline::after(longest));
         self.ticket = ticket;
         self.ask_at = until.min(Deadline::after(fallback()));
         Busy::by_unknown(self.requests[0].key.clone())
@@ -130,7 +136,10 @@ impl QueuePlace {
         self.data_lost_until = None;
         for reply in replies {
             self.ticket.clone_from(&reply.ticket);
-            self.ttl = self.ttl.max(reply.ttl);
+            let place = self.requests.iter().position(|request| request.key == reply.busy.key);
+            if let Some(ttl) = place.and_then(|place| self.ttls.get_mut(place)) {
+                *ttl = reply.ttl.max(*ttl);
+            }
         }
         let pause = replies.iter().map(pause_behind).min().unwrap_or(FALLBACK);
         self.ask_at = Deadline::after(pause);
@@ -187,11 +196,9 @@ pub fn granted_one(place: usize, fence: FencingToken) -> OneOutcome {
     }
 }
 
-/// The lock whose lease ends first.
-pub fn first_to_end(replies: Vec<BusyReply>) -> Option<Busy> {
-    let left = |reply: &BusyReply| reply.busy.holder.as_ref().and_then(|holder| holder.left);
-    let first = replies.into_iter().min_by_key(|reply| left(reply).unwrap_or(Duration::MAX));
-    first.map(|reply| reply.busy)
+/// The lock with the fewest waiters ahead.
+pub fn nearest(replies: Vec<BusyReply>) -> Option<Busy> {
+    replies.into_iter().map(|reply| reply.busy).min_by_key(|busy| busy.ahead)
 }
 
 /// How long to wait before asking again, if no message comes.

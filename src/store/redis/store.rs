@@ -69,7 +69,7 @@ impl Redis {
     }
 
     /// Sends releases behind everything that is in flight. True if there is anything.
-    fn release_behind(&mut self, calls: &[ReleaseCall], timeout: &Timeout) -> bool {
+    pub(super) fn release_behind(&mut self, calls: &[ReleaseCall], timeout: &Timeout) -> bool {
         let (mut is_behind, index) = (false, self.topology.index());
         for server in self.topology.servers() {
             let releases = calls.iter().map(|call| call.in_full(index));

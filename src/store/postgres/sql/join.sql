@@ -1,7 +1,7 @@
 -- Takes a place in the queue, or gives a sign of life. Under the lock of the row, so that tickets are in the order of arrival, but for
 -- the head start of the priority.
 WITH arrival AS MATERIALIZED (
-    SELECT (extract(epoch FROM clock_timestamp() - $6::interval) * 1000000)::bigint AS ticket
+    SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint - $6::bigint AS ticket
 ), used AS (
     SELECT coalesce(
         (SELECT mode FROM redlock.lease WHERE key = $1::text AND until > clock_timestamp() LIMIT 1),
@@ -15,6 +15,10 @@ SELECT greatest(arrival.ticket, 1 + (
 FROM used, arrival
 WHERE NOT EXISTS (SELECT FROM redlock.lease WHERE key = $1::text AND owner = $2::bytea AND until > clock_timestamp())
     AND NOT EXISTS (SELECT FROM redlock.lock WHERE key = $1::text AND cancelled = $2::bytea)
+    -- One of several locks is enough.
+    AND NOT EXISTS (
+        SELECT FROM redlock.lock WHERE key = ANY (ARRAY(SELECT json_array_elements_text($8::json)))
+            AND owner = $2::bytea AND until > clock_timestamp())
     AND (used.mode IS NULL OR used.mode = $3::text OR used.mode || $3::text NOT LIKE '%permits:%')
 ON CONFLICT (owner, key) DO UPDATE SET alive_until = excluded.alive_until, channel = excluded.channel,
     process = excluded.process, server_start = excluded.server_start

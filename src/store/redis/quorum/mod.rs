@@ -21,6 +21,8 @@ use self::majority::{Reply, Verdict, count, is_quorate, majority};
 use self::member::{Member, Released};
 use self::retry_schedule::RetrySchedule;
 use super::history::histories;
+use super::reply::accepted;
+use super::routing::Routing;
 use super::script;
 use super::survey::survey;
 use super::url::RedisAddress;
@@ -234,8 +236,10 @@ impl Store for Quorum {
         let Some(command) = super::history::record(key, run, keep) else {
             return Ok(());
         };
-        let record =
-            move |member: &mut Member, timeout: &Timeout| member.server.query(&command, timeout).map(drop);
+        let record = move |member: &mut Member, timeout: &Timeout| {
+            let reply = member.server.query(&command, timeout)?;
+            accepted(reply, member.server.name()).map(drop)
+        };
         let mut round = self.members()?.ask(all, timeout.until, false, record);
         round.decide(timeout, is_quorate)
     }

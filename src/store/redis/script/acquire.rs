@@ -44,8 +44,8 @@ pub enum OneReply {
     Granted { place: usize, fence: FencingToken },
     /// Each of them.
     Busy(Vec<BusyReply>),
-    /// The server lost its data; a lease may still be alive.
-    DataLost { ticket: String },
+    /// The server lost the data of the locks at these places; their leases may still be alive.
+    DataLost { ticket: String, places: Vec<usize> },
 }
 
 /// Why the lock was not granted, and where the waiter stands.
@@ -130,7 +130,11 @@ pub fn decode_one(reply: Value, keys: &[Key]) -> Option<Result<OneReply>> {
             let place = place(&reply).filter(|place| *place < keys.len())?;
             OneReply::Granted { place, fence: fence(&text(reply.get(2)))? }
         }
-        "vanished" => OneReply::DataLost { ticket: text(reply.get(1)) },
+        "vanished" => {
+            let place = |number_: &Value| usize::try_from(number(Some(number_))).ok()?.checked_sub(1);
+            let places = reply.iter().skip(2).map(place).collect::<Option<_>>()?;
+            OneReply::DataLost { ticket: text(reply.get(1)), places }
+        }
         "busy" if reply.len() == keys.len() + 1 => {
             let each = reply.into_iter().skip(1).map(|one| busy(&items(one), keys));
             OneReply::Busy(each.collect::<Option<_>>()?)

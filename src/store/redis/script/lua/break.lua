@@ -53,7 +53,7 @@ if held and held ~= 'exclusive' then
   return {'other', before}
 end
 if not owner then
-  free()
+  if fence == '' then free() end
   return {'free'}
 end
 local told = string.match(owner, '^broken:(.*)$')

@@ -52,6 +52,14 @@ local function confirm()
   end
 end
 
+-- A place in the queue behind those of the same priority.
+local function new_ticket()
+  local arrival = now() * 1000 - ARGV[10]
+  local latest = redis.call('ZRANGE', queue, integer(arrival + ARGV[11]), '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, 1,
+    'WITHSCORES')[2]
+  return math.max((tonumber(latest) or 0) + 1, arrival)
+end
+
 -- The reply for a lock that is not free; nil for one that is.
 local function refuse(number)
   -- One mode at a time, except that shared and exclusive go together.
@@ -63,10 +71,7 @@ local function refuse(number)
 
   if queueing ~= 'once' then
     if ticket == '' then
-      local arrival = now() * 1000 - ARGV[10]
-      local latest = redis.call('ZRANGE', queue, integer(arrival + ARGV[11]), '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, 1,
-        'WITHSCORES')[2]
-      ticket = integer(math.max((tonumber(latest) or 0) + 1, arrival))
+      ticket = integer(new_ticket())
     end
     newly_queued = redis.call('ZADD', queue, 'NX', ticket, member)
     redis.call('PEXPIRE', queue, QUEUE_RETENTION)
