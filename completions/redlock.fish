@@ -16,12 +16,12 @@ function __redlock_read
                 test "$subcommand" = run; and string join \n -- $words
                 return
             case --check --color --config --conflict-exit-code --connect-timeout --for --format --history --key --kill-after --label --leftovers --log-file --log-format --metrics-file --min-hold --on-acquire --on-lost --on-lost-run --on-release --on-wait --once-per --password-file --permits --pool --priority --profile --queue-limit --ran-within --reason --replicas --sentinel-password-file --sequence --server --share --splay --timeout --tls-ca --tls-cert --tls-key --token --token-file --ttl --until --user --while-pid --with -E -S -k -p -t
-                contains -- $word -k --key; and set has_key yes
+                contains -- $word -k --key --pool; and set has_key yes
                 set -e words[1]
             case -w --wait
                 # Only a number is its limit.
                 string match -qr '^[0-9]' -- "$words[1]"; and set -e words[1]
-            case '-k*' '--key=*'
+            case '-k*' '--key=*' '--pool=*'
                 set has_key yes
             case '-*'
             case '*'
@@ -46,7 +46,7 @@ function __redlock_read
     end
 end
 
-# Prints what redlock knows: the keys in use, or the servers or profiles in its configuration files.
+# Prints what redlock knows: the keys in use, or the servers, profiles or pools in its configuration files.
 function __redlock_known
     set -l words (commandline -opc)
     set -l program $words[1]
@@ -135,15 +135,15 @@ complete -c redlock -n '__redlock_at run' -l syslog -d 'Send each event to the l
 complete -c redlock -n '__redlock_at run' -l metrics-file -rF -d 'Add the outcome to the Prometheus metrics in this file'
 complete -c redlock -n '__redlock_at run' -s k -l key -xa '(__redlock_known keys)' -d 'Take this lock; repeat -k for several'
 complete -c redlock -n '__redlock_at run' -l one-of -d 'Take one of the locks, whichever is free first'
-complete -c redlock -n '__redlock_at run' -l pool -x -d 'Take one of the locks of a pool in the configuration'
-complete -c redlock -n '__redlock_at run' -l with -x -d 'Take only members of the pool that have this'
+complete -c redlock -n '__redlock_at run' -l pool -xa '(__redlock_known pools)' -d 'Take one of the locks of a pool in the configuration'
+complete -c redlock -n '__redlock_at run' -l with -x -d 'Take only pool members with this property'
 complete -c redlock -n '__redlock_at run' -s t -l ttl -x -d 'Set how long the lease lives'
 complete -c redlock -n '__redlock_at run' -s w -l wait -d 'Wait for the lock instead of failing with 75'
 complete -c redlock -n '__redlock_at run' -s n -l no-wait -d 'Do not wait; undo a configured wait'
 complete -c redlock -n '__redlock_at run' -l queue-limit -x -d 'Exit with 75 if N others wait already'
 complete -c redlock -n '__redlock_at run' -l priority -x -d 'Wait ahead of those with a lower priority'
-complete -c redlock -n '__redlock_at run' -l supersede -d 'Send home waiters with this option that came earlier'
-complete -c redlock -n '__redlock_at run' -l replace -d 'Take the place of the run that holds the lock'
+complete -c redlock -n '__redlock_at run' -l supersede -d 'Take the place of earlier waiters with this option'
+complete -c redlock -n '__redlock_at run' -l replace -d 'Stop the run that holds the lock, and take its place'
 complete -c redlock -n '__redlock_at run' -s s -l shared -d 'Take a shared (reader) lock'
 complete -c redlock -n '__redlock_at run' -s p -l permits -x -d 'Take one of N permits: N may hold it at once'
 complete -c redlock -n '__redlock_at run' -l label -x -d 'Show others this text in status and while they wait'
@@ -183,15 +183,15 @@ complete -c redlock -n '__redlock_at acquire' -l syslog -d 'Send each event to t
 complete -c redlock -n '__redlock_at acquire' -l metrics-file -rF -d 'Add the outcome to the Prometheus metrics in this file'
 complete -c redlock -n '__redlock_at acquire' -s k -l key -xa '(__redlock_known keys)' -d 'Take this lock; repeat -k for several'
 complete -c redlock -n '__redlock_at acquire' -l one-of -d 'Take one of the locks, whichever is free first'
-complete -c redlock -n '__redlock_at acquire' -l pool -x -d 'Take one of the locks of a pool in the configuration'
-complete -c redlock -n '__redlock_at acquire' -l with -x -d 'Take only members of the pool that have this'
+complete -c redlock -n '__redlock_at acquire' -l pool -xa '(__redlock_known pools)' -d 'Take one of the locks of a pool in the configuration'
+complete -c redlock -n '__redlock_at acquire' -l with -x -d 'Take only pool members with this property'
 complete -c redlock -n '__redlock_at acquire' -s t -l ttl -x -d 'Set how long the lease lives'
 complete -c redlock -n '__redlock_at acquire' -s w -l wait -d 'Wait for the lock instead of failing with 75'
 complete -c redlock -n '__redlock_at acquire' -s n -l no-wait -d 'Do not wait; undo a configured wait'
 complete -c redlock -n '__redlock_at acquire' -l queue-limit -x -d 'Exit with 75 if N others wait already'
 complete -c redlock -n '__redlock_at acquire' -l priority -x -d 'Wait ahead of those with a lower priority'
-complete -c redlock -n '__redlock_at acquire' -l supersede -d 'Send home waiters with this option that came earlier'
-complete -c redlock -n '__redlock_at acquire' -l replace -d 'Take the place of the run that holds the lock'
+complete -c redlock -n '__redlock_at acquire' -l supersede -d 'Take the place of earlier waiters with this option'
+complete -c redlock -n '__redlock_at acquire' -l replace -d 'Stop the run that holds the lock, and take its place'
 complete -c redlock -n '__redlock_at acquire' -s s -l shared -d 'Take a shared (reader) lock'
 complete -c redlock -n '__redlock_at acquire' -s p -l permits -x -d 'Take one of N permits: N may hold it at once'
 complete -c redlock -n '__redlock_at acquire' -l label -x -d 'Show others this text in status and while they wait'

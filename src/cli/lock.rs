@@ -17,21 +17,20 @@ pub struct LockArgs {
     pub keys: Vec<Key>,
     /// Take one of the locks, whichever is free first
     ///
-    /// REDLOCK_KEY says which one it is. With --wait the request stands in the queues of all, and leaves them with the first
-    /// grant. etcd, ZooKeeper, a quorum and Memcached have no such queues: there it works without --wait. In a Redis Cluster
-    /// the keys need one hash tag.
+    /// REDLOCK_KEY says which one it is. With --wait, redlock waits in all of the queues until the first grant. etcd,
+    /// ZooKeeper, a quorum and Memcached allow it only without --wait. In a Redis Cluster the keys need one hash tag. The lock
+    /// is exclusive; --supersede and --replace do not go with it.
     #[arg(long, hide_short_help = true)]
     pub one_of: bool,
     /// Take one of the locks of a pool in the configuration
     ///
-    /// As --one-of with the members of [pools.NAME]. The command finds what the file says about the one that it got:
+    /// Like --one-of with the members of [pools.NAME]. The properties of the member are in the environment:
     /// REDLOCK_POOL_SERIAL is its `serial`. See CONFIGURATION in redlock(1).
     #[arg(long, hide_short_help = true, value_name = "NAME", conflicts_with_all = ["keys", "one_of"])]
     pub pool: Option<String>,
-    /// Take only members of the pool that have this
+    /// Take only pool members with this property
     ///
-    /// label=android is one of the `labels` of a member, anything else one of its other settings. With several, a member has
-    /// them all.
+    /// label=android is one of a member's `labels`; any other name is that of a property. Repeat it to require several.
     #[arg(long = "with", hide_short_help = true, value_name = "NAME=VALUE", requires = "pool")]
     pub pool_with: Vec<PoolProperty>,
     /// Set how long the lease lives
@@ -58,9 +57,9 @@ pub struct LockArgs {
     pub queue_limit: Option<NonZeroU32>,
     /// Wait ahead of those with a lower priority
     ///
-    /// With --wait: the waiter with the highest number, from -100 to 100, is served first, and equals in the order of their
-    /// arrival. One step counts as about an hour of waiting, so everybody is served at some time. etcd, ZooKeeper, a quorum and
-    /// Memcached have no priorities.
+    /// With --wait. N is -100 to 100, and each step counts as about an hour of waiting, so nobody waits for ever. Waiters of
+    /// equal priority are served in the order of arrival. It does not go with --supersede or --replace. etcd, ZooKeeper, a
+    /// quorum and Memcached refuse it (78).
     #[arg(
         long,
         hide_short_help = true,
@@ -70,18 +69,18 @@ pub struct LockArgs {
         allow_negative_numbers = true
     )]
     pub priority: Priority,
-    /// Send home waiters with this option that came earlier
+    /// Take the place of earlier waiters with this option
     ///
     /// With --wait: of the waiters with this option only the last one stays, and --queue-limit does not count. The others exit
     /// with 75 some seconds later and say who came. Waiters without the option stay.
     #[arg(long, hide_short_help = true, env = "REDLOCK_SUPERSEDE", value_parser = super::switch)]
     pub supersede: bool,
-    /// Take the place of the run that holds the lock
+    /// Stop the run that holds the lock, and take its place
     ///
-    /// With --wait: redlock tells the holder to stop, as `redlock break` does, and gets the lock when that job is dead, or behind
-    /// those who wait already without this option. Waiters with it, or with --supersede, go home. The holder learns of it
-    /// at its next renewal, and exits with 79. A reservation stays, and so does the lock of another program. A holder with
-    /// --on-lost continue runs on without the lock. A lock taken by hand stays until its lease ends.
+    /// With --wait: redlock tells the holder to stop, as `redlock break` does, and gets the lock when that job is dead. Earlier
+    /// waiters go first, but those with --replace or --supersede give up (75). The holder stops at its next renewal, and exits
+    /// with 79. Reservations, locks that --min-hold keeps, and locks of other programs stay. A holder with --on-lost continue
+    /// runs on without the lock. A lock taken by hand stays until its lease ends.
     #[arg(long, hide_short_help = true, env = "REDLOCK_REPLACE", value_parser = super::switch)]
     pub replace: bool,
     /// Take the lock alone; undo a configured --shared or --permits

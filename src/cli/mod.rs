@@ -233,6 +233,7 @@ pub enum ListedNames {
     /// The servers in the configuration files.
     Servers,
     Profiles,
+    Pools,
 }
 
 /// The shells whose words redlock completes.

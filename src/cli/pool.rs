@@ -16,7 +16,7 @@ impl FromStr for PoolProperty {
         let (name, value) = text
             .split_once('=')
             .filter(|(name, value)| !name.is_empty() && !value.is_empty())
-            .ok_or("it is a name and a value, for example --with label=android")?;
+            .ok_or("give a name and a value, for example --with label=android")?;
         Ok(PoolProperty { name: name.to_owned(), value: value.to_owned() })
     }
 }

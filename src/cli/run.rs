@@ -15,9 +15,9 @@ use crate::lock::DurationText;
 /// process of the job is dead before the lease can pass to another holder.
 ///
 /// COMMAND finds REDLOCK_KEY, REDLOCK_TOKEN (the owner token), REDLOCK_FENCE (the fencing token) and, with --permits,
-/// REDLOCK_PERMIT in its environment. With several locks, each variable except REDLOCK_TOKEN has one line for each lock.
+/// REDLOCK_PERMIT in its environment; with --pool also REDLOCK_POOL_*. With several locks, each variable except REDLOCK_TOKEN has one line for each lock.
 ///
-/// Options come before COMMAND. The first word is the key, unless -k gave it; `--` may come before COMMAND. All words after the first word of COMMAND belong to COMMAND, options too.
+/// Options come before COMMAND. The first word is the key, unless -k or --pool gave it; `--` may come before COMMAND. All words after the first word of COMMAND belong to COMMAND, options too.
 #[derive(Debug, Args)]
 #[command(
     override_usage = "redlock run [OPTIONS] KEY [--] COMMAND [ARG]...",
@@ -32,7 +32,7 @@ pub struct RunArgs {
     pub shell: bool,
     /// Exit with N when the lock is busy
     ///
-    /// The lock is busy when another holds it, or when the wait ran out. With 0 a cron job succeeds when another host has the
+    /// The lock is busy when another holds it, when the wait ran out, or when --supersede or --sequence puts a later run first. With 0 a cron job succeeds when another host has the
     /// lock.
     #[arg(short = 'E', long, value_name = "N", env = "REDLOCK_CONFLICT_EXIT_CODE", default_value = "75", value_parser = exit_status, allow_negative_numbers = true)]
     pub conflict_exit_code: u8,
@@ -46,9 +46,9 @@ pub struct RunArgs {
     pub once_per: Option<DurationText>,
     /// Run COMMAND only if no run with a higher N has begun
     ///
-    /// So that an older version is never deployed over a newer one: --sequence "$CI_PIPELINE_IID". Otherwise redlock says which run
-    /// it was, and exits with 75. The same N may run again. A run that begins leaves its N in the history, so each run
-    /// of the key has to give this option. It needs an exclusive lock and a store that keeps a history.
+    /// --sequence "$CI_PIPELINE_IID" never deploys an older version over a newer one. If a later run has begun, redlock names it
+    /// and exits with 75. The same N may run again. Each run leaves its N in the history, so every run of the key needs this
+    /// option. It needs an exclusive lock and a store that keeps a history.
     #[arg(long, hide_short_help = true, value_name = "N", env = "REDLOCK_SEQUENCE", value_parser = sequence, allow_negative_numbers = true)]
     pub sequence: Option<u64>,
     /// Stop COMMAND after this long, as timeout(1) does
@@ -112,8 +112,7 @@ fn history(text: &str) -> Result<u8, String> {
 }
 
 fn sequence(text: &str) -> Result<u64, String> {
-    text.parse()
-        .map_err(|_| "it is a number such as that of a pipeline, for example --sequence 42".to_owned())
+    text.parse().map_err(|_| "give a whole number, such as that of a pipeline: --sequence 42".to_owned())
 }
 
 fn exit_status(text: &str) -> Result<u8, String> {

@@ -20,6 +20,7 @@ pub fn completions(args: &CompletionsArgs, line: ReadLine) -> anyhow::Result<Out
         (Some(shell), _) => script(shell),
         (None, Some(ListedNames::Servers)) => lines(Config::servers(file.as_deref(), sources)?),
         (None, Some(ListedNames::Profiles)) => lines(Config::profiles(file.as_deref(), sources)?),
+        (None, Some(ListedNames::Pools)) => lines(Config::pools(file.as_deref(), sources)?),
         (None, Some(ListedNames::Keys)) => lines(keys(line)?),
         (None, None) => String::new(),
     };

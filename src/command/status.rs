@@ -14,7 +14,7 @@ use crate::lock::{LockStatus, Survey};
 use crate::options::{LockSelection, refuse_none};
 use crate::report::{Verbosity, columns, details, json, lock_metrics, print, table};
 use crate::sanitize::sanitize;
-use crate::session::{Context, report_failure, survey};
+use crate::session::{Context, history, report_failure, survey};
 #[cfg(feature = "watch")]
 use crate::watch::watch;
 
@@ -33,7 +33,8 @@ pub fn status(args: &StatusArgs, prefix: Option<&str>, context: &Context) -> any
         check_terminal()?;
         return watch(selection, context.clone());
     }
-    let Survey { locks, hidden } = survey(&selection, context.open_store().as_mut(), context)?;
+    let mut store = context.open_store();
+    let Survey { locks, hidden } = survey(&selection, store.as_mut(), context)?;
     let shows_some = !locks.is_empty();
     let is_silent = args.is_free && context.options.report.verbosity == Verbosity::Quiet;
     if !is_silent && (shows_some || hidden.is_empty()) {
@@ -46,7 +47,12 @@ pub fn status(args: &StatusArgs, prefix: Option<&str>, context: &Context) -> any
                 let matching = if all { "" } else { " that match" };
                 sanitize(&format!("no locks{matching} are in use in {}", context.options.server)) + "\n"
             }
-            (StatusFormat::Text, [lock]) if selection.is_one() => details(lock, Duration::ZERO, columns),
+            (StatusFormat::Text, [lock]) if selection.is_one() => {
+                let is_asked = !lock.waiters.is_empty();
+                let usual =
+                    is_asked.then(|| history::usual_run(&lock.key, store.as_mut(), context)).flatten();
+                details(lock, Duration::ZERO, usual, columns)
+            }
             (StatusFormat::Text, _) => table(&locks, context.colour(), columns),
         };
         print(text.as_bytes()).map_err(Failure::not_printed)?;

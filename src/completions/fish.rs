@@ -32,6 +32,7 @@ fn line(subcommand: &str, option: &CompletedOption) -> String {
         OptionValue::Word(words) => format!(" -xa '{}'", words.join(" ")),
         OptionValue::Server => format!(" -xa '{} (__redlock_known servers)'", server_prefixes()),
         OptionValue::Profile => " -xa '(__redlock_known profiles)'".to_owned(),
+        OptionValue::Pool => " -xa '(__redlock_known pools)'".to_owned(),
         OptionValue::Key => " -xa '(__redlock_known keys)'".to_owned(),
     };
     let (long, about) = (&option.long, quoted(&option.about));

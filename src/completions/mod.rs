@@ -66,6 +66,8 @@ enum OptionValue {
     Server,
     /// The name of a profile in the configuration files.
     Profile,
+    /// The name of a pool there.
+    Pool,
     /// The key of a lock in use.
     Key,
 }
@@ -131,6 +133,7 @@ impl OptionValue {
             _ if values.min_values() == 0 => OptionValue::Optional,
             _ if arg.get_id() == "server" => OptionValue::Server,
             _ if arg.get_id() == "profile" => OptionValue::Profile,
+            _ if arg.get_id() == "pool" => OptionValue::Pool,
             _ if arg.get_long() == Some("key") => OptionValue::Key,
             ValueHint::AnyPath | ValueHint::FilePath => OptionValue::File,
             _ if words.is_empty() => OptionValue::Any,

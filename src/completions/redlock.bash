@@ -39,10 +39,10 @@ _redlock_read() {
             [[ $subcommand == run ]] && command=$((i + 1))
             return
         elif _redlock_takes_value "${words[i]}" "${words[i + 1]}"; then
-            [[ ${words[i]} == -k || ${words[i]} == --key ]] && has_key=1
+            [[ ${words[i]} == @(-k|--key|--pool) ]] && has_key=1
             ((i++))
         elif [[ ${words[i]} == -* ]]; then
-            [[ ${words[i]} == -k?* || ${words[i]} == --key=* ]] && has_key=1
+            [[ ${words[i]} == @(-k?*|--key=*|--pool=*) ]] && has_key=1
         elif [[ -z $subcommand ]]; then
             subcommand=${words[i]}
         elif [[ $subcommand == run && -n $has_key ]]; then
@@ -78,7 +78,7 @@ _redlock_command() {
     fi
 }
 
-# Offers what redlock knows: the keys in use, or the servers or profiles in its configuration files.
+# Offers what redlock knows: the keys in use, or the servers, profiles or pools in its configuration files.
 _redlock_known() {
     local name
     while IFS= read -r name; do
@@ -115,6 +115,7 @@ _redlock() {
                 _redlock_known servers
                 ;;
             --profile) _redlock_known profiles ;;
+            --pool) _redlock_known pools ;;
             -k | --key) _redlock_known keys ;;
             @FILES@)
                 compopt -o filenames

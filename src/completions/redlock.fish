@@ -16,12 +16,12 @@ function __redlock_read
                 test "$subcommand" = run; and string join \n -- $words
                 return
             case @WITH_VALUE@
-                contains -- $word -k --key; and set has_key yes
+                contains -- $word -k --key --pool; and set has_key yes
                 set -e words[1]
             case -w --wait
                 # Only a number is its limit.
                 string match -qr '^[0-9]' -- "$words[1]"; and set -e words[1]
-            case '-k*' '--key=*'
+            case '-k*' '--key=*' '--pool=*'
                 set has_key yes
             case '-*'
             case '*'
@@ -46,7 +46,7 @@ function __redlock_read
     end
 end
 
-# Prints what redlock knows: the keys in use, or the servers or profiles in its configuration files.
+# Prints what redlock knows: the keys in use, or the servers, profiles or pools in its configuration files.
 function __redlock_known
     set -l words (commandline -opc)
     set -l program $words[1]

@@ -1,7 +1,7 @@
 #compdef redlock
 # Completion of redlock for zsh.
 
-# What redlock knows: the keys in use, or the servers or profiles in its configuration files.
+# What redlock knows: the keys in use, or the servers, profiles or pools in its configuration files.
 _redlock_known() {
     local -a known
     known=(${(f)"$(command $program completions --list $1 $store 2>/dev/null)"})
@@ -14,6 +14,8 @@ _redlock_servers() {
 }
 
 _redlock_profiles() { _redlock_known profiles }
+
+_redlock_pools() { _redlock_known pools }
 
 _redlock_keys() { _redlock_known keys }
 
@@ -43,11 +45,11 @@ _redlock_find_command() {
     for (( i = 2; i < CURRENT; i++ )); do
         case $words[i] in
             --) command=$(( i + 1 )) && return ;;
-            -k|--key) has_key=1 && (( ++i )) ;;
+            -k|--key|--pool) has_key=1 && (( ++i )) ;;
             @WITH_VALUE@) (( ++i )) ;;
             # Only a number is its limit.
             -w|--wait) [[ $words[i+1] == [0-9]* ]] && (( ++i )) ;;
-            -k*|--key=*) has_key=1 ;;
+            -k*|--key=*|--pool=*) has_key=1 ;;
             -*) ;;
             *)
                 (( has_key )) && command=$i && return

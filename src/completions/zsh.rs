@@ -51,6 +51,7 @@ fn specs(option: &CompletedOption) -> Vec<String> {
             OptionValue::Word(words) => format!(":{}:({})", option.long, words.join(" ")),
             OptionValue::Server => ":url:_redlock_servers".to_owned(),
             OptionValue::Profile => ":profile:_redlock_profiles".to_owned(),
+            OptionValue::Pool => ":pool:_redlock_pools".to_owned(),
             OptionValue::Key => ":key:_redlock_keys".to_owned(),
         };
         quoted(&format!("{excluded}{name}{joint}[{about}]{value}"))

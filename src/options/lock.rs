@@ -79,50 +79,13 @@ impl LockOptions {
             Some(wait) => wait.unwrap_or(Wait::Forever),
             None => Wait::No,
         };
-        let name =
-            |option: &str| inputs.sources.name(option, inputs.files.setting(&option.replace('_', "-")));
+        if let Some((option, why)) = contradiction(args, &keys, wait, &inputs.global.server.capabilities()) {
+            let setting = inputs.files.setting(&option.replace('_', "-"));
+            return Err(Failure::configuration(format!("{}: {why}", inputs.sources.name(option, setting))));
+        }
         let supersedes = args.supersede || args.replace;
         // The last one always waits.
         let queue_limit = args.queue_limit.filter(|_| !supersedes).map(|limit| limit.get() as usize);
-        let needs_queue = [
-            ("replace", args.replace),
-            ("supersede", args.supersede),
-            ("queue_limit", args.queue_limit.is_some()),
-        ];
-        if let Some((option, _)) = needs_queue.into_iter().find(|(_, is_set)| *is_set)
-            && !inputs.global.server.capabilities().queue
-        {
-            let why = "waiters form no queue in this store, so nobody knows who they are; leave it out";
-            return Err(Failure::configuration(format!("{}: {why}", name(option))));
-        }
-        let contradiction = match mode {
-            _ if args.one_of && keys.len() < 2 => {
-                Some(("one_of", "it chooses among several keys; give another one with -k"))
-            }
-            Mode::Shared | Mode::Semaphore(_) if args.one_of => {
-                Some(("one_of", "it takes an exclusive lock; for one of N equal places use --permits alone"))
-            }
-            _ if args.one_of && supersedes => {
-                Some(("one_of", "--supersede and --replace are about one lock; leave one of them out"))
-            }
-            _ if supersedes && !priority.is_default() => Some((
-                "priority",
-                "--supersede and --replace go by the order of arrival; leave one of them out",
-            )),
-            Mode::Shared | Mode::Semaphore(_) if args.replace => {
-                Some(("replace", "it takes the place of one holder; use it with an exclusive lock"))
-            }
-            _ if args.replace && matches!(wait, Wait::No) => {
-                Some(("replace", "the holder takes some time to stop; add --wait"))
-            }
-            _ => None,
-        };
-        let one_of = inputs.global.server.capabilities().one_of.err();
-        let cannot_wait =
-            one_of.filter(|_| args.one_of && !matches!(wait, Wait::No)).map(|why| ("one_of", why));
-        if let Some((option, why)) = contradiction.or(cannot_wait) {
-            return Err(Failure::configuration(format!("{}: {why}", name(option))));
-        }
         let label = args.label.clone().or_else(|| label::of_ci_run(|name| env::var(name).ok()));
         Ok(LockOptions {
             keys,
@@ -139,6 +102,48 @@ impl LockOptions {
             replicas,
         })
     }
+}
+
+/// The first option that does not go with the others, or not with the store, and why.
+fn contradiction(
+    args: &LockArgs,
+    keys: &[Key],
+    wait: Wait,
+    store: &Capabilities,
+) -> Option<(&'static str, &'static str)> {
+    let no_queue = "waiters form no queue in this store, so nobody knows who they are; leave it out";
+    let (waits, supersedes) = (!matches!(wait, Wait::No), args.supersede || args.replace);
+    let is_shared = !args.exclusive && (args.shared || args.permits.is_some());
+    let cannot_wait = store.one_of.err().unwrap_or_default();
+    let refused = [
+        ("replace", args.replace && !store.queue, no_queue),
+        ("supersede", args.supersede && !store.queue, no_queue),
+        ("queue_limit", args.queue_limit.is_some() && !store.queue, no_queue),
+        ("one_of", args.one_of && keys.len() < 2, "it chooses among several keys; give another one with -k"),
+        (
+            "one_of",
+            args.one_of && is_shared,
+            "it takes an exclusive lock; for one of N equal places use --permits alone",
+        ),
+        (
+            "one_of",
+            args.one_of && supersedes,
+            "it does not go with --supersede or --replace, which are for one lock",
+        ),
+        ("one_of", args.one_of && waits && !cannot_wait.is_empty(), cannot_wait),
+        (
+            "priority",
+            supersedes && !args.priority.is_default(),
+            "it does not go with --supersede or --replace, which go by arrival",
+        ),
+        (
+            "replace",
+            args.replace && is_shared,
+            "it takes the place of one holder; use it with an exclusive lock",
+        ),
+        ("replace", args.replace && !waits, "the holder takes some time to stop; add --wait"),
+    ];
+    refused.into_iter().find(|(_, is_refused, _)| *is_refused).map(|(option, _, why)| (option, why))
 }
 
 /// Says what the store cannot do, with the source of the value.

@@ -70,6 +70,10 @@ impl AcquiredLocks<'_> {
             all["fence"] = lock["fence"].clone();
             lock.get("permit").into_iter().for_each(|permit| all["permit"] = permit.clone());
         }
+        if !self.pool.is_empty() {
+            all["pool"] =
+                self.pool.iter().map(|(name, value)| (name.clone(), Value::from(&**value))).collect();
+        }
         all.to_string() + "\n"
     }
 }

@@ -15,7 +15,8 @@ use crate::user::UserAtHost;
 const LATE: u32 = 2;
 
 /// The lock as it was seen this long ago, with a line for each thing worth knowing, wrapped at the `columns` of a terminal.
-pub fn details(lock: &LockStatus, ago: Duration, columns: Option<usize>) -> String {
+/// Where its `usual` run is known, a waiter learns when its turn may come.
+pub fn details(lock: &LockStatus, ago: Duration, usual: Option<Duration>, columns: Option<usize>) -> String {
     let mut rows = vec![(lock.key.as_str().to_owned(), heading(lock))];
     let mut add = |name: &str, text: String| rows.push((format!("  {name}"), text));
     for holder in &lock.holders {
@@ -38,8 +39,10 @@ pub fn details(lock: &LockStatus, ago: Duration, columns: Option<usize>) -> Stri
         let to_share = if *mode == Mode::Shared { " to share it" } else { "" };
         let priority = Some(metadata.priority).filter(|priority| !priority.is_default());
         let priority = priority.map_or(String::new(), |priority| format!(", priority {priority}"));
+        let turn = usual.and_then(|usual| turn(lock, usual, place));
+        let turn = turn.map_or(String::new(), |turn| format!("; its turn in about {}", DurationText(turn)));
         let (who, age) = (who(Some(metadata)), age(metadata.since));
-        add("waiting", format!("{place}. {who}, for {age}{to_share}{priority}"));
+        add("waiting", format!("{place}. {who}, for {age}{to_share}{priority}{turn}"));
     }
     if let Some(advice) = advice(lock) {
         add("next", advice);
@@ -59,6 +62,15 @@ pub fn details(lock: &LockStatus, ago: Duration, columns: Option<usize>) -> Stri
         wrapped(&text, room).into_iter().map(line).collect::<String>()
     };
     rows.into_iter().map(line).collect()
+}
+
+/// How long the waiter at this place, from 1 on, is likely to wait, in whole seconds: `None` when the holder takes longer than
+/// usual, or several may hold the lock.
+fn turn(lock: &LockStatus, usual: Duration, place: u32) -> Option<Duration> {
+    let [holder] = &lock.holders[..] else { return None };
+    let held = unix_millis().saturating_sub(holder.since?);
+    let left = usual.checked_sub(Duration::from_millis(held)).filter(|_| lock.mode == Mode::Exclusive)?;
+    Some(Duration::from_secs((left + usual * (place - 1)).as_secs().max(1)))
 }
 
 /// The text in lines of so many columns, broken between words. The runner of a CI system takes `::` at the beginning of a
@@ -228,11 +240,27 @@ mod tests {
         let mut holder = holder(26);
         holder.metadata.as_mut().expect("metadata").label = "\u{1b}[2J".repeat(50);
         let lock = LockStatus { key, mode: Mode::Exclusive, holders: vec![holder], waiters: Vec::new() };
-        let text = details(&lock, Duration::ZERO, Some(60));
+        let text = details(&lock, Duration::ZERO, None, Some(60));
         assert!(text.starts_with("deploy    held\n  holder  ci-7 (pid 4123,"), "{text}");
         assert!(text.lines().all(|line| line.width() <= 60) && !text.contains('\u{1b}'), "{text}");
         let told = text.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(told.ends_with("join the queue with --wait, or break it: that stops its job"), "{text}");
+    }
+
+    #[test]
+    fn a_waiter_learns_when_its_turn_may_come() {
+        let turns = |held: u64, mode| {
+            let since = Some(unix_millis() - held * 1000);
+            let holders = vec![Holder { since, ..Holder::default() }];
+            let key = "deploy".parse().expect("a key");
+            let lock = LockStatus { key, mode, holders, waiters: Vec::new() };
+            [1, 3].map(|place| {
+                turn(&lock, Duration::from_secs(60), place).map(|turn| turn.as_secs().div_ceil(10))
+            })
+        };
+        assert_eq!(turns(20, Mode::Exclusive), [Some(4), Some(16)]);
+        assert_eq!(turns(61, Mode::Exclusive), [None, None]);
+        assert_eq!(turns(20, Mode::Shared), [None, None]);
     }
 
     /// The advice must not end a job that is alive.
@@ -286,11 +314,13 @@ mod tests {
             holders: vec![holder(26), holder(26)],
             waiters: Vec::new(),
         };
-        let text = details(&lock, Duration::ZERO, Some(60));
+        let text = details(&lock, Duration::ZERO, None, Some(60));
         let first = text.lines().next().expect("a line");
         assert!(first.starts_with("kkkk") && first.ends_with("…  shared by 2"), "{text}");
         assert_eq!(first.width(), 60, "{text}");
-        assert!(details(&lock, Duration::ZERO, None).starts_with(&format!("{}  shared", "k".repeat(300))));
+        assert!(
+            details(&lock, Duration::ZERO, None, None).starts_with(&format!("{}  shared", "k".repeat(300)))
+        );
     }
 
     /// A holder that was in time when it was seen is not late because nobody looked since.

@@ -88,16 +88,16 @@ pub fn text(event: &Event) -> String {
             format!("gave up after {}: {}{ahead}{advice}", DurationText(*waited), busy(held))
         }
         Event::Superseded { key, by } => {
-            format!("gave way for '{key}' to {}, which came later (--supersede)", process(by))
+            format!("gave way for '{key}' to {}, which came later (--supersede or --replace)", process(by))
         }
         Event::AlreadyRan { key, success, period } => format!(
-            "a run of '{key}' succeeded {} ago on {}: nothing was started, by --once-per {}",
+            "a run of '{key}' succeeded {} ago on {}, so --once-per {} starts nothing",
             age(success.ended),
             success.host,
             DurationText(*period)
         ),
         Event::Outdated { key, number, later } => format!(
-            "run {} of '{key}' began {} ago on {}: nothing was started, by --sequence {number}",
+            "run {} of '{key}' began {} ago on {}, so --sequence {number} starts nothing",
             later.sequence.unwrap_or_default(),
             age(later.granted),
             later.host

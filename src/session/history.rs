@@ -1,11 +1,12 @@
 //! The history of locks: what a run adds to it, and what is there.
 
+use std::slice::from_ref;
 use std::time::Duration;
 
 use super::Context;
 use crate::error::{Failure, Outcome};
 use crate::event::{RunOutcome, Summary};
-use crate::lock::{History, Key, Lease, Result, RunRecord, Store, Timeout, unix_millis};
+use crate::lock::{History, Key, Lease, Result, RunRecord, Store, StoreAdmin, Timeout, unix_millis};
 use crate::report;
 use crate::user::UserAtHost;
 
@@ -57,6 +58,16 @@ pub fn record_starts(
         store.record(&lease.request.key, Some(&start), keep, timeout).map(|()| start)
     };
     leases.iter().map(record).collect()
+}
+
+/// How long a run under this lock takes: the median of those that succeeded, if there are three. A store that does not
+/// answer knows none.
+pub fn usual_run(key: &Key, store: &mut dyn StoreAdmin, context: &Context) -> Option<Duration> {
+    let histories = store.history(from_ref(key), &context.timeout()).ok()?;
+    let successes = histories.iter().flat_map(|history| &history.runs).filter(|run| run.is_success());
+    let mut millis: Vec<u64> = successes.map(|run| run.ended.saturating_sub(run.granted)).collect();
+    millis.sort_unstable();
+    (millis.len() >= 3).then(|| Duration::from_millis(millis[millis.len() / 2]))
 }
 
 /// The clocks of two hosts differ by less, in milliseconds.

@@ -53,7 +53,7 @@ impl Screen {
         }
         match view.full.and(view.selected()) {
             Some(lock) => {
-                let text = details(lock, view.age(), Some(columns));
+                let text = details(lock, view.age(), None, Some(columns));
                 frame.render_widget(lines_of(&text, view, body.height.into()), body);
             }
             None => self.list(view, frame, body),

@@ -61,7 +61,7 @@ impl Shell {
             // They outlive the slowest shell.
             Redlock::new(&["acquire", "--ttl=1h", &format!("--key={key}")]).server(url).run().expect(0);
         }
-        let config = "[servers.production]\nserver = \"redis://h\"\n[profiles.cron]\nquiet = true\n";
+        let config = "[servers.production]\nserver = \"redis://h\"\n[profiles.cron]\nquiet = true\n[pools.phones.a]\n[pools.phones.b]\n";
         fs::write(folder.path(".config"), config).expect("a file");
         let program = Path::new(env!("CARGO_BIN_EXE_redlock")).parent().expect("its folder").display();
         let path = format!("{program}:{}", std::env::var("PATH").unwrap_or_default());
@@ -90,7 +90,7 @@ fn completes(shell: &[&str], name: &str, setup: &[&str]) {
 }
 
 /// What redlock knows, for lines that begin with its own name.
-const KNOWN: [(&str, &str); 9] = [
+const KNOWN: [(&str, &str); 11] = [
     ("redlock release dep", "<release><deploy>"),
     ("redlock status nigh", "<status><nightly/db>"),
     ("redlock break -k dep", "<break><-k><deploy>"),
@@ -100,6 +100,9 @@ const KNOWN: [(&str, &str); 9] = [
     ("redlock -Slocal:./other.db release oth", "<-Slocal:./other.db><release><other>"),
     ("redlock status -S prod", "<status><-S><production>"),
     ("redlock run --profile cr", "<run><--profile><cron>"),
+    ("redlock run --pool pho", "<run><--pool><phones>"),
+    // The pool names the keys, so the next word is the command.
+    ("redlock run --pool phones unam", "<run><--pool><phones><uname>"),
     // A store that does not answer has none, and says nothing.
     ("redlock -S redis://127.0.0.1:1 check dep", "<-S><redis://127.0.0.1:1><check><dep>"),
 ];

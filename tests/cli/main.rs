@@ -21,6 +21,7 @@ mod label;
 mod leftovers;
 mod many_users;
 mod metrics;
+mod pipelines;
 mod pool;
 mod readme;
 mod schemas;

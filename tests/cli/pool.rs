@@ -77,6 +77,15 @@ fn a_script_finds_what_it_got() {
     for part in ["REDLOCK_KEY='lab/phone-2'", "REDLOCK_POOL_LABELS='ios'", "REDLOCK_POOL_SERIAL='77'"] {
         assert!(exports.contains(part), "{exports}");
     }
+    lab.redlock(&["break", "--yes", "lab/phone-2"]).run().expect(0);
+    lab.redlock(&["break", "--yes", "lab/phone-2"]).run().expect(0);
+    let acquire = ["acquire", "--pool", "phones", "--with", "serial=77", "--format", "json"];
+    let shown = lab.redlock(&acquire).run().expect(0).stdout;
+    let acquired: serde_json::Value = serde_json::from_str(&shown).expect("JSON");
+    assert_eq!(
+        (&acquired["key"], &acquired["pool"]["REDLOCK_POOL_SERIAL"]),
+        (&"lab/phone-2".into(), &"77".into())
+    );
     // A redlock inside the job takes none of these for a misspelt option.
     let inner = lab.redlock(&["status"]).env("REDLOCK_POOL_SERIAL", "77").run().expect(0);
     assert_eq!(inner.stderr, "");
@@ -114,7 +123,7 @@ fn a_pool_that_is_none_is_named() {
         (
             &["--pool", "phones", "--with", "android", "true"],
             64,
-            "invalid value 'android' for '--with <NAME=VALUE>': it is a name and a value, for example --with label=android",
+            "invalid value 'android' for '--with <NAME=VALUE>': give a name and a value, for example --with label=android",
         ),
         (&["--pool", "phones"], 64, "the command is missing"),
     ] {
@@ -130,7 +139,7 @@ fn a_wrong_pool_is_found_by_a_check() {
     for (text, said) in [
         (
             "[pools.a.b]\n\"x y\" = 1",
-            "line 2: x y: a name has letters, digits, - and _, as it becomes a variable",
+            "line 2: x y: a name is a letter, then letters, digits, - and _; it becomes a variable",
         ),
         ("[pools.a.b]\nx = [\"1\"]", "line 2: x: it takes one value, such as x = \"x\"; labels takes a list"),
         ("[pools.a]\nb = 1", "line 2: a pool has members; one begins with a line such as [pools.NAME.KEY]"),

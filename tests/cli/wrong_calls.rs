@@ -563,14 +563,14 @@ const CALLS: [(&str, &str, i32); 176] = [
     ),
     (
         "REDLOCK_PRIORITY=2 redlock run x -w --supersede true",
-        "REDLOCK_PRIORITY: --supersede and --replace go by the order of arrival; leave …",
+        "REDLOCK_PRIORITY: it does not go with --supersede or --replace, which go by arrival",
         78,
     ),
     ("redlock run x -S etcd://a --sequence 2 true", "--sequence: etcd keeps no history: …", 78),
     ("redlock run x --sequence 2 -p 2 true", "--sequence: holders of a shared lock or a permit start …", 78),
     (
         "redlock run x --sequence v2 true",
-        "invalid value 'v2' for '--sequence <N>': it is a number such as that of a pipeline, for example …",
+        "invalid value 'v2' for '--sequence <N>': give a whole number, such as that of a pipeline: --sequence 42; …",
         64,
     ),
     ("redlock run x --replace true", "--replace: the holder takes some time to stop; add --wait", 78),
@@ -591,12 +591,12 @@ const CALLS: [(&str, &str, i32); 176] = [
     ),
     (
         "redlock run --one-of -k x -k y -w --supersede true",
-        "--one-of: --supersede and --replace are about one lock; leave one of them out",
+        "--one-of: it does not go with --supersede or --replace, which are for one lock",
         78,
     ),
     (
         "redlock run --one-of -k x -k y -S etcd://a -w true",
-        "--one-of: etcd has a queue for each lock, and a request waits in one of them; leave out --wait",
+        "--one-of: etcd has a queue for each lock, and a request can wait in only one; leave out --wait",
         78,
     ),
     ("redlock run x --once-per 20x true", "invalid value '20x' for '--once-per <DURATION>': …", 64),

@@ -100,7 +100,7 @@ pub fn one_success_per_period(store: &Store) {
         let ends: Vec<_> = waiters.into_iter().map(|waiter| waiter.finish().expect(0)).collect();
         let refused = ends.iter().filter(|end| {
             end.stderr.contains(&format!("a run of '{round}' succeeded "))
-                && end.stderr.contains("nothing was started, by --once-per 1h")
+                && end.stderr.contains("so --once-per 1h starts nothing")
         });
         assert_eq!(refused.count(), 4, "{ends:?}");
     }
@@ -139,7 +139,7 @@ pub fn no_run_starts_behind_a_later_one(store: &Store) {
     let refused = run("6", "echo ran").expect(75);
     assert_eq!(refused.stdout, "");
     assert!(refused.stderr.contains("run 7 of 'X' began "), "{refused:?}");
-    assert!(refused.stderr.contains(": nothing was started, by --sequence 6"), "{refused:?}");
+    assert!(refused.stderr.contains(", so --sequence 6 starts nothing"), "{refused:?}");
     assert_eq!(store.redlock(&["status", "--is-free", "X"]).run().code(), 0);
     assert_eq!(run("7", "echo ran").expect(0).stdout, "ran\n");
     let holder = store.hold("X", &["--sequence", "9", "--ttl", &store.ttl(2000)]);

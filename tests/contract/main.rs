@@ -196,7 +196,6 @@ macro_rules! choices {
                 a_dead_waiter_for_one_of_them_is_skipped
                 giving_up_on_all_of_them_leaves_nothing
                 by_hand_it_is_one
-                never_two_on_one_device
             }
         }
     };
@@ -212,6 +211,7 @@ macro_rules! crowds {
                 readers_and_writers_never_meet
                 never_more_than_the_permits
                 never_two_with_one_number
+                never_two_on_one_device
                 holders_of_two_keys_never_meet
                 fifty_pairs_never_deadlock
             }

@@ -1,7 +1,5 @@
 //! `--one-of`: one lock of several.
 
-use std::fs;
-use std::thread;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
@@ -108,49 +106,4 @@ pub fn by_hand_it_is_one(store: &Store) {
     let is_free = || store.redlock(&["status", "--is-free", "phone-2"]).run().code() == 0;
     eventually(Duration::from_secs(30), "the keeper ends with its script", is_free);
     first.let_go().expect(0);
-}
-
-/// Twenty workers at five devices, some of which want one device or two of them. Each device has one job at a time: a job
-/// makes a folder that must not be there. Now and then one is killed.
-pub fn never_two_on_one_device(store: &Store) {
-    let busy = store.folder.path("busy");
-    fs::create_dir(&busy).expect("a folder");
-    let script = "cd \"$0\" || exit 9; for key in $REDLOCK_KEY; do mkdir \"$key\" || exit 8; done; sleep 0.02; rmdir $REDLOCK_KEY";
-    let job = ["--", "sh", "-c", script, busy.to_str().expect("a path")];
-    let devices: Vec<String> = (1..=5).map(|number| format!("device-{number}")).collect();
-    let all: Vec<&str> = devices.iter().flat_map(|device| ["-k", device.as_str()]).collect();
-    let two = ["-k", "device-2", "-k", "device-4"];
-    let wants = |worker: usize| match worker % 5 {
-        0 => vec!["-k", devices[worker % 3].as_str()],
-        1 => two.to_vec(),
-        2 => [&two[..], &["--one-of"]].concat(),
-        _ => [&all[..], &["--one-of"]].concat(),
-    };
-    thread::scope(|scope| {
-        for worker in 0..20 {
-            let wants = wants(worker);
-            scope.spawn(move || {
-                for round in 0..10 {
-                    let is_killed = worker == 19 && round % 3 == 0;
-                    // What a killed job leaves behind would look like another job.
-                    let job = if is_killed { &["--", "sleep", "0.02"][..] } else { &job };
-                    let ttl = if is_killed { store.ttl(2000) } else { "60s".to_owned() };
-                    let run = [&["run", "--ttl", &ttl, "--wait=5m"], &wants[..], job].concat();
-                    let run = store.redlock(&run).spawn();
-                    if is_killed {
-                        // In the middle of its wait, or of the grant.
-                        thread::sleep(Duration::from_millis(20 * round));
-                        run.signal(Signal::SIGKILL);
-                        let _ = run.finish();
-                        continue;
-                    }
-                    run.finish().expect(0);
-                }
-            });
-        }
-    });
-    for device in &devices {
-        let free = || store.redlock(&["status", "--is-free", device]).run().code() == 0;
-        eventually(Duration::from_secs(90), "no lock is left over", free);
-    }
 }

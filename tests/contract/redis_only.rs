@@ -511,3 +511,22 @@ fn teams_are_kept_apart() {
     b_holds.into_iter().for_each(|holder| drop(holder.let_go().expect(0)));
     waiter.finish().expect(0);
 }
+
+/// No script sees the keys of two slots. With one hash tag they are in one.
+#[test]
+fn one_of_several_is_in_one_slot_of_a_cluster() {
+    let store = Store::cluster();
+    let run = |keys: [&str; 2], options: &[&str]| {
+        let args = [
+            &["run", "--one-of", "-k", keys[0], "-k", keys[1]],
+            options,
+            &["--", "sh", "-c", "echo $REDLOCK_KEY"],
+        ];
+        store.redlock(&args.concat()).run()
+    };
+    let refused = run(["phone-1", "phone-2"], &[]).expect(78);
+    assert!(refused.stderr.contains("the keys are in different slots of the cluster"), "{refused:?}");
+    let tagged = ["{phones}1", "{phones}2"];
+    let _first = store.hold(tagged[0], &[]);
+    assert_eq!(run(tagged, &["--wait"]).expect(0).stdout, "{phones}2\n");
+}

@@ -89,35 +89,69 @@ pub fn never_more_than_the_permits(store: &Store) {
 
 /// Each job is alone with its number, as with a lock of its own.
 pub fn never_two_with_one_number(store: &Store) {
+    // A job that has no number, or one that is too high, fails.
+    let number = "case $REDLOCK_PERMIT in [0-4]) ;; *) exit 9 ;; esac; alone=$REDLOCK_PERMIT";
+    let numbers: Vec<String> = (0..5).map(|number| number.to_string()).collect();
+    each_is_alone(store, number, &numbers, |_| &["-k", "X", "--permits", "5"]);
+}
+
+/// Jobs that want any of five devices, beside others that want one of them alone, two at once, or one of two first.
+pub fn never_two_on_one_device(store: &Store) {
+    const ALL: [&str; 11] = ["--one-of", "-k", "d1", "-k", "d2", "-k", "d3", "-k", "d4", "-k", "d5"];
+    let devices = ["d1", "d2", "d3", "d4", "d5"].map(str::to_owned);
+    each_is_alone(store, "alone=$(echo \"$REDLOCK_KEY\" | head -n 1)", &devices, |place| match place % 5 {
+        0 => &["-k", "d1"],
+        1 => &["-k", "d2", "-k", "d4"],
+        2 if place == 2 => &["--one-of", "-k", "d2", "-k", "d4", "--priority", "1"],
+        2 => &["--one-of", "-k", "d2", "-k", "d4"],
+        _ => &ALL,
+    });
+    for device in &devices {
+        let is_free = || store.redlock(&["status", "--is-free", device]).run().code() == 0;
+        eventually(Duration::from_secs(60), "no lock is left over", is_free);
+    }
+}
+
+/// 20 workers, of whom one dies each second. Each job is alone among those with the same `$alone`, which `name` sets to one of
+/// `names`.
+fn each_is_alone(
+    store: &Store,
+    name: &str,
+    names: &[String],
+    options: impl Fn(usize) -> &'static [&'static str] + Sync,
+) {
     let rules = Rules::new(1);
     let job = rules.job("writer", "0");
-    // A folder for each number: a job that has none, or one that is too high, fails there.
-    let alone = r#"case $REDLOCK_PERMIT in [0-4]) ;; *) exit 9 ;; esac
-        mkdir -p "$0/$REDLOCK_PERMIT"; script=$1 folder=$0/$REDLOCK_PERMIT; shift 2; exec sh -c "$script" "$folder" "$@""#;
-    let mut words = vec!["sh", "-c", alone, &job[3], &job[2], "-"];
+    // A folder for each name.
+    let script = format!(
+        r#"{name}; mkdir -p "$0/$alone"; script=$1 folder=$0/$alone; shift 2; exec sh -c "$script" "$folder" "$@""#
+    );
+    let mut words = vec!["sh", "-c", &script, &job[3], &job[2], "-"];
     words.extend(job[4..].iter().map(String::as_str));
     let (acquisitions, start) = (acquisitions(4), Instant::now());
     let crowd = Crowd::of(20);
     let (mut random, mut kills) = (fastrand::Rng::new(), 0);
-    let lock = ["run", "X", "--permits", "5", "--wait", "--ttl", store.shortest(), "--quiet", "--"];
+    let lock = ["run", "--wait", "--ttl", store.shortest(), "--quiet"];
     crowd.work(
-        |_| store.redlock(&[&lock[..], &words].concat()),
+        |place| store.redlock(&[&lock[..], options(place), &["--"], &words].concat()),
         || {
-            while crowd.ends(0) < acquisitions && is_within(LIMIT, start) {
+            let is_done = || crowd.ends(0) >= acquisitions && crowd.has_served_each(1);
+            while !is_done() && is_within(LIMIT, start) {
                 thread::sleep(Duration::from_secs(1));
                 kills += usize::from(crowd.kill(None, &mut random));
             }
         },
     );
     let ends = crowd.ends.lock().expect("the ends");
-    println!("{}: {kills} kills, ends {ends:?} in {:?}", store.url, start.elapsed());
+    let served = crowd.served.lock().expect("who was served");
+    println!("{}: {kills} kills, ends {ends:?}, served {served:?} in {:?}", store.url, start.elapsed());
     assert!(kills > 0, "nobody was killed");
-    for number in 0..5 {
-        let seen =
-            std::fs::read_to_string(std::path::Path::new(&job[3]).join(number.to_string()).join("broken"));
-        assert_eq!(seen.unwrap_or_default(), "", "with the number {number}");
+    for name in names {
+        let seen = std::fs::read_to_string(std::path::Path::new(&job[3]).join(name).join("broken"));
+        assert_eq!(seen.unwrap_or_default(), "", "with {name}");
     }
     assert!(ends.get(&0).is_some_and(|served| *served >= acquisitions), "{ends:?}");
+    assert!(served.iter().all(|count| *count > 0), "somebody starved: {served:?}");
     assert!(ends.keys().all(|end| [0, -9, 69, 79].contains(end)), "{ends:?}");
 }
 

@@ -63,7 +63,7 @@ pub fn refusal(name: &str, value: &Value) -> Option<String> {
     let is_list = matches!(value, Value::Array(values) if values.iter().all(Value::is_str));
     match value {
         _ if !is_name => {
-            Some(format!("{name}: a name has letters, digits, - and _, as it becomes a variable"))
+            Some(format!("{name}: a name is a letter, then letters, digits, - and _; it becomes a variable"))
         }
         Value::String(_) | Value::Integer(_) | Value::Float(_) | Value::Boolean(_) => None,
         Value::Array(_) if name == LABELS && is_list => None,

@@ -88,6 +88,11 @@ impl Config {
         names(file, sources, Scope::profile)
     }
 
+    /// The pools.
+    pub fn pools(file: Option<&Path>, sources: Sources) -> Result<Vec<String>, Failure> {
+        names(file, sources, Scope::pool)
+    }
+
     /// With the URL of a server in place of its name.
     fn at_server(self, name: &str, sections: &[&Section]) -> Result<Config, Failure> {
         let Some(url) = merge(sections.iter().copied()).settings.remove("server") else {

@@ -17,7 +17,7 @@ use crate::lock::{
 /// The capabilities of etcd.
 pub const CAPABILITIES: Capabilities = Capabilities {
     priorities: Err("etcd serves waiters in the order of their arrival"),
-    one_of: Err("etcd has a queue for each lock, and a request waits in one of them; leave out --wait"),
+    one_of: Err("etcd has a queue for each lock, and a request can wait in only one; leave out --wait"),
     ttl_can_change: false,
     // A lease lives for one and a half election timeouts at least; the usual one is a second.
     shortest_ttl: Duration::from_secs(2),

@@ -1,8 +1,8 @@
 //! The checks of `doctor` for a Memcached.
 
-use super::address::MemcachedAddress;
 use super::connection::MemcachedConnection;
 use super::store::Memcached;
+use super::url::MemcachedAddress;
 use crate::doctor::{Check, Finding, Findings, Level, Requirements, Trial, judge};
 use crate::lock::{Key, Timeout};
 use crate::sanitize::sanitize;

@@ -5,11 +5,41 @@
 //! Memcached may evict an item that nobody read for long, and forgets all of them when it restarts. Then two may hold one lock:
 //! `doctor` and the documents say so.
 
-mod address;
 mod connection;
 mod health;
 mod item;
 mod reply;
 mod store;
+mod url;
 
-pub use self::address::MemcachedAddress;
+use self::store::{CAPABILITIES, Memcached};
+pub use self::url::MemcachedAddress;
+use super::{Credentials, OpenOptions, StoreAddress};
+use crate::doctor::{Finding, Requirements};
+use crate::lock::{Capabilities, StoreAdmin};
+
+impl StoreAddress for MemcachedAddress {
+    fn capabilities(&self) -> Capabilities {
+        CAPABILITIES
+    }
+
+    fn takes_login(&self) -> bool {
+        false
+    }
+
+    fn plain_server(&self) -> Option<String> {
+        Some(self.to_string())
+    }
+
+    fn refuses_others(&self) -> Option<String> {
+        Some(format!("{self} cannot be one of several servers; a lock is in one Memcached"))
+    }
+
+    fn examine(&self, _login: &Credentials, terms: &Requirements) -> Vec<Finding> {
+        health::examine(self, terms)
+    }
+
+    fn open(&self, _options: OpenOptions) -> Box<dyn StoreAdmin> {
+        Box::new(Memcached::new(self))
+    }
+}

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::slice::from_ref;
 use std::time::Duration;
 
-use super::address::MemcachedAddress;
 use super::connection::MemcachedConnection;
 use super::item::{Item, name, seconds};
 use super::reply::{MemcachedReply, StoredItem, foreign};
+use super::url::MemcachedAddress;
 use crate::clock::{BootTime, Deadline};
 use crate::lock::{
     AcquireOutcome, BreakScope, Breaker, Broken, Busy, Capabilities, FencingToken, Key, LockStatus, Mode,

@@ -20,6 +20,7 @@ mod statements;
 mod status;
 mod store;
 mod url;
+mod waiting;
 
 use self::store::{CAPABILITIES, Postgres};
 pub use self::url::PostgresAddress;

@@ -16,8 +16,8 @@ impl Redis {
         timeout: &Timeout,
     ) -> Result<OneOutcome> {
         if self.by_slot(requests, |request| &request.key).len() > 1 {
-            let why = "the keys are in different slots of the cluster, and no script sees both; give them one hash tag, \
-                       as {phones}1 and {phones}2";
+            let why = "the keys are in different slots of the cluster, and no script can use them together; give them one \
+                       hash tag, such as {phones}1 and {phones}2";
             return Err(StoreError::Unusable { store: self.topology.name().to_owned(), why: why.to_owned() });
         }
         if !is_queued {

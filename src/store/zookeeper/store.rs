@@ -25,7 +25,7 @@ use crate::store::queue::Stage;
 /// owner token can continue it.
 pub const CAPABILITIES: Capabilities = Capabilities {
     priorities: Err("ZooKeeper serves waiters in the order of their arrival"),
-    one_of: Err("ZooKeeper has a queue for each lock, and a request waits in one of them; leave out --wait"),
+    one_of: Err("ZooKeeper has a queue for each lock, and a request can wait in only one; leave out --wait"),
     ttl_can_change: false,
     // A server grants a session two ticks at least, four seconds by default: that is how long a lock may
     // stay when its holder died. The job is stopped within the TTL that was asked for, so a shorter one is safe.

@@ -2,13 +2,8 @@
 
 use std::fmt;
 
-use super::health;
-use super::store::{CAPABILITIES, Memcached};
-use crate::doctor::{Finding, Requirements};
-use crate::lock::{Capabilities, StoreAdmin};
 use crate::store::net::Endpoint;
 use crate::store::server_list::ServerList;
-use crate::store::{Credentials, OpenOptions, StoreAddress};
 
 /// Where a Memcached is.
 #[derive(Clone, PartialEq, Eq)]
@@ -39,32 +34,6 @@ impl MemcachedAddress {
 impl fmt::Display for MemcachedAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "memcached://{}", self.server)
-    }
-}
-
-impl StoreAddress for MemcachedAddress {
-    fn capabilities(&self) -> Capabilities {
-        CAPABILITIES
-    }
-
-    fn takes_login(&self) -> bool {
-        false
-    }
-
-    fn plain_server(&self) -> Option<String> {
-        Some(self.to_string())
-    }
-
-    fn refuses_others(&self) -> Option<String> {
-        Some(format!("{self} cannot be one of several servers; a lock is in one Memcached"))
-    }
-
-    fn examine(&self, _login: &Credentials, terms: &Requirements) -> Vec<Finding> {
-        health::examine(self, terms)
-    }
-
-    fn open(&self, _options: OpenOptions) -> Box<dyn StoreAdmin> {
-        Box::new(Memcached::new(self))
     }
 }
 
