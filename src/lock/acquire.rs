@@ -179,6 +179,8 @@ impl<'a> Acquiring<'a> {
                 }
                 Err(error) if error.is_unknown() => {
                     last_busy = last_busy.filter(|_| is_cut_short);
+                    // Another one may be free next time, and this one may be ours. In a queue the store sees that.
+                    self.starts_over |= self.is_one_enough && !self.is_queued;
                     let _ = (self.report)(WaitProgress::Unreachable(&error));
                     self.pause()?;
                     if self.end.has_passed() {

@@ -1,5 +1,6 @@
 //! The options of a lock that is to be acquired.
 
+use std::collections::BTreeMap;
 use std::env;
 use std::time::Duration;
 
@@ -52,10 +53,16 @@ pub struct Reservation {
 }
 
 impl LockOptions {
-    /// The variables about the member of a pool that was acquired.
+    /// The variables about the member of a pool that was acquired. A variable of another member is empty: it would mislead.
     pub fn pool_variables(&self, leases: &[Lease]) -> Vec<(String, String)> {
         let is_granted = |member: &&PoolMember| leases.iter().any(|lease| lease.request.key == member.key);
-        self.pool.iter().filter(is_granted).flat_map(PoolMember::variables).collect()
+        let around = env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+        let around = around.filter(|name| !self.pool.is_empty() && name.starts_with("REDLOCK_POOL_"));
+        let others = self.pool.iter().flat_map(PoolMember::variables).map(|(name, _)| name);
+        let mut all: BTreeMap<String, String> =
+            around.chain(others).map(|name| (name, String::new())).collect();
+        all.extend(self.pool.iter().filter(is_granted).flat_map(PoolMember::variables));
+        all.into_iter().collect()
     }
 
     pub fn resolve(args: &LockArgs, inputs: &Inputs, shown: Shown) -> Result<LockOptions, Failure> {
@@ -115,6 +122,8 @@ fn contradiction(
     let (waits, supersedes) = (!matches!(wait, Wait::No), args.supersede || args.replace);
     let is_shared = !args.exclusive && (args.shared || args.permits.is_some());
     let cannot_wait = store.one_of.err().unwrap_or_default();
+    // Whatever number of members --with leaves.
+    let chooses = args.one_of || args.pool.is_some();
     let refused = [
         ("replace", args.replace && !store.queue, no_queue),
         ("supersede", args.supersede && !store.queue, no_queue),
@@ -122,12 +131,12 @@ fn contradiction(
         ("one_of", args.one_of && keys.len() < 2, "it chooses among several keys; give another one with -k"),
         (
             "one_of",
-            args.one_of && is_shared,
+            chooses && is_shared,
             "it takes an exclusive lock; for one of N equal places use --permits alone",
         ),
         (
             "one_of",
-            args.one_of && supersedes,
+            chooses && supersedes,
             "it does not go with --supersede or --replace, which are for one lock",
         ),
         ("one_of", args.one_of && waits && !cannot_wait.is_empty(), cannot_wait),

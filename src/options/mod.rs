@@ -109,9 +109,9 @@ impl RunOptions {
             let example = DurationText(lock.ttl.duration() / 4);
             return Err(refused.hint(format!("it must be shorter than the TTL, for example {example}")));
         }
-        let once_per = once_per(&args, lock.mode, inputs)?;
+        let once_per = once_per(&args, &lock, inputs)?;
         if args.sequence.is_some() {
-            needs_history("--sequence", lock.mode, inputs)?;
+            needs_history("--sequence", &lock, inputs)?;
         }
         Ok(RunOptions {
             lock,
@@ -146,11 +146,11 @@ pub fn with_files(
 }
 
 /// The time in which `--once-per` wants one success at most; 0 is none.
-fn once_per(args: &RunArgs, mode: Mode, inputs: &Inputs) -> Result<Option<Duration>, Failure> {
+fn once_per(args: &RunArgs, lock: &LockOptions, inputs: &Inputs) -> Result<Option<Duration>, Failure> {
     let Some(period) = args.once_per.map(|text| text.0).filter(|period| !period.is_zero()) else {
         return Ok(None);
     };
-    needs_history("--once-per", mode, inputs)?;
+    needs_history("--once-per", lock, inputs)?;
     if period > HISTORY_RETENTION {
         let why = "--once-per: a success is forgotten after 30 days; use a shorter time";
         return Err(Failure::configuration(why));
@@ -159,11 +159,12 @@ fn once_per(args: &RunArgs, mode: Mode, inputs: &Inputs) -> Result<Option<Durati
 }
 
 /// Fails where the runs before this one cannot be known, for an `option` that decides by them.
-fn needs_history(option: &str, mode: Mode, inputs: &Inputs) -> Result<(), Failure> {
+fn needs_history(option: &str, lock: &LockOptions, inputs: &Inputs) -> Result<(), Failure> {
     let refuse = |why: &str| Err(Failure::configuration(format!("{option}: {why}")));
     match inputs.global.server.capabilities().history {
         Err(why) => refuse(why),
-        Ok(_) if mode != Mode::Exclusive => {
+        Ok(_) if lock.one_of => refuse("each lock has a history of its own; name one of them"),
+        Ok(_) if lock.mode != Mode::Exclusive => {
             refuse("holders of a shared lock or a permit start at the same time; use an exclusive lock")
         }
         Ok(_) => Ok(()),
@@ -217,6 +218,12 @@ impl AcquireOptions {
         let reservation = args
             .until
             .map(|until| Reservation { until: until.unix_millis(), reason: args.reason.unwrap_or_default() });
+        if (lock.one_of || lock.pool.is_some()) && (args.format == Format::Token || args.token_file.is_some())
+        {
+            let reason =
+                "the owner token alone does not say which of the locks it is for; add --format env or json";
+            return Err(Failure::usage(reason));
+        }
         let shown = Shown { pid, label, by_hand: args.while_pid.is_none(), reservation, sequence: None };
         Ok(AcquireOptions {
             lock: LockOptions::resolve(&lock, inputs, shown)?,

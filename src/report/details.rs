@@ -70,7 +70,7 @@ fn turn(lock: &LockStatus, usual: Duration, place: u32) -> Option<Duration> {
     let [holder] = &lock.holders[..] else { return None };
     let held = unix_millis().saturating_sub(holder.since?);
     let left = usual.checked_sub(Duration::from_millis(held)).filter(|_| lock.mode == Mode::Exclusive)?;
-    Some(Duration::from_secs((left + usual * (place - 1)).as_secs().max(1)))
+    Some(Duration::from_secs(left.saturating_add(usual.saturating_mul(place - 1)).as_secs().max(1)))
 }
 
 /// The text in lines of so many columns, broken between words. The runner of a CI system takes `::` at the beginning of a

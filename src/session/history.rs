@@ -63,7 +63,7 @@ pub fn record_starts(
 /// How long a run under this lock takes: the median of those that succeeded, if there are three. A store that does not
 /// answer knows none.
 pub fn usual_run(key: &Key, store: &mut dyn StoreAdmin, context: &Context) -> Option<Duration> {
-    let histories = store.history(from_ref(key), &context.timeout()).ok()?;
+    let histories = store.history(from_ref(key), &context.timeout().at_most(PATIENCE)).ok()?;
     let successes = histories.iter().flat_map(|history| &history.runs).filter(|run| run.is_success());
     let mut millis: Vec<u64> = successes.map(|run| run.ended.saturating_sub(run.granted)).collect();
     millis.sort_unstable();

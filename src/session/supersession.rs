@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use super::Context;
 use crate::clock::{BootTime, Deadline};
-use crate::lock::{BreakScope, Breaker, Broken, Holder, Key, Metadata, Result, StoreAdmin, Timeout};
+use crate::lock::{
+    BreakScope, Breaker, Broken, Holder, Key, Metadata, Result, StoreAdmin, StoreError, Timeout,
+};
 use crate::user::UserAtHost;
 
 /// The pause between two looks.
@@ -56,7 +58,8 @@ impl<'a> Supersession<'a> {
         let mut told = Vec::new();
         match self.tell_holders(key, &mut told) {
             Ok(true) => self.replaced.iter_mut().for_each(|replaced| replaced.push(key.clone())),
-            Err(error) if !error.is_unknown() => return Err(error),
+            // The caller takes the signal, or the reason of an abort.
+            Err(error) if !error.is_unknown() && error != StoreError::Interrupted => return Err(error),
             Ok(false) | Err(_) => {}
         }
         Ok(told)

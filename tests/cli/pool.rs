@@ -42,7 +42,7 @@ impl Lab {
     }
 
     fn run(&self, options: &[&str]) -> Finished {
-        let show = "echo $REDLOCK_KEY; env | grep ^REDLOCK_POOL_ | sort";
+        let show = "echo $REDLOCK_KEY; env | grep '^REDLOCK_POOL_.*=.' | sort";
         self.redlock(&[&["run", "--pool", "phones"], options, &["sh", "-c", show]].concat()).run()
     }
 }
@@ -64,7 +64,7 @@ fn the_command_finds_what_it_got() {
     let refused = lab.run(&["--with", "label=android", "--with", "serial=0A1B"]).expect(75);
     assert!(refused.line().contains("'lab/phone-1' is held by "), "{refused:?}");
     // Settings for patterns of keys hold for the members.
-    lab.redlock(&["acquire", "--pool", "phones", "--with", "label=ios"]).run().expect(0);
+    lab.redlock(&["acquire", "--pool", "phones", "--with", "label=ios", "--format", "env"]).run().expect(0);
     let left = lab.0.status("lab/phone-2")["holders"][0]["left_ms"].as_u64().expect("a lease");
     assert!(left > 500_000, "{left}");
 }
@@ -86,6 +86,8 @@ fn a_script_finds_what_it_got() {
         (&acquired["key"], &acquired["pool"]["REDLOCK_POOL_SERIAL"]),
         (&"lab/phone-2".into(), &"77".into())
     );
+    let bare = lab.redlock(&["acquire", "--pool", "phones"]).run().expect(64);
+    assert!(bare.line().contains("does not say which of the locks it is for"), "{bare:?}");
     // A redlock inside the job takes none of these for a misspelt option.
     let inner = lab.redlock(&["status"]).env("REDLOCK_POOL_SERIAL", "77").run().expect(0);
     assert_eq!(inner.stderr, "");
@@ -126,6 +128,11 @@ fn a_pool_that_is_none_is_named() {
             "invalid value 'android' for '--with <NAME=VALUE>': give a name and a value, for example --with label=android",
         ),
         (&["--pool", "phones"], 64, "the command is missing"),
+        (
+            &["--pool", "phones", "--sequence", "1", "true"],
+            78,
+            "--sequence: each lock has a history of its own; name one of them",
+        ),
     ] {
         let refused = lab.redlock(&[&["run"], options].concat()).run().expect(code);
         assert!(refused.stderr.contains(said), "{options:?}: {}", refused.stderr);
@@ -143,6 +150,7 @@ fn a_wrong_pool_is_found_by_a_check() {
         ),
         ("[pools.a.b]\nx = [\"1\"]", "line 2: x: it takes one value, such as x = \"x\"; labels takes a list"),
         ("[pools.a]\nb = 1", "line 2: a pool has members; one begins with a line such as [pools.NAME.KEY]"),
+        ("[pools.a.b]\nlabel = \"x\"", "line 2: label: the labels of a member are in its `labels`"),
         ("pools = 1", "line 1: a pool has members; one begins with a line such as [pools.NAME.KEY]"),
     ] {
         fs::write(&file, text).expect("a file");

@@ -128,7 +128,7 @@ pub fn a_job_may_take_its_own_lock_again_below_another(store: &Store) {
 
 /// The lease lasts as long as the job needs it, and stays with who took it.
 pub fn a_lock_taken_by_hand_may_be_taken_again(store: &Store) {
-    let lease = store.lease(slowed(1000));
+    let lease = store.lease(slowed(2000));
     let (ttl, longer) = (in_ms(lease), (lease * 5 / 2).as_secs_f64());
     let script = format!(
         r#"

@@ -60,7 +60,7 @@ pub fn a_lease_is_kept_while_the_script_runs(store: &Store) {
 }
 
 pub fn a_script_may_take_its_lock_again(store: &Store) {
-    let lease = store.lease(slowed(1400));
+    let lease = store.lease(slowed(2800));
     let (outer, inner) = (in_ms(lease), in_ms(store.lease(lease * 5 / 7)));
     let longer = (lease * 2).as_secs_f64();
     let rest = format!(

@@ -37,14 +37,31 @@ describe() {
 }
 pub(crate) use describe;
 
+/// Says whether a process of this folder can still do something. One that the kernel is ending (PF_EXITING in the flags of
+/// /proc/PID/stat) executes no instruction of its own, however long it stands in `exit_mmap` on a crowded machine.
+macro_rules! lives {
+    () => {
+        r#"
+lives() {
+    [ "/proc/$1/cwd" -ef . ] || return 1
+    { read -r stat < "/proc/$1/stat"; } 2>/dev/null || return 1
+    set -- ${stat##*) }
+    [ $(($7 & 4)) -eq 0 ]
+}
+"#
+    };
+}
+pub(crate) use lives;
+
 /// `$0` is the folder, `$1` how long to work: so many seconds, or with `-` until the end of stdin.
 const JOB: &str = concat!(
     describe!(),
+    lives!(),
     r#"
 cd "$0" || exit 9
 until (set -C; echo $$ > owner) 2>/dev/null; do
     { read -r other < owner; } 2>/dev/null
-    if [ "/proc/${other:-0}/cwd" -ef . ]; then
+    if lives "${other:-0}"; then
         {
             echo "$other inside as $$ came"
             describe "$other"
@@ -120,6 +137,7 @@ pub struct Rules {
 /// `$0` is the folder, `$1` the role, `$2` the number of permits, `$3` how long to work.
 const ROLE: &str = concat!(
     describe!(),
+    lives!(),
     r#"
 cd "$0" || exit 9
 : > "$1.$$"
@@ -127,7 +145,7 @@ together=1
 for file in reader.* writer.* permit.*; do
     pid=${file#*.}
     [ "$pid" = '*' ] || [ "$pid" = $$ ] && continue
-    if ! [ "/proc/$pid/cwd" -ef . ]; then
+    if ! lives "$pid"; then
         rm -f "$file"
         continue
     fi

@@ -53,7 +53,11 @@ pub fn read(path: &Path) -> Result<Option<Vec<Section>>, Failure> {
     // It may name hooks, which are commands.
     refuse_writable(&file).map_err(|why| refused(&why.to_string()))?;
     check_folders_of(path).map_err(|why| refused(&why))?;
-    sections.iter().find_map(contradiction).map_or(Ok(Some(sections)), |why| Err(Failure::configuration(why)))
+    sections
+        .iter()
+        .filter(|section| section.scope.pool().is_none())
+        .find_map(contradiction)
+        .map_or(Ok(Some(sections)), |why| Err(Failure::configuration(why)))
 }
 
 /// Reads what may be the text of a configuration file.
@@ -77,7 +81,7 @@ pub fn check(path: &Path) -> Result<(), Failure> {
     let Some(sections) = read(path)? else {
         return Err(refused("the file does not exist; check the path".to_owned()));
     };
-    for section in &sections {
+    for section in sections.iter().filter(|section| section.scope.pool().is_none()) {
         for setting in section.settings.iter().filter(|setting| setting.name == "server") {
             let values = setting.value.as_array().into_iter().flatten().chain([&setting.value]);
             let values: Vec<&str> = values.filter_map(Value::as_str).collect();

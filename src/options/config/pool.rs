@@ -61,7 +61,10 @@ pub fn refusal(name: &str, value: &Value) -> Option<String> {
     let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic())
         && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'));
     let is_list = matches!(value, Value::Array(values) if values.iter().all(Value::is_str));
+    let has_control = |text: &str| text.chars().any(char::is_control);
     match value {
+        _ if name == "label" => Some("label: the labels of a member are in its `labels`".to_owned()),
+        Value::String(text) if has_control(text) => Some(format!("{name}: it has control characters")),
         _ if !is_name => {
             Some(format!("{name}: a name is a letter, then letters, digits, - and _; it becomes a variable"))
         }

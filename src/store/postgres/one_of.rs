@@ -38,12 +38,13 @@ impl Postgres {
             order.iter().flat_map(|place| of(place).queue_for_one(&requests[*place], &channel, &keys));
         let settled = order.iter().map(|place| of(place).settle());
         let listen = self.listen();
-        let first = listen.iter().count() + 2 * requests.len();
+        let listens = listen.is_some();
+        let first = usize::from(listens) + 2 * requests.len();
         let statements: Vec<Statement> =
             listen.into_iter().chain(rows_locked).chain(asked).chain(settled).chain(see).collect();
         (self.is_waiting, self.has_waited) = (true, true);
         let rows = self.repeat(&statements, Commit::Durable, timeout)?;
-        self.is_listening_now();
+        self.note_listening(listens);
         let confirmed = |(rows, place): (&[Vec<TableRow>], &usize)| Some((*place, fence(&rows[CONFIRM])?));
         let own = rows[first..].chunks(OF_EACH).zip(&order).find_map(confirmed);
         if let Some((place, fence)) = own {

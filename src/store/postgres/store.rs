@@ -139,7 +139,7 @@ impl Store for Postgres {
         statements.push(key.see());
         (self.is_waiting, self.has_waited) = (true, true);
         let rows = self.repeat(&statements, Commit::Durable, timeout)?;
-        self.is_listening_now();
+        self.note_listening(first > 0);
         let rows = &rows[first..];
         if let Some(lease) = confirmed(rows) {
             return Ok(self.granted(vec![lease]));

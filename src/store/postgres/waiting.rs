@@ -50,10 +50,9 @@ impl Postgres {
         may_listen.then(|| Statement::plain(format!("LISTEN {}", self.channel)))
     }
 
-    /// The transaction with [`Postgres::listen`] was carried out.
-    pub(super) fn is_listening_now(&mut self) {
-        let is_pooled = self.database.address.is_pooled;
-        if let Some(connection) = self.database.connection.as_mut().filter(|_| !is_pooled) {
+    /// A transaction was carried out, with the statement of [`Postgres::listen`] or not.
+    pub(super) fn note_listening(&mut self, listens: bool) {
+        if let Some(connection) = self.database.connection.as_mut().filter(|_| listens) {
             connection.is_listening = true;
         }
     }

@@ -59,14 +59,16 @@ impl Redis {
             let others = self.cancel_others(&place.requests, granted);
             self.release_behind(&others, timeout);
             for call in &others {
-                match call.run_on_primary(&mut self.topology, timeout) {
+                let cancelled = call.run_on_primary(&mut self.topology, timeout);
+                // Without an answer it comes before the next request: later it would undo that.
+                self.topology.mark_awaited();
+                match cancelled {
                     Err(error) if error.is_unknown() || matches!(error, StoreError::Interrupted) => {
                         return Err(error);
                     }
                     _ => {}
                 }
             }
-            self.topology.mark_awaited();
         }
         Ok(place.note_one(reply))
     }
