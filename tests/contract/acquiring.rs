@@ -215,7 +215,7 @@ fn by_hand(store: &Store, command: &str, token: &str) -> Finished {
 
 /// Most of the lease is for stopping the job; there is time for a renewal all the same.
 pub fn a_long_kill_after_leaves_time_to_renew(store: &Store) {
-    let lease = store.lease(slowed(3000));
+    let lease = store.lease(slowed(4000));
     let (ttl, kill_after, longer) =
         (in_ms(lease), in_ms(lease * 11 / 15), (lease * 4 / 3).as_secs_f64().to_string());
     let args = ["run", "-k", "X", "--ttl", &ttl, "--kill-after", &kill_after, "--", "sleep", &longer];

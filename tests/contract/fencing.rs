@@ -6,8 +6,9 @@ pub fn tokens_grow(store: &Store) {
     let first = granted(store);
     let second = granted(store);
     assert!(second > first, "after a release: {second} <= {first}");
+    let ttl = store.ttl(1500);
     let acquired =
-        store.redlock(&["acquire", "--key", "X", "--ttl", store.short(), "--format", "json"]).run().expect(0);
+        store.redlock(&["acquire", "--key", "X", "--ttl", &ttl, "--format", "json"]).run().expect(0);
     let acquired: serde_json::Value = serde_json::from_str(&acquired.stdout).expect("JSON");
     let third = acquired["fence"].as_u64().expect("a fencing token");
     assert!(third > second, "by acquire: {third} <= {second}");

@@ -217,7 +217,7 @@ fn a_server_without_a_free_connection_is_asked_again() {
     if !Postgres::may_run() {
         return;
     }
-    let store = with(&["max_connections=4", "superuser_reserved_connections=1"]);
+    let store = with(&["max_connections=6", "superuser_reserved_connections=3"]);
     store.sql(
         "create role plain login; grant usage on schema redlock to plain;
         grant select, insert, update, delete on all tables in schema redlock to plain",

@@ -471,15 +471,6 @@ impl Store {
         }
     }
 
-    /// A lease that is soon over, when nobody renews it.
-    pub fn short(&self) -> &'static str {
-        match self {
-            store if store.is_memcached() => "3s",
-            store if store.counts_in_seconds() => "2s",
-            _ => "500ms",
-        }
-    }
-
     /// The shortest lease with which many hold a lock on a busy machine.
     pub fn shortest(&self) -> &'static str {
         match self {
