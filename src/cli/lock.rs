@@ -19,7 +19,7 @@ pub struct LockArgs {
     ///
     /// REDLOCK_KEY says which one it is. With --wait, redlock waits in all of the queues until the first grant. etcd,
     /// ZooKeeper, a quorum and Memcached allow it only without --wait. In a Redis Cluster the keys need one hash tag. The lock
-    /// is exclusive; --supersede and --replace do not go with it.
+    /// is exclusive; --supersede and --replace do not go with it. `acquire` wants --format env, fish, json or github with it.
     #[arg(long, hide_short_help = true)]
     pub one_of: bool,
     /// Take one of the locks of a pool in the configuration
@@ -111,6 +111,14 @@ pub struct LockArgs {
     /// Require the lock on N replicas of the Redis server
     #[arg(long, hide_short_help = true, value_name = "N", env = "REDLOCK_REPLICAS", default_value = "0", value_parser = replicas, allow_negative_numbers = true)]
     pub replicas: u8,
+}
+
+impl LockArgs {
+    /// The keys of its pool, of which one is enough.
+    pub fn choose_from(&mut self, keys: Vec<Key>) {
+        self.one_of = keys.len() > 1;
+        self.keys = keys;
+    }
 }
 
 fn wait(text: &str) -> Result<Wait, String> {

@@ -15,9 +15,11 @@ use crate::lock::DurationText;
 /// process of the job is dead before the lease can pass to another holder.
 ///
 /// COMMAND finds REDLOCK_KEY, REDLOCK_TOKEN (the owner token), REDLOCK_FENCE (the fencing token) and, with --permits,
-/// REDLOCK_PERMIT in its environment; with --pool also REDLOCK_POOL_*. With several locks, each variable except REDLOCK_TOKEN has one line for each lock.
+/// REDLOCK_PERMIT in its environment; with --pool also REDLOCK_POOL_*. With several locks, each variable except
+/// REDLOCK_TOKEN has one line for each lock.
 ///
-/// Options come before COMMAND. The first word is the key, unless -k or --pool gave it; `--` may come before COMMAND. All words after the first word of COMMAND belong to COMMAND, options too.
+/// Options come before COMMAND. The first word is the key, unless -k or --pool gave it; `--` may come before COMMAND. All
+/// words after the first word of COMMAND belong to COMMAND, options too.
 #[derive(Debug, Args)]
 #[command(
     override_usage = "redlock run [OPTIONS] KEY [--] COMMAND [ARG]...",
@@ -32,8 +34,8 @@ pub struct RunArgs {
     pub shell: bool,
     /// Exit with N when the lock is busy
     ///
-    /// The lock is busy when another holds it, when the wait ran out, or when --supersede or --sequence puts a later run first. With 0 a cron job succeeds when another host has the
-    /// lock.
+    /// The lock is busy when another holds it, when the wait ran out, or when --supersede or --sequence puts a later run
+    /// first. With 0 a cron job succeeds when another host has the lock.
     #[arg(short = 'E', long, value_name = "N", env = "REDLOCK_CONFLICT_EXIT_CODE", default_value = "75", value_parser = exit_status, allow_negative_numbers = true)]
     pub conflict_exit_code: u8,
     /// Run COMMAND only if no run succeeded within this time

@@ -63,8 +63,7 @@ fn dispatch(line: ReadLine, reporter: &mut Reporter) -> anyhow::Result<Outcome> 
     let (matches, files) = with_files(line, &keys, pool)?;
     command = Command::from_arg_matches(&matches)?;
     if let Some(lock) = command.lock_mut().filter(|lock| lock.pool.is_some()) {
-        lock.keys = files.pool.iter().map(|member| member.key.clone()).collect();
-        lock.one_of = lock.keys.len() > 1;
+        lock.choose_from(files.pool.iter().map(|member| member.key.clone()).collect());
     }
     let sources = Sources::of(&matches);
     if let Some(prefix) = files.key_prefix() {

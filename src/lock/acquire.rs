@@ -5,8 +5,8 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use super::{
-    AcquireFailure, AcquireOutcome, Busy, Grant, Lease, NotAcquired, OneOutcome, Patience, Renewal,
-    RenewalRequest, Request, Result, Store, StoreError, Timeout, Wait, WantedLocks,
+    AcquireFailure, AcquireOutcome, Busy, Grant, Lease, LockChoice, NotAcquired, OneOutcome, Patience,
+    Renewal, RenewalRequest, Request, Result, Store, StoreError, Timeout, Wait,
 };
 use crate::clock::{BootTime, Deadline};
 use crate::poll::Backoff;
@@ -38,7 +38,7 @@ const CANCEL: Duration = Duration::from_secs(1);
 /// unknown were cancelled, as far as the store could be told.
 pub fn acquire(
     store: &mut dyn Store,
-    wanted: WantedLocks,
+    wanted: LockChoice,
     Patience { wait, queue_limit }: Patience,
     attempt: Duration,
     reserve: Duration,
@@ -49,7 +49,7 @@ pub fn acquire(
     let mut acquiring = Acquiring {
         store,
         requests,
-        is_one_enough: matches!(wanted, WantedLocks::OneOf(_)),
+        is_one_enough: matches!(wanted, LockChoice::OneOf(_)),
         held: Vec::with_capacity(requests.len()),
         batch: requests.len(),
         is_queued: false,
@@ -104,7 +104,7 @@ struct Acquiring<'a> {
     batch: usize,
     /// We have a place in the queue of the next lock, or are about to take one.
     is_queued: bool,
-    /// A lease is lost: everything has to be released and acquired again.
+    /// A lease is lost, or one of several may be ours: everything has to be released and acquired again.
     starts_over: bool,
     queue_limit: Option<usize>,
     /// There was room in the queue of the next lock.
@@ -125,12 +125,7 @@ impl<'a> Acquiring<'a> {
         let timeout = self.timeout();
         let mut earlier = None;
         loop {
-            let cancel = Timeout::of(CANCEL.min(self.attempt));
-            let asked = match std::mem::take(&mut self.starts_over) {
-                true => self.store.start_over(self.requests, &cancel),
-                false => Ok(()),
-            };
-            match asked.and_then(|()| self.ask_for(self.requests, &timeout)) {
+            match self.start_over_if_due().and_then(|()| self.ask_for(self.requests, &timeout)) {
                 Ok(AcquireOutcome::Granted(_)) => return Ok(()),
                 Ok(AcquireOutcome::Busy(busy)) => return Err(AcquireFailure::Busy(busy)),
                 // This attempt was cut short: the error of the one before says more.
@@ -199,10 +194,7 @@ impl<'a> Acquiring<'a> {
     /// Asks for what is next. Most locks are free: a place in the queue is taken only for one that is not.
     fn ask(&mut self) -> Result<AcquireOutcome> {
         let timeout = self.timeout();
-        if self.starts_over {
-            self.store.start_over(self.requests, &Timeout::of(CANCEL.min(self.attempt)))?;
-            self.starts_over = false;
-        }
+        self.start_over_if_due()?;
         let answer = self.ask_for(&self.rest()[..self.batch], &timeout)?;
         if let AcquireOutcome::Granted(_) = &answer {
             if self.is_complete() {
@@ -216,6 +208,14 @@ impl<'a> Acquiring<'a> {
             }
         }
         Ok(answer)
+    }
+
+    fn start_over_if_due(&mut self) -> Result<()> {
+        if self.starts_over {
+            self.store.start_over(self.requests, &Timeout::of(CANCEL.min(self.attempt)))?;
+            self.starts_over = false;
+        }
+        Ok(())
     }
 
     /// Asks for these, and holds what is granted.

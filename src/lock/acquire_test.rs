@@ -16,7 +16,7 @@ fn acquired(store: &mut FakeStore, keys: &[&str], ttl: u64, wait: Wait) -> Resul
     let (_sender, interrupt) = mailbox::<()>().expect("a descriptor");
     let five = Duration::from_secs(5);
     let patience = Patience { wait, queue_limit: None };
-    acquire(store, WantedLocks::All(&requests), patience, five, five, interrupt.as_fd(), &mut |_| {
+    acquire(store, LockChoice::All(&requests), patience, five, five, interrupt.as_fd(), &mut |_| {
         ControlFlow::Continue(())
     })
 }

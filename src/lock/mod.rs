@@ -40,7 +40,7 @@ pub use key::Key;
 pub use lease::{Lease, LossCause};
 pub use metadata::{Metadata, unix_millis};
 pub use mode::Mode;
-pub use patience::{Patience, Wait, WantedLocks};
+pub use patience::{LockChoice, Patience, Wait};
 pub use priority::Priority;
 pub use renewal::{Cancellation, LeaseEnd, Progress, ReportProgress};
 pub use request::Request;

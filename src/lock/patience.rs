@@ -4,18 +4,18 @@ use std::time::Duration;
 
 use super::Request;
 
-/// The locks of a request.
+/// The locks that are wanted: all of them, or one.
 #[derive(Clone, Copy, Debug)]
-pub enum WantedLocks<'a> {
+pub enum LockChoice<'a> {
     /// All of them, or none.
     All(&'a [Request]),
     /// One of them, whichever is free first.
     OneOf(&'a [Request]),
 }
 
-impl<'a> WantedLocks<'a> {
+impl<'a> LockChoice<'a> {
     pub fn requests(self) -> &'a [Request] {
-        let (WantedLocks::All(requests) | WantedLocks::OneOf(requests)) = self;
+        let (LockChoice::All(requests) | LockChoice::OneOf(requests)) = self;
         requests
     }
 }

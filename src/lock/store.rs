@@ -49,8 +49,22 @@ impl AcquireOutcome {
 pub enum OneOutcome {
     /// The lock of the request at this place is held, and no other.
     Granted { place: usize, grant: Grant },
-    /// None of them is free. The one that may be free first, as far as the store knows.
+    /// None of them is free: the one with the fewest waiters ahead.
     Busy(Box<Busy>),
+}
+
+impl OneOutcome {
+    /// A grant of the lock at this place, whose lease counts from the request.
+    pub fn granted(place: usize, fence: FencingToken) -> OneOutcome {
+        let grant = Grant { fences: vec![fence], permits: Vec::new(), counted_from: None };
+        OneOutcome::Granted { place, grant }
+    }
+
+    /// Each of the locks is busy. The store may be unable to say more, and names none.
+    pub fn busy(each: impl IntoIterator<Item = Busy>, requests: &[Request]) -> OneOutcome {
+        let nearest = each.into_iter().min_by_key(|busy| busy.ahead);
+        OneOutcome::Busy(nearest.unwrap_or_else(|| Busy::by_unknown(requests[0].key.clone())).into())
+    }
 }
 
 /// Asks for each of these locks alone, until one is granted.
@@ -59,18 +73,17 @@ pub fn one_after_the_other<S: Store + ?Sized>(
     requests: &[Request],
     timeout: &Timeout,
 ) -> Result<OneOutcome> {
-    let mut first_busy = None;
+    let mut each = Vec::new();
     for (place, request) in requests.iter().enumerate() {
         match store.acquire(from_ref(request), timeout)? {
             AcquireOutcome::Granted(grant) => return Ok(OneOutcome::Granted { place, grant }),
             AcquireOutcome::Busy(busy) => {
                 store.leave(timeout);
-                first_busy.get_or_insert(busy);
+                each.push(*busy);
             }
         }
     }
-    let nobody = || StoreError::Unconfirmed("no lock was asked for".to_owned());
-    first_busy.map(OneOutcome::Busy).ok_or_else(nobody)
+    Ok(OneOutcome::busy(each, requests))
 }
 
 /// Why a lock was not granted now.

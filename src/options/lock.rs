@@ -73,7 +73,7 @@ impl LockOptions {
             None => Mode::Exclusive,
         };
         // The keys of a pool have the prefix of all keys by now.
-        let member = |(member, key): (&PoolMember, &Key)| PoolMember { key: key.clone(), ..member.clone() };
+        let member = |(member, key): (&PoolMember, &Key)| member.with_key(key);
         let pool = inputs.files.pool.iter().zip(&args.keys).map(member).collect();
         let keys = lock_order(args.keys.clone())?;
         let min_hold = args.min_hold.map_or(Duration::ZERO, |text| text.0);

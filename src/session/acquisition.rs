@@ -11,8 +11,8 @@ use crate::error::{Failure, UNREACHABLE};
 use crate::event::{Event, GaveUp, Waited};
 use crate::job::{Signals, own_pid_namespace};
 use crate::lock::{
-    AcquireFailure, Busy, DurationText, Key, Lease, Metadata, NotAcquired, OwnerToken, Patience, Request,
-    Result, Store, StoreError, Timeout, Ttl, Wait, WaitProgress, WantedLocks, acquire,
+    AcquireFailure, Busy, DurationText, Key, Lease, LockChoice, Metadata, NotAcquired, OwnerToken, Patience,
+    Request, Result, Store, StoreError, Timeout, Ttl, Wait, WaitProgress, acquire,
 };
 use crate::options::{LockOptions, Shown};
 use crate::report::{Reporter, names};
@@ -89,7 +89,7 @@ impl Acquisition {
         names(&self.keys())
     }
 
-    /// Drops the requests for locks that were not wanted any more, as another was granted.
+    /// Drops the requests for locks that are not wanted any more, as another one was granted.
     pub fn keep_granted(&mut self, leases: &[Lease]) {
         let is_granted = |request: &Request| leases.iter().any(|lease| lease.request.key == request.key);
         self.requests.retain(is_granted);
@@ -108,7 +108,7 @@ impl Acquisition {
         let interrupt = interrupt.as_fd();
         let (reporter, start) = (&context.reporter, BootTime::now());
         let Acquisition { requests, patience, reserve, .. } = self;
-        let wanted = if self.one_of { WantedLocks::OneOf(requests) } else { WantedLocks::All(requests) };
+        let wanted = if self.one_of { LockChoice::OneOf(requests) } else { LockChoice::All(requests) };
         let limit = match self.patience.wait {
             Wait::AtMost(limit) => Some(limit),
             Wait::No | Wait::Forever => None,

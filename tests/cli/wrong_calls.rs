@@ -9,7 +9,7 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_redlock");
 
 /// The line as typed, the answer behind `redlock: `, the exit status. `…` stands for any text. A subcommand's fixed example
 /// ends the answers about its options.
-const CALLS: [(&str, &str, i32); 176] = [
+const CALLS: [(&str, &str, i32); 177] = [
     // No subcommand, or the name that another program has for it.
     ("redlock", "Hold a distributed lock while a command runs…Usage: redlock …", 64),
     (
@@ -583,6 +583,11 @@ const CALLS: [(&str, &str, i32); 176] = [
         "redlock run --one-of -k x true",
         "--one-of: it chooses among several keys; give another one with -k",
         78,
+    ),
+    (
+        "redlock acquire --one-of -k x -k y",
+        "the owner token alone does not say which of the locks it is for; add --format env or json",
+        64,
     ),
     (
         "redlock run --one-of -k x -k y -p 2 true",

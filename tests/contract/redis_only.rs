@@ -530,3 +530,25 @@ fn one_of_several_is_in_one_slot_of_a_cluster() {
     let _first = store.hold(tagged[0], &[]);
     assert_eq!(run(tagged, &["--wait"]).expect(0).stdout, "{phones}2\n");
 }
+
+/// Nothing starts when nobody would know of it.
+#[test]
+fn a_number_that_is_not_kept_starts_nothing() {
+    let store = Store::redis();
+    let keys =
+        ["~X", "~redlock:{X}:ho*", "~redlock:{X}:[slqac]*", "~redlock:{}:locks", "%R~redlock:{X}:history:X"];
+    let user = [&["acl", "setuser", "deployer", "on", ">pw", "&*", "+@all"][..], &keys].concat();
+    assert_eq!(server(&store).cli(&user), "OK");
+    let run = |options: &[&str]| {
+        let args = [&["run", "-k", "X", "--user", "deployer"], options, &["--", "echo", "ran"]].concat();
+        store.redlock(&args).env("REDISCLI_AUTH", "pw").run()
+    };
+    assert_eq!(run(&[]).expect(0).stdout, "ran\n");
+    let refused = run(&["--sequence", "7"]).expect(78);
+    assert_eq!(refused.stdout, "");
+    assert!(
+        refused.stderr.contains("did not keep the number of this run, and nothing was started"),
+        "{refused:?}"
+    );
+    assert_eq!(store.redlock(&["status", "--is-free", "X"]).run().code(), 0);
+}

@@ -11,7 +11,7 @@ use toml::de::{DeString, DeTable, DeValue, Error, ValueDeserializer};
 use toml::{Spanned, Value};
 
 use super::KEY_PREFIX;
-use super::pool;
+use super::pool::{self, PoolMember};
 use super::section::{CONTRADICTIONS, Place, Scope, Section, Setting};
 use super::value::{refusal, words};
 use crate::error::Failure;
@@ -26,8 +26,16 @@ const TABLES: [&str; 3] = ["servers", "keys", "profiles"];
 /// The most bytes that are read of a file; a device may have no end.
 const LONGEST: u64 = 1 << 20;
 
-/// Reads the sections of a file; `None` when the file does not exist. One with a password is for its owner only.
-pub fn read(path: &Path) -> Result<Option<Vec<Section>>, Failure> {
+/// The contents of a file, or of several.
+#[derive(Default)]
+pub struct ConfigFile {
+    pub sections: Vec<Section>,
+    /// Each member with the name of its pool.
+    pub pools: Vec<(String, PoolMember)>,
+}
+
+/// Reads a file; `None` when the file does not exist. One with a password is for its owner only.
+pub fn read(path: &Path) -> Result<Option<ConfigFile>, Failure> {
     let refused = |why: &str| Failure::configuration(format!("{}: {why}", path.display()));
     let unreadable = |error| refused(&format!("cannot be read: {error}"));
     let mut file = match File::open(path) {
@@ -45,25 +53,22 @@ pub fn read(path: &Path) -> Result<Option<Vec<Section>>, Failure> {
     (&mut file).take(LONGEST).read_to_end(&mut bytes).map_err(unreadable)?;
     let text = String::from_utf8(bytes).map_err(|_| refused("this is not UTF-8"))?;
     let wrong = |(line, why)| Failure::configuration(format!("{} line {line}: {why}", path.display()));
-    let sections = sections(&text, path).map_err(wrong)?;
+    let contents = contents(&text, path).map_err(wrong)?;
     let has_password = |setting: &Setting| setting.name == "server" && has_password(&words(&setting.value));
-    if sections.iter().flat_map(|section| &section.settings).any(has_password) {
+    if contents.sections.iter().flat_map(|section| &section.settings).any(has_password) {
         refuse_shared(&file).map_err(|why| refused(&format!("it contains a password, and {why}")))?;
     }
     // It may name hooks, which are commands.
     refuse_writable(&file).map_err(|why| refused(&why.to_string()))?;
     check_folders_of(path).map_err(|why| refused(&why))?;
-    sections
-        .iter()
-        .filter(|section| section.scope.pool().is_none())
-        .find_map(contradiction)
-        .map_or(Ok(Some(sections)), |why| Err(Failure::configuration(why)))
+    let contradiction = contents.sections.iter().find_map(contradiction);
+    contradiction.map_or(Ok(Some(contents)), |why| Err(Failure::configuration(why)))
 }
 
 /// Reads what may be the text of a configuration file.
 #[cfg(any(test, fuzzing))]
 pub fn read_text(text: &str) {
-    for section in sections(text, Path::new("config.toml")).unwrap_or_default() {
+    for section in contents(text, Path::new("config.toml")).unwrap_or_default().sections {
         let servers = section.setting("server").map(Setting::words);
         let _ = (contradiction(&section), servers.map(|servers| has_password(&servers)));
     }
@@ -78,10 +83,10 @@ fn contradiction(section: &Section) -> Option<String> {
 /// Checks a file that is to become a configuration file.
 pub fn check(path: &Path) -> Result<(), Failure> {
     let refused = |why: String| Failure::configuration(format!("{}: {why}", path.display()));
-    let Some(sections) = read(path)? else {
+    let Some(contents) = read(path)? else {
         return Err(refused("the file does not exist; check the path".to_owned()));
     };
-    for section in sections.iter().filter(|section| section.scope.pool().is_none()) {
+    for section in &contents.sections {
         for setting in section.settings.iter().filter(|setting| setting.name == "server") {
             let values = setting.value.as_array().into_iter().flatten().chain([&setting.value]);
             let values: Vec<&str> = values.filter_map(Value::as_str).collect();
@@ -105,8 +110,8 @@ pub fn is_name(server: &str) -> bool {
 /// A line, and what is wrong there.
 pub type Wrong = (usize, String);
 
-/// The sections of a text, each with its settings.
-pub fn sections(text: &str, path: &Path) -> Result<Vec<Section>, Wrong> {
+/// The sections of a text, each with its settings, and its pools.
+pub fn contents(text: &str, path: &Path) -> Result<ConfigFile, Wrong> {
     let at = |span: Range<usize>| text.get(..span.start).map_or(1, |before| before.matches('\n').count() + 1);
     let unreadable = |error: Error| {
         let line = error.span().map_or(1, at);
@@ -118,7 +123,6 @@ pub fn sections(text: &str, path: &Path) -> Result<Vec<Section>, Wrong> {
             let line = at(name.span());
             let name = name.into_inner().into_owned();
             let value = Value::deserialize(ValueDeserializer::from(value)).map_err(unreadable)?;
-            let refusal = if scope.pool().is_some() { pool::refusal } else { refusal };
             let wrong = misplaced(&name, &value, scope).or_else(|| refusal(&name, &value));
             let place = Place { path: Arc::clone(&path), line };
             wrong.map_or(Ok(Setting { name, value, place }), |why| Err((line, why)))
@@ -149,18 +153,21 @@ pub fn sections(text: &str, path: &Path) -> Result<Vec<Section>, Wrong> {
         }
     }
     let none = |span| (at(span), pool::NONE.to_owned());
-    let pools = general.remove("pools").map(pool::table).transpose().map_err(none)?;
-    for (name, members) in pools.into_iter().flatten() {
+    let tables = general.remove("pools").map(pool::table).transpose().map_err(none)?;
+    let mut pools = Vec::new();
+    for (pool, members) in tables.into_iter().flatten() {
         for (key, properties) in pool::table(members).map_err(none)? {
-            let wrong = |why| (at(key.span()), format!("[pools.{}]: {why}", name.get_ref()));
-            let key = key.get_ref().parse().map_err(wrong)?;
-            let scope = Scope::PoolMember(name.get_ref().clone().into_owned(), key);
-            sections
-                .push(Section { settings: settings(pool::table(properties).map_err(none)?, &scope)?, scope });
+            let wrong = |why| (at(key.span()), format!("[pools.{}]: {why}", pool.get_ref()));
+            let mut member = PoolMember::new(key.get_ref().parse().map_err(wrong)?);
+            for (name, value) in pool::table(properties).map_err(none)? {
+                let value = Value::deserialize(ValueDeserializer::from(value)).map_err(unreadable)?;
+                member.add(name.get_ref(), &value).map_err(|why| (at(name.span()), why))?;
+            }
+            pools.push((pool.get_ref().clone().into_owned(), member));
         }
     }
     sections.push(Section { settings: settings(general, &Scope::Every)?, scope: Scope::Every });
-    Ok(sections)
+    Ok(ConfigFile { sections, pools })
 }
 
 /// Says what to move to another place in the file, or to call by another name.

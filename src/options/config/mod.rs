@@ -69,9 +69,9 @@ impl Config {
 impl Config {
     /// The settings in the text of a file.
     pub fn of_text(text: &str) -> anyhow::Result<Config> {
-        let sections = file::sections(text, std::path::Path::new("config.toml"));
-        let sections = sections.map_err(|(line, why)| anyhow::anyhow!("line {line}: {why}"))?;
-        Ok(selection::merge(sections.iter()))
+        let contents = file::contents(text, std::path::Path::new("config.toml"));
+        let contents = contents.map_err(|(line, why)| anyhow::anyhow!("line {line}: {why}"))?;
+        Ok(selection::merge(contents.sections.iter()))
     }
 }
 

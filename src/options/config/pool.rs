@@ -6,7 +6,7 @@ use std::ops::Range;
 use toml::de::{DeTable, DeValue};
 use toml::{Spanned, Value};
 
-use super::section::{Scope, Section, Setting};
+use super::value::words;
 use crate::cli::PoolProperty;
 use crate::lock::Key;
 use crate::options::suggestion::nearest;
@@ -22,12 +22,29 @@ pub struct PoolQuery<'a> {
 pub struct PoolMember {
     pub key: Key,
     /// Its labels have one name, and one value each.
-    pub properties: Vec<PoolProperty>,
+    properties: Vec<PoolProperty>,
 }
 
 const LABELS: &str = "labels";
 
 impl PoolMember {
+    pub fn new(key: Key) -> PoolMember {
+        PoolMember { key, properties: Vec::new() }
+    }
+
+    /// The same member by another key.
+    pub fn with_key(&self, key: &Key) -> PoolMember {
+        PoolMember { key: key.clone(), ..self.clone() }
+    }
+
+    /// Adds a property, or says what is wrong with it.
+    pub fn add(&mut self, name: &str, value: &Value) -> Result<(), String> {
+        refusal(name, value).map_or(Ok(()), Err)?;
+        let property = |value| PoolProperty { name: name.to_owned(), value };
+        self.properties.extend(words(value).into_iter().map(property));
+        Ok(())
+    }
+
     /// The variables in which the command finds its properties.
     pub fn variables(&self) -> Vec<(String, String)> {
         let mut values: BTreeMap<String, String> = BTreeMap::new();
@@ -57,7 +74,7 @@ pub fn table(value: Spanned<DeValue>) -> Result<DeTable, Range<usize>> {
 }
 
 /// Says what is wrong with a property of a member.
-pub fn refusal(name: &str, value: &Value) -> Option<String> {
+fn refusal(name: &str, value: &Value) -> Option<String> {
     let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic())
         && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'));
     let is_list = matches!(value, Value::Array(values) if values.iter().all(Value::is_str));
@@ -75,16 +92,12 @@ pub fn refusal(name: &str, value: &Value) -> Option<String> {
 }
 
 /// The members of a pool that have the wanted properties. If several files name a member, the last one counts.
-pub fn members(sections: &[Section], query: &PoolQuery) -> Result<Vec<PoolMember>, String> {
+pub fn members(pools: &[(String, PoolMember)], query: &PoolQuery) -> Result<Vec<PoolMember>, String> {
     let PoolQuery { name, with } = query;
-    let of_pool = sections.iter().filter_map(|section| match &section.scope {
-        Scope::PoolMember(pool, key) if pool == name => Some((key.clone(), &section.settings[..])),
-        _ => None,
-    });
-    let all: BTreeMap<Key, &[Setting]> = of_pool.collect();
+    let of_pool = pools.iter().filter(|(pool, _)| pool == name);
+    let all: BTreeMap<&Key, &PoolMember> = of_pool.map(|(_, member)| (&member.key, member)).collect();
     if all.is_empty() {
-        let pools = sections.iter().filter_map(|section| section.scope.pool());
-        let near = nearest(name, pools).map_or_else(
+        let near = nearest(name, pools.iter().map(|(pool, _)| pool.as_str())).map_or_else(
             || format!("add its members, each with a line such as [pools.{name}.KEY]"),
             |near| format!("did you mean {near}?"),
         );
@@ -93,15 +106,8 @@ pub fn members(sections: &[Section], query: &PoolQuery) -> Result<Vec<PoolMember
     if all.len() == 1 {
         return Err(format!("the pool '{name}' has one member; add another one, or name its key with -k"));
     }
-    let member = |(key, settings): (Key, &[Setting])| {
-        let property = |setting: &Setting| {
-            let name = setting.name.clone();
-            setting.words().into_iter().map(move |value| PoolProperty { name: name.clone(), value })
-        };
-        PoolMember { key, properties: settings.iter().flat_map(property).collect() }
-    };
-    let mut members: Vec<PoolMember> = all.into_iter().map(member).collect();
-    members.retain(|member| with.iter().all(|wanted| member.has(wanted)));
+    let has_all = |member: &&PoolMember| with.iter().all(|wanted| member.has(wanted));
+    let members: Vec<PoolMember> = all.into_values().filter(has_all).cloned().collect();
     if members.is_empty() {
         let with: Vec<String> = with.iter().map(|one| format!("{}={}", one.name, one.value)).collect();
         return Err(format!("no member of the pool '{name}' has {}", with.join(" and ")));

@@ -8,7 +8,6 @@ use toml::Value;
 
 use super::value::words;
 use crate::cli::switch;
-use crate::lock::Key;
 use crate::options::key_pattern::KeyPattern;
 
 /// Settings that contradict each other, see `conflicts_with` in [`crate::cli`].
@@ -23,8 +22,6 @@ pub enum Scope {
     Server(String),
     /// `[keys."PATTERN"]`: those whose keys all match.
     Keys(KeyPattern),
-    /// `[pools.NAME.KEY]`: no settings of options, but what is known of this member of a pool.
-    PoolMember(String, Key),
     /// `[profiles.NAME]`: those with `--profile NAME`.
     Profile(String),
 }
@@ -104,10 +101,6 @@ impl Scope {
         if let Scope::Keys(pattern) = self { Some(pattern) } else { None }
     }
 
-    pub fn pool(&self) -> Option<&str> {
-        if let Scope::PoolMember(name, _) = self { Some(name) } else { None }
-    }
-
     pub fn profile(&self) -> Option<&str> {
         if let Scope::Profile(name) = self { Some(name) } else { None }
     }
@@ -120,7 +113,6 @@ impl fmt::Display for Scope {
             Scope::Server(name) => write!(f, "[servers.\"{name}\"]"),
             Scope::Keys(pattern) => write!(f, "[keys.\"{}\"]", pattern.as_str()),
             Scope::Profile(name) => write!(f, "[profiles.\"{name}\"]"),
-            Scope::PoolMember(pool, key) => write!(f, "[pools.\"{pool}\".\"{key}\"]"),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use super::file;
+use super::file::{self, ConfigFile};
 use super::pool::{PoolQuery, members};
 use super::section::{CONTRADICTIONS, Scope, Section, Setting};
 use super::{Config, KEY_PREFIX};
@@ -35,7 +35,7 @@ impl Config {
     /// than the settings before the sections; a longer pattern is stronger than a shorter one. Among equals the user's file
     /// is stronger than those of the system.
     pub fn load(query: &SectionQuery, sources: Sources) -> Result<Config, Failure> {
-        let sections = read_all(query.file, sources)?;
+        let ConfigFile { sections, pools } = read_all(query.file, sources)?;
         let of = |scope: Scope| sections.iter().filter(|section| section.scope == scope).collect::<Vec<_>>();
         let refused = |option, setting, why: String| {
             Failure::configuration(format!("{}: {why}", sources.name(option, setting)))
@@ -66,7 +66,7 @@ impl Config {
             return Err(refused("server", setting, format!("unknown server '{name}'; did you mean {near}?")));
         }
         let prefix = strongest(KEY_PREFIX, &[&general, &server, &profile]).and_then(Setting::text);
-        let pool = query.pool.as_ref().map(|pool| members(&sections, pool)).transpose();
+        let pool = query.pool.as_ref().map(|pool| members(&pools, pool)).transpose();
         let pool = pool.map_err(|why| refused("pool", None, why))?.unwrap_or_default();
         let keys: Vec<Key> = pool.iter().map(|member| &member.key).chain(query.keys).cloned().collect();
         let keys = of_keys(&sections, &keys, prefix.unwrap_or_default());
@@ -90,7 +90,9 @@ impl Config {
 
     /// The pools.
     pub fn pools(file: Option<&Path>, sources: Sources) -> Result<Vec<String>, Failure> {
-        names(file, sources, Scope::pool)
+        let names: BTreeSet<String> =
+            read_all(file, sources)?.pools.into_iter().map(|(pool, _)| pool).collect();
+        Ok(names.into_iter().collect())
     }
 
     /// With the URL of a server in place of its name.
@@ -111,16 +113,21 @@ fn names(
     sources: Sources,
     name: fn(&Scope) -> Option<&str>,
 ) -> Result<Vec<String>, Failure> {
-    let sections = read_all(file, sources)?;
+    let sections = read_all(file, sources)?.sections;
     let names: BTreeSet<&str> = sections.iter().filter_map(|section| name(&section.scope)).collect();
     Ok(names.into_iter().map(str::to_owned).collect())
 }
 
-/// The sections of all files, those of the strongest file last. One that `--config` names must exist.
-fn read_all(named: Option<&Path>, sources: Sources) -> Result<Vec<Section>, Failure> {
-    let mut sections = file::read(Path::new(SYSTEM_FILE))?.unwrap_or_default();
+/// The contents of all files, those of the strongest file last. One that `--config` names must exist.
+fn read_all(named: Option<&Path>, sources: Sources) -> Result<ConfigFile, Failure> {
+    let mut all = file::read(Path::new(SYSTEM_FILE))?.unwrap_or_default();
+    let mut add = |file: Option<ConfigFile>| {
+        let file = file.unwrap_or_default();
+        all.sections.extend(file.sections);
+        all.pools.extend(file.pools);
+    };
     for path in files_of_system()? {
-        sections.extend(file::read(&path)?.unwrap_or_default());
+        add(file::read(&path)?);
     }
     let of_user = match named {
         Some(path) => Some(file::read(path)?.ok_or_else(|| {
@@ -135,8 +142,8 @@ fn read_all(named: Option<&Path>, sources: Sources) -> Result<Vec<Section>, Fail
             None => None,
         },
     };
-    sections.extend(of_user.unwrap_or_default());
-    Ok(sections)
+    add(of_user);
+    Ok(all)
 }
 
 /// The files of packages and of a configuration management, in the order of their names.

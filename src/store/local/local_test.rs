@@ -7,10 +7,10 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::store::Local;
-use crate::clock::fake;
+use crate::clock::{BootTime, fake};
 use crate::lock::{
-    AcquireOutcome, BreakScope, Breaker, Broken, FencingToken, Mode, OwnerToken, ReleaseOutcome, Renewal,
-    Request, Result, Store, StoreAdmin, Timeout, Ttl,
+    AcquireOutcome, BreakScope, Breaker, Broken, FencingToken, Metadata, Mode, OwnerToken, ReleaseOutcome,
+    Renewal, Request, Result, Store, StoreAdmin, Timeout, Ttl,
 };
 
 /// A file of a test's own.
@@ -80,4 +80,33 @@ fn a_waiter_stands_in_line_in_the_file_that_replaced_its_own() {
     assert_eq!(granted(first.enqueue(own, &timeout())), None);
     let seen = file.store().status(from_ref(&own.key), &timeout()).expect("an answer");
     assert_eq!(seen[0].waiters.len(), 2);
+}
+
+/// An hour of waiting makes up for one step of priority, so nobody starves.
+#[test]
+fn a_long_wait_is_ahead_of_a_higher_priority() {
+    let file = TestFile::new();
+    let of_priority = |text: &str| {
+        let metadata = Metadata { priority: text.parse().expect("a priority"), ..Metadata::default() };
+        Request { metadata, ttl: "3h".parse().expect("a TTL"), ..request() }
+    };
+    let (mut holder, held) = (file.store(), of_priority("0"));
+    assert!(granted(holder.acquire(from_ref(&held), &timeout())).is_some());
+    let (mut patient, plain) = (file.store(), of_priority("0"));
+    assert_eq!(granted(patient.enqueue(&plain, &timeout())), None);
+    let mut line = vec![(patient, plain)];
+    fake::move_to(BootTime::after(Duration::from_secs(61 * 60)));
+    line.extend(["1", "2"].map(|text| (file.store(), of_priority(text))));
+    for (waiter, request) in &mut line {
+        assert_eq!(granted(waiter.enqueue(request, &timeout())), None);
+    }
+    // Two steps more are ahead of an hour of waiting, and one step is behind it.
+    let mut last = (holder, held);
+    for place in [2, 0, 0] {
+        let released = last.0.release(from_ref(&last.1.key), &last.1.token, &timeout());
+        assert_eq!(released.expect("a release"), [ReleaseOutcome::Released]);
+        let (mut waiter, request) = line.remove(place);
+        assert!(granted(waiter.enqueue(&request, &timeout())).is_some(), "place {place}");
+        last = (waiter, request);
+    }
 }

@@ -10,10 +10,10 @@ use super::queue::{self, INTERVAL, QueueEntry};
 use super::store::Local;
 use super::wakeup::{Awaited, WakeFifo};
 use crate::clock::{BootTime, Deadline};
-use crate::lock::{Busy, Grant, Key, OneOutcome, Request, Result, StoreError, Timeout};
+use crate::lock::{Key, OneOutcome, Request, Result, StoreError, Timeout};
 
-/// The result of a look at all of the locks.
-struct Look {
+/// The result of asking for all of the locks.
+struct Asked {
     answer: Result<OneOutcome>,
     wake: Vec<QueueEntry>,
     tickets: BTreeMap<Key, i64>,
@@ -34,13 +34,13 @@ impl Local {
             known => known,
         };
         let known = &self.tickets;
-        let look = self.database.transact(timeout, |tx, host| look(tx, requests, fifo.as_ref(), known, host));
+        let asked = self.database.transact(timeout, |tx, host| ask(tx, requests, fifo.as_ref(), known, host));
         self.has_waited |= is_queued;
-        let has_place = matches!(&look, Ok(Look { answer: Ok(OneOutcome::Busy(_)), .. }));
+        let has_place = matches!(&asked, Ok(Asked { answer: Ok(OneOutcome::Busy(_)), .. }));
         // Somebody took us for dead: the entries get a new FIFO at once.
         let is_unknown = has_place && fifo.as_ref().is_some_and(|fifo| !fifo.exists());
         self.fifo = fifo.filter(|_| !is_unknown);
-        let Look { answer, wake, tickets, awaited, ask_at } = look?;
+        let Asked { answer, wake, tickets, awaited, ask_at } = asked?;
         self.tickets.extend(tickets);
         self.awaited = awaited;
         self.ask_at = if is_unknown { BootTime::now() } else { ask_at };
@@ -50,16 +50,16 @@ impl Local {
     }
 }
 
-fn look(
+fn ask(
     tx: &Transaction,
     requests: &[Request],
     fifo: Option<&WakeFifo>,
     known: &BTreeMap<Key, i64>,
     host: &Host,
-) -> rusqlite::Result<Look> {
+) -> rusqlite::Result<Asked> {
     let (mut wake, mut tickets) = (Vec::new(), BTreeMap::new());
     let (mut awaited, mut ask_at) = (Awaited::default(), Deadline::after(INTERVAL));
-    let mut nearest: Option<Busy> = None;
+    let mut each = Vec::new();
     let states = requests.iter().map(|request| LockState::look(tx, &request.key, host));
     let mut states = states.collect::<rusqlite::Result<Vec<_>>>()?;
     let mut own = requests.iter().zip(&states).position(|(one, state)| state.lease_of(&one.token).is_some());
@@ -69,7 +69,7 @@ fn look(
         }
         if let Some(found) = state.other_mode(request.mode)? {
             let answer = Err(StoreError::OtherMode { key: request.key.clone(), found });
-            return Ok(Look { answer, wake, tickets, awaited, ask_at });
+            return Ok(Asked { answer, wake, tickets, awaited, ask_at });
         }
         let ticket = fifo
             .map(|fifo| queue::join(tx, request, fifo, known.get(&request.key).copied(), host))
@@ -80,10 +80,7 @@ fn look(
             own = Some(place);
             break;
         }
-        let busy = state.busy(ticket)?;
-        if nearest.as_ref().is_none_or(|nearest| busy.ahead < nearest.ahead) {
-            nearest = Some(busy);
-        }
+        each.push(state.busy(ticket)?);
         let Some(ticket) = ticket else { continue };
         match queue::before(tx, &request.key, ticket, host)? {
             Some(ahead) => awaited.ahead.extend(ahead),
@@ -94,8 +91,8 @@ fn look(
         }
     }
     wake.retain(|woken: &QueueEntry| !tickets.values().any(|ticket| *ticket == woken.ticket));
-    let answer = match (own, nearest) {
-        (Some(place), _) => {
+    let answer = match own {
+        Some(place) => {
             let request = &requests[place];
             queue::leave(tx, &request.key, &request.token)?;
             let (fence, _) = states[place].acquire(request)?;
@@ -108,11 +105,9 @@ fn look(
                     wake.extend(state.give_back(&other.token, true)?.1);
                 }
             }
-            let grant = Grant { fences: vec![fence], permits: Vec::new(), counted_from: None };
-            Ok(OneOutcome::Granted { place, grant })
+            Ok(OneOutcome::granted(place, fence))
         }
-        (None, Some(busy)) => Ok(OneOutcome::Busy(busy.into())),
-        (None, None) => Err(StoreError::Unconfirmed("no lock was asked for".to_owned())),
+        None => Ok(OneOutcome::busy(each, requests)),
     };
-    Ok(Look { answer, wake, tickets, awaited, ask_at })
+    Ok(Asked { answer, wake, tickets, awaited, ask_at })
 }

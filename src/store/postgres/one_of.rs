@@ -6,7 +6,7 @@ use super::message::{Statement, TableRow};
 use super::statements::KeyStatements;
 use super::store::Postgres;
 use crate::clock::Deadline;
-use crate::lock::{Busy, Grant, Key, OneOutcome, Request, Result, StoreError, Timeout};
+use crate::lock::{Key, OneOutcome, Request, Result, StoreError, Timeout};
 
 /// The statements of [`KeyStatements::queue_for_one`], and the one of them that confirms.
 const OF_EACH: usize = 6;
@@ -49,15 +49,14 @@ impl Postgres {
         let own = rows[first..].chunks(OF_EACH).zip(&order).find_map(confirmed);
         if let Some((place, fence)) = own {
             (self.is_waiting, self.is_granted) = (false, true);
-            let grant = Grant { fences: vec![fence], permits: Vec::new(), counted_from: None };
-            return Ok(OneOutcome::Granted { place, grant });
+            return Ok(OneOutcome::granted(place, fence));
         }
         self.wait_behind_all(requests, &rows[rows.len() - requests.len()..])
     }
 
     /// Decides when to ask again, from what was seen of each lock.
     fn wait_behind_all(&mut self, requests: &[Request], seen: &[Vec<TableRow>]) -> Result<OneOutcome> {
-        let (mut nearest, mut ask_at): (Option<Busy>, _) = (None, Deadline::NEVER);
+        let (mut each, mut ask_at) = (Vec::new(), Deadline::NEVER);
         for (request, rows) in requests.iter().zip(seen) {
             let seen = Seen::read(rows);
             if let Some(found) = seen.other_mode(request.mode) {
@@ -65,13 +64,9 @@ impl Postgres {
                 return Err(StoreError::OtherMode { key: request.key.clone(), found });
             }
             ask_at = ask_at.min(Deadline::after(self.pause_behind(&seen)));
-            let busy = seen.busy(request.key.clone());
-            if nearest.as_ref().is_none_or(|nearest| busy.ahead < nearest.ahead) {
-                nearest = Some(busy);
-            }
+            each.push(seen.busy(request.key.clone()));
         }
         self.ask_at = ask_at;
-        let nobody = || StoreError::Unconfirmed("no lock was asked for".to_owned());
-        nearest.map(|busy| OneOutcome::Busy(busy.into())).ok_or_else(nobody)
+        Ok(OneOutcome::busy(each, requests))
     }
 }

@@ -2,11 +2,11 @@
 
 use std::slice::from_ref;
 
-use super::queue_place::{QueuePlace, granted_one, nearest};
+use super::queue_place::QueuePlace;
 use super::routing::Routing;
 use super::script::{self, OneReply, Queueing, ReleaseCall};
 use super::store::Redis;
-use crate::lock::{Busy, OneOutcome, Request, Result, Store, StoreError, Timeout};
+use crate::lock::{OneOutcome, Request, Result, Store, StoreError, Timeout};
 
 impl Redis {
     pub(super) fn one_of(
@@ -37,17 +37,17 @@ impl Redis {
                 self.expect_replicas(from_ref(&requests[place]), timeout)?;
                 let others = self.cancel_others(requests, place);
                 self.release_behind(&others, timeout);
-                return Ok(granted_one(place, fence));
+                return Ok(OneOutcome::granted(place, fence));
             }
-            OneReply::Busy(replies) => nearest(replies),
+            OneReply::Busy(replies) => replies,
             // Said to waiters only.
-            OneReply::DataLost { .. } => None,
+            OneReply::DataLost { .. } => Vec::new(),
         };
         if self.topology.servers().any(|server| server.in_flight.has_requests()) {
             // An earlier attempt has no answer yet, and must not acquire a lock later.
             let _ = Store::cancel(self, requests, timeout);
         }
-        Ok(OneOutcome::Busy(busy.unwrap_or_else(|| Busy::by_unknown(requests[0].key.clone())).into()))
+        Ok(OneOutcome::busy(busy.into_iter().map(|reply| reply.busy), requests))
     }
 
     fn enqueue_for_one(&mut self, place: &mut QueuePlace, timeout: &Timeout) -> Result<OneOutcome> {

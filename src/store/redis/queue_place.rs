@@ -7,9 +7,7 @@ use super::keys::KeyNames;
 use super::script::{AcquireReply, BusyReply, OneReply, Queueing};
 use super::subscription::{Message, Subscription};
 use crate::clock::{BootTime, Deadline};
-use crate::lock::{
-    AcquireOutcome, Busy, FencingToken, Grant, OneOutcome, Request, Result, StoreError, Timeout,
-};
+use crate::lock::{AcquireOutcome, Busy, OneOutcome, Request, Result, StoreError, Timeout};
 use crate::poll::{Backoff, jittered};
 use crate::store::net::{RequestError, pause};
 
@@ -107,14 +105,16 @@ impl QueuePlace {
     pub fn note_one(&mut self, reply: OneReply) -> OneOutcome {
         self.fallback_at = Deadline::after(fallback());
         self.is_granted = matches!(reply, OneReply::Granted { .. });
-        OneOutcome::Busy(match reply {
-            OneReply::Granted { place, fence } => return granted_one(place, fence),
-            OneReply::DataLost { ticket, places } => self.note_lost_data(ticket, &places).into(),
+        match reply {
+            OneReply::Granted { place, fence } => OneOutcome::granted(place, fence),
+            OneReply::DataLost { ticket, places } => {
+                OneOutcome::busy([self.note_lost_data(ticket, &places)], &self.requests)
+            }
             OneReply::Busy(replies) => {
                 self.note_busy(&replies);
-                nearest(replies).unwrap_or_else(|| Busy::by_unknown(self.requests[0].key.clone())).into()
+                OneOutcome::busy(replies.into_iter().map(|reply| reply.busy), &self.requests)
             }
-        })
+        }
     }
 
     /// The server knows nothing of the locks at these places.
@@ -186,19 +186,6 @@ impl QueuePlace {
             Err(_) => Ok(false),
         }
     }
-}
-
-/// A grant of the lock at this place.
-pub fn granted_one(place: usize, fence: FencingToken) -> OneOutcome {
-    OneOutcome::Granted {
-        place,
-        grant: Grant { fences: vec![fence], permits: Vec::new(), counted_from: None },
-    }
-}
-
-/// The lock with the fewest waiters ahead.
-pub fn nearest(replies: Vec<BusyReply>) -> Option<Busy> {
-    replies.into_iter().map(|reply| reply.busy).min_by_key(|busy| busy.ahead)
 }
 
 /// How long to wait before asking again, if no message comes.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::queue_place::QueuePlace;
 use super::routing::Routing;
-use super::script::{self, AcquireCall, AcquireReply, ReleaseCall, ReleaseReply};
+use super::script::{self, AcquireReply, MakeCall, ReleaseCall, ReleaseReply};
 use super::topology::Topology;
 use super::url::RedisAddress;
 use super::{history, survey};
@@ -35,7 +35,7 @@ impl Redis {
     pub(super) fn enqueue_at<R>(
         &mut self,
         place: &mut QueuePlace,
-        call: AcquireCall<R>,
+        call: MakeCall<R>,
         is_granted: fn(&R) -> bool,
         timeout: &Timeout,
     ) -> Result<R> {

@@ -62,7 +62,7 @@ pub struct BusyReply {
 }
 
 /// Makes the call for these requests, the first of which has what all have: [`acquire`] or [`acquire_one`].
-pub type AcquireCall<R> = fn(&Request, &[Request], Queueing, &str) -> ScriptCall<Result<R>>;
+pub type MakeCall<R> = fn(&Request, &[Request], Queueing, &str) -> ScriptCall<Result<R>>;
 
 /// Requests that differ in nothing but their keys. `ticket` is the place in the queue that the server gave before.
 pub fn acquire(

@@ -13,7 +13,7 @@ mod release;
 mod renew;
 mod status;
 
-pub use self::acquire::{AcquireCall, AcquireReply, BusyReply, OneReply, Queueing, acquire, acquire_one};
+pub use self::acquire::{AcquireReply, BusyReply, MakeCall, OneReply, Queueing, acquire, acquire_one};
 pub use self::break_lock::break_lock;
 pub use self::call::{ScriptCall, understood};
 pub use self::check::check;
